@@ -1,0 +1,141 @@
+// Package app holds the use cases: it runs the kernel against the world
+// through the ports it declares. It prints nothing, reads no environment and
+// knows no terminal.
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Scheduler is every use case a front end may offer.
+type Scheduler struct {
+	Store     Store
+	Attempts  Attempts
+	Observers []Observer
+	Executor  Executor
+	Worktrees Worktrees
+	Sentinels Sentinels
+	Limits    kernel.Limits
+	Now       func() time.Time
+	NewID     func() kernel.JobID
+}
+
+// Report is what a use case did, for a person or a program to read.
+type Report struct {
+	Decisions []kernel.Decision
+	Applied   []kernel.Action
+	Refused   map[kernel.JobID]string // launches the executor refused, and why
+	Snapshot  *kernel.Snapshot        // as the transaction left it
+}
+
+// Started are the jobs whose attempts were launched.
+func (r Report) Started() []kernel.JobID {
+	var ids []kernel.JobID
+	for _, a := range r.Applied {
+		if l, ok := a.(kernel.Launch); ok && r.Refused[l.Attempt.Job] == "" {
+			ids = append(ids, l.Attempt.Job)
+		}
+	}
+	return ids
+}
+
+// Updated are the jobs whose status changed.
+func (r Report) Updated() []kernel.JobID {
+	var ids []kernel.JobID
+	for _, d := range r.Decisions {
+		if d.From != d.Next {
+			ids = append(ids, d.Job)
+		}
+	}
+	return ids
+}
+
+type verb func(*kernel.Snapshot) (kernel.Plan, error)
+
+func decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Decide(s), nil }
+
+// Tick advances every job that can be advanced.
+func (s *Scheduler) Tick(ctx context.Context) (Report, error) {
+	return s.transact(ctx, Scope{}, decide)
+}
+
+// Submit enqueues jobs, all or none, and ticks. Ids are minted here; the
+// returned jobs are in the order of news.
+func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob) (Report, error) {
+	scope := Scope{}
+	for _, n := range news {
+		scope.Jobs = append(scope.Jobs, n.Spec.After...)
+		scope.Artifacts = append(scope.Artifacts, n.Spec.Needs...)
+	}
+	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Enqueue(snap, news) }, decide)
+}
+
+// Approve grants a pending approval and ticks.
+func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, by string) (Report, error) {
+	return s.transact(ctx, Scope{Jobs: []kernel.JobID{id}},
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, by) }, decide)
+}
+
+// Reject refuses a pending approval and ticks.
+func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, by, reason string) (Report, error) {
+	return s.transact(ctx, Scope{Jobs: []kernel.JobID{id}},
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(snap, id, by, reason) }, decide)
+}
+
+// Cancel ends a job, or asks its running attempt to end, and ticks. It does
+// not wait for a running attempt's processes.
+func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, cleanup bool) (Report, error) {
+	return s.transact(ctx, Scope{Jobs: []kernel.JobID{id}},
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(snap, id, by, cleanup) }, decide)
+}
+
+// Retry rewinds root and what depends on it, and ticks.
+func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Report, error) {
+	return s.transact(ctx, Scope{All: true},
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Retry(snap, root, by) }, decide)
+}
+
+// GC removes old terminal jobs that nothing open refers to, and ticks.
+func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, error) {
+	return s.transact(ctx, Scope{All: true},
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil }, decide)
+}
+
+// Snapshot is the world as it stands, with every fact that its open jobs'
+// gates read. It changes nothing.
+func (s *Scheduler) Snapshot(ctx context.Context, scope Scope) (*kernel.Snapshot, error) {
+	rec, err := s.Store.Read(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	return s.observe(ctx, s.fresh(rec)), nil
+}
+
+func (s *Scheduler) fresh(rec Records) *kernel.Snapshot {
+	return kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Unreadable: rec.Unreadable})
+}
+
+// observe answers what snap still asks. Answers may raise further questions
+// (the branch that is checked out), so it asks until there are none.
+func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
+	for range 3 {
+		p := snap.Probes()
+		if p.Empty() {
+			break
+		}
+		f := kernel.NewFacts()
+		for _, o := range s.Observers {
+			o.Observe(ctx, p, &f)
+		}
+		if len(p.Attempts) > 0 {
+			for a, live := range s.Executor.Alive(ctx, p.Attempts) {
+				f.Runners[a] = live
+			}
+		}
+		snap = snap.WithFacts(f)
+	}
+	return snap
+}

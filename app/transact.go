@@ -1,0 +1,173 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// transact is the one place where plans meet the world. It takes the scheduler
+// lock, sees to what a crash left undone, lets each verb decide on the
+// snapshot that the verbs before it lead to, commits the whole as one plan and
+// then does its actions on the world.
+//
+// If the process dies before the commit, nothing has happened. If it dies
+// after, the store completes the records and the next holder of the lock does
+// the remaining actions again.
+func (s *Scheduler) transact(ctx context.Context, scope Scope, verbs ...verb) (rep Report, err error) {
+	tx, err := s.Store.Begin(ctx)
+	if err != nil {
+		return rep, err
+	}
+	defer func() { err = errors.Join(err, tx.Close()) }()
+	if left := tx.Unfinished(); len(left) > 0 {
+		if err := s.recover(ctx, tx, left); err != nil {
+			return rep, err
+		}
+	}
+	rec, err := tx.Load(scope)
+	if err != nil {
+		return rep, err
+	}
+	t := transaction{s: s, tx: tx, rep: &rep, base: s.fresh(rec)}
+	t.snap = t.base
+	for _, v := range verbs {
+		t.snap = s.observe(ctx, t.snap)
+		plan, err := v(t.snap)
+		if err != nil {
+			return rep, err
+		}
+		t.plan = t.plan.Then(plan)
+		t.snap = t.snap.Apply(plan)
+		if hasCleanup(plan) { // its outcome decides what the next verb may start
+			if err := t.flush(ctx); err != nil {
+				return rep, err
+			}
+		}
+	}
+	err = t.flush(ctx)
+	rep.Snapshot = t.snap
+	return rep, err
+}
+
+// transaction is one transact under way.
+type transaction struct {
+	s    *Scheduler
+	tx   Tx
+	rep  *Report
+	base *kernel.Snapshot // as the store has it
+	snap *kernel.Snapshot // as the plan so far leaves it
+	plan kernel.Plan      // decided, not yet committed
+}
+
+// flush commits the plan so far and does its actions on the world. What comes
+// back from them (a refused launch, a degraded cleanup) is committed as well.
+func (t *transaction) flush(ctx context.Context) error {
+	for len(t.plan.Actions) > 0 {
+		plan := t.plan
+		t.plan = kernel.Plan{}
+		if err := t.tx.Commit(plan); err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+		t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+		t.rep.Applied = append(t.rep.Applied, plan.Actions...)
+		t.base = t.base.Apply(plan)
+		t.snap = t.base.WithFacts(t.snap.Facts())
+		for _, a := range plan.Actions {
+			answer := t.s.perform(ctx, a, t.snap, t.rep)
+			t.plan = t.plan.Then(answer)
+			t.snap = t.snap.Apply(answer)
+		}
+		if err := t.tx.Done(); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
+	return nil
+}
+
+// recover does again what an earlier transaction committed and did not see
+// through.
+func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) error {
+	scope := Scope{}
+	for _, a := range left {
+		scope.Jobs = append(scope.Jobs, a.Subject())
+	}
+	rec, err := tx.Load(scope)
+	if err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	t := transaction{s: s, tx: tx, rep: &Report{}, base: s.fresh(rec)}
+	t.snap = t.base
+	for _, a := range left {
+		answer := s.perform(ctx, a, t.snap, t.rep)
+		t.plan = t.plan.Then(answer)
+		t.snap = t.snap.Apply(answer)
+	}
+	if err := t.flush(ctx); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	return tx.Done()
+}
+
+// perform does one action on the world and returns what the kernel makes of
+// the answer. Record actions were done by the commit.
+func (s *Scheduler) perform(ctx context.Context, a kernel.Action, snap *kernel.Snapshot, rep *Report) kernel.Plan {
+	switch a := a.(type) {
+	case kernel.Launch:
+		return s.launch(ctx, a, snap, rep)
+	case kernel.Stop:
+		rep.warn(a.Subject(), s.Executor.Stop(ctx, a.Attempt))
+	case kernel.Sweep:
+		rep.warn(a.Subject(), s.Executor.Sweep(ctx, a.Attempt))
+	case kernel.ClearSentinel:
+		rep.warn(a.Job, s.Sentinels.ClearSentinel(a.Slug))
+	case kernel.RemoveWorktree:
+		c := s.Worktrees.RemoveWorktree(ctx, a.Context)
+		if plan, err := kernel.CleanedUp(snap, a, c); err == nil {
+			return plan
+		}
+	}
+	return kernel.Plan{}
+}
+
+// launch starts an attempt. One that is no longer current, because a crash
+// came between and the world moved on, is left alone.
+func (s *Scheduler) launch(ctx context.Context, a kernel.Launch, snap *kernel.Snapshot, rep *Report) kernel.Plan {
+	j := snap.Job(a.Attempt.Job)
+	if j == nil || j.Fence(a.Attempt) != nil {
+		return kernel.Plan{}
+	}
+	err := s.Executor.Start(ctx, a.Attempt)
+	if err == nil {
+		return kernel.Plan{}
+	}
+	rep.warn(a.Attempt.Job, err)
+	var no *Refusal
+	final := errors.As(err, &no) && no.Final
+	plan, err := kernel.Refuse(snap, a.Attempt, err.Error(), final)
+	if err != nil {
+		return kernel.Plan{}
+	}
+	return plan
+}
+
+func (r *Report) warn(id kernel.JobID, err error) {
+	if err == nil {
+		return
+	}
+	if r.Refused == nil {
+		r.Refused = map[kernel.JobID]string{}
+	}
+	r.Refused[id] = err.Error()
+}
+
+func hasCleanup(p kernel.Plan) bool {
+	for _, a := range p.Actions {
+		if _, ok := a.(kernel.RemoveWorktree); ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,39 @@
+package kernel
+
+import "time"
+
+// ApprovalState is where a job's approval stands. The zero value asks for none.
+type ApprovalState uint8
+
+// The states of seed 000.
+const (
+	NotRequired ApprovalState = iota
+	Pending
+	Approved
+	Rejected
+	numApprovalStates
+)
+
+var approvalNames = [numApprovalStates]string{"", "pending", "approved", "rejected"}
+
+func (s ApprovalState) String() string { return name(approvalNames[:], int(s), "approval state") }
+
+// ParseApprovalState is the inverse of String for every state but NotRequired.
+func ParseApprovalState(s string) (ApprovalState, error) {
+	return parse[ApprovalState](approvalNames[:], s, "approval state")
+}
+
+// Approval is a job's human gate and how it was decided.
+type Approval struct {
+	State       ApprovalState
+	RequestedAt time.Time
+	RequestedBy string
+	DecidedAt   time.Time
+	DecidedBy   string
+	Reason      string
+}
+
+// Require is a pending approval.
+func Require(at time.Time, by string) Approval {
+	return Approval{State: Pending, RequestedAt: at, RequestedBy: by}
+}

@@ -1,0 +1,53 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Approve grants a job's pending approval.
+func Approve(s *Snapshot, id JobID, by string) (Plan, error) {
+	j, err := s.undecided(id, "approve")
+	if err != nil {
+		return Plan{}, err
+	}
+	st := j.State
+	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Approved, s.now, by, ""
+	return Plan{Actions: []Action{PutState{id, j.Rev, st}}}, nil
+}
+
+// Reject refuses a job's pending approval and with it the job: it ends as
+// blocked_by_approval with exit code 10.
+func Reject(s *Snapshot, id JobID, by, reason string) (Plan, error) {
+	j, err := s.undecided(id, "reject")
+	if err != nil {
+		return Plan{}, err
+	}
+	reason = strings.TrimSpace(reason)
+	st := j.State
+	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Rejected, s.now, by, reason
+	st.Status, st.Wait = BlockedByApproval, WaitReason{OnApproval, orElse(reason, "approval rejected")}
+	st.WaitedOn, st.WaitSince = st.WaitedOn.With(OnApproval), s.now
+	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, st.Wait.Detail
+	return Plan{Actions: []Action{PutState{id, j.Rev, st}}}, nil
+}
+
+func (s *Snapshot) undecided(id JobID, verb string) (*Job, error) {
+	j := s.Job(id)
+	if j == nil {
+		return nil, fmt.Errorf("%s %s: %w", verb, id, ErrNotFound)
+	}
+	switch st := j.State; {
+	case st.Status == Running:
+		return nil, fmt.Errorf("job %s is running: %w", id, ErrConflict)
+	case st.Status.Terminal():
+		return nil, fmt.Errorf("job %s is terminal (%s): %w", id, st.Status, ErrConflict)
+	case st.Approval.State == NotRequired:
+		return nil, fmt.Errorf("job %s is not configured for approval gating: %w", id, ErrConflict)
+	case st.Approval.State == Approved:
+		return nil, fmt.Errorf("job %s is already approved: %w", id, ErrConflict)
+	case st.Approval.State == Rejected:
+		return nil, fmt.Errorf("job %s approval is already rejected: %w", id, ErrConflict)
+	}
+	return j, nil
+}

@@ -1,0 +1,157 @@
+package kernel
+
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+)
+
+// FailureClass says what kind of failure ended an attempt, so that a policy
+// can name it. The zero value is no failure.
+type FailureClass uint8
+
+// The classes of systems-and-unification 4.2.
+const (
+	NoFailure      FailureClass = iota
+	ExitFailure                 // the command exited with a code other than 0
+	Timeout                     // its time limit ended it
+	Signal                      // a signal ended it
+	OutOfMemory                 // the system ended it for want of memory
+	WorkerLost                  // its runner vanished without a result
+	Preflight                   // something it needs before it starts was not there
+	LaunchFailure               // it could not be started
+	EffectInDoubt               // whether a side effect happened cannot be told
+	MissingInput                // its prompt or another input vanished
+	DataError                   // its own record makes no sense
+	MissingOutput               // it ended well without what it declared
+	RejectedByHost              // the executor refused it for good
+	numFailureClasses
+)
+
+var failureClassNames = [numFailureClasses]string{"", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
+	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected"}
+
+func (c FailureClass) String() string { return name(failureClassNames[:], int(c), "failure class") }
+
+// ParseFailureClass is the inverse of String for every class but NoFailure.
+func ParseFailureClass(s string) (FailureClass, error) {
+	return parse[FailureClass](failureClassNames[:], s, "failure class")
+}
+
+// Budget bounds each kind of "again" that happens by itself: N means at most N
+// further executions of that kind in a generation.
+type Budget struct{ Retries, Resumes, Reclaims int }
+
+// RetryPolicy says which failures are tried again and when.
+type RetryPolicy struct {
+	Classes uint32 // bit set of FailureClass; see On
+	Exits   ExitSet
+	Base    time.Duration // first delay; 0: DefaultBackoffBase
+	Cap     time.Duration // longest delay; 0: DefaultBackoffCap
+}
+
+// The delays of a policy that names none.
+const (
+	DefaultBackoffBase = 5 * time.Second
+	DefaultBackoffCap  = 5 * time.Minute
+)
+
+// ExitSet is a set of exit codes 0–255.
+type ExitSet [4]uint64
+
+// With is the set and code; codes outside 0–255 change nothing.
+func (s ExitSet) With(code int) ExitSet {
+	if code >= 0 && code < 256 {
+		s[code/64] |= 1 << (code % 64)
+	}
+	return s
+}
+
+// Has reports whether code is in the set.
+func (s ExitSet) Has(code int) bool {
+	return code >= 0 && code < 256 && s[code/64]&(1<<(code%64)) != 0
+}
+
+// On is p and class.
+func (p RetryPolicy) On(c FailureClass) RetryPolicy {
+	p.Classes |= 1 << c
+	return p
+}
+
+// Covers reports whether an attempt that ended as c with exit code is tried
+// again: its class is named, or its exit code is.
+func (p RetryPolicy) Covers(c FailureClass, exit int) bool {
+	return p.Classes&(1<<c) != 0 || c == ExitFailure && p.Exits.Has(exit)
+}
+
+// Backoff is the delay before the k-th further execution, k from 0:
+// min(cap, base·2^k), of which up to a quarter is taken off by a hash of the
+// attempt, so that many jobs that failed together do not come back together.
+func (p RetryPolicy) Backoff(a AttemptID, k int) time.Duration {
+	base, limit := p.Base, p.Cap
+	if base <= 0 {
+		base = DefaultBackoffBase
+	}
+	if limit <= 0 {
+		limit = DefaultBackoffCap
+	}
+	d := base
+	for ; k > 0 && d < limit; k-- {
+		d *= 2
+	}
+	d = min(d, limit)
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s/%d", a.Job, a.N)
+	return d - time.Duration(uint64(d)/4*uint64(h.Sum32()>>16)>>16)
+}
+
+// Liveness is what is known of the runner of an attempt.
+type Liveness uint8
+
+// Unknown is the zero value: nobody asked, so nothing follows from it.
+const (
+	Unknown Liveness = iota
+	Alive
+	Dead
+	Stalled // shown, never reclaimed
+)
+
+// Outcome is how a node ended; its routes and artifacts depend on it.
+type Outcome uint8
+
+// The outcomes of seed 000. The zero value is none.
+const (
+	NoOutcome Outcome = iota
+	OutcomeSucceeded
+	OutcomeFailed
+	OutcomeBlocked
+	OutcomeCancelled
+	numOutcomes
+)
+
+var outcomeNames = [numOutcomes]string{"", "succeeded", "failed", "blocked", "cancelled"}
+
+func (o Outcome) String() string { return name(outcomeNames[:], int(o), "outcome") }
+
+// ParseOutcome is the inverse of String for every outcome but NoOutcome.
+func ParseOutcome(s string) (Outcome, error) { return parse[Outcome](outcomeNames[:], s, "outcome") }
+
+// Result is how one attempt ended, as its runner recorded it.
+type Result struct {
+	Attempt  AttemptID
+	Outcome  Outcome
+	Exit     int
+	Class    FailureClass
+	Reason   string     // one line a person can act on; may be empty
+	Produced []Artifact // what exists because of this attempt
+	Ended    time.Time
+}
+
+// Fence refuses a write made under any attempt but the current one (seed 001).
+// The store, the effect journal and Finish all ask it: there is one rule.
+func (j *Job) Fence(a AttemptID) error {
+	if a.Job != j.ID || a.N != j.State.Attempt || j.State.Status != Running {
+		return fmt.Errorf("%s attempt %d, now attempt %d %s: %w", a.Job, a.N, j.State.Attempt, j.State.Status, ErrStale)
+	}
+	return nil
+}

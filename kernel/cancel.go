@@ -1,0 +1,39 @@
+package kernel
+
+import (
+	"fmt"
+	"time"
+)
+
+// Cancel ends a job that is not terminal. One that does not run ends at once.
+// A running one is asked to stop and stays running, and keeps its locks, until
+// its processes are gone; Finish or the next tick then ends it as cancelled
+// with exit code 143.
+func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
+	j := s.Job(id)
+	if j == nil {
+		return Plan{}, fmt.Errorf("cancel %s: %w", id, ErrNotFound)
+	}
+	st := j.State
+	if st.Status.Terminal() {
+		return Plan{}, fmt.Errorf("job %s is not active: it is %s: %w", id, st.Status, ErrConflict)
+	}
+	if st.Status == Running {
+		p := Plan{}
+		if st.Stop.At.IsZero() {
+			st.Stop = StopRequest{s.now, by}
+			p.Actions = append(p.Actions, PutState{id, j.Rev, st})
+		}
+		p.Actions = append(p.Actions, Stop{j.Attempt()})
+		return p, nil
+	}
+	st.Status, st.Finished, st.Exit, st.Outcome = Cancelled, s.now, Exited(143), OutcomeCancelled
+	st.Wait, st.RetryAt = WaitReason{}, time.Time{}
+	st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(by, "unknown")
+	st.Cancelled.Status = CleanupSkipped
+	p := Plan{Actions: []Action{PutState{id, j.Rev, st}}}
+	if cleanup && st.Context.Owned {
+		p.Actions = append(p.Actions, RemoveWorktree{id, st.Context, true})
+	}
+	return p, nil
+}

@@ -1,0 +1,195 @@
+package kernel
+
+import "time"
+
+// tick is the working state of one Decide. Positions are schedule order.
+type tick struct {
+	s       *Snapshot
+	status  []Status        // as they stand at this point of the tick
+	settled map[int32]State // replaces the job's own: its attempt ended, or it woke
+	reason  []WaitReason
+	judged  []bool
+	demand  []bool
+	locks   LockTable
+	queue   []int32 // turned terminal in this tick; dependents not yet told
+	world   []Action
+	produce []Action
+}
+
+// Decide judges every open job in schedule order and carries what follows from
+// each judgement through the whole graph, so that a second Decide on the
+// outcome finds nothing to do. It is total: whatever the snapshot holds, it
+// returns a plan.
+//
+// Running attempts whose runner is gone are settled first, by the result on
+// record or as lost, so that their locks are free in the same tick.
+func Decide(s *Snapshot) Plan {
+	t := newTick(s)
+	t.run()
+	return t.plan()
+}
+
+func newTick(s *Snapshot) *tick {
+	n := len(s.jobs)
+	return &tick{s: s, status: make([]Status, n), settled: map[int32]State{},
+		reason: make([]WaitReason, n), judged: make([]bool, n), locks: NewLockTable(s.limits)}
+}
+
+func (t *tick) run() {
+	for i, j := range t.s.jobs {
+		t.status[i] = j.State.Status
+		if j.State.Status == Running {
+			t.settle(int32(i), j)
+		}
+	}
+	t.wake()
+	for i, j := range t.s.jobs {
+		if t.status[i] == Running {
+			t.locks.Take(j.Spec.Locks)
+		}
+	}
+	for i := range t.s.jobs {
+		t.judge(int32(i))
+	}
+	// A job turns terminal at most once, so the queue is bounded by the jobs
+	// and the work by the edges.
+	for told := 0; told < len(t.queue); told++ {
+		if told > len(t.s.jobs) {
+			panic("kernel: a job turned terminal twice in one tick")
+		}
+		t.s.graph.eachSuccessor(t.queue[told], t.judge)
+	}
+}
+
+// settle ends a running attempt whose runner is gone.
+func (t *tick) settle(i int32, j *Job) {
+	a := j.Attempt()
+	if live := t.s.facts.Runners[a]; !live.Known || live.Value != Dead {
+		return
+	}
+	r := Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: "its runner ended without a result"}
+	switch f := t.s.facts.Results[a]; {
+	case !f.asked():
+		return
+	case f.Err != "":
+		r.Reason = "its runner ended, and its result cannot be read: " + f.Err
+	case f.Value != nil && f.Value.Attempt == a:
+		r = *f.Value
+	}
+	if r.Class == WorkerLost {
+		t.world = append(t.world, Sweep{a})
+	}
+	st, actions := ended(j, r, t.s.now)
+	t.produce = append(t.produce, actions...)
+	t.put(i, st)
+	if st.Status.Terminal() {
+		t.queue = append(t.queue, i)
+	}
+}
+
+func (t *tick) put(i int32, st State) {
+	t.settled[i], t.status[i] = st, st.Status
+}
+
+func (t *tick) current(i int32) State {
+	if st, ok := t.settled[i]; ok {
+		return st
+	}
+	return t.s.jobs[i].State
+}
+
+func (t *tick) judge(i int32) {
+	switch s := t.status[i]; {
+	case s.Terminal(), s == Running, s == Unscheduled,
+		t.judged[i] && s == WaitingOnLocks: // its place in the queue for locks is taken
+		return
+	case s == FailedRetryable:
+		t.judged[i] = true
+		if t.s.now.Before(t.current(i).RetryAt) {
+			return
+		}
+	}
+	t.judged[i] = true
+	for _, g := range gates {
+		v, _ := g.check(t, i, 0)
+		switch v.outcome {
+		case waiting:
+			t.status[i], t.reason[i] = g.onWait, WaitReason{g.kind, v.detail}
+			if g.kind == OnLocks {
+				t.locks.Reserve(t.s.jobs[i].Spec.Locks)
+			}
+			return
+		case blocked:
+			t.status[i], t.reason[i] = g.onBlocked, WaitReason{g.kind, v.detail}
+			t.queue = append(t.queue, i)
+			return
+		}
+	}
+	if len(t.s.jobs[i].Spec.Task.Args) == 0 {
+		t.status[i], t.reason[i] = Failed, WaitReason{OnDependencies, "missing child args"}
+		t.queue = append(t.queue, i)
+		return
+	}
+	t.locks.Take(t.s.jobs[i].Spec.Locks)
+	t.status[i], t.reason[i] = Running, WaitReason{}
+}
+
+// plan turns the judgements into what must change.
+func (t *tick) plan() Plan {
+	p := Plan{Actions: t.produce, Decisions: make([]Decision, 0, len(t.s.jobs))}
+	var launches []Action
+	for i, j := range t.s.jobs {
+		if _, settled := t.settled[int32(i)]; !t.judged[i] && !settled {
+			continue
+		}
+		next := t.next(int32(i))
+		p.Decisions = append(p.Decisions, Decision{j.ID, j.State.Status, next.Status, next.Wait})
+		if next == j.State {
+			continue
+		}
+		if next.Status == Running && next.Attempt > j.State.Attempt {
+			if j.State.Attempt > 0 {
+				p.Actions = append(p.Actions, Rotate{j.Attempt()})
+			}
+			launches = append(launches, Launch{AttemptID{j.ID, next.Attempt}, j.Spec.Task.Executor})
+		}
+		p.Actions = append(p.Actions, PutState{j.ID, j.Rev, next})
+	}
+	p.Actions = append(append(p.Actions, t.world...), launches...)
+	return p
+}
+
+// next is the state that the tick leaves job i in.
+func (t *tick) next(i int32) State {
+	st := t.current(i)
+	if !t.judged[i] || st.Status == FailedRetryable && t.status[i] == FailedRetryable {
+		return st
+	}
+	st.Status = t.status[i]
+	if t.reason[i].Kind != st.Wait.Kind {
+		st.WaitSince = time.Time{}
+		if t.reason[i].Kind != NoWait {
+			st.WaitSince = t.s.now
+		}
+	}
+	st.Wait = t.reason[i]
+	st.WaitedOn = st.WaitedOn.With(st.Wait.Kind)
+	st.RetryAt = time.Time{}
+	switch st.Status {
+	case Running:
+		started(&st, t.s.now)
+	case Failed: // missing child args: a data error, finalised at once (seed 000)
+		st.Finished, st.Exit, st.Outcome = t.s.now, Exited(1), OutcomeFailed
+		st.Failure, st.Reason = DataError, st.Wait.Detail
+	}
+	return st
+}
+
+// started makes st the state of its next attempt.
+func started(st *State, now time.Time) {
+	st.Status = Running
+	st.Attempt++
+	st.Started, st.Finished = now, time.Time{}
+	st.Exit, st.Outcome, st.Failure, st.Reason = ExitCode{}, NoOutcome, NoFailure, ""
+	st.Stop = StopRequest{}
+}

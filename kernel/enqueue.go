@@ -1,0 +1,159 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// NewJob is one job to be enqueued.
+type NewJob struct {
+	ID       JobID // minted by the caller; greater than every earlier id
+	Spec     Spec
+	Approval Approval // see Require; zero: none
+	Context  Context
+}
+
+// Enqueue adds jobs, all of them or, with an error that names the first
+// problem, none. Specs are normalised: artifacts are canonical, duplicates go.
+func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
+	batch := make(map[JobID]bool, len(jobs))
+	for _, n := range jobs {
+		switch {
+		case n.ID == "":
+			return Plan{}, fmt.Errorf("enqueue: empty job id: %w", ErrInvalid)
+		case batch[n.ID] || s.Job(n.ID) != nil || s.unreadable[n.ID] != "":
+			return Plan{}, fmt.Errorf("enqueue: job id %s is taken: %w", n.ID, ErrConflict)
+		}
+		batch[n.ID] = true
+	}
+	var p Plan
+	for _, n := range jobs {
+		spec, err := normalise(s, n, batch)
+		if err != nil {
+			return Plan{}, err
+		}
+		j := Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
+			State: State{Approval: n.Approval, Context: n.Context}}
+		if spec.Routed || spec.Transient != NotTransient {
+			j.State.Status = Unscheduled
+		}
+		p.Actions = append(p.Actions, CreateJob{j})
+	}
+	return p, s.Apply(p).acyclic(jobs)
+}
+
+func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
+	spec := n.Spec
+	spec.After = unique(spec.After)
+	slices.Sort(spec.After)
+	for _, id := range spec.After {
+		switch {
+		case strings.TrimSpace(string(id)) == "":
+			return spec, fmt.Errorf("unknown --after job id: <empty>: %w", ErrNotFound)
+		case id == n.ID:
+			return spec, fmt.Errorf("invalid --after self dependency: %s: %w", id, ErrInvalid)
+		case batch[id] || s.Job(id) != nil:
+		case s.unreadable[id] != "":
+			return spec, fmt.Errorf("cannot read job record for --after %s: %s: %w", id, s.unreadable[id], ErrInvalid)
+		default:
+			return spec, fmt.Errorf("unknown --after job id: %s: %w", id, ErrNotFound)
+		}
+	}
+	var err error
+	if spec.Needs, err = artifacts(spec.Needs); err != nil {
+		return spec, fmt.Errorf("job %s: need: %w", n.ID, err)
+	}
+	if spec.Produces, err = artifacts(spec.Produces); err != nil {
+		return spec, fmt.Errorf("job %s: produce: %w", n.ID, err)
+	}
+	for _, l := range spec.Locks {
+		if err := l.Validate(); err != nil {
+			return spec, fmt.Errorf("job %s: %w", n.ID, err)
+		}
+		if size := s.limits.capacity(l.Key); l.Pool() && l.Units > size {
+			return spec, fmt.Errorf("job %s: pool %s has %d units, %d asked for: it could never start: %w",
+				n.ID, l.Key, size, l.Units, ErrInvalid)
+		}
+	}
+	spec.Locks = unique(spec.Locks)
+	return spec, nil
+}
+
+func artifacts(in []Artifact) ([]Artifact, error) {
+	out := make([]Artifact, 0, len(in))
+	for _, a := range in {
+		a = a.Canonical()
+		if err := a.Validate(); err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return unique(out), nil
+}
+
+func unique[T comparable](in []T) []T {
+	var out []T
+	for _, v := range in {
+		if !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// acyclic refuses new jobs that wait for themselves: a cycle over after edges
+// and over artifacts that do not exist yet can never start. s holds the new
+// jobs already.
+func (s *Snapshot) acyclic(jobs []NewJob) error {
+	const (
+		unseen = iota
+		open
+		done
+	)
+	mark := make([]uint8, len(s.jobs))
+	t := newTick(s)
+	for i, j := range s.jobs {
+		t.status[i] = j.State.Status
+	}
+	var path []int32
+	var visit func(i int32) []int32
+	visit = func(i int32) (cycle []int32) {
+		if mark[i] == open {
+			return append(slices.Clone(path[slices.Index(path, i):]), i)
+		}
+		if mark[i] == done || s.jobs[i].State.Status.Terminal() {
+			return nil
+		}
+		mark[i] = open
+		path = append(path, i)
+		t.eachMissing(i, func(p int32) {
+			if cycle == nil {
+				cycle = visit(p)
+			}
+		})
+		path = path[:len(path)-1]
+		mark[i] = done
+		return cycle
+	}
+	for _, n := range jobs {
+		if cycle := visit(s.graph.index[n.ID]); cycle != nil {
+			names := make([]string, len(cycle))
+			for k, i := range cycle {
+				names[k] = s.jobs[i].label()
+			}
+			return fmt.Errorf("invalid --after cycle: %s: %w", strings.Join(names, " -> "), ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// label is the job's id with the name people gave it.
+func (j *Job) label() string {
+	for _, n := range []string{j.Spec.Origin.Node, j.Spec.Name} {
+		if n != "" {
+			return string(j.ID) + " (" + n + ")"
+		}
+	}
+	return string(j.ID)
+}

@@ -1,0 +1,13 @@
+package kernel
+
+import "errors"
+
+// The classes of refusal. A verb wraps one with itself and its subject; a
+// front end branches with errors.Is.
+var (
+	ErrNotFound = errors.New("no such job")
+	ErrRunning  = errors.New("job is running")
+	ErrStale    = errors.New("stale attempt") // seed 001's ErrStaleAttempt
+	ErrInvalid  = errors.New("invalid")
+	ErrConflict = errors.New("conflict") // the job's status does not allow it
+)

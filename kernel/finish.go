@@ -1,0 +1,99 @@
+package kernel
+
+import (
+	"fmt"
+	"time"
+)
+
+// Finish settles a running attempt with the result its runner recorded. It
+// refuses a result of any other attempt than the current one with ErrStale.
+func Finish(s *Snapshot, r Result) (Plan, error) {
+	j := s.Job(r.Attempt.Job)
+	if j == nil {
+		return Plan{}, fmt.Errorf("finish %s: %w", r.Attempt.Job, ErrNotFound)
+	}
+	if err := j.Fence(r.Attempt); err != nil {
+		return Plan{}, fmt.Errorf("finish: %w", err)
+	}
+	st, actions := ended(j, r, s.now)
+	return Plan{Actions: append(actions, PutState{j.ID, j.Rev, st})}, nil
+}
+
+// ended is the state of a running job whose attempt ended as r, and what comes
+// to exist by it. It is the only place that spends the budgets of the kinds of
+// "again" that happen by themselves (semantics 2, decision 4).
+func ended(j *Job, r Result, now time.Time) (State, []Action) {
+	st := j.State
+	st.Finished = now
+	if !r.Ended.IsZero() {
+		st.Finished = r.Ended
+	}
+	st.Exit, st.Outcome, st.Failure, st.Reason = Exited(r.Exit), r.Outcome, r.Class, r.Reason
+	var actions []Action
+	if len(r.Produced) > 0 {
+		actions = []Action{Publish{r.Attempt, r.Produced}}
+	}
+	if !st.Stop.At.IsZero() && r.Outcome != OutcomeSucceeded {
+		st.Status, st.Exit, st.Outcome = Cancelled, Exited(143), OutcomeCancelled
+		st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(st.Stop.By, "unknown")
+		return st, actions
+	}
+	switch r.Outcome {
+	case OutcomeSucceeded:
+		st.Status, st.Failure = Succeeded, NoFailure
+		return st, actions
+	case OutcomeBlocked:
+		st.Status = BlockedByDependency
+		return st, actions
+	case OutcomeCancelled:
+		st.Status = Cancelled
+		return st, actions
+	}
+	st.Outcome = OutcomeFailed
+	again := false
+	switch {
+	case r.Class == WorkerLost:
+		if again = st.Spent.Reclaims < j.Spec.Budget.Reclaims; again {
+			st.RetryAt = now
+			st.Spent.Reclaims++
+		}
+	case r.Class == Timeout && j.Spec.Resumable:
+		if again = st.Spent.Resumes < j.Spec.Budget.Resumes; again {
+			st.RetryAt = now
+			st.Spent.Resumes++
+		}
+	case j.Spec.Retry.Covers(r.Class, r.Exit):
+		if again = st.Spent.Retries < j.Spec.Budget.Retries; again {
+			st.RetryAt = now.Add(j.Spec.Retry.Backoff(r.Attempt, st.Spent.Retries)).Truncate(time.Microsecond)
+			st.Spent.Retries++
+		}
+	}
+	if again {
+		st.Status = FailedRetryable
+		return st, actions
+	}
+	st.Status = Failed
+	return st, actions
+}
+
+// Refuse takes back an attempt that its executor could not start: the job is
+// queued again with the reason on record, and the attempt's number is spent
+// (seed 000: the record stays queued). A refusal that cannot change fails the
+// job instead.
+func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
+	j := s.Job(a.Job)
+	if j == nil {
+		return Plan{}, fmt.Errorf("refuse %s: %w", a.Job, ErrNotFound)
+	}
+	if err := j.Fence(a); err != nil {
+		return Plan{}, fmt.Errorf("refuse: %w", err)
+	}
+	st := j.State
+	st.Failure, st.Reason = LaunchFailure, why
+	if final {
+		st.Status, st.Finished, st.Exit, st.Outcome = Failed, s.now, Exited(1), OutcomeFailed
+	} else {
+		st.Status, st.Started = Queued, time.Time{}
+	}
+	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}, nil
+}

@@ -1,0 +1,218 @@
+package kernel
+
+type outcome uint8
+
+const (
+	passed outcome = iota
+	waiting
+	blocked
+)
+
+// verdict is what a gate says about one condition of a job. Its constructors
+// are the only way to make one: a verdict that passed has no detail, and any
+// other has one.
+type verdict struct {
+	outcome  outcome
+	detail   string
+	job      JobID    // the job it is about, if any
+	artifact Artifact // the artifact it is about, if any
+}
+
+func waits(detail string) verdict  { return verdict{outcome: waiting, detail: detail} }
+func blocks(detail string) verdict { return verdict{outcome: blocked, detail: detail} }
+
+func (v verdict) of(id JobID) verdict      { v.job = id; return v }
+func (v verdict) about(a Artifact) verdict { v.artifact = a; return v }
+
+// gate is one row of seed 000's list. check looks at the job's conditions of
+// this gate from position from on, and returns the first that does not pass
+// with the position after it; a verdict that passed ends the gate. Deciding
+// takes the first verdict, explaining takes them all: it is the same code.
+type gate struct {
+	kind      WaitKind
+	onWait    Status
+	onBlocked Status
+	check     func(t *tick, i int32, from int) (verdict, int)
+}
+
+// gates are checked in order and the first that does not pass decides.
+var gates = [...]gate{
+	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkAfter},
+	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkNeeds},
+	{OnPinnedHead, WaitingOnDeps, BlockedByDependency, (*tick).checkPinnedHead},
+	{OnPreconditions, WaitingOnDeps, BlockedByDependency, (*tick).checkPreconditions},
+	{OnApproval, WaitingOnApproval, BlockedByApproval, (*tick).checkApproval},
+	{OnLocks, WaitingOnLocks, WaitingOnLocks, (*tick).checkLocks},
+}
+
+func (t *tick) checkAfter(i int32, from int) (verdict, int) {
+	after := t.s.jobs[i].Spec.After
+	for n := from; n < len(after); n++ {
+		id := after[n]
+		k, ok := t.s.graph.index[id]
+		switch {
+		case !ok && t.s.unreadable[id] != "":
+			return blocks("scheduler data error for job dependency " + string(id) + ": " + t.s.unreadable[id]).of(id), n + 1
+		case !ok:
+			return blocks("missing job dependency " + string(id)).of(id), n + 1
+		}
+		switch s := t.status[k]; {
+		case s == Succeeded:
+		case !s.Terminal():
+			return waits("waiting on job " + string(id)).of(id), n + 1
+		default:
+			return blocks("dependency failed for job " + string(id) + " (" + s.String() + ")").of(id), n + 1
+		}
+	}
+	return verdict{}, len(after)
+}
+
+func (t *tick) checkNeeds(i int32, from int) (verdict, int) {
+	needs := t.s.jobs[i].Spec.Needs
+	for n := from; n < len(needs); n++ {
+		if v := t.checkNeed(i, needs[n]); v.outcome != passed {
+			return v, n + 1
+		}
+	}
+	return verdict{}, len(needs)
+}
+
+// checkNeed is seed 003's table.
+func (t *tick) checkNeed(i int32, a Artifact) verdict {
+	exists, why := t.exists(i, a)
+	switch {
+	case why != "":
+		return waits("cannot tell whether " + a.String() + " exists: " + why).about(a)
+	case exists:
+		return verdict{}
+	}
+	var known, active, succeeded bool
+	var first JobID
+	t.s.graph.eachProducer(i, a, func(p int32) {
+		s := t.status[p]
+		if s.Active() && !active || !known {
+			first = t.s.jobs[p].ID
+		}
+		known, active, succeeded = true, active || s.Active() || t.promotable(p), succeeded || s == Succeeded
+	})
+	switch {
+	case active:
+		return waits("waiting on " + a.String()).about(a).of(first)
+	case succeeded:
+		return blocks("missing " + a.String()).about(a).of(first)
+	case known:
+		return blocks("dependency failed for " + a.String()).about(a).of(first)
+	case t.s.jobs[i].Spec.MissingProducer == Wait:
+		return waits("awaiting producer for " + a.String()).about(a)
+	default:
+		return blocks("missing " + a.String()).about(a)
+	}
+}
+
+// exists tells whether a exists for job i, or why that cannot be told.
+func (t *tick) exists(i int32, a Artifact) (bool, string) {
+	if a.Kind != Custom {
+		f := t.s.facts.Present[a]
+		if a.Kind == CommandPatch && !f.Value {
+			if k, ok := t.s.graph.index[JobID(a.Name)]; ok && t.status[k] == Succeeded {
+				return true, ""
+			}
+		}
+		if !f.Known {
+			return false, unobserved(f.Err)
+		}
+		return f.Value, ""
+	}
+	f := t.s.facts.Markers[a]
+	if !f.Known {
+		return false, unobserved(f.Err)
+	}
+	var newest JobID
+	found := false
+	own := t.s.graph.ownProducers(i, a)
+	for _, m := range f.Value {
+		if own && !t.sameRun(i, m) {
+			continue
+		}
+		if !found || t.older(newest, m) {
+			newest, found = m, true
+		}
+	}
+	return found && !t.superseded(i, a, newest), ""
+}
+
+// superseded reports that a job enqueued after the marker's owner and before
+// consumer i is about to produce a anew: the old token is not the one that
+// the consumer was enqueued for.
+func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
+	yes := false
+	t.s.graph.eachProducer(i, a, func(p int32) {
+		yes = yes || p < i && t.status[p].Active() && t.older(owner, t.s.jobs[p].ID)
+	})
+	return yes
+}
+
+// older reports that job a was created before job b. Ids of the store grow
+// with time, which orders jobs whose records are gone.
+func (t *tick) older(a, b JobID) bool {
+	i, ok := t.s.graph.index[a]
+	k, ok2 := t.s.graph.index[b]
+	if ok && ok2 {
+		return i < k
+	}
+	return a < b
+}
+
+func (t *tick) sameRun(i int32, id JobID) bool {
+	k, ok := t.s.graph.index[id]
+	return ok && t.s.jobs[k].Spec.Origin.Run == t.s.jobs[i].Spec.Origin.Run
+}
+
+func unobserved(err string) string {
+	if err == "" {
+		return "not observed"
+	}
+	return err
+}
+
+func (t *tick) checkPinnedHead(i int32, from int) (verdict, int) {
+	p := t.s.jobs[i].Spec.Pinned
+	if from > 0 || p.Branch == "" {
+		return verdict{}, 1
+	}
+	if f := t.s.facts.Heads[p.Branch]; f.Known && f.Value == p.Commit {
+		return verdict{}, 1
+	}
+	return waits("pinned head mismatch on " + p.Branch), 1
+}
+
+func (t *tick) checkApproval(i int32, from int) (verdict, int) {
+	if from > 0 {
+		return verdict{}, 1
+	}
+	switch a := t.s.jobs[i].State.Approval; a.State {
+	case Pending:
+		return waits("awaiting human approval"), 1
+	case Rejected:
+		return blocks(orElse(a.Reason, "approval rejected")), 1
+	default:
+		return verdict{}, 1
+	}
+}
+
+func (t *tick) checkLocks(i int32, from int) (verdict, int) {
+	if from > 0 {
+		return verdict{}, 1
+	}
+	if why := t.locks.Denied(t.s.jobs[i].Spec.Locks); why != "" {
+		return waits(why), 1
+	}
+	return verdict{}, 1
+}
+
+func orElse(s, alt string) string {
+	if s == "" {
+		return alt
+	}
+	return s
+}

@@ -1,0 +1,169 @@
+package kernel
+
+import "slices"
+
+// graph is the job DAG read through both kinds of edge: after and artifact. It
+// depends on specs only, so snapshots that differ in states share it. Jobs are
+// positions in schedule order.
+type graph struct {
+	jobs      []*Job // for their specs
+	index     map[JobID]int32
+	afterOf   [][]int32 // who names this job in After
+	producers map[Artifact][]int32
+	consumers map[Artifact][]int32
+}
+
+func newGraph(jobs []*Job) *graph {
+	g := &graph{
+		jobs:      jobs,
+		index:     make(map[JobID]int32, len(jobs)),
+		afterOf:   make([][]int32, len(jobs)),
+		producers: map[Artifact][]int32{},
+		consumers: map[Artifact][]int32{},
+	}
+	for i, j := range jobs {
+		g.index[j.ID] = int32(i)
+	}
+	for i, j := range jobs {
+		for _, a := range j.Spec.Produces {
+			g.producers[a] = append(g.producers[a], int32(i))
+		}
+		for _, a := range j.Spec.Needs {
+			g.consumers[a] = append(g.consumers[a], int32(i))
+		}
+		for _, p := range j.Spec.After {
+			if k, ok := g.index[p]; ok {
+				g.afterOf[k] = append(g.afterOf[k], int32(i))
+			}
+		}
+	}
+	return g
+}
+
+// ownProducers reports whether the run of consumer declares a producer of a
+// other than the consumer: then only that run's producers count (semantics
+// 3.8).
+func (g *graph) ownProducers(consumer int32, a Artifact) bool {
+	run := g.jobs[consumer].Spec.Origin.Run
+	if run == "" {
+		return false
+	}
+	for _, p := range g.producers[a] {
+		if p != consumer && g.jobs[p].Spec.Origin.Run == run {
+			return true
+		}
+	}
+	return false
+}
+
+// eachProducer calls f with every job whose production of a counts for
+// consumer, in schedule order.
+func (g *graph) eachProducer(consumer int32, a Artifact, f func(int32)) {
+	own := g.ownProducers(consumer, a)
+	run := g.jobs[consumer].Spec.Origin.Run
+	for _, p := range g.producers[a] {
+		if p != consumer && (!own || g.jobs[p].Spec.Origin.Run == run) {
+			f(p)
+		}
+	}
+}
+
+// eachSuccessor calls f with the direct dependents of i over both kinds of
+// edge; a job may come more than once.
+func (g *graph) eachSuccessor(i int32, f func(int32)) {
+	for _, k := range g.afterOf[i] {
+		f(k)
+	}
+	run := g.jobs[i].Spec.Origin.Run
+	for _, a := range g.jobs[i].Spec.Produces {
+		for _, c := range g.consumers[a] {
+			if c != i && (g.jobs[c].Spec.Origin.Run == run || !g.ownProducers(c, a)) {
+				f(c)
+			}
+		}
+	}
+}
+
+// eachPredecessor is eachSuccessor the other way.
+func (g *graph) eachPredecessor(i int32, f func(int32)) {
+	for _, id := range g.jobs[i].Spec.After {
+		if k, ok := g.index[id]; ok {
+			f(k)
+		}
+	}
+	for _, a := range g.jobs[i].Spec.Needs {
+		g.eachProducer(i, a, f)
+	}
+}
+
+// closure is roots and everything reachable by step, in schedule order.
+func (g *graph) closure(roots []int32, step func(int32, func(int32))) []int32 {
+	seen := make(map[int32]bool, len(roots))
+	queue := slices.Clone(roots)
+	for _, r := range roots {
+		seen[r] = true
+	}
+	for at := 0; at < len(queue); at++ {
+		step(queue[at], func(k int32) {
+			if !seen[k] {
+				seen[k] = true
+				queue = append(queue, k)
+			}
+		})
+	}
+	slices.Sort(queue)
+	return slices.Compact(queue)
+}
+
+func (s *Snapshot) ids(at []int32) []JobID {
+	out := make([]JobID, len(at))
+	for i, k := range at {
+		out[i] = s.jobs[k].ID
+	}
+	return out
+}
+
+// Downstream is root and everything that depends on it over both kinds of
+// edge: root first, then schedule order. Nil when there is no such job.
+func (s *Snapshot) Downstream(root JobID) []JobID {
+	i, ok := s.graph.index[root]
+	if !ok {
+		return nil
+	}
+	out := []JobID{root}
+	for _, id := range s.ids(s.graph.closure([]int32{i}, s.graph.eachSuccessor)) {
+		if id != root {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// Successors are the direct dependents of id, in schedule order.
+func (s *Snapshot) Successors(id JobID) []JobID { return s.neighbours(id, s.graph.eachSuccessor) }
+
+// Predecessors are the jobs that id depends on directly, in schedule order.
+func (s *Snapshot) Predecessors(id JobID) []JobID { return s.neighbours(id, s.graph.eachPredecessor) }
+
+func (s *Snapshot) neighbours(id JobID, step func(int32, func(int32))) []JobID {
+	i, ok := s.graph.index[id]
+	if !ok {
+		return nil
+	}
+	var at []int32
+	step(i, func(k int32) { at = append(at, k) })
+	slices.Sort(at)
+	return s.ids(slices.Compact(at))
+}
+
+// Producers are the jobs whose production of a counts for consumer, in
+// schedule order.
+func (s *Snapshot) Producers(consumer JobID, a Artifact) []JobID {
+	i, ok := s.graph.index[consumer]
+	if !ok {
+		return nil
+	}
+	var at []int32
+	s.graph.eachProducer(i, a, func(k int32) { at = append(at, k) })
+	return s.ids(at)
+}

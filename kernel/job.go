@@ -1,0 +1,256 @@
+package kernel
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// MissingProducer is seed 003's policy for a need that nobody produces.
+type MissingProducer uint8
+
+// Block is the default.
+const (
+	Block MissingProducer = iota // a need nobody produces is terminal
+	Wait                         // a need nobody produces yet may still appear
+	numMissingProducers
+)
+
+var missingProducerNames = [numMissingProducers]string{"block", "wait"}
+
+func (m MissingProducer) String() string {
+	return name(missingProducerNames[:], int(m), "missing_producer policy")
+}
+
+// ParseMissingProducer is the inverse of String.
+func ParseMissingProducer(s string) (MissingProducer, error) {
+	return parse[MissingProducer](missingProducerNames[:], s, "missing_producer policy")
+}
+
+// Transient says whether a job runs only when another needs it (seed 002).
+// A smaller mode is the more conservative one.
+type Transient uint8
+
+// NotTransient is the default.
+const (
+	NotTransient Transient = iota
+	OnDemand               // runs only if a job that is not transient needs it
+	Remove                 // as OnDemand, and its files go when the run is over
+	numTransients
+)
+
+var transientNames = [numTransients]string{"none", "transient", "remove"}
+
+func (m Transient) String() string { return name(transientNames[:], int(m), "transient mode") }
+
+// ParseTransient is the inverse of String.
+func ParseTransient(s string) (Transient, error) {
+	return parse[Transient](transientNames[:], s, "transient mode")
+}
+
+// PinnedHead holds a job until a branch is at a commit. The zero value pins
+// nothing.
+type PinnedHead struct {
+	Branch string
+	Commit CommitID
+}
+
+// Precondition is a further condition on the repository (seed 000).
+type Precondition struct {
+	Kind   PreconditionKind
+	ID     string // of a custom one
+	Branch string // of branch_exists; "" : taken from the job
+}
+
+// PreconditionKind is one of seed 000's three.
+type PreconditionKind uint8
+
+// The kinds of seed 000.
+const (
+	CleanWorktree PreconditionKind = iota
+	BranchExists
+	CustomPrecondition
+	numPreconditionKinds
+)
+
+var preconditionKindNames = [numPreconditionKinds]string{"clean_worktree", "branch_exists", "custom"}
+
+func (k PreconditionKind) String() string {
+	return name(preconditionKindNames[:], int(k), "precondition")
+}
+
+// ParsePreconditionKind is the inverse of String.
+func ParsePreconditionKind(s string) (PreconditionKind, error) {
+	return parse[PreconditionKind](preconditionKindNames[:], s, "precondition")
+}
+
+// Route says which job is rewound, or given this job's context, when this job
+// ends with an outcome (seed 000's on.<outcome> edges).
+type Route struct {
+	On     Outcome
+	To     JobID
+	Budget int // how often this route may rewind in a generation of its source; 0: DefaultRouteBudget
+}
+
+// Origin says where a job came from. Nothing in it decides anything, except
+// Run and Node, which scope artifacts to a run.
+type Origin struct {
+	Run      RunID
+	Node     string
+	Command  []string // the command line that enqueued it
+	Alias    string
+	Plan     string
+	Branch   string
+	Target   string
+	Template Template
+	About    NodeInfo
+}
+
+// Template identifies the template a job was compiled from.
+type Template struct{ Selector, ID, Version, PolicyHash string }
+
+// NodeInfo is what a template said about the job's node, for people.
+type NodeInfo struct {
+	Name      string
+	Class     string // environment_builtin, environment_shell, agent
+	Operation string
+	Control   string // control policy
+	Gates     []string
+}
+
+// Spec is what was asked for. It never changes after the job is enqueued.
+type Spec struct {
+	Name            string
+	Origin          Origin
+	After           []JobID
+	Needs           []Artifact // job.json: dependencies
+	Produces        []Artifact // job.json: artifacts; whatever the outcome
+	MissingProducer MissingProducer
+	Pinned          PinnedHead
+	Preconditions   []Precondition
+	Locks           []Lock
+	Routes          []Route
+	Routed          bool // only a route starts it: it sleeps until one does
+	Transient       Transient
+	IdempotencyKey  string
+	Budget          Budget
+	Retry           RetryPolicy
+	Resumable       bool
+	Idempotent      bool
+	Task            Task
+}
+
+// Task is what an executor runs. The kernel looks only at Args.
+type Task struct {
+	Executor string   // "" : the local one
+	Args     []string // job.json: child_args, or the ad-hoc command
+	Builtin  bool     // Args are for this program itself
+	Dir      string   // relative to the repository's root; "" : the root
+	Env      []string // NAME=VALUE given at submission
+	PassEnv  []string // names taken from the submitter's environment when it ran
+	Timeout  time.Duration
+	Grace    time.Duration // between TERM and KILL; 0: the executor's default
+}
+
+// ExitCode is a process's exit code, once there is one.
+type ExitCode struct {
+	Known bool
+	Code  int
+}
+
+// Exited is a known exit code.
+func Exited(code int) ExitCode { return ExitCode{true, code} }
+
+// Context is where a job runs: the execution root that travels along success
+// edges, and the worktree that root may be.
+type Context struct {
+	Root     string // relative to the repository's root; "" or ".": the root itself
+	Worktree string // path of a worktree below .vizier/tmp-worktrees
+	Name     string // git's name for it
+	Branch   string
+	Owned    bool // this job prepared it, so this job's rewind removes it
+}
+
+// CleanupStatus is how a worktree cleanup went. The zero value is none.
+type CleanupStatus uint8
+
+// The words of the original's records.
+const (
+	NoCleanup CleanupStatus = iota
+	CleanupSkipped
+	CleanupDone
+	CleanupDegraded
+	CleanupFailed
+	numCleanupStatuses
+)
+
+var cleanupNames = [numCleanupStatuses]string{"", "skipped", "done", "degraded", "failed"}
+
+func (c CleanupStatus) String() string { return name(cleanupNames[:], int(c), "cleanup status") }
+
+// ParseCleanupStatus is the inverse of String for every status but NoCleanup.
+func ParseCleanupStatus(s string) (CleanupStatus, error) {
+	return parse[CleanupStatus](cleanupNames[:], s, "cleanup status")
+}
+
+// Cleanup is a cleanup's status and, where it went wrong, why.
+type Cleanup struct {
+	Status CleanupStatus
+	Error  string
+}
+
+// State is what has happened. A rewind replaces it with a fresh one, so that a
+// field added later is cleared by default instead of forgotten. It is
+// comparable: two equal states need no write.
+type State struct {
+	Status     Status
+	Wait       WaitReason
+	WaitSince  time.Time // when Wait.Kind last changed
+	WaitedOn   WaitSet
+	Approval   Approval
+	Attempt    int // of the latest execution; 0: none yet; never reset
+	Generation int // rewinds so far
+	Spent      Budget
+	Routed     int       // rewinds by this job's routes in this generation
+	RetryAt    time.Time // of FailedRetryable
+	Started    time.Time
+	Finished   time.Time
+	Exit       ExitCode
+	Outcome    Outcome
+	Failure    FailureClass
+	Reason     string // why it ended as it did, or why it could not be started
+	Stop       StopRequest
+	Context    Context
+	Cancelled  Cleanup   // what a cancel did to the job's worktree
+	Retried    Cleanup   // what the last rewind did to it
+	Removed    time.Time // a tombstone: its files are gone, its result stands
+	Awake      bool      // a route woke it, or someone demanded it
+}
+
+// StopRequest asks for the end of a running attempt. The zero value is none.
+type StopRequest struct {
+	At time.Time
+	By string
+}
+
+// Job is one record.
+type Job struct {
+	ID      JobID
+	Created time.Time
+	Rev     Revision // every commit increments it
+	Spec    Spec
+	State   State
+}
+
+// Compare is the one schedule order: created_at, then job id.
+func (j *Job) Compare(k *Job) int {
+	return cmp.Or(j.Created.Compare(k.Created), cmp.Compare(j.ID, k.ID))
+}
+
+// Attempt names the job's latest execution.
+func (j *Job) Attempt() AttemptID { return AttemptID{j.ID, j.State.Attempt} }
+
+// Open reports that a tick may still change the job.
+func (j *Job) Open() bool { return !j.State.Status.Terminal() }
+
+func sortJobs(jobs []*Job) { slices.SortFunc(jobs, (*Job).Compare) }

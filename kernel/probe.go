@@ -1,0 +1,84 @@
+package kernel
+
+// Probes lists what must be observed before a snapshot can be decided.
+type Probes struct {
+	Artifacts []Artifact // every kind but custom
+	Markers   []Artifact // custom
+	Branches  []string
+	Head      bool // which branch is checked out
+	Clean     bool // whether the main checkout is clean
+	Merging   bool // whether a merge is in progress there
+	Attempts  []AttemptID
+}
+
+// Empty reports that nothing is asked.
+func (p Probes) Empty() bool {
+	return len(p.Artifacts)+len(p.Markers)+len(p.Branches)+len(p.Attempts) == 0 && !p.Head && !p.Clean && !p.Merging
+}
+
+// Probes lists what some open job's gates will read and the snapshot does not
+// answer yet. Terminal jobs are never probed.
+func (s *Snapshot) Probes() Probes {
+	b := prober{s: s, seen: map[Artifact]bool{}, branches: map[string]bool{}}
+	for _, j := range s.jobs {
+		if j.State.Status == Running {
+			b.attempt(j.Attempt())
+		}
+		if !j.Open() || j.State.Status == Running {
+			continue
+		}
+		for _, a := range j.Spec.Needs {
+			b.artifact(a)
+		}
+		b.branch(j.Spec.Pinned.Branch)
+		for _, p := range j.Spec.Preconditions {
+			switch p.canonical().Kind {
+			case CleanWorktree:
+				b.p.Clean = b.p.Clean || !s.facts.Clean.asked()
+			case BranchExists:
+				if name := j.branchFor(p); name != "" {
+					b.branch(name)
+				} else {
+					b.p.Head = b.p.Head || !s.facts.Head.asked()
+					b.branch(s.facts.Head.Value)
+				}
+			}
+		}
+	}
+	return b.p
+}
+
+type prober struct {
+	s        *Snapshot
+	p        Probes
+	seen     map[Artifact]bool
+	branches map[string]bool
+}
+
+func (b *prober) artifact(a Artifact) {
+	if b.seen[a] {
+		return
+	}
+	b.seen[a] = true
+	switch {
+	case a.Kind == Custom:
+		if !b.s.facts.Markers[a].asked() {
+			b.p.Markers = append(b.p.Markers, a)
+		}
+	case !b.s.facts.Present[a].asked():
+		b.p.Artifacts = append(b.p.Artifacts, a)
+	}
+}
+
+func (b *prober) branch(name string) {
+	if name != "" && !b.branches[name] && !b.s.facts.Heads[name].asked() {
+		b.branches[name] = true
+		b.p.Branches = append(b.p.Branches, name)
+	}
+}
+
+func (b *prober) attempt(a AttemptID) {
+	if !b.s.facts.Runners[a].asked() {
+		b.p.Attempts = append(b.p.Attempts, a)
+	}
+}

@@ -1,0 +1,150 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RetrySet is what a rewind of a job comes to (seed 000).
+type RetrySet struct {
+	Root      JobID
+	Succeeded []JobID // the root's direct predecessors that succeeded: the last successful point
+	Jobs      []JobID // root first, then schedule order
+	Why       map[JobID]string
+}
+
+// RetryOf lists what a rewind of root would touch, and why each job is in it.
+// It refuses a set with a running member, and one that holds a merge while git
+// is in the middle of one.
+func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
+	set := RetrySet{Root: root, Jobs: s.Downstream(root), Why: map[JobID]string{}}
+	if set.Jobs == nil {
+		return set, fmt.Errorf("retry %s: %w", root, ErrNotFound)
+	}
+	var running []string
+	for _, id := range set.Jobs {
+		if st := s.Job(id).State.Status; st == Running {
+			running = append(running, fmt.Sprintf("%s (%s)", id, st))
+		}
+		set.Why[id] = s.whyRewound(root, id, set.Jobs)
+	}
+	if len(running) > 0 {
+		return set, fmt.Errorf("cannot retry while jobs are running in the retry set: %s: %w",
+			strings.Join(running, ", "), ErrRunning)
+	}
+	for _, id := range s.Predecessors(root) {
+		if s.Job(id).State.Status == Succeeded {
+			set.Succeeded = append(set.Succeeded, id)
+		}
+	}
+	if m := s.facts.Merging; m.Value != "" && len(s.mergeSlugs(set.Jobs)) > 0 {
+		return set, fmt.Errorf("retry %s: a %s is in progress in the repository: finish it or run `git %s --abort`, then retry: %w",
+			root, m.Value, m.Value, ErrConflict)
+	}
+	return set, nil
+}
+
+func (s *Snapshot) whyRewound(root, id JobID, set []JobID) string {
+	if id == root {
+		return "asked for"
+	}
+	j := s.Job(id)
+	for _, p := range j.Spec.After {
+		if slices.Contains(set, p) {
+			return "runs after " + string(p)
+		}
+	}
+	for _, a := range j.Spec.Needs {
+		for _, p := range s.Producers(id, a) {
+			if slices.Contains(set, p) {
+				return "needs " + a.String() + " of " + string(p)
+			}
+		}
+	}
+	return "depends on it"
+}
+
+// mergeSlugs are the plans whose conflict sentinel the jobs own.
+func (s *Snapshot) mergeSlugs(set []JobID) []string {
+	var slugs []string
+	for _, id := range set {
+		j := s.Job(id)
+		for _, a := range slices.Concat(j.Spec.Needs, j.Spec.Produces) {
+			if a.Kind == MergeSentinel {
+				slugs = append(slugs, a.Name)
+			}
+		}
+		for _, l := range j.Spec.Locks {
+			if slug, ok := strings.CutPrefix(l.Key, "merge_sentinel:"); ok {
+				slugs = append(slugs, slug)
+			}
+		}
+		if j.Spec.Origin.Alias == "merge" && j.Spec.Origin.Plan != "" {
+			slugs = append(slugs, j.Spec.Origin.Plan)
+		}
+	}
+	slices.Sort(slugs)
+	return slices.Compact(slugs)
+}
+
+// Retry rewinds root and everything downstream of it: each starts a new
+// generation, queued and with nothing of its past but its attempt number.
+func Retry(s *Snapshot, root JobID, by string) (Plan, error) {
+	set, err := RetryOf(s, root)
+	if err != nil {
+		return Plan{}, err
+	}
+	return s.rewind(set.Jobs, by), nil
+}
+
+func (s *Snapshot) rewind(set []JobID, by string) Plan {
+	var p Plan
+	for _, id := range set {
+		j := s.Job(id)
+		st := rewound(j, s.now, by)
+		if c := j.State.Context; c.Owned {
+			p.Actions = append(p.Actions, RemoveWorktree{Job: id, Context: c})
+		}
+		p.Actions = append(p.Actions, Reset{j.Attempt(), j.Spec.Produces}, PutState{id, j.Rev, st})
+	}
+	for _, slug := range s.mergeSlugs(set) {
+		p.Actions = append(p.Actions, ClearSentinel{set[0], slug})
+	}
+	return p
+}
+
+// rewound is the one reset: what a job keeps of its past when it is rewound.
+func rewound(j *Job, now time.Time, by string) State {
+	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1}
+	if j.State.Approval.State != NotRequired {
+		fresh.Approval = Require(now, by)
+	}
+	if j.Spec.Routed || j.Spec.Transient != NotTransient {
+		fresh.Status = Unscheduled
+	}
+	return fresh
+}
+
+// CleanedUp records what came of a RemoveWorktree. A cleanup that is not
+// confirmed leaves the job its worktree and execution root, so that a later
+// retry or cancel can finish the work (seed 000).
+func CleanedUp(s *Snapshot, a RemoveWorktree, c Cleanup) (Plan, error) {
+	j := s.Job(a.Job)
+	if j == nil {
+		return Plan{}, fmt.Errorf("clean up %s: %w", a.Job, ErrNotFound)
+	}
+	st := j.State
+	if a.Cancel {
+		st.Cancelled = c
+	} else {
+		st.Retried = c
+	}
+	if c.Status == CleanupDone || c.Status == CleanupSkipped {
+		st.Context = Context{}
+	} else {
+		st.Context = a.Context
+	}
+	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}, nil
+}

@@ -1,0 +1,201 @@
+package kernel
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Fact is one observation of the outside world, or the reason there is none.
+// The zero value was never asked for.
+type Fact[T any] struct {
+	Value T
+	Known bool   // asked and answered
+	Err   string // asked, and the observation failed: Value means nothing
+}
+
+// Seen is a fact that was observed.
+func Seen[T any](v T) Fact[T] { return Fact[T]{Value: v, Known: true} }
+
+// Unseen is a fact that could not be observed, and why.
+func Unseen[T any](why string) Fact[T] { return Fact[T]{Err: why} }
+
+func (f Fact[T]) asked() bool { return f.Known || f.Err != "" }
+
+// Facts answer Probes. What is absent was not asked.
+type Facts struct {
+	Present map[Artifact]Fact[bool]      // every kind but custom
+	Markers map[Artifact]Fact[[]JobID]   // custom: the jobs whose marker exists
+	Heads   map[string]Fact[CommitID]    // local branch; "" : no such branch
+	Head    Fact[string]                 // the branch checked out; "" : detached
+	Clean   Fact[bool]                   // the main checkout, Vizier's own files aside
+	Merging Fact[string]                 // "merge", "cherry-pick" … in progress there; "" : nothing
+	Runners map[AttemptID]Fact[Liveness] // of running attempts
+	Results map[AttemptID]Fact[*Result]  // of running attempts; nil: none on record
+}
+
+// Observation is what the adapters hand over.
+type Observation struct {
+	Now        time.Time // UTC, whole microseconds
+	Limits     Limits
+	Jobs       []Job
+	Unreadable map[JobID]string // records that exist but make no sense, and why
+	Facts      Facts
+}
+
+// Snapshot is everything a decision may depend on, seen at one moment under
+// the scheduler lock. It cannot be changed once made.
+type Snapshot struct {
+	now        time.Time
+	limits     Limits
+	jobs       []*Job // in schedule order
+	unreadable map[JobID]string
+	facts      Facts
+	graph      *graph
+}
+
+// NewSnapshot sorts, copies and indexes an observation. Jobs' slices are
+// shared with the observation and must not be changed after.
+func NewSnapshot(o Observation) *Snapshot {
+	all := slices.Clone(o.Jobs)
+	jobs := make([]*Job, len(all))
+	for i := range all {
+		jobs[i] = &all[i]
+	}
+	sortJobs(jobs)
+	jobs = slices.CompactFunc(jobs, func(a, b *Job) bool { return a.ID == b.ID })
+	return &Snapshot{
+		now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable,
+		facts: o.Facts, graph: newGraph(jobs),
+	}
+}
+
+// Now is the moment of the observation.
+func (s *Snapshot) Now() time.Time { return s.now }
+
+// Limits are the capacities the snapshot was made with.
+func (s *Snapshot) Limits() Limits { return s.limits }
+
+// Jobs are all jobs in schedule order. They must not be changed.
+func (s *Snapshot) Jobs() []*Job { return s.jobs }
+
+// Job is the job of that id, or nil. It must not be changed.
+func (s *Snapshot) Job(id JobID) *Job {
+	if i, ok := s.graph.index[id]; ok {
+		return s.jobs[i]
+	}
+	return nil
+}
+
+// Unreadable is why the record of id makes no sense, or "".
+func (s *Snapshot) Unreadable(id JobID) string { return s.unreadable[id] }
+
+// UnreadableIDs are the jobs whose records make no sense, in order.
+func (s *Snapshot) UnreadableIDs() []JobID { return slices.Sorted(maps.Keys(s.unreadable)) }
+
+// Facts are the observations so far. They must not be changed.
+func (s *Snapshot) Facts() Facts { return s.facts }
+
+// WithFacts is s with further observations; a later answer replaces an earlier
+// one.
+func (s *Snapshot) WithFacts(f Facts) *Snapshot {
+	next := *s
+	next.facts.Present = merged(s.facts.Present, f.Present)
+	next.facts.Markers = merged(s.facts.Markers, f.Markers)
+	next.facts.Heads = merged(s.facts.Heads, f.Heads)
+	next.facts.Runners = merged(s.facts.Runners, f.Runners)
+	next.facts.Results = merged(s.facts.Results, f.Results)
+	for _, one := range []struct{ have, got *Fact[string] }{{&next.facts.Head, &f.Head}, {&next.facts.Merging, &f.Merging}} {
+		if one.got.asked() {
+			*one.have = *one.got
+		}
+	}
+	if f.Clean.asked() {
+		next.facts.Clean = f.Clean
+	}
+	return &next
+}
+
+func merged[K comparable, V any](a, b map[K]V) map[K]V {
+	if len(b) == 0 {
+		return a
+	}
+	out := make(map[K]V, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+// Apply is the snapshot that p leads to, as far as the kernel can know: a
+// launched job runs, a published artifact exists. Actions over another
+// revision than the snapshot's change nothing, as in the store.
+func (s *Snapshot) Apply(p Plan) *Snapshot {
+	if len(p.Actions) == 0 {
+		return s
+	}
+	next := *s
+	next.jobs = slices.Clone(s.jobs)
+	reshaped := false
+	for _, a := range p.Actions {
+		switch a := a.(type) {
+		case CreateJob:
+			if _, exists := s.graph.index[a.Job.ID]; !exists {
+				j := a.Job
+				next.jobs = append(next.jobs, &j)
+				reshaped = true
+			}
+		case PutState:
+			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i].Rev == a.If {
+				j := *next.jobs[i]
+				j.State, j.Rev = a.State, a.If+1
+				next.jobs[i] = &j
+			}
+		case RemoveJob:
+			if i, ok := s.graph.index[a.Job]; ok {
+				gone := next.jobs[i]
+				next.jobs[i] = nil
+				next.facts.Markers = withMarkers(next.facts.Markers, gone.ID, gone.Spec.Produces, false)
+				reshaped = true
+			}
+		case Publish:
+			next.facts.Markers = withMarkers(next.facts.Markers, a.Attempt.Job, a.Artifacts, true)
+		case Reset:
+			next.facts.Markers = withMarkers(next.facts.Markers, a.Attempt.Job, a.Produces, false)
+		}
+	}
+	if reshaped {
+		next.jobs = slices.DeleteFunc(next.jobs, func(j *Job) bool { return j == nil })
+		sortJobs(next.jobs)
+		next.graph = newGraph(next.jobs)
+	}
+	return &next
+}
+
+// withMarkers is m after job's markers of artifacts appeared or went. Only
+// artifacts that were asked about are known, so only they change.
+func withMarkers(m map[Artifact]Fact[[]JobID], job JobID, artifacts []Artifact, appear bool) map[Artifact]Fact[[]JobID] {
+	copied := false
+	for _, a := range artifacts {
+		f, ok := m[a]
+		if !ok || !f.Known || slices.Contains(f.Value, job) == appear {
+			continue
+		}
+		if !copied {
+			m, copied = maps.Clone(m), true
+		}
+		f.Value = slices.DeleteFunc(slices.Clone(f.Value), func(id JobID) bool { return id == job })
+		if appear {
+			f.Value = append(f.Value, job)
+		}
+		m[a] = f
+	}
+	return m
+}
+
+// NewFacts is Facts with its maps made, for observers to fill.
+func NewFacts() Facts {
+	return Facts{
+		Present: map[Artifact]Fact[bool]{}, Markers: map[Artifact]Fact[[]JobID]{}, Heads: map[string]Fact[CommitID]{},
+		Runners: map[AttemptID]Fact[Liveness]{}, Results: map[AttemptID]Fact[*Result]{},
+	}
+}
