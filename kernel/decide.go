@@ -44,6 +44,9 @@ func (t *tick) run() {
 			t.settle(int32(i), j)
 		}
 	}
+	if len(t.produce) > 0 { // consumers judged below see what settled attempts published
+		t.s = t.s.Apply(Plan{Actions: t.produce})
+	}
 	t.wake()
 	for i, j := range t.s.jobs {
 		if t.status[i] == Running {
