@@ -34,6 +34,20 @@ type Facts struct {
 	Results map[AttemptID]Fact[*Result]  // of running attempts; nil: none on record
 }
 
+// Scope says which records a read must bring besides the open ones and those
+// that open ones refer to.
+type Scope struct {
+	All       bool       // every record
+	Jobs      []JobID    // these
+	Artifacts []Artifact // and every producer of these
+}
+
+// Records is one consistent read of a store.
+type Records struct {
+	Jobs       []Job
+	Unreadable map[JobID]string // why, with the record's path
+}
+
 // Observation is what the adapters hand over.
 type Observation struct {
 	Now        time.Time // UTC, whole microseconds
