@@ -46,6 +46,7 @@ type Scope struct {
 type Records struct {
 	Jobs       []Job
 	Unreadable map[JobID]string // why, with the record's path
+	Succeeded  int              // jobs that ended well and were not asked for
 }
 
 // Observation is what the adapters hand over.

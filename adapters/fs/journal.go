@@ -72,6 +72,7 @@ type position struct {
 	epoch      uint64 // grows when the journal is emptied
 	start, end int64
 	done       bool
+	dir        int64 // modification time of the jobs directory after the last commit
 }
 
 const (
@@ -80,7 +81,7 @@ const (
 	markSize  = 128
 	// checkpointSize is how large the journal grows before everything is
 	// synced and it starts over.
-	checkpointSize = 1 << 20
+	checkpointSize = 8 << 20
 )
 
 func openJournal(root *os.Root, boot string, durable bool) (*journal, error) {
@@ -97,23 +98,22 @@ func openJournal(root *os.Root, boot string, durable bool) (*journal, error) {
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
 
-// position reads the mark. A mark that makes no sense, or of another boot,
-// says that nothing was applied.
-func (j *journal) position() (position, error) {
+// position reads the mark. A mark that makes no sense, or of another boot, says
+// that nothing was applied: fresh is true.
+func (j *journal) position() (p position, fresh bool, err error) {
 	buf := make([]byte, markSize)
 	n, err := j.mark.ReadAt(buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return position{}, err
+		return p, false, err
 	}
-	var p position
-	if _, err := fmt.Sscanf(string(buf[:n]), "%s %d %d %d %t", &p.boot, &p.epoch, &p.start, &p.end, &p.done); err != nil || p.boot != j.boot {
-		return position{boot: j.boot, epoch: p.epoch + 1, done: true}, nil
+	if _, err := fmt.Sscanf(string(buf[:n]), "%s %d %d %d %t %d", &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.dir); err != nil || p.boot != j.boot {
+		return position{boot: j.boot, epoch: p.epoch + 1, done: true}, true, nil
 	}
-	return p, nil
+	return p, false, nil
 }
 
 func (j *journal) setPosition(p position) error {
-	line := fmt.Sprintf("%s %d %d %d %t", p.boot, p.epoch, p.start, p.end, p.done)
+	line := fmt.Sprintf("%s %d %d %d %t %d", p.boot, p.epoch, p.start, p.end, p.done, p.dir)
 	_, err := j.mark.WriteAt([]byte(line+strings.Repeat(" ", markSize-1-len(line))+"\n"), 0)
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -115,15 +114,21 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 	}
 	for range 2 {
 		if err := s.lock.shared(ctx); err != nil {
-			if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, iofs.ErrPermission) || isReadOnly(err) {
-				return s.load(scope)
+			if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+				return s.loadUnlocked(scope)
 			}
 			return kernel.Records{}, err
 		}
-		behind, err := s.behind()
-		if err == nil && !behind {
-			rec, err := s.load(scope)
+		pos, behind, err := s.behind()
+		if err != nil && (errors.Is(err, iofs.ErrNotExist) || isReadOnly(err)) {
+			rec, err := s.loadUnlocked(scope)
 			return rec, errors.Join(err, s.lock.unlock())
+		}
+		if err == nil && !behind {
+			rec, err := s.load(pos, scope)
+			if !s.indexDue(pos) {
+				return rec, errors.Join(err, s.lock.unlock())
+			}
 		}
 		if err := s.lock.unlock(); err != nil {
 			return kernel.Records{}, err
@@ -136,20 +141,46 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 			return kernel.Records{}, err
 		}
 	}
-	return s.load(scope)
+	return s.loadUnlocked(scope)
 }
 
-// behind reports whether the journal holds writes that were not applied.
-func (s *Store) behind() (bool, error) {
+// behind is where the journal was applied to, and whether it holds more.
+func (s *Store) behind() (position, bool, error) {
 	if err := s.openJournal(); err != nil {
-		return false, err
+		return position{}, false, err
 	}
-	p, err := s.log.position()
+	p, _, err := s.log.position()
 	if err != nil {
-		return false, err
+		return p, false, err
 	}
 	size, err := s.log.size()
-	return size > p.end, err
+	return p, size > p.end, err
+}
+
+// load reads the records of scope, for a caller that holds the lock.
+func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
+	if err := s.catchUp(pos); err != nil {
+		return kernel.Records{}, err
+	}
+	rec, err := s.records(scope)
+	if errors.Is(err, errArchive) { // a cache went wrong: do without
+		s.warm = index{}
+		if err := s.scan(pos, s.jobsStamp()); err != nil {
+			return kernel.Records{}, err
+		}
+		return s.records(scope)
+	}
+	return rec, err
+}
+
+// loadUnlocked reads every record as it is.
+func (s *Store) loadUnlocked(scope kernel.Scope) (kernel.Records, error) {
+	s.warm = index{}
+	if err := s.scan(position{}, 0); err != nil {
+		return kernel.Records{}, err
+	}
+	s.warm.caught = false
+	return s.records(scope)
 }
 
 func (s *Store) openJournal() error {
@@ -191,8 +222,4 @@ func (s *Store) jobIDs() ([]kernel.JobID, error) {
 		}
 	}
 	return ids, nil
-}
-
-func describeUnreadable(err error) string {
-	return strings.TrimPrefix(err.Error(), "openat ")
 }

@@ -20,18 +20,36 @@ type Tx struct {
 }
 
 // Load reads the records of scope.
-func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) { return t.s.load(scope) }
+func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) { return t.s.load(t.pos, scope) }
 
 // Unfinished are actions on the world that an earlier transaction committed
 // and did not see through.
 func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
 
-// Close releases the lock.
-func (t *Tx) Close() error { return t.s.lock.unlock() }
+// Close releases the lock. It first writes the index, if a new process would
+// be slow without: a cache, so that its failure is nobody's.
+func (t *Tx) Close() error {
+	if t.s.indexDue(t.pos) {
+		if err := t.s.writeIndex(t.pos); err != nil {
+			t.s.warm = index{}
+		}
+	}
+	return t.s.lock.unlock()
+}
 
 // Commit does the record actions of p durably, all or none, and remembers the
 // others until Done. Every job that p changes must have been loaded.
-func (t *Tx) Commit(p kernel.Plan) error {
+func (t *Tx) Commit(p kernel.Plan) (err error) {
+	defer func() {
+		if err != nil {
+			t.s.warm = index{}
+		}
+	}()
+	if !t.s.warm.caught {
+		if err := t.s.catchUp(t.pos); err != nil {
+			return err
+		}
+	}
 	e, err := t.s.entryOf(p)
 	if err != nil {
 		return err
@@ -51,7 +69,8 @@ func (t *Tx) Commit(p kernel.Plan) error {
 			return fmt.Errorf("apply %s: %w", g.job, err)
 		}
 	}
-	t.pos.start, t.pos.end, t.pos.done = start, end, len(e.world) == 0
+	t.pos.start, t.pos.end, t.pos.done, t.pos.dir = start, end, len(e.world) == 0, t.s.jobsStamp()
+	t.s.warm.epoch, t.s.warm.end, t.s.warm.dir = t.pos.epoch, t.pos.end, t.pos.dir
 	return t.s.log.setPosition(t.pos)
 }
 
@@ -74,7 +93,7 @@ func (t *Tx) recover() error {
 		return err
 	}
 	log := t.s.log
-	pos, err := log.position()
+	pos, fresh, err := log.position()
 	if err != nil {
 		return fmt.Errorf("journal mark: %w", err)
 	}
@@ -86,7 +105,7 @@ func (t *Tx) recover() error {
 		pos.start, pos.end, pos.done = 0, 0, true
 	}
 	t.pos = pos
-	rebooted := pos.end == 0
+	rebooted := fresh && size > 0
 	if !pos.done {
 		e, _, err := log.read(pos.start)
 		if err != nil {
@@ -114,9 +133,13 @@ func (t *Tx) recover() error {
 		t.unfinished = e.world
 		at = next
 	}
-	if rebooted && t.pos.end > 0 && size > 0 {
+	if rebooted {
 		t.unfinished = survivors(t.unfinished)
 	}
+	if t.pos == pos {
+		return nil
+	}
+	t.pos.dir = t.s.jobsStamp()
 	return log.setPosition(t.pos)
 }
 
@@ -209,7 +232,8 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 		case kernel.RemoveJob:
 			g := b.group(a.Job)
 			g.ops = append(append(g.ops, fileOp{kind: opRemoveJob}), forget(a.Job, a.Produces)...)
-			delete(s.warm.jobs, a.Job)
+			s.leaveArchive(a.Job)
+			delete(s.warm.live, a.Job)
 		case kernel.Publish:
 			if err := b.publish(a); err != nil {
 				return b.e, err
@@ -254,14 +278,19 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	if word := j.State.Status.Coarse(); word != was {
 		g.state = word
 	}
-	b.s.warm.jobs[j.ID] = known{*j, f}
+	b.s.warm.live[j.ID] = known{job: *j, foreign: f}
 	return nil
 }
 
 func (b *builder) putState(a kernel.PutState) error {
-	have, ok := b.s.warm.jobs[a.Job]
+	have, ok := b.s.warm.live[a.Job]
 	if !ok {
-		return fmt.Errorf("commit %s: %w", a.Job, kernel.ErrNotFound)
+		j, f, err := b.s.readRecord(a.Job)
+		if err != nil {
+			return fmt.Errorf("commit %s: %w", a.Job, err)
+		}
+		b.s.leaveArchive(a.Job)
+		have = known{job: j, foreign: f}
 	}
 	if have.job.Rev != a.If {
 		return fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, have.job.Rev, a.If, kernel.ErrStale)
