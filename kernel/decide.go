@@ -14,6 +14,8 @@ type tick struct {
 	queue   []int32 // turned terminal in this tick; dependents not yet told
 	world   []Action
 	produce []Action
+	watch   int32     // a job to explain; -1: none
+	watched LockTable // the locks as they stood before it was judged
 }
 
 // Decide judges every open job in schedule order and carries what follows from
@@ -32,7 +34,7 @@ func Decide(s *Snapshot) Plan {
 func newTick(s *Snapshot) *tick {
 	n := len(s.jobs)
 	return &tick{s: s, status: make([]Status, n), settled: map[int32]State{},
-		reason: make([]WaitReason, n), judged: make([]bool, n), locks: NewLockTable(s.limits)}
+		reason: make([]WaitReason, n), judged: make([]bool, n), locks: NewLockTable(s.limits), watch: -1}
 }
 
 func (t *tick) run() {
@@ -49,6 +51,9 @@ func (t *tick) run() {
 		}
 	}
 	for i := range t.s.jobs {
+		if int32(i) == t.watch {
+			t.watched = t.locks.clone()
+		}
 		t.judge(int32(i))
 	}
 	// A job turns terminal at most once, so the queue is bounded by the jobs
