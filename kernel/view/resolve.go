@@ -62,8 +62,11 @@ func Resolve(s *kernel.Snapshot, ref string) (kernel.JobID, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = find(s, kernel.JobID(one))
-	return kernel.JobID(one), err
+	j, err := find(s, kernel.JobID(one))
+	if err != nil {
+		return "", err
+	}
+	return j.ID, nil
 }
 
 func resolveNode(s *kernel.Snapshot, ref, run, node string) (kernel.JobID, error) {
@@ -74,7 +77,7 @@ func resolveNode(s *kernel.Snapshot, ref, run, node string) (kernel.JobID, error
 			runs = []string{id}
 			break
 		}
-		if id != "" && (strings.HasPrefix(id, run) || strings.HasPrefix(strings.TrimPrefix(id, "run_"), run)) {
+		if id != "" && run != "" && (strings.HasPrefix(id, run) || strings.HasPrefix(strings.TrimPrefix(id, "run_"), run)) {
 			runs = append(runs, id)
 		}
 	}

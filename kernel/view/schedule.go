@@ -53,11 +53,11 @@ func ScheduleOf(s *kernel.Snapshot, o ScheduleOptions) Schedule {
 	if o.Focus != "" {
 		jobs = neighbourhood(s, o.Focus, o.MaxDepth)
 	}
-	holding := holdingUp(s)
 	v.Rows = make([]ScheduleRow, 0, len(jobs))
 	for _, j := range jobs {
 		switch st := j.State.Status; {
-		case o.All, j.ID == o.Focus, st.Active(), blocked(st), holding[j.ID]:
+		case o.All, j.ID == o.Focus, st.Active(), blocked(st):
+		case st == kernel.Failed && holdsUp(s, j.ID):
 		case st == kernel.Unscheduled && o.Focus != "":
 		default:
 			continue
@@ -67,25 +67,12 @@ func ScheduleOf(s *kernel.Snapshot, o ScheduleOptions) Schedule {
 	return v
 }
 
-// holdingUp are the failed jobs with a dependent that waits for them or is
-// blocked by them.
-func holdingUp(s *kernel.Snapshot) map[kernel.JobID]bool {
-	isFailed := func(j *kernel.Job) bool { return j.State.Status == kernel.Failed }
-	if !slices.ContainsFunc(s.Jobs(), isFailed) {
-		return nil
-	}
-	out := map[kernel.JobID]bool{}
-	for _, j := range s.Jobs() {
-		if st := j.State.Status; st != kernel.WaitingOnDeps && st != kernel.BlockedByDependency {
-			continue
-		}
-		for _, p := range s.Predecessors(j.ID) {
-			if isFailed(s.Job(p)) {
-				out[p] = true
-			}
-		}
-	}
-	return out
+// holdsUp reports that a dependent of id waits for it or is blocked by it.
+func holdsUp(s *kernel.Snapshot, id kernel.JobID) bool {
+	return slices.ContainsFunc(s.Successors(id), func(d kernel.JobID) bool {
+		st := s.Job(d).State.Status
+		return st == kernel.WaitingOnDeps || st == kernel.BlockedByDependency
+	})
 }
 
 // neighbourhood is focus and what is at most depth edges away from it, in
