@@ -38,11 +38,27 @@ func plenty(n int) *kernel.Snapshot {
 	return snap(jobs...)
 }
 
+// rerun is n/2 runs over the same plan: each makes the plan's branch anew,
+// fails to, and has a consumer that is blocked by it.
+func rerun(n int) *kernel.Snapshot {
+	branch := []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "p", Ref: "draft/p"}}
+	jobs := make([]kernel.Job, 0, n)
+	for i := range n / 2 {
+		run := node(fmt.Sprintf("run_%d", i), "n")
+		jobs = append(jobs,
+			job(fmt.Sprintf("%d-make", i), i, kernel.Failed, run, func(j *kernel.Job) { j.Spec.Produces = branch }),
+			job(fmt.Sprintf("%d-use", i), i, kernel.BlockedByDependency, run, func(j *kernel.Job) { j.Spec.Needs = branch }))
+	}
+	return snap(jobs...)
+}
+
 func BenchmarkSchedule(b *testing.B) {
 	for _, n := range []int{1_000, 10_000} {
-		s := plenty(n)
+		s, again := plenty(n), rerun(n)
 		for name, use := range map[string]func(){
 			"rows":     func() { view.ScheduleOf(s, view.ScheduleOptions{All: true}) },
+			"open":     func() { view.ScheduleOf(s, view.ScheduleOptions{}) },
+			"rerun":    func() { view.ScheduleOf(again, view.ScheduleOptions{}).Document() },
 			"document": func() { view.ScheduleOf(s, view.ScheduleOptions{All: true}).Document() },
 			"focus":    func() { view.ScheduleOf(s, view.ScheduleOptions{Focus: s.Jobs()[n/2].ID, MaxDepth: 3}).Document() },
 			"dag": func() {
