@@ -108,10 +108,7 @@ func (s Schedule) Document() ScheduleDocument {
 		Jobs: make([]ScheduleJob, len(s.Rows)), Edges: []Edge{}, Unreadable: s.Unreadable}
 	for i, r := range s.Rows {
 		d.Jobs[i] = ScheduleJob{r.Order, r.ID, nullable(r.Slug), r.Name, r.Status.String(), nullable(r.Wait), stamp(r.Created),
-			r.Command}
-		if r.Command == nil {
-			d.Jobs[i].Command = []string{}
-		}
+			orEmpty(r.Command)}
 		for _, dep := range s.dependencies(s.snap.Job(r.ID)) {
 			d.Edges = append(d.Edges, dep.edge(r.ID))
 		}
@@ -128,11 +125,4 @@ func (d dependency) edge(from kernel.JobID) Edge {
 	default:
 		return Edge{From: from, To: string(d.to), Artifact: d.artifact}
 	}
-}
-
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
