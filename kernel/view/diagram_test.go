@@ -68,6 +68,19 @@ func TestDAGCutsCyclesAndRepeats(t *testing.T) {
 	text(t, dag(cycle, view.ScheduleOptions{MaxDepth: 9, Focus: "a"}), "a queued [do a]\n`-- after:success -> b queued\n"+
 		"    `-- after:success -> a queued (cycle)\n\nb queued [do b]\n`-- after:success -> a queued\n    `-- after:success -> b queued (cycle)")
 
+	// x is met first where the depth ends, so it is drawn again where it does not.
+	twice := snap(job("z", 0, kernel.Succeeded), job("y", 1, kernel.Succeeded, after("z")), job("x", 2, kernel.Succeeded, after("y")),
+		job("a", 3, kernel.Succeeded, after("x")), job("top", 4, kernel.Queued, after("a", "x")))
+	text(t, dag(twice, view.ScheduleOptions{MaxDepth: 3}), `
+top queued [do top]
+|-- after:success -> a succeeded
+|   `+"`-- after:success -> x succeeded"+`
+|       `+"`-- after:success -> y succeeded"+`
+`+"`-- after:success -> x succeeded"+`
+    `+"`-- after:success -> y succeeded"+`
+        `+"`-- after:success -> z succeeded"+`
+`)
+
 	// Ten layers of four, each after the whole layer below: 4^9 paths.
 	var jobs []kernel.Job
 	var below []kernel.JobID

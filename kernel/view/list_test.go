@@ -118,8 +118,8 @@ func TestEmptyListDocument(t *testing.T) {
 	equal(t, got, `{"header":{"outcome":"No background jobs found"},"jobs":[]}`)
 }
 
-func TestListRowHasNoUnknownField(t *testing.T) {
+func TestListRowText(t *testing.T) {
 	t.Parallel()
-	l := view.ListOf(snap(job("a", 0, kernel.Queued)), view.ListOptions{})
-	equal(t, l.Rows[0].Text("colour"), "")
+	l := view.ListOf(snap(job("a", 0, kernel.Cancelled, func(j *kernel.Job) { j.State.Finished = noon })), view.ListOptions{})
+	equal(t, []string{l.Rows[0].Text("colour"), l.Rows[0].Text("failed"), l.Rows[0].Text("status")}, []string{"", "", "cancelled"})
 }

@@ -44,7 +44,7 @@ func Resolve(s *kernel.Snapshot, ref string) (kernel.JobID, error) {
 		}
 		return "", unknown{ref}
 	}
-	if run, node, ok := strings.Cut(ref, "/"); ok {
+	if run, node, ok := strings.Cut(ref, "/"); ok && run != "" && node != "" {
 		return resolveNode(s, ref, run, node)
 	}
 	var found []string
@@ -77,7 +77,7 @@ func resolveNode(s *kernel.Snapshot, ref, run, node string) (kernel.JobID, error
 			runs = []string{id}
 			break
 		}
-		if id != "" && run != "" && (strings.HasPrefix(id, run) || strings.HasPrefix(strings.TrimPrefix(id, "run_"), run)) {
+		if id != "" && (strings.HasPrefix(id, run) || strings.HasPrefix(strings.TrimPrefix(id, "run_"), run)) {
 			runs = append(runs, id)
 		}
 	}

@@ -26,7 +26,7 @@ func TestResolve(t *testing.T) {
 		"0190aaaa01": "0190aaaa01", "0190aaaa0": "0190aaaa0", "b": "beef", "@last": "beef",
 		"run_ab12/build": "0190aaaa01", "run_ab3/build": "0190aaaa0", "ab12/test": "0190aaaa02",
 		"run_ab12/gone": missing, "run_zz/build": missing, "/build": missing, "": missing, " ": missing, "dead": missing, "@first": missing,
-		"beef/": missing,
+		"beef/": missing, "/": missing, "run_ab12/": missing, "//": missing, "0190/": missing,
 		"0190a": invalid, "run_ab/build": invalid, "0190bbbb": invalid, "0190b": invalid,
 	} {
 		id, err := view.Resolve(s, ref)

@@ -71,6 +71,20 @@ func TestShowEverything(t *testing.T) {
 	})
 }
 
+func TestShowHasADeadlineOnlyWhileItRuns(t *testing.T) {
+	t.Parallel()
+	for st, want := range map[kernel.Status]string{kernel.Running: "2026-02-01T12:01:00+00:00", kernel.Succeeded: "", kernel.FailedRetryable: ""} {
+		j := job("a", 0, st, func(j *kernel.Job) { j.Spec.Task.Timeout, j.State.Started = time.Minute, noon })
+		got := ""
+		for _, line := range show(t, snap(j), "a", view.Paths{}) {
+			if line[0] == "Deadline" {
+				got = line[1]
+			}
+		}
+		equal(t, got, want)
+	}
+}
+
 func TestShowFieldsMatchTheSchema(t *testing.T) {
 	t.Parallel()
 	described := properties(t, "job_show.schema.json")
