@@ -28,7 +28,7 @@ func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 		return fmt.Errorf("stop %s: %w", label(a), err)
 	}
 	if p, ok := c.process(); ok && held {
-		p.signal(syscall.SIGTERM)
+		p.signal(syscall.SIGUSR1)
 		p.signal(syscall.SIGCONT) // a stopped runner would not notice
 		return nil
 	}
