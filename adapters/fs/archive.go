@@ -70,7 +70,7 @@ func (s *Store) eachArchived(f func(kernel.Job)) error {
 	if a.len() == 0 {
 		return nil
 	}
-	file, err := s.root.Open(archiveFile)
+	file, err := s.base.file(archiveFile, os.O_RDONLY)
 	if err != nil {
 		return errors.Join(errArchive, err)
 	}
@@ -185,7 +185,7 @@ func (s *Store) archiveOld() error {
 	if len(b) == 0 {
 		return nil
 	}
-	f, err := s.root.OpenFile(archiveFile, os.O_RDWR|os.O_CREATE, fileMode)
+	f, err := s.base.file(archiveFile, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (s *Store) withoutGone() ([]byte, error) {
 		return nil, err
 	}
 	for _, name := range []string{indexFile, archiveFile} {
-		if err := ignoreMissing(s.root.Remove(name)); err != nil {
+		if err := s.base.remove(name); err != nil {
 			return nil, err
 		}
 	}

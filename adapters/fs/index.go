@@ -246,7 +246,7 @@ func (s *Store) refersTo(j *kernel.Job, want func(kernel.JobID), needed map[kern
 
 // readIndex loads the index file and brings it to pos.
 func (s *Store) readIndex(pos position) error {
-	b, err := readFile(s.root, indexFile, 1<<31)
+	b, err := s.base.read(indexFile, 1<<31)
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (s *Store) writeIndex(pos position) error {
 	for id := range x.unread {
 		b = appendEntry(b, id, fileStamp{}, nil)
 	}
-	if err := writeFile(s.root, indexFile, b, false); err != nil {
+	if err := s.base.write(indexFile, b, false); err != nil {
 		return err
 	}
 	x.written, x.onDisk = pos.end, pos.epoch

@@ -26,7 +26,6 @@ import (
 // gone through again. A group of writes belongs to one job and carries the
 // revision it leads to, so going through it twice changes nothing.
 type journal struct {
-	root *os.Root
 	file *os.File // journal/plans
 	mark *os.File // journal/mark
 	boot string
@@ -84,16 +83,16 @@ const (
 	checkpointSize = 8 << 20
 )
 
-func openJournal(root *os.Root, boot string, durable bool) (*journal, error) {
-	file, err := root.OpenFile(plansFile, os.O_RDWR|os.O_CREATE, fileMode)
+func openJournal(base dir, boot string, durable bool) (*journal, error) {
+	file, err := base.file(plansFile, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	mark, err := root.OpenFile(markFile, os.O_RDWR|os.O_CREATE, fileMode)
+	mark, err := base.file(markFile, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &journal{root, file, mark, boot, durable}, nil
+	return &journal{file, mark, boot, durable}, nil
 }
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }

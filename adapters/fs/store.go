@@ -29,7 +29,7 @@ type Options struct {
 type Store struct {
 	Layout
 	opts Options
-	root *os.Root // .vizier
+	base *dir // .vizier
 	lock *schedulerLock
 	log  *journal
 	warm index
@@ -41,47 +41,48 @@ func NewStore(dir string, opts Options) *Store { return &Store{Layout: NewLayout
 
 // open makes the store's directories, if create, and opens it.
 func (s *Store) open(create bool) error {
-	if s.root != nil {
+	if s.base != nil {
 		return nil
 	}
-	dir := filepath.Join(s.Layout.root, vizierDir)
-	info, err := os.Lstat(dir)
+	path := filepath.Join(s.Layout.root, vizierDir)
+	info, err := os.Lstat(path)
 	switch {
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("open store: %s is not a directory (a symbolic link is not followed): move it away", dir)
+		return fmt.Errorf("open store: %s is not a directory (a symbolic link is not followed): move it away", path)
 	case errors.Is(err, iofs.ErrNotExist) && create:
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, iofs.ErrExist) {
+		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, iofs.ErrExist) {
 			return fmt.Errorf("create store: %w", err)
 		}
 	case err != nil:
 		return fmt.Errorf("open store: %w", err)
 	}
-	root, err := os.OpenRoot(dir)
+	base, err := openRoot(path)
 	if err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
-	for _, d := range []string{jobsDir, journalDir} {
-		if !create {
-			break
+	if create {
+		journal, err := base.make(journalDir)
+		if err != nil {
+			base.close()
+			return fmt.Errorf("create store: %w", err)
 		}
-		if err := mkdirAll(root, d); err != nil {
-			return errors.Join(fmt.Errorf("create store: %w", err), root.Close())
-		}
+		journal.close()
 	}
-	s.root, s.lock = root, newSchedulerLock(s.abs(lockFile))
+	s.base, s.lock = &base, newSchedulerLock(s.abs(lockFile))
 	return nil
 }
 
 // Close releases what the store holds open.
 func (s *Store) Close() error {
-	if s.root == nil {
+	if s.base == nil {
 		return nil
 	}
-	err := s.root.Close()
+	s.base.close()
+	var err error
 	if s.log != nil {
-		err = errors.Join(err, s.log.close())
+		err = s.log.close()
 	}
-	s.root, s.log = nil, nil
+	s.base, s.log = nil, nil
 	return err
 }
 
@@ -187,7 +188,7 @@ func (s *Store) openJournal() error {
 	if s.log != nil {
 		return nil
 	}
-	log, err := openJournal(s.root, s.opts.Boot, s.opts.Durable)
+	log, err := openJournal(*s.base, s.opts.Boot, s.opts.Durable)
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -198,7 +199,7 @@ func (s *Store) openJournal() error {
 // readRecord reads the record of one job. A job without one is ErrNotExist.
 func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 	name := jobPath(id, recordName)
-	b, err := readFile(s.root, name, maxRecord)
+	b, err := s.base.read(name, maxRecord)
 	if err != nil {
 		return kernel.Job{}, nil, err
 	}
@@ -209,17 +210,14 @@ func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 	return j, f, nil
 }
 
-// jobIDs lists the directories of jobs that are named like jobs, in order.
+// jobIDs lists the directories of jobs that are named like jobs, in no order.
 func (s *Store) jobIDs() ([]kernel.JobID, error) {
-	entries, err := iofs.ReadDir(s.root.FS(), jobsDir)
-	if err != nil {
-		return nil, ignoreMissing(err)
-	}
-	ids := make([]kernel.JobID, 0, len(entries))
-	for _, e := range entries {
-		if kernel.ValidJobID(e.Name()) {
-			ids = append(ids, kernel.JobID(e.Name()))
+	names, err := s.base.names(jobsDir)
+	ids := make([]kernel.JobID, 0, len(names))
+	for _, name := range names {
+		if kernel.ValidJobID(name) {
+			ids = append(ids, kernel.JobID(name))
 		}
 	}
-	return ids, nil
+	return ids, err
 }

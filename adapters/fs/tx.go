@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"os"
 	"path"
 	"syscall"
 
@@ -155,64 +156,75 @@ func survivors(actions []kernel.Action) []kernel.Action {
 	return out
 }
 
-// replayGroup applies g unless the record on disk is already there.
+// replayGroup applies g unless the record on disk is already there. Then only
+// the coarse state may be missing.
 func (s *Store) replayGroup(g group) error {
-	if j, _, err := s.readRecord(g.job); err == nil && g.record != nil && j.Rev >= g.rev {
-		return s.writeState(g.job, j.State.Status.Coarse())
+	j, _, err := s.readRecord(g.job)
+	if err != nil || g.record == nil || j.Rev < g.rev {
+		return s.applyGroup(g)
 	}
-	return s.applyGroup(g)
+	word, name := j.State.Status.Coarse()+"\n", jobPath(g.job, stateName)
+	if have, err := s.base.read(name, 64); err == nil && string(have) == word {
+		return nil
+	}
+	return s.base.write(name, []byte(word), false)
 }
 
 func (s *Store) applyGroup(g group) error {
-	if g.record != nil {
-		if err := mkdirAll(s.root, jobPath(g.job, "")); err != nil {
-			return err
-		}
+	if g.record == nil {
+		return s.applyOps(g)
 	}
+	d, err := s.base.make(jobPath(g.job, ""))
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := s.applyOps(g); err != nil {
+		return err
+	}
+	if err := d.write(recordName, g.record, false); err != nil || g.state == "" {
+		return err
+	}
+	return d.write(stateName, []byte(g.state+"\n"), false)
+}
+
+func (s *Store) applyOps(g group) error {
 	for _, op := range g.ops {
 		if err := s.applyOp(g.job, op); err != nil {
 			return err
 		}
 	}
-	if g.record == nil {
-		return nil
-	}
-	if err := writeFile(s.root, jobPath(g.job, recordName), g.record, false); err != nil {
-		return err
-	}
-	if g.state == "" {
-		return nil
-	}
-	return s.writeState(g.job, g.state)
-}
-
-func (s *Store) writeState(id kernel.JobID, word string) error {
-	name := jobPath(id, stateName)
-	if have, err := readFile(s.root, name, 64); err == nil && string(have) == word+"\n" {
-		return nil
-	}
-	return writeFile(s.root, name, []byte(word+"\n"), false)
+	return nil
 }
 
 func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 	switch op.kind {
 	case opWrite:
-		if err := mkdirAll(s.root, path.Dir(op.path)); err != nil {
+		parent, err := s.base.make(path.Dir(op.path))
+		if err != nil {
 			return err
 		}
-		return writeFile(s.root, op.path, op.data, false)
+		defer parent.close()
+		return parent.write(path.Base(op.path), op.data, false)
 	case opRemove:
-		return ignoreMissing(s.root.Remove(op.path))
+		return s.base.remove(op.path)
 	case opRename:
-		if _, err := s.root.Lstat(op.to); err == nil {
-			return nil
-		}
-		return ignoreMissing(s.root.Rename(op.path, op.to))
+		return s.base.renameWithin(op.path, op.to)
 	case opRemoveJob:
-		return s.root.RemoveAll(jobPath(id, ""))
+		return s.removeJob(id)
 	default:
 		return fmt.Errorf("unknown file operation %d", op.kind)
 	}
+}
+
+// removeJob drops a job's directory with everything in it; os.Root keeps to it
+// whatever links stand there.
+func (s *Store) removeJob(id kernel.JobID) error {
+	root, err := os.OpenRoot(s.abs(jobsDir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(root.RemoveAll(string(id)), root.Close())
 }
 
 // entryOf is p as files.
