@@ -176,7 +176,9 @@ func (t *tick) next(i int32) State {
 		}
 	}
 	st.Wait = t.reason[i]
-	st.WaitedOn = st.WaitedOn.With(st.Wait.Kind)
+	if st.Status != Failed { // a data error is nothing that was waited on
+		st.WaitedOn = st.WaitedOn.With(st.Wait.Kind)
+	}
 	st.RetryAt = time.Time{}
 	switch st.Status {
 	case Running:
