@@ -164,7 +164,7 @@ func (t *tick) plan() Plan {
 			continue
 		}
 		if next.Status == Running && next.Attempt > j.State.Attempt {
-			if j.State.Attempt > 0 {
+			if !j.State.Started.IsZero() { // after a rewind or a refusal there is nothing to keep
 				p.Actions = append(p.Actions, Rotate{j.Attempt()})
 			}
 			launches = append(launches, Launch{AttemptID{j.ID, next.Attempt}, j.Spec.Task.Executor})
