@@ -40,7 +40,10 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		}
 		p.Actions = append(p.Actions, CreateJob{j})
 	}
-	return p, s.Apply(p).acyclic(jobs)
+	if err := s.Apply(p).acyclic(jobs); err != nil {
+		return Plan{}, err
+	}
+	return p, nil
 }
 
 func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
