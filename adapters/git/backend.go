@@ -127,3 +127,13 @@ func isScratch(p string) bool {
 	}
 	return false
 }
+
+// notScratch are the pathspecs of everything but scratch, at the top of a
+// working tree.
+func notScratch() []string {
+	specs := []string{"."}
+	for _, dir := range scratch {
+		specs = append(specs, ":(top,exclude)"+dir)
+	}
+	return specs
+}

@@ -83,7 +83,7 @@ func (r *Repo) removeWorktree(ctx context.Context, dir string) error {
 	}
 	switch {
 	case w.Name == "" && present:
-		if err := os.Remove(dir); err != nil {
+		if os.Remove(dir+string(filepath.Separator)) != nil { // an empty directory, and nothing else
 			return errors.New("git does not list it as a worktree, so its files cannot be checked: look at them and remove it by hand")
 		}
 	case w.Name != "":

@@ -157,11 +157,8 @@ func (c *cli) Head(ctx context.Context) (string, error) {
 
 func (c *cli) Clean(ctx context.Context) (bool, error) {
 	args := []string{"status", "--porcelain=v1", "-z", "--untracked-files=normal", "--ignore-submodules=all",
-		"--no-renames", "--", "."}
-	for _, dir := range scratch {
-		args = append(args, ":(top,exclude)"+dir)
-	}
-	out, err := c.read(ctx, args...)
+		"--no-renames", "--"}
+	out, err := c.read(ctx, append(args, notScratch()...)...)
 	return err == nil && len(out) == 0, err
 }
 

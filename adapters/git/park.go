@@ -45,6 +45,9 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 		return errors.New("it has submodules whose commits would go with it: save them, then run `git worktree remove --force` on it")
 	}
 	t := tree{cli: r.cli, w: w}
+	if present {
+		t.dir = w.Path
+	}
 	head, err := t.head(ctx)
 	if err != nil {
 		return err
@@ -77,7 +80,7 @@ func (r *Repo) park(ctx context.Context, w Worktree, work kernel.CommitID) error
 	p := Parked{Worktree: w.Path, Branch: w.Branch, Commit: work, Ref: parkedRefs + refPart(w.Name) + "-" + string(work[:12])}
 	now, err := r.cli.refAt(ctx, p.Ref)
 	if err == nil && now != work {
-		err = r.cli.moveRef(ctx, p.Ref, work, now)
+		err = r.cli.moveRef(ctx, p.Ref, work, "")
 	}
 	if err != nil {
 		return fmt.Errorf("park its work: %w", err)
@@ -104,10 +107,12 @@ func refPart(name string) string {
 type tree struct {
 	cli *cli
 	w   Worktree
+	dir string // where git runs: the worktree if it is there, else the main one
 }
 
 func (t tree) git(ctx context.Context, env []string, args ...string) (string, error) {
 	out, err := t.cli.run(ctx, command{
+		dir:    t.dir,
 		args:   append([]string{"-c", "core.hooksPath=/dev/null"}, args...),
 		env:    append([]string{"GIT_DIR=" + t.w.gitDir, "GIT_WORK_TREE=" + t.w.Path}, env...),
 		writes: len(env) > 0,
@@ -133,11 +138,13 @@ func (t tree) dirty(ctx context.Context) (bool, error) {
 	}
 	dirty := false
 	for entry := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
-		name, untracked := strings.CutPrefix(entry, "?? ")
-		if untracked && strings.HasSuffix(name, "/") {
+		if len(entry) < 4 || isScratch(entry[3:]) {
+			continue
+		}
+		dirty = true
+		if name, untracked := strings.CutPrefix(entry, "?? "); untracked && strings.HasSuffix(name, "/") {
 			return false, fmt.Errorf("it contains another repository, %s: move that away, then try again", name)
 		}
-		dirty = dirty || len(entry) > 3 && !isScratch(entry[3:])
 	}
 	return dirty, nil
 }
@@ -168,7 +175,7 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID) (kernel.CommitID
 		return "", err
 	}
 	env := append(identity[:len(identity):len(identity)], "GIT_INDEX_FILE="+index)
-	if _, err := t.git(ctx, env, "add", "--all", "--", "."); err != nil {
+	if _, err := t.git(ctx, env, append([]string{"add", "--all", "--"}, notScratch()...)...); err != nil {
 		return "", err
 	}
 	content, err := t.git(ctx, env, "write-tree")
