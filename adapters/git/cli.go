@@ -35,9 +35,9 @@ func (c *cli) Version(ctx context.Context) (string, error) {
 	return "git CLI " + strings.TrimPrefix(strings.TrimSpace(string(out)), "git version "), nil
 }
 
-// fewBranches is how many names are handed to git; for more, all branches are
-// listed, because an argument list has a limit and patterns are matched one by
-// one.
+// fewBranches is how many names are looked up one by one. For more, all
+// branches are listed: an argument list has a limit, git compares each branch
+// with each pattern, and libgit2 opens a file for each name.
 const fewBranches = 64
 
 func (c *cli) Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error) {

@@ -162,3 +162,20 @@ func eachRepo(t *testing.T, test func(t *testing.T, open func(Root) *Repo)) {
 		})
 	})
 }
+
+// feed runs git with text on its standard input.
+func (f fixture) feed(text string, args ...string) {
+	f.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Stdin = f.dir, strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		f.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// mayFail runs git for what it leaves behind when it stops.
+func (f fixture) mayFail(args ...string) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = f.dir
+	_ = cmd.Run()
+}

@@ -39,27 +39,66 @@ func (l libgit2) in(ctx context.Context, op string, f func(*git2go.Repository) e
 
 func (l libgit2) Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error) {
 	heads := make(map[string]kernel.CommitID, len(branches))
+	for _, name := range branches {
+		heads[name] = ""
+	}
 	err := l.in(ctx, "heads", func(repo *git2go.Repository) error {
-		for _, name := range branches {
-			heads[name] = ""
+		if len(heads) > fewBranches {
+			return allHeads(repo, heads)
+		}
+		for name := range heads {
 			if !validBranch(name) {
 				continue
 			}
 			ref, err := repo.References.Lookup("refs/heads/" + name)
 			if err == nil {
-				ref, err = ref.Resolve()
+				heads[name], err = tipOf(ref)
 			}
-			if git2go.IsErrorCode(err, git2go.ErrorCodeNotFound) {
-				continue
-			}
-			if err != nil {
+			if err != nil && !git2go.IsErrorCode(err, git2go.ErrorCodeNotFound) {
 				return fmt.Errorf("branch %s: %w", name, err)
 			}
-			heads[name] = kernel.CommitID(ref.Target().String())
 		}
 		return nil
 	})
 	return heads, err
+}
+
+// allHeads fills heads from one listing of all branches, which for many names
+// is cheaper than a look-up of each.
+func allHeads(repo *git2go.Repository, heads map[string]kernel.CommitID) error {
+	all, err := repo.NewReferenceIteratorGlob("refs/heads/*")
+	if err != nil {
+		return err
+	}
+	defer all.Free()
+	for {
+		ref, err := all.Next()
+		if git2go.IsErrorCode(err, git2go.ErrorCodeIterOver) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(ref.Name(), "refs/heads/")
+		if _, asked := heads[name]; !asked || !validBranch(name) {
+			continue
+		}
+		heads[name], err = tipOf(ref)
+		if err != nil && !git2go.IsErrorCode(err, git2go.ErrorCodeNotFound) {
+			return fmt.Errorf("branch %s: %w", name, err)
+		}
+	}
+}
+
+// tipOf is the commit a branch is at, also when it stands for another branch.
+func tipOf(ref *git2go.Reference) (kernel.CommitID, error) {
+	if ref.Type() == git2go.ReferenceSymbolic {
+		var err error
+		if ref, err = ref.Resolve(); err != nil {
+			return "", err
+		}
+	}
+	return kernel.CommitID(ref.Target().String()), nil
 }
 
 func (l libgit2) Files(ctx context.Context, files []File) (map[File]bool, error) {

@@ -72,15 +72,16 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 			return err
 		}
 	}
-	return r.park(ctx, w, work)
+	return r.park(ctx, t, work)
 }
 
 // park keeps work under a ref of its own.
-func (r *Repo) park(ctx context.Context, w Worktree, work kernel.CommitID) error {
-	p := Parked{Worktree: w.Path, Branch: w.Branch, Commit: work, Ref: parkedRefs + refPart(w.Name) + "-" + string(work[:12])}
+func (r *Repo) park(ctx context.Context, t tree, work kernel.CommitID) error {
+	p := Parked{Worktree: t.w.Path, Branch: t.w.Branch, Commit: work, Ref: parkedRefs + refPart(t.w.Name) + "-" + string(work[:12])}
 	now, err := r.cli.refAt(ctx, p.Ref)
 	if err == nil && now != work {
-		err = r.cli.moveRef(ctx, p.Ref, work, "")
+		absent := strings.Repeat("0", len(work))
+		_, err = t.git(ctx, identity, "update-ref", "-m", "vizier: parked", p.Ref, string(work), absent)
 	}
 	if err != nil {
 		return fmt.Errorf("park its work: %w", err)
@@ -103,7 +104,8 @@ func refPart(name string) string {
 }
 
 // tree runs git on a worktree by its git directory, so that it works on the
-// right one even if the files that connect the two are damaged.
+// right one even if the files that connect the two are damaged. No hooks run:
+// this is housekeeping, and a hook that fails must not cost anybody's work.
 type tree struct {
 	cli *cli
 	w   Worktree
