@@ -46,6 +46,32 @@ func TestOneClaimOfMany(t *testing.T) {
 	}
 }
 
+func TestClaimWithACommandCutOff(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	if err := w.Claim(a); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(w.Files.ClaimFile(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.claimChild(a, os.Getpid())
+	both, err := os.ReadFile(w.Files.ClaimFile(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := len(whole); n <= len(both); n++ {
+		if err := os.WriteFile(w.Files.ClaimFile(a), both[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := readClaim(w.Files.ClaimFile(a))
+		if err != nil || c.Identity != Self() || c.Child != nil && *c.Child != Self() || n == len(both) && c.Child == nil {
+			t.Fatalf("%d of %d bytes: %+v, error %v", n, len(both), c, err)
+		}
+	}
+}
+
 func TestAcquire(t *testing.T) {
 	w := setup(t)
 	other := newLocal(w.root)

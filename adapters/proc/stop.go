@@ -87,10 +87,10 @@ func (l *Local) remnants(a kernel.AttemptID, c claim) (runner *process, left []p
 	held, err := locked(lock)
 	held = held && err == nil && inscribed(lock) == a.N
 	session, since := c.session()
-	uid, self := os.Getuid(), os.Getpid()
+	uid, me := os.Getuid(), os.Getpid()
 	table := processes()
 	for _, p := range table {
-		if p.zombie || p.start < c.Start || p.pid == self || p.owner() != uid {
+		if p.zombie || p.start < c.Start || p.pid == me || p.owner() != uid {
 			continue
 		}
 		if p.pid == c.PID {
@@ -109,7 +109,7 @@ func (l *Local) remnants(a kernel.AttemptID, c claim) (runner *process, left []p
 		roots = append([]process{*runner}, left...)
 	}
 	below := descendants(roots, table)
-	below = slices.DeleteFunc(below, func(p process) bool { return p.pid == self || runner != nil && p.pid == runner.pid })
+	below = slices.DeleteFunc(below, func(p process) bool { return p.pid == me || runner != nil && p.pid == runner.pid })
 	return runner, below
 }
 
