@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,10 +15,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// claim is the content of a claim file.
+// claim is the content of a claim file: a line of JSON from the claim itself
+// and, once the command runs, a second one that adds it. A line is written by
+// one write, and one that a crash cut off does not count.
 type claim struct {
 	Identity           // the runner
-	Child    *Identity `json:"child,omitempty"` // the command; its pid is its session, too
+	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
 }
 
 // Claim makes this process the only runner of a, for ever: another claim is
@@ -48,23 +51,22 @@ func (l *Local) Claim(a kernel.AttemptID) error {
 }
 
 // claimChild adds the command to the claim, for signals and for people. It is
-// as good as its use: if it cannot be written, a sweep has to go by the
-// command's environment alone.
+// as good as its use: if it cannot be written, a sweep has to go by ancestry
+// and environments alone.
 func (l *Local) claimChild(a kernel.AttemptID, pid int) {
-	path := l.Files.ClaimFile(a)
-	c, err := readClaim(path)
-	if err != nil || c.Identity != Self() {
-		return
-	}
 	child := identify(pid)
-	c.Child = &child
-	temp, err := writeClaim(path, c, false)
+	b, err := json.Marshal(struct {
+		Child *Identity `json:"child"`
+	}{&child})
 	if err != nil {
 		return
 	}
-	if os.Rename(temp, path) != nil {
-		_ = os.Remove(temp)
+	f, err := os.OpenFile(l.Files.ClaimFile(a), os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return
 	}
+	_, _ = f.Write(append(b, '\n'))
+	_ = f.Close()
 }
 
 var tempNumber atomic.Uint64
@@ -96,8 +98,13 @@ func readClaim(path string) (claim, error) {
 	if err != nil {
 		return c, err
 	}
-	if err := json.Unmarshal(b, &c); err != nil {
+	lines := json.NewDecoder(bytes.NewReader(b))
+	if err := lines.Decode(&c); err != nil {
 		return claim{}, fmt.Errorf("%s: %w", path, err)
+	}
+	var more claim
+	if lines.Decode(&more) == nil && more.Child != nil {
+		c.Child = more.Child
 	}
 	return c, nil
 }

@@ -74,7 +74,7 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 		return command{}, err
 	}
 	c := command{args: args, dir: dir, resultFile: l.Files.ResultFile(j.Attempt())}
-	c.env = environment(os.Environ(), slices.Concat(t.Env, []string{"PWD=" + dir}, l.told(j)))
+	c.env = environment(l.told(j), slices.Concat(os.Environ(), t.Env, []string{"PWD=" + dir})...)
 	c.path, err = find(args[0], dir, lookup(c.env, "PATH"))
 	return c, err
 }
@@ -96,25 +96,20 @@ func (l *Local) told(j *kernel.Job) []string {
 // runnerEnv is the environment of a's runner: this process's, without what it
 // was told of a job it runs in itself.
 func runnerEnv(a kernel.AttemptID) []string {
-	return environment(os.Environ(), []string{envRunner + "=" + label(a)})
+	return environment([]string{envRunner + "=" + label(a)}, os.Environ()...)
 }
 
-// environment is base without our own variables, and set, of which a later
-// value of a name replaces an earlier one.
-func environment(base, set []string) []string {
-	drop := map[string]bool{}
+// environment is others, of which a later value of a name replaces an earlier
+// one, and told, the only source of our own variables.
+func environment(told []string, others ...string) []string {
+	seen := map[string]bool{}
 	for _, name := range ownVariables {
-		drop[name] = true
+		seen[name] = true
 	}
-	env := make([]string, 0, len(base)+len(set))
-	for _, v := range slices.Backward(set) {
-		if name, _, _ := strings.Cut(v, "="); !drop[name] || slices.Contains(ownVariables, name) {
-			drop[name] = true
-			env = append(env, v)
-		}
-	}
-	for _, v := range base {
-		if name, _, _ := strings.Cut(v, "="); !drop[name] {
+	env := slices.Clone(told)
+	for _, v := range slices.Backward(others) {
+		if name, _, _ := strings.Cut(v, "="); !seen[name] {
+			seen[name] = true
 			env = append(env, v)
 		}
 	}

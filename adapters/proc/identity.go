@@ -25,7 +25,9 @@ var here = sync.OnceValue(func() Identity {
 })
 
 // Self identifies this process.
-func Self() Identity { return identify(os.Getpid()) }
+func Self() Identity { return self() }
+
+var self = sync.OnceValue(func() Identity { return identify(os.Getpid()) })
 
 func identify(pid int) Identity {
 	id := here()

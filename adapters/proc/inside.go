@@ -27,9 +27,8 @@ func (l *Local) InsideJob(running []kernel.AttemptID) (kernel.AttemptID, bool) {
 		runners[place{c.PID, c.Start}] = a
 		if c.Child != nil {
 			commands[place{c.Child.PID, c.Child.Start}] = a
-			if p, ok := readProcess(c.Child.PID); !ok || p.start == c.Child.Start {
-				sessions[c.Child.PID] = a
-			}
+			id, _ := c.session()
+			sessions[id] = a
 		}
 	}
 	const deepest = 4096 // the tree may change while it is read

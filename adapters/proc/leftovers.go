@@ -62,14 +62,25 @@ func (l *Local) leftovers() []process {
 	if len(roots) == 0 {
 		return nil
 	}
+	return descendants(roots, processes())
+}
+
+// descendants are roots and all live processes below them, each once. What is
+// below a runner is another job's.
+func descendants(roots, table []process) []process {
 	below := map[int][]process{}
-	for _, p := range processes() {
+	for _, p := range table {
 		below[p.parent] = append(below[p.parent], p)
+	}
+	seen := map[int]bool{}
+	for _, p := range roots {
+		seen[p.pid] = true
 	}
 	all := roots
 	for i := 0; i < len(all); i++ {
 		for _, p := range below[all[i].pid] {
-			if !p.zombie && p.env(envRunner) == "" {
+			if !seen[p.pid] && !p.zombie && p.env(envRunner) == "" {
+				seen[p.pid] = true
 				all = append(all, p)
 			}
 		}

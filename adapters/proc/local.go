@@ -66,6 +66,7 @@ func (l *Local) now() time.Time {
 func (l *Local) start(fork func() (int, error)) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	keepDescriptors()
 	pid, err := fork()
 	if err != nil {
 		return 0, err

@@ -166,7 +166,7 @@ func (w *world) launch() kernel.AttemptID {
 // eventually waits for what is going to happen.
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("never: %s; stderr: %s", what, w.log("stderr"))
 		}

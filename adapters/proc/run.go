@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,6 +33,10 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 		return stopped(ctx)
 	}
 	becomeSubreaper()
+	// The command gets its death signal when the thread that forked it ends, so
+	// this one stays until then.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	c, err := l.startCommand(cmd, j.ID)
 	if err != nil {
 		return notStarted(err)
@@ -42,8 +47,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if grace <= 0 {
 		grace = l.grace()
 	}
-	why := c.wait(ctx, j.Spec.Task.Timeout, grace)
-	status := c.reap()
+	why, status := c.wait(ctx, j.Spec.Task.Timeout, grace)
 	l.forget(c.pid)
 	l.endLeftovers(min(grace, leftoverGrace))
 
@@ -80,9 +84,12 @@ const (
 
 // child is a running command. Its pid is its session and its process group.
 type child struct {
-	pid  int
-	gone chan struct{}             // closed when it has ended
-	reap func() syscall.WaitStatus // once it has ended
+	pid int
+
+	mu    sync.Mutex
+	ended bool        // its pid may be another's soon
+	why   ending      // why we asked it to end, if we did
+	kill  *time.Timer // then
 }
 
 // startCommand starts the command in a session of its own. It dies with this
@@ -106,24 +113,9 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (*child, error) {
 		return nil, err // what lies there would pass for the command's result
 	}
 	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: fds, Sys: commandAttr()}
-	c := &child{gone: make(chan struct{})}
-	forked := make(chan error)
-	go func() {
-		// The command gets its death signal when the thread that forked it ends,
-		// so that thread stays for as long as the command runs.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		_, err := l.start(func() (int, error) {
-			c.pid, err = syscall.ForkExec(cmd.path, cmd.args, attr)
-			return c.pid, err
-		})
-		forked <- err
-		if err == nil {
-			c.reap = awaitEnd(c.pid)
-			close(c.gone)
-		}
-	}()
-	if err := <-forked; err != nil {
+	c := &child{}
+	c.pid, err = l.start(func() (int, error) { return syscall.ForkExec(cmd.path, cmd.args, attr) })
+	if err != nil {
 		return nil, cmd.refused(err)
 	}
 	return c, nil
@@ -138,39 +130,39 @@ func openLog(path string) (*os.File, error) {
 	return f, nil
 }
 
-// wait returns when the command has ended, by itself or by us: TERM to its
-// group, grace, KILL.
-func (c *child) wait(ctx context.Context, timeout, grace time.Duration) ending {
-	var expired <-chan time.Time
+// wait returns when the command has ended, by itself or by us.
+func (c *child) wait(ctx context.Context, timeout, grace time.Duration) (ending, syscall.WaitStatus) {
+	defer context.AfterFunc(ctx, func() { c.end(askedToStop, grace) })()
 	if timeout > 0 {
-		t := time.NewTimer(timeout)
-		defer t.Stop()
-		expired = t.C
+		defer time.AfterFunc(timeout, func() { c.end(timedOut, grace) }).Stop()
 	}
-	why := byItself
-	select {
-	case <-c.gone:
-	case <-expired:
-		why = timedOut
-	case <-ctx.Done():
-		why = askedToStop
+	reap := awaitEnd(c.pid)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.kill != nil {
+		c.kill.Stop()
 	}
-	select {
-	case <-c.gone:
-		return byItself // before any signal of ours
-	default:
+	return c.why, reap()
+}
+
+// end ends the command's group: TERM, grace, KILL.
+func (c *child) end(why ending, grace time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := readProcess(c.pid); c.ended || c.why != byItself || ok && p.zombie {
+		return
 	}
+	c.why = why
 	_ = syscall.Kill(-c.pid, syscall.SIGTERM)
 	_ = syscall.Kill(-c.pid, syscall.SIGCONT) // a stopped process would not notice
-	t := time.NewTimer(grace)
-	defer t.Stop()
-	select {
-	case <-c.gone:
-	case <-t.C:
-		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
-		<-c.gone
-	}
-	return why
+	c.kill = time.AfterFunc(grace, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.ended {
+			_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+		}
+	})
 }
 
 func wait(pid int) (status syscall.WaitStatus) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -51,12 +52,21 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 		return nil // nothing survives a reboot
 	}
 	for end := time.Now().Add(patience); ; {
-		left := l.remnants(a, c)
-		if len(left) == 0 {
+		runner, left := l.remnants(a, c)
+		switch {
+		case len(left) == 0 && runner == nil:
 			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("sweep %s: %d processes do not end, the first with pid %d", label(a), len(left), left[0].pid)
+		case time.Now().After(end):
+			if runner != nil {
+				left = append(left, *runner)
+			}
+			return fmt.Errorf("sweep %s: %d processes do not end, one of them with pid %d", label(a), len(left), left[0].pid)
+		case len(left) == 0:
+			runner.signal(syscall.SIGKILL)
+		case runner != nil:
+			// It goes last and does nothing more until then: what it is a parent
+			// of can be told from other processes by that alone.
+			runner.signal(syscall.SIGSTOP)
 		}
 		for _, p := range left {
 			p.signal(syscall.SIGKILL)
@@ -69,35 +79,48 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	}
 }
 
-// remnants are the live processes of a, this one aside: a sweep may be run from
-// within the job.
-func (l *Local) remnants(a kernel.AttemptID, c claim) []process {
-	held, err := locked(l.Files.LockFile(a.Job))
-	held = held && err == nil && inscribed(l.Files.LockFile(a.Job)) == a.N
-	uid, self := os.Getuid(), os.Getpid()
-	var leader uint64 // start time of the process that has the command's pid now
-	if c.Child != nil {
-		if p, ok := readProcess(c.Child.PID); ok {
-			leader = p.start
-		}
-	}
-	var all []process
-	for _, p := range processes() {
-		if p.pid == self || p.zombie || p.start < c.Start || p.owner() != uid {
+// remnants are the live processes of a: its runner, if it still holds the job's
+// lock, and the others. This process is never one of them: a sweep may be run
+// from within the job.
+func (l *Local) remnants(a kernel.AttemptID, c claim) (runner *process, left []process) {
+	lock := l.Files.LockFile(a.Job)
+	held, err := locked(lock)
+	held = held && err == nil && inscribed(lock) == a.N
+	session, since := c.session()
+	uid, me := os.Getuid(), os.Getpid()
+	table := processes()
+	for _, p := range table {
+		if p.zombie || p.start < c.Start || p.pid == me || p.owner() != uid {
 			continue
 		}
 		if p.pid == c.PID {
 			if held && p.start == c.Start {
-				all = append(all, p)
+				runner = &p
 			}
 			continue
 		}
 		of := p.env(envAttemptID)
-		inSession := c.Child != nil && p.session == c.Child.PID && p.start >= c.Child.Start &&
-			(leader == 0 || leader == c.Child.Start) && of == ""
-		if of == label(a) || inSession {
-			all = append(all, p)
+		if of == label(a) || of == "" && p.session == session && p.start >= since {
+			left = append(left, p)
 		}
 	}
-	return all
+	roots := left
+	if runner != nil {
+		roots = append([]process{*runner}, left...)
+	}
+	below := descendants(roots, table)
+	below = slices.DeleteFunc(below, func(p process) bool { return p.pid == me || runner != nil && p.pid == runner.pid })
+	return runner, below
+}
+
+// session is the session of the claim's command and when it began, unless its
+// number is another process's by now; -1: none.
+func (c claim) session() (id int, since uint64) {
+	if c.Child == nil {
+		return -1, 0
+	}
+	if p, ok := readProcess(c.Child.PID); ok && p.start != c.Child.Start {
+		return -1, 0
+	}
+	return c.Child.PID, c.Child.Start
 }

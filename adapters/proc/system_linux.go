@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +21,11 @@ func commandAttr() *syscall.SysProcAttr {
 
 // becomeSubreaper makes orphaned descendants children of this process.
 var becomeSubreaper = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
+
+// keepDescriptors makes sure that children get no descriptor but those they are
+// given. This process may have been started with more: a pipe that someone
+// reads to its end, a lock of the calling script.
+func keepDescriptors() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // awaitEnd returns when the child has ended. The child stays a zombie until it
 // is reaped, so that its pid names nothing else.

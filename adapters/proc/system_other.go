@@ -8,6 +8,8 @@ func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: tr
 
 func becomeSubreaper() {}
 
+func keepDescriptors() {}
+
 func awaitEnd(pid int) (reap func() syscall.WaitStatus) {
 	status := wait(pid)
 	return func() syscall.WaitStatus { return status }

@@ -21,6 +21,7 @@ const (
 	statState   = 0
 	statParent  = 1
 	statSession = 3
+	statThreads = 17
 	statStart   = 19
 )
 
@@ -30,7 +31,10 @@ func readProcess(pid int) (process, bool) {
 	if len(f) <= statStart {
 		return process{}, false
 	}
-	p := process{pid: pid, zombie: f[statState][0] == 'Z' || f[statState][0] == 'X'}
+	p := process{pid: pid}
+	// A process whose first thread has ended looks like a zombie, but has others.
+	threads, _ := strconv.Atoi(string(f[statThreads]))
+	p.zombie = threads < 2 && bytes.ContainsAny(f[statState], "ZX")
 	p.parent, _ = strconv.Atoi(string(f[statParent]))
 	p.session, _ = strconv.Atoi(string(f[statSession]))
 	p.start, _ = strconv.ParseUint(string(f[statStart]), 10, 64)
