@@ -27,8 +27,8 @@ type index struct {
 	live    map[kernel.JobID]known
 	unread  map[kernel.JobID]string
 	archive archive
-	written int64 // journal end at which the file was last written
-	onDisk  uint64
+	written int64  // journal end that the file stands for
+	file    uint64 // which file this continues; another process's is another archive
 }
 
 type known struct {
@@ -78,7 +78,7 @@ func (s *Store) jobsStamp() int64 {
 func (s *Store) catchUp(pos position) error {
 	x := &s.warm
 	dir := s.jobsStamp()
-	if x.caught && x.epoch == pos.epoch && x.end <= pos.end && pos.dir == dir {
+	if x.caught && x.epoch == pos.epoch && x.end <= pos.end && x.file == pos.index && pos.dir == dir {
 		if err := s.follow(x.end, pos, true); err == nil {
 			return nil
 		}
@@ -97,7 +97,7 @@ func (s *Store) scan(pos position, dir int64) error {
 	if err != nil {
 		return fmt.Errorf("list jobs: %w", err)
 	}
-	s.warm = index{caught: true, epoch: pos.epoch, end: pos.end, dir: dir,
+	s.warm = index{caught: true, epoch: pos.epoch, end: pos.end, dir: dir, file: pos.index, written: -indexEvery,
 		live: make(map[kernel.JobID]known, len(ids)), unread: map[kernel.JobID]string{}}
 	for _, id := range ids {
 		s.reread(id)
@@ -259,8 +259,8 @@ func (s *Store) readIndex(pos position) error {
 		return errShort
 	}
 	x := &s.warm
-	x.epoch, x.end = r.uint(), r.int()
-	if x.epoch != pos.epoch || x.end > pos.end {
+	x.epoch, x.end, x.file = r.uint(), r.int(), r.uint()
+	if x.epoch != pos.epoch || x.end > pos.end || x.file != pos.index {
 		return errShort
 	}
 	if err := x.archive.read(r); err != nil {
@@ -290,22 +290,25 @@ func (s *Store) readIndex(pos position) error {
 	for _, id := range again {
 		s.reread(id)
 	}
-	x.written, x.onDisk = x.end, x.epoch
+	x.written = x.end
 	return s.follow(x.end, pos, false)
 }
 
 // writeIndex writes the index file, after the jobs that no longer matter to
-// any decision have gone to the archive.
-func (s *Store) writeIndex(pos position) error {
+// any decision have gone to the archive. It returns the position that names
+// the new file.
+func (s *Store) writeIndex(pos position) (position, error) {
 	x := &s.warm
 	if err := s.archiveOld(); err != nil {
-		return err
+		return pos, err
 	}
+	pos.index++
 	b := append([]byte(indexMagic), 0)[:len(indexMagic)]
 	b = putBytes(b, []byte(pos.boot))
 	b = binary.AppendUvarint(b, jobFingerprint)
 	b = binary.AppendUvarint(b, pos.epoch)
 	b = binary.AppendVarint(b, pos.end)
+	b = binary.AppendUvarint(b, pos.index)
 	b = x.archive.append(b)
 	b = binary.AppendUvarint(b, uint64(len(x.live)+len(x.unread)))
 	var body []byte
@@ -324,10 +327,10 @@ func (s *Store) writeIndex(pos position) error {
 		b = appendEntry(b, id, fileStamp{}, nil)
 	}
 	if err := s.base.write(indexFile, b, false); err != nil {
-		return err
+		return pos, err
 	}
-	x.written, x.onDisk = pos.end, pos.epoch
-	return nil
+	x.written, x.file = pos.end, pos.index
+	return pos, s.log.setPosition(pos)
 }
 
 func appendEntry(b []byte, id kernel.JobID, f fileStamp, body []byte) []byte {
@@ -341,5 +344,5 @@ func appendEntry(b []byte, id kernel.JobID, f fileStamp, body []byte) []byte {
 // indexDue reports that a new process would have too far to go.
 func (s *Store) indexDue(pos position) bool {
 	x := &s.warm
-	return x.caught && (x.onDisk != pos.epoch || pos.end-x.written > indexEvery)
+	return x.caught && pos.end-x.written >= indexEvery
 }

@@ -71,7 +71,8 @@ type position struct {
 	epoch      uint64 // grows when the journal is emptied
 	start, end int64
 	done       bool
-	dir        int64 // modification time of the jobs directory after the last commit
+	dir        int64  // modification time of the jobs directory after the last commit
+	index      uint64 // which index file counts: grows with each that is written
 }
 
 const (
@@ -105,14 +106,14 @@ func (j *journal) position() (p position, fresh bool, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return p, false, err
 	}
-	if _, err := fmt.Sscanf(string(buf[:n]), "%s %d %d %d %t %d", &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.dir); err != nil || p.boot != j.boot {
-		return position{boot: j.boot, epoch: p.epoch + 1, done: true}, true, nil
+	if _, err := fmt.Sscanf(string(buf[:n]), "%s %d %d %d %t %d %d", &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.dir, &p.index); err != nil || p.boot != j.boot {
+		return position{boot: j.boot, epoch: p.epoch + 1, done: true, index: p.index + 1}, true, nil
 	}
 	return p, false, nil
 }
 
 func (j *journal) setPosition(p position) error {
-	line := fmt.Sprintf("%s %d %d %d %t %d", p.boot, p.epoch, p.start, p.end, p.done, p.dir)
+	line := fmt.Sprintf("%s %d %d %d %t %d %d", p.boot, p.epoch, p.start, p.end, p.done, p.dir, p.index)
 	_, err := j.mark.WriteAt([]byte(line+strings.Repeat(" ", markSize-1-len(line))+"\n"), 0)
 	return err
 }

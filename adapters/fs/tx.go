@@ -31,7 +31,8 @@ func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
 // be slow without: a cache, so that its failure is nobody's.
 func (t *Tx) Close() error {
 	if t.s.indexDue(t.pos) {
-		if err := t.s.writeIndex(t.pos); err != nil {
+		var err error
+		if t.pos, err = t.s.writeIndex(t.pos); err != nil {
 			t.s.warm = index{}
 		}
 	}
@@ -59,6 +60,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
+		t.s.warm.written = -indexEvery // the index file is of the epoch before
 	}
 	start := t.pos.end
 	end, err := t.s.log.append(e, start)

@@ -65,7 +65,7 @@ func runnerMain(attempt string) int {
 	defer lock.Close()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGTERM)
+	signal.Notify(asked, syscall.SIGUSR1)
 	go func() { <-asked; cancel(errors.New("cancelled by tester")) }()
 	if err := l.Claim(a); err != nil {
 		return fail(err)
