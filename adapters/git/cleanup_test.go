@@ -1,6 +1,7 @@
 package git
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -163,7 +164,8 @@ func TestRemoveWorktreeParksNothingTwice(t *testing.T) {
 	o.git("worktree", "unlock", o.tree.dir)
 	failing(o.repo, "worktree")
 	o.repo.Backend = &fallback{Backend: o.repo.cli, first: broken{}}
-	for range 2 {
+	for _, date := range []string{"2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"} {
+		t.Setenv("GIT_COMMITTER_DATE", date)
 		o.remove(kernel.CleanupDegraded)
 	}
 	if refs := o.git("for-each-ref", parkedRefs); strings.Count(refs, "refs/") != 1 {
@@ -295,6 +297,25 @@ func TestRemoveWorktreeDegraded(t *testing.T) {
 	})
 }
 
+// liar says it pruned and did not.
+type liar struct{ broken }
+
+func (liar) PruneWorktree(context.Context, Worktree) error { return nil }
+
+func TestRemoveWorktreeConfirms(t *testing.T) {
+	o := newOwned(t, Open)
+	o.repo.Backend = &fallback{Backend: o.repo.cli, first: liar{}}
+	run := o.repo.cli.exec
+	failing(o.repo, "worktree")
+	if got := o.remove(kernel.CleanupDegraded); !strings.HasPrefix(got, "failed to prune worktree draft-1: git still lists it; fallback") {
+		t.Errorf("reason %q", got)
+	}
+	o.kept()
+	o.repo.cli.exec = run
+	o.remove(kernel.CleanupDone)
+	o.gone()
+}
+
 // What a crash leaves between any two steps, the next attempt finishes.
 func TestRemoveWorktreeAfterCrash(t *testing.T) {
 	for name, crash := range map[string]func(o *owned, aside string){
@@ -326,35 +347,6 @@ func TestRemoveWorktreeAfterCrash(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAddWorktree(t *testing.T) {
-	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
-		f := newFixture(t)
-		tip := f.commit("file", "x")
-		f.git("branch", "draft/ä")
-		f.commit("file", "y")
-		f.git("tag", "draft/ä")
-		r := open(f.root())
-		for _, dir := range []string{"one tree", "two\ntrees"} { // the second time the branch is checked out already
-			w, err := r.AddWorktree(t.Context(), f.path("../"+dir), "draft/ä")
-			if err != nil || w.Path != f.path("../"+dir) || w.Branch != "draft/ä" || w.Locked {
-				t.Errorf("got %+v, %v", w, err)
-			}
-			in := f.in(w.Path)
-			if got := in.rev("HEAD"); got != tip || in.git("symbolic-ref", "HEAD") != "refs/heads/draft/ä" || in.git("status", "--short") != "" {
-				t.Errorf("it is at %s: %s", got, in.git("status"))
-			}
-		}
-		if list, err := r.Worktrees(); err != nil || len(list) != 2 || list[0].Name != "one-tree" {
-			t.Errorf("worktrees %+v, %v", list, err)
-		}
-		for _, bad := range [][2]string{{f.path("../x"), "missing"}, {f.path("../x"), "-f"}, {"relative", "main"}, {f.path("../one tree"), "main"}} {
-			if w, err := r.AddWorktree(t.Context(), bad[0], bad[1]); err == nil {
-				t.Errorf("added %+v", w)
-			}
-		}
-	})
 }
 
 func TestReadOnlyGit(t *testing.T) {

@@ -16,18 +16,22 @@ import (
 // parkedRefs is where work is kept that would have gone with its worktree.
 const parkedRefs = "refs/vizier/parked/"
 
-// Parked is work that was kept when its worktree went away.
+// Parked is work that was kept when its worktree or branch went away.
 type Parked struct {
-	Worktree string // its path
-	Branch   string // the branch it stood on; "" : none
+	Worktree string // its path; "" : only the branch went
+	Branch   string // the branch it was on; "" : none
 	Ref      string // where the work is now
 	Commit   kernel.CommitID
 }
 
-// String is a line for people, with the command that brings the work back.
+// String is a line for people, with the commands that bring the work back.
 func (p Parked) String() string {
-	return fmt.Sprintf("unsaved work of worktree %s is kept as %s: see it with `git show %s`, "+
-		"get it back with `git switch --create NAME %s`", p.Worktree, p.Ref, p.Ref, p.Ref)
+	of := "worktree " + p.Worktree
+	if p.Worktree == "" {
+		of = "branch " + p.Branch
+	}
+	return fmt.Sprintf("work of %s that no branch has is kept as %s: see it with `git show %s`, "+
+		"get it back with `git switch --create NAME %s`", of, p.Ref, p.Ref, p.Ref)
 }
 
 // save makes sure that nothing is lost when w goes: it refuses a worktree that
@@ -68,20 +72,39 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 		return nil
 	}
 	if work == head {
-		if kept, err := t.reachable(ctx, head); kept || err != nil {
+		if kept, err := r.cli.kept(ctx, head, ""); kept || err != nil {
 			return err
 		}
 	}
-	return r.park(ctx, t, work)
+	return r.park(ctx, Parked{Worktree: w.Path, Branch: w.Branch, Commit: work}, w.Name)
 }
 
-// park keeps work under a ref of its own.
-func (r *Repo) park(ctx context.Context, t tree, work kernel.CommitID) error {
-	p := Parked{Worktree: t.w.Path, Branch: t.w.Branch, Commit: work, Ref: parkedRefs + refPart(t.w.Name) + "-" + string(work[:12])}
+// DeleteBranch drops a branch as Backend says, and parks its commits first if
+// no other ref keeps them (semantics 3.13).
+func (r *Repo) DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error {
+	err := r.cli.deletable(ctx, name, old)
+	if err != nil {
+		return err
+	}
+	kept, err := r.cli.kept(ctx, old, "refs/heads/"+name)
+	if err == nil && !kept {
+		err = r.park(ctx, Parked{Branch: name, Commit: old}, name)
+	}
+	if err != nil {
+		return fmt.Errorf("delete branch %s: %w", name, err)
+	}
+	return r.Backend.DeleteBranch(ctx, name, old)
+}
+
+// park keeps p's commit under a ref called after name. No hook has a say in
+// it: a hook that fails must not cost anybody's work.
+func (r *Repo) park(ctx context.Context, p Parked, name string) error {
+	p.Ref = parkedRefs + refPart(name) + "-" + string(p.Commit[:12])
 	now, err := r.cli.refAt(ctx, p.Ref)
-	if err == nil && now != work {
-		absent := strings.Repeat("0", len(work))
-		_, err = t.git(ctx, identity, "update-ref", "-m", "vizier: parked", p.Ref, string(work), absent)
+	if err == nil && now != p.Commit {
+		absent := strings.Repeat("0", len(p.Commit))
+		_, err = r.cli.run(ctx, command{writes: true, env: identity,
+			args: append(noHooks[:2:2], "update-ref", "-m", "vizier: parked", p.Ref, string(p.Commit), absent)})
 	}
 	if err != nil {
 		return fmt.Errorf("park its work: %w", err)
@@ -90,6 +113,19 @@ func (r *Repo) park(ctx context.Context, t tree, work kernel.CommitID) error {
 		r.OnPark(p)
 	}
 	return nil
+}
+
+// kept reports whether a branch, a tag, a remote's branch or parked work other
+// than the ref except leads to commit.
+func (c *cli) kept(ctx context.Context, commit kernel.CommitID, except string) (bool, error) {
+	out, err := c.read(ctx, "for-each-ref", "--count=2", "--format=%(refname)", "--contains="+string(commit),
+		"refs/heads/", "refs/tags/", "refs/remotes/", parkedRefs)
+	for ref := range strings.Lines(string(out)) {
+		if strings.TrimSuffix(ref, "\n") != except {
+			return true, err
+		}
+	}
+	return false, err
 }
 
 // refPart is name as a part of a ref's name.
@@ -104,8 +140,7 @@ func refPart(name string) string {
 }
 
 // tree runs git on a worktree by its git directory, so that it works on the
-// right one even if the files that connect the two are damaged. No hooks run:
-// this is housekeeping, and a hook that fails must not cost anybody's work.
+// right one even if the files that connect the two are damaged.
 type tree struct {
 	cli *cli
 	w   Worktree
@@ -115,7 +150,7 @@ type tree struct {
 func (t tree) git(ctx context.Context, env []string, args ...string) (string, error) {
 	out, err := t.cli.run(ctx, command{
 		dir:    t.dir,
-		args:   append([]string{"-c", "core.hooksPath=/dev/null"}, args...),
+		args:   append(noHooks[:2:2], args...),
 		env:    append([]string{"GIT_DIR=" + t.w.gitDir, "GIT_WORK_TREE=" + t.w.Path}, env...),
 		writes: len(env) > 0,
 	})
@@ -149,14 +184,6 @@ func (t tree) dirty(ctx context.Context) (bool, error) {
 		}
 	}
 	return dirty, nil
-}
-
-// reachable reports whether a branch, a tag, a remote's branch or other parked
-// work keeps commit.
-func (t tree) reachable(ctx context.Context, commit kernel.CommitID) (bool, error) {
-	out, err := t.git(ctx, nil, "for-each-ref", "--count=1", "--contains="+string(commit),
-		"refs/heads/", "refs/tags/", "refs/remotes/", parkedRefs)
-	return out != "", err
 }
 
 // commit makes a commit of the worktree's files on top of head, with an index
@@ -207,6 +234,8 @@ func (t tree) parkedAs(ctx context.Context, content string, parent kernel.Commit
 	}
 	return "", err
 }
+
+var noHooks = []string{"-c", "core.hooksPath=/dev/null"}
 
 // identity signs parked work, so that it needs no identity configured.
 var identity = []string{
