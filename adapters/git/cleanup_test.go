@@ -197,6 +197,30 @@ func TestRemoveWorktreeUnborn(t *testing.T) {
 	}
 }
 
+// A worktree that git was killed over while making it has nothing to save.
+func TestRemoveWorktreeUnfinished(t *testing.T) {
+	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
+		o := newOwned(t, open)
+		o.write(".git/worktrees/draft-1/locked", "initializing")
+		o.write(".git/worktrees/draft-1/HEAD", strings.Repeat("0", 40)+"\n")
+		for _, p := range []string{o.path(".git/worktrees/draft-1/index"), o.tree.path("file")} {
+			if err := os.Remove(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := o.repo.cli.exec
+		failing(o.repo, "worktree")
+		o.repo.Backend = &fallback{Backend: o.repo.cli, first: broken{}}
+		o.remove(kernel.CleanupDegraded) // which leaves it as unfinished as it was
+		o.repo.cli.exec = run
+		o.remove(kernel.CleanupDone)
+		o.gone()
+		if len(o.parked) != 0 {
+			t.Errorf("parked %+v", o.parked)
+		}
+	})
+}
+
 func TestRemoveWorktreeRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -204,6 +228,12 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 	}{
 		{"locked", "it is locked (by hand): run `git worktree unlock", func(o *owned) { o.git("worktree", "lock", "--reason", "by hand", o.tree.dir) }},
 		{"a repository within", "it contains another repository, dir/inner/", func(o *owned) { o.tree.git("init", "--quiet", "dir/inner") }},
+		{"a repository added as it is", "it contains another repository, inner, ", func(o *owned) {
+			o.tree.git("init", "--quiet", "inner")
+			o.in(o.tree.path("inner")).commit("only", "copy")
+			o.tree.git("add", "inner")
+			o.tree.git("commit", "--quiet", "-m", "inner")
+		}},
 		{"submodules", "it has submodules", func(o *owned) {
 			o.git("clone", "--quiet", ".", "../library")
 			o.tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", o.path("../library"), "sub")
@@ -347,44 +377,4 @@ func TestRemoveWorktreeAfterCrash(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestReadOnlyGit(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("permissions do not bind root")
-	}
-	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
-		o := newOwned(t, open)
-		var dirs []string
-		err := filepath.WalkDir(o.path(".git"), func(p string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, p)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		mode := func(m os.FileMode) {
-			for _, dir := range dirs {
-				if err := os.Chmod(dir, m); err != nil && !os.IsNotExist(err) {
-					t.Error(err)
-				}
-			}
-		}
-		mode(0o555)
-		t.Cleanup(func() { mode(0o755) })
-		got := kernel.NewFacts()
-		o.repo.Observe(t.Context(), kernel.Probes{Branches: []string{"main"}, Head: true, Clean: true, Merging: true}, &got)
-		if !got.Heads["main"].Known || !got.Head.Known || !got.Clean.Value || !got.Merging.Known {
-			t.Errorf("facts %+v", got)
-		}
-		if why := o.remove(kernel.CleanupDegraded); !strings.Contains(why, "failed to prune worktree draft-1: ") || !strings.Contains(why, "fallback cleanup failed: ") {
-			t.Errorf("reason %q", why)
-		}
-		o.kept()
-		mode(0o755)
-		o.remove(kernel.CleanupDone)
-		o.gone()
-	})
 }

@@ -1,11 +1,9 @@
 package git
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,10 +32,17 @@ func (p Parked) String() string {
 		"get it back with `git switch --create NAME %s`", of, p.Ref, p.Ref, p.Ref)
 }
 
+// initializing is why git locks a worktree while it makes it. One that still
+// is locked so was never finished, and nobody has worked in it.
+const initializing = "initializing"
+
 // save makes sure that nothing is lost when w goes: it refuses a worktree that
 // is locked or holds other repositories, and parks what no ref keeps. present
 // tells whether w's files are there.
 func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
+	if w.Reason == initializing {
+		return nil
+	}
 	if w.Locked {
 		why := ""
 		if w.Reason != "" {
@@ -58,9 +63,12 @@ func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
 	}
 	work := head
 	if present {
-		dirty, err := t.dirty(ctx)
+		inner, dirty, err := t.status(ctx)
 		if err != nil {
 			return err
+		}
+		if inner != "" {
+			return fmt.Errorf("it contains another repository, %s, which cannot be parked: move that away, then try again", inner)
 		}
 		if dirty {
 			if work, err = t.commit(ctx, head); err != nil {
@@ -103,8 +111,8 @@ func (r *Repo) park(ctx context.Context, p Parked, name string) error {
 	now, err := r.cli.refAt(ctx, p.Ref)
 	if err == nil && now != p.Commit {
 		absent := strings.Repeat("0", len(p.Commit))
-		_, err = r.cli.run(ctx, command{writes: true, env: identity,
-			args: append(noHooks[:2:2], "update-ref", "-m", "vizier: parked", p.Ref, string(p.Commit), absent)})
+		_, err = r.cli.run(ctx, command{writes: true, quiet: true, env: identity,
+			args: []string{"update-ref", "-m", "vizier: parked", p.Ref, string(p.Commit), absent}})
 	}
 	if err != nil {
 		return fmt.Errorf("park its work: %w", err)
@@ -137,108 +145,4 @@ func refPart(name string) string {
 		}
 		return '-'
 	}, name)
-}
-
-// tree runs git on a worktree by its git directory, so that it works on the
-// right one even if the files that connect the two are damaged.
-type tree struct {
-	cli *cli
-	w   Worktree
-	dir string // where git runs: the worktree if it is there, else the main one
-}
-
-func (t tree) git(ctx context.Context, env []string, args ...string) (string, error) {
-	out, err := t.cli.run(ctx, command{
-		dir:    t.dir,
-		args:   append(noHooks[:2:2], args...),
-		env:    append([]string{"GIT_DIR=" + t.w.gitDir, "GIT_WORK_TREE=" + t.w.Path}, env...),
-		writes: len(env) > 0,
-	})
-	return strings.TrimSuffix(string(out), "\n"), err
-}
-
-// head is the commit the worktree stands on, or "" on an unborn branch.
-func (t tree) head(ctx context.Context) (kernel.CommitID, error) {
-	out, err := t.git(ctx, nil, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
-	if exitCode(err) == 1 {
-		return "", nil
-	}
-	return kernel.CommitID(out), err
-}
-
-// dirty reports changes and untracked files. A repository within the worktree
-// is refused: it cannot be parked.
-func (t tree) dirty(ctx context.Context) (bool, error) {
-	out, err := t.git(ctx, nil, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=none", "--no-renames")
-	if err != nil {
-		return false, err
-	}
-	dirty := false
-	for entry := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
-		if len(entry) < 4 || isScratch(entry[3:]) {
-			continue
-		}
-		dirty = true
-		if name, untracked := strings.CutPrefix(entry, "?? "); untracked && strings.HasSuffix(name, "/") {
-			return false, fmt.Errorf("it contains another repository, %s: move that away, then try again", name)
-		}
-	}
-	return dirty, nil
-}
-
-// commit makes a commit of the worktree's files on top of head, with an index
-// of its own and no hooks; nothing of the worktree changes. If a commit of the
-// same content is parked already, it is that one.
-func (t tree) commit(ctx context.Context, head kernel.CommitID) (kernel.CommitID, error) {
-	tmp, err := os.MkdirTemp("", "vizier-park-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(tmp)
-	index := filepath.Join(tmp, "index")
-	have, err := os.ReadFile(filepath.Join(t.w.gitDir, "index"))
-	if err == nil {
-		err = os.WriteFile(index, have, 0o600)
-	}
-	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		return "", err
-	}
-	env := append(identity[:len(identity):len(identity)], "GIT_INDEX_FILE="+index)
-	if _, err := t.git(ctx, env, append([]string{"add", "--all", "--"}, notScratch()...)...); err != nil {
-		return "", err
-	}
-	content, err := t.git(ctx, env, "write-tree")
-	if err != nil {
-		return "", err
-	}
-	if same, err := t.parkedAs(ctx, content, head); same != "" || err != nil {
-		return same, err
-	}
-	var message bytes.Buffer
-	fmt.Fprintf(&message, "Unsaved work of worktree %s\n\nBranch: %s\nPath: %s\n", t.w.Name, t.w.Branch, t.w.Path)
-	args := []string{"commit-tree", "-m", message.String(), content}
-	if head != "" {
-		args = append(args, "-p", string(head))
-	}
-	id, err := t.git(ctx, env, args...)
-	return kernel.CommitID(id), err
-}
-
-// parkedAs is parked work with that content and parent, or "".
-func (t tree) parkedAs(ctx context.Context, content string, parent kernel.CommitID) (kernel.CommitID, error) {
-	out, err := t.git(ctx, nil, "for-each-ref", "--format=%(objectname) %(tree) %(parent)", parkedRefs)
-	for line := range strings.Lines(out) {
-		if id, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); rest == content+" "+string(parent) {
-			return kernel.CommitID(id), err
-		}
-	}
-	return "", err
-}
-
-var noHooks = []string{"-c", "core.hooksPath=/dev/null"}
-
-// identity signs parked work, so that it needs no identity configured.
-var identity = []string{
-	"GIT_AUTHOR_NAME=vizier", "GIT_AUTHOR_EMAIL=vizier@localhost",
-	"GIT_COMMITTER_NAME=vizier", "GIT_COMMITTER_EMAIL=vizier@localhost",
 }
