@@ -144,7 +144,7 @@ func compileTemplate(t testing.TB, tmpl *workflow.Template) (map[string]kernel.N
 // accepted enqueues jobs in an empty store.
 func accepted(t testing.TB, jobs []kernel.NewJob) {
 	t.Helper()
-	s := kernel.NewSnapshot(kernel.Observation{Now: someTime})
+	s := kernel.NewSnapshot(kernel.Observation{Now: someTime, Limits: kernel.Limits{Pools: map[string]int{"gpu": 4}}})
 	if _, err := kernel.Enqueue(s, jobs); err != nil {
 		t.Fatalf("the kernel refuses what was compiled: %v", err)
 	}
