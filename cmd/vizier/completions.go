@@ -8,7 +8,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -172,7 +171,7 @@ func (c *call) jobCandidates() []candidate {
 	if err != nil {
 		return nil
 	}
-	snap, err := r.records(c.ctx, app.Scope{All: true})
+	snap, err := r.records(c.ctx, kernel.Scope{All: true})
 	if err != nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -25,10 +26,6 @@ var (
 	classRefused = class{"refused", 10, ""}
 	classTimeout = class{"timeout", 124, ""}
 )
-
-// errNoRepository is the answer to every command that needs a repository and
-// has none.
-var errNoRepository = errors.New("vizier cannot be used outside a git repository\nnot a git repository")
 
 // classify finds the class of an error. The first row that fits decides; an
 // error that fits none is a plain failure.
@@ -50,7 +47,7 @@ func classify(err error) class {
 		class
 	}{
 		{context.Canceled, class{"interrupted", 130, ""}},
-		{errNoRepository, class{"not_a_repository", 1, "git init"}},
+		{git.ErrNotRepository, class{"not_a_repository", 1, "git init"}},
 		{kernel.ErrNotFound, class{"not_found", 1, "vizier jobs list --all"}},
 		{kernel.ErrInvalid, class{"invalid", 2, ""}},
 		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier jobs wait`, or end them with `vizier jobs cancel`"}},

@@ -5,14 +5,13 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // records is the world as its records tell it: cheaper than Scheduler.Snapshot,
 // which also looks at git and at processes.
-func (r *repo) records(ctx context.Context, scope app.Scope) (*kernel.Snapshot, error) {
+func (r *repo) records(ctx context.Context, scope kernel.Scope) (*kernel.Snapshot, error) {
 	rec, err := r.Scheduler.Store.Read(ctx, scope)
 	if err != nil {
 		return nil, err
@@ -33,7 +32,7 @@ func (r *repo) job(ctx context.Context, ref string) (*kernel.Snapshot, kernel.Jo
 // jobs are the jobs that a person means by refs. Whole ids do not need every
 // record to be read.
 func (r *repo) jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []kernel.JobID, error) {
-	scope := app.Scope{}
+	scope := kernel.Scope{}
 	for _, ref := range refs {
 		scope.Jobs = append(scope.Jobs, kernel.JobID(ref))
 		scope.All = scope.All || !kernel.ValidJobID(ref)

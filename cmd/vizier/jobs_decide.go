@@ -133,7 +133,7 @@ func (x *retryCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	before, err := r.Scheduler.Snapshot(c.ctx, app.Scope{All: true})
+	before, err := r.Scheduler.Snapshot(c.ctx, kernel.Scope{All: true})
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -37,7 +36,7 @@ func (g *gcCmd) Run(c *call) error {
 	doc := collected{Removed: []kernel.JobID{}}
 	var actions []kernel.Action
 	if g.DryRun {
-		snap, err := r.Scheduler.Snapshot(c.ctx, app.Scope{All: true}) // markers decide what must stay
+		snap, err := r.Scheduler.Snapshot(c.ctx, kernel.Scope{All: true}) // markers decide what must stay
 		if err != nil {
 			return err
 		}

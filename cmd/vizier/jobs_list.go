@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 
-	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
@@ -25,7 +25,7 @@ func (l *listCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, err := r.records(c.ctx, app.Scope{All: true})
+	snap, err := r.records(c.ctx, kernel.Scope{All: true})
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -80,7 +79,7 @@ func (s *scheduleCmd) Run(c *call) error {
 // read makes the schedule of this moment. A focus that names no job gives an
 // empty one.
 func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
-	scope := app.Scope{All: s.All || s.Job != "" || c.ui.outTTY} // short ids need all ids
+	scope := kernel.Scope{All: s.All || s.Job != "" || c.ui.outTTY} // short ids need all ids
 	snap, err := r.Scheduler.Snapshot(c.ctx, scope)
 	if err != nil {
 		return view.Schedule{}, err

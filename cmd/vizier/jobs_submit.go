@@ -86,7 +86,7 @@ func (c *call) one(r *repo, q request) ([]kernel.NewJob, error) {
 func (r *repo) references(c *call, refs []string) (func(string) (kernel.JobID, error), error) {
 	var snap *kernel.Snapshot
 	if len(refs) > 0 {
-		scope := app.Scope{}
+		scope := kernel.Scope{}
 		for _, ref := range refs {
 			scope.Jobs = append(scope.Jobs, kernel.JobID(ref))
 			scope.All = scope.All || !kernel.ValidJobID(ref)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -105,7 +104,7 @@ func detached(c *call, id kernel.JobID, err error) error {
 
 // terminal reports that a job has ended. One that vanished has, too.
 func (r *repo) terminal(c *call, id kernel.JobID) (bool, error) {
-	snap, err := r.records(c.ctx, app.Scope{Jobs: []kernel.JobID{id}})
+	snap, err := r.records(c.ctx, kernel.Scope{Jobs: []kernel.JobID{id}})
 	if err != nil {
 		return false, err
 	}

@@ -65,7 +65,7 @@ func (w *waitCmd) Run(c *call) error {
 	timedOut := w.Timeout > 0 && c.ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case timedOut:
-		if snap, err = r.records(c.ctx, app.Scope{Jobs: ids}); err != nil {
+		if snap, err = r.records(c.ctx, kernel.Scope{Jobs: ids}); err != nil {
 			return err
 		}
 	case c.ctx.Err() != nil:
@@ -102,7 +102,7 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID) (*kernel.
 		if err := t.tick(ctx, r); err != nil {
 			return nil, err
 		}
-		snap, err := r.records(ctx, app.Scope{Jobs: ids})
+		snap, err := r.records(ctx, kernel.Scope{Jobs: ids})
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -59,7 +58,7 @@ func (w *whyCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	scope := app.Scope{Jobs: []kernel.JobID{id}}
+	scope := kernel.Scope{Jobs: []kernel.JobID{id}}
 	scope.All = known.Job(id).State.Status.Terminal() // the root of a failure may be far away
 	snap, err := r.Scheduler.Snapshot(c.ctx, scope)
 	if err != nil {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
+	"os"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -29,11 +31,33 @@ type repo struct {
 }
 
 // open opens the repository that the working directory belongs to.
-func open(context.Context, environment, globals) (*repo, error) {
-	return nil, errors.New("open repository: the store is not connected")
+func open(ctx context.Context, env environment, g globals) (*repo, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	root, err := git.FindRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(config.Sources{Root: root.Dir, File: g.ConfigFile, Env: env.get})
+	if err != nil {
+		return nil, err
+	}
+	w, err := connect(root, cfg, env)
+	if err != nil {
+		return nil, err
+	}
+	return &repo{
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store,
+		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
+	}, nil
 }
 
 // internalCommand runs the hidden entry points.
-func internalCommand([]string, io.Reader, io.Writer, io.Writer, []string) (code int, ok bool) {
+func internalCommand(args []string, _ io.Reader, _, stderr io.Writer, environ []string) (code int, ok bool) {
+	if len(args) > 0 && args[0] == "__shim" {
+		return serveAttempt(args[1:], stderr, environ), true
+	}
 	return 0, false
 }

@@ -1,0 +1,215 @@
+package kernel_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// oneOfEach has one artifact of every kind.
+var oneOfEach = []string{"plan_branch:foo (draft/foo)", "plan_doc:foo (draft/foo)", "plan_commits:foo (draft/foo)",
+	"target_branch:main", "merge_sentinel:foo", "command_patch:gone", "custom:stage_token:approve"}
+
+type existence int
+
+const (
+	present existence = iota
+	absent
+	notObserved
+	unobservable
+)
+
+func (e existence) String() string {
+	return [...]string{"present", "absent", "not observed", "unobservable"}[e]
+}
+
+// observed is the fact about a that e stands for. The marker's owner is a job
+// enqueued after every producer, so that none supersedes it.
+func (e existence) observed(a kernel.Artifact) kernel.Facts {
+	f := facts()
+	one, owners := kernel.Fact[bool]{}, kernel.Fact[[]kernel.JobID]{}
+	switch e {
+	case present:
+		one, owners = kernel.Seen(true), kernel.Seen([]kernel.JobID{"z"})
+	case absent:
+		one, owners = kernel.Seen(false), kernel.Seen[[]kernel.JobID](nil)
+	case unobservable:
+		one, owners = kernel.Unseen[bool]("disk on fire"), kernel.Unseen[[]kernel.JobID]("disk on fire")
+	case notObserved:
+		return f
+	}
+	if a.Kind == kernel.Custom {
+		f.Markers[a] = owners
+	} else {
+		f.Present[a] = one
+	}
+	return f
+}
+
+// seed003 is the scheduler contract of seed 003, sentence by sentence.
+func seed003(label string, e existence, producers []kernel.Status, m kernel.MissingProducer) string {
+	active := func(s kernel.Status) bool { return s.Active() || s == kernel.Unscheduled }
+	switch {
+	case e == present:
+		return "running"
+	case e == notObserved:
+		return "waiting_on_deps dependencies: cannot tell whether " + label + " exists: not observed"
+	case e == unobservable:
+		return "waiting_on_deps dependencies: cannot tell whether " + label + " exists: disk on fire"
+	case slices.ContainsFunc(producers, active):
+		return "waiting_on_deps dependencies: waiting on " + label
+	case slices.Contains(producers, kernel.Succeeded):
+		return "blocked_by_dependency dependencies: missing " + label
+	case len(producers) > 0:
+		return "blocked_by_dependency dependencies: dependency failed for " + label
+	case m == kernel.Wait:
+		return "waiting_on_deps dependencies: awaiting producer for " + label
+	default:
+		return "blocked_by_dependency dependencies: missing " + label
+	}
+}
+
+func producerSets() [][]kernel.Status {
+	sets := [][]kernel.Status{{}}
+	for _, s := range kernel.Statuses() {
+		sets = append(sets, []kernel.Status{s})
+		for _, u := range kernel.Statuses() {
+			sets = append(sets, []kernel.Status{s, u})
+		}
+	}
+	return sets
+}
+
+// Every kind of artifact × what is known of it × no producer, one of each
+// status, two of each pair of statuses × both policies: 8,792 rows.
+func TestArtifactResolution(t *testing.T) {
+	rows := 0
+	for _, label := range oneOfEach {
+		for e := present; e <= unobservable; e++ {
+			for _, producers := range producerSets() {
+				for _, m := range []kernel.MissingProducer{kernel.Block, kernel.Wait} {
+					jobs := []kernel.Job{job("q", needs(label), policy(m))}
+					for i, s := range producers {
+						p := job(kernel.JobID([]string{"p", "r"}[i]), is(s), produces(label), approval(kernel.Pending, ""))
+						p.State.RetryAt = t0.AddDate(1, 0, 0)
+						jobs = append(jobs, p)
+					}
+					want := seed003(label, e, producers, m)
+					d, _ := decided(t, snapshot(e.observed(artifact(label)), jobs...), "q")
+					if got := said(d.Next, d.Reason); got != want {
+						t.Errorf("%s %s, producers %v, %s:\n got %s\nwant %s", label, e, producers, m, got, want)
+					}
+					rows++
+				}
+			}
+		}
+	}
+	if want := len(oneOfEach) * 4 * (1 + 12 + 144) * 2; rows != want {
+		t.Errorf("looked at %d rows, want %d", rows, want)
+	}
+}
+
+// A job that produces what it needs does not wait for itself.
+func TestNobodyIsItsOwnProducer(t *testing.T) {
+	expect(t, snapshot(marked(facts(), "custom:t:x"), job("a", needs("custom:t:x"), produces("custom:t:x"))), "a",
+		"blocked_by_dependency dependencies: missing custom:t:x")
+}
+
+// A patch is there when its file is, or when the job it names succeeded
+// (seed 000), whatever else is known.
+func TestPatchOfASucceededJob(t *testing.T) {
+	for e := present; e <= unobservable; e++ {
+		for _, s := range kernel.Statuses() {
+			p := job("p", is(s), approval(kernel.Pending, ""))
+			p.State.RetryAt = t0.AddDate(1, 0, 0)
+			d, _ := decided(t, snapshot(e.observed(artifact("command_patch:p")), p,
+				job("q", needs("command_patch:p"), policy(kernel.Wait))), "q")
+			if started := d.Next == kernel.Running; started != (e == present || s == kernel.Succeeded) {
+				t.Errorf("%s, p %s: %v", e, s, d)
+			}
+		}
+	}
+}
+
+func TestFirstNeedDecides(t *testing.T) {
+	f := marked(marked(marked(facts(), "custom:t:x", "o"), "custom:t:y"), "custom:t:z")
+	p := job("p", is(kernel.Running), produces("custom:t:y"))
+	for _, c := range []struct {
+		needs []string
+		want  string
+	}{
+		{[]string{"custom:t:x", "custom:t:y", "custom:t:z"}, "waiting_on_deps dependencies: waiting on custom:t:y"},
+		{[]string{"custom:t:x", "custom:t:z", "custom:t:y"}, "blocked_by_dependency dependencies: missing custom:t:z"},
+		{[]string{"custom:t:x"}, "running"},
+	} {
+		expect(t, snapshot(f, p, job("q", needs(c.needs...))), "q", c.want)
+	}
+}
+
+// Semantics 3.8: a producer in the consumer's own run is the only one that
+// counts; without one, all runs' do.
+func TestRunScopedArtifacts(t *testing.T) {
+	const x = "custom:t:x"
+	own := func(s kernel.Status) kernel.Job { return job("b", inRun("r1"), produces(x), is(s)) }
+	other := func(s kernel.Status) kernel.Job { return job("c", inRun("r2"), produces(x), is(s)) }
+	consumer := job("q", inRun("r1"), needs(x))
+	loose := job("q", needs(x))
+	for i, c := range []struct {
+		owners []kernel.JobID
+		jobs   []kernel.Job
+		want   string
+	}{
+		{nil, []kernel.Job{own(kernel.Failed), other(kernel.Running), consumer}, "blocked_by_dependency dependencies: dependency failed for " + x},
+		{nil, []kernel.Job{own(kernel.Running), other(kernel.Failed), consumer}, "waiting_on_deps dependencies: waiting on " + x},
+		{[]kernel.JobID{"c"}, []kernel.Job{own(kernel.Failed), other(kernel.Succeeded), consumer}, "blocked_by_dependency dependencies: dependency failed for " + x},
+		{[]kernel.JobID{"b"}, []kernel.Job{own(kernel.Succeeded), other(kernel.Running), consumer}, "running"},
+		{[]kernel.JobID{"gone"}, []kernel.Job{own(kernel.Running), consumer}, "waiting_on_deps dependencies: waiting on " + x},
+		{[]kernel.JobID{"c"}, []kernel.Job{other(kernel.Succeeded), consumer}, "running"},
+		{nil, []kernel.Job{other(kernel.Running), consumer}, "waiting_on_deps dependencies: waiting on " + x},
+		{nil, []kernel.Job{own(kernel.Failed), other(kernel.Running), loose}, "waiting_on_deps dependencies: waiting on " + x},
+		{[]kernel.JobID{"c"}, []kernel.Job{own(kernel.Failed), other(kernel.Succeeded), loose}, "running"},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { expect(t, snapshot(marked(facts(), x, c.owners...), c.jobs...), "q", c.want) })
+	}
+}
+
+// Semantics 3.8: an old marker does not satisfy while a newer producer that
+// was enqueued before the consumer is active.
+func TestSupersededTokens(t *testing.T) {
+	const x = "custom:t:x"
+	waits := "waiting_on_deps dependencies: waiting on " + x
+	for _, s := range kernel.Statuses() {
+		newer := job("b", produces(x), is(s), approval(kernel.Pending, ""))
+		newer.State.RetryAt = t0.AddDate(1, 0, 0)
+		want := "running"
+		if s.Active() {
+			want = waits
+		}
+		expect(t, snapshot(marked(facts(), x, "a"), job("a", produces(x), is(kernel.Succeeded)), newer, job("q", needs(x))), "q", want)
+		expect(t, snapshot(marked(facts(), x, "a"), newer, job("q", needs(x))), "q", want) // the owner's record is gone
+	}
+	held := approval(kernel.Pending, "")
+	for name, jobs := range map[string][]kernel.Job{
+		"the newer producer's own marker": {job("b", produces(x), is(kernel.Succeeded)), job("a", produces(x), held)},
+		"a producer after the consumer":   {job("b", produces(x), is(kernel.Succeeded)), job("r", produces(x), held)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expect(t, snapshot(marked(facts(), x, "b"), append(jobs, job("q", needs(x)))...), "q", "running")
+		})
+	}
+}
+
+// A producer that is settled in a tick has published by the time its consumers
+// are judged.
+func TestTokenOfAnAttemptSettledInTheSameTick(t *testing.T) {
+	const x = "custom:t:x"
+	p := job("p", running(2), produces(x))
+	r := kernel.Result{Attempt: p.Attempt(), Outcome: kernel.OutcomeSucceeded, Produced: artifacts(x)}
+	for _, consumer := range []kernel.JobID{"a", "q"} {
+		s := snapshot(dead(marked(facts(), x), p.Attempt(), &r), p, job(consumer, needs(x)))
+		expect(t, s, "p", "succeeded")
+		expect(t, s, consumer, "running")
+	}
+}
