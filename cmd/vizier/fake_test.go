@@ -17,9 +17,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// world is a repository in memory: the real kernel and app over records in a
+// fake is a repository in memory: the real kernel and app over records in a
 // slice, processes that never run and logs in a temporary directory.
-type world struct {
+type fake struct {
 	t          *testing.T
 	jobs       []kernel.Job
 	unreadable map[kernel.JobID]string
@@ -34,14 +34,14 @@ type world struct {
 	config     map[string]string // VIZIER_* settings
 }
 
-func newWorld(t *testing.T) *world {
+func newFake(t *testing.T) *fake {
 	t.Helper()
-	return &world{t: t, facts: kernel.NewFacts(), unreadable: map[kernel.JobID]string{}, dir: t.TempDir(),
+	return &fake{t: t, facts: kernel.NewFacts(), unreadable: map[kernel.JobID]string{}, dir: t.TempDir(),
 		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), env: environment{"USER=ann"}, config: map[string]string{}}
 }
 
 // open is the repository over w.
-func (w *world) open(context.Context, environment, globals) (*repo, error) {
+func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	cfg, err := config.Load(config.Sources{Env: func(name string) string { return w.config[name] }})
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (w *world) open(context.Context, environment, globals) (*repo, error) {
 }
 
 // mint gives the ids 00000001 and so on, filled up with noughts.
-func (w *world) mint() kernel.JobID {
+func (w *fake) mint() kernel.JobID {
 	w.minted++
 	return id(w.minted)
 }
@@ -61,9 +61,9 @@ func (w *world) mint() kernel.JobID {
 func id(n int) kernel.JobID { return kernel.JobID(fmt.Sprintf("%08x%024x", n, 0)) }
 
 // run runs a command line and returns the exit code and both streams.
-func (w *world) run(args ...string) (int, string, string) { return w.runIn("", args...) }
+func (w *fake) run(args ...string) (int, string, string) { return w.runIn("", args...) }
 
-func (w *world) runIn(stdin string, args ...string) (int, string, string) {
+func (w *fake) runIn(stdin string, args ...string) (int, string, string) {
 	w.t.Helper()
 	var out, err bytes.Buffer
 	p := program{args: args, stdin: strings.NewReader(stdin), stdout: &out, stderr: &err, env: w.env, open: w.open}
@@ -72,7 +72,7 @@ func (w *world) runIn(stdin string, args ...string) (int, string, string) {
 }
 
 // ok runs a command line that must succeed, and returns its output.
-func (w *world) ok(args ...string) string {
+func (w *fake) ok(args ...string) string {
 	w.t.Helper()
 	code, out, err := w.run(args...)
 	if code != 0 {
@@ -82,7 +82,7 @@ func (w *world) ok(args ...string) string {
 }
 
 // fails runs a command line that must exit with code, and returns what it says.
-func (w *world) fails(code int, args ...string) string {
+func (w *fake) fails(code int, args ...string) string {
 	w.t.Helper()
 	got, out, err := w.run(args...)
 	if got != code {
@@ -92,13 +92,13 @@ func (w *world) fails(code int, args ...string) string {
 }
 
 // submit enqueues a job and returns its id.
-func (w *world) submit(flags ...string) kernel.JobID {
+func (w *fake) submit(flags ...string) kernel.JobID {
 	w.t.Helper()
 	out := w.ok(append(append([]string{"jobs", "submit"}, flags...), "--", "make", "all")...)
 	return kernel.JobID(strings.TrimSpace(out))
 }
 
-func (w *world) job(id kernel.JobID) *kernel.Job {
+func (w *fake) job(id kernel.JobID) *kernel.Job {
 	w.t.Helper()
 	for i := range w.jobs {
 		if w.jobs[i].ID == id {
@@ -110,7 +110,7 @@ func (w *world) job(id kernel.JobID) *kernel.Job {
 }
 
 // end lets the running attempt of a job end; the next tick sees it.
-func (w *world) end(id kernel.JobID, outcome kernel.Outcome) {
+func (w *fake) end(id kernel.JobID, outcome kernel.Outcome) {
 	a := w.job(id).Attempt()
 	r := kernel.Result{Attempt: a, Outcome: outcome, Ended: w.now}
 	if outcome == kernel.OutcomeFailed {
@@ -126,7 +126,7 @@ func (w *world) end(id kernel.JobID, outcome kernel.Outcome) {
 }
 
 // settle ends the attempt and ticks.
-func (w *world) settle(id kernel.JobID, outcome kernel.Outcome) {
+func (w *fake) settle(id kernel.JobID, outcome kernel.Outcome) {
 	w.t.Helper()
 	w.end(id, outcome)
 	r, err := w.open(w.t.Context(), nil, globals{})
@@ -139,7 +139,7 @@ func (w *world) settle(id kernel.JobID, outcome kernel.Outcome) {
 }
 
 // write adds to a log of a job.
-func (w *world) write(id kernel.JobID, stream, text string) {
+func (w *fake) write(id kernel.JobID, stream, text string) {
 	w.t.Helper()
 	path := logs(w.dir).LogFile(id, stream)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -163,22 +163,24 @@ func (l logs) LogFile(id kernel.JobID, stream string) string {
 }
 func (l logs) OutcomeFile(id kernel.JobID) string { return filepath.Join(l.JobDir(id), "outcome.json") }
 
-// The store: a transaction is the world itself.
+// The store: a transaction is the fake itself.
 
-func (w *world) Begin(context.Context) (app.Tx, error) {
+func (w *fake) Begin(context.Context) (app.Tx, error) {
 	if w.busy {
 		return nil, app.ErrBusy
 	}
 	return w, nil
 }
 
-func (w *world) Read(context.Context, app.Scope) (app.Records, error) { return w.Load(app.Scope{}) }
-
-func (w *world) Load(app.Scope) (app.Records, error) {
-	return app.Records{Jobs: slices.Clone(w.jobs), Unreadable: w.unreadable}, nil
+func (w *fake) Read(context.Context, kernel.Scope) (kernel.Records, error) {
+	return w.Load(kernel.Scope{})
 }
 
-func (w *world) Commit(p kernel.Plan) error {
+func (w *fake) Load(kernel.Scope) (kernel.Records, error) {
+	return kernel.Records{Jobs: slices.Clone(w.jobs), Unreadable: w.unreadable}, nil
+}
+
+func (w *fake) Commit(p kernel.Plan) error {
 	next := kernel.NewSnapshot(kernel.Observation{Now: w.now, Jobs: w.jobs, Facts: w.facts}).Apply(p)
 	w.jobs = nil
 	for _, j := range next.Jobs() {
@@ -194,13 +196,13 @@ func (w *world) Commit(p kernel.Plan) error {
 	return nil
 }
 
-func (w *world) Unfinished() []kernel.Action { return nil }
-func (w *world) Done() error                 { return nil }
-func (w *world) Close() error                { return nil }
+func (w *fake) Unfinished() []kernel.Action { return nil }
+func (w *fake) Done() error                 { return nil }
+func (w *fake) Close() error                { return nil }
 
 // The outside world.
 
-func (w *world) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+func (w *fake) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	for _, a := range p.Artifacts {
 		f.Present[a] = kernel.Seen(w.facts.Present[a].Value)
 	}
@@ -222,12 +224,12 @@ func (w *world) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	}
 }
 
-func (w *world) Start(_ context.Context, a kernel.AttemptID) error {
+func (w *fake) Start(_ context.Context, a kernel.AttemptID) error {
 	w.started = append(w.started, a)
 	return nil
 }
 
-func (w *world) Alive(_ context.Context, as []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
+func (w *fake) Alive(_ context.Context, as []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
 	out := maps.Clone(w.facts.Runners)
 	for _, a := range as {
 		if _, known := out[a]; !known {
@@ -238,15 +240,15 @@ func (w *world) Alive(_ context.Context, as []kernel.AttemptID) map[kernel.Attem
 }
 
 // Stop makes the attempt end as cancelled.
-func (w *world) Stop(_ context.Context, a kernel.AttemptID) error {
+func (w *fake) Stop(_ context.Context, a kernel.AttemptID) error {
 	w.end(a.Job, kernel.OutcomeFailed)
 	return nil
 }
 
-func (w *world) Sweep(context.Context, kernel.AttemptID) error { return nil }
+func (w *fake) Sweep(context.Context, kernel.AttemptID) error { return nil }
 
-func (w *world) RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup {
+func (w *fake) RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup {
 	return kernel.Cleanup{Status: kernel.CleanupDone}
 }
 
-func (w *world) ClearSentinel(string) error { return nil }
+func (w *fake) ClearSentinel(string) error { return nil }

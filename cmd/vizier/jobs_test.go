@@ -8,7 +8,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-func status(t *testing.T, w *world, id kernel.JobID, want kernel.Status) {
+func status(t *testing.T, w *fake, id kernel.JobID, want kernel.Status) {
 	t.Helper()
 	if got := w.job(id).State.Status; got != want {
 		t.Errorf("job %s is %s, want %s", id, got, want)
@@ -33,7 +33,7 @@ func decode(t *testing.T, text string, into any) {
 }
 
 func TestListHidesWhatSucceeded(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	if got := w.ok("jobs", "list"); got != "Outcome: No background jobs found\n" {
 		t.Errorf("empty: %q", got)
 	}
@@ -70,7 +70,7 @@ func TestListHidesWhatSucceeded(t *testing.T) {
 }
 
 func TestUnreadableRecordsDoNotHideTheOthers(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	a := w.submit()
 	w.unreadable["ff"] = "job.json: unexpected end"
 	code, out, err := w.run("jobs", "list")
@@ -85,7 +85,7 @@ func TestUnreadableRecordsDoNotHideTheOthers(t *testing.T) {
 }
 
 func TestShowAndStatus(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	a := w.submit("--name", "build")
 	stdout := "jobs/" + string(a) + "/stdout.log"
 	has(t, w.ok("jobs", "show", "@last"), "Job "+string(a)+"\n", "Status:", "running", "Stdout:", stdout, "make all")
@@ -114,7 +114,7 @@ func TestShowAndStatus(t *testing.T) {
 }
 
 func TestApproveAndReject(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	a, b := w.submit("--approval"), w.submit("--approval")
 	w.env = environment{"USER=ann", "GIT_AUTHOR_NAME=  ", "GIT_COMMITTER_NAME=bob"}
 	var doc approved
@@ -134,7 +134,7 @@ func TestApproveAndReject(t *testing.T) {
 }
 
 func TestJobsMustNotDecide(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	a := w.submit("--approval")
 	w.inside = "me"
 	for _, verb := range []string{"approve", "reject", "retry"} {
@@ -147,7 +147,7 @@ func TestJobsMustNotDecide(t *testing.T) {
 }
 
 func TestRetry(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	zero := w.submit()
 	w.settle(zero, kernel.OutcomeSucceeded)
 	a := w.submit("--after", string(zero))
@@ -171,7 +171,7 @@ func TestRetry(t *testing.T) {
 }
 
 func TestCancelEndsWaitingAndRunningJobs(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	a := w.submit()
 	b := w.submit("--after", string(a))
 	got := w.ok("jobs", "cancel", string(b))
@@ -189,7 +189,7 @@ func TestCancelEndsWaitingAndRunningJobs(t *testing.T) {
 }
 
 func TestGC(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	old, kept := w.submit(), w.submit()
 	w.settle(old, kernel.OutcomeSucceeded)
 	w.settle(kept, kernel.OutcomeSucceeded)
@@ -208,7 +208,7 @@ func TestGC(t *testing.T) {
 }
 
 func TestWhy(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	a := w.submit("--name", "base", "--approval")
 	b := w.submit("--after", string(a), "--approval", "--need", "custom:x:y", "--missing-producer", "wait")
 	has(t, w.ok("jobs", "why", string(b)), "Job "+string(b)+" is waiting_on_deps",
@@ -228,7 +228,7 @@ func TestWhy(t *testing.T) {
 }
 
 func TestConfigShow(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	w.config["VIZIER_STORE_DURABILITY"] = "relaxed"
 	has(t, w.ok("config", "show", "--origin"), `store.durability = "relaxed"`, "# env VIZIER_STORE_DURABILITY",
 		`jobs.grace = "10s"`, "# default")
@@ -239,4 +239,28 @@ func TestConfigShow(t *testing.T) {
 	}
 	w.config["VIZIER_STORE_DURABILITY"] = "fast"
 	has(t, w.fails(2, "config", "show"), "env VIZIER_STORE_DURABILITY: expected one of full, relaxed")
+}
+
+func TestRawKeepsTypes(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--approval")
+	type job struct {
+		JobID string `json:"job_id"`
+		Wait  struct{ Kind string }
+	}
+	var list struct{ Jobs []job }
+	var show struct{ Job job }
+	var schedule struct{ Jobs []job }
+	decode(t, w.ok("jobs", "list", "--format", "json", "--raw"), &list)
+	decode(t, w.ok("jobs", "show", "--format", "json", "--raw", string(a)), &show)
+	decode(t, w.ok("jobs", "schedule", "--format", "json", "--raw"), &schedule)
+	for _, j := range append(append(list.Jobs, schedule.Jobs...), show.Job) {
+		if j.JobID != string(a) || j.Wait.Kind != "approval" {
+			t.Errorf("%+v", j)
+		}
+	}
+	for _, verb := range []string{"list", "schedule"} {
+		has(t, w.fails(2, "jobs", verb, "--raw"), "`--raw` requires `--format json`.")
+	}
+	w.fails(2, "jobs", "show", "--raw", string(a))
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestSubmitReadsEveryFlag(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	first := w.submit()
 	w.facts.Heads["main"] = kernel.Seen(kernel.CommitID("c0ffee"))
 	oid := strings.Repeat("a", 40)
@@ -53,7 +53,7 @@ func TestSubmitReadsEveryFlag(t *testing.T) {
 }
 
 func TestSubmitRefusesNonsense(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	for _, c := range []struct {
 		code int
 		want string
@@ -88,7 +88,7 @@ func TestSubmitRefusesNonsense(t *testing.T) {
 }
 
 func TestSubmitPrintsOnlyIDs(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	_, out, err := w.run("jobs", "submit", "--", "true")
 	if out != string(id(1))+"\n" || err != "" {
 		t.Errorf("%q, %q", out, err)
@@ -102,7 +102,7 @@ func TestSubmitPrintsOnlyIDs(t *testing.T) {
 }
 
 func TestBatch(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	first := w.submit()
 	code, out, err := w.runIn(`
 {"ref": "link", "after": ["compile", "`+string(first)+`"], "command": ["ld"], "lock": ["out"]}
@@ -141,7 +141,7 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 		"nothing":      {"\n", []string{"standard input has no jobs"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFake(t)
 			code, out, err := w.runIn(c.in, "jobs", "submit", "--batch")
 			if code != c.code || out != "" || len(w.jobs) != 0 {
 				t.Errorf("exit %d, output %q, %d jobs", code, out, len(w.jobs))
@@ -152,7 +152,7 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 }
 
 func TestBatchBoundsItsComplaints(t *testing.T) {
-	_, _, err := newWorld(t).runIn(strings.Repeat("x\n", 50), "jobs", "submit", "--batch")
+	_, _, err := newFake(t).runIn(strings.Repeat("x\n", 50), "jobs", "submit", "--batch")
 	if n := strings.Count(err, "\n"); n != maxBatchErrors+1 {
 		t.Errorf("%d lines:\n%s", n, err)
 	}

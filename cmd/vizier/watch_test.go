@@ -13,7 +13,7 @@ import (
 )
 
 func TestScheduleFormats(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	for format, want := range map[string]string{
 		"summary": "Outcome: No scheduled jobs\n", "dag": "Outcome: No scheduled jobs\n",
 		"json": `"ordering": "created_at_then_job_id",` + "\n" + `  "jobs": [],` + "\n" + `  "edges": []`,
@@ -43,7 +43,7 @@ func TestScheduleFormats(t *testing.T) {
 }
 
 func TestWatchGuards(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	for want, args := range map[string][]string{
 		"`--top` must be at least 1.":             {"--top", "0"},
 		"`--interval-ms` must be at least 100.":   {"--interval-ms", "99"},
@@ -69,7 +69,7 @@ func (s *screen) Write(p []byte) (int, error) {
 }
 
 func TestWatchDrawsUntilInterrupted(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	a := w.submit("--name", "build")
 	w.submit("--after", string(a))
 	w.write(a, "stdout", "old\n")
@@ -99,7 +99,7 @@ func TestWatchDrawsUntilInterrupted(t *testing.T) {
 }
 
 func TestTail(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	a := w.submit()
 	if got := w.ok("jobs", "tail", string(a)); got != "" {
 		t.Errorf("no logs yet: %q", got)
@@ -119,7 +119,7 @@ func TestTail(t *testing.T) {
 // TestAttachSurvivesRotation writes between two reads: a rotation while the
 // old log has lines that were not read yet, then a log that is cut.
 func TestAttachSurvivesRotation(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	a := w.submit()
 	path := logs(w.dir).LogFile(a, "stdout")
 	steps := []func(){
@@ -161,7 +161,7 @@ func TestAttachSurvivesRotation(t *testing.T) {
 }
 
 func TestFollowDetaches(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	a := w.submit()
 	w.write(a, "stdout", "hello\n")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -180,7 +180,7 @@ type writerFunc func([]byte)
 func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
 func TestWaitAnswersWithItsExitCode(t *testing.T) {
-	w := newWorld(t)
+	w := newFake(t)
 	good, bad := w.submit(), w.submit()
 	blocked := w.submit("--after", string(bad))
 	w.end(good, kernel.OutcomeSucceeded)
