@@ -213,17 +213,20 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 	if len(b) == 0 {
 		return kernel.Job{}, nil, errors.New("the file is empty")
 	}
-	var head struct {
-		Version int `json:"version"`
-	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return kernel.Job{}, nil, jsonError(err)
-	}
-	if head.Version > recordVersion {
-		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", head.Version, recordVersion, errNewer)
-	}
 	var r open[record]
-	if err := json.Unmarshal(b, &r); err != nil {
+	err := json.Unmarshal(b, &r)
+	version := r.V.Version
+	if err != nil { // of a later format perhaps
+		var head struct {
+			Version int `json:"version"`
+		}
+		_ = json.Unmarshal(b, &head)
+		version = head.Version
+	}
+	if version > recordVersion {
+		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, errNewer)
+	}
+	if err != nil {
 		return kernel.Job{}, nil, jsonError(err)
 	}
 	if r.V.ID != string(id) {
