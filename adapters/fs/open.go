@@ -36,7 +36,10 @@ func (o *open[T]) UnmarshalJSON(b []byte) error {
 			return err
 		}
 	}
-	return json.Unmarshal(b, &o.V)
+	if err := json.Unmarshal(b, &o.V); err != nil {
+		return blame[T](b, err)
+	}
+	return nil
 }
 
 // hasUnknown reports whether the object b has a key that is not known. It

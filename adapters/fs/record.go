@@ -33,7 +33,7 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 	}
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf("expected a time: %w", err)
+		return fmt.Errorf("expected a time, found %.40s", b)
 	}
 	at, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
@@ -243,21 +243,11 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 	return j, f, nil
 }
 
-func jsonError(err error) error {
-	var typ *json.UnmarshalTypeError
-	var syn *json.SyntaxError
-	switch {
-	case errors.As(err, &typ):
-		return fmt.Errorf("field %q: expected %s, found %s", typ.Field, typ.Type, typ.Value)
-	case errors.As(err, &syn):
-		return fmt.Errorf("not JSON at byte %d: %w", syn.Offset, err)
-	default:
-		return err
-	}
-}
-
 // encodeRecord is job.json for j with the foreign fields f.
 func encodeRecord(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
+	if err := writable(&j.Spec); err != nil {
+		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
+	}
 	r := open[record]{V: newRecord(j, now)}
 	if f != nil {
 		r.extra, r.V.Task.extra, r.V.Again.extra = f.top, f.task, f.again
@@ -273,5 +263,8 @@ func encodeRecord(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
 		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
 	}
 	out.WriteByte('\n')
+	if out.Len() > maxRecord {
+		return nil, fmt.Errorf("encode record %s: it has %d bytes, more than the %d that a record may have: %w", j.ID, out.Len(), maxRecord, kernel.ErrInvalid)
+	}
 	return out.Bytes(), nil
 }

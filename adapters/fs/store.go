@@ -168,6 +168,11 @@ func (s *Store) openJournal() error {
 func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 	name := jobPath(id, recordName)
 	b, err := readFile(s.root, name, maxRecord)
+	if errors.Is(err, iofs.ErrNotExist) {
+		if _, link := s.root.Lstat(name); link == nil {
+			err = fmt.Errorf("%s is a symbolic link that leads nowhere", filepath.Join(vizierDir, name))
+		}
+	}
 	if err != nil {
 		return kernel.Job{}, nil, err
 	}
