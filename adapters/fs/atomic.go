@@ -33,8 +33,7 @@ func tempName(name string) string {
 // writeFile replaces name whole: a reader sees the old content or the new. If
 // durable, the content and the name are on the disk when it returns.
 func writeFile(root *os.Root, name string, data []byte, durable bool) error {
-	temp := tempName(name)
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	temp, f, err := createTemp(root, name)
 	if err != nil {
 		return err
 	}
@@ -53,6 +52,19 @@ func writeFile(root *os.Root, name string, data []byte, durable bool) error {
 		return syncDir(root, path.Dir(name))
 	}
 	return nil
+}
+
+// createTemp makes a new file beside name. One that is there already was left
+// by a process of the same pid that was killed.
+func createTemp(root *os.Root, name string) (temp string, f *os.File, err error) {
+	for range 1000 {
+		temp = tempName(name)
+		f, err = root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+		if !errors.Is(err, iofs.ErrExist) {
+			break
+		}
+	}
+	return temp, f, err
 }
 
 func syncDir(root *os.Root, name string) error {

@@ -155,7 +155,8 @@ func (j *journal) read(at int64) (entry, int64, error) {
 	}
 	size, err := j.size()
 	length := int64(binary.LittleEndian.Uint32(head[:4]))
-	if err != nil || at+8+length > size {
+	// A length of zero is what a power failure leaves of a file that had grown.
+	if err != nil || length == 0 || at+8+length > size {
 		return entry{}, at, io.ErrUnexpectedEOF
 	}
 	body := make([]byte, length)
