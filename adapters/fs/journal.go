@@ -72,12 +72,15 @@ type position struct {
 	epoch      uint64 // grows when the journal is emptied
 	start, end int64
 	done       bool
+	rebooted   bool // another boot came after that entry
 }
 
 const (
 	plansFile = journalDir + "/plans"
 	markFile  = journalDir + "/mark"
-	markSize  = 128
+	markSize  = 256
+	// markLayout is boot, epoch, start, end, done and rebooted of a position.
+	markLayout = "%q %d %d %d %t %t"
 	// checkpointSize is how large the journal grows before everything is
 	// synced and it starts over.
 	checkpointSize = 1 << 20
@@ -98,22 +101,25 @@ func openJournal(root *os.Root, boot string, durable bool) (*journal, error) {
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
 
 // position reads the mark. A mark that makes no sense, or of another boot,
-// says that nothing was applied.
-func (j *journal) position() (position, error) {
+// says that nothing was applied; fresh reports that.
+func (j *journal) position() (p position, fresh bool, err error) {
 	buf := make([]byte, markSize)
 	n, err := j.mark.ReadAt(buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return position{}, err
+		return p, false, err
 	}
-	var p position
-	if _, err := fmt.Sscanf(string(buf[:n]), "%s %d %d %d %t", &p.boot, &p.epoch, &p.start, &p.end, &p.done); err != nil || p.boot != j.boot {
-		return position{boot: j.boot, epoch: p.epoch + 1, done: true}, nil
+	_, err = fmt.Sscanf(string(buf[:n]), markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted)
+	if err != nil || p.boot != j.boot || p.start < 0 || p.end < p.start {
+		return position{boot: j.boot, epoch: p.epoch + 1, done: true}, true, nil
 	}
-	return p, nil
+	return p, false, nil
 }
 
 func (j *journal) setPosition(p position) error {
-	line := fmt.Sprintf("%s %d %d %d %t", p.boot, p.epoch, p.start, p.end, p.done)
+	line := fmt.Sprintf(markLayout, p.boot, p.epoch, p.start, p.end, p.done, p.rebooted)
+	if len(line) >= markSize {
+		return fmt.Errorf("journal mark %s: longer than %d bytes", line, markSize)
+	}
 	_, err := j.mark.WriteAt([]byte(line+strings.Repeat(" ", markSize-1-len(line))+"\n"), 0)
 	return err
 }

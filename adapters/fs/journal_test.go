@@ -250,7 +250,7 @@ var spoilMark = map[string]func(t *testing.T, path string){
 	"another boot": func(t *testing.T, path string) {
 		writeAt(t, path, strings.Replace(contentOf(t, path), "boot-1", "boot-0", 1))
 	},
-	"beyond the end": func(t *testing.T, path string) { writeAt(t, path, "boot-1 7 99999 999999 false\n") },
+	"beyond the end": func(t *testing.T, path string) { writeAt(t, path, "\"boot-1\" 7 99999 999999 false false\n") },
 }
 
 func TestReplayFromAnyMarkConverges(t *testing.T) {

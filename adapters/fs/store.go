@@ -144,7 +144,7 @@ func (s *Store) behind() (bool, error) {
 	if err := s.openJournal(); err != nil {
 		return false, err
 	}
-	p, err := s.log.position()
+	p, _, err := s.log.position()
 	if err != nil {
 		return false, err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"path"
+	"strings"
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -51,7 +52,7 @@ func (t *Tx) Commit(p kernel.Plan) error {
 			return fmt.Errorf("apply %s: %w", g.job, err)
 		}
 	}
-	t.pos.start, t.pos.end, t.pos.done = start, end, len(e.world) == 0
+	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = start, end, len(e.world) == 0, false
 	return t.s.log.setPosition(t.pos)
 }
 
@@ -74,7 +75,7 @@ func (t *Tx) recover() error {
 		return err
 	}
 	log := t.s.log
-	pos, err := log.position()
+	pos, rebooted, err := log.position()
 	if err != nil {
 		return fmt.Errorf("journal mark: %w", err)
 	}
@@ -86,7 +87,6 @@ func (t *Tx) recover() error {
 		pos.start, pos.end, pos.done = 0, 0, true
 	}
 	t.pos = pos
-	rebooted := pos.end == 0
 	if !pos.done {
 		e, _, err := log.read(pos.start)
 		if err != nil {
@@ -110,11 +110,11 @@ func (t *Tx) recover() error {
 				return fmt.Errorf("recover %s: %w", g.job, err)
 			}
 		}
-		t.pos.start, t.pos.end, t.pos.done = at, next, len(e.world) == 0
+		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
 		t.unfinished = e.world
 		at = next
 	}
-	if rebooted && t.pos.end > 0 && size > 0 {
+	if t.pos.rebooted {
 		t.unfinished = survivors(t.unfinished)
 	}
 	return log.setPosition(t.pos)
@@ -132,12 +132,23 @@ func survivors(actions []kernel.Action) []kernel.Action {
 	return out
 }
 
-// replayGroup applies g unless the record on disk is already there.
+// replayGroup applies g unless the record on disk is already there. Then it
+// still goes through g's markers, which only the journal changes: a power
+// failure may have kept the record and lost them.
 func (s *Store) replayGroup(g group) error {
-	if j, _, err := s.readRecord(g.job); err == nil && g.record != nil && j.Rev >= g.rev {
-		return s.writeState(g.job, j.State.Status.Coarse())
+	j, _, err := s.readRecord(g.job)
+	if err != nil || g.record == nil || j.Rev < g.rev {
+		return s.applyGroup(g)
 	}
-	return s.applyGroup(g)
+	for _, op := range g.ops {
+		if !strings.HasPrefix(op.path, markersDir+"/") {
+			continue
+		}
+		if err := s.applyOp(g.job, op); err != nil {
+			return err
+		}
+	}
+	return s.writeState(g.job, j.State.Status.Coarse())
 }
 
 func (s *Store) applyGroup(g group) error {
