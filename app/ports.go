@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -10,7 +11,7 @@ import (
 // Store keeps the records. Nothing else survives a process.
 type Store interface {
 	// Begin takes the scheduler lock and waits for it as long as ctx allows;
-	// its error says who holds it. It completes record writes that a crash
+	// ErrBusy, with who holds it, when that is too short. It completes record writes that a crash
 	// cut short before it returns.
 	Begin(context.Context) (Tx, error)
 
@@ -94,6 +95,9 @@ type Worktrees interface {
 
 // Sentinels drops the marks of open merge conflicts.
 type Sentinels interface{ ClearSentinel(slug string) error }
+
+// ErrBusy is the scheduler lock not being free in time.
+var ErrBusy = errors.New("scheduler is busy; retry the command")
 
 // Refusal is a refusal that trying again cannot change.
 type Refusal struct{ Reason string }

@@ -6,12 +6,12 @@ import "time"
 type tick struct {
 	s       *Snapshot
 	status  []Status        // as they stand at this point of the tick
-	settled map[int32]State // replaces the job's own: its attempt ended, or it woke
+	settled map[int32]State // replaces the job's own: its attempt ended
 	reason  []WaitReason
 	judged  []bool
-	demand  []bool
 	locks   LockTable
-	queue   []int32 // turned terminal in this tick; dependents not yet told
+	queue   []int32 // judged to end without running, in the order this came out
+	late    bool    // a job came to the locks out of its turn
 	world   []Action
 	produce []Action
 	watch   int32     // a job to explain; -1: none
@@ -39,7 +39,6 @@ func newTick(s *Snapshot) *tick {
 
 func (t *tick) run() {
 	for i, j := range t.s.jobs {
-		t.status[i] = j.State.Status
 		if j.State.Status == Running {
 			t.settle(int32(i), j)
 		}
@@ -47,26 +46,47 @@ func (t *tick) run() {
 	if len(t.produce) > 0 { // consumers judged below see what settled attempts published
 		t.s = t.s.Apply(Plan{Actions: t.produce})
 	}
-	t.wake()
-	for i, j := range t.s.jobs {
-		if t.status[i] == Running {
-			t.locks.Take(j.Spec.Locks)
+	// A job turns terminal at most once, so there are at most as many rounds
+	// as jobs. There are hardly ever more than two.
+	for range len(t.s.jobs) + 1 {
+		if t.round() {
+			return
 		}
 	}
+	panic("kernel: a job turned terminal twice in one tick")
+}
+
+// round judges every job that has not ended in an earlier round, and reports
+// that it stands. It does not when a job ended in it that might have demanded
+// a transient job, or made way for one that now came to the locks too late.
+func (t *tick) round() bool {
+	t.locks, t.late = NewLockTable(t.s.limits), false
+	for i := range t.s.jobs {
+		if t.judged[i] && t.status[i].Terminal() {
+			continue
+		}
+		t.status[i], t.judged[i], t.reason[i] = t.current(int32(i)).Status, false, WaitReason{}
+		if t.status[i] == Running {
+			t.locks.Take(t.s.jobs[i].Spec.Locks)
+		}
+	}
+	transients := t.wake()
+	ended := len(t.queue)
 	for i := range t.s.jobs {
 		if int32(i) == t.watch {
 			t.watched = t.locks.clone()
 		}
 		t.judge(int32(i))
 	}
-	// A job turns terminal at most once, so the queue is bounded by the jobs
-	// and the work by the edges.
-	for told := 0; told < len(t.queue); told++ {
-		if told > len(t.s.jobs) {
-			panic("kernel: a job turned terminal twice in one tick")
-		}
-		t.s.graph.eachSuccessor(t.queue[told], t.judge)
+	for told := ended; told < len(t.queue); told++ {
+		t.s.graph.eachSuccessor(t.queue[told], func(k int32) {
+			before := t.status[k]
+			t.judge(k)
+			after := t.status[k]
+			t.late = t.late || after != before && (after == Running || after == WaitingOnLocks)
+		})
 	}
+	return len(t.queue) == ended || !transients && !t.late
 }
 
 // settle ends a running attempt whose runner is gone.
@@ -89,14 +109,7 @@ func (t *tick) settle(i int32, j *Job) {
 	}
 	st, actions := ended(j, r, t.s.now)
 	t.produce = append(t.produce, actions...)
-	t.put(i, st)
-	if st.Status.Terminal() {
-		t.queue = append(t.queue, i)
-	}
-}
-
-func (t *tick) put(i int32, st State) {
-	t.settled[i], t.status[i] = st, st.Status
+	t.settled[i] = st
 }
 
 func (t *tick) current(i int32) State {
@@ -147,7 +160,7 @@ func (t *tick) plan() Plan {
 	p := Plan{Actions: t.produce, Decisions: make([]Decision, 0, len(t.s.jobs))}
 	var launches []Action
 	for i, j := range t.s.jobs {
-		if _, settled := t.settled[int32(i)]; !t.judged[i] && !settled {
+		if !t.judged[i] && t.status[i] == j.State.Status {
 			continue
 		}
 		next := t.next(int32(i))
@@ -156,7 +169,7 @@ func (t *tick) plan() Plan {
 			continue
 		}
 		if next.Status == Running && next.Attempt > j.State.Attempt {
-			if j.State.Attempt > 0 {
+			if !j.State.Started.IsZero() { // after a rewind or a refusal there is nothing to keep
 				p.Actions = append(p.Actions, Rotate{j.Attempt()})
 			}
 			launches = append(launches, Launch{AttemptID{j.ID, next.Attempt}, j.Spec.Task.Executor})
@@ -170,7 +183,12 @@ func (t *tick) plan() Plan {
 // next is the state that the tick leaves job i in.
 func (t *tick) next(i int32) State {
 	st := t.current(i)
-	if !t.judged[i] || st.Status == FailedRetryable && t.status[i] == FailedRetryable {
+	switch {
+	case t.judged[i] && (st.Status != FailedRetryable || t.status[i] != FailedRetryable):
+	case t.status[i] == Unscheduled: // it fell asleep
+		st.Status, st.Wait, st.WaitSince, st.RetryAt = Unscheduled, WaitReason{}, time.Time{}, time.Time{}
+		return st
+	default:
 		return st
 	}
 	st.Status = t.status[i]
@@ -181,7 +199,9 @@ func (t *tick) next(i int32) State {
 		}
 	}
 	st.Wait = t.reason[i]
-	st.WaitedOn = st.WaitedOn.With(st.Wait.Kind)
+	if st.Status != Failed { // a data error is nothing that was waited on
+		st.WaitedOn = st.WaitedOn.With(st.Wait.Kind)
+	}
 	st.RetryAt = time.Time{}
 	switch st.Status {
 	case Running:

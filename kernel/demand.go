@@ -1,65 +1,56 @@
 package kernel
 
-// wake moves jobs in and out of Unscheduled. Demand is a least fixpoint: every
-// job that is not transient and waits to run demands what it depends on and
-// the producers of what it misses; a demanded transient job demands in turn
-// (seed 002; systems-and-unification 4.8). A job that only a route starts
-// sleeps until one has.
-func (t *tick) wake() {
-	transient := false
+// wake moves jobs in and out of Unscheduled and reports whether any job is
+// transient. Demand is a least fixpoint: every job that is not transient and
+// waits to run demands what it depends on and the producers of what it misses;
+// a demanded transient job demands in turn (seed 002; systems-and-unification
+// 4.8). A job that only a route starts sleeps until one has.
+func (t *tick) wake() bool {
+	transients := false
 	for i, j := range t.s.jobs {
-		if j.Spec.Routed && !j.State.Awake && t.unstarted(int32(i)) {
+		transient := j.Spec.Transient != NotTransient
+		transients = transients || transient
+		if (transient || j.unrouted()) && t.idle(int32(i)) {
 			t.status[i] = Unscheduled
 		}
-		transient = transient || j.Spec.Transient != NotTransient
 	}
-	if transient {
+	if transients {
 		t.demandTransients()
 	}
-	for i, j := range t.s.jobs {
-		if _, ended := t.settled[int32(i)]; ended || t.status[i] == j.State.Status {
-			continue
-		}
-		st := j.State
-		st.Status, st.Wait = t.status[i], WaitReason{}
-		t.put(int32(i), st)
-	}
+	return transients
 }
 
-// unstarted reports that job i is open and none of its attempts is under way
-// or due.
-func (t *tick) unstarted(i int32) bool {
+// unrouted reports that only a route starts j, and none has.
+func (j *Job) unrouted() bool { return j.Spec.Routed && !j.State.Awake }
+
+// idle reports that job i is open and none of its attempts is under way or
+// due later.
+func (t *tick) idle(i int32) bool {
 	s := t.status[i]
-	return s == Unscheduled || s == Queued || s.Waiting()
+	return s == Queued || s.Waiting() || s == FailedRetryable && !t.s.now.Before(t.current(i).RetryAt)
 }
 
 func (t *tick) demandTransients() {
-	t.demand = make([]bool, len(t.s.jobs))
-	var queue []int32
-	ask := func(p int32) {
-		if !t.demand[p] && t.s.jobs[p].Spec.Transient != NotTransient && t.unstarted(p) {
-			t.demand[p] = true
-			queue = append(queue, p)
+	var queue []int32 // jobs that wait to run; what they lack is still to be looked at
+	look := func(i int32) {
+		if s := t.status[i]; s.Active() && s != Running {
+			queue = append(queue, i)
 		}
 	}
-	for i, j := range t.s.jobs {
-		if j.Spec.Transient == NotTransient && t.status[i] != Unscheduled && (t.unstarted(int32(i)) || t.status[i] == FailedRetryable) {
-			t.eachMissing(int32(i), ask)
-		}
+	for i := range t.s.jobs {
+		look(int32(i))
 	}
 	for at := 0; at < len(queue); at++ {
-		t.eachMissing(queue[at], ask)
-	}
-	for i, j := range t.s.jobs {
-		if j.Spec.Transient == NotTransient || !t.unstarted(int32(i)) || j.Spec.Routed && !j.State.Awake {
-			continue
-		}
-		switch {
-		case !t.demand[i]:
-			t.status[i] = Unscheduled
-		case t.status[i] == Unscheduled:
-			t.status[i] = Queued
-		}
+		t.eachMissing(queue[at], func(p int32) {
+			if j := t.s.jobs[p]; t.status[p] != Unscheduled || j.Spec.Transient == NotTransient || j.unrouted() {
+				return
+			}
+			if t.status[p] = t.current(p).Status; t.status[p] == Unscheduled {
+				t.status[p] = Queued
+			}
+			look(p)
+			t.s.graph.eachSuccessor(p, look) // p may supersede a token they counted on
+		})
 	}
 }
 

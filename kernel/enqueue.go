@@ -40,7 +40,10 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		}
 		p.Actions = append(p.Actions, CreateJob{j})
 	}
-	return p, s.Apply(p).acyclic(jobs)
+	if err := s.Apply(p).acyclic(jobs); err != nil {
+		return Plan{}, err
+	}
+	return p, nil
 }
 
 func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
@@ -71,12 +74,15 @@ func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 		if err := l.Validate(); err != nil {
 			return spec, fmt.Errorf("job %s: %w", n.ID, err)
 		}
-		if size := s.limits.capacity(l.Key); l.Pool() && l.Units > size {
-			return spec, fmt.Errorf("job %s: pool %s has %d units, %d asked for: it could never start: %w",
-				n.ID, l.Key, size, l.Units, ErrInvalid)
-		}
 	}
 	spec.Locks = unique(spec.Locks)
+	for _, l := range spec.Locks {
+		size, asked := s.limits.capacity(l.Key), units(spec.Locks, l.Key)
+		if l.Pool() && asked > size {
+			return spec, fmt.Errorf("job %s: pool %s has %d units, %d asked for: it could never start: %w",
+				n.ID, l.Key, size, asked, ErrInvalid)
+		}
+	}
 	return spec, nil
 }
 

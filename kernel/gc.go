@@ -4,8 +4,10 @@ import "time"
 
 // GC removes terminal jobs that ended (or, never having run, were created)
 // before olderThan ago. It keeps whatever an open job refers to: its
-// predecessors, the jobs whose patch it needs, and the newest producer of
-// each artifact it needs. The snapshot must hold every job.
+// predecessors, the targets of its routes, the jobs whose patch it needs, and
+// of each artifact it needs the newest producer, the newest that succeeded and
+// the owners of its markers; where the markers are not known, every producer.
+// The snapshot must hold every job.
 func GC(s *Snapshot, olderThan time.Duration) Plan {
 	keep := map[JobID]bool{}
 	for i, j := range s.jobs {
@@ -22,7 +24,7 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 			if a.Kind == CommandPatch {
 				keep[JobID(a.Name)] = true
 			}
-			s.graph.keepProducers(int32(i), a, s.facts.Markers[a].Value, keep)
+			s.keepProducers(int32(i), a, keep)
 		}
 	}
 	var p Plan
@@ -39,15 +41,26 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 	return p
 }
 
-// keepProducers keeps the newest producer of a that counts for consumer and
-// every job whose marker makes a exist.
-func (g *graph) keepProducers(consumer int32, a Artifact, markers []JobID, keep map[JobID]bool) {
-	newest := int32(-1)
-	g.eachProducer(consumer, a, func(p int32) { newest = max(newest, p) })
-	if newest >= 0 {
-		keep[g.jobs[newest].ID] = true
+// keepProducers keeps the producers of a that the judgement of consumer rests
+// on, and every job whose marker makes a exist.
+func (s *Snapshot) keepProducers(consumer int32, a Artifact, keep map[JobID]bool) {
+	markers := s.facts.Markers[a]
+	var newest, succeeded *Job
+	s.graph.eachProducer(consumer, a, func(p int32) {
+		newest = s.jobs[p]
+		if newest.State.Status == Succeeded {
+			succeeded = newest
+		}
+		if a.Kind == Custom && !markers.Known {
+			keep[newest.ID] = true
+		}
+	})
+	for _, j := range []*Job{newest, succeeded} {
+		if j != nil {
+			keep[j.ID] = true
+		}
 	}
-	for _, id := range markers {
+	for _, id := range markers.Value {
 		keep[id] = true
 	}
 }

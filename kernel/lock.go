@@ -69,7 +69,8 @@ type LockTable struct {
 
 type holding struct {
 	shared, exclusive int
-	reserved          bool // an older job waits for it
+	reserved          bool // an older job waits to hold it exclusively
+	awaited           bool // an older job waits to share it
 }
 
 type pooled struct{ used, reserved int }
@@ -78,18 +79,21 @@ type pooled struct{ used, reserved int }
 func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 
 // Denied says why locks cannot be granted, or "" when they can. An exclusive
-// request needs the key free; a shared one needs no exclusive holder and no
-// older job waiting for the key (semantics 2, decision 11).
+// request needs the key free and no older job waiting for it; a shared one
+// needs no exclusive holder and no older job waiting for the key exclusively
+// (semantics 2, decision 11). A job's requests for one pool count together.
 func (t *LockTable) Denied(locks []Lock) string {
-	for _, l := range locks {
+	for i, l := range locks {
 		if l.Pool() {
+			l.Units = units(locks[:i+1], l.Key)
 			p, size := t.pools[l.Key], t.limits.capacity(l.Key)
 			if l.Units > size-p.used-p.reserved {
 				return poolDetail(l, p, size)
 			}
 			continue
 		}
-		if h := t.keys[l.Key]; h.exclusive > 0 || h.reserved || l.Mode == Exclusive && h.shared > 0 {
+		h := t.keys[l.Key]
+		if h.exclusive > 0 || h.reserved || l.Mode == Exclusive && (h.shared > 0 || h.awaited) {
 			return "waiting on locks"
 		}
 	}
@@ -97,6 +101,17 @@ func (t *LockTable) Denied(locks []Lock) string {
 		return fmt.Sprintf("waiting on pool max_running (%d of %d in use)", t.running, m)
 	}
 	return ""
+}
+
+// units is how much of a pool locks ask for together.
+func units(locks []Lock, pool string) int {
+	sum := 0
+	for _, l := range locks {
+		if l.Pool() && l.Key == pool {
+			sum += l.Units
+		}
+	}
+	return sum
 }
 
 func poolDetail(l Lock, p pooled, size int) string {
@@ -129,17 +144,20 @@ func (t *LockTable) Take(locks []Lock) {
 }
 
 // Reserve keeps what a denied job asked for from every younger one, so that a
-// stream of small or shared requests cannot starve it. A pool request larger
-// than the pool reserves nothing: it can never be granted.
+// stream of small or shared requests cannot starve it, and so that the reason
+// it waits for does not change because a younger job started. A pool request
+// larger than the pool reserves nothing: it can never be granted.
 func (t *LockTable) Reserve(locks []Lock) {
 	for _, l := range locks {
 		switch {
 		case l.Pool():
-			if l.Units <= t.limits.capacity(l.Key) {
+			if units(locks, l.Key) <= t.limits.capacity(l.Key) {
 				t.pool(l.Key, func(p *pooled) { p.reserved += l.Units })
 			}
 		case l.Mode == Exclusive:
 			t.key(l.Key, func(h *holding) { h.reserved = true })
+		default:
+			t.key(l.Key, func(h *holding) { h.awaited = true })
 		}
 	}
 }

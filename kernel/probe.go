@@ -17,14 +17,17 @@ func (p Probes) Empty() bool {
 }
 
 // Probes lists what some open job's gates will read and the snapshot does not
-// answer yet. Terminal jobs are never probed.
+// answer yet. Of terminal jobs it asks only what their rewind depends on, of
+// running ones whether their runner lives: what their gates read comes into it
+// once it does not.
 func (s *Snapshot) Probes() Probes {
 	b := prober{s: s, seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	for _, j := range s.jobs {
+		b.p.Merging = b.p.Merging || !s.facts.Merging.asked() && len(j.mergeSlugs()) > 0
 		if j.State.Status == Running {
 			b.attempt(j.Attempt())
 		}
-		if !j.Open() || j.State.Status == Running {
+		if !j.Open() || j.State.Status == Running && s.facts.Runners[j.Attempt()].Value != Dead {
 			continue
 		}
 		for _, a := range j.Spec.Needs {

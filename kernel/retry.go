@@ -70,23 +70,30 @@ func (s *Snapshot) whyRewound(root, id JobID, set []JobID) string {
 func (s *Snapshot) mergeSlugs(set []JobID) []string {
 	var slugs []string
 	for _, id := range set {
-		j := s.Job(id)
-		for _, a := range slices.Concat(j.Spec.Needs, j.Spec.Produces) {
+		slugs = append(slugs, s.Job(id).mergeSlugs()...)
+	}
+	slices.Sort(slugs)
+	return slices.Compact(slugs)
+}
+
+func (j *Job) mergeSlugs() []string {
+	var slugs []string
+	for _, list := range [][]Artifact{j.Spec.Needs, j.Spec.Produces} {
+		for _, a := range list {
 			if a.Kind == MergeSentinel {
 				slugs = append(slugs, a.Name)
 			}
 		}
-		for _, l := range j.Spec.Locks {
-			if slug, ok := strings.CutPrefix(l.Key, "merge_sentinel:"); ok {
-				slugs = append(slugs, slug)
-			}
-		}
-		if j.Spec.Origin.Alias == "merge" && j.Spec.Origin.Plan != "" {
-			slugs = append(slugs, j.Spec.Origin.Plan)
+	}
+	for _, l := range j.Spec.Locks {
+		if slug, ok := strings.CutPrefix(l.Key, "merge_sentinel:"); ok {
+			slugs = append(slugs, slug)
 		}
 	}
-	slices.Sort(slugs)
-	return slices.Compact(slugs)
+	if j.Spec.Origin.Alias == "merge" && j.Spec.Origin.Plan != "" {
+		slugs = append(slugs, j.Spec.Origin.Plan)
+	}
+	return slugs
 }
 
 // Retry rewinds root and everything downstream of it: each starts a new

@@ -46,6 +46,7 @@ type Scope struct {
 type Records struct {
 	Jobs       []Job
 	Unreadable map[JobID]string // why, with the record's path
+	Succeeded  int              // jobs that ended well and were not asked for
 }
 
 // Observation is what the adapters hand over.
@@ -68,8 +69,9 @@ type Snapshot struct {
 	graph      *graph
 }
 
-// NewSnapshot sorts, copies and indexes an observation. Jobs' slices are
-// shared with the observation and must not be changed after.
+// NewSnapshot sorts, copies and indexes an observation. Of records with one id,
+// which no store has, the oldest counts. Jobs' slices are shared with the
+// observation and must not be changed after.
 func NewSnapshot(o Observation) *Snapshot {
 	all := slices.Clone(o.Jobs)
 	jobs := make([]*Job, len(all))
@@ -77,11 +79,17 @@ func NewSnapshot(o Observation) *Snapshot {
 		jobs[i] = &all[i]
 	}
 	sortJobs(jobs)
-	jobs = slices.CompactFunc(jobs, func(a, b *Job) bool { return a.ID == b.ID })
-	return &Snapshot{
-		now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable,
-		facts: o.Facts, graph: newGraph(jobs),
+	g := newGraph(jobs)
+	if len(g.index) < len(jobs) {
+		seen := map[JobID]bool{}
+		jobs = slices.DeleteFunc(jobs, func(j *Job) bool {
+			again := seen[j.ID]
+			seen[j.ID] = true
+			return again
+		})
+		g = newGraph(jobs)
 	}
+	return &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, facts: o.Facts, graph: g}
 }
 
 // Now is the moment of the observation.
@@ -159,13 +167,13 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				reshaped = true
 			}
 		case PutState:
-			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i].Rev == a.If {
+			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i] != nil && next.jobs[i].Rev == a.If {
 				j := *next.jobs[i]
 				j.State, j.Rev = a.State, a.If+1
 				next.jobs[i] = &j
 			}
 		case RemoveJob:
-			if i, ok := s.graph.index[a.Job]; ok {
+			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i] != nil {
 				gone := next.jobs[i]
 				next.jobs[i] = nil
 				next.facts.Markers = withMarkers(next.facts.Markers, gone.ID, gone.Spec.Produces, false)

@@ -26,7 +26,6 @@ import (
 // gone through again. A group of writes belongs to one job and carries the
 // revision it leads to, so going through it twice changes nothing.
 type journal struct {
-	root *os.Root
 	file *os.File // journal/plans
 	mark *os.File // journal/mark
 	boot string
@@ -72,51 +71,53 @@ type position struct {
 	epoch      uint64 // grows when the journal is emptied
 	start, end int64
 	done       bool
-	rebooted   bool // another boot came after that entry
+	rebooted   bool   // another boot came after that entry
+	dir        int64  // modification time of the jobs directory after the last commit
+	index      uint64 // which index file counts: grows with each that is written
 }
 
 const (
 	plansFile = journalDir + "/plans"
 	markFile  = journalDir + "/mark"
 	markSize  = 256
-	// markLayout is boot, epoch, start, end, done and rebooted of a position.
-	markLayout = "%q %d %d %d %t %t"
+	// markLayout is the fields of a position, in order.
+	markLayout = "%q %d %d %d %t %t %d %d"
 	// checkpointSize is how large the journal grows before everything is
 	// synced and it starts over.
-	checkpointSize = 1 << 20
+	checkpointSize = 8 << 20
 )
 
-func openJournal(root *os.Root, boot string, durable bool) (*journal, error) {
-	file, err := root.OpenFile(plansFile, os.O_RDWR|os.O_CREATE, fileMode)
+func openJournal(base dir, boot string, durable bool) (*journal, error) {
+	file, err := base.file(plansFile, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	mark, err := root.OpenFile(markFile, os.O_RDWR|os.O_CREATE, fileMode)
+	mark, err := base.file(markFile, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &journal{root, file, mark, boot, durable}, nil
+	return &journal{file, mark, boot, durable}, nil
 }
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
 
-// position reads the mark. A mark that makes no sense, or of another boot,
-// says that nothing was applied; fresh reports that.
+// position reads the mark. A mark that makes no sense, or of another boot, says
+// that nothing was applied: fresh is true.
 func (j *journal) position() (p position, fresh bool, err error) {
 	buf := make([]byte, markSize)
 	n, err := j.mark.ReadAt(buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return p, false, err
 	}
-	_, err = fmt.Sscanf(string(buf[:n]), markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted)
+	_, err = fmt.Sscanf(string(buf[:n]), markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted, &p.dir, &p.index)
 	if err != nil || p.boot != j.boot || p.start < 0 || p.end < p.start {
-		return position{boot: j.boot, epoch: p.epoch + 1, done: true}, true, nil
+		return position{boot: j.boot, epoch: p.epoch + 1, done: true, index: p.index + 1}, true, nil
 	}
 	return p, false, nil
 }
 
 func (j *journal) setPosition(p position) error {
-	line := fmt.Sprintf(markLayout, p.boot, p.epoch, p.start, p.end, p.done, p.rebooted)
+	line := fmt.Sprintf(markLayout, p.boot, p.epoch, p.start, p.end, p.done, p.rebooted, p.dir, p.index)
 	if len(line) >= markSize {
 		return fmt.Errorf("journal mark %s: longer than %d bytes", line, markSize)
 	}

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -81,16 +83,20 @@ func steps(s *Store, e entry) []func() error {
 	var out []func() error
 	for _, g := range e.groups {
 		if g.record != nil {
-			out = append(out, func() error { return mkdirAll(s.root, jobPath(g.job, "")) })
+			out = append(out, func() error {
+				d, err := s.base.make(jobPath(g.job, ""))
+				d.close()
+				return err
+			})
 		}
 		for _, op := range g.ops {
 			out = append(out, func() error { return s.applyOp(g.job, op) })
 		}
 		if g.record != nil {
-			out = append(out, func() error { return writeFile(s.root, jobPath(g.job, recordName), g.record, false) })
+			out = append(out, func() error { return s.base.write(jobPath(g.job, recordName), g.record, false) })
 		}
 		if g.state != "" {
-			out = append(out, func() error { return s.writeState(g.job, g.state) })
+			out = append(out, func() error { return s.base.write(jobPath(g.job, stateName), []byte(g.state+"\n"), false) })
 		}
 	}
 	return out
@@ -191,8 +197,9 @@ func TestLeftTemporaryFilesDoNotStopAnyone(t *testing.T) {
 	commit(t, s, kernel.CreateJob{Job: plain(1)})
 	now := tempCount.Load()
 	for n := now + 1; n < now+20; n++ {
-		tempCount.Store(n - 1)
-		writeAt(t, file(dir, tempName(jobPath(id(1), recordName))), "torn")
+		for _, name := range []string{recordName, stateName} {
+			writeAt(t, filepath.Join(s.JobDir(id(1)), fmt.Sprintf(".%s.%d.%s.tmp", name, os.Getpid(), strconv.FormatUint(n, 36))), "torn")
+		}
 	}
 	tempCount.Store(now)
 	commit(t, s, put(plain(1), func(st *kernel.State) { st.Reason = "second" }))

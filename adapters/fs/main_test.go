@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,7 +189,7 @@ func tree(t testing.TB, dir string) map[string]string {
 			return err
 		}
 		switch {
-		case rel == lockFile || rel == plansFile || rel == markFile:
+		case slices.Contains([]string{lockFile, plansFile, markFile, indexFile, archiveFile}, rel):
 			return nil
 		case d.IsDir():
 			out[rel+"/"] = ""

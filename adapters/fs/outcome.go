@@ -66,11 +66,14 @@ func (s *Store) Conclude(r kernel.Result) error {
 	if err := s.open(false); err != nil {
 		return err
 	}
+	if !kernel.ValidJobID(string(r.Attempt.Job)) {
+		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
+	}
 	b, err := encodeOutcome(r)
 	if err != nil {
 		return err
 	}
-	if err := writeFile(s.root, jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable); err != nil {
+	if err := s.base.write(jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable); err != nil {
 		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
 	}
 	return nil
@@ -123,25 +126,21 @@ func (s *Store) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 }
 
 func (s *Store) present(name string) kernel.Fact[bool] {
-	_, err := s.root.Lstat(name)
-	switch {
-	case err == nil:
-		return kernel.Seen(true)
-	case ignoreMissing(err) == nil:
-		return kernel.Seen(false)
-	default:
+	found, err := s.base.exists(name)
+	if err != nil {
 		return kernel.Unseen[bool](err.Error())
 	}
+	return kernel.Seen(found)
 }
 
 func (s *Store) markers(a kernel.Artifact) kernel.Fact[[]kernel.JobID] {
-	entries, err := iofs.ReadDir(s.root.FS(), artifactDir(markersDir, a))
-	if ignoreMissing(err) != nil {
+	names, err := s.base.names(artifactDir(markersDir, a))
+	if err != nil {
 		return kernel.Unseen[[]kernel.JobID](err.Error())
 	}
 	var ids []kernel.JobID
-	for _, e := range entries {
-		if id, ok := strings.CutSuffix(e.Name(), ".json"); ok && kernel.ValidJobID(id) {
+	for _, name := range names {
+		if id, ok := strings.CutSuffix(name, ".json"); ok && kernel.ValidJobID(id) {
 			ids = append(ids, kernel.JobID(id))
 		}
 	}
@@ -150,7 +149,7 @@ func (s *Store) markers(a kernel.Artifact) kernel.Fact[[]kernel.JobID] {
 
 func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 	name := jobPath(a.Job, outcomeName)
-	b, err := readFile(s.root, name, maxRecord)
+	b, err := s.base.read(name, maxRecord)
 	if err != nil {
 		if ignoreMissing(err) == nil {
 			return kernel.Seen[*kernel.Result](nil)
@@ -173,5 +172,5 @@ func (s *Store) ClearSentinel(slug string) error {
 	if err := s.open(false); err != nil {
 		return err
 	}
-	return ignoreMissing(s.root.Remove(name))
+	return s.base.remove(name)
 }

@@ -175,7 +175,7 @@ func TestUnreadableRecordsAreNamedAndTheOthersRead(t *testing.T) {
 		{"empty", "empty", func(p string) error { return os.WriteFile(p, nil, 0o600) }},
 		{"directory", "not a regular file", func(p string) error { return os.Mkdir(p, 0o700) }},
 		{"fifo", "not a regular file", func(p string) error { return syscall.Mkfifo(p, 0o600) }},
-		{"link to another record", "it says id", func(p string) error { return os.Symlink("../"+string(id(2))+"/job.json", p) }},
+		{"link to another record", "symbolic link", func(p string) error { return os.Symlink("../"+string(id(2))+"/job.json", p) }},
 		{"link out", "", func(p string) error { return os.Symlink("/etc/passwd", p) }},
 		{"dangling link", "symbolic link", func(p string) error { return os.Symlink("nowhere", p) }},
 		{"link to itself", "", func(p string) error { return os.Symlink("job.json", p) }},

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"os"
+	"path"
 	"path/filepath"
-	"strings"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -30,7 +31,8 @@ type Options struct {
 type Store struct {
 	Layout
 	opts Options
-	root *os.Root // .vizier
+	base *dir // .vizier
+	made bool // its directories exist
 	lock *schedulerLock
 	log  *journal
 	warm index
@@ -40,11 +42,26 @@ type Store struct {
 // touches nothing until it is used.
 func NewStore(dir string, opts Options) *Store { return &Store{Layout: NewLayout(dir), opts: opts} }
 
-// open makes the store's directories, if create, and opens it.
+// open opens the store; if create, it makes what is missing of its directories.
 func (s *Store) open(create bool) error {
-	if s.root != nil {
+	if s.base == nil {
+		if err := s.openBase(create); err != nil {
+			return err
+		}
+	}
+	if !create || s.made {
 		return nil
 	}
+	journal, err := s.base.make(journalDir)
+	if err != nil {
+		return fmt.Errorf("create store: %w", err)
+	}
+	journal.close()
+	s.made = true
+	return nil
+}
+
+func (s *Store) openBase(create bool) error {
 	dir := filepath.Join(s.Layout.root, vizierDir)
 	info, err := os.Lstat(dir)
 	switch {
@@ -57,32 +74,34 @@ func (s *Store) open(create bool) error {
 	case err != nil:
 		return fmt.Errorf("open store: %w", err)
 	}
-	root, err := os.OpenRoot(dir)
+	base, err := openRoot(dir)
 	if err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
-	for _, d := range []string{jobsDir, journalDir} {
-		if !create {
-			break
-		}
-		if err := mkdirAll(root, d); err != nil {
-			return errors.Join(fmt.Errorf("create store: %w", err), root.Close())
-		}
+	// The lock is opened by its whole path, so this directory is no link either.
+	jobs, err := base.open(jobsDir)
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		base.close()
+		return fmt.Errorf("open store: %s: %w (a symbolic link is not followed): move it away", filepath.Join(dir, jobsDir), err)
 	}
-	s.root, s.lock = root, newSchedulerLock(s.abs(lockFile))
+	if err == nil {
+		jobs.close()
+	}
+	s.base, s.lock = &base, newSchedulerLock(s.abs(lockFile))
 	return nil
 }
 
 // Close releases what the store holds open.
 func (s *Store) Close() error {
-	if s.root == nil {
+	if s.base == nil {
 		return nil
 	}
-	err := s.root.Close()
+	s.base.close()
+	var err error
 	if s.log != nil {
-		err = errors.Join(err, s.log.close())
+		err = s.log.close()
 	}
-	s.root, s.log = nil, nil
+	s.base, s.log, s.made = nil, nil, false
 	return err
 }
 
@@ -115,15 +134,21 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 	}
 	for range 2 {
 		if err := s.lock.shared(ctx); err != nil {
-			if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, iofs.ErrPermission) || isReadOnly(err) {
-				return s.load(scope)
+			if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+				return s.loadUnlocked(scope)
 			}
 			return kernel.Records{}, err
 		}
-		behind, err := s.behind()
-		if err == nil && !behind {
-			rec, err := s.load(scope)
+		pos, behind, err := s.behind()
+		if err != nil && (errors.Is(err, iofs.ErrNotExist) || isReadOnly(err)) {
+			rec, err := s.loadUnlocked(scope)
 			return rec, errors.Join(err, s.lock.unlock())
+		}
+		if err == nil && !behind {
+			rec, err := s.load(pos, scope)
+			if !s.indexDue(pos) {
+				return rec, errors.Join(err, s.lock.unlock())
+			}
 		}
 		if err := s.lock.unlock(); err != nil {
 			return kernel.Records{}, err
@@ -136,27 +161,53 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 			return kernel.Records{}, err
 		}
 	}
-	return s.load(scope)
+	return s.loadUnlocked(scope)
 }
 
-// behind reports whether the journal holds writes that were not applied.
-func (s *Store) behind() (bool, error) {
+// behind is where the journal was applied to, and whether it holds more.
+func (s *Store) behind() (position, bool, error) {
 	if err := s.openJournal(); err != nil {
-		return false, err
+		return position{}, false, err
 	}
 	p, _, err := s.log.position()
 	if err != nil {
-		return false, err
+		return p, false, err
 	}
 	size, err := s.log.size()
-	return size > p.end, err
+	return p, size > p.end, err
+}
+
+// load reads the records of scope, for a caller that holds the lock.
+func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
+	if err := s.catchUp(pos); err != nil {
+		return kernel.Records{}, err
+	}
+	rec, err := s.records(scope)
+	if errors.Is(err, errArchive) { // a cache went wrong: do without
+		s.warm = index{}
+		if err := s.scan(pos, s.jobsStamp()); err != nil {
+			return kernel.Records{}, err
+		}
+		return s.records(scope)
+	}
+	return rec, err
+}
+
+// loadUnlocked reads every record as it is.
+func (s *Store) loadUnlocked(scope kernel.Scope) (kernel.Records, error) {
+	s.warm = index{}
+	if err := s.scan(position{}, 0); err != nil {
+		return kernel.Records{}, err
+	}
+	s.warm.caught = false
+	return s.records(scope)
 }
 
 func (s *Store) openJournal() error {
 	if s.log != nil {
 		return nil
 	}
-	log, err := openJournal(s.root, s.opts.Boot, s.opts.Durable)
+	log, err := openJournal(*s.base, s.opts.Boot, s.opts.Durable)
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -167,11 +218,9 @@ func (s *Store) openJournal() error {
 // readRecord reads the record of one job. A job without one is ErrNotExist.
 func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 	name := jobPath(id, recordName)
-	b, err := readFile(s.root, name, maxRecord)
-	if errors.Is(err, iofs.ErrNotExist) {
-		if _, link := s.root.Lstat(name); link == nil {
-			err = fmt.Errorf("%s is a symbolic link that leads nowhere", filepath.Join(vizierDir, name))
-		}
+	b, err := s.base.read(name, maxRecord)
+	if errors.Is(err, syscall.ENOTDIR) { // not missing: something else stands there, perhaps a link
+		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
 	}
 	if err != nil {
 		return kernel.Job{}, nil, err
@@ -183,21 +232,14 @@ func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 	return j, f, nil
 }
 
-// jobIDs lists the directories of jobs that are named like jobs, in order.
+// jobIDs lists the directories of jobs that are named like jobs, in no order.
 func (s *Store) jobIDs() ([]kernel.JobID, error) {
-	entries, err := iofs.ReadDir(s.root.FS(), jobsDir)
-	if err != nil {
-		return nil, ignoreMissing(err)
-	}
-	ids := make([]kernel.JobID, 0, len(entries))
-	for _, e := range entries {
-		if kernel.ValidJobID(e.Name()) {
-			ids = append(ids, kernel.JobID(e.Name()))
+	names, err := s.base.names(jobsDir)
+	ids := make([]kernel.JobID, 0, len(names))
+	for _, name := range names {
+		if kernel.ValidJobID(name) {
+			ids = append(ids, kernel.JobID(name))
 		}
 	}
-	return ids, nil
-}
-
-func describeUnreadable(err error) string {
-	return strings.TrimPrefix(err.Error(), "openat ")
+	return ids, err
 }

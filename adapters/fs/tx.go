@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"os"
 	"path"
 	"strings"
 	"syscall"
@@ -21,18 +22,37 @@ type Tx struct {
 }
 
 // Load reads the records of scope.
-func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) { return t.s.load(scope) }
+func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) { return t.s.load(t.pos, scope) }
 
 // Unfinished are actions on the world that an earlier transaction committed
 // and did not see through.
 func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
 
-// Close releases the lock.
-func (t *Tx) Close() error { return t.s.lock.unlock() }
+// Close releases the lock. It first writes the index, if a new process would
+// be slow without: a cache, so that its failure is nobody's.
+func (t *Tx) Close() error {
+	if t.s.indexDue(t.pos) {
+		var err error
+		if t.pos, err = t.s.writeIndex(t.pos); err != nil {
+			t.s.warm = index{}
+		}
+	}
+	return t.s.lock.unlock()
+}
 
 // Commit does the record actions of p durably, all or none, and remembers the
 // others until Done. Every job that p changes must have been loaded.
-func (t *Tx) Commit(p kernel.Plan) error {
+func (t *Tx) Commit(p kernel.Plan) (err error) {
+	defer func() {
+		if err != nil {
+			t.s.warm = index{}
+		}
+	}()
+	if !t.s.warm.caught {
+		if err := t.s.catchUp(t.pos); err != nil {
+			return err
+		}
+	}
 	e, err := t.s.entryOf(p)
 	if err != nil {
 		return err
@@ -41,6 +61,7 @@ func (t *Tx) Commit(p kernel.Plan) error {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
+		t.s.warm.written = -indexEvery // the index file is of the epoch before
 	}
 	start := t.pos.end
 	end, err := t.s.log.append(e, start)
@@ -52,7 +73,8 @@ func (t *Tx) Commit(p kernel.Plan) error {
 			return fmt.Errorf("apply %s: %w", g.job, err)
 		}
 	}
-	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = start, end, len(e.world) == 0, false
+	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()
+	t.s.warm.epoch, t.s.warm.end, t.s.warm.dir = t.pos.epoch, t.pos.end, t.pos.dir
 	return t.s.log.setPosition(t.pos)
 }
 
@@ -83,18 +105,18 @@ func (t *Tx) recover() error {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	if pos.end > size { // it was emptied, and the mark did not hear of it
-		pos.start, pos.end, pos.done = 0, 0, true
-	}
 	t.pos = pos
-	if !pos.done {
-		e, _, err := log.read(pos.start)
+	if pos.end > size { // it was emptied, and the mark did not hear of it
+		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
+	}
+	if !t.pos.done {
+		e, _, err := log.read(t.pos.start)
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 		t.unfinished = e.world
 	}
-	for at := pos.end; at < size; {
+	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			if err := log.file.Truncate(at); err != nil {
@@ -117,6 +139,10 @@ func (t *Tx) recover() error {
 	if t.pos.rebooted {
 		t.unfinished = survivors(t.unfinished)
 	}
+	if t.pos == pos {
+		return nil
+	}
+	t.pos.dir = t.s.jobsStamp()
 	return log.setPosition(t.pos)
 }
 
@@ -148,68 +174,92 @@ func (s *Store) replayGroup(g group) error {
 			return err
 		}
 	}
-	return s.writeState(g.job, j.State.Status.Coarse())
+	word := j.State.Status.Coarse()
+	if s.says(g.job, word) {
+		return nil
+	}
+	return s.base.write(jobPath(g.job, stateName), []byte(word+"\n"), false)
+}
+
+// says reports that the state file of id holds word.
+func (s *Store) says(id kernel.JobID, word string) bool {
+	have, err := s.base.read(jobPath(id, stateName), 64)
+	return err == nil && string(have) == word+"\n"
 }
 
 func (s *Store) applyGroup(g group) error {
-	if g.record != nil {
-		if err := mkdirAll(s.root, jobPath(g.job, "")); err != nil {
-			return err
-		}
+	if g.record == nil {
+		return s.applyOps(g)
 	}
+	d, err := s.base.make(jobPath(g.job, ""))
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := s.applyOps(g); err != nil {
+		return err
+	}
+	if err := d.write(recordName, g.record, false); err != nil || g.state == "" {
+		return err
+	}
+	return d.write(stateName, []byte(g.state+"\n"), false)
+}
+
+func (s *Store) applyOps(g group) error {
 	for _, op := range g.ops {
 		if err := s.applyOp(g.job, op); err != nil {
 			return err
 		}
 	}
-	if g.record == nil {
-		return nil
-	}
-	if err := writeFile(s.root, jobPath(g.job, recordName), g.record, false); err != nil {
-		return err
-	}
-	if g.state == "" {
-		return nil
-	}
-	return s.writeState(g.job, g.state)
-}
-
-func (s *Store) writeState(id kernel.JobID, word string) error {
-	name := jobPath(id, stateName)
-	if have, err := readFile(s.root, name, 64); err == nil && string(have) == word+"\n" {
-		return nil
-	}
-	return writeFile(s.root, name, []byte(word+"\n"), false)
+	return nil
 }
 
 func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 	switch op.kind {
 	case opWrite:
-		if err := mkdirAll(s.root, path.Dir(op.path)); err != nil {
+		parent, err := s.base.make(path.Dir(op.path))
+		if err != nil {
 			return err
 		}
-		return writeFile(s.root, op.path, op.data, false)
+		defer parent.close()
+		return parent.write(path.Base(op.path), op.data, false)
 	case opRemove:
-		return ignoreMissing(s.root.Remove(op.path))
+		return s.base.remove(op.path)
 	case opRename:
-		if _, err := s.root.Lstat(op.to); err == nil {
-			return nil
-		}
-		return ignoreMissing(s.root.Rename(op.path, op.to))
+		return s.base.renameWithin(op.path, op.to)
 	case opRemoveJob:
-		return s.root.RemoveAll(jobPath(id, ""))
+		return s.removeJob(id)
 	default:
 		return fmt.Errorf("unknown file operation %d", op.kind)
 	}
+}
+
+// removeJob drops a job's directory with everything in it; os.Root keeps to it
+// whatever links stand there.
+func (s *Store) removeJob(id kernel.JobID) error {
+	root, err := os.OpenRoot(s.abs(jobsDir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(root.RemoveAll(string(id)), root.Close())
 }
 
 // entryOf is p as files.
 func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 	b := builder{s: s, at: map[kernel.JobID]int{}}
 	for _, a := range p.Actions {
+		if id := a.Subject(); !kernel.ValidJobID(string(id)) { // it would become a path
+			return b.e, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
+		}
 		switch a := a.(type) {
 		case kernel.CreateJob:
 			j := a.Job
+			if _, live := s.warm.live[j.ID]; live {
+				return b.e, fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
+			}
+			if found, err := s.base.exists(jobPath(j.ID, recordName)); found || err != nil {
+				return b.e, errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
+			}
 			if err := b.put(&j, nil, ""); err != nil {
 				return b.e, err
 			}
@@ -219,8 +269,10 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			}
 		case kernel.RemoveJob:
 			g := b.group(a.Job)
+			g.rev, g.record, g.state = 0, nil, ""
 			g.ops = append(append(g.ops, fileOp{kind: opRemoveJob}), forget(a.Job, a.Produces)...)
-			delete(s.warm.jobs, a.Job)
+			s.leaveArchive(a.Job)
+			delete(s.warm.live, a.Job)
 		case kernel.Publish:
 			if err := b.publish(a); err != nil {
 				return b.e, err
@@ -254,7 +306,8 @@ func (b *builder) group(id kernel.JobID) *group {
 	return &b.e.groups[i]
 }
 
-// put makes j's record part of the entry. was is the coarse state on disk.
+// put makes j's record part of the entry. was is the coarse state that was
+// written last; a file that says otherwise is repaired.
 func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	data, err := encodeRecord(j, f, b.s.opts.Now())
 	if err != nil {
@@ -262,17 +315,25 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	}
 	g := b.group(j.ID)
 	g.rev, g.record = j.Rev, data
-	if word := j.State.Status.Coarse(); word != was {
+	if word := j.State.Status.Coarse(); word != was || !b.s.says(j.ID, word) {
 		g.state = word
 	}
-	b.s.warm.jobs[j.ID] = known{*j, f}
+	b.s.warm.live[j.ID] = known{job: *j, foreign: f}
 	return nil
 }
 
 func (b *builder) putState(a kernel.PutState) error {
-	have, ok := b.s.warm.jobs[a.Job]
+	have, ok := b.s.warm.live[a.Job]
 	if !ok {
-		return fmt.Errorf("commit %s: %w", a.Job, kernel.ErrNotFound)
+		j, f, err := b.s.readRecord(a.Job)
+		if errors.Is(err, iofs.ErrNotExist) {
+			err = kernel.ErrNotFound
+		}
+		if err != nil {
+			return fmt.Errorf("commit %s: %w", a.Job, err)
+		}
+		b.s.leaveArchive(a.Job)
+		have = known{job: j, foreign: f}
 	}
 	if have.job.Rev != a.If {
 		return fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, have.job.Rev, a.If, kernel.ErrStale)
@@ -280,8 +341,8 @@ func (b *builder) putState(a kernel.PutState) error {
 	j := have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
-	if concluded := before.Status == kernel.Running && j.State.Status != kernel.Cancelled && j.State.Failure != kernel.WorkerLost; !concluded &&
-		j.State.Status.Terminal() && j.State.Exit.Known {
+	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
+		j.State.Status != before.Status && !concluded(before, j.State) {
 		data, err := encodeOutcome(kernel.Result{Attempt: j.Attempt(), Outcome: j.State.Outcome, Exit: j.State.Exit.Code,
 			Class: j.State.Failure, Reason: j.State.Reason, Ended: j.State.Finished})
 		if err != nil {
@@ -291,6 +352,13 @@ func (b *builder) putState(a kernel.PutState) error {
 		g.ops = append(g.ops, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), data: data})
 	}
 	return b.put(&j, have.foreign, before.Status.Coarse())
+}
+
+// concluded reports that the runner recorded the outcome itself: it did unless
+// the job was not running, was told to end, or never had a runner that could.
+func concluded(before, after kernel.State) bool {
+	return before.Status == kernel.Running && after.Status != kernel.Cancelled &&
+		after.Failure != kernel.WorkerLost && after.Failure != kernel.LaunchFailure
 }
 
 // markerRecord is the content of a marker; that it exists is what counts.

@@ -87,7 +87,7 @@ func (s Schedule) DOT() string {
 	var b strings.Builder
 	b.WriteString("digraph schedule {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n")
 	for i, n := range d.nodes {
-		text := quoteDOT(n.title)
+		text := dot.Replace(n.title)
 		if n.status != "" {
 			text += `\n` + n.status
 		}
@@ -103,7 +103,7 @@ func (s Schedule) DOT() string {
 	for _, a := range d.arrows {
 		b.WriteString("  n" + strconv.Itoa(a.from) + " -> n" + strconv.Itoa(a.to))
 		if a.label != "" {
-			b.WriteString(` [label="` + quoteDOT(a.label) + `"]`)
+			b.WriteString(` [label="` + dot.Replace(a.label) + `"]`)
 		}
 		b.WriteString(";\n")
 	}
@@ -141,8 +141,6 @@ func (s Schedule) Mermaid() string {
 	}
 	return b.String()
 }
-
-func quoteDOT(s string) string { return dot.Replace(s) }
 
 var (
 	dot     = strings.NewReplacer(`\`, `\\`, `"`, `\"`)

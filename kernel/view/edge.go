@@ -2,6 +2,7 @@ package view
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -22,7 +23,7 @@ func (s Schedule) dependencies(j *kernel.Job) []dependency {
 		out = append(out, dependency{to: id})
 	}
 	for _, a := range each(j.Spec.Needs, kernel.Artifact.String) {
-		producers := s.snap.Producers(j.ID, a)
+		producers := slices.Compact(s.snap.Producers(j.ID, a)) // a record may name an artifact twice
 		for _, p := range producers {
 			out = append(out, dependency{to: p, artifact: a.String()})
 		}
@@ -39,14 +40,7 @@ func each[T comparable](in []T, key func(T) string) []T {
 		return in
 	}
 	out := slices.Clone(in)
-	slices.SortFunc(out, func(a, b T) int {
-		if key(a) < key(b) {
-			return -1
-		} else if key(a) > key(b) {
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(out, func(a, b T) int { return strings.Compare(key(a), key(b)) })
 	return slices.Compact(out)
 }
 
@@ -114,7 +108,7 @@ func (s Schedule) Document() ScheduleDocument {
 		Jobs: make([]ScheduleJob, len(s.Rows)), Edges: []Edge{}, Unreadable: s.Unreadable}
 	for i, r := range s.Rows {
 		d.Jobs[i] = ScheduleJob{r.Order, r.ID, nullable(r.Slug), r.Name, r.Status.String(), nullable(r.Wait), stamp(r.Created),
-			append([]string{}, r.Command...)}
+			orEmpty(r.Command)}
 		for _, dep := range s.dependencies(s.snap.Job(r.ID)) {
 			d.Edges = append(d.Edges, dep.edge(r.ID))
 		}
@@ -131,11 +125,4 @@ func (d dependency) edge(from kernel.JobID) Edge {
 	default:
 		return Edge{From: from, To: string(d.to), Artifact: d.artifact}
 	}
-}
-
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -21,6 +22,8 @@ type List struct {
 	Hidden     string // what is not shown and how to see it; "" : nothing
 	Rows       []ListRow
 	Unreadable []Unreadable
+
+	at time.Time // of the snapshot
 }
 
 // ListRow is one job of a list.
@@ -65,7 +68,7 @@ func (r ListRow) Text(key string) string {
 
 // ListOf lists the jobs of s.
 func ListOf(s *kernel.Snapshot, o ListOptions) List {
-	l := List{Unreadable: unreadable(s)}
+	l := List{Unreadable: unreadable(s), at: s.Now()}
 	var failed, succeeded, asleep int
 	jobs := s.Jobs()
 	for _, j := range slices.Backward(jobs) {

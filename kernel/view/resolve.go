@@ -44,7 +44,7 @@ func Resolve(s *kernel.Snapshot, ref string) (kernel.JobID, error) {
 		}
 		return "", unknown{ref}
 	}
-	if run, node, ok := strings.Cut(ref, "/"); ok {
+	if run, node, ok := strings.Cut(ref, "/"); ok && run != "" && node != "" {
 		return resolveNode(s, ref, run, node)
 	}
 	var found []string
@@ -62,8 +62,11 @@ func Resolve(s *kernel.Snapshot, ref string) (kernel.JobID, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = find(s, kernel.JobID(one))
-	return kernel.JobID(one), err
+	j, err := find(s, kernel.JobID(one))
+	if err != nil {
+		return "", err
+	}
+	return j.ID, nil
 }
 
 func resolveNode(s *kernel.Snapshot, ref, run, node string) (kernel.JobID, error) {

@@ -53,34 +53,35 @@ func ScheduleOf(s *kernel.Snapshot, o ScheduleOptions) Schedule {
 	if o.Focus != "" {
 		jobs = neighbourhood(s, o.Focus, o.MaxDepth)
 	}
-	holding := holdingUp(s)
 	v.Rows = make([]ScheduleRow, 0, len(jobs))
+	var holding map[kernel.JobID]bool // made when the first failed job asks
 	for _, j := range jobs {
-		switch st := j.State.Status; {
+		st := j.State.Status
+		if st == kernel.Failed && !o.All && holding == nil {
+			holding = holdingUp(s)
+		}
+		switch {
 		case o.All, j.ID == o.Focus, st.Active(), blocked(st), holding[j.ID]:
 		case st == kernel.Unscheduled && o.Focus != "":
 		default:
 			continue
 		}
-		v.Rows = append(v.Rows, ScheduleRow{len(v.Rows) + 1, j.ID, slug(j), title(j), j.State.Status, wait(j), j.Created, argv(j)})
+		v.Rows = append(v.Rows, ScheduleRow{len(v.Rows) + 1, j.ID, slug(j), title(j), st, wait(j), j.Created, argv(j)})
 	}
 	return v
 }
 
 // holdingUp are the failed jobs with a dependent that waits for them or is
-// blocked by them.
+// blocked by them. It asks the dependents for their producers: an artifact
+// that every run makes anew has few of those that count, and many consumers.
 func holdingUp(s *kernel.Snapshot) map[kernel.JobID]bool {
-	isFailed := func(j *kernel.Job) bool { return j.State.Status == kernel.Failed }
-	if !slices.ContainsFunc(s.Jobs(), isFailed) {
-		return nil
-	}
 	out := map[kernel.JobID]bool{}
 	for _, j := range s.Jobs() {
 		if st := j.State.Status; st != kernel.WaitingOnDeps && st != kernel.BlockedByDependency {
 			continue
 		}
 		for _, p := range s.Predecessors(j.ID) {
-			if isFailed(s.Job(p)) {
+			if s.Job(p).State.Status == kernel.Failed {
 				out[p] = true
 			}
 		}

@@ -128,12 +128,31 @@ func pinned(p kernel.PinnedHead) string {
 	return p.Branch + "@" + string(p.Commit)
 }
 
-func list[T any](in []T, text func(T) string) string {
+func list[T any](in []T, text func(T) string) string { return strings.Join(texts(in, text), ", ") }
+
+// texts is never nil, so that JSON has [] and not null.
+func texts[T any](in []T, text func(T) string) []string {
 	out := make([]string, len(in))
 	for i, v := range in {
 		out[i] = text(v)
 	}
-	return strings.Join(out, ", ")
+	return out
+}
+
+// orEmpty is in, not nil.
+func orEmpty(in []string) []string {
+	if in == nil {
+		return []string{}
+	}
+	return in
+}
+
+// nullable is s, or null when there is none.
+func nullable(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // orNone is s, or "none" when it is empty.

@@ -1,0 +1,130 @@
+package proc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// claim is the content of a claim file: a line of JSON from the claim itself
+// and, once the command runs, a second one that adds it. A line is written by
+// one write, and one that a crash cut off does not count.
+type claim struct {
+	Identity           // the runner
+	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
+}
+
+// Claim makes this process the only runner of a, for ever: another claim is
+// kernel.ErrStale.
+func (l *Local) Claim(a kernel.AttemptID) error {
+	path := l.Files.ClaimFile(a)
+	temp, err := writeClaim(path, claim{Identity: Self()}, l.Sync)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.Mkdir(filepath.Dir(path), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
+			temp, err = writeClaim(path, claim{Identity: Self()}, l.Sync)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", label(a), err)
+	}
+	err = os.Link(temp, path)
+	_ = os.Remove(temp)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("claim %s: claimed before: %w", label(a), kernel.ErrStale)
+	}
+	if err == nil && l.Sync {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", label(a), err)
+	}
+	return nil
+}
+
+// claimChild adds the command to the claim, for signals and for people. It is
+// as good as its use: if it cannot be written, a sweep has to go by ancestry
+// and environments alone.
+func (l *Local) claimChild(a kernel.AttemptID, pid int) {
+	child := identify(pid)
+	b, err := json.Marshal(struct {
+		Child *Identity `json:"child"`
+	}{&child})
+	if err != nil {
+		return
+	}
+	f, err := os.OpenFile(l.Files.ClaimFile(a), os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write(append(b, '\n'))
+	_ = f.Close()
+}
+
+var tempNumber atomic.Uint64
+
+// writeClaim writes c whole to a new file beside path.
+func writeClaim(path string, c claim, durable bool) (temp string, err error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	temp = fmt.Sprintf("%s/.%s.%d.%d.tmp", filepath.Dir(path), filepath.Base(path), os.Getpid(), tempNumber.Add(1))
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(temp)
+	}
+	return temp, err
+}
+
+func readClaim(path string) (claim, error) {
+	var c claim
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return c, err
+	}
+	lines := json.NewDecoder(bytes.NewReader(b))
+	if err := lines.Decode(&c); err != nil {
+		return claim{}, fmt.Errorf("%s: %w", path, err)
+	}
+	var more claim
+	if lines.Decode(&more) == nil && more.Child != nil {
+		c.Child = more.Child
+	}
+	return c, nil
+}
+
+func claimed(path string) (bool, error) {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	if err == unix.ENOENT {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("claim %s: %w", path, err)
+	}
+	return true, nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

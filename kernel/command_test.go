@@ -1,0 +1,276 @@
+package kernel_test
+
+import (
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// do runs one command of a scenario and returns what it answered.
+func (w *stage) do(line string) []string {
+	f := strings.Fields(line)
+	if len(f) == 0 || strings.HasPrefix(line, "#") {
+		return nil
+	}
+	verb, args := f[0], f[1:]
+	name := kernel.JobID("")
+	if len(args) > 0 {
+		name = kernel.JobID(args[0])
+	}
+	s := w.look()
+	switch verb {
+	case "job":
+		return w.enqueue([]string{strings.TrimPrefix(line, "job ")})
+	case "tick":
+		return w.tick(s)
+	case "finish":
+		return w.verb(s)(kernel.Finish(s, w.result(s, name, args[1:])))
+	case "die":
+		w.results[s.Job(name).Attempt()] = nil
+		if len(args) > 1 {
+			r := w.result(s, name, args[1:])
+			w.results[r.Attempt] = &r
+		}
+	case "refuse":
+		return w.verb(s)(kernel.Refuse(s, s.Job(name).Attempt(), strings.Join(args[1:], " "), false))
+	case "approve":
+		return w.verb(s)(kernel.Approve(s, name, "ann"))
+	case "reject":
+		return w.verb(s)(kernel.Reject(s, name, "ann", strings.Join(args[1:], " ")))
+	case "cancel":
+		return w.verb(s)(kernel.Cancel(s, name, "ann", true))
+	case "retry":
+		return w.verb(s)(kernel.Retry(s, name, "ann"))
+	case "gc":
+		return w.commit(s, kernel.GC(s, w.duration(args[0])))
+	case "clock":
+		w.now = w.now.Add(w.duration(strings.TrimPrefix(args[0], "+")))
+	default:
+		w.change(verb, args)
+	}
+	return nil
+}
+
+// change is a command about the world around the scheduler.
+func (w *stage) change(verb string, args []string) {
+	rest := strings.Join(args, " ")
+	switch verb {
+	case "marker", "unmarker":
+		a, owner := w.artifact(strings.Join(args[:len(args)-1], " ")), kernel.JobID(args[len(args)-1])
+		w.unmark(a, owner)
+		if verb == "marker" {
+			w.markers[a] = append(w.markers[a], owner)
+		}
+	case "present", "absent":
+		w.present[w.artifact(rest)] = verb == "present"
+	case "branch":
+		w.heads[args[0]] = kernel.CommitID(args[1])
+	case "unbranch":
+		delete(w.heads, args[0])
+	case "checkout":
+		w.head = rest
+	case "dirty", "clean":
+		w.dirty = verb == "dirty"
+	case "broken":
+		w.broken = rest
+	case "mended":
+		w.broken = ""
+	case "merging":
+		w.merging = rest
+	case "limit":
+		for _, arg := range args {
+			key, n, _ := strings.Cut(arg, "=")
+			if key == "max_running" {
+				w.limits.MaxRunning = w.number(n)
+			} else {
+				w.limits.Pools[key] = w.number(n)
+			}
+		}
+	default:
+		w.t.Fatalf("no such command: %s %s", verb, rest)
+	}
+}
+
+// tick decides and applies. A second tick must find nothing to do, whatever
+// the story.
+func (w *stage) tick(s *kernel.Snapshot) []string {
+	p := kernel.Decide(s)
+	answer := w.commit(s, p)
+	if again := kernel.Decide(w.look()); len(again.Actions) > 0 {
+		w.t.Errorf("a second tick finds more to do: %+v", again.Actions)
+	}
+	return answer
+}
+
+// verb does the plan of a verb or tells why there is none.
+func (w *stage) verb(s *kernel.Snapshot) func(kernel.Plan, error) []string {
+	return func(p kernel.Plan, err error) []string {
+		if err != nil {
+			return []string{"error: " + err.Error()}
+		}
+		return w.commit(s, p)
+	}
+}
+
+// enqueue adds the jobs of some lines in one go, a second after the last ones.
+func (w *stage) enqueue(lines []string) []string {
+	w.now = w.now.Add(time.Second)
+	s := w.look()
+	var news []kernel.NewJob
+	for _, line := range lines {
+		news = append(news, w.spec(line))
+	}
+	p, err := kernel.Enqueue(s, news)
+	if err != nil {
+		return []string{"error: " + err.Error()}
+	}
+	w.commit(s, p)
+	return nil
+}
+
+// spec reads NAME and what follows it: after=A,B needs=LABEL;LABEL
+// produces=LABEL;LABEL lock=KEY[:shared],… pool=NAME:N,… missing_producer=wait
+// run=R transient=MODE routed approval retries=N resumes=N reclaims=N
+// retry_exit=N no_args pinned=BRANCH@COMMIT pre=clean_worktree,branch_exists:B
+// worktree=PATH
+func (w *stage) spec(line string) kernel.NewJob {
+	f := strings.Fields(line)
+	n := kernel.NewJob{ID: kernel.JobID(f[0]), Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}
+	spec := &n.Spec
+	for _, arg := range f[1:] {
+		key, value, _ := strings.Cut(arg, "=")
+		var err error
+		switch key {
+		case "after":
+			for id := range strings.SplitSeq(value, ",") {
+				spec.After = append(spec.After, kernel.JobID(id))
+			}
+		case "needs":
+			spec.Needs = w.artifacts(value)
+		case "produces":
+			spec.Produces = w.artifacts(value)
+		case "lock", "pool":
+			for one := range strings.SplitSeq(value, ",") {
+				spec.Locks = append(spec.Locks, w.lock(key, one))
+			}
+		case "missing_producer":
+			spec.MissingProducer, err = kernel.ParseMissingProducer(value)
+		case "transient":
+			spec.Transient, err = kernel.ParseTransient(value)
+		case "run":
+			spec.Origin.Run = kernel.RunID(value)
+		case "routed":
+			spec.Routed = true
+		case "approval":
+			n.Approval = kernel.Require(w.now, "bob")
+		case "retries":
+			spec.Budget.Retries = w.number(value)
+		case "reclaims":
+			spec.Budget.Reclaims = w.number(value)
+		case "resumes":
+			spec.Budget.Resumes, spec.Resumable = w.number(value), true
+		case "retry_exit":
+			spec.Retry.Exits = spec.Retry.Exits.With(w.number(value))
+		case "no_args":
+			spec.Task.Args = nil
+		case "pinned":
+			branch, commit, _ := strings.Cut(value, "@")
+			spec.Pinned = kernel.PinnedHead{Branch: branch, Commit: kernel.CommitID(commit)}
+		case "pre":
+			kind, branch, _ := strings.Cut(value, ":")
+			p := kernel.Precondition{Branch: branch}
+			p.Kind, err = kernel.ParsePreconditionKind(kind)
+			spec.Preconditions = append(spec.Preconditions, p)
+		case "worktree":
+			n.Context = kernel.Context{Root: value, Worktree: value, Owned: true}
+		default:
+			w.t.Fatalf("no such key: %s", arg)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return n
+}
+
+func (w *stage) lock(key, value string) kernel.Lock {
+	name, mode, _ := strings.Cut(value, ":")
+	l := kernel.Lock{Key: name}
+	if key == "pool" {
+		l.Mode, l.Units = kernel.Shared, w.number(mode)
+	} else if mode == "shared" {
+		l.Mode = kernel.Shared
+	}
+	return l
+}
+
+// result reads how an attempt ended. One that succeeded produced what the job
+// declares.
+func (w *stage) result(s *kernel.Snapshot, name kernel.JobID, args []string) kernel.Result {
+	j := s.Job(name)
+	r := kernel.Result{Attempt: j.Attempt(), Ended: w.now}
+	without := ""
+	for _, arg := range args {
+		key, value, _ := strings.Cut(arg, "=")
+		var err error
+		switch key {
+		case "exit":
+			r.Exit = w.number(value)
+		case "class":
+			r.Class, err = kernel.ParseFailureClass(value)
+		case "outcome":
+			r.Outcome, err = kernel.ParseOutcome(value)
+		case "attempt":
+			r.Attempt.N = w.number(value)
+		case "without":
+			without = value
+		default:
+			w.t.Fatalf("no such key: %s", arg)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	switch {
+	case r.Outcome != kernel.NoOutcome:
+	case r.Exit == 0:
+		r.Outcome = kernel.OutcomeSucceeded
+	case r.Class == kernel.NoFailure:
+		r.Outcome, r.Class = kernel.OutcomeFailed, kernel.ExitFailure
+	default:
+		r.Outcome = kernel.OutcomeFailed
+	}
+	if r.Outcome == kernel.OutcomeSucceeded {
+		for _, a := range j.Spec.Produces {
+			if a.Kind == kernel.Custom && a.String() != without {
+				r.Produced = append(r.Produced, a)
+			}
+		}
+	}
+	return r
+}
+
+func (w *stage) artifacts(value string) []kernel.Artifact {
+	var out []kernel.Artifact
+	for l := range strings.SplitSeq(value, ";") {
+		out = append(out, w.artifact(l))
+	}
+	return out
+}
+
+func (w *stage) artifact(label string) kernel.Artifact {
+	a, err := kernel.ParseArtifact(label)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+func (w *stage) duration(s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}

@@ -1,0 +1,103 @@
+package kernel_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// fresh is a job to be enqueued.
+func fresh(id kernel.JobID, options ...option) kernel.NewJob {
+	j := job(id, options...)
+	return kernel.NewJob{ID: id, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context}
+}
+
+func TestEnqueue(t *testing.T) {
+	s := snapshot(facts(), job("p"))
+	n := fresh("q", after("r", "p", "r"), locks(excl("k"), excl("k"), shared("k")))
+	n.Spec.Needs = []kernel.Artifact{{Kind: kernel.PlanDoc, Name: "foo"}, {Kind: kernel.PlanDoc, Name: "foo", Ref: "draft/foo"}, {Kind: kernel.TargetBranch, Name: "main"}}
+	n.Spec.Produces = []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "foo"}}
+	n.Approval, n.Context = kernel.Require(t0, "bob"), kernel.Context{Root: "w"}
+	p, err := kernel.Enqueue(s, []kernel.NewJob{n, fresh("r", transient(kernel.Remove)), fresh("u", routed)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := s.Apply(p)
+	q := *next.Job("q")
+	want := job("q", after("p", "r"), needs("plan_doc:foo", "target_branch:main"), produces("plan_branch:foo"), locks(excl("k"), shared("k")))
+	want.Created, want.State.Approval, want.State.Context = s.Now(), kernel.Require(t0, "bob"), kernel.Context{Root: "w"}
+	if !reflect.DeepEqual(q, want) {
+		t.Errorf("got %+v\nwant %+v", q, want)
+	}
+	for _, id := range []kernel.JobID{"r", "u"} {
+		if st := next.Job(id).State.Status; st != kernel.Unscheduled {
+			t.Errorf("%s is %s", id, st)
+		}
+	}
+	if len(p.Actions) != 3 || len(next.Jobs()) != 4 {
+		t.Errorf("%+v", p)
+	}
+	if q, r := next.Predecessors("q"), next.Successors("r"); words(q) != "p r" || words(r) != "q" {
+		t.Errorf("predecessors %v, successors %v", q, r)
+	}
+}
+
+// Semantics 3.1: all or nothing, and the first problem is named.
+func TestEnqueueRefusals(t *testing.T) {
+	const x, y = "custom:t:x", "custom:t:y"
+	bad := func(a kernel.Artifact) option { return func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{a} } }
+	for _, c := range []struct {
+		name string
+		news []kernel.NewJob
+		err  error
+		text string
+	}{
+		{"no id", []kernel.NewJob{fresh("a"), fresh("")}, kernel.ErrInvalid, "empty job id"},
+		{"id of a job", []kernel.NewJob{fresh("p")}, kernel.ErrConflict, "job id p is taken"},
+		{"id of an unreadable record", []kernel.NewJob{fresh("torn")}, kernel.ErrConflict, "job id torn is taken"},
+		{"id twice", []kernel.NewJob{fresh("a"), fresh("a")}, kernel.ErrConflict, "job id a is taken"},
+		{"unknown", []kernel.NewJob{fresh("a", after("nobody"))}, kernel.ErrNotFound, "unknown --after job id: nobody"},
+		{"empty", []kernel.NewJob{fresh("a", after(" "))}, kernel.ErrNotFound, "unknown --after job id: <empty>"},
+		{"self", []kernel.NewJob{fresh("a", after("a"))}, kernel.ErrInvalid, "invalid --after self dependency: a"},
+		{"unreadable", []kernel.NewJob{fresh("a", after("torn"))}, kernel.ErrInvalid, "cannot read job record for --after torn: bad json"},
+		{"cycle", []kernel.NewJob{fresh("a", after("b")), fresh("b", after("c")), fresh("c", after("a"))}, kernel.ErrInvalid, "invalid --after cycle: a -> b -> c -> a"},
+		{"cycle beside a chain", []kernel.NewJob{fresh("a", after("b")), fresh("b", after("c")), fresh("c", after("b"))}, kernel.ErrInvalid, "invalid --after cycle: b -> c -> b"},
+		{"artifact cycle", []kernel.NewJob{fresh("a", needs(x), produces(y)), fresh("b", needs(y), produces(x))}, kernel.ErrInvalid, "invalid --after cycle: a -> b -> a"},
+		{"mixed cycle", []kernel.NewJob{fresh("a", needs(x)), fresh("b", produces(x), after("a"))}, kernel.ErrInvalid, "a -> b -> a"},
+		{"cycle with an old job", []kernel.NewJob{fresh("a", after("old"), produces(x))}, kernel.ErrInvalid, "a -> old -> a"},
+		{"names in a cycle", []kernel.NewJob{fresh("a", after("b"), func(j *kernel.Job) { j.Spec.Name = "draft" }), fresh("b", after("a"))}, kernel.ErrInvalid, "a (draft) -> b -> a (draft)"},
+		{"bad need", []kernel.NewJob{fresh("a", bad(kernel.Artifact{Kind: kernel.Custom, Name: "t"}))}, kernel.ErrInvalid, "job a: need: artifact"},
+		{"bad lock", []kernel.NewJob{fresh("a", locks(excl(" ")))}, kernel.ErrInvalid, "job a: lock"},
+		{"pool too large", []kernel.NewJob{fresh("a", locks(pool("gpu", 3)))}, kernel.ErrInvalid, "job a: pool gpu has 2 units, 3 asked for"},
+		{"pools too large together", []kernel.NewJob{fresh("a", locks(pool("gpu", 2), kernel.Lock{Key: "gpu", Units: 1}))}, kernel.ErrInvalid, "job a: pool gpu has 2 units, 3 asked for"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := kernel.NewSnapshot(kernel.Observation{Now: t0, Facts: marked(marked(facts(), x), y), Limits: kernel.Limits{Pools: map[string]int{"gpu": 2}},
+				Unreadable: map[kernel.JobID]string{"torn": "bad json"}, Jobs: []kernel.Job{job("p"), job("old", needs(x))}})
+			p, err := kernel.Enqueue(s, c.news)
+			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%v, want %s", err, c.text)
+			}
+			if len(p.Actions) > 0 {
+				t.Errorf("and yet it plans %+v", p.Actions)
+			}
+		})
+	}
+}
+
+// What exists closes no cycle: two jobs may renew each other's artifacts.
+func TestAPresentArtifactClosesNoCycle(t *testing.T) {
+	const x, y = "custom:t:x", "custom:t:y"
+	s := snapshot(marked(marked(facts(), x, "gone"), y))
+	if _, err := kernel.Enqueue(s, []kernel.NewJob{fresh("a", needs(x), produces(y)), fresh("b", needs(y), produces(x))}); err != nil {
+		t.Error(err)
+	}
+	// Nor does a job that has ended.
+	s = snapshot(marked(facts(), x), job("old", is(kernel.Failed), needs(x)))
+	if _, err := kernel.Enqueue(s, []kernel.NewJob{fresh("a", after("old"), produces(x))}); err != nil {
+		t.Error(err)
+	}
+}

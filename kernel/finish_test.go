@@ -1,0 +1,302 @@
+package kernel_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// budgeted is a running job that may be tried again in every way n times.
+func budgeted(n int) kernel.Job {
+	j := job("q", running(1))
+	j.Spec.Budget = kernel.Budget{Retries: n, Resumes: n, Reclaims: n}
+	j.Spec.Resumable = true
+	j.Spec.Retry = kernel.RetryPolicy{Exits: kernel.ExitSet{}.With(75)}.On(kernel.Signal)
+	return j
+}
+
+// Semantics 2, decision 4: N means at most N further executions of that kind,
+// whatever else was spent; the attempt only grows.
+func TestBudgets(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		class kernel.FailureClass
+		exit  int
+		again bool // at all
+		now   bool // without a delay
+	}{
+		{"a class that is named", kernel.Signal, 137, true, false},
+		{"an exit code that is named", kernel.ExitFailure, 75, true, false},
+		{"another exit code", kernel.ExitFailure, 1, false, false},
+		{"that exit code in another class", kernel.OutOfMemory, 75, false, false},
+		{"timeout of a resumable job", kernel.Timeout, 124, true, true},
+		{"lost runner", kernel.WorkerLost, 1, true, true},
+		{"missing input", kernel.MissingInput, 1, false, false},
+		{"effect in doubt", kernel.EffectInDoubt, 1, false, false},
+	} {
+		for budget := range 4 {
+			t.Run(c.name, func(t *testing.T) {
+				j, executions := budgeted(budget), 0
+				for j.State.Status == kernel.Running {
+					executions++
+					s := snapshot(facts(), j)
+					r := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Class: c.class, Exit: c.exit}
+					p, err := kernel.Finish(s, r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					s = s.Apply(p)
+					j = *s.Job("q")
+					if j.State.Status != kernel.FailedRetryable {
+						break
+					}
+					if c.now != j.State.RetryAt.Equal(s.Now()) {
+						t.Errorf("due at %v, ended at %v", j.State.RetryAt, s.Now())
+					}
+					if d, _ := decided(t, s, "q"); c.now != (d.Next == kernel.Running) {
+						t.Errorf("due at %v, at %v it is %s", j.State.RetryAt, s.Now(), d.Next)
+					}
+					due := kernel.NewSnapshot(kernel.Observation{Now: j.State.RetryAt, Jobs: []kernel.Job{j}, Facts: facts()})
+					j = *due.Apply(kernel.Decide(due)).Job("q")
+					if j.State.Attempt != executions+1 || !j.State.RetryAt.IsZero() || j.State.Exit.Known || j.State.Failure != kernel.NoFailure {
+						t.Fatalf("attempt %d started as %+v", executions+1, j.State)
+					}
+				}
+				want := 1
+				if c.again {
+					want += budget
+				}
+				if executions != want || j.State.Status != kernel.Failed || j.State.Failure != c.class || j.State.Exit != kernel.Exited(c.exit) {
+					t.Errorf("budget %d: %d executions, %+v", budget, executions, j.State)
+				}
+			})
+		}
+	}
+}
+
+// The kinds have budgets of their own.
+func TestBudgetsAreSeparate(t *testing.T) {
+	j := budgeted(1)
+	for _, class := range []kernel.FailureClass{kernel.Signal, kernel.Timeout, kernel.WorkerLost} {
+		s := snapshot(facts(), j)
+		p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Class: class})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j = *s.Apply(p).Job("q"); j.State.Status != kernel.FailedRetryable {
+			t.Fatalf("%s was not tried again: %+v", class, j.State)
+		}
+		j.State.Status, j.State.Attempt = kernel.Running, j.State.Attempt+1
+	}
+	if j.State.Spent != (kernel.Budget{Retries: 1, Resumes: 1, Reclaims: 1}) {
+		t.Errorf("spent %+v", j.State.Spent)
+	}
+}
+
+func TestATimeoutOfAJobThatCannotResumeIsARetry(t *testing.T) {
+	j := budgeted(1)
+	j.Spec.Resumable = false
+	j.Spec.Retry = j.Spec.Retry.On(kernel.Timeout)
+	s := snapshot(facts(), j)
+	p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Class: kernel.Timeout, Exit: 124})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Apply(p).Job("q").State; st.Spent != (kernel.Budget{Retries: 1}) || !st.RetryAt.After(s.Now()) {
+		t.Errorf("%+v", st)
+	}
+}
+
+// base·2^k up to the cap, less at most a quarter, the same for the same
+// attempt and not the same for all.
+func TestBackoff(t *testing.T) {
+	for _, p := range []kernel.RetryPolicy{{}, {Base: time.Second, Cap: time.Minute}, {Base: time.Hour, Cap: time.Minute}, {Base: 1, Cap: 1 << 62}} {
+		base, limit := p.Base, p.Cap
+		if base == 0 {
+			base, limit = 5*time.Second, 5*time.Minute
+		}
+		for k := range 80 {
+			want := limit
+			if k < 62 && base <= limit>>k {
+				want = base << k
+			}
+			a := kernel.AttemptID{Job: "q", N: k + 1}
+			got := p.Backoff(a, k)
+			if got > want || got < want-want/4 || got != p.Backoff(a, k) {
+				t.Errorf("base %v cap %v k %d: %v, want %v less at most a quarter", base, limit, k, got, want)
+			}
+		}
+	}
+	seen := map[time.Duration]bool{}
+	for n := range 100 {
+		seen[kernel.RetryPolicy{}.Backoff(kernel.AttemptID{Job: "q", N: n}, 6)] = true
+	}
+	if len(seen) < 50 {
+		t.Errorf("100 attempts come back at %d moments", len(seen))
+	}
+}
+
+func TestExitSet(t *testing.T) {
+	set := kernel.ExitSet{}
+	for _, code := range []int{0, 63, 64, 75, 255, -1, 256} {
+		set = set.With(code)
+	}
+	for code := -300; code < 600; code++ {
+		want := code == 0 || code == 63 || code == 64 || code == 75 || code == 255
+		if set.Has(code) != want {
+			t.Errorf("%d: %v", code, !want)
+		}
+	}
+}
+
+// How each outcome ends an attempt, with and without a request to stop it.
+func TestFinishOutcomes(t *testing.T) {
+	ended := t0.Add(30 * time.Minute)
+	for _, c := range []struct {
+		outcome    kernel.Outcome
+		status     kernel.Status
+		stopped    kernel.Status
+		stoppedEnd kernel.ExitCode
+	}{
+		{kernel.OutcomeSucceeded, kernel.Succeeded, kernel.Succeeded, kernel.Exited(7)},
+		{kernel.OutcomeFailed, kernel.Failed, kernel.Cancelled, kernel.Exited(143)},
+		{kernel.OutcomeBlocked, kernel.BlockedByDependency, kernel.Cancelled, kernel.Exited(143)},
+		{kernel.OutcomeCancelled, kernel.Cancelled, kernel.Cancelled, kernel.Exited(143)},
+		{kernel.NoOutcome, kernel.Failed, kernel.Cancelled, kernel.Exited(143)},
+	} {
+		j := job("q", running(3), produces("custom:t:x"))
+		r := kernel.Result{Attempt: j.Attempt(), Outcome: c.outcome, Exit: 7, Reason: "because", Ended: ended, Produced: artifacts("custom:t:x")}
+		s := snapshot(marked(facts(), "custom:t:x"), j)
+		p, err := kernel.Finish(s, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := s.Apply(p)
+		st := next.Job("q").State
+		if st.Status != c.status || st.Exit != kernel.Exited(7) || st.Reason != "because" || !st.Finished.Equal(ended) || st.Attempt != 3 {
+			t.Errorf("%s: %+v", c.outcome, st)
+		}
+		if owners := next.Facts().Markers[artifact("custom:t:x")].Value; len(owners) != 1 || owners[0] != "q" {
+			t.Errorf("%s: what the attempt produced is owned by %v", c.outcome, owners)
+		}
+		j.State.Stop = kernel.StopRequest{At: t0, By: "ann"}
+		s = snapshot(facts(), j)
+		if p, err = kernel.Finish(s, r); err != nil {
+			t.Fatal(err)
+		}
+		if st := s.Apply(p).Job("q").State; st.Status != c.stopped || st.Exit != c.stoppedEnd {
+			t.Errorf("%s after a stop: %+v", c.outcome, st)
+		}
+	}
+}
+
+// Seed 001: only the current attempt of a running job may write.
+func TestFence(t *testing.T) {
+	for _, s := range kernel.Statuses() {
+		for n := range 4 {
+			j := job("q", is(s))
+			j.State.Attempt = 2
+			snap := snapshot(facts(), j)
+			allowed := s == kernel.Running && n == 2
+			finish, err := kernel.Finish(snap, kernel.Result{Attempt: kernel.AttemptID{Job: "q", N: n}, Outcome: kernel.OutcomeSucceeded})
+			if errors.Is(err, kernel.ErrStale) == allowed || len(finish.Actions) > 0 != allowed {
+				t.Errorf("finish %s attempt %d: %v %+v", s, n, err, finish)
+			}
+			refuse, err := kernel.Refuse(snap, kernel.AttemptID{Job: "q", N: n}, "no", false)
+			if errors.Is(err, kernel.ErrStale) == allowed || len(refuse.Actions) > 0 != allowed {
+				t.Errorf("refuse %s attempt %d: %v %+v", s, n, err, refuse)
+			}
+		}
+	}
+	gone := kernel.AttemptID{Job: "gone", N: 1}
+	if _, err := kernel.Finish(snapshot(facts()), kernel.Result{Attempt: gone}); !errors.Is(err, kernel.ErrNotFound) {
+		t.Error(err)
+	}
+	if _, err := kernel.Refuse(snapshot(facts()), gone, "no", false); !errors.Is(err, kernel.ErrNotFound) {
+		t.Error(err)
+	}
+	q := job("q", running(2))
+	if err := q.Fence(kernel.AttemptID{Job: "p", N: 2}); !errors.Is(err, kernel.ErrStale) {
+		t.Error("another job's attempt passed the fence")
+	}
+}
+
+// Seed 000: a job that could not be started stays queued; a refusal for good
+// fails it. Its attempt number is not used again.
+func TestRefuse(t *testing.T) {
+	s := snapshot(facts(), job("q", running(2)))
+	p, err := kernel.Refuse(s, kernel.AttemptID{Job: "q", N: 2}, "no such binary", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = s.Apply(p)
+	if st := s.Job("q").State; st.Status != kernel.Queued || st.Reason != "no such binary" || st.Failure != kernel.LaunchFailure || !st.Started.IsZero() {
+		t.Errorf("%+v", st)
+	}
+	if _, j := decided(t, s, "q"); j.State.Attempt != 3 || j.State.Reason != "" {
+		t.Errorf("%+v", j.State)
+	}
+	s = snapshot(facts(), job("q", running(2)))
+	if p, err = kernel.Refuse(s, kernel.AttemptID{Job: "q", N: 2}, "unknown executor", true); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Apply(p).Job("q").State; st.Status != kernel.Failed || st.Exit != kernel.Exited(1) || !st.Finished.Equal(s.Now()) || st.Reason != "unknown executor" {
+		t.Errorf("%+v", st)
+	}
+}
+
+// What a tick makes of every state of knowledge about a running attempt.
+func TestSettle(t *testing.T) {
+	j := budgeted(1)
+	a := j.Attempt()
+	won := &kernel.Result{Attempt: a, Outcome: kernel.OutcomeSucceeded}
+	for _, c := range []struct {
+		name   string
+		runner kernel.Fact[kernel.Liveness]
+		result kernel.Fact[*kernel.Result]
+		want   string // status after the tick
+		lost   bool
+	}{
+		{"nobody asked", kernel.Fact[kernel.Liveness]{}, kernel.Seen(won), "running", false},
+		{"cannot tell", kernel.Unseen[kernel.Liveness]("no"), kernel.Seen(won), "running", false},
+		{"unknown", kernel.Seen(kernel.Unknown), kernel.Seen(won), "running", false},
+		{"alive", kernel.Seen(kernel.Alive), kernel.Seen(won), "running", false},
+		{"stalled", kernel.Seen(kernel.Stalled), kernel.Seen(won), "running", false},
+		{"dead, nobody asked for a result", kernel.Seen(kernel.Dead), kernel.Fact[*kernel.Result]{}, "running", false},
+		{"dead with a result", kernel.Seen(kernel.Dead), kernel.Seen(won), "succeeded", false},
+		{"dead without", kernel.Seen(kernel.Dead), kernel.Seen[*kernel.Result](nil), "running again", true},
+		{"dead, unreadable result", kernel.Seen(kernel.Dead), kernel.Unseen[*kernel.Result]("torn"), "running again", true},
+		{"dead, result of another attempt", kernel.Seen(kernel.Dead), kernel.Seen(&kernel.Result{Attempt: kernel.AttemptID{Job: "q", N: 9}, Outcome: kernel.OutcomeSucceeded}), "running again", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := facts()
+			f.Runners[a], f.Results[a] = c.runner, c.result
+			s := snapshot(f, j)
+			p := kernel.Decide(s)
+			st := s.Apply(p).Job("q").State
+			got := st.Status.String()
+			if st.Attempt == 2 {
+				got += " again"
+			}
+			if got != c.want {
+				t.Errorf("%s: %+v", got, st)
+			}
+			sweeps := actionsOf[kernel.Sweep](p)
+			if c.lost != (len(sweeps) == 1 && sweeps[0].Attempt == a) || c.lost != (st.Spent.Reclaims == 1) {
+				t.Errorf("sweeps %v, spent %+v", sweeps, st.Spent)
+			}
+			rotated := actionsOf[kernel.Rotate](p)
+			if c.lost != (len(rotated) == 1 && rotated[0].Attempt == a) {
+				t.Errorf("rotated %v", rotated)
+			}
+		})
+	}
+	j.Spec.Budget = kernel.Budget{}
+	s := snapshot(dead(facts(), a, nil), j, job("r", after("q")))
+	expect(t, s, "r", "blocked_by_dependency dependencies: dependency failed for job q (failed)")
+	if st := s.Apply(kernel.Decide(s)).Job("q").State; st.Failure != kernel.WorkerLost || st.Exit != kernel.Exited(1) {
+		t.Errorf("%+v", st)
+	}
+}

@@ -1,0 +1,124 @@
+package kernel_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Seed 000: exclusive needs no holder, shared needs no exclusive holder.
+func TestLockMatrix(t *testing.T) {
+	const denied = "waiting on locks"
+	for _, c := range []struct {
+		held, asked kernel.Lock
+		want        string
+	}{
+		{excl("k"), excl("k"), denied},
+		{excl("k"), shared("k"), denied},
+		{shared("k"), excl("k"), denied},
+		{shared("k"), shared("k"), ""},
+		{excl("k"), excl("other"), ""},
+		{excl("k"), pool("k", 1), ""}, // a pool and a key of one name are two things
+		{pool("k", 1), excl("k"), ""},
+		{pool("k", 1), pool("k", 1), "waiting on pool k (1 of 1 in use)"},
+		{pool("gpu", 2), pool("gpu", 2), ""},
+		{pool("gpu", 3), pool("gpu", 2), "waiting on pool gpu (3 of 4 in use)"},
+		{pool("gpu", 1), pool("gpu", 5), "waiting on pool gpu (needs 5 of 4: more than it has)"},
+		{pool("gpu", 4), pool("none", 1), "waiting on pool none (needs 1 of 0: more than it has)"},
+	} {
+		t.Run(fmt.Sprintf("%v/%v", c.held, c.asked), func(t *testing.T) {
+			table := kernel.NewLockTable(kernel.Limits{Pools: map[string]int{"gpu": 4, "none": 0}})
+			table.Take([]kernel.Lock{c.held})
+			if got := table.Denied([]kernel.Lock{c.asked}); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// All or nothing: one lock that is held denies the whole request, and a denied
+// request takes nothing.
+func TestLocksAreGrantedTogether(t *testing.T) {
+	s := snapshot(facts(), job("h", running(1), locks(excl("x"))),
+		job("a", locks(shared("y"), excl("x"))), job("b", locks(shared("y"))))
+	expect(t, s, "a", "waiting_on_locks locks: waiting on locks")
+	expect(t, s, "b", "running")
+}
+
+// One job's requests for a pool count together.
+func TestAPoolIsNotGrantedTwiceToOneJob(t *testing.T) {
+	table := kernel.NewLockTable(kernel.Limits{Pools: map[string]int{"gpu": 2}})
+	if table.Denied([]kernel.Lock{pool("gpu", 1), {Key: "gpu", Units: 1}}) != "" {
+		t.Error("two requests that fit together were denied")
+	}
+	if table.Denied([]kernel.Lock{pool("gpu", 1), pool("gpu", 2)}) == "" {
+		t.Error("three units of two were granted")
+	}
+}
+
+// K13: the first in schedule order starts, the second waits.
+func TestLocksAreGrantedInScheduleOrder(t *testing.T) {
+	s := snapshot(facts(), job("b", locks(excl("k"))), job("a", locks(excl("k"))), job("c", locks(shared("k"))))
+	expect(t, s, "a", "running")
+	expect(t, s, "b", "waiting_on_locks locks: waiting on locks")
+	expect(t, s, "c", "waiting_on_locks locks: waiting on locks")
+}
+
+// Semantics 2, decision 11 and U20: an exclusive request that waits is not
+// overtaken by younger shared ones.
+func TestSharedRequestsDoNotStarveAnExclusiveOne(t *testing.T) {
+	s := snapshot(facts(), job("a", running(1), locks(shared("k"))), job("b", locks(excl("k"))), job("c", locks(shared("k"))))
+	expect(t, s, "b", "waiting_on_locks locks: waiting on locks")
+	expect(t, s, "c", "waiting_on_locks locks: waiting on locks")
+}
+
+// The same for pools: small requests do not starve a large one, except one
+// that the pool can never grant.
+func TestSmallRequestsDoNotStarveALargeOne(t *testing.T) {
+	o := kernel.Observation{Facts: facts(), Limits: kernel.Limits{Pools: map[string]int{"gpu": 4}}, Jobs: []kernel.Job{
+		job("a", running(1), locks(pool("gpu", 2))), job("b", locks(pool("gpu", 3))), job("c", locks(pool("gpu", 1)))}}
+	expect(t, kernel.NewSnapshot(o), "b", "waiting_on_locks locks: waiting on pool gpu (2 of 4 in use)")
+	expect(t, kernel.NewSnapshot(o), "c", "waiting_on_locks locks: waiting on pool gpu (2 of 4 in use, 3 reserved for an older job)")
+	o.Jobs[1].Spec.Locks = []kernel.Lock{pool("gpu", 5)}
+	expect(t, kernel.NewSnapshot(o), "b", "waiting_on_locks locks: waiting on pool gpu (needs 5 of 4: more than it has)")
+	expect(t, kernel.NewSnapshot(o), "c", "running")
+}
+
+// A reason to wait does not change because a younger job starts.
+func TestAWaitersReasonIsStable(t *testing.T) {
+	s := snapshot(facts(), job("h", running(1), locks(pool("p", 1))),
+		job("a", locks(shared("k"), pool("p", 1))), job("b", locks(excl("k"))))
+	expect(t, s, "a", "waiting_on_locks locks: waiting on pool p (1 of 1 in use)")
+}
+
+func TestMaxRunning(t *testing.T) {
+	o := kernel.Observation{Facts: facts(), Limits: kernel.Limits{MaxRunning: 2}, Jobs: []kernel.Job{
+		job("a", running(1)), job("b"), job("c"), job("d", is(kernel.Failed))}}
+	expect(t, kernel.NewSnapshot(o), "b", "running")
+	expect(t, kernel.NewSnapshot(o), "c", "waiting_on_locks locks: waiting on pool max_running (2 of 2 in use)")
+	o.Limits = kernel.Limits{}
+	expect(t, kernel.NewSnapshot(o), "c", "running")
+}
+
+// A running attempt that is settled in a tick frees its locks in that tick.
+func TestLocksOfADeadRunnerAreFree(t *testing.T) {
+	h := job("h", running(1), locks(excl("k")))
+	waiter := job("q", locks(excl("k")))
+	expect(t, snapshot(facts(), h, waiter), "q", "waiting_on_locks locks: waiting on locks")
+	expect(t, snapshot(dead(facts(), h.Attempt(), nil), h, waiter), "q", "running")
+}
+
+func TestLockValidate(t *testing.T) {
+	for _, l := range []kernel.Lock{{}, {Key: " "}, {Key: "k", Units: -1}, {Key: "k", Mode: 2}} {
+		if err := l.Validate(); !errors.Is(err, kernel.ErrInvalid) {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+	for _, l := range []kernel.Lock{excl("k"), shared("k"), pool("k", 1)} {
+		if err := l.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package kernel_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A snapshot is in schedule order, created_at and then id, and holds each job
+// once.
+func TestNewSnapshot(t *testing.T) {
+	late := job("a", func(j *kernel.Job) { j.Created = t0.AddDate(0, 0, 1) })
+	twice := job("c", func(j *kernel.Job) { j.Created = t0.AddDate(0, 0, 2) })
+	in := []kernel.Job{twice, late, job("c"), job("b"), job("c")}
+	s := snapshot(facts(), in...)
+	var ids []kernel.JobID
+	for _, j := range s.Jobs() {
+		ids = append(ids, j.ID)
+	}
+	if words(ids) != "b c a" || !s.Job("c").Created.Equal(t0) || s.Job("d") != nil {
+		t.Errorf("jobs %v, c of %v", ids, s.Job("c").Created)
+	}
+	in[1].State.Status = kernel.Failed
+	if s.Job("a").State.Status != kernel.Queued {
+		t.Error("the snapshot shares its jobs with the observation")
+	}
+}
+
+// Apply does what a store does: nothing over another revision, nothing to what
+// is not there, everything else; and the snapshot itself stays.
+func TestApply(t *testing.T) {
+	const x = "custom:t:x"
+	s := snapshot(marked(facts(), x, "old"), job("a", produces(x)), job("b", after("a")))
+	put := func(id kernel.JobID, over kernel.Revision) kernel.Action {
+		return kernel.PutState{Job: id, If: over, State: kernel.State{Status: kernel.Failed}}
+	}
+	a := kernel.AttemptID{Job: "a", N: 1}
+	for _, c := range []struct {
+		name    string
+		actions []kernel.Action
+		jobs    string // id, status, revision
+		owners  string
+	}{
+		{"nothing", nil, "a queued 1, b queued 1", "old"},
+		{"a state", []kernel.Action{put("a", 1)}, "a failed 2, b queued 1", "old"},
+		{"a state twice", []kernel.Action{put("a", 1), put("a", 1)}, "a failed 2, b queued 1", "old"},
+		{"another revision", []kernel.Action{put("a", 0), put("b", 2)}, "a queued 1, b queued 1", "old"},
+		{"an unknown job", []kernel.Action{put("z", 1), kernel.RemoveJob{Job: "z"}}, "a queued 1, b queued 1", "old"},
+		{"a new job", []kernel.Action{kernel.CreateJob{Job: job("0")}}, "0 queued 1, a queued 1, b queued 1", "old"},
+		{"a job that is there", []kernel.Action{kernel.CreateJob{Job: job("a", is(kernel.Failed))}}, "a queued 1, b queued 1", "old"},
+		{"a removal", []kernel.Action{kernel.RemoveJob{Job: "a"}}, "b queued 1", "old"},
+		{"a removal and its marker", []kernel.Action{kernel.Publish{Attempt: a, Artifacts: artifacts(x)}, kernel.RemoveJob{Job: "a"}}, "b queued 1", "old"},
+		{"a removal twice", []kernel.Action{kernel.RemoveJob{Job: "a"}, kernel.RemoveJob{Job: "a"}, put("a", 1)}, "b queued 1", "old"},
+		{"publishing", []kernel.Action{kernel.Publish{Attempt: a, Artifacts: artifacts(x)}}, "a queued 1, b queued 1", "old a"},
+		{"publishing twice", []kernel.Action{kernel.Publish{Attempt: a, Artifacts: artifacts(x)}, kernel.Publish{Attempt: a, Artifacts: artifacts(x)}}, "a queued 1, b queued 1", "old a"},
+		{"a reset", []kernel.Action{kernel.Publish{Attempt: a, Artifacts: artifacts(x)}, kernel.Reset{Attempt: a, Produces: artifacts(x)}}, "a queued 1, b queued 1", "old"},
+		{"the world", []kernel.Action{kernel.Launch{Attempt: a}, kernel.Stop{Attempt: a}, kernel.Sweep{Attempt: a}, kernel.Rotate{Attempt: a}}, "a queued 1, b queued 1", "old"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			next := s.Apply(kernel.Plan{Actions: c.actions})
+			if got := listed(next); got != c.jobs {
+				t.Errorf("jobs %s, want %s", got, c.jobs)
+			}
+			if got := words(next.Facts().Markers[artifact(x)].Value); got != c.owners {
+				t.Errorf("markers of %s, want %s", got, c.owners)
+			}
+			if listed(s) != "a queued 1, b queued 1" || words(s.Facts().Markers[artifact(x)].Value) != "old" {
+				t.Errorf("the snapshot itself became %s", listed(s))
+			}
+		})
+	}
+	// What nobody asked about stays unknown.
+	s = snapshot(facts(), job("a"))
+	if next := s.Apply(kernel.Plan{Actions: []kernel.Action{kernel.Publish{Attempt: a, Artifacts: artifacts(x)}}}); next.Facts().Markers[artifact(x)].Known {
+		t.Error("one marker that was published passed for all there are")
+	}
+}
+
+func listed(s *kernel.Snapshot) string {
+	out := ""
+	for i, j := range s.Jobs() {
+		if i > 0 {
+			out += ", "
+		}
+		out += string(j.ID) + " " + j.State.Status.String() + " " + string(rune('0'+j.Rev))
+	}
+	return out
+}
+
+// A job that is created, judged and rewound in one transaction is one write,
+// and the world's turn comes after all records.
+func TestThen(t *testing.T) {
+	s := snapshot(facts(), job("p", running(1)))
+	enqueue, err := kernel.Enqueue(s, []kernel.NewJob{fresh("q")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel, err := kernel.Cancel(s.Apply(enqueue), "p", "ann", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := enqueue.Then(cancel)
+	tick := kernel.Decide(s.Apply(enqueue).Apply(cancel))
+	all := both.Then(tick)
+	var kinds []string
+	for _, a := range all.Actions {
+		kinds = append(kinds, reflect.TypeOf(a).Name()+":"+string(a.Subject()))
+	}
+	if got := words(kinds); got != "CreateJob:q PutState:p Stop:p Launch:q" {
+		t.Errorf("%s", got)
+	}
+	if q := all.Actions[0].(kernel.CreateJob).Job; q.State.Status != kernel.Running || q.State.Attempt != 1 || q.Rev != 1 {
+		t.Errorf("%+v", q)
+	}
+	if !reflect.DeepEqual(all.Decisions, tick.Decisions) || !reflect.DeepEqual(all.Then(kernel.Plan{}).Decisions, tick.Decisions) {
+		t.Errorf("decisions %+v", all.Decisions)
+	}
+	for _, p := range []kernel.Plan{enqueue.Then(kernel.Plan{}), (kernel.Plan{}).Then(enqueue)} {
+		if !reflect.DeepEqual(p.Actions, enqueue.Actions) {
+			t.Errorf("with an empty plan: %+v", p.Actions)
+		}
+	}
+	// Two plans of one snapshot do not get into each other's way.
+	if again := enqueue.Then(cancel).Then(tick); !reflect.DeepEqual(again, all) || len(enqueue.Actions) != 1 {
+		t.Error("Then changed its operands")
+	}
+}

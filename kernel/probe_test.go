@@ -1,0 +1,76 @@
+package kernel_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What is asked about each kind of job: nothing of terminal ones, of running
+// ones only whether their runner lives, of open ones what their gates read.
+func TestProbes(t *testing.T) {
+	nothing := kernel.NewFacts()
+	everything := []option{needs("custom:t:x", "plan_doc:foo", "custom:t:x"), pinned("main", "c1"),
+		pre(kernel.Precondition{}, kernel.Precondition{Kind: kernel.BranchExists, Branch: "b"})}
+	for _, st := range kernel.Statuses() {
+		j := job("q", append(everything, is(st))...)
+		want := kernel.Probes{Markers: artifacts("custom:t:x"), Artifacts: artifacts("plan_doc:foo"), Branches: []string{"main", "b"}, Clean: true}
+		switch {
+		case st.Terminal():
+			want = kernel.Probes{}
+		case st == kernel.Running:
+			want = kernel.Probes{Attempts: []kernel.AttemptID{j.Attempt()}}
+		}
+		s := snapshot(nothing, j, j)
+		got := s.Probes()
+		if !reflect.DeepEqual(got, want) || got.Empty() != st.Terminal() {
+			t.Errorf("%s: %+v\nwant %+v", st, got, want)
+		}
+		if st != kernel.Running {
+			continue
+		}
+		// An attempt that is settled may be tried again in the same tick.
+		if got := s.WithFacts(dead(kernel.NewFacts(), j.Attempt(), nil)).Probes(); len(got.Markers) != 1 || len(got.Branches) != 2 || !got.Clean || len(got.Attempts) > 0 {
+			t.Errorf("of a dead attempt: %+v", got)
+		}
+	}
+}
+
+// A branch that is to be the one checked out takes two questions.
+func TestProbesForTheBranchCheckedOut(t *testing.T) {
+	s := snapshot(kernel.NewFacts(), job("q", pre(kernel.Precondition{Kind: kernel.BranchExists})))
+	if got := s.Probes(); !reflect.DeepEqual(got, kernel.Probes{Head: true}) {
+		t.Fatalf("%+v", got)
+	}
+	f := kernel.NewFacts()
+	f.Head = kernel.Seen("main")
+	if got := s.WithFacts(f).Probes(); !reflect.DeepEqual(got, kernel.Probes{Branches: []string{"main"}}) {
+		t.Fatalf("%+v", got)
+	}
+	f.Heads["main"] = kernel.Unseen[kernel.CommitID]("no")
+	if got := s.WithFacts(f).Probes(); !got.Empty() {
+		t.Errorf("%+v", got)
+	}
+	f.Head = kernel.Seen("")
+	if got := s.WithFacts(f).Probes(); !got.Empty() {
+		t.Errorf("detached: %+v", got)
+	}
+}
+
+// A later answer replaces an earlier one; what was not asked again stays.
+func TestWithFacts(t *testing.T) {
+	first := marked(marked(facts(), "custom:t:x", "a"), "custom:t:y", "a")
+	first.Heads["main"] = kernel.Seen(kernel.CommitID("c1"))
+	s := snapshot(first)
+	second := marked(kernel.NewFacts(), "custom:t:x", "b")
+	second.Clean, second.Head = kernel.Seen(false), kernel.Unseen[string]("no")
+	f := s.WithFacts(second).Facts()
+	if words(f.Markers[artifact("custom:t:x")].Value) != "b" || words(f.Markers[artifact("custom:t:y")].Value) != "a" ||
+		f.Heads["main"].Value != "c1" || f.Clean.Value || f.Head.Err != "no" || !f.Merging.Known {
+		t.Errorf("%+v", f)
+	}
+	if !reflect.DeepEqual(s.Facts(), first) {
+		t.Error("the snapshot changed")
+	}
+}

@@ -1,0 +1,372 @@
+package kernel_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Seed 000: the retry set is the root and all dependents over both kinds of
+// edge; predecessors are untouched.
+func TestRetrySet(t *testing.T) {
+	const x, y = "custom:t:x", "custom:t:y"
+	s := snapshot(facts(),
+		job("f", is(kernel.Queued), needs(y)),
+		job("e", is(kernel.WaitingOnDeps), after("c"), produces(y)),
+		job("d", is(kernel.BlockedByDependency), needs(x), after("p")),
+		job("c", is(kernel.Failed), produces(x), after("a", "b")),
+		job("b", is(kernel.Succeeded)), job("a", is(kernel.Failed)),
+		job("g", after("a")), job("p", is(kernel.Succeeded)))
+	set, err := kernel.RetryOf(s, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := words(set.Jobs); got != "c d e f" {
+		t.Errorf("retry set %s", got)
+	}
+	if got := words(set.Succeeded); got != "b" {
+		t.Errorf("last successful point %s", got)
+	}
+	want := map[kernel.JobID]string{"c": "asked for", "d": "needs " + x + " of c", "e": "runs after c", "f": "needs " + y + " of e"}
+	if !reflect.DeepEqual(set.Why, want) {
+		t.Errorf("why: %v", set.Why)
+	}
+	p, err := kernel.Retry(s, "c", "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := s.Apply(p)
+	for _, j := range next.Jobs() {
+		rewound := slices.Contains(set.Jobs, j.ID)
+		if old := s.Job(j.ID); rewound != (j.State.Generation == 1) || !rewound && j.State != old.State {
+			t.Errorf("%s: %+v", j.ID, j.State)
+		}
+	}
+}
+
+// The root comes first even when it is the youngest.
+func TestRetrySetStartsWithItsRoot(t *testing.T) {
+	set, err := kernel.RetryOf(snapshot(facts(), job("z"), job("a", after("z")), job("b", after("a"))), "z")
+	if got := words(set.Jobs); err != nil || got != "z a b" {
+		t.Errorf("%s %v", got, err)
+	}
+}
+
+// A rewound job keeps its attempt number, its record's identity and that it
+// asks for approval; nothing else. The test fills every field of State, so
+// that a new one is looked at here.
+func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
+	full := kernel.State{
+		Status: kernel.Failed, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: "d"}, WaitSince: t0,
+		WaitedOn: kernel.WaitSet{}.With(kernel.OnLocks), Attempt: 7, Generation: 3,
+		Approval: kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "x", DecidedAt: t0, DecidedBy: "y", Reason: "z"},
+		Spent:    kernel.Budget{Retries: 1, Resumes: 2, Reclaims: 3}, Routed: 2, RetryAt: t0, Started: t0, Finished: t0,
+		Exit: kernel.Exited(1), Outcome: kernel.OutcomeFailed, Failure: kernel.Signal, Reason: "r",
+		Stop: kernel.StopRequest{At: t0, By: "x"}, Context: kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true},
+		Cancelled: kernel.Cleanup{Status: kernel.CleanupDone, Error: "e"}, Retried: kernel.Cleanup{Status: kernel.CleanupFailed, Error: "e"},
+		Removed: t0, Awake: true,
+	}
+	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
+		if v.Field(i).IsZero() {
+			t.Errorf("State.%s is not filled in by this test", v.Type().Field(i).Name)
+		}
+	}
+	for _, c := range []struct {
+		change option
+		want   kernel.Status
+	}{
+		{func(*kernel.Job) {}, kernel.Queued},
+		{transient(kernel.OnDemand), kernel.Unscheduled},
+		{transient(kernel.Remove), kernel.Unscheduled},
+		{routed, kernel.Unscheduled},
+	} {
+		j := job("q", c.change)
+		j.State, j.Spec.Produces = full, artifacts("custom:t:x")
+		s := snapshot(marked(facts(), "custom:t:x", "other", "q"), j)
+		p, err := kernel.Retry(s, "q", "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := s.Apply(p)
+		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann")}
+		if got := next.Job("q").State; got != want {
+			t.Errorf("got %+v\nwant %+v", got, want)
+		}
+		if owners := next.Facts().Markers[artifact("custom:t:x")].Value; words(owners) != "other" {
+			t.Errorf("markers of %v are left", owners)
+		}
+		if resets := actionsOf[kernel.Reset](p); len(resets) != 1 || resets[0].Attempt.N != 7 || len(resets[0].Produces) != 1 {
+			t.Errorf("resets %+v", resets)
+		}
+		if gone := actionsOf[kernel.RemoveWorktree](p); len(gone) != 1 || gone[0].Context != full.Context || gone[0].Cancel {
+			t.Errorf("worktrees %+v", gone)
+		}
+	}
+}
+
+// Only a worktree that the job prepared itself is taken away (semantics 3.11).
+func TestRewindLeavesOthersWorktreesAlone(t *testing.T) {
+	j := job("q", is(kernel.Failed))
+	j.State.Context = kernel.Context{Root: "w", Worktree: "w"}
+	if p, err := kernel.Retry(snapshot(facts(), j), "q", "ann"); err != nil || len(actionsOf[kernel.RemoveWorktree](p)) > 0 {
+		t.Errorf("%+v %v", p, err)
+	}
+}
+
+// The logs that a rewind put away are not put away again, empty, when the next
+// attempt starts.
+func TestNoRotationAfterAReset(t *testing.T) {
+	s := snapshot(facts(), job("q", is(kernel.Failed), func(j *kernel.Job) { j.State.Attempt, j.State.Started = 2, t0 }))
+	retry, err := kernel.Retry(s, "q", "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := kernel.Decide(s.Apply(retry))
+	if launched := actionsOf[kernel.Launch](tick); len(launched) != 1 || launched[0].Attempt.N != 3 {
+		t.Errorf("launched %v", launched)
+	}
+	if rotated := actionsOf[kernel.Rotate](tick); len(rotated) > 0 {
+		t.Errorf("rotated %v after %v", rotated, actionsOf[kernel.Reset](retry))
+	}
+}
+
+func TestRetryRefusals(t *testing.T) {
+	merging := facts()
+	merging.Merging = kernel.Seen("cherry-pick")
+	sentinel := produces("merge_sentinel:foo")
+	alias := func(j *kernel.Job) { j.Spec.Origin.Alias, j.Spec.Origin.Plan = "merge", "foo" }
+	for _, c := range []struct {
+		name string
+		s    *kernel.Snapshot
+		err  error
+		text string
+	}{
+		{"unknown", snapshot(facts(), job("p")), kernel.ErrNotFound, "retry q"},
+		{"root running", snapshot(facts(), job("q", running(1))), kernel.ErrRunning, "cannot retry while jobs are running in the retry set: q (running)"},
+		{"members running", snapshot(facts(), job("q"), job("a", running(1), after("q")), job("b", running(1), after("a"))), kernel.ErrRunning, "retry set: a (running), b (running)"},
+		{"merge in progress", snapshot(merging, job("q", sentinel)), kernel.ErrConflict, "git cherry-pick --abort"},
+		{"merge in progress, member", snapshot(merging, job("q"), job("a", after("q"), alias)), kernel.ErrConflict, "in progress"},
+		{"merge in progress, lock", snapshot(merging, job("q", locks(excl("merge_sentinel:foo")))), kernel.ErrConflict, "in progress"},
+		{"merge in progress, none of its business", snapshot(merging, job("q"), job("a", sentinel)), nil, ""},
+		{"running elsewhere", snapshot(facts(), job("p", running(1)), job("q", after("p"))), nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := kernel.Retry(c.s, "q", "ann")
+			if !errors.Is(err, c.err) || err != nil && (!strings.Contains(err.Error(), c.text) || len(p.Actions) > 0) {
+				t.Errorf("%v, %+v", err, p)
+			}
+		})
+	}
+	// Any other status may be rewound, also one that has not failed.
+	for _, st := range kernel.Statuses() {
+		if _, err := kernel.Retry(snapshot(facts(), job("q", is(st))), "q", "ann"); (err != nil) != (st == kernel.Running) {
+			t.Errorf("%s: %v", st, err)
+		}
+	}
+}
+
+// Whether git is in the middle of a merge is asked as soon as a job is there
+// whose rewind depends on it.
+func TestAMergeInProgressIsAskedFor(t *testing.T) {
+	unknown := facts()
+	unknown.Merging = kernel.Fact[string]{}
+	if s := snapshot(unknown, job("q", is(kernel.Failed), produces("merge_sentinel:foo"))); !s.Probes().Merging {
+		t.Error("not asked")
+	}
+	if s := snapshot(unknown, job("q", is(kernel.Failed))); s.Probes().Merging {
+		t.Error("asked for nothing")
+	}
+}
+
+func TestRetryClearsSentinels(t *testing.T) {
+	s := snapshot(facts(), job("q", needs("merge_sentinel:b"), produces("merge_sentinel:a")),
+		job("r", after("q"), locks(excl("merge_sentinel:a"), excl("merge_sentinel:c"))), job("z", produces("merge_sentinel:z")))
+	p, err := kernel.Retry(s, "q", "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var slugs []string
+	for _, c := range actionsOf[kernel.ClearSentinel](p) {
+		slugs = append(slugs, c.Slug)
+	}
+	if words(slugs) != "a b c" {
+		t.Errorf("cleared %v", slugs)
+	}
+}
+
+// Seed 000: worktree metadata goes only when the cleanup is confirmed.
+func TestCleanedUp(t *testing.T) {
+	c := kernel.Context{Root: ".vizier/tmp-worktrees/a", Worktree: ".vizier/tmp-worktrees/a", Name: "a", Branch: "b", Owned: true}
+	for status, cleared := range map[kernel.CleanupStatus]bool{kernel.CleanupDone: true, kernel.CleanupSkipped: true,
+		kernel.CleanupDegraded: false, kernel.CleanupFailed: false} {
+		for _, cancel := range []bool{false, true} {
+			result := kernel.Cleanup{Status: status, Error: "e"}
+			s := snapshot(facts(), job("q"))
+			p, err := kernel.CleanedUp(s, kernel.RemoveWorktree{Job: "q", Context: c, Cancel: cancel}, result)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st := s.Apply(p).Job("q").State
+			want := kernel.State{Retried: result}
+			if cancel {
+				want = kernel.State{Cancelled: result}
+			}
+			if !cleared {
+				want.Context = c
+			}
+			if st != want {
+				t.Errorf("%s, cancel %v: %+v", status, cancel, st)
+			}
+		}
+	}
+	if _, err := kernel.CleanedUp(snapshot(facts()), kernel.RemoveWorktree{Job: "q"}, kernel.Cleanup{}); !errors.Is(err, kernel.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+// Seed 000: each refusal says why; a decision is stamped.
+func TestApproveAndReject(t *testing.T) {
+	for _, c := range []struct {
+		job  kernel.Job
+		err  error
+		text string
+	}{
+		{job("p"), kernel.ErrNotFound, " q: no such job"},
+		{job("q", running(1), approval(kernel.Pending, "")), kernel.ErrConflict, "job q is running"},
+		{job("q", is(kernel.Failed), approval(kernel.Pending, "")), kernel.ErrConflict, "job q is terminal (failed)"},
+		{job("q"), kernel.ErrConflict, "job q is not configured for approval gating"},
+		{job("q", approval(kernel.Approved, "")), kernel.ErrConflict, "job q is already approved"},
+		{job("q", approval(kernel.Rejected, "")), kernel.ErrConflict, "job q approval is already rejected"},
+	} {
+		_, err := kernel.Approve(snapshot(facts(), c.job), "q", "ann")
+		_, err2 := kernel.Reject(snapshot(facts(), c.job), "q", "ann", "")
+		for _, err := range []error{err, err2} {
+			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%v, want %s", err, c.text)
+			}
+		}
+	}
+	asked := job("q", is(kernel.WaitingOnApproval))
+	asked.State.Approval = kernel.Require(t0, "bob")
+	s := snapshot(facts(), asked, job("r", after("q")))
+	p, err := kernel.Approve(s, "q", "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "bob", DecidedAt: s.Now(), DecidedBy: "ann"}
+	if got := s.Apply(p).Job("q").State.Approval; got != want {
+		t.Errorf("%+v", got)
+	}
+	expect(t, s.Apply(p), "q", "running")
+	for reason, detail := range map[string]string{"": "approval rejected", " too risky\n": "too risky"} {
+		if p, err = kernel.Reject(s, "q", "ann", reason); err != nil {
+			t.Fatal(err)
+		}
+		st := s.Apply(p).Job("q").State
+		if st.Approval.State != kernel.Rejected || st.Approval.DecidedBy != "ann" || said(st.Status, st.Wait) != "blocked_by_approval approval: "+detail ||
+			st.Exit != kernel.Exited(10) || !st.Finished.Equal(s.Now()) || len(st.WaitedOn.Kinds()) != 1 {
+			t.Errorf("%+v", st)
+		}
+		expect(t, s.Apply(p), "r", "blocked_by_dependency dependencies: dependency failed for job q (blocked_by_approval)")
+	}
+}
+
+// Semantics 2, decision 13: cancel works on every job that is not terminal.
+func TestCancel(t *testing.T) {
+	owned := kernel.Context{Root: "w", Worktree: "w", Owned: true}
+	for _, st := range kernel.Statuses() {
+		for _, cleanup := range []bool{false, true} {
+			j := job("q", is(st), locks(excl("k")))
+			j.State.Attempt, j.State.Context, j.State.RetryAt = 1, owned, t0.AddDate(1, 0, 0)
+			s := snapshot(facts(), j, job("r", after("q")), job("w", locks(excl("k"))))
+			p, err := kernel.Cancel(s, "q", "ann", cleanup)
+			next := s.Apply(p)
+			got := next.Job("q").State
+			switch {
+			case st.Terminal():
+				if !errors.Is(err, kernel.ErrConflict) || len(p.Actions) > 0 {
+					t.Errorf("%s: %v %+v", st, err, p)
+				}
+				continue
+			case err != nil:
+				t.Errorf("%s: %v", st, err)
+			case st == kernel.Running:
+				if got.Status != kernel.Running || got.Stop != (kernel.StopRequest{At: s.Now(), By: "ann"}) || len(actionsOf[kernel.Stop](p)) != 1 {
+					t.Errorf("%+v", got)
+				}
+				expect(t, next, "w", "waiting_on_locks locks: waiting on locks")
+				again, err := kernel.Cancel(next, "q", "bob", cleanup)
+				if err != nil || next.Apply(again).Job("q").State != got || len(actionsOf[kernel.Stop](again)) != 1 {
+					t.Errorf("a second cancel: %v %+v", err, again)
+				}
+				lost := snapshot(dead(facts(), j.Attempt(), nil), *next.Job("q"))
+				expect(t, lost, "q", "cancelled")
+			default:
+				if got.Status != kernel.Cancelled || got.Exit != kernel.Exited(143) || got.Outcome != kernel.OutcomeCancelled ||
+					!got.Finished.Equal(s.Now()) || !got.RetryAt.IsZero() || got.Reason != "cancelled by ann" {
+					t.Errorf("%s: %+v", st, got)
+				}
+				if gone := actionsOf[kernel.RemoveWorktree](p); cleanup != (len(gone) == 1 && gone[0].Cancel && gone[0].Context == owned) {
+					t.Errorf("%s: worktrees %+v", st, gone)
+				}
+				expect(t, next, "r", "blocked_by_dependency dependencies: dependency failed for job q (cancelled)")
+				expect(t, next, "w", "running")
+			}
+		}
+	}
+	if _, err := kernel.Cancel(snapshot(facts()), "q", "ann", false); !errors.Is(err, kernel.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
+// gone lists what a GC removes.
+func gone(s *kernel.Snapshot, olderThan time.Duration) string {
+	var ids []kernel.JobID
+	for _, r := range actionsOf[kernel.RemoveJob](kernel.GC(s, olderThan)) {
+		ids = append(ids, r.Job)
+	}
+	return words(ids)
+}
+
+// Seed 000, "GC safety", and I13.
+func TestGC(t *testing.T) {
+	old, fresh := finishedAt(t0.Add(-48*time.Hour)), finishedAt(t0)
+	done := is(kernel.Succeeded)
+	for _, st := range kernel.Statuses() {
+		if got := gone(snapshot(facts(), job("a", is(st), old)), 24*time.Hour); (got == "a") != st.Terminal() {
+			t.Errorf("%s: %q", st, got)
+		}
+	}
+	const x = "custom:t:x"
+	for _, c := range []struct {
+		name, want string
+		facts      kernel.Facts
+		jobs       []kernel.Job
+	}{
+		{"too young", "", facts(), []kernel.Job{job("a", done, fresh)}},
+		{"never ran: its creation counts", "a", facts(), []kernel.Job{job("a", is(kernel.BlockedByDependency), func(j *kernel.Job) { j.Created = t0.AddDate(0, 0, -9) }), job("b", is(kernel.Cancelled))}},
+		{"predecessor of an open job", "a", facts(), []kernel.Job{job("a", done, old), job("b", done, old), job("c", is(kernel.Running), after("b"))}},
+		{"predecessor of a terminal job", "a b", facts(), []kernel.Job{job("a", done, old), job("b", done, old, after("a"))}},
+		{"patch of an open job", "", facts(), []kernel.Job{job("a", done, old), job("q", needs("command_patch:a"))}},
+		{"newest producer", "a", marked(facts(), x), []kernel.Job{job("a", done, old, produces(x)), job("b", done, old, produces(x)), job("q", needs(x))}},
+		{"every marker", "c", marked(facts(), x, "a", "b"), []kernel.Job{job("a", done, old, produces(x)), job("b", done, old, produces(x)), job("c", done, old), job("q", needs(x))}},
+		{"producers whose markers cannot be seen", "c", facts(), []kernel.Job{job("a", done, old, produces(x)), job("b", is(kernel.Failed), old, produces(x)), job("c", done, old), job("q", needs(x))}},
+		{"a success beside a newer failure", "", marked(facts(), x), []kernel.Job{job("a", done, old, produces(x)), job("b", is(kernel.Failed), old, produces(x)), job("q", needs(x))}},
+		{"route target", "", facts(), []kernel.Job{job("a", done, old), job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "a"}} })}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := gone(snapshot(c.facts, c.jobs...), 24*time.Hour); got != c.want {
+				t.Errorf("removes %q, want %q", got, c.want)
+			}
+		})
+	}
+	s := snapshot(marked(facts(), x, "a"), job("a", done, old, produces(x)))
+	if next := s.Apply(kernel.GC(s, 0)); len(next.Jobs()) > 0 || len(next.Facts().Markers[artifact(x)].Value) > 0 {
+		t.Errorf("%v is left", next.Jobs())
+	}
+}
