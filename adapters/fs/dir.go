@@ -102,10 +102,7 @@ func (d dir) in(path string, f func(dir, string) error) error {
 // the new. If durable, content and name are on the disk when it returns.
 func (d dir) write(path string, data []byte, durable bool) error {
 	return d.in(path, func(d dir, name string) error {
-		temp := "." + name + "." + pid + "." + strconv.FormatUint(tempCount.Add(1), 36) + ".tmp"
-		fd, err := retry(func() (int, error) {
-			return unix.Openat(d.fd, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, fileMode)
-		})
+		temp, fd, err := d.temporary(name)
 		if err != nil {
 			return failed("create", path, err)
 		}
@@ -125,6 +122,21 @@ func (d dir) write(path string, data []byte, durable bool) error {
 		}
 		return nil
 	})
+}
+
+// temporary makes a new file for what is to be name. One that is there already
+// was left by a process of the same pid that was killed.
+func (d dir) temporary(name string) (temp string, fd int, err error) {
+	for range 1000 {
+		temp = "." + name + "." + pid + "." + strconv.FormatUint(tempCount.Add(1), 36) + ".tmp"
+		fd, err = retry(func() (int, error) {
+			return unix.Openat(d.fd, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, fileMode)
+		})
+		if err != unix.EEXIST { //nolint:errorlint // the system's own value
+			break
+		}
+	}
+	return temp, fd, err
 }
 
 func writeAll(fd int, data []byte) error {

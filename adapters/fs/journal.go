@@ -71,6 +71,7 @@ type position struct {
 	epoch      uint64 // grows when the journal is emptied
 	start, end int64
 	done       bool
+	rebooted   bool   // another boot came after that entry
 	dir        int64  // modification time of the jobs directory after the last commit
 	index      uint64 // which index file counts: grows with each that is written
 }
@@ -78,7 +79,9 @@ type position struct {
 const (
 	plansFile = journalDir + "/plans"
 	markFile  = journalDir + "/mark"
-	markSize  = 128
+	markSize  = 256
+	// markLayout is the fields of a position, in order.
+	markLayout = "%q %d %d %d %t %t %d %d"
 	// checkpointSize is how large the journal grows before everything is
 	// synced and it starts over.
 	checkpointSize = 8 << 20
@@ -106,14 +109,18 @@ func (j *journal) position() (p position, fresh bool, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return p, false, err
 	}
-	if _, err := fmt.Sscanf(string(buf[:n]), "%s %d %d %d %t %d %d", &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.dir, &p.index); err != nil || p.boot != j.boot {
+	_, err = fmt.Sscanf(string(buf[:n]), markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted, &p.dir, &p.index)
+	if err != nil || p.boot != j.boot || p.start < 0 || p.end < p.start {
 		return position{boot: j.boot, epoch: p.epoch + 1, done: true, index: p.index + 1}, true, nil
 	}
 	return p, false, nil
 }
 
 func (j *journal) setPosition(p position) error {
-	line := fmt.Sprintf("%s %d %d %d %t %d %d", p.boot, p.epoch, p.start, p.end, p.done, p.dir, p.index)
+	line := fmt.Sprintf(markLayout, p.boot, p.epoch, p.start, p.end, p.done, p.rebooted, p.dir, p.index)
+	if len(line) >= markSize {
+		return fmt.Errorf("journal mark %s: longer than %d bytes", line, markSize)
+	}
 	_, err := j.mark.WriteAt([]byte(line+strings.Repeat(" ", markSize-1-len(line))+"\n"), 0)
 	return err
 }
@@ -155,7 +162,8 @@ func (j *journal) read(at int64) (entry, int64, error) {
 	}
 	size, err := j.size()
 	length := int64(binary.LittleEndian.Uint32(head[:4]))
-	if err != nil || at+8+length > size {
+	// A length of zero is what a power failure leaves of a file that had grown.
+	if err != nil || length == 0 || at+8+length > size {
 		return entry{}, at, io.ErrUnexpectedEOF
 	}
 	body := make([]byte, length)

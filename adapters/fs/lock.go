@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 )
 
 // BusyError is the scheduler lock not being free in time.
@@ -30,30 +31,48 @@ func (e *BusyError) Error() string {
 // releases it when its holder dies, and the file is never unlinked, so nothing
 // is ever left to clean up (semantics 3.2).
 type schedulerLock struct {
-	flock *flock.Flock
-	path  string
+	path string
+	held *flock.Flock
 }
 
-func newSchedulerLock(path string) *schedulerLock {
-	return &schedulerLock{flock.New(path, flock.SetPermissions(fileMode), flock.SetFlag(os.O_CREATE|os.O_RDWR)), path}
+func newSchedulerLock(path string) *schedulerLock { return &schedulerLock{path: path} }
+
+// attempt is a file of its own for every try, so that one that was given up and
+// comes through after all has nothing to do with the next.
+func (l *schedulerLock) attempt() (*flock.Flock, error) {
+	if l.held != nil {
+		return nil, fmt.Errorf("lock %s: this process holds it already", l.path)
+	}
+	return flock.New(l.path, flock.SetPermissions(fileMode), flock.SetFlag(os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW)), nil
 }
 
 // exclusive waits for the lock until ctx ends. It sleeps in the kernel rather
 // than polling, so that a waiter goes on the moment the holder leaves.
 func (l *schedulerLock) exclusive(ctx context.Context) error {
-	if ok, err := l.flock.TryLock(); ok || err != nil {
+	f, err := l.attempt()
+	if err != nil {
+		return err
+	}
+	ok, err := f.TryLock()
+	if ok {
+		l.held = f
+	}
+	if ok || err != nil {
 		return l.failed(err)
 	}
 	begun := time.Now()
 	done := make(chan error, 1)
-	go func() { done <- l.flock.Lock() }()
+	go func() { done <- f.Lock() }()
 	select {
 	case err := <-done:
+		if err == nil {
+			l.held = f
+		}
 		return l.failed(err)
 	case <-ctx.Done():
 		go func() {
 			if <-done == nil { // it came after all, and nobody waits for it any more
-				_ = l.flock.Unlock()
+				_ = f.Unlock()
 			}
 		}()
 		return &BusyError{l.holder(), time.Since(begun)}
@@ -61,9 +80,17 @@ func (l *schedulerLock) exclusive(ctx context.Context) error {
 }
 
 func (l *schedulerLock) shared(ctx context.Context) error {
-	ok, err := l.flock.TryRLockContext(ctx, 2*time.Millisecond)
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || err == nil && !ok {
-		return &BusyError{Holder: l.holder()}
+	f, err := l.attempt()
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	ok, err := f.TryRLockContext(ctx, 2*time.Millisecond)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return &BusyError{l.holder(), time.Since(begun)}
+	}
+	if ok {
+		l.held = f
 	}
 	return l.failed(err)
 }
@@ -79,11 +106,18 @@ func (l *schedulerLock) failed(err error) error {
 	return fmt.Errorf("lock %s: %w", l.path, err)
 }
 
-func (l *schedulerLock) unlock() error { return l.flock.Unlock() }
+func (l *schedulerLock) unlock() error {
+	if l.held == nil {
+		return nil
+	}
+	err := l.held.Unlock()
+	l.held = nil
+	return err
+}
 
 // sign says in the file who holds the lock, for the error of those who wait.
 func (l *schedulerLock) sign(who string) {
-	if f, err := os.OpenFile(l.path, os.O_WRONLY, 0); err == nil {
+	if f, err := os.OpenFile(l.path, os.O_WRONLY|unix.O_NOFOLLOW, 0); err == nil {
 		_, _ = f.WriteAt([]byte(fmt.Sprintf("%-119.119s\n", who)), 0)
 		_ = f.Close()
 	}

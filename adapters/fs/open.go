@@ -16,18 +16,28 @@ type open[T any] struct {
 }
 
 func (o *open[T]) UnmarshalJSON(b []byte) error {
-	if err := json.Unmarshal(b, &o.V); err != nil {
-		return err
-	}
 	o.extra = nil
-	if !hasUnknown(b, fieldsOf(reflect.TypeFor[T]())) {
-		return nil
+	if known := fieldsOf(reflect.TypeFor[T]()); hasUnknown(b, known) {
+		// The decoder would take a foreign field for one of ours that differs
+		// by case alone, so it does not get to see them.
+		var ours map[string]json.RawMessage
+		if err := json.Unmarshal(b, &ours); err != nil {
+			return err
+		}
+		o.extra = map[string]json.RawMessage{}
+		for name, v := range ours {
+			if !known[name] {
+				o.extra[name] = v
+				delete(ours, name)
+			}
+		}
+		var err error
+		if b, err = json.Marshal(ours); err != nil {
+			return err
+		}
 	}
-	if err := json.Unmarshal(b, &o.extra); err != nil {
-		return err
-	}
-	for name := range fieldsOf(reflect.TypeFor[T]()) {
-		delete(o.extra, name)
+	if err := json.Unmarshal(b, &o.V); err != nil {
+		return blame[T](b, err)
 	}
 	return nil
 }

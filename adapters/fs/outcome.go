@@ -66,6 +66,9 @@ func (s *Store) Conclude(r kernel.Result) error {
 	if err := s.open(false); err != nil {
 		return err
 	}
+	if !kernel.ValidJobID(string(r.Attempt.Job)) {
+		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
+	}
 	b, err := encodeOutcome(r)
 	if err != nil {
 		return err

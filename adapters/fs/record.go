@@ -33,7 +33,7 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 	}
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf("expected a time: %w", err)
+		return fmt.Errorf("expected a time, found %.40s", b)
 	}
 	at, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
@@ -213,17 +213,20 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 	if len(b) == 0 {
 		return kernel.Job{}, nil, errors.New("the file is empty")
 	}
-	var head struct {
-		Version int `json:"version"`
-	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return kernel.Job{}, nil, jsonError(err)
-	}
-	if head.Version > recordVersion {
-		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", head.Version, recordVersion, errNewer)
-	}
 	var r open[record]
-	if err := json.Unmarshal(b, &r); err != nil {
+	err := json.Unmarshal(b, &r)
+	version := r.V.Version
+	if err != nil { // of a later format perhaps
+		var head struct {
+			Version int `json:"version"`
+		}
+		_ = json.Unmarshal(b, &head)
+		version = head.Version
+	}
+	if version > recordVersion {
+		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, errNewer)
+	}
+	if err != nil {
 		return kernel.Job{}, nil, jsonError(err)
 	}
 	if r.V.ID != string(id) {
@@ -240,21 +243,11 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 	return j, f, nil
 }
 
-func jsonError(err error) error {
-	var typ *json.UnmarshalTypeError
-	var syn *json.SyntaxError
-	switch {
-	case errors.As(err, &typ):
-		return fmt.Errorf("field %q: expected %s, found %s", typ.Field, typ.Type, typ.Value)
-	case errors.As(err, &syn):
-		return fmt.Errorf("not JSON at byte %d: %w", syn.Offset, err)
-	default:
-		return err
-	}
-}
-
 // encodeRecord is job.json for j with the foreign fields f.
 func encodeRecord(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
+	if err := writable(&j.Spec); err != nil {
+		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
+	}
 	r := open[record]{V: newRecord(j, now)}
 	if f != nil {
 		r.extra, r.V.Task.extra, r.V.Again.extra = f.top, f.task, f.again
@@ -270,5 +263,8 @@ func encodeRecord(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
 		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
 	}
 	out.WriteByte('\n')
+	if out.Len() > maxRecord {
+		return nil, fmt.Errorf("encode record %s: it has %d bytes, more than the %d that a record may have: %w", j.ID, out.Len(), maxRecord, kernel.ErrInvalid)
+	}
 	return out.Bytes(), nil
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -30,6 +32,7 @@ type Store struct {
 	Layout
 	opts Options
 	base *dir // .vizier
+	made bool // its directories exist
 	lock *schedulerLock
 	log  *journal
 	warm index
@@ -39,34 +42,50 @@ type Store struct {
 // touches nothing until it is used.
 func NewStore(dir string, opts Options) *Store { return &Store{Layout: NewLayout(dir), opts: opts} }
 
-// open makes the store's directories, if create, and opens it.
+// open opens the store; if create, it makes what is missing of its directories.
 func (s *Store) open(create bool) error {
-	if s.base != nil {
+	if s.base == nil {
+		if err := s.openBase(create); err != nil {
+			return err
+		}
+	}
+	if !create || s.made {
 		return nil
 	}
-	path := filepath.Join(s.Layout.root, vizierDir)
-	info, err := os.Lstat(path)
+	journal, err := s.base.make(journalDir)
+	if err != nil {
+		return fmt.Errorf("create store: %w", err)
+	}
+	journal.close()
+	s.made = true
+	return nil
+}
+
+func (s *Store) openBase(create bool) error {
+	dir := filepath.Join(s.Layout.root, vizierDir)
+	info, err := os.Lstat(dir)
 	switch {
 	case err == nil && !info.IsDir():
-		return fmt.Errorf("open store: %s is not a directory (a symbolic link is not followed): move it away", path)
+		return fmt.Errorf("open store: %s is not a directory (a symbolic link is not followed): move it away", dir)
 	case errors.Is(err, iofs.ErrNotExist) && create:
-		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, iofs.ErrExist) {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, iofs.ErrExist) {
 			return fmt.Errorf("create store: %w", err)
 		}
 	case err != nil:
 		return fmt.Errorf("open store: %w", err)
 	}
-	base, err := openRoot(path)
+	base, err := openRoot(dir)
 	if err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
-	if create {
-		journal, err := base.make(journalDir)
-		if err != nil {
-			base.close()
-			return fmt.Errorf("create store: %w", err)
-		}
-		journal.close()
+	// The lock is opened by its whole path, so this directory is no link either.
+	jobs, err := base.open(jobsDir)
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		base.close()
+		return fmt.Errorf("open store: %s: %w (a symbolic link is not followed): move it away", filepath.Join(dir, jobsDir), err)
+	}
+	if err == nil {
+		jobs.close()
 	}
 	s.base, s.lock = &base, newSchedulerLock(s.abs(lockFile))
 	return nil
@@ -82,7 +101,7 @@ func (s *Store) Close() error {
 	if s.log != nil {
 		err = s.log.close()
 	}
-	s.base, s.log = nil, nil
+	s.base, s.log, s.made = nil, nil, false
 	return err
 }
 
@@ -200,6 +219,9 @@ func (s *Store) openJournal() error {
 func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 	name := jobPath(id, recordName)
 	b, err := s.base.read(name, maxRecord)
+	if errors.Is(err, syscall.ENOTDIR) { // not missing: something else stands there, perhaps a link
+		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
+	}
 	if err != nil {
 		return kernel.Job{}, nil, err
 	}

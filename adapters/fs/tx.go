@@ -8,6 +8,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path"
+	"strings"
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -72,7 +73,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 			return fmt.Errorf("apply %s: %w", g.job, err)
 		}
 	}
-	t.pos.start, t.pos.end, t.pos.done, t.pos.dir = start, end, len(e.world) == 0, t.s.jobsStamp()
+	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()
 	t.s.warm.epoch, t.s.warm.end, t.s.warm.dir = t.pos.epoch, t.pos.end, t.pos.dir
 	return t.s.log.setPosition(t.pos)
 }
@@ -96,7 +97,7 @@ func (t *Tx) recover() error {
 		return err
 	}
 	log := t.s.log
-	pos, fresh, err := log.position()
+	pos, rebooted, err := log.position()
 	if err != nil {
 		return fmt.Errorf("journal mark: %w", err)
 	}
@@ -104,19 +105,18 @@ func (t *Tx) recover() error {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	if pos.end > size { // it was emptied, and the mark did not hear of it
-		pos.start, pos.end, pos.done = 0, 0, true
-	}
 	t.pos = pos
-	rebooted := fresh && size > 0
-	if !pos.done {
-		e, _, err := log.read(pos.start)
+	if pos.end > size { // it was emptied, and the mark did not hear of it
+		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
+	}
+	if !t.pos.done {
+		e, _, err := log.read(t.pos.start)
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
 		t.unfinished = e.world
 	}
-	for at := pos.end; at < size; {
+	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			if err := log.file.Truncate(at); err != nil {
@@ -132,11 +132,11 @@ func (t *Tx) recover() error {
 				return fmt.Errorf("recover %s: %w", g.job, err)
 			}
 		}
-		t.pos.start, t.pos.end, t.pos.done = at, next, len(e.world) == 0
+		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
 		t.unfinished = e.world
 		at = next
 	}
-	if rebooted {
+	if t.pos.rebooted {
 		t.unfinished = survivors(t.unfinished)
 	}
 	if t.pos == pos {
@@ -158,18 +158,33 @@ func survivors(actions []kernel.Action) []kernel.Action {
 	return out
 }
 
-// replayGroup applies g unless the record on disk is already there. Then only
-// the coarse state may be missing.
+// replayGroup applies g unless the record on disk is already there. Then it
+// still goes through g's markers, which only the journal changes: a power
+// failure may have kept the record and lost them.
 func (s *Store) replayGroup(g group) error {
 	j, _, err := s.readRecord(g.job)
 	if err != nil || g.record == nil || j.Rev < g.rev {
 		return s.applyGroup(g)
 	}
-	word, name := j.State.Status.Coarse()+"\n", jobPath(g.job, stateName)
-	if have, err := s.base.read(name, 64); err == nil && string(have) == word {
+	for _, op := range g.ops {
+		if !strings.HasPrefix(op.path, markersDir+"/") {
+			continue
+		}
+		if err := s.applyOp(g.job, op); err != nil {
+			return err
+		}
+	}
+	word := j.State.Status.Coarse()
+	if s.says(g.job, word) {
 		return nil
 	}
-	return s.base.write(name, []byte(word), false)
+	return s.base.write(jobPath(g.job, stateName), []byte(word+"\n"), false)
+}
+
+// says reports that the state file of id holds word.
+func (s *Store) says(id kernel.JobID, word string) bool {
+	have, err := s.base.read(jobPath(id, stateName), 64)
+	return err == nil && string(have) == word+"\n"
 }
 
 func (s *Store) applyGroup(g group) error {
@@ -233,9 +248,18 @@ func (s *Store) removeJob(id kernel.JobID) error {
 func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 	b := builder{s: s, at: map[kernel.JobID]int{}}
 	for _, a := range p.Actions {
+		if id := a.Subject(); !kernel.ValidJobID(string(id)) { // it would become a path
+			return b.e, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
+		}
 		switch a := a.(type) {
 		case kernel.CreateJob:
 			j := a.Job
+			if _, live := s.warm.live[j.ID]; live {
+				return b.e, fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
+			}
+			if found, err := s.base.exists(jobPath(j.ID, recordName)); found || err != nil {
+				return b.e, errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
+			}
 			if err := b.put(&j, nil, ""); err != nil {
 				return b.e, err
 			}
@@ -245,6 +269,7 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			}
 		case kernel.RemoveJob:
 			g := b.group(a.Job)
+			g.rev, g.record, g.state = 0, nil, ""
 			g.ops = append(append(g.ops, fileOp{kind: opRemoveJob}), forget(a.Job, a.Produces)...)
 			s.leaveArchive(a.Job)
 			delete(s.warm.live, a.Job)
@@ -281,7 +306,8 @@ func (b *builder) group(id kernel.JobID) *group {
 	return &b.e.groups[i]
 }
 
-// put makes j's record part of the entry. was is the coarse state on disk.
+// put makes j's record part of the entry. was is the coarse state that was
+// written last; a file that says otherwise is repaired.
 func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	data, err := encodeRecord(j, f, b.s.opts.Now())
 	if err != nil {
@@ -289,7 +315,7 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	}
 	g := b.group(j.ID)
 	g.rev, g.record = j.Rev, data
-	if word := j.State.Status.Coarse(); word != was {
+	if word := j.State.Status.Coarse(); word != was || !b.s.says(j.ID, word) {
 		g.state = word
 	}
 	b.s.warm.live[j.ID] = known{job: *j, foreign: f}
@@ -300,6 +326,9 @@ func (b *builder) putState(a kernel.PutState) error {
 	have, ok := b.s.warm.live[a.Job]
 	if !ok {
 		j, f, err := b.s.readRecord(a.Job)
+		if errors.Is(err, iofs.ErrNotExist) {
+			err = kernel.ErrNotFound
+		}
 		if err != nil {
 			return fmt.Errorf("commit %s: %w", a.Job, err)
 		}
@@ -312,8 +341,8 @@ func (b *builder) putState(a kernel.PutState) error {
 	j := have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
-	if concluded := before.Status == kernel.Running && j.State.Status != kernel.Cancelled && j.State.Failure != kernel.WorkerLost; !concluded &&
-		j.State.Status.Terminal() && j.State.Exit.Known {
+	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
+		j.State.Status != before.Status && !concluded(before, j.State) {
 		data, err := encodeOutcome(kernel.Result{Attempt: j.Attempt(), Outcome: j.State.Outcome, Exit: j.State.Exit.Code,
 			Class: j.State.Failure, Reason: j.State.Reason, Ended: j.State.Finished})
 		if err != nil {
@@ -323,6 +352,13 @@ func (b *builder) putState(a kernel.PutState) error {
 		g.ops = append(g.ops, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), data: data})
 	}
 	return b.put(&j, have.foreign, before.Status.Coarse())
+}
+
+// concluded reports that the runner recorded the outcome itself: it did unless
+// the job was not running, was told to end, or never had a runner that could.
+func concluded(before, after kernel.State) bool {
+	return before.Status == kernel.Running && after.Status != kernel.Cancelled &&
+		after.Failure != kernel.WorkerLost && after.Failure != kernel.LaunchFailure
 }
 
 // markerRecord is the content of a marker; that it exists is what counts.
