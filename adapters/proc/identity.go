@@ -3,7 +3,6 @@ package proc
 import (
 	"bytes"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -70,17 +69,9 @@ func (p process) signal(sig os.Signal) {
 	}
 }
 
-// owner is the user the process belongs to, or -1.
-func (p process) owner() int {
-	st, err := os.Stat("/proc/" + strconv.Itoa(p.pid))
-	if err != nil {
-		return -1
-	}
-	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
-		return int(sys.Uid)
-	}
-	return -1
-}
+// endable reports that this process may signal it: one that a command started
+// through sudo can only be left alone.
+func (p process) endable() bool { return syscall.Kill(p.pid, 0) != syscall.EPERM }
 
 // env is the value of name in the environment the process was started with, or
 // "" if it has none or keeps it to itself.

@@ -55,7 +55,7 @@ func (l *Local) leftovers() []process {
 		case p.zombie:
 			var status syscall.WaitStatus
 			_, _ = syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil)
-		case p.env(envRunner) == "":
+		case p.env(envRunner) == "" && p.endable():
 			roots = append(roots, p)
 		}
 	}
@@ -65,8 +65,8 @@ func (l *Local) leftovers() []process {
 	return descendants(roots, processes())
 }
 
-// descendants are roots and all live processes below them, each once. What is
-// below a runner is another job's.
+// descendants are roots and all live processes below them that can be ended,
+// each once. What is below a runner is another job's.
 func descendants(roots, table []process) []process {
 	below := map[int][]process{}
 	for _, p := range table {
@@ -79,7 +79,7 @@ func descendants(roots, table []process) []process {
 	all := roots
 	for i := 0; i < len(all); i++ {
 		for _, p := range below[all[i].pid] {
-			if !seen[p.pid] && !p.zombie && p.env(envRunner) == "" {
+			if !seen[p.pid] && !p.zombie && p.env(envRunner) == "" && p.endable() {
 				seen[p.pid] = true
 				all = append(all, p)
 			}

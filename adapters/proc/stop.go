@@ -54,29 +54,28 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	}
 	for end := time.Now().Add(patience); ; {
 		runner, left := l.remnants(a, c)
-		switch {
-		case len(left) == 0 && runner == nil:
-			return nil
-		case time.Now().After(end):
-			if runner != nil {
-				left = append(left, *runner)
-			}
-			return fmt.Errorf("sweep %s: %d processes do not end, one of them with pid %d", label(a), len(left), left[0].pid)
-		case len(left) == 0:
-			runner.signal(syscall.SIGKILL)
-		case runner != nil:
-			// It goes last and does nothing more until then: what it is a parent
-			// of can be told from other processes by that alone.
-			runner.signal(syscall.SIGSTOP)
-		}
+		late := time.Now().After(end)
 		for _, p := range left {
 			p.signal(syscall.SIGKILL)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("sweep %s: %w", label(a), ctx.Err())
-		case <-time.After(step):
+		if runner != nil && len(left) > 0 && !late && ctx.Err() == nil {
+			// It goes last and does nothing more until then: what it is the parent
+			// of can be told from other processes by that alone.
+			runner.signal(syscall.SIGSTOP)
+		} else if runner != nil {
+			runner.signal(syscall.SIGKILL)
+			left = append(left, *runner)
 		}
+		if len(left) == 0 {
+			return nil
+		}
+		if late {
+			return fmt.Errorf("sweep %s: %d processes do not end, one of them with pid %d", label(a), len(left), left[0].pid)
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("sweep %s: %w", label(a), err)
+		}
+		time.Sleep(step)
 	}
 }
 
@@ -88,10 +87,10 @@ func (l *Local) remnants(a kernel.AttemptID, c claim) (runner *process, left []p
 	held, err := locked(lock)
 	held = held && err == nil && inscribed(lock) == a.N
 	session, since := c.session()
-	uid, me := os.Getuid(), os.Getpid()
+	me := os.Getpid()
 	table := processes()
 	for _, p := range table {
-		if p.zombie || p.start < c.Start || p.pid == me || p.owner() != uid {
+		if p.zombie || p.start < c.Start || p.pid == me || !p.endable() {
 			continue
 		}
 		if p.pid == c.PID {

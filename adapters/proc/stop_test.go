@@ -168,10 +168,14 @@ func TestNoSignalForAReusedPID(t *testing.T) { // U23
 		lock, err := w.Acquire(w.job.Attempt())
 		must(t, err)
 		was := Identity{Host: here().Host, Boot: here().Boot, PID: p.pid, Start: p.start - 1}
-		w.forge(w.job.Attempt(), claim{Identity: was, Child: &was})
 		if was.Running() || !identify(p.pid).Running() {
 			t.Error("a pid alone makes a process")
 		}
+		w.forge(w.job.Attempt(), claim{Identity: was})
+		end(w, p)
+		gone := was
+		gone.PID = 1 << 30
+		w.forge(w.job.Attempt(), claim{Identity: gone, Child: &was})
 		end(w, p)
 		if !unharmed() {
 			t.Errorf("%s: a process was signalled that only has the pid of another", name)
