@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -75,11 +76,29 @@ func (p process) endable() bool { return syscall.Kill(p.pid, 0) != syscall.EPERM
 
 // env is the value of name in the environment the process was started with, or
 // "" if it has none or keeps it to itself.
-func (p process) env(name string) string {
-	for v := range bytes.SplitSeq(readProc(p.pid, "environ"), []byte{0}) {
+func (p process) env(name string) string { return lookupRaw(readProc(p.pid, "environ"), name) }
+
+func lookupRaw(environ []byte, name string) string {
+	for v := range bytes.SplitSeq(environ, []byte{0}) {
 		if key, value, ok := bytes.Cut(v, []byte("=")); ok && string(key) == name {
 			return string(value)
 		}
 	}
 	return ""
 }
+
+// runner reports whether the process is a runner, or may be about to become
+// one: in the middle of an exec a process has no environment, only its program.
+func (p process) runner() (is, maybe bool) {
+	environ := readProc(p.pid, "environ")
+	if len(environ) > 0 {
+		return lookupRaw(environ, envRunner) != "", false
+	}
+	program, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/exe")
+	return false, err == nil && program == ownProgram()
+}
+
+var ownProgram = sync.OnceValue(func() string {
+	program, _ := os.Readlink("/proc/self/exe")
+	return program
+})
