@@ -64,6 +64,9 @@ func (w *whyCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	if scope.All {
+		snap = r.observeBlocked(c.ctx, snap, blockedBefore(snap, id))
+	}
 	e, err := kernel.Explain(snap, id)
 	if err != nil {
 		return err
