@@ -227,6 +227,18 @@ func TestWhy(t *testing.T) {
 	}
 }
 
+// A tick does not look at what a blocked job misses any more; a person does.
+func TestBlockedJobsAreExplainedByWhatTheyMiss(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--need", "custom:x:y")
+	b := w.submit("--after", string(a))
+	status(t, w, a, kernel.BlockedByDependency)
+	has(t, w.ok("jobs", "why", string(b)), "The root of it: job "+string(a)+" (blocked_by_dependency): missing custom:x:y",
+		"queue a job that produces custom:x:y", "vizier jobs retry "+string(a))
+	has(t, w.ok("jobs", "why", string(a)), "missing custom:x:y (for good)")
+	has(t, w.ok("jobs", "schedule", "--format", "dag"), "`-- custom:x:y -> [missing]")
+}
+
 func TestConfigShow(t *testing.T) {
 	w := newFake(t)
 	w.config["VIZIER_STORE_DURABILITY"] = "relaxed"
