@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -131,6 +132,20 @@ func TestApproveAndReject(t *testing.T) {
 		"Status:         blocked_by_approval\n", "Reason:         too big\n")
 	status(t, w, b, kernel.BlockedByApproval)
 	has(t, w.fails(1, "jobs", "approve", string(w.submit()), "--format", "json"), `"code":"conflict"`)
+}
+
+func TestRefusedLaunchesAreToldAndNotCountedAsStarted(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--approval")
+	w.refusal = errors.New("no room")
+	_, out, err := w.run("jobs", "approve", string(a), "--format", "json")
+	has(t, out, `"started": []`)
+	has(t, err, "vizier: job "+string(a)+": no room\n")
+	w.refusal = nil
+	_, _, err = w.run("-v", "jobs", "submit", "--", "true")
+	has(t, err, "vizier: job "+string(a)+" started\n")
+	_, _, err = w.run("-d", "jobs", "submit", "--approval", "--", "true")
+	has(t, err, "waiting_on_approval, was queued awaiting human approval\n")
 }
 
 func TestJobsMustNotDecide(t *testing.T) {
