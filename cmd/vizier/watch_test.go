@@ -171,7 +171,7 @@ func TestFollowDetaches(t *testing.T) {
 	if code := p.runWith(ctx); code != 130 {
 		t.Errorf("exit %d", code)
 	}
-	has(t, err.String(), "vizier: detached: job "+string(a)+" goes on")
+	has(t, err.String(), "vizier: detached: job "+string(a)+" goes on: interrupted\n")
 	status(t, w, a, kernel.Running)
 }
 
