@@ -34,7 +34,7 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 	t := transaction{s: s, tx: tx, rep: &rep, base: s.fresh(rec)}
 	t.snap = t.base
 	for _, v := range verbs {
-		t.snap = s.observe(ctx, t.snap)
+		t.snap = s.observe(ctx, t.snap, (*kernel.Snapshot).Probes)
 		plan, err := v(t.snap)
 		if err != nil {
 			return rep, err

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -86,16 +85,13 @@ func (l *Local) claimChild(a kernel.AttemptID, pid int) {
 	_ = f.Close()
 }
 
-var tempNumber atomic.Uint64
-
 // writeClaim writes c whole to a new file beside path.
 func writeClaim(path string, c claim, durable bool) (temp string, err error) {
 	b, err := json.Marshal(c)
 	if err != nil {
 		return "", err
 	}
-	temp = fmt.Sprintf("%s/.%s.%d.%d.tmp", filepath.Dir(path), filepath.Base(path), os.Getpid(), tempNumber.Add(1))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return "", err
 	}
@@ -104,9 +100,9 @@ func writeClaim(path string, c claim, durable bool) (temp string, err error) {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(temp)
+		_ = os.Remove(f.Name())
 	}
-	return temp, err
+	return f.Name(), err
 }
 
 func readClaim(path string) (claim, error) {

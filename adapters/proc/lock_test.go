@@ -197,14 +197,12 @@ func TestALookerIsNoHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan bool)
-	go func() {
-		ok, _ := lockExclusive(f)
-		got <- ok
-	}()
+	if got, err := lockExclusive(f); got || err == nil {
+		t.Fatalf("a looker passed for a runner, or was overrun: %v, %v", got, err)
+	}
 	_ = looker.Close()
-	if !<-got {
-		t.Fatal("a looker passed for a runner")
+	if got, err := lockExclusive(f); !got || err != nil {
+		t.Fatalf("free, and not taken: %v", err)
 	}
 	_ = f.Close()
 }

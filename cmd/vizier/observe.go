@@ -39,24 +39,3 @@ func blockedJobs(s *kernel.Snapshot) []*kernel.Job {
 	}
 	return out
 }
-
-// blockedBefore are the blocked ones among a job and what it depends on,
-// directly or through blocked jobs.
-func blockedBefore(s *kernel.Snapshot, id kernel.JobID) []*kernel.Job {
-	seen := map[kernel.JobID]bool{id: true}
-	var out []*kernel.Job
-	for queue := []kernel.JobID{id}; len(queue) > 0; queue = queue[1:] {
-		j := s.Job(queue[0])
-		if j.State.Status != kernel.BlockedByDependency {
-			continue
-		}
-		out = append(out, j)
-		for _, p := range s.Predecessors(j.ID) {
-			if !seen[p] {
-				seen[p] = true
-				queue = append(queue, p)
-			}
-		}
-	}
-	return out
-}
