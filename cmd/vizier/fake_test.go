@@ -29,6 +29,7 @@ type fake struct {
 	minted     int
 	dir        string
 	busy       bool
+	refusal    error        // of every launch
 	inside     kernel.JobID // the job that commands run in
 	env        environment
 	config     map[string]string // VIZIER_* settings
@@ -227,8 +228,10 @@ func (w *fake) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 }
 
 func (w *fake) Start(_ context.Context, a kernel.AttemptID) error {
-	w.started = append(w.started, a)
-	return nil
+	if w.refusal == nil {
+		w.started = append(w.started, a)
+	}
+	return w.refusal
 }
 
 func (w *fake) Alive(_ context.Context, as []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
