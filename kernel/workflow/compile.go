@@ -80,7 +80,6 @@ func (c *compiler) job(i int) kernel.NewJob {
 	for _, p := range c.g.parents(i) {
 		spec.After = append(spec.After, c.ids[p])
 	}
-	slices.Sort(spec.After)
 	job := kernel.NewJob{ID: c.ids[i], Spec: spec}
 	if slices.ContainsFunc(n.gates, func(g gate) bool { return g.kind == gateApproval && g.required }) {
 		job.Approval = kernel.Require(c.o.At, c.o.By)

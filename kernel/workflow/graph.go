@@ -14,8 +14,7 @@ import "slices"
 // candidate, means a loop, which starts at its target. What only sleeping nodes lead to by on.succeeded sleeps too.
 //
 // An on.succeeded edge from a sleeping node to one that leads to it by a route
-// is a return: it rewinds that node and orders nothing. An edge that is given
-// as after too is never a return.
+// is a return: it rewinds that node and orders nothing.
 type graph struct {
 	index  map[string]int
 	after  [][]int // explicit, of each node
@@ -173,7 +172,7 @@ func (g *graph) spread(reach []bool) {
 		for s := range g.routed {
 			for _, t := range g.succ[s] {
 				edge := [2]int{s, t}
-				if !g.routed[s] || g.routed[t] || g.back[edge] || slices.Contains(g.after[t], s) || !g.leadsTo(t, s, reach) {
+				if !g.routed[s] || g.routed[t] || g.back[edge] || !g.leadsTo(t, s, reach) {
 					continue
 				}
 				g.back[edge], changed = true, true

@@ -159,6 +159,9 @@ func TestShippedContracts(t *testing.T) {
 	if b := approve["stop_gate"].Routes; !slices.Contains(b, kernel.Route{On: kernel.OutcomeFailed, To: "approve.invoke_agent", Budget: 3}) {
 		t.Errorf("the stop condition's routes: %+v", b)
 	}
+	if approve["invoke_agent"].Task.Timeout != workflow.DefaultAgentTimeout || approve["stage_commit"].Task.Timeout != 0 {
+		t.Error("only the agent has a time limit of its own")
+	}
 	if approve["invoke_agent"].Budget.Reclaims != 0 || approve["stage_commit"].Budget.Reclaims != 2 {
 		t.Error("reclaim budgets of approve are wrong")
 	}

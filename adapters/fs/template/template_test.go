@@ -226,6 +226,18 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+func TestRootBehindASymbolicLink(t *testing.T) {
+	l := repo(t, map[string]string{"leaf.toml": leaf})
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(l.Root, link); err != nil {
+		t.Fatal(err)
+	}
+	src, err := template.Loader{Root: link}.Load("leaf.toml")
+	if err != nil || src.File != "leaf.toml" {
+		t.Errorf("%v, %v", src, err)
+	}
+}
+
 func TestUnreadableFile(t *testing.T) {
 	l := repo(t, map[string]string{"big.toml": strings.Repeat("#", 5<<20)})
 	_, err := l.Load("big.toml")
