@@ -204,3 +204,9 @@ func records(as []kernel.Artifact) []ArtifactRecord {
 	}
 	return out
 }
+
+// sortedArtifacts are artifacts without their places, each once, by label.
+func sortedArtifacts(in []kernel.Artifact) []kernel.Artifact {
+	slices.SortFunc(in, func(a, b kernel.Artifact) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(in)
+}
