@@ -55,7 +55,11 @@ func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))
 	}
+	if o.Version > recordVersion {
+		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, errNewer))
+	}
 	for _, a := range o.Produced {
+		d.fail("produced", kernel.Artifact(a).Validate())
 		r.Produced = append(r.Produced, kernel.Artifact(a))
 	}
 	return r, d.err
