@@ -136,6 +136,9 @@ func (d dir) temporary(name string) (temp string, fd int, err error) {
 			break
 		}
 	}
+	if err == nil {
+		err = unix.Fchmod(fd, fileMode)
+	}
 	return temp, fd, err
 }
 
@@ -160,6 +163,9 @@ func (d dir) file(path string, flags int) (f *os.File, err error) {
 			return failed("open", path, err)
 		}
 		f = os.NewFile(uintptr(fd), path)
+		if flags&unix.O_CREAT != 0 {
+			return f.Chmod(fileMode)
+		}
 		return nil
 	})
 	return f, err
