@@ -47,6 +47,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	if !ok {
 		return Explanation{}, fmt.Errorf("explain %s: %w", id, ErrNotFound)
 	}
+	_, s = settle(s)
 	t := newTick(s)
 	t.watch = i
 	t.run()

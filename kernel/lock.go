@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 )
 
@@ -114,14 +115,17 @@ func units(locks []Lock, pool string) int {
 	return sum
 }
 
+// poolDetail names no number that changes with the length of the queue: each
+// grant would rewrite the reason of every job that waits.
 func poolDetail(l Lock, p pooled, size int) string {
+	used := strconv.Itoa(p.used) + " of " + strconv.Itoa(size) + " in use"
 	switch {
 	case l.Units > size:
 		return fmt.Sprintf("waiting on pool %s (needs %d of %d: more than it has)", l.Key, l.Units, size)
-	case p.reserved > 0:
-		return fmt.Sprintf("waiting on pool %s (%d of %d in use, %d reserved for an older job)", l.Key, p.used, size, p.reserved)
+	case p.reserved > 0 && p.used < size:
+		return "waiting on pool " + l.Key + " (" + used + ", the rest reserved for an older job)"
 	default:
-		return fmt.Sprintf("waiting on pool %s (%d of %d in use)", l.Key, p.used, size)
+		return "waiting on pool " + l.Key + " (" + used + ")"
 	}
 }
 

@@ -80,7 +80,7 @@ func TestSmallRequestsDoNotStarveALargeOne(t *testing.T) {
 	o := kernel.Observation{Facts: facts(), Limits: kernel.Limits{Pools: map[string]int{"gpu": 4}}, Jobs: []kernel.Job{
 		job("a", running(1), locks(pool("gpu", 2))), job("b", locks(pool("gpu", 3))), job("c", locks(pool("gpu", 1)))}}
 	expect(t, kernel.NewSnapshot(o), "b", "waiting_on_locks locks: waiting on pool gpu (2 of 4 in use)")
-	expect(t, kernel.NewSnapshot(o), "c", "waiting_on_locks locks: waiting on pool gpu (2 of 4 in use, 3 reserved for an older job)")
+	expect(t, kernel.NewSnapshot(o), "c", "waiting_on_locks locks: waiting on pool gpu (2 of 4 in use, the rest reserved for an older job)")
 	o.Jobs[1].Spec.Locks = []kernel.Lock{pool("gpu", 5)}
 	expect(t, kernel.NewSnapshot(o), "b", "waiting_on_locks locks: waiting on pool gpu (needs 5 of 4: more than it has)")
 	expect(t, kernel.NewSnapshot(o), "c", "running")
@@ -91,6 +91,23 @@ func TestAWaitersReasonIsStable(t *testing.T) {
 	s := snapshot(facts(), job("h", running(1), locks(pool("p", 1))),
 		job("a", locks(shared("k"), pool("p", 1))), job("b", locks(excl("k"))))
 	expect(t, s, "a", "waiting_on_locks locks: waiting on pool p (1 of 1 in use)")
+}
+
+// One grant does not rewrite the reasons of all who still wait.
+func TestAQueueForAPoolIsQuiet(t *testing.T) {
+	o := kernel.Observation{Facts: facts()}
+	for _, id := range []kernel.JobID{"a", "b", "c", "d", "e"} {
+		o.Jobs = append(o.Jobs, job(id, locks(pool("gpu", 1))))
+	}
+	s := kernel.NewSnapshot(o)
+	s = s.Apply(kernel.Decide(s))
+	finish, err := kernel.Finish(s, kernel.Result{Attempt: s.Job("a").Attempt(), Outcome: kernel.OutcomeSucceeded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := kernel.Decide(s.Apply(finish)); len(actionsOf[kernel.PutState](p)) != 1 {
+		t.Errorf("b starts, and this is written: %+v", p.Actions)
+	}
 }
 
 func TestMaxRunning(t *testing.T) {

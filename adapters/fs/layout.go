@@ -97,6 +97,15 @@ func hexName(s string) string {
 	return strings.Join(append(parts, h), "/")
 }
 
+// runFile is a run's manifest. Run ids are minted here, but read from records.
+func runFile(id kernel.RunID) (string, error) {
+	hex, ok := strings.CutPrefix(string(id), "run_")
+	if !ok || !kernel.ValidJobID(hex) {
+		return "", fmt.Errorf("run id %q: expected run_ and 32 hex digits: %w", id, kernel.ErrInvalid)
+	}
+	return runsDir + "/" + string(id) + ".json", nil
+}
+
 func sentinelFile(slug string) (string, error) {
 	if slug == "" || slug == "." || slug == ".." || strings.ContainsAny(slug, "/\x00") {
 		return "", fmt.Errorf("merge sentinel %q: a slug is one path element: %w", slug, kernel.ErrInvalid)

@@ -24,12 +24,23 @@ type outcomeRecord struct {
 	FailureClass  string           `json:"failure_class,omitempty"`
 	FailureReason *string          `json:"failure_reason"`
 	Produced      []artifactRecord `json:"produced"`
+	Context       *contextRecord   `json:"context,omitempty"`
 	FinishedAt    stamp            `json:"finished_at"`
+}
+
+// contextRecord is the execution context that an attempt leaves; the empty one
+// takes the job's context away.
+type contextRecord struct {
+	Root     string `json:"execution_root,omitempty"`
+	Worktree string `json:"worktree_path,omitempty"`
+	Name     string `json:"worktree_name,omitempty"`
+	Branch   string `json:"worktree_branch,omitempty"`
+	Owned    bool   `json:"worktree_owned,omitempty"`
 }
 
 func encodeOutcome(r kernel.Result) ([]byte, error) {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
-		optional(r.Reason), []artifactRecord{}, stamp(r.Ended)}
+		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended)}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
 	}
@@ -50,7 +61,7 @@ func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 		Attempt: kernel.AttemptID{Job: kernel.JobID(o.ID), N: o.Attempt}, Exit: o.ExitCode,
 		Outcome: parsed(&d, "outcome", o.Outcome, kernel.ParseOutcome),
 		Class:   parsed(&d, "failure_class", o.FailureClass, kernel.ParseFailureClass),
-		Reason:  value(o.FailureReason), Ended: time.Time(o.FinishedAt),
+		Reason:  value(o.FailureReason), Context: (*kernel.Context)(o.Context), Ended: time.Time(o.FinishedAt),
 	}
 	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))

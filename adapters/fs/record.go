@@ -116,6 +116,7 @@ type (
 		Approval         *approvalRecord      `json:"approval,omitempty"`
 		Routes           []routeRecord        `json:"routes,omitempty"`
 		Routed           bool                 `json:"routed,omitempty"`
+		OwnsContext      bool                 `json:"owns_context,omitempty"`
 		Transient        string               `json:"transient,omitempty"`
 		IdempotencyKey   string               `json:"idempotency_key,omitempty"`
 		WaitReason       *waitRecord          `json:"wait_reason"`

@@ -61,7 +61,7 @@ func newAgain(sp *kernel.Spec) againRecord {
 func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	s := schedule{
 		After: []afterRecord{}, Dependencies: []dependency{}, Locks: []lockRecord{}, Artifacts: []artifactRecord{}, WaitedOn: []string{},
-		Routed: sp.Routed, IdempotencyKey: sp.IdempotencyKey, WaitSince: optionalStamp(st.WaitSince),
+		Routed: sp.Routed, OwnsContext: sp.OwnsContext, IdempotencyKey: sp.IdempotencyKey, WaitSince: optionalStamp(st.WaitSince),
 	}
 	for _, id := range sp.After {
 		s.After = append(s.After, afterRecord{string(id), "success"})
@@ -142,7 +142,7 @@ func (r *record) job() (kernel.Job, error) {
 	d.fail("status", err)
 	j := kernel.Job{ID: kernel.JobID(r.ID), Created: time.Time(r.CreatedAt), Rev: kernel.Revision(r.Revision)}
 	j.Spec = kernel.Spec{
-		Name: r.Name, Routed: r.Schedule.V.Routed, IdempotencyKey: r.Schedule.V.IdempotencyKey,
+		Name: r.Name, Routed: r.Schedule.V.Routed, OwnsContext: r.Schedule.V.OwnsContext, IdempotencyKey: r.Schedule.V.IdempotencyKey,
 		Budget:    kernel.Budget{Retries: r.Again.V.MaxRetries, Resumes: r.Again.V.MaxResumes, Reclaims: r.Again.V.MaxReclaims},
 		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent,
 		Task: kernel.Task{Executor: r.Task.V.Executor, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Dir: r.Task.V.Dir,

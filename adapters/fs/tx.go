@@ -267,6 +267,13 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			if err := b.putState(a); err != nil {
 				return b.e, err
 			}
+		case kernel.CreateRun:
+			name, err := runFile(a.Run)
+			if err != nil {
+				return b.e, err
+			}
+			g := b.group("")
+			g.ops = append(g.ops, fileOp{kind: opWrite, path: name, data: a.Manifest})
 		case kernel.RemoveJob:
 			g := b.group(a.Job)
 			g.rev, g.record, g.state = 0, nil, ""

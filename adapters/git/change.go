@@ -21,15 +21,26 @@ func (c *cli) CreateBranch(ctx context.Context, name string, at kernel.CommitID)
 }
 
 func (c *cli) DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error {
+	if err := c.deletable(ctx, name, old); err != nil {
+		return err
+	}
+	if err := c.moveRef(ctx, "refs/heads/"+name, "", old); err != nil {
+		return fmt.Errorf("delete branch %s: %w", name, err)
+	}
+	return nil
+}
+
+// deletable is why a branch cannot be deleted at old, as things stand.
+func (c *cli) deletable(ctx context.Context, name string, old kernel.CommitID) error {
 	if !validBranch(name) {
 		return fmt.Errorf("delete branch %q: git does not allow this name", name)
 	}
-	where, err := c.checkedOut(ctx, name)
-	if err == nil && where != "" {
-		err = fmt.Errorf("%w in %s", ErrCheckedOut, where)
-	}
+	err := commits(old)
 	if err == nil {
-		err = c.moveRef(ctx, "refs/heads/"+name, "", old)
+		var where string
+		if where, err = c.checkedOut(ctx, name); err == nil && where != "" {
+			err = fmt.Errorf("%w in %s", ErrCheckedOut, where)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("delete branch %s: %w", name, err)

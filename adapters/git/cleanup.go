@@ -17,9 +17,9 @@ import (
 // not removed. Doing it again after a crash, wherever it came, ends the same.
 //
 // The result is CleanupSkipped for a worktree that the job does not own,
-// CleanupDone when it is gone, CleanupFailed when removing it was refused and
-// nothing was touched, and CleanupDegraded when git could not be made to
-// forget it.
+// CleanupDone when it is gone, CleanupFailed when removing it was refused or its
+// files could not be deleted, and CleanupDegraded when git could not be made
+// to forget it.
 func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
 	if !c.Owned || c.Worktree == "" {
 		return kernel.Cleanup{Status: kernel.CleanupSkipped}
@@ -110,10 +110,7 @@ func (r *Repo) detach(ctx context.Context, w Worktree, dir, aside string, presen
 			return err
 		}
 	}
-	first := r.PruneWorktree(ctx, w)
-	if first == nil {
-		first = r.forgotten(w)
-	}
+	first := r.prune(ctx, w)
 	if first == nil {
 		return nil
 	}
@@ -131,6 +128,20 @@ func (r *Repo) detach(ctx context.Context, w Worktree, dir, aside string, presen
 		}
 	}
 	return &pruneError{name: w.Name, first: first, fallback: second}
+}
+
+// prune makes git forget w, whose directory is gone, and confirms it.
+func (r *Repo) prune(ctx context.Context, w Worktree) error {
+	var err error
+	if w.Reason == initializing { // its lock goes with it
+		_, err = r.cli.run(ctx, command{args: []string{"worktree", "remove", "--force", "--force", "--", w.Path}, writes: true})
+	} else {
+		err = r.PruneWorktree(ctx, w)
+	}
+	if err != nil {
+		return err
+	}
+	return r.forgotten(w)
 }
 
 // forgotten confirms that git does not list w any more.

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,9 +115,11 @@ func TestRemoveWorktreeParksWork(t *testing.T) {
 		o.tree.write("new\nname", "z")
 		o.tree.write("ignored", "build product")
 		o.tree.write(".vizier/tmp/x", "scratch")
-		o.write(".git/hooks/reference-transaction", "#!/bin/sh\ntouch "+o.path("../hook-ran")+"\n")
-		if err := os.Chmod(o.path(".git/hooks/reference-transaction"), 0o755); err != nil {
-			t.Fatal(err)
+		for _, hook := range []string{".git/hooks/reference-transaction", ".git/hooks/post-index-change"} {
+			o.write(hook, "#!/bin/sh\ntouch '"+o.path("../hook-ran")+"'\n")
+			if err := os.Chmod(o.path(hook), 0o755); err != nil {
+				t.Fatal(err)
+			}
 		}
 		o.remove(kernel.CleanupDone)
 		o.gone()
@@ -163,7 +166,8 @@ func TestRemoveWorktreeParksNothingTwice(t *testing.T) {
 	o.git("worktree", "unlock", o.tree.dir)
 	failing(o.repo, "worktree")
 	o.repo.Backend = &fallback{Backend: o.repo.cli, first: broken{}}
-	for range 2 {
+	for _, date := range []string{"2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"} {
+		t.Setenv("GIT_COMMITTER_DATE", date)
 		o.remove(kernel.CleanupDegraded)
 	}
 	if refs := o.git("for-each-ref", parkedRefs); strings.Count(refs, "refs/") != 1 {
@@ -195,6 +199,30 @@ func TestRemoveWorktreeUnborn(t *testing.T) {
 	}
 }
 
+// A worktree that git was killed over while making it has nothing to save.
+func TestRemoveWorktreeUnfinished(t *testing.T) {
+	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
+		o := newOwned(t, open)
+		o.write(".git/worktrees/draft-1/locked", "initializing")
+		o.write(".git/worktrees/draft-1/HEAD", strings.Repeat("0", 40)+"\n")
+		for _, p := range []string{o.path(".git/worktrees/draft-1/index"), o.tree.path("file")} {
+			if err := os.Remove(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := o.repo.cli.exec
+		failing(o.repo, "worktree")
+		o.repo.Backend = &fallback{Backend: o.repo.cli, first: broken{}}
+		o.remove(kernel.CleanupDegraded) // which leaves it as unfinished as it was
+		o.repo.cli.exec = run
+		o.remove(kernel.CleanupDone)
+		o.gone()
+		if len(o.parked) != 0 {
+			t.Errorf("parked %+v", o.parked)
+		}
+	})
+}
+
 func TestRemoveWorktreeRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -202,6 +230,12 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 	}{
 		{"locked", "it is locked (by hand): run `git worktree unlock", func(o *owned) { o.git("worktree", "lock", "--reason", "by hand", o.tree.dir) }},
 		{"a repository within", "it contains another repository, dir/inner/", func(o *owned) { o.tree.git("init", "--quiet", "dir/inner") }},
+		{"a repository added as it is", "it contains another repository, inner, ", func(o *owned) {
+			o.tree.git("init", "--quiet", "inner")
+			o.in(o.tree.path("inner")).commit("only", "copy")
+			o.tree.git("add", "inner")
+			o.tree.git("commit", "--quiet", "-m", "inner")
+		}},
 		{"submodules", "it has submodules", func(o *owned) {
 			o.git("clone", "--quiet", ".", "../library")
 			o.tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", o.path("../library"), "sub")
@@ -295,6 +329,25 @@ func TestRemoveWorktreeDegraded(t *testing.T) {
 	})
 }
 
+// liar says it pruned and did not.
+type liar struct{ broken }
+
+func (liar) PruneWorktree(context.Context, Worktree) error { return nil }
+
+func TestRemoveWorktreeConfirms(t *testing.T) {
+	o := newOwned(t, Open)
+	o.repo.Backend = &fallback{Backend: o.repo.cli, first: liar{}}
+	run := o.repo.cli.exec
+	failing(o.repo, "worktree")
+	if got := o.remove(kernel.CleanupDegraded); !strings.HasPrefix(got, "failed to prune worktree draft-1: git still lists it; fallback") {
+		t.Errorf("reason %q", got)
+	}
+	o.kept()
+	o.repo.cli.exec = run
+	o.remove(kernel.CleanupDone)
+	o.gone()
+}
+
 // What a crash leaves between any two steps, the next attempt finishes.
 func TestRemoveWorktreeAfterCrash(t *testing.T) {
 	for name, crash := range map[string]func(o *owned, aside string){
@@ -326,73 +379,4 @@ func TestRemoveWorktreeAfterCrash(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAddWorktree(t *testing.T) {
-	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
-		f := newFixture(t)
-		tip := f.commit("file", "x")
-		f.git("branch", "draft/ä")
-		f.commit("file", "y")
-		f.git("tag", "draft/ä")
-		r := open(f.root())
-		for _, dir := range []string{"one tree", "two\ntrees"} { // the second time the branch is checked out already
-			w, err := r.AddWorktree(t.Context(), f.path("../"+dir), "draft/ä")
-			if err != nil || w.Path != f.path("../"+dir) || w.Branch != "draft/ä" || w.Locked {
-				t.Errorf("got %+v, %v", w, err)
-			}
-			in := f.in(w.Path)
-			if got := in.rev("HEAD"); got != tip || in.git("symbolic-ref", "HEAD") != "refs/heads/draft/ä" || in.git("status", "--short") != "" {
-				t.Errorf("it is at %s: %s", got, in.git("status"))
-			}
-		}
-		if list, err := r.Worktrees(); err != nil || len(list) != 2 || list[0].Name != "one-tree" {
-			t.Errorf("worktrees %+v, %v", list, err)
-		}
-		for _, bad := range [][2]string{{f.path("../x"), "missing"}, {f.path("../x"), "-f"}, {"relative", "main"}, {f.path("../one tree"), "main"}} {
-			if w, err := r.AddWorktree(t.Context(), bad[0], bad[1]); err == nil {
-				t.Errorf("added %+v", w)
-			}
-		}
-	})
-}
-
-func TestReadOnlyGit(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("permissions do not bind root")
-	}
-	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
-		o := newOwned(t, open)
-		var dirs []string
-		err := filepath.WalkDir(o.path(".git"), func(p string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, p)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		mode := func(m os.FileMode) {
-			for _, dir := range dirs {
-				if err := os.Chmod(dir, m); err != nil && !os.IsNotExist(err) {
-					t.Error(err)
-				}
-			}
-		}
-		mode(0o555)
-		t.Cleanup(func() { mode(0o755) })
-		got := kernel.NewFacts()
-		o.repo.Observe(t.Context(), kernel.Probes{Branches: []string{"main"}, Head: true, Clean: true, Merging: true}, &got)
-		if !got.Heads["main"].Known || !got.Head.Known || !got.Clean.Value || !got.Merging.Known {
-			t.Errorf("facts %+v", got)
-		}
-		if why := o.remove(kernel.CleanupDegraded); !strings.Contains(why, "failed to prune worktree draft-1: ") || !strings.Contains(why, "fallback cleanup failed: ") {
-			t.Errorf("reason %q", why)
-		}
-		o.kept()
-		mode(0o755)
-		o.remove(kernel.CleanupDone)
-		o.gone()
-	})
 }

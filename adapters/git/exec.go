@@ -28,6 +28,7 @@ type command struct {
 	env    []string // added to the environment
 	stdin  []byte
 	writes bool // it may take locks
+	quiet  bool // no hooks
 }
 
 // Error is a git process that failed.
@@ -51,8 +52,11 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	op := k.args[0]
-	args := append([]string{"--no-pager", "-c", "core.quotePath=false", "-c", "core.safecrlf=false"}, k.args...)
-	cmd := exec.CommandContext(ctx, "git", args...)
+	args := []string{"--no-pager", "-c", "core.quotePath=false", "-c", "core.safecrlf=false"}
+	if k.quiet {
+		args = append(args, "-c", "core.hooksPath=/dev/null")
+	}
+	cmd := exec.CommandContext(ctx, "git", append(args, k.args...)...)
 	cmd.Dir = k.dir
 	if cmd.Dir == "" {
 		cmd.Dir = c.root.Dir

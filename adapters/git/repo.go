@@ -85,7 +85,7 @@ func (r *Repo) observeBranches(ctx context.Context, p kernel.Probes, f *kernel.F
 		tip := heads[a.Branch()]
 		switch {
 		case a.Branch() == "":
-		case a.Kind == kernel.PlanDoc && err == nil && tip != "":
+		case a.Kind == kernel.PlanDoc && err == nil: // no tip, no document
 			docs[a] = File{tip, planDoc(a.Name)}
 		default:
 			f.Present[a] = fact(tip != "", err)

@@ -245,3 +245,31 @@ func TestBranches(t *testing.T) {
 		check("main", two)
 	})
 }
+
+// Deleting a branch never loses its commits.
+func TestDeleteBranchParks(t *testing.T) {
+	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
+		f := newFixture(t)
+		base := f.commit("file", "x")
+		f.git("switch", "--quiet", "--create", "draft/ä")
+		lone := f.commit("lone", "y")
+		f.git("switch", "--quiet", "main")
+		f.git("branch", "same", string(base))
+		r := open(f.root())
+		var parked []Parked
+		r.OnPark = func(p Parked) { parked = append(parked, p) }
+		if err := r.DeleteBranch(t.Context(), "same", base); err != nil || len(parked) != 0 {
+			t.Errorf("reachable from main: %v, %+v", err, parked)
+		}
+		if err := r.DeleteBranch(t.Context(), "draft/ä", base); !errors.Is(err, ErrMoved) || f.rev("draft/ä") != lone {
+			t.Errorf("at another commit: %v", err)
+		}
+		if err := r.DeleteBranch(t.Context(), "draft/ä", lone); err != nil {
+			t.Fatal(err)
+		}
+		want := []Parked{{Branch: "draft/ä", Ref: "refs/vizier/parked/draft---" + string(lone[:12]), Commit: lone}}
+		if diff := cmp.Diff(want, parked); diff != "" || f.rev(want[0].Ref) != lone || f.git("branch", "--list", "draft/ä") != "" {
+			t.Errorf("parked (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -18,7 +18,8 @@ func TestFindRoot(t *testing.T) {
 	f.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../library", "sub")
 	f.in(f.path("sub")).git("worktree", "add", "--quiet", f.path("../sub linked"), "-b", "other")
 	f.git("init", "--quiet", f.path("inner"))
-	f.mkdir("fake/.git")
+	f.mkdir("fake/.git/objects")
+	f.mkdir("fake/.git/refs")
 	if err := os.Symlink(f.path("a b"), f.path("../link")); err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +76,8 @@ func TestFindRootRefuses(t *testing.T) {
 	f.in(f.path("../orphaned")).git("worktree", "add", "--quiet", f.path("../orphan"), "-b", "w")
 	f.git("clone", "--quiet", ".", "../pointed")
 	f.in(f.path("../pointed")).git("config", "core.worktree", f.path("../garbage"))
+	f.git("clone", "--quiet", ".", "../thief")
+	f.in(f.path("../thief")).git("config", "core.worktree", f.dir)
 	if err := os.Rename(f.path("../orphaned"), f.path("../renamed")); err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +92,7 @@ func TestFindRootRefuses(t *testing.T) {
 		{"garbage", "../garbage", "does not begin with `gitdir:`"},
 		{"worktree of one that moved", "../orphan", "git worktree repair"},
 		{"working tree elsewhere", "../pointed", "main working tree cannot be used"},
+		{"working tree of another", "../thief", "main working tree cannot be used"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := FindRoot(f.path(c.dir))

@@ -20,17 +20,34 @@ import (
 // one write, and one that a crash cut off does not count.
 type claim struct {
 	Identity           // the runner
+	Lock     inode     `json:"lock"`            // of the job's lock file
 	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
+}
+
+// inode identifies a file. The claims in a copy of a repository are about the
+// original's processes, and this tells.
+type inode struct {
+	Dev uint64 `json:"dev"`
+	Ino uint64 `json:"ino"`
+}
+
+func inodeOf(path string) inode {
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil {
+		return inode{}
+	}
+	return inode{uint64(st.Dev), st.Ino}
 }
 
 // Claim makes this process the only runner of a, for ever: another claim is
 // kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
 	path := l.Files.ClaimFile(a)
-	temp, err := writeClaim(path, claim{Identity: Self()}, l.Sync)
+	c := claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job))}
+	temp, err := writeClaim(path, c, l.Sync)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = os.Mkdir(filepath.Dir(path), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
-			temp, err = writeClaim(path, claim{Identity: Self()}, l.Sync)
+			temp, err = writeClaim(path, c, l.Sync)
 		}
 	}
 	if err != nil {
@@ -107,6 +124,15 @@ func readClaim(path string) (claim, error) {
 		c.Child = more.Child
 	}
 	return c, nil
+}
+
+// claimOf is a's claim. ours is false if it is a copy: then none of its
+// processes has to do with this repository.
+func (l *Local) claimOf(a kernel.AttemptID) (c claim, ours bool, err error) {
+	if c, err = readClaim(l.Files.ClaimFile(a)); err != nil {
+		return claim{}, false, err
+	}
+	return c, c.Lock == inodeOf(l.Files.LockFile(a.Job)), nil
 }
 
 func claimed(path string) (bool, error) {

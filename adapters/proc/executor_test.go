@@ -221,6 +221,7 @@ func (w *world) claim(a kernel.AttemptID) (c claim) {
 // forge makes c the content of a's claim file.
 func (w *world) forge(a kernel.AttemptID, c claim) {
 	w.t.Helper()
+	c.Lock = inodeOf(w.Files.LockFile(a.Job))
 	temp, err := writeClaim(w.Files.ClaimFile(a), c, false)
 	if err == nil {
 		err = os.Rename(temp, w.Files.ClaimFile(a))

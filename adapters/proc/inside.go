@@ -20,8 +20,8 @@ func (l *Local) InsideJob(running []kernel.AttemptID) (kernel.AttemptID, bool) {
 	runners, commands := map[place]kernel.AttemptID{}, map[place]kernel.AttemptID{}
 	sessions := map[int]kernel.AttemptID{}
 	for _, a := range running {
-		c, err := readClaim(l.Files.ClaimFile(a))
-		if err != nil || c.Boot != here().Boot {
+		c, ours, err := l.claimOf(a)
+		if err != nil || !ours || c.Boot != here().Boot {
 			continue
 		}
 		runners[place{c.PID, c.Start}] = a

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -176,4 +178,33 @@ func TestParseAttempt(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
+}
+
+func TestALookerIsNoHolder(t *testing.T) {
+	w := setup(t)
+	path := w.Files.LockFile(w.job.ID)
+	looker, err := openLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(looker.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := locked(path); held || err != nil {
+		t.Fatalf("two lookers: held %v, error %v", held, err)
+	}
+	f, err := openLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan bool)
+	go func() {
+		ok, _ := lockExclusive(f)
+		got <- ok
+	}()
+	_ = looker.Close()
+	if !<-got {
+		t.Fatal("a looker passed for a runner")
+	}
+	_ = f.Close()
 }

@@ -139,8 +139,8 @@ func setup(t testing.TB, args ...string) *world {
 		t.Fatal(err)
 	}
 	w := &world{Local: newLocal(root), t: t, root: root}
-	jobNumber++
-	w.job.ID = kernel.JobID(fmt.Sprintf("%032x", jobNumber))
+	jobNumber++ // ids are unique, as a sweep goes by them
+	w.job.ID = kernel.JobID(fmt.Sprintf("%016x%016x", time.Now().UnixNano(), jobNumber))
 	w.job.Spec.Task.Args = args
 	w.job.State = kernel.State{Status: kernel.Running, Attempt: 1}
 	if err := os.MkdirAll(layout(root).dir(w.job.ID)+"/attempts", 0o700); err != nil {
@@ -166,7 +166,7 @@ func (w *world) launch() kernel.AttemptID {
 // eventually waits for what is going to happen.
 func (w *world) eventually(what string, ok func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("never: %s; stderr: %s", what, w.log("stderr"))
 		}

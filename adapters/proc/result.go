@@ -65,6 +65,13 @@ type explicitResult struct {
 	Class    string    `json:"class"`
 	Reason   *string   `json:"reason"`
 	Produced *[]string `json:"produced"` // labels of custom artifacts the job declares
+	Context  *struct {
+		Root     string `json:"execution_root"`
+		Worktree string `json:"worktree_path"`
+		Name     string `json:"worktree_name"`
+		Branch   string `json:"worktree_branch"`
+		Owned    bool   `json:"worktree_owned"`
+	} `json:"context"` // of a builtin command only: where its run goes on
 }
 
 // explicit is r as the result file at path corrects it. A file that makes no
@@ -133,6 +140,12 @@ func (e explicitResult) over(r kernel.Result, j *kernel.Job) (kernel.Result, err
 	}
 	if e.Reason != nil {
 		r.Reason = *e.Reason
+	}
+	if e.Context != nil {
+		if !j.Spec.Task.Builtin {
+			return r, errors.New("context: only a workflow node has one")
+		}
+		r.Context = (*kernel.Context)(e.Context)
 	}
 	switch r.Outcome {
 	case kernel.OutcomeFailed:

@@ -73,7 +73,7 @@ func TestResultFileCorrectsTheExit(t *testing.T) {
 }
 
 func TestResultFileThatIsNone(t *testing.T) {
-	w := setup(t, "sh", "-c", `ln -s /etc/passwd "$VIZIER_RESULT_FILE"`)
+	w := setup(t, "sh", "-c", `echo '{"outcome":"blocked"}' > real; ln -s "$PWD/real" "$VIZIER_RESULT_FILE"`)
 	if r := w.Run(bg, &w.job); r.Class != kernel.DataError {
 		t.Fatalf("a link: %+v", r)
 	}

@@ -38,6 +38,7 @@ var roles = map[string]func(args []string) int{
 		signal.Notify(asked, syscall.SIGTERM)
 		fmt.Println("polite", os.Getpid())
 		<-asked
+		fmt.Println("goodbye")
 		return 0
 	},
 

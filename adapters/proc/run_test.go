@@ -171,12 +171,14 @@ func TestRunEndsACommandThatTakesTooLong(t *testing.T) {
 func TestRunIsStopped(t *testing.T) {
 	for _, role := range []string{"polite", "stubborn", "sleeper"} {
 		w := setup(t, as(role)...)
-		w.Grace = 100 * time.Millisecond
+		if role != "polite" { // which needs none
+			w.Grace = 100 * time.Millisecond
+		}
 		ctx, cancel := context.WithCancelCause(bg)
 		var command process
 		go func() {
 			command = mustPID(t, w.said(role+" "))
-			if role == "sleeper" {
+			if role == "polite" {
 				command.signal(syscall.SIGSTOP)
 			}
 			cancel(errors.New("cancelled by ada"))
@@ -185,7 +187,11 @@ func TestRunIsStopped(t *testing.T) {
 		if _, there := readProcess(command.pid); there {
 			t.Fatalf("%s is still there", role)
 		}
-		if r := w.Run(ctx, &w.job); r.Exit != 143 || w.log("stdout") != fmt.Sprintf("%s %d\n", role, command.pid) {
+		said := fmt.Sprintf("%s %d\n", role, command.pid)
+		if role == "polite" {
+			said += "goodbye\n"
+		}
+		if r := w.Run(ctx, &w.job); r.Exit != 143 || w.log("stdout") != said {
 			t.Fatalf("started although it was to stop: %+v", r)
 		}
 	}

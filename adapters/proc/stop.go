@@ -17,8 +17,8 @@ import (
 // to the rest (see Run). What a runner that is gone left behind is ended by
 // force. Stopping what has ended is no error.
 func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
-	c, err := readClaim(l.Files.ClaimFile(a))
-	if errors.Is(err, fs.ErrNotExist) {
+	c, ours, err := l.claimOf(a)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
 		return nil // a runner looks for a stop after it has claimed
 	}
 	if err != nil {
@@ -41,10 +41,11 @@ func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 // a's environment. It returns when all of it is gone.
 func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	const step, patience = 2 * time.Millisecond, 10 * time.Second
-	c, err := readClaim(l.Files.ClaimFile(a))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c = claim{} // unreadable: go by the environment alone
+	c, ours, err := l.claimOf(a)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
+		return nil // no command starts before its claim
 	}
+	// Where the claim is unreadable, environments have to do.
 	if c.Boot != "" && c.Boot != here().Boot {
 		if c.Host != here().Host {
 			return fmt.Errorf("sweep %s: it ran on host %s and can only be ended there", label(a), c.Host)

@@ -42,7 +42,7 @@ func TestLeftoversOfACommandAreEnded(t *testing.T) {
 func TestLeftoversAreNotTheRunnersACommandStarted(t *testing.T) {
 	inner := setup(t, "sh", "-c", "echo inner; while [ ! -e go ]; do sleep 0.01; done")
 	outer := &world{Local: newLocal(inner.root), t: t, root: inner.root, job: inner.job}
-	outer.job.ID = kernel.JobID(strings.Repeat("f", 32))
+	outer.job.ID = "f" + inner.job.ID[1:]
 	if err := os.MkdirAll(layout(outer.root).dir(outer.job.ID)+"/attempts", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -207,5 +207,25 @@ func TestSweepOfWhatIsNotHere(t *testing.T) {
 	}
 	if err := w.Stop(bg, a); err == nil {
 		t.Fatal("a claim that makes no sense can be stopped")
+	}
+}
+
+// A repository copied with its jobs is full of claims of the original's.
+func TestNoSignalFromACopyOfTheRepository(t *testing.T) {
+	w := setup(t, as("sleeper")...)
+	a := w.launch()
+	command := mustPID(t, w.said("sleeper "))
+	w.claim(a)
+	to := newLocal(t.TempDir())
+	if err := os.CopyFS(to.Root, os.DirFS(w.root)); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []func(context.Context, kernel.AttemptID) error{to.Stop, to.Sweep} {
+		if err := end(bg, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !alive(command) || w.liveness(a) != kernel.Alive {
+		t.Fatal("the original's job was ended")
 	}
 }

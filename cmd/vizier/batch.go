@@ -139,7 +139,8 @@ func explainJSON(err error) error {
 		if wrong.Field == "" {
 			return fmt.Errorf("expected a JSON object, found a %s", wrong.Value)
 		}
-		return fmt.Errorf("%s: expected %s, found %s", wrong.Field, want, wrong.Value)
+		key := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:] // after the names of embedded structs
+		return fmt.Errorf("%s: expected %s, found %s", key, want, wrong.Value)
 	}
 	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		key := strings.Trim(quoted, `"`)

@@ -62,7 +62,7 @@ func (c *call) candidates(words []string) []candidate {
 		case w == "--":
 			return nil // a command of the user's own
 		case strings.HasPrefix(w, "-"):
-			if f := flag(node, w); f != nil && !f.IsBool() && !f.IsCounter() && !strings.Contains(w, "=") {
+			if f := flagOf(node, w); f != nil && !f.IsBool() && !f.IsCounter() && !strings.Contains(w, "=") {
 				pending = f
 			}
 		case next != nil:
@@ -75,12 +75,12 @@ func (c *call) candidates(words []string) []candidate {
 	case pending != nil:
 		return matching(c.values(node, pending.Value), last)
 	case given && strings.HasPrefix(name, "--"):
-		if f := flag(node, name); f != nil {
+		if f := flagOf(node, name); f != nil {
 			return prefixed(name+"=", matching(c.values(node, f.Value), value))
 		}
 		return nil
 	case strings.HasPrefix(last, "-"):
-		return matching(flags(node), last)
+		return matching(flagsOf(node), last)
 	}
 	var out []candidate
 	for _, n := range node.Children {
@@ -107,8 +107,8 @@ func child(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// flag is the flag that word names, of node or of what is above it.
-func flag(node *kong.Node, word string) *kong.Flag {
+// flagOf is the flag that word names, of node or of what is above it.
+func flagOf(node *kong.Node, word string) *kong.Flag {
 	name, _, _ := strings.Cut(word, "=")
 	for _, group := range node.AllFlags(false) {
 		for _, f := range group {
@@ -120,7 +120,7 @@ func flag(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-func flags(node *kong.Node) []candidate {
+func flagsOf(node *kong.Node) []candidate {
 	var out []candidate
 	for _, group := range node.AllFlags(true) {
 		for _, f := range group {

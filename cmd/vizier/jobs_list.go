@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -12,10 +13,14 @@ type listCmd struct {
 	DismissFailures bool     `help:"Hide jobs that failed."`
 	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order."`
 	Format          string   `enum:",block,table,json" default:"" placeholder:"block|table|json" help:"How the list looks; the default is [display.lists.jobs] format."`
+	Raw             bool     `help:"With --format json: whole records, with their types kept."`
 }
 
 // Run prints the list.
 func (l *listCmd) Run(c *call) error {
+	if err := rawNeedsJSON(l.Raw, l.Format); err != nil {
+		return err
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err
@@ -31,6 +36,9 @@ func (l *listCmd) Run(c *call) error {
 	}
 	list := view.ListOf(snap, view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures})
 	c.ui.warnUnreadable(list.Unreadable)
+	if l.Raw {
+		return c.ui.json(list.Raw(r.paths))
+	}
 	label := c.ui.labels(snap)
 	text := func(row view.ListRow, f view.Field) string {
 		if f.Key == "job" {
@@ -49,6 +57,14 @@ func (l *listCmd) Run(c *call) error {
 		c.ui.text(listHeader(list) + c.listTable(list, chosen, text))
 	default:
 		c.ui.text(listHeader(list) + c.listBlocks(list, chosen, text))
+	}
+	return nil
+}
+
+// rawNeedsJSON refuses --raw for people.
+func rawNeedsJSON(raw bool, format string) error {
+	if raw && format != "json" {
+		return usageError(errors.New("`--raw` requires `--format json`."))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ type scheduleCmd struct {
 	All        bool   `short:"a" help:"Show jobs of every status."`
 	Job        string `placeholder:"JOB" help:"Show only this job and its neighbourhood."`
 	Format     string `enum:"summary,dag,json,dot,mermaid" default:"summary" placeholder:"summary|dag|json|dot|mermaid" help:"How it looks; dot and mermaid are for drawing."`
+	Raw        bool   `help:"With --format json: waits as objects, and when it was made."`
 	Watch      bool   `help:"A live screen. It looks and never acts."`
 	Top        int    `default:"10" help:"Rows of the live screen."`
 	IntervalMS int    `name:"interval-ms" default:"500" help:"Milliseconds between two pictures of the live screen."`
@@ -20,6 +21,9 @@ type scheduleCmd struct {
 
 // check refuses flags that do not go together.
 func (s *scheduleCmd) check(u *ui) error {
+	if err := rawNeedsJSON(s.Raw, s.Format); err != nil {
+		return err
+	}
 	switch {
 	case s.Top < 1:
 		return usageError(errors.New("`--top` must be at least 1."))
@@ -54,6 +58,9 @@ func (s *scheduleCmd) Run(c *call) error {
 	c.ui.warnUnreadable(v.Unreadable)
 	switch s.Format {
 	case "json":
+		if s.Raw {
+			return c.ui.json(v.Raw())
+		}
 		return c.ui.json(v.Document())
 	case "dot":
 		c.ui.text(v.DOT())

@@ -8,10 +8,14 @@ type showCmd struct {
 	Job    string   `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
 	Fields []string `placeholder:"FIELD" help:"Show these fields, in this order."`
 	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"How it looks."`
+	Raw    bool     `help:"With --format json: the whole record, with its types kept."`
 }
 
 // Run prints what is on record about the job.
 func (s *showCmd) Run(c *call) error {
+	if err := rawNeedsJSON(s.Raw, s.Format); err != nil {
+		return err
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err
@@ -23,6 +27,13 @@ func (s *showCmd) Run(c *call) error {
 	snap, id, err := r.job(c.ctx, s.Job)
 	if err != nil {
 		return err
+	}
+	if s.Raw {
+		doc, err := view.ShowRaw(snap, id, r.paths(id))
+		if err != nil {
+			return err
+		}
+		return c.ui.json(doc)
 	}
 	values, err := view.Show(snap, id, r.paths(id))
 	if err != nil {

@@ -66,6 +66,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		Locks:           c.t.locksOf(i, c.g),
 		Routes:          c.routes(i),
 		Routed:          c.g.routed[i],
+		OwnsContext:     n.use.Operation == opPrepare,
 		Transient:       n.transient,
 		Budget:          n.budget,
 		Retry:           n.retry,

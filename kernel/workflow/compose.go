@@ -127,11 +127,12 @@ func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 	}
 	rename := func(t Text) Text { return Text{prefix + "__" + t.Value, t.Pos} }
 	for _, n := range child.nodes {
+		id := n.id.Value
 		refs := func(in []Text, what string) []Text {
 			renamed := make([]Text, len(in))
 			for i, t := range in {
 				if !known[t.Value] {
-					c.add(Diagnostic{Pos: t.Pos, Node: n.id.Value, Msg: "node `" + n.id.Value + "` of stage `" + m.Name.Value +
+					c.add(Diagnostic{Pos: t.Pos, Node: id, Msg: "node `" + id + "` of stage `" + m.Name.Value +
 						"` references unknown " + what + " `" + t.Value + "`", Hint: didYouMean(t.Value, child.ids())})
 				}
 				renamed[i] = rename(t)

@@ -51,10 +51,10 @@ func blocked(reason string) Step {
 	return Step{Outcome: kernel.OutcomeBlocked, Exit: exitBlocked, Reason: reason}
 }
 
-// Control decides what n does next, from what is seen so far. It also decides
-// for the gate of an operation, which is looked at once the operation has
-// succeeded: a node without one has simply succeeded. It is total and ends
-// after at most three runs.
+// Control decides what n does next, from what is seen so far. It decides for
+// operations too: cicd.run is nothing but its script, and the gate of any
+// other is looked at once the operation has succeeded; one without a gate has
+// simply succeeded. It is total and ends after at most three runs.
 func Control(n ManifestNode, s Seen) Step {
 	switch n.Control {
 	case policyStop:
@@ -75,14 +75,25 @@ func Control(n ManifestNode, s Seen) Step {
 	}
 }
 
-// gate is n's script or CI gate, if it has one that runs anything.
+// gate is n's script or CI gate, if it has one that runs anything. The
+// arguments of cicd.run go before its gate's script.
 func (n ManifestNode) gate() (ManifestGate, bool) {
+	own := ""
+	if n.Operation == opCICD {
+		own = n.arg(scripts...)
+	}
 	for _, g := range n.Gates {
-		if (g.Kind == gateScript || g.Kind == gateCICD) && strings.TrimSpace(g.Script) != "" {
+		if g.Kind != gateScript && g.Kind != gateCICD {
+			continue
+		}
+		if own != "" {
+			g.Script = own
+		}
+		if strings.TrimSpace(g.Script) != "" {
 			return g, true
 		}
 	}
-	return ManifestGate{}, false
+	return ManifestGate{Kind: gateCICD, Policy: PolicyBlock, Script: own}, own != ""
 }
 
 func (n ManifestNode) arg(keys ...string) string {

@@ -10,8 +10,8 @@ import "slices"
 // leads to it. It sleeps if the run can get to one of those other nodes
 // without it. Where every way there leads through the candidate itself, what
 // the route is for decides: on.blocked and on.cancelled, or a target that is a
-// conflict gate, mean a handler; on.failed alone means a loop, which starts at
-// its target. What only sleeping nodes lead to by on.succeeded sleeps too.
+// conflict gate, mean a handler; on.failed, or an explicit after on the
+// candidate, means a loop, which starts at its target. What only sleeping nodes lead to by on.succeeded sleeps too.
 //
 // An on.succeeded edge from a sleeping node to one that leads to it by a route
 // is a return: it rewinds that node and orders nothing. An edge that is given
@@ -106,7 +106,7 @@ func (g *graph) sleep() {
 			return slices.ContainsFunc(g.routes[h], func(s int) bool { return reach[s] })
 		})
 		if len(next) == len(pending) {
-			next = slices.DeleteFunc(next, func(h int) bool { return g.milder[h] })
+			next = slices.DeleteFunc(next, func(h int) bool { return g.milder[h] && g.startsWithout(h) })
 		}
 		if len(next) == len(pending) {
 			pending = pending[1:] // the entry of a loop
@@ -145,6 +145,24 @@ func (g *graph) reach(pending []int) []bool {
 		}
 	}
 	return seen
+}
+
+// startsWithout reports that some node that routes to h could start if h's
+// on.succeeded edges ordered nothing, as those of a handler do not.
+func (g *graph) startsWithout(h int) bool {
+	dropped := func(t int) bool { return slices.Contains(g.succ[h], t) && !slices.Contains(g.after[t], h) }
+	for _, t := range g.succ[h] {
+		if dropped(t) {
+			g.back[[2]int{h, t}] = true
+		}
+	}
+	reach := g.reach([]int{h})
+	for _, t := range g.succ[h] {
+		if dropped(t) {
+			delete(g.back, [2]int{h, t})
+		}
+	}
+	return slices.ContainsFunc(g.routes[h], func(s int) bool { return reach[s] })
 }
 
 // spread finds the returns of the nodes that sleep, and the nodes that sleep

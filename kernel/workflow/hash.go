@@ -16,7 +16,7 @@ import (
 // hex, over all of it but people's names for nodes. The order in which nodes,
 // contracts, artifacts and the like are written does not matter.
 func PolicyHash(t *Template) string {
-	h := hasher{sha256.New()}
+	h := &hasher{Hash: sha256.New()}
 	h.list("template", t.ID, t.Version, t.policy.failureMode, t.policy.resumeKey, t.policy.reuseMode, t.policy.missingProducer.String())
 	contracts := slices.Clone(t.contracts)
 	slices.SortStableFunc(contracts, func(a, b contract) int { return strings.Compare(a.id, b.id) })
@@ -37,26 +37,30 @@ func PolicyHash(t *Template) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-type hasher struct{ hash.Hash }
+type hasher struct {
+	hash.Hash
+	buf []byte
+}
 
 // list writes its members with their lengths, so that no two lists are alike.
-func (h hasher) list(members ...string) {
-	buf := make([]byte, 0, 256)
-	buf = append(strconv.AppendInt(buf, int64(len(members)), 10), '[')
+func (h *hasher) list(members ...string) {
+	buf := append(strconv.AppendInt(h.buf[:0], int64(len(members)), 10), '[')
 	for _, m := range members {
 		buf = append(strconv.AppendInt(buf, int64(len(m)), 10), ':')
 		buf = append(buf, m...)
 	}
 	h.Write(buf)
+	h.buf = buf
 }
 
 // set writes a list whose order means nothing.
-func (h hasher) set(what string, members []string) {
+func (h *hasher) set(what string, members []string) {
 	slices.Sort(members)
-	h.list(append([]string{what}, slices.Compact(members)...)...)
+	h.list(what)
+	h.list(slices.Compact(members)...)
 }
 
-func (h hasher) table(what string, m map[string]string) {
+func (h *hasher) table(what string, m map[string]string) {
 	out := make([]string, 1, 1+2*len(m))
 	out[0] = what
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -65,7 +69,7 @@ func (h hasher) table(what string, m map[string]string) {
 	h.list(out...)
 }
 
-func (h hasher) value(v Value) {
+func (h *hasher) value(v Value) {
 	h.list("value", strconv.Itoa(int(v.Kind)), v.Text, strconv.Itoa(len(v.List)), strconv.Itoa(len(v.Fields)))
 	for _, e := range v.List {
 		h.value(e)
@@ -78,11 +82,14 @@ func (h hasher) value(v Value) {
 	}
 }
 
-func (h hasher) node(n *node) {
+func (h *hasher) node(n *node) {
 	h.list("node", n.id.Value, n.kind, n.uses.Value, n.retryMode, strconv.Itoa(n.retryBudget), n.executor, n.timeout.String(),
 		n.transient.String(), strconv.FormatBool(n.resumable), strconv.FormatBool(n.idempotent), n.pinned.Branch, string(n.pinned.Commit),
 		strconv.Itoa(n.budget.Retries), strconv.Itoa(n.budget.Resumes), strconv.Itoa(n.budget.Reclaims),
-		strconv.FormatUint(uint64(n.retry.Classes), 16), fmt.Sprint(n.retry.Exits))
+		strconv.FormatUint(uint64(n.retry.Classes), 16))
+	for _, word := range n.retry.Exits {
+		h.list(strconv.FormatUint(word, 16))
+	}
 	h.table("args", n.args)
 	h.set("after", values(n.after))
 	h.set("needs", labels(n.needs))

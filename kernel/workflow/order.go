@@ -41,6 +41,13 @@ func (c *checker) order() {
 			"has a cycle: %s", strings.Join(names, " -> "))
 		return
 	}
+	starts := false
+	for i := range c.t.nodes {
+		starts = starts || !c.g.routed[i] && len(c.g.parents(i)) == 0
+	}
+	if !starts {
+		c.addf(c.t.nodes[0].pos, "template %s@%s has no node that starts: each waits for another or for a route", c.t.ID, c.t.Version)
+	}
 	c.sleepers()
 	c.contexts()
 }

@@ -1,0 +1,165 @@
+package proptest
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// shapes are worlds of n jobs of which a tick must judge every one. What it
+// finds has been written down before, so that a tick measures judging and
+// nothing else: the state that most ticks meet.
+var shapes = []struct {
+	name string
+	make func(n int) kernel.Observation
+}{
+	{"chain", func(n int) kernel.Observation { return chain(n, 1) }},
+	{"reversed", func(n int) kernel.Observation { return chain(n, -1) }},
+	{"fan-out", func(n int) kernel.Observation { return fan(n, func(*kernel.Job) {}) }},
+	{"artifact", func(n int) kernel.Observation {
+		return fan(n, func(j *kernel.Job) { j.Spec.After, j.Spec.Needs = nil, artifacts[:1] })
+	}},
+	{"hot-lock", func(n int) kernel.Observation {
+		return fan(n, func(j *kernel.Job) { j.Spec.After, j.Spec.Locks = nil, []kernel.Lock{{Key: "x"}} })
+	}},
+	{"hot-pool", func(n int) kernel.Observation {
+		return fan(n, func(j *kernel.Job) { j.Spec.After, j.Spec.Locks = nil, []kernel.Lock{{Key: "gpu", Units: 1}} })
+	}},
+}
+
+func benchJob(i int, at int) kernel.Job {
+	return kernel.Job{ID: kernel.JobID(fmt.Sprintf("%032x", i)), Created: Epoch.Add(time.Duration(at) * time.Second), Rev: 1,
+		Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}
+}
+
+// holder runs, holds the lock and makes the artifact that all others wait for.
+func holder() kernel.Job {
+	j := benchJob(0, 0)
+	j.Spec.Produces, j.Spec.Locks = artifacts[:1], []kernel.Lock{{Key: "x"}, {Key: "gpu", Units: 1}}
+	j.State.Status, j.State.Attempt, j.State.Started = kernel.Running, 1, Epoch
+	return j
+}
+
+// chain is n jobs one after the other, created in the order of the chain or
+// against it.
+func chain(n, direction int) kernel.Observation {
+	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: kernel.NewFacts(), Jobs: []kernel.Job{holder()}}
+	for i := 1; i < n; i++ {
+		j := benchJob(i, n+direction*i)
+		j.Spec.After = []kernel.JobID{o.Jobs[i-1].ID}
+		o.Jobs = append(o.Jobs, j)
+	}
+	return o
+}
+
+// fan is n jobs after one.
+func fan(n int, change func(*kernel.Job)) kernel.Observation {
+	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: kernel.NewFacts(), Jobs: []kernel.Job{holder()}}
+	o.Facts.Markers[artifacts[0]] = kernel.Seen[[]kernel.JobID](nil)
+	for i := 1; i < n; i++ {
+		j := benchJob(i, i)
+		j.Spec.After = []kernel.JobID{o.Jobs[0].ID}
+		change(&j)
+		o.Jobs = append(o.Jobs, j)
+	}
+	return o
+}
+
+var sizes = []int{100, 1_000, 10_000, 100_000}
+
+// perJob reports time and allocations per job of the world.
+func perJob(b *testing.B, n int, do func()) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for b.Loop() {
+		do()
+	}
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N)/float64(n), "allocs/job")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/job")
+}
+
+// BenchmarkDecide is a tick that finds nothing to do.
+func BenchmarkDecide(b *testing.B) {
+	for _, shape := range shapes {
+		for _, n := range sizes {
+			b.Run(fmt.Sprintf("%s=%d", shape.name, n), func(b *testing.B) {
+				s := kernel.NewSnapshot(shape.make(n))
+				s = s.Apply(kernel.Decide(s))
+				perJob(b, n, func() { kernel.Decide(s) })
+			})
+		}
+	}
+}
+
+// BenchmarkDecideFailure is a tick in which the job all others depend on has
+// failed: every one of them is blocked.
+func BenchmarkDecideFailure(b *testing.B) {
+	for _, shape := range shapes[:4] {
+		for _, n := range sizes {
+			b.Run(fmt.Sprintf("%s=%d", shape.name, n), func(b *testing.B) {
+				o := shape.make(n)
+				o.Jobs[0].State.Status = kernel.Failed
+				s := kernel.NewSnapshot(o)
+				perJob(b, n, func() { kernel.Decide(s) })
+			})
+		}
+	}
+}
+
+func BenchmarkNewSnapshot(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("reversed=%d", n), func(b *testing.B) {
+			o := chain(n, -1)
+			perJob(b, n, func() { kernel.NewSnapshot(o) })
+		})
+	}
+}
+
+func BenchmarkEnqueue(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("chain=%d", n), func(b *testing.B) {
+			s := kernel.NewSnapshot(chain(n, 1))
+			news := []kernel.NewJob{{ID: "new", Spec: kernel.Spec{After: []kernel.JobID{s.Jobs()[n-1].ID}}}}
+			perJob(b, n, func() {
+				if _, err := kernel.Enqueue(s, news); err != nil {
+					b.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// Every shape is judged to the end, and the cost of a tick grows with the
+// jobs, not with their square: a size that a quadratic tick would not survive.
+func TestDecideIsNotQuadratic(t *testing.T) {
+	const n = 20_000
+	for _, shape := range shapes {
+		o := shape.make(n)
+		s := kernel.NewSnapshot(o)
+		if got := len(kernel.Decide(s).Decisions); got != n-1 {
+			t.Errorf("%s: %d decisions, want %d", shape.name, got, n-1)
+		}
+		o.Jobs[0].State.Status = kernel.Failed
+		s = kernel.NewSnapshot(o)
+		if again := kernel.Decide(s.Apply(kernel.Decide(s))); len(again.Actions) > 0 {
+			t.Errorf("%s: a second tick finds %d things to do", shape.name, len(again.Actions))
+		}
+	}
+}
+
+// A tick that finds nothing to do allocates at most twice per job, and that is
+// counted, not timed.
+func TestAllocationsPerJob(t *testing.T) {
+	const n = 1_000
+	for _, shape := range shapes {
+		s := kernel.NewSnapshot(shape.make(n))
+		s = s.Apply(kernel.Decide(s))
+		if per := testing.AllocsPerRun(5, func() { kernel.Decide(s) }) / n; per > 2.1 {
+			t.Errorf("%s: %.1f allocations per job", shape.name, per)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package proptest
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"pgregory.net/rapid"
+)
+
+// The order in which records are read is no fact about the world.
+func TestOrderOfInputIsIrrelevant(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		want := kernel.Decide(kernel.NewSnapshot(o))
+		o.Jobs = rapid.Permutation(o.Jobs).Draw(t, "shuffled")
+		if got := kernel.Decide(kernel.NewSnapshot(o)); !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %+v\nwant %+v", got, want)
+		}
+	})
+}
+
+// I1: deciding twice is deciding once, and a decision that is done leaves
+// nothing to decide.
+func TestASecondTickFindsNothingToDo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		p := kernel.Decide(s)
+		if !reflect.DeepEqual(kernel.Decide(s), p) {
+			t.Fatal("two decisions on one snapshot differ")
+		}
+		if again := kernel.Decide(s.Apply(p)); len(again.Actions) > 0 {
+			t.Fatalf("first %+v\nthen %+v", p.Actions, again.Actions)
+		}
+	})
+}
+
+// I2: a tick never touches a terminal job. I3: an attempt only grows, by one,
+// and only when it is launched. Every write is one, over the revision seen.
+func TestWhatATickMayWrite(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		p := kernel.Decide(s)
+		launched, written := launches(p), map[kernel.JobID]bool{}
+		for _, a := range p.Actions {
+			j := s.Job(a.Subject())
+			if j.State.Status.Terminal() {
+				t.Fatalf("%T of terminal %s", a, j.ID)
+			}
+			put, ok := a.(kernel.PutState)
+			if !ok {
+				continue
+			}
+			if written[j.ID] || put.If != j.Rev || put.State == j.State {
+				t.Fatalf("a needless or second write of %s: %+v", j.ID, put)
+			}
+			written[j.ID] = true
+			n, starts := launched[j.ID]
+			if put.State.Attempt != j.State.Attempt && !starts || starts && (n != j.State.Attempt+1 || put.State.Attempt != n || put.State.Status != kernel.Running) {
+				t.Fatalf("%s: attempt %d, launched %d, then %+v", j.ID, j.State.Attempt, n, put.State)
+			}
+			if put.State.Generation != j.State.Generation {
+				t.Fatalf("%s: a tick started a new generation", j.ID)
+			}
+		}
+		for id := range launched {
+			if !written[id] {
+				t.Fatalf("%s is launched and not recorded as running", id)
+			}
+		}
+	})
+}
+
+// Records come before the world, whatever the verb.
+func TestRecordsComeFirst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		name, p := anyVerb(t, s)
+		world := false
+		for _, a := range p.Then(kernel.Decide(s.Apply(p))).Actions {
+			switch a.(type) {
+			case kernel.Launch, kernel.Stop, kernel.Sweep, kernel.ClearSentinel, kernel.RemoveWorktree:
+				world = true
+			default:
+				if world {
+					t.Fatalf("%s: %T after an action on the world", name, a)
+				}
+			}
+		}
+	})
+}
+
+// I12: after a tick every open job runs, sleeps, is due later or says what it
+// waits for. No terminal one waits for anything that is not its reason.
+func TestEveryOpenJobSaysWhy(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		next := s.Apply(kernel.Decide(s))
+		for _, j := range next.Jobs() {
+			st := j.State
+			switch {
+			case st.Status.Waiting():
+				if st.Wait.Kind == kernel.NoWait || st.Wait.Detail == "" || st.WaitSince.IsZero() || !slices.Contains(st.WaitedOn.Kinds(), st.Wait.Kind) {
+					t.Fatalf("%s waits for nothing: %+v", j.ID, st)
+				}
+			case st.Status == kernel.FailedRetryable:
+				if !st.RetryAt.After(s.Now()) {
+					t.Fatalf("%s is overdue: %+v", j.ID, st)
+				}
+			case st.Status == kernel.Queued:
+				t.Fatalf("%s was not judged", j.ID)
+			case st.Status == kernel.Unscheduled, st.Status == kernel.Running:
+				if st.Status != s.Job(j.ID).State.Status && (st.Wait != (kernel.WaitReason{}) || !st.RetryAt.IsZero()) {
+					t.Fatalf("%s: %+v", j.ID, st)
+				}
+			}
+			if blocked := st.Status == kernel.BlockedByDependency || st.Status == kernel.BlockedByApproval; blocked && s.Job(j.ID).Open() &&
+				s.Job(j.ID).State.Status != kernel.Running && st.Wait.Detail == "" {
+				t.Fatalf("%s is blocked for nothing", j.ID)
+			}
+		}
+	})
+}
+
+// Seed 003, rule 2: with the policy "wait", nobody is blocked for lack of a
+// producer; and it never leaves a job worse off than "block" does.
+func TestWaitIsNeverWorseThanBlock(t *testing.T) {
+	rank := func(s kernel.Status) int {
+		switch {
+		case s == kernel.Running:
+			return 2
+		case s.Terminal():
+			return 0
+		default:
+			return 1
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		if len(o.Jobs) == 0 {
+			return
+		}
+		o.Jobs = slices.Clone(o.Jobs)
+		i := rapid.IntRange(0, len(o.Jobs)-1).Draw(t, "which")
+		id := o.Jobs[i].ID
+		with := func(m kernel.MissingProducer) kernel.State {
+			o.Jobs[i].Spec.MissingProducer = m
+			s := kernel.NewSnapshot(o)
+			return s.Apply(kernel.Decide(s)).Job(id).State
+		}
+		block, wait := with(kernel.Block), with(kernel.Wait)
+		if rank(wait.Status) < rank(block.Status) {
+			t.Fatalf("%s: %s with block, %s (%s) with wait", id, block.Status, wait.Status, wait.Wait.Detail)
+		}
+		s := kernel.NewSnapshot(o)
+		p := kernel.Decide(s)
+		for _, d := range p.Decisions {
+			label, missing := strings.CutPrefix(d.Reason.Detail, "missing ")
+			j := s.Job(d.Job)
+			if a, err := kernel.ParseArtifact(label); missing && err == nil && j.Spec.MissingProducer == kernel.Wait && len(s.Producers(j.ID, a)) == 0 {
+				t.Fatalf("%+v", d)
+			}
+		}
+	})
+}
+
+// I7: only the attempt of a running job whose runner is known to be dead is
+// settled by a tick.
+func TestOnlyTheDeadAreReclaimed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		p := kernel.Decide(s)
+		next := s.Apply(p)
+		for _, j := range s.Jobs() {
+			if j.State.Status != kernel.Running {
+				continue
+			}
+			live := s.Facts().Runners[j.Attempt()]
+			if dead := live.Known && live.Value == kernel.Dead; !dead && next.Job(j.ID).State != j.State {
+				t.Fatalf("%s is not known to be dead: %+v", j.ID, next.Job(j.ID).State)
+			}
+		}
+		for _, a := range p.Actions {
+			if sweep, ok := a.(kernel.Sweep); ok && s.Job(sweep.Attempt.Job).Fence(sweep.Attempt) != nil {
+				t.Fatalf("%+v", sweep)
+			}
+		}
+	})
+}
+
+// Probes name everything that a decision depends on, and answering them leaves
+// no gate that was not observed.
+func TestProbesAreComplete(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := observed(World.Draw(t, "world"))
+		s := kernel.NewSnapshot(o)
+		if p := s.Probes(); !p.Empty() {
+			t.Fatalf("the kernel goes on asking: %+v", p)
+		}
+		p := kernel.Decide(s)
+		for _, d := range p.Decisions {
+			if strings.Contains(d.Reason.Detail, "not observed") {
+				t.Fatalf("%+v", d)
+			}
+		}
+		// What was not asked for is not looked at.
+		more := s.WithFacts(Facts.Draw(t, "other facts"))
+		if got := kernel.Decide(more.WithFacts(o.Facts)); !reflect.DeepEqual(got, p) {
+			t.Fatalf("got %+v\nwant %+v", got, p)
+		}
+	})
+}
+
+// Seed 003, rule 1: what exists holds nobody up, whatever its producers do.
+// (Semantics 3.8 is the exception: a job whose own run makes it waits for that.)
+func TestWhatExistsHoldsNobodyUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		a := oneOf(t, "artifact", artifacts...)
+		f := kernel.NewFacts()
+		if a.Kind == kernel.Custom {
+			f.Markers[a] = kernel.Seen([]kernel.JobID{"zz-newest"})
+		} else {
+			f.Present[a] = kernel.Seen(true)
+		}
+		s = s.WithFacts(f)
+		for _, d := range kernel.Decide(s).Decisions {
+			if d.Reason.Kind == kernel.OnDependencies && strings.HasSuffix(d.Reason.Detail, " "+a.String()) && !ownProducer(s, s.Job(d.Job), a) {
+				t.Fatalf("%s exists: %+v", a, d)
+			}
+		}
+	})
+}

@@ -1,0 +1,212 @@
+// Package proptest checks the kernel's laws from outside, through the exported
+// API that any front end has, over worlds drawn at random.
+//
+// The laws run on 100 draws each. RAPID_CHECKS=20000 asks for more, and a
+// failure prints the seed that repeats it.
+package proptest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"pgregory.net/rapid"
+)
+
+// Epoch is when the oldest job of every world was created.
+var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Names are few, so that jobs depend on each other, contend for the same locks
+// and produce each other's artifacts.
+var (
+	jobIDs = []kernel.JobID{"j0", "j1", "j2", "j3", "j4", "j5", "j6", "j7"}
+	// Labels of artifacts are canonical.
+	artifacts = []kernel.Artifact{
+		{Kind: kernel.Custom, Name: "tok", Ref: "a"},
+		{Kind: kernel.Custom, Name: "tok", Ref: "b"},
+		{Kind: kernel.Custom, Name: "tok", Ref: "c"},
+		{Kind: kernel.PlanBranch, Name: "foo", Ref: "draft/foo"},
+		{Kind: kernel.CommandPatch, Name: "j1"},
+		{Kind: kernel.MergeSentinel, Name: "foo"},
+	}
+	runs     = []kernel.RunID{"", "", "r1", "r2"}
+	branches = []string{"main", "dev"}
+	commits  = []kernel.CommitID{"c1", "c2"}
+)
+
+func oneOf[T any](t *rapid.T, label string, from ...T) T {
+	return rapid.SampledFrom(from).Draw(t, label)
+}
+
+// oneIn is true in about one draw of n.
+func oneIn(t *rapid.T, n int, label string) bool { return rapid.IntRange(1, n).Draw(t, label) == n }
+
+// World draws an observation: up to eight jobs in any state, sane or not, and
+// for each fact a value, a failure or nothing.
+var World = rapid.Custom(func(t *rapid.T) kernel.Observation {
+	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: Facts.Draw(t, "facts"), Limits: Limits.Draw(t, "limits")}
+	for _, id := range jobIDs[:rapid.IntRange(0, len(jobIDs)).Draw(t, "jobs")] {
+		j := kernel.Job{ID: id, Created: Epoch.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "created")) * time.Second),
+			Rev: kernel.Revision(rapid.IntRange(1, 3).Draw(t, "rev")), Spec: Spec.Draw(t, "spec")}
+		j.State = state(t, &j, o.Now)
+		if oneIn(t, 25, "twice") {
+			again := j
+			again.Created = j.Created.Add(time.Second)
+			o.Jobs = append(o.Jobs, again)
+		}
+		o.Jobs = append(o.Jobs, j)
+		runner(t, &o, &j)
+	}
+	if oneIn(t, 4, "torn") {
+		o.Unreadable = map[kernel.JobID]string{"torn": "half a record"}
+	}
+	return o
+})
+
+// Limits draws capacities small enough to matter.
+var Limits = rapid.Custom(func(t *rapid.T) kernel.Limits {
+	return kernel.Limits{MaxRunning: rapid.IntRange(0, 4).Draw(t, "max_running"),
+		Pools: map[string]int{"gpu": rapid.IntRange(0, 3).Draw(t, "gpu")}}
+})
+
+// Spec draws what was asked for; its predecessors may be unknown, unreadable,
+// younger or the job itself.
+var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
+	s := kernel.Spec{
+		Needs:           rapid.SliceOfN(rapid.SampledFrom(artifacts), 0, 2).Draw(t, "needs"),
+		Produces:        rapid.SliceOfN(rapid.SampledFrom(artifacts), 0, 2).Draw(t, "produces"),
+		MissingProducer: oneOf(t, "policy", kernel.Block, kernel.Wait),
+		Transient:       oneOf(t, "transient", kernel.NotTransient, kernel.NotTransient, kernel.NotTransient, kernel.OnDemand, kernel.Remove),
+		Routed:          oneIn(t, 10, "routed"),
+		Resumable:       rapid.Bool().Draw(t, "resumable"),
+		Locks:           rapid.SliceOfN(lock, 0, 2).Draw(t, "locks"),
+		Budget: kernel.Budget{Retries: rapid.IntRange(0, 2).Draw(t, "retries"), Resumes: rapid.IntRange(0, 2).Draw(t, "resumes"),
+			Reclaims: rapid.IntRange(0, 2).Draw(t, "reclaims")},
+		Retry: kernel.RetryPolicy{}.On(kernel.Signal),
+	}
+	s.Origin.Run = rapid.SampledFrom(runs).Draw(t, "run")
+	s.After = rapid.SliceOfN(rapid.SampledFrom(jobIDs), 0, 2).Draw(t, "after")
+	if oneIn(t, 12, "odd after") {
+		s.After = append(s.After, oneOf[kernel.JobID](t, "odd", "nobody", "torn"))
+	}
+	if !oneIn(t, 10, "no args") {
+		s.Task.Args = []string{"true"}
+	}
+	if oneIn(t, 5, "pinned") {
+		s.Pinned = kernel.PinnedHead{Branch: oneOf(t, "branch", branches...), Commit: oneOf(t, "commit", commits...)}
+	}
+	if oneIn(t, 5, "precondition") {
+		s.Preconditions = []kernel.Precondition{oneOf(t, "which", kernel.Precondition{},
+			kernel.Precondition{Kind: kernel.BranchExists}, kernel.Precondition{Kind: kernel.BranchExists, Branch: "dev"},
+			kernel.Precondition{Kind: kernel.CustomPrecondition, ID: "clean_worktree"},
+			kernel.Precondition{Kind: kernel.CustomPrecondition, ID: "odd"})}
+	}
+	return s
+})
+
+var lock = rapid.Custom(func(t *rapid.T) kernel.Lock {
+	return oneOf(t, "lock", kernel.Lock{Key: "x"}, kernel.Lock{Key: "y"}, kernel.Lock{Key: "x", Mode: kernel.Shared},
+		kernel.Lock{Key: "y", Mode: kernel.Shared}, kernel.Lock{Key: "gpu", Units: 1}, kernel.Lock{Key: "gpu", Units: 2})
+})
+
+func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
+	st := kernel.State{Status: rapid.SampledFrom(kernel.Statuses()).Draw(t, "status"), Awake: oneIn(t, 4, "awake"),
+		Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"), Generation: rapid.IntRange(0, 2).Draw(t, "generation")}
+	st.Approval.State = oneOf(t, "approval", kernel.NotRequired, kernel.NotRequired, kernel.NotRequired, kernel.Pending, kernel.Approved, kernel.Rejected)
+	if st.Status == kernel.Running || st.Status == kernel.FailedRetryable || st.Status == kernel.Succeeded || st.Status == kernel.Failed {
+		st.Attempt++
+		st.Started = j.Created
+	}
+	if st.Status.Terminal() {
+		st.Finished = now.Add(-time.Duration(rapid.IntRange(0, 50).Draw(t, "ended")) * time.Minute)
+	}
+	if st.Status == kernel.FailedRetryable {
+		st.RetryAt = now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "again")) * time.Second)
+		st.Spent.Retries = rapid.IntRange(0, j.Spec.Budget.Retries).Draw(t, "spent")
+	}
+	if st.Status.Waiting() {
+		st.Wait = kernel.WaitReason{Kind: oneOf(t, "wait", kernel.OnDependencies, kernel.OnPinnedHead, kernel.OnLocks), Detail: "of old"}
+		st.WaitedOn, st.WaitSince = st.WaitedOn.With(st.Wait.Kind), j.Created
+	}
+	if st.Status == kernel.Running && oneIn(t, 5, "stopping") {
+		st.Stop = kernel.StopRequest{At: now, By: "ann"}
+	}
+	if oneIn(t, 5, "worktree") {
+		st.Context = kernel.Context{Root: "w", Worktree: "w", Owned: true}
+	}
+	return st
+}
+
+// runner draws what is known of a running attempt.
+func runner(t *rapid.T, o *kernel.Observation, j *kernel.Job) {
+	if j.State.Status != kernel.Running {
+		return
+	}
+	a := j.Attempt()
+	live := fact(t, oneOf(t, "runner", kernel.Dead, kernel.Dead, kernel.Dead, kernel.Dead, kernel.Alive, kernel.Unknown, kernel.Stalled))
+	set(o.Facts.Runners, a, live)
+	var r *kernel.Result
+	if !oneIn(t, 3, "no result") {
+		r = Result(t, j)
+		if oneIn(t, 8, "of another attempt") {
+			r.Attempt.N--
+		}
+	}
+	set(o.Facts.Results, a, fact(t, r))
+}
+
+// Result draws how the current attempt of j may have ended.
+func Result(t *rapid.T, j *kernel.Job) *kernel.Result {
+	r := &kernel.Result{Attempt: j.Attempt(), Exit: rapid.IntRange(0, 2).Draw(t, "exit"),
+		Outcome: oneOf(t, "outcome", kernel.OutcomeSucceeded, kernel.OutcomeSucceeded, kernel.OutcomeFailed, kernel.OutcomeFailed,
+			kernel.OutcomeBlocked, kernel.OutcomeCancelled, kernel.NoOutcome),
+		Class: oneOf(t, "class", kernel.NoFailure, kernel.ExitFailure, kernel.Signal, kernel.Timeout, kernel.WorkerLost)}
+	for _, a := range j.Spec.Produces {
+		if a.Kind == kernel.Custom && !oneIn(t, 4, "without") {
+			r.Produced = append(r.Produced, a)
+		}
+	}
+	return r
+}
+
+// fact draws v as it was seen, a failure to see it, or that nobody asked.
+func fact[T any](t *rapid.T, v T) kernel.Fact[T] {
+	switch rapid.IntRange(0, 7).Draw(t, "known") {
+	case 0:
+		return kernel.Fact[T]{}
+	case 1:
+		return kernel.Unseen[T]("no answer")
+	default:
+		return kernel.Seen(v)
+	}
+}
+
+// set stores a fact, unless it is that nobody asked.
+func set[K comparable, T any](m map[K]kernel.Fact[T], k K, f kernel.Fact[T]) {
+	if f.Known || f.Err != "" {
+		m[k] = f
+	}
+}
+
+// Facts draws what is known of the world but for runners.
+var Facts = rapid.Custom(func(t *rapid.T) kernel.Facts {
+	f := kernel.NewFacts()
+	for _, a := range artifacts {
+		if a.Kind != kernel.Custom {
+			set(f.Present, a, fact(t, rapid.Bool().Draw(t, "present")))
+			continue
+		}
+		var owners []kernel.JobID
+		for range rapid.IntRange(0, 2).Draw(t, "markers") {
+			owners = append(owners, oneOf(t, "owner", append([]kernel.JobID{"gone", "a-gone"}, jobIDs...)...))
+		}
+		set(f.Markers, a, fact(t, owners))
+	}
+	for _, b := range branches {
+		set(f.Heads, b, fact(t, oneOf(t, fmt.Sprint("head of ", b), "", commits[0], commits[1])))
+	}
+	f.Head = fact(t, oneOf(t, "checked out", "", "main", "dev"))
+	f.Clean = fact(t, rapid.Bool().Draw(t, "clean"))
+	f.Merging = fact(t, oneOf(t, "merging", "", "", "", "merge"))
+	return f
+})

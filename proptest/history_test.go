@@ -1,0 +1,315 @@
+package proptest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"pgregory.net/rapid"
+)
+
+// history is a scheduler without a disk: records, markers, a clock and the
+// ghosts that its laws are about.
+type history struct {
+	now     time.Time
+	limits  kernel.Limits
+	jobs    []kernel.Job
+	markers map[kernel.Artifact][]kernel.JobID
+	present map[kernel.Artifact]bool
+	gone    map[kernel.AttemptID]*kernel.Result // runners that ended
+	born    int
+
+	launched   map[kernel.AttemptID]bool
+	executions map[generation]int
+	seen       map[kernel.JobID]kernel.State
+}
+
+type generation struct {
+	job kernel.JobID
+	n   int
+}
+
+// look is a snapshot with every probe answered.
+func (h *history) look() *kernel.Snapshot {
+	s := kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: h.jobs})
+	for !s.Probes().Empty() {
+		p, f := s.Probes(), kernel.NewFacts()
+		for _, a := range p.Attempts {
+			f.Runners[a] = kernel.Seen(kernel.Alive)
+			if r, dead := h.gone[a]; dead {
+				f.Runners[a], f.Results[a] = kernel.Seen(kernel.Dead), kernel.Seen(r)
+			}
+		}
+		for _, a := range p.Artifacts {
+			f.Present[a] = kernel.Seen(h.present[a])
+		}
+		for _, a := range p.Markers {
+			f.Markers[a] = kernel.Seen(slices.Clone(h.markers[a]))
+		}
+		for _, b := range p.Branches {
+			f.Heads[b] = kernel.Seen(kernel.CommitID("c1"))
+		}
+		if p.Head {
+			f.Head = kernel.Seen("main")
+		}
+		if p.Clean {
+			f.Clean = kernel.Seen(true)
+		}
+		if p.Merging {
+			f.Merging = kernel.Seen("")
+		}
+		s = s.WithFacts(f)
+	}
+	return s
+}
+
+// commit does what a store and an executor do with a plan.
+func (h *history) commit(t *rapid.T, p kernel.Plan) {
+	st := store{jobs: map[kernel.JobID]kernel.Job{}, markers: h.markers}
+	for _, j := range h.jobs {
+		st.jobs[j.ID] = j
+	}
+	for _, a := range artifacts {
+		if _, ok := st.markers[a]; !ok && a.Kind == kernel.Custom {
+			st.markers[a] = nil
+		}
+	}
+	st.do(p.Actions)
+	h.jobs = nil
+	for _, j := range st.jobs {
+		h.jobs = append(h.jobs, j)
+	}
+	slices.SortFunc(h.jobs, func(a, b kernel.Job) int { return a.Compare(&b) })
+	for id, n := range launches(p) {
+		a := kernel.AttemptID{Job: id, N: n}
+		if h.launched[a] {
+			t.Fatalf("%v was launched twice", a)
+		}
+		h.launched[a] = true
+		h.executions[generation{id, st.jobs[id].State.Generation}]++
+	}
+}
+
+// tick decides until nothing is left to do, which is at once.
+func (h *history) tick(t *rapid.T) {
+	h.commit(t, kernel.Decide(h.look()))
+	if again := kernel.Decide(h.look()); len(again.Actions) > 0 {
+		t.Fatalf("a second tick finds more to do: %+v", again.Actions)
+	}
+}
+
+// check holds at every moment of every history.
+func (h *history) check(t *rapid.T) {
+	running := map[kernel.JobID]bool{}
+	for _, j := range h.jobs {
+		was, known := h.seen[j.ID]
+		st := j.State
+		switch {
+		case known && was.Status.Terminal() && st.Status != was.Status && st.Generation <= was.Generation:
+			t.Fatalf("%s: %s -> %s in generation %d (I2)", j.ID, was.Status, st.Status, st.Generation)
+		case known && (st.Attempt < was.Attempt || st.Generation < was.Generation):
+			t.Fatalf("%s: %+v -> %+v (I3)", j.ID, was, st)
+		case st.Status == kernel.Running && !h.launched[j.Attempt()]:
+			t.Fatalf("%s runs and was never launched", j.ID)
+		}
+		b := j.Spec.Budget
+		if n := h.executions[generation{j.ID, st.Generation}]; n > 1+b.Retries+b.Resumes+b.Reclaims {
+			t.Fatalf("%s: %d executions in generation %d with %+v (I8)", j.ID, n, st.Generation, b)
+		}
+		if st.Status.Terminal() && st.Status != kernel.BlockedByDependency && st.Status != kernel.BlockedByApproval && !st.Exit.Known {
+			t.Fatalf("%s ended without an exit code: %+v", j.ID, st)
+		}
+		running[j.ID] = st.Status == kernel.Running
+		h.seen[j.ID] = st
+	}
+	if m := h.limits.MaxRunning; m > 0 && len(h.alive()) > m {
+		t.Fatalf("%v run, %d may", h.alive(), m)
+	}
+	for i, j := range h.jobs {
+		for _, k := range h.jobs[:i] {
+			if running[j.ID] && running[k.ID] && excludes(j.Spec.Locks, k.Spec.Locks) {
+				t.Fatalf("%s and %s both run: %+v %+v (I4)", j.ID, k.ID, j.Spec.Locks, k.Spec.Locks)
+			}
+		}
+	}
+}
+
+// alive are the jobs on record as running.
+func (h *history) alive() []*kernel.Job {
+	var out []*kernel.Job
+	for i := range h.jobs {
+		if h.jobs[i].State.Status == kernel.Running {
+			out = append(out, &h.jobs[i])
+		}
+	}
+	return out
+}
+
+// enqueue adds a batch; new jobs may come before or after those they need.
+func (h *history) enqueue(t *rapid.T) {
+	h.now = h.now.Add(time.Second)
+	s := h.look()
+	var news []kernel.NewJob
+	for range rapid.IntRange(1, 2).Draw(t, "batch") {
+		h.born++
+		n := kernel.NewJob{ID: kernel.JobID(fmt.Sprintf("h%03d", h.born)), Spec: Spec.Draw(t, "spec")}
+		n.Spec.After = nil
+		if len(h.jobs) > 0 && rapid.Bool().Draw(t, "has after") {
+			n.Spec.After = []kernel.JobID{oneOf(t, "after", h.jobs...).ID}
+		}
+		if oneIn(t, 5, "approval") {
+			n.Approval = kernel.Require(h.now, "bob")
+		}
+		news = append(news, n)
+	}
+	if p, err := kernel.Enqueue(s, news); err == nil {
+		h.commit(t, p)
+	}
+}
+
+// verb does one of the verbs about any job, as far as it is allowed.
+func (h *history) verb(t *rapid.T) {
+	if len(h.jobs) == 0 {
+		return
+	}
+	s, id := h.look(), oneOf(t, "subject", h.jobs...).ID
+	var p kernel.Plan
+	switch oneOf(t, "verb", "retry", "retry", "cancel", "approve", "reject", "gc") {
+	case "retry":
+		p, _ = kernel.Retry(s, id, "ann")
+	case "cancel":
+		p, _ = kernel.Cancel(s, id, "ann", false)
+	case "approve":
+		p, _ = kernel.Approve(s, id, "ann")
+	case "reject":
+		p, _ = kernel.Reject(s, id, "ann", "")
+	case "gc":
+		p = kernel.GC(s, time.Minute)
+	}
+	h.commit(t, p)
+}
+
+// end finishes a running attempt in one of the ways attempts end: it reports,
+// it dies, with or without a result, its launch is refused.
+func (h *history) end(t *rapid.T) {
+	if len(h.alive()) == 0 {
+		return
+	}
+	j := oneOf(t, "runner", h.alive()...)
+	r := Result(t, j)
+	r.Ended = h.now
+	s := h.look()
+	switch oneOf(t, "ends", "reports", "reports", "reports", "dies", "dies with a result", "dies having reported", "stale") {
+	case "reports":
+		if p, err := kernel.Finish(s, *r); err == nil {
+			h.commit(t, p)
+		}
+	case "dies":
+		h.gone[j.Attempt()] = nil
+	case "dies with a result":
+		h.gone[j.Attempt()] = r
+	case "dies having reported":
+		h.gone[j.Attempt()] = r
+		if p, err := kernel.Finish(s, *r); err == nil {
+			h.commit(t, p)
+		}
+	case "stale":
+		r.Attempt.N--
+		if p, err := kernel.Finish(s, *r); err == nil {
+			t.Fatalf("attempt %v was accepted: %+v", r.Attempt, p)
+		}
+	}
+}
+
+func newHistory(t *rapid.T) *history {
+	return &history{now: Epoch, limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max_running"), Pools: map[string]int{"gpu": 2}},
+		markers: map[kernel.Artifact][]kernel.JobID{}, present: map[kernel.Artifact]bool{}, gone: map[kernel.AttemptID]*kernel.Result{},
+		launched: map[kernel.AttemptID]bool{}, executions: map[generation]int{}, seen: map[kernel.JobID]kernel.State{}}
+}
+
+// play makes a history of drawn steps and checks it after each.
+func (h *history) play(t *rapid.T) {
+	t.Repeat(map[string]func(*rapid.T){
+		"enqueue": h.enqueue,
+		"verb":    h.verb,
+		"end":     h.end,
+		"end too": h.end,
+		"tick":    h.tick,
+		"clock": func(t *rapid.T) {
+			h.now = h.now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "seconds")) * time.Second)
+		},
+		"artifact": func(t *rapid.T) {
+			if a := oneOf(t, "artifact", artifacts...); a.Kind != kernel.Custom {
+				h.present[a] = rapid.Bool().Draw(t, "present")
+			}
+		},
+		"": h.check,
+	})
+}
+
+func TestHistories(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { newHistory(t).play(t) })
+}
+
+// If the trouble stops at any moment — every attempt succeeds from then on,
+// every approval is granted, the clock goes on — the scheduler comes to rest,
+// and then nobody waits who could go on (I12, liveness).
+func TestEverybodyGetsSomewhere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHistory(t)
+		h.play(t)
+		for range 20 * (1 + len(h.jobs)) {
+			h.now = h.now.Add(time.Hour)
+			h.tick(t)
+			progress := false
+			for _, j := range h.alive() {
+				r := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Produced: j.Spec.Produces, Ended: h.now}
+				p, err := kernel.Finish(h.look(), r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.commit(t, p)
+				progress = true
+			}
+			for _, j := range h.jobs {
+				if p, err := kernel.Approve(h.look(), j.ID, "ann"); err == nil {
+					h.commit(t, p)
+					progress = true
+				}
+			}
+			h.check(t)
+			if !progress {
+				h.atRest(t)
+				return
+			}
+		}
+		t.Fatal("the scheduler does not come to rest")
+	})
+}
+
+// atRest says what may still be open when nothing moves: jobs that sleep, jobs
+// whose head or precondition the world does not meet, jobs with a need nobody
+// produces, and whoever waits for a job that is open itself. (A rewind may
+// close a circle of those: a job that had failed for want of what was enqueued
+// behind it later.)
+func (h *history) atRest(t *rapid.T) {
+	s := h.look()
+	for _, j := range s.Jobs() {
+		if !j.Open() || j.State.Status == kernel.Unscheduled {
+			continue
+		}
+		blocked := false
+		for _, id := range s.Predecessors(j.ID) {
+			blocked = blocked || s.Job(id).Open()
+		}
+		switch w := j.State.Wait; {
+		case w.Kind == kernel.OnPinnedHead, w.Kind == kernel.OnPreconditions, strings.HasPrefix(w.Detail, "awaiting producer"):
+		case w.Kind == kernel.OnDependencies && blocked:
+		default:
+			t.Fatalf("%s is left as %s (%s: %s)", j.ID, j.State.Status, w.Kind, w.Detail)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package proptest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"pgregory.net/rapid"
+)
+
+// The models say the same as the kernel in the slowest and plainest way: every
+// question is answered by looking at every job.
+
+// ownProducer: another job of j's run declares a.
+func ownProducer(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) bool {
+	return slices.ContainsFunc(s.Jobs(), func(p *kernel.Job) bool {
+		return p.ID != j.ID && j.Spec.Origin.Run != "" && p.Spec.Origin.Run == j.Spec.Origin.Run && slices.Contains(p.Spec.Produces, a)
+	})
+}
+
+// producersOf are the jobs whose production of a counts for j.
+func producersOf(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) []*kernel.Job {
+	var out []*kernel.Job
+	for _, p := range s.Jobs() {
+		if p.ID != j.ID && slices.Contains(p.Spec.Produces, a) && (!ownProducer(s, j, a) || p.Spec.Origin.Run == j.Spec.Origin.Run) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// dependsOn: j names p in After, or needs what p produces for it.
+func dependsOn(s *kernel.Snapshot, j, p *kernel.Job) bool {
+	if slices.Contains(j.Spec.After, p.ID) {
+		return true
+	}
+	return slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool { return slices.Contains(producersOf(s, j, a), p) })
+}
+
+// The retry set is the closure by its definition: grow until nothing is added.
+func TestDownstreamIsTheClosure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		for _, root := range s.Jobs() {
+			want := map[kernel.JobID]bool{root.ID: true}
+			for grown := true; grown; {
+				grown = false
+				for _, j := range s.Jobs() {
+					for _, p := range s.Jobs() {
+						if !want[j.ID] && want[p.ID] && dependsOn(s, j, p) {
+							want[j.ID], grown = true, true
+						}
+					}
+				}
+			}
+			got := s.Downstream(root.ID)
+			if got[0] != root.ID || len(got) != len(want) || slices.ContainsFunc(got, func(id kernel.JobID) bool { return !want[id] }) {
+				t.Fatalf("downstream of %s: %v, want %v", root.ID, got, want)
+			}
+			if rest := got[1:]; !slices.IsSortedFunc(rest, func(a, b kernel.JobID) int { return s.Job(a).Compare(s.Job(b)) }) {
+				t.Fatalf("not in schedule order: %v", got)
+			}
+			for _, j := range s.Jobs() {
+				direct := dependsOn(s, j, root)
+				if slices.Contains(s.Successors(root.ID), j.ID) != direct || slices.Contains(s.Predecessors(j.ID), root.ID) != direct {
+					t.Fatalf("%s depends on %s: %v; successors %v, predecessors %v", j.ID, root.ID, direct, s.Successors(root.ID), s.Predecessors(j.ID))
+				}
+			}
+		}
+	})
+}
+
+// judge says what the gates before the locks make of j: the seeds once more,
+// over the statuses of s as they stand. A start has no detail.
+func judge(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
+	for _, id := range j.Spec.After {
+		p := s.Job(id)
+		switch {
+		case p == nil && s.Unreadable(id) != "":
+			return kernel.BlockedByDependency, "scheduler data error for job dependency " + string(id) + ": " + s.Unreadable(id)
+		case p == nil:
+			return kernel.BlockedByDependency, "missing job dependency " + string(id)
+		case p.State.Status == kernel.Succeeded:
+		case p.State.Status.Terminal():
+			return kernel.BlockedByDependency, fmt.Sprintf("dependency failed for job %s (%s)", id, p.State.Status)
+		default:
+			return kernel.WaitingOnDeps, "waiting on job " + string(id)
+		}
+	}
+	for _, a := range j.Spec.Needs {
+		if next, detail := judgeNeed(s, j, a); detail != "" {
+			return next, detail
+		}
+	}
+	f := s.Facts()
+	if b := j.Spec.Pinned.Branch; b != "" && (!f.Heads[b].Known || f.Heads[b].Value != j.Spec.Pinned.Commit) {
+		return kernel.WaitingOnDeps, "pinned head mismatch on " + b
+	}
+	for _, p := range j.Spec.Preconditions {
+		switch {
+		case p.ID == "odd":
+			return kernel.BlockedByDependency, "custom precondition `odd` is not supported by scheduler runtime"
+		case p.Kind == kernel.BranchExists:
+			b := p.Branch
+			if b == "" {
+				b = j.Spec.Pinned.Branch
+			}
+			if b == "" {
+				if !f.Head.Known {
+					return kernel.WaitingOnDeps, "?"
+				}
+				if b = f.Head.Value; b == "" {
+					return kernel.BlockedByDependency, "?"
+				}
+			}
+			if !f.Heads[b].Known || f.Heads[b].Value == "" {
+				return kernel.WaitingOnDeps, "?"
+			}
+		case !f.Clean.Known || !f.Clean.Value:
+			return kernel.WaitingOnDeps, "?"
+		}
+	}
+	switch j.State.Approval.State {
+	case kernel.Pending:
+		return kernel.WaitingOnApproval, "awaiting human approval"
+	case kernel.Rejected:
+		return kernel.BlockedByApproval, "approval rejected"
+	}
+	return kernel.Running, ""
+}
+
+func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Status, string) {
+	exists, why := there(s, j, a)
+	if exists {
+		return 0, ""
+	}
+	if why != "" {
+		return kernel.WaitingOnDeps, "cannot tell whether " + a.String() + " exists: " + why
+	}
+	producers := producersOf(s, j, a)
+	in := func(yes func(kernel.Status) bool) bool {
+		return slices.ContainsFunc(producers, func(p *kernel.Job) bool { return yes(p.State.Status) })
+	}
+	switch {
+	case in(func(s kernel.Status) bool { return !s.Terminal() }):
+		return kernel.WaitingOnDeps, "waiting on " + a.String()
+	case in(func(s kernel.Status) bool { return s == kernel.Succeeded }):
+		return kernel.BlockedByDependency, "missing " + a.String()
+	case len(producers) > 0:
+		return kernel.BlockedByDependency, "dependency failed for " + a.String()
+	case j.Spec.MissingProducer == kernel.Wait:
+		return kernel.WaitingOnDeps, "awaiting producer for " + a.String()
+	default:
+		return kernel.BlockedByDependency, "missing " + a.String()
+	}
+}
+
+// there tells whether a exists for j, or why that is not known.
+func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) {
+	unknown := func(err string) string {
+		if err == "" {
+			return "not observed"
+		}
+		return err
+	}
+	if a.Kind != kernel.Custom {
+		f := s.Facts().Present[a]
+		if p := s.Job(kernel.JobID(a.Name)); a.Kind == kernel.CommandPatch && p != nil && p.State.Status == kernel.Succeeded {
+			return true, ""
+		}
+		if !f.Known {
+			return false, unknown(f.Err)
+		}
+		return f.Value, ""
+	}
+	f := s.Facts().Markers[a]
+	if !f.Known {
+		return false, unknown(f.Err)
+	}
+	older := func(a, b kernel.JobID) bool {
+		if p, q := s.Job(a), s.Job(b); p != nil && q != nil {
+			return p.Compare(q) < 0
+		}
+		return a < b
+	}
+	for _, owner := range f.Value {
+		if ownProducer(s, j, a) && (s.Job(owner) == nil || s.Job(owner).Spec.Origin.Run != j.Spec.Origin.Run) {
+			continue
+		}
+		// Good, unless a producer between it and j is about to renew it.
+		if !slices.ContainsFunc(producersOf(s, j, a), func(p *kernel.Job) bool {
+			return p.State.Status.Active() && older(owner, p.ID) && p.Compare(j) < 0
+		}) {
+			return true, ""
+		}
+	}
+	return false, ""
+}
+
+// Without locks to contend for, the judgement of every open job after a tick
+// is what the model says of the world as the tick leaves it. So failure
+// reaches exactly the open jobs downstream, and readiness too.
+func TestDecideAgreesWithTheModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		o.Limits = kernel.Limits{}
+		for i := range o.Jobs {
+			o.Jobs[i].Spec.Locks = nil
+		}
+		before := kernel.NewSnapshot(o)
+		p := kernel.Decide(before)
+		after := before.Apply(p)
+		launched := launches(p)
+		for _, d := range p.Decisions {
+			j := after.Job(d.Job)
+			st := j.State
+			_, started := launched[d.Job]
+			if !started && (d.From == kernel.Running || st.Status == kernel.Unscheduled || st.Status == kernel.FailedRetryable) {
+				continue // settled, asleep or due later: not judged by its gates
+			}
+			want, detail := judge(after, j)
+			if want == kernel.Running && len(j.Spec.Task.Args) == 0 {
+				want, detail = kernel.Failed, "missing child args"
+			}
+			if st.Status != want || detail != "?" && st.Wait.Detail != detail && !strings.HasPrefix(st.Wait.Detail, "custom precondition") {
+				t.Fatalf("%s: %s (%s), the model says %s (%s)", j.ID, st.Status, st.Wait.Detail, want, detail)
+			}
+		}
+	})
+}
+
+// I10, I11 and seed 002: after a tick, exactly the demanded transient jobs are
+// awake.
+func TestTransientJobsRunIffDemanded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		before := kernel.NewSnapshot(World.Draw(t, "world"))
+		p := kernel.Decide(before)
+		after := before.Apply(p)
+		launched := launches(p)
+		waits := func(j *kernel.Job) bool {
+			return j.State.Status.Active() && j.State.Status != kernel.Running
+		}
+		lacks := func(j, p *kernel.Job) bool {
+			return slices.Contains(j.Spec.After, p.ID) || slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool {
+				ok, _ := there(after, j, a)
+				return !ok && slices.Contains(producersOf(after, j, a), p)
+			})
+		}
+		demanded := map[kernel.JobID]bool{}
+		for grown := true; grown; {
+			grown = false
+			for _, j := range after.Jobs() {
+				asks := waits(j) && (j.Spec.Transient == kernel.NotTransient || demanded[j.ID] || j.State.Status == kernel.FailedRetryable)
+				for _, p := range after.Jobs() {
+					if asks && !demanded[p.ID] && lacks(j, p) {
+						demanded[p.ID], grown = true, true
+					}
+				}
+			}
+		}
+		for _, j := range after.Jobs() {
+			if j.Spec.Transient == kernel.NotTransient || j.Spec.Routed && !j.State.Awake {
+				continue
+			}
+			_, started := launched[j.ID]
+			was := before.Job(j.ID).State
+			switch asleep := j.State.Status == kernel.Unscheduled; {
+			case asleep && demanded[j.ID]:
+				t.Fatalf("%s is demanded and sleeps", j.ID)
+			case (started || j.State.Status.Waiting()) && !demanded[j.ID] && was.Status != kernel.Running:
+				t.Fatalf("%s: %s -> %s, and nobody demands it", j.ID, was.Status, j.State.Status)
+			}
+		}
+	})
+}
+
+// A job that only a route starts sleeps until one has.
+func TestUnroutedJobsSleep(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		for id := range launches(kernel.Decide(s)) {
+			if j := s.Job(id); j.Spec.Routed && !j.State.Awake && j.State.Status != kernel.Running {
+				t.Fatalf("%s started without its route", id)
+			}
+		}
+	})
+}

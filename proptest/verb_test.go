@@ -1,0 +1,218 @@
+package proptest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"pgregory.net/rapid"
+)
+
+// anyVerb draws a verb and a subject, and what it plans; nothing where it
+// refuses.
+func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
+	id := oneOf(t, "subject", jobIDs...)
+	j := s.Job(id)
+	var p kernel.Plan
+	var err error
+	name := oneOf(t, "verb", "decide", "enqueue", "retry", "approve", "reject", "cancel", "finish", "refuse", "gc", "cleaned up")
+	switch name {
+	case "decide":
+		p = kernel.Decide(s)
+	case "enqueue":
+		p, err = kernel.Enqueue(s, newJobs(t, s))
+	case "retry":
+		p, err = kernel.Retry(s, id, "ann")
+	case "approve":
+		p, err = kernel.Approve(s, id, "ann")
+	case "reject":
+		p, err = kernel.Reject(s, id, "ann", "no")
+	case "cancel":
+		p, err = kernel.Cancel(s, id, "ann", rapid.Bool().Draw(t, "cleanup"))
+	case "finish":
+		if j != nil {
+			p, err = kernel.Finish(s, *Result(t, j))
+		}
+	case "refuse":
+		if j != nil {
+			p, err = kernel.Refuse(s, j.Attempt(), "no", rapid.Bool().Draw(t, "final"))
+		}
+	case "gc":
+		p = kernel.GC(s, time.Duration(rapid.IntRange(0, 40).Draw(t, "age"))*time.Minute)
+	case "cleaned up":
+		if j != nil {
+			p, err = kernel.CleanedUp(s, kernel.RemoveWorktree{Job: id, Context: j.State.Context, Cancel: rapid.Bool().Draw(t, "cancel")},
+				kernel.Cleanup{Status: oneOf(t, "cleanup", kernel.CleanupDone, kernel.CleanupSkipped, kernel.CleanupDegraded, kernel.CleanupFailed)})
+		}
+	}
+	if err != nil && len(p.Actions) > 0 {
+		t.Fatalf("%s refuses (%v) and plans %+v", name, err, p.Actions)
+	}
+	return name, p
+}
+
+// newJobs draws a batch whose ids are new and grow.
+func newJobs(t *rapid.T, s *kernel.Snapshot) []kernel.NewJob {
+	var news []kernel.NewJob
+	for range rapid.IntRange(1, 3).Draw(t, "batch") {
+		id := kernel.JobID("k" + string(rune('a'+len(s.Jobs())+len(news))))
+		n := kernel.NewJob{ID: id, Spec: Spec.Draw(t, "spec")}
+		if oneIn(t, 4, "approval") {
+			n.Approval = kernel.Require(s.Now(), "bob")
+		}
+		news = append(news, n)
+	}
+	return news
+}
+
+// Apply is what a store does.
+func TestApplyAgreesWithAStore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		name, p := anyVerb(t, s)
+		st := newStore(s)
+		st.do(p.Actions)
+		if got := newStore(s.Apply(p)); !got.same(st, true) {
+			t.Fatalf("%s: %+v\ngot  %+v\nwant %+v", name, p.Actions, got, st)
+		}
+	})
+}
+
+// p.Then(q) does what p and then q do; states that both write are one write.
+func TestThenIsOneAfterTheOther(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		together, apart := kernel.Plan{}, s
+		var names []string
+		for range rapid.IntRange(2, 4).Draw(t, "verbs") {
+			name, p := anyVerb(t, apart)
+			names = append(names, name)
+			together, apart = together.Then(p), apart.Apply(p)
+		}
+		if got, want := newStore(s.Apply(together)), newStore(apart); !got.same(want, false) {
+			t.Fatalf("%v: %+v\ngot  %+v\nwant %+v", names, together.Actions, got, want)
+		}
+		writes := map[kernel.JobID]bool{}
+		for _, a := range together.Actions {
+			if put, ok := a.(kernel.PutState); ok {
+				if writes[put.Job] {
+					t.Fatalf("%v: %s is written twice", names, put.Job)
+				}
+				writes[put.Job] = true
+			}
+		}
+	})
+}
+
+// A plan that was cut short after any action and is done again from its start
+// ends where it would have ended (4.2, 7).
+func TestAnyPlanMayBeRepeated(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		name, p := anyVerb(t, s)
+		p = p.Then(kernel.Decide(s.Apply(p)))
+		want := newStore(s)
+		want.do(p.Actions)
+		got := newStore(s)
+		got.do(p.Actions[:rapid.IntRange(0, len(p.Actions)).Draw(t, "crash after")])
+		got.do(p.Actions)
+		if !got.same(want, true) {
+			t.Fatalf("%s: %+v\ngot  %+v\nwant %+v", name, p.Actions, got, want)
+		}
+	})
+}
+
+// I5, I14: a write under any attempt but the current one is refused and plans
+// nothing.
+func TestAStaleAttemptChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		for _, j := range s.Jobs() {
+			a := kernel.AttemptID{Job: j.ID, N: rapid.IntRange(0, 5).Draw(t, "attempt")}
+			current := j.State.Status == kernel.Running && a == j.Attempt()
+			p, err := kernel.Finish(s, kernel.Result{Attempt: a, Outcome: kernel.OutcomeSucceeded, Produced: j.Spec.Produces})
+			if errors.Is(err, kernel.ErrStale) == current || (len(p.Actions) > 0) != current {
+				t.Fatalf("finish %v of %+v: %v", a, j.State, err)
+			}
+			if p, err = kernel.Refuse(s, a, "no", false); errors.Is(err, kernel.ErrStale) == current || (len(p.Actions) > 0) != current {
+				t.Fatalf("refuse %v of %+v: %v", a, j.State, err)
+			}
+		}
+	})
+}
+
+// A rewind touches its set and nothing else, and refuses exactly when a member
+// runs or a merge is in the way.
+func TestARewindTouchesItsSetOnly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		for _, root := range s.Jobs() {
+			set := s.Downstream(root.ID)
+			running := false
+			for _, id := range set {
+				running = running || s.Job(id).State.Status == kernel.Running
+			}
+			p, err := kernel.Retry(s, root.ID, "ann")
+			if errors.Is(err, kernel.ErrRunning) != running {
+				t.Fatalf("retry %s: %v, set %v", root.ID, err, set)
+			}
+			if err != nil {
+				if !running && s.Facts().Merging.Value == "" {
+					t.Fatalf("retry %s: %v", root.ID, err)
+				}
+				continue
+			}
+			next := s.Apply(p)
+			in := map[kernel.JobID]bool{}
+			for _, id := range set {
+				in[id] = true
+			}
+			for _, j := range s.Jobs() {
+				got := next.Job(j.ID).State
+				if !in[j.ID] && got != j.State {
+					t.Fatalf("retry %s touched %s", root.ID, j.ID)
+				}
+				if in[j.ID] && (got.Generation != j.State.Generation+1 || got.Attempt != j.State.Attempt || got.Status.Terminal() || got.Spent != (kernel.Budget{})) {
+					t.Fatalf("retry %s left %s as %+v", root.ID, j.ID, got)
+				}
+			}
+		}
+	})
+}
+
+// I13 and 4.2, 11: a GC takes nothing an open job refers to, and changes the
+// judgement of none.
+func TestGCChangesNoDecision(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		p := kernel.GC(s, time.Duration(rapid.IntRange(0, 40).Draw(t, "age"))*time.Minute)
+		next := s.Apply(p)
+		for _, a := range p.Actions {
+			gone := s.Job(a.Subject())
+			if gone.Open() {
+				t.Fatalf("%s is open", gone.ID)
+			}
+			for _, j := range s.Jobs() {
+				for _, id := range j.Spec.After {
+					if j.Open() && id == gone.ID {
+						t.Fatalf("%s is after %s", j.ID, gone.ID)
+					}
+				}
+			}
+		}
+		want := map[kernel.JobID]kernel.Decision{}
+		for _, d := range kernel.Decide(s).Decisions {
+			want[d.Job] = d
+		}
+		got := kernel.Decide(next).Decisions
+		if len(got) != len(want) {
+			t.Fatalf("%d decisions after, %d before", len(got), len(want))
+		}
+		for _, d := range got {
+			if want[d.Job] != d {
+				t.Fatalf("after %+v: %+v, before %+v", p.Actions, d, want[d.Job])
+			}
+		}
+	})
+}
