@@ -191,6 +191,12 @@ func TestWildNamesStayInTheStore(t *testing.T) {
 		if f.Results[attempt].Value != nil || f.Present[patch].Value {
 			t.Errorf("observed something of job %q", name)
 		}
+		if _, err := s.Payload(bad, custom("t", "k")); err == nil {
+			t.Errorf("read a payload of job %q", name)
+		}
+		if err := s.WritePayload(bad, custom("t", "k"), nil); err == nil {
+			t.Errorf("wrote a payload of job %q", name)
+		}
 		if _, err := s.Read(soon(t), kernel.Scope{Jobs: []kernel.JobID{bad}}); err != nil {
 			t.Errorf("a scope with job %q: %v", name, err)
 		}
@@ -203,6 +209,27 @@ func TestWildNamesStayInTheStore(t *testing.T) {
 	}
 	if d := cmp.Diff(before, after); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestDirectoriesHaveNoParent(t *testing.T) {
+	base, err := openRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.close()
+	for _, path := range []string{"..", "a/..", "../x", "a/../../x"} {
+		if d, err := base.open(path); err == nil {
+			d.close()
+			t.Errorf("opened %s", path)
+		}
+		if d, err := base.make(path); err == nil {
+			d.close()
+			t.Errorf("made %s", path)
+		}
+		if _, err := base.read(path+"/x", 10); err == nil || strings.Contains(err.Error(), "no such file") {
+			t.Errorf("reading in %s: %v", path, err)
+		}
 	}
 }
 

@@ -45,7 +45,12 @@ func openRoot(path string) (dir, error) {
 func (d dir) open(name string) (dir, error) {
 	at := d
 	for part := range strings.SplitSeq(name, "/") {
-		fd, err := retry(func() (int, error) { return unix.Openat(at.fd, part, dirFlags, 0) })
+		fd, err := retry(func() (int, error) {
+			if part == ".." { // no name of the store's: it would lead out
+				return -1, unix.EINVAL
+			}
+			return unix.Openat(at.fd, part, dirFlags, 0)
+		})
 		if at != d {
 			at.close()
 		}
