@@ -10,7 +10,16 @@ type graph struct {
 	index     map[JobID]int32
 	afterOf   [][]int32 // who names this job in After
 	producers map[Artifact][]int32
-	consumers map[Artifact][]int32
+	consumers map[Artifact][]int32 // those for whom every run's producers count
+	// Within runs, so that many runs of one template do not look at each other.
+	ownProducersOf map[scoped][]int32
+	ownConsumersOf map[scoped][]int32
+}
+
+// scoped is an artifact as one run sees it.
+type scoped struct {
+	run RunID
+	a   Artifact
 }
 
 func newGraph(jobs []*Job) *graph {
@@ -20,6 +29,9 @@ func newGraph(jobs []*Job) *graph {
 		afterOf:   make([][]int32, len(jobs)),
 		producers: map[Artifact][]int32{},
 		consumers: map[Artifact][]int32{},
+
+		ownProducersOf: map[scoped][]int32{},
+		ownConsumersOf: map[scoped][]int32{},
 	}
 	for i, j := range jobs {
 		g.index[j.ID] = int32(i)
@@ -27,13 +39,23 @@ func newGraph(jobs []*Job) *graph {
 	for i, j := range jobs {
 		for _, a := range j.Spec.Produces {
 			g.producers[a] = append(g.producers[a], int32(i))
-		}
-		for _, a := range j.Spec.Needs {
-			g.consumers[a] = append(g.consumers[a], int32(i))
+			if run := j.Spec.Origin.Run; run != "" {
+				g.ownProducersOf[scoped{run, a}] = append(g.ownProducersOf[scoped{run, a}], int32(i))
+			}
 		}
 		for _, p := range j.Spec.After {
 			if k, ok := g.index[p]; ok {
 				g.afterOf[k] = append(g.afterOf[k], int32(i))
+			}
+		}
+	}
+	for i, j := range jobs {
+		for _, a := range j.Spec.Needs {
+			if g.ownProducers(int32(i), a) {
+				key := scoped{j.Spec.Origin.Run, a}
+				g.ownConsumersOf[key] = append(g.ownConsumersOf[key], int32(i))
+			} else {
+				g.consumers[a] = append(g.consumers[a], int32(i))
 			}
 		}
 	}
@@ -48,21 +70,19 @@ func (g *graph) ownProducers(consumer int32, a Artifact) bool {
 	if run == "" {
 		return false
 	}
-	for _, p := range g.producers[a] {
-		if p != consumer && g.jobs[p].Spec.Origin.Run == run {
-			return true
-		}
-	}
-	return false
+	own := g.ownProducersOf[scoped{run, a}]
+	return len(own) > 0 && (own[0] != consumer || own[len(own)-1] != consumer) // in order, so the ends tell
 }
 
 // eachProducer calls f with every job whose production of a counts for
 // consumer, in schedule order.
 func (g *graph) eachProducer(consumer int32, a Artifact, f func(int32)) {
-	own := g.ownProducers(consumer, a)
-	run := g.jobs[consumer].Spec.Origin.Run
-	for _, p := range g.producers[a] {
-		if p != consumer && (!own || g.jobs[p].Spec.Origin.Run == run) {
+	producers := g.producers[a]
+	if g.ownProducers(consumer, a) {
+		producers = g.ownProducersOf[scoped{g.jobs[consumer].Spec.Origin.Run, a}]
+	}
+	for _, p := range producers {
+		if p != consumer {
 			f(p)
 		}
 	}
@@ -76,9 +96,11 @@ func (g *graph) eachSuccessor(i int32, f func(int32)) {
 	}
 	run := g.jobs[i].Spec.Origin.Run
 	for _, a := range g.jobs[i].Spec.Produces {
-		for _, c := range g.consumers[a] {
-			if c != i && (g.jobs[c].Spec.Origin.Run == run || !g.ownProducers(c, a)) {
-				f(c)
+		for _, consumers := range [][]int32{g.consumers[a], g.ownConsumersOf[scoped{run, a}]} {
+			for _, c := range consumers {
+				if c != i {
+					f(c)
+				}
 			}
 		}
 	}
