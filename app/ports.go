@@ -3,38 +3,25 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Scope says which records a read must bring besides the open ones and those
-// that open ones refer to.
-type Scope struct {
-	All       bool              // every record
-	Jobs      []kernel.JobID    // these
-	Artifacts []kernel.Artifact // and every producer of these
-}
-
-// Records is one consistent read of the store.
-type Records struct {
-	Jobs       []kernel.Job
-	Unreadable map[kernel.JobID]string // why, with the record's path
-}
-
 // Store keeps the records. Nothing else survives a process.
 type Store interface {
 	// Begin takes the scheduler lock and waits for it as long as ctx allows;
-	// ErrBusy says who holds it. It completes record writes that a crash cut
-	// short before it returns.
+	// ErrBusy, with who holds it, when that is too short. It completes record writes that a crash
+	// cut short before it returns.
 	Begin(context.Context) (Tx, error)
 
 	// Read is a consistent read that changes nothing.
-	Read(context.Context, Scope) (Records, error)
+	Read(context.Context, kernel.Scope) (kernel.Records, error)
 }
 
 // Tx is a transaction: the scheduler lock, held.
 type Tx interface {
-	Load(Scope) (Records, error)
+	Load(kernel.Scope) (kernel.Records, error)
 
 	// Commit does the plan's record actions durably, all or none, and
 	// remembers its other actions until Done.
@@ -50,24 +37,14 @@ type Tx interface {
 	Close() error
 }
 
-// Attempts is what a runner keeps of the attempt it runs. Nothing in it is
-// done under the scheduler lock.
-type Attempts interface {
-	// Claim makes the caller the only runner of a, for ever: a second claim
-	// of the same attempt is kernel.ErrStale.
-	Claim(kernel.AttemptID, Runner) error
+// Outcomes is where a runner records how its attempt ended.
+type Outcomes interface {
+	// Job reads one record without the lock: what was asked for never changes.
+	Job(kernel.JobID) (kernel.Job, error)
 
-	// Conclude records durably how a ended, before its record changes.
+	// Conclude records durably how an attempt ended, before its record
+	// changes. It takes no lock.
 	Conclude(kernel.Result) error
-}
-
-// Runner identifies the process that runs an attempt, for people and for
-// signals.
-type Runner struct {
-	Host  string
-	Boot  string // boot id of that host
-	PID   int
-	Start uint64 // the process's start time in clock ticks since boot
 }
 
 // Observer answers the probes it understands and leaves the others alone. A
@@ -79,7 +56,8 @@ type Observer interface {
 // Executor runs attempts.
 type Executor interface {
 	// Start starts a's runner, once whatever happens: an attempt that was
-	// claimed or is being claimed counts as started. An error is a *Refusal.
+	// claimed or is being claimed counts as started. An error is a refusal:
+	// an answer, not a crash.
 	Start(context.Context, kernel.AttemptID) error
 
 	// Alive answers for every attempt in one go.
@@ -89,9 +67,25 @@ type Executor interface {
 	// grace they are killed. Stopping what has ended is no error.
 	Stop(context.Context, kernel.AttemptID) error
 
-	// Sweep ends what the runner of a lost attempt left running, and returns
-	// when it is gone.
+	// Sweep ends by force what is left of an attempt, its runner included,
+	// and returns when it is gone.
 	Sweep(context.Context, kernel.AttemptID) error
+}
+
+// Workload runs attempts in this process.
+type Workload interface {
+	// Claim makes the caller the only runner of an attempt, for ever: a
+	// second claim is kernel.ErrStale.
+	Claim(kernel.AttemptID) error
+
+	// Acquire takes the lock that says this process runs the attempt, until
+	// it is closed or the process ends.
+	Acquire(kernel.AttemptID) (io.Closer, error)
+
+	// Run runs the job's command to its end, its output going to the job's
+	// logs; a ctx that ends stops it. It returns a Result for whatever
+	// happens.
+	Run(context.Context, *kernel.Job) kernel.Result
 }
 
 // Worktrees removes the worktrees that jobs own.
@@ -102,19 +96,10 @@ type Worktrees interface {
 // Sentinels drops the marks of open merge conflicts.
 type Sentinels interface{ ClearSentinel(slug string) error }
 
-// Workload runs an attempt's command to its end, its output going to the job's
-// logs. It returns a Result for whatever happens.
-type Workload interface {
-	Run(context.Context, *kernel.Job) kernel.Result
-}
-
 // ErrBusy is the scheduler lock not being free in time.
 var ErrBusy = errors.New("scheduler is busy; retry the command")
 
-// Refusal is an executor's "no": an answer, not a crash.
-type Refusal struct {
-	Reason string
-	Final  bool // trying again cannot help
-}
+// Refusal is a refusal that trying again cannot change.
+type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }

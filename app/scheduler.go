@@ -13,7 +13,6 @@ import (
 // Scheduler is every use case a front end may offer.
 type Scheduler struct {
 	Store     Store
-	Attempts  Attempts
 	Observers []Observer
 	Executor  Executor
 	Worktrees Worktrees
@@ -59,13 +58,13 @@ func decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Decide(s), 
 
 // Tick advances every job that can be advanced.
 func (s *Scheduler) Tick(ctx context.Context) (Report, error) {
-	return s.transact(ctx, Scope{}, decide)
+	return s.transact(ctx, kernel.Scope{}, decide)
 }
 
 // Submit enqueues jobs, all or none, and ticks. Ids are minted here; the
 // returned jobs are in the order of news.
 func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob) (Report, error) {
-	scope := Scope{}
+	scope := kernel.Scope{}
 	for _, n := range news {
 		scope.Jobs = append(scope.Jobs, n.Spec.After...)
 		scope.Artifacts = append(scope.Artifacts, n.Spec.Needs...)
@@ -75,54 +74,67 @@ func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob) (Report, e
 
 // Approve grants a pending approval and ticks.
 func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, by string) (Report, error) {
-	return s.transact(ctx, Scope{Jobs: []kernel.JobID{id}},
+	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, by) }, decide)
 }
 
 // Reject refuses a pending approval and ticks.
 func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, by, reason string) (Report, error) {
-	return s.transact(ctx, Scope{Jobs: []kernel.JobID{id}},
+	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(snap, id, by, reason) }, decide)
 }
 
 // Cancel ends a job, or asks its running attempt to end, and ticks. It does
 // not wait for a running attempt's processes.
 func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, cleanup bool) (Report, error) {
-	return s.transact(ctx, Scope{Jobs: []kernel.JobID{id}},
+	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(snap, id, by, cleanup) }, decide)
 }
 
 // Retry rewinds root and what depends on it, and ticks.
 func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Report, error) {
-	return s.transact(ctx, Scope{All: true},
+	return s.transact(ctx, kernel.Scope{All: true},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Retry(snap, root, by) }, decide)
 }
 
 // GC removes old terminal jobs that nothing open refers to, and ticks.
 func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, error) {
-	return s.transact(ctx, Scope{All: true},
+	return s.transact(ctx, kernel.Scope{All: true},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil }, decide)
 }
 
 // Snapshot is the world as it stands, with every fact that its open jobs'
 // gates read. It changes nothing.
-func (s *Scheduler) Snapshot(ctx context.Context, scope Scope) (*kernel.Snapshot, error) {
+func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.Snapshot, error) {
 	rec, err := s.Store.Read(ctx, scope)
 	if err != nil {
 		return nil, err
 	}
-	return s.observe(ctx, s.fresh(rec)), nil
+	return s.observe(ctx, s.fresh(rec), (*kernel.Snapshot).Probes), nil
 }
 
-func (s *Scheduler) fresh(rec Records) *kernel.Snapshot {
-	return kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Unreadable: rec.Unreadable})
+// Explain says why a job is not running, on the world as it stands. It changes
+// nothing.
+func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explanation, *kernel.Snapshot, error) {
+	rec, err := s.Store.Read(ctx, kernel.Scope{Jobs: []kernel.JobID{id}})
+	if err != nil {
+		return kernel.Explanation{}, nil, err
+	}
+	snap := s.observe(ctx, s.fresh(rec), func(snap *kernel.Snapshot) kernel.Probes { return snap.ProbesOf(id) })
+	e, err := kernel.Explain(snap, id)
+	return e, snap, err
+}
+
+func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {
+	return kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs,
+		Archived: rec.Succeeded, Unreadable: rec.Unreadable})
 }
 
 // observe answers what snap still asks. Answers may raise further questions
 // (the branch that is checked out), so it asks until there are none.
-func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
+func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, ask func(*kernel.Snapshot) kernel.Probes) *kernel.Snapshot {
 	for range 3 {
-		p := snap.Probes()
+		p := ask(snap)
 		if p.Empty() {
 			break
 		}

@@ -16,7 +16,7 @@ import (
 // If the process dies before the commit, nothing has happened. If it dies
 // after, the store completes the records and the next holder of the lock does
 // the remaining actions again.
-func (s *Scheduler) transact(ctx context.Context, scope Scope, verbs ...verb) (rep Report, err error) {
+func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...verb) (rep Report, err error) {
 	tx, err := s.Store.Begin(ctx)
 	if err != nil {
 		return rep, err
@@ -34,7 +34,7 @@ func (s *Scheduler) transact(ctx context.Context, scope Scope, verbs ...verb) (r
 	t := transaction{s: s, tx: tx, rep: &rep, base: s.fresh(rec)}
 	t.snap = t.base
 	for _, v := range verbs {
-		t.snap = s.observe(ctx, t.snap)
+		t.snap = s.observe(ctx, t.snap, (*kernel.Snapshot).Probes)
 		plan, err := v(t.snap)
 		if err != nil {
 			return rep, err
@@ -90,7 +90,7 @@ func (t *transaction) flush(ctx context.Context) error {
 // recover does again what an earlier transaction committed and did not see
 // through.
 func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) error {
-	scope := Scope{}
+	scope := kernel.Scope{}
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
 	}
@@ -145,7 +145,7 @@ func (s *Scheduler) launch(ctx context.Context, a kernel.Launch, snap *kernel.Sn
 	}
 	rep.warn(a.Attempt.Job, err)
 	var no *Refusal
-	final := errors.As(err, &no) && no.Final
+	final := errors.As(err, &no)
 	plan, err := kernel.Refuse(snap, a.Attempt, err.Error(), final)
 	if err != nil {
 		return kernel.Plan{}

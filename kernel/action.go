@@ -18,6 +18,12 @@ type (
 		State State
 	}
 
+	// CreateRun adds a run's manifest, which only its runtime reads.
+	CreateRun struct {
+		Run      RunID
+		Manifest []byte
+	}
+
 	// RemoveJob drops a record with everything below its directory and the
 	// markers and payloads of what it produced.
 	RemoveJob struct {
@@ -75,6 +81,7 @@ type (
 
 // Subject is the job an action is about.
 func (a CreateJob) Subject() JobID      { return a.Job.ID }
+func (a CreateRun) Subject() JobID      { return "" }
 func (a PutState) Subject() JobID       { return a.Job }
 func (a RemoveJob) Subject() JobID      { return a.Job }
 func (a Publish) Subject() JobID        { return a.Attempt.Job }

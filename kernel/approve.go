@@ -29,7 +29,8 @@ func Reject(s *Snapshot, id JobID, by, reason string) (Plan, error) {
 	st.Status, st.Wait = BlockedByApproval, WaitReason{OnApproval, orElse(reason, "approval rejected")}
 	st.WaitedOn, st.WaitSince = st.WaitedOn.With(OnApproval), s.now
 	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, st.Wait.Detail
-	return Plan{Actions: []Action{PutState{id, j.Rev, st}}}, nil
+	p := Plan{Actions: []Action{PutState{id, j.Rev, st}}}
+	return p.Then(s.Apply(p).route(id)), nil
 }
 
 func (s *Snapshot) undecided(id JobID, verb string) (*Job, error) {

@@ -144,6 +144,7 @@ type Result struct {
 	Class    FailureClass
 	Reason   string     // one line a person can act on; may be empty
 	Produced []Artifact // what exists because of this attempt
+	Context  *Context   // the execution context it leaves; nil: the one it had; zero: none any more
 	Ended    time.Time
 }
 

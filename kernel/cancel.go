@@ -32,6 +32,7 @@ func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
 	st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(by, "unknown")
 	st.Cancelled.Status = CleanupSkipped
 	p := Plan{Actions: []Action{PutState{id, j.Rev, st}}}
+	p = p.Then(s.Apply(p).route(id))
 	if cleanup && st.Context.Owned {
 		p.Actions = append(p.Actions, RemoveWorktree{id, st.Context, true})
 	}

@@ -5,15 +5,14 @@ import "time"
 // tick is the working state of one Decide. Positions are schedule order.
 type tick struct {
 	s       *Snapshot
-	status  []Status        // as they stand at this point of the tick
-	settled map[int32]State // replaces the job's own: its attempt ended
+	status  []Status // as they stand at this point of the tick
 	reason  []WaitReason
 	judged  []bool
 	locks   LockTable
-	queue   []int32 // judged to end without running, in the order this came out
-	late    bool    // a job came to the locks out of its turn
-	world   []Action
-	produce []Action
+	queue   []int32   // judged to end without running, in the order this came out
+	late    bool      // a job came to the locks out of its turn
+	watch   int32     // a job to explain; -1: none
+	watched LockTable // the locks as they stood before it was judged
 }
 
 // Decide judges every open job in schedule order and carries what follows from
@@ -24,26 +23,19 @@ type tick struct {
 // Running attempts whose runner is gone are settled first, by the result on
 // record or as lost, so that their locks are free in the same tick.
 func Decide(s *Snapshot) Plan {
-	t := newTick(s)
+	p, settled := settle(s)
+	t := newTick(settled)
 	t.run()
-	return t.plan()
+	return p.Then(t.plan(s))
 }
 
 func newTick(s *Snapshot) *tick {
 	n := len(s.jobs)
-	return &tick{s: s, status: make([]Status, n), settled: map[int32]State{},
-		reason: make([]WaitReason, n), judged: make([]bool, n), locks: NewLockTable(s.limits)}
+	return &tick{s: s, status: make([]Status, n),
+		reason: make([]WaitReason, n), judged: make([]bool, n), locks: NewLockTable(s.limits), watch: -1}
 }
 
 func (t *tick) run() {
-	for i, j := range t.s.jobs {
-		if j.State.Status == Running {
-			t.settle(int32(i), j)
-		}
-	}
-	if len(t.produce) > 0 { // consumers judged below see what settled attempts published
-		t.s = t.s.Apply(Plan{Actions: t.produce})
-	}
 	// A job turns terminal at most once, so there are at most as many rounds
 	// as jobs. There are hardly ever more than two.
 	for range len(t.s.jobs) + 1 {
@@ -63,7 +55,7 @@ func (t *tick) round() bool {
 		if t.judged[i] && t.status[i].Terminal() {
 			continue
 		}
-		t.status[i], t.judged[i], t.reason[i] = t.current(int32(i)).Status, false, WaitReason{}
+		t.status[i], t.judged[i], t.reason[i] = t.s.jobs[i].State.Status, false, WaitReason{}
 		if t.status[i] == Running {
 			t.locks.Take(t.s.jobs[i].Spec.Locks)
 		}
@@ -71,6 +63,9 @@ func (t *tick) round() bool {
 	transients := t.wake()
 	ended := len(t.queue)
 	for i := range t.s.jobs {
+		if int32(i) == t.watch {
+			t.watched = t.locks.clone()
+		}
 		t.judge(int32(i))
 	}
 	for told := ended; told < len(t.queue); told++ {
@@ -84,34 +79,47 @@ func (t *tick) round() bool {
 	return len(t.queue) == ended || !transients && !t.late
 }
 
-// settle ends a running attempt whose runner is gone.
-func (t *tick) settle(i int32, j *Job) {
-	a := j.Attempt()
-	if live := t.s.facts.Runners[a]; !live.Known || live.Value != Dead {
-		return
+// settle ends the running attempts whose runner is gone, and returns the
+// snapshot that leads to: what they published is there for their consumers,
+// and their locks are free.
+func settle(s *Snapshot) (Plan, *Snapshot) {
+	var p Plan
+	for _, j := range s.jobs {
+		if j.State.Status != Running {
+			continue
+		}
+		r, over := s.verdict(j.Attempt())
+		if !over {
+			continue
+		}
+		q, err := Finish(s, r)
+		if err != nil {
+			continue // an earlier one's routes took it along
+		}
+		if r.Class == WorkerLost {
+			q.Actions = append(q.Actions, Sweep{r.Attempt})
+		}
+		p, s = p.Then(q), s.Apply(q)
 	}
-	r := Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: "its runner ended without a result"}
-	switch f := t.s.facts.Results[a]; {
-	case !f.asked():
-		return
-	case f.Err != "":
-		r.Reason = "its runner ended, and its result cannot be read: " + f.Err
-	case f.Value != nil && f.Value.Attempt == a:
-		r = *f.Value
-	}
-	if r.Class == WorkerLost {
-		t.world = append(t.world, Sweep{a})
-	}
-	st, actions := ended(j, r, t.s.now)
-	t.produce = append(t.produce, actions...)
-	t.settled[i] = st
+	return p, s
 }
 
-func (t *tick) current(i int32) State {
-	if st, ok := t.settled[i]; ok {
-		return st
+// verdict is the result of a running attempt whose runner is gone: the one on
+// record, or that it is lost.
+func (s *Snapshot) verdict(a AttemptID) (Result, bool) {
+	if live := s.facts.Runners[a]; !live.Known || live.Value != Dead {
+		return Result{}, false
 	}
-	return t.s.jobs[i].State
+	lost := Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: "its runner ended without a result"}
+	switch f := s.facts.Results[a]; {
+	case !f.asked():
+		return Result{}, false
+	case f.Err != "":
+		lost.Reason = "its runner ended, and its result cannot be read: " + f.Err
+	case f.Value != nil && f.Value.Attempt == a:
+		return *f.Value, true
+	}
+	return lost, true
 }
 
 func (t *tick) judge(i int32) {
@@ -121,7 +129,7 @@ func (t *tick) judge(i int32) {
 		return
 	case s == FailedRetryable:
 		t.judged[i] = true
-		if t.s.now.Before(t.current(i).RetryAt) {
+		if t.s.now.Before(t.s.jobs[i].State.RetryAt) {
 			return
 		}
 	}
@@ -150,16 +158,18 @@ func (t *tick) judge(i int32) {
 	t.status[i], t.reason[i] = Running, WaitReason{}
 }
 
-// plan turns the judgements into what must change.
-func (t *tick) plan() Plan {
-	p := Plan{Actions: t.produce, Decisions: make([]Decision, 0, len(t.s.jobs))}
+// plan turns the judgements into what must change. Decisions tell of the change
+// since before, the snapshot that the tick began with.
+func (t *tick) plan(before *Snapshot) Plan {
+	p := Plan{Decisions: make([]Decision, 0, len(t.s.jobs))}
 	var launches []Action
 	for i, j := range t.s.jobs {
-		if !t.judged[i] && t.status[i] == j.State.Status {
+		was := before.jobs[i].State.Status
+		if !t.judged[i] && t.status[i] == was {
 			continue
 		}
 		next := t.next(int32(i))
-		p.Decisions = append(p.Decisions, Decision{j.ID, j.State.Status, next.Status, next.Wait})
+		p.Decisions = append(p.Decisions, Decision{j.ID, was, next.Status, next.Wait})
 		if next == j.State {
 			continue
 		}
@@ -171,13 +181,13 @@ func (t *tick) plan() Plan {
 		}
 		p.Actions = append(p.Actions, PutState{j.ID, j.Rev, next})
 	}
-	p.Actions = append(append(p.Actions, t.world...), launches...)
+	p.Actions = append(p.Actions, launches...)
 	return p
 }
 
 // next is the state that the tick leaves job i in.
 func (t *tick) next(i int32) State {
-	st := t.current(i)
+	st := t.s.jobs[i].State
 	switch {
 	case t.judged[i] && (st.Status != FailedRetryable || t.status[i] != FailedRetryable):
 	case t.status[i] == Unscheduled: // it fell asleep

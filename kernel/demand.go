@@ -27,7 +27,7 @@ func (j *Job) unrouted() bool { return j.Spec.Routed && !j.State.Awake }
 // due later.
 func (t *tick) idle(i int32) bool {
 	s := t.status[i]
-	return s == Queued || s.Waiting() || s == FailedRetryable && !t.s.now.Before(t.current(i).RetryAt)
+	return s == Queued || s.Waiting() || s == FailedRetryable && !t.s.now.Before(t.s.jobs[i].State.RetryAt)
 }
 
 func (t *tick) demandTransients() {
@@ -45,7 +45,7 @@ func (t *tick) demandTransients() {
 			if j := t.s.jobs[p]; t.status[p] != Unscheduled || j.Spec.Transient == NotTransient || j.unrouted() {
 				return
 			}
-			if t.status[p] = t.current(p).Status; t.status[p] == Unscheduled {
+			if t.status[p] = t.s.jobs[p].State.Status; t.status[p] == Unscheduled {
 				t.status[p] = Queued
 			}
 			look(p)

@@ -16,7 +16,15 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 		return Plan{}, fmt.Errorf("finish: %w", err)
 	}
 	st, actions := ended(j, r, s.now)
-	return Plan{Actions: append(actions, PutState{j.ID, j.Rev, st})}, nil
+	var p Plan
+	if r.Context != nil {
+		st.Context = *r.Context
+		if st.Context == (Context{}) {
+			p = s.forsake(j)
+		}
+	}
+	p = p.Then(Plan{Actions: append(actions, PutState{j.ID, j.Rev, st})})
+	return p.Then(s.Apply(p).route(j.ID)), nil
 }
 
 // ended is the state of a running job whose attempt ended as r, and what comes

@@ -131,6 +131,7 @@ type Spec struct {
 	Locks           []Lock
 	Routes          []Route
 	Routed          bool // only a route starts it: it sleeps until one does
+	OwnsContext     bool // it makes the execution context that its run's later jobs get
 	Transient       Transient
 	IdempotencyKey  string
 	Budget          Budget
@@ -211,7 +212,7 @@ type State struct {
 	Attempt    int // of the latest execution; 0: none yet; never reset
 	Generation int // rewinds so far
 	Spent      Budget
-	Routed     int       // rewinds by this job's routes in this generation
+	Routed     int       // times its routes sent the run back since a person last rewound it
 	RetryAt    time.Time // of FailedRetryable
 	Started    time.Time
 	Finished   time.Time

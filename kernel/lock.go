@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -163,6 +164,12 @@ func (t *LockTable) Reserve(locks []Lock) {
 			t.key(l.Key, func(h *holding) { h.awaited = true })
 		}
 	}
+}
+
+func (t *LockTable) clone() LockTable {
+	c := *t
+	c.keys, c.pools = maps.Clone(t.keys), maps.Clone(t.pools)
+	return c
 }
 
 func (t *LockTable) key(k string, f func(*holding)) {

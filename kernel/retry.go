@@ -19,22 +19,27 @@ type RetrySet struct {
 // It refuses a set with a running member, and one that holds a merge while git
 // is in the middle of one.
 func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
-	set := RetrySet{Root: root, Jobs: s.Downstream(root), Why: map[JobID]string{}}
-	if set.Jobs == nil {
+	set := RetrySet{Root: root, Why: map[JobID]string{}}
+	if s.Job(root) == nil {
 		return set, fmt.Errorf("retry %s: %w", root, ErrNotFound)
 	}
+	set.Root = s.restart(root)
+	set.Jobs = s.Downstream(set.Root)
 	var running []string
 	for _, id := range set.Jobs {
 		if st := s.Job(id).State.Status; st == Running {
 			running = append(running, fmt.Sprintf("%s (%s)", id, st))
 		}
-		set.Why[id] = s.whyRewound(root, id, set.Jobs)
+		set.Why[id] = s.whyRewound(set.Root, id, set.Jobs)
 	}
 	if len(running) > 0 {
 		return set, fmt.Errorf("cannot retry while jobs are running in the retry set: %s: %w",
 			strings.Join(running, ", "), ErrRunning)
 	}
-	for _, id := range s.Predecessors(root) {
+	if set.Root != root {
+		set.Why[set.Root] = "makes the worktree that " + string(root) + " ran in and that is gone"
+	}
+	for _, id := range s.Predecessors(set.Root) {
 		if s.Job(id).State.Status == Succeeded {
 			set.Succeeded = append(set.Succeeded, id)
 		}
@@ -103,18 +108,44 @@ func Retry(s *Snapshot, root JobID, by string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	return s.rewind(set.Jobs, by), nil
+	return s.rewind(set.Jobs, by, byPerson), nil
 }
 
-func (s *Snapshot) rewind(set []JobID, by string) Plan {
+// cause says who rewinds. A person starts over; a route goes on: its count and
+// an open conflict, which its target is to look at, stay.
+type cause uint8
+
+const (
+	byPerson cause = iota
+	byRoute
+)
+
+// rewind puts set, whose first job is its root, back to its beginning. Each
+// job gets back the execution context that a predecessor outside of the set
+// hands on.
+func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 	var p Plan
+	in := make(map[JobID]bool, len(set))
 	for _, id := range set {
+		in[id] = true
+	}
+	for i, id := range set {
 		j := s.Job(id)
 		st := rewound(j, s.now, by)
+		st.Context = s.carried(j, in)
+		if why == byRoute {
+			st.Routed = j.State.Routed
+		}
+		if i == 0 && j.Spec.Routed {
+			st.Status, st.Awake = Queued, true
+		}
 		if c := j.State.Context; c.Owned {
 			p.Actions = append(p.Actions, RemoveWorktree{Job: id, Context: c})
 		}
 		p.Actions = append(p.Actions, Reset{j.Attempt(), j.Spec.Produces}, PutState{id, j.Rev, st})
+	}
+	if why == byRoute {
+		return p
 	}
 	for _, slug := range s.mergeSlugs(set) {
 		p.Actions = append(p.Actions, ClearSentinel{set[0], slug})

@@ -83,7 +83,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		{func(*kernel.Job) {}, kernel.Queued},
 		{transient(kernel.OnDemand), kernel.Unscheduled},
 		{transient(kernel.Remove), kernel.Unscheduled},
-		{routed, kernel.Unscheduled},
+		{routed, kernel.Queued}, // asked for by name, it need not wait for its route
 	} {
 		j := job("q", c.change)
 		j.State, j.Spec.Produces = full, artifacts("custom:t:x")
@@ -93,7 +93,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := s.Apply(p)
-		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann")}
+		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann"), Awake: j.Spec.Routed}
 		if got := next.Job("q").State; got != want {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}

@@ -34,11 +34,27 @@ type Facts struct {
 	Results map[AttemptID]Fact[*Result]  // of running attempts; nil: none on record
 }
 
+// Scope says which records a read must bring besides the open ones and those
+// that open ones refer to.
+type Scope struct {
+	All       bool       // every record
+	Jobs      []JobID    // these
+	Artifacts []Artifact // and every producer of these
+}
+
+// Records is one consistent read of a store.
+type Records struct {
+	Jobs       []Job
+	Unreadable map[JobID]string // why, with the record's path
+	Succeeded  int              // jobs that ended well and were not asked for
+}
+
 // Observation is what the adapters hand over.
 type Observation struct {
 	Now        time.Time // UTC, whole microseconds
 	Limits     Limits
 	Jobs       []Job
+	Archived   int              // jobs that succeeded and are not among Jobs
 	Unreadable map[JobID]string // records that exist but make no sense, and why
 	Facts      Facts
 }
@@ -49,6 +65,7 @@ type Snapshot struct {
 	now        time.Time
 	limits     Limits
 	jobs       []*Job // in schedule order
+	archived   int
 	unreadable map[JobID]string
 	facts      Facts
 	graph      *graph
@@ -74,7 +91,7 @@ func NewSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	return &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, facts: o.Facts, graph: g}
+	return &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: o.Facts, graph: g}
 }
 
 // Now is the moment of the observation.
@@ -96,6 +113,9 @@ func (s *Snapshot) Job(id JobID) *Job {
 
 // Unreadable is why the record of id makes no sense, or "".
 func (s *Snapshot) Unreadable(id JobID) string { return s.unreadable[id] }
+
+// Archived is how many jobs succeeded that the snapshot does not hold.
+func (s *Snapshot) Archived() int { return s.archived }
 
 // UnreadableIDs are the jobs whose records make no sense, in order.
 func (s *Snapshot) UnreadableIDs() []JobID { return slices.Sorted(maps.Keys(s.unreadable)) }

@@ -1,0 +1,202 @@
+package fs
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// codec writes values of one type in a compact form for the index. It walks
+// the type by reflection, so a field added to the kernel is never forgotten;
+// the fingerprint of the type tells a file of another shape apart.
+type codec struct {
+	put func([]byte, reflect.Value) []byte
+	get func(*reader, reflect.Value)
+}
+
+var (
+	jobCodec       = newCodec(reflect.TypeFor[kernel.Job]())    //nolint:gochecknoglobals // derived from a type
+	jobFingerprint = fingerprint(reflect.TypeFor[kernel.Job]()) //nolint:gochecknoglobals // likewise
+	timeType       = reflect.TypeFor[time.Time]()               //nolint:gochecknoglobals // likewise
+	waitSetType    = reflect.TypeFor[kernel.WaitSet]()          //nolint:gochecknoglobals // likewise
+)
+
+func newCodec(t reflect.Type) codec {
+	switch t {
+	case timeType:
+		return codec{putTime, getTime}
+	case waitSetType:
+		return codec{putWaitSet, getWaitSet}
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return codec{
+			func(b []byte, v reflect.Value) []byte {
+				return append(binary.AppendUvarint(b, uint64(v.Len())), v.String()...)
+			},
+			func(r *reader, v reflect.Value) { v.SetString(string(r.bytes())) },
+		}
+	case reflect.Bool:
+		return codec{
+			func(b []byte, v reflect.Value) []byte {
+				if v.Bool() {
+					return append(b, 1)
+				}
+				return append(b, 0)
+			},
+			func(r *reader, v reflect.Value) { v.SetBool(r.byte() == 1) },
+		}
+	case reflect.Int, reflect.Int64:
+		return codec{
+			func(b []byte, v reflect.Value) []byte { return binary.AppendVarint(b, v.Int()) },
+			func(r *reader, v reflect.Value) { v.SetInt(r.int()) },
+		}
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		return codec{
+			func(b []byte, v reflect.Value) []byte { return binary.AppendUvarint(b, v.Uint()) },
+			func(r *reader, v reflect.Value) { v.SetUint(r.uint()) },
+		}
+	case reflect.Slice:
+		return sliceCodec(t)
+	case reflect.Array:
+		return arrayCodec(t)
+	case reflect.Struct:
+		return structCodec(t)
+	default:
+		panic(fmt.Sprintf("fs: the index cannot hold a %s", t))
+	}
+}
+
+func sliceCodec(t reflect.Type) codec {
+	elem := newCodec(t.Elem())
+	return codec{
+		func(b []byte, v reflect.Value) []byte {
+			b = binary.AppendUvarint(b, uint64(v.Len()))
+			for i := range v.Len() {
+				b = elem.put(b, v.Index(i))
+			}
+			return b
+		},
+		func(r *reader, v reflect.Value) {
+			n := int(r.count())
+			if n == 0 {
+				return
+			}
+			s := reflect.MakeSlice(t, n, n)
+			for i := range n {
+				elem.get(r, s.Index(i))
+			}
+			v.Set(s)
+		},
+	}
+}
+
+func arrayCodec(t reflect.Type) codec {
+	elem := newCodec(t.Elem())
+	return codec{
+		func(b []byte, v reflect.Value) []byte {
+			for i := range t.Len() {
+				b = elem.put(b, v.Index(i))
+			}
+			return b
+		},
+		func(r *reader, v reflect.Value) {
+			for i := range t.Len() {
+				elem.get(r, v.Index(i))
+			}
+		},
+	}
+}
+
+func structCodec(t reflect.Type) codec {
+	fields := make([]codec, t.NumField())
+	for i := range fields {
+		if !t.Field(i).IsExported() {
+			panic(fmt.Sprintf("fs: the index cannot hold field %s of %s", t.Field(i).Name, t))
+		}
+		fields[i] = newCodec(t.Field(i).Type)
+	}
+	return codec{
+		func(b []byte, v reflect.Value) []byte {
+			for i, f := range fields {
+				b = f.put(b, v.Field(i))
+			}
+			return b
+		},
+		func(r *reader, v reflect.Value) {
+			for i, f := range fields {
+				f.get(r, v.Field(i))
+			}
+		},
+	}
+}
+
+// putTime writes microseconds since 1970, which is all that records hold.
+func putTime(b []byte, v reflect.Value) []byte {
+	t := v.Interface().(time.Time)
+	if t.IsZero() {
+		return binary.AppendVarint(b, 0)
+	}
+	return binary.AppendVarint(b, t.UnixMicro())
+}
+
+func getTime(r *reader, v reflect.Value) {
+	if us := r.int(); us != 0 {
+		v.Set(reflect.ValueOf(time.UnixMicro(us).UTC()))
+	}
+}
+
+func putWaitSet(b []byte, v reflect.Value) []byte {
+	kinds := v.Interface().(kernel.WaitSet).Kinds()
+	b = append(b, byte(len(kinds)))
+	for _, k := range kinds {
+		b = append(b, byte(k))
+	}
+	return b
+}
+
+func getWaitSet(r *reader, v reflect.Value) {
+	var w kernel.WaitSet
+	for n := r.byte(); n > 0 && r.err == nil; n-- {
+		w = w.With(kernel.WaitKind(r.byte()))
+	}
+	v.Set(reflect.ValueOf(w))
+}
+
+func (r *reader) int() int64 {
+	v, n := binary.Varint(r.b)
+	if n <= 0 {
+		r.b, r.err = nil, errShort
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// fingerprint changes whenever a field of t, however deep, changes its name,
+// type or place.
+func fingerprint(t reflect.Type) uint64 {
+	h := fnv.New64a()
+	var walk func(reflect.Type)
+	walk = func(t reflect.Type) {
+		fmt.Fprintf(h, "%s %s;", t, t.Kind())
+		switch t.Kind() {
+		case reflect.Slice, reflect.Array:
+			walk(t.Elem())
+		case reflect.Struct:
+			if t == timeType {
+				return
+			}
+			for i := range t.NumField() {
+				fmt.Fprintf(h, "%s:", t.Field(i).Name)
+				walk(t.Field(i).Type)
+			}
+		}
+	}
+	walk(t)
+	return h.Sum64()
+}

@@ -1,0 +1,71 @@
+// Package config reads Vizier's configuration: TOML files and VIZIER_*
+// variables over built-in defaults, each value with the place it came from.
+// It is strict: every unknown key and every value of the wrong type is
+// reported, with its file and line, and all of them at once.
+package config
+
+import "time"
+
+// Config is the effective configuration. Load makes it.
+type Config struct {
+	Scheduler Scheduler
+	Pools     map[string]int // capacity of each counted lock, in units
+	Store     Store
+	Jobs      Jobs
+	Logs      Logs
+	Display   Display
+	Approvals Approvals
+	Commands  map[string]string // workflow alias to template
+	Workflow  Workflow
+
+	origins map[string]string // by key: where a value that is not the default came from
+}
+
+// Scheduler bounds the scheduler itself.
+type Scheduler struct {
+	MaxRunning  int           // jobs that run at once; 0: the number of CPUs
+	LockTimeout time.Duration // how long a command waits for the scheduler lock
+}
+
+// Store says how records are kept.
+type Store struct {
+	Durability string // "full" or "relaxed"
+}
+
+// Jobs holds the defaults of every job.
+type Jobs struct {
+	Grace   time.Duration // between the polite and the final signal
+	Timeout time.Duration // of one attempt; 0: none
+	Cancel  Cancel
+}
+
+// Cancel is what else a cancel does.
+type Cancel struct{ CleanupWorktree bool }
+
+// Logs bounds the output that is kept of a job.
+type Logs struct {
+	KeepAttempts int   // earlier attempts whose logs stay
+	MaxBytes     int64 // of one log file; 0: no cap
+}
+
+// Display holds how listings look when no flag says so.
+type Display struct {
+	Jobs JobsList
+	Show []string // fields of `jobs show`; empty: the standard ones
+}
+
+// JobsList is how `jobs list` looks.
+type JobsList struct {
+	Format        string   // "block", "table" or "json"
+	Fields        []string // empty: the standard ones
+	ShowSucceeded bool
+}
+
+// Approvals says who may decide approvals.
+type Approvals struct{ FromJobs bool }
+
+// Workflow says where templates may come from.
+type Workflow struct {
+	GlobalEnabled bool
+	GlobalDir     string // "": workflows beside the user's configuration file
+}

@@ -1,0 +1,192 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func number[T int | int64](key, doc string, at func(*Config) *T) setting {
+	return setting{key: key, doc: doc,
+		get: func(c *Config) any { return int64(*at(c)) },
+		put: func(c *Config, _ string, v any) error {
+			n, err := whole(v)
+			*at(c) = T(n)
+			return err
+		}}
+}
+
+// whole reads a number that is not negative; an environment variable gives it
+// as a string.
+func whole(v any) (int64, error) {
+	if s, ok := v.(fromEnv); ok {
+		n, err := strconv.ParseInt(string(s), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("expected a whole number, found %q", string(s))
+		}
+		v = n
+	}
+	n, ok := v.(int64)
+	switch {
+	case !ok:
+		return 0, mismatch("a whole number", v)
+	case n < 0:
+		return 0, fmt.Errorf("expected 0 or more, found %d", n)
+	}
+	return n, nil
+}
+
+func toggle(key, doc string, at func(*Config) *bool) setting {
+	return setting{key: key, doc: doc,
+		get: func(c *Config) any { return *at(c) },
+		put: func(c *Config, _ string, v any) error {
+			switch b := v.(type) {
+			case bool:
+				*at(c) = b
+				return nil
+			case fromEnv:
+				if b != "true" && b != "false" {
+					return fmt.Errorf("expected true or false, found %q", string(b))
+				}
+				*at(c) = b == "true"
+				return nil
+			default:
+				return mismatch("true or false", v)
+			}
+		}}
+}
+
+func text(key, doc string, at func(*Config) *string) setting {
+	return setting{key: key, doc: doc,
+		get: func(c *Config) any { return *at(c) },
+		put: func(c *Config, _ string, v any) (err error) {
+			*at(c), err = str(v)
+			return err
+		}}
+}
+
+func choice(key, doc string, of []string, at func(*Config) *string) setting {
+	s := text(key, doc, at)
+	put := s.put
+	s.put = func(c *Config, name string, v any) error {
+		if err := put(c, name, v); err != nil {
+			return err
+		}
+		if !slices.Contains(of, *at(c)) {
+			return fmt.Errorf("expected one of %s, found %q", strings.Join(of, ", "), *at(c))
+		}
+		return nil
+	}
+	return s
+}
+
+func duration(key, doc string, none bool, at func(*Config) *time.Duration) setting {
+	return setting{key: key, doc: doc,
+		get: func(c *Config) any {
+			if *at(c) == 0 && none {
+				return ""
+			}
+			return at(c).String()
+		},
+		put: func(c *Config, _ string, v any) error {
+			s, err := str(v)
+			switch {
+			case err != nil:
+				return mismatch("a duration such as \"30s\"", v)
+			case s == "" && none:
+				*at(c) = 0
+				return nil
+			}
+			d, err := time.ParseDuration(s)
+			if err != nil || d <= 0 {
+				return fmt.Errorf("expected a duration such as \"30s\" or \"1h30m\", found %q", s)
+			}
+			*at(c) = d
+			return nil
+		}}
+}
+
+func list(key, doc string, at func(*Config) *[]string) setting {
+	return setting{key: key, doc: doc,
+		get: func(c *Config) any { return *at(c) },
+		put: func(c *Config, _ string, v any) error {
+			var out []string
+			switch v := v.(type) {
+			case fromEnv:
+				for s := range strings.SplitSeq(string(v), ",") {
+					out = append(out, strings.TrimSpace(s))
+				}
+			case []any:
+				for _, e := range v {
+					s, ok := e.(string)
+					if !ok {
+						return mismatch("an array of strings", v)
+					}
+					out = append(out, s)
+				}
+			default:
+				return mismatch("an array of strings", v)
+			}
+			*at(c) = out
+			return nil
+		}}
+}
+
+func pools() setting {
+	return setting{key: "pools.NAME", doc: "How many units the pool NAME has; a pool that is not named here has 1.",
+		get:   func(c *Config) any { return c.Pools },
+		names: func(c *Config) []string { return slices.Sorted(maps.Keys(c.Pools)) },
+		put: func(c *Config, name string, v any) error {
+			n, err := whole(v)
+			c.Pools[name] = int(n)
+			return err
+		}}
+}
+
+func commands() setting {
+	return setting{key: "commands.NAME", doc: "The template that `vizier run NAME` runs: a path, or ID@VERSION.",
+		get:   func(c *Config) any { return c.Commands },
+		names: func(c *Config) []string { return slices.Sorted(maps.Keys(c.Commands)) },
+		put: func(c *Config, name string, v any) error {
+			s, ok := v.(string)
+			if !ok || s == "" {
+				return mismatch("a template: a path, or ID@VERSION", v)
+			}
+			c.Commands[name] = s
+			return nil
+		}}
+}
+
+// fromEnv is a value that an environment variable gave.
+type fromEnv string
+
+func str(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case fromEnv:
+		return string(v), nil
+	default:
+		return "", mismatch("a string", v)
+	}
+}
+
+func mismatch(want string, v any) error {
+	found := fmt.Sprintf("%T", v)
+	switch v := v.(type) {
+	case map[string]any, []map[string]any:
+		found = "a table"
+	case []any:
+		found = "an array"
+	case int64, float64, bool:
+		found = fmt.Sprint(v)
+	case string:
+		found = strconv.Quote(v)
+	case time.Time:
+		found = "a date"
+	}
+	return fmt.Errorf("expected %s, found %s", want, found)
+}

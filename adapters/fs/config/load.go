@@ -1,0 +1,258 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Sources says where a configuration is read from.
+type Sources struct {
+	Root string              // the repository's root; "" outside of one
+	File string              // replaces the user's and the repository's file
+	Env  func(string) string // the environment; "" is unset
+}
+
+// Error is everything that is wrong with a configuration.
+type Error struct{ Findings []Finding }
+
+// Finding is one thing wrong, at a line of a file or in a variable.
+type Finding struct {
+	Place string // "FILE:LINE", "FILE" or "env NAME"
+	Text  string
+
+	line int // for the order
+}
+
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Findings))
+	for i, f := range e.Findings {
+		lines[i] = f.Place + ": " + f.Text
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap makes an Error a kernel.ErrInvalid.
+func (e *Error) Unwrap() error { return kernel.ErrInvalid }
+
+// UserDir is the directory of the user's configuration: $VIZIER_CONFIG_DIR,
+// $XDG_CONFIG_HOME or $HOME/.config, and vizier in it. "" when none is set.
+func UserDir(env func(string) string) string {
+	if base := cmp.Or(env("VIZIER_CONFIG_DIR"), env("XDG_CONFIG_HOME")); base != "" {
+		return filepath.Join(base, "vizier")
+	}
+	if home := env("HOME"); home != "" {
+		return filepath.Join(home, ".config", "vizier")
+	}
+	return ""
+}
+
+// Load reads the layers, each over the one before: defaults, the user's file,
+// the repository's file, the environment. The error is an *Error with every
+// finding, unless a file cannot be read.
+func Load(src Sources) (Config, error) {
+	l := loader{c: defaults(), known: settings()}
+	for _, f := range src.files() {
+		data, err := os.ReadFile(f.path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !f.required:
+			continue
+		case err != nil:
+			return Config{}, fmt.Errorf("read configuration: %w", err)
+		}
+		l.file(f.show, string(data))
+	}
+	l.environment(src.Env)
+	if len(l.findings) > 0 {
+		return Config{}, &Error{l.findings}
+	}
+	return l.c, nil
+}
+
+type file struct {
+	path, show string
+	required   bool
+}
+
+func (src Sources) files() []file {
+	if src.File != "" {
+		return []file{{src.File, src.File, true}}
+	}
+	var out []file
+	if dir := UserDir(src.Env); dir != "" {
+		path := filepath.Join(dir, "config.toml")
+		out = append(out, file{path: path, show: path})
+	}
+	if src.Root != "" {
+		show := filepath.Join(".vizier", "config.toml")
+		out = append(out, file{path: filepath.Join(src.Root, show), show: show})
+	}
+	return out
+}
+
+type loader struct {
+	c        Config
+	known    []setting
+	findings []Finding
+}
+
+// file reads one layer. What it finds wrong is reported in the order of lines.
+func (l *loader) file(name, data string) {
+	var top map[string]toml.Primitive
+	md, err := toml.Decode(data, &top)
+	if err != nil {
+		found := Finding{Place: name, Text: err.Error()}
+		var at toml.ParseError
+		if errors.As(err, &at) {
+			found.Place, found.Text = fmt.Sprintf("%s:%d", name, at.Position.Line), at.Message
+		}
+		l.findings = append(l.findings, found)
+		return
+	}
+	before := len(l.findings)
+	t := table{loader: l, md: &md, file: name}
+	t.walk("", top)
+	slices.SortStableFunc(l.findings[before:], func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.Text, b.Text))
+	})
+}
+
+// table is one file under way.
+type table struct {
+	*loader
+	md   *toml.MetaData
+	file string
+}
+
+func (t table) walk(prefix string, in map[string]toml.Primitive) {
+	for name, value := range in {
+		key := prefix + name
+		raw, line := t.raw(value)
+		s, entry := t.find(key)
+		_, isTable := raw.(map[string]any)
+		switch {
+		case s != nil:
+			if err := s.put(&t.c, entry, raw); err != nil {
+				t.report(line, key+": "+err.Error())
+				continue
+			}
+			t.c.origins[key] = fmt.Sprintf("%s:%d", t.file, line)
+		case t.isTable(key) && isTable:
+			var inner map[string]toml.Primitive
+			if err := t.md.PrimitiveDecode(value, &inner); err != nil {
+				t.report(line, key+": "+err.Error())
+				continue
+			}
+			t.walk(key+".", inner)
+		case t.isTable(key):
+			t.report(line, key+": "+mismatch("a table", raw).Error())
+		default:
+			t.report(line, "unknown key "+key+hint(Nearest(key, t.keys())))
+		}
+	}
+}
+
+func (t table) report(line int, text string) {
+	place := t.file
+	if line > 0 {
+		place = fmt.Sprintf("%s:%d", t.file, line)
+	}
+	t.findings = append(t.findings, Finding{Place: place, Text: text, line: line})
+}
+
+// raw is a value as it stands in the file, and its line. A table that only
+// dotted keys imply has the line of one of them.
+func (t table) raw(p toml.Primitive) (any, int) {
+	var v located
+	var at toml.ParseError
+	if errors.As(t.md.PrimitiveDecode(p, &v), &at) && at.Position.Line > 0 {
+		return v.value, at.Position.Line
+	}
+	var inner map[string]toml.Primitive
+	line := 0
+	if _, ok := v.value.(map[string]any); ok && t.md.PrimitiveDecode(p, &inner) == nil {
+		for _, q := range inner {
+			if _, n := t.raw(q); line == 0 || n > 0 && n < line {
+				line = n
+			}
+		}
+	}
+	return v.value, line
+}
+
+// located takes a value and refuses it: the decoder tells where a value stands
+// only in its errors.
+type located struct{ value any }
+
+func (l *located) UnmarshalTOML(v any) error {
+	l.value = v
+	return errors.New("located")
+}
+
+// find is the setting that key belongs to and, for one that stands for many,
+// the name within it.
+func (l *loader) find(key string) (*setting, string) {
+	for i, s := range l.known {
+		if s.key == key {
+			return &l.known[i], ""
+		}
+		if s.names == nil {
+			continue
+		}
+		if name, ok := strings.CutPrefix(key, s.table()+"."); ok && name != "" {
+			return &l.known[i], name
+		}
+	}
+	return nil, ""
+}
+
+func (l *loader) isTable(key string) bool {
+	return slices.ContainsFunc(l.known, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
+}
+
+// keys are the names that a key may be mistaken for: settings and tables.
+func (l *loader) keys() []string {
+	var out []string
+	for _, s := range l.known {
+		for at := range s.key {
+			if s.key[at] == '.' {
+				out = append(out, s.key[:at])
+			}
+		}
+		if s.names == nil {
+			out = append(out, s.key)
+		}
+	}
+	return slices.Compact(out)
+}
+
+func hint(nearest string) string {
+	if nearest == "" {
+		return ""
+	}
+	return " (did you mean " + nearest + "?)"
+}
+
+func (l *loader) environment(env func(string) string) {
+	for _, s := range l.known {
+		name := s.env()
+		v := env(name)
+		if s.names != nil || v == "" {
+			continue
+		}
+		if err := s.put(&l.c, "", fromEnv(v)); err != nil {
+			l.findings = append(l.findings, Finding{Place: "env " + name, Text: err.Error()})
+			continue
+		}
+		l.c.origins[s.key] = "env " + name
+	}
+}

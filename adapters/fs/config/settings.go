@@ -1,0 +1,136 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// setting is one key: what it means, its default, and where its value goes.
+// A key that ends in a name in capitals stands for every name there.
+type setting struct {
+	key   string
+	doc   string
+	put   func(c *Config, name string, v any) error
+	get   func(c *Config) any
+	names func(c *Config) []string // of a key that stands for many
+}
+
+// Setting is one value of a configuration as people see it.
+type Setting struct {
+	Key    string
+	Value  any    // bool, int64, string or []string; a duration is a string
+	Origin string // "default", "env NAME" or "FILE:LINE"
+	Doc    string // one sentence
+}
+
+// TOML is the line that would set the value.
+func (s Setting) TOML() string { return s.Key + " = " + literal(s.Value) }
+
+func literal(v any) string {
+	switch v := v.(type) {
+	case string:
+		return strconv.Quote(v)
+	case []string:
+		quoted := make([]string, len(v))
+		for i, s := range v {
+			quoted[i] = strconv.Quote(s)
+		}
+		return "[" + strings.Join(quoted, ", ") + "]"
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// settings is every key, in the order people read them.
+func settings() []setting {
+	return []setting{
+		number("scheduler.max_running", "How many jobs run at once in this repository; 0 means as many as there are CPUs.",
+			func(c *Config) *int { return &c.Scheduler.MaxRunning }),
+		duration("scheduler.lock_timeout", "How long a command waits for another one that holds the scheduler lock.", false,
+			func(c *Config) *time.Duration { return &c.Scheduler.LockTimeout }),
+		pools(),
+		choice("store.durability", "\"full\" survives a power cut; \"relaxed\" survives the death of any process, and is faster.",
+			[]string{"full", "relaxed"}, func(c *Config) *string { return &c.Store.Durability }),
+		duration("jobs.grace", "How long a job that is told to stop has before it is killed.", false,
+			func(c *Config) *time.Duration { return &c.Jobs.Grace }),
+		duration("jobs.timeout", "Time limit of one attempt of a job that names none; empty means no limit.", true,
+			func(c *Config) *time.Duration { return &c.Jobs.Timeout }),
+		toggle("jobs.cancel.cleanup_worktree", "Whether a cancel also removes the worktree that the job owns.",
+			func(c *Config) *bool { return &c.Jobs.Cancel.CleanupWorktree }),
+		number("logs.keep_attempts", "How many earlier attempts of a job keep their logs.",
+			func(c *Config) *int { return &c.Logs.KeepAttempts }),
+		number("logs.max_bytes", "Largest size of one log file in bytes; 0 means no cap.",
+			func(c *Config) *int64 { return &c.Logs.MaxBytes }),
+		choice("display.lists.jobs.format", "How `vizier jobs list` looks: \"block\", \"table\" or \"json\".",
+			[]string{"block", "table", "json"}, func(c *Config) *string { return &c.Display.Jobs.Format }),
+		list("display.lists.jobs.fields", "Fields of `vizier jobs list`, in order; empty means the standard ones.",
+			func(c *Config) *[]string { return &c.Display.Jobs.Fields }),
+		toggle("display.lists.jobs.show_succeeded", "Whether `vizier jobs list` shows jobs that succeeded.",
+			func(c *Config) *bool { return &c.Display.Jobs.ShowSucceeded }),
+		list("display.lists.jobs_show.fields", "Fields of `vizier jobs show`, in order; empty means the standard ones.",
+			func(c *Config) *[]string { return &c.Display.Show }),
+		toggle("approvals.from_jobs", "Whether a command that runs inside a job may approve, reject or retry jobs.",
+			func(c *Config) *bool { return &c.Approvals.FromJobs }),
+		commands(),
+		toggle("workflow.global_workflows.enabled", "Whether `vizier run` also accepts templates from the user's own directory.",
+			func(c *Config) *bool { return &c.Workflow.GlobalEnabled }),
+		text("workflow.global_workflows.dir", "That directory; empty means workflows beside the user's config.toml.",
+			func(c *Config) *string { return &c.Workflow.GlobalDir }),
+	}
+}
+
+// defaults is the configuration of someone who configured nothing.
+func defaults() Config {
+	return Config{
+		Scheduler: Scheduler{LockTimeout: 30 * time.Second},
+		Pools:     map[string]int{},
+		Store:     Store{Durability: "full"},
+		Jobs:      Jobs{Grace: 10 * time.Second},
+		Logs:      Logs{KeepAttempts: 5},
+		Display:   Display{Jobs: JobsList{Format: "block"}},
+		Commands:  map[string]string{},
+		Workflow:  Workflow{GlobalEnabled: true},
+		origins:   map[string]string{},
+	}
+}
+
+// Settings lists every value in the order of the documentation, with the place
+// it came from.
+func (c *Config) Settings() []Setting {
+	var out []Setting
+	for _, s := range settings() {
+		if s.names == nil {
+			out = append(out, c.setting(s, s.key, s.get(c)))
+			continue
+		}
+		for _, name := range s.names(c) {
+			key := s.table() + "." + name
+			values := *c
+			switch v := s.get(&values).(type) {
+			case map[string]int:
+				out = append(out, c.setting(s, key, int64(v[name])))
+			case map[string]string:
+				out = append(out, c.setting(s, key, v[name]))
+			}
+		}
+	}
+	return out
+}
+
+func (c *Config) setting(s setting, key string, v any) Setting {
+	origin := c.origins[key]
+	if origin == "" {
+		origin = "default"
+	}
+	return Setting{Key: key, Value: v, Origin: origin, Doc: s.doc}
+}
+
+// table is the part of a key that stands for many before the name.
+func (s setting) table() string { return s.key[:strings.LastIndexByte(s.key, '.')] }
+
+// env is the variable that sets the key.
+func (s setting) env() string {
+	return "VIZIER_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
+}

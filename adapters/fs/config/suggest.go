@@ -1,0 +1,34 @@
+package config
+
+// Nearest is the name closest to word, if one is close enough to have been
+// meant, else "".
+func Nearest(word string, names []string) string {
+	best, found := len(word)/3+2, ""
+	for _, n := range names {
+		if d := distance(word, n); d < best {
+			best, found = d, n
+		}
+	}
+	return found
+}
+
+// distance is the Levenshtein distance in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := corner
+			if a[i] != b[j] {
+				cost++
+			}
+			corner = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,155 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What decodes, encodes to something that decodes to the same.
+func FuzzDecodeRecord(f *testing.F) {
+	full, bare := fullJob(), plain(1)
+	full.ID = id(1)
+	whole := encode(f, &full, nil)
+	f.Add(whole)
+	f.Add(withForeign(f, whole))
+	f.Add(encode(f, &bare, nil))
+	f.Add([]byte(`{"version":1,"status":"queued","created_at":"2026-01-01T00:00:00Z"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		j, foreign, err := decodeRecord(id(1), b)
+		if err != nil {
+			return
+		}
+		settles(t, j, foreign)
+	})
+}
+
+// settles asserts that j can be written and read, and is the same from then
+// on. The first writing may drop what means nothing, such as who asked for a
+// stop that has no time.
+func settles(t *testing.T, j kernel.Job, f *foreign) {
+	t.Helper()
+	once, err := encodeRecord(&j, f, t0)
+	if err != nil {
+		t.Fatalf("read, and cannot be written: %v", err)
+	}
+	again, f2, err := decodeRecord(id(1), once)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, once)
+	}
+	twice, err := encodeRecord(&again, f2, t0)
+	if err != nil || !bytes.Equal(once, twice) {
+		t.Fatalf("does not settle: %v\n%s\n%s", err, once, twice)
+	}
+}
+
+// Records whose values were exchanged at random for others are refused, or
+// they settle.
+func TestScrambledRecords(t *testing.T) {
+	r := seeded(t)
+	values := strings.Fields(`null true "" "x" "1h" "queued" "shared" 0 -1 7 1.5 1e300 [] [null] ["x",1] {} {"custom":{"type_id":"a","key":"b"}}
+		"2026-01-01T00:00:00.1234567+02:00" "0001-01-01T00:00:00Z" "9999-12-31T23:59:59Z"`)
+	accepted := 0
+	for range 2000 {
+		j := fullJob()
+		j.ID = id(1)
+		m := parseObject(t, encode(t, &j, nil))
+		for range 1 + r.IntN(3) {
+			scramble(r, m, values)
+		}
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, f, err := decodeRecord(id(1), b); err == nil {
+			accepted++
+			settles(t, got, f)
+		}
+	}
+	if accepted < 100 {
+		t.Errorf("only %d records were accepted: the test says little", accepted)
+	}
+}
+
+// scramble exchanges one value somewhere in m.
+func scramble(r *rand.Rand, m map[string]any, values []string) {
+	keys := slices.Sorted(maps.Keys(m))
+	k := keys[r.IntN(len(keys))]
+	if inner, ok := m[k].(map[string]any); ok && len(inner) > 0 && r.IntN(8) > 0 {
+		scramble(r, inner, values)
+		return
+	}
+	if list, ok := m[k].([]any); ok && len(list) > 0 && r.IntN(2) > 0 {
+		if inner, ok := list[0].(map[string]any); ok && len(inner) > 0 {
+			scramble(r, inner, values)
+			return
+		}
+	}
+	m[k] = json.RawMessage(values[r.IntN(len(values))])
+}
+
+func FuzzDecodeEntry(f *testing.F) {
+	e := entry{world: []kernel.Action{kernel.Launch{Attempt: kernel.AttemptID{Job: id(1), N: 2}, Executor: "x"}},
+		groups: []group{{job: id(1), rev: 3, record: []byte("{}"), state: "queued",
+			ops: []fileOp{{opWrite, "a", "", []byte("b")}, {opRename, "a", "b", nil}}}, {job: id(2), ops: []fileOp{{kind: opRemoveJob}}}}}
+	b, err := e.encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b[8:])
+	f.Add([]byte{0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := decodeEntry(b)
+		if err != nil {
+			return
+		}
+		once, err := e.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := decodeEntry(once[8:])
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		if twice, err := again.encode(); err != nil || !bytes.Equal(once, twice) {
+			t.Fatalf("does not settle: %v", err)
+		}
+	})
+}
+
+func FuzzDecodeOutcome(f *testing.F) {
+	b, err := encodeOutcome(someResult(id(1)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte(`{"id":"x"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decodeOutcome(id(1), b)
+		if err != nil {
+			return
+		}
+		once, err := encodeOutcome(*r)
+		if err != nil {
+			t.Fatalf("read, and cannot be written: %v", err)
+		}
+		again, err := decodeOutcome(id(1), once)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, once)
+		}
+		if d := diff(*r, *again); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+func someResult(job kernel.JobID) kernel.Result {
+	return kernel.Result{Attempt: kernel.AttemptID{Job: job, N: 3}, Outcome: kernel.OutcomeFailed, Exit: 124, Class: kernel.Timeout,
+		Reason: "too long", Produced: []kernel.Artifact{custom("type", "key"), {Kind: kernel.PlanDoc, Name: "x", Ref: "draft/x"}}, Ended: t0}
+}

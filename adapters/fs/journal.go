@@ -1,0 +1,353 @@
+package fs
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// The journal makes a plan one commit. An entry holds what each record and
+// file of a plan is to be, and the plan's actions on the world. It is appended
+// and made durable first; then the files are written without a sync of their
+// own; whoever takes the lock after a crash writes them again. So a plan costs
+// one sync, whatever the number of its jobs.
+//
+// The mark says how far the files have caught up. It is not synced: within one
+// boot the page cache keeps it, and after another boot the whole journal is
+// gone through again. A group of writes belongs to one job and carries the
+// revision it leads to, so going through it twice changes nothing.
+type journal struct {
+	file *os.File // journal/plans
+	mark *os.File // journal/mark
+	boot string
+	sync bool
+}
+
+// entry is one plan in the journal.
+type entry struct {
+	groups []group
+	world  []kernel.Action
+}
+
+// group is what one job's part of a plan does to files, in this order. The
+// record comes last: once it has the revision, the rest is done.
+type group struct {
+	job    kernel.JobID
+	rev    kernel.Revision
+	ops    []fileOp
+	record []byte // job.json; nil where the job goes
+	state  string
+}
+
+type fileOp struct {
+	kind opKind
+	path string
+	to   string // of opRename
+	data []byte // of opWrite
+}
+
+type opKind uint8
+
+const (
+	opWrite opKind = iota
+	opRemove
+	opRename // only where the target is missing
+	opRemoveJob
+)
+
+// position is the mark's content: the entry that was applied last, and
+// whether its actions on the world are done.
+type position struct {
+	boot       string
+	epoch      uint64 // grows when the journal is emptied
+	start, end int64
+	done       bool
+	rebooted   bool   // another boot came after that entry
+	dir        int64  // modification time of the jobs directory after the last commit
+	index      uint64 // which index file counts: grows with each that is written
+}
+
+const (
+	plansFile = journalDir + "/plans"
+	markFile  = journalDir + "/mark"
+	markSize  = 256
+	// markLayout is the fields of a position, in order.
+	markLayout = "%q %d %d %d %t %t %d %d"
+	// checkpointSize is how large the journal grows before everything is
+	// synced and it starts over.
+	checkpointSize = 8 << 20
+)
+
+func openJournal(base dir, boot string, durable bool) (*journal, error) {
+	file, err := base.file(plansFile, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	mark, err := base.file(markFile, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &journal{file, mark, boot, durable}, nil
+}
+
+func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
+
+// position reads the mark. A mark that makes no sense, or of another boot, says
+// that nothing was applied: fresh is true.
+func (j *journal) position() (p position, fresh bool, err error) {
+	buf := make([]byte, markSize)
+	n, err := j.mark.ReadAt(buf, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return p, false, err
+	}
+	_, err = fmt.Sscanf(string(buf[:n]), markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted, &p.dir, &p.index)
+	if err != nil || p.boot != j.boot || p.start < 0 || p.end < p.start {
+		return position{boot: j.boot, epoch: p.epoch + 1, done: true, index: p.index + 1}, true, nil
+	}
+	return p, false, nil
+}
+
+func (j *journal) setPosition(p position) error {
+	line := fmt.Sprintf(markLayout, p.boot, p.epoch, p.start, p.end, p.done, p.rebooted, p.dir, p.index)
+	if len(line) >= markSize {
+		return fmt.Errorf("journal mark %s: longer than %d bytes", line, markSize)
+	}
+	_, err := j.mark.WriteAt([]byte(line+strings.Repeat(" ", markSize-1-len(line))+"\n"), 0)
+	return err
+}
+
+func (j *journal) size() (int64, error) {
+	info, err := j.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// append makes e durable at offset at and returns where it ends.
+func (j *journal) append(e entry, at int64) (int64, error) {
+	b, err := e.encode()
+	if err != nil {
+		return at, err
+	}
+	if _, err := j.file.WriteAt(b, at); err != nil {
+		return at, errors.Join(err, j.file.Truncate(at))
+	}
+	if j.sync {
+		if err := unix.Fdatasync(int(j.file.Fd())); err != nil {
+			return at, errors.Join(err, j.file.Truncate(at))
+		}
+	}
+	return at + int64(len(b)), nil
+}
+
+// read returns the entry at offset at and where it ends. A torn entry, which
+// was never durable and so never happened, is io.ErrUnexpectedEOF.
+func (j *journal) read(at int64) (entry, int64, error) {
+	var head [8]byte
+	if n, err := j.file.ReadAt(head[:], at); err != nil {
+		if n == 0 && errors.Is(err, io.EOF) {
+			return entry{}, at, io.EOF
+		}
+		return entry{}, at, io.ErrUnexpectedEOF
+	}
+	size, err := j.size()
+	length := int64(binary.LittleEndian.Uint32(head[:4]))
+	// A length of zero is what a power failure leaves of a file that had grown.
+	if err != nil || length == 0 || at+8+length > size {
+		return entry{}, at, io.ErrUnexpectedEOF
+	}
+	body := make([]byte, length)
+	if _, err := j.file.ReadAt(body, at+8); err != nil {
+		return entry{}, at, io.ErrUnexpectedEOF
+	}
+	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(head[4:]) {
+		return entry{}, at, io.ErrUnexpectedEOF
+	}
+	e, err := decodeEntry(body)
+	if err != nil {
+		return entry{}, at, fmt.Errorf("journal entry at %d: %w", at, err)
+	}
+	return e, at + 8 + length, nil
+}
+
+// checkpoint makes every file durable and empties the journal.
+func (j *journal) checkpoint(p position) (position, error) {
+	if j.sync {
+		if err := unix.Syncfs(int(j.file.Fd())); err != nil {
+			return p, err
+		}
+	}
+	if err := j.file.Truncate(0); err != nil {
+		return p, err
+	}
+	p.epoch, p.start, p.end = p.epoch+1, 0, 0
+	return p, j.setPosition(p)
+}
+
+func (e entry) encode() ([]byte, error) {
+	world, err := encodeActions(e.world)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 8, 1024)
+	b = putBytes(b, world)
+	b = binary.AppendUvarint(b, uint64(len(e.groups)))
+	for _, g := range e.groups {
+		b = putBytes(b, []byte(g.job))
+		b = binary.AppendUvarint(b, uint64(g.rev))
+		b = putBytes(b, g.record)
+		b = putBytes(b, []byte(g.state))
+		b = binary.AppendUvarint(b, uint64(len(g.ops)))
+		for _, op := range g.ops {
+			b = append(b, byte(op.kind))
+			b = putBytes(b, []byte(op.path))
+			b = putBytes(b, []byte(op.to))
+			b = putBytes(b, op.data)
+		}
+	}
+	binary.LittleEndian.PutUint32(b[:4], uint32(len(b)-8))
+	binary.LittleEndian.PutUint32(b[4:8], crc32.ChecksumIEEE(b[8:]))
+	return b, nil
+}
+
+func putBytes(b, v []byte) []byte { return append(binary.AppendUvarint(b, uint64(len(v))), v...) }
+
+func decodeEntry(b []byte) (entry, error) {
+	r := reader{b: b}
+	var e entry
+	world := r.bytes()
+	for n := r.count(); n > 0 && r.err == nil; n-- {
+		g := group{job: kernel.JobID(r.bytes()), rev: kernel.Revision(r.uint()), record: r.bytes(), state: string(r.bytes())}
+		if len(g.record) == 0 {
+			g.record = nil
+		}
+		for m := r.count(); m > 0 && r.err == nil; m-- {
+			g.ops = append(g.ops, fileOp{opKind(r.byte()), string(r.bytes()), string(r.bytes()), r.bytes()})
+		}
+		e.groups = append(e.groups, g)
+	}
+	if r.err != nil {
+		return e, r.err
+	}
+	var err error
+	e.world, err = decodeActions(world)
+	return e, err
+}
+
+// reader takes values off a buffer. After the first error it yields zeros.
+type reader struct {
+	b   []byte
+	err error
+}
+
+var errShort = errors.New("too short")
+
+func (r *reader) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.b, r.err = nil, errShort
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// count is a length that the buffer can hold.
+func (r *reader) count() uint64 {
+	v := r.uint()
+	if v > uint64(len(r.b)) {
+		r.b, r.err = nil, errShort
+		return 0
+	}
+	return v
+}
+
+func (r *reader) bytes() []byte {
+	n := r.count()
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) byte() byte {
+	if len(r.b) == 0 {
+		r.err = errShort
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
+
+// named is an action in the journal with the name of its type.
+type named struct {
+	Type   string
+	Action json.RawMessage
+}
+
+func encodeActions(actions []kernel.Action) ([]byte, error) {
+	if len(actions) == 0 {
+		return nil, nil
+	}
+	all := make([]named, len(actions))
+	for i, a := range actions {
+		b, err := json.Marshal(a)
+		if err != nil {
+			return nil, fmt.Errorf("journal %T: %w", a, err)
+		}
+		all[i] = named{fmt.Sprintf("%T", a), b}
+	}
+	return json.Marshal(all)
+}
+
+func decodeActions(b []byte) ([]kernel.Action, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	var all []named
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, err
+	}
+	out := make([]kernel.Action, 0, len(all))
+	for _, n := range all {
+		a, err := decodeAction(n)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+func decodeAction(n named) (kernel.Action, error) {
+	switch n.Type {
+	case "kernel.Launch":
+		return action[kernel.Launch](n)
+	case "kernel.Stop":
+		return action[kernel.Stop](n)
+	case "kernel.Sweep":
+		return action[kernel.Sweep](n)
+	case "kernel.ClearSentinel":
+		return action[kernel.ClearSentinel](n)
+	case "kernel.RemoveWorktree":
+		return action[kernel.RemoveWorktree](n)
+	default:
+		return nil, fmt.Errorf("unknown action %q", n.Type)
+	}
+}
+
+func action[T kernel.Action](n named) (kernel.Action, error) {
+	var a T
+	err := json.Unmarshal(n.Action, &a)
+	return a, err
+}

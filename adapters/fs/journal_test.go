@@ -1,0 +1,290 @@
+package fs
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// world are two actions that a store only remembers.
+func world(n int) []kernel.Action {
+	return []kernel.Action{
+		kernel.Launch{Attempt: kernel.AttemptID{Job: id(n), N: 1}, Executor: "local"},
+		kernel.Stop{Attempt: kernel.AttemptID{Job: id(n), N: 2}},
+		kernel.Sweep{Attempt: kernel.AttemptID{Job: id(n), N: 3}},
+		kernel.ClearSentinel{Job: id(n), Slug: "plan"},
+		kernel.RemoveWorktree{Job: id(n), Context: kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true}, Cancel: true},
+	}
+}
+
+// makeBase makes a store in dir with jobs 1–4, of which 2 and 3 left logs, an
+// outcome, a patch, markers and payloads.
+func makeBase(t *testing.T, dir string) {
+	s := newStore(t, dir)
+	var actions []kernel.Action
+	for n := 1; n <= 4; n++ {
+		j := plain(n)
+		j.State.Attempt = n
+		j.Spec.Produces = []kernel.Artifact{custom("t", fmt.Sprint(n))}
+		actions = append(actions, kernel.CreateJob{Job: j})
+	}
+	for n := 2; n <= 3; n++ {
+		actions = append(actions, kernel.Publish{Attempt: kernel.AttemptID{Job: id(n), N: n}, Artifacts: []kernel.Artifact{custom("t", fmt.Sprint(n))}})
+	}
+	commit(t, s, actions...)
+	for n := 2; n <= 3; n++ {
+		for _, name := range []string{"stdout.log", "stderr.log", "outcome.json", "command.patch"} {
+			writeAt(t, file(dir, "jobs", string(id(n)), name), fmt.Sprintf("%s of %d", name, n))
+		}
+		writeAt(t, file(dir, artifactFile(payloadsDir, custom("t", fmt.Sprint(n)), id(n))), "payload")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bigPlan does everything that a plan can do to files, over makeBase.
+func bigPlan() kernel.Plan {
+	at := func(n int) kernel.Job {
+		j := plain(n)
+		j.State.Attempt = n
+		j.Spec.Produces = []kernel.Artifact{custom("t", fmt.Sprint(n))}
+		return j
+	}
+	fresh := plain(5)
+	ended := at(4)
+	return kernel.Plan{Actions: append([]kernel.Action{
+		kernel.CreateJob{Job: fresh},
+		kernel.Publish{Attempt: kernel.AttemptID{Job: id(1), N: 1}, Artifacts: []kernel.Artifact{custom("t", "1"), custom(strings.Repeat("long", 200), "x")}},
+		put(at(1), func(st *kernel.State) { st.Status = kernel.Running; st.Reason = "started" }),
+		kernel.Reset{Attempt: kernel.AttemptID{Job: id(2), N: 2}, Produces: at(2).Spec.Produces},
+		put(at(2), func(st *kernel.State) { st.Generation++ }),
+		kernel.RemoveJob{Job: id(3), Produces: at(3).Spec.Produces},
+		kernel.Rotate{Attempt: kernel.AttemptID{Job: id(4), N: 4}},
+		put(ended, func(st *kernel.State) {
+			st.Status, st.Exit, st.Outcome = kernel.BlockedByDependency, kernel.Exited(1), kernel.OutcomeBlocked
+		}),
+	}, world(1)...)}
+}
+
+// steps are the file operations of applying e, one by one, as applyGroup does
+// them.
+func steps(s *Store, e entry) []func() error {
+	var out []func() error
+	for _, g := range e.groups {
+		if g.record != nil {
+			out = append(out, func() error {
+				d, err := s.base.make(jobPath(g.job, ""))
+				d.close()
+				return err
+			})
+		}
+		for _, op := range g.ops {
+			out = append(out, func() error { return s.applyOp(g.job, op) })
+		}
+		if g.record != nil {
+			out = append(out, func() error { return s.base.write(jobPath(g.job, recordName), g.record, false) })
+		}
+		if g.state != "" {
+			out = append(out, func() error { return s.base.write(jobPath(g.job, stateName), []byte(g.state+"\n"), false) })
+		}
+	}
+	return out
+}
+
+// crashIn plans over the store of dir, writes the journal and then does so
+// many file operations. It reports whether there were that many.
+func crashIn(t *testing.T, dir string, p kernel.Plan, done int) bool {
+	t.Helper()
+	s := newStore(t, dir)
+	tx := begin(t, s)
+	load(t, tx)
+	e, err := s.entryOf(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.log.append(e, tx.pos.end); err != nil {
+		t.Fatal(err)
+	}
+	all := steps(s, e)
+	for _, step := range all[:min(done, len(all))] {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeTx(t, tx) // the lock goes with the process
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return done <= len(all)
+}
+
+// whole is the tree and the jobs after p ran without a crash.
+func whole(t *testing.T, base string, p kernel.Plan) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	copyTree(t, base, dir)
+	s := newStore(t, dir)
+	tx := begin(t, s)
+	load(t, tx)
+	if err := tx.Commit(p); err != nil {
+		t.Fatal(err)
+	}
+	closeTx(t, tx)
+	want := tree(t, dir)
+	if reflect.DeepEqual(want, tree(t, base)) {
+		t.Fatal("the plan changes nothing")
+	}
+	return want
+}
+
+func TestCrashAfterEveryFileOperation(t *testing.T) {
+	base := t.TempDir()
+	makeBase(t, base)
+	p := bigPlan()
+	want := whole(t, base, p)
+	for n := 0; ; n++ {
+		dir := t.TempDir()
+		copyTree(t, base, dir)
+		if !crashIn(t, dir, p, n) {
+			if n < 15 {
+				t.Errorf("only %d operations were tried", n)
+			}
+			return
+		}
+		s := newStore(t, dir)
+		for again := range 2 { // recovery itself may be cut short before Done
+			tx := begin(t, s)
+			if d := cmp.Diff(want, tree(t, dir)); d != "" {
+				t.Fatalf("after %d operations and recovery %d:\n%s", n, again, d)
+			}
+			if d := cmp.Diff(world(1), tx.Unfinished()); d != "" {
+				t.Fatalf("after %d operations, unfinished differ:\n%s", n, d)
+			}
+			closeTx(t, tx)
+		}
+		tx := begin(t, s)
+		if err := tx.Done(); err != nil {
+			t.Fatal(err)
+		}
+		closeTx(t, tx)
+		tx = begin(t, newStore(t, dir))
+		if left := tx.Unfinished(); len(left) > 0 {
+			t.Fatalf("after Done still unfinished: %v", left)
+		}
+		closeTx(t, tx)
+		if d := cmp.Diff(want, tree(t, dir)); d != "" {
+			t.Fatalf("after %d operations and Done:\n%s", n, d)
+		}
+	}
+}
+
+// A crash in the middle of a write leaves a temporary file, perhaps with the
+// very name that the next process of the same pid would choose.
+func TestLeftTemporaryFilesDoNotStopAnyone(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	now := tempCount.Load()
+	for n := now + 1; n < now+20; n++ {
+		for _, name := range []string{recordName, stateName} {
+			writeAt(t, filepath.Join(s.JobDir(id(1)), fmt.Sprintf(".%s.%d.%s.tmp", name, os.Getpid(), strconv.FormatUint(n, 36))), "torn")
+		}
+	}
+	tempCount.Store(now)
+	commit(t, s, put(plain(1), func(st *kernel.State) { st.Reason = "second" }))
+	if got := find(t, read(t, s), id(1)); got.State.Reason != "second" {
+		t.Fatalf("reason %q", got.State.Reason)
+	}
+}
+
+// A torn entry never happened: whatever its length it is cut off, and what
+// comes next takes its place.
+func TestTornTailIsCutOff(t *testing.T) {
+	base := t.TempDir()
+	makeBase(t, base)
+	before := tree(t, base)
+	torn := t.TempDir()
+	copyTree(t, base, torn)
+	crashIn(t, torn, bigPlan(), 0)
+	old, long := contentOf(t, file(base, plansFile)), contentOf(t, file(torn, plansFile))
+	dir := t.TempDir()
+	copyTree(t, base, dir)
+	tails := []string{strings.Repeat("\x00", 4096), strings.Repeat("\xff", 100), "\x08\x00\x00\x00garbage!!!!!!!!!"}
+	for n := len(old) + 1; n < len(long); n += 1 + n/200 {
+		tails = append(tails, long[len(old):n])
+	}
+	flipped := []byte(long[len(old):])
+	flipped[len(flipped)/2] ^= 1
+	for _, tail := range append(tails, string(flipped)) {
+		writeAt(t, file(dir, plansFile), old+tail)
+		tx := begin(t, newStore(t, dir))
+		if n := len(tx.Unfinished()); n > 0 {
+			t.Fatalf("tail of %d bytes: %d actions unfinished", len(tail), n)
+		}
+		closeTx(t, tx)
+		if d := cmp.Diff(before, tree(t, dir)); d != "" {
+			t.Fatalf("tail of %d bytes:\n%s", len(tail), d)
+		}
+		if got := contentOf(t, file(dir, plansFile)); got != old {
+			t.Fatalf("tail of %d bytes: the journal has %d bytes, want %d", len(tail), len(got), len(old))
+		}
+	}
+	want := whole(t, base, bigPlan())
+	writeAt(t, file(dir, plansFile), old+tails[len(tails)-1])
+	commit(t, newStore(t, dir), bigPlan().Actions...)
+	if d := cmp.Diff(want, tree(t, dir)); d != "" {
+		t.Fatalf("the next commit after a torn one:\n%s", d)
+	}
+}
+
+// spoilMark are the ways in which the mark may be wrong.
+var spoilMark = map[string]func(t *testing.T, path string){
+	"lost":    func(t *testing.T, path string) { _ = os.Remove(path) },
+	"empty":   func(t *testing.T, path string) { writeAt(t, path, "") },
+	"garbage": func(t *testing.T, path string) { writeAt(t, path, strings.Repeat("\xff\x00", 300)) },
+	"cut":     func(t *testing.T, path string) { writeAt(t, path, contentOf(t, path)[:9]) },
+	"another boot": func(t *testing.T, path string) {
+		writeAt(t, path, strings.Replace(contentOf(t, path), "boot-1", "boot-0", 1))
+	},
+	"beyond the end": func(t *testing.T, path string) { writeAt(t, path, "\"boot-1\" 7 99999 999999 false false\n") },
+}
+
+func TestReplayFromAnyMarkConverges(t *testing.T) {
+	base := t.TempDir()
+	makeBase(t, base)
+	s := newStore(t, base)
+	commit(t, s, bigPlan().Actions...)
+	last := find(t, read(t, s), id(1))
+	for n := range 20 {
+		commit(t, s, put(last, func(st *kernel.State) { st.Reason = fmt.Sprint("step ", n) }))
+		last = find(t, read(t, s), id(1))
+	}
+	gone := find(t, read(t, s), id(4))
+	commit(t, s, kernel.RemoveJob{Job: gone.ID, Produces: gone.Spec.Produces}, kernel.CreateJob{Job: plain(6)})
+	want := tree(t, base)
+	for _, name := range slices.Sorted(maps.Keys(spoilMark)) {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			copyTree(t, base, dir)
+			spoilMark[name](t, file(dir, markFile))
+			for range 2 {
+				tx := begin(t, newStore(t, dir))
+				if d := cmp.Diff(want, tree(t, dir)); d != "" {
+					t.Fatal(d)
+				}
+				closeTx(t, tx)
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+// Package fs keeps Vizier's records as plain files below .vizier. Every path
+// of the store is defined in this file and nowhere else.
+package fs
+
+import (
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Names below .vizier. All but Layout's are relative to it.
+const (
+	vizierDir    = ".vizier"
+	jobsDir      = "jobs"
+	runsDir      = "jobs/runs"
+	markersDir   = "jobs/artifacts/custom"
+	payloadsDir  = "jobs/artifacts/data"
+	journalDir   = "jobs/journal"
+	lockFile     = "jobs/scheduler.lock"
+	sentinelsDir = "tmp/merge-conflicts"
+
+	recordName  = "job.json"
+	stateName   = "state"
+	outcomeName = "outcome.json"
+	patchName   = "command.patch"
+	attemptsDir = "attempts"
+)
+
+// Layout answers where the files of one repository's store are, as absolute
+// paths for people and for processes.
+type Layout struct{ root string }
+
+// NewLayout is the layout of the repository whose main working tree is root.
+func NewLayout(root string) Layout { return Layout{root} }
+
+func (l Layout) abs(rel string) string { return filepath.Join(l.root, vizierDir, rel) }
+
+// JobDir is the directory of a job's files.
+func (l Layout) JobDir(id kernel.JobID) string { return l.abs(jobPath(id, "")) }
+
+// RecordFile is a job's record, job.json.
+func (l Layout) RecordFile(id kernel.JobID) string { return l.abs(jobPath(id, recordName)) }
+
+// LockFile is the file whose flock the runner of a job holds while it lives.
+func (l Layout) LockFile(id kernel.JobID) string { return l.abs(jobPath(id, "job.lock")) }
+
+// OutcomeFile is where the result of a job's latest attempt is recorded.
+func (l Layout) OutcomeFile(id kernel.JobID) string { return l.abs(jobPath(id, outcomeName)) }
+
+// PatchFile is where a job leaves its patch.
+func (l Layout) PatchFile(id kernel.JobID) string { return l.abs(jobPath(id, patchName)) }
+
+// LogFile is the current log of a stream, "stdout" or "stderr".
+func (l Layout) LogFile(id kernel.JobID, stream string) string {
+	return l.abs(jobPath(id, stream+".log"))
+}
+
+// ClaimFile is the record of who runs, or ran, an attempt.
+func (l Layout) ClaimFile(a kernel.AttemptID) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.json", attemptsDir, a.N)))
+}
+
+// ResultFile is where an attempt's command may say explicitly how it ended.
+func (l Layout) ResultFile(a kernel.AttemptID) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)))
+}
+
+func jobPath(id kernel.JobID, name string) string {
+	return strings.TrimSuffix(jobsDir+"/"+string(id)+"/"+name, "/")
+}
+
+func rotatedLog(id kernel.JobID, stream string, attempt int) string {
+	return jobPath(id, fmt.Sprintf("%s.%d.log", stream, attempt))
+}
+
+// artifactDir is the directory of a custom artifact's markers or payloads.
+// Names are hex, so no name of an artifact can lead anywhere.
+func artifactDir(base string, a kernel.Artifact) string {
+	return base + "/" + hexName(a.Name) + "/" + hexName(a.Ref)
+}
+
+func artifactFile(base string, a kernel.Artifact, id kernel.JobID) string {
+	return artifactDir(base, a) + "/" + string(id) + ".json"
+}
+
+// hexName is s in hex. A name too long for a file name is cut into levels.
+func hexName(s string) string {
+	const most = 240
+	h := hex.EncodeToString([]byte(s))
+	var parts []string
+	for len(h) > most {
+		parts, h = append(parts, h[:most]+"_"), h[most:]
+	}
+	return strings.Join(append(parts, h), "/")
+}
+
+// runFile is a run's manifest. Run ids are minted here, but read from records.
+func runFile(id kernel.RunID) (string, error) {
+	hex, ok := strings.CutPrefix(string(id), "run_")
+	if !ok || !kernel.ValidJobID(hex) {
+		return "", fmt.Errorf("run id %q: expected run_ and 32 hex digits: %w", id, kernel.ErrInvalid)
+	}
+	return runsDir + "/" + string(id) + ".json", nil
+}
+
+func sentinelFile(slug string) (string, error) {
+	if slug == "" || slug == "." || slug == ".." || strings.ContainsAny(slug, "/\x00") {
+		return "", fmt.Errorf("merge sentinel %q: a slug is one path element: %w", slug, kernel.ErrInvalid)
+	}
+	return sentinelsDir + "/" + slug + ".json", nil
+}

@@ -1,0 +1,240 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// roleEnv makes the test binary play a process of its own: a writer to be
+// killed, a holder of the lock.
+const roleEnv = "VIZIER_FS_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if role, args, ok := strings.Cut(os.Getenv(roleEnv), ":"); ok {
+		play(role, args)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func play(role, args string) {
+	var err error
+	switch role {
+	case "hold":
+		err = playHolder(args)
+	case "write":
+		err = playWriter(args)
+	case "small":
+		err = playSmallFiles(args)
+	case "umask":
+		err = playUmask(args)
+	case "reader":
+		err = playReader(args)
+	default:
+		err = fmt.Errorf("unknown role %q", role)
+	}
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+var t0 = time.Date(2026, 3, 4, 5, 6, 7, 890123000, time.UTC)
+
+// id is the n-th job id.
+func id(n int) kernel.JobID { return kernel.JobID(fmt.Sprintf("%032x", n)) }
+
+func options() Options {
+	return Options{Boot: "boot-1", Who: "test", Now: func() time.Time { return t0.Add(time.Hour) }}
+}
+
+// newStore is a store of dir that is closed with the test.
+func newStore(t testing.TB, dir string) *Store {
+	t.Helper()
+	return newStoreWith(t, dir, options())
+}
+
+func newStoreWith(t testing.TB, dir string, o Options) *Store {
+	t.Helper()
+	s := NewStore(dir, o)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func soon(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func begin(t testing.TB, s *Store) *Tx {
+	t.Helper()
+	tx, err := s.Begin(soon(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx
+}
+
+// commit is one whole transaction: begin, load all, commit, done.
+func commit(t testing.TB, s *Store, actions ...kernel.Action) {
+	t.Helper()
+	tx := begin(t, s)
+	defer closeTx(t, tx)
+	load(t, tx)
+	if err := tx.Commit(kernel.Plan{Actions: actions}); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Done(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func closeTx(t testing.TB, tx *Tx) {
+	t.Helper()
+	if err := tx.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func load(t testing.TB, tx *Tx) kernel.Records {
+	t.Helper()
+	rec, err := tx.Load(kernel.Scope{All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec
+}
+
+func read(t testing.TB, s *Store) kernel.Records {
+	t.Helper()
+	rec, err := s.Read(soon(t), kernel.Scope{All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec
+}
+
+// find is the job of that id among the readable records.
+func find(t testing.TB, rec kernel.Records, id kernel.JobID) kernel.Job {
+	t.Helper()
+	for _, j := range rec.Jobs {
+		if j.ID == id {
+			return j
+		}
+	}
+	t.Fatalf("job %s is not among the %d read (unreadable: %v)", id, len(rec.Jobs), rec.Unreadable)
+	return kernel.Job{}
+}
+
+// plain is a queued job.
+func plain(n int) kernel.Job {
+	return kernel.Job{ID: id(n), Created: t0, Rev: 1, Spec: kernel.Spec{Name: fmt.Sprintf("job %d", n),
+		Task: kernel.Task{Args: []string{"true"}}}}
+}
+
+func put(j kernel.Job, change func(*kernel.State)) kernel.PutState {
+	st := j.State
+	change(&st)
+	return kernel.PutState{Job: j.ID, If: j.Rev, State: st}
+}
+
+func custom(name, key string) kernel.Artifact {
+	return kernel.Artifact{Kind: kernel.Custom, Name: name, Ref: key}
+}
+
+// seeded is a source of chance whose seed is printed if the test fails. Set
+// VIZIER_TEST_SEED to go through a failure again.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("VIZIER_TEST_SEED"); s != "" {
+		if _, err := fmt.Sscan(s, &seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("VIZIER_TEST_SEED=%d", seed)
+		}
+	})
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// tree is every file below dir/.vizier with its content, the lock and the
+// journal's bookkeeping aside. Directories end in a slash.
+func tree(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	base := filepath.Join(dir, vizierDir)
+	err := filepath.WalkDir(base, func(path string, d iofs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(base, path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case slices.Contains([]string{lockFile, plansFile, markFile, indexFile, archiveFile}, rel):
+			return nil
+		case d.IsDir():
+			out[rel+"/"] = ""
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		out[rel] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// copyTree copies the store of from, as a crash would leave it.
+func copyTree(t testing.TB, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(filepath.Join(to, vizierDir), os.DirFS(filepath.Join(from, vizierDir))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// file is a path below dir/.vizier.
+func file(dir string, parts ...string) string {
+	return filepath.Join(append([]string{dir, vizierDir}, parts...)...)
+}
+
+func writeAt(t testing.TB, path, content string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func contentOf(t testing.TB, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

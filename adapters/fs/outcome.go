@@ -1,0 +1,187 @@
+package fs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// outcomeRecord is outcome.json: how an attempt ended, written by its runner
+// before the record changes.
+type outcomeRecord struct {
+	Version       int              `json:"version"`
+	ID            string           `json:"id"`
+	Attempt       int              `json:"attempt"`
+	Outcome       string           `json:"outcome"`
+	ExitCode      int              `json:"exit_code"`
+	FailureClass  string           `json:"failure_class,omitempty"`
+	FailureReason *string          `json:"failure_reason"`
+	Produced      []artifactRecord `json:"produced"`
+	Context       *contextRecord   `json:"context,omitempty"`
+	FinishedAt    stamp            `json:"finished_at"`
+}
+
+// contextRecord is the execution context that an attempt leaves; the empty one
+// takes the job's context away.
+type contextRecord struct {
+	Root     string `json:"execution_root,omitempty"`
+	Worktree string `json:"worktree_path,omitempty"`
+	Name     string `json:"worktree_name,omitempty"`
+	Branch   string `json:"worktree_branch,omitempty"`
+	Owned    bool   `json:"worktree_owned,omitempty"`
+}
+
+func encodeOutcome(r kernel.Result) ([]byte, error) {
+	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
+		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended)}
+	for _, a := range r.Produced {
+		o.Produced = append(o.Produced, artifactRecord(a))
+	}
+	b, err := json.MarshalIndent(o, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
+	}
+	return append(b, '\n'), nil
+}
+
+func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
+	var o outcomeRecord
+	if err := json.Unmarshal(b, &o); err != nil {
+		return nil, jsonError(err)
+	}
+	var d decoder
+	r := &kernel.Result{
+		Attempt: kernel.AttemptID{Job: kernel.JobID(o.ID), N: o.Attempt}, Exit: o.ExitCode,
+		Outcome: parsed(&d, "outcome", o.Outcome, kernel.ParseOutcome),
+		Class:   parsed(&d, "failure_class", o.FailureClass, kernel.ParseFailureClass),
+		Reason:  value(o.FailureReason), Context: (*kernel.Context)(o.Context), Ended: time.Time(o.FinishedAt),
+	}
+	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
+		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))
+	}
+	for _, a := range o.Produced {
+		r.Produced = append(r.Produced, kernel.Artifact(a))
+	}
+	return r, d.err
+}
+
+// Conclude records durably how an attempt ended, before its record changes.
+func (s *Store) Conclude(r kernel.Result) error {
+	if err := s.open(false); err != nil {
+		return err
+	}
+	if !kernel.ValidJobID(string(r.Attempt.Job)) {
+		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
+	}
+	b, err := encodeOutcome(r)
+	if err != nil {
+		return err
+	}
+	if err := s.base.write(jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable); err != nil {
+		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
+	}
+	return nil
+}
+
+// Job reads one record without the lock: what was asked for never changes.
+func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
+	if err := s.open(false); err != nil {
+		return kernel.Job{}, err
+	}
+	if !kernel.ValidJobID(string(id)) {
+		return kernel.Job{}, fmt.Errorf("job %q: %w", id, kernel.ErrNotFound)
+	}
+	j, _, err := s.readRecord(id)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return j, fmt.Errorf("job %s: %w", id, kernel.ErrNotFound)
+	}
+	return j, err
+}
+
+// Observe answers the probes of files: markers of custom artifacts, conflict
+// sentinels, patches and the results of running attempts.
+func (s *Store) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	if err := s.open(false); err != nil {
+		return
+	}
+	for _, a := range p.Markers {
+		f.Markers[a] = s.markers(a)
+	}
+	for _, a := range p.Artifacts {
+		switch a.Kind {
+		case kernel.MergeSentinel:
+			name, err := sentinelFile(a.Name)
+			if err != nil {
+				f.Present[a] = kernel.Unseen[bool](err.Error())
+				continue
+			}
+			f.Present[a] = s.present(name)
+		case kernel.CommandPatch:
+			if !kernel.ValidJobID(a.Name) {
+				f.Present[a] = kernel.Seen(false)
+				continue
+			}
+			f.Present[a] = s.present(jobPath(kernel.JobID(a.Name), patchName))
+		}
+	}
+	for _, a := range p.Attempts {
+		f.Results[a] = s.result(a)
+	}
+}
+
+func (s *Store) present(name string) kernel.Fact[bool] {
+	found, err := s.base.exists(name)
+	if err != nil {
+		return kernel.Unseen[bool](err.Error())
+	}
+	return kernel.Seen(found)
+}
+
+func (s *Store) markers(a kernel.Artifact) kernel.Fact[[]kernel.JobID] {
+	names, err := s.base.names(artifactDir(markersDir, a))
+	if err != nil {
+		return kernel.Unseen[[]kernel.JobID](err.Error())
+	}
+	var ids []kernel.JobID
+	for _, name := range names {
+		if id, ok := strings.CutSuffix(name, ".json"); ok && kernel.ValidJobID(id) {
+			ids = append(ids, kernel.JobID(id))
+		}
+	}
+	return kernel.Seen(ids)
+}
+
+func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
+	name := jobPath(a.Job, outcomeName)
+	b, err := s.base.read(name, maxRecord)
+	if err != nil {
+		if ignoreMissing(err) == nil {
+			return kernel.Seen[*kernel.Result](nil)
+		}
+		return kernel.Unseen[*kernel.Result](err.Error())
+	}
+	r, err := decodeOutcome(a.Job, b)
+	if err != nil {
+		return kernel.Unseen[*kernel.Result](filepath.Join(vizierDir, name) + ": " + err.Error())
+	}
+	return kernel.Seen(r)
+}
+
+// ClearSentinel drops the mark of an open merge conflict.
+func (s *Store) ClearSentinel(slug string) error {
+	name, err := sentinelFile(slug)
+	if err != nil {
+		return err
+	}
+	if err := s.open(false); err != nil {
+		return err
+	}
+	return s.base.remove(name)
+}

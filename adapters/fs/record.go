@@ -1,0 +1,271 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// recordVersion is the format of job.json this program writes. It reads this
+// one and every earlier one, and refuses a later one.
+const recordVersion = 1
+
+// stamp is a time as records hold it: RFC 3339, UTC, microseconds.
+type stamp time.Time
+
+const stampLayout = "2006-01-02T15:04:05.000000Z"
+
+func (t stamp) MarshalJSON() ([]byte, error) {
+	if time.Time(t).IsZero() {
+		return []byte("null"), nil
+	}
+	return time.Time(t).UTC().AppendFormat(nil, `"`+stampLayout+`"`), nil
+}
+
+func (t *stamp) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*t = stamp{}
+		return nil
+	}
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("expected a time, found %.40s", b)
+	}
+	at, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return fmt.Errorf("%q is not an RFC 3339 time", s)
+	}
+	*t = stamp(at.UTC().Truncate(time.Microsecond))
+	return nil
+}
+
+// The shapes of job.json. Names are those of the seeds where they have one;
+// docs/formats/job.md says what each means.
+type (
+	record struct {
+		Version       int               `json:"version"`
+		ID            string            `json:"id"`
+		Revision      uint64            `json:"revision"`
+		Status        string            `json:"status"`
+		State         string            `json:"state"`
+		Name          string            `json:"name,omitempty"`
+		Command       []string          `json:"command"`
+		ChildArgs     []string          `json:"child_args"`
+		CreatedAt     stamp             `json:"created_at"`
+		UpdatedAt     stamp             `json:"updated_at"`
+		StartedAt     stamp             `json:"started_at"`
+		FinishedAt    stamp             `json:"finished_at"`
+		ExitCode      *int              `json:"exit_code"`
+		Attempt       int               `json:"attempt"`
+		Generation    int               `json:"generation"`
+		Retries       int               `json:"retries"`
+		Resumes       int               `json:"resumes"`
+		Reclaims      int               `json:"reclaims"`
+		Rerouted      int               `json:"rerouted,omitempty"`
+		RetryAt       stamp             `json:"retry_at"`
+		Outcome       string            `json:"outcome,omitempty"`
+		FailureClass  string            `json:"failure_class,omitempty"`
+		FailureReason *string           `json:"failure_reason"`
+		StdoutPath    string            `json:"stdout_path"`
+		StderrPath    string            `json:"stderr_path"`
+		OutcomePath   *string           `json:"outcome_path"`
+		Stop          *stopRecord       `json:"stop,omitempty"`
+		RemovedAt     *stamp            `json:"removed_at,omitempty"`
+		Awake         bool              `json:"awake,omitempty"`
+		Task          open[taskRecord]  `json:"task"`
+		Again         open[againRecord] `json:"again"`
+		Schedule      open[schedule]    `json:"schedule"`
+		Metadata      open[metadata]    `json:"metadata"`
+	}
+	stopRecord struct {
+		RequestedAt stamp  `json:"requested_at"`
+		RequestedBy string `json:"requested_by"`
+	}
+	taskRecord struct {
+		Executor string   `json:"executor,omitempty"`
+		Builtin  bool     `json:"builtin,omitempty"`
+		Dir      string   `json:"dir,omitempty"`
+		Env      []string `json:"env,omitempty"`
+		PassEnv  []string `json:"pass_env,omitempty"`
+		Timeout  string   `json:"timeout,omitempty"`
+		Grace    string   `json:"grace,omitempty"`
+	}
+	againRecord struct {
+		MaxRetries  int      `json:"max_retries,omitempty"`
+		MaxResumes  int      `json:"max_resumes,omitempty"`
+		MaxReclaims int      `json:"max_reclaims,omitempty"`
+		RetryOn     []string `json:"retry_on,omitempty"`
+		RetryExits  []int    `json:"retry_exits,omitempty"`
+		BackoffBase string   `json:"backoff_base,omitempty"`
+		BackoffCap  string   `json:"backoff_cap,omitempty"`
+		Resumable   bool     `json:"resumable,omitempty"`
+		Idempotent  bool     `json:"idempotent,omitempty"`
+	}
+	schedule struct {
+		After            []afterRecord        `json:"after"`
+		Dependencies     []dependency         `json:"dependencies"`
+		DependencyPolicy *dependencyPolicy    `json:"dependency_policy,omitempty"`
+		Locks            []lockRecord         `json:"locks"`
+		Artifacts        []artifactRecord     `json:"artifacts"`
+		PinnedHead       *pinnedHead          `json:"pinned_head"`
+		Preconditions    []preconditionRecord `json:"preconditions,omitempty"`
+		Approval         *approvalRecord      `json:"approval,omitempty"`
+		Routes           []routeRecord        `json:"routes,omitempty"`
+		Routed           bool                 `json:"routed,omitempty"`
+		OwnsContext      bool                 `json:"owns_context,omitempty"`
+		Transient        string               `json:"transient,omitempty"`
+		IdempotencyKey   string               `json:"idempotency_key,omitempty"`
+		WaitReason       *waitRecord          `json:"wait_reason"`
+		WaitSince        *stamp               `json:"wait_since,omitempty"`
+		WaitedOn         []string             `json:"waited_on"`
+	}
+	afterRecord struct {
+		JobID  string `json:"job_id"`
+		Policy string `json:"policy"`
+	}
+	dependency struct {
+		Artifact artifactRecord `json:"artifact"`
+	}
+	dependencyPolicy struct {
+		MissingProducer string `json:"missing_producer"`
+	}
+	lockRecord struct {
+		Key   string `json:"key"`
+		Mode  string `json:"mode"`
+		Units int    `json:"units,omitempty"`
+	}
+	pinnedHead struct {
+		Branch string `json:"branch"`
+		OID    string `json:"oid"`
+	}
+	preconditionRecord struct {
+		Kind   string            `json:"kind"`
+		ID     string            `json:"id,omitempty"`
+		Branch string            `json:"branch,omitempty"`
+		Args   map[string]string `json:"args,omitempty"`
+	}
+	approvalRecord struct {
+		Required    bool    `json:"required"`
+		State       string  `json:"state"`
+		RequestedAt stamp   `json:"requested_at"`
+		RequestedBy string  `json:"requested_by,omitempty"`
+		DecidedAt   *stamp  `json:"decided_at,omitempty"`
+		DecidedBy   string  `json:"decided_by,omitempty"`
+		Reason      *string `json:"reason,omitempty"`
+	}
+	routeRecord struct {
+		On     string `json:"on"`
+		JobID  string `json:"job_id"`
+		Budget int    `json:"budget,omitempty"`
+	}
+	waitRecord struct {
+		Kind   string `json:"kind"`
+		Detail string `json:"detail"`
+	}
+	metadata struct {
+		CommandAlias  string   `json:"command_alias,omitempty"`
+		Plan          string   `json:"plan,omitempty"`
+		Branch        string   `json:"branch,omitempty"`
+		Target        string   `json:"target,omitempty"`
+		RunID         string   `json:"workflow_run_id,omitempty"`
+		NodeID        string   `json:"workflow_node_id,omitempty"`
+		NodeName      string   `json:"workflow_node_name,omitempty"`
+		NodeAttempt   int      `json:"workflow_node_attempt,omitempty"`
+		NodeOutcome   string   `json:"workflow_node_outcome,omitempty"`
+		Selector      string   `json:"workflow_template_selector,omitempty"`
+		TemplateID    string   `json:"workflow_template_id,omitempty"`
+		TemplateVer   string   `json:"workflow_template_version,omitempty"`
+		PolicyHash    string   `json:"workflow_policy_snapshot_hash,omitempty"`
+		Class         string   `json:"workflow_executor_class,omitempty"`
+		Operation     string   `json:"workflow_executor_operation,omitempty"`
+		Control       string   `json:"workflow_control_policy,omitempty"`
+		Gates         []string `json:"workflow_gates,omitempty"`
+		ExecutionRoot string   `json:"execution_root,omitempty"`
+		WorktreePath  string   `json:"worktree_path,omitempty"`
+		WorktreeName  string   `json:"worktree_name,omitempty"`
+		WorktreeOwned bool     `json:"worktree_owned,omitempty"`
+		ContextBranch string   `json:"worktree_branch,omitempty"`
+		CancelStatus  string   `json:"cancel_cleanup_status,omitempty"`
+		CancelError   string   `json:"cancel_cleanup_error,omitempty"`
+		RetryStatus   string   `json:"retry_cleanup_status,omitempty"`
+		RetryError    string   `json:"retry_cleanup_error,omitempty"`
+	}
+)
+
+// foreign is what a record holds besides what the kernel knows: kept as read
+// and written back.
+type foreign struct{ top, task, again, schedule, metadata map[string]json.RawMessage }
+
+func (f *foreign) empty() bool {
+	return f == nil || len(f.top)+len(f.task)+len(f.again)+len(f.schedule)+len(f.metadata) == 0
+}
+
+// errNewer is a record that a later version wrote.
+var errNewer = errors.New("written by a newer vizier")
+
+// decodeRecord reads the record of job id. It never panics, and its error says
+// what is wrong in words.
+func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 {
+		return kernel.Job{}, nil, errors.New("the file is empty")
+	}
+	var r open[record]
+	err := json.Unmarshal(b, &r)
+	version := r.V.Version
+	if err != nil { // of a later format perhaps
+		var head struct {
+			Version int `json:"version"`
+		}
+		_ = json.Unmarshal(b, &head)
+		version = head.Version
+	}
+	if version > recordVersion {
+		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, errNewer)
+	}
+	if err != nil {
+		return kernel.Job{}, nil, jsonError(err)
+	}
+	if r.V.ID != string(id) {
+		return kernel.Job{}, nil, fmt.Errorf("it says id %q, its directory says %q", r.V.ID, id)
+	}
+	j, err := r.V.job()
+	if err != nil {
+		return kernel.Job{}, nil, err
+	}
+	f := &foreign{r.extra, r.V.Task.extra, r.V.Again.extra, r.V.Schedule.extra, r.V.Metadata.extra}
+	if f.empty() {
+		f = nil
+	}
+	return j, f, nil
+}
+
+// encodeRecord is job.json for j with the foreign fields f.
+func encodeRecord(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
+	if err := writable(&j.Spec); err != nil {
+		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
+	}
+	r := open[record]{V: newRecord(j, now)}
+	if f != nil {
+		r.extra, r.V.Task.extra, r.V.Again.extra = f.top, f.task, f.again
+		r.V.Schedule.extra, r.V.Metadata.extra = f.schedule, f.metadata
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
+	}
+	var out bytes.Buffer
+	out.Grow(2 * len(b))
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
+	}
+	out.WriteByte('\n')
+	if out.Len() > maxRecord {
+		return nil, fmt.Errorf("encode record %s: it has %d bytes, more than the %d that a record may have: %w", j.ID, out.Len(), maxRecord, kernel.ErrInvalid)
+	}
+	return out.Bytes(), nil
+}

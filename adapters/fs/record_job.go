@@ -1,0 +1,282 @@
+package fs
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// newRecord is the record of j. Every field of kernel.Job has its place here
+// and in job; a test compares the two.
+func newRecord(j *kernel.Job, now time.Time) record {
+	sp, st := &j.Spec, &j.State
+	r := record{
+		Version: recordVersion, ID: string(j.ID), Revision: uint64(j.Rev),
+		Status: st.Status.String(), State: st.Status.Coarse(), Name: sp.Name,
+		Command: list(sp.Origin.Command), ChildArgs: list(sp.Task.Args),
+		CreatedAt: stamp(j.Created), UpdatedAt: stamp(now), StartedAt: stamp(st.Started), FinishedAt: stamp(st.Finished),
+		Attempt: st.Attempt, Generation: st.Generation,
+		Retries: st.Spent.Retries, Resumes: st.Spent.Resumes, Reclaims: st.Spent.Reclaims, Rerouted: st.Routed,
+		RetryAt: stamp(st.RetryAt), Outcome: st.Outcome.String(), FailureClass: st.Failure.String(), FailureReason: optional(st.Reason),
+		StdoutPath: vizierDir + "/" + jobPath(j.ID, "stdout.log"), StderrPath: vizierDir + "/" + jobPath(j.ID, "stderr.log"),
+		Awake: st.Awake,
+	}
+	if st.Exit.Known {
+		code := st.Exit.Code
+		r.ExitCode = &code
+		r.OutcomePath = optional(vizierDir + "/" + jobPath(j.ID, outcomeName))
+	}
+	if !st.Stop.At.IsZero() {
+		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By}
+	}
+	r.RemovedAt = optionalStamp(st.Removed)
+	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Builtin, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
+		duration(sp.Task.Timeout), duration(sp.Task.Grace)}
+	r.Again.V = newAgain(sp)
+	r.Schedule.V = newSchedule(sp, st)
+	r.Metadata.V = newMetadata(sp, st)
+	return r
+}
+
+func newAgain(sp *kernel.Spec) againRecord {
+	a := againRecord{
+		MaxRetries: sp.Budget.Retries, MaxResumes: sp.Budget.Resumes, MaxReclaims: sp.Budget.Reclaims,
+		BackoffBase: duration(sp.Retry.Base), BackoffCap: duration(sp.Retry.Cap),
+		Resumable: sp.Resumable, Idempotent: sp.Idempotent,
+	}
+	for c := kernel.ExitFailure; sp.Retry.Classes>>c > 0; c++ {
+		if sp.Retry.Classes&(1<<c) != 0 {
+			a.RetryOn = append(a.RetryOn, c.String())
+		}
+	}
+	for code := range 256 {
+		if sp.Retry.Exits.Has(code) {
+			a.RetryExits = append(a.RetryExits, code)
+		}
+	}
+	return a
+}
+
+func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
+	s := schedule{
+		After: []afterRecord{}, Dependencies: []dependency{}, Locks: []lockRecord{}, Artifacts: []artifactRecord{}, WaitedOn: []string{},
+		Routed: sp.Routed, OwnsContext: sp.OwnsContext, IdempotencyKey: sp.IdempotencyKey, WaitSince: optionalStamp(st.WaitSince),
+	}
+	for _, id := range sp.After {
+		s.After = append(s.After, afterRecord{string(id), "success"})
+	}
+	for _, a := range sp.Needs {
+		s.Dependencies = append(s.Dependencies, dependency{artifactRecord(a)})
+	}
+	for _, a := range sp.Produces {
+		s.Artifacts = append(s.Artifacts, artifactRecord(a))
+	}
+	if sp.MissingProducer != kernel.Block {
+		s.DependencyPolicy = &dependencyPolicy{sp.MissingProducer.String()}
+	}
+	for _, l := range sp.Locks {
+		s.Locks = append(s.Locks, lockRecord{l.Key, l.Mode.String(), l.Units})
+	}
+	if sp.Pinned != (kernel.PinnedHead{}) {
+		s.PinnedHead = &pinnedHead{sp.Pinned.Branch, string(sp.Pinned.Commit)}
+	}
+	for _, p := range sp.Preconditions {
+		s.Preconditions = append(s.Preconditions, newPrecondition(p))
+	}
+	for _, r := range sp.Routes {
+		s.Routes = append(s.Routes, routeRecord{r.On.String(), string(r.To), r.Budget})
+	}
+	if sp.Transient != kernel.NotTransient {
+		s.Transient = sp.Transient.String()
+	}
+	if a := st.Approval; a.State != kernel.NotRequired {
+		s.Approval = &approvalRecord{true, a.State.String(), stamp(a.RequestedAt), a.RequestedBy,
+			optionalStamp(a.DecidedAt), a.DecidedBy, optional(a.Reason)}
+	}
+	if st.Wait != (kernel.WaitReason{}) {
+		s.WaitReason = &waitRecord{st.Wait.Kind.String(), st.Wait.Detail}
+	}
+	for _, k := range st.WaitedOn.Kinds() {
+		s.WaitedOn = append(s.WaitedOn, k.String())
+	}
+	return s
+}
+
+func newPrecondition(p kernel.Precondition) preconditionRecord {
+	if p.Kind == kernel.CustomPrecondition {
+		r := preconditionRecord{Kind: p.Kind.String(), ID: p.ID}
+		if p.Branch != "" {
+			r.Args = map[string]string{"branch": p.Branch}
+		}
+		return r
+	}
+	return preconditionRecord{Kind: p.Kind.String(), Branch: p.Branch}
+}
+
+func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
+	o := &sp.Origin
+	m := metadata{
+		CommandAlias: o.Alias, Plan: o.Plan, Branch: o.Branch, Target: o.Target,
+		RunID: string(o.Run), NodeID: o.Node, NodeName: o.About.Name,
+		Selector: o.Template.Selector, TemplateID: o.Template.ID, TemplateVer: o.Template.Version, PolicyHash: o.Template.PolicyHash,
+		Class: o.About.Class, Operation: o.About.Operation, Control: o.About.Control, Gates: o.About.Gates,
+		ExecutionRoot: st.Context.Root, WorktreePath: st.Context.Worktree, WorktreeName: st.Context.Name,
+		WorktreeOwned: st.Context.Owned, ContextBranch: st.Context.Branch,
+		CancelStatus: st.Cancelled.Status.String(), CancelError: st.Cancelled.Error,
+		RetryStatus: st.Retried.Status.String(), RetryError: st.Retried.Error,
+	}
+	if o.Node != "" {
+		m.NodeAttempt, m.NodeOutcome = max(st.Attempt, 1), st.Outcome.String()
+	}
+	return m
+}
+
+// job is the kernel's view of r, or what makes no sense in it.
+func (r *record) job() (kernel.Job, error) {
+	var d decoder
+	if time.Time(r.CreatedAt).IsZero() {
+		d.fail("created_at", fmt.Errorf("missing"))
+	}
+	status, err := kernel.ParseStatus(r.Status)
+	d.fail("status", err)
+	j := kernel.Job{ID: kernel.JobID(r.ID), Created: time.Time(r.CreatedAt), Rev: kernel.Revision(r.Revision)}
+	j.Spec = kernel.Spec{
+		Name: r.Name, Routed: r.Schedule.V.Routed, OwnsContext: r.Schedule.V.OwnsContext, IdempotencyKey: r.Schedule.V.IdempotencyKey,
+		Budget:    kernel.Budget{Retries: r.Again.V.MaxRetries, Resumes: r.Again.V.MaxResumes, Reclaims: r.Again.V.MaxReclaims},
+		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent,
+		Task: kernel.Task{Executor: r.Task.V.Executor, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Dir: r.Task.V.Dir,
+			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv,
+			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
+	}
+	d.again(&j.Spec, &r.Again.V)
+	d.schedule(&j, &r.Schedule.V)
+	d.metadata(&j, &r.Metadata.V)
+	j.Spec.Origin.Command = bare(r.Command)
+	st := &j.State
+	st.Status, st.Attempt, st.Generation, st.Awake = status, r.Attempt, r.Generation, r.Awake
+	st.Spent = kernel.Budget{Retries: r.Retries, Resumes: r.Resumes, Reclaims: r.Reclaims}
+	st.Routed, st.RetryAt = r.Rerouted, time.Time(r.RetryAt)
+	st.Started, st.Finished = time.Time(r.StartedAt), time.Time(r.FinishedAt)
+	if r.ExitCode != nil {
+		st.Exit = kernel.Exited(*r.ExitCode)
+	}
+	st.Outcome = parsed(&d, "outcome", r.Outcome, kernel.ParseOutcome)
+	st.Failure = parsed(&d, "failure_class", r.FailureClass, kernel.ParseFailureClass)
+	st.Reason = value(r.FailureReason)
+	if r.Stop != nil {
+		st.Stop = kernel.StopRequest{At: time.Time(r.Stop.RequestedAt), By: r.Stop.RequestedBy}
+	}
+	st.Removed = stampValue(r.RemovedAt)
+	if r.Attempt < 0 || r.Generation < 0 || r.Retries < 0 || r.Resumes < 0 || r.Reclaims < 0 {
+		d.fail("attempt", fmt.Errorf("counters are not negative"))
+	}
+	return j, d.err
+}
+
+// decoder keeps the first problem of a record.
+type decoder struct{ err error }
+
+func (d *decoder) fail(field string, err error) {
+	if err != nil && d.err == nil {
+		d.err = fmt.Errorf("field %q: %w", field, err)
+	}
+}
+
+func (d *decoder) duration(field, s string) time.Duration {
+	if s == "" {
+		return 0
+	}
+	v, err := time.ParseDuration(s)
+	d.fail(field, err)
+	return v
+}
+
+// parsed reads a name that may be absent.
+func parsed[T any](d *decoder, field, s string, parse func(string) (T, error)) T {
+	var zero T
+	if s == "" {
+		return zero
+	}
+	v, err := parse(s)
+	d.fail(field, err)
+	return v
+}
+
+func (d *decoder) again(sp *kernel.Spec, a *againRecord) {
+	sp.Retry.Base, sp.Retry.Cap = d.duration("again.backoff_base", a.BackoffBase), d.duration("again.backoff_cap", a.BackoffCap)
+	for _, c := range a.RetryOn {
+		class, err := kernel.ParseFailureClass(c)
+		d.fail("again.retry_on", err)
+		sp.Retry = sp.Retry.On(class)
+	}
+	for _, code := range a.RetryExits {
+		sp.Retry.Exits = sp.Retry.Exits.With(code)
+	}
+}
+
+func (d *decoder) schedule(j *kernel.Job, s *schedule) {
+	sp, st := &j.Spec, &j.State
+	for _, a := range s.After {
+		if a.Policy != "" && a.Policy != "success" {
+			d.fail("schedule.after", fmt.Errorf("policy %q: only success is known", a.Policy))
+		}
+		sp.After = append(sp.After, kernel.JobID(a.JobID))
+	}
+	for _, n := range s.Dependencies {
+		sp.Needs = append(sp.Needs, kernel.Artifact(n.Artifact).Canonical())
+	}
+	for _, a := range s.Artifacts {
+		sp.Produces = append(sp.Produces, kernel.Artifact(a).Canonical())
+	}
+	if p := s.DependencyPolicy; p != nil {
+		sp.MissingProducer = parsed(d, "schedule.dependency_policy", p.MissingProducer, kernel.ParseMissingProducer)
+	}
+	for _, l := range s.Locks {
+		lock := kernel.Lock{Key: l.Key, Mode: parsed(d, "schedule.locks", l.Mode, kernel.ParseLockMode), Units: l.Units}
+		d.fail("schedule.locks", lock.Validate())
+		sp.Locks = append(sp.Locks, lock)
+	}
+	if p := s.PinnedHead; p != nil {
+		sp.Pinned = kernel.PinnedHead{Branch: p.Branch, Commit: kernel.CommitID(p.OID)}
+	}
+	for _, p := range s.Preconditions {
+		kind, err := kernel.ParsePreconditionKind(p.Kind)
+		d.fail("schedule.preconditions", err)
+		branch := p.Branch
+		if kind == kernel.CustomPrecondition {
+			branch = p.Args["branch"]
+		}
+		sp.Preconditions = append(sp.Preconditions, kernel.Precondition{Kind: kind, ID: p.ID, Branch: branch})
+	}
+	for _, r := range s.Routes {
+		on, err := kernel.ParseOutcome(r.On)
+		d.fail("schedule.routes", err)
+		sp.Routes = append(sp.Routes, kernel.Route{On: on, To: kernel.JobID(r.JobID), Budget: r.Budget})
+	}
+	sp.Transient = parsed(d, "schedule.transient", s.Transient, kernel.ParseTransient)
+	if a := s.Approval; a != nil && a.Required {
+		st.Approval = kernel.Approval{State: parsed(d, "schedule.approval", a.State, kernel.ParseApprovalState),
+			RequestedAt: time.Time(a.RequestedAt), RequestedBy: a.RequestedBy,
+			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, Reason: value(a.Reason)}
+	}
+	if w := s.WaitReason; w != nil {
+		st.Wait = kernel.WaitReason{Kind: parsed(d, "schedule.wait_reason", w.Kind, kernel.ParseWaitKind), Detail: w.Detail}
+	}
+	st.WaitSince = stampValue(s.WaitSince)
+	for _, k := range s.WaitedOn {
+		st.WaitedOn = st.WaitedOn.With(parsed(d, "schedule.waited_on", k, kernel.ParseWaitKind))
+	}
+}
+
+func (d *decoder) metadata(j *kernel.Job, m *metadata) {
+	j.Spec.Origin = kernel.Origin{
+		Run: kernel.RunID(m.RunID), Node: m.NodeID, Alias: m.CommandAlias, Plan: m.Plan, Branch: m.Branch, Target: m.Target,
+		Template: kernel.Template{Selector: m.Selector, ID: m.TemplateID, Version: m.TemplateVer, PolicyHash: m.PolicyHash},
+		About:    kernel.NodeInfo{Name: m.NodeName, Class: m.Class, Operation: m.Operation, Control: m.Control, Gates: m.Gates},
+	}
+	j.State.Context = kernel.Context{Root: m.ExecutionRoot, Worktree: m.WorktreePath, Name: m.WorktreeName,
+		Owned: m.WorktreeOwned, Branch: m.ContextBranch}
+	j.State.Cancelled = kernel.Cleanup{Status: parsed(d, "metadata.cancel_cleanup_status", m.CancelStatus, kernel.ParseCleanupStatus), Error: m.CancelError}
+	j.State.Retried = kernel.Cleanup{Status: parsed(d, "metadata.retry_cleanup_status", m.RetryStatus, kernel.ParseCleanupStatus), Error: m.RetryError}
+}

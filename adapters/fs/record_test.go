@@ -1,0 +1,164 @@
+package fs
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func encode(t testing.TB, j *kernel.Job, f *foreign) []byte {
+	t.Helper()
+	b, err := encodeRecord(j, f, t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func diff(a, b any) string { return cmp.Diff(a, b, cmp.AllowUnexported(kernel.WaitSet{})) }
+
+// Every field of a job has its place in job.json. The filler finds the fields
+// by reflection: one without a place comes back empty.
+func TestRecordKeepsEveryField(t *testing.T) {
+	j := fullJob()
+	eachLeaf(reflect.ValueOf(j), "job", func(path string, v reflect.Value) {
+		if v.IsZero() && !slack(path) {
+			t.Errorf("the filler left %s empty", path)
+		}
+	})
+	b := encode(t, &j, nil)
+	got, f, err := decodeRecord(j.ID, b)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	if d := diff(j, got); d != "" {
+		t.Errorf("decode(encode(job)) differs:\n%s\n%s", d, b)
+	}
+	if f != nil {
+		t.Errorf("the record's own fields count as foreign: %+v", f)
+	}
+}
+
+// slack are leaves that a full job may leave empty: not every kind of
+// artifact, precondition and lock uses every field.
+func slack(path string) bool {
+	for _, s := range []string{".Ref", ".Kind", ".Preconditions[", ".Locks["} {
+		if strings.Contains(path, s) {
+			return true
+		}
+	}
+	return false
+}
+
+func eachLeaf(v reflect.Value, path string, visit func(string, reflect.Value)) {
+	switch {
+	case v.Kind() == reflect.Struct && v.NumField() > 0 && v.Type().Field(0).IsExported():
+		for i := range v.NumField() {
+			eachLeaf(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
+		}
+	case v.Kind() == reflect.Slice && v.Len() > 0:
+		for i := range v.Len() {
+			eachLeaf(v.Index(i), path+"["+string(rune('0'+i))+"]", visit)
+		}
+	default:
+		visit(path, v)
+	}
+}
+
+func TestRecordOfAnyJobIsTheIdentity(t *testing.T) {
+	f := &filler{chance: seeded(t)}
+	for range 2000 {
+		j := f.job()
+		b := encode(t, &j, nil)
+		got, _, err := decodeRecord(j.ID, b)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, b)
+		}
+		if d := diff(j, got); d != "" {
+			t.Fatalf("decode(encode(job)) differs:\n%s\n%s", d, b)
+		}
+		if again := encode(t, &got, nil); string(again) != string(b) {
+			t.Fatalf("encoded twice differs:\n%s", cmp.Diff(string(b), string(again)))
+		}
+	}
+}
+
+// foreignFields are unknown fields for every level that keeps them. Some
+// differ from a known one by case alone.
+func foreignFields() map[string]map[string]any {
+	return map[string]map[string]any{
+		"":         {"x_top": "kept", "Status": "failed", "ID": "another", "big": json.Number("12345678901234567890.50")},
+		"task":     {"x_task": []any{"a", nil, true}, "ENV": []any{"FOREIGN=1"}},
+		"again":    {"x_again": map[string]any{"deep": map[string]any{"er": "1"}}},
+		"schedule": {"x_schedule": nil, "Waited_On": []any{"nonsense"}},
+		"metadata": {"x_metadata": "<&>\u2028", "Plan": "another"},
+	}
+}
+
+func parseObject(t testing.TB, b []byte) map[string]any {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(string(b)))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func withForeign(t testing.TB, b []byte) []byte {
+	t.Helper()
+	m := parseObject(t, b)
+	for level, fields := range foreignFields() {
+		at := m
+		if level != "" {
+			at = m[level].(map[string]any)
+		}
+		for k, v := range fields {
+			at[k] = v
+		}
+	}
+	out, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestForeignFieldsSurviveARewrite(t *testing.T) {
+	j := fullJob()
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.CreateJob{Job: j})
+	writeAt(t, s.RecordFile(j.ID), string(withForeign(t, []byte(contentOf(t, s.RecordFile(j.ID))))))
+
+	got := find(t, read(t, newStore(t, dir)), j.ID)
+	if d := diff(j, got); d != "" {
+		t.Fatalf("foreign fields change what is read:\n%s", d)
+	}
+	s = newStore(t, dir)
+	for range 3 {
+		commit(t, s, put(got, func(st *kernel.State) { st.Reason += "!" }))
+		got = find(t, read(t, s), j.ID)
+	}
+	after := parseObject(t, []byte(contentOf(t, s.RecordFile(j.ID))))
+	for level, fields := range foreignFields() {
+		at := after
+		if level != "" {
+			at = after[level].(map[string]any)
+		}
+		for k, want := range fields {
+			if have, ok := at[k]; !ok || !reflect.DeepEqual(have, want) {
+				t.Errorf("%q of %q: have %v, want %v", k, level, have, want)
+			}
+		}
+	}
+	if got.Rev != j.Rev+3 || !strings.HasSuffix(got.State.Reason, "!!!") {
+		t.Errorf("the rewrites did not come through: revision %d, reason %q", got.Rev, got.State.Reason)
+	}
+}

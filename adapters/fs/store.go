@@ -1,0 +1,245 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// maxRecord bounds job.json: larger is not a record.
+const maxRecord = 16 << 20
+
+// Options of a store. The zero value is relaxed durability and no retention.
+type Options struct {
+	Durable  bool   // every commit is on the disk before it is reported
+	KeepLogs int    // logs of earlier attempts kept per job; 0: all
+	Boot     string // id of this boot: what an earlier one left in memory is gone
+	Who      string // names this process to those who wait for the lock
+	Now      func() time.Time
+}
+
+// Store keeps one repository's records. Its methods may be called from one
+// goroutine at a time.
+type Store struct {
+	Layout
+	opts Options
+	base *dir // .vizier
+	made bool // its directories exist
+	lock *schedulerLock
+	log  *journal
+	warm index
+}
+
+// NewStore is the store of the repository whose main working tree is dir. It
+// touches nothing until it is used.
+func NewStore(dir string, opts Options) *Store { return &Store{Layout: NewLayout(dir), opts: opts} }
+
+// open opens the store; if create, it makes what is missing of its directories.
+func (s *Store) open(create bool) error {
+	if s.base == nil {
+		if err := s.openBase(create); err != nil {
+			return err
+		}
+	}
+	if !create || s.made {
+		return nil
+	}
+	journal, err := s.base.make(journalDir)
+	if err != nil {
+		return fmt.Errorf("create store: %w", err)
+	}
+	journal.close()
+	s.made = true
+	return nil
+}
+
+func (s *Store) openBase(create bool) error {
+	dir := filepath.Join(s.Layout.root, vizierDir)
+	info, err := os.Lstat(dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("open store: %s is not a directory (a symbolic link is not followed): move it away", dir)
+	case errors.Is(err, iofs.ErrNotExist) && create:
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, iofs.ErrExist) {
+			return fmt.Errorf("create store: %w", err)
+		}
+	case err != nil:
+		return fmt.Errorf("open store: %w", err)
+	}
+	base, err := openRoot(dir)
+	if err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	// The lock is opened by its whole path, so this directory is no link either.
+	jobs, err := base.open(jobsDir)
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		base.close()
+		return fmt.Errorf("open store: %s: %w (a symbolic link is not followed): move it away", filepath.Join(dir, jobsDir), err)
+	}
+	if err == nil {
+		jobs.close()
+	}
+	s.base, s.lock = &base, newSchedulerLock(s.abs(lockFile))
+	return nil
+}
+
+// Close releases what the store holds open.
+func (s *Store) Close() error {
+	if s.base == nil {
+		return nil
+	}
+	s.base.close()
+	var err error
+	if s.log != nil {
+		err = s.log.close()
+	}
+	s.base, s.log, s.made = nil, nil, false
+	return err
+}
+
+// Begin takes the scheduler lock and completes the writes that a crash cut
+// short. A lock that is not free before ctx ends is a *BusyError.
+func (s *Store) Begin(ctx context.Context) (*Tx, error) {
+	if err := s.open(true); err != nil {
+		return nil, err
+	}
+	if err := s.lock.exclusive(ctx); err != nil {
+		return nil, err
+	}
+	s.lock.sign(s.opts.Who)
+	tx := &Tx{s: s}
+	if err := tx.recover(); err != nil {
+		return nil, errors.Join(err, s.lock.unlock())
+	}
+	return tx, nil
+}
+
+// Read is a consistent read that changes nothing, unless a crash left writes
+// to complete. A store that cannot be locked, on a read-only file system, is
+// read as it is.
+func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	if err := s.open(false); err != nil {
+		if errors.Is(err, iofs.ErrNotExist) {
+			return kernel.Records{}, nil
+		}
+		return kernel.Records{}, err
+	}
+	for range 2 {
+		if err := s.lock.shared(ctx); err != nil {
+			if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+				return s.loadUnlocked(scope)
+			}
+			return kernel.Records{}, err
+		}
+		pos, behind, err := s.behind()
+		if err != nil && (errors.Is(err, iofs.ErrNotExist) || isReadOnly(err)) {
+			rec, err := s.loadUnlocked(scope)
+			return rec, errors.Join(err, s.lock.unlock())
+		}
+		if err == nil && !behind {
+			rec, err := s.load(pos, scope)
+			if !s.indexDue(pos) {
+				return rec, errors.Join(err, s.lock.unlock())
+			}
+		}
+		if err := s.lock.unlock(); err != nil {
+			return kernel.Records{}, err
+		}
+		tx, err := s.Begin(ctx)
+		if err != nil {
+			return kernel.Records{}, err
+		}
+		if err := tx.Close(); err != nil {
+			return kernel.Records{}, err
+		}
+	}
+	return s.loadUnlocked(scope)
+}
+
+// behind is where the journal was applied to, and whether it holds more.
+func (s *Store) behind() (position, bool, error) {
+	if err := s.openJournal(); err != nil {
+		return position{}, false, err
+	}
+	p, _, err := s.log.position()
+	if err != nil {
+		return p, false, err
+	}
+	size, err := s.log.size()
+	return p, size > p.end, err
+}
+
+// load reads the records of scope, for a caller that holds the lock.
+func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
+	if err := s.catchUp(pos); err != nil {
+		return kernel.Records{}, err
+	}
+	rec, err := s.records(scope)
+	if errors.Is(err, errArchive) { // a cache went wrong: do without
+		s.warm = index{}
+		if err := s.scan(pos, s.jobsStamp()); err != nil {
+			return kernel.Records{}, err
+		}
+		return s.records(scope)
+	}
+	return rec, err
+}
+
+// loadUnlocked reads every record as it is.
+func (s *Store) loadUnlocked(scope kernel.Scope) (kernel.Records, error) {
+	s.warm = index{}
+	if err := s.scan(position{}, 0); err != nil {
+		return kernel.Records{}, err
+	}
+	s.warm.caught = false
+	return s.records(scope)
+}
+
+func (s *Store) openJournal() error {
+	if s.log != nil {
+		return nil
+	}
+	log, err := openJournal(*s.base, s.opts.Boot, s.opts.Durable)
+	if err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	s.log = log
+	return nil
+}
+
+// readRecord reads the record of one job. A job without one is ErrNotExist.
+func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
+	name := jobPath(id, recordName)
+	b, err := s.base.read(name, maxRecord)
+	if errors.Is(err, syscall.ENOTDIR) { // not missing: something else stands there, perhaps a link
+		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
+	}
+	if err != nil {
+		return kernel.Job{}, nil, err
+	}
+	j, f, err := decodeRecord(id, b)
+	if err != nil {
+		return kernel.Job{}, nil, fmt.Errorf("%s: %w", filepath.Join(vizierDir, name), err)
+	}
+	return j, f, nil
+}
+
+// jobIDs lists the directories of jobs that are named like jobs, in no order.
+func (s *Store) jobIDs() ([]kernel.JobID, error) {
+	names, err := s.base.names(jobsDir)
+	ids := make([]kernel.JobID, 0, len(names))
+	for _, name := range names {
+		if kernel.ValidJobID(name) {
+			ids = append(ids, kernel.JobID(name))
+		}
+	}
+	return ids, err
+}

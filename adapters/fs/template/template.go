@@ -1,0 +1,147 @@
+// Package template reads workflow templates from files: TOML and JSON, with
+// the line of every key, and finds the file that a name on the command line
+// stands for. What a template means is package workflow's.
+package template
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// maxBytes bounds a template file: a person writes it.
+const maxBytes = 4 << 20
+
+// Loader reads templates of one repository.
+type Loader struct {
+	Root   string // the repository's root
+	Global string // a directory outside it that templates may come from; "": none
+}
+
+// Load reads the template at path, relative to the repository's root or
+// absolute, with everything it imports. Its error holds all findings.
+func (l Loader) Load(path string) (*workflow.Source, error) {
+	src, err := l.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return workflow.Compose(src, l.Import)
+}
+
+// Import is a workflow.Loader: the import's path is relative to the file that
+// imports it.
+func (l Loader) Import(from *workflow.Source, m workflow.Import) (*workflow.Source, error) {
+	if strings.TrimSpace(m.Path.Value) == "" {
+		return nil, fmt.Errorf("import `%s` has an empty path", m.Name.Value)
+	}
+	path := m.Path.Value
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(from.File), path)
+	}
+	return l.Read(path)
+}
+
+// Read reads one file, without its imports.
+func (l Loader) Read(path string) (*workflow.Source, error) {
+	abs, shown, err := l.contained(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(abs)
+	if err != nil {
+		return nil, fmt.Errorf("unable to read template source %s: %w", shown, err)
+	}
+	return Parse(shown, data)
+}
+
+// contained is the real path of a regular file that templates may come from,
+// and its name relative to the root.
+func (l Loader) contained(path string) (abs, shown string, err error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(l.Root, path)
+	}
+	abs, err = filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", "", fmt.Errorf("workflow source `%s` does not resolve to a readable file: %w", path, bare(err))
+	}
+	info, err := os.Stat(abs)
+	switch {
+	case err != nil:
+		return "", "", fmt.Errorf("workflow source `%s` does not resolve to a readable file: %w", path, bare(err))
+	case !info.Mode().IsRegular():
+		return "", "", fmt.Errorf("workflow source `%s` is not a file", path)
+	case info.Size() > maxBytes:
+		return "", "", fmt.Errorf("workflow source `%s` is larger than %d bytes", path, maxBytes)
+	}
+	if rel, ok := within(l.Root, abs); ok {
+		return abs, rel, legacy(rel)
+	}
+	if _, ok := within(l.Global, abs); ok {
+		return abs, abs, nil
+	}
+	global := ""
+	if l.Global != "" {
+		global = " and global workflow directory " + l.Global
+	}
+	return "", "", fmt.Errorf("workflow source `%s` is outside repository root %s%s", path, l.Root, global)
+}
+
+// within is path relative to dir, if it is below it.
+func within(dir, path string) (string, bool) {
+	if dir == "" {
+		return "", false
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	rel, err := filepath.Rel(dir, path)
+	return rel, err == nil && filepath.IsLocal(rel)
+}
+
+// legacy refuses places where templates no longer are.
+func legacy(rel string) error {
+	slash := filepath.ToSlash(rel)
+	switch {
+	case strings.HasPrefix(slash, ".vizier/workflow/"):
+		return fmt.Errorf("workflow source `%s` is in a directory that is no longer read; move it to .vizier/workflows/", rel)
+	case strings.HasPrefix(slash, ".vizier/workflows/") && strings.HasSuffix(slash, ".json"):
+		return fmt.Errorf("workflow source `%s`: .vizier/workflows/ holds .toml templates only; rewrite it as TOML or keep it elsewhere", rel)
+	}
+	return nil
+}
+
+// Parse reads a template from the contents of a file; the extension of its
+// name says in which language.
+func Parse(file string, data []byte) (*workflow.Source, error) {
+	var v workflow.Value
+	var err error
+	switch filepath.Ext(file) {
+	case ".toml":
+		v, err = parseTOML(file, string(data))
+	case ".json":
+		v, err = parseJSON(file, data)
+	default:
+		return nil, fmt.Errorf("unsupported template source %s; expected .toml or .json", file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return workflow.Decode(file, v)
+}
+
+// bare is the cause of an error of package os, without the path.
+func bare(err error) error {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+func syntax(language, file string, line int, msg string) error {
+	return workflow.Diagnostics{{Pos: workflow.Pos{File: file, Line: line}, Msg: "invalid " + language + " template " + file + ": " + msg}}
+}

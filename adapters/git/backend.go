@@ -1,0 +1,139 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// engine is what both the git CLI and libgit2 do. No method's number of
+// processes grows with the number of things it is asked about.
+type engine interface {
+	// Version names the engine as `vizier version` shows it.
+	Version(context.Context) (string, error)
+
+	// Heads are the tips of local branches, by their short names. A branch
+	// that does not exist, or whose name git does not allow, is "".
+	Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error)
+
+	// Files reports which of files exist. In a commit that does not exist,
+	// none does.
+	Files(ctx context.Context, files []File) (map[File]bool, error)
+
+	// ReadFile is a file's content as it is stored. The error for one that
+	// does not exist is an fs.ErrNotExist.
+	ReadFile(ctx context.Context, f File) ([]byte, error)
+
+	// Head is the branch checked out in the main working tree, also when it
+	// has no commit yet; "" when HEAD is detached.
+	Head(context.Context) (string, error)
+
+	// Clean reports that the main working tree has neither uncommitted nor
+	// untracked changes. Ignored files, submodules and Vizier's own files
+	// (see scratch) do not count.
+	Clean(context.Context) (bool, error)
+
+	// MergeBase is a best common ancestor, or "" when there is none.
+	MergeBase(ctx context.Context, a, b kernel.CommitID) (kernel.CommitID, error)
+
+	// IsAncestor reports whether commit can be reached from tip, which
+	// includes being the same.
+	IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error)
+
+	// PruneWorktree makes git forget a linked worktree whose directory is
+	// gone. It refuses one that is locked.
+	PruneWorktree(context.Context, Worktree) error
+}
+
+// Backend is everything Vizier asks of git. Changes are made by the git CLI
+// alone, so that hooks, reflogs and lock files are git's own.
+type Backend interface {
+	engine
+
+	// CreateBranch makes a branch at a commit; ErrMoved if it exists
+	// already.
+	CreateBranch(ctx context.Context, name string, at kernel.CommitID) error
+
+	// DeleteBranch drops a branch that is still at old; ErrMoved if it is
+	// not, ErrCheckedOut if some working tree stands on it.
+	DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error
+
+	// UpdateRef moves a ref, given by its full name, from one commit to
+	// another in one step; ErrMoved if it was not at from. It touches no
+	// working tree.
+	UpdateRef(ctx context.Context, ref string, to, from kernel.CommitID) error
+
+	// AddWorktree checks a branch out at the absolute path dir, even if it is
+	// checked out elsewhere too.
+	AddWorktree(ctx context.Context, dir, branch string) (Worktree, error)
+}
+
+// The refusals a caller may branch on.
+var (
+	ErrMoved      = errors.New("the ref is not where it was expected to be")
+	ErrCheckedOut = errors.New("the branch is checked out")
+)
+
+// File names a file in a commit. Path is slash-separated and relative to the
+// repository's root.
+type File struct {
+	Commit kernel.CommitID
+	Path   string
+}
+
+// valid reports whether f can be looked up: its commit is an object id, and
+// its path means the same to git as it says.
+func (f File) valid() bool {
+	return validCommit(f.Commit) && f.Path == path.Clean(f.Path) && f.Path != "." &&
+		!strings.HasPrefix(f.Path, "/") && f.Path != ".." && !strings.HasPrefix(f.Path, "../") &&
+		!strings.Contains(f.Path, "\x00")
+}
+
+// validCommit reports whether c is a full object id, SHA-1 or SHA-256. Nothing
+// else is handed to git as a commit.
+func validCommit(c kernel.CommitID) bool {
+	return (len(c) == 40 || len(c) == 64) && strings.Trim(string(c), "0123456789abcdef") == ""
+}
+
+// validBranch reports whether git allows a branch of that name: the rules of
+// git-check-ref-format, which also make sure that no name is read as an
+// option, a pattern or a revision expression.
+func validBranch(name string) bool {
+	if name == "" || name == "HEAD" || name[0] == '-' || strings.HasSuffix(name, ".") ||
+		strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.ContainsAny(name, " ~^:?*[\\\x7f") {
+		return false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' })
+}
+
+// scratch are the directories whose content is Vizier's own and never makes a
+// working tree dirty (seed 000, clean_worktree).
+var scratch = [...]string{".vizier/jobs", ".vizier/sessions", ".vizier/tmp", ".vizier/tmp-worktrees"}
+
+// isScratch reports whether a path of the working tree is below scratch.
+func isScratch(p string) bool {
+	for _, dir := range scratch {
+		if rest, ok := strings.CutPrefix(p, dir); ok && (rest == "" || rest[0] == '/') {
+			return true
+		}
+	}
+	return false
+}
+
+// notScratch are the pathspecs of everything but scratch, at the top of a
+// working tree.
+func notScratch() []string {
+	specs := []string{"."}
+	for _, dir := range scratch {
+		specs = append(specs, ":(top,exclude)"+dir)
+	}
+	return specs
+}

@@ -1,0 +1,162 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// RemoveWorktree takes a job's own worktree away (seed 000, semantics 3.11 and
+// 3.13). Work in it that no ref keeps is parked first; what cannot be parked is
+// not removed. Doing it again after a crash, wherever it came, ends the same.
+//
+// The result is CleanupSkipped for a worktree that the job does not own,
+// CleanupDone when it is gone, CleanupFailed when removing it was refused or its
+// files could not be deleted, and CleanupDegraded when git could not be made
+// to forget it.
+func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
+	if !c.Owned || c.Worktree == "" {
+		return kernel.Cleanup{Status: kernel.CleanupSkipped}
+	}
+	dir, err := r.ownedDir(c)
+	if err == nil {
+		err = r.removeWorktree(ctx, dir)
+	}
+	var degraded *pruneError
+	switch {
+	case err == nil:
+		return kernel.Cleanup{Status: kernel.CleanupDone}
+	case errors.As(err, &degraded):
+		return kernel.Cleanup{Status: kernel.CleanupDegraded, Error: err.Error()}
+	default:
+		return kernel.Cleanup{Status: kernel.CleanupFailed, Error: fmt.Sprintf("worktree %s was not removed: %v", c.Worktree, err)}
+	}
+}
+
+// pruneError is a worktree that git would not forget.
+type pruneError struct {
+	name            string
+	first, fallback error
+}
+
+func (e *pruneError) Error() string {
+	return fmt.Sprintf("failed to prune worktree %s: %v; fallback cleanup failed: %v", e.name, e.first, e.fallback)
+}
+
+// worktreeHome is where the worktrees of jobs are, below the main working tree.
+const worktreeHome = ".vizier/tmp-worktrees"
+
+// ownedDir is the directory of c's worktree, if it is one that a job may own:
+// below worktreeHome, reached through no symbolic link, and not one of the
+// long-lived workspaces.
+func (r *Repo) ownedDir(c kernel.Context) (string, error) {
+	home := filepath.Join(r.root.Dir, worktreeHome)
+	dir := absolute(r.root.Dir, c.Worktree)
+	below, err := filepath.Rel(home, resolved(dir))
+	switch {
+	case err != nil || below == "." || !filepath.IsLocal(below) || dir != filepath.Join(home, below):
+		return "", fmt.Errorf("it is not below %s", worktreeHome)
+	case strings.HasPrefix(c.Name, "vizier-workspace-") || strings.HasPrefix(filepath.Base(dir), "workspace-"):
+		return "", errors.New("it is a workspace, which no job owns")
+	}
+	return dir, nil
+}
+
+// removeWorktree removes the worktree at dir. Its files are first moved aside
+// as a whole: a crash then never leaves half a worktree that git still lists,
+// and if git will not forget the worktree they are moved back.
+func (r *Repo) removeWorktree(ctx context.Context, dir string) error {
+	aside := filepath.Join(filepath.Dir(dir), ".removed-"+filepath.Base(dir))
+	w, err := worktreeAt(r.root.CommonDir, dir)
+	if err != nil {
+		return err
+	}
+	present, err := exists(dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case w.Name == "" && present:
+		if os.Remove(dir+string(filepath.Separator)) != nil { // an empty directory, and nothing else
+			return errors.New("git does not list it as a worktree, so its files cannot be checked: look at them and remove it by hand")
+		}
+	case w.Name != "":
+		if err := r.save(ctx, w, present); err != nil {
+			return err
+		}
+		if err := r.detach(ctx, w, dir, aside, present); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(aside); err != nil {
+		return fmt.Errorf("git forgot it, but its files could not be removed: %w", err)
+	}
+	return nil
+}
+
+// detach moves the files of w from dir to aside and makes git forget w.
+func (r *Repo) detach(ctx context.Context, w Worktree, dir, aside string, present bool) error {
+	if present {
+		if err := os.RemoveAll(aside); err != nil {
+			return err
+		}
+		if err := os.Rename(dir, aside); err != nil {
+			return err
+		}
+	}
+	first := r.prune(ctx, w)
+	if first == nil {
+		return nil
+	}
+	second := r.cli.forget(ctx, w)
+	left := r.forgotten(w)
+	if left == nil {
+		return nil
+	}
+	if second == nil {
+		second = left
+	}
+	if present {
+		if err := os.Rename(aside, dir); err != nil {
+			second = errors.Join(second, err)
+		}
+	}
+	return &pruneError{name: w.Name, first: first, fallback: second}
+}
+
+// prune makes git forget w, whose directory is gone, and confirms it.
+func (r *Repo) prune(ctx context.Context, w Worktree) error {
+	var err error
+	if w.Reason == initializing { // its lock goes with it
+		_, err = r.cli.run(ctx, command{args: []string{"worktree", "remove", "--force", "--force", "--", w.Path}, writes: true})
+	} else {
+		err = r.PruneWorktree(ctx, w)
+	}
+	if err != nil {
+		return err
+	}
+	return r.forgotten(w)
+}
+
+// forgotten confirms that git does not list w any more.
+func (r *Repo) forgotten(w Worktree) error {
+	still, err := exists(w.gitDir)
+	if err == nil && still {
+		err = errors.New("git still lists it")
+	}
+	return err
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

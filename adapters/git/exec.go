@@ -1,0 +1,115 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// deadline bounds one git process, whatever the caller's context allows. It is
+// there for a git that hangs on a dead file system or a stuck filter.
+const deadline = 5 * time.Minute
+
+// killDelay is what a git that was told to stop has to clean up its lock
+// files.
+const killDelay = 5 * time.Second
+
+// command is one git process to run.
+type command struct {
+	dir    string // "" : the main working tree
+	args   []string
+	env    []string // added to the environment
+	stdin  []byte
+	writes bool // it may take locks
+	quiet  bool // no hooks
+}
+
+// Error is a git process that failed.
+type Error struct {
+	Op     string // the subcommand
+	Code   int    // exit code
+	Stderr string
+}
+
+func (e *Error) Error() string {
+	text := strings.Join(strings.FieldsFunc(e.Stderr, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	if text == "" {
+		text = "no message"
+	}
+	return fmt.Sprintf("git %s: %s (exit %d)", e.Op, text, e.Code)
+}
+
+// run runs one git process and returns its standard output, also when it fails
+// with an *Error.
+func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	op := k.args[0]
+	args := []string{"--no-pager", "-c", "core.quotePath=false", "-c", "core.safecrlf=false"}
+	if k.quiet {
+		args = append(args, "-c", "core.hooksPath=/dev/null")
+	}
+	cmd := exec.CommandContext(ctx, "git", append(args, k.args...)...)
+	cmd.Dir = k.dir
+	if cmd.Dir == "" {
+		cmd.Dir = c.root.Dir
+	}
+	cmd.Env = append(environ(os.Environ(), k.writes), k.env...)
+	cmd.Stdin = bytes.NewReader(k.stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = killDelay
+	err := c.exec(cmd)
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return stdout.Bytes(), nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("git %s: %w", op, ctx.Err())
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, errors.New("git is not in PATH: install git, or add its directory to PATH")
+	case errors.As(err, &exit):
+		return stdout.Bytes(), &Error{Op: op, Code: exit.ExitCode(), Stderr: stderr.String()}
+	default:
+		return nil, fmt.Errorf("git %s: %w", op, err)
+	}
+}
+
+// foreign are the variables that would point git at another repository, index
+// or reading of paths: what a hook or an outer git leaves in the environment.
+var foreign = []string{
+	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE",
+	"GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE",
+	"GIT_CEILING_DIRECTORIES", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS",
+	"GIT_ICASE_PATHSPECS", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT", "LC_ALL", "LANGUAGE",
+}
+
+// environ is the caller's environment as git processes get it.
+func environ(have []string, writes bool) []string {
+	env := slices.DeleteFunc(slices.Clone(have), func(s string) bool {
+		name, _, _ := strings.Cut(s, "=")
+		return slices.Contains(foreign, name)
+	})
+	env = append(env, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0")
+	if !writes {
+		env = append(env, "GIT_OPTIONAL_LOCKS=0")
+	}
+	return env
+}
+
+// exitCode is the exit code of a git process that failed by itself, or -1.
+func exitCode(err error) int {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return -1
+}

@@ -1,0 +1,110 @@
+package git
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"sync"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// fallback asks first, and where first fails it asks the complete Backend.
+type fallback struct {
+	Backend
+	first engine
+
+	mu       sync.Mutex
+	failures int
+	reason   string
+}
+
+// Degraded is how often first has failed so far, and how it did the last time.
+func (f *fallback) Degraded() (failures int, reason string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failures, f.reason
+}
+
+// failed reports that the other one is to be asked: err is no answer, and
+// there is still somebody who waits for one.
+func (f *fallback) failed(ctx context.Context, err error) bool {
+	if err == nil || errors.Is(err, iofs.ErrNotExist) || ctx.Err() != nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failures++
+	f.reason = err.Error()
+	return true
+}
+
+// try is first's answer or, if it has none, second's.
+func try[T any](ctx context.Context, f *fallback, first, second func() (T, error)) (T, error) {
+	v, err := first()
+	if f.failed(ctx, err) {
+		return second()
+	}
+	return v, err
+}
+
+func (f *fallback) Version(ctx context.Context) (string, error) {
+	return try(ctx, f,
+		func() (string, error) { return f.first.Version(ctx) },
+		func() (string, error) { return f.Backend.Version(ctx) })
+}
+
+func (f *fallback) Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error) {
+	return try(ctx, f,
+		func() (map[string]kernel.CommitID, error) { return f.first.Heads(ctx, branches) },
+		func() (map[string]kernel.CommitID, error) { return f.Backend.Heads(ctx, branches) })
+}
+
+func (f *fallback) Files(ctx context.Context, files []File) (map[File]bool, error) {
+	return try(ctx, f,
+		func() (map[File]bool, error) { return f.first.Files(ctx, files) },
+		func() (map[File]bool, error) { return f.Backend.Files(ctx, files) })
+}
+
+func (f *fallback) ReadFile(ctx context.Context, file File) ([]byte, error) {
+	return try(ctx, f,
+		func() ([]byte, error) { return f.first.ReadFile(ctx, file) },
+		func() ([]byte, error) { return f.Backend.ReadFile(ctx, file) })
+}
+
+func (f *fallback) Head(ctx context.Context) (string, error) {
+	return try(ctx, f,
+		func() (string, error) { return f.first.Head(ctx) },
+		func() (string, error) { return f.Backend.Head(ctx) })
+}
+
+// Clean takes first's word for clean only. What looks dirty to libgit2 may be
+// the work of a filter or a sparse checkout that it does not know, and git
+// decides.
+func (f *fallback) Clean(ctx context.Context) (bool, error) {
+	clean, err := f.first.Clean(ctx)
+	if f.failed(ctx, err) || err == nil && !clean {
+		return f.Backend.Clean(ctx)
+	}
+	return clean, err
+}
+
+func (f *fallback) MergeBase(ctx context.Context, a, b kernel.CommitID) (kernel.CommitID, error) {
+	return try(ctx, f,
+		func() (kernel.CommitID, error) { return f.first.MergeBase(ctx, a, b) },
+		func() (kernel.CommitID, error) { return f.Backend.MergeBase(ctx, a, b) })
+}
+
+func (f *fallback) IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error) {
+	return try(ctx, f,
+		func() (bool, error) { return f.first.IsAncestor(ctx, commit, tip) },
+		func() (bool, error) { return f.Backend.IsAncestor(ctx, commit, tip) })
+}
+
+// PruneWorktree is first's alone: what follows its failure is in seed 000, and
+// Repo does it.
+func (f *fallback) PruneWorktree(ctx context.Context, w Worktree) error {
+	err := f.first.PruneWorktree(ctx, w)
+	f.failed(ctx, err)
+	return err
+}

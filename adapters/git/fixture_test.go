@@ -1,0 +1,181 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// TestMain takes the machine's configuration and whatever git started the
+// tests out of the picture.
+func TestMain(m *testing.M) {
+	for _, name := range foreign {
+		os.Unsetenv(name)
+	}
+	for name, value := range map[string]string{
+		"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1",
+		"GIT_AUTHOR_NAME": "Ann", "GIT_AUTHOR_EMAIL": "ann@example.org",
+		"GIT_COMMITTER_NAME": "Ann", "GIT_COMMITTER_EMAIL": "ann@example.org",
+	} {
+		os.Setenv(name, value)
+	}
+	os.Exit(m.Run())
+}
+
+// fixture is a real repository.
+type fixture struct {
+	testing.TB
+	dir string
+}
+
+func newFixture(t testing.TB, init ...string) fixture {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fixture{t, filepath.Join(dir, "repo")}
+	f.mkdir("")
+	f.git(append([]string{"init", "--quiet", "--initial-branch=main"}, init...)...)
+	return f
+}
+
+// git runs git as a user would and returns its output, trimmed.
+func (f fixture) git(args ...string) string {
+	f.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = f.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		f.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (f fixture) path(p string) string { return filepath.Join(f.dir, p) }
+
+func (f fixture) mkdir(p string) {
+	f.Helper()
+	if err := os.MkdirAll(f.path(p), 0o755); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f fixture) write(p, content string) {
+	f.Helper()
+	f.mkdir(filepath.Dir(p))
+	if err := os.WriteFile(f.path(p), []byte(content), 0o644); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// commit commits a file and returns the commit.
+func (f fixture) commit(p, content string) kernel.CommitID {
+	f.Helper()
+	f.write(p, content)
+	f.git("add", "--force", "--", p)
+	f.git("commit", "--quiet", "-m", "add "+p)
+	return f.rev("HEAD")
+}
+
+func (f fixture) rev(name string) kernel.CommitID {
+	f.Helper()
+	return kernel.CommitID(f.git("rev-parse", "--verify", name))
+}
+
+func (f fixture) root() Root {
+	f.Helper()
+	root, err := FindRoot(f.dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return root
+}
+
+// in is the same fixture seen from another directory.
+func (f fixture) in(dir string) fixture { return fixture{f.TB, dir} }
+
+// counting makes c count the processes it runs.
+func counting(c *cli) *atomic.Int64 {
+	var n atomic.Int64
+	run := c.exec
+	c.exec = func(cmd *exec.Cmd) error { n.Add(1); return run(cmd) }
+	return &n
+}
+
+var errBroken = errors.New("broken on purpose")
+
+// broken is an engine that never has an answer.
+type broken struct{}
+
+func (broken) Version(context.Context) (string, error) { return "", errBroken }
+func (broken) Heads(context.Context, []string) (map[string]kernel.CommitID, error) {
+	return nil, errBroken
+}
+func (broken) Files(context.Context, []File) (map[File]bool, error) { return nil, errBroken }
+func (broken) ReadFile(context.Context, File) ([]byte, error)       { return nil, errBroken }
+func (broken) Head(context.Context) (string, error)                 { return "", errBroken }
+func (broken) Clean(context.Context) (bool, error)                  { return true, errBroken }
+func (broken) MergeBase(context.Context, kernel.CommitID, kernel.CommitID) (kernel.CommitID, error) {
+	return "", errBroken
+}
+func (broken) IsAncestor(context.Context, kernel.CommitID, kernel.CommitID) (bool, error) {
+	return true, errBroken
+}
+func (broken) PruneWorktree(context.Context, Worktree) error { return errBroken }
+
+// eachEngine runs a test over every engine of this build, by itself and behind
+// the fallback.
+func eachEngine(t *testing.T, test func(t *testing.T, open func(Root) engine)) {
+	for name, open := range taggedEngines {
+		t.Run(name, func(t *testing.T) { test(t, open) })
+	}
+	t.Run("cli", func(t *testing.T) { test(t, func(r Root) engine { return newCLI(r) }) })
+	t.Run("broken first", func(t *testing.T) {
+		test(t, func(r Root) engine { return &fallback{Backend: newCLI(r), first: broken{}} })
+	})
+}
+
+// eachRepo runs a test over a Repo of this build, of the CLI alone, and of a
+// first engine that never answers.
+func eachRepo(t *testing.T, test func(t *testing.T, open func(Root) *Repo)) {
+	t.Run("default", func(t *testing.T) { test(t, Open) })
+	t.Run("cli", func(t *testing.T) {
+		test(t, func(r Root) *Repo {
+			repo := Open(r)
+			repo.Backend = repo.cli
+			return repo
+		})
+	})
+	t.Run("broken first", func(t *testing.T) {
+		test(t, func(r Root) *Repo {
+			repo := Open(r)
+			repo.Backend = &fallback{Backend: repo.cli, first: broken{}}
+			return repo
+		})
+	})
+}
+
+// feed runs git with text on its standard input.
+func (f fixture) feed(text string, args ...string) {
+	f.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Stdin = f.dir, strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		f.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// mayFail runs git for what it leaves behind when it stops.
+func (f fixture) mayFail(args ...string) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = f.dir
+	_ = cmd.Run()
+}

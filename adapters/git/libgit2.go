@@ -1,0 +1,140 @@
+//go:build cgo && libgit2
+
+package git
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	git2go "github.com/libgit2/git2go/v34"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// newBackend asks libgit2 first and the git CLI where it fails.
+func newBackend(c *cli) Backend { return &fallback{Backend: c, first: libgit2{c.root}} }
+
+// libgit2 answers within the process. It opens the repository anew for every
+// call: that takes some 40 µs, and nothing of an older state can be left over
+// in a long-lived process.
+type libgit2 struct{ root Root }
+
+// in opens the repository and runs f with it.
+func (l libgit2) in(ctx context.Context, op string, f func(*git2go.Repository) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("libgit2 %s: %w", op, err)
+	}
+	repo, err := git2go.OpenRepository(l.root.Dir)
+	if err == nil {
+		defer repo.Free()
+		err = f(repo)
+	}
+	if err != nil {
+		return fmt.Errorf("libgit2 %s: %w", op, err)
+	}
+	return nil
+}
+
+func (l libgit2) Head(ctx context.Context) (branch string, err error) {
+	err = l.in(ctx, "head", func(repo *git2go.Repository) error {
+		ref, err := repo.References.Lookup("HEAD")
+		if err != nil {
+			return err
+		}
+		if ref.Type() == git2go.ReferenceSymbolic {
+			branch = strings.TrimPrefix(ref.SymbolicTarget(), "refs/heads/")
+		}
+		return nil
+	})
+	return branch, err
+}
+
+func (l libgit2) Clean(ctx context.Context) (clean bool, err error) {
+	err = l.in(ctx, "status", func(repo *git2go.Repository) error {
+		list, err := repo.StatusList(&git2go.StatusOptions{
+			Show: git2go.StatusShowIndexAndWorkdir,
+			Flags: git2go.StatusOptIncludeUntracked | git2go.StatusOptRecurseUntrackedDirs |
+				git2go.StatusOptExcludeSubmodules,
+		})
+		if err != nil {
+			return err
+		}
+		defer list.Free()
+		n, err := list.EntryCount()
+		if err != nil {
+			return err
+		}
+		for i := range n {
+			entry, err := list.ByIndex(i)
+			if err != nil {
+				return err
+			}
+			if !isScratch(changedPath(entry)) {
+				return nil
+			}
+		}
+		clean = true
+		return nil
+	})
+	return clean, err
+}
+
+func changedPath(e git2go.StatusEntry) string {
+	for _, d := range []git2go.DiffDelta{e.IndexToWorkdir, e.HeadToIndex} {
+		for _, f := range []git2go.DiffFile{d.NewFile, d.OldFile} {
+			if f.Path != "" {
+				return f.Path
+			}
+		}
+	}
+	return ""
+}
+
+func (l libgit2) MergeBase(ctx context.Context, a, b kernel.CommitID) (base kernel.CommitID, err error) {
+	err = l.pair(ctx, "merge base", a, b, func(repo *git2go.Repository, a, b *git2go.Oid) error {
+		oid, err := repo.MergeBase(a, b)
+		if git2go.IsErrorCode(err, git2go.ErrorCodeNotFound) {
+			return nil
+		}
+		if err == nil {
+			base = kernel.CommitID(oid.String())
+		}
+		return err
+	})
+	return base, err
+}
+
+func (l libgit2) IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (yes bool, err error) {
+	err = l.pair(ctx, "ancestry", commit, tip, func(repo *git2go.Repository, commit, tip *git2go.Oid) error {
+		if commit.Equal(tip) {
+			yes = true
+			return nil
+		}
+		var err error
+		yes, err = repo.DescendantOf(tip, commit)
+		return err
+	})
+	return yes, err
+}
+
+// pair runs f with two commits that exist.
+func (l libgit2) pair(ctx context.Context, op string, a, b kernel.CommitID, f func(r *git2go.Repository, a, b *git2go.Oid) error) error {
+	if err := commits(a, b); err != nil {
+		return fmt.Errorf("libgit2 %s: %w", op, err)
+	}
+	return l.in(ctx, op, func(repo *git2go.Repository) error {
+		var oids [2]*git2go.Oid
+		for i, id := range []kernel.CommitID{a, b} {
+			oid, err := git2go.NewOid(string(id))
+			if err == nil {
+				_, err = repo.LookupCommit(oid)
+			}
+			if err != nil {
+				return fmt.Errorf("commit %s: %w", id, err)
+			}
+			oids[i] = oid
+		}
+		return f(repo, oids[0], oids[1])
+	})
+}

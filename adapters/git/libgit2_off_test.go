@@ -1,0 +1,5 @@
+//go:build !(cgo && libgit2)
+
+package git
+
+var taggedEngines map[string]func(Root) engine

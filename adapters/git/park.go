@@ -1,0 +1,148 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// parkedRefs is where work is kept that would have gone with its worktree.
+const parkedRefs = "refs/vizier/parked/"
+
+// Parked is work that was kept when its worktree or branch went away.
+type Parked struct {
+	Worktree string // its path; "" : only the branch went
+	Branch   string // the branch it was on; "" : none
+	Ref      string // where the work is now
+	Commit   kernel.CommitID
+}
+
+// String is a line for people, with the commands that bring the work back.
+func (p Parked) String() string {
+	of := "worktree " + p.Worktree
+	if p.Worktree == "" {
+		of = "branch " + p.Branch
+	}
+	return fmt.Sprintf("work of %s that no branch has is kept as %s: see it with `git show %s`, "+
+		"get it back with `git switch --create NAME %s`", of, p.Ref, p.Ref, p.Ref)
+}
+
+// initializing is why git locks a worktree while it makes it. One that still
+// is locked so was never finished, and nobody has worked in it.
+const initializing = "initializing"
+
+// save makes sure that nothing is lost when w goes: it refuses a worktree that
+// is locked or holds other repositories, and parks what no ref keeps. present
+// tells whether w's files are there.
+func (r *Repo) save(ctx context.Context, w Worktree, present bool) error {
+	if w.Reason == initializing {
+		return nil
+	}
+	if w.Locked {
+		why := ""
+		if w.Reason != "" {
+			why = " (" + w.Reason + ")"
+		}
+		return fmt.Errorf("it is locked%s: run `git worktree unlock %s`, then try again", why, w.Path)
+	}
+	if inner, _ := os.ReadDir(filepath.Join(w.gitDir, "modules")); len(inner) > 0 {
+		return errors.New("it has submodules whose commits would go with it: save them, then run `git worktree remove --force` on it")
+	}
+	t := tree{cli: r.cli, w: w}
+	if present {
+		t.dir = w.Path
+	}
+	head, err := t.head(ctx)
+	if err != nil {
+		return err
+	}
+	work := head
+	if present {
+		inner, dirty, err := t.status(ctx)
+		if err != nil {
+			return err
+		}
+		if inner != "" {
+			return fmt.Errorf("it contains another repository, %s, which cannot be parked: move that away, then try again", inner)
+		}
+		if dirty {
+			if work, err = t.commit(ctx, head); err != nil {
+				return fmt.Errorf("park its changes: %w", err)
+			}
+		}
+	}
+	if work == "" || work == head && w.Branch != "" {
+		return nil
+	}
+	if work == head {
+		if kept, err := r.cli.kept(ctx, head, ""); kept || err != nil {
+			return err
+		}
+	}
+	return r.park(ctx, Parked{Worktree: w.Path, Branch: w.Branch, Commit: work}, w.Name)
+}
+
+// DeleteBranch drops a branch as Backend says, and parks its commits first if
+// no other ref keeps them (semantics 3.13).
+func (r *Repo) DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error {
+	err := r.cli.deletable(ctx, name, old)
+	if err != nil {
+		return err
+	}
+	kept, err := r.cli.kept(ctx, old, "refs/heads/"+name)
+	if err == nil && !kept {
+		err = r.park(ctx, Parked{Branch: name, Commit: old}, name)
+	}
+	if err != nil {
+		return fmt.Errorf("delete branch %s: %w", name, err)
+	}
+	return r.Backend.DeleteBranch(ctx, name, old)
+}
+
+// park keeps p's commit under a ref called after name. No hook has a say in
+// it: a hook that fails must not cost anybody's work.
+func (r *Repo) park(ctx context.Context, p Parked, name string) error {
+	p.Ref = parkedRefs + refPart(name) + "-" + string(p.Commit[:12])
+	now, err := r.cli.refAt(ctx, p.Ref)
+	if err == nil && now != p.Commit {
+		absent := strings.Repeat("0", len(p.Commit))
+		_, err = r.cli.run(ctx, command{writes: true, quiet: true, env: identity,
+			args: []string{"update-ref", "-m", "vizier: parked", p.Ref, string(p.Commit), absent}})
+	}
+	if err != nil {
+		return fmt.Errorf("park its work: %w", err)
+	}
+	if r.OnPark != nil {
+		r.OnPark(p)
+	}
+	return nil
+}
+
+// kept reports whether a branch, a tag, a remote's branch or parked work other
+// than the ref except leads to commit.
+func (c *cli) kept(ctx context.Context, commit kernel.CommitID, except string) (bool, error) {
+	out, err := c.read(ctx, "for-each-ref", "--count=2", "--format=%(refname)", "--contains="+string(commit),
+		"refs/heads/", "refs/tags/", "refs/remotes/", parkedRefs)
+	for ref := range strings.Lines(string(out)) {
+		if strings.TrimSuffix(ref, "\n") != except {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// refPart is name as a part of a ref's name.
+func refPart(name string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
+			return c
+		}
+		return '-'
+	}, name)
+}

@@ -1,0 +1,167 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ErrNotRepository is the absence of a repository at a directory and above it.
+var ErrNotRepository = errors.New("vizier cannot be used outside a git repository")
+
+// Root says where a repository is. All paths are absolute and free of symbolic
+// links.
+type Root struct {
+	Dir       string // the main working tree: the home of .vizier
+	GitDir    string // the git directory of the working tree the search began in
+	CommonDir string // the git directory all of its working trees share
+	Linked    bool   // the search began in a linked worktree
+}
+
+// FindRoot finds the repository that dir lies in, the nearest one above it if
+// several do. From a linked worktree it leads to the main working tree
+// (semantics 3.18), and a submodule is a repository of its own. It only reads
+// files. Outside of a repository the error is ErrNotRepository.
+func FindRoot(dir string) (Root, error) {
+	start, err := filepath.Abs(dir)
+	if err == nil {
+		start, err = filepath.EvalSymlinks(start)
+	}
+	if err != nil {
+		return Root{}, fmt.Errorf("find the repository of %s: %w", dir, err)
+	}
+	for at := start; ; at = filepath.Dir(at) {
+		gitDir, err := gitDirOf(at)
+		if err != nil {
+			return Root{}, fmt.Errorf("find the repository of %s: %w", dir, err)
+		}
+		if gitDir != "" {
+			root, err := rootAt(at, gitDir)
+			if err != nil {
+				return Root{}, fmt.Errorf("find the repository of %s: %w", dir, err)
+			}
+			return root, nil
+		}
+		if isGitDir(at) && filepath.Base(at) != ".git" {
+			return Root{}, fmt.Errorf("%s is a git directory without a working tree (a bare repository?): "+
+				"run vizier in a clone that has one", at)
+		}
+		if at == filepath.Dir(at) {
+			return Root{}, fmt.Errorf("%w: %s", ErrNotRepository, start)
+		}
+	}
+}
+
+// gitDirOf is the git directory that at/.git is or points to, or "". What is
+// called .git and is no git directory is passed over, as git does; a .git file
+// that leads nowhere is an error, as in git.
+func gitDirOf(at string) (string, error) {
+	path := filepath.Join(at, ".git")
+	info, err := os.Stat(path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if info.IsDir() {
+		if !isGitDir(path) {
+			return "", nil
+		}
+		return filepath.EvalSymlinks(path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	target, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), "gitdir:")
+	if !ok {
+		return "", fmt.Errorf("%s is a file that does not begin with `gitdir:`", path)
+	}
+	target = absolute(at, strings.TrimSpace(target))
+	if !isGitDir(target) {
+		return "", fmt.Errorf("%s points to %s, which is no git directory: "+
+			"if the repository was moved, run `git worktree repair` in it", path, target)
+	}
+	return filepath.EvalSymlinks(target)
+}
+
+// isGitDir reports whether dir looks like a git directory to git: a HEAD, and
+// objects and refs of its own or shared ones.
+func isGitDir(dir string) bool {
+	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
+		return false
+	}
+	if _, err := os.Stat(filepath.Join(dir, "commondir")); err == nil {
+		return true
+	}
+	for _, sub := range []string{"objects", "refs"} {
+		if info, err := os.Stat(filepath.Join(dir, sub)); err != nil || !info.IsDir() {
+			return false
+		}
+	}
+	return true
+}
+
+// rootAt is the Root whose working tree at has the git directory gitDir.
+func rootAt(at, gitDir string) (Root, error) {
+	r := Root{Dir: at, GitDir: gitDir, CommonDir: gitDir}
+	text, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
+	switch {
+	case err == nil:
+		r.Linked = true
+		common := absolute(gitDir, strings.TrimSpace(string(text)))
+		if !isGitDir(common) {
+			return r, fmt.Errorf("worktree %s belongs to %s, which is no git directory: "+
+				"if the repository was moved, run `git worktree repair` in it", at, common)
+		}
+		if r.CommonDir, err = filepath.EvalSymlinks(common); err != nil {
+			return r, err
+		}
+	case !errors.Is(err, iofs.ErrNotExist):
+		return r, err
+	}
+	if r.Dir, err = mainTree(r, at); err != nil {
+		return r, err
+	}
+	if own, err := gitDirOf(r.Dir); err != nil || own != r.CommonDir {
+		return r, fmt.Errorf("%s belongs to %s, whose main working tree cannot be used: %s does not belong to it: "+
+			"run vizier in a clone that has a working tree of its own", at, r.CommonDir, r.Dir)
+	}
+	return r, nil
+}
+
+// mainTree is the main working tree of r's repository.
+func mainTree(r Root, at string) (string, error) {
+	core, err := readCore(r.CommonDir)
+	if err != nil {
+		return "", err
+	}
+	dir := at
+	switch {
+	case core.worktree != "":
+		dir = absolute(r.CommonDir, core.worktree)
+	case core.bare:
+		return "", fmt.Errorf("%s is a bare repository: vizier keeps its records in a main working tree, "+
+			"so run it in a clone that has one", r.CommonDir)
+	case r.Linked && filepath.Base(r.CommonDir) != ".git":
+		return "", fmt.Errorf("%s is a linked worktree of %s, which does not say where its main working tree is: "+
+			"run vizier there", at, r.CommonDir)
+	case r.Linked:
+		dir = filepath.Dir(r.CommonDir)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", fmt.Errorf("main working tree: %w", err)
+	}
+	return dir, nil
+}
+
+func absolute(base, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(base, path)
+}

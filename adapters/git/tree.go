@@ -1,0 +1,129 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// tree runs git on a worktree by its git directory, so that it works on the
+// right one even if the files that connect the two are damaged.
+type tree struct {
+	cli *cli
+	w   Worktree
+	dir string // where git runs: the worktree if it is there, else the main one
+}
+
+func (t tree) git(ctx context.Context, env []string, args ...string) (string, error) {
+	out, err := t.cli.run(ctx, command{
+		dir:    t.dir,
+		args:   args,
+		env:    append([]string{"GIT_DIR=" + t.w.gitDir, "GIT_WORK_TREE=" + t.w.Path}, env...),
+		writes: len(env) > 0,
+		quiet:  true,
+	})
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+// head is the commit the worktree stands on, or "" on an unborn branch.
+func (t tree) head(ctx context.Context) (kernel.CommitID, error) {
+	out, err := t.git(ctx, nil, "rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	return kernel.CommitID(out), err
+}
+
+// status reports changes and untracked files, and a repository within the
+// worktree, whether it is untracked, added as it is, or a submodule.
+func (t tree) status(ctx context.Context) (inner string, dirty bool, err error) {
+	staged, err := t.git(ctx, nil, "ls-files", "--stage", "-z")
+	if err != nil {
+		return "", false, err
+	}
+	for entry := range strings.SplitSeq(staged, "\x00") {
+		_, name, _ := strings.Cut(entry, "\t")
+		if !strings.HasPrefix(entry, "160000 ") {
+			continue
+		}
+		if there, err := exists(filepath.Join(t.w.Path, name, ".git")); there || err != nil {
+			return name, false, err
+		}
+	}
+	out, err := t.git(ctx, nil, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=none", "--no-renames")
+	if err != nil {
+		return "", false, err
+	}
+	for entry := range strings.SplitSeq(out, "\x00") {
+		if len(entry) < 4 || isScratch(entry[3:]) {
+			continue
+		}
+		dirty = true
+		if name, untracked := strings.CutPrefix(entry, "?? "); untracked && strings.HasSuffix(name, "/") {
+			return name, true, nil
+		}
+	}
+	return "", dirty, nil
+}
+
+// commit makes a commit of the worktree's files on top of head, with an index
+// of its own and no hooks; nothing of the worktree changes. If a commit of the
+// same content is parked already, it is that one.
+func (t tree) commit(ctx context.Context, head kernel.CommitID) (kernel.CommitID, error) {
+	tmp, err := os.MkdirTemp("", "vizier-park-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	index := filepath.Join(tmp, "index")
+	have, err := os.ReadFile(filepath.Join(t.w.gitDir, "index"))
+	if err == nil {
+		err = os.WriteFile(index, have, 0o600)
+	}
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return "", err
+	}
+	env := append(identity[:len(identity):len(identity)], "GIT_INDEX_FILE="+index)
+	if _, err := t.git(ctx, env, append([]string{"add", "--all", "--"}, notScratch()...)...); err != nil {
+		return "", err
+	}
+	content, err := t.git(ctx, env, "write-tree")
+	if err != nil {
+		return "", err
+	}
+	if same, err := t.parkedAs(ctx, content, head); same != "" || err != nil {
+		return same, err
+	}
+	var message bytes.Buffer
+	fmt.Fprintf(&message, "Unsaved work of worktree %s\n\nBranch: %s\nPath: %s\n", t.w.Name, t.w.Branch, t.w.Path)
+	args := []string{"commit-tree", "-m", message.String(), content}
+	if head != "" {
+		args = append(args, "-p", string(head))
+	}
+	id, err := t.git(ctx, env, args...)
+	return kernel.CommitID(id), err
+}
+
+// parkedAs is parked work with that content and parent, or "".
+func (t tree) parkedAs(ctx context.Context, content string, parent kernel.CommitID) (kernel.CommitID, error) {
+	out, err := t.git(ctx, nil, "for-each-ref", "--format=%(objectname) %(tree) %(parent)", parkedRefs)
+	for line := range strings.Lines(out) {
+		if id, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); rest == content+" "+string(parent) {
+			return kernel.CommitID(id), err
+		}
+	}
+	return "", err
+}
+
+// identity signs parked work, so that it needs no identity configured.
+var identity = []string{
+	"GIT_AUTHOR_NAME=vizier", "GIT_AUTHOR_EMAIL=vizier@localhost",
+	"GIT_COMMITTER_NAME=vizier", "GIT_COMMITTER_EMAIL=vizier@localhost",
+}

@@ -1,0 +1,110 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Worktree is a linked worktree as the repository has it on record.
+type Worktree struct {
+	Name   string // git's name for it
+	Path   string // where its files are, or were
+	Branch string // "" : detached
+	Locked bool
+	Reason string // of the lock
+	gitDir string
+}
+
+// worktrees lists the linked worktrees in the order of their names. It reads
+// the files that gitrepository-layout(5) describes: no other source tells
+// git's name for a worktree, and a listing by git breaks on line breaks in
+// paths before git 2.36. An entry that cannot be read is passed over, as git
+// does.
+func worktrees(common string) ([]Worktree, error) {
+	entries, err := os.ReadDir(filepath.Join(common, "worktrees"))
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return nil, fmt.Errorf("list worktrees: %w", err)
+	}
+	var all []Worktree
+	for _, e := range entries {
+		w := Worktree{Name: e.Name(), gitDir: filepath.Join(common, "worktrees", e.Name())}
+		link, err := os.ReadFile(filepath.Join(w.gitDir, "gitdir"))
+		if err != nil {
+			continue
+		}
+		w.Path = filepath.Dir(absolute(w.gitDir, strings.TrimRight(string(link), "\n")))
+		if head, err := os.ReadFile(filepath.Join(w.gitDir, "HEAD")); err == nil {
+			w.Branch, _ = strings.CutPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/")
+			if w.Branch == strings.TrimSpace(string(head)) {
+				w.Branch = ""
+			}
+		}
+		if reason, err := os.ReadFile(filepath.Join(w.gitDir, "locked")); err == nil {
+			w.Locked, w.Reason = true, strings.TrimSpace(string(reason))
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// worktreeAt is the worktree registered at dir, or the zero value.
+func worktreeAt(common, dir string) (Worktree, error) {
+	all, err := worktrees(common)
+	for _, w := range all {
+		if resolved(w.Path) == resolved(dir) {
+			return w, nil
+		}
+	}
+	return Worktree{}, err
+}
+
+// resolved is path with the symbolic links of its longest existing part
+// followed.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolved(parent), filepath.Base(path))
+}
+
+// operation is what is in progress in the working tree of gitDir: "rebase",
+// "am", "merge", "cherry-pick", "revert", or "" for nothing. A rebase comes
+// first, because it leaves the others' marks too when it stops.
+func operation(gitDir string) (string, error) {
+	for _, mark := range []struct{ file, op string }{
+		{"rebase-merge", "rebase"},
+		{"rebase-apply/applying", "am"},
+		{"rebase-apply", "rebase"},
+		{"MERGE_HEAD", "merge"},
+		{"CHERRY_PICK_HEAD", "cherry-pick"},
+		{"REVERT_HEAD", "revert"},
+	} {
+		_, err := os.Stat(filepath.Join(gitDir, mark.file))
+		if err == nil {
+			return mark.op, nil
+		}
+		if !errors.Is(err, iofs.ErrNotExist) {
+			return "", fmt.Errorf("look for an operation in progress: %w", err)
+		}
+	}
+	// Between two picks of a series only the list of what remains is there.
+	todo, err := os.ReadFile(filepath.Join(gitDir, "sequencer", "todo"))
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("look for an operation in progress: %w", err)
+	case strings.HasPrefix(string(todo), "revert"):
+		return "revert", nil
+	default:
+		return "cherry-pick", nil
+	}
+}

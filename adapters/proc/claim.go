@@ -1,0 +1,152 @@
+package proc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// claim is the content of a claim file: a line of JSON from the claim itself
+// and, once the command runs, a second one that adds it. A line is written by
+// one write, and one that a crash cut off does not count.
+type claim struct {
+	Identity           // the runner
+	Lock     inode     `json:"lock"`            // of the job's lock file
+	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
+}
+
+// inode identifies a file. The claims in a copy of a repository are about the
+// original's processes, and this tells.
+type inode struct {
+	Dev uint64 `json:"dev"`
+	Ino uint64 `json:"ino"`
+}
+
+func inodeOf(path string) inode {
+	var st unix.Stat_t
+	if unix.Lstat(path, &st) != nil {
+		return inode{}
+	}
+	return inode{uint64(st.Dev), st.Ino}
+}
+
+// Claim makes this process the only runner of a, for ever: another claim is
+// kernel.ErrStale.
+func (l *Local) Claim(a kernel.AttemptID) error {
+	path := l.Files.ClaimFile(a)
+	c := claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job))}
+	temp, err := writeClaim(path, c, l.Sync)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.Mkdir(filepath.Dir(path), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
+			temp, err = writeClaim(path, c, l.Sync)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", label(a), err)
+	}
+	err = os.Link(temp, path)
+	_ = os.Remove(temp)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("claim %s: claimed before: %w", label(a), kernel.ErrStale)
+	}
+	if err == nil && l.Sync {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("claim %s: %w", label(a), err)
+	}
+	return nil
+}
+
+// claimChild adds the command to the claim, for signals and for people. It is
+// as good as its use: if it cannot be written, a sweep has to go by ancestry
+// and environments alone.
+func (l *Local) claimChild(a kernel.AttemptID, pid int) {
+	child := identify(pid)
+	b, err := json.Marshal(struct {
+		Child *Identity `json:"child"`
+	}{&child})
+	if err != nil {
+		return
+	}
+	f, err := os.OpenFile(l.Files.ClaimFile(a), os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write(append(b, '\n'))
+	_ = f.Close()
+}
+
+// writeClaim writes c whole to a new file beside path.
+func writeClaim(path string, c claim, durable bool) (temp string, err error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return f.Name(), err
+}
+
+func readClaim(path string) (claim, error) {
+	var c claim
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return c, err
+	}
+	lines := json.NewDecoder(bytes.NewReader(b))
+	if err := lines.Decode(&c); err != nil {
+		return claim{}, fmt.Errorf("%s: %w", path, err)
+	}
+	var more claim
+	if lines.Decode(&more) == nil && more.Child != nil {
+		c.Child = more.Child
+	}
+	return c, nil
+}
+
+// claimOf is a's claim. ours is false if it is a copy: then none of its
+// processes has to do with this repository.
+func (l *Local) claimOf(a kernel.AttemptID) (c claim, ours bool, err error) {
+	if c, err = readClaim(l.Files.ClaimFile(a)); err != nil {
+		return claim{}, false, err
+	}
+	return c, c.Lock == inodeOf(l.Files.LockFile(a.Job)), nil
+}
+
+func claimed(path string) (bool, error) {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	if err == unix.ENOENT {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("claim %s: %w", path, err)
+	}
+	return true, nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,165 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Start starts a's runner: this program as `__shim --attempt JOB/N`, with the
+// job's lock as descriptor 3. It does so once whatever happens: an attempt that
+// was claimed or is being claimed counts as started. An error means that
+// nothing was started.
+func (l *Local) Start(ctx context.Context, a kernel.AttemptID) error {
+	lock, err := l.lockFor(ctx, a)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", label(a), err)
+	}
+	if lock == nil {
+		return nil
+	}
+	done, err := claimed(l.Files.ClaimFile(a))
+	if err == nil && !done {
+		if err = inscribe(lock, a); err == nil {
+			err = l.spawn(a, lock)
+		}
+	}
+	_ = lock.Close() // the runner has its own
+	if err != nil {
+		return fmt.Errorf("start %s: %w", label(a), err)
+	}
+	return nil
+}
+
+// lockFor takes the lock for a's runner. It is nil if a was started already.
+// The runner of an earlier attempt may be about to exit: it is waited for.
+func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, error) {
+	const patience = 2 * time.Second
+	if f, started := l.takeOver(a); f != nil || started {
+		return f, nil
+	}
+	f, err := openLock(l.Files.LockFile(a.Job))
+	if err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(patience); ; {
+		got, err := lockExclusive(f)
+		if got {
+			return f, nil
+		}
+		before := 0
+		if err == nil {
+			if before = inscribed(f.Name()); before == a.N {
+				return nil, f.Close()
+			}
+			var done bool
+			if done, err = claimed(l.Files.ClaimFile(a)); done {
+				return nil, f.Close()
+			}
+		}
+		if err == nil && time.Now().After(end) {
+			err = fmt.Errorf("the runner of attempt %d has not let go of it", before)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			_ = f.Close()
+			return nil, fmt.Errorf("job lock: %w", err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// spawn starts the runner. Its stderr is the job's, so that a crash of the
+// runner is on record.
+func (l *Local) spawn(a kernel.AttemptID, lock *os.File) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	log, err := openLog(l.Files.LogFile(a.Job, "stderr"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	argv := append(l.program(), "__shim", "--attempt", label(a))
+	var runner *os.Process
+	_, err = l.start(func() (int, error) {
+		runner, err = os.StartProcess(l.Exe, argv, &os.ProcAttr{
+			Dir:   l.Root,
+			Env:   runnerEnv(a),
+			Files: []*os.File{null, null, log, lock},
+			Sys:   &syscall.SysProcAttr{Setsid: true},
+		})
+		if err != nil {
+			return 0, fmt.Errorf("runner: %w", err)
+		}
+		return runner.Pid, nil
+	})
+	if err != nil {
+		return err
+	}
+	go func() {
+		_, _ = runner.Wait()
+		l.forget(runner.Pid)
+	}()
+	return nil
+}
+
+// program is this program's command line as far as it goes.
+func (l *Local) program() []string { return append([]string{l.Exe}, l.ExeArgs...) }
+
+// Alive tells for each attempt whether its runner lives: whether its job's
+// lock is held. What was claimed before this host's last boot is dead.
+func (l *Local) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
+	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Liveness], len(attempts))
+	for _, a := range attempts {
+		live, err := l.alive(a)
+		switch {
+		case err != nil:
+			facts[a] = kernel.Unseen[kernel.Liveness](err.Error())
+		case live:
+			facts[a] = kernel.Seen(kernel.Alive)
+		default:
+			facts[a] = kernel.Seen(kernel.Dead)
+		}
+	}
+	return facts
+}
+
+func (l *Local) alive(a kernel.AttemptID) (bool, error) {
+	held, err := locked(l.Files.LockFile(a.Job))
+	if err != nil || !held {
+		return false, err
+	}
+	claim := l.Files.ClaimFile(a)
+	if mentions(claim, here().Boot) {
+		return true, nil // the usual case, without the price of a decoder
+	}
+	c, err := readClaim(claim)
+	if err != nil {
+		return true, nil // not claimed yet, or unreadable: the lock decides
+	}
+	return c.Host != here().Host || c.Boot == here().Boot, nil
+}
+
+// mentions reports whether the small file at path contains s.
+func mentions(path, s string) bool {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var b [1024]byte
+	n, err := unix.Read(fd, b[:])
+	return err == nil && s != "" && bytes.Contains(b[:n], []byte(s))
+}

@@ -1,0 +1,104 @@
+package proc
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Identity tells one process from every other, also from a later one with the
+// same pid.
+type Identity struct {
+	Host  string `json:"host"`
+	Boot  string `json:"boot"` // boot id of that host
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // start time in clock ticks since boot
+}
+
+var here = sync.OnceValue(func() Identity {
+	host, _ := os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return Identity{Host: host, Boot: strings.TrimSpace(string(boot))}
+})
+
+// Self identifies this process.
+func Self() Identity { return self() }
+
+var self = sync.OnceValue(func() Identity { return identify(os.Getpid()) })
+
+func identify(pid int) Identity {
+	id := here()
+	p, _ := readProcess(pid)
+	id.PID, id.Start = pid, p.start
+	return id
+}
+
+// Running reports that the process exists now, on this host. A zombie does
+// not.
+func (i Identity) Running() bool {
+	_, ok := i.process()
+	return ok
+}
+
+func (i Identity) process() (process, bool) {
+	if i.PID <= 0 || i.Start == 0 || i.Boot != here().Boot {
+		return process{}, false
+	}
+	p, ok := readProcess(i.PID)
+	return p, ok && p.start == i.Start && !p.zombie
+}
+
+// process is a line of the process table.
+type process struct {
+	pid, parent, session int
+	start                uint64
+	zombie               bool
+}
+
+// signal sends sig if the process is still the one that was seen.
+func (p process) signal(sig os.Signal) {
+	handle, err := os.FindProcess(p.pid) // pins the process, so that the check holds
+	if err != nil {
+		return
+	}
+	defer func() { _ = handle.Release() }()
+	if now, ok := readProcess(p.pid); ok && now.start == p.start {
+		_ = handle.Signal(sig) // it may have ended meanwhile
+	}
+}
+
+// endable reports that this process may signal it: one that a command started
+// through sudo can only be left alone.
+func (p process) endable() bool { return syscall.Kill(p.pid, 0) != syscall.EPERM }
+
+// env is the value of name in the environment the process was started with, or
+// "" if it has none or keeps it to itself.
+func (p process) env(name string) string { return lookupRaw(readProc(p.pid, "environ"), name) }
+
+func lookupRaw(environ []byte, name string) string {
+	for v := range bytes.SplitSeq(environ, []byte{0}) {
+		if key, value, ok := bytes.Cut(v, []byte("=")); ok && string(key) == name {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// runner reports whether the process is a runner, or may be about to become
+// one: in the middle of an exec a process has no environment, only its program.
+func (p process) runner() (is, maybe bool) {
+	environ := readProc(p.pid, "environ")
+	if len(environ) > 0 {
+		return lookupRaw(environ, envRunner) != "", false
+	}
+	program, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/exe")
+	return false, err == nil && program == ownProgram()
+}
+
+var ownProgram = sync.OnceValue(func() string {
+	program, _ := os.Readlink("/proc/self/exe")
+	return program
+})

@@ -1,0 +1,97 @@
+// Package proc runs attempts on this machine.
+//
+// Every attempt has a runner: this program, started again in a session of its
+// own. The runner holds the job's lock for as long as it lives, so the lock's
+// release is the exact signal of its death (semantics 3.3). It runs the job's
+// command in a further session, the command's output going straight to the
+// logs, and ends whatever the command leaves behind.
+//
+// Linux is the supported platform. Elsewhere the package builds, but what
+// needs /proc is not done: a runner's death leaves its command running.
+package proc
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// DefaultGrace is the time between TERM and KILL where nothing else is said.
+const DefaultGrace = 10 * time.Second
+
+// Files says where an attempt's files are. Paths are absolute.
+type Files interface {
+	// LockFile is held by a job's runner. Its directory exists.
+	LockFile(kernel.JobID) string
+
+	// ClaimFile names the one runner of an attempt.
+	ClaimFile(kernel.AttemptID) string
+
+	// LogFile is the current log of a stream, "stdout" or "stderr".
+	LogFile(id kernel.JobID, stream string) string
+
+	// ResultFile is where a command may leave an explicit result.
+	ResultFile(kernel.AttemptID) string
+}
+
+// Local is the executor and the workload of this machine. A process has one,
+// and runs one command at a time with it.
+type Local struct {
+	Exe     string   // this program; absolute
+	ExeArgs []string // what precedes the arguments of a runner and of a builtin
+	Root    string   // the repository's root; absolute
+	Files   Files
+	Grace   time.Duration    // between TERM and KILL; 0: DefaultGrace
+	Sync    bool             // claims survive a power failure
+	Now     func() time.Time // nil: time.Now
+
+	mu   sync.Mutex
+	own  map[int]bool // children this process started itself
+	held map[kernel.JobID]*heldLock
+}
+
+func (l *Local) now() time.Time {
+	if l.Now == nil {
+		return time.Now().UTC().Truncate(time.Microsecond)
+	}
+	return l.Now().UTC().Truncate(time.Microsecond)
+}
+
+// start runs fork, which starts a child of this process, and remembers the
+// child as one that is no leftover of a command.
+func (l *Local) start(fork func() (int, error)) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keepDescriptors()
+	pid, err := fork()
+	if err != nil {
+		return 0, err
+	}
+	if l.own == nil {
+		l.own = map[int]bool{}
+	}
+	l.own[pid] = true
+	return pid, nil
+}
+
+func (l *Local) forget(pid int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.own, pid)
+}
+
+// ParseAttempt reads an attempt as runners and commands are told of it: JOB/N.
+func ParseAttempt(s string) (kernel.AttemptID, error) {
+	job, number, _ := strings.Cut(s, "/")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || !kernel.ValidJobID(job) {
+		return kernel.AttemptID{}, fmt.Errorf("attempt %q: expected JOB/N, JOB 32 lowercase hex digits and N from 1: %w", s, kernel.ErrInvalid)
+	}
+	return kernel.AttemptID{Job: kernel.JobID(job), N: n}, nil
+}
+
+func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Itoa(a.N) }

@@ -1,0 +1,188 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// inheritedFD is where a runner finds its job's lock.
+const inheritedFD = 3
+
+// heldLock is a job's lock in this process. Who takes it over leaves the
+// former holder an empty one, whose Close does nothing.
+type heldLock struct {
+	l       *Local
+	attempt kernel.AttemptID
+	f       *os.File
+}
+
+// Close lets go of the lock.
+func (h *heldLock) Close() error {
+	h.l.mu.Lock()
+	defer h.l.mu.Unlock()
+	if h.f == nil {
+		return nil
+	}
+	delete(h.l.held, h.attempt.Job)
+	f := h.f
+	h.f = nil
+	return f.Close()
+}
+
+// hold makes f the lock this process holds for the attempt's job.
+func (l *Local) hold(a kernel.AttemptID, f *os.File) *heldLock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		l.held = map[kernel.JobID]*heldLock{}
+	}
+	h := &heldLock{l, a, f}
+	l.held[a.Job] = h
+	return h
+}
+
+// takeOver is the lock this process holds for an earlier attempt of the job,
+// taken from its holder; nil if it holds none. It reports started if what it
+// holds is a's own.
+func (l *Local) takeOver(a kernel.AttemptID) (f *os.File, started bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.held[a.Job]
+	if h == nil {
+		return nil, false
+	}
+	if h.attempt.N >= a.N {
+		return nil, true
+	}
+	delete(l.held, a.Job)
+	f = h.f
+	h.f = nil
+	return f, false
+}
+
+// Acquire takes the job's lock for an attempt that this process is going to
+// run itself. It is kernel.ErrConflict while another process holds the lock.
+func (l *Local) Acquire(a kernel.AttemptID) (io.Closer, error) {
+	f, started := l.takeOver(a)
+	if started {
+		return nil, fmt.Errorf("lock of %s: held by this process: %w", label(a), kernel.ErrConflict)
+	}
+	if f == nil {
+		var err error
+		if f, err = openLock(l.Files.LockFile(a.Job)); err != nil {
+			return nil, err
+		}
+		locked, err := lockExclusive(f)
+		if err == nil && !locked {
+			err = fmt.Errorf("lock %s: held by another runner: %w", f.Name(), kernel.ErrConflict)
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	if err := inscribe(f, a); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return l.hold(a, f), nil
+}
+
+// Inherited is the job's lock as Start handed it over. The commands this
+// process runs do not inherit it.
+func (l *Local) Inherited(a kernel.AttemptID) (io.Closer, error) {
+	path := l.Files.LockFile(a.Job)
+	var want, have unix.Stat_t
+	if err := unix.Lstat(path, &want); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if err := unix.Fstat(inheritedFD, &have); err != nil || have.Dev != want.Dev || have.Ino != want.Ino {
+		return nil, fmt.Errorf("descriptor %d is not %s; only the scheduler starts a runner: %w", inheritedFD, path, kernel.ErrInvalid)
+	}
+	unix.CloseOnExec(inheritedFD)
+	return l.hold(a, os.NewFile(inheritedFD, path)), nil
+}
+
+func openLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("job lock: %w", err)
+	}
+	return f, nil
+}
+
+// lockExclusive takes the lock, or reports false if a runner holds it. Those
+// who only look (see locked) hold it shared and for a moment, which must not be
+// mistaken for a runner.
+func lockExclusive(f *os.File) (bool, error) {
+	const patience = 2000
+	fd := int(f.Fd())
+	for range patience {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return true, nil
+		}
+		if err == unix.EWOULDBLOCK {
+			err = unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB)
+		}
+		if err == unix.EWOULDBLOCK {
+			return false, nil
+		}
+		if err != nil && err != unix.EINTR {
+			return false, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		_ = unix.Flock(fd, unix.LOCK_UN)
+		time.Sleep(50 * time.Microsecond)
+	}
+	return false, fmt.Errorf("lock %s: too many processes look at it", f.Name())
+}
+
+// locked reports whether a runner holds the lock at path.
+func locked(path string) (bool, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err == unix.ENOENT {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	err = unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock %s: %w", path, err)
+	}
+	// A child being forked right now has a copy of the descriptor, so closing
+	// ours is not enough.
+	_ = unix.Flock(fd, unix.LOCK_UN)
+	return false, nil
+}
+
+// inscribe notes in the lock file which attempt its holder is about, so that
+// Start can tell an attempt that is being claimed from the end of an earlier
+// one.
+func inscribe(f *os.File, a kernel.AttemptID) error {
+	if _, err := f.WriteAt([]byte(strconv.Itoa(a.N)+"\n"), 0); err != nil {
+		return fmt.Errorf("job lock: %w", err)
+	}
+	return nil
+}
+
+// inscribed is the attempt that was last noted in the lock file; 0: none.
+func inscribed(path string) int {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return n
+}

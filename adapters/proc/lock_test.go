@@ -1,0 +1,208 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func TestOneClaimOfMany(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	if err := os.Remove(filepath.Dir(w.Files.ClaimFile(a))); err != nil {
+		t.Fatal(err)
+	}
+	var won, stale atomic.Int32
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			switch err := newLocal(w.root).Claim(a); {
+			case err == nil:
+				won.Add(1)
+			case errors.Is(err, kernel.ErrStale):
+				stale.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 || stale.Load() != 19 {
+		t.Fatalf("%d won, %d were told they are stale", won.Load(), stale.Load())
+	}
+	if c, err := readClaim(w.Files.ClaimFile(a)); err != nil || c.Identity != Self() {
+		t.Fatalf("claim %+v, error %v", c, err)
+	}
+	if files, _ := os.ReadDir(filepath.Dir(w.Files.ClaimFile(a))); len(files) != 1 {
+		t.Fatalf("left behind: %v", files)
+	}
+	if err := (&Local{Files: w.Files, Sync: true}).Claim(kernel.AttemptID{Job: a.Job, N: 2}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestClaimWithACommandCutOff(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	if err := w.Claim(a); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(w.Files.ClaimFile(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.claimChild(a, os.Getpid())
+	both, err := os.ReadFile(w.Files.ClaimFile(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := len(whole); n <= len(both); n++ {
+		if err := os.WriteFile(w.Files.ClaimFile(a), both[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := readClaim(w.Files.ClaimFile(a))
+		if err != nil || c.Identity != Self() || c.Child != nil && *c.Child != Self() || n == len(both) && c.Child == nil {
+			t.Fatalf("%d of %d bytes: %+v, error %v", n, len(both), c, err)
+		}
+	}
+}
+
+func TestAcquire(t *testing.T) {
+	w := setup(t)
+	other := newLocal(w.root)
+	first := w.job.Attempt()
+	second := kernel.AttemptID{Job: first.Job, N: 2}
+	lock, err := w.Acquire(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Acquire(second); !errors.Is(err, kernel.ErrConflict) {
+		t.Fatalf("a second process takes a held lock: %v", err)
+	}
+	if _, err := w.Acquire(first); !errors.Is(err, kernel.ErrConflict) {
+		t.Fatalf("the same attempt twice: %v", err)
+	}
+	next, err := w.Acquire(second) // goes on with the next attempt
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if w.liveness(second) != kernel.Alive {
+		t.Fatal("closing the earlier handle let go of the lock")
+	}
+	if err := errors.Join(next.Close(), next.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if w.liveness(second) != kernel.Dead {
+		t.Fatal("held after Close")
+	}
+	third, err := other.Acquire(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = third.Close()
+}
+
+func TestStartHandsOverTheLockOfAnEarlierAttempt(t *testing.T) {
+	w := setup(t, as("sleeper")...)
+	lock, err := w.Acquire(w.job.Attempt())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Start(bg, w.job.Attempt()); err != nil { // it is this process that runs it
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(w.Files.ClaimFile(w.job.Attempt())); err == nil {
+		t.Fatal("an attempt that this process runs was started again")
+	}
+	w.job.State.Attempt = 2
+	a := w.launch()
+	w.said("sleeper")
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if w.liveness(a) != kernel.Alive {
+		t.Fatal("closing the earlier handle let go of the successor's lock")
+	}
+	runner, _ := w.claim(a).process()
+	_ = w.Sweep(bg, a)
+	w.eventually("dead", func() bool { return w.liveness(a) == kernel.Dead && !alive(runner) })
+}
+
+func TestStartWaitsForTheRunnerOfAnEarlierAttempt(t *testing.T) {
+	w := setup(t, "true")
+	lock, err := newLocal(w.root).Acquire(w.job.Attempt())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.job.State.Attempt = 2
+	if err := w.Start(bg, w.job.Attempt()); err == nil {
+		t.Fatal("an attempt nobody will run counts as started")
+	}
+	var closing sync.WaitGroup
+	closing.Go(func() { _ = lock.Close() })
+	wantResult(t, w.outcome(w.launch()), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	closing.Wait()
+}
+
+func TestInheritedRefusesWhatIsNotTheLock(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	if _, err := w.Inherited(a); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("no lock file: %v", err)
+	}
+	if err := os.WriteFile(w.Files.LockFile(a.Job), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Inherited(a); !errors.Is(err, kernel.ErrInvalid) {
+		t.Fatalf("no inherited lock: %v", err)
+	}
+}
+
+func TestParseAttempt(t *testing.T) {
+	a := kernel.AttemptID{Job: "0123456789abcdef0123456789abcdef", N: 12}
+	if got, err := ParseAttempt(label(a)); err != nil || got != a {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for _, bad := range []string{"", "/1", string(a.Job), string(a.Job) + "/0", string(a.Job) + "/-1", string(a.Job) + "/x", "../../x/1", label(a) + "/2"} {
+		if _, err := ParseAttempt(bad); !errors.Is(err, kernel.ErrInvalid) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestALookerIsNoHolder(t *testing.T) {
+	w := setup(t)
+	path := w.Files.LockFile(w.job.ID)
+	looker, err := openLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(looker.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	if held, err := locked(path); held || err != nil {
+		t.Fatalf("two lookers: held %v, error %v", held, err)
+	}
+	f, err := openLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := lockExclusive(f); got || err == nil {
+		t.Fatalf("a looker passed for a runner, or was overrun: %v, %v", got, err)
+	}
+	_ = looker.Close()
+	if got, err := lockExclusive(f); !got || err != nil {
+		t.Fatalf("free, and not taken: %v", err)
+	}
+	_ = f.Close()
+}

@@ -1,0 +1,196 @@
+package proc
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func stopped(ctx context.Context) kernel.Result {
+	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 143, Class: kernel.Signal, Reason: context.Cause(ctx).Error()}
+}
+
+// classify is the result of a command that ended by itself.
+func classify(status syscall.WaitStatus, killsBefore uint64) kernel.Result {
+	if !status.Signaled() {
+		code := status.ExitStatus()
+		if code == 0 {
+			return kernel.Result{Outcome: kernel.OutcomeSucceeded}
+		}
+		return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: code, Class: kernel.ExitFailure, Reason: "exit code " + strconv.Itoa(code)}
+	}
+	sig := status.Signal()
+	name := unix.SignalName(sig)
+	if name == "" {
+		name = strconv.Itoa(int(sig))
+	}
+	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 128 + int(sig), Class: kernel.Signal, Reason: "ended by signal " + name}
+	if sig == syscall.SIGKILL && oomKills() > killsBefore {
+		r.Class, r.Reason = kernel.OutOfMemory, r.Reason+": out of memory"
+	}
+	return r
+}
+
+func customOf(artifacts []kernel.Artifact) []kernel.Artifact {
+	var custom []kernel.Artifact
+	for _, a := range artifacts {
+		if a.Kind == kernel.Custom {
+			custom = append(custom, a)
+		}
+	}
+	return custom
+}
+
+// resultLimit bounds the size of a result file, in bytes.
+const resultLimit = 1 << 20
+
+// explicitResult is what a command may leave in its result file. What it leaves
+// out stays as its exit says.
+type explicitResult struct {
+	Attempt  string    `json:"attempt"` // JOB/N; a result of another attempt does not count
+	Outcome  string    `json:"outcome"`
+	Exit     *int      `json:"exit"`
+	Class    string    `json:"class"`
+	Reason   *string   `json:"reason"`
+	Produced *[]string `json:"produced"` // labels of custom artifacts the job declares
+	Context  *struct {
+		Root     string `json:"execution_root"`
+		Worktree string `json:"worktree_path"`
+		Name     string `json:"worktree_name"`
+		Branch   string `json:"worktree_branch"`
+		Owned    bool   `json:"worktree_owned"`
+	} `json:"context"` // of a builtin command only: where its run goes on
+}
+
+// explicit is r as the result file at path corrects it. A file that makes no
+// sense fails the attempt: what the command wanted to say is not known.
+func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
+	b, err := readResult(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r
+	}
+	var e explicitResult
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.DisallowUnknownFields()
+		if err = d.Decode(&e); err == nil && d.Decode(&struct{}{}) != io.EOF {
+			err = errors.New("more than one value")
+		}
+	}
+	if err == nil && e.Attempt != "" && e.Attempt != label(j.Attempt()) {
+		return r
+	}
+	said := r
+	if err == nil {
+		said, err = e.over(r, j)
+	}
+	if err != nil {
+		return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: max(r.Exit, 1), Class: kernel.DataError, Reason: "result file: " + err.Error()}
+	}
+	return said
+}
+
+func readResult(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	b, err := io.ReadAll(io.LimitReader(f, resultLimit+1))
+	if err == nil && len(b) > resultLimit {
+		err = fmt.Errorf("longer than %d bytes", resultLimit)
+	}
+	return b, err
+}
+
+func (e explicitResult) over(r kernel.Result, j *kernel.Job) (kernel.Result, error) {
+	var err error
+	switch {
+	case e.Outcome != "":
+		if r.Outcome, err = kernel.ParseOutcome(e.Outcome); err != nil {
+			return r, err
+		}
+	case e.Class != "" || e.Exit != nil && *e.Exit != 0:
+		r.Outcome = kernel.OutcomeFailed
+	}
+	if e.Class != "" {
+		if r.Class, err = kernel.ParseFailureClass(e.Class); err != nil {
+			return r, err
+		}
+	}
+	if e.Exit != nil {
+		if r.Exit = *e.Exit; r.Exit < 0 || r.Exit > 255 {
+			return r, fmt.Errorf("exit %d: expected 0 to 255", r.Exit)
+		}
+	}
+	if e.Reason != nil {
+		r.Reason = *e.Reason
+	}
+	if e.Context != nil {
+		if !j.Spec.Task.Builtin {
+			return r, errors.New("context: only a workflow node has one")
+		}
+		r.Context = (*kernel.Context)(e.Context)
+	}
+	switch r.Outcome {
+	case kernel.OutcomeFailed:
+		r.Exit = max(r.Exit, 1)
+		if r.Class == kernel.NoFailure {
+			r.Class = kernel.ExitFailure
+		}
+	case kernel.OutcomeBlocked:
+		r.Exit = cmp.Or(r.Exit, 10)
+	case kernel.OutcomeCancelled:
+		r.Exit = cmp.Or(r.Exit, 143)
+	case kernel.OutcomeSucceeded:
+		if e.Class != "" {
+			return r, fmt.Errorf("class %q of an attempt that succeeded", e.Class)
+		}
+		r.Produced = customOf(j.Spec.Produces)
+		if e.Reason == nil {
+			r.Reason = ""
+		}
+	}
+	if r.Outcome != kernel.OutcomeSucceeded {
+		r.Produced = nil
+	}
+	if r.Outcome != kernel.OutcomeFailed && e.Class == "" {
+		r.Class = kernel.NoFailure
+	}
+	if e.Produced != nil {
+		r.Produced, err = declared(*e.Produced, j.Spec.Produces)
+	}
+	return r, err
+}
+
+// declared are the custom artifacts of labels, each of which the job declares.
+func declared(labels []string, produces []kernel.Artifact) ([]kernel.Artifact, error) {
+	var all []kernel.Artifact
+	for _, s := range labels {
+		a, err := kernel.ParseArtifact(s)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(produces, func(p kernel.Artifact) bool { return p.Canonical() == a }) {
+			return nil, fmt.Errorf("produced %q: the job does not declare it", s)
+		}
+		all = append(all, a)
+	}
+	return customOf(all), nil
+}

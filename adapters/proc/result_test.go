@@ -1,0 +1,101 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func artifact(t testing.TB, s string) kernel.Artifact {
+	t.Helper()
+	a, err := kernel.ParseArtifact(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestResultFileCorrectsTheExit(t *testing.T) {
+	const ok, failed, blocked = kernel.OutcomeSucceeded, kernel.OutcomeFailed, kernel.OutcomeBlocked
+	for _, test := range []struct {
+		exit     int
+		file     string
+		outcome  kernel.Outcome
+		code     int
+		class    kernel.FailureClass
+		reason   string
+		produced string
+	}{
+		{0, ``, ok, 0, kernel.NoFailure, "", "custom:a:1 custom:b:2"},
+		{4, ``, failed, 4, kernel.ExitFailure, "exit code 4", ""},
+		{0, `{}`, ok, 0, kernel.NoFailure, "", "custom:a:1 custom:b:2"},
+		{0, `{"produced":["custom:b:2"]}`, ok, 0, kernel.NoFailure, "", "custom:b:2"},
+		{0, `{"produced":[]}`, ok, 0, kernel.NoFailure, "", ""},
+		{0, `{"produced":["plan_branch:x"]}`, ok, 0, kernel.NoFailure, "", ""}, // seen, not declared
+		{3, `{"outcome":"succeeded","reason":"3 is fine"}`, ok, 3, kernel.NoFailure, "3 is fine", "custom:a:1 custom:b:2"},
+		{3, `{"outcome":"succeeded","exit":0}`, ok, 0, kernel.NoFailure, "", "custom:a:1 custom:b:2"},
+		{10, `{"outcome":"blocked","reason":"conflict","produced":["custom:a:1"]}`, blocked, 10, kernel.NoFailure, "conflict", "custom:a:1"},
+		{0, `{"outcome":"blocked"}`, blocked, 10, kernel.NoFailure, "", ""},
+		{0, `{"outcome":"cancelled"}`, kernel.OutcomeCancelled, 143, kernel.NoFailure, "", ""},
+		{0, `{} }`, failed, 1, kernel.DataError, "more than one value", ""},
+		{0, `{"outcome":"failed"}`, failed, 1, kernel.ExitFailure, "", ""},
+		{0, `{"exit":9}`, failed, 9, kernel.ExitFailure, "", ""},
+		{1, `{"class":"missing_input","reason":"no prompt"}`, failed, 1, kernel.MissingInput, "no prompt", ""},
+		{2, `{"attempt":"SELF","class":"timeout"}`, failed, 2, kernel.Timeout, "exit code 2", ""},
+		{5, `{"attempt":"other/1","outcome":"succeeded"}`, failed, 5, kernel.ExitFailure, "exit code 5", ""},
+		{0, `{"outcome":"succeeded","class":"exit"}`, failed, 1, kernel.DataError, `class "exit" of an attempt that succeeded`, ""},
+		{0, `{"outcome":"fine"}`, failed, 1, kernel.DataError, `unknown outcome "fine"`, ""},
+		{0, `{"class":"bad"}`, failed, 1, kernel.DataError, `unknown failure class "bad"`, ""},
+		{0, `{"exit":256}`, failed, 1, kernel.DataError, "expected 0 to 255", ""},
+		{0, `{"produced":["custom:c:3"]}`, failed, 1, kernel.DataError, "does not declare it", ""},
+		{0, `{"produced":["custom"]}`, failed, 1, kernel.DataError, "expected KIND:NAME", ""},
+		{0, `{"outcme":"succeeded"}`, failed, 1, kernel.DataError, "unknown field", ""},
+		{7, `{"outcome":`, failed, 7, kernel.DataError, "unexpected EOF", ""},
+		{0, `{} {}`, failed, 1, kernel.DataError, "more than one value", ""},
+		{0, strings.Repeat(" ", resultLimit+1), failed, 1, kernel.DataError, "longer than", ""},
+	} {
+		w := setup(t, "sh", "-c", fmt.Sprintf(`test ! -e in || cat in > "$VIZIER_RESULT_FILE"; exit %d`, test.exit))
+		w.job.Spec.Produces = []kernel.Artifact{artifact(t, "custom:a:1"), artifact(t, "plan_branch:x"), artifact(t, "custom:b:2")}
+		if test.file != "" {
+			w.file("in", strings.Replace(test.file, "SELF", label(w.job.Attempt()), 1), 0o600)
+		}
+		r := w.Run(bg, &w.job)
+		reason := strings.HasSuffix(r.Reason, test.reason) || test.class == kernel.DataError && strings.Contains(r.Reason, test.reason)
+		var want []kernel.Artifact
+		for _, s := range strings.Fields(test.produced) {
+			want = append(want, artifact(t, s))
+		}
+		if r.Outcome != test.outcome || r.Exit != test.code || r.Class != test.class || !reason || !slices.Equal(r.Produced, want) {
+			t.Errorf("exit %d and %.80s: %+v", test.exit, test.file, r)
+		}
+	}
+}
+
+func TestResultFileThatIsNone(t *testing.T) {
+	w := setup(t, "sh", "-c", `echo '{"outcome":"blocked"}' > real; ln -s "$PWD/real" "$VIZIER_RESULT_FILE"`)
+	if r := w.Run(bg, &w.job); r.Class != kernel.DataError {
+		t.Fatalf("a link: %+v", r)
+	}
+	w = setup(t, "sh", "-c", `mkfifo "$VIZIER_RESULT_FILE"`)
+	if r := w.Run(bg, &w.job); r.Class != kernel.DataError {
+		t.Fatalf("a pipe: %+v", r)
+	}
+	w = setup(t, "true")
+	if err := os.WriteFile(w.Files.ResultFile(w.job.Attempt()), []byte(`{"outcome":"blocked"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.Run(bg, &w.job); r.Outcome != kernel.OutcomeSucceeded {
+		t.Fatalf("left by someone else: %+v", r)
+	}
+}
+
+func TestResultFileOfACommandThatTookTooLong(t *testing.T) {
+	w := setup(t, "sh", "-c", `echo '{"class":"missing_input","reason":"no answer"}' > "$VIZIER_RESULT_FILE"; exec sleep 600`)
+	w.job.Spec.Task.Timeout = 500e6
+	r := w.Run(bg, &w.job)
+	wantResult(t, r, kernel.OutcomeFailed, 124, kernel.MissingInput, "no answer")
+}

@@ -1,0 +1,174 @@
+package proc
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Run runs the task of j's current attempt to its end, the output going to the
+// job's logs, and ends whatever the command leaves running. Cancelling ctx ends
+// the command; the cause becomes the result's reason. There is a result
+// whatever happens.
+func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
+	r := l.run(ctx, j)
+	r.Attempt, r.Ended = j.Attempt(), l.now()
+	return r
+}
+
+func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
+	cmd, err := l.prepare(j)
+	if err != nil {
+		return notStarted(err)
+	}
+	if ctx.Err() != nil {
+		return stopped(ctx)
+	}
+	becomeSubreaper()
+	// The command gets its death signal when the thread that forked it ends, so
+	// this one stays until then.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	c, err := l.startCommand(cmd, j.ID)
+	if err != nil {
+		return notStarted(err)
+	}
+	l.claimChild(j.Attempt(), c.pid)
+	killsBefore := oomKills()
+	grace := j.Spec.Task.Grace
+	if grace <= 0 {
+		grace = l.grace()
+	}
+	why, status := c.wait(ctx, j.Spec.Task.Timeout, grace)
+	l.forget(c.pid)
+	l.endLeftovers(min(grace, leftoverGrace))
+
+	var r kernel.Result
+	switch why {
+	case timedOut:
+		r = kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 124, Class: kernel.Timeout, Reason: fmt.Sprintf("timed out after %s", j.Spec.Task.Timeout)}
+	case askedToStop:
+		r = stopped(ctx)
+	default:
+		r = classify(status, killsBefore)
+	}
+	if r.Outcome == kernel.OutcomeSucceeded {
+		r.Produced = customOf(j.Spec.Produces)
+	}
+	return explicit(l.Files.ResultFile(j.Attempt()), j, r)
+}
+
+func (l *Local) grace() time.Duration {
+	if l.Grace <= 0 {
+		return DefaultGrace
+	}
+	return l.Grace
+}
+
+// ending is why a command ended.
+type ending int
+
+const (
+	byItself ending = iota
+	timedOut
+	askedToStop
+)
+
+// child is a running command. Its pid is its session and its process group.
+type child struct {
+	pid int
+
+	mu    sync.Mutex
+	ended bool        // its pid may be another's soon
+	why   ending      // why we asked it to end, if we did
+	kill  *time.Timer // then
+}
+
+// startCommand starts the command in a session of its own. It dies with this
+// process.
+func (l *Local) startCommand(cmd command, id kernel.JobID) (*child, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	fds := []uintptr{null.Fd()}
+	for _, stream := range []string{"stdout", "stderr"} {
+		log, err := openLog(l.Files.LogFile(id, stream))
+		if err != nil {
+			return nil, err
+		}
+		defer log.Close()
+		fds = append(fds, log.Fd())
+	}
+	if err := os.Remove(cmd.resultFile); err != nil && !os.IsNotExist(err) {
+		return nil, err // what lies there would pass for the command's result
+	}
+	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: fds, Sys: commandAttr()}
+	c := &child{}
+	c.pid, err = l.start(func() (int, error) { return syscall.ForkExec(cmd.path, cmd.args, attr) })
+	if err != nil {
+		return nil, cmd.refused(err)
+	}
+	return c, nil
+}
+
+// openLog opens a log to append to. The command writes to it without a detour.
+func openLog(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("log: %w", err)
+	}
+	return f, nil
+}
+
+// wait returns when the command has ended, by itself or by us.
+func (c *child) wait(ctx context.Context, timeout, grace time.Duration) (ending, syscall.WaitStatus) {
+	defer context.AfterFunc(ctx, func() { c.end(askedToStop, grace) })()
+	if timeout > 0 {
+		defer time.AfterFunc(timeout, func() { c.end(timedOut, grace) }).Stop()
+	}
+	reap := awaitEnd(c.pid)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.kill != nil {
+		c.kill.Stop()
+	}
+	return c.why, reap()
+}
+
+// end ends the command's group: TERM, grace, KILL.
+func (c *child) end(why ending, grace time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := readProcess(c.pid); c.ended || c.why != byItself || ok && p.zombie {
+		return
+	}
+	c.why = why
+	_ = syscall.Kill(-c.pid, syscall.SIGTERM)
+	_ = syscall.Kill(-c.pid, syscall.SIGCONT) // a stopped process would not notice
+	c.kill = time.AfterFunc(grace, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.ended {
+			_ = syscall.Kill(-c.pid, syscall.SIGKILL)
+		}
+	})
+}
+
+func wait(pid int) (status syscall.WaitStatus) {
+	for {
+		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
+			return status
+		}
+	}
+}

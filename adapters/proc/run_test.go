@@ -1,0 +1,205 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func TestRunClassifiesTheEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		args   []string
+		exit   int
+		class  kernel.FailureClass
+		reason string
+	}{
+		"success":           {[]string{"true"}, 0, kernel.NoFailure, ""},
+		"exit code":         {[]string{"sh", "-c", "exit 75"}, 75, kernel.ExitFailure, "exit code 75"},
+		"killed":            {[]string{"sh", "-c", "kill -KILL $$"}, 137, kernel.Signal, "ended by signal SIGKILL"},
+		"segmentation":      {[]string{"sh", "-c", "kill -SEGV $$"}, 139, kernel.Signal, "ended by signal SIGSEGV"},
+		"not in the path":   {[]string{"no-such-command"}, 127, kernel.LaunchFailure, "command not found: no-such-command"},
+		"no such file":      {[]string{"./no/such"}, 127, kernel.LaunchFailure, "command not found: ./no/such"},
+		"below a file":      {[]string{"./text/such"}, 127, kernel.LaunchFailure, "command not found: ./text/such"},
+		"not executable":    {[]string{"./text"}, 126, kernel.LaunchFailure, "cannot execute: ./text"},
+		"a directory":       {[]string{"./jobs"}, 126, kernel.LaunchFailure, "cannot execute: ./jobs"},
+		"no interpreter":    {[]string{"./orphan"}, 126, kernel.LaunchFailure, "cannot execute: ./orphan: its interpreter was not found"},
+		"no program at all": {[]string{"./bare"}, 126, kernel.LaunchFailure, "cannot execute: ./bare: exec format error"},
+		"NUL":               {[]string{"true", "a\x00b"}, 126, kernel.LaunchFailure, "cannot execute: true: a NUL byte in an argument or a variable"},
+		"too long":          {[]string{"true", strings.Repeat("x", 1<<20)}, 126, kernel.LaunchFailure, "cannot execute: true: argument list too long"},
+		"nothing":           {nil, 126, kernel.LaunchFailure, "the job has no command"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t, test.args...)
+			w.file("text", "", 0o600)
+			w.file("orphan", "#!/no/such/interpreter\n", 0o700)
+			w.file("bare", "\x00\x01\x02", 0o700)
+			outcome := kernel.OutcomeFailed
+			if test.exit == 0 {
+				outcome = kernel.OutcomeSucceeded
+			}
+			w.Now = func() time.Time { return time.Unix(1, 2345).In(time.FixedZone("", 3600)) }
+			r := w.Run(bg, &w.job)
+			wantResult(t, r, outcome, test.exit, test.class, test.reason)
+			if r.Attempt != w.job.Attempt() || r.Ended != time.Unix(1, 2000).UTC() {
+				t.Fatalf("attempt %v ended %v", r.Attempt, r.Ended)
+			}
+		})
+	}
+}
+
+func TestRunOfABuiltinIsThisProgram(t *testing.T) {
+	w := setup(t, "\xff\xfe", "", "ü b")
+	w.job.Spec.Task.Builtin = true
+	w.ExeArgs = []string{"args"}
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	if want := `["\xff\xfe" "" "ü b"]` + "\n"; w.log("stdout") != want {
+		t.Fatalf("arguments %s, want %s", w.log("stdout"), want)
+	}
+}
+
+func TestRunTellsTheCommandWhereItIs(t *testing.T) {
+	w := setup(t, "sh", "-c", `env | grep -E '^(VIZIER_|GIVEN|TWICE|PWD)' | sort; pwd; test -z "$(cat)"`)
+	w.job.State.Attempt = 7
+	w.job.Spec.Origin = kernel.Origin{Run: "run_1", Node: "build"}
+	w.job.Spec.Task.Env = []string{"GIVEN=a=b", "TWICE=1", "TWICE=2", "VIZIER_JOB_ID=forged", "VIZIER_RUNNER=forged"}
+	w.job.Spec.Task.Dir = "src"
+	w.job.State.Context.Root = "tree"
+	dir := w.root + "/tree/src"
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("VIZIER_NODE", "outer")
+	t.Setenv("TWICE", "0")
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	a := w.job.Attempt()
+	want := fmt.Sprintf("GIVEN=a=b\nPWD=%s\nTWICE=2\nVIZIER_ATTEMPT=7\nVIZIER_ATTEMPT_ID=%s\nVIZIER_JOB_ID=%s\nVIZIER_NODE=build\nVIZIER_RESULT_FILE=%s\nVIZIER_ROOT=%s\nVIZIER_RUN_ID=run_1\n%s\n",
+		dir, label(a), a.Job, w.Files.ResultFile(a), w.root, dir)
+	if w.log("stdout") != want {
+		t.Fatalf("the command saw\n%s\nwant\n%s", w.log("stdout"), want)
+	}
+}
+
+func TestRunStaysInTheRepository(t *testing.T) {
+	w := setup(t, "true")
+	w.file("file", "", 0o600)
+	outside := t.TempDir()
+	for link, to := range map[string]string{"out": outside, "up": "..", "in": "jobs"} {
+		if err := os.Symlink(to, filepath.Join(w.root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct{ root, dir, reason string }{
+		{"", "in", ""},
+		{".", "", ""},
+		{"jobs", "../in", ""},
+		{"", "..", "is outside the repository"},
+		{"jobs", "../..", "is outside the repository"},
+		{"", "out", "is outside the repository"},
+		{"up", "", "is outside the repository"},
+		{"", outside, "is outside the repository"},
+		{outside, "", "is outside the repository"},
+		{"", "gone", "does not exist"},
+		{"", "file", "is not a directory"},
+	} {
+		w.job.State.Context.Root, w.job.Spec.Task.Dir = test.root, test.dir
+		r := w.Run(bg, &w.job)
+		if test.reason == "" {
+			wantResult(t, r, kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+		} else if r.Class != kernel.LaunchFailure || !strings.HasSuffix(r.Reason, test.reason) {
+			t.Errorf("root %q, dir %q: %+v, want %q", test.root, test.dir, r, test.reason)
+		}
+	}
+}
+
+func TestRunFindsCommandsAsAShellWould(t *testing.T) {
+	w := setup(t, "tool")
+	for _, dir := range []string{"a", "b", "sub"} {
+		if err := os.Mkdir(filepath.Join(w.root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.file("a/tool", "", 0o600)
+	w.job.Spec.Task.Env = []string{"PATH=" + w.root + "/a"}
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeFailed, 126, kernel.LaunchFailure, "cannot execute: tool")
+	w.file("b/tool", "#!/bin/sh\necho found\n", 0o700)
+	w.job.Spec.Task.Env = []string{"PATH=" + w.root + "/a:../b:/usr/bin:/bin"}
+	w.job.Spec.Task.Dir = "sub"
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	if w.log("stdout") != "found\n" {
+		t.Fatal(w.log("stdout"))
+	}
+}
+
+func TestRunWithoutItsLogs(t *testing.T) {
+	w := setup(t, "true")
+	if err := os.Mkdir(w.Files.LogFile(w.job.ID, "stderr"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure || !strings.Contains(r.Reason, "stderr.log") {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestRunKeepsAFloodOfOutput(t *testing.T) {
+	const size = 32 << 20
+	w := setup(t, as("flood", fmt.Sprint(size))...)
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	for _, stream := range []string{"stdout", "stderr"} {
+		if st, err := os.Stat(w.Files.LogFile(w.job.ID, stream)); err != nil || st.Size() != size || st.Mode().Perm() != 0o600 {
+			t.Fatalf("%s: %v, error %v", stream, st, err)
+		}
+	}
+}
+
+func TestRunEndsACommandThatTakesTooLong(t *testing.T) {
+	for _, role := range []string{"sleeper", "stubborn", "polite"} {
+		w := setup(t, as(role)...)
+		w.job.Spec.Task.Timeout, w.job.Spec.Task.Grace = 500*time.Millisecond, 100*time.Millisecond
+		r := w.Run(bg, &w.job)
+		wantResult(t, r, kernel.OutcomeFailed, 124, kernel.Timeout, "timed out after 500ms")
+	}
+}
+
+func TestRunIsStopped(t *testing.T) {
+	for _, role := range []string{"polite", "stubborn", "sleeper"} {
+		w := setup(t, as(role)...)
+		if role != "polite" { // which needs none
+			w.Grace = 100 * time.Millisecond
+		}
+		ctx, cancel := context.WithCancelCause(bg)
+		var command process
+		go func() {
+			command = mustPID(t, w.said(role+" "))
+			if role == "polite" {
+				command.signal(syscall.SIGSTOP)
+			}
+			cancel(errors.New("cancelled by ada"))
+		}()
+		wantResult(t, w.Run(ctx, &w.job), kernel.OutcomeFailed, 143, kernel.Signal, "cancelled by ada")
+		if _, there := readProcess(command.pid); there {
+			t.Fatalf("%s is still there", role)
+		}
+		said := fmt.Sprintf("%s %d\n", role, command.pid)
+		if role == "polite" {
+			said += "goodbye\n"
+		}
+		if r := w.Run(ctx, &w.job); r.Exit != 143 || w.log("stdout") != said {
+			t.Fatalf("started although it was to stop: %+v", r)
+		}
+	}
+}
+
+func (w *world) file(name, content string, mode os.FileMode) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.root, name), []byte(content), mode); err != nil {
+		w.t.Fatal(err)
+	}
+}

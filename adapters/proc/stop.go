@@ -1,0 +1,131 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Stop asks a's runner to end its command and returns at once; the runner sees
+// to the rest (see Run). What a runner that is gone left behind is ended by
+// force. Stopping what has ended is no error.
+func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
+	c, ours, err := l.claimOf(a)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
+		return nil // a runner looks for a stop after it has claimed
+	}
+	if err != nil {
+		return fmt.Errorf("stop %s: %w", label(a), err)
+	}
+	held, err := locked(l.Files.LockFile(a.Job))
+	if err != nil {
+		return fmt.Errorf("stop %s: %w", label(a), err)
+	}
+	if p, ok := c.process(); ok && held {
+		p.signal(syscall.SIGUSR1)
+		p.signal(syscall.SIGCONT) // a stopped runner would not notice
+		return nil
+	}
+	return l.Sweep(ctx, a)
+}
+
+// Sweep kills whatever is left of a: its runner if that still holds the job's
+// lock, the session of its command, and every process that was started with
+// a's environment. It returns when all of it is gone.
+func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
+	const step, patience = 2 * time.Millisecond, 10 * time.Second
+	c, ours, err := l.claimOf(a)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
+		return nil // no command starts before its claim
+	}
+	// Where the claim is unreadable, environments have to do.
+	if c.Boot != "" && c.Boot != here().Boot {
+		if c.Host != here().Host {
+			return fmt.Errorf("sweep %s: it ran on host %s and can only be ended there", label(a), c.Host)
+		}
+		return nil // nothing survives a reboot
+	}
+	var left []process
+	quiet := 0 // a process in the middle of an exec shows no environment, so look twice
+	for end := time.Now().Add(patience); quiet < 2; time.Sleep(step) {
+		var runner *process
+		runner, left = l.remnants(a, c, left)
+		late := time.Now().After(end)
+		for _, p := range left {
+			p.signal(syscall.SIGKILL)
+		}
+		if runner != nil && len(left) > 0 && !late && ctx.Err() == nil {
+			// It goes last and does nothing more until then: what it is the parent
+			// of can be told from other processes by that alone.
+			runner.signal(syscall.SIGSTOP)
+		} else if runner != nil {
+			runner.signal(syscall.SIGKILL)
+			left = append(left, *runner)
+		}
+		if quiet++; len(left) > 0 {
+			quiet = 0
+		}
+		if late && quiet == 0 {
+			return fmt.Errorf("sweep %s: %d processes do not end, one of them with pid %d", label(a), len(left), left[0].pid)
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("sweep %s: %w", label(a), err)
+		}
+	}
+	return nil
+}
+
+// remnants are the live processes of a: its runner, if it still holds the job's
+// lock, and the others, among them those of before that are still there: a
+// process that is ending no longer shows its environment. This process is never
+// one of them: a sweep may be run from within the job.
+func (l *Local) remnants(a kernel.AttemptID, c claim, before []process) (runner *process, left []process) {
+	lock := l.Files.LockFile(a.Job)
+	held, err := locked(lock)
+	held = held && err == nil && inscribed(lock) == a.N
+	session, since := c.session()
+	me := os.Getpid()
+	table := processes()
+	for _, p := range table {
+		if p.zombie || p.start < c.Start || p.pid == me || !p.endable() {
+			continue
+		}
+		known := slices.ContainsFunc(before, func(b process) bool { return b.pid == p.pid && b.start == p.start })
+		if p.pid == c.PID {
+			if (held || known) && p.start == c.Start {
+				runner = &p
+			}
+			continue
+		}
+		of := p.env(envAttemptID)
+		if known || of == label(a) || of == "" && p.session == session && p.start >= since {
+			left = append(left, p)
+		}
+	}
+	roots := left
+	if runner != nil {
+		roots = append([]process{*runner}, left...)
+	}
+	below := descendants(roots, table)
+	below = slices.DeleteFunc(below, func(p process) bool { return p.pid == me || runner != nil && p.pid == runner.pid })
+	return runner, below
+}
+
+// session is the session of the claim's command and when it began, unless its
+// number is another process's by now; -1: none.
+func (c claim) session() (id int, since uint64) {
+	if c.Child == nil {
+		return -1, 0
+	}
+	if p, ok := readProcess(c.Child.PID); ok && p.start != c.Child.Start {
+		return -1, 0
+	}
+	return c.Child.PID, c.Child.Start
+}

@@ -1,0 +1,154 @@
+// Package op holds the operations of workflow nodes: one function per row of
+// the inventory (workflow.Inventory), each performing effects that the kernel
+// or the workflow package decided on. A node runs in a process of its own, as
+// the command of its job's attempt; its runner records the result.
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// Node is one execution of a workflow node.
+type Node struct {
+	Job      kernel.Job // as it was when the attempt started
+	Manifest workflow.Manifest
+	workflow.ManifestNode
+
+	Root string // the repository's main working tree; absolute
+	Dir  string // the execution root: absolute, Root or below it
+}
+
+// Env is what operations reach the world through.
+type Env struct {
+	Git    Git
+	Files  Files
+	Shell  Shell
+	Agents Agents
+	Stdout io.Writer // the job's logs: what is written is seen at once
+	Stderr io.Writer
+	Now    func() time.Time
+}
+
+// Result is how an operation ended.
+type Result struct {
+	Outcome  kernel.Outcome
+	Exit     int
+	Class    kernel.FailureClass
+	Reason   string            // one line a person can act on
+	Produced []kernel.Artifact // besides what the node declares for the outcome
+	Context  *kernel.Context   // where the run goes on; nil: where it is; zero: nowhere any more
+}
+
+// operation performs one operation or control policy. An error is a failure of
+// class launch with the error as its reason; an outcome that routes depend on
+// is a Result.
+type operation func(context.Context, *Env, *Node) (Result, error)
+
+// ok is the result of an operation that did what it is for.
+func ok(reason string) Result { return Result{Outcome: kernel.OutcomeSucceeded, Reason: reason} }
+
+// failed is the result of an operation whose command exited with code.
+func failed(exit int, format string, args ...any) Result {
+	return Result{Outcome: kernel.OutcomeFailed, Exit: max(exit, 1), Class: kernel.ExitFailure, Reason: fmt.Sprintf(format, args...)}
+}
+
+// blocked is the result of an operation that cannot go on without a person or
+// another node.
+func blocked(format string, args ...any) Result {
+	return Result{Outcome: kernel.OutcomeBlocked, Exit: 10, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Run executes n. It is the one way to end for every outcome, errors and
+// panics included; what the node declares for its outcome is part of the
+// result.
+func Run(ctx context.Context, env *Env, n *Node) (r Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(env.Stderr, "panic: %v\n%s", p, debug.Stack())
+			r = Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.LaunchFailure, Reason: fmt.Sprintf("panic in %s: %v", n.Uses, p)}
+		}
+		r.Reason = strings.TrimSpace(strings.ReplaceAll(r.Reason, "\n", " "))
+	}()
+	run, found := lookup(n)
+	if !found {
+		return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.DataError, Reason: "no operation for " + n.Uses}
+	}
+	r, err := run(ctx, env, n)
+	if err != nil {
+		r = failure(ctx, n, err)
+	}
+	for _, rec := range n.Artifacts[r.Outcome.String()] {
+		a, err := rec.Artifact()
+		if err != nil {
+			return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.DataError, Reason: err.Error()}
+		}
+		r.Produced = append(r.Produced, a)
+	}
+	return r
+}
+
+// failure is the result of an operation that could not do its work.
+func failure(ctx context.Context, n *Node, err error) Result {
+	r := Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.LaunchFailure, Reason: err.Error()}
+	var c *classed
+	switch {
+	case errors.As(err, &c):
+		r.Class = c.class
+	case ctx.Err() != nil:
+		r.Exit, r.Class = 143, kernel.Signal
+	}
+	name := n.Operation
+	if name == "" {
+		name = n.Control
+	}
+	if !strings.HasPrefix(r.Reason, name) {
+		r.Reason = name + ": " + r.Reason
+	}
+	return r
+}
+
+// classed is an error of a class of its own.
+type classed struct {
+	class kernel.FailureClass
+	error
+}
+
+func (c *classed) Unwrap() error { return c.error }
+
+// missingInput is the absence of something a node needs to read.
+func missingInput(format string, args ...any) error {
+	return &classed{kernel.MissingInput, fmt.Errorf(format, args...)}
+}
+
+// arg is the first argument of keys that is not blank, trimmed.
+func (n *Node) arg(keys ...string) string {
+	for _, k := range keys {
+		if v := strings.TrimSpace(n.Args[k]); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// flag is a boolean argument; blank is its default.
+func (n *Node) flag(key string, def bool) (bool, error) {
+	switch v := strings.ToLower(n.arg(key)); v {
+	case "":
+		return def, nil
+	case "1", "true", "yes", "on":
+		return true, nil
+	case "0", "false", "no", "off":
+		return false, nil
+	default:
+		return def, fmt.Errorf("argument %s = %q: expected true or false: %w", key, v, kernel.ErrInvalid)
+	}
+}

@@ -1,0 +1,159 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Runner runs attempts in this process, one after another: when an attempt
+// ends it records the outcome, settles the job and ticks, and goes on with an
+// attempt that this tick started. So a hop of a chain costs no new process
+// but the job's own.
+type Runner struct {
+	Scheduler *Scheduler
+	Outcomes  Outcomes
+	Workload  Workload
+
+	next turn
+
+	mu      sync.Mutex
+	current kernel.AttemptID
+	stop    context.CancelCauseFunc
+}
+
+// turn is an attempt and the lock that says who runs it.
+type turn struct {
+	attempt kernel.AttemptID
+	held    io.Closer
+}
+
+// ErrStopped is why a stopped attempt's context ended.
+var ErrStopped = errors.New("asked to stop")
+
+// Serve runs a, whose lock is held, and then every attempt that its ticks hand
+// to this process. It returns when there is none.
+func (r *Runner) Serve(ctx context.Context, a kernel.AttemptID, held io.Closer) error {
+	s := *r.Scheduler
+	s.Executor = adopting{s.Executor, r}
+	for t := (turn{a, held}); t.held != nil; t = r.next {
+		r.next = turn{}
+		err := r.serve(ctx, &s, t.attempt)
+		err = errors.Join(err, t.held.Close())
+		if err != nil && r.next.held == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) error {
+	job, err := r.Outcomes.Job(a.Job)
+	if err != nil {
+		return fmt.Errorf("run %s: %w", a.Job, err)
+	}
+	if err := job.Fence(a); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	if err := r.Workload.Claim(a); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	return r.settle(ctx, s, r.run(ctx, &job))
+}
+
+// run runs the job, and makes a result of a panic as well.
+func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result) {
+	ctx, stop := context.WithCancelCause(ctx)
+	r.mu.Lock()
+	r.current, r.stop = job.Attempt(), stop
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.stop = nil
+		r.mu.Unlock()
+		stop(nil)
+		if p := recover(); p != nil {
+			result = kernel.Result{Attempt: job.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.LaunchFailure,
+				Reason: fmt.Sprintf("panic in the runner: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	r.Check() // a stop may have been recorded before anyone could hear of it
+	return r.Workload.Run(ctx, job)
+}
+
+// settle records the result and settles the job. It does not give up: while
+// the disk is full the job keeps its runner and stays running, which is true.
+func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		err := r.Outcomes.Conclude(result)
+		_, err2 := s.Finish(ctx, result)
+		if err2 == nil || errors.Is(err2, kernel.ErrStale) || errors.Is(err2, kernel.ErrNotFound) || ctx.Err() != nil {
+			return err2
+		}
+		if r.next.held != nil { // settled, and something after it went wrong
+			return errors.Join(err, err2)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, err2)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// Check asks the record whether the attempt under way is to stop, and stops it
+// if it is. It may be called from any goroutine.
+func (r *Runner) Check() {
+	r.mu.Lock()
+	a, stop := r.current, r.stop
+	r.mu.Unlock()
+	if stop == nil {
+		return
+	}
+	job, err := r.Outcomes.Job(a.Job)
+	if err != nil {
+		return // it cannot be told; whoever asked will use force
+	}
+	if err := job.Fence(a); err != nil {
+		stop(err)
+	} else if !job.State.Stop.At.IsZero() {
+		stop(fmt.Errorf("%w by %s", ErrStopped, job.State.Stop.By))
+	}
+}
+
+// Stop ends the attempt under way whatever its record says.
+func (r *Runner) Stop(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop != nil {
+		r.stop(why)
+	}
+}
+
+// adopting is an executor that keeps one launch for the runner it belongs to.
+type adopting struct {
+	Executor
+	r *Runner
+}
+
+func (e adopting) Start(ctx context.Context, a kernel.AttemptID) error {
+	if e.r.next.held == nil {
+		if held, err := e.r.Workload.Acquire(a); err == nil {
+			e.r.next = turn{a, held}
+			return nil
+		}
+	}
+	return e.Executor.Start(ctx, a)
+}
+
+// Finish settles a running attempt and ticks.
+func (s *Scheduler) Finish(ctx context.Context, result kernel.Result) (Report, error) {
+	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{result.Attempt.Job}},
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Finish(snap, result) }, decide)
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// batchLine is one line of a batch.
+type batchLine struct {
+	request
+	Ref  string `json:"ref"` // what other lines call the job
+	line int
+}
+
+// maxBatchErrors bounds how many lines are complained about at once.
+const maxBatchErrors = 20
+
+// readBatch reads the jobs on standard input, with the ref of each. An error
+// names every bad line.
+func (c *call) readBatch(r *repo) ([]kernel.NewJob, []string, error) {
+	lines, err := parseBatch(c.stdin)
+	if err != nil {
+		return nil, nil, err
+	}
+	minted := make(map[string]kernel.JobID, len(lines))
+	for _, l := range lines {
+		if l.Ref != "" {
+			minted[l.Ref] = ""
+		}
+	}
+	var outside []string
+	for _, l := range lines {
+		for _, ref := range l.After {
+			if _, inside := minted[ref]; !inside {
+				outside = append(outside, ref)
+			}
+		}
+	}
+	resolve, err := r.references(c, outside)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.mint(r, lines, minted, resolve)
+}
+
+// mint makes the jobs. Lines may name lines below them, so ids come first and
+// references second.
+func (c *call) mint(r *repo, lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, []string, error) {
+	news, refs := make([]kernel.NewJob, len(lines)), make([]string, len(lines))
+	var bad complaints
+	for i, l := range lines {
+		q := l.request
+		q.After = nil
+		var err error
+		if news[i], err = c.newJob(r, q, nil); err != nil {
+			bad.add(l.line, err)
+		}
+		refs[i] = l.Ref
+		if l.Ref != "" {
+			minted[l.Ref] = news[i].ID
+		}
+	}
+	for i, l := range lines {
+		for _, ref := range l.After {
+			id, inside := minted[ref]
+			if !inside {
+				var err error
+				if id, err = resolve(ref); err != nil {
+					bad.add(l.line, err)
+				}
+			}
+			news[i].Spec.After = append(news[i].Spec.After, id)
+		}
+	}
+	return news, refs, bad.err()
+}
+
+// parseBatch reads the lines; empty ones are skipped.
+func parseBatch(in io.Reader) ([]batchLine, error) {
+	var out []batchLine
+	var bad complaints
+	first := map[string]int{}
+	s := bufio.NewScanner(in)
+	s.Buffer(nil, 16<<20)
+	n := 0
+	for s.Scan() {
+		n++
+		text := bytes.TrimSpace(s.Bytes())
+		if len(text) == 0 {
+			continue
+		}
+		l := batchLine{line: n}
+		if err := decodeStrict(text, &l); err != nil {
+			bad.add(n, err)
+			continue
+		}
+		if at, taken := first[l.Ref]; taken && l.Ref != "" {
+			bad.add(n, fmt.Errorf("ref %q is that of line %d already", l.Ref, at))
+		}
+		first[l.Ref] = n
+		out = append(out, l)
+	}
+	if err := s.Err(); err != nil {
+		bad.add(n+1, err)
+	}
+	return out, bad.err()
+}
+
+// decodeStrict reads one JSON object and nothing else.
+func decodeStrict(text []byte, into *batchLine) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return explainJSON(err)
+	}
+	if d.More() {
+		return errors.New("expected one JSON object a line, found more after it")
+	}
+	return nil
+}
+
+// explainJSON says in the words of the keys what is wrong.
+func explainJSON(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		want := wrong.Type.String()
+		if wrong.Type.Kind() == reflect.Slice {
+			want = "an array of strings"
+		}
+		if wrong.Field == "" {
+			return fmt.Errorf("expected a JSON object, found a %s", wrong.Value)
+		}
+		key := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:] // after the names of embedded structs
+		return fmt.Errorf("%s: expected %s, found %s", key, want, wrong.Value)
+	}
+	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		key := strings.Trim(quoted, `"`)
+		if near := config.Nearest(key, batchKeys()); near != "" {
+			return fmt.Errorf("unknown key %s (did you mean %s?)", key, near)
+		}
+		return fmt.Errorf("unknown key %s (the keys are %s)", key, strings.Join(batchKeys(), ", "))
+	}
+	return err
+}
+
+// batchKeys are the keys of a line.
+func batchKeys() []string {
+	keys := []string{"ref"}
+	t := reflect.TypeFor[request]()
+	for i := range t.NumField() {
+		keys = append(keys, t.Field(i).Tag.Get("json"))
+	}
+	return keys
+}
+
+// complaints collects what is wrong with a batch.
+type complaints struct {
+	lines []string
+	more  int
+	class error // of the first
+}
+
+func (c *complaints) add(line int, err error) {
+	if c.class == nil {
+		c.class = kernel.ErrInvalid
+		if errors.Is(err, kernel.ErrNotFound) {
+			c.class = kernel.ErrNotFound
+		}
+	}
+	if len(c.lines) == maxBatchErrors {
+		c.more++
+		return
+	}
+	for text := range strings.SplitSeq(err.Error(), "\n") {
+		c.lines = append(c.lines, fmt.Sprintf("line %d: %s", line, message(errors.New(text))))
+	}
+}
+
+func (c *complaints) err() error {
+	switch {
+	case c.class == nil:
+		return nil
+	case c.more > 0:
+		c.lines = append(c.lines, fmt.Sprintf("and %d more", c.more))
+	}
+	return batchError{strings.Join(c.lines, "\n"), c.class}
+}
+
+// batchError is what is wrong with a batch, line by line.
+type batchError struct {
+	text  string
+	class error
+}
+
+func (e batchError) Error() string { return e.text }
+func (e batchError) Unwrap() error { return e.class }

@@ -1,0 +1,214 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// The scripts ask `vizier __complete WORD...` for what may stand in the place
+// of the last word: a candidate a line, a tab, and what it means.
+var (
+	//go:embed completions/vizier.bash
+	bashScript string
+	//go:embed completions/vizier.zsh
+	zshScript string
+	//go:embed completions/vizier.fish
+	fishScript string
+)
+
+type completionsCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+func (*completionsCmd) Help() string {
+	return "bash: source <(vizier completions bash). zsh: the same, after compinit. fish: vizier completions fish | source."
+}
+
+// Run prints the script.
+func (s *completionsCmd) Run(c *call) error {
+	c.ui.text(map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[s.Shell])
+	return nil
+}
+
+// candidate is one completion.
+type candidate struct{ text, about string }
+
+// complete prints the candidates for the last of words. It never fails: a
+// shell that completes has nobody to tell.
+func (c *call) complete(words []string) error {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	for _, x := range c.candidates(words) {
+		c.ui.print(strings.TrimSuffix(x.text+"\t"+x.about, "\t"))
+	}
+	return nil
+}
+
+func (c *call) candidates(words []string) []candidate {
+	last := words[len(words)-1]
+	node, pending, seen := c.model.Node, (*kong.Flag)(nil), 0
+	for _, w := range words[:len(words)-1] {
+		switch next := child(node, w); {
+		case pending != nil:
+			pending = nil
+		case w == "--":
+			return nil // a command of the user's own
+		case strings.HasPrefix(w, "-"):
+			if f := flagOf(node, w); f != nil && !f.IsBool() && !f.IsCounter() && !strings.Contains(w, "=") {
+				pending = f
+			}
+		case next != nil:
+			node = next
+		default:
+			seen++
+		}
+	}
+	switch name, value, given := strings.Cut(last, "="); {
+	case pending != nil:
+		return matching(c.values(node, pending.Value), last)
+	case given && strings.HasPrefix(name, "--"):
+		if f := flagOf(node, name); f != nil {
+			return prefixed(name+"=", matching(c.values(node, f.Value), value))
+		}
+		return nil
+	case strings.HasPrefix(last, "-"):
+		return matching(flagsOf(node), last)
+	}
+	var out []candidate
+	for _, n := range node.Children {
+		if !n.Hidden {
+			out = append(out, candidate{n.Name, n.Help})
+		}
+	}
+	if n := len(node.Positional); n > 0 {
+		p := node.Positional[min(seen, n-1)]
+		if seen < n || p.IsCumulative() {
+			out = append(out, c.values(node, p)...)
+		}
+	}
+	return matching(out, last)
+}
+
+// child is the command of that name below node.
+func child(node *kong.Node, name string) *kong.Node {
+	for _, n := range node.Children {
+		if n.Name == name || slices.Contains(n.Aliases, name) {
+			return n
+		}
+	}
+	return nil
+}
+
+// flagOf is the flag that word names, of node or of what is above it.
+func flagOf(node *kong.Node, word string) *kong.Flag {
+	name, _, _ := strings.Cut(word, "=")
+	for _, group := range node.AllFlags(false) {
+		for _, f := range group {
+			if "--"+f.Name == name || f.Short != 0 && "-"+string(f.Short) == name {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+func flagsOf(node *kong.Node) []candidate {
+	var out []candidate
+	for _, group := range node.AllFlags(true) {
+		for _, f := range group {
+			out = append(out, candidate{"--" + f.Name, f.Help})
+		}
+	}
+	return out
+}
+
+// values are what may stand for a flag's or an argument's value. What it is
+// called says what it takes.
+func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
+	var out []candidate
+	switch {
+	case v.Enum != "":
+		for e := range strings.SplitSeq(v.Enum, ",") {
+			if e != "" {
+				out = append(out, candidate{text: e})
+			}
+		}
+	case v.Name == "job" || v.Name == "after":
+		return c.jobCandidates()
+	case v.Name == "flow":
+		return c.aliases()
+	case v.Name == "topic":
+		for _, t := range topics() {
+			out = append(out, candidate{text: t})
+		}
+		for _, n := range c.model.Children {
+			out = append(out, candidate{n.Name, n.Help})
+		}
+	case v.Name == "fields":
+		all := view.ListFields()
+		if node.Name == "show" {
+			all = view.ShowFields()
+		}
+		for _, f := range all {
+			out = append(out, candidate{f.Key, f.Label})
+		}
+	}
+	return out
+}
+
+// jobCandidates are all jobs, newest first, by as much of their ids as tells
+// them apart.
+func (c *call) jobCandidates() []candidate {
+	r, err := c.repo()
+	if err != nil {
+		return nil
+	}
+	snap, err := r.records(c.ctx, kernel.Scope{All: true})
+	if err != nil {
+		return nil
+	}
+	var ids []kernel.JobID
+	for _, j := range snap.Jobs() {
+		ids = append(ids, j.ID)
+	}
+	short := view.Prefixes(ids)
+	out := []candidate{}
+	for _, row := range view.ListOf(snap, view.ListOptions{All: true}).Rows {
+		out = append(out, candidate{short[row.ID], fmt.Sprintf("%s %s", row.Status, row.Text("name"))})
+	}
+	return append(out, candidate{"@last", "the newest job"})
+}
+
+func (c *call) aliases() []candidate {
+	r, err := c.repo()
+	if err != nil {
+		return nil
+	}
+	var out []candidate
+	for _, s := range r.Config.Settings() {
+		if name, ok := strings.CutPrefix(s.Key, "commands."); ok {
+			out = append(out, candidate{name, fmt.Sprint(s.Value)})
+		}
+	}
+	return out
+}
+
+// matching are the candidates that begin with word.
+func matching(in []candidate, word string) []candidate {
+	return slices.DeleteFunc(in, func(x candidate) bool { return !strings.HasPrefix(x.text, word) })
+}
+
+func prefixed(prefix string, in []candidate) []candidate {
+	for i := range in {
+		in[i].text = prefix + in[i].text
+	}
+	return in
+}

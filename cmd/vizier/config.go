@@ -1,0 +1,63 @@
+package main
+
+import (
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+)
+
+type configCmd struct {
+	Show configShowCmd `cmd:"" help:"Print the configuration in effect."`
+}
+
+type configShowCmd struct {
+	Origin bool   `help:"Tell where each value came from."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+}
+
+func (*configShowCmd) Help() string {
+	return "Each value comes from the first of these that has it: a VIZIER_* variable, the repository's .vizier/config.toml, " +
+		"the user's vizier/config.toml, the default. docs/config.md lists the keys."
+}
+
+// shownConfig is `config show --format json`.
+type shownConfig struct {
+	Version  int            `json:"version"` // 1
+	Settings []shownSetting `json:"settings"`
+}
+
+type shownSetting struct {
+	Key    string `json:"key"`
+	Value  any    `json:"value"`
+	Origin string `json:"origin"`
+}
+
+// Run prints the configuration.
+func (s *configShowCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	settings := r.Config.Settings()
+	if s.Format == "json" {
+		doc := shownConfig{Version: 1, Settings: make([]shownSetting, len(settings))}
+		for i, v := range settings {
+			if list, ok := v.Value.([]string); ok {
+				v.Value = listed(list)
+			}
+			doc.Settings[i] = shownSetting{v.Key, v.Value, v.Origin}
+		}
+		return c.ui.json(doc)
+	}
+	c.ui.text(table(settingCells(settings, s.Origin), nil))
+	return nil
+}
+
+func settingCells(settings []config.Setting, origin bool) [][]string {
+	cells := make([][]string, len(settings))
+	for i, v := range settings {
+		cells[i] = []string{v.TOML()}
+		if origin {
+			cells[i] = append(cells[i], "# "+v.Origin)
+		}
+	}
+	return cells
+}

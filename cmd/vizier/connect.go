@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// world is the adapters of one repository, connected.
+type world struct {
+	scheduler *app.Scheduler
+	store     *fs.Store
+	local     *proc.Local
+}
+
+// connect wires the adapters of a repository. It touches nothing.
+func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
+	root, repo := at.Dir, git.Open(at)
+	exe, err := runnerExecutable()
+	if err != nil {
+		return nil, err
+	}
+	durable := cfg.Store.Durability != "relaxed"
+	now := clock(env)
+	store := fs.NewStore(root, fs.Options{
+		Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
+		Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
+	})
+	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, Sync: durable, Now: now}
+	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Pools: cfg.Pools}
+	if limits.MaxRunning == 0 {
+		limits.MaxRunning = runtime.NumCPU()
+	}
+	return &world{
+		scheduler: &app.Scheduler{
+			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
+			Executor: local, Worktrees: repo, Sentinels: store, Limits: limits, Now: now, NewID: minter(env, now),
+		},
+		store: store, local: local,
+	}, nil
+}
+
+// insideJob is the running job that this process was started by, if any.
+func (w *world) insideJob(ctx context.Context) (kernel.JobID, bool) {
+	rec, err := w.scheduler.Store.Read(ctx, kernel.Scope{})
+	if err != nil {
+		return "", false
+	}
+	var running []kernel.AttemptID
+	for _, j := range rec.Jobs {
+		if j.State.Status == kernel.Running {
+			running = append(running, j.Attempt())
+		}
+	}
+	a, inside := w.local.InsideJob(running)
+	return a.Job, inside
+}
+
+// lockingStore is the store behind app's port. A command waits for the lock as
+// long as the configuration says; a timeout of 0 waits for ever, as a runner
+// must: what it has to say cannot be said later.
+type lockingStore struct {
+	*fs.Store
+	timeout time.Duration
+}
+
+func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
+	if s.timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, s.timeout)
+		defer stop()
+	}
+	tx, err := s.Store.Begin(ctx)
+	if err != nil {
+		return nil, busy(err)
+	}
+	return tx, nil
+}
+
+func (s lockingStore) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	rec, err := s.Store.Read(ctx, scope)
+	return rec, busy(err)
+}
+
+// busy gives the adapter's error the class that front ends know.
+func busy(err error) error {
+	var b *fs.BusyError
+	if errors.As(err, &b) {
+		return fmt.Errorf("%w (held by %s)", app.ErrBusy, b.Holder)
+	}
+	return err
+}
+
+// runnerName is the program that runners are started as where it stands beside
+// this one: the same source without cgo, since a runner starts often and a C
+// library would cost it more than all its work.
+const runnerName = "vizier-runner"
+
+func runnerExecutable() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program's file: %w", err)
+	}
+	if slim := filepath.Join(filepath.Dir(exe), runnerName); slim != exe {
+		if info, err := os.Stat(slim); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return slim, nil
+		}
+	}
+	return exe, nil
+}
+
+// clock is the time in the precision of records. VIZIER_NOW fixes it for tests.
+func clock(env environment) func() time.Time {
+	if fixed, err := time.Parse(time.RFC3339Nano, env.get("VIZIER_NOW")); err == nil {
+		return func() time.Time { return fixed.UTC().Truncate(time.Microsecond) }
+	}
+	return func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+}
+
+// minter makes job ids: UUIDv7 without hyphens, so that ids grow with time,
+// and strictly within a process. VIZIER_IDS=seq counts instead, for tests.
+func minter(env environment, now func() time.Time) func() kernel.JobID {
+	var mu sync.Mutex
+	var last uint64
+	seq := env.get("VIZIER_IDS") == "seq"
+	return func() kernel.JobID {
+		mu.Lock()
+		defer mu.Unlock()
+		var b [16]byte
+		if seq {
+			last++
+			binary.BigEndian.PutUint64(b[8:], last)
+			return kernel.JobID(hex.EncodeToString(b[:]))
+		}
+		// 48 bits of milliseconds and 12 of their fraction, as one number.
+		t := now()
+		at := uint64(t.UnixMilli())<<12 | uint64(t.Nanosecond()%1_000_000)*4096/1_000_000
+		last = max(last+1, at)
+		_, _ = rand.Read(b[8:]) // it never fails
+		binary.BigEndian.PutUint64(b[:8], last>>12<<16|0x7000|last&0xfff)
+		b[8] = b[8]&0x3f | 0x80
+		return kernel.JobID(hex.EncodeToString(b[:]))
+	}
+}
+
+// serveAttempt is the hidden entry point `__shim --attempt JOB/N`: the runner.
+// Its working directory is the repository's root.
+func serveAttempt(args []string, stderr io.Writer, env environment) int {
+	fail := func(err error) int {
+		if err == nil || errors.Is(err, kernel.ErrStale) { // somebody else's attempt: leave without a trace
+			return 0
+		}
+		fmt.Fprintln(stderr, "vizier runner:", err)
+		return 1
+	}
+	if len(args) != 2 || args[0] != "--attempt" {
+		return fail(fmt.Errorf("expected --attempt JOB/N: %w", kernel.ErrInvalid))
+	}
+	attempt, err := proc.ParseAttempt(args[1])
+	if err != nil {
+		return fail(err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return fail(err)
+	}
+	root, err := git.FindRoot(dir)
+	if err != nil {
+		return fail(err)
+	}
+	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.get})
+	if err != nil {
+		return fail(err)
+	}
+	cfg.Scheduler.LockTimeout = 0
+	w, err := connect(root, cfg, env)
+	if err != nil {
+		return fail(err)
+	}
+	held, err := w.local.Inherited(attempt)
+	if err != nil {
+		return fail(err)
+	}
+	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
+	go func() {
+		for s := range signals {
+			if s == syscall.SIGTERM {
+				runner.Stop(errors.New("its runner was asked to end (SIGTERM)"))
+			} else {
+				runner.Check()
+			}
+		}
+	}()
+	return fail(runner.Serve(context.Background(), attempt, held))
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// class is a kind of error: what JSON calls it, how the program exits, and what
+// to type next.
+type class struct {
+	code string
+	exit int
+	hint string
+}
+
+// The classes that commands name themselves.
+var (
+	classUsage   = class{"usage", 2, "vizier --help"}
+	classRefused = class{"refused", 10, ""}
+	classTimeout = class{"timeout", 124, ""}
+)
+
+// classify finds the class of an error. The first row that fits decides; an
+// error that fits none is a plain failure.
+func classify(err error) class {
+	var own *failure
+	if errors.As(err, &own) {
+		c := own.class
+		if own.hint != "" {
+			c.hint = own.hint
+		}
+		return c
+	}
+	var broken *config.Error
+	if errors.As(err, &broken) {
+		return class{"config", 2, "the keys are in docs/config.md; `vizier -C FILE` reads another file"}
+	}
+	for _, row := range []struct {
+		is error
+		class
+	}{
+		{context.Canceled, class{"interrupted", 130, ""}},
+		{git.ErrNotRepository, class{"not_a_repository", 1, "git init"}},
+		{kernel.ErrNotFound, class{"not_found", 1, "vizier jobs list --all"}},
+		{kernel.ErrInvalid, class{"invalid", 2, ""}},
+		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier jobs wait`, or end them with `vizier jobs cancel`"}},
+		{kernel.ErrConflict, class{"conflict", 1, ""}},
+		{kernel.ErrStale, class{"stale", 1, ""}},
+		{app.ErrBusy, class{"busy", 1, "another command holds the scheduler lock; [scheduler] lock_timeout says how long to wait"}},
+		{context.DeadlineExceeded, class{"timeout", 124, ""}},
+	} {
+		if errors.Is(err, row.is) {
+			return row.class
+		}
+	}
+	return class{"failed", 1, ""}
+}
+
+// failure is an error whose class the command knows. An err of nil says
+// nothing: the code alone is the answer.
+type failure struct {
+	class class
+	err   error
+	hint  string
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return f.class.code
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// exits ends a command that succeeded in answering with the code of its answer.
+func exits(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return &failure{class: class{exit: code}}
+}
+
+// refuse is a refusal by a guard.
+func refuse(err error, hint string) error { return &failure{class: classRefused, err: err, hint: hint} }
+
+// usageError is wrong input that the parser let through.
+func usageError(err error) error { return &failure{class: classUsage, err: err} }
+
+// errorDocument is an error in JSON: docs/schemas/error.schema.json.
+type errorDocument struct {
+	Error errorBody `json:"error"`
+}
+
+type errorBody struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint"`
+}
+
+// fail reports err, if there is one, and returns the exit code.
+func (u *ui) fail(err error, asJSON bool) int {
+	if err == nil {
+		return 0
+	}
+	c := classify(err)
+	var own *failure
+	if errors.As(err, &own) && own.err == nil {
+		return c.exit
+	}
+	if asJSON {
+		enc := json.NewEncoder(u.err)
+		enc.SetEscapeHTML(false)
+		if enc.Encode(errorDocument{errorBody{c.code, message(err), c.hint}}) == nil {
+			return c.exit
+		}
+	}
+	u.stderr(message(err))
+	if c.hint != "" {
+		u.stderr("hint: " + c.hint)
+	}
+	return c.exit
+}
+
+// message is an error's text without the classes at the ends of its lines that
+// tell a person nothing.
+func message(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, l := range lines {
+		l = strings.TrimSuffix(l, ": "+kernel.ErrInvalid.Error())
+		lines[i] = strings.TrimSuffix(l, ": "+kernel.ErrConflict.Error())
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// examples are one error of each class, with its exit code.
+func examples() map[string]struct {
+	err  error
+	exit int
+} {
+	return map[string]struct {
+		err  error
+		exit int
+	}{
+		"usage":            {usageError(errors.New("x")), 2},
+		"config":           {fmt.Errorf("open: %w", &config.Error{Findings: []config.Finding{{Place: "f:1", Text: "x"}}}), 2},
+		"invalid":          {fmt.Errorf("artifact: %w", kernel.ErrInvalid), 2},
+		"not_a_repository": {fmt.Errorf("open: %w", git.ErrNotRepository), 1},
+		"not_found":        {fmt.Errorf("job x: %w", kernel.ErrNotFound), 1},
+		"conflict":         {fmt.Errorf("job x: %w", kernel.ErrConflict), 1},
+		"running":          {fmt.Errorf("job x: %w", kernel.ErrRunning), 1},
+		"stale":            {fmt.Errorf("job x: %w", kernel.ErrStale), 1},
+		"refused":          {refuse(errors.New("no"), ""), 10},
+		"busy":             {fmt.Errorf("submit: %w", app.ErrBusy), 1},
+		"timeout":          {fmt.Errorf("wait: %w", context.DeadlineExceeded), 124},
+		"interrupted":      {fmt.Errorf("wait: %w", context.Canceled), 130},
+		"failed":           {io.ErrUnexpectedEOF, 1},
+	}
+}
+
+func TestErrorsHaveClassesAndExitCodes(t *testing.T) {
+	topic, err := helpPages.ReadFile("help/exit-codes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schemas", "error.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, e := range examples() {
+		var text, doc bytes.Buffer
+		if got := (&ui{err: &text}).fail(e.err, false); got != e.exit {
+			t.Errorf("%s: exit %d, want %d", code, got, e.exit)
+		}
+		if got := (&ui{err: &doc}).fail(e.err, true); got != e.exit {
+			t.Errorf("%s: exit %d in JSON, want %d", code, got, e.exit)
+		}
+		for line := range strings.Lines(text.String()) {
+			if !strings.HasPrefix(line, "vizier: ") {
+				t.Errorf("%s: %q", code, line)
+			}
+		}
+		has(t, doc.String(), `"code":"`+code+`"`)
+		has(t, string(topic), code, fmt.Sprintf("%5d  ", e.exit))
+		value, err := jsonschema.UnmarshalJSON(&doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value); err != nil {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
+func TestErrorsInJSONGoToStandardError(t *testing.T) {
+	w := newFake(t)
+	for code, args := range map[string][]string{
+		"not_found": {"jobs", "show", "nope", "--format", "json"},
+		"usage":     {"jobs", "list", "--format=json", "--nope"},
+	} {
+		_, out, err := w.run(args...)
+		var doc errorDocument
+		decode(t, err, &doc)
+		if out != "" || doc.Error.Code != code || doc.Error.Message == "" || doc.Error.Hint == "" {
+			t.Errorf("%q on standard output; %+v", out, doc)
+		}
+	}
+	_, _, err := w.run("jobs", "submit", "--zzz", "--", "--format", "json")
+	has(t, err, "vizier: unknown flag --zzz\nvizier: hint: vizier jobs submit --help\n")
+}
+
+func TestBusyAndBrokenOutput(t *testing.T) {
+	w := newFake(t)
+	w.busy = true
+	has(t, w.fails(1, "jobs", "submit", "--", "true"), "scheduler is busy; retry the command", "hint: ")
+	w.busy = false
+	var err bytes.Buffer
+	p := program{args: []string{"jobs", "list"}, stdout: brokenWriter{}, stderr: &err, env: w.env, open: w.open}
+	if code := p.runWith(t.Context()); code != 1 {
+		t.Errorf("exit %d", code)
+	}
+	has(t, err.String(), "vizier: write output: no space")
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no space") }
+
+func TestOutsideARepository(t *testing.T) {
+	w := newFake(t)
+	p := program{args: []string{"jobs", "list"}, stdout: io.Discard, stderr: &bytes.Buffer{}, env: w.env,
+		open: func(context.Context, environment, globals) (*repo, error) { return nil, git.ErrNotRepository }}
+	if code := p.runWith(t.Context()); code != 1 {
+		t.Errorf("exit %d", code)
+	}
+	has(t, p.stderr.(*bytes.Buffer).String(), "vizier cannot be used outside a git repository\n", "hint: git init")
+	for _, args := range [][]string{{"help"}, {"version"}, {"--version"}, {"completions", "fish"}, {"__complete", "jobs", "show", ""}} {
+		p.args = args
+		if code := p.runWith(t.Context()); code != 0 {
+			t.Errorf("%q: exit %d", args, code)
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// fake is a repository in memory: the real kernel and app over records in a
+// slice, processes that never run and logs in a temporary directory.
+type fake struct {
+	t          *testing.T
+	jobs       []kernel.Job
+	unreadable map[kernel.JobID]string
+	facts      kernel.Facts
+	started    []kernel.AttemptID
+	now        time.Time
+	minted     int
+	dir        string
+	busy       bool
+	inside     kernel.JobID // the job that commands run in
+	env        environment
+	config     map[string]string // VIZIER_* settings
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	return &fake{t: t, facts: kernel.NewFacts(), unreadable: map[kernel.JobID]string{}, dir: t.TempDir(),
+		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), env: environment{"USER=ann"}, config: map[string]string{}}
+}
+
+// open is the repository over w.
+func (w *fake) open(context.Context, environment, globals) (*repo, error) {
+	cfg, err := config.Load(config.Sources{Env: func(name string) string { return w.config[name] }})
+	if err != nil {
+		return nil, err
+	}
+	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w,
+		Limits: kernel.Limits{MaxRunning: 100}, Now: func() time.Time { return w.now }, NewID: w.mint}
+	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Logs: logs(w.dir),
+		InsideJob: func() (kernel.JobID, bool) { return w.inside, w.inside != "" }}, nil
+}
+
+// mint gives the ids 00000001 and so on, filled up with noughts.
+func (w *fake) mint() kernel.JobID {
+	w.minted++
+	return id(w.minted)
+}
+
+func id(n int) kernel.JobID { return kernel.JobID(fmt.Sprintf("%08x%024x", n, 0)) }
+
+// run runs a command line and returns the exit code and both streams.
+func (w *fake) run(args ...string) (int, string, string) { return w.runIn("", args...) }
+
+func (w *fake) runIn(stdin string, args ...string) (int, string, string) {
+	w.t.Helper()
+	var out, err bytes.Buffer
+	p := program{args: args, stdin: strings.NewReader(stdin), stdout: &out, stderr: &err, env: w.env, open: w.open}
+	code := p.runWith(w.t.Context())
+	return code, out.String(), err.String()
+}
+
+// ok runs a command line that must succeed, and returns its output.
+func (w *fake) ok(args ...string) string {
+	w.t.Helper()
+	code, out, err := w.run(args...)
+	if code != 0 {
+		w.t.Fatalf("vizier %s: exit %d: %s", strings.Join(args, " "), code, err)
+	}
+	return out
+}
+
+// fails runs a command line that must exit with code, and returns what it says.
+func (w *fake) fails(code int, args ...string) string {
+	w.t.Helper()
+	got, out, err := w.run(args...)
+	if got != code {
+		w.t.Fatalf("vizier %s: exit %d, want %d\n%s%s", strings.Join(args, " "), got, code, out, err)
+	}
+	return err
+}
+
+// submit enqueues a job and returns its id.
+func (w *fake) submit(flags ...string) kernel.JobID {
+	w.t.Helper()
+	out := w.ok(append(append([]string{"jobs", "submit"}, flags...), "--", "make", "all")...)
+	return kernel.JobID(strings.TrimSpace(out))
+}
+
+func (w *fake) job(id kernel.JobID) *kernel.Job {
+	w.t.Helper()
+	for i := range w.jobs {
+		if w.jobs[i].ID == id {
+			return &w.jobs[i]
+		}
+	}
+	w.t.Fatalf("no job %s", id)
+	return nil
+}
+
+// end lets the running attempt of a job end; the next tick sees it.
+func (w *fake) end(id kernel.JobID, outcome kernel.Outcome) {
+	a := w.job(id).Attempt()
+	r := kernel.Result{Attempt: a, Outcome: outcome, Ended: w.now}
+	if outcome == kernel.OutcomeFailed {
+		r.Exit, r.Class, r.Reason = 3, kernel.ExitFailure, "exit status 3"
+	} else {
+		for _, p := range w.job(id).Spec.Produces {
+			if p.Kind == kernel.Custom {
+				r.Produced = append(r.Produced, p)
+			}
+		}
+	}
+	w.facts.Runners[a], w.facts.Results[a] = kernel.Seen(kernel.Dead), kernel.Seen(&r)
+}
+
+// settle ends the attempt and ticks.
+func (w *fake) settle(id kernel.JobID, outcome kernel.Outcome) {
+	w.t.Helper()
+	w.end(id, outcome)
+	r, err := w.open(w.t.Context(), nil, globals{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := r.Scheduler.Tick(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// write adds to a log of a job.
+func (w *fake) write(id kernel.JobID, stream, text string) {
+	w.t.Helper()
+	path := logs(w.dir).LogFile(id, stream)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+type logs string
+
+func (l logs) JobDir(id kernel.JobID) string { return filepath.Join(string(l), "jobs", string(id)) }
+func (l logs) LogFile(id kernel.JobID, stream string) string {
+	return filepath.Join(l.JobDir(id), stream+".log")
+}
+func (l logs) OutcomeFile(id kernel.JobID) string { return filepath.Join(l.JobDir(id), "outcome.json") }
+
+// The store: a transaction is the fake itself.
+
+func (w *fake) Begin(context.Context) (app.Tx, error) {
+	if w.busy {
+		return nil, app.ErrBusy
+	}
+	return w, nil
+}
+
+func (w *fake) Read(context.Context, kernel.Scope) (kernel.Records, error) {
+	return w.Load(kernel.Scope{})
+}
+
+func (w *fake) Load(kernel.Scope) (kernel.Records, error) {
+	return kernel.Records{Jobs: slices.Clone(w.jobs), Unreadable: w.unreadable}, nil
+}
+
+func (w *fake) Commit(p kernel.Plan) error {
+	next := kernel.NewSnapshot(kernel.Observation{Now: w.now, Jobs: w.jobs, Facts: w.facts}).Apply(p)
+	w.jobs = nil
+	for _, j := range next.Jobs() {
+		w.jobs = append(w.jobs, *j)
+	}
+	for _, a := range p.Actions {
+		if published, ok := a.(kernel.Publish); ok {
+			for _, x := range published.Artifacts {
+				w.facts.Markers[x] = kernel.Seen([]kernel.JobID{published.Attempt.Job})
+			}
+		}
+	}
+	return nil
+}
+
+func (w *fake) Unfinished() []kernel.Action { return nil }
+func (w *fake) Done() error                 { return nil }
+func (w *fake) Close() error                { return nil }
+
+// The outside world.
+
+func (w *fake) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	for _, a := range p.Artifacts {
+		f.Present[a] = kernel.Seen(w.facts.Present[a].Value)
+	}
+	for _, a := range p.Markers {
+		f.Markers[a] = kernel.Seen(w.facts.Markers[a].Value)
+	}
+	for _, b := range p.Branches {
+		f.Heads[b] = kernel.Seen(w.facts.Heads[b].Value)
+	}
+	if p.Clean {
+		f.Clean = kernel.Seen(w.facts.Clean.Value)
+	}
+	for _, a := range p.Attempts {
+		if r, ok := w.facts.Results[a]; ok {
+			f.Results[a] = r
+		} else {
+			f.Results[a] = kernel.Seen[*kernel.Result](nil)
+		}
+	}
+}
+
+func (w *fake) Start(_ context.Context, a kernel.AttemptID) error {
+	w.started = append(w.started, a)
+	return nil
+}
+
+func (w *fake) Alive(_ context.Context, as []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
+	out := maps.Clone(w.facts.Runners)
+	for _, a := range as {
+		if _, known := out[a]; !known {
+			out[a] = kernel.Seen(kernel.Alive)
+		}
+	}
+	return out
+}
+
+// Stop makes the attempt end as cancelled.
+func (w *fake) Stop(_ context.Context, a kernel.AttemptID) error {
+	w.end(a.Job, kernel.OutcomeFailed)
+	return nil
+}
+
+func (w *fake) Sweep(context.Context, kernel.AttemptID) error { return nil }
+
+func (w *fake) RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup {
+	return kernel.Cleanup{Status: kernel.CleanupDone}
+}
+
+func (w *fake) ClearSentinel(string) error { return nil }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// pick is the fields that names choose, by key or label and in that order; no
+// names choose the standard ones.
+func pick(all []view.Field, names []string, where string) ([]view.Field, error) {
+	var out []view.Field
+	if len(names) == 0 {
+		for _, f := range all {
+			if f.Default {
+				out = append(out, f)
+			}
+		}
+		return out, nil
+	}
+	byKey, keys := make(map[string]view.Field, len(all)), make([]string, len(all))
+	for i, f := range all {
+		byKey[f.Key], keys[i] = f, f.Key
+	}
+	for _, name := range names {
+		key := strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
+		f, ok := byKey[key]
+		if !ok {
+			hint := "the fields are " + strings.Join(keys, ", ")
+			if near := config.Nearest(key, keys); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			return nil, fmt.Errorf("%s: unknown field %q (%s): %w", where, name, hint, kernel.ErrInvalid)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// fields are those that a flag chose or, without it, the configuration.
+func fields(all []view.Field, flag []string, key string, configured []string) ([]view.Field, error) {
+	if len(flag) > 0 {
+		return pick(all, flag, "--fields")
+	}
+	return pick(all, configured, key)
+}
+
+// warnUnreadable tells of records that make no sense. They never hide the good
+// ones.
+func (u *ui) warnUnreadable(records []view.Unreadable) {
+	for _, r := range records {
+		u.warn("unable to load background job %s: %s", r.ID, r.Why)
+	}
+}

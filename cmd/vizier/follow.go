@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// stream reads a log file as it is written. A file that is rotated away is
+// read to its end, and the one that takes its place from its beginning.
+type stream struct {
+	path   string
+	prefix string // before each line; "" : bytes as they come
+	file   *os.File
+	rest   []byte // the beginning of a line that has no end yet
+	buf    []byte
+}
+
+// copyTo writes what is new to out and reports whether there was anything. A
+// file that does not exist yet is no error.
+func (s *stream) copyTo(out io.Writer) (bool, error) {
+	any := false
+	for {
+		if s.file == nil {
+			f, err := os.Open(s.path)
+			if errors.Is(err, fs.ErrNotExist) {
+				return any, nil
+			}
+			if err != nil {
+				return any, err
+			}
+			s.file = f
+		}
+		replaced, err := s.replaced()
+		if err != nil {
+			return any, err
+		}
+		n, err := s.drain(out)
+		any = any || n > 0
+		if err != nil {
+			return any, err
+		}
+		if !replaced {
+			return any, nil
+		}
+		s.close()
+	}
+}
+
+// replaced reports that another file stands at the path now, and starts over
+// in one that was cut. It is asked before the old file is read to its end, so
+// that nothing written before the rotation is missed.
+func (s *stream) replaced() (bool, error) {
+	open, err := s.file.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Stat(s.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil // between the two halves of a rotation
+	case err != nil:
+		return false, err
+	case !os.SameFile(open, now):
+		return true, nil
+	}
+	at, err := s.file.Seek(0, io.SeekCurrent)
+	if err == nil && now.Size() < at {
+		s.rest = nil
+		_, err = s.file.Seek(0, io.SeekStart)
+	}
+	return false, err
+}
+
+func (s *stream) drain(out io.Writer) (int, error) {
+	if s.buf == nil {
+		s.buf = make([]byte, 32<<10)
+	}
+	total := 0
+	for {
+		n, err := s.file.Read(s.buf)
+		total += n
+		if n > 0 {
+			if err := s.emit(out, s.buf[:n]); err != nil {
+				return total, err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+func (s *stream) emit(out io.Writer, p []byte) error {
+	if s.prefix == "" {
+		_, err := out.Write(p)
+		return err
+	}
+	var b bytes.Buffer
+	for {
+		line, more, found := bytes.Cut(p, []byte("\n"))
+		if !found {
+			s.rest = append(s.rest, p...)
+			break
+		}
+		b.WriteString(s.prefix)
+		b.Write(s.rest)
+		b.Write(line)
+		b.WriteByte('\n')
+		s.rest, p = s.rest[:0], more
+	}
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+// end writes the last line, if it has no end.
+func (s *stream) end(out io.Writer) error {
+	s.close()
+	if len(s.rest) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(out, s.prefix+string(s.rest)+"\n")
+	s.rest = nil
+	return err
+}
+
+func (s *stream) close() {
+	if s.file != nil {
+		s.file.Close()
+		s.file = nil
+	}
+}
+
+// pace is how long to wait before looking again: briefly after progress, then
+// ever longer.
+type pace struct{ idle int }
+
+var paces = [...]time.Duration{15 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond, 160 * time.Millisecond, 240 * time.Millisecond}
+
+// wait waits. Its error is that of the context.
+func (p *pace) wait(ctx context.Context, progress bool) error {
+	if progress {
+		p.idle = 0
+	}
+	d := paces[min(p.idle, len(paces)-1)]
+	p.idle++
+	return pause(ctx, d)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+)
+
+// helpPages are the curated page, vizier.txt, and a page for each topic.
+//
+//go:embed help/*.txt
+var helpPages embed.FS
+
+type helpCmd struct {
+	All   bool     `short:"a" help:"List every command and global flag."`
+	Topic []string `arg:"" optional:"" help:"A topic (artifacts, exit-codes, files, gates, templates) or a command."`
+}
+
+// Run prints a page.
+func (h *helpCmd) Run(c *call) error {
+	switch {
+	case h.All:
+		return c.reference(nil)
+	case len(h.Topic) == 0:
+		return c.page(curated())
+	case len(h.Topic) == 1:
+		if text, err := helpPages.ReadFile("help/" + h.Topic[0] + ".txt"); err == nil {
+			return c.page(string(text))
+		}
+	}
+	if node := c.model.Node; len(h.Topic) > 0 {
+		for _, word := range h.Topic {
+			next := child(node, word)
+			if next == nil {
+				return h.unknown(c, word)
+			}
+			node = next
+		}
+	}
+	return c.reference(h.Topic)
+}
+
+func (h *helpCmd) unknown(c *call, word string) error {
+	names := topics()
+	for _, n := range c.model.Children {
+		if !n.Hidden {
+			names = append(names, n.Name)
+		}
+	}
+	err := fmt.Errorf("no help on %q: expected a command or one of %s", strings.Join(h.Topic, " "), strings.Join(topics(), ", "))
+	if near := config.Nearest(word, names); near != "" {
+		err = fmt.Errorf("%w (did you mean %s?)", err, near)
+	}
+	return &failure{class: classUsage, err: err, hint: "vizier help --all"}
+}
+
+// topics are the names of the pages.
+func topics() []string {
+	var out []string
+	entries, err := fs.ReadDir(helpPages, "help")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		if name := strings.TrimSuffix(e.Name(), ".txt"); name != "vizier" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// curated is what a newcomer sees first.
+func curated() string {
+	text, err := helpPages.ReadFile("help/vizier.txt")
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// reference prints the parser's own help on a command; none is the whole.
+func (c *call) reference(command []string) error {
+	var b strings.Builder
+	var g grammar
+	var exited bool
+	parser, err := newParser(&g, &b, &exited)
+	if err != nil {
+		return err
+	}
+	if _, err := parser.Parse(append(slices.Clone(command), "--help")); err != nil && !exited {
+		return err
+	}
+	return c.page(b.String())
+}
+
+// page prints a text, through a pager where there is somebody to turn pages.
+func (c *call) page(text string) error {
+	if !c.ui.outTTY || c.globals.NoPager {
+		c.ui.text(text)
+		return nil
+	}
+	pager := c.env.get("VIZIER_PAGER")
+	if pager == "" {
+		pager = "less -FRSX"
+	}
+	cmd := exec.CommandContext(c.ctx, "sh", "-c", pager)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(text), os.Stdout, c.stderr, c.env
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() == 127) { // no such pager
+		c.ui.text(text)
+		return nil
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files and docs/cli")
+
+// golden compares text with a file, or rewrites the file.
+func golden(t *testing.T, path, text string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(have), text); d != "" {
+		t.Errorf("%s is not current; run with -update and look at the difference:\n%s", path, d)
+	}
+}
+
+func TestHelpIsGolden(t *testing.T) {
+	w := newFake(t)
+	var b strings.Builder
+	for _, args := range [][]string{
+		nil, {"help", "--all"}, {"jobs", "--help"}, {"jobs", "submit", "--help"}, {"help", "jobs", "schedule"}, {"help", "config", "show"},
+	} {
+		b.WriteString("$ vizier " + strings.Join(args, " ") + "\n" + w.ok(args...) + "\n")
+	}
+	golden(t, filepath.Join("testdata", "help.golden"), b.String())
+}
+
+func TestHelpTopics(t *testing.T) {
+	w := newFake(t)
+	for _, topic := range topics() {
+		text := w.ok("help", topic)
+		for line := range strings.Lines(text) {
+			if len(line) > 81 {
+				t.Errorf("%s: wider than a terminal: %s", topic, line)
+			}
+		}
+		has(t, curated(), topic)
+	}
+	has(t, w.fails(2, "help", "gats"), `no help on "gats"`, "did you mean gates?")
+	has(t, w.fails(2, "help", "jobs", "lst"), `no help on "jobs lst"`)
+}
+
+func TestUnknownNamesGetASuggestion(t *testing.T) {
+	w := newFake(t)
+	has(t, w.fails(2, "jbos"), `did you mean "jobs"?`)
+	has(t, w.fails(2, "jobs", "aprove", "x"), `did you mean "approve"?`, "hint: vizier jobs --help")
+	has(t, w.fails(2, "jobs", "submit", "--lck", "x"), `did you mean "--lock"?`)
+	for _, gone := range []string{"--json", "--background", "--pager", "--agent"} {
+		w.fails(2, gone, "jobs", "list")
+	}
+}
+
+func TestCompletions(t *testing.T) {
+	w := newFake(t)
+	w.submit("--name", "build")
+	for _, c := range []struct {
+		words []string
+		want  []string
+		not   string
+	}{
+		{[]string{""}, []string{"jobs\tSubmit", "completions\t"}, "__"},
+		{[]string{"jobs", "s"}, []string{"submit\t", "schedule\t", "show\t", "status\t"}, "list"},
+		{[]string{"jobs", "list", "--f"}, []string{"--fields\t", "--format\t"}, "--all"},
+		{[]string{"jobs", "list", "--format", ""}, []string{"block\n", "table\n", "json\n"}, "dag"},
+		{[]string{"jobs", "list", "--format=t"}, []string{"--format=table\n"}, "block"},
+		{[]string{"-v", "jobs", "show", ""}, []string{"00000001\trunning build\n", "@last\t"}, "--"},
+		{[]string{"jobs", "show", "00000001", ""}, nil, "00000001"},
+		{[]string{"jobs", "wait", "00000001", ""}, []string{"00000001\t"}, "--"},
+		{[]string{"jobs", "submit", "--after", "0"}, []string{"00000001\t"}, "--"},
+		{[]string{"jobs", "submit", "--name", "x", "--", "jobs", ""}, nil, "submit"},
+		{[]string{"jobs", "show", "--fields", "pi"}, []string{"pid\t"}, "job"},
+		{[]string{"help", "g"}, []string{"gates\n"}, "jobs"},
+		{[]string{"completions", ""}, []string{"bash\n", "zsh\n", "fish\n"}, "--"},
+	} {
+		got := w.ok(append([]string{"__complete"}, c.words...)...)
+		has(t, got, c.want...)
+		if c.want == nil && got != "" || strings.Contains(got, c.not) {
+			t.Errorf("%q: unexpected %q in:\n%s", c.words, c.not, got)
+		}
+	}
+}
+
+// TestCompletionScriptsParse runs each shell that is there over its script.
+func TestCompletionScriptsParse(t *testing.T) {
+	w := newFake(t)
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		script := w.ok("completions", shell)
+		has(t, script, "__complete")
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("%s is not installed: its script is not parsed", shell)
+			continue
+		}
+		cmd := exec.Command(path, "-n")
+		cmd.Stdin = strings.NewReader(script)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", shell, err, out)
+		}
+	}
+	w.fails(2, "completions", "tcsh")
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+type listCmd struct {
+	All             bool     `short:"a" help:"Show every job."`
+	DismissFailures bool     `help:"Hide jobs that failed."`
+	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order."`
+	Format          string   `enum:",block,table,json" default:"" placeholder:"block|table|json" help:"How the list looks; the default is [display.lists.jobs] format."`
+	Raw             bool     `help:"With --format json: whole records, with their types kept."`
+}
+
+// Run prints the list.
+func (l *listCmd) Run(c *call) error {
+	if err := rawNeedsJSON(l.Raw, l.Format); err != nil {
+		return err
+	}
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	display := r.Config.Display.Jobs
+	chosen, err := fields(view.ListFields(), l.Fields, "display.lists.jobs.fields", display.Fields)
+	if err != nil {
+		return err
+	}
+	// Only ids as short as a terminal shows them need every record.
+	snap, err := r.records(c.ctx, kernel.Scope{All: l.All || display.ShowSucceeded || c.ui.outTTY})
+	if err != nil {
+		return err
+	}
+	list := view.ListOf(snap, view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures})
+	c.ui.warnUnreadable(list.Unreadable)
+	if l.Raw {
+		return c.ui.json(list.Raw(r.paths))
+	}
+	label := c.ui.labels(snap)
+	text := func(row view.ListRow, f view.Field) string {
+		if f.Key == "job" {
+			return label(row.ID)
+		}
+		return row.Text(f.Key)
+	}
+	switch cmp.Or(l.Format, display.Format) {
+	case "json":
+		keys := make([]string, len(chosen))
+		for i, f := range chosen {
+			keys[i] = f.Key
+		}
+		return c.ui.json(list.Document(keys))
+	case "table":
+		c.ui.text(listHeader(list) + c.listTable(list, chosen, text))
+	default:
+		c.ui.text(listHeader(list) + c.listBlocks(list, chosen, text))
+	}
+	return nil
+}
+
+// rawNeedsJSON refuses --raw for people.
+func rawNeedsJSON(raw bool, format string) error {
+	if raw && format != "json" {
+		return usageError(errors.New("`--raw` requires `--format json`."))
+	}
+	return nil
+}
+
+func listHeader(l view.List) string {
+	return block([]row{{"Outcome", l.Outcome}, {"Hidden", l.Hidden}}, "")
+}
+
+func (c *call) listTable(l view.List, chosen []view.Field, text func(view.ListRow, view.Field) string) string {
+	if len(l.Rows) == 0 {
+		return ""
+	}
+	cells := make([][]string, len(l.Rows)+1)
+	status := -1
+	for i, f := range chosen {
+		cells[0] = append(cells[0], f.Label)
+		if f.Key == "status" {
+			status = i
+		}
+		for k, r := range l.Rows {
+			cells[k+1] = append(cells[k+1], text(r, f))
+		}
+	}
+	return "\n" + table(cells, c.ui.paintColumn(cells, status))
+}
+
+func (c *call) listBlocks(l view.List, chosen []view.Field, text func(view.ListRow, view.Field) string) string {
+	out := ""
+	for _, r := range l.Rows {
+		rows := make([]row, len(chosen))
+		for i, f := range chosen {
+			rows[i] = row{f.Label, text(r, f)}
+			if f.Key == "status" {
+				rows[i].value = c.ui.paint(rows[i].value, rows[i].value)
+			}
+		}
+		out += "\n" + block(rows, "  ")
+	}
+	return out
+}

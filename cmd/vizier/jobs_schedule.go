@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+type scheduleCmd struct {
+	All        bool   `short:"a" help:"Show jobs of every status."`
+	Job        string `placeholder:"JOB" help:"Show only this job and its neighbourhood."`
+	Format     string `enum:"summary,dag,json,dot,mermaid" default:"summary" placeholder:"summary|dag|json|dot|mermaid" help:"How it looks; dot and mermaid are for drawing."`
+	Raw        bool   `help:"With --format json: waits as objects, and when it was made."`
+	Watch      bool   `help:"A live screen. It looks and never acts."`
+	Top        int    `default:"10" help:"Rows of the live screen."`
+	IntervalMS int    `name:"interval-ms" default:"500" help:"Milliseconds between two pictures of the live screen."`
+	MaxDepth   int    `default:"3" help:"How far from --job, and how deep below each job of dag."`
+}
+
+// check refuses flags that do not go together.
+func (s *scheduleCmd) check(u *ui) error {
+	if err := rawNeedsJSON(s.Raw, s.Format); err != nil {
+		return err
+	}
+	switch {
+	case s.Top < 1:
+		return usageError(errors.New("`--top` must be at least 1."))
+	case s.IntervalMS < 100:
+		return usageError(errors.New("`--interval-ms` must be at least 100."))
+	case s.MaxDepth < 0:
+		return usageError(errors.New("`--max-depth` must be at least 0."))
+	case s.Watch && s.Format != "summary":
+		return usageError(errors.New("`--watch` only supports summary format; rerun without `--format dag|json`."))
+	case s.Watch && !u.colours():
+		return usageError(errors.New("`--watch` requires an interactive TTY with ANSI enabled; rerun without `--watch` for static output."))
+	}
+	return nil
+}
+
+// Run prints the schedule.
+func (s *scheduleCmd) Run(c *call) error {
+	if err := s.check(c.ui); err != nil {
+		return err
+	}
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	if s.Watch {
+		return s.watch(c, r, time.Duration(s.IntervalMS)*time.Millisecond)
+	}
+	v, err := s.read(c, r)
+	if err != nil {
+		return err
+	}
+	c.ui.warnUnreadable(v.Unreadable)
+	switch s.Format {
+	case "json":
+		if s.Raw {
+			return c.ui.json(v.Raw())
+		}
+		return c.ui.json(v.Document())
+	case "dot":
+		c.ui.text(v.DOT())
+	case "mermaid":
+		c.ui.text(v.Mermaid())
+	default:
+		if len(v.Rows) == 0 {
+			c.ui.print("Outcome: No scheduled jobs")
+			return nil
+		}
+		if s.Format == "summary" {
+			c.ui.text("Schedule (Summary)\n" + c.summary(v, v.Rows))
+			return nil
+		}
+		c.ui.print("Schedule (DAG, verbose)")
+		for line := range v.DAG() {
+			c.ui.print(line)
+		}
+	}
+	return nil
+}
+
+// read makes the schedule of this moment. A focus that names no job gives an
+// empty one.
+func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
+	scope := kernel.Scope{All: s.All || s.Job != "" || c.ui.outTTY} // short ids need all ids
+	snap, err := r.Scheduler.Snapshot(c.ctx, scope)
+	if err != nil {
+		return view.Schedule{}, err
+	}
+	o := view.ScheduleOptions{All: s.All, MaxDepth: s.MaxDepth, Label: c.ui.labels(snap)}
+	if s.Job != "" {
+		id, err := view.Resolve(snap, s.Job)
+		switch {
+		case errors.Is(err, kernel.ErrNotFound):
+			id = kernel.JobID(s.Job)
+		case err != nil:
+			return view.Schedule{}, err
+		}
+		o.Focus = id
+	}
+	return view.ScheduleOf(snap, o), nil
+}
+
+// summary is the table of rows.
+func (c *call) summary(v view.Schedule, rows []view.ScheduleRow) string {
+	cells := append([][]string{view.SummaryColumns()}, v.Summary(rows)...)
+	return table(cells, c.ui.paintColumn(cells, 3))
+}

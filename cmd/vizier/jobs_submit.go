@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+type submitCmd struct {
+	Request request `embed:""`
+	Batch   bool    `help:"Read JSON Lines from standard input: one job a line, with the same keys as the flags, command, and a ref that the after of other lines may name. All are enqueued or none."`
+	Format  string  `enum:"text,json" default:"text" placeholder:"text|json" help:"text prints the new ids, one a line."`
+}
+
+func (*submitCmd) Help() string {
+	return "Prints the id of each new job, one a line. The job runs as soon as nothing holds it up; " +
+		"`vizier jobs why` tells what does, and `vizier help gates` what may."
+}
+
+// submission is what `jobs submit --format json` prints.
+type submission struct {
+	Outcome string         `json:"outcome"` // jobs_submitted
+	Jobs    []submittedJob `json:"jobs"`
+}
+
+type submittedJob struct {
+	Job    kernel.JobID `json:"job"`
+	Ref    string       `json:"ref,omitempty"`
+	Name   string       `json:"name,omitempty"`
+	Status string       `json:"status"`
+	Wait   string       `json:"wait,omitempty"`
+}
+
+// Run enqueues the jobs and prints their ids.
+func (s *submitCmd) Run(c *call) error {
+	if s.Batch && len(s.Request.Command) > 0 {
+		return usageError(errors.New("--batch reads the commands from standard input: leave out the command"))
+	}
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	var news []kernel.NewJob
+	var refs []string
+	if s.Batch {
+		news, refs, err = c.readBatch(r)
+	} else {
+		news, err = c.one(r, s.Request)
+		refs = []string{""}
+	}
+	if err != nil {
+		return err
+	}
+	if len(news) == 0 {
+		return usageError(errors.New("standard input has no jobs: expected one JSON object a line"))
+	}
+	rep, err := r.Scheduler.Submit(c.ctx, news)
+	if err != nil {
+		return err
+	}
+	c.warnRefused(rep)
+	if s.Format == "json" {
+		return c.ui.json(submitted(rep.Snapshot, news, refs))
+	}
+	for _, n := range news {
+		c.ui.print(string(n.ID))
+	}
+	return nil
+}
+
+// one is the job that the flags describe.
+func (c *call) one(r *repo, q request) ([]kernel.NewJob, error) {
+	after, err := r.references(c, q.After)
+	if err != nil {
+		return nil, err
+	}
+	n, err := c.newJob(r, q, after)
+	return []kernel.NewJob{n}, err
+}
+
+// references finds the jobs that refs mean, with one read of the store, and
+// only if there are any. What names no job is an error when it is asked for.
+func (r *repo) references(c *call, refs []string) (func(string) (kernel.JobID, error), error) {
+	var snap *kernel.Snapshot
+	if len(refs) > 0 {
+		scope := kernel.Scope{}
+		for _, ref := range refs {
+			scope.Jobs = append(scope.Jobs, kernel.JobID(ref))
+			scope.All = scope.All || !kernel.ValidJobID(ref)
+		}
+		var err error
+		if snap, err = r.records(c.ctx, scope); err != nil {
+			return nil, err
+		}
+	}
+	return func(ref string) (kernel.JobID, error) {
+		if ref == "" {
+			ref = "<empty>"
+		}
+		id, err := view.Resolve(snap, ref)
+		switch {
+		case errors.Is(err, kernel.ErrNotFound):
+			return "", fmt.Errorf("unknown --after job id: %s: %w", ref, kernel.ErrNotFound)
+		case err != nil:
+			return "", fmt.Errorf("--after: %w", err)
+		}
+		return id, nil
+	}, nil
+}
+
+func submitted(s *kernel.Snapshot, news []kernel.NewJob, refs []string) submission {
+	out := submission{Outcome: "jobs_submitted", Jobs: make([]submittedJob, len(news))}
+	for i, n := range news {
+		out.Jobs[i] = submittedJob{Job: n.ID, Ref: refs[i], Name: n.Spec.Name}
+		if j := s.Job(n.ID); j != nil {
+			out.Jobs[i].Status, out.Jobs[i].Wait = j.State.Status.String(), j.State.Wait.Detail
+		}
+	}
+	return out
+}
+
+// warnRefused tells about attempts that could not be started, and what else
+// went wrong around a transaction that itself went well.
+func (c *call) warnRefused(rep app.Report) {
+	for _, a := range rep.Applied {
+		if why := rep.Refused[a.Subject()]; why != "" {
+			c.ui.warn("job %s: %s", a.Subject(), why)
+			delete(rep.Refused, a.Subject())
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+type tailCmd struct {
+	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+	Stream string `enum:"stdout,stderr,both" default:"both" placeholder:"stdout|stderr|both" help:"Which output to print; both puts the stream's name before each line."`
+	Follow bool   `help:"Go on as more is written, until the job has ended."`
+}
+
+type attachCmd struct {
+	Job string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+}
+
+func (*attachCmd) Help() string { return "The same as `vizier jobs tail --stream both --follow`." }
+
+// Run follows both streams.
+func (a *attachCmd) Run(c *call) error {
+	return (&tailCmd{Job: a.Job, Stream: "both", Follow: true}).Run(c)
+}
+
+// Run prints the output. However the job ends, following it to its end is a
+// success.
+func (t *tailCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	_, id, err := r.job(c.ctx, t.Job)
+	if err != nil {
+		return err
+	}
+	var streams []*stream
+	switch t.Stream {
+	case "both":
+		for _, name := range []string{"stdout", "stderr"} {
+			streams = append(streams, &stream{path: r.Logs.LogFile(id, name), prefix: "[" + name + "] "})
+		}
+	default:
+		streams = append(streams, &stream{path: r.Logs.LogFile(id, t.Stream)})
+	}
+	if t.Follow {
+		err = c.follow(r, id, streams)
+	} else {
+		_, err = c.copyAll(streams)
+	}
+	for _, s := range streams {
+		err = errors.Join(err, s.end(c.ui.out))
+	}
+	return err
+}
+
+func (c *call) copyAll(streams []*stream) (progress bool, err error) {
+	for _, s := range streams {
+		more, err := s.copyTo(c.ui.out)
+		if err != nil {
+			return progress, fmt.Errorf("read log: %w", err)
+		}
+		progress = progress || more
+	}
+	return progress, nil
+}
+
+// follow prints until the job is terminal and nothing more was written since
+// it was seen to be. An interrupt detaches: the job goes on.
+func (c *call) follow(r *repo, id kernel.JobID, streams []*stream) error {
+	var p pace
+	var t ticker
+	ended := false
+	for {
+		progress, err := c.copyAll(streams)
+		if err != nil || ended {
+			return err
+		}
+		if err := t.tick(c.ctx, r); err != nil {
+			return detached(c, id, err)
+		}
+		if ended, err = r.terminal(c, id); err != nil {
+			return detached(c, id, err)
+		}
+		if ended {
+			continue
+		}
+		if err := p.wait(c.ctx, progress); err != nil {
+			return detached(c, id, err)
+		}
+	}
+}
+
+// detached says, when it was an interrupt that ended the following, that it
+// did not end the job.
+func detached(c *call, id kernel.JobID, err error) error {
+	if c.ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("detached: job %s goes on: %w", id, context.Canceled)
+}
+
+// terminal reports that a job has ended. One that vanished has, too.
+func (r *repo) terminal(c *call, id kernel.JobID) (bool, error) {
+	snap, err := r.records(c.ctx, kernel.Scope{Jobs: []kernel.JobID{id}})
+	if err != nil {
+		return false, err
+	}
+	j := snap.Job(id)
+	return j == nil || j.State.Status.Terminal(), nil
+}

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func status(t *testing.T, w *fake, id kernel.JobID, want kernel.Status) {
+	t.Helper()
+	if got := w.job(id).State.Status; got != want {
+		t.Errorf("job %s is %s, want %s", id, got, want)
+	}
+}
+
+// has fails unless text holds every part.
+func has(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			t.Errorf("%q is missing in:\n%s", p, text)
+		}
+	}
+}
+
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+}
+
+func TestListHidesWhatSucceeded(t *testing.T) {
+	w := newFake(t)
+	if got := w.ok("jobs", "list"); got != "Outcome: No background jobs found\n" {
+		t.Errorf("empty: %q", got)
+	}
+	a, b := w.submit("--name", "build"), w.submit("--name", "test")
+	w.settle(a, kernel.OutcomeSucceeded)
+	w.settle(b, kernel.OutcomeFailed)
+	c := w.submit("--lock", "db:shared", "--approval")
+
+	text := w.ok("jobs", "list")
+	has(t, text, "Outcome: 2 background job(s)\n", "Hidden:  1 succeeded (use --all to include)\n",
+		"\n  Job:               "+string(c), "  Wait:              approval: awaiting human approval", "  Locks:             db:shared")
+	if strings.Contains(text, string(a)) || strings.Index(text, string(c)) > strings.Index(text, string(b)) {
+		t.Errorf("expected the newest first and no %s:\n%s", a, text)
+	}
+	has(t, w.ok("jobs", "list", "--all"), string(a), "Outcome: 3 background job(s)")
+	has(t, w.ok("jobs", "list", "--dismiss-failures"), "1 failed, 1 succeeded (use --all to include)")
+
+	w.config["VIZIER_DISPLAY_LISTS_JOBS_FORMAT"] = "table"
+	w.config["VIZIER_DISPLAY_LISTS_JOBS_FIELDS"] = "Job,Status"
+	want := "Outcome: 2 background job(s)\nHidden:  1 succeeded (use --all to include)\n\n" +
+		"Job                               Status\n" + string(c) + "  waiting_on_approval\n" + string(b) + "  failed\n"
+	if got := w.ok("jobs", "list"); got != want {
+		t.Errorf("table:\n%s\nwant:\n%s", got, want)
+	}
+	var doc struct {
+		Header struct{ Outcome string }
+		Jobs   []map[string]string
+	}
+	decode(t, w.ok("jobs", "list", "--format", "json", "--fields", "job,name"), &doc)
+	if len(doc.Jobs) != 2 || doc.Jobs[1]["name"] != "test" || doc.Jobs[1]["status"] != "" {
+		t.Errorf("json: %+v", doc)
+	}
+	has(t, w.fails(2, "jobs", "list", "--fields", "stauts"), `unknown field "stauts" (did you mean status?)`)
+}
+
+func TestUnreadableRecordsDoNotHideTheOthers(t *testing.T) {
+	w := newFake(t)
+	a := w.submit()
+	w.unreadable["ff"] = "job.json: unexpected end"
+	code, out, err := w.run("jobs", "list")
+	if code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	has(t, out, string(a))
+	has(t, err, "vizier: unable to load background job ff: job.json: unexpected end\n")
+	if _, _, err := w.run("-q", "jobs", "list"); err != "" {
+		t.Errorf("quiet: %q", err)
+	}
+}
+
+func TestShowAndStatus(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--name", "build")
+	stdout := "jobs/" + string(a) + "/stdout.log"
+	has(t, w.ok("jobs", "show", "@last"), "Job "+string(a)+"\n", "Status:", "running", "Stdout:", stdout, "make all")
+	var doc map[string]string
+	decode(t, w.ok("jobs", "show", string(a)[:8], "--format", "json"), &doc)
+	if doc["status"] != "running" || doc["stdout"] != stdout || doc["outcome"] != "" {
+		t.Errorf("json: %v", doc)
+	}
+	if got := w.ok("jobs", "show", string(a), "--fields", "status,name", "--format=table"); got != "Status  running\nName    build\n" {
+		t.Errorf("table: %q", got)
+	}
+	if got, want := w.ok("jobs", "status", string(a)), string(a)+" [running] exit=-- stdout="+stdout+
+		" stderr=jobs/"+string(a)+"/stderr.log\n"; got != want {
+		t.Errorf("status: %q, want %q", got, want)
+	}
+	w.settle(a, kernel.OutcomeFailed)
+	var st struct {
+		Status   string
+		ExitCode *int `json:"exit_code"`
+	}
+	decode(t, w.ok("jobs", "status", string(a), "--format", "json"), &st)
+	if st.Status != "failed" || st.ExitCode == nil || *st.ExitCode != 3 {
+		t.Errorf("status json: %+v", st)
+	}
+	has(t, w.fails(1, "jobs", "status", "nope"), "vizier: no background job nope\n", "hint: vizier jobs list --all")
+}
+
+func TestApproveAndReject(t *testing.T) {
+	w := newFake(t)
+	a, b := w.submit("--approval"), w.submit("--approval")
+	w.env = environment{"USER=ann", "GIT_AUTHOR_NAME=  ", "GIT_COMMITTER_NAME=bob"}
+	var doc approved
+	decode(t, w.ok("jobs", "approve", string(a), "--format", "json"), &doc)
+	if doc.Outcome != "Job approval granted" || doc.Status != "running" || doc.ApprovalState != "approved" ||
+		len(doc.Started) != 1 || doc.Started[0] != a || len(doc.Updated) != 1 {
+		t.Errorf("%+v", doc)
+	}
+	if by := w.job(a).State.Approval; by.DecidedBy != "bob" || by.RequestedBy != "ann" {
+		t.Errorf("decided by %q, requested by %q", by.DecidedBy, by.RequestedBy)
+	}
+	has(t, w.fails(1, "jobs", "approve", string(a)), "job "+string(a)+" is running\n")
+	has(t, w.ok("jobs", "reject", string(b), "--reason", "too big"), "Outcome:        Job approval rejected\n",
+		"Status:         blocked_by_approval\n", "Reason:         too big\n")
+	status(t, w, b, kernel.BlockedByApproval)
+	has(t, w.fails(1, "jobs", "approve", string(w.submit()), "--format", "json"), `"code":"conflict"`)
+}
+
+func TestJobsMustNotDecide(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--approval")
+	w.inside = "me"
+	for _, verb := range []string{"approve", "reject", "retry"} {
+		has(t, w.fails(10, "jobs", verb, string(a)), "cannot "+verb+" from inside job me")
+	}
+	status(t, w, a, kernel.WaitingOnApproval)
+	w.config["VIZIER_APPROVALS_FROM_JOBS"] = "true"
+	w.ok("jobs", "approve", string(a))
+	status(t, w, a, kernel.Running)
+}
+
+func TestRetry(t *testing.T) {
+	w := newFake(t)
+	zero := w.submit()
+	w.settle(zero, kernel.OutcomeSucceeded)
+	a := w.submit("--after", string(zero))
+	b := w.submit("--after", string(a))
+	w.settle(a, kernel.OutcomeFailed)
+	status(t, w, b, kernel.BlockedByDependency)
+
+	dry := w.ok("jobs", "retry", string(a), "--dry-run")
+	has(t, dry, "Last successful point: "+string(zero), "  "+string(a)+"  asked for\n", "  "+string(b)+"  runs after "+string(a)+"\n")
+	status(t, w, a, kernel.Failed)
+
+	var doc retried
+	decode(t, w.ok("jobs", "retry", string(a), "--format", "json"), &doc)
+	if doc.Outcome != "Jobs retried" || len(doc.RetrySet) != 2 || len(doc.Restarted) != 1 || doc.Restarted[0] != a ||
+		len(doc.LastSuccessfulPoint) != 1 || len(doc.Reset) != 2 {
+		t.Errorf("%+v", doc)
+	}
+	status(t, w, a, kernel.Running)
+	status(t, w, b, kernel.WaitingOnDeps)
+	has(t, w.fails(1, "jobs", "retry", string(a)), "cannot retry while jobs are running in the retry set: "+string(a))
+}
+
+func TestCancelEndsWaitingAndRunningJobs(t *testing.T) {
+	w := newFake(t)
+	a := w.submit()
+	b := w.submit("--after", string(a))
+	got := w.ok("jobs", "cancel", string(b))
+	if want := "Job " + string(b) + " marked cancelled (stdout: jobs/" + string(b) + "/stdout.log, stderr: jobs/" +
+		string(b) + "/stderr.log, cleanup=skipped)\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	w.ok("jobs", "cancel", string(a))
+	status(t, w, a, kernel.Cancelled)
+	if e := w.job(a).State.Exit; e != kernel.Exited(143) {
+		t.Errorf("exit %v", e)
+	}
+	has(t, w.fails(1, "jobs", "cancel", string(a)), "is not active")
+	w.fails(2, "jobs", "cancel", string(a), "--cleanup-worktree", "--no-cleanup-worktree")
+}
+
+func TestGC(t *testing.T) {
+	w := newFake(t)
+	old, kept := w.submit(), w.submit()
+	w.settle(old, kernel.OutcomeSucceeded)
+	w.settle(kept, kernel.OutcomeSucceeded)
+	w.now = w.now.AddDate(0, 0, 8)
+	open := w.submit("--after", string(kept))
+	has(t, w.ok("jobs", "gc", "--dry-run"), "Outcome: would remove 1 job(s)\n  "+string(old))
+	w.job(old)
+	if got := w.ok("jobs", "gc"); got != "Outcome: removed 1 job(s)\n" {
+		t.Errorf("%q", got)
+	}
+	if len(w.jobs) != 2 {
+		t.Errorf("%d jobs are left", len(w.jobs))
+	}
+	status(t, w, open, kernel.Running)
+	w.fails(2, "jobs", "gc", "--days", "-1")
+}
+
+func TestWhy(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--name", "base", "--approval")
+	b := w.submit("--after", string(a), "--approval", "--need", "custom:x:y", "--missing-producer", "wait")
+	has(t, w.ok("jobs", "why", string(b)), "Job "+string(b)+" is waiting_on_deps",
+		"dependencies: waiting on job "+string(a), "dependencies: awaiting producer for custom:x:y", "approval: awaiting human approval",
+		"To start it:\n", "vizier jobs approve "+string(a), "vizier jobs approve "+string(b))
+	w.ok("jobs", "approve", string(a))
+	w.settle(a, kernel.OutcomeFailed)
+	var doc explanation
+	decode(t, w.ok("jobs", "why", string(b), "--format", "json"), &doc)
+	if doc.Status != "blocked_by_dependency" || doc.Root == nil || doc.Root.Job != a || doc.Root.Detail != "exit status 3" {
+		t.Errorf("%+v", doc)
+	}
+	if len(doc.Unmet) == 0 || !doc.Unmet[0].Final || len(doc.Actions) == 0 ||
+		strings.Join(doc.Actions[0].Command, " ") != "vizier jobs retry "+string(a) {
+		t.Errorf("%+v", doc)
+	}
+}
+
+func TestConfigShow(t *testing.T) {
+	w := newFake(t)
+	w.config["VIZIER_STORE_DURABILITY"] = "relaxed"
+	has(t, w.ok("config", "show", "--origin"), `store.durability = "relaxed"`, "# env VIZIER_STORE_DURABILITY",
+		`jobs.grace = "10s"`, "# default")
+	var doc shownConfig
+	decode(t, w.ok("config", "show", "--format", "json"), &doc)
+	if doc.Version != 1 || len(doc.Settings) < 10 {
+		t.Errorf("%+v", doc)
+	}
+	w.config["VIZIER_STORE_DURABILITY"] = "fast"
+	has(t, w.fails(2, "config", "show"), "env VIZIER_STORE_DURABILITY: expected one of full, relaxed")
+}
+
+func TestRawKeepsTypes(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--approval")
+	type job struct {
+		JobID string `json:"job_id"`
+		Wait  struct{ Kind string }
+	}
+	var list struct{ Jobs []job }
+	var show struct{ Job job }
+	var schedule struct{ Jobs []job }
+	decode(t, w.ok("jobs", "list", "--format", "json", "--raw"), &list)
+	decode(t, w.ok("jobs", "show", "--format", "json", "--raw", string(a)), &show)
+	decode(t, w.ok("jobs", "schedule", "--format", "json", "--raw"), &schedule)
+	for _, j := range append(append(list.Jobs, schedule.Jobs...), show.Job) {
+		if j.JobID != string(a) || j.Wait.Kind != "approval" {
+			t.Errorf("%+v", j)
+		}
+	}
+	for _, verb := range []string{"list", "schedule"} {
+		has(t, w.fails(2, "jobs", verb, "--raw"), "`--raw` requires `--format json`.")
+	}
+	w.fails(2, "jobs", "show", "--raw", string(a))
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+type waitCmd struct {
+	Jobs    []string      `arg:"" name:"job" help:"The jobs: ids or the beginnings of them, RUN/NODE, or @last."`
+	Timeout time.Duration `placeholder:"DURATION" help:"Give up after this long, such as 90s or 2h; the jobs go on."`
+	Format  string        `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+}
+
+func (*waitCmd) Help() string {
+	return "Exits 0 when all have succeeded, 1 when some failed or were cancelled, 10 when some are blocked, 124 when time is up."
+}
+
+// waited is `jobs wait --format json`.
+type waited struct {
+	Outcome  string        `json:"outcome"` // succeeded, failed, blocked or timed_out
+	ExitCode int           `json:"exit_code"`
+	Jobs     []view.Status `json:"jobs"`
+}
+
+// ticker looks after the schedule once a second while a command waits. Jobs
+// tick as they end, so this is for runners that were lost and for retries that
+// are due. The zero value ticks at once.
+type ticker struct{ last time.Time }
+
+func (t *ticker) tick(ctx context.Context, r *repo) error {
+	now := time.Now()
+	if now.Sub(t.last) < time.Second {
+		return nil
+	}
+	t.last = now
+	if _, err := r.Scheduler.Tick(ctx); err != nil && !errors.Is(err, app.ErrBusy) {
+		return err
+	}
+	return nil
+}
+
+// Run waits until the jobs are terminal.
+func (w *waitCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	_, ids, err := r.jobs(c.ctx, w.Jobs)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := c.ctx, context.CancelFunc(func() {})
+	if w.Timeout > 0 {
+		ctx, cancel = context.WithTimeout(c.ctx, w.Timeout)
+	}
+	defer cancel()
+	snap, err := c.await(ctx, r, ids)
+	timedOut := w.Timeout > 0 && c.ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case timedOut:
+		if snap, err = r.records(c.ctx, kernel.Scope{Jobs: ids}); err != nil {
+			return err
+		}
+	case c.ctx.Err() != nil:
+		return fmt.Errorf("detached: the jobs go on: %w", context.Canceled)
+	case err != nil:
+		return err
+	}
+	doc, err := w.answer(r, snap, ids, timedOut)
+	if err != nil {
+		return err
+	}
+	if w.Format == "json" {
+		if err := c.ui.json(doc); err != nil {
+			return err
+		}
+	} else {
+		for _, s := range doc.Jobs {
+			c.ui.print(c.ui.paint(s.Status, string(s.Job)+" "+s.Status))
+		}
+	}
+	if timedOut {
+		return &failure{class: classTimeout, err: fmt.Errorf("not all jobs have ended after %s", w.Timeout), hint: "vizier jobs why " + string(doc.unfinished())}
+	}
+	return exits(doc.ExitCode)
+}
+
+// await waits until all of ids are terminal, and returns the world as it was
+// then. It ticks while it waits.
+func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID) (*kernel.Snapshot, error) {
+	var p pace
+	var t ticker
+	defer c.ui.progress("")
+	for before := ""; ; {
+		if err := t.tick(ctx, r); err != nil {
+			return nil, err
+		}
+		snap, err := r.records(ctx, kernel.Scope{Jobs: ids})
+		if err != nil {
+			return nil, err
+		}
+		open, counts := unfinished(snap, ids)
+		if open == 0 {
+			return snap, nil
+		}
+		if counts != before {
+			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(ids), counts))
+		}
+		if err := p.wait(ctx, counts != before); err != nil {
+			return snap, err
+		}
+		before = counts
+	}
+}
+
+// unfinished counts the jobs of ids that have not ended, and says how they
+// stand.
+func unfinished(s *kernel.Snapshot, ids []kernel.JobID) (int, string) {
+	open, by := 0, make([]int, len(kernel.Statuses()))
+	for _, id := range ids {
+		if j := s.Job(id); j != nil && j.Open() {
+			open++
+			by[j.State.Status]++
+		}
+	}
+	var parts []string
+	for _, st := range kernel.Statuses() {
+		if by[st] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", by[st], st))
+		}
+	}
+	return open, strings.Join(parts, ", ")
+}
+
+func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, timedOut bool) (waited, error) {
+	doc := waited{Outcome: "succeeded", Jobs: make([]view.Status, len(ids))}
+	for i, id := range ids {
+		status, err := view.StatusOf(s, id, r.paths(id))
+		if err != nil {
+			return doc, err
+		}
+		doc.Jobs[i] = status
+		switch st := s.Job(id).State.Status; st {
+		case kernel.Failed, kernel.Cancelled:
+			doc.Outcome, doc.ExitCode = "failed", 1
+		case kernel.BlockedByDependency, kernel.BlockedByApproval:
+			if doc.ExitCode == 0 {
+				doc.Outcome, doc.ExitCode = "blocked", 10
+			}
+		}
+	}
+	if timedOut {
+		doc.Outcome, doc.ExitCode = "timed_out", classTimeout.exit
+	}
+	return doc, nil
+}
+
+// unfinished is the first job that has not ended.
+func (doc waited) unfinished() kernel.JobID {
+	for _, s := range doc.Jobs {
+		if st, err := kernel.ParseStatus(s.Status); err == nil && !st.Terminal() {
+			return s.Job
+		}
+	}
+	return ""
+}

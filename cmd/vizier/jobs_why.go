@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+type whyCmd struct {
+	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+}
+
+func (*whyCmd) Help() string {
+	return "Lists every condition that holds the job up, not only the first, with who or what can clear it; " +
+		"the fewest commands that would let it start; and for a blocked job the failure at the root of it."
+}
+
+// explanation is `jobs why --format json`: docs/schemas/why.schema.json.
+type explanation struct {
+	Job     kernel.JobID `json:"job"`
+	Status  string       `json:"status"`
+	Since   *time.Time   `json:"since"` // null: not waiting, or not known
+	Unmet   []unmet      `json:"unmet"`
+	Actions []remedy     `json:"actions"`
+	Root    *rootFailure `json:"root"` // null: nothing failed
+}
+
+type unmet struct {
+	Kind     string       `json:"kind"`
+	Detail   string       `json:"detail"`
+	Final    bool         `json:"final"`
+	Job      kernel.JobID `json:"job,omitempty"`
+	Artifact string       `json:"artifact,omitempty"`
+	Clears   string       `json:"clears"`
+}
+
+type remedy struct {
+	Command []string `json:"command,omitempty"`
+	Text    string   `json:"text,omitempty"`
+}
+
+type rootFailure struct {
+	Job    kernel.JobID `json:"job"`
+	Status string       `json:"status"`
+	Detail string       `json:"detail"`
+}
+
+// Run explains the job.
+func (w *whyCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	_, id, err := r.job(c.ctx, w.Job)
+	if err != nil {
+		return err
+	}
+	e, snap, err := r.Scheduler.Explain(c.ctx, id)
+	if err != nil {
+		return err
+	}
+	if w.Format == "json" {
+		return c.ui.json(explained(e))
+	}
+	c.ui.text(whyText(e, snap.Now()))
+	return nil
+}
+
+func explained(e kernel.Explanation) explanation {
+	out := explanation{Job: e.Job, Status: e.Status.String(), Unmet: []unmet{}, Actions: []remedy{}}
+	if !e.Since.IsZero() {
+		out.Since = &e.Since
+	}
+	for _, u := range e.Unmet {
+		m := unmet{Kind: u.Kind.String(), Detail: u.Detail, Final: u.Final, Job: u.Job, Clears: u.Clears}
+		if u.Artifact.Name != "" {
+			m.Artifact = u.Artifact.String()
+		}
+		out.Unmet = append(out.Unmet, m)
+	}
+	for _, a := range e.Actions {
+		m := remedy{Text: a.Text}
+		if len(a.Command) > 0 {
+			m.Command = append([]string{"vizier"}, a.Command...)
+		}
+		out.Actions = append(out.Actions, m)
+	}
+	if e.Root != nil {
+		out.Root = &rootFailure{e.Root.Job, e.Root.Status.String(), e.Root.Detail}
+	}
+	return out
+}
+
+func whyText(e kernel.Explanation, now time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Job %s is %s", e.Job, e.Status)
+	if !e.Since.IsZero() && len(e.Unmet) > 0 {
+		fmt.Fprintf(&b, ", held up for %s", now.Sub(e.Since).Round(time.Second))
+	}
+	b.WriteString("\n")
+	if len(e.Unmet) > 0 {
+		b.WriteString("\nNot met:\n")
+	}
+	for _, u := range e.Unmet {
+		kind := u.Kind.String()
+		if kind != "" {
+			kind += ": "
+		}
+		final := ""
+		if u.Final {
+			final = " (for good)"
+		}
+		fmt.Fprintf(&b, "  - %s%s%s\n", kind, u.Detail, final)
+		if u.Clears != "" {
+			fmt.Fprintf(&b, "    cleared by %s\n", u.Clears)
+		}
+	}
+	if e.Root != nil {
+		fmt.Fprintf(&b, "\nThe root of it: job %s (%s): %s\n", e.Root.Job, e.Root.Status, e.Root.Detail)
+	}
+	switch {
+	case len(e.Actions) > 0:
+		b.WriteString("\nTo start it:\n")
+	case len(e.Unmet) > 0:
+		b.WriteString("\nIt needs nobody: it starts by itself.\n")
+	}
+	for _, a := range e.Actions {
+		text := a.Text
+		if len(a.Command) > 0 {
+			text = strings.TrimSpace("vizier " + strings.Join(a.Command, " ") + "  " + text)
+		}
+		b.WriteString("  " + text + "\n")
+	}
+	return b.String()
+}

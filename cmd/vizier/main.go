@@ -1,0 +1,20 @@
+// Command vizier schedules work inside a git repository: jobs, what each of
+// them waits for, and the reason why.
+package main
+
+import (
+	"io"
+	"os"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ())) }
+
+// run is the program as a function. The entry points of runners come first:
+// they start often and must not pay for the parser.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
+	if code, ok := internalCommand(args, stdin, stdout, stderr, environ); ok {
+		return code
+	}
+	p := program{args: args, stdin: stdin, stdout: stdout, stderr: stderr, env: environment(environ), open: open}
+	return p.run()
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// row is a label and its value.
+type row struct{ label, value string }
+
+// block is rows with their values aligned; rows without a value are left out.
+func block(rows []row, indent string) string {
+	width := 0
+	for _, r := range rows {
+		if r.value != "" {
+			width = max(width, utf8.RuneCountInString(r.label))
+		}
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		if r.value != "" {
+			b.WriteString(indent + r.label + ":" + strings.Repeat(" ", width-utf8.RuneCountInString(r.label)+1) + r.value + "\n")
+		}
+	}
+	return b.String()
+}
+
+// table is cells in columns two spaces apart. paint, which may be nil, colours
+// a padded cell.
+func table(cells [][]string, paint func(row, column int, padded string) string) string {
+	var widths []int
+	for _, line := range cells {
+		for i, c := range line {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	var b strings.Builder
+	for r, line := range cells {
+		for i, c := range line {
+			if i < len(line)-1 {
+				c += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2)
+			}
+			if paint != nil && r > 0 {
+				c = paint(r, i, c)
+			}
+			b.WriteString(c)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// paintColumn colours the cells of one column of a table with headings by the
+// status that each row names there.
+func (u *ui) paintColumn(cells [][]string, column int) func(int, int, string) string {
+	return func(r, c int, padded string) string {
+		if c != column || c >= len(cells[r]) {
+			return padded
+		}
+		return u.paint(cells[r][c], padded)
+	}
+}
+
+// joined is the strings of a list, or "none".
+func joined[T ~string](in []T) string {
+	if len(in) == 0 {
+		return "none"
+	}
+	out := make([]string, len(in))
+	for i, s := range in {
+		out[i] = string(s)
+	}
+	return strings.Join(out, ", ")
+}
+
+// listed is in without nil, which JSON would call null.
+func listed[T any](in []T) []T {
+	if in == nil {
+		return []T{}
+	}
+	return in
+}

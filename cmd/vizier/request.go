@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// request is one job as people ask for it: the flags of `jobs submit`, and the
+// keys of a line of `jobs submit --batch`.
+type request struct {
+	Name            string   `placeholder:"NAME" help:"What people call the job." json:"name"`
+	After           []string `sep:"none" placeholder:"JOB" help:"Start after this job has succeeded; repeatable." json:"after"`
+	Need            []string `sep:"none" placeholder:"ARTIFACT" help:"Start once this artifact exists, such as custom:TYPE:KEY; repeatable." json:"need"`
+	Produce         []string `sep:"none" placeholder:"ARTIFACT" help:"An artifact that the job's success makes exist; repeatable." json:"produce"`
+	Lock            []string `sep:"none" placeholder:"KEY[:shared]" help:"Hold this lock while running; repeatable." json:"lock"`
+	Pool            []string `sep:"none" placeholder:"NAME[=UNITS]" help:"Hold units of this counted pool while running; repeatable." json:"pool"`
+	MissingProducer string   `enum:"block,wait" default:"block" placeholder:"block|wait" help:"Whether a needed artifact that no job produces blocks the job (block) or may still appear (wait)." json:"missing_producer"`
+	Pinned          string   `placeholder:"BRANCH[@COMMIT]" help:"Start only while the branch is at this commit; without one, where it is now." json:"pinned"`
+	Require         []string `sep:"none" placeholder:"CONDITION" help:"Start only while this holds: clean_worktree, branch_exists or branch_exists=BRANCH; repeatable." json:"require"`
+	Approval        bool     `help:"Start only after a person has approved it." json:"approval"`
+	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h." json:"timeout"`
+	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times." json:"retries"`
+	Idempotent      bool     `help:"Running it twice does no harm: run it again when its runner is lost." json:"idempotent"`
+	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out." json:"resumable"`
+	Cwd             string   `placeholder:"DIR" help:"Directory to run in, relative to the repository's root." json:"cwd"`
+	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one to pass on; repeatable." json:"env"`
+	Command         []string `arg:"" optional:"" name:"command" help:"The command and its arguments, after --." json:"command"`
+}
+
+// The budgets of jobs submitted one by one: how often a job that may is
+// reclaimed from a lost runner, and resumed after a time-out.
+const (
+	defaultReclaims = 2
+	defaultResumes  = 3
+)
+
+// newJob reads the request. after finds the job that a reference means.
+func (c *call) newJob(r *repo, q request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
+	var errs []error
+	fail := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	spec := kernel.Spec{Name: q.Name, Resumable: q.Resumable, Idempotent: q.Idempotent}
+	spec.Origin.Command = append([]string{"vizier"}, c.args...)
+	if len(q.Command) == 0 {
+		fail(fmt.Errorf("expected a command: vizier jobs submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
+	}
+	for _, ref := range q.After {
+		id, err := after(ref)
+		fail(err)
+		spec.After = append(spec.After, id)
+	}
+	var err error
+	spec.Needs, err = artifacts("need", q.Need)
+	fail(err)
+	spec.Produces, err = artifacts("produce", q.Produce)
+	fail(err)
+	spec.Locks, err = locks(q)
+	fail(err)
+	spec.Preconditions, err = preconditions(q.Require)
+	fail(err)
+	spec.Pinned, err = c.pinned(r, q.Pinned)
+	fail(err)
+	if q.MissingProducer != "" {
+		spec.MissingProducer, err = kernel.ParseMissingProducer(q.MissingProducer)
+		fail(err)
+	}
+	fail(budgets(q, &spec))
+	spec.Task, err = task(r, q)
+	fail(err)
+	n := kernel.NewJob{ID: r.Scheduler.NewID(), Spec: spec}
+	if q.Approval {
+		n.Approval = kernel.Require(r.Scheduler.Now(), c.env.actor())
+	}
+	return n, errors.Join(errs...)
+}
+
+func artifacts(flag string, labels []string) ([]kernel.Artifact, error) {
+	var out []kernel.Artifact
+	for _, l := range labels {
+		a, err := kernel.ParseArtifact(l)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", flag, err)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// locks reads --lock and --pool. A key may hold colons itself, so that only a
+// mode at its end is read as one.
+func locks(q request) ([]kernel.Lock, error) {
+	var out []kernel.Lock
+	for _, text := range q.Lock {
+		l := kernel.Lock{Key: text}
+		if key, ok := strings.CutSuffix(text, ":shared"); ok {
+			l = kernel.Lock{Key: key, Mode: kernel.Shared}
+		} else if key, ok := strings.CutSuffix(text, ":exclusive"); ok {
+			l.Key = key
+		}
+		if err := l.Validate(); err != nil {
+			return nil, fmt.Errorf("--lock %q: expected KEY or KEY:shared: %w", text, kernel.ErrInvalid)
+		}
+		out = append(out, l)
+	}
+	for _, text := range q.Pool {
+		name, units, ok := strings.Cut(text, "=")
+		l := kernel.Lock{Key: name, Units: 1}
+		if ok {
+			n, err := strconv.Atoi(units)
+			if err != nil || n < 1 {
+				return nil, fmt.Errorf("--pool %q: expected NAME or NAME=UNITS, UNITS a positive number: %w", text, kernel.ErrInvalid)
+			}
+			l.Units = n
+		}
+		if err := l.Validate(); err != nil {
+			return nil, fmt.Errorf("--pool %q: expected NAME or NAME=UNITS: %w", text, kernel.ErrInvalid)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func preconditions(conditions []string) ([]kernel.Precondition, error) {
+	var out []kernel.Precondition
+	for _, text := range conditions {
+		kind, branch, given := strings.Cut(text, "=")
+		switch {
+		case kind == kernel.CleanWorktree.String() && !given:
+			out = append(out, kernel.Precondition{Kind: kernel.CleanWorktree})
+		case kind == kernel.BranchExists.String() && (!given || branch != ""):
+			out = append(out, kernel.Precondition{Kind: kernel.BranchExists, Branch: branch})
+		default:
+			return nil, fmt.Errorf("--require %q: expected clean_worktree, branch_exists or branch_exists=BRANCH: %w", text, kernel.ErrInvalid)
+		}
+	}
+	return out, nil
+}
+
+// pinned reads BRANCH[@COMMIT]. Without a commit the branch is pinned where it
+// is now.
+func (c *call) pinned(r *repo, text string) (kernel.PinnedHead, error) {
+	if text == "" {
+		return kernel.PinnedHead{}, nil
+	}
+	at := strings.LastIndexByte(text, '@')
+	if at >= 0 {
+		p := kernel.PinnedHead{Branch: text[:at], Commit: kernel.CommitID(text[at+1:])}
+		if p.Branch == "" || len(p.Commit) < 40 || strings.Trim(string(p.Commit), "0123456789abcdef") != "" {
+			return p, fmt.Errorf("--pinned %q: expected BRANCH@COMMIT, COMMIT a whole id in lowercase hex: %w", text, kernel.ErrInvalid)
+		}
+		return p, nil
+	}
+	head, err := r.head(c.ctx, text)
+	return kernel.PinnedHead{Branch: text, Commit: head}, err
+}
+
+// head is the commit that a branch is at.
+func (r *repo) head(ctx context.Context, branch string) (kernel.CommitID, error) {
+	facts := kernel.NewFacts()
+	for _, o := range r.Scheduler.Observers {
+		o.Observe(ctx, kernel.Probes{Branches: []string{branch}}, &facts)
+	}
+	switch f := facts.Heads[branch]; {
+	case f.Err != "":
+		return "", fmt.Errorf("--pinned %s: %s", branch, f.Err)
+	case f.Value == "":
+		return "", fmt.Errorf("--pinned %s: no such branch: %w", branch, kernel.ErrInvalid)
+	default:
+		return f.Value, nil
+	}
+}
+
+func budgets(q request, spec *kernel.Spec) error {
+	if q.Retries < 0 {
+		return fmt.Errorf("--retries %d: expected 0 or more: %w", q.Retries, kernel.ErrInvalid)
+	}
+	spec.Budget.Retries = q.Retries
+	if q.Retries > 0 {
+		for _, class := range []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.OutOfMemory, kernel.LaunchFailure} {
+			spec.Retry = spec.Retry.On(class)
+		}
+	}
+	if q.Idempotent {
+		spec.Budget.Reclaims = defaultReclaims
+	}
+	if q.Resumable {
+		spec.Budget.Resumes = defaultResumes
+	}
+	return nil
+}
+
+func task(r *repo, q request) (kernel.Task, error) {
+	t := kernel.Task{Args: q.Command, Timeout: r.Config.Jobs.Timeout}
+	if q.Timeout != "" {
+		d, err := time.ParseDuration(q.Timeout)
+		if err != nil || d <= 0 {
+			return t, fmt.Errorf("--timeout %q: expected a duration such as 90s or 2h: %w", q.Timeout, kernel.ErrInvalid)
+		}
+		t.Timeout = d
+	}
+	for _, text := range q.Env {
+		name, _, given := strings.Cut(text, "=")
+		switch {
+		case name == "" || strings.ContainsRune(text, 0):
+			return t, fmt.Errorf("--env %q: expected NAME or NAME=VALUE: %w", text, kernel.ErrInvalid)
+		case given:
+			t.Env = append(t.Env, text)
+		default:
+			t.PassEnv = append(t.PassEnv, name)
+		}
+	}
+	dir := q.Cwd
+	if filepath.IsAbs(dir) {
+		dir = r.rel(filepath.Clean(dir))
+	}
+	if dir = filepath.Clean(dir); dir == "." {
+		return t, nil
+	}
+	if !filepath.IsLocal(dir) {
+		return t, fmt.Errorf("--cwd %q: outside the repository: %w", q.Cwd, kernel.ErrInvalid)
+	}
+	t.Dir = filepath.ToSlash(dir)
+	return t, nil
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func TestSubmitReadsEveryFlag(t *testing.T) {
+	w := newFake(t)
+	first := w.submit()
+	w.facts.Heads["main"] = kernel.Seen(kernel.CommitID("c0ffee"))
+	oid := strings.Repeat("a", 40)
+	out := w.ok("jobs", "submit", "--name", "n", "--after", string(first)[:8], "--need", "plan_branch:x", "--produce", "custom:t:k",
+		"--lock", "branch:a:shared", "--lock", "db", "--pool", "gpu", "--missing-producer", "wait", "--pinned", "main@"+oid,
+		"--require", "clean_worktree", "--require", "branch_exists=b", "--approval", "--timeout", "90s", "--retries", "2",
+		"--idempotent", "--resumable", "--cwd", "sub/dir", "--env", "A=b=c", "--env", "HOME", "--", "sh", "-c", "echo -- hi", "--after")
+	j := w.job(kernel.JobID(strings.TrimSpace(out)))
+	want := kernel.Spec{
+		Name: "n", After: []kernel.JobID{first}, MissingProducer: kernel.Wait, Idempotent: true, Resumable: true,
+		Needs:         []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "x", Ref: "draft/x"}},
+		Produces:      []kernel.Artifact{{Kind: kernel.Custom, Name: "t", Ref: "k"}},
+		Locks:         []kernel.Lock{{Key: "branch:a", Mode: kernel.Shared}, {Key: "db"}, {Key: "gpu", Units: 1}},
+		Pinned:        kernel.PinnedHead{Branch: "main", Commit: kernel.CommitID(oid)},
+		Preconditions: []kernel.Precondition{{Kind: kernel.CleanWorktree}, {Kind: kernel.BranchExists, Branch: "b"}},
+		Budget:        kernel.Budget{Retries: 2, Resumes: 3, Reclaims: 2},
+		Task: kernel.Task{Args: []string{"sh", "-c", "echo -- hi", "--after"}, Dir: "sub/dir", Env: []string{"A=b=c"},
+			PassEnv: []string{"HOME"}, Timeout: 90 * time.Second},
+	}
+	got := j.Spec
+	if !got.Retry.Covers(kernel.ExitFailure, 1) || got.Retry.Covers(kernel.WorkerLost, 1) {
+		t.Errorf("retry policy %+v", got.Retry)
+	}
+	if c := got.Origin.Command; len(c) < 3 || c[0] != "vizier" || c[2] != "submit" {
+		t.Errorf("command line on record: %q", c)
+	}
+	got.Retry, got.Origin = kernel.RetryPolicy{}, kernel.Origin{}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if a := j.State.Approval; a.State != kernel.Pending || a.RequestedBy != "ann" {
+		t.Errorf("approval %+v", a)
+	}
+	p := w.submit("--pinned", "main")
+	if got := w.job(p).Spec.Pinned.Commit; got != "c0ffee" {
+		t.Errorf("pinned at %q", got)
+	}
+}
+
+func TestSubmitRefusesNonsense(t *testing.T) {
+	w := newFake(t)
+	for _, c := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{2, "expected a command: vizier jobs submit", nil},
+		{1, "unknown --after job id: nope", []string{"--after", "nope", "--", "x"}},
+		{1, "unknown --after job id: <empty>", []string{"--after", "", "--", "x"}},
+		{2, `--need: artifact "blob"`, []string{"--need", "blob", "--", "x"}},
+		{2, `--lock ":shared"`, []string{"--lock", ":shared", "--", "x"}},
+		{2, `--pool "gpu=none"`, []string{"--pool", "gpu=none", "--", "x"}},
+		{2, "pool gpu has 1 units, 2 asked for", []string{"--pool", "gpu=2", "--", "x"}},
+		{2, `--require "sunshine"`, []string{"--require", "sunshine", "--", "x"}},
+		{2, `--pinned "main@abc"`, []string{"--pinned", "main@abc", "--", "x"}},
+		{2, "--pinned nix: no such branch", []string{"--pinned", "nix", "--", "x"}},
+		{2, `--timeout "10"`, []string{"--timeout", "10", "--", "x"}},
+		{2, "--retries -1", []string{"--retries=-1", "--", "x"}},
+		{2, `--env "=x"`, []string{"--env", "=x", "--", "x"}},
+		{2, `--cwd "../other": outside the repository`, []string{"--cwd", "../other", "--", "x"}},
+		{2, `--cwd "/etc"`, []string{"--cwd", "/etc", "--", "x"}},
+		{2, "--batch reads the commands", []string{"--batch", "--", "x"}},
+	} {
+		err := w.fails(c.code, append([]string{"jobs", "submit"}, c.args...)...)
+		has(t, err, "vizier: ", c.want)
+		if strings.Contains(err, ": invalid\n") {
+			t.Errorf("the class is shown: %s", err)
+		}
+	}
+	if len(w.jobs) != 0 {
+		t.Errorf("%d jobs were enqueued", len(w.jobs))
+	}
+}
+
+func TestSubmitPrintsOnlyIDs(t *testing.T) {
+	w := newFake(t)
+	_, out, err := w.run("jobs", "submit", "--", "true")
+	if out != string(id(1))+"\n" || err != "" {
+		t.Errorf("%q, %q", out, err)
+	}
+	var doc submission
+	decode(t, w.ok("jobs", "submit", "--format", "json", "--approval", "--name", "b", "--", "true"), &doc)
+	want := submission{"jobs_submitted", []submittedJob{{id(2), "", "b", "waiting_on_approval", "awaiting human approval"}}}
+	if d := cmp.Diff(want, doc); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestBatch(t *testing.T) {
+	w := newFake(t)
+	first := w.submit()
+	code, out, err := w.runIn(`
+{"ref": "link", "after": ["compile", "`+string(first)+`"], "command": ["ld"], "lock": ["out"]}
+
+{"ref": "compile", "command": ["cc", "-c"], "timeout": "1m", "approval": true}
+`, "jobs", "submit", "--batch")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, err)
+	}
+	if out != fmt.Sprintf("%s\n%s\n", id(2), id(3)) {
+		t.Errorf("ids:\n%s", out)
+	}
+	link := w.job(id(2))
+	if d := cmp.Diff([]kernel.JobID{first, id(3)}, link.Spec.After); d != "" {
+		t.Error(d)
+	}
+	if c := w.job(id(3)); c.Spec.Task.Timeout != time.Minute || c.State.Approval.State != kernel.Pending {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestBatchIsAllOrNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		in   string
+		want []string
+		code int
+	}{
+		"not JSON":     {"{\"command\":[\"a\"]}\nmake all\n", []string{"line 2: "}, 2},
+		"unknown key":  {`{"comand": ["a"]}`, []string{"line 1: unknown key comand (did you mean command?)"}, 2},
+		"wrong type":   {`{"command": "a"}`, []string{"line 1: command: expected an array of strings, found string"}, 2},
+		"two objects":  {`{"command":["a"]} {"command":["b"]}`, []string{"line 1: expected one JSON object a line"}, 2},
+		"ref twice":    {"{\"ref\":\"a\",\"command\":[\"a\"]}\n{\"ref\":\"a\",\"command\":[\"b\"]}", []string{`line 2: ref "a" is that of line 1 already`}, 2},
+		"unknown ref":  {"{\"command\":[\"a\"]}\n{\"after\":[\"nix\"],\"command\":[\"b\"]}", []string{"line 2: unknown --after job id: nix"}, 1},
+		"cycle":        {"{\"ref\":\"a\",\"name\":\"A\",\"after\":[\"b\"],\"command\":[\"a\"]}\n{\"ref\":\"b\",\"after\":[\"a\"],\"command\":[\"b\"]}", []string{"invalid --after cycle: ", " (A) -> "}, 2},
+		"all mistakes": {"{\"timeout\":\"x\"}\n{\"command\":[\"a\"]}\n{\"lock\":[\"\"],\"command\":[\"c\"]}", []string{"line 1: expected a command", "line 1: --timeout", "line 3: --lock"}, 2},
+		"nothing":      {"\n", []string{"standard input has no jobs"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFake(t)
+			code, out, err := w.runIn(c.in, "jobs", "submit", "--batch")
+			if code != c.code || out != "" || len(w.jobs) != 0 {
+				t.Errorf("exit %d, output %q, %d jobs", code, out, len(w.jobs))
+			}
+			has(t, err, c.want...)
+		})
+	}
+}
+
+func TestBatchBoundsItsComplaints(t *testing.T) {
+	_, _, err := newFake(t).runIn(strings.Repeat("x\n", 50), "jobs", "submit", "--batch")
+	if n := strings.Count(err, "\n"); n != maxBatchErrors+1 {
+		t.Errorf("%d lines:\n%s", n, err)
+	}
+	has(t, err, "and 30 more")
+}

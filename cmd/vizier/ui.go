@@ -1,0 +1,138 @@
+package main
+
+// The rules of output:
+//   - Results go to standard output, everything else to standard error.
+//   - What goes to standard error begins with "vizier: ", a small letter, and
+//     has no period at its end.
+//   - Each message ends with one newline. JSON is never coloured.
+//   - Colour, progress and short ids are for terminals only; NO_COLOR,
+//     TERM=dumb and --no-ansi switch colour and progress off there too.
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// ui is where a command speaks to people.
+type ui struct {
+	out, err       io.Writer
+	outTTY, errTTY bool
+	plain          bool // the environment asks for no escape sequences
+	level          int
+}
+
+// The levels of what is said on standard error.
+const (
+	levelErrors = iota
+	levelWarnings
+	levelInfo
+	levelDebug
+)
+
+func newUI(out *checkedWriter, err io.Writer, env environment) *ui {
+	return &ui{out: out, err: err, outTTY: isTerminal(out.Writer), errTTY: isTerminal(err), level: levelWarnings,
+		plain: env.get("NO_COLOR") != "" || env.get("TERM") == "dumb"}
+}
+
+func (u *ui) configure(g globals) {
+	u.plain = u.plain || g.NoANSI
+	u.level = levelWarnings + g.Verbose
+	if g.Debug {
+		u.level = levelDebug
+	}
+	if g.Quiet {
+		u.level = levelErrors
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// checkedWriter remembers the first failure, so that a full disk is not taken
+// for success.
+type checkedWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *checkedWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("write output: %w", err)
+	}
+	return n, err
+}
+
+// print writes one line of a result.
+func (u *ui) print(line string) { fmt.Fprintln(u.out, line) }
+
+// text writes a result of several lines that ends with a newline.
+func (u *ui) text(s string) { io.WriteString(u.out, s) }
+
+// json writes a document.
+func (u *ui) json(v any) error {
+	enc := json.NewEncoder(u.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func (u *ui) warn(format string, args ...any)  { u.say(levelWarnings, format, args) }
+func (u *ui) info(format string, args ...any)  { u.say(levelInfo, format, args) }
+func (u *ui) debug(format string, args ...any) { u.say(levelDebug, format, args) }
+
+func (u *ui) say(level int, format string, args []any) {
+	if u.level >= level {
+		u.stderr(fmt.Sprintf(format, args...))
+	}
+}
+
+// stderr writes a message, each of its lines with the program's name.
+func (u *ui) stderr(text string) {
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		fmt.Fprintln(u.err, "vizier: "+line)
+	}
+}
+
+// progress replaces the line of progress on a terminal; "" takes it away.
+func (u *ui) progress(line string) {
+	if u.errTTY && !u.plain && u.level >= levelWarnings {
+		fmt.Fprint(u.err, "\r\x1b[K"+line)
+	}
+}
+
+func (u *ui) colours() bool { return u.outTTY && !u.plain }
+
+// paint colours text by what a status means to a person.
+func (u *ui) paint(status, text string) string {
+	if !u.colours() {
+		return text
+	}
+	code := ""
+	switch st, err := kernel.ParseStatus(status); {
+	case err != nil:
+	case st == kernel.Succeeded:
+		code = "32"
+	case st == kernel.Failed, st == kernel.BlockedByDependency, st == kernel.BlockedByApproval:
+		code = "31"
+	case st == kernel.Running:
+		code = "36"
+	case st.Waiting(), st == kernel.FailedRetryable:
+		code = "33"
+	default:
+		code = "2"
+	}
+	if code == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}

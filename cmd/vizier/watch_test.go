@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func TestScheduleFormats(t *testing.T) {
+	w := newFake(t)
+	for format, want := range map[string]string{
+		"summary": "Outcome: No scheduled jobs\n", "dag": "Outcome: No scheduled jobs\n",
+		"json": `"ordering": "created_at_then_job_id",` + "\n" + `  "jobs": [],` + "\n" + `  "edges": []`,
+	} {
+		has(t, w.ok("jobs", "schedule", "--format", format), want)
+	}
+	a := w.submit("--name", "build")
+	b := w.submit("--name", "test", "--after", string(a))
+	done := w.submit("--name", "docs")
+	w.settle(done, kernel.OutcomeSucceeded)
+
+	want := "Schedule (Summary)\n" +
+		"#  Slug  Name   Status           Wait                                             Job\n" +
+		"1  -     build  running          -                                                " + string(a) + "\n" +
+		"2  -     test   waiting_on_deps  waiting on job " + string(a) + "  " + string(b) + "\n"
+	if got := w.ok("jobs", "schedule"); got != want {
+		t.Errorf("summary:\n%s\nwant:\n%s", got, want)
+	}
+	has(t, w.ok("jobs", "schedule", "--format", "dag"), "Schedule (DAG, verbose)\n", "`-- after:success -> "+string(a)+" running")
+	has(t, w.ok("jobs", "schedule", "--all"), string(done))
+	has(t, w.ok("jobs", "schedule", "--job", string(b)[:8], "--max-depth", "0"), "1  -     test")
+	if got := w.ok("jobs", "schedule", "--job", "nope"); got != "Outcome: No scheduled jobs\n" {
+		t.Errorf("unknown focus: %q", got)
+	}
+	has(t, w.ok("jobs", "schedule", "--format", "dot"), "digraph schedule {")
+	has(t, w.ok("jobs", "schedule", "--format", "mermaid"), "flowchart LR")
+}
+
+func TestWatchGuards(t *testing.T) {
+	w := newFake(t)
+	for want, args := range map[string][]string{
+		"`--top` must be at least 1.":             {"--top", "0"},
+		"`--interval-ms` must be at least 100.":   {"--interval-ms", "99"},
+		"`--watch` only supports summary format;": {"--watch", "--format", "dag"},
+		"`--watch` requires an interactive TTY":   {"--watch"},
+	} {
+		has(t, w.fails(2, append([]string{"jobs", "schedule"}, args...)...), want)
+	}
+}
+
+// screen is a terminal that is interrupted at the nth picture.
+type screen struct {
+	text      bytes.Buffer
+	frames    int
+	interrupt func()
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	if s.frames -= strings.Count(string(p), clearScreen); s.frames == 0 {
+		s.interrupt()
+	}
+	return s.text.Write(p)
+}
+
+func TestWatchDrawsUntilInterrupted(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--name", "build")
+	w.submit("--after", string(a))
+	w.write(a, "stdout", "old\n")
+	w.write(a, "stderr", "warn: \x1b[31mred\n\n")
+	past := w.now.Add(-time.Hour)
+	if err := os.Chtimes(logs(w.dir).LogFile(a, "stdout"), past, past); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &screen{frames: 2, interrupt: cancel}
+	p := &program{stderr: io.Discard, env: w.env, open: w.open}
+	c := &call{program: p, ctx: ctx, ui: &ui{out: s, err: io.Discard, outTTY: true}}
+	err := (&scheduleCmd{Watch: true, Format: "summary", Top: 1, IntervalMS: 100, MaxDepth: 3}).Run(c)
+	if got := classify(err).exit; got != 130 {
+		t.Errorf("exit %d: %v", got, err)
+	}
+	text := s.text.String()
+	has(t, text, clearScreen+"Schedule Watch | refreshed "+w.now.Local().Format(time.RFC3339)+" | interval=100ms | top=1\n",
+		"State: queued=0 waiting=1 running=1 blocked=0 terminal=0\n", "\x1b[36mrunning",
+		"Running Job Output\nRunning job: "+string(a)+"\nLatest line: [stderr] warn:  [31mred\n")
+	if strings.Count(text, clearScreen) != 2 || !strings.HasSuffix(text, showCursor) || strings.Contains(text, "\n2  ") {
+		t.Errorf("%q", text)
+	}
+	if len(w.started) != 1 {
+		t.Errorf("the screen started %v", w.started)
+	}
+}
+
+func TestTail(t *testing.T) {
+	w := newFake(t)
+	a := w.submit()
+	if got := w.ok("jobs", "tail", string(a)); got != "" {
+		t.Errorf("no logs yet: %q", got)
+	}
+	w.write(a, "stdout", "one\ntwo")
+	w.write(a, "stderr", "oops\n")
+	if got := w.ok("jobs", "tail", string(a)); got != "[stdout] one\n[stderr] oops\n[stdout] two\n" {
+		t.Errorf("both: %q", got)
+	}
+	if got := w.ok("jobs", "tail", string(a), "--stream", "stdout"); got != "one\ntwo" {
+		t.Errorf("one stream is not changed: %q", got)
+	}
+	has(t, w.fails(1, "jobs", "tail", "nope"), "no background job nope")
+	has(t, w.fails(1, "jobs", "attach", "nope", "-q"), "no background job nope")
+}
+
+// TestAttachSurvivesRotation writes between two reads: a rotation while the
+// old log has lines that were not read yet, then a log that is cut.
+func TestAttachSurvivesRotation(t *testing.T) {
+	w := newFake(t)
+	a := w.submit()
+	path := logs(w.dir).LogFile(a, "stdout")
+	steps := []func(){
+		func() { w.write(a, "stdout", "first\npart") },
+		func() {
+			w.write(a, "stdout", "ial\n")
+			if err := os.Rename(path, path+".1"); err != nil {
+				t.Error(err)
+			}
+			w.write(a, "stdout", "second attempt\n")
+		},
+		func() {
+			if err := os.Truncate(path, 0); err != nil {
+				t.Error(err)
+			}
+			w.write(a, "stdout", "cut\n")
+		},
+		func() { w.write(a, "stdout", "last"); w.end(a, kernel.OutcomeSucceeded) },
+	}
+	var got bytes.Buffer
+	s := &stream{path: path, prefix: "> "}
+	for _, step := range steps {
+		step()
+		if more, err := s.copyTo(&got); !more || err != nil {
+			t.Fatalf("more %v: %v", more, err)
+		}
+	}
+	if more, err := s.copyTo(&got); more || err != nil {
+		t.Errorf("at the end: more %v: %v", more, err)
+	}
+	if err := s.end(&got); err != nil {
+		t.Error(err)
+	}
+	if want := "> first\n> partial\n> second attempt\n> cut\n> last\n"; got.String() != want {
+		t.Errorf("%q, want %q", got.String(), want)
+	}
+	has(t, w.ok("jobs", "attach", string(a)), "[stdout] cut\n[stdout] last\n")
+	status(t, w, a, kernel.Succeeded)
+}
+
+func TestFollowDetaches(t *testing.T) {
+	w := newFake(t)
+	a := w.submit()
+	w.write(a, "stdout", "hello\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	var out, err bytes.Buffer
+	p := program{args: []string{"jobs", "attach", string(a)}, stdout: writerFunc(func(b []byte) { out.Write(b); cancel() }),
+		stderr: &err, env: w.env, open: w.open}
+	if code := p.runWith(ctx); code != 130 {
+		t.Errorf("exit %d", code)
+	}
+	has(t, err.String(), "vizier: detached: job "+string(a)+" goes on")
+	status(t, w, a, kernel.Running)
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
+
+func TestWaitAnswersWithItsExitCode(t *testing.T) {
+	w := newFake(t)
+	good, bad := w.submit(), w.submit()
+	blocked := w.submit("--after", string(bad))
+	w.end(good, kernel.OutcomeSucceeded)
+	w.end(bad, kernel.OutcomeFailed)
+	code, out, _ := w.run("jobs", "wait", string(good))
+	if code != 0 || out != string(good)+" succeeded\n" {
+		t.Errorf("exit %d: %q", code, out)
+	}
+	w.fails(10, "jobs", "wait", string(good), string(blocked))
+	w.fails(1, "jobs", "wait", string(blocked), string(bad))
+	open := w.submit()
+	has(t, w.fails(124, "jobs", "wait", "--timeout", "50ms", string(good), string(open)),
+		"not all jobs have ended after 50ms", "hint: vizier jobs why "+string(open))
+	code, out, _ = w.run("jobs", "wait", "--format", "json", string(blocked))
+	var doc waited
+	decode(t, out, &doc)
+	if code != 10 || doc.Outcome != "blocked" || doc.ExitCode != 10 || doc.Jobs[0].Status != "blocked_by_dependency" {
+		t.Errorf("exit %d: %+v", code, doc)
+	}
+}

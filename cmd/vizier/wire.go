@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// repo is an opened repository.
+type repo struct {
+	Scheduler *app.Scheduler
+	Config    config.Config
+	Root      string // absolute
+
+	// Logs says where a job's files are: absolute paths, of files that need
+	// not exist. The stream of LogFile is stdout or stderr.
+	Logs interface {
+		LogFile(id kernel.JobID, stream string) string
+		JobDir(kernel.JobID) string
+		OutcomeFile(kernel.JobID) string
+	}
+
+	// InsideJob is the job that this command runs in, if it does.
+	InsideJob func() (kernel.JobID, bool)
+}
+
+// open opens the repository that the working directory belongs to.
+func open(ctx context.Context, env environment, g globals) (*repo, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	root, err := git.FindRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(config.Sources{Root: root.Dir, File: g.ConfigFile, Env: env.get})
+	if err != nil {
+		return nil, err
+	}
+	w, err := connect(root, cfg, env)
+	if err != nil {
+		return nil, err
+	}
+	return &repo{
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store,
+		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
+	}, nil
+}
+
+// internalCommand runs the hidden entry points.
+func internalCommand(args []string, _ io.Reader, _, stderr io.Writer, environ []string) (code int, ok bool) {
+	if len(args) > 0 && args[0] == "__shim" {
+		return serveAttempt(args[1:], stderr, environ), true
+	}
+	return 0, false
+}

@@ -1,0 +1,162 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+)
+
+// DefaultRouteBudget is how often a route may send a run back where it names
+// no budget of its own: every loop has an end.
+const DefaultRouteBudget = 3
+
+// route is what follows from the outcome of job id, which has just ended: its
+// success hands its execution context to the jobs its routes name, and another
+// outcome rewinds them, or wakes them. s has the job as it ended.
+func (s *Snapshot) route(id JobID) Plan {
+	j := s.Job(id)
+	if !j.State.Status.Terminal() {
+		return Plan{}
+	}
+	var p Plan
+	for _, r := range j.Spec.Routes {
+		if r.On != j.State.Outcome {
+			continue
+		}
+		to := s.Job(r.To)
+		if to == nil {
+			continue
+		}
+		var q Plan
+		if r.On == OutcomeSucceeded && slices.Contains(to.Spec.After, id) {
+			q = s.handOver(j, to)
+		} else {
+			q = s.sendBack(s.Job(id), to, r)
+		}
+		p, s = p.Then(q), s.Apply(q)
+	}
+	return p
+}
+
+// handOver gives the context of a job that succeeded to one that runs after
+// it. Two parents that hand over different contexts leave their child no place
+// to run in.
+func (s *Snapshot) handOver(from, to *Job) Plan {
+	c := from.State.Context
+	c.Owned = false
+	st := to.State
+	switch {
+	case c.Root == "" || st.Status.Terminal() || st.Status == Running || st.Context == c:
+		return Plan{}
+	case st.Context.Root != "" && st.Context.Root != c.Root:
+		st.Status = BlockedByDependency
+		st.Wait = WaitReason{OnDependencies, "its parents hand over different execution contexts: " + st.Context.Root + " and " + c.Root}
+		st.WaitSince = s.now
+	default:
+		st.Context = c
+	}
+	return Plan{Actions: []Action{PutState{to.ID, to.Rev, st}}}
+}
+
+// sendBack rewinds the target of a route, or wakes it. The source keeps count,
+// also where it is rewound itself.
+func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
+	budget := r.Budget
+	if budget <= 0 {
+		budget = DefaultRouteBudget
+	}
+	if from.State.Routed >= budget {
+		return s.note(from, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.label(), from.State.Routed))
+	}
+	set := s.Downstream(to.ID)
+	for _, id := range set {
+		if s.Job(id).State.Status == Running {
+			return s.note(from, fmt.Sprintf("its route to %s was not taken: %s is running", to.label(), s.Job(id).label()))
+		}
+	}
+	st := from.State
+	st.Routed++
+	counted := Plan{Actions: []Action{PutState{from.ID, from.Rev, st}}}
+	next := s.Apply(counted)
+	p := next.rewind(set, "route of "+string(from.ID), byRoute)
+	target := next.Apply(p).Job(to.ID)
+	c := from.State.Context
+	if c.Root == "" || to.Spec.OwnsContext {
+		return counted.Then(p)
+	}
+	st = target.State
+	c.Owned = false
+	st.Context = c
+	return counted.Then(p).Then(Plan{Actions: []Action{PutState{to.ID, target.Rev, st}}})
+}
+
+func (s *Snapshot) note(j *Job, what string) Plan {
+	st := j.State
+	if st.Reason != "" {
+		st.Reason += "; "
+	}
+	st.Reason += what
+	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}
+}
+
+// carried is the context that a job gets back when it is rewound: that of a
+// predecessor that succeeded, keeps its result and hands its context on.
+func (s *Snapshot) carried(j *Job, set map[JobID]bool) Context {
+	if j.Spec.OwnsContext {
+		return Context{}
+	}
+	for _, id := range j.Spec.After {
+		p := s.Job(id)
+		if p == nil || set[id] || p.State.Status != Succeeded || !p.handsOver(j.ID) || p.State.Context.Root == "" {
+			continue
+		}
+		c := p.State.Context
+		c.Owned = false
+		return c
+	}
+	return Context{}
+}
+
+func (j *Job) handsOver(to JobID) bool {
+	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool { return r.On == OutcomeSucceeded && r.To == to })
+}
+
+// restart is where a rewind of root has to begin: at root, or, where root runs
+// in a context that is gone, at the job that makes it (semantics 3.11). It
+// never falls back to the operator's own checkout.
+func (s *Snapshot) restart(root JobID) JobID {
+	j := s.Job(root)
+	if s.carried(j, nil).Root != "" {
+		return root
+	}
+	seen := map[JobID]bool{root: true}
+	for queue := []*Job{j}; len(queue) > 0; queue = queue[1:] {
+		if queue[0].Spec.OwnsContext {
+			return queue[0].ID
+		}
+		for _, id := range queue[0].Spec.After {
+			if p := s.Job(id); p != nil && !seen[id] && p.handsOver(queue[0].ID) {
+				seen[id] = true
+				queue = append(queue, p)
+			}
+		}
+	}
+	return root
+}
+
+// forsake clears the context of every job of j's run that ran in the worktree
+// which is gone.
+func (s *Snapshot) forsake(j *Job) Plan {
+	var p Plan
+	gone := j.State.Context.Worktree
+	if gone == "" || j.Spec.Origin.Run == "" {
+		return p
+	}
+	for _, k := range s.jobs {
+		if k.ID != j.ID && k.Spec.Origin.Run == j.Spec.Origin.Run && k.State.Context.Worktree == gone {
+			st := k.State
+			st.Context = Context{}
+			p.Actions = append(p.Actions, PutState{k.ID, k.Rev, st})
+		}
+	}
+	return p
+}

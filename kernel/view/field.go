@@ -1,0 +1,122 @@
+package view
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Field is one column of the list or one line of show.
+type Field struct {
+	Key     string // in JSON and in configuration
+	Label   string // for people
+	Default bool   // shown unless the user chose others
+}
+
+// Value is a field and what it says of one job.
+type Value struct {
+	Field
+	Text string
+}
+
+// Paths are what the store knows of a job and its record does not say. Paths
+// are relative to the repository's root; what is empty is not shown.
+type Paths struct {
+	Stdout, Stderr, Outcome string
+	PID                     int // of the latest attempt's runner; 0: none known
+}
+
+// Unreadable is a record that makes no sense, and why. It is listed beside the
+// good ones and never hides them.
+type Unreadable struct {
+	ID  kernel.JobID `json:"job"`
+	Why string       `json:"why"`
+}
+
+func unreadable(s *kernel.Snapshot) []Unreadable {
+	var out []Unreadable
+	for _, id := range s.UnreadableIDs() {
+		out = append(out, Unreadable{id, line(s.Unreadable(id))})
+	}
+	return out
+}
+
+// record is what a field's text is made of.
+type record struct {
+	*kernel.Job
+	Paths
+}
+
+// column is a field and how its text is made. An empty text is an absent value.
+type column struct {
+	Field
+	text func(record) string
+}
+
+func fields(columns []column) []Field {
+	out := make([]Field, len(columns))
+	for i, c := range columns {
+		out[i] = c.Field
+	}
+	return out
+}
+
+// waiting is the wait with its kind, in the letters of the record.
+func waiting(r record) string {
+	w := r.State.Wait
+	if w.Kind == kernel.NoWait || w.Detail == "" {
+		return wait(r.Job)
+	}
+	return w.Kind.String() + ": " + w.Detail
+}
+
+func waitedOn(r record) string { return list(r.State.WaitedOn.Kinds(), kernel.WaitKind.String) }
+
+func after(r record) string {
+	return orNone(list(r.Spec.After, func(id kernel.JobID) string { return string(id) + " (success)" }))
+}
+
+func dependencies(r record) string { return orNone(list(r.Spec.Needs, kernel.Artifact.String)) }
+func artifacts(r record) string    { return orNone(list(r.Spec.Produces, kernel.Artifact.String)) }
+
+func approvalRequired(r record) string {
+	if r.State.Approval.State == kernel.NotRequired {
+		return ""
+	}
+	return "true"
+}
+
+// failedAt is when a job failed for good.
+func failedAt(r record) string {
+	switch {
+	case r.State.Status != kernel.Failed:
+		return ""
+	case r.State.Finished.IsZero():
+		return "unknown"
+	}
+	return stamp(r.State.Finished)
+}
+
+func exitCode(r record) string {
+	if !r.State.Exit.Known {
+		return ""
+	}
+	return strconv.Itoa(r.State.Exit.Code)
+}
+
+// deadline is when the attempt under way runs out of time.
+func deadline(r record) time.Time {
+	if r.State.Status != kernel.Running || r.Spec.Task.Timeout <= 0 || r.State.Started.IsZero() {
+		return time.Time{}
+	}
+	return r.State.Started.Add(r.Spec.Task.Timeout)
+}
+
+// number is n, or "" for none.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}

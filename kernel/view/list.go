@@ -1,0 +1,146 @@
+package view
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// ListOptions say which jobs a list shows. The zero value hides what succeeded
+// and what sleeps.
+type ListOptions struct {
+	All             bool // everything, whatever else is set
+	ShowSucceeded   bool
+	DismissFailures bool // hide what failed
+}
+
+// List is the job list, newest first.
+type List struct {
+	Outcome    string // how many there are, or why there are none
+	Hidden     string // what is not shown and how to see it; "" : nothing
+	Rows       []ListRow
+	Unreadable []Unreadable
+
+	at time.Time // of the snapshot
+}
+
+// ListRow is one job of a list.
+type ListRow struct {
+	ID     kernel.JobID
+	Status kernel.Status
+	job    *kernel.Job
+}
+
+var listColumns = []column{
+	{Field{"job", "Job", true}, func(r record) string { return string(r.ID) }},
+	{Field{"status", "Status", true}, func(r record) string { return r.State.Status.String() }},
+	{Field{"created", "Created", true}, func(r record) string { return stamp(r.Created) }},
+	{Field{"wait", "Wait", true}, waiting},
+	{Field{"waited_on", "Waited on", true}, waitedOn},
+	{Field{"dependencies", "Dependencies", true}, dependencies},
+	{Field{"locks", "Locks", true}, func(r record) string { return orNone(locks(r.Spec.Locks)) }},
+	{Field{"pinned_head", "Pinned head", true}, func(r record) string { return pinned(r.Spec.Pinned) }},
+	{Field{"approval_required", "Approval required", true}, approvalRequired},
+	{Field{"approval_state", "Approval state", true}, func(r record) string { return r.State.Approval.State.String() }},
+	{Field{"approval_decided_by", "Approval decided by", true}, func(r record) string { return r.State.Approval.DecidedBy }},
+	{Field{"artifacts", "Artifacts", true}, artifacts},
+	{Field{"failed", "Failed", true}, failedAt},
+	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
+	{Field{"after", "After", false}, after},
+	{Field{"name", "Name", false}, func(r record) string { return title(r.Job) }},
+}
+
+// ListFields are the fields of a list in their default order.
+func ListFields() []Field { return fields(listColumns) }
+
+// Text is the row's field of that key. An absent value, and a key that names no
+// field, is "".
+func (r ListRow) Text(key string) string {
+	for _, c := range listColumns {
+		if c.Key == key {
+			return line(c.text(record{Job: r.job}))
+		}
+	}
+	return ""
+}
+
+// ListOf lists the jobs of s.
+func ListOf(s *kernel.Snapshot, o ListOptions) List {
+	l := List{Unreadable: unreadable(s), at: s.Now()}
+	var failed, asleep int
+	succeeded := s.Archived()
+	jobs := s.Jobs()
+	for _, j := range slices.Backward(jobs) {
+		st := j.State.Status
+		switch {
+		case o.All:
+		case st == kernel.Succeeded && !o.ShowSucceeded:
+			succeeded++
+			continue
+		case st == kernel.Failed && o.DismissFailures:
+			failed++
+			continue
+		case st == kernel.Unscheduled:
+			asleep++
+			continue
+		}
+		l.Rows = append(l.Rows, ListRow{j.ID, st, j})
+	}
+	switch {
+	case len(jobs)+s.Archived() == 0:
+		l.Outcome = "No background jobs found"
+	case len(l.Rows) > 0:
+		l.Outcome = count(len(l.Rows)) + " background job(s)"
+	case failed > 0:
+		l.Outcome = "No visible background jobs"
+	default:
+		l.Outcome = "No active background jobs"
+	}
+	l.Hidden = hidden(failed, succeeded, asleep)
+	return l
+}
+
+func hidden(failed, succeeded, asleep int) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{failed, " failed"}, {succeeded, " succeeded"}, {asleep, " unscheduled"}} {
+		if p.n > 0 {
+			parts = append(parts, count(p.n)+p.what)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, ", ") + " (use --all to include)"
+}
+
+// ListDocument is `jobs list --format json`: docs/schemas/jobs_list.schema.json.
+type ListDocument struct {
+	Header     ListHeader          `json:"header"`
+	Jobs       []map[string]string `json:"jobs"`
+	Unreadable []Unreadable        `json:"unreadable,omitempty"`
+}
+
+// ListHeader is what a list says before its rows.
+type ListHeader struct {
+	Outcome string `json:"outcome"`
+	Hidden  string `json:"hidden,omitempty"`
+}
+
+// Document is l with the fields of keys; absent values are left out.
+func (l List) Document(keys []string) ListDocument {
+	d := ListDocument{ListHeader{l.Outcome, l.Hidden}, make([]map[string]string, len(l.Rows)), l.Unreadable}
+	for i, r := range l.Rows {
+		d.Jobs[i] = make(map[string]string, len(keys))
+		for _, k := range keys {
+			if text := r.Text(k); text != "" {
+				d.Jobs[i][k] = text
+			}
+		}
+	}
+	return d
+}

@@ -1,0 +1,211 @@
+package view
+
+import (
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// RawList is `jobs list --format json --raw`: docs/schemas/jobs_raw.schema.json.
+type RawList struct {
+	Version     int          `json:"version"` // 1
+	GeneratedAt string       `json:"generated_at"`
+	Jobs        []RawJob     `json:"jobs"`
+	Unreadable  []Unreadable `json:"unreadable,omitempty"`
+}
+
+// RawShow is `jobs show --format json --raw`, by the same schema.
+type RawShow struct {
+	Version     int    `json:"version"` // 1
+	GeneratedAt string `json:"generated_at"`
+	Job         RawJob `json:"job"`
+}
+
+// RawJob is a record with its types kept: numbers are numbers, lists are lists
+// and what is absent is null. Artifacts stand as labels.
+type RawJob struct {
+	JobID        kernel.JobID `json:"job_id"`
+	Name         string       `json:"name"`
+	Status       string       `json:"status"`
+	Command      []string     `json:"command"`
+	CreatedAt    string       `json:"created_at"`
+	StartedAt    *string      `json:"started_at"`
+	FinishedAt   *string      `json:"finished_at"`
+	PID          *int         `json:"pid"`
+	ExitCode     *int         `json:"exit_code"`
+	StdoutPath   string       `json:"stdout_path"`
+	StderrPath   string       `json:"stderr_path"`
+	OutcomePath  *string      `json:"outcome_path"`
+	Wait         *RawWait     `json:"wait"`
+	WaitedOn     []string     `json:"waited_on"`
+	Attempt      int          `json:"attempt"`
+	Generation   int          `json:"generation"`
+	FailureClass *string      `json:"failure_class"`
+	Reason       *string      `json:"reason"`
+	RetryAt      *string      `json:"retry_at"`
+	Schedule     RawGates     `json:"schedule"`
+	Workflow     RawWorkflow  `json:"workflow"`
+	Context      RawContext   `json:"context"`
+}
+
+// RawWait is which gate holds a job up, and why.
+type RawWait struct {
+	Kind   string `json:"kind"`
+	Detail string `json:"detail"`
+}
+
+// RawGates are the conditions a job starts on and what it makes.
+type RawGates struct {
+	After        []RawAfter   `json:"after"`
+	Dependencies []string     `json:"dependencies"`
+	Artifacts    []string     `json:"artifacts"`
+	Locks        []RawLock    `json:"locks"`
+	Approval     *RawApproval `json:"approval"`
+	PinnedHead   *RawHead     `json:"pinned_head"`
+}
+
+// RawAfter is an edge to another job.
+type RawAfter struct {
+	JobID  kernel.JobID `json:"job_id"`
+	Policy string       `json:"policy"` // success
+}
+
+// RawLock is a key with its mode or, where units is positive, a pool.
+type RawLock struct {
+	Key   string `json:"key"`
+	Mode  string `json:"mode"`
+	Units int    `json:"units,omitempty"`
+}
+
+// RawApproval is a job's human gate.
+type RawApproval struct {
+	Required    bool    `json:"required"` // true
+	State       string  `json:"state"`
+	RequestedAt *string `json:"requested_at"`
+	RequestedBy *string `json:"requested_by"`
+	DecidedAt   *string `json:"decided_at"`
+	DecidedBy   *string `json:"decided_by"`
+	Reason      *string `json:"reason"`
+}
+
+// RawHead is the commit a branch must be at.
+type RawHead struct {
+	Branch string          `json:"branch"`
+	OID    kernel.CommitID `json:"oid"`
+}
+
+// RawWorkflow says which node of which run a job is. Everything is null for a
+// job that was submitted by itself.
+type RawWorkflow struct {
+	RunID             *string `json:"run_id"`
+	NodeID            *string `json:"node_id"`
+	NodeName          *string `json:"node_name"`
+	ExecutorClass     *string `json:"executor_class"`
+	ExecutorOperation *string `json:"executor_operation"`
+	ControlPolicy     *string `json:"control_policy"`
+	TemplateSelector  *string `json:"template_selector"`
+	TemplateID        *string `json:"template_id"`
+	TemplateVersion   *string `json:"template_version"`
+}
+
+// RawContext is what a job is about and where it runs.
+type RawContext struct {
+	CommandAlias  *string `json:"command_alias"`
+	Plan          *string `json:"plan"`
+	Target        *string `json:"target"`
+	Branch        *string `json:"branch"`
+	ExecutionRoot *string `json:"execution_root"`
+}
+
+// Raw is l with whole records; paths is asked for each job.
+func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
+	out := RawList{1, stamp(l.at), make([]RawJob, len(l.Rows)), l.Unreadable}
+	for i, r := range l.Rows {
+		out.Jobs[i] = raw(record{r.job, paths(r.ID)})
+	}
+	return out
+}
+
+// ShowRaw is Show as a whole record.
+func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
+	j, err := find(s, id)
+	if err != nil {
+		return RawShow{}, err
+	}
+	return RawShow{1, stamp(s.Now()), raw(record{j, p})}, nil
+}
+
+func raw(r record) RawJob {
+	st := r.State
+	j := RawJob{
+		JobID: r.ID, Name: title(r.Job), Status: st.Status.String(), Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
+		StartedAt: moment(st.Started), FinishedAt: moment(st.Finished),
+		StdoutPath: r.Stdout, StderrPath: r.Stderr, OutcomePath: nullable(r.Outcome),
+		Wait: rawWait(st.Wait), WaitedOn: texts(st.WaitedOn.Kinds(), kernel.WaitKind.String),
+		Attempt: st.Attempt, Generation: st.Generation, FailureClass: nullable(st.Failure.String()),
+		Reason: nullable(st.Reason), RetryAt: moment(st.RetryAt), Schedule: rawGates(r.Job),
+	}
+	if r.PID != 0 {
+		j.PID = &r.PID
+	}
+	if st.Exit.Known {
+		j.ExitCode = &st.Exit.Code
+	}
+	o := r.Spec.Origin
+	j.Workflow = RawWorkflow{nullable(string(o.Run)), nullable(o.Node), nullable(o.About.Name), nullable(o.About.Class),
+		nullable(o.About.Operation), nullable(o.About.Control), nullable(o.Template.Selector), nullable(o.Template.ID),
+		nullable(o.Template.Version)}
+	j.Context = RawContext{nullable(o.Alias), nullable(o.Plan), nullable(o.Target), nullable(o.Branch), nullable(st.Context.Root)}
+	return j
+}
+
+func rawWait(w kernel.WaitReason) *RawWait {
+	if w.Kind == kernel.NoWait {
+		return nil
+	}
+	return &RawWait{w.Kind.String(), w.Detail}
+}
+
+func rawGates(j *kernel.Job) RawGates {
+	g := RawGates{After: make([]RawAfter, len(j.Spec.After)), Locks: make([]RawLock, len(j.Spec.Locks)),
+		Dependencies: texts(j.Spec.Needs, kernel.Artifact.String), Artifacts: texts(j.Spec.Produces, kernel.Artifact.String)}
+	for i, id := range j.Spec.After {
+		g.After[i] = RawAfter{id, "success"}
+	}
+	for i, l := range j.Spec.Locks {
+		g.Locks[i] = RawLock{l.Key, l.Mode.String(), l.Units}
+	}
+	if a := j.State.Approval; a.State != kernel.NotRequired {
+		g.Approval = &RawApproval{true, a.State.String(), moment(a.RequestedAt), nullable(a.RequestedBy),
+			moment(a.DecidedAt), nullable(a.DecidedBy), nullable(a.Reason)}
+	}
+	if p := j.Spec.Pinned; p.Branch != "" {
+		g.PinnedHead = &RawHead{p.Branch, p.Commit}
+	}
+	return g
+}
+
+func moment(t time.Time) *string { return nullable(stamp(t)) }
+
+// RawSchedule is `jobs schedule --format json --raw`, by the schedule's schema.
+type RawSchedule struct {
+	ScheduleDocument
+	GeneratedAt string           `json:"generated_at"`
+	Jobs        []RawScheduleJob `json:"jobs"`
+}
+
+// RawScheduleJob is a row whose wait keeps its kind.
+type RawScheduleJob struct {
+	ScheduleJob
+	Wait *RawWait `json:"wait"`
+}
+
+// Raw is Document with the time of the snapshot, and with waits as records
+// have them.
+func (s Schedule) Raw() RawSchedule {
+	d := RawSchedule{ScheduleDocument: s.Document(), GeneratedAt: stamp(s.snap.Now()), Jobs: make([]RawScheduleJob, len(s.Rows))}
+	for i, row := range d.ScheduleDocument.Jobs {
+		d.Jobs[i] = RawScheduleJob{row, rawWait(s.snap.Job(row.JobID).State.Wait)}
+	}
+	return d
+}

@@ -1,0 +1,81 @@
+package view_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+const bareJob = `{"job_id":"a","name":"do a","status":"queued","command":[],"created_at":"2026-02-01T12:00:00+00:00",` +
+	`"started_at":null,"finished_at":null,"pid":null,"exit_code":null,"stdout_path":"a.out","stderr_path":"a.err",` +
+	`"outcome_path":null,"wait":null,"waited_on":[],"attempt":0,"generation":0,"failure_class":null,"reason":null,` +
+	`"retry_at":null,"schedule":{"after":[],"dependencies":[],"artifacts":[],"locks":[],"approval":null,"pinned_head":null},` +
+	`"workflow":{"run_id":null,"node_id":null,"node_name":null,"executor_class":null,"executor_operation":null,` +
+	`"control_policy":null,"template_selector":null,"template_id":null,"template_version":null},` +
+	`"context":{"command_alias":null,"plan":null,"target":null,"branch":null,"execution_root":null}}`
+
+func paths(id kernel.JobID) view.Paths {
+	return view.Paths{Stdout: string(id) + ".out", Stderr: string(id) + ".err"}
+}
+
+func TestRawKeepsTypesAndNulls(t *testing.T) {
+	t.Parallel()
+	s := snap(job("a", 0, kernel.Queued), job("z", -1, kernel.Succeeded))
+	shown, err := view.ShowRaw(s, "a", paths("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, valid(t, "jobs_raw.schema.json", shown), `{"version":1,"generated_at":"2026-02-01T13:00:00+00:00","job":`+bareJob+`}`)
+	equal(t, valid(t, "jobs_raw.schema.json", view.ListOf(s, view.ListOptions{}).Raw(paths)),
+		`{"version":1,"generated_at":"2026-02-01T13:00:00+00:00","jobs":[`+bareJob+`]}`)
+	equal(t, valid(t, "jobs_raw.schema.json", view.ListOf(snap(), view.ListOptions{}).Raw(paths)),
+		`{"version":1,"generated_at":"2026-02-01T13:00:00+00:00","jobs":[]}`)
+	if _, err := view.ShowRaw(s, "gone", view.Paths{}); err == nil {
+		t.Error("an unknown job is shown")
+	}
+}
+
+func TestRawJob(t *testing.T) {
+	t.Parallel()
+	j := job("a", 0, kernel.BlockedByApproval, after("z"), needs(t, "plan_doc:p"), makes(t, "custom:t:k"), func(j *kernel.Job) {
+		j.Spec.Locks = []kernel.Lock{{Key: "k", Mode: kernel.Shared}, {Key: "gpu", Units: 2}}
+		j.Spec.Pinned = kernel.PinnedHead{Branch: "main", Commit: "abc"}
+		j.State.Wait = kernel.WaitReason{Kind: kernel.OnApproval, Detail: "No"}
+		j.State.WaitedOn = j.State.WaitedOn.With(kernel.OnPinnedHead).With(kernel.OnApproval)
+		j.State.Approval = kernel.Approval{State: kernel.Rejected, RequestedAt: noon, RequestedBy: "Ann", DecidedAt: noon, DecidedBy: "Bob", Reason: "No"}
+		j.State.Attempt, j.State.Exit, j.State.Failure = 2, kernel.Exited(10), kernel.Timeout
+		j.State.Started, j.State.Finished, j.State.RetryAt = noon, noon, noon
+	})
+	shown, err := view.ShowRaw(snap(j), "a", view.Paths{PID: 7, Outcome: "o.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := valid(t, "jobs_raw.schema.json", shown)
+	for _, part := range []string{
+		`"pid":7,"exit_code":10,`, `"outcome_path":"o.json"`, `"wait":{"kind":"approval","detail":"No"},"waited_on":["pinned_head","approval"]`,
+		`"attempt":2,`, `"failure_class":"timeout"`, `"retry_at":"2026-02-01T12:00:00+00:00"`,
+		`"after":[{"job_id":"z","policy":"success"}],"dependencies":["plan_doc:p (draft/p)"],"artifacts":["custom:t:k"],`,
+		`"locks":[{"key":"k","mode":"shared"},{"key":"gpu","mode":"exclusive","units":2}],`,
+		`"approval":{"required":true,"state":"rejected","requested_at":"2026-02-01T12:00:00+00:00","requested_by":"Ann",`,
+		`"pinned_head":{"branch":"main","oid":"abc"}`,
+	} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%s is not in %s", part, got)
+		}
+	}
+}
+
+func TestRawSchedule(t *testing.T) {
+	t.Parallel()
+	s := snap(job("a", 0, kernel.Running), job("b", 1, kernel.WaitingOnDeps, after("a"), func(j *kernel.Job) {
+		j.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "waiting on job a"}
+	}))
+	equal(t, valid(t, "schedule.schema.json", view.ScheduleOf(s, view.ScheduleOptions{}).Raw()),
+		`{"version":1,"ordering":"created_at_then_job_id","edges":[{"from":"b","to":"a","after":{"policy":"success"}}],`+
+			`"generated_at":"2026-02-01T13:00:00+00:00","jobs":[`+
+			`{"order":1,"job_id":"a","slug":null,"name":"do a","status":"running","created_at":"2026-02-01T12:00:00+00:00","command":[],"wait":null},`+
+			`{"order":2,"job_id":"b","slug":null,"name":"do b","status":"waiting_on_deps","created_at":"2026-02-01T12:01:00+00:00",`+
+			`"command":[],"wait":{"kind":"dependencies","detail":"waiting on job a"}}]}`)
+}

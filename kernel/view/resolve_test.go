@@ -1,0 +1,82 @@
+package view_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+func node(run, name string) func(*kernel.Job) {
+	return func(j *kernel.Job) { j.Spec.Origin.Run, j.Spec.Origin.Node = kernel.RunID(run), name }
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	s := kernel.NewSnapshot(kernel.Observation{
+		Jobs: []kernel.Job{
+			job("0190aaaa01", 0, kernel.Queued, node("run_ab12", "build")), job("0190aaaa02", 1, kernel.Queued, node("run_ab12", "test")),
+			job("0190aaaa0", 2, kernel.Queued, node("run_ab34", "build")), job("beef", 9, kernel.Succeeded), job("cafe", 3, kernel.Queued)},
+		Unreadable: map[kernel.JobID]string{"0190bbbb": "torn"},
+	})
+	const missing, invalid = "no background job ", "?"
+	for ref, want := range map[string]string{
+		"0190aaaa01": "0190aaaa01", "0190aaaa0": "0190aaaa0", "b": "beef", "@last": "beef",
+		"run_ab12/build": "0190aaaa01", "run_ab3/build": "0190aaaa0", "ab12/test": "0190aaaa02",
+		"run_ab12/gone": missing, "run_zz/build": missing, "/build": missing, "": missing, " ": missing, "dead": missing, "@first": missing,
+		"beef/": missing, "/": missing, "run_ab12/": missing, "//": missing, "0190/": missing,
+		"0190a": invalid, "run_ab/build": invalid, "0190bbbb": invalid, "0190b": invalid,
+	} {
+		id, err := view.Resolve(s, ref)
+		switch want {
+		case missing:
+			if !errors.Is(err, kernel.ErrNotFound) || err.Error() != missing+ref || id != "" {
+				t.Errorf("%q: %q, %v", ref, id, err)
+			}
+		case invalid:
+			if !errors.Is(err, kernel.ErrInvalid) || errors.Is(err, kernel.ErrNotFound) || id != "" {
+				t.Errorf("%q: %q, %v", ref, id, err)
+			}
+		default:
+			if err != nil || string(id) != want {
+				t.Errorf("%q: %q, %v, want %s", ref, id, err, want)
+			}
+		}
+	}
+	for ref, want := range map[string]string{
+		"0190aaaa":     `"0190aaaa" is ambiguous: it may be job 0190aaaa01, 0190aaaa02, 0190aaaa0: give more of the id: invalid`,
+		"run_ab/build": `"run_ab/build" is ambiguous: it may be run run_ab12, run_ab34: give more of the id: invalid`,
+		"0190b":        "cannot read job record 0190bbbb: torn: invalid",
+	} {
+		if _, err := view.Resolve(s, ref); err == nil || err.Error() != want {
+			t.Errorf("%q: %v", ref, err)
+		}
+	}
+	if _, err := view.Resolve(snap(), "@last"); !errors.Is(err, kernel.ErrNotFound) {
+		t.Errorf("@last of nothing: %v", err)
+	}
+}
+
+func TestResolveNamesSomeOfManyCandidates(t *testing.T) {
+	t.Parallel()
+	var jobs []kernel.Job
+	for i := range 1200 {
+		jobs = append(jobs, job("x"+strings.Repeat("y", i), i, kernel.Queued))
+	}
+	jobs[0].ID = "xz"
+	_, err := view.Resolve(snap(jobs...), "x")
+	if err == nil || !strings.Contains(err.Error(), " and 1,190 more: ") {
+		t.Errorf("got %.300v", err)
+	}
+}
+
+func TestPrefixes(t *testing.T) {
+	t.Parallel()
+	equal(t, view.Prefixes([]kernel.JobID{"aaaaaaaaaaaa1", "aaaaaaaaaaaa2", "aaaaaaaaab", "b", "cccccccccc", "ccccccccccdd", "cccccccccc"}),
+		map[kernel.JobID]string{
+			"aaaaaaaaaaaa1": "aaaaaaaaaaaa1", "aaaaaaaaaaaa2": "aaaaaaaaaaaa2", "aaaaaaaaab": "aaaaaaaaab", "b": "b",
+			"cccccccccc": "cccccccccc", "ccccccccccdd": "ccccccccccd"})
+	equal(t, view.Prefixes([]kernel.JobID{"0123456789", "fedcba9876"}), map[kernel.JobID]string{"0123456789": "01234567", "fedcba9876": "fedcba98"})
+}

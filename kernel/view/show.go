@@ -1,0 +1,164 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// The fields of the original's show in its order, then ours. Those that its
+// records had and ours have not are left out.
+var showColumns = []column{
+	{Field{"job", "Job", true}, func(r record) string { return string(r.ID) }},
+	{Field{"status", "Status", true}, func(r record) string { return r.State.Status.String() }},
+	{Field{"pid", "PID", true}, func(r record) string { return number(r.PID) }},
+	{Field{"started", "Started", true}, func(r record) string { return stamp(r.State.Started) }},
+	{Field{"finished", "Finished", true}, func(r record) string { return stamp(r.State.Finished) }},
+	{Field{"exit_code", "Exit code", true}, exitCode},
+	{Field{"stdout", "Stdout", true}, func(r record) string { return r.Stdout }},
+	{Field{"stderr", "Stderr", true}, func(r record) string { return r.Stderr }},
+	{Field{"outcome", "Outcome", true}, func(r record) string { return r.Outcome }},
+	{Field{"scope", "Scope", true}, func(r record) string { return r.Spec.Origin.Alias }},
+	{Field{"plan", "Plan", true}, func(r record) string { return r.Spec.Origin.Plan }},
+	{Field{"target", "Target", true}, func(r record) string { return r.Spec.Origin.Target }},
+	{Field{"branch", "Branch", true}, func(r record) string { return r.Spec.Origin.Branch }},
+	{Field{"workflow_run", "Workflow run", false}, func(r record) string { return string(r.Spec.Origin.Run) }},
+	{Field{"workflow_template", "Workflow template", true}, template},
+	{Field{"workflow_template_version", "Workflow template version", true},
+		func(r record) string { return r.Spec.Origin.Template.Version }},
+	{Field{"workflow_node", "Workflow node", true}, func(r record) string { return r.Spec.Origin.Node }},
+	{Field{"workflow_node_attempt", "Workflow node attempt", false}, nodeAttempt},
+	{Field{"workflow_node_outcome", "Workflow node outcome", false}, nodeOutcome},
+	{Field{"workflow_executor_class", "Workflow executor class", false},
+		func(r record) string { return r.Spec.Origin.About.Class }},
+	{Field{"workflow_executor_operation", "Workflow executor operation", false},
+		func(r record) string { return r.Spec.Origin.About.Operation }},
+	{Field{"workflow_control_policy", "Workflow control policy", false},
+		func(r record) string { return r.Spec.Origin.About.Control }},
+	{Field{"workflow_policy_snapshot", "Workflow policy snapshot", true},
+		func(r record) string { return r.Spec.Origin.Template.PolicyHash }},
+	{Field{"workflow_gates", "Workflow gates", true},
+		func(r record) string { return strings.Join(r.Spec.Origin.About.Gates, " | ") }},
+	{Field{"after", "After", true}, after},
+	{Field{"dependencies", "Dependencies", true}, dependencies},
+	{Field{"locks", "Locks", true}, func(r record) string { return orNone(locks(r.Spec.Locks)) }},
+	{Field{"wait", "Wait", true}, waiting},
+	{Field{"waited_on", "Waited on", true}, waitedOn},
+	{Field{"approval_required", "Approval required", true}, approvalRequired},
+	{Field{"approval_state", "Approval state", true}, func(r record) string { return r.State.Approval.State.String() }},
+	{Field{"approval_requested_at", "Approval requested at", true},
+		func(r record) string { return stamp(r.State.Approval.RequestedAt) }},
+	{Field{"approval_requested_by", "Approval requested by", true},
+		func(r record) string { return r.State.Approval.RequestedBy }},
+	{Field{"approval_decided_at", "Approval decided at", true},
+		func(r record) string { return stamp(r.State.Approval.DecidedAt) }},
+	{Field{"approval_decided_by", "Approval decided by", true}, func(r record) string { return r.State.Approval.DecidedBy }},
+	{Field{"approval_reason", "Approval reason", true}, func(r record) string { return r.State.Approval.Reason }},
+	{Field{"pinned_head", "Pinned head", true}, func(r record) string { return pinned(r.Spec.Pinned) }},
+	{Field{"artifacts", "Artifacts", true}, artifacts},
+	{Field{"execution_root", "Execution root", false}, func(r record) string { return r.State.Context.Root }},
+	{Field{"worktree", "Worktree", true}, func(r record) string { return r.State.Context.Worktree }},
+	{Field{"worktree_name", "Worktree name", true}, func(r record) string { return r.State.Context.Name }},
+	{Field{"cancel_cleanup", "Cancel cleanup", true}, func(r record) string { return r.State.Cancelled.Status.String() }},
+	{Field{"cancel_cleanup_error", "Cancel cleanup error", true}, func(r record) string { return r.State.Cancelled.Error }},
+	{Field{"retry_cleanup", "Retry cleanup", false}, func(r record) string { return r.State.Retried.Status.String() }},
+	{Field{"retry_cleanup_error", "Retry cleanup error", false}, func(r record) string { return r.State.Retried.Error }},
+	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
+	{Field{"name", "Name", true}, func(r record) string { return title(r.Job) }},
+	{Field{"created", "Created", true}, func(r record) string { return stamp(r.Created) }},
+	{Field{"failure_class", "Failure class", true}, func(r record) string { return r.State.Failure.String() }},
+	{Field{"reason", "Reason", true}, func(r record) string { return r.State.Reason }},
+	{Field{"wait_since", "Wait since", true}, func(r record) string { return stamp(r.State.WaitSince) }},
+	{Field{"attempt", "Attempt", true}, func(r record) string { return number(r.State.Attempt) }},
+	{Field{"generation", "Generation", true}, func(r record) string { return number(r.State.Generation) }},
+	{Field{"retries", "Retries", true}, func(r record) string { return spent(r.State.Spent.Retries, r.Spec.Budget.Retries) }},
+	{Field{"resumes", "Resumes", true}, func(r record) string { return spent(r.State.Spent.Resumes, r.Spec.Budget.Resumes) }},
+	{Field{"reclaims", "Reclaims", true},
+		func(r record) string { return spent(r.State.Spent.Reclaims, r.Spec.Budget.Reclaims) }},
+	{Field{"retry_at", "Retry at", true}, func(r record) string { return stamp(r.State.RetryAt) }},
+	{Field{"deadline", "Deadline", true}, func(r record) string { return stamp(deadline(r)) }},
+	{Field{"cancel_requested_at", "Cancel requested at", true}, func(r record) string { return stamp(r.State.Stop.At) }},
+	{Field{"cancel_requested_by", "Cancel requested by", true}, func(r record) string { return r.State.Stop.By }},
+}
+
+func template(r record) string {
+	if t := r.Spec.Origin.Template; t.Selector == "" {
+		return t.ID
+	}
+	return r.Spec.Origin.Template.Selector
+}
+
+func nodeAttempt(r record) string {
+	if r.Spec.Origin.Node == "" {
+		return ""
+	}
+	return number(r.State.Attempt)
+}
+
+func nodeOutcome(r record) string {
+	if r.Spec.Origin.Node == "" {
+		return ""
+	}
+	return r.State.Outcome.String()
+}
+
+// spent is how much of a budget is used up; "" for a budget of none.
+func spent(used, budget int) string {
+	if used == 0 && budget == 0 {
+		return ""
+	}
+	return strconv.Itoa(used) + " of " + strconv.Itoa(budget)
+}
+
+// ShowFields are the fields of show in their order.
+func ShowFields() []Field { return fields(showColumns) }
+
+// Show is what is known of a job, field by field in the order of ShowFields;
+// absent values are left out. An unknown id is kernel.ErrNotFound.
+func Show(s *kernel.Snapshot, id kernel.JobID, p Paths) ([]Value, error) {
+	j, err := find(s, id)
+	if err != nil {
+		return nil, err
+	}
+	var out []Value
+	for _, c := range showColumns {
+		if text := line(c.text(record{j, p})); text != "" {
+			out = append(out, Value{c.Field, text})
+		}
+	}
+	return out, nil
+}
+
+// Status is `jobs status`: docs/schemas/job_status.schema.json.
+type Status struct {
+	Job      kernel.JobID `json:"job"`
+	Status   string       `json:"status"`
+	ExitCode *int         `json:"exit_code"` // null until there is one
+	Stdout   string       `json:"stdout"`
+	Stderr   string       `json:"stderr"`
+}
+
+// StatusOf is the short answer about one job. An unknown id is
+// kernel.ErrNotFound.
+func StatusOf(s *kernel.Snapshot, id kernel.JobID, p Paths) (Status, error) {
+	j, err := find(s, id)
+	if err != nil {
+		return Status{}, err
+	}
+	st := Status{Job: id, Status: j.State.Status.String(), Stdout: p.Stdout, Stderr: p.Stderr}
+	if e := j.State.Exit; e.Known {
+		st.ExitCode = &e.Code
+	}
+	return st, nil
+}
+
+// String is the status on one line, for people.
+func (s Status) String() string {
+	exit := "--"
+	if s.ExitCode != nil {
+		exit = strconv.Itoa(*s.ExitCode)
+	}
+	return fmt.Sprintf("%s [%s] exit=%s stdout=%s stderr=%s", s.Job, s.Status, exit, s.Stdout, s.Stderr)
+}

@@ -1,0 +1,135 @@
+package view_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+func show(t *testing.T, s *kernel.Snapshot, id kernel.JobID, p view.Paths) [][2]string {
+	t.Helper()
+	values, err := view.Show(s, id, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, out := map[string]string{}, [][2]string{}
+	for _, v := range values {
+		doc[v.Key] = v.Text
+		out = append(out, [2]string{v.Label, v.Text})
+	}
+	valid(t, "job_show.schema.json", doc)
+	return out
+}
+
+func TestShowLeavesOutWhatIsAbsent(t *testing.T) {
+	t.Parallel()
+	equal(t, show(t, snap(job("a", 0, kernel.Queued)), "a", view.Paths{}), [][2]string{
+		{"Job", "a"}, {"Status", "queued"}, {"After", "none"}, {"Dependencies", "none"}, {"Locks", "none"},
+		{"Artifacts", "none"}, {"Command", "<command unavailable>"}, {"Name", "do a"}, {"Created", "2026-02-01T12:00:00+00:00"},
+	})
+}
+
+func TestShowEverything(t *testing.T) {
+	t.Parallel()
+	j := job("a", 0, kernel.Running, after("z"), func(j *kernel.Job) {
+		j.Spec.Origin = kernel.Origin{Run: "run_1", Node: "merge__integrate", Command: []string{"vizier", "run", "merge"},
+			Alias: "merge", Plan: "Foo", Branch: "draft/Foo", Target: "main",
+			Template: kernel.Template{Selector: "merge@v1", ID: "merge", Version: "v1", PolicyHash: "h"},
+			About: kernel.NodeInfo{Name: "Integrate", Class: "environment_builtin", Operation: "git.integrate",
+				Control: "gate.approval", Gates: []string{"approval(required=true)", "script(x)"}}}
+		j.Spec.Task = kernel.Task{Args: []string{"__workflow-node"}, Builtin: true, Timeout: time.Minute}
+		j.Spec.Budget = kernel.Budget{Retries: 2, Resumes: 1}
+		j.State.Spent = kernel.Budget{Retries: 1}
+		j.State.Attempt, j.State.Generation = 3, 1
+		j.State.Started = noon
+		j.State.Failure, j.State.Reason = kernel.Timeout, "too slow"
+		j.State.Stop = kernel.StopRequest{At: noon, By: "Bob"}
+		j.State.Context = kernel.Context{Root: "wt/x", Worktree: "wt/x", Name: "x"}
+		j.State.Retried = kernel.Cleanup{Status: kernel.CleanupDegraded, Error: "busy"}
+		j.State.Approval = kernel.Approval{State: kernel.Approved, RequestedAt: noon, RequestedBy: "Ann", DecidedAt: noon, DecidedBy: "Bob", Reason: "ok"}
+	})
+	equal(t, show(t, snap(j), "a", view.Paths{Stdout: "o", Stderr: "e", Outcome: "r", PID: 7}), [][2]string{
+		{"Job", "a"}, {"Status", "running"}, {"PID", "7"}, {"Started", "2026-02-01T12:00:00+00:00"},
+		{"Stdout", "o"}, {"Stderr", "e"}, {"Outcome", "r"},
+		{"Scope", "merge"}, {"Plan", "Foo"}, {"Target", "main"}, {"Branch", "draft/Foo"}, {"Workflow run", "run_1"},
+		{"Workflow template", "merge@v1"}, {"Workflow template version", "v1"}, {"Workflow node", "merge__integrate"},
+		{"Workflow node attempt", "3"}, {"Workflow executor class", "environment_builtin"},
+		{"Workflow executor operation", "git.integrate"}, {"Workflow control policy", "gate.approval"},
+		{"Workflow policy snapshot", "h"}, {"Workflow gates", "approval(required=true) | script(x)"},
+		{"After", "z (success)"}, {"Dependencies", "none"}, {"Locks", "none"},
+		{"Approval required", "true"}, {"Approval state", "approved"},
+		{"Approval requested at", "2026-02-01T12:00:00+00:00"}, {"Approval requested by", "Ann"},
+		{"Approval decided at", "2026-02-01T12:00:00+00:00"}, {"Approval decided by", "Bob"}, {"Approval reason", "ok"},
+		{"Artifacts", "none"}, {"Execution root", "wt/x"}, {"Worktree", "wt/x"}, {"Worktree name", "x"},
+		{"Retry cleanup", "degraded"}, {"Retry cleanup error", "busy"}, {"Command", "vizier run merge"},
+		{"Name", "Integrate"}, {"Created", "2026-02-01T12:00:00+00:00"}, {"Failure class", "timeout"}, {"Reason", "too slow"},
+		{"Attempt", "3"}, {"Generation", "1"}, {"Retries", "1 of 2"}, {"Resumes", "0 of 1"},
+		{"Deadline", "2026-02-01T12:01:00+00:00"}, {"Cancel requested at", "2026-02-01T12:00:00+00:00"}, {"Cancel requested by", "Bob"},
+	})
+}
+
+func TestShowHasADeadlineOnlyWhileItRuns(t *testing.T) {
+	t.Parallel()
+	for st, want := range map[kernel.Status]string{kernel.Running: "2026-02-01T12:01:00+00:00", kernel.Succeeded: "", kernel.FailedRetryable: ""} {
+		j := job("a", 0, st, func(j *kernel.Job) { j.Spec.Task.Timeout, j.State.Started = time.Minute, noon })
+		got := ""
+		for _, line := range show(t, snap(j), "a", view.Paths{}) {
+			if line[0] == "Deadline" {
+				got = line[1]
+			}
+		}
+		equal(t, got, want)
+	}
+}
+
+func TestShowFieldsMatchTheSchema(t *testing.T) {
+	t.Parallel()
+	described := properties(t, "job_show.schema.json")
+	var off []string
+	for _, f := range view.ShowFields() {
+		if _, ok := described[f.Key]; !ok {
+			t.Errorf("the schema does not describe %s, or it stands twice", f.Key)
+		}
+		delete(described, f.Key)
+		if !f.Default {
+			off = append(off, f.Key)
+		}
+	}
+	equal(t, described, map[string]any{})
+	equal(t, off, []string{"workflow_run", "workflow_node_attempt", "workflow_node_outcome", "workflow_executor_class",
+		"workflow_executor_operation", "workflow_control_policy", "execution_root", "retry_cleanup", "retry_cleanup_error"})
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	s := snap(job("a", 0, kernel.Running), job("b", 0, kernel.Failed, func(j *kernel.Job) { j.State.Exit = kernel.Exited(0) }))
+	p := view.Paths{Stdout: "x/out", Stderr: "x/err"}
+	for id, want := range map[kernel.JobID][2]string{
+		"a": {"a [running] exit=-- stdout=x/out stderr=x/err",
+			`{"job":"a","status":"running","exit_code":null,"stdout":"x/out","stderr":"x/err"}`},
+		"b": {"b [failed] exit=0 stdout=x/out stderr=x/err",
+			`{"job":"b","status":"failed","exit_code":0,"stdout":"x/out","stderr":"x/err"}`},
+	} {
+		st, err := view.StatusOf(s, id, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, [2]string{st.String(), valid(t, "job_status.schema.json", st)}, want)
+	}
+}
+
+func TestUnknownAndUnreadableJobs(t *testing.T) {
+	t.Parallel()
+	s := kernel.NewSnapshot(kernel.Observation{Unreadable: map[kernel.JobID]string{"bad": "not JSON"}})
+	_, err := view.StatusOf(s, "gone", view.Paths{})
+	if !errors.Is(err, kernel.ErrNotFound) || err.Error() != "no background job gone" {
+		t.Errorf("status of an unknown job: %v", err)
+	}
+	_, err = view.Show(s, "bad", view.Paths{})
+	if !errors.Is(err, kernel.ErrInvalid) || errors.Is(err, kernel.ErrNotFound) || err.Error() != "cannot read job record bad: not JSON: invalid" {
+		t.Errorf("show of an unreadable job: %v", err)
+	}
+}

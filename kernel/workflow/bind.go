@@ -1,0 +1,107 @@
+package workflow
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bind is the value of every parameter of src: its defaults, overlaid by set
+// (KEY=VALUE or --key value, by parameter or by alias) and by the positional
+// inputs. flow is what the caller typed for the template; messages show it.
+func Bind(flow string, src *Source, set map[string]string, positional []string) (map[string]string, error) {
+	b := binder{flow: flow, src: src, params: map[string]string{}, by: map[string]string{}}
+	for _, p := range src.Params {
+		b.params[p.Key] = p.Value
+	}
+	b.declared()
+	aliases := map[string]string{}
+	for _, a := range src.CLI.Named {
+		aliases[a.Key] = a.Value
+	}
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		switch param, isAlias := aliases[key]; {
+		case isAlias && param != key:
+			b.put(param, set[key], "`--"+key+"` alias", key)
+		default:
+			b.put(key, set[key], "explicit override", key)
+		}
+	}
+	b.positional(positional)
+	return b.params, b.err()
+}
+
+type binder struct {
+	report
+	flow   string
+	src    *Source
+	params map[string]string
+	by     map[string]string // parameter → how it was given
+}
+
+// declared checks that [cli] names parameters that there are.
+func (b *binder) declared() {
+	for _, a := range b.src.CLI.Named {
+		switch _, ok := b.src.param(a.Value); {
+		case strings.TrimSpace(a.Key) == "" || strings.TrimSpace(a.Value) == "":
+			b.addf(a.Pos, "workflow `%s` has an empty alias or alias target in [cli.named]", b.flow)
+		case !ok:
+			b.add(Diagnostic{Pos: a.Pos, Field: "cli.named." + a.Key, Hint: didYouMean(a.Value, b.src.paramNames()),
+				Msg: "workflow `" + b.flow + "` alias `" + a.Key + "` maps to unknown parameter `" + a.Value + "`"})
+		}
+	}
+	for _, p := range b.src.CLI.Positional {
+		if _, ok := b.src.param(p.Value); !ok {
+			b.add(Diagnostic{Pos: p.Pos, Field: "cli.positional", Hint: didYouMean(p.Value, b.src.paramNames()),
+				Msg: "workflow `" + b.flow + "` positional input `" + p.Value + "` is not declared in [params]"})
+		}
+	}
+}
+
+// put sets a parameter once.
+func (b *binder) put(param, value, how, key string) {
+	if _, ok := b.params[param]; !ok {
+		names := b.src.paramNames()
+		for _, a := range b.src.CLI.Named {
+			names = append(names, a.Key)
+		}
+		hint := didYouMean(key, names)
+		if hint == "" && len(names) > 0 {
+			slices.Sort(names)
+			hint = "its parameters are " + strings.Join(slices.Compact(names), ", ")
+		}
+		b.add(Diagnostic{Msg: "workflow `" + b.flow + "` has no parameter `" + key + "`", Hint: hint})
+		return
+	}
+	if earlier, twice := b.by[param]; twice {
+		b.addf(Pos{}, "workflow parameter `%s` was provided multiple ways (%s and %s)", param, min(how, earlier), max(how, earlier))
+		return
+	}
+	b.by[param], b.params[param] = how, value
+}
+
+func (b *binder) positional(values []string) {
+	names := make([]string, len(b.src.CLI.Positional))
+	for i, p := range b.src.CLI.Positional {
+		names[i] = p.Value
+	}
+	switch {
+	case len(values) == 0:
+	case len(names) == 0:
+		b.add(Diagnostic{Msg: "workflow `" + b.flow + "` does not define positional inputs", Hint: "use --set KEY=VALUE or a named flag"})
+	case len(values) > len(names):
+		b.addf(Pos{}, "workflow `%s` accepts at most %d positional input(s): %s", b.flow, len(names), strings.Join(names, ", "))
+	default:
+		for i, v := range values {
+			if _, ok := b.params[names[i]]; !ok {
+				continue // reported by declared
+			}
+			if _, twice := b.by[names[i]]; twice {
+				b.addf(Pos{}, "workflow parameter `%s` was provided multiple ways (positional input %s and named override)", names[i], strconv.Itoa(i+1))
+				continue
+			}
+			b.put(names[i], v, "positional input "+strconv.Itoa(i+1), names[i])
+		}
+	}
+}

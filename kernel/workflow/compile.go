@@ -1,0 +1,208 @@
+package workflow
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// CompileOptions is what a run has that its template does not.
+type CompileOptions struct {
+	Run      kernel.RunID
+	IDs      func(node string) kernel.JobID // mints, in template order
+	Selector string                         // how the template was chosen
+	Alias    string                         // the [commands] alias, if any
+	Command  []string                       // the command line, for people
+	At       time.Time                      // when approvals were asked for
+	By       string                         // who asked
+}
+
+// DefaultAgentTimeout bounds agent.invoke where its node has no timeout.
+const DefaultAgentTimeout = 12 * time.Hour
+
+// Compile makes one job per node, in template order, and the run's manifest.
+// It validates the template first and returns its findings.
+func Compile(t *Template, o CompileOptions) ([]kernel.NewJob, Manifest, error) {
+	g, err := validate(t)
+	if err != nil {
+		return nil, Manifest{}, err
+	}
+	c := &compiler{t: t, g: g, o: o, ids: make([]kernel.JobID, len(t.nodes)), hash: PolicyHash(t)}
+	for i := range t.nodes {
+		c.ids[i] = o.IDs(t.nodes[i].id.Value)
+	}
+	m := Manifest{Run: o.Run, Selector: o.Selector, TemplateID: t.ID, Version: t.Version, PolicyHash: c.hash,
+		Policy: ManifestPolicy{t.policy.failureMode, t.policy.missingProducer.String()},
+		Params: t.Params, Nodes: make(map[string]ManifestNode, len(t.nodes))}
+	jobs := make([]kernel.NewJob, len(t.nodes))
+	for i := range t.nodes {
+		jobs[i] = c.job(i)
+		m.Nodes[t.nodes[i].id.Value] = c.node(i)
+	}
+	return jobs, m, nil
+}
+
+type compiler struct {
+	t    *Template
+	g    *graph
+	o    CompileOptions
+	ids  []kernel.JobID
+	hash string
+}
+
+func (c *compiler) job(i int) kernel.NewJob {
+	n := &c.t.nodes[i]
+	spec := kernel.Spec{
+		Name:            n.name,
+		Origin:          c.origin(n),
+		Needs:           sortedArtifacts(c.resolve(n.needs)),
+		Produces:        sortedArtifacts(c.products(n)),
+		MissingProducer: c.t.policy.missingProducer,
+		Pinned:          n.pinned,
+		Preconditions:   n.preconditions,
+		Locks:           c.t.locksOf(i, c.g),
+		Routes:          c.routes(i),
+		Routed:          c.g.routed[i],
+		OwnsContext:     n.use.Operation == opPrepare,
+		Transient:       n.transient,
+		Budget:          n.budget,
+		Retry:           n.retry,
+		Resumable:       n.resumable,
+		Idempotent:      n.idempotent,
+		Task: kernel.Task{Executor: n.executor, Builtin: true, Timeout: n.timeout,
+			Args: []string{"__workflow-node", "--job-id", string(c.ids[i])}},
+	}
+	if spec.Task.Timeout == 0 && n.use.Operation == opAgent {
+		spec.Task.Timeout = DefaultAgentTimeout
+	}
+	for _, p := range c.g.parents(i) {
+		spec.After = append(spec.After, c.ids[p])
+	}
+	slices.Sort(spec.After)
+	job := kernel.NewJob{ID: c.ids[i], Spec: spec}
+	if slices.ContainsFunc(n.gates, func(g gate) bool { return g.kind == gateApproval && g.required }) {
+		job.Approval = kernel.Require(c.o.At, c.o.By)
+	}
+	return job
+}
+
+func (c *compiler) origin(n *node) kernel.Origin {
+	first := func(keys ...string) string {
+		for _, k := range keys {
+			if v := c.t.Params[k]; v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	o := kernel.Origin{Run: c.o.Run, Node: n.id.Value, Command: c.o.Command, Alias: c.o.Alias,
+		Plan: first("slug", "plan"), Branch: first("branch"), Target: first("target_branch", "target"),
+		Template: kernel.Template{Selector: c.o.Selector, ID: c.t.ID, Version: c.t.Version, PolicyHash: c.hash},
+		About:    kernel.NodeInfo{Name: n.name, Class: string(n.use.Class), Operation: n.use.Operation, Control: n.use.Policy}}
+	if o.Branch == "" && o.Plan != "" {
+		o.Branch = "draft/" + o.Plan
+	}
+	for _, g := range n.gates {
+		o.About.Gates = append(o.About.Gates, g.String())
+	}
+	return o
+}
+
+// String is the gate's summary in job records.
+func (g gate) String() string {
+	switch g.kind {
+	case gateApproval:
+		return "approval(required=" + strconv.FormatBool(g.required) + ")"
+	case gateCICD:
+		return "cicd(script=" + g.script + ", auto_resolve=" + strconv.FormatBool(g.autoResolve) + ")"
+	case gateScript:
+		return "script(" + g.script + ")"
+	default:
+		return "custom(" + g.id + ")"
+	}
+}
+
+// resolve replaces nodes by their jobs in command patches.
+func (c *compiler) resolve(in []artifact) []kernel.Artifact {
+	out := make([]kernel.Artifact, len(in))
+	for i, a := range in {
+		out[i] = a.Artifact
+		if a.node != "" {
+			out[i].Name = string(c.ids[c.g.index[a.node]])
+		}
+	}
+	return out
+}
+
+func (c *compiler) products(n *node) []kernel.Artifact {
+	var all []artifact
+	for _, o := range outcomes {
+		all = append(all, n.produces[o]...)
+	}
+	return c.resolve(all)
+}
+
+// edges are i's targets on an outcome with what the edge does, by node id.
+func (c *compiler) edges(i int, o kernel.Outcome) (to []int, mode []RouteMode) {
+	n := &c.t.nodes[i]
+	if o == kernel.OutcomeFailed && n.retryMode == RetryUntilGate && n.retryBudget == 0 {
+		return nil, nil // the gate blocks at once
+	}
+	to = c.g.find(n.on[o])
+	slices.SortFunc(to, func(a, b int) int { return strings.Compare(c.t.nodes[a].id.Value, c.t.nodes[b].id.Value) })
+	for _, t := range to {
+		m := RetryJob
+		if o == kernel.OutcomeSucceeded && !c.g.back[[2]int{i, t}] {
+			m = PropagateContext
+		}
+		mode = append(mode, m)
+	}
+	return to, mode
+}
+
+func (c *compiler) routes(i int) []kernel.Route {
+	var out []kernel.Route
+	for _, o := range outcomes {
+		to, _ := c.edges(i, o)
+		for _, t := range to {
+			r := kernel.Route{On: o, To: c.ids[t]}
+			if o == kernel.OutcomeFailed && c.t.nodes[i].retryMode == RetryUntilGate {
+				r.Budget = c.t.nodes[i].retryBudget
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (c *compiler) node(i int) ManifestNode {
+	n := &c.t.nodes[i]
+	m := ManifestNode{Node: n.id.Value, Name: n.name, Job: c.ids[i], Uses: n.uses.Value, Kind: n.kind, Args: n.args,
+		Operation: n.use.Operation, Control: n.use.Policy, Gates: make([]ManifestGate, 0, len(n.gates)),
+		Retry: ManifestRetry{n.retryMode, n.retryBudget}, Needs: records(sortedArtifacts(c.resolve(n.needs))),
+		Routes: make(map[string][]ManifestRoute, len(outcomes)), Artifacts: make(map[string][]ArtifactRecord, len(outcomes))}
+	for _, g := range n.gates {
+		m.Gates = append(m.Gates, ManifestGate{g.kind, g.policy, g.script, g.autoResolve, g.required, g.id, g.args})
+	}
+	for _, o := range outcomes {
+		to, mode := c.edges(i, o)
+		routes := make([]ManifestRoute, len(to))
+		for k, t := range to {
+			routes[k] = ManifestRoute{c.t.nodes[t].id.Value, mode[k]}
+		}
+		m.Routes[o.String()] = routes
+		m.Artifacts[o.String()] = records(sortedArtifacts(c.resolve(n.produces[o])))
+	}
+	return m
+}
+
+func records(as []kernel.Artifact) []ArtifactRecord {
+	out := make([]ArtifactRecord, len(as))
+	for i, a := range as {
+		out[i] = RecordOf(a)
+	}
+	return out
+}

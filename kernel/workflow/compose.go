@@ -1,0 +1,256 @@
+package workflow
+
+import (
+	"slices"
+	"strings"
+)
+
+// Loader reads the template that from imports. Its error may be Diagnostics.
+type Loader func(from *Source, m Import) (*Source, error)
+
+// maxStages bounds a composed template: a few files that import one another
+// twice each would otherwise grow without end.
+const maxStages = 200
+
+// Compose is root with the stages it imports, and those that they import, in
+// one template without imports. The nodes of a stage are called STAGE__ID.
+// Links order stages by after edges from the terminal nodes of one to the
+// entry nodes of the other, so that each stage keeps its execution context
+// (semantics 3.16). Parameters and artifact contracts are united and must
+// agree; root's policy and command line win.
+func Compose(root *Source, load Loader) (*Source, error) {
+	c := composer{load: load}
+	out := c.compose(root, nil)
+	if err := c.err(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+type composer struct {
+	report
+	load   Loader
+	stages int
+}
+
+// stage is an imported template within its importer.
+type stage struct {
+	pos           Pos
+	name          string // as links say it
+	entries, ends []string
+}
+
+func (c *composer) compose(src *Source, path []string) *Source {
+	if len(src.Imports) == 0 && len(src.links) == 0 {
+		return src
+	}
+	path = append(path[:len(path):len(path)], src.File)
+	out := *src
+	out.Imports, out.links = nil, nil
+	out.nodes, out.Params, out.contracts = slices.Clone(src.nodes), slices.Clone(src.Params), slices.Clone(src.contracts)
+	var stages []stage
+	taken := map[string]string{} // prefix → stage name
+	for _, m := range src.Imports {
+		prefix := stagePrefix(m.Name.Value)
+		switch other, dup := taken[prefix]; {
+		case prefix == "":
+			c.addf(m.Name.Pos, "import name `%s` is empty", m.Name.Value)
+			continue
+		case dup && other == m.Name.Value:
+			c.addf(m.Name.Pos, "duplicate import name `%s`", m.Name.Value)
+			continue
+		case dup:
+			c.addf(m.Name.Pos, "import names `%s` and `%s` both stand for the node prefix `%s__`", other, m.Name.Value, prefix)
+			continue
+		}
+		taken[prefix] = m.Name.Value
+		if child := c.child(src, m, path); child != nil {
+			stages = append(stages, c.unite(&out, child, m, prefix))
+		}
+	}
+	c.link(&out, src.links, stages)
+	return &out
+}
+
+// child is the composed template that m names, or nil.
+func (c *composer) child(src *Source, m Import, path []string) *Source {
+	if c.stages++; c.stages > maxStages {
+		if c.stages == maxStages+1 {
+			c.addf(m.Path.Pos, "workflow has more than %d stages", maxStages)
+		}
+		return nil
+	}
+	child, err := c.load(src, m)
+	if err != nil {
+		c.merge(m.Path.Pos, err)
+		return nil
+	}
+	if at := slices.Index(path, child.File); at >= 0 {
+		c.addf(m.Path.Pos, "workflow import cycle detected: %s", strings.Join(append(slices.Clone(path[at:]), child.File), " -> "))
+		return nil
+	}
+	child = c.compose(child, path)
+	if len(child.nodes) == 0 {
+		c.addf(m.Name.Pos, "imported stage `%s` has no nodes", m.Name.Value)
+		return nil
+	}
+	return child
+}
+
+// unite adds child to out, its nodes renamed.
+func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
+	for _, p := range child.Params {
+		have, ok := out.param(p.Key)
+		switch {
+		case !ok:
+			out.Params = append(out.Params, p)
+		case have.Value != p.Value:
+			c.add(Diagnostic{Pos: p.Pos, Msg: "conflicting parameter default for `" + p.Key + "` while composing stage `" + m.Name.Value +
+				"` (`" + have.Value + "` vs `" + p.Value + "`)", Hint: "the other is at " + have.Pos.String()})
+		}
+	}
+	for _, k := range child.contracts {
+		at := slices.IndexFunc(out.contracts, func(o contractSource) bool { return o.id.Value == k.id.Value })
+		switch {
+		case at < 0:
+			out.contracts = append(out.contracts, k)
+		case !out.contracts[at].same(k):
+			c.add(Diagnostic{Pos: k.pos, Msg: "conflicting artifact contract `" + k.id.Value + "` while composing stage `" + m.Name.Value + "`",
+				Hint: "the other is at " + out.contracts[at].pos.String()})
+		}
+	}
+	s := stage{pos: m.Name.Pos, name: m.Name.Value}
+	s.entries, s.ends = child.ends()
+	known := map[string]bool{}
+	for _, n := range child.nodes {
+		known[n.id.Value] = true
+	}
+	rename := func(t Text) Text { return Text{prefix + "__" + t.Value, t.Pos} }
+	for _, n := range child.nodes {
+		id := n.id.Value
+		refs := func(in []Text, what string) []Text {
+			renamed := make([]Text, len(in))
+			for i, t := range in {
+				if !known[t.Value] {
+					c.add(Diagnostic{Pos: t.Pos, Node: id, Msg: "node `" + id + "` of stage `" + m.Name.Value +
+						"` references unknown " + what + " `" + t.Value + "`", Hint: didYouMean(t.Value, child.ids())})
+				}
+				renamed[i] = rename(t)
+			}
+			return renamed
+		}
+		n.id = rename(n.id)
+		n.after = refs(n.after, "after node")
+		for _, o := range outcomes {
+			n.on[o] = refs(n.on[o], "on."+o.String()+" target")
+		}
+		out.nodes = append(out.nodes, n)
+	}
+	for i := range s.entries {
+		s.entries[i] = prefix + "__" + s.entries[i]
+	}
+	for i := range s.ends {
+		s.ends[i] = prefix + "__" + s.ends[i]
+	}
+	return s
+}
+
+// link adds the after edges of links and refuses cycles of stages.
+func (c *composer) link(out *Source, links []linkSource, stages []stage) {
+	find := func(t Text) int {
+		at := slices.IndexFunc(stages, func(s stage) bool { return s.name == t.Value })
+		switch {
+		case t.Value == "":
+			c.addf(t.Pos, "link with an empty endpoint")
+		case at < 0:
+			var names []string
+			for _, s := range stages {
+				names = append(names, s.name)
+			}
+			c.add(Diagnostic{Pos: t.Pos, Msg: "link references unknown stage `" + t.Value + "`", Hint: didYouMean(t.Value, names)})
+		}
+		return at
+	}
+	g := &graph{after: make([][]int, len(stages)), succOf: make([][]int, len(stages))}
+	for _, l := range links {
+		from, to := find(l.from), find(l.to)
+		if from < 0 || to < 0 {
+			continue
+		}
+		g.after[to] = append(g.after[to], from)
+		for i := range out.nodes {
+			n := &out.nodes[i]
+			if !slices.Contains(stages[to].entries, n.id.Value) {
+				continue
+			}
+			n.after = slices.Clone(n.after)
+			for _, end := range stages[from].ends {
+				n.after = append(n.after, Text{end, l.pos})
+			}
+		}
+	}
+	if cycle := g.cycle(func(int) []int { return nil }); cycle != nil {
+		names := make([]string, len(cycle))
+		for i, at := range cycle {
+			names[i] = stages[at].name
+		}
+		c.addf(links[0].pos, "workflow link cycle detected: %s", strings.Join(names, " -> "))
+	}
+}
+
+// ends are a stage's entry nodes, which wait for no other, and its terminal
+// nodes, which no other follows. Sleeping nodes are neither.
+func (s *Source) ends() (entries, terminals []string) {
+	ws := make([]*wiring, len(s.nodes))
+	for i := range s.nodes {
+		ws[i] = &s.nodes[i].wiring
+	}
+	g := newGraph(ws)
+	for i, w := range ws {
+		if g.routed[i] {
+			continue
+		}
+		if len(g.parents(i)) == 0 {
+			entries = append(entries, w.id.Value)
+		}
+		if len(g.next[i]) == 0 {
+			terminals = append(terminals, w.id.Value)
+		}
+	}
+	return entries, terminals
+}
+
+func (s *Source) ids() []string {
+	ids := make([]string, len(s.nodes))
+	for i, n := range s.nodes {
+		ids[i] = n.id.Value
+	}
+	return ids
+}
+
+func (k contractSource) same(o contractSource) bool {
+	if (k.schema == nil) != (o.schema == nil) || k.schema != nil && !k.schema.equal(*o.schema) {
+		return false
+	}
+	return k.version.Value == o.version.Value
+}
+
+// stagePrefix is a stage's name with all but letters, digits, dashes and
+// underscores replaced, double underscores collapsed and the ends trimmed.
+func stagePrefix(name string) string {
+	p := strings.Map(func(r rune) rune {
+		if plain(r) {
+			return r
+		}
+		return '_'
+	}, name)
+	for strings.Contains(p, "__") {
+		p = strings.ReplaceAll(p, "__", "_")
+	}
+	return strings.Trim(p, "_")
+}
+
+// plain reports that r may stand in a file name that is made from an id.
+func plain(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+}

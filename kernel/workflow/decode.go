@@ -1,0 +1,163 @@
+package workflow
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Decode reads a parsed file as a template. It is strict: an unknown key or a
+// value of the wrong kind is an error. All findings are returned at once.
+func Decode(file string, v Value) (*Source, error) {
+	d, s := &decoder{}, &Source{File: file}
+	d.table(v, "", map[string]func(Value){
+		"id":      d.text(&s.ID),
+		"version": d.text(&s.Version),
+		"params":  d.entries(&s.Params, "params"),
+		"cli": func(v Value) {
+			d.table(v, "cli", map[string]func(Value){
+				"positional": d.texts(&s.CLI.Positional), "named": d.entries(&s.CLI.Named, "cli.named")})
+		},
+		"policy":             func(v Value) { d.policy(v, &s.policy) },
+		"artifact_contracts": d.each(func(i int, v Value) { s.contracts = append(s.contracts, d.contract(i, v)) }),
+		"nodes":              d.each(func(i int, v Value) { s.nodes = append(s.nodes, d.node(i, v)) }),
+		"imports": d.each(func(i int, v Value) {
+			var m Import
+			d.table(v, item("imports", i), map[string]func(Value){"name": d.text(&m.Name), "path": d.text(&m.Path)}, "name", "path")
+			s.Imports = append(s.Imports, m)
+		}),
+		"links": d.each(func(i int, v Value) {
+			l := linkSource{pos: v.Pos}
+			d.table(v, item("links", i), map[string]func(Value){"from": d.text(&l.from), "to": d.text(&l.to)}, "from", "to")
+			s.links = append(s.links, l)
+		}),
+	}, "id", "version")
+	return s, d.err()
+}
+
+func item(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+
+type decoder struct{ report }
+
+// table calls the setter of each key. Keys without one, keys given twice and
+// missing required keys are findings.
+func (d *decoder) table(v Value, path string, keys map[string]func(Value), required ...string) {
+	if v.Kind != Table {
+		d.add(Diagnostic{Pos: v.Pos, Field: path, Msg: "expected a table for " + orTop(path) + ", found " + v.Kind.String()})
+		return
+	}
+	for i, f := range v.Fields {
+		set, known := keys[f.Key]
+		field := strings.TrimPrefix(path+"."+f.Key, ".")
+		switch {
+		case !known:
+			names := slices.Sorted(maps.Keys(keys))
+			hint := didYouMean(f.Key, names)
+			if hint == "" {
+				hint = "known keys are " + strings.Join(names, ", ")
+			}
+			d.add(Diagnostic{Pos: f.Pos, Field: field, Msg: "unknown key `" + f.Key + "` in " + orTop(path), Hint: hint})
+		case slices.ContainsFunc(v.Fields[:i], func(g Field) bool { return g.Key == f.Key }):
+			d.add(Diagnostic{Pos: f.Pos, Field: field, Msg: "key `" + f.Key + "` is given twice in " + orTop(path)})
+		default:
+			set(f.Value)
+		}
+	}
+	for _, key := range required {
+		if _, ok := v.field(key); !ok {
+			d.add(Diagnostic{Pos: v.Pos, Field: strings.TrimPrefix(path+"."+key, "."), Msg: "missing key `" + key + "` in " + orTop(path)})
+		}
+	}
+}
+
+func orTop(path string) string {
+	if path == "" {
+		return "the template"
+	}
+	return path
+}
+
+func (d *decoder) wrong(v Value, want string) {
+	d.addf(v.Pos, "expected %s, found %s", want, v.Kind)
+}
+
+func (d *decoder) text(into *Text) func(Value) {
+	return func(v Value) {
+		if v.Kind != String && v.Kind != Int && v.Kind != Bool {
+			d.wrong(v, "a string")
+			return
+		}
+		*into = Text{v.Text, v.Pos}
+	}
+}
+
+// word is a text that is one of a few and is never expanded.
+func (d *decoder) word(into *Text, words ...string) func(Value) {
+	return func(v Value) {
+		d.text(into)(v)
+		if into.given() && !slices.Contains(words, into.Value) {
+			d.add(Diagnostic{Pos: v.Pos, Msg: "invalid value `" + into.Value + "`; expected " + strings.Join(words, ", "),
+				Hint: didYouMean(into.Value, words)})
+		}
+	}
+}
+
+func (d *decoder) each(f func(int, Value)) func(Value) {
+	return func(v Value) {
+		if v.Kind != List {
+			d.wrong(v, "a list")
+			return
+		}
+		for i, e := range v.List {
+			f(i, e)
+		}
+	}
+}
+
+func (d *decoder) texts(into *[]Text) func(Value) {
+	return d.each(func(_ int, v Value) {
+		var t Text
+		d.text(&t)(v)
+		if t.given() {
+			*into = append(*into, t)
+		}
+	})
+}
+
+func (d *decoder) entries(into *[]Entry, path string) func(Value) {
+	return func(v Value) {
+		keys := map[string]func(Value){}
+		for _, f := range v.Fields {
+			keys[f.Key] = func(v Value) {
+				var t Text
+				d.text(&t)(v)
+				*into = append(*into, Entry{f.Key, t})
+			}
+		}
+		d.table(v, path, keys)
+	}
+}
+
+func (d *decoder) policy(v Value, p *policySource) {
+	d.table(v, "policy", map[string]func(Value){
+		"failure_mode": d.word(&p.failureMode, "block_downstream", "continue_independent"),
+		"resume": func(v Value) {
+			d.table(v, "policy.resume", map[string]func(Value){
+				"key": d.text(&p.resumeKey), "reuse_mode": d.word(&p.reuseMode, "strict", "compatible")})
+		},
+		"dependencies": func(v Value) {
+			d.table(v, "policy.dependencies", map[string]func(Value){
+				"missing_producer": d.word(&p.missingProducer, kernel.Block.String(), kernel.Wait.String())})
+		},
+	})
+}
+
+func (d *decoder) contract(i int, v Value) contractSource {
+	c := contractSource{pos: v.Pos}
+	d.table(v, item("artifact_contracts", i), map[string]func(Value){
+		"id": d.text(&c.id), "version": d.text(&c.version), "schema": func(v Value) { c.schema = &v }}, "id", "version")
+	return c
+}

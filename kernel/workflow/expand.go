@@ -1,0 +1,178 @@
+package workflow
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Expand replaces ${name} by the parameter of that name, once, in every text
+// but ids, references, words that select a kind, and the parameters
+// themselves; $${ stands for ${. It then reads every text as what it stands
+// for. All findings are returned at once; each names its field.
+func Expand(src *Source, params map[string]string) (*Template, error) {
+	e := &expander{params: params, memo: map[string]string{}}
+	t := &Template{ID: src.ID.Value, Version: src.Version.Value, Params: params, pos: src.ID.Pos}
+	t.policy = policy{
+		failureMode: orDefault(src.policy.failureMode, "block_downstream"),
+		resumeKey:   orDefault(src.policy.resumeKey, "default"),
+		reuseMode:   orDefault(src.policy.reuseMode, "strict"),
+	}
+	t.policy.missingProducer, _ = kernel.ParseMissingProducer(orDefault(src.policy.missingProducer, kernel.Block.String()))
+	for i, c := range src.contracts {
+		at := item("artifact_contracts", i)
+		t.contracts = append(t.contracts, contract{pos: c.pos, schema: c.schema,
+			id: e.text(c.id, at, ".id"), version: e.text(c.version, at, ".version")})
+	}
+	t.nodes = make([]node, len(src.nodes))
+	for i := range src.nodes {
+		e.node(&src.nodes[i], &t.nodes[i])
+	}
+	t.patches()
+	if err := e.err(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func orDefault(t Text, alt string) string {
+	if !t.given() {
+		return alt
+	}
+	return t.Value
+}
+
+type expander struct {
+	report
+	params map[string]string
+	id     string            // of the node under way
+	memo   map[string]string // expanded texts: templates repeat themselves
+}
+
+// text is t without placeholders. The field's path is its parts together; they
+// are joined only for a finding.
+func (e *expander) text(t Text, path ...string) string {
+	if !strings.Contains(t.Value, "${") {
+		return t.Value
+	}
+	if out, ok := e.memo[t.Value]; ok {
+		return out
+	}
+	out, problem, hint := interpolate(t.Value, e.params)
+	if problem != "" {
+		e.fail(t.Pos, problem+" in "+strings.Join(path, ""), hint, path)
+		return out
+	}
+	e.memo[t.Value] = out
+	return out
+}
+
+func (e *expander) fail(pos Pos, msg, hint string, path []string) {
+	e.add(Diagnostic{Pos: pos, Node: e.id, Field: strings.Join(path, ""), Msg: msg, Hint: hint})
+}
+
+// interpolate replaces the placeholders of s.
+func interpolate(s string, params map[string]string) (out, problem, hint string) {
+	var b strings.Builder
+	for {
+		at := strings.Index(s, "${")
+		if at < 0 {
+			b.WriteString(s)
+			return b.String(), "", ""
+		}
+		if at > 0 && s[at-1] == '$' {
+			b.WriteString(s[:at-1] + "${")
+			s = s[at+2:]
+			continue
+		}
+		b.WriteString(s[:at])
+		end := strings.IndexByte(s[at:], '}')
+		if end < 0 {
+			return b.String(), "unclosed parameter placeholder", "write $${ for a literal ${"
+		}
+		name := strings.TrimSpace(s[at+2 : at+end])
+		value, ok := params[name]
+		switch {
+		case name == "":
+			return b.String(), "empty parameter placeholder", "write $${} for a literal ${}"
+		case !ok:
+			hint := didYouMean(name, slices.Sorted(maps.Keys(params)))
+			if hint == "" {
+				hint = "declare it in [params], or write $${" + name + "} for a literal ${" + name + "}"
+			}
+			return b.String(), "unresolved parameter `" + name + "`", hint
+		}
+		b.WriteString(value)
+		s = s[at+end+1:]
+	}
+}
+
+func (e *expander) bool(t Text, path ...string) bool {
+	if !t.given() {
+		return false
+	}
+	s := e.text(t, path...)
+	v, ok := parseBool(s)
+	if !ok {
+		e.fail(t.Pos, "invalid bool value `"+s+"` for "+strings.Join(path, ""), "use true or false", path)
+	}
+	return v
+}
+
+// count is a decimal number that fits in 32 bits without a sign.
+func (e *expander) count(t Text, alt int, path ...string) int {
+	if !t.given() {
+		return alt
+	}
+	s := e.text(t, path...)
+	v, err := strconv.ParseUint(strings.TrimSpace(s), 10, 32)
+	if err != nil {
+		e.fail(t.Pos, "invalid u32 value `"+s+"` for "+strings.Join(path, ""), "", path)
+	}
+	return int(v)
+}
+
+// word is one of a few words.
+func (e *expander) word(t Text, what, alt string, words []string, path ...string) string {
+	if !t.given() {
+		return alt
+	}
+	s := e.text(t, path...)
+	if !slices.Contains(words, s) {
+		e.fail(t.Pos, "invalid "+what+" value `"+s+"` for "+strings.Join(path, ""), "it is one of "+strings.Join(words, ", "), path)
+	}
+	return s
+}
+
+func (e *expander) entries(in []Entry, path ...string) map[string]string {
+	out := make(map[string]string, len(in))
+	for _, a := range in {
+		out[a.Key] = e.text(a.Text, append(path[:len(path):len(path)], ".", a.Key)...)
+	}
+	return out
+}
+
+// patches turns the ids of nodes in command_patch artifacts into what the
+// compiler later replaces by job ids: a template cannot know those.
+func (t *Template) patches() {
+	ids := make(map[string]bool, len(t.nodes))
+	for i := range t.nodes {
+		ids[t.nodes[i].id.Value] = true
+	}
+	mark := func(as []artifact) {
+		for k := range as {
+			if a := &as[k]; a.Kind == kernel.CommandPatch && ids[a.Name] {
+				a.node = a.Name
+			}
+		}
+	}
+	for i := range t.nodes {
+		mark(t.nodes[i].needs)
+		for _, o := range outcomes {
+			mark(t.nodes[i].produces[o])
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package workflow
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func (e *expander) node(src *nodeSource, n *node) {
+	e.id = src.id.Value
+	at := "nodes[" + src.id.Value + "]"
+	n.wiring = src.wiring
+	n.kind = orDefault(src.kind, kindBuiltin)
+	n.use, n.known = lookup(src.uses.Value)
+	n.name = e.text(src.name, at, ".name")
+	n.args = e.entries(src.args, at, ".args")
+	n.needs = e.artifacts(src.needs, at+".needs")
+	for _, o := range outcomes {
+		n.produces[o] = e.artifacts(src.produces[o], at+".produces."+o.String())
+	}
+	for i, l := range src.locks {
+		path := item(at+".locks", i)
+		mode, _ := kernel.ParseLockMode(l.mode.Value)
+		lock := kernel.Lock{Key: e.text(l.key, path, ".key"), Mode: mode, Units: e.count(l.units, 0, path, ".units")}
+		if strings.TrimSpace(lock.Key) == "" {
+			e.fail(l.pos, "empty lock key in "+path, "", []string{path, ".key"})
+		}
+		n.locks = append(n.locks, lock)
+	}
+	for i, p := range src.preconditions {
+		e.precondition(n, p, item(at+".preconditions", i))
+	}
+	for i, g := range src.gates {
+		n.gates = append(n.gates, e.gate(g, item(at+".gates", i)))
+	}
+	n.retryMode = e.word(src.retryMode, "retry mode", RetryNever, retryModes, at, ".retry.mode")
+	n.retryBudget = e.count(src.retryBudget, 0, at, ".retry.budget")
+	n.resumable = e.bool(src.resumable, at, ".resumable")
+	n.idempotent = e.bool(src.idempotent, at, ".idempotent")
+	n.executor = e.text(src.executor, at, ".executor")
+	n.timeout = e.duration(src.timeout, at, ".timeout")
+	n.transient = e.transient(src.transient, at, ".transient")
+	e.again(src, n, at)
+}
+
+// again reads the budgets and policies of the kinds of "again" that happen by
+// themselves, and refuses what would have no effect.
+func (e *expander) again(src *nodeSource, n *node, at string) {
+	resumes := 0
+	if n.resumable {
+		resumes = defaultResumes
+	}
+	n.budget = kernel.Budget{
+		Retries:  e.count(src.maxRetries, 0, at, ".max_retries"),
+		Resumes:  e.count(src.maxResumes, resumes, at, ".max_resumes"),
+		Reclaims: e.count(src.maxReclaims, n.reclaims(), at, ".max_reclaims"),
+	}
+	if src.maxResumes.given() && !n.resumable {
+		e.fail(src.maxResumes.Pos, "max_resumes has no effect: node `"+n.id.Value+"` is not resumable", "add resumable = true", []string{at, ".max_resumes"})
+	}
+	if n.retryMode == RetryOnFailure {
+		switch {
+		case !src.retryBudget.given() && !src.maxRetries.given():
+			e.fail(src.retryMode.Pos, "retry mode on_failure of node `"+n.id.Value+"` has no budget", "add budget = N", []string{at, ".retry.budget"})
+		case src.retryBudget.given() && src.maxRetries.given() && n.budget.Retries != n.retryBudget:
+			e.fail(src.maxRetries.Pos, "max_retries and retry.budget of node `"+n.id.Value+"` disagree", "keep one of them", []string{at, ".max_retries"})
+		case src.retryBudget.given():
+			n.budget.Retries = n.retryBudget
+		default:
+			n.retryBudget = n.budget.Retries
+		}
+	}
+	if n.retryMode == RetryNever && src.retryBudget.given() && n.retryBudget > 0 {
+		e.fail(src.retryBudget.Pos, "retry.budget has no effect: the retry mode of node `"+n.id.Value+"` is never",
+			"set mode = \"on_failure\" or \"until_gate\"", []string{at, ".retry.budget"})
+	}
+	if len(src.retryOn) > 0 && n.budget.Retries == 0 {
+		e.fail(src.retryOn[0].Pos, "retry_on has no effect: node `"+n.id.Value+"` has no retries", "add max_retries = N", []string{at, ".retry_on"})
+	}
+	for i, t := range src.retryOn {
+		e.retryOn(n, t, item(at+".retry_on", i))
+	}
+	if n.budget.Retries > 0 && len(src.retryOn) == 0 {
+		for _, c := range defaultRetryOn {
+			n.retry = n.retry.On(c)
+		}
+	}
+}
+
+// retryOn reads a failure class or an exit code.
+func (e *expander) retryOn(n *node, t Text, path string) {
+	s := strings.TrimSpace(e.text(t, path))
+	if code, err := strconv.Atoi(s); err == nil {
+		if code < 1 || code > 255 {
+			e.fail(t.Pos, "invalid exit code `"+s+"` for "+path, "it is from 1 to 255", []string{path})
+		}
+		n.retry.Exits = n.retry.Exits.With(code)
+		return
+	}
+	class, err := kernel.ParseFailureClass(s)
+	if err != nil {
+		e.fail(t.Pos, "invalid failure class `"+s+"` for "+path, "it is an exit code or one of "+strings.Join(failureClasses(), ", "), []string{path})
+		return
+	}
+	n.retry = n.retry.On(class)
+}
+
+func failureClasses() []string {
+	var names []string
+	for c := kernel.ExitFailure; c <= kernel.RejectedByHost; c++ {
+		names = append(names, c.String())
+	}
+	return names
+}
+
+func (e *expander) artifacts(in []artifactSource, path string) []artifact {
+	out := make([]artifact, 0, len(in))
+	for i, src := range in {
+		a := artifact{pos: src.pos}
+		a.Kind = src.kind
+		for _, f := range src.fields {
+			v := e.text(f.Text, path, "[", strconv.Itoa(i), "].", src.kind.String(), ".", f.Key)
+			if f.Key == artifactFields[src.kind][0] {
+				a.Name = v
+			} else {
+				a.Ref = v
+			}
+		}
+		if a.Kind == kernel.Custom {
+			a.Name, a.version, _ = strings.Cut(a.Name, "@")
+		}
+		if a.Kind <= kernel.PlanCommits && a.Name == "" { // a plan that is known by its branch alone
+			a.Name = strings.ReplaceAll(strings.TrimPrefix(a.Ref, "draft/"), "/", "-")
+		}
+		a.Artifact = a.Artifact.Canonical()
+		a.path = path + "[" + strconv.Itoa(i) + "]." + src.kind.String()
+		out = append(out, a)
+	}
+	return out
+}
+
+func (e *expander) precondition(n *node, src preconditionSource, path string) {
+	branch := e.text(src.branch, path, ".branch")
+	args := e.entries(src.args, path, ".args")
+	if src.kind.Value == pinnedHead {
+		pin := kernel.PinnedHead{Branch: branch, Commit: kernel.CommitID(strings.ToLower(strings.TrimSpace(e.text(src.oid, path, ".oid"))))}
+		switch {
+		case n.pinned != kernel.PinnedHead{}:
+			e.fail(src.pos, "node `"+n.id.Value+"` pins more than one head", "", []string{path})
+		case pin.Branch == "" || !oid(string(pin.Commit)):
+			e.fail(src.pos, "precondition `pinned_head` of node `"+n.id.Value+"` needs branch and oid, a full commit id", "", []string{path})
+		}
+		n.pinned = pin
+		return
+	}
+	kind, _ := kernel.ParsePreconditionKind(src.kind.Value)
+	p := kernel.Precondition{Kind: kind, ID: e.text(src.id, path, ".id"), Branch: branch}
+	if kind == kernel.CustomPrecondition {
+		p.Branch = args["branch"]
+	}
+	n.preconditions = append(n.preconditions, p)
+}
+
+func oid(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+func (e *expander) gate(src gateSource, path string) gate {
+	return gate{
+		pos: src.pos, kind: src.kind.Value,
+		policy:      e.word(src.policy, "gate policy", PolicyBlock, gatePolicies, path, ".policy"),
+		script:      e.text(src.script, path, ".script"),
+		id:          e.text(src.id, path, ".id"),
+		required:    e.bool(src.required, path, ".required"),
+		autoResolve: e.bool(src.autoResolve, path, ".auto_resolve"),
+		args:        e.entries(src.args, path, ".args"),
+	}
+}
+
+// duration reads a Go duration, or a number of seconds.
+func (e *expander) duration(t Text, path ...string) time.Duration {
+	if !t.given() {
+		return 0
+	}
+	s := strings.TrimSpace(e.text(t, path...))
+	d, err := time.ParseDuration(s)
+	if secs, atoi := strconv.Atoi(s); atoi == nil && secs < int(maxTimeout/time.Second) {
+		d, err = time.Duration(secs)*time.Second, nil
+	}
+	if err != nil || d <= 0 || d > maxTimeout {
+		e.fail(t.Pos, "invalid duration value `"+s+"` for "+strings.Join(path, ""), "write it like 90s, 30m or 12h", path)
+		return 0
+	}
+	return d.Truncate(time.Microsecond)
+}
+
+// maxTimeout is longer than anything that should run: a year.
+const maxTimeout = 366 * 24 * time.Hour
+
+func (e *expander) transient(t Text, path ...string) kernel.Transient {
+	if !t.given() {
+		return kernel.NotTransient
+	}
+	s := e.text(t, path...)
+	if on, ok := parseBool(s); ok {
+		if on {
+			return kernel.OnDemand
+		}
+		return kernel.NotTransient
+	}
+	m, err := kernel.ParseTransient(s)
+	if err != nil {
+		e.fail(t.Pos, "invalid transient value `"+s+"` for "+strings.Join(path, ""), "it is true, false or remove", path)
+	}
+	return m
+}

@@ -1,0 +1,269 @@
+package workflow
+
+import "slices"
+
+// graph is how nodes are wired. It tells a loop from a sleeping handler, which
+// look alike: A.on.succeeded = [B] with B.on.failed = [A] may mean "A works, B
+// checks, and sends back to A", or "B works, and A repairs what failed".
+//
+// A node is a candidate for sleeping if nothing but a route of another node
+// leads to it. It sleeps if the run can get to one of those other nodes
+// without it. Where every way there leads through the candidate itself, what
+// the route is for decides: on.blocked and on.cancelled, or a target that is a
+// conflict gate, mean a handler; on.failed, or an explicit after on the
+// candidate, means a loop, which starts at its target. What only sleeping nodes lead to by on.succeeded sleeps too.
+//
+// An on.succeeded edge from a sleeping node to one that leads to it by a route
+// is a return: it rewinds that node and orders nothing. An edge that is given
+// as after too is never a return.
+type graph struct {
+	index  map[string]int
+	after  [][]int // explicit, of each node
+	next   [][]int // who names each node in after, and its on.succeeded targets
+	succ   [][]int // on.succeeded targets
+	succOf [][]int // on.succeeded sources
+	routes [][]int // on.failed, on.blocked and on.cancelled sources, others than itself
+	milder []bool  // every route to it is on.blocked or on.cancelled, or it is a conflict gate
+	routed []bool
+	back   map[[2]int]bool
+	owner  []int // whose worktree each node hands on; below 0: none. Set by Validate
+}
+
+func newGraph(nodes []*wiring) *graph {
+	n := len(nodes)
+	g := &graph{index: make(map[string]int, n), after: make([][]int, n), next: make([][]int, n), succ: make([][]int, n), succOf: make([][]int, n),
+		routes: make([][]int, n), milder: make([]bool, n), routed: make([]bool, n), back: map[[2]int]bool{}}
+	for i, w := range nodes {
+		if _, taken := g.index[w.id.Value]; !taken {
+			g.index[w.id.Value] = i
+		}
+		g.milder[i] = true
+	}
+	for i, w := range nodes {
+		g.after[i] = g.find(w.after)
+		g.succ[i] = g.find(w.on[outcomes[0]])
+		g.next[i] = append(g.next[i], g.succ[i]...)
+		for _, p := range g.after[i] {
+			g.next[p] = append(g.next[p], i)
+		}
+		for _, t := range g.succ[i] {
+			g.succOf[t] = append(g.succOf[t], i)
+		}
+		for k, o := range outcomes[1:] {
+			for _, t := range g.find(w.on[o]) {
+				if t == i {
+					continue
+				}
+				if !slices.Contains(g.routes[t], i) {
+					g.routes[t] = append(g.routes[t], i)
+				}
+				g.milder[t] = g.milder[t] && k > 0
+			}
+		}
+	}
+	for i, w := range nodes {
+		if u, ok := lookup(w.uses.Value); ok && u.Policy == policyConflict {
+			g.milder[i] = true
+		}
+	}
+	g.sleep()
+	return g
+}
+
+// find resolves references; unknown ones are Validate's to report.
+func (g *graph) find(refs []Text) []int {
+	var at []int
+	for _, r := range refs {
+		if i, ok := g.index[r.Value]; ok && !slices.Contains(at, i) {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// parents are the nodes whose success i waits for.
+func (g *graph) parents(i int) []int {
+	out := slices.Clone(g.after[i])
+	for _, p := range g.succOf[i] {
+		if !g.back[[2]int{p, i}] && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// sleep finds which nodes sleep.
+func (g *graph) sleep() {
+	var pending []int
+	for i := range g.after {
+		if len(g.after[i]) == 0 && len(g.routes[i]) > 0 && !slices.ContainsFunc(g.succOf[i], func(p int) bool { return p != i }) {
+			pending = append(pending, i)
+		}
+	}
+	for len(pending) > 0 {
+		reach := g.reach(pending)
+		next := slices.DeleteFunc(slices.Clone(pending), func(h int) bool {
+			return slices.ContainsFunc(g.routes[h], func(s int) bool { return reach[s] })
+		})
+		if len(next) == len(pending) {
+			next = slices.DeleteFunc(next, func(h int) bool { return g.milder[h] && g.startsWithout(h) })
+		}
+		if len(next) == len(pending) {
+			pending = pending[1:] // the entry of a loop
+			continue
+		}
+		for _, h := range pending {
+			g.routed[h] = g.routed[h] || !slices.Contains(next, h)
+		}
+		pending = next
+		g.spread(reach)
+	}
+}
+
+// reach is what starts in the course of a run in which nothing fails, as far
+// as that does not depend on the pending nodes.
+func (g *graph) reach(pending []int) []bool {
+	seen, out := make([]bool, len(g.after)), slices.Clone(g.routed)
+	for _, i := range pending {
+		out[i] = true
+	}
+	var queue []int
+	visit := func(i int) {
+		if !seen[i] && !out[i] {
+			seen[i] = true
+			queue = append(queue, i)
+		}
+	}
+	for i := range g.after {
+		if len(g.parents(i)) == 0 {
+			visit(i)
+		}
+	}
+	for at := 0; at < len(queue); at++ {
+		for _, c := range g.next[queue[at]] {
+			visit(c)
+		}
+	}
+	return seen
+}
+
+// startsWithout reports that some node that routes to h could start if h's
+// on.succeeded edges ordered nothing, as those of a handler do not.
+func (g *graph) startsWithout(h int) bool {
+	dropped := func(t int) bool { return slices.Contains(g.succ[h], t) && !slices.Contains(g.after[t], h) }
+	for _, t := range g.succ[h] {
+		if dropped(t) {
+			g.back[[2]int{h, t}] = true
+		}
+	}
+	reach := g.reach([]int{h})
+	for _, t := range g.succ[h] {
+		if dropped(t) {
+			delete(g.back, [2]int{h, t})
+		}
+	}
+	return slices.ContainsFunc(g.routes[h], func(s int) bool { return reach[s] })
+}
+
+// spread finds the returns of the nodes that sleep, and the nodes that sleep
+// because of them.
+func (g *graph) spread(reach []bool) {
+	for changed := true; changed; {
+		changed = false
+		for s := range g.routed {
+			for _, t := range g.succ[s] {
+				edge := [2]int{s, t}
+				if !g.routed[s] || g.routed[t] || g.back[edge] || slices.Contains(g.after[t], s) || !g.leadsTo(t, s, reach) {
+					continue
+				}
+				g.back[edge], changed = true, true
+			}
+		}
+		if changed {
+			continue
+		}
+		for i := range g.routed {
+			ps := g.parents(i)
+			if !g.routed[i] && len(ps) > 0 && !slices.ContainsFunc(ps, func(p int) bool {
+				return !g.routed[p] || !slices.Contains(g.succ[p], i)
+			}) {
+				g.routed[i], changed = true, true
+				break
+			}
+		}
+	}
+}
+
+// leadsTo reports that t, going on, comes to a route that wakes the sleeping
+// node s or the one that s follows.
+func (g *graph) leadsTo(t, s int, reach []bool) bool {
+	chain := []int{s}
+	for at := 0; at < len(chain); at++ {
+		for _, p := range g.succOf[chain[at]] {
+			if g.routed[p] && !slices.Contains(chain, p) {
+				chain = append(chain, p)
+			}
+		}
+	}
+	var sources []int
+	for _, h := range chain {
+		sources = append(sources, g.routes[h]...)
+	}
+	// A handler that something wakes without t's help returns only to what
+	// started without the handler.
+	if slices.ContainsFunc(sources, func(x int) bool { return reach[x] }) && !reach[t] {
+		return false
+	}
+	seen := map[int]bool{t: true}
+	queue := []int{t}
+	for at := 0; at < len(queue); at++ {
+		if slices.Contains(sources, queue[at]) {
+			return true
+		}
+		for _, i := range g.next[queue[at]] {
+			if !seen[i] && !g.routed[i] {
+				seen[i] = true
+				queue = append(queue, i)
+			}
+		}
+	}
+	return false
+}
+
+// cycle is a cycle over parents and over extra, by which a node waits for
+// itself, or nil. The first node comes again at the end.
+func (g *graph) cycle(extra func(i int) []int) []int {
+	const (
+		unseen = iota
+		open
+		done
+	)
+	mark := make([]uint8, len(g.after))
+	var path []int
+	var visit func(i int) []int
+	visit = func(i int) []int {
+		switch mark[i] {
+		case open:
+			return append(slices.Clone(path[slices.Index(path, i):]), i)
+		case done:
+			return nil
+		}
+		mark[i] = open
+		path = append(path, i)
+		for _, p := range slices.Concat(g.parents(i), extra(i)) {
+			if c := visit(p); c != nil {
+				return c
+			}
+		}
+		path = path[:len(path)-1]
+		mark[i] = done
+		return nil
+	}
+	for i := range g.after {
+		if c := visit(i); c != nil {
+			slices.Reverse(c) // from what comes first to what waits for it
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package workflow
+
+import (
+	"slices"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Class is who executes an operation. The zero value is a control policy's.
+type Class string
+
+// The classes of seed 000.
+const (
+	EnvironmentBuiltin Class = "environment_builtin"
+	EnvironmentShell   Class = "environment_shell"
+	Agent              Class = "agent"
+)
+
+// Use is one row of the inventory: what a node may use.
+type Use struct {
+	Label     string // uses = "…"
+	Class     Class  // of an operation; "" for a control policy
+	Operation string // "" for a control policy
+	Policy    string // control policy; "" for an operation
+
+	// Reconcilable operations can be executed again after a lost runner
+	// without a second effect, so a node of one may be reclaimed by default
+	// (semantics 2, decision 5).
+	Reconcilable bool
+
+	// WritesTree operations change the files or the index of the directory
+	// they run in.
+	WritesTree bool
+
+	// AnyOf, OneOf and AllOrNone are rules about arguments that are not
+	// blank: at least one, exactly one, all or none of them.
+	AnyOf, OneOf, AllOrNone []string
+
+	// PathList is an argument that must be a JSON list of strings.
+	PathList string
+
+	// NoScript refuses the arguments command and script.
+	NoScript bool
+}
+
+// The operations and policies that rules and the runtime name.
+const (
+	opPrompt       = "prompt.resolve"
+	opAgent        = "agent.invoke"
+	opPrepare      = "worktree.prepare"
+	opCleanup      = "worktree.cleanup"
+	opPlan         = "plan.persist"
+	opStageCommit  = "git.stage_commit"
+	opCommit       = "git.commit"
+	opIntegrate    = "git.integrate_plan_branch"
+	opSavePatch    = "git.save_worktree_patch"
+	opCommand      = "command.run"
+	opCICD         = "cicd.run"
+	policyStop     = "gate.stop_condition"
+	policyConflict = "gate.conflict_resolution"
+	policyCICD     = "gate.cicd"
+	policyApproval = "gate.approval"
+	policyTerminal = "terminal"
+)
+
+const (
+	builtinPrefix = "cap.env.builtin."
+	shellPrefix   = "cap.env.shell."
+	controlPrefix = "control."
+)
+
+var (
+	scripts  = []string{"command", "script"}
+	branches = []string{"branch", "source_branch", "plan_branch"}
+)
+
+// inventory is in the order of seed 000: 18 operations, of which one has two
+// labels, and 5 policies.
+var inventory = []Use{
+	builtin(opPrompt, Use{NoScript: true}),
+	shell(opPrompt, Use{OneOf: scripts}),
+	{Label: "cap.agent.invoke", Class: Agent, Operation: opAgent, WritesTree: true, NoScript: true},
+	builtin(opPrepare, Use{AnyOf: []string{"branch", "slug", "plan"}}),
+	builtin(opCleanup, Use{}),
+	builtin(opPlan, Use{WritesTree: true, AnyOf: []string{"spec_text", "spec_file"}}),
+	builtin(opStageCommit, Use{WritesTree: true}),
+	builtin("git.stage", Use{WritesTree: true, PathList: "files_json"}),
+	builtin(opCommit, Use{WritesTree: true}),
+	builtin(opIntegrate, Use{AnyOf: slices.Concat(branches, []string{"slug", "plan"})}),
+	builtin(opSavePatch, Use{}),
+	builtin("patch.pipeline_prepare", Use{PathList: "files_json"}),
+	builtin("patch.execute_pipeline", Use{WritesTree: true, PathList: "files_json"}),
+	builtin("patch.pipeline_finalize", Use{}),
+	builtin("build.materialize_step", Use{AllOrNone: []string{"build_id", "step_key", "slug", "branch", "target"}}),
+	builtin("merge.sentinel.write", Use{}),
+	builtin("merge.sentinel.clear", Use{}),
+	shell(opCommand, Use{AnyOf: scripts}),
+	shell(opCICD, Use{}),
+	control(policyStop),
+	control(policyConflict),
+	control(policyCICD),
+	control(policyApproval),
+	control(policyTerminal),
+}
+
+func builtin(op string, u Use) Use {
+	u.Label, u.Class, u.Operation, u.Reconcilable = builtinPrefix+op, EnvironmentBuiltin, op, true
+	return u
+}
+
+func shell(op string, u Use) Use {
+	u.Label, u.Class, u.Operation = shellPrefix+op, EnvironmentShell, op
+	return u
+}
+
+func control(policy string) Use {
+	return Use{Label: controlPrefix + policy, Policy: policy, Reconcilable: true, NoScript: true}
+}
+
+// Inventory is everything a node may use. It must not be changed.
+func Inventory() []Use { return inventory }
+
+func lookup(label string) (Use, bool) {
+	for _, u := range inventory {
+		if u.Label == label {
+			return u, true
+		}
+	}
+	return Use{}, false
+}
+
+// Kinds of node.
+const (
+	kindBuiltin = "builtin"
+	kindAgent   = "agent"
+	kindShell   = "shell"
+	kindGate    = "gate"
+	kindCustom  = "custom"
+)
+
+var kinds = []string{kindBuiltin, kindAgent, kindShell, kindGate, kindCustom}
+
+// kindClass is the class of the operations that a node of each kind may use.
+var kindClass = map[string]Class{kindBuiltin: EnvironmentBuiltin, kindAgent: Agent, kindShell: EnvironmentShell, kindCustom: EnvironmentShell}
+
+// Kinds of gate, and of a precondition that the kernel keeps in a field of its
+// own.
+const (
+	gateApproval = "approval"
+	gateScript   = "script"
+	gateCICD     = "cicd"
+	gateCustom   = "custom"
+	pinnedHead   = "pinned_head"
+
+	customConflict = "conflict_resolution" // the one custom gate that means something
+)
+
+// What a failing gate does (semantics 3.15).
+const (
+	PolicyBlock = "block" // the node ends as failed; the default
+	PolicyWarn  = "warn"  // the node succeeds, and its reason says what failed
+	PolicyRetry = "retry" // the node ends as failed and its retry rule decides
+)
+
+var gatePolicies = []string{PolicyBlock, PolicyWarn, PolicyRetry}
+
+// Modes of [nodes.retry].
+const (
+	RetryNever     = "never"
+	RetryOnFailure = "on_failure" // the node itself is executed again
+	RetryUntilGate = "until_gate" // a stop condition sends the run back by its on.failed
+)
+
+var retryModes = []string{RetryNever, RetryOnFailure, RetryUntilGate}
+
+// runsScript reports that executing n runs something of the user's, so that it
+// may not be executed again without leave.
+func (n *node) runsScript() bool {
+	for _, g := range n.gates {
+		if g.script != "" {
+			return true
+		}
+	}
+	for _, key := range []string{"auto_resolve_command", "auto_resolve_script"} {
+		if n.args[key] != "" {
+			return true
+		}
+	}
+	return n.use.Policy == policyConflict && n.autoResolve()
+}
+
+// reclaims is the default budget of a node's reclaims.
+func (n *node) reclaims() int {
+	if n.idempotent || n.use.Reconcilable && !n.runsScript() {
+		return defaultReclaims
+	}
+	return 0
+}
+
+const (
+	defaultReclaims = 2
+	defaultResumes  = 3 // seed 002's default
+)
+
+// defaultRetryOn are the classes that max_retries covers where retry_on is not
+// given.
+var defaultRetryOn = []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.OutOfMemory, kernel.Preflight}

@@ -1,0 +1,125 @@
+package workflow
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// order checks the graph: nobody waits for itself, or for a node that only a
+// route starts, and the contexts that meet are of one worktree.
+func (c *checker) order() {
+	if len(c.byID) < len(c.t.nodes) {
+		return // with ids that are taken, edges mean nothing
+	}
+	producers := map[kernel.Artifact][]int{}
+	for i := range c.t.nodes {
+		for _, a := range c.t.nodes[i].all() {
+			if !slices.Contains(producers[a], i) {
+				producers[a] = append(producers[a], i)
+			}
+		}
+	}
+	cycle := c.g.cycle(func(i int) (out []int) {
+		for _, a := range c.t.nodes[i].needs {
+			for _, p := range producers[a.Artifact] {
+				if p != i {
+					out = append(out, p)
+				}
+			}
+		}
+		return out
+	})
+	if cycle != nil {
+		names := make([]string, len(cycle))
+		for i, at := range cycle {
+			names[i] = c.t.nodes[at].id.Value
+		}
+		n := &c.t.nodes[cycle[0]]
+		c.node(n, n.pos, "", "nodes wait for what is before them: after, on.succeeded, and the producers of what they need",
+			"has a cycle: %s", strings.Join(names, " -> "))
+		return
+	}
+	starts := false
+	for i := range c.t.nodes {
+		starts = starts || !c.g.routed[i] && len(c.g.parents(i)) == 0
+	}
+	if !starts {
+		c.addf(c.t.nodes[0].pos, "template %s@%s has no node that starts: each waits for another or for a route", c.t.ID, c.t.Version)
+	}
+	c.sleepers()
+	c.contexts()
+}
+
+// all is what n produces on any outcome.
+func (n *node) all() []kernel.Artifact {
+	var out []kernel.Artifact
+	for _, o := range outcomes {
+		for _, a := range n.produces[o] {
+			if !slices.Contains(out, a.Artifact) {
+				out = append(out, a.Artifact)
+			}
+		}
+	}
+	return out
+}
+
+// sleepers refuses a node that would wait for ever because it waits for one
+// that only a route starts.
+func (c *checker) sleepers() {
+	for i := range c.t.nodes {
+		if c.g.routed[i] {
+			continue
+		}
+		n := &c.t.nodes[i]
+		for _, p := range c.g.parents(i) {
+			if c.g.routed[p] {
+				c.node(n, n.pos, ".after", "give it a route of its own, or let `"+c.t.nodes[p].id.Value+"` return to a node that leads to it",
+					"node `%s` waits for `%s`, which only an on.failed, on.blocked or on.cancelled route starts", n.id.Value, c.t.nodes[p].id.Value)
+			}
+		}
+	}
+}
+
+// contexts refuses a node to which on.succeeded edges carry the worktrees of
+// two nodes.
+func (c *checker) contexts() {
+	const unknown, root = -2, -1
+	owner := make([]int, len(c.t.nodes))
+	for i := range owner {
+		owner[i] = unknown
+	}
+	var visit func(i int) int
+	visit = func(i int) int { // what i hands on
+		if owner[i] != unknown {
+			return owner[i]
+		}
+		owner[i] = root
+		n, from := &c.t.nodes[i], -1
+		for _, p := range c.g.succOf[i] {
+			if c.g.back[[2]int{p, i}] {
+				continue
+			}
+			w := visit(p)
+			if w >= 0 && owner[i] >= 0 && w != owner[i] {
+				c.node(n, n.pos, "", "let one of them come before it by after only", "node `%s` would get two execution contexts: the worktree of `%s` by `%s`, and that of `%s` by `%s`",
+					n.id.Value, c.t.nodes[owner[i]].id.Value, c.t.nodes[from].id.Value, c.t.nodes[w].id.Value, c.t.nodes[p].id.Value)
+			}
+			if w >= 0 && owner[i] < 0 {
+				owner[i], from = w, p
+			}
+		}
+		switch n.use.Operation {
+		case opPrepare:
+			owner[i] = i
+		case opCleanup:
+			owner[i] = root
+		}
+		return owner[i]
+	}
+	for i := range owner {
+		visit(i)
+	}
+	c.g.owner = owner
+}

@@ -1,0 +1,79 @@
+package workflow
+
+import (
+	"slices"
+	"strings"
+)
+
+// Preflight refuses a run whose entry nodes lack the input without which they
+// cannot start, in terms of what one types rather than of the template: flow
+// is the template's name on the command line, src the composed source that t
+// was expanded from.
+func Preflight(flow string, src *Source, t *Template, positional []string) error {
+	var r report
+	entries, _ := src.ends()
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		if len(n.use.AnyOf) == 0 || n.arg(n.use.AnyOf...) != "" || !slices.Contains(entries, n.id.Value) {
+			continue
+		}
+		inputs := src.inputs(&src.nodes[i], n.use.AnyOf)
+		if len(inputs) == 0 {
+			continue // nothing typed could help: Validate reports it
+		}
+		var shown []string
+		for _, in := range inputs {
+			shown = append(shown, in.String())
+		}
+		lines := []string{"workflow `" + flow + "` entry node `" + n.id.Value + "` (`" + n.use.Operation +
+			"`) requires at least one non-empty input: " + strings.Join(shown, ", ")}
+		if len(positional) > 0 {
+			lines = append(lines, "received positional inputs: "+strings.Join(positional, ", "))
+		}
+		lines = append(lines, "examples:", "  vizier run "+flow+" --"+inputs[0].flag+" VALUE")
+		if len(src.CLI.Positional) > 0 {
+			words := []string{}
+			for _, p := range src.CLI.Positional {
+				words = append(words, strings.ToUpper(p.Value))
+			}
+			lines = append(lines, "  vizier run "+flow+" "+strings.Join(words, " "))
+		}
+		r.add(Diagnostic{Node: n.id.Value, Msg: strings.Join(lines, "\n")})
+	}
+	return r.err()
+}
+
+// input is a parameter and the flag that sets it.
+type input struct{ flag, param string }
+
+func (in input) String() string {
+	if in.flag == in.param {
+		return "`--" + in.flag + "`"
+	}
+	return "`--" + in.flag + "` (maps to `" + in.param + "`)"
+}
+
+// inputs are the flags that fill the named arguments of n.
+func (s *Source) inputs(n *nodeSource, args []string) []input {
+	var out []input
+	for _, key := range args {
+		for _, a := range n.args {
+			param, ok := strings.CutPrefix(a.Value, "${")
+			param, ok2 := strings.CutSuffix(param, "}")
+			if a.Key != key || !ok || !ok2 {
+				continue
+			}
+			in := input{strings.ReplaceAll(param, "_", "-"), param}
+			for _, alias := range s.CLI.Named {
+				if alias.Value == param {
+					in.flag = alias.Key
+				}
+			}
+			if in.flag == strings.ReplaceAll(param, "_", "-") {
+				in.param = in.flag
+			}
+			out = append(out, in)
+		}
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package workflow_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+const preflightText = `{"id": "t", "version": "v1", "params": {"slug": "", "branch": "", "spec_file": "S.md", "spec_text": ""},
+"cli": {"positional": ["slug", "branch"], "named": {"name": "slug"}}, "nodes": [
+{"id": "w", "uses": "cap.env.builtin.worktree.prepare", "args": {"branch": "${branch}", "slug": "${slug}"}, "on": {"succeeded": ["p"]}},
+{"id": "p", "uses": "cap.env.builtin.plan.persist", "args": {"spec_file": "${spec_file}", "spec_text": "${spec_text}"}}]}`
+
+func expanded(t *testing.T, text string, set map[string]string) (*workflow.Source, *workflow.Template) {
+	t.Helper()
+	src := source(t, text)
+	params, err := workflow.Bind("flow", src, set, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl, err := workflow.Expand(src, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src, tmpl
+}
+
+func TestPreflightSpeaksOfFlags(t *testing.T) {
+	src, tmpl := expanded(t, preflightText, nil)
+	err := workflow.Preflight("draft", src, tmpl, []string{" "})
+	want := "workflow `draft` entry node `w` (`worktree.prepare`) requires at least one non-empty input: `--branch`, `--name` (maps to `slug`)\n" +
+		"received positional inputs:  \nexamples:\n  vizier run draft --branch VALUE\n  vizier run draft SLUG BRANCH"
+	if err == nil || err.Error() != want || !errors.Is(err, kernel.ErrInvalid) {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	src, tmpl = expanded(t, preflightText, map[string]string{"name": "x"})
+	if err := workflow.Preflight("draft", src, tmpl, nil); err != nil {
+		t.Errorf("with a name: %v", err)
+	}
+}
+
+func TestInlineReadsSpecsOnce(t *testing.T) {
+	_, tmpl := expanded(t, preflightText, map[string]string{"name": "x"})
+	if err := tmpl.Inline(func(path string) (string, error) { return "text of " + path, nil }); err != nil {
+		t.Fatal(err)
+	}
+	_, m := compileTemplate(t, tmpl)
+	if got := m.Nodes["p"].Args["spec_text"]; got != "text of S.md" {
+		t.Errorf("spec_text is %q", got)
+	}
+	_, tmpl = expanded(t, preflightText, map[string]string{"name": "x", "spec_text": "given"})
+	if err := tmpl.Inline(func(string) (string, error) { return "", errors.New("read although there is a text") }); err != nil {
+		t.Error(err)
+	}
+	_, tmpl = expanded(t, preflightText, map[string]string{"name": "x"})
+	err := tmpl.Inline(func(string) (string, error) { return "", errors.New("no such file") })
+	if err == nil || !strings.Contains(err.Error(), "workflow node `p` could not read spec file `S.md` during enqueue: no such file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPlanKnownByItsBranchHasASlug(t *testing.T) {
+	jobs, _ := compile(t, wrap(`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"},
+		"needs": [{"plan_doc": {"slug": "", "branch": "draft/foo"}}]}`), nil)
+	if got := jobs["x"].Spec.Needs[0]; got != (kernel.Artifact{Kind: kernel.PlanDoc, Name: "foo", Ref: "draft/foo"}) {
+		t.Errorf("got %v", got)
+	}
+}

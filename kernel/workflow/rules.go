@@ -1,0 +1,275 @@
+package workflow
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+const promptText = "prompt_text"
+
+// arguments checks the rules of the inventory.
+func (c *checker) arguments(n *node) {
+	given := func(keys []string) (out []string) {
+		for _, k := range keys {
+			if n.arg(k) != "" {
+				out = append(out, k)
+			}
+		}
+		return out
+	}
+	u := n.use
+	switch got := given(scripts); {
+	case u.NoScript && len(got) > 0 && u.Policy != "":
+		c.node(n, n.pos, ".args", "put the script in a gate", "node `%s` declares control policy `%s` but also sets command/script args", n.id.Value, u.Policy)
+	case u.NoScript && len(got) > 0:
+		c.rule(n, n.pos, ".args", "does not accept command/script args")
+	}
+	if len(u.AnyOf) > 0 && len(given(u.AnyOf)) == 0 {
+		c.rule(n, n.pos, ".args", "requires at least one non-empty argument of %s", strings.Join(u.AnyOf, ", "))
+	}
+	if len(u.OneOf) > 0 && len(given(u.OneOf)) != 1 {
+		c.rule(n, n.pos, ".args", "requires exactly one of %s", strings.Join(u.OneOf, ", "))
+	}
+	if got := given(u.AllOrNone); len(got) > 0 && len(got) < len(u.AllOrNone) {
+		c.rule(n, n.pos, ".args", "requires all of %s, or none", strings.Join(u.AllOrNone, ", "))
+	}
+	if u.PathList != "" {
+		if files, err := Paths(n.args[u.PathList]); err != nil || len(files) == 0 {
+			c.rule(n, n.pos, ".args."+u.PathList, "requires `%s` to be a non-empty JSON array of strings", u.PathList)
+		}
+	}
+	for _, key := range []string{"auto_resolve", "required", "squash", "delete_branch"} {
+		if v := n.arg(key); v != "" && u.Operation != opPrompt {
+			if _, ok := parseBool(v); !ok {
+				c.rule(n, n.pos, ".args."+key, "has invalid bool value `%s` for %s", v, key)
+			}
+		}
+	}
+}
+
+// operation checks what the table of arguments cannot say.
+func (c *checker) operation(n *node) {
+	switch n.use.Operation {
+	case opAgent:
+		if k := n.prompts(n.needs); k != 1 {
+			c.rule(n, n.pos, ".needs", "requires exactly one custom:%s:* need, found %d", promptText, k)
+		}
+	case opPrompt:
+		var all []artifact
+		for _, o := range outcomes {
+			all = append(all, n.produces[o]...)
+		}
+		if len(all) != 1 || n.prompts(all) != 1 {
+			c.rule(n, n.pos, ".produces", "must produce exactly one artifact, custom:%s:<key>", promptText)
+		}
+	case opCICD:
+		if n.arg(scripts...) == "" && !slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return strings.TrimSpace(g.script) != "" }) {
+			c.rule(n, n.pos, ".args", "requires command or script, or a cicd gate with a script")
+		}
+	case opPlan:
+		switch src := n.arg("spec_source"); {
+		case src != "" && !slices.Contains([]string{"inline", "stdin", "file"}, src):
+			c.rule(n, n.pos, ".args.spec_source", "has spec_source `%s`; expected inline, stdin or file", src)
+		case src == "file" && n.arg("spec_file") == "":
+			c.rule(n, n.pos, ".args.spec_file", "has spec_source `file` and no spec_file")
+		}
+	case opCommit:
+		c.payload(n)
+	case opStageCommit:
+		stops := 0
+		for _, t := range n.on[kernel.OutcomeSucceeded] {
+			if to := c.byID[t.Value]; to != nil && to.use.Policy == policyStop {
+				stops++
+			}
+		}
+		if len(n.on[kernel.OutcomeSucceeded]) > 0 && stops != 1 {
+			c.rule(n, n.pos, ".on.succeeded", "must have exactly one stop-condition gate among its on.succeeded targets, found %d", stops)
+		}
+	case opIntegrate:
+		c.integrate(n)
+	}
+	switch n.use.Policy {
+	case policyStop:
+		c.stopCondition(n)
+	case policyConflict:
+		c.conflict(n)
+	case policyCICD:
+		if k := len(n.gatesOf(gateCICD)); k != 1 {
+			c.rule(n, n.pos, ".gates", "requires exactly one cicd gate, found %d", k)
+		}
+		c.loop(n)
+	case policyTerminal:
+		for _, o := range outcomes {
+			if len(n.on[o]) > 0 {
+				c.rule(n, n.on[o][0].Pos, ".on."+o.String(), "must not declare outgoing routes")
+			}
+		}
+	}
+}
+
+func (n *node) prompts(in []artifact) int {
+	k := 0
+	for _, a := range in {
+		if a.Kind == kernel.Custom && a.Name == promptText {
+			k++
+		}
+	}
+	return k
+}
+
+// payload checks a commit message that is the text of a need.
+func (c *checker) payload(n *node) {
+	sel, ok := Payload(n.arg("message", "commit_message"))
+	if !ok {
+		return
+	}
+	k := 0
+	for _, a := range n.needs {
+		if a.Kind == kernel.Custom && (a.Name == sel || a.Name+":"+a.Ref == sel || a.String() == sel) {
+			k++
+		}
+	}
+	if k != 1 {
+		c.rule(n, n.pos, ".args.message", "requires exactly one custom need that matches read_payload(%s), found %d", sel, k)
+	}
+}
+
+// Payload is the selector of a commit message of the form read_payload(SEL):
+// TYPE or TYPE:KEY of a custom need.
+func Payload(message string) (selector string, ok bool) {
+	sel, ok := strings.CutPrefix(strings.TrimSpace(message), "read_payload(")
+	sel, ok2 := strings.CutSuffix(sel, ")")
+	if !ok || !ok2 {
+		return "", false
+	}
+	return strings.TrimSpace(sel), true
+}
+
+// targets are the nodes of policy among n's targets on an outcome.
+func (c *checker) targets(n *node, o kernel.Outcome, policy string) []*node {
+	var out []*node
+	for _, t := range n.on[o] {
+		if to := c.byID[t.Value]; to != nil && to.use.Policy == policy {
+			out = append(out, to)
+		}
+	}
+	return out
+}
+
+// sources are the nodes that use one of ops and target n on an outcome.
+func (c *checker) sources(n *node, o kernel.Outcome, ops ...string) []*node {
+	var out []*node
+	for i := range c.t.nodes {
+		m := &c.t.nodes[i]
+		if slices.Contains(ops, m.use.Operation) && m.leads(o, n.id.Value) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func (n *node) leads(o kernel.Outcome, id string) bool {
+	return slices.ContainsFunc(n.on[o], func(t Text) bool { return t.Value == id })
+}
+
+func (c *checker) integrate(n *node) {
+	if k := len(c.targets(n, kernel.OutcomeBlocked, policyConflict)); k > 1 {
+		c.rule(n, n.pos, ".on.blocked", "has %d conflict gates among its on.blocked targets; at most one is allowed", k)
+	}
+	if k := len(c.targets(n, kernel.OutcomeSucceeded, policyCICD)); k > 1 {
+		c.rule(n, n.pos, ".on.succeeded", "has %d cicd gates among its on.succeeded targets; at most one is allowed", k)
+	}
+}
+
+func (c *checker) stopCondition(n *node) {
+	if k := len(c.sources(n, kernel.OutcomeSucceeded, opStageCommit, opCommit)); k != 1 {
+		c.rule(n, n.pos, "", "must be the on.succeeded target of exactly one git.stage_commit or git.commit node, found %d", k)
+	}
+	if n.retryMode != RetryUntilGate {
+		return
+	}
+	at := c.g.index[n.id.Value]
+	for _, t := range n.on[kernel.OutcomeFailed] {
+		if to, ok := c.g.index[t.Value]; ok && c.upstream(at)[to] {
+			return
+		}
+	}
+	c.rule(n, n.pos, ".on.failed", "has retry mode until_gate, so its on.failed must lead back to a node before it")
+}
+
+// upstream are i and what has to succeed before it.
+func (c *checker) upstream(i int) map[int]bool {
+	seen, queue := map[int]bool{i: true}, []int{i}
+	for at := 0; at < len(queue); at++ {
+		for _, p := range c.g.parents(queue[at]) {
+			if !seen[p] {
+				seen[p] = true
+				queue = append(queue, p)
+			}
+		}
+	}
+	return seen
+}
+
+func (c *checker) conflict(n *node) {
+	from := c.sources(n, kernel.OutcomeBlocked, opIntegrate)
+	if len(from) != 1 {
+		c.rule(n, n.pos, "", "must be the on.blocked target of exactly one git.integrate_plan_branch node, found %d", len(from))
+		return
+	}
+	if n.autoResolve() && !n.leads(kernel.OutcomeSucceeded, from[0].id.Value) {
+		c.rule(n, n.pos, ".on.succeeded", "resolves by itself, so its on.succeeded must include `%s`", from[0].id.Value)
+	}
+}
+
+// loop checks that a gate that repairs by itself comes back to itself.
+func (c *checker) loop(n *node) {
+	if !slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return g.autoResolve }) {
+		return
+	}
+	for _, t := range n.on[kernel.OutcomeFailed] {
+		if to := c.byID[t.Value]; to != nil && (to == n || to.leads(kernel.OutcomeSucceeded, n.id.Value)) {
+			return
+		}
+	}
+	c.rule(n, n.pos, ".on.failed", "has a cicd gate with auto_resolve, so its on.failed must return to it or to a node whose on.succeeded does")
+}
+
+// gates refuses gates that nothing would look at.
+func (c *checker) gates(n *node) {
+	for i, g := range n.gates {
+		field := item(".gates", i)
+		switch {
+		case g.kind == gateApproval && g.policy != PolicyBlock:
+			c.node(n, g.pos, field+".policy", "remove it", "node `%s` has an approval gate with policy `%s`; approval always blocks", n.id.Value, g.policy)
+		case g.kind == gateApproval:
+		case !n.reads(g):
+			c.node(n, g.pos, field, "use a "+controlPrefix+"gate.* node, or remove it", "node `%s` has a %s gate that nothing looks at", n.id.Value, g.kind)
+		case g.policy == PolicyRetry && n.retryMode == RetryNever && n.budget.Retries == 0:
+			c.node(n, g.pos, field+".policy", "add [nodes.retry] with a mode and a budget", "node `%s` has a gate with policy `retry` and nothing that retries", n.id.Value)
+		}
+	}
+	for _, kind := range []string{gateScript, gateCICD} {
+		if k := len(n.gatesOf(kind)); k > 1 {
+			c.rule(n, n.pos, ".gates", "has %s %s gates; at most one is allowed", strconv.Itoa(k), kind)
+		}
+	}
+	if n.retryMode == RetryUntilGate && n.use.Policy != policyStop {
+		c.node(n, n.pos, ".retry.mode", "use on_failure", "node `%s` has retry mode until_gate, which only a stop-condition gate can have", n.id.Value)
+	}
+}
+
+// reads reports that executing n looks at its gate g.
+func (n *node) reads(g gate) bool {
+	switch g.kind {
+	case gateScript:
+		return n.use.Policy == policyStop || n.use.Operation == opStageCommit
+	case gateCICD:
+		return n.use.Policy == policyCICD || n.use.Operation == opCICD || n.use.Operation == opIntegrate
+	default:
+		return g.id == customConflict && n.use.Policy == policyConflict
+	}
+}

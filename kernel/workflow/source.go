@@ -1,0 +1,141 @@
+package workflow
+
+import "github.com/vizier-scheduler/vizier/kernel"
+
+// Text is a value as it was written, and where. Integers and booleans are text
+// as well: ${name} may stand for them.
+type Text struct {
+	Value string
+	Pos   Pos
+}
+
+// given reports that the key was there, whatever its value.
+func (t Text) given() bool { return t.Pos != Pos{} }
+
+// Entry is a key of a map from names to text.
+type Entry struct {
+	Key string
+	Text
+}
+
+// Source is a template as it was written. Only what a front end needs is
+// exported: the rest is for Compose, Expand and Validate.
+type Source struct {
+	File    string // "" for one that did not come from a file
+	ID      Text
+	Version Text
+	CLI     CLI
+	Params  []Entry // defaults
+	Imports []Import
+
+	policy    policySource
+	contracts []contractSource
+	nodes     []nodeSource
+	links     []linkSource
+}
+
+// CLI says how the words of a command line map to parameters.
+type CLI struct {
+	Positional []Text  // parameters, in order
+	Named      []Entry // alias → parameter
+}
+
+// Import is a stage: another template and the name it goes by here.
+type Import struct {
+	Name Text
+	Path Text // relative to the importing file's directory
+}
+
+type linkSource struct {
+	pos      Pos
+	from, to Text
+}
+
+type policySource struct {
+	failureMode, missingProducer, resumeKey, reuseMode Text
+}
+
+type contractSource struct {
+	pos         Pos
+	id, version Text
+	schema      *Value
+}
+
+// perOutcome is indexed by kernel.Outcome.
+type perOutcome[T any] [kernel.OutcomeCancelled + 1][]T
+
+// outcomes in the order in which everything is listed.
+var outcomes = [...]kernel.Outcome{kernel.OutcomeSucceeded, kernel.OutcomeFailed, kernel.OutcomeBlocked, kernel.OutcomeCancelled}
+
+// wiring is what places a node in the graph. Nothing in it is expanded.
+type wiring struct {
+	pos   Pos
+	id    Text
+	uses  Text
+	after []Text
+	on    perOutcome[Text]
+}
+
+type nodeSource struct {
+	wiring
+	name          Text
+	kind          Text
+	args          []Entry
+	needs         []artifactSource
+	produces      perOutcome[artifactSource]
+	locks         []lockSource
+	preconditions []preconditionSource
+	gates         []gateSource
+	retryMode     Text
+	retryBudget   Text
+	timeout       Text
+	maxRetries    Text
+	maxResumes    Text
+	maxReclaims   Text
+	resumable     Text
+	idempotent    Text
+	transient     Text
+	executor      Text
+	retryOn       []Text
+}
+
+type artifactSource struct {
+	pos    Pos
+	kind   kernel.ArtifactKind
+	fields []Entry
+}
+
+type lockSource struct {
+	pos              Pos
+	key, mode, units Text
+}
+
+type preconditionSource struct {
+	pos                   Pos
+	kind, id, branch, oid Text
+	args                  []Entry
+}
+
+type gateSource struct {
+	pos                                             Pos
+	kind, policy, required, script, autoResolve, id Text
+	args                                            []Entry
+}
+
+// param is the default of a parameter.
+func (s *Source) param(name string) (Text, bool) {
+	for _, p := range s.Params {
+		if p.Key == name {
+			return p.Text, true
+		}
+	}
+	return Text{}, false
+}
+
+func (s *Source) paramNames() []string {
+	names := make([]string, len(s.Params))
+	for i, p := range s.Params {
+		names[i] = p.Key
+	}
+	return names
+}

@@ -1,0 +1,146 @@
+package workflow
+
+import (
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Template is a composed template whose placeholders are gone and whose values
+// are what they stand for. Validate says whether it makes sense.
+type Template struct {
+	ID, Version string
+	Params      map[string]string // as bound
+
+	pos       Pos
+	policy    policy
+	contracts []contract
+	nodes     []node
+}
+
+// Nodes is how many nodes the template has.
+func (t *Template) Nodes() int { return len(t.nodes) }
+
+// policy is what a template says of all its nodes. Both failure modes hold at
+// once: what depends on a failed node is blocked (block_downstream), and what
+// does not goes on (continue_independent).
+type policy struct {
+	failureMode, resumeKey, reuseMode string
+	missingProducer                   kernel.MissingProducer
+}
+
+type contract struct {
+	pos         Pos
+	id, version string
+	schema      *Value
+}
+
+type node struct {
+	wiring
+	name          string
+	kind          string
+	use           Use  // zero where uses is unknown
+	known         bool // uses is in the inventory
+	args          map[string]string
+	needs         []artifact
+	produces      perOutcome[artifact]
+	locks         []kernel.Lock
+	preconditions []kernel.Precondition
+	pinned        kernel.PinnedHead
+	gates         []gate
+	retryMode     string
+	retryBudget   int
+	budget        kernel.Budget
+	retry         kernel.RetryPolicy
+	timeout       time.Duration
+	resumable     bool
+	idempotent    bool
+	transient     kernel.Transient
+	executor      string
+}
+
+// artifact is a need or a product and the contract version it names, if any.
+type artifact struct {
+	kernel.Artifact
+	node    string // of a command_patch: the node of this template whose job it is
+	version string
+	pos     Pos
+	path    string
+}
+
+type gate struct {
+	pos                      Pos
+	kind, policy, script, id string
+	required, autoResolve    bool
+	args                     map[string]string
+}
+
+// arg is the first argument of keys that is not blank.
+func (n *node) arg(keys ...string) string {
+	for _, k := range keys {
+		if v := strings.TrimSpace(n.args[k]); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func (n *node) gatesOf(kind string) []gate {
+	var out []gate
+	for _, g := range n.gates {
+		if g.kind == kind {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// autoResolve is whether a conflict or CI gate may repair what failed: its
+// argument, else its gate's.
+func (n *node) autoResolve() bool {
+	if v := n.arg("auto_resolve"); v != "" {
+		on, _ := parseBool(v)
+		return on
+	}
+	for _, g := range n.gates {
+		on, _ := parseBool(g.args["auto_resolve"])
+		if g.autoResolve || g.kind == gateCustom && on {
+			return true
+		}
+	}
+	return false
+}
+
+// parseBool reads the words that original templates use.
+func parseBool(s string) (value, ok bool) {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "true", "1", "yes", "on":
+		return true, true
+	case "false", "0", "no", "off":
+		return false, true
+	}
+	return false, false
+}
+
+// Inline gives every node that persists a plan from a file the file's text, as
+// read returns it, so that what was read when the run was enqueued is what
+// runs. A node whose spec_source is file keeps reading at run time.
+func (t *Template) Inline(read func(path string) (string, error)) error {
+	var r report
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		if n.use.Operation != opPlan || n.arg("spec_text") != "" || n.arg("spec_file") == "" || n.arg("spec_source") == "file" {
+			continue
+		}
+		path := n.arg("spec_file")
+		text, err := read(path)
+		if err != nil {
+			r.add(Diagnostic{Pos: n.pos, Node: n.id.Value,
+				Msg: "workflow node `" + n.id.Value + "` could not read spec file `" + path + "` during enqueue: " + err.Error()})
+			continue
+		}
+		n.args["spec_text"] = text
+	}
+	return r.err()
+}

@@ -1,0 +1,227 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Validate checks t against every rule of templates and returns all findings
+// at once, as Diagnostics in source order.
+func Validate(t *Template) error {
+	_, err := validate(t)
+	return err
+}
+
+func validate(t *Template) (*graph, error) {
+	c := &checker{t: t, byID: map[string]*node{}}
+	if len(t.nodes) == 0 {
+		c.addf(t.pos, "workflow template has no nodes")
+		return nil, c.err()
+	}
+	ws := make([]*wiring, len(t.nodes))
+	for i := range t.nodes {
+		ws[i] = &t.nodes[i].wiring
+		c.identity(&t.nodes[i])
+	}
+	c.g = newGraph(ws)
+	c.policy()
+	schemas := c.schemas()
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		c.references(n)
+		if c.classify(n) {
+			c.arguments(n)
+			c.operation(n)
+			c.gates(n)
+		}
+		for _, a := range n.needs {
+			c.artifact(n, a, schemas)
+		}
+		for _, o := range outcomes {
+			for _, a := range n.produces[o] {
+				c.artifact(n, a, schemas)
+			}
+		}
+	}
+	c.order()
+	return c.g, c.err()
+}
+
+type checker struct {
+	report
+	t    *Template
+	g    *graph
+	byID map[string]*node
+	same map[string]string // what an id becomes in a file name → the id
+}
+
+// node reports a finding about n.
+func (c *checker) node(n *node, pos Pos, field, hint, format string, args ...any) {
+	c.add(Diagnostic{Pos: pos, Node: n.id.Value, Field: "nodes[" + n.id.Value + "]" + field, Hint: hint,
+		Msg: fmt.Sprintf("template %s@%s ", c.t.ID, c.t.Version) + fmt.Sprintf(format, args...)})
+}
+
+// rule reports that n breaks a rule of its operation or policy.
+func (c *checker) rule(n *node, pos Pos, field, format string, args ...any) {
+	what := "executor `" + n.use.Operation + "`"
+	if n.use.Policy != "" {
+		what = "contract `" + n.use.Policy + "`"
+	}
+	c.node(n, pos, field, "", "%s node `%s` %s", what, n.id.Value, fmt.Sprintf(format, args...))
+}
+
+// identity refuses ids that are empty, taken, or the same in a file name.
+func (c *checker) identity(n *node) {
+	id := n.id.Value
+	file := strings.Trim(strings.Map(func(r rune) rune {
+		if plain(r) {
+			return r
+		}
+		return '-'
+	}, id), "-")
+	if c.same == nil {
+		c.same = map[string]string{}
+	}
+	switch other, taken := c.same[file]; {
+	case strings.TrimSpace(id) == "":
+		c.node(n, n.pos, ".id", "", "has a node without an id")
+	case c.byID[id] != nil:
+		c.node(n, n.id.Pos, ".id", "the other is at "+c.byID[id].id.Pos.String(), "defines duplicate node id `%s`", id)
+	case taken:
+		c.node(n, n.id.Pos, ".id", "", "node ids `%s` and `%s` are the same in file names (`%s`)", other, id, file)
+	default:
+		c.same[file], c.byID[id] = id, n
+	}
+}
+
+// policy refuses values that would have no effect.
+func (c *checker) policy() {
+	if p := c.t.policy; p.resumeKey != "default" || p.reuseMode != "strict" {
+		c.add(Diagnostic{Pos: c.t.pos, Field: "policy.resume", Hint: "remove [policy.resume]",
+			Msg: "policy.resume other than key `default` and reuse_mode `strict` has no effect"})
+	}
+}
+
+func (c *checker) references(n *node) {
+	check := func(refs []Text, field, what string) {
+		for _, r := range refs {
+			if c.byID[r.Value] == nil {
+				c.node(n, r.Pos, field, didYouMean(r.Value, c.ids()), "node `%s` references unknown %s `%s`", n.id.Value, what, r.Value)
+			}
+		}
+	}
+	check(n.after, ".after", "after node")
+	for _, o := range outcomes {
+		check(n.on[o], ".on."+o.String(), "on."+o.String()+" target")
+	}
+}
+
+func (c *checker) ids() []string {
+	ids := make([]string, len(c.t.nodes))
+	for i := range c.t.nodes {
+		ids[i] = c.t.nodes[i].id.Value
+	}
+	return ids
+}
+
+// classify checks uses and kind; without them no other rule makes sense.
+func (c *checker) classify(n *node) bool {
+	uses, id := n.uses.Value, n.id.Value
+	switch {
+	case strings.TrimSpace(uses) == "":
+		c.node(n, n.pos, ".uses", "", "node `%s` must declare an explicit canonical uses id", id)
+		return false
+	case !n.known:
+		var labels []string
+		for _, u := range inventory {
+			labels = append(labels, u.Label)
+		}
+		c.node(n, n.uses.Pos, ".uses", didYouMean(uses, labels), "node `%s` uses unknown label `%s`; declare one of "+
+			"cap.env.builtin.*, cap.env.shell.*, cap.agent.invoke, or control.*", id, uses)
+		return false
+	case n.kind == kindGate && n.use.Operation != "":
+		c.node(n, n.uses.Pos, ".kind", "", "node `%s` is a gate node and cannot declare executor operation `%s`", id, n.use.Operation)
+		return false
+	case n.kind != kindGate && n.use.Policy != "":
+		c.node(n, n.uses.Pos, ".kind", "set kind = \"gate\"", "node `%s` declares control policy `%s` but kind `%s` is not gate", id, n.use.Policy, n.kind)
+		return false
+	case n.kind != kindGate && n.use.Class != kindClass[n.kind]:
+		c.node(n, n.uses.Pos, ".kind", "", "node `%s` declares executor class `%s` but kind `%s` requires `%s`", id, n.use.Class, n.kind, kindClass[n.kind])
+		return false
+	}
+	return true
+}
+
+// artifact checks an artifact's own form and its contract. The kinds of seed
+// 000 have a contract without declaring one.
+func (c *checker) artifact(n *node, a artifact, schemas map[string]bool) {
+	field := strings.TrimPrefix(a.path, "nodes["+n.id.Value+"]")
+	if err := a.Validate(); err != nil {
+		c.node(n, a.pos, field, "", "node `%s`: %s", n.id.Value, err)
+		return
+	}
+	id := a.Kind.String()
+	if a.Kind == kernel.Custom {
+		id = a.Name
+	}
+	at := slices.IndexFunc(c.t.contracts, func(k contract) bool { return k.id == id })
+	switch {
+	case at < 0 && a.Kind == kernel.Custom:
+		var known []string
+		for _, k := range c.t.contracts {
+			known = append(known, k.id)
+		}
+		c.node(n, a.pos, field, didYouMean(id, known), "node `%s` references artifact `%s` without declared artifact contract `%s`", n.id.Value, a, id)
+		return
+	case at < 0:
+		return
+	}
+	k := c.t.contracts[at]
+	if a.version != "" && a.version != k.version {
+		c.node(n, a.pos, field, "", "node `%s` references artifact `%s` of contract `%s@%s`, but `%s` is declared", n.id.Value, a, id, a.version, k.version)
+	}
+	if k.schema != nil && schemas[id] {
+		if why := conforms(*k.schema, identityOf(a.Artifact), "$"); why != "" {
+			c.node(n, a.pos, field, "", "node `%s`: artifact `%s` violates schema for contract `%s`: %s", n.id.Value, a, id, why)
+		}
+	}
+}
+
+// schemas checks the contracts and tells which have a schema that can be used.
+func (c *checker) schemas() map[string]bool {
+	usable := map[string]bool{}
+	seen := map[string]bool{}
+	for _, k := range c.t.contracts {
+		_, err := kernel.ParseArtifactKind(k.id)
+		switch {
+		case strings.TrimSpace(k.id) == "" || strings.TrimSpace(k.version) == "":
+			c.addf(k.pos, "artifact contract with an empty id or version")
+		case seen[k.id]:
+			c.addf(k.pos, "duplicate artifact contract `%s`", k.id)
+		case err == nil && k.version != "v1":
+			c.addf(k.pos, "artifact contract `%s` has version `%s`; the built-in kind's is v1", k.id, k.version)
+		}
+		seen[k.id] = true
+		if k.schema == nil {
+			continue
+		}
+		if why := sane(*k.schema, "$"); why != "" {
+			c.addf(k.schema.Pos, "artifact contract `%s` has invalid schema: %s", k.id, why)
+			continue
+		}
+		usable[k.id] = true
+	}
+	return usable
+}
+
+func identityOf(a kernel.Artifact) map[string]string {
+	names := artifactFields[a.Kind]
+	out := map[string]string{names[0]: a.Name}
+	if names[1] != "" {
+		out[names[1]] = a.Ref
+	}
+	return out
+}
