@@ -20,6 +20,8 @@ type Scheduler struct {
 	Limits    kernel.Limits
 	Now       func() time.Time
 	NewID     func() kernel.JobID
+
+	last *kernel.Snapshot // the store as the last transaction left it; nil: not known
 }
 
 // Report is what a use case did, for a person or a program to read.

@@ -94,6 +94,31 @@ func NewSnapshot(o Observation) *Snapshot {
 	return &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: o.Facts, graph: g}
 }
 
+// Changes is what became of a store since it was last read.
+type Changes struct {
+	Jobs     []Job // as they are now
+	Archived int   // as in Observation
+}
+
+// Follow is s brought to what the store became by c, at another moment and
+// with nothing observed yet. It is false where c holds a job that s does not:
+// the graph is another then, and the store is to be read anew.
+func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
+	next := *s
+	next.now, next.facts, next.archived = now, Facts{}, c.Archived
+	if len(c.Jobs) > 0 {
+		next.jobs = slices.Clone(s.jobs)
+	}
+	for k := range c.Jobs {
+		i, ok := s.graph.index[c.Jobs[k].ID]
+		if !ok {
+			return nil, false
+		}
+		next.jobs[i] = &c.Jobs[k]
+	}
+	return &next, true
+}
+
 // Now is the moment of the observation.
 func (s *Snapshot) Now() time.Time { return s.now }
 
