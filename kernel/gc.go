@@ -13,8 +13,9 @@ import (
 // known, every producer.
 // The snapshot must hold every job.
 func GC(s *Snapshot, olderThan time.Duration) Plan {
+	active := s.activeRuns()
 	keep := map[JobID]bool{}
-	for _, i := range s.live() {
+	for _, i := range s.live(active) {
 		j := s.jobs[i]
 		keep[j.ID] = true
 		for _, id := range j.Spec.After {
@@ -33,7 +34,7 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 		if at.IsZero() {
 			at = j.Created
 		}
-		if j.Open() || keep[j.ID] || s.now.Sub(at) <= olderThan {
+		if s.awaited(j, active) || keep[j.ID] || s.now.Sub(at) <= olderThan {
 			continue
 		}
 		p.Actions = append(p.Actions, RemoveJob{j.ID, j.Spec.Produces})
@@ -41,9 +42,26 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 	return p
 }
 
+// activeRuns are the runs that something may still happen in.
+func (s *Snapshot) activeRuns() map[RunID]bool {
+	active := map[RunID]bool{}
+	for _, j := range s.jobs {
+		if j.State.Status.Active() {
+			active[j.Spec.Origin.Run] = true
+		}
+	}
+	return active
+}
+
+// awaited reports that j may still run by itself. A sleeper may not once its
+// run is over: no route of it can fire any more.
+func (s *Snapshot) awaited(j *Job, active map[RunID]bool) bool {
+	return j.State.Status.Active() || j.State.Status == Unscheduled && active[j.Spec.Origin.Run]
+}
+
 // live are the open jobs and those that their routes may rewind, with what
 // depends on them: all that may yet be judged.
-func (s *Snapshot) live() []int32 {
+func (s *Snapshot) live(active map[RunID]bool) []int32 {
 	g := s.graph
 	routes := func(i int32, f func(int32)) {
 		for _, r := range s.jobs[i].Spec.Routes {
@@ -54,7 +72,7 @@ func (s *Snapshot) live() []int32 {
 	}
 	var open, targets []int32
 	for i, j := range s.jobs {
-		if j.Open() {
+		if s.awaited(j, active) {
 			open = append(open, int32(i))
 			routes(int32(i), func(k int32) { targets = append(targets, k) })
 		}

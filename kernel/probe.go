@@ -20,8 +20,12 @@ func (p Probes) Empty() bool {
 // answer yet. Of terminal jobs it asks only what their rewind depends on, of
 // running ones whether their runner lives: what their gates read comes into it
 // once it does not.
-func (s *Snapshot) Probes() Probes {
+// also are artifacts that a verb is going to ask about.
+func (s *Snapshot) Probes(also ...Artifact) Probes {
 	b := prober{s: s, seen: map[Artifact]bool{}, branches: map[string]bool{}}
+	for _, a := range also {
+		b.artifact(a.Canonical())
+	}
 	for _, j := range s.jobs {
 		b.p.Merging = b.p.Merging || !s.facts.Merging.asked() && len(j.mergeSlugs()) > 0
 		if j.State.Status == Running {

@@ -164,7 +164,7 @@ func TestARewindTouchesItsSetOnly(t *testing.T) {
 				t.Fatalf("retry %s: %v, set %v", root.ID, err, set)
 			}
 			if err != nil {
-				if !running && s.Facts().Merging.Value == "" {
+				if m := s.Facts().Merging; !running && m.Value == "" && m.Err == "" {
 					t.Fatalf("retry %s: %v", root.ID, err)
 				}
 				continue
@@ -196,12 +196,12 @@ func TestGCChangesNoDecision(t *testing.T) {
 		next := s.Apply(p)
 		for _, a := range p.Actions {
 			gone := s.Job(a.Subject())
-			if gone.Open() {
-				t.Fatalf("%s is open", gone.ID)
+			if gone.State.Status.Active() {
+				t.Fatalf("%s is active", gone.ID)
 			}
 			for _, j := range s.Jobs() {
 				for _, id := range j.Spec.After {
-					if j.Open() && id == gone.ID {
+					if j.State.Status.Active() && id == gone.ID {
 						t.Fatalf("%s is after %s", j.ID, gone.ID)
 					}
 				}
