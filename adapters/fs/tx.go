@@ -19,6 +19,7 @@ type Tx struct {
 	s          *Store
 	pos        position
 	unfinished []kernel.Action
+	cut        error // a plan is in the journal and not in the files: the next Begin completes it
 }
 
 // Load reads the records of scope.
@@ -56,6 +57,9 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 			t.s.warm = index{}
 		}
 	}()
+	if t.cut != nil {
+		return fmt.Errorf("an earlier plan of this transaction is not complete: %w", t.cut)
+	}
 	if !t.s.warm.caught {
 		if err := t.s.catchUp(t.pos); err != nil {
 			return err
@@ -78,7 +82,8 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	}
 	for _, g := range e.groups {
 		if err := t.s.applyGroup(g); err != nil {
-			return fmt.Errorf("apply %s: %w", g.job, err)
+			t.cut = fmt.Errorf("apply %s (the plan is recorded; the next command completes it): %w", g.job, err)
+			return t.cut
 		}
 	}
 	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()
