@@ -152,8 +152,8 @@ func (t *Tx) recover() error {
 	if t.pos.rebooted {
 		t.unfinished = survivors(t.unfinished)
 	}
-	if t.pos == pos {
-		return nil
+	if t.pos == pos && !rebooted {
+		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's
 	}
 	t.pos.dir = t.s.jobsStamp()
 	return log.setPosition(t.pos)
