@@ -73,7 +73,7 @@ func (v variant) world(from kernel.Status) kernel.Observation {
 	}
 	other := add("h", kernel.Running)
 	other.Spec.Locks = []kernel.Lock{{Key: "lock"}}
-	other.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "x"}}
+	other.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "x"}, {On: kernel.OutcomeSucceeded, To: "x"}}
 	if v.predecessor > 0 {
 		add("p", []kernel.Status{kernel.Running, kernel.Succeeded, kernel.Failed}[v.predecessor-1])
 	}
@@ -128,8 +128,10 @@ func observedMoves() map[move]bool {
 			try(byReject, p, err)
 			p, err = kernel.Retry(s, "x", "ann")
 			try(byRetry, p, err)
-			p, err = kernel.Finish(s, kernel.Result{Attempt: kernel.AttemptID{Job: "h", N: 1}, Outcome: kernel.OutcomeFailed, Exit: 1})
-			try(byRoute, p, err)
+			for _, outcome := range []kernel.Outcome{kernel.OutcomeFailed, kernel.OutcomeSucceeded} {
+				p, err = kernel.Finish(s, kernel.Result{Attempt: kernel.AttemptID{Job: "h", N: 1}, Outcome: outcome})
+				try(byRoute, p, err)
+			}
 			if from != kernel.Running {
 				try(byTick, kernel.Decide(s), nil)
 				return
