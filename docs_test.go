@@ -218,11 +218,12 @@ func TestCommandsInDocsExist(t *testing.T) {
 					t.Errorf("%s: `%s`: no such setting", page, s)
 				}
 			case c != nil && c[1] != "":
-				words := strings.TrimSpace(c[1])
+				words := strings.TrimPrefix(strings.TrimSpace(c[1]), "help ")
+				whole := words
 				for helpOn(words) == "" && strings.Contains(words, " ") { // the last word may be an argument
 					words = words[:strings.LastIndexByte(words, ' ')]
 				}
-				if helpOn(words) == "" {
+				if text := helpOn(words); text == "" || words != whole && strings.Contains(text, "\nCommands:") {
 					t.Errorf("%s: `%s`: no such command", page, s)
 				}
 				for _, f := range flags {
