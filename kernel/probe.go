@@ -31,6 +31,9 @@ func (s *Snapshot) Probes() Probes {
 			continue
 		}
 		b.gates(j)
+		if j.State.Status == Running {
+			b.routes(j)
+		}
 	}
 	return b.p
 }
@@ -93,6 +96,16 @@ func (b *prober) branch(name string) {
 func (b *prober) attempt(a AttemptID) {
 	if !b.s.facts.Runners[a].asked() {
 		b.p.Attempts = append(b.p.Attempts, a)
+	}
+}
+
+// routes asks for the gates of what a route of j may rewind: they are judged in
+// the tick that settles j.
+func (b *prober) routes(j *Job) {
+	for _, r := range j.Spec.Routes {
+		for _, id := range b.s.Downstream(r.To) {
+			b.gates(b.s.Job(id))
+		}
 	}
 }
 

@@ -358,6 +358,8 @@ func TestGC(t *testing.T) {
 		{"producers whose markers cannot be seen", "d", facts(), []kernel.Job{job("a", done, old, produces(x)), job("b", done, old, produces(x)), job("c", is(kernel.Failed), old, produces(x)), job("d", done, old), job("q", needs(x))}},
 		{"just as old as that", "", facts(), []kernel.Job{job("a", done, finishedAt(t0.Add(-23*time.Hour)))}},
 		{"a success beside a newer failure", "", marked(facts(), x), []kernel.Job{job("a", done, old, produces(x)), job("b", is(kernel.Failed), old, produces(x)), job("q", needs(x))}},
+		{"what a route may rewind", "d", facts(), []kernel.Job{job("a", done, old), job("b", done, old), job("c", done, old, after("a", "b")), job("d", done, old),
+			job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "b"}} })}},
 		{"route target", "", facts(), []kernel.Job{job("a", done, old), job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "a"}} })}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
