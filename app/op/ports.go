@@ -37,7 +37,8 @@ type Shell interface {
 	// 128 and its number.
 	Run(ctx context.Context, dir, script string, env []string) (exit int, err error)
 
-	// Output is Run with standard output captured, up to limit bytes.
+	// Output is Run with standard output captured: limit bytes of it, and one
+	// more where there was more.
 	Output(ctx context.Context, dir, script string, env []string, limit int) (out []byte, exit int, err error)
 }
 
@@ -46,4 +47,11 @@ type Shell interface {
 type Git interface{}
 
 // Agents runs the agent that the configuration names for a node.
-type Agents interface{}
+type Agents interface {
+	// Run gives prompt to job's agent, which works in dir. Its answer goes to
+	// the node's standard output as it is written, and what it says about its
+	// progress to standard error. text is limit bytes of the answer, and one
+	// more where there was more; exit is as of Shell.Run. An agent that is not
+	// configured or cannot be started is an error.
+	Run(ctx context.Context, dir string, job *kernel.Job, prompt []byte, limit int) (text []byte, exit int, err error)
+}
