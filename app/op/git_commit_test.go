@@ -164,7 +164,7 @@ func TestHooksAreHonoured(t *testing.T) {
 	}
 	// A hook that repairs the commit, and leaves something running that holds
 	// its output open.
-	w.write("/", hook, "#!/bin/sh\necho added > by-hook.txt\ngit add by-hook.txt\nsleep 60 &\nexit 0\n")
+	w.write("/", hook, "#!/bin/sh\necho added > by-hook.txt\ngit add by-hook.txt\nsleep 15 &\nexit 0\n")
 	w.want(n, kernel.OutcomeSucceeded)
 	if !slices.Contains(w.files("HEAD"), "by-hook.txt") {
 		t.Error("what the hook staged is not in the commit")
