@@ -1,0 +1,228 @@
+package op
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// control carries out what workflow.Control decides: it runs scripts and the
+// agent, and asks again with what is seen then, until the node has ended. It
+// is the whole of every control policy and of cicd.run.
+func control(ctx context.Context, env *Env, n *Node) (Result, error) {
+	seen := workflow.Seen{Approval: n.Job.State.Approval.State, Loops: n.Job.State.Routed}
+	c, err := openConflict(ctx, env, n)
+	if err != nil {
+		return Result{}, err
+	}
+	for {
+		seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
+		step := workflow.Control(n.ManifestNode, seen)
+		exit := 0
+		switch step.Run {
+		case workflow.Nothing:
+			return c.end(env, n, step)
+		case workflow.RunScript:
+			exit, err = env.Shell.Run(ctx, c.dir(n), step.Script, nil)
+		case workflow.RunAgent:
+			exit, err = c.ask(ctx, env, n)
+		}
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return Result{}, err
+		}
+		seen.Exits = append(seen.Exits, exit)
+		if err := c.stage(ctx, env); err != nil {
+			return Result{}, err
+		}
+	}
+}
+
+// gated is an operation whose gate, if it has one, is looked at once it has
+// succeeded.
+func gated(run operation) operation {
+	return func(ctx context.Context, env *Env, n *Node) (Result, error) {
+		r, err := run(ctx, env, n)
+		if err != nil || r.Outcome != kernel.OutcomeSucceeded {
+			return r, err
+		}
+		g, err := control(ctx, env, n)
+		if err == nil && g.Outcome == kernel.OutcomeSucceeded && g.Reason == "" {
+			return r, nil
+		}
+		g.Produced, g.Context = r.Produced, r.Context
+		return g, err
+	}
+}
+
+// conflict is an open merge conflict and where it is to be resolved. Its
+// methods take a nil: there is none.
+type conflict struct {
+	slug  string
+	mark  mergeMark
+	files []string // in conflict still; relative to the worktree
+}
+
+// mergeMark is what the sentinel of an open merge conflict says.
+type mergeMark struct {
+	Worktree string `json:"worktree"` // relative to the repository's root
+	Source   string `json:"source_branch"`
+	Target   string `json:"target_branch"`
+}
+
+// merges is what resolving a conflict asks of git.
+type merges interface {
+	// Unmerged are the paths in conflict in dir, relative to it.
+	Unmerged(ctx context.Context, dir string) ([]string, error)
+
+	// StagePaths records the state of paths in dir, removed ones included, as
+	// what the merge is to be.
+	StagePaths(ctx context.Context, dir string, paths []string) error
+}
+
+// openConflict is the conflict that n is to resolve, if it is a node for that
+// and there is one.
+func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
+	if n.Control != "gate.conflict_resolution" {
+		return nil, nil
+	}
+	slug := n.arg("slug", "plan")
+	if slug == "" {
+		slug = n.Job.Spec.Origin.Plan
+	}
+	if slug == "" {
+		return nil, nil
+	}
+	data, err := env.Files.Sentinel(slug)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	c := &conflict{slug: slug}
+	if err := json.Unmarshal(data, &c.mark); err != nil {
+		return nil, &classed{kernel.DataError, fmt.Errorf("mark of the merge conflict of %s: %w", slug, err)}
+	}
+	if !filepath.IsAbs(c.mark.Worktree) {
+		c.mark.Worktree = filepath.Join(n.Root, c.mark.Worktree)
+	}
+	if _, err := os.Stat(c.mark.Worktree); errors.Is(err, iofs.ErrNotExist) {
+		return c, nil // the merge is gone, and with it what was in conflict
+	}
+	c.files, err = env.Git.(merges).Unmerged(ctx, c.mark.Worktree)
+	return c, err
+}
+
+func (c *conflict) unmerged() bool { return c != nil && len(c.files) > 0 }
+
+// dir is where scripts and agents work.
+func (c *conflict) dir(n *Node) string {
+	if c == nil {
+		return n.Dir
+	}
+	return c.mark.Worktree
+}
+
+// ask gives the conflict to the agent. That it fails is no reason to give up:
+// what counts is whether files are in conflict afterwards.
+func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
+	text, _, err := promptSource(ctx, env, n)
+	if err == nil {
+		text, err = render(n, text)
+	}
+	var absent *classed
+	if errors.As(err, &absent) && absent.class == kernel.MissingInput {
+		fmt.Fprintf(env.Stderr, "warning: %v\n", err)
+	} else if err != nil {
+		return 0, err
+	}
+	var b strings.Builder
+	if text != "" {
+		b.WriteString(strings.TrimRight(text, "\n") + "\n\n")
+	}
+	fmt.Fprintf(&b, "## The conflict\n\nSource branch: %s\nTarget branch: %s\nWorktree: %s\n\nFiles in conflict:\n", c.mark.Source, c.mark.Target, c.mark.Worktree)
+	for _, f := range c.files {
+		fmt.Fprintf(&b, "- %s\n", f)
+	}
+	_, _, exit, err := askAgent(ctx, env, n, c.mark.Worktree, b.String())
+	if err == nil && exit != 0 {
+		fmt.Fprintf(env.Stderr, "warning: the agent %s\n", ended(exit))
+	}
+	return exit, err
+}
+
+// stage takes what was in conflict and holds no conflict marker any more as
+// resolved, and looks again.
+func (c *conflict) stage(ctx context.Context, env *Env) error {
+	if !c.unmerged() {
+		return nil
+	}
+	var done []string
+	for _, f := range c.files {
+		if marked, err := hasMarker(filepath.Join(c.mark.Worktree, f)); err != nil {
+			return err
+		} else if !marked {
+			done = append(done, f)
+		}
+	}
+	git := env.Git.(merges)
+	if len(done) > 0 {
+		if err := git.StagePaths(ctx, c.mark.Worktree, done); err != nil {
+			return fmt.Errorf("stage resolved files: %w", err)
+		}
+	}
+	var err error
+	c.files, err = git.Unmerged(ctx, c.mark.Worktree)
+	return err
+}
+
+// hasMarker reports a conflict marker at the beginning of a line. A file that
+// is gone has none.
+func hasMarker(path string) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	for {
+		line, err := r.ReadSlice('\n')
+		text := string(line[:min(len(line), 8)])
+		if text == "<<<<<<< " || text == ">>>>>>> " {
+			return true, nil
+		}
+		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line
+			_, err = r.ReadSlice('\n')
+		}
+		if err != nil {
+			return false, nil
+		}
+	}
+}
+
+// end is the result of the node's last step.
+func (c *conflict) end(env *Env, n *Node, step workflow.Step) (Result, error) {
+	if step.ClearSentinel {
+		if err := env.Files.ClearSentinel(c.slug); err != nil {
+			return Result{}, err
+		}
+	}
+	r := Result{Outcome: step.Outcome, Exit: step.Exit, Reason: step.Reason}
+	if step.Outcome == kernel.OutcomeFailed {
+		r.Class = kernel.ExitFailure
+	}
+	if step.Outcome == kernel.OutcomeBlocked && c.unmerged() {
+		r.Reason += fmt.Sprintf(": resolve %s in %s, `git add` them, then `vizier jobs retry %s`",
+			strings.Join(c.files, ", "), c.mark.Worktree, n.Job.ID)
+	}
+	return r, nil
+}
