@@ -23,6 +23,11 @@ type Store interface {
 type Tx interface {
 	Load(kernel.Scope) (kernel.Records, error)
 
+	// Changes is what other transactions changed since this store was last
+	// loaded from or committed to; false where that is not known, or where a
+	// Load would bring or leave out other jobs than it did.
+	Changes() (kernel.Changes, bool)
+
 	// Commit does the plan's record actions durably, all or none, and
 	// remembers its other actions until Done.
 	Commit(kernel.Plan) error

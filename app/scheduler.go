@@ -20,6 +20,8 @@ type Scheduler struct {
 	Limits    kernel.Limits
 	Now       func() time.Time
 	NewID     func() kernel.JobID
+
+	last *kernel.Snapshot // the store as the last transaction left it; nil: not known
 }
 
 // Report is what a use case did, for a person or a program to read.
@@ -110,18 +112,31 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 	if err != nil {
 		return nil, err
 	}
-	return s.observe(ctx, s.fresh(rec)), nil
+	return s.observe(ctx, s.fresh(rec), (*kernel.Snapshot).Probes), nil
+}
+
+// Explain says why a job is not running, on the world as it stands. It changes
+// nothing.
+func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explanation, *kernel.Snapshot, error) {
+	rec, err := s.Store.Read(ctx, kernel.Scope{Jobs: []kernel.JobID{id}})
+	if err != nil {
+		return kernel.Explanation{}, nil, err
+	}
+	snap := s.observe(ctx, s.fresh(rec), func(snap *kernel.Snapshot) kernel.Probes { return snap.ProbesOf(id) })
+	e, err := kernel.Explain(snap, id)
+	return e, snap, err
 }
 
 func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {
-	return kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Unreadable: rec.Unreadable})
+	return kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs,
+		Archived: rec.Succeeded, Unreadable: rec.Unreadable})
 }
 
 // observe answers what snap still asks. Answers may raise further questions
 // (the branch that is checked out), so it asks until there are none.
-func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
+func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, ask func(*kernel.Snapshot) kernel.Probes) *kernel.Snapshot {
 	for range 3 {
-		p := snap.Probes()
+		p := ask(snap)
 		if p.Empty() {
 			break
 		}

@@ -27,14 +27,14 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 			return rep, err
 		}
 	}
-	rec, err := tx.Load(scope)
+	base, err := s.load(tx, scope)
 	if err != nil {
 		return rep, err
 	}
-	t := transaction{s: s, tx: tx, rep: &rep, base: s.fresh(rec)}
+	t := transaction{s: s, tx: tx, rep: &rep, base: base}
 	t.snap = t.base
 	for _, v := range verbs {
-		t.snap = s.observe(ctx, t.snap)
+		t.snap = s.observe(ctx, t.snap, (*kernel.Snapshot).Probes)
 		plan, err := v(t.snap)
 		if err != nil {
 			return rep, err
@@ -49,7 +49,39 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 	}
 	err = t.flush(ctx)
 	rep.Snapshot = t.snap
+	if err == nil {
+		s.last = t.base
+	}
 	return rep, err
+}
+
+// load is the snapshot of what the store holds. A process that has seen the
+// store before follows what changed since, which costs nothing where nothing
+// did.
+func (s *Scheduler) load(tx Tx, scope kernel.Scope) (*kernel.Snapshot, error) {
+	last := s.last
+	s.last = nil // until this transaction is through, nothing is known
+	if last != nil && covers(last, scope) {
+		if c, ok := tx.Changes(); ok {
+			if next, ok := last.Follow(s.Now(), c); ok {
+				return next, nil
+			}
+		}
+	}
+	rec, err := tx.Load(scope)
+	if err != nil {
+		return nil, err
+	}
+	return s.fresh(rec), nil
+}
+
+func covers(s *kernel.Snapshot, scope kernel.Scope) bool {
+	for _, id := range scope.Jobs {
+		if s.Job(id) == nil {
+			return false
+		}
+	}
+	return !scope.All && len(scope.Artifacts) == 0
 }
 
 // transaction is one transact under way.

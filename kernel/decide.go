@@ -168,6 +168,10 @@ func (t *tick) plan(before *Snapshot) Plan {
 		if !t.judged[i] && t.status[i] == was {
 			continue
 		}
+		if t.unchanged(int32(i), j) && was == j.State.Status {
+			p.Decisions = append(p.Decisions, Decision{j.ID, was, was, j.State.Wait})
+			continue
+		}
 		next := t.next(int32(i))
 		p.Decisions = append(p.Decisions, Decision{j.ID, was, next.Status, next.Wait})
 		if next == j.State {
@@ -183,6 +187,11 @@ func (t *tick) plan(before *Snapshot) Plan {
 	}
 	p.Actions = append(p.Actions, launches...)
 	return p
+}
+
+// unchanged reports that the tick leaves a waiting job as it is.
+func (t *tick) unchanged(i int32, j *Job) bool {
+	return t.judged[i] && t.status[i].Waiting() && t.status[i] == j.State.Status && t.reason[i] == j.State.Wait && j.State.RetryAt.IsZero()
 }
 
 // next is the state that the tick leaves job i in.

@@ -116,6 +116,16 @@ func TestABlockedJobDemandsNothing(t *testing.T) {
 	}
 }
 
+// A job that is woken supersedes an older token, which may wake another, all in
+// one tick: b's token is old news once a runs again for c, so b needs d as well.
+func TestDemandFollowsASupersededToken(t *testing.T) {
+	const x = "custom:t:x"
+	s := snapshot(marked(facts(), x, "0"), sleeper("a", produces(x)), job("b", needs(x)), job("c", after("a")), sleeper("d", produces(x)))
+	expect(t, s, "a", "running")
+	expect(t, s, "b", "waiting_on_deps dependencies: waiting on "+x)
+	expect(t, s, "d", "running")
+}
+
 // A transient job between two attempts still demands what it depends on.
 func TestATransientJobThatIsTriedAgainDemands(t *testing.T) {
 	const x = "custom:t:x"

@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -85,6 +86,18 @@ func TestEnqueueRefusals(t *testing.T) {
 				t.Errorf("and yet it plans %+v", p.Actions)
 			}
 		})
+	}
+}
+
+// A cycle is looked for along edges, not along paths: of these there are 2^60.
+func TestEnqueueALadder(t *testing.T) {
+	news := []kernel.NewJob{fresh("a00"), fresh("b00")}
+	for i := 1; i < 60; i++ {
+		rung := after(kernel.JobID(fmt.Sprintf("a%02d", i-1)), kernel.JobID(fmt.Sprintf("b%02d", i-1)))
+		news = append(news, fresh(kernel.JobID(fmt.Sprintf("a%02d", i)), rung), fresh(kernel.JobID(fmt.Sprintf("b%02d", i)), rung))
+	}
+	if _, err := kernel.Enqueue(snapshot(facts()), news); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -150,9 +150,12 @@ func TestWaitedOnAccumulates(t *testing.T) {
 	f := facts()
 	j := job("q", after("p"), approval(kernel.Pending, ""), locks(excl("k")))
 	p, holder := job("p", is(kernel.Running)), job("h", is(kernel.Running), locks(excl("k")))
+	now := t0
 	step := func(want string, kinds ...kernel.WaitKind) {
 		t.Helper()
-		d, next := decided(t, snapshot(f, p, holder, j), "q")
+		now = now.Add(time.Hour)
+		s := kernel.NewSnapshot(kernel.Observation{Now: now, Jobs: []kernel.Job{p, holder, j}, Facts: f})
+		d, next := decided(t, s, "q")
 		if got := said(d.Next, d.Reason); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -175,7 +178,7 @@ func TestWaitedOnAccumulates(t *testing.T) {
 	step("waiting_on_deps dependencies: waiting on job p", kernel.OnDependencies, kernel.OnApproval, kernel.OnLocks)
 	p.State.Status, holder.State.Status = kernel.Succeeded, kernel.Succeeded
 	step("running", kernel.OnDependencies, kernel.OnApproval, kernel.OnLocks)
-	if !j.State.WaitSince.IsZero() || j.State.Started != t0.Add(time.Hour) || j.State.Attempt != 1 {
+	if !j.State.WaitSince.IsZero() || j.State.Started != now || j.State.Attempt != 1 {
 		t.Errorf("started as %+v", j.State)
 	}
 }

@@ -5,13 +5,27 @@ import "slices"
 // graph is the job DAG read through both kinds of edge: after and artifact. It
 // depends on specs only, so snapshots that differ in states share it. Jobs are
 // positions in schedule order.
+//
+// An artifact that a consumer's own run produces belongs to that run (semantics
+// 3.8). Templates use the same keys in every run, so producers and consumers
+// are found by run as well as by artifact, and no list grows with the history.
 type graph struct {
 	jobs      []*Job // for their specs
 	index     map[JobID]int32
 	afterOf   [][]int32 // who names this job in After
 	producers map[Artifact][]int32
-	consumers map[Artifact][]int32
+	inRun     map[scoped]ends
+	outside   map[Artifact][]int32 // consumers whose run does not produce it
 }
+
+// scoped is an artifact within a run.
+type scoped struct {
+	run RunID
+	Artifact
+}
+
+// ends are the two ends of an artifact's edges within a run.
+type ends struct{ producers, consumers []int32 }
 
 func newGraph(jobs []*Job) *graph {
 	g := &graph{
@@ -19,50 +33,71 @@ func newGraph(jobs []*Job) *graph {
 		index:     make(map[JobID]int32, len(jobs)),
 		afterOf:   make([][]int32, len(jobs)),
 		producers: map[Artifact][]int32{},
-		consumers: map[Artifact][]int32{},
+		inRun:     map[scoped]ends{},
+		outside:   map[Artifact][]int32{},
 	}
 	for i, j := range jobs {
 		g.index[j.ID] = int32(i)
 	}
 	for i, j := range jobs {
+		run := j.Spec.Origin.Run
 		for _, a := range j.Spec.Produces {
-			g.producers[a] = append(g.producers[a], int32(i))
-		}
-		for _, a := range j.Spec.Needs {
-			g.consumers[a] = append(g.consumers[a], int32(i))
+			g.producers[a] = add(g.producers[a], int32(i))
+			if run != "" {
+				e := g.inRun[scoped{run, a}]
+				e.producers = add(e.producers, int32(i))
+				g.inRun[scoped{run, a}] = e
+			}
 		}
 		for _, p := range j.Spec.After {
 			if k, ok := g.index[p]; ok {
-				g.afterOf[k] = append(g.afterOf[k], int32(i))
+				g.afterOf[k] = add(g.afterOf[k], int32(i))
 			}
+		}
+	}
+	for i, j := range jobs {
+		for _, a := range j.Spec.Needs {
+			if !g.ownProducers(int32(i), a) {
+				g.outside[a] = add(g.outside[a], int32(i))
+				continue
+			}
+			key := scoped{j.Spec.Origin.Run, a}
+			e := g.inRun[key]
+			e.consumers = add(e.consumers, int32(i))
+			g.inRun[key] = e
 		}
 	}
 	return g
 }
 
+// add appends i to a list that grows in order, once.
+func add(list []int32, i int32) []int32 {
+	if n := len(list); n > 0 && list[n-1] == i {
+		return list
+	}
+	return append(list, i)
+}
+
 // ownProducers reports whether the run of consumer declares a producer of a
-// other than the consumer: then only that run's producers count (semantics
-// 3.8).
+// other than the consumer: then only that run's producers count.
 func (g *graph) ownProducers(consumer int32, a Artifact) bool {
 	run := g.jobs[consumer].Spec.Origin.Run
 	if run == "" {
 		return false
 	}
-	for _, p := range g.producers[a] {
-		if p != consumer && g.jobs[p].Spec.Origin.Run == run {
-			return true
-		}
-	}
-	return false
+	own := g.inRun[scoped{run, a}].producers
+	return len(own) > 1 || len(own) == 1 && own[0] != consumer
 }
 
 // eachProducer calls f with every job whose production of a counts for
 // consumer, in schedule order.
 func (g *graph) eachProducer(consumer int32, a Artifact, f func(int32)) {
-	own := g.ownProducers(consumer, a)
-	run := g.jobs[consumer].Spec.Origin.Run
-	for _, p := range g.producers[a] {
-		if p != consumer && (!own || g.jobs[p].Spec.Origin.Run == run) {
+	list := g.producers[a]
+	if g.ownProducers(consumer, a) {
+		list = g.inRun[scoped{g.jobs[consumer].Spec.Origin.Run, a}].producers
+	}
+	for _, p := range list {
+		if p != consumer {
 			f(p)
 		}
 	}
@@ -76,9 +111,11 @@ func (g *graph) eachSuccessor(i int32, f func(int32)) {
 	}
 	run := g.jobs[i].Spec.Origin.Run
 	for _, a := range g.jobs[i].Spec.Produces {
-		for _, c := range g.consumers[a] {
-			if c != i && (g.jobs[c].Spec.Origin.Run == run || !g.ownProducers(c, a)) {
-				f(c)
+		for _, list := range [][]int32{g.inRun[scoped{run, a}].consumers, g.outside[a]} {
+			for _, c := range list {
+				if c != i {
+					f(c)
+				}
 			}
 		}
 	}

@@ -110,6 +110,18 @@ func TestAQueueForAPoolIsQuiet(t *testing.T) {
 	}
 }
 
+// A job that comes to the locks only because another ended in the same tick is
+// not overtaken by a younger one that came to them before: b had to wait for a
+// new token of p, which waits for z, which turns out to be blocked.
+func TestLocksAreGrantedInOrderAfterAChangeOfMind(t *testing.T) {
+	const x = "custom:t:x"
+	s := snapshot(marked(facts(), x, "0"), job("a", produces(x), after("z")), job("b", needs(x), locks(excl("k"))),
+		job("c", locks(excl("k"))), job("z", after("gone")))
+	expect(t, s, "a", "blocked_by_dependency dependencies: dependency failed for job z (blocked_by_dependency)")
+	expect(t, s, "b", "running")
+	expect(t, s, "c", "waiting_on_locks locks: waiting on locks")
+}
+
 func TestMaxRunning(t *testing.T) {
 	o := kernel.Observation{Facts: facts(), Limits: kernel.Limits{MaxRunning: 2}, Jobs: []kernel.Job{
 		job("a", running(1)), job("b"), job("c"), job("d", is(kernel.Failed))}}

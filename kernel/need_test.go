@@ -156,6 +156,7 @@ func TestRunScopedArtifacts(t *testing.T) {
 	other := func(s kernel.Status) kernel.Job { return job("c", inRun("r2"), produces(x), is(s)) }
 	consumer := job("q", inRun("r1"), needs(x))
 	loose := job("q", needs(x))
+	both := job("q", inRun("r1"), needs(x), produces(x)) // its own product is not meant
 	for i, c := range []struct {
 		owners []kernel.JobID
 		jobs   []kernel.Job
@@ -168,6 +169,9 @@ func TestRunScopedArtifacts(t *testing.T) {
 		{[]kernel.JobID{"gone"}, []kernel.Job{own(kernel.Running), consumer}, "waiting_on_deps dependencies: waiting on " + x},
 		{[]kernel.JobID{"c"}, []kernel.Job{other(kernel.Succeeded), consumer}, "running"},
 		{nil, []kernel.Job{other(kernel.Running), consumer}, "waiting_on_deps dependencies: waiting on " + x},
+		{nil, []kernel.Job{own(kernel.Failed), other(kernel.Running), both}, "blocked_by_dependency dependencies: dependency failed for " + x},
+		{nil, []kernel.Job{job("r", inRun("r1"), produces(x), is(kernel.Failed)), other(kernel.Running), both}, "blocked_by_dependency dependencies: dependency failed for " + x},
+		{nil, []kernel.Job{other(kernel.Running), both}, "waiting_on_deps dependencies: waiting on " + x},
 		{nil, []kernel.Job{own(kernel.Failed), other(kernel.Running), loose}, "waiting_on_deps dependencies: waiting on " + x},
 		{[]kernel.JobID{"c"}, []kernel.Job{own(kernel.Failed), other(kernel.Succeeded), loose}, "running"},
 	} {

@@ -30,22 +30,32 @@ func (s *Snapshot) Probes() Probes {
 		if !j.Open() || j.State.Status == Running && s.facts.Runners[j.Attempt()].Value != Dead {
 			continue
 		}
-		for _, a := range j.Spec.Needs {
-			b.artifact(a)
-		}
-		b.branch(j.Spec.Pinned.Branch)
-		for _, p := range j.Spec.Preconditions {
-			switch p.canonical().Kind {
-			case CleanWorktree:
-				b.p.Clean = b.p.Clean || !s.facts.Clean.asked()
-			case BranchExists:
-				if name := j.branchFor(p); name != "" {
-					b.branch(name)
-				} else {
-					b.p.Head = b.p.Head || !s.facts.Head.asked()
-					b.branch(s.facts.Head.Value)
-				}
-			}
+		b.gates(j)
+	}
+	return b.p
+}
+
+// ProbesOf lists what explaining a job reads and the snapshot does not answer
+// yet: besides Probes, the gates of the job, and of what blocks it, though
+// they have ended.
+func (s *Snapshot) ProbesOf(id JobID) Probes {
+	b := prober{s: s, p: s.Probes(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
+	for _, a := range b.p.Artifacts {
+		b.seen[a] = true
+	}
+	for _, a := range b.p.Markers {
+		b.seen[a] = true
+	}
+	for _, name := range b.p.Branches {
+		b.branches[name] = true
+	}
+	i, ok := s.graph.index[id]
+	if !ok {
+		return b.p
+	}
+	for _, k := range s.graph.closure([]int32{i}, s.graph.eachPredecessor) {
+		if s.jobs[k].State.Status == BlockedByDependency {
+			b.gates(s.jobs[k])
 		}
 	}
 	return b.p
@@ -83,5 +93,25 @@ func (b *prober) branch(name string) {
 func (b *prober) attempt(a AttemptID) {
 	if !b.s.facts.Runners[a].asked() {
 		b.p.Attempts = append(b.p.Attempts, a)
+	}
+}
+
+func (b *prober) gates(j *Job) {
+	for _, a := range j.Spec.Needs {
+		b.artifact(a)
+	}
+	b.branch(j.Spec.Pinned.Branch)
+	for _, p := range j.Spec.Preconditions {
+		switch p.canonical().Kind {
+		case CleanWorktree:
+			b.p.Clean = b.p.Clean || !b.s.facts.Clean.asked()
+		case BranchExists:
+			if name := j.branchFor(p); name != "" {
+				b.branch(name)
+				continue
+			}
+			b.p.Head = b.p.Head || !b.s.facts.Head.asked()
+			b.branch(b.s.facts.Head.Value)
+		}
 	}
 }

@@ -355,7 +355,8 @@ func TestGC(t *testing.T) {
 		{"patch of an open job", "", facts(), []kernel.Job{job("a", done, old), job("q", needs("command_patch:a"))}},
 		{"newest producer", "a", marked(facts(), x), []kernel.Job{job("a", done, old, produces(x)), job("b", done, old, produces(x)), job("q", needs(x))}},
 		{"every marker", "c", marked(facts(), x, "a", "b"), []kernel.Job{job("a", done, old, produces(x)), job("b", done, old, produces(x)), job("c", done, old), job("q", needs(x))}},
-		{"producers whose markers cannot be seen", "c", facts(), []kernel.Job{job("a", done, old, produces(x)), job("b", is(kernel.Failed), old, produces(x)), job("c", done, old), job("q", needs(x))}},
+		{"producers whose markers cannot be seen", "d", facts(), []kernel.Job{job("a", done, old, produces(x)), job("b", done, old, produces(x)), job("c", is(kernel.Failed), old, produces(x)), job("d", done, old), job("q", needs(x))}},
+		{"just as old as that", "", facts(), []kernel.Job{job("a", done, finishedAt(t0.Add(-23*time.Hour)))}},
 		{"a success beside a newer failure", "", marked(facts(), x), []kernel.Job{job("a", done, old, produces(x)), job("b", is(kernel.Failed), old, produces(x)), job("q", needs(x))}},
 		{"route target", "", facts(), []kernel.Job{job("a", done, old), job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "a"}} })}},
 	} {

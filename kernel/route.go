@@ -38,21 +38,29 @@ func (s *Snapshot) route(id JobID) Plan {
 }
 
 // handOver gives the context of a job that succeeded to one that runs after
-// it. Two parents that hand over different contexts leave their child no place
+// it, and wakes one that slept. Two parents that hand over different contexts leave their child no place
 // to run in.
 func (s *Snapshot) handOver(from, to *Job) Plan {
 	c := from.State.Context
 	c.Owned = false
 	st := to.State
-	switch {
-	case c.Root == "" || st.Status.Terminal() || st.Status == Running || st.Context == c:
+	if st.Status.Terminal() || st.Status == Running {
 		return Plan{}
+	}
+	if to.unrouted() {
+		st.Status, st.Awake = Queued, true
+	}
+	switch {
+	case c.Root == "" || st.Context == c:
 	case st.Context.Root != "" && st.Context.Root != c.Root:
 		st.Status = BlockedByDependency
 		st.Wait = WaitReason{OnDependencies, "its parents hand over different execution contexts: " + st.Context.Root + " and " + c.Root}
 		st.WaitSince = s.now
 	default:
 		st.Context = c
+	}
+	if st == to.State {
+		return Plan{}
 	}
 	return Plan{Actions: []Action{PutState{to.ID, to.Rev, st}}}
 }

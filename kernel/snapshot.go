@@ -54,6 +54,7 @@ type Observation struct {
 	Now        time.Time // UTC, whole microseconds
 	Limits     Limits
 	Jobs       []Job
+	Archived   int              // jobs that succeeded and are not among Jobs
 	Unreadable map[JobID]string // records that exist but make no sense, and why
 	Facts      Facts
 }
@@ -64,6 +65,7 @@ type Snapshot struct {
 	now        time.Time
 	limits     Limits
 	jobs       []*Job // in schedule order
+	archived   int
 	unreadable map[JobID]string
 	facts      Facts
 	graph      *graph
@@ -89,7 +91,32 @@ func NewSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	return &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, facts: o.Facts, graph: g}
+	return &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: o.Facts, graph: g}
+}
+
+// Changes is what became of a store since it was last read.
+type Changes struct {
+	Jobs     []Job // as they are now
+	Archived int   // as in Observation
+}
+
+// Follow is s brought to what the store became by c, at another moment and
+// with nothing observed yet. It is false where c holds a job that s does not:
+// the graph is another then, and the store is to be read anew.
+func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
+	next := *s
+	next.now, next.facts, next.archived = now, Facts{}, c.Archived
+	if len(c.Jobs) > 0 {
+		next.jobs = slices.Clone(s.jobs)
+	}
+	for k := range c.Jobs {
+		i, ok := s.graph.index[c.Jobs[k].ID]
+		if !ok {
+			return nil, false
+		}
+		next.jobs[i] = &c.Jobs[k]
+	}
+	return &next, true
 }
 
 // Now is the moment of the observation.
@@ -111,6 +138,9 @@ func (s *Snapshot) Job(id JobID) *Job {
 
 // Unreadable is why the record of id makes no sense, or "".
 func (s *Snapshot) Unreadable(id JobID) string { return s.unreadable[id] }
+
+// Archived is how many jobs succeeded that the snapshot does not hold.
+func (s *Snapshot) Archived() int { return s.archived }
 
 // UnreadableIDs are the jobs whose records make no sense, in order.
 func (s *Snapshot) UnreadableIDs() []JobID { return slices.Sorted(maps.Keys(s.unreadable)) }

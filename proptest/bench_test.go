@@ -163,3 +163,34 @@ func TestAllocationsPerJob(t *testing.T) {
 		}
 	}
 }
+
+// runsOf is n runs of one template: in each, one job makes what the other
+// needs, and every run calls it by the same name.
+func runsOf(n int) kernel.Observation {
+	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: kernel.NewFacts()}
+	o.Facts.Markers[artifacts[0]] = kernel.Seen[[]kernel.JobID](nil)
+	for i := range n {
+		p, c := benchJob(2*i, 2*i), benchJob(2*i+1, 2*i+1)
+		p.Spec.Origin.Run = kernel.RunID(fmt.Sprint("run_", i))
+		c.Spec.Origin.Run = p.Spec.Origin.Run
+		p.Spec.Produces, c.Spec.Needs = artifacts[:1], artifacts[:1]
+		o.Jobs = append(o.Jobs, p, c)
+	}
+	return o
+}
+
+// Many runs of one template do not look at each other: all fail in one tick.
+func TestRunsOfOneTemplateAreNotCompared(t *testing.T) {
+	const n = 10_000
+	o := runsOf(n)
+	for i := range o.Jobs {
+		if i%2 == 0 {
+			o.Jobs[i].Spec.After = []kernel.JobID{"gone"}
+		}
+	}
+	for _, d := range kernel.Decide(kernel.NewSnapshot(o)).Decisions {
+		if d.Next != kernel.BlockedByDependency {
+			t.Fatalf("%+v", d)
+		}
+	}
+}

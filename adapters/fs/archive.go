@@ -193,6 +193,7 @@ func (s *Store) archiveOld() error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
+	x.served = x.served && len(moved) == 0
 	for _, j := range moved {
 		delete(x.live, j.ID)
 		remember(x.archive.producers, j)

@@ -45,7 +45,12 @@ func openRoot(path string) (dir, error) {
 func (d dir) open(name string) (dir, error) {
 	at := d
 	for part := range strings.SplitSeq(name, "/") {
-		fd, err := retry(func() (int, error) { return unix.Openat(at.fd, part, dirFlags, 0) })
+		fd, err := retry(func() (int, error) {
+			if part == ".." { // no name of the store's: it would lead out
+				return -1, unix.EINVAL
+			}
+			return unix.Openat(at.fd, part, dirFlags, 0)
+		})
 		if at != d {
 			at.close()
 		}
@@ -136,6 +141,9 @@ func (d dir) temporary(name string) (temp string, fd int, err error) {
 			break
 		}
 	}
+	if err == nil {
+		err = unix.Fchmod(fd, fileMode)
+	}
 	return temp, fd, err
 }
 
@@ -160,6 +168,9 @@ func (d dir) file(path string, flags int) (f *os.File, err error) {
 			return failed("open", path, err)
 		}
 		f = os.NewFile(uintptr(fd), path)
+		if flags&unix.O_CREAT != 0 {
+			return f.Chmod(fileMode)
+		}
 		return nil
 	})
 	return f, err

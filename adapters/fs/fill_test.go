@@ -30,6 +30,7 @@ func (f *filler) job() kernel.Job {
 	if j.Created.IsZero() {
 		j.Created = t0
 	}
+	j.Rev = max(j.Rev, 1)
 	return j
 }
 
@@ -94,6 +95,9 @@ func (f *filler) generic(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		f.fields(v)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.fill(v.Elem())
 	case reflect.Slice:
 		n := 2
 		if f.chance != nil {
@@ -144,6 +148,9 @@ func (f *filler) tidy(v reflect.Value) {
 	case *kernel.Route:
 		if p.On == kernel.NoOutcome {
 			p.On = kernel.OutcomeFailed
+		}
+		if p.To == "" {
+			p.To = id(int(f.next()))
 		}
 	}
 }

@@ -27,8 +27,10 @@ type index struct {
 	live    map[kernel.JobID]known
 	unread  map[kernel.JobID]string
 	archive archive
-	written int64  // journal end that the file stands for
-	file    uint64 // which file this continues; another process's is another archive
+	written int64          // journal end that the file stands for
+	file    uint64         // which file this continues; another process's is another archive
+	served  bool           // a transaction loaded its jobs, and they are still all there is to load
+	changed []kernel.JobID // what following the journal changed since
 }
 
 type known struct {
@@ -78,10 +80,8 @@ func (s *Store) jobsStamp() int64 {
 func (s *Store) catchUp(pos position) error {
 	x := &s.warm
 	dir := s.jobsStamp()
-	if x.caught && x.epoch == pos.epoch && x.end <= pos.end && x.file == pos.index && pos.dir == dir {
-		if err := s.follow(x.end, pos, true); err == nil {
-			return nil
-		}
+	if x.continues(pos, dir) && s.follow(x.end, pos, true) == nil {
+		return nil
 	}
 	s.warm = index{}
 	if pos.dir == dir && s.readIndex(pos) == nil {
@@ -89,6 +89,29 @@ func (s *Store) catchUp(pos position) error {
 	}
 	s.warm = index{}
 	return s.scan(pos, dir)
+}
+
+// continues reports that the journal alone leads from x to pos.
+func (x *index) continues(pos position, dir int64) bool {
+	return x.caught && x.epoch == pos.epoch && x.end <= pos.end && x.file == pos.index && pos.dir == dir
+}
+
+// changes is what other processes changed since the jobs were loaded.
+func (s *Store) changes(pos position) (kernel.Changes, bool) {
+	x := &s.warm
+	if !x.served || !x.continues(pos, s.jobsStamp()) || s.follow(x.end, pos, true) != nil {
+		return kernel.Changes{}, false
+	}
+	c := kernel.Changes{Archived: x.archive.len(), Jobs: make([]kernel.Job, 0, len(x.changed))}
+	for _, id := range x.changed {
+		k, ok := x.live[id]
+		if !ok {
+			return c, false
+		}
+		c.Jobs = append(c.Jobs, k.job)
+	}
+	x.changed = nil
+	return c, true
 }
 
 // scan builds the index from every record.
@@ -148,6 +171,7 @@ func (s *Store) followGroup(g group, trust bool) error {
 	}
 	switch {
 	case removed:
+		s.warm.served = false
 		delete(s.warm.live, g.job)
 		delete(s.warm.unread, g.job)
 	case trust:
@@ -157,6 +181,7 @@ func (s *Store) followGroup(g group, trust bool) error {
 		}
 		delete(s.warm.unread, g.job)
 		s.warm.live[g.job] = known{job: j, foreign: f}
+		s.warm.changed = append(s.warm.changed, g.job)
 	default:
 		s.reread(g.job)
 	}

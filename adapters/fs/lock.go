@@ -118,6 +118,7 @@ func (l *schedulerLock) unlock() error {
 // sign says in the file who holds the lock, for the error of those who wait.
 func (l *schedulerLock) sign(who string) {
 	if f, err := os.OpenFile(l.path, os.O_WRONLY|unix.O_NOFOLLOW, 0); err == nil {
+		_ = f.Chmod(fileMode)
 		_, _ = f.WriteAt([]byte(fmt.Sprintf("%-119.119s\n", who)), 0)
 		_ = f.Close()
 	}

@@ -66,7 +66,11 @@ func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))
 	}
+	if o.Version > recordVersion {
+		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, errNewer))
+	}
 	for _, a := range o.Produced {
+		d.fail("produced", kernel.Artifact(a).Validate())
 		r.Produced = append(r.Produced, kernel.Artifact(a))
 	}
 	return r, d.err
@@ -106,34 +110,49 @@ func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
 }
 
 // Observe answers the probes of files: markers of custom artifacts, conflict
-// sentinels, patches and the results of running attempts.
+// sentinels, patches and the results of running attempts. Where there is no
+// store, nothing exists.
 func (s *Store) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
-	if err := s.open(false); err != nil {
-		return
-	}
+	closed := s.open(false)
 	for _, a := range p.Markers {
-		f.Markers[a] = s.markers(a)
+		f.Markers[a] = answer(closed, func() kernel.Fact[[]kernel.JobID] { return s.markers(a) })
 	}
 	for _, a := range p.Artifacts {
-		switch a.Kind {
-		case kernel.MergeSentinel:
-			name, err := sentinelFile(a.Name)
-			if err != nil {
-				f.Present[a] = kernel.Unseen[bool](err.Error())
-				continue
-			}
-			f.Present[a] = s.present(name)
-		case kernel.CommandPatch:
-			if !kernel.ValidJobID(a.Name) {
-				f.Present[a] = kernel.Seen(false)
-				continue
-			}
-			f.Present[a] = s.present(jobPath(kernel.JobID(a.Name), patchName))
+		if a.Kind == kernel.MergeSentinel || a.Kind == kernel.CommandPatch {
+			f.Present[a] = answer(closed, func() kernel.Fact[bool] { return s.artifact(a) })
 		}
 	}
 	for _, a := range p.Attempts {
-		f.Results[a] = s.result(a)
+		f.Results[a] = answer(closed, func() kernel.Fact[*kernel.Result] { return s.result(a) })
 	}
+}
+
+// answer is what look finds in a store that could be opened.
+func answer[T any](closed error, look func() kernel.Fact[T]) kernel.Fact[T] {
+	var none T
+	switch {
+	case closed == nil:
+		return look()
+	case errors.Is(closed, iofs.ErrNotExist):
+		return kernel.Seen(none)
+	default:
+		return kernel.Unseen[T](closed.Error())
+	}
+}
+
+// artifact reports whether a sentinel or a patch exists.
+func (s *Store) artifact(a kernel.Artifact) kernel.Fact[bool] {
+	if a.Kind == kernel.CommandPatch {
+		if !kernel.ValidJobID(a.Name) {
+			return kernel.Seen(false)
+		}
+		return s.present(jobPath(kernel.JobID(a.Name), patchName))
+	}
+	name, err := sentinelFile(a.Name)
+	if err != nil {
+		return kernel.Unseen[bool](err.Error())
+	}
+	return s.present(name)
 }
 
 func (s *Store) present(name string) kernel.Fact[bool] {
@@ -159,6 +178,9 @@ func (s *Store) markers(a kernel.Artifact) kernel.Fact[[]kernel.JobID] {
 }
 
 func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
+	if !kernel.ValidJobID(string(a.Job)) {
+		return kernel.Unseen[*kernel.Result](fmt.Sprintf("job id %q is none", a.Job))
+	}
 	name := jobPath(a.Job, outcomeName)
 	b, err := s.base.read(name, maxRecord)
 	if err != nil {

@@ -41,6 +41,9 @@ func (s *Store) Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error) {
 	if err := s.open(false); err != nil {
 		return nil, err
 	}
+	if !kernel.ValidJobID(string(job)) {
+		return nil, fmt.Errorf("payload of %s by %s: %w", a, job, kernel.ErrInvalid)
+	}
 	b, err := s.base.read(artifactFile(payloadsDir, a, job), maxPayload)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return nil, fmt.Errorf("payload of %s by %s: %w", a, job, kernel.ErrNotFound)

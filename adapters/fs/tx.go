@@ -22,7 +22,15 @@ type Tx struct {
 }
 
 // Load reads the records of scope.
-func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) { return t.s.load(t.pos, scope) }
+func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
+	rec, err := t.s.load(t.pos, scope)
+	t.s.warm.served, t.s.warm.changed = err == nil, nil
+	return rec, err
+}
+
+// Changes is what other processes changed since the records were last loaded
+// or committed here; false where a Load is needed to know.
+func (t *Tx) Changes() (kernel.Changes, bool) { return t.s.changes(t.pos) }
 
 // Unfinished are actions on the world that an earlier transaction committed
 // and did not see through.

@@ -17,9 +17,9 @@ import (
 // not removed. Doing it again after a crash, wherever it came, ends the same.
 //
 // The result is CleanupSkipped for a worktree that the job does not own,
-// CleanupDone when it is gone, CleanupFailed when removing it was refused and
-// nothing was touched, and CleanupDegraded when git could not be made to
-// forget it.
+// CleanupDone when it is gone, CleanupFailed when removing it was refused or its
+// files could not be deleted, and CleanupDegraded when git could not be made
+// to forget it.
 func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
 	if !c.Owned || c.Worktree == "" {
 		return kernel.Cleanup{Status: kernel.CleanupSkipped}

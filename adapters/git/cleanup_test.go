@@ -115,9 +115,11 @@ func TestRemoveWorktreeParksWork(t *testing.T) {
 		o.tree.write("new\nname", "z")
 		o.tree.write("ignored", "build product")
 		o.tree.write(".vizier/tmp/x", "scratch")
-		o.write(".git/hooks/reference-transaction", "#!/bin/sh\ntouch "+o.path("../hook-ran")+"\n")
-		if err := os.Chmod(o.path(".git/hooks/reference-transaction"), 0o755); err != nil {
-			t.Fatal(err)
+		for _, hook := range []string{".git/hooks/reference-transaction", ".git/hooks/post-index-change"} {
+			o.write(hook, "#!/bin/sh\ntouch '"+o.path("../hook-ran")+"'\n")
+			if err := os.Chmod(o.path(hook), 0o755); err != nil {
+				t.Fatal(err)
+			}
 		}
 		o.remove(kernel.CleanupDone)
 		o.gone()

@@ -70,25 +70,35 @@ func (p process) signal(sig os.Signal) {
 	}
 }
 
-// owner is the user the process belongs to, or -1.
-func (p process) owner() int {
-	st, err := os.Stat("/proc/" + strconv.Itoa(p.pid))
-	if err != nil {
-		return -1
-	}
-	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
-		return int(sys.Uid)
-	}
-	return -1
-}
+// endable reports that this process may signal it: one that a command started
+// through sudo can only be left alone.
+func (p process) endable() bool { return syscall.Kill(p.pid, 0) != syscall.EPERM }
 
 // env is the value of name in the environment the process was started with, or
 // "" if it has none or keeps it to itself.
-func (p process) env(name string) string {
-	for v := range bytes.SplitSeq(readProc(p.pid, "environ"), []byte{0}) {
+func (p process) env(name string) string { return lookupRaw(readProc(p.pid, "environ"), name) }
+
+func lookupRaw(environ []byte, name string) string {
+	for v := range bytes.SplitSeq(environ, []byte{0}) {
 		if key, value, ok := bytes.Cut(v, []byte("=")); ok && string(key) == name {
 			return string(value)
 		}
 	}
 	return ""
 }
+
+// runner reports whether the process is a runner, or may be about to become
+// one: in the middle of an exec a process has no environment, only its program.
+func (p process) runner() (is, maybe bool) {
+	environ := readProc(p.pid, "environ")
+	if len(environ) > 0 {
+		return lookupRaw(environ, envRunner) != "", false
+	}
+	program, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/exe")
+	return false, err == nil && program == ownProgram()
+}
+
+var ownProgram = sync.OnceValue(func() string {
+	program, _ := os.Readlink("/proc/self/exe")
+	return program
+})

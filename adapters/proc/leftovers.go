@@ -21,9 +21,9 @@ func (l *Local) endLeftovers(grace time.Duration) {
 	told := map[int]uint64{} // whom TERM was sent
 	begin := time.Now()
 	for {
-		left := l.leftovers()
 		waited := time.Since(begin)
-		if len(left) == 0 || waited > grace+killPatience {
+		left, unsure := l.leftovers(waited < grace)
+		if len(left) == 0 && !unsure || waited > grace+killPatience {
 			return // what not even KILL ends is stuck in the kernel
 		}
 		for _, p := range left {
@@ -41,32 +41,38 @@ func (l *Local) endLeftovers(grace time.Duration) {
 }
 
 // leftovers are the live processes the last command left, which excludes the
-// runners that were started from here or from within the command. It reaps the
-// dead.
-func (l *Local) leftovers() []process {
+// runners that were started from here or from within the command. While patient
+// it leaves out a process that may be about to become a runner, and says so. It
+// reaps the dead.
+func (l *Local) leftovers(patient bool) (left []process, unsure bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	me, _ := readProcess(os.Getpid())
 	var roots []process
 	for _, p := range children() {
-		switch {
-		case l.own[p.pid] || p.session == me.session:
-			// Started by this process itself, by whatever part of it.
-		case p.zombie:
+		if l.own[p.pid] || p.session == me.session || !p.endable() {
+			continue // started by this process itself, by whatever part of it
+		}
+		if p.zombie {
 			var status syscall.WaitStatus
 			_, _ = syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil)
-		case p.env(envRunner) == "":
+			continue
+		}
+		switch is, maybe := p.runner(); {
+		case maybe && patient:
+			unsure = true
+		case !is:
 			roots = append(roots, p)
 		}
 	}
 	if len(roots) == 0 {
-		return nil
+		return nil, unsure
 	}
-	return descendants(roots, processes())
+	return descendants(roots, processes()), unsure
 }
 
-// descendants are roots and all live processes below them, each once. What is
-// below a runner is another job's.
+// descendants are roots and all live processes below them that can be ended,
+// each once. What is below a runner is another job's.
 func descendants(roots, table []process) []process {
 	below := map[int][]process{}
 	for _, p := range table {
@@ -79,7 +85,10 @@ func descendants(roots, table []process) []process {
 	all := roots
 	for i := 0; i < len(all); i++ {
 		for _, p := range below[all[i].pid] {
-			if !seen[p.pid] && !p.zombie && p.env(envRunner) == "" {
+			if seen[p.pid] || p.zombie || !p.endable() {
+				continue
+			}
+			if is, maybe := p.runner(); !is && !maybe {
 				seen[p.pid] = true
 				all = append(all, p)
 			}

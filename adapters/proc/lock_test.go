@@ -43,7 +43,7 @@ func TestOneClaimOfMany(t *testing.T) {
 	if files, _ := os.ReadDir(filepath.Dir(w.Files.ClaimFile(a))); len(files) != 1 {
 		t.Fatalf("left behind: %v", files)
 	}
-	if err := (&Local{Files: w.Files, Sync: true}).Claim(kernel.AttemptID{Job: a.Job, N: 2}); err != nil {
+	if err := (&Local{Files: w.Files}).Claim(kernel.AttemptID{Job: a.Job, N: 2}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -197,14 +197,12 @@ func TestALookerIsNoHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := make(chan bool)
-	go func() {
-		ok, _ := lockExclusive(f)
-		got <- ok
-	}()
+	if got, err := lockExclusive(f); got || err == nil {
+		t.Fatalf("a looker passed for a runner, or was overrun: %v, %v", got, err)
+	}
 	_ = looker.Close()
-	if !<-got {
-		t.Fatal("a looker passed for a runner")
+	if got, err := lockExclusive(f); !got || err != nil {
+		t.Fatalf("free, and not taken: %v", err)
 	}
 	_ = f.Close()
 }

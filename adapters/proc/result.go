@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,7 +86,7 @@ func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(b))
 		d.DisallowUnknownFields()
-		if err = d.Decode(&e); err == nil && d.More() {
+		if err = d.Decode(&e); err == nil && d.Decode(&struct{}{}) != io.EOF {
 			err = errors.New("more than one value")
 		}
 	}
@@ -153,17 +154,24 @@ func (e explicitResult) over(r kernel.Result, j *kernel.Job) (kernel.Result, err
 		if r.Class == kernel.NoFailure {
 			r.Class = kernel.ExitFailure
 		}
+	case kernel.OutcomeBlocked:
+		r.Exit = cmp.Or(r.Exit, 10)
+	case kernel.OutcomeCancelled:
+		r.Exit = cmp.Or(r.Exit, 143)
 	case kernel.OutcomeSucceeded:
 		if e.Class != "" {
 			return r, fmt.Errorf("class %q of an attempt that succeeded", e.Class)
 		}
-		r.Class, r.Produced = kernel.NoFailure, customOf(j.Spec.Produces)
+		r.Produced = customOf(j.Spec.Produces)
 		if e.Reason == nil {
 			r.Reason = ""
 		}
 	}
 	if r.Outcome != kernel.OutcomeSucceeded {
 		r.Produced = nil
+	}
+	if r.Outcome != kernel.OutcomeFailed && e.Class == "" {
+		r.Class = kernel.NoFailure
 	}
 	if e.Produced != nil {
 		r.Produced, err = declared(*e.Produced, j.Spec.Produces)

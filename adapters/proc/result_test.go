@@ -38,7 +38,10 @@ func TestResultFileCorrectsTheExit(t *testing.T) {
 		{0, `{"produced":["plan_branch:x"]}`, ok, 0, kernel.NoFailure, "", ""}, // seen, not declared
 		{3, `{"outcome":"succeeded","reason":"3 is fine"}`, ok, 3, kernel.NoFailure, "3 is fine", "custom:a:1 custom:b:2"},
 		{3, `{"outcome":"succeeded","exit":0}`, ok, 0, kernel.NoFailure, "", "custom:a:1 custom:b:2"},
-		{10, `{"outcome":"blocked","reason":"conflict","produced":["custom:a:1"]}`, blocked, 10, kernel.ExitFailure, "conflict", "custom:a:1"},
+		{10, `{"outcome":"blocked","reason":"conflict","produced":["custom:a:1"]}`, blocked, 10, kernel.NoFailure, "conflict", "custom:a:1"},
+		{0, `{"outcome":"blocked"}`, blocked, 10, kernel.NoFailure, "", ""},
+		{0, `{"outcome":"cancelled"}`, kernel.OutcomeCancelled, 143, kernel.NoFailure, "", ""},
+		{0, `{} }`, failed, 1, kernel.DataError, "more than one value", ""},
 		{0, `{"outcome":"failed"}`, failed, 1, kernel.ExitFailure, "", ""},
 		{0, `{"exit":9}`, failed, 9, kernel.ExitFailure, "", ""},
 		{1, `{"class":"missing_input","reason":"no prompt"}`, failed, 1, kernel.MissingInput, "no prompt", ""},

@@ -42,6 +42,15 @@ var roles = map[string]func(args []string) int{
 		return 0
 	},
 
+	// bystander ends with code 42 on USR1, which nobody sends by mistake.
+	"bystander": func([]string) int {
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGUSR1)
+		fmt.Println("bystander", os.Getpid())
+		<-asked
+		return 42
+	},
+
 	// parent starts each of args in a session of its own and stays.
 	"parent": func(args []string) int {
 		for _, role := range args {

@@ -52,56 +52,60 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 		}
 		return nil // nothing survives a reboot
 	}
-	for end := time.Now().Add(patience); ; {
-		runner, left := l.remnants(a, c)
-		switch {
-		case len(left) == 0 && runner == nil:
-			return nil
-		case time.Now().After(end):
-			if runner != nil {
-				left = append(left, *runner)
-			}
-			return fmt.Errorf("sweep %s: %d processes do not end, one of them with pid %d", label(a), len(left), left[0].pid)
-		case len(left) == 0:
-			runner.signal(syscall.SIGKILL)
-		case runner != nil:
-			// It goes last and does nothing more until then: what it is a parent
-			// of can be told from other processes by that alone.
-			runner.signal(syscall.SIGSTOP)
-		}
+	var left []process
+	quiet := 0 // a process in the middle of an exec shows no environment, so look twice
+	for end := time.Now().Add(patience); quiet < 2; time.Sleep(step) {
+		var runner *process
+		runner, left = l.remnants(a, c, left)
+		late := time.Now().After(end)
 		for _, p := range left {
 			p.signal(syscall.SIGKILL)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("sweep %s: %w", label(a), ctx.Err())
-		case <-time.After(step):
+		if runner != nil && len(left) > 0 && !late && ctx.Err() == nil {
+			// It goes last and does nothing more until then: what it is the parent
+			// of can be told from other processes by that alone.
+			runner.signal(syscall.SIGSTOP)
+		} else if runner != nil {
+			runner.signal(syscall.SIGKILL)
+			left = append(left, *runner)
+		}
+		if quiet++; len(left) > 0 {
+			quiet = 0
+		}
+		if late && quiet == 0 {
+			return fmt.Errorf("sweep %s: %d processes do not end, one of them with pid %d", label(a), len(left), left[0].pid)
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("sweep %s: %w", label(a), err)
 		}
 	}
+	return nil
 }
 
 // remnants are the live processes of a: its runner, if it still holds the job's
-// lock, and the others. This process is never one of them: a sweep may be run
-// from within the job.
-func (l *Local) remnants(a kernel.AttemptID, c claim) (runner *process, left []process) {
+// lock, and the others, among them those of before that are still there: a
+// process that is ending no longer shows its environment. This process is never
+// one of them: a sweep may be run from within the job.
+func (l *Local) remnants(a kernel.AttemptID, c claim, before []process) (runner *process, left []process) {
 	lock := l.Files.LockFile(a.Job)
 	held, err := locked(lock)
 	held = held && err == nil && inscribed(lock) == a.N
 	session, since := c.session()
-	uid, me := os.Getuid(), os.Getpid()
+	me := os.Getpid()
 	table := processes()
 	for _, p := range table {
-		if p.zombie || p.start < c.Start || p.pid == me || p.owner() != uid {
+		if p.zombie || p.start < c.Start || p.pid == me || !p.endable() {
 			continue
 		}
+		known := slices.ContainsFunc(before, func(b process) bool { return b.pid == p.pid && b.start == p.start })
 		if p.pid == c.PID {
-			if held && p.start == c.Start {
+			if (held || known) && p.start == c.Start {
 				runner = &p
 			}
 			continue
 		}
 		of := p.env(envAttemptID)
-		if of == label(a) || of == "" && p.session == session && p.start >= since {
+		if known || of == label(a) || of == "" && p.session == session && p.start >= since {
 			left = append(left, p)
 		}
 	}

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bufio"
 	"context"
 	"os"
 	"os/exec"
@@ -129,61 +130,78 @@ func TestSweepKnowsTheSessionOfADeadRunnersCommand(t *testing.T) {
 	}
 }
 
-// innocent is a process that no attempt has to do with, in its own session.
-func innocent(t *testing.T) process {
+// bystander is a process in its own session that no attempt has to do with. It
+// is unharmed if it got no signal so far.
+func bystander(t *testing.T) (p process, unharmed func() bool) {
 	t.Helper()
-	exe, _ := os.Executable()
-	cmd := exec.Command(exe, "sleeper")
+	cmd := exec.Command(as("bystander")[0], "bystander")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
 	}
-	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
-	p, ok := readProcess(cmd.Process.Pid)
-	if !ok {
-		t.Fatal("no such process")
+	if err == nil {
+		_, err = bufio.NewReader(out).ReadString('\n')
 	}
-	return p
-}
-
-func TestNoSignalForAReusedPID(t *testing.T) { // U23
-	w, p := setup(t), innocent(t)
-	a := w.job.Attempt()
-	lock, err := w.Acquire(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	was := Identity{Host: here().Host, Boot: here().Boot, PID: p.pid, Start: p.start - 1}
-	w.forge(a, claim{Identity: was, Child: &was})
-	if was.Running() || !identify(p.pid).Running() {
-		t.Fatal("a pid alone makes a process")
+	p, _ = readProcess(cmd.Process.Pid)
+	return p, func() bool {
+		_ = cmd.Process.Signal(syscall.SIGUSR1)
+		_ = cmd.Wait()
+		return cmd.ProcessState.ExitCode() == 42
 	}
-	if err := w.Stop(bg, a); err != nil {
-		t.Fatal(err)
-	}
-	_ = lock.Close()
-	if err := w.Sweep(bg, a); err != nil {
-		t.Fatal(err)
-	}
-	stale := p
-	stale.start--
-	stale.signal(syscall.SIGKILL)
-	if !alive(p) {
-		t.Fatal("a process was ended that only has the pid of another")
+}
+
+func TestNoSignalForAReusedPID(t *testing.T) { // U23
+	for name, end := range map[string]func(*world, process){
+		"stop":  func(w *world, _ process) { must(t, w.Stop(bg, w.job.Attempt())) },
+		"sweep": func(w *world, _ process) { must(t, w.Sweep(bg, w.job.Attempt())) },
+		"signal": func(_ *world, p process) {
+			p.start--
+			p.signal(syscall.SIGKILL)
+		},
+	} {
+		w := setup(t)
+		p, unharmed := bystander(t)
+		lock, err := w.Acquire(w.job.Attempt())
+		must(t, err)
+		was := Identity{Host: here().Host, Boot: here().Boot, PID: p.pid, Start: p.start - 1}
+		if was.Running() || !identify(p.pid).Running() {
+			t.Error("a pid alone makes a process")
+		}
+		w.forge(w.job.Attempt(), claim{Identity: was})
+		end(w, p)
+		gone := was
+		gone.PID = 1 << 30
+		w.forge(w.job.Attempt(), claim{Identity: gone, Child: &was})
+		end(w, p)
+		if !unharmed() {
+			t.Errorf("%s: a process was signalled that only has the pid of another", name)
+		}
+		must(t, lock.Close())
 	}
 }
 
 func TestNoSignalForARunnerThatHasGoneOn(t *testing.T) {
-	w, p := setup(t), innocent(t)
+	w := setup(t)
 	a := w.job.Attempt()
-	if err := os.WriteFile(w.Files.LockFile(a.Job), []byte("1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w.forge(a, claim{Identity: identify(p.pid)}) // runs another job's attempt by now
-	for _, end := range []func(context.Context, kernel.AttemptID) error{w.Stop, w.Sweep} {
-		if err := end(bg, a); err != nil || !alive(p) {
-			t.Fatalf("alive %v, error %v", alive(p), err)
+	must(t, os.WriteFile(w.Files.LockFile(a.Job), []byte("1\n"), 0o600))
+	for name, end := range map[string]func(context.Context, kernel.AttemptID) error{"stop": w.Stop, "sweep": w.Sweep} {
+		p, unharmed := bystander(t)
+		w.forge(a, claim{Identity: identify(p.pid)}) // runs another job's attempt by now
+		must(t, end(bg, a))
+		if !unharmed() {
+			t.Errorf("%s: the runner was signalled", name)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,7 +47,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 		Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
 		Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 	})
-	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, Sync: durable, Now: now}
+	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, Now: now}
 	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Pools: cfg.Pools}
 	if limits.MaxRunning == 0 {
 		limits.MaxRunning = runtime.NumCPU()
@@ -166,6 +167,7 @@ func minter(env environment, now func() time.Time) func() kernel.JobID {
 // serveAttempt is the hidden entry point `__shim --attempt JOB/N`: the runner.
 // Its working directory is the repository's root.
 func serveAttempt(args []string, stderr io.Writer, env environment) int {
+	debug.SetGCPercent(50) // there is a runner per running job: memory counts for more than time
 	fail := func(err error) int {
 		if err == nil || errors.Is(err, kernel.ErrStale) { // somebody else's attempt: leave without a trace
 			return 0

@@ -129,10 +129,13 @@ func (u *ui) fail(err error, asJSON bool) int {
 	return c.exit
 }
 
-// message is an error's text without the classes at the ends of its lines that
-// tell a person nothing.
+// message is an error's text in a person's words: without the classes at the
+// ends of its lines that tell nothing, and without Go's names for a Ctrl-C and
+// a time limit.
 func message(err error) string {
-	lines := strings.Split(err.Error(), "\n")
+	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
+	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "time is up")
+	lines := strings.Split(text, "\n")
 	for i, l := range lines {
 		l = strings.TrimSuffix(l, ": "+kernel.ErrInvalid.Error())
 		lines[i] = strings.TrimSuffix(l, ": "+kernel.ErrConflict.Error())

@@ -29,6 +29,7 @@ type fake struct {
 	minted     int
 	dir        string
 	busy       bool
+	refusal    error        // of every launch
 	inside     kernel.JobID // the job that commands run in
 	env        environment
 	config     map[string]string // VIZIER_* settings
@@ -176,6 +177,8 @@ func (w *fake) Read(context.Context, kernel.Scope) (kernel.Records, error) {
 	return w.Load(kernel.Scope{})
 }
 
+func (w *fake) Changes() (kernel.Changes, bool) { return kernel.Changes{}, false }
+
 func (w *fake) Load(kernel.Scope) (kernel.Records, error) {
 	return kernel.Records{Jobs: slices.Clone(w.jobs), Unreadable: w.unreadable}, nil
 }
@@ -225,8 +228,10 @@ func (w *fake) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 }
 
 func (w *fake) Start(_ context.Context, a kernel.AttemptID) error {
-	w.started = append(w.started, a)
-	return nil
+	if w.refusal == nil {
+		w.started = append(w.started, a)
+	}
+	return w.refusal
 }
 
 func (w *fake) Alive(_ context.Context, as []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {

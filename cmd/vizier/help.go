@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -111,7 +110,7 @@ func (c *call) page(text string) error {
 		pager = "less -FRSX"
 	}
 	cmd := exec.CommandContext(c.ctx, "sh", "-c", pager)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(text), os.Stdout, c.stderr, c.env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(text), c.stdout, c.stderr, c.env
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() == 127) { // no such pager

@@ -17,7 +17,7 @@ func (r *repo) records(ctx context.Context, scope kernel.Scope) (*kernel.Snapsho
 		return nil, err
 	}
 	return kernel.NewSnapshot(kernel.Observation{Now: r.Scheduler.Now(), Limits: r.Scheduler.Limits,
-		Jobs: rec.Jobs, Unreadable: rec.Unreadable}), nil
+		Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}), nil
 }
 
 // job is the job that a person means by ref, with the records around it.

@@ -50,7 +50,7 @@ func (x *cancelCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.warnRefused(rep)
+	c.report(rep)
 	snap := rep.Snapshot
 	if j := snap.Job(id); !j.State.Status.Terminal() {
 		patience := cmp.Or(j.Spec.Task.Grace, r.Config.Jobs.Grace) + killMargin

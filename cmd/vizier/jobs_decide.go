@@ -47,7 +47,7 @@ func (a *approveCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.warnRefused(rep)
+	c.report(rep)
 	st := rep.Snapshot.Job(id).State
 	doc := approved{"Job approval granted", id, st.Status.String(), st.Approval.State.String(), listed(rep.Started()), listed(rep.Updated())}
 	if a.Format == "json" {
@@ -97,7 +97,7 @@ func (x *rejectCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.warnRefused(rep)
+	c.report(rep)
 	st := rep.Snapshot.Job(id).State
 	doc := rejected{"Job approval rejected", id, st.Status.String(), st.Approval.State.String(), cmp.Or(st.Approval.Reason, "approval rejected")}
 	if x.Format == "json" {
@@ -148,7 +148,7 @@ func (x *retryCmd) Run(c *call) error {
 		if err != nil {
 			return err
 		}
-		c.warnRefused(rep)
+		c.report(rep)
 		c.warnDegraded(rep, set.Jobs)
 		doc.Outcome, doc.Reset = "Jobs retried", doc.RetrySet
 		doc.Restarted, doc.Updated = within(rep.Started(), set.Jobs), within(rep.Updated(), set.Jobs)

@@ -46,7 +46,7 @@ func (g *gcCmd) Run(c *call) error {
 		if err != nil {
 			return err
 		}
-		c.warnRefused(rep)
+		c.report(rep)
 		actions = rep.Applied
 	}
 	for _, a := range actions {

@@ -30,7 +30,8 @@ func (l *listCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, err := r.records(c.ctx, kernel.Scope{All: true})
+	// Only ids as short as a terminal shows them need every record.
+	snap, err := r.records(c.ctx, kernel.Scope{All: l.All || display.ShowSucceeded || c.ui.outTTY})
 	if err != nil {
 		return err
 	}

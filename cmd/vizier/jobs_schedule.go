@@ -91,6 +91,9 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	if err != nil {
 		return view.Schedule{}, err
 	}
+	if s.Format != "summary" { // the others show whether artifacts are there
+		snap = r.observeBlocked(c.ctx, snap, blockedJobs(snap))
+	}
 	o := view.ScheduleOptions{All: s.All, MaxDepth: s.MaxDepth, Label: c.ui.labels(snap)}
 	if s.Job != "" {
 		id, err := view.Resolve(snap, s.Job)

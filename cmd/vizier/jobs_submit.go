@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -61,7 +63,7 @@ func (s *submitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.warnRefused(rep)
+	c.report(rep)
 	if s.Format == "json" {
 		return c.ui.json(submitted(rep.Snapshot, news, refs))
 	}
@@ -122,13 +124,18 @@ func submitted(s *kernel.Snapshot, news []kernel.NewJob, refs []string) submissi
 	return out
 }
 
-// warnRefused tells about attempts that could not be started, and what else
-// went wrong around a transaction that itself went well.
-func (c *call) warnRefused(rep app.Report) {
-	for _, a := range rep.Applied {
-		if why := rep.Refused[a.Subject()]; why != "" {
-			c.ui.warn("job %s: %s", a.Subject(), why)
-			delete(rep.Refused, a.Subject())
+// report tells what a transaction did besides what was asked for: attempts
+// that could not be started, those that were, and every change of a status.
+func (c *call) report(rep app.Report) {
+	for _, id := range slices.Sorted(maps.Keys(rep.Refused)) {
+		c.ui.warn("job %s: %s", id, rep.Refused[id])
+	}
+	for _, id := range rep.Started() {
+		c.ui.info("job %s started", id)
+	}
+	for _, d := range rep.Decisions {
+		if d.From != d.Next {
+			c.ui.debug("job %s: %s, was %s %s", d.Job, d.Next, d.From, d.Reason.Detail)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -133,6 +134,20 @@ func TestApproveAndReject(t *testing.T) {
 	has(t, w.fails(1, "jobs", "approve", string(w.submit()), "--format", "json"), `"code":"conflict"`)
 }
 
+func TestRefusedLaunchesAreToldAndNotCountedAsStarted(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--approval")
+	w.refusal = errors.New("no room")
+	_, out, err := w.run("jobs", "approve", string(a), "--format", "json")
+	has(t, out, `"started": []`)
+	has(t, err, "vizier: job "+string(a)+": no room\n")
+	w.refusal = nil
+	_, _, err = w.run("-v", "jobs", "submit", "--", "true")
+	has(t, err, "vizier: job "+string(a)+" started\n")
+	_, _, err = w.run("-d", "jobs", "submit", "--approval", "--", "true")
+	has(t, err, "waiting_on_approval, was queued awaiting human approval\n")
+}
+
 func TestJobsMustNotDecide(t *testing.T) {
 	w := newFake(t)
 	a := w.submit("--approval")
@@ -225,6 +240,18 @@ func TestWhy(t *testing.T) {
 		strings.Join(doc.Actions[0].Command, " ") != "vizier jobs retry "+string(a) {
 		t.Errorf("%+v", doc)
 	}
+}
+
+// A tick does not look at what a blocked job misses any more; a person does.
+func TestBlockedJobsAreExplainedByWhatTheyMiss(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--need", "custom:x:y")
+	b := w.submit("--after", string(a))
+	status(t, w, a, kernel.BlockedByDependency)
+	has(t, w.ok("jobs", "why", string(b)), "The root of it: job "+string(a)+" (blocked_by_dependency): missing custom:x:y",
+		"queue a job that produces custom:x:y", "vizier jobs retry "+string(a))
+	has(t, w.ok("jobs", "why", string(a)), "missing custom:x:y (for good)")
+	has(t, w.ok("jobs", "schedule", "--format", "dag"), "`-- custom:x:y -> [missing]")
 }
 
 func TestConfigShow(t *testing.T) {

@@ -87,7 +87,7 @@ func (w *waitCmd) Run(c *call) error {
 		}
 	}
 	if timedOut {
-		return &failure{class: classTimeout, err: fmt.Errorf("not all jobs have ended after %s", w.Timeout), hint: "vizier jobs why " + string(doc.unfinished())}
+		return &failure{class: classTimeout, err: fmt.Errorf("not all jobs have ended after %s", w.Timeout), hint: "vizier jobs why " + string(doc.firstOpen())}
 	}
 	return exits(doc.ExitCode)
 }
@@ -162,8 +162,8 @@ func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, timedO
 	return doc, nil
 }
 
-// unfinished is the first job that has not ended.
-func (doc waited) unfinished() kernel.JobID {
+// firstOpen is the first job that has not ended.
+func (doc waited) firstOpen() kernel.JobID {
 	for _, s := range doc.Jobs {
 		if st, err := kernel.ParseStatus(s.Status); err == nil && !st.Terminal() {
 			return s.Job

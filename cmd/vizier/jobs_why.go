@@ -54,17 +54,11 @@ func (w *whyCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	known, id, err := r.job(c.ctx, w.Job)
+	_, id, err := r.job(c.ctx, w.Job)
 	if err != nil {
 		return err
 	}
-	scope := kernel.Scope{Jobs: []kernel.JobID{id}}
-	scope.All = known.Job(id).State.Status.Terminal() // the root of a failure may be far away
-	snap, err := r.Scheduler.Snapshot(c.ctx, scope)
-	if err != nil {
-		return err
-	}
-	e, err := kernel.Explain(snap, id)
+	e, snap, err := r.Scheduler.Explain(c.ctx, id)
 	if err != nil {
 		return err
 	}

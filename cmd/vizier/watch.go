@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -33,8 +32,8 @@ func (s *scheduleCmd) watch(c *call, r *repo, interval time.Duration) error {
 		if err == nil {
 			c.ui.text(clearScreen + s.frame(c, r, v, interval))
 		}
-		if err := pause(c.ctx, interval); err != nil {
-			return context.Canceled
+		if pause(c.ctx, interval) != nil {
+			return exits(130) // the way to leave it: nothing to explain
 		}
 	}
 }

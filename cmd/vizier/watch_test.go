@@ -171,7 +171,7 @@ func TestFollowDetaches(t *testing.T) {
 	if code := p.runWith(ctx); code != 130 {
 		t.Errorf("exit %d", code)
 	}
-	has(t, err.String(), "vizier: detached: job "+string(a)+" goes on")
+	has(t, err.String(), "vizier: detached: job "+string(a)+" goes on: interrupted\n")
 	status(t, w, a, kernel.Running)
 }
 
@@ -190,7 +190,7 @@ func TestWaitAnswersWithItsExitCode(t *testing.T) {
 		t.Errorf("exit %d: %q", code, out)
 	}
 	w.fails(10, "jobs", "wait", string(good), string(blocked))
-	w.fails(1, "jobs", "wait", string(blocked), string(bad))
+	w.fails(1, "jobs", "wait", string(blocked), string(bad), string(blocked))
 	open := w.submit()
 	has(t, w.fails(124, "jobs", "wait", "--timeout", "50ms", string(good), string(open)),
 		"not all jobs have ended after 50ms", "hint: vizier jobs why "+string(open))

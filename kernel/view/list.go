@@ -69,7 +69,8 @@ func (r ListRow) Text(key string) string {
 // ListOf lists the jobs of s.
 func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	l := List{Unreadable: unreadable(s), at: s.Now()}
-	var failed, succeeded, asleep int
+	var failed, asleep int
+	succeeded := s.Archived()
 	jobs := s.Jobs()
 	for _, j := range slices.Backward(jobs) {
 		st := j.State.Status
@@ -88,7 +89,7 @@ func ListOf(s *kernel.Snapshot, o ListOptions) List {
 		l.Rows = append(l.Rows, ListRow{j.ID, st, j})
 	}
 	switch {
-	case len(jobs) == 0:
+	case len(jobs)+s.Archived() == 0:
 		l.Outcome = "No background jobs found"
 	case len(l.Rows) > 0:
 		l.Outcome = count(len(l.Rows)) + " background job(s)"

@@ -21,10 +21,9 @@ func Bind(flow string, src *Source, set map[string]string, positional []string) 
 		aliases[a.Key] = a.Value
 	}
 	for _, key := range slices.Sorted(maps.Keys(set)) {
-		switch param, isAlias := aliases[key]; {
-		case isAlias && param != key:
+		if param, isAlias := aliases[key]; isAlias {
 			b.put(param, set[key], "`--"+key+"` alias", key)
-		default:
+		} else {
 			b.put(key, set[key], "explicit override", key)
 		}
 	}

@@ -81,7 +81,6 @@ func (c *compiler) job(i int) kernel.NewJob {
 	for _, p := range c.g.parents(i) {
 		spec.After = append(spec.After, c.ids[p])
 	}
-	slices.Sort(spec.After)
 	job := kernel.NewJob{ID: c.ids[i], Spec: spec}
 	if slices.ContainsFunc(n.gates, func(g gate) bool { return g.kind == gateApproval && g.required }) {
 		job.Approval = kernel.Require(c.o.At, c.o.By)
@@ -205,4 +204,10 @@ func records(as []kernel.Artifact) []ArtifactRecord {
 		out[i] = RecordOf(a)
 	}
 	return out
+}
+
+// sortedArtifacts are artifacts without their places, each once, by label.
+func sortedArtifacts(in []kernel.Artifact) []kernel.Artifact {
+	slices.SortFunc(in, func(a, b kernel.Artifact) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(in)
 }

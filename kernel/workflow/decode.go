@@ -49,7 +49,8 @@ func (d *decoder) table(v Value, path string, keys map[string]func(Value), requi
 		d.add(Diagnostic{Pos: v.Pos, Field: path, Msg: "expected a table for " + orTop(path) + ", found " + v.Kind.String()})
 		return
 	}
-	for i, f := range v.Fields {
+	seen := make(map[string]bool, len(v.Fields))
+	for _, f := range v.Fields {
 		set, known := keys[f.Key]
 		field := strings.TrimPrefix(path+"."+f.Key, ".")
 		switch {
@@ -60,14 +61,15 @@ func (d *decoder) table(v Value, path string, keys map[string]func(Value), requi
 				hint = "known keys are " + strings.Join(names, ", ")
 			}
 			d.add(Diagnostic{Pos: f.Pos, Field: field, Msg: "unknown key `" + f.Key + "` in " + orTop(path), Hint: hint})
-		case slices.ContainsFunc(v.Fields[:i], func(g Field) bool { return g.Key == f.Key }):
+		case seen[f.Key]:
 			d.add(Diagnostic{Pos: f.Pos, Field: field, Msg: "key `" + f.Key + "` is given twice in " + orTop(path)})
 		default:
 			set(f.Value)
 		}
+		seen[f.Key] = true
 	}
 	for _, key := range required {
-		if _, ok := v.field(key); !ok {
+		if !seen[key] {
 			d.add(Diagnostic{Pos: v.Pos, Field: strings.TrimPrefix(path+"."+key, "."), Msg: "missing key `" + key + "` in " + orTop(path)})
 		}
 	}

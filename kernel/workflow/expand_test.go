@@ -150,6 +150,25 @@ func TestSpecCarriesWhatTheNodeSays(t *testing.T) {
 	}
 }
 
+func TestRetryOnFailureIsABudgetOfRetries(t *testing.T) {
+	for _, text := range []string{`"retry": {"mode": "on_failure", "budget": 3}`, `"retry": {"mode": "on_failure"}, "max_retries": 3`, `"max_retries": 3`} {
+		jobs, _ := compile(t, wrap(`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}, `+text+`}`), nil)
+		s := jobs["x"].Spec
+		if s.Budget.Retries != 3 || !s.Retry.Covers(kernel.ExitFailure, 1) || !s.Retry.Covers(kernel.Timeout, 124) || s.Retry.Covers(kernel.WorkerLost, 1) {
+			t.Errorf("%s: %+v %+v", text, s.Budget, s.Retry)
+		}
+	}
+}
+
+func TestUntilGateIsABudgetOfItsRoute(t *testing.T) {
+	for budget, want := range map[string]string{"0": "[]", "2": "[{failed id-commit 2}]"} {
+		jobs, _ := compile(t, wrap(stageCommit(`"gate"`), gateNode(`"on": {"failed": ["commit"]}, "retry": {"mode": "until_gate", "budget": `+budget+`}, "gates": [{"kind": "script", "script": "x"}]`)), nil)
+		if got := fmt.Sprint(jobs["gate"].Spec.Routes); got != want {
+			t.Errorf("budget %s: %s, want %s", budget, got, want)
+		}
+	}
+}
+
 func TestReclaimDefaults(t *testing.T) {
 	for node, want := range map[string]int{
 		`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}}`:                                         0,

@@ -7,15 +7,15 @@ import "slices"
 // checks, and sends back to A", or "B works, and A repairs what failed".
 //
 // A node is a candidate for sleeping if nothing but a route of another node
-// leads to it. It sleeps if the run can get to one of those other nodes
-// without it. Where every way there leads through the candidate itself, what
-// the route is for decides: on.blocked and on.cancelled, or a target that is a
-// conflict gate, mean a handler; on.failed, or an explicit after on the
-// candidate, means a loop, which starts at its target. What only sleeping nodes lead to by on.succeeded sleeps too.
+// leads to it, and after alone does not lead from it to that node. It sleeps if
+// the run can get to one of those other nodes without it. Where every way there
+// leads through the candidate itself, what the route is for decides: on.blocked
+// and on.cancelled, or a target that is a conflict gate, mean a handler;
+// on.failed means a loop, which starts at its target. What only sleeping nodes
+// lead to by on.succeeded sleeps too.
 //
 // An on.succeeded edge from a sleeping node to one that leads to it by a route
-// is a return: it rewinds that node and orders nothing. An edge that is given
-// as after too is never a return.
+// is a return: it rewinds that node and orders nothing.
 type graph struct {
 	index  map[string]int
 	after  [][]int // explicit, of each node
@@ -94,22 +94,17 @@ func (g *graph) parents(i int) []int {
 
 // sleep finds which nodes sleep.
 func (g *graph) sleep() {
-	var pending []int
-	for i := range g.after {
-		if len(g.after[i]) == 0 && len(g.routes[i]) > 0 && !slices.ContainsFunc(g.succOf[i], func(p int) bool { return p != i }) {
-			pending = append(pending, i)
-		}
-	}
+	pending := g.candidates()
 	for len(pending) > 0 {
 		reach := g.reach(pending)
 		next := slices.DeleteFunc(slices.Clone(pending), func(h int) bool {
 			return slices.ContainsFunc(g.routes[h], func(s int) bool { return reach[s] })
 		})
 		if len(next) == len(pending) {
-			next = slices.DeleteFunc(next, func(h int) bool { return g.milder[h] && g.startsWithout(h) })
+			next = slices.DeleteFunc(next, func(h int) bool { return g.milder[h] })
 		}
 		if len(next) == len(pending) {
-			pending = pending[1:] // the entry of a loop
+			pending = g.enter(pending)
 			continue
 		}
 		for _, h := range pending {
@@ -118,6 +113,42 @@ func (g *graph) sleep() {
 		pending = next
 		g.spread(reach)
 	}
+}
+
+// candidates are the nodes that may sleep. One that comes before what routes
+// to it by after alone does not: it is said to come first.
+func (g *graph) candidates() []int {
+	var out []int
+	var afterOf [][]int
+	for i := range g.after {
+		if len(g.after[i]) > 0 || len(g.routes[i]) == 0 || slices.ContainsFunc(g.succOf[i], func(p int) bool { return p != i }) {
+			continue
+		}
+		if afterOf == nil {
+			afterOf = make([][]int, len(g.after))
+			for c, ps := range g.after {
+				for _, p := range ps {
+					afterOf[p] = append(afterOf[p], c)
+				}
+			}
+		}
+		before := g.follows(i, afterOf)
+		if !slices.ContainsFunc(g.routes[i], func(s int) bool { return before[s] }) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// enter takes the entries of a loop out of pending: the first node, and those
+// that lead to and are sent back from the same node.
+func (g *graph) enter(pending []int) []int {
+	first := pending[0]
+	return slices.DeleteFunc(pending, func(h int) bool {
+		return h == first || slices.ContainsFunc(g.routes[h], func(s int) bool {
+			return slices.Contains(g.routes[first], s) && g.follows(h, g.next)[s]
+		})
+	})
 }
 
 // reach is what starts in the course of a run in which nothing fails, as far
@@ -147,22 +178,20 @@ func (g *graph) reach(pending []int) []bool {
 	return seen
 }
 
-// startsWithout reports that some node that routes to h could start if h's
-// on.succeeded edges ordered nothing, as those of a handler do not.
-func (g *graph) startsWithout(h int) bool {
-	dropped := func(t int) bool { return slices.Contains(g.succ[h], t) && !slices.Contains(g.after[t], h) }
-	for _, t := range g.succ[h] {
-		if dropped(t) {
-			g.back[[2]int{h, t}] = true
+// follows is what comes after i over edges, i included.
+func (g *graph) follows(i int, edges [][]int) []bool {
+	seen := make([]bool, len(edges))
+	seen[i] = true
+	queue := []int{i}
+	for at := 0; at < len(queue); at++ {
+		for _, c := range edges[queue[at]] {
+			if !seen[c] {
+				seen[c] = true
+				queue = append(queue, c)
+			}
 		}
 	}
-	reach := g.reach([]int{h})
-	for _, t := range g.succ[h] {
-		if dropped(t) {
-			delete(g.back, [2]int{h, t})
-		}
-	}
-	return slices.ContainsFunc(g.routes[h], func(s int) bool { return reach[s] })
+	return seen
 }
 
 // spread finds the returns of the nodes that sleep, and the nodes that sleep
@@ -173,7 +202,7 @@ func (g *graph) spread(reach []bool) {
 		for s := range g.routed {
 			for _, t := range g.succ[s] {
 				edge := [2]int{s, t}
-				if !g.routed[s] || g.routed[t] || g.back[edge] || slices.Contains(g.after[t], s) || !g.leadsTo(t, s, reach) {
+				if !g.routed[s] || g.routed[t] || g.back[edge] || !g.leadsTo(t, s, reach) {
 					continue
 				}
 				g.back[edge], changed = true, true
@@ -214,56 +243,6 @@ func (g *graph) leadsTo(t, s int, reach []bool) bool {
 	if slices.ContainsFunc(sources, func(x int) bool { return reach[x] }) && !reach[t] {
 		return false
 	}
-	seen := map[int]bool{t: true}
-	queue := []int{t}
-	for at := 0; at < len(queue); at++ {
-		if slices.Contains(sources, queue[at]) {
-			return true
-		}
-		for _, i := range g.next[queue[at]] {
-			if !seen[i] && !g.routed[i] {
-				seen[i] = true
-				queue = append(queue, i)
-			}
-		}
-	}
-	return false
-}
-
-// cycle is a cycle over parents and over extra, by which a node waits for
-// itself, or nil. The first node comes again at the end.
-func (g *graph) cycle(extra func(i int) []int) []int {
-	const (
-		unseen = iota
-		open
-		done
-	)
-	mark := make([]uint8, len(g.after))
-	var path []int
-	var visit func(i int) []int
-	visit = func(i int) []int {
-		switch mark[i] {
-		case open:
-			return append(slices.Clone(path[slices.Index(path, i):]), i)
-		case done:
-			return nil
-		}
-		mark[i] = open
-		path = append(path, i)
-		for _, p := range slices.Concat(g.parents(i), extra(i)) {
-			if c := visit(p); c != nil {
-				return c
-			}
-		}
-		path = path[:len(path)-1]
-		mark[i] = done
-		return nil
-	}
-	for i := range g.after {
-		if c := visit(i); c != nil {
-			slices.Reverse(c) // from what comes first to what waits for it
-			return c
-		}
-	}
-	return nil
+	leads := g.follows(t, g.next)
+	return slices.ContainsFunc(sources, func(x int) bool { return leads[x] })
 }

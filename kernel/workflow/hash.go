@@ -3,20 +3,17 @@ package workflow
 import (
 	"crypto/sha256"
 	"fmt"
-	"hash"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // PolicyHash identifies what the template's jobs are subject to: a SHA-256, in
 // hex, over all of it but people's names for nodes. The order in which nodes,
 // contracts, artifacts and the like are written does not matter.
 func PolicyHash(t *Template) string {
-	h := &hasher{Hash: sha256.New()}
+	h := &hasher{}
 	h.list("template", t.ID, t.Version, t.policy.failureMode, t.policy.resumeKey, t.policy.reuseMode, t.policy.missingProducer.String())
 	contracts := slices.Clone(t.contracts)
 	slices.SortStableFunc(contracts, func(a, b contract) int { return strings.Compare(a.id, b.id) })
@@ -34,23 +31,19 @@ func PolicyHash(t *Template) string {
 	for _, n := range order {
 		h.node(n)
 	}
-	return fmt.Sprintf("%x", h.Sum(nil))
+	return fmt.Sprintf("%x", sha256.Sum256(h.buf))
 }
 
-type hasher struct {
-	hash.Hash
-	buf []byte
-}
+// hasher collects what is hashed.
+type hasher struct{ buf []byte }
 
 // list writes its members with their lengths, so that no two lists are alike.
 func (h *hasher) list(members ...string) {
-	buf := append(strconv.AppendInt(h.buf[:0], int64(len(members)), 10), '[')
+	h.buf = append(strconv.AppendInt(h.buf, int64(len(members)), 10), '[')
 	for _, m := range members {
-		buf = append(strconv.AppendInt(buf, int64(len(m)), 10), ':')
-		buf = append(buf, m...)
+		h.buf = append(strconv.AppendInt(h.buf, int64(len(m)), 10), ':')
+		h.buf = append(h.buf, m...)
 	}
-	h.Write(buf)
-	h.buf = buf
 }
 
 // set writes a list whose order means nothing.
@@ -126,10 +119,4 @@ func labels(as []artifact) []string {
 		out[i] = a.Artifact.String()
 	}
 	return out
-}
-
-// sortedArtifacts are artifacts without their places, each once, by label.
-func sortedArtifacts(in []kernel.Artifact) []kernel.Artifact {
-	slices.SortFunc(in, func(a, b kernel.Artifact) int { return strings.Compare(a.String(), b.String()) })
-	return slices.Compact(in)
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
-
-	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Sources says where a configuration is read from.
@@ -21,28 +19,6 @@ type Sources struct {
 	File string              // replaces the user's and the repository's file
 	Env  func(string) string // the environment; "" is unset
 }
-
-// Error is everything that is wrong with a configuration.
-type Error struct{ Findings []Finding }
-
-// Finding is one thing wrong, at a line of a file or in a variable.
-type Finding struct {
-	Place string // "FILE:LINE", "FILE" or "env NAME"
-	Text  string
-
-	line int // for the order
-}
-
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Findings))
-	for i, f := range e.Findings {
-		lines[i] = f.Place + ": " + f.Text
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Unwrap makes an Error a kernel.ErrInvalid.
-func (e *Error) Unwrap() error { return kernel.ErrInvalid }
 
 // UserDir is the directory of the user's configuration: $VIZIER_CONFIG_DIR,
 // $XDG_CONFIG_HOME or $HOME/.config, and vizier in it. "" when none is set.

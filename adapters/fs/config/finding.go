@@ -1,0 +1,29 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Error is everything that is wrong with a configuration.
+type Error struct{ Findings []Finding }
+
+// Finding is one thing wrong, at a line of a file or in a variable.
+type Finding struct {
+	Place string // "FILE:LINE", "FILE" or "env NAME"
+	Text  string
+
+	line int // for the order
+}
+
+func (e *Error) Error() string {
+	lines := make([]string, len(e.Findings))
+	for i, f := range e.Findings {
+		lines[i] = f.Place + ": " + f.Text
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap makes an Error a kernel.ErrInvalid.
+func (e *Error) Unwrap() error { return kernel.ErrInvalid }

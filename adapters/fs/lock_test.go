@@ -1,0 +1,173 @@
+package fs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// actor is the test binary playing a role in a process of its own.
+type actor struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	done bool
+}
+
+func cast(t *testing.T, role, args string) *actor {
+	t.Helper()
+	a := &actor{t: t, cmd: exec.Command(os.Args[0])}
+	a.cmd.Env = append(os.Environ(), roleEnv+"="+role+":"+args)
+	a.cmd.Stderr = os.Stderr
+	in, err := a.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.in, a.out = in, bufio.NewReader(out)
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.kill)
+	return a
+}
+
+// hear is the next line the actor says.
+func (a *actor) hear() string {
+	a.t.Helper()
+	line, err := a.out.ReadString('\n')
+	if err != nil {
+		a.t.Fatalf("the other process said %q and ended: %v", line, err)
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+func (a *actor) kill() {
+	if !a.done {
+		a.done = true
+		_ = a.cmd.Process.Kill()
+		_ = a.cmd.Wait()
+	}
+}
+
+// playHolder takes the lock, says so and keeps it until its input ends.
+func playHolder(dir string) error {
+	o := options()
+	o.Who = "vizier tick (pid 4711)"
+	tx, err := NewStore(dir, o).Begin(context.Background())
+	if err != nil {
+		return err
+	}
+	fmt.Println("held")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return tx.Close()
+}
+
+func shortly(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func mustBeBusy(t *testing.T, err error) {
+	t.Helper()
+	var busy *BusyError
+	if !errors.As(err, &busy) {
+		t.Fatalf("got %v, want a BusyError", err)
+	}
+	if !strings.Contains(err.Error(), "4711") || !strings.Contains(err.Error(), "busy") {
+		t.Errorf("error %q does not name the holder", err)
+	}
+}
+
+func TestLockExcludesAnotherProcess(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	holder := cast(t, "hold", dir)
+	if said := holder.hear(); said != "held" {
+		t.Fatal(said)
+	}
+	// More than once with one store: a try that was given up is forgotten.
+	for range 3 {
+		_, err := s.Begin(shortly(t))
+		mustBeBusy(t, err)
+	}
+	_, err := newStore(t, dir).Read(shortly(t), kernel.Scope{All: true})
+	mustBeBusy(t, err)
+	if _, err := s.Job(id(1)); err != nil {
+		t.Errorf("a read of one record waits for the lock: %v", err)
+	}
+	if err := s.Conclude(someResult(id(1))); err != nil {
+		t.Errorf("an outcome waits for the lock: %v", err)
+	}
+
+	waited := make(chan error, 1)
+	go func() {
+		tx, err := NewStore(dir, options()).Begin(context.Background())
+		if err == nil {
+			err = tx.Close()
+		}
+		waited <- err
+	}()
+	holder.kill()
+	tx := begin(t, s) // at once: nothing has to expire
+	closeTx(t, tx)
+	if err := <-waited; err != nil {
+		t.Errorf("who waited got %v", err)
+	}
+}
+
+// A try that was given up and comes through later takes the lock from nobody.
+func TestAnAbandonedTryDoesNotReleaseALaterLock(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	holder := cast(t, "hold", dir)
+	holder.hear()
+	for range 20 {
+		if _, err := s.Begin(shortly(t)); err == nil {
+			t.Fatal("got a lock that is held")
+		}
+	}
+	holder.kill()
+	tx := begin(t, s)
+	for range 20 { // the abandoned tries have all their chances to come through
+		if other, err := newStore(t, dir).Begin(shortly(t)); err == nil {
+			closeTx(t, other)
+			t.Fatal("two hold the lock")
+		}
+	}
+	closeTx(t, tx)
+	closeTx(t, begin(t, newStore(t, dir)))
+}
+
+// A store in the middle of a transaction neither begins another nor loses the
+// one it has by a read.
+func TestOneTransactionAtATime(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	tx := begin(t, s)
+	if _, err := s.Begin(shortly(t)); err == nil {
+		t.Error("began twice")
+	}
+	_, _ = s.Read(shortly(t), kernel.Scope{All: true})
+	if _, err := newStore(t, dir).Begin(shortly(t)); err == nil {
+		t.Error("a read inside a transaction released its lock")
+	}
+	closeTx(t, tx)
+	closeTx(t, begin(t, s))
+}

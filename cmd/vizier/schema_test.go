@@ -1,0 +1,61 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// conforms fails unless text is a document of the schema of that name.
+func conforms(t *testing.T, schema, text string) {
+	t.Helper()
+	compiled, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schemas", schema+".schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("%s: %v in %s", schema, err, text)
+	}
+	if err := compiled.Validate(value); err != nil {
+		t.Errorf("%s: %v\n%s", schema, err, text)
+	}
+}
+
+// TestDocumentsConform checks what the commands print against the schemas that
+// programs are promised, in an empty repository and in a busy one.
+func TestDocumentsConform(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		w := newFake(t)
+		a := w.submit("--approval", "--lock", "x", "--name", "a")
+		if busy {
+			b := w.submit("--after", string(a), "--need", "custom:x:y", "--missing-producer", "wait", "--pool", "p")
+			w.ok("jobs", "approve", string(a))
+			conforms(t, "why", w.ok("jobs", "why", string(b), "--format", "json"))
+			conforms(t, "why", w.ok("jobs", "why", string(a), "--format", "json"))
+			w.settle(a, kernel.OutcomeFailed)
+			conforms(t, "why", w.ok("jobs", "why", string(b), "--format", "json"))
+			_, out, _ := w.run("jobs", "wait", string(a), string(b), "--format", "json")
+			conforms(t, "jobs_wait", out)
+			w.unreadable["ff"] = "job.json: unexpected end"
+		}
+		for schema, args := range map[string]string{
+			"why":         "jobs why --format json " + string(a),
+			"jobs_list":   "jobs list --format json --all",
+			"job_show":    "jobs show --format json " + string(a),
+			"job_status":  "jobs status --format json " + string(a),
+			"schedule":    "jobs schedule --format json --all",
+			"config_show": "config show --format json",
+		} {
+			conforms(t, schema, w.ok(strings.Fields(args)...))
+		}
+		_, out, _ := w.run("jobs", "wait", string(a), "--timeout", "1ms", "--format", "json")
+		conforms(t, "jobs_wait", out)
+		_, _, err := w.run("jobs", "show", "nope", "--format", "json")
+		conforms(t, "error", err)
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"vizier": main}) }
+
+// TestScripts runs whole commands over real repositories and real processes.
+// Each script starts at the root of a repository with one empty commit; -update
+// rewrites what they expect.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			for _, kv := range []string{"USER=ann", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+				"GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b", "GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b"} {
+				name, value, _ := strings.Cut(kv, "=")
+				env.Setenv(name, value)
+			}
+			for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"commit", "-q", "--allow-empty", "-m", "start"}} {
+				git := exec.Command("git", args...)
+				git.Dir, git.Env = env.WorkDir, env.Vars
+				if out, err := git.CombinedOutput(); err != nil {
+					t.Errorf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+					return err
+				}
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"setid": setid, "exits": exitsWith},
+	})
+}
+
+// setid is `setid NAME...`: the lines of the last command's output, which must
+// be as many, become variables.
+func setid(ts *testscript.TestScript, neg bool, names []string) {
+	lines := strings.Fields(ts.ReadFile("stdout"))
+	if neg || len(lines) != len(names) {
+		ts.Fatalf("setid: %d names for %d lines", len(names), len(lines))
+	}
+	for i, name := range names {
+		ts.Setenv(name, lines[i])
+	}
+}
+
+// exitsWith is `exits CODE PROGRAM ARG...`: the program must end with that
+// very code.
+func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARG...")
+	}
+	code := "0"
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		code = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if code != args[0] {
+		ts.Fatalf("exit %s, want %s", code, args[0])
+	}
+}

@@ -1,0 +1,140 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+func TestManifestDocument(t *testing.T) {
+	_, m := compile(t, wrap(`{"id": "commit", "uses": "cap.env.builtin.git.stage_commit", "args": {"message": "m"},
+		"produces": {"succeeded": [{"plan_doc": {"slug": "foo"}}], "blocked": [{"merge_sentinel": {"slug": "foo"}}]}, "on": {"succeeded": ["gate"]}}`,
+		gateNode(`"on": {"failed": ["commit"]}, "retry": {"mode": "until_gate", "budget": 2}, "gates": [{"kind": "script", "script": "x", "policy": "retry"}]`)), nil)
+	m.PolicyHash = "HASH"
+	got, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{
+ "run_id": "run_1",
+ "template_selector": "draft",
+ "template_id": "t",
+ "template_version": "v1",
+ "policy_snapshot_hash": "HASH",
+ "policy": {
+  "failure_mode": "block_downstream",
+  "missing_producer": "block"
+ },
+ "params": {
+  "n": "2",
+  "slug": "foo"
+ },
+ "nodes": {
+  "commit": {
+   "node_id": "commit",
+   "job_id": "id-commit",
+   "uses": "cap.env.builtin.git.stage_commit",
+   "kind": "builtin",
+   "args": {
+    "message": "m"
+   },
+   "executor_operation": "git.stage_commit",
+   "gates": [],
+   "retry": {
+    "mode": "never",
+    "budget": 0
+   },
+   "needs": [],
+   "routes": {
+    "blocked": [],
+    "cancelled": [],
+    "failed": [],
+    "succeeded": [
+     {
+      "node_id": "gate",
+      "mode": "propagate_context"
+     }
+    ]
+   },
+   "artifacts_by_outcome": {
+    "blocked": [
+     {
+      "merge_sentinel": {
+       "slug": "foo"
+      }
+     }
+    ],
+    "cancelled": [],
+    "failed": [],
+    "succeeded": [
+     {
+      "plan_doc": {
+       "branch": "draft/foo",
+       "slug": "foo"
+      }
+     }
+    ]
+   }
+  },
+  "gate": {
+   "node_id": "gate",
+   "job_id": "id-gate",
+   "uses": "control.gate.stop_condition",
+   "kind": "gate",
+   "args": {},
+   "control_policy": "gate.stop_condition",
+   "gates": [
+    {
+     "kind": "script",
+     "policy": "retry",
+     "script": "x"
+    }
+   ],
+   "retry": {
+    "mode": "until_gate",
+    "budget": 2
+   },
+   "needs": [],
+   "routes": {
+    "blocked": [],
+    "cancelled": [],
+    "failed": [
+     {
+      "node_id": "commit",
+      "mode": "retry_job"
+     }
+    ],
+    "succeeded": []
+   },
+   "artifacts_by_outcome": {
+    "blocked": [],
+    "cancelled": [],
+    "failed": [],
+    "succeeded": []
+   }
+  }
+ }
+}`
+	if string(got) != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestArtifactRecordsRoundTrip(t *testing.T) {
+	for _, label := range []string{"plan_branch:s (draft/s)", "plan_doc:s (b)", "plan_commits:s (b)", "target_branch:main", "merge_sentinel:s", "command_patch:j", "custom:t:k:l"} {
+		a, err := kernel.ParseArtifact(label)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := workflow.RecordOf(a).Artifact(); err != nil || back != a {
+			t.Errorf("%s came back as %s, %v", a, back, err)
+		}
+	}
+	for _, bad := range []workflow.ArtifactRecord{{}, {"plan": {"slug": "s"}}, {"custom": {"type_id": "t"}}, {"plan_doc": {"slug": "s"}, "plan_branch": {"slug": "s"}}} {
+		if a, err := bad.Artifact(); err == nil {
+			t.Errorf("%v became %s", bad, a)
+		}
+	}
+}
