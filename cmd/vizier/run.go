@@ -87,7 +87,7 @@ func (x *runCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.warnRefused(rep.Report)
+	c.report(rep.Report)
 	ids := make([]runIdentity, len(runs))
 	for i, run := range runs {
 		ids[i] = runIdentity{run.Run, f.choice.Selector, f.source.ID.Value, f.source.Version.Value, listed(rep.Roots[i])}

@@ -21,7 +21,7 @@ import (
 // on record yet.
 type flow struct {
 	name   string // as it was typed
-	choice template.Choice
+	choice template.Resolved
 	source *workflow.Source
 	inputs []string
 	params map[string]string
@@ -56,7 +56,7 @@ func (c *call) flow(r *repo, name string, inputs, set []string) (*flow, error) {
 }
 
 // load finds and reads the template that name stands for.
-func (c *call) load(r *repo, name string) (template.Choice, *workflow.Source, error) {
+func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, error) {
 	loader := template.Loader{Root: r.Root}
 	if w := r.Config.Workflow; w.GlobalEnabled {
 		loader.Global = w.GlobalDir
@@ -68,8 +68,11 @@ func (c *call) load(r *repo, name string) (template.Choice, *workflow.Source, er
 	if err != nil {
 		hint := "vizier help templates"
 		var u *template.Unresolved
-		if errors.As(err, &u) && u.Shipped {
+		switch {
+		case errors.As(err, &u) && u.Shipped:
 			hint = "`vizier init` puts the shipped templates into .vizier/workflows"
+		case u != nil && u.Near != "":
+			hint = "did you mean `vizier run " + u.Near + "`?"
 		}
 		return choice, nil, &failure{class: classUsage, err: err, hint: hint}
 	}

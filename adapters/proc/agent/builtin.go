@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -26,7 +25,10 @@ func (a Agents) builtin(ctx context.Context, dir string, prompt []byte, answer i
 			return exit, err
 		}
 	}
-	_, err = io.Copy(answer, bytes.NewReader([]byte(rest)))
+	if rest != "" && !strings.HasSuffix(rest, "\n") {
+		rest += "\n"
+	}
+	_, err = io.WriteString(answer, rest)
 	return 0, err
 }
 
