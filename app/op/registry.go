@@ -5,15 +5,29 @@ package op
 //
 //nolint:gochecknoglobals // a table
 var registry = map[string]operation{
-	"agent.invoke":             gated(agentInvoke),
-	"cicd.run":                 control,
-	"command.run":              gated(commandRun),
-	"gate.approval":            control,
-	"gate.cicd":                control,
-	"gate.conflict_resolution": control,
-	"gate.stop_condition":      control,
-	"prompt.resolve":           gated(promptResolve),
-	"terminal":                 control,
+	"agent.invoke":              gated(agentInvoke),
+	"build.materialize_step":    gated(buildMaterializeStep),
+	"cicd.run":                  control,
+	"command.run":               gated(commandRun),
+	"gate.approval":             control,
+	"gate.cicd":                 control,
+	"gate.conflict_resolution":  control,
+	"gate.stop_condition":       control,
+	"git.commit":                gated(gitCommit),
+	"git.integrate_plan_branch": gated(gitIntegrate),
+	"git.save_worktree_patch":   gated(gitSavePatch),
+	"git.stage":                 gated(gitStage),
+	"git.stage_commit":          gated(gitStageCommit),
+	"merge.sentinel.clear":      gated(sentinelClear),
+	"merge.sentinel.write":      gated(sentinelWrite),
+	"patch.execute_pipeline":    gated(patchExecute),
+	"patch.pipeline_finalize":   gated(patchFinalize),
+	"patch.pipeline_prepare":    gated(patchPrepare),
+	"plan.persist":              gated(planPersist),
+	"prompt.resolve":            gated(promptResolve),
+	"terminal":                  control,
+	"worktree.cleanup":          gated(worktreeCleanup),
+	"worktree.prepare":          gated(worktreePrepare),
 }
 
 func lookup(n *Node) (operation, bool) {
