@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -70,26 +69,9 @@ func gated(run operation) operation {
 // methods take a nil: there is none.
 type conflict struct {
 	slug  string
-	mark  mergeMark
+	mark  *sentinel
 	files []string                     // in conflict still; relative to the worktree
 	seen  map[string][sha256.Size]byte // the files as the merge left them
-}
-
-// mergeMark is what the sentinel of an open merge conflict says.
-type mergeMark struct {
-	Worktree string `json:"worktree"` // relative to the repository's root
-	Source   string `json:"source_branch"`
-	Target   string `json:"target_branch"`
-}
-
-// merges is what resolving a conflict asks of git.
-type merges interface {
-	// Unmerged are the paths in conflict in dir, relative to it.
-	Unmerged(ctx context.Context, dir string) ([]string, error)
-
-	// StagePaths records the state of paths in dir, removed ones included, as
-	// what the merge is to be.
-	StagePaths(ctx context.Context, dir string, paths []string) error
 }
 
 // openConflict is the conflict that n is to resolve, if it is a node for that
@@ -105,21 +87,18 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	if slug == "" {
 		return nil, nil
 	}
-	data, err := env.Files.Sentinel(slug)
-	if err != nil || data == nil {
+	mark, err := readSentinel(env, slug)
+	if err != nil || mark == nil {
 		return nil, err
 	}
-	c := &conflict{slug: slug}
-	if err := json.Unmarshal(data, &c.mark); err != nil {
-		return nil, &classed{kernel.DataError, fmt.Errorf("mark of the merge conflict of %s: %w", slug, err)}
-	}
+	c := &conflict{slug: slug, mark: mark}
 	if !filepath.IsAbs(c.mark.Worktree) {
 		c.mark.Worktree = filepath.Join(n.Root, c.mark.Worktree)
 	}
 	if _, err := os.Stat(c.mark.Worktree); errors.Is(err, iofs.ErrNotExist) {
 		return c, nil // the merge is gone, and with it what was in conflict
 	}
-	if c.files, err = env.Git.(merges).Unmerged(ctx, c.mark.Worktree); err != nil {
+	if c.files, err = env.Git.Unmerged(ctx, c.mark.Worktree); err != nil {
 		return nil, err
 	}
 	c.seen = map[string][sha256.Size]byte{}
@@ -186,14 +165,13 @@ func (c *conflict) stage(ctx context.Context, env *Env) error {
 			done = append(done, f)
 		}
 	}
-	git := env.Git.(merges)
 	if len(done) > 0 {
-		if err := git.StagePaths(ctx, c.mark.Worktree, done); err != nil {
+		if err := env.Git.StagePaths(ctx, c.mark.Worktree, done); err != nil {
 			return fmt.Errorf("stage resolved files: %w", err)
 		}
 	}
 	var err error
-	c.files, err = git.Unmerged(ctx, c.mark.Worktree)
+	c.files, err = env.Git.Unmerged(ctx, c.mark.Worktree)
 	return err
 }
 

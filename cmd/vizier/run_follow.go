@@ -187,7 +187,7 @@ func (f *runFollower) changes(c *call, s *kernel.Snapshot) bool {
 		f.status[id] = j.State.Status
 		changed = true
 		if f.print && j.State.Status != kernel.Unscheduled {
-			c.ui.print(fmt.Sprintf("[run:%s] %s => %s", f.run, id, c.ui.paint(j.State.Status.String(), j.State.Status.String())))
+			c.ui.print(fmt.Sprintf("[run:%s] %s => %s (%s)", f.run, id, c.ui.paint(j.State.Status.String(), j.State.Status.String()), j.Spec.Origin.Node))
 		}
 	}
 	return changed
