@@ -2,10 +2,12 @@ package op
 
 import (
 	"bufio"
+	"bytes"
 	"context"
-	"encoding/json"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
@@ -67,25 +69,9 @@ func gated(run operation) operation {
 // methods take a nil: there is none.
 type conflict struct {
 	slug  string
-	mark  mergeMark
-	files []string // in conflict still; relative to the worktree
-}
-
-// mergeMark is what the sentinel of an open merge conflict says.
-type mergeMark struct {
-	Worktree string `json:"worktree"` // relative to the repository's root
-	Source   string `json:"source_branch"`
-	Target   string `json:"target_branch"`
-}
-
-// merges is what resolving a conflict asks of git.
-type merges interface {
-	// Unmerged are the paths in conflict in dir, relative to it.
-	Unmerged(ctx context.Context, dir string) ([]string, error)
-
-	// StagePaths records the state of paths in dir, removed ones included, as
-	// what the merge is to be.
-	StagePaths(ctx context.Context, dir string, paths []string) error
+	mark  *sentinel
+	files []string                     // in conflict still; relative to the worktree
+	seen  map[string][sha256.Size]byte // the files as the merge left them
 }
 
 // openConflict is the conflict that n is to resolve, if it is a node for that
@@ -101,22 +87,27 @@ func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
 	if slug == "" {
 		return nil, nil
 	}
-	data, err := env.Files.Sentinel(slug)
-	if err != nil || data == nil {
+	mark, err := readSentinel(env, slug)
+	if err != nil || mark == nil {
 		return nil, err
 	}
-	c := &conflict{slug: slug}
-	if err := json.Unmarshal(data, &c.mark); err != nil {
-		return nil, &classed{kernel.DataError, fmt.Errorf("mark of the merge conflict of %s: %w", slug, err)}
-	}
+	c := &conflict{slug: slug, mark: mark}
 	if !filepath.IsAbs(c.mark.Worktree) {
 		c.mark.Worktree = filepath.Join(n.Root, c.mark.Worktree)
 	}
 	if _, err := os.Stat(c.mark.Worktree); errors.Is(err, iofs.ErrNotExist) {
 		return c, nil // the merge is gone, and with it what was in conflict
 	}
-	c.files, err = env.Git.(merges).Unmerged(ctx, c.mark.Worktree)
-	return c, err
+	if c.files, err = env.Git.Unmerged(ctx, c.mark.Worktree); err != nil {
+		return nil, err
+	}
+	c.seen = map[string][sha256.Size]byte{}
+	for _, f := range c.files {
+		if c.seen[f], _, err = look(filepath.Join(c.mark.Worktree, f)); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 func (c *conflict) unmerged() bool { return c != nil && len(c.files) > 0 }
@@ -157,54 +148,56 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 	return exit, err
 }
 
-// stage takes what was in conflict and holds no conflict marker any more as
-// resolved, and looks again.
+// stage takes a file that has changed and holds no conflict marker any more as
+// resolved, and looks again. A file without markers that nobody touched, such
+// as one that a side deleted, stays in conflict: nobody has decided about it.
 func (c *conflict) stage(ctx context.Context, env *Env) error {
 	if !c.unmerged() {
 		return nil
 	}
 	var done []string
 	for _, f := range c.files {
-		if marked, err := hasMarker(filepath.Join(c.mark.Worktree, f)); err != nil {
+		sum, marked, err := look(filepath.Join(c.mark.Worktree, f))
+		if err != nil {
 			return err
-		} else if !marked {
+		}
+		if !marked && sum != c.seen[f] {
 			done = append(done, f)
 		}
 	}
-	git := env.Git.(merges)
 	if len(done) > 0 {
-		if err := git.StagePaths(ctx, c.mark.Worktree, done); err != nil {
+		if err := env.Git.StagePaths(ctx, c.mark.Worktree, done); err != nil {
 			return fmt.Errorf("stage resolved files: %w", err)
 		}
 	}
 	var err error
-	c.files, err = git.Unmerged(ctx, c.mark.Worktree)
+	c.files, err = env.Git.Unmerged(ctx, c.mark.Worktree)
 	return err
 }
 
-// hasMarker reports a conflict marker at the beginning of a line. A file that
-// is gone has none.
-func hasMarker(path string) (bool, error) {
+// look is a file's digest, and whether a line of it begins with a conflict
+// marker. A file that is gone has neither.
+func look(path string) (sum [sha256.Size]byte, marked bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return false, nil
+		return sum, false, nil
 	}
 	if err != nil {
-		return false, err
+		return sum, false, err
 	}
 	defer f.Close()
+	h := sha256.New()
 	r := bufio.NewReader(f)
-	for {
+	for start := true; ; {
 		line, err := r.ReadSlice('\n')
-		text := string(line[:min(len(line), 8)])
-		if text == "<<<<<<< " || text == ">>>>>>> " {
-			return true, nil
-		}
-		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line
-			_, err = r.ReadSlice('\n')
-		}
-		if err != nil {
-			return false, nil
+		h.Write(line)
+		marked = marked || start && (bytes.HasPrefix(line, []byte("<<<<<<< ")) || bytes.HasPrefix(line, []byte(">>>>>>> ")))
+		start = err == nil
+		switch {
+		case errors.Is(err, io.EOF):
+			return [sha256.Size]byte(h.Sum(nil)), marked, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return sum, false, err
 		}
 	}
 }

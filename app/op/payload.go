@@ -84,7 +84,9 @@ func (n *Node) customProducts() ([]kernel.Artifact, error) {
 	return customs(n.Artifacts[kernel.OutcomeSucceeded.String()], func(kernel.Artifact) bool { return true })
 }
 
-func customs[R interface{ Artifact() (kernel.Artifact, error) }](records []R, keep func(kernel.Artifact) bool) ([]kernel.Artifact, error) {
+func customs[R interface {
+	Artifact() (kernel.Artifact, error)
+}](records []R, keep func(kernel.Artifact) bool) ([]kernel.Artifact, error) {
 	var out []kernel.Artifact
 	for _, r := range records {
 		a, err := r.Artifact()
