@@ -34,6 +34,9 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := env.Git.DropStaleLocks(m.dir, n.Job.State.Started); err != nil {
+		return Result{}, err
+	}
 	source, _, merged, err := env.Git.MergeState(ctx, m.dir)
 	if err != nil {
 		return Result{}, fmt.Errorf("look at worktree %s: %w", m.rel, err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,6 +71,34 @@ func TestConflictIsResolvedByHandAndGoesOn(t *testing.T) {
 		}
 		w.tidy()
 	}
+}
+
+// script is a shell for gates.
+type script struct{ Shell }
+
+func (script) Run(_ context.Context, dir, text string, _ []string) (int, error) {
+	cmd := exec.Command("sh", "-c", text)
+	cmd.Dir = dir
+	return 0, cmd.Run()
+}
+
+func TestConflictIsResolvedByItsGate(t *testing.T) {
+	w := conflicting(t)
+	w.env.Shell = script{}
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	gate := w.node("", map[string]string{"slug": "foo", "auto_resolve": "true", "auto_resolve_script": "echo both > readme.txt"})
+	gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
+	w.want(gate, kernel.OutcomeSucceeded, "resolved")
+	if s, err := readSentinel(w.env, "foo"); s != nil || err != nil {
+		t.Errorf("the mark is left: %v, %v", s, err)
+	}
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.read(w.dir, "readme.txt") != "both\n" {
+		t.Error("not merged as the gate resolved it")
+	}
+	w.tidy()
 }
 
 func TestConflictThatAPersonCommits(t *testing.T) {
