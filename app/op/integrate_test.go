@@ -98,7 +98,11 @@ func TestMergeWithoutSquash(t *testing.T) {
 		t.Errorf("message %q", got)
 	}
 	w.tidy()
-	w.want(n, kernel.OutcomeSucceeded, "earlier attempt")
+	w.branch("draft/foo", map[string]string{"another plan.txt": ""})
+	w.want(n, kernel.OutcomeSucceeded, "earlier attempt", "is kept")
+	if !w.has("draft/foo") {
+		t.Error("a branch that was not merged is gone")
+	}
 
 	w.branch("draft/bar", map[string]string{"bar.txt": ""})
 	n = w.node("git.integrate_plan_branch", map[string]string{"source_branch": "draft/bar", "delete_branch": "true"})
