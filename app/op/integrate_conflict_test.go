@@ -281,6 +281,40 @@ func (g *crashing) RemoveWorktree(ctx context.Context, c kernel.Context) (gone k
 	return gone
 }
 
+// crash runs n until after its k-th change of the world, or to its end.
+func (w *world) crash(n *Node, k int) (ended bool) {
+	real := w.env.Git
+	g := &crashing{real, k}
+	w.env.Git = g
+	w.run(n)
+	w.env.Git = real
+	return g.left > 0
+}
+
+// A resolution is not lost wherever a crash comes, and the target may have
+// moved before it.
+func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		for k, seen := 1, false; !seen; k++ {
+			w := conflicting(t)
+			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+			w.want(n, kernel.OutcomeBlocked)
+			w.commit(w.dir, "elsewhere.txt", "")
+			w.resolve(n, "both\n")
+			before := w.rev("main")
+			if seen = w.crash(n, k); seen && k < 6 {
+				t.Fatalf("only %d changes seen", k-1)
+			}
+			w.want(n, kernel.OutcomeSucceeded)
+			count := w.git(w.dir, "rev-list", "--first-parent", "--count", before+"..main")
+			if count != "1" || w.read(w.dir, "readme.txt") != "both\n" || w.has("draft/foo") {
+				t.Errorf("crash after change %d: %s commits, readme %q", k, count, w.read(w.dir, "readme.txt"))
+			}
+			w.tidy()
+		}
+	}
+}
+
 // Wherever a crash comes, the next attempt ends as if there had been none.
 func TestMergeAfterACrashAnywhere(t *testing.T) {
 	for _, squash := range []string{"true", "false"} {
@@ -289,12 +323,7 @@ func TestMergeAfterACrashAnywhere(t *testing.T) {
 			w.plan(map[string]string{"new.txt": "new\n"})
 			before := w.rev("main")
 			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
-			real := w.env.Git
-			g := &crashing{real, k}
-			w.env.Git = g
-			w.run(n)
-			w.env.Git = real
-			if seen = g.left > 0; seen && k < 12 {
+			if seen = w.crash(n, k); seen && k < 12 {
 				t.Fatalf("only %d changes seen", k-1)
 			}
 			r := w.run(n)
