@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
@@ -231,5 +232,27 @@ func TestCommitsInUnusualPlaces(t *testing.T) {
 	w.want(w.node("git.stage_commit", nil), kernel.OutcomeSucceeded, "commit ")
 	if got := w.rev("HEAD:sub"); got != w.rev("HEAD", filepath.Join(w.dir, "sub")) {
 		t.Errorf("the submodule is recorded at %s", got)
+	}
+}
+
+func TestLocksOfAKilledGit(t *testing.T) {
+	w := newWorld(t)
+	dir, _ := w.prepared(map[string]string{"slug": "foo"})
+	w.write(dir, "a.txt", "")
+	lock := filepath.Join(w.dir, ".git/worktrees", filepath.Base(dir), "index.lock")
+	n := w.node("git.stage_commit", nil).in(dir)
+	w.write("/", lock, "")
+	n.Job.State.Started = time.Now().Add(-time.Hour)
+	w.want(n, kernel.OutcomeFailed, "index.lock") // somebody is at work now
+	n.Job.State.Started = time.Now().Add(time.Hour)
+	w.want(n, kernel.OutcomeSucceeded)
+
+	main := w.node("git.stage_commit", nil)
+	main.Job.State.Started = time.Now().Add(time.Hour)
+	w.write(w.dir, "a.txt", "")
+	w.write(w.dir, ".git/index.lock", "")
+	w.want(main, kernel.OutcomeFailed, "index.lock")
+	if !w.there(w.dir, ".git/index.lock") {
+		t.Error("a lock of the operator's was removed")
 	}
 }

@@ -138,7 +138,7 @@ func (w *world) node(operation string, args map[string]string) *Node {
 	n.Job.ID = kernel.JobID(fmt.Sprintf("%032x", w.jobs))
 	n.Job.Created = time.Now()
 	n.Job.Spec.Origin.Run = kernel.RunID(fmt.Sprintf("run_%032x", w.jobs))
-	n.Job.State.Attempt, n.Job.State.Status = 1, kernel.Running
+	n.Job.State.Attempt, n.Job.State.Status, n.Job.State.Started = 1, kernel.Running, time.Now()
 	return n
 }
 

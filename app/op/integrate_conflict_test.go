@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,6 +73,34 @@ func TestConflictIsResolvedByHandAndGoesOn(t *testing.T) {
 	}
 }
 
+// script is a shell for gates.
+type script struct{ Shell }
+
+func (script) Run(_ context.Context, dir, text string, _ []string) (int, error) {
+	cmd := exec.Command("sh", "-c", text)
+	cmd.Dir = dir
+	return 0, cmd.Run()
+}
+
+func TestConflictIsResolvedByItsGate(t *testing.T) {
+	w := conflicting(t)
+	w.env.Shell = script{}
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	gate := w.node("", map[string]string{"slug": "foo", "auto_resolve": "true", "auto_resolve_script": "echo both > readme.txt"})
+	gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
+	w.want(gate, kernel.OutcomeSucceeded, "resolved")
+	if s, err := readSentinel(w.env, "foo"); s != nil || err != nil {
+		t.Errorf("the mark is left: %v, %v", s, err)
+	}
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.read(w.dir, "readme.txt") != "both\n" {
+		t.Error("not merged as the gate resolved it")
+	}
+	w.tidy()
+}
+
 func TestConflictThatAPersonCommits(t *testing.T) {
 	for _, squash := range []string{"true", "false"} {
 		w := conflicting(t)
@@ -84,6 +113,21 @@ func TestConflictThatAPersonCommits(t *testing.T) {
 			t.Error("the person's commit was not taken")
 		}
 		w.tidy()
+	}
+}
+
+// A merge that somebody has undone is no merge.
+func TestConflictThatAPersonAborts(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := conflicting(t)
+		main := w.rev("main")
+		n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+		w.want(n, kernel.OutcomeBlocked)
+		w.git(w.mergeDir(n), "reset", "--quiet", "--hard")
+		w.want(n, kernel.OutcomeBlocked, "readme.txt")
+		if w.rev("main") != main || !w.has("draft/foo") {
+			t.Error("an undone merge was taken for one")
+		}
 	}
 }
 
@@ -176,12 +220,10 @@ func TestConflictsOfManyKinds(t *testing.T) {
 
 var errCrash = errors.New("crash")
 
-// crashing stops at the k-th change of the world: before it, or right after
-// it happened.
+// crashing stops right after the k-th change of the world.
 type crashing struct {
 	Git
-	left  int
-	after bool
+	left int
 }
 
 // step counts a change.
@@ -190,7 +232,7 @@ func (g *crashing) step(do func() error) error {
 	switch {
 	case g.left > 0:
 		return do()
-	case g.left == 0 && g.after:
+	case g.left == 0:
 		return errors.Join(do(), errCrash)
 	default:
 		return errCrash
@@ -239,42 +281,66 @@ func (g *crashing) RemoveWorktree(ctx context.Context, c kernel.Context) (gone k
 	return gone
 }
 
+// crash runs n until after its k-th change of the world, or to its end.
+func (w *world) crash(n *Node, k int) (ended bool) {
+	real := w.env.Git
+	g := &crashing{real, k}
+	w.env.Git = g
+	w.run(n)
+	w.env.Git = real
+	return g.left > 0
+}
+
+// A resolution is not lost wherever a crash comes, and the target may have
+// moved before it.
+func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		for k, seen := 1, false; !seen; k++ {
+			w := conflicting(t)
+			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+			w.want(n, kernel.OutcomeBlocked)
+			w.commit(w.dir, "elsewhere.txt", "")
+			w.resolve(n, "both\n")
+			before := w.rev("main")
+			if seen = w.crash(n, k); seen && k < 6 {
+				t.Fatalf("only %d changes seen", k-1)
+			}
+			w.want(n, kernel.OutcomeSucceeded)
+			count := w.git(w.dir, "rev-list", "--first-parent", "--count", before+"..main")
+			if count != "1" || w.read(w.dir, "readme.txt") != "both\n" || w.has("draft/foo") {
+				t.Errorf("crash after change %d: %s commits, readme %q", k, count, w.read(w.dir, "readme.txt"))
+			}
+			w.tidy()
+		}
+	}
+}
+
 // Wherever a crash comes, the next attempt ends as if there had been none.
 func TestMergeAfterACrashAnywhere(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		for _, squash := range []string{"true", "false"} {
-			for k := 1; ; k++ {
-				w := newWorld(t)
-				w.plan(map[string]string{"new.txt": "new\n"})
-				before := w.rev("main")
-				n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
-				real := w.env.Git
-				g := &crashing{real, k, after}
-				w.env.Git = g
-				w.run(n)
-				w.env.Git = real
-				r := w.run(n)
-				if r.Outcome != kernel.OutcomeSucceeded {
-					t.Fatalf("crash %d: %s", k, r.Reason)
-				}
-				count := w.git(w.dir, "rev-list", "--first-parent", "--count", before+"..main")
-				if count != "1" || !slices.Equal(w.files("main"), []string{".gitignore", "new.txt", "readme.txt"}) {
-					t.Errorf("crash %d: %s commits, files %q", k, count, w.files("main"))
-				}
-				if w.read(w.dir, "new.txt") != "new\n" || w.git(w.dir, "status", "--porcelain", "--untracked-files=no") != "" {
-					t.Errorf("crash %d: the checkout was not brought along", k)
-				}
-				if w.has("draft/foo") {
-					t.Errorf("crash %d: the source branch is there: %s", k, r.Reason)
-				}
-				w.tidy()
-				if g.left > 0 {
-					if k < 8 {
-						t.Fatalf("only %d changes seen", k)
-					}
-					break
-				}
+	for _, squash := range []string{"true", "false"} {
+		for k, seen := 1, false; !seen; k++ {
+			w := newWorld(t)
+			w.plan(map[string]string{"new.txt": "new\n"})
+			before := w.rev("main")
+			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+			if seen = w.crash(n, k); seen && k < 12 {
+				t.Fatalf("only %d changes seen", k-1)
 			}
+			r := w.run(n)
+			if r.Outcome != kernel.OutcomeSucceeded {
+				t.Fatalf("crash after change %d: %s", k, r.Reason)
+			}
+			count := w.git(w.dir, "rev-list", "--first-parent", "--count", before+"..main")
+			if count != "1" || !slices.Equal(w.files("main"), []string{".gitignore", "new.txt", "readme.txt"}) {
+				t.Errorf("crash after change %d: %s commits, files %q", k, count, w.files("main"))
+			}
+			if w.read(w.dir, "new.txt") != "new\n" || w.git(w.dir, "status", "--porcelain", "--untracked-files=no") != "" {
+				t.Errorf("crash after change %d: the checkout was not brought along", k)
+			}
+			if w.has("draft/foo") {
+				t.Errorf("crash after change %d: the source branch is there: %s", k, r.Reason)
+			}
+			w.tidy()
 		}
 	}
 }

@@ -98,7 +98,11 @@ func TestMergeWithoutSquash(t *testing.T) {
 		t.Errorf("message %q", got)
 	}
 	w.tidy()
-	w.want(n, kernel.OutcomeSucceeded, "earlier attempt")
+	w.branch("draft/foo", map[string]string{"another plan.txt": ""})
+	w.want(n, kernel.OutcomeSucceeded, "earlier attempt", "is kept")
+	if !w.has("draft/foo") {
+		t.Error("a branch that was not merged is gone")
+	}
 
 	w.branch("draft/bar", map[string]string{"bar.txt": ""})
 	n = w.node("git.integrate_plan_branch", map[string]string{"source_branch": "draft/bar", "delete_branch": "true"})
@@ -143,6 +147,27 @@ func TestMergeNeverTouchesADirtyCheckout(t *testing.T) {
 	if !slices.Contains(w.files("main"), "new.txt") {
 		t.Error("not merged")
 	}
+}
+
+// The operator begins to work in the checkout while the merge is made.
+func TestMergeWhenTheCheckoutBecomesDirtyMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.branch("draft/foo", map[string]string{"new.txt": ""})
+	var before map[string]string
+	w.env.Git = &moving{Git: w.env.Git, move: func(string) {
+		w.write(w.dir, "readme.txt", "operator's\n")
+		before = w.photograph()
+	}}
+	n, main := w.merge(nil), w.rev("main")
+	w.want(n, kernel.OutcomeBlocked, w.dir)
+	w.unchanged(before)
+	if w.rev("main") != main {
+		t.Error("main moved")
+	}
+	w.git(w.dir, "checkout", "--quiet", "readme.txt")
+	w.env.Git.(*moving).move = func(string) {}
+	w.want(n, kernel.OutcomeSucceeded)
+	w.tidy()
 }
 
 func TestMergeWithAnUntrackedFileInTheWay(t *testing.T) {
@@ -272,6 +297,19 @@ func TestMergeWhenTheTargetMovesIntoAConflict(t *testing.T) {
 	w.want(n, kernel.OutcomeSucceeded)
 	if got := w.git(w.dir, "show", "main:readme.txt"); got != "both" {
 		t.Errorf("merged %q", got)
+	}
+	w.tidy()
+}
+
+func TestMergeBesideASubmodule(t *testing.T) {
+	w, sub := newWorld(t), newWorld(t)
+	w.git(w.dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", sub.dir, "sub")
+	w.git(w.dir, "commit", "--quiet", "-m", "sub")
+	w.plan(map[string]string{"new.txt": ""})
+	sub.write(filepath.Join(w.dir, "sub"), "readme.txt", "operator's\n")
+	w.want(w.merge(nil), kernel.OutcomeSucceeded)
+	if w.read(w.dir, "sub/readme.txt") != "operator's\n" || !w.there(w.dir, "new.txt") || !strings.HasPrefix(w.git(w.dir, "ls-tree", "main", "sub"), "160000") {
+		t.Error("the submodule was touched, or nothing was merged")
 	}
 	w.tidy()
 }

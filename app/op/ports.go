@@ -108,6 +108,10 @@ type Trees interface {
 	Detach(ctx context.Context, dir string, commit kernel.CommitID) error
 	Release(ctx context.Context, dir string) error
 
+	// DropStaleLocks removes what a killed git left locked in the linked
+	// worktree at dir before then. It does nothing in the main one.
+	DropStaleLocks(dir string, before time.Time) error
+
 	// RemoveWorktree removes a worktree of a job, whose work is parked first.
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 }
