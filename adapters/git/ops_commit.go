@@ -2,8 +2,10 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +28,11 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 			specs = append(specs, ":(literal)"+p)
 		}
 	}
-	for _, d := range private() {
+	own, err := r.cli.unignored(ctx, command{dir: dir}, private())
+	if err != nil {
+		return err
+	}
+	for _, d := range own {
 		specs = append(specs, ":(top,exclude)"+d)
 	}
 	if len(paths) > 0 || paths == nil {
@@ -44,6 +50,28 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 		}
 	}
 	return r.cli.unstage(ctx, dir)
+}
+
+// unignored are those of dirs, given from the top, that git does not ignore
+// where at runs. To exclude one that it does ignore is an error to git add.
+func (c *cli) unignored(ctx context.Context, at command, dirs []string) ([]string, error) {
+	at.args = []string{"rev-parse", "--show-cdup"}
+	top, err := c.run(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	up := strings.TrimSuffix(string(top), "\n")
+	var in strings.Builder
+	for _, d := range dirs {
+		in.WriteString(up + d + "\x00")
+	}
+	at.args, at.stdin = []string{"check-ignore", "--no-index", "--stdin", "-z"}, []byte(in.String())
+	out, err := c.run(ctx, at)
+	if err != nil && exitCode(err) != 1 { // 1: none is
+		return nil, err
+	}
+	ignored := strings.Split(string(out), "\x00")
+	return slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return slices.Contains(ignored, up+d) }), nil
 }
 
 // add runs git add on pathspecs.
@@ -91,8 +119,16 @@ func (r *Repo) Commit(ctx context.Context, dir, message string) (kernel.CommitID
 	if err := r.cli.unstage(ctx, dir); err != nil {
 		return "", err
 	}
-	_, err := r.cli.run(ctx, command{dir: dir, env: r.cli.fallbackIdentity(ctx, dir), stdin: []byte(message), writes: true, hooks: true,
-		args: []string{"commit", "--quiet", "--cleanup=whitespace", "--file=-"}})
+	// Git calls the index unchanged where only submodules that are configured
+	// to be ignored were staged, though it has staged them.
+	out, err := r.cli.run(ctx, command{dir: dir, env: r.cli.fallbackIdentity(ctx, dir), stdin: []byte(message), writes: true, hooks: true,
+		args: []string{"-c", "diff.ignoreSubmodules=none", "commit", "--quiet", "--cleanup=whitespace", "--file=-"}})
+	if e := (*Error)(nil); errors.As(err, &e) {
+		e.Op = "commit"
+		if e.Stderr == "" {
+			e.Stderr = string(out)
+		}
+	}
 	if err != nil {
 		return "", err
 	}

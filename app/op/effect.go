@@ -68,3 +68,14 @@ func committed(ctx context.Context, env *Env, n *Node, tip kernel.CommitID, key 
 	}
 	return id, nil
 }
+
+// unlocked is an operation in a worktree that an earlier attempt's git may have
+// been killed in. When an attempt starts, nothing of an earlier one is left.
+func unlocked(run operation) operation {
+	return func(ctx context.Context, env *Env, n *Node) (Result, error) {
+		if err := env.Git.DropStaleLocks(n.Dir, n.Job.State.Started); err != nil {
+			return Result{}, err
+		}
+		return run(ctx, env, n)
+	}
+}

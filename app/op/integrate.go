@@ -34,7 +34,10 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	source, _, merged, err := env.Git.MergeState(ctx, m.dir)
+	if err := env.Git.DropStaleLocks(m.dir, n.Job.State.Started); err != nil {
+		return Result{}, err
+	}
+	source, onto, merged, err := env.Git.MergeState(ctx, m.dir)
 	if err != nil {
 		return Result{}, fmt.Errorf("look at worktree %s: %w", m.rel, err)
 	}
@@ -54,10 +57,10 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if contained {
 		return m.finish(ctx, m.source+" is merged already", m.tip)
 	}
-	if stop, err := m.clear(ctx); err != nil || stop != nil {
+	if stop, err := m.clear(ctx, merged); err != nil || stop != nil {
 		return deref(stop), err
 	}
-	goOn, stop, err := m.resume(ctx, source)
+	goOn, stop, err := m.resume(ctx, source, onto, merged)
 	if err != nil || stop != nil {
 		return deref(stop), err
 	}
@@ -67,13 +70,6 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		}
 	}
 	return m.conclude(ctx)
-}
-
-func deref(r *Result) Result {
-	if r == nil {
-		return Result{}
-	}
-	return *r
 }
 
 func newIntegration(ctx context.Context, env *Env, n *Node) (*integration, error) {
@@ -128,54 +124,22 @@ func (m *integration) published(ctx context.Context, merged kernel.CommitID) (ke
 	return merged, nil
 }
 
-// clear says what is in the way before anything has happened.
-func (m *integration) clear(ctx context.Context) (*Result, error) {
-	for _, branch := range []string{m.target, m.source} {
-		obstacle, err := m.env.Git.Obstacle(ctx, branch)
-		if err != nil {
-			return nil, err
-		}
-		if obstacle != "" {
-			return m.stuck(obstacle), nil
-		}
+// clear says what is in the way before anything has happened, or of moving the
+// target to what an earlier attempt merged.
+func (m *integration) clear(ctx context.Context, merged kernel.CommitID) (*Result, error) {
+	obstacle, err := m.env.Git.Obstacle(ctx, m.target, merged)
+	if err == nil && obstacle == "" {
+		obstacle, err = m.env.Git.Obstacle(ctx, m.source, "")
 	}
-	return nil, nil
+	if err != nil || obstacle == "" {
+		return nil, err
+	}
+	return m.stuck(obstacle), nil
 }
 
 func (m *integration) stuck(obstacle string) *Result {
 	r := blocked("%s; then run `vizier jobs retry %s`", obstacle, m.n.Job.ID)
 	return &r
-}
-
-// resume reports that the worktree holds a merge to go on with: of the source
-// as it is now, and with nothing in conflict. A conflict that is open still is
-// left alone; one that a person dropped by retrying the job is parked and the
-// merge begins anew.
-func (m *integration) resume(ctx context.Context, source kernel.CommitID) (bool, *Result, error) {
-	if source != "" && source == m.tip {
-		files, err := m.env.Git.Unmerged(ctx, m.dir)
-		if err != nil || len(files) == 0 {
-			return err == nil, nil, err
-		}
-		open, err := readSentinel(m.env, m.slug)
-		if err != nil {
-			return false, nil, err
-		}
-		if open != nil && open.Job == string(m.n.Job.ID) {
-			r, err := m.conflict(files)
-			return false, r, err
-		}
-	}
-	return false, nil, m.discard(ctx)
-}
-
-// discard removes the worktree. Work in it that nothing else keeps is parked.
-func (m *integration) discard(ctx context.Context) error {
-	gone := m.env.Git.RemoveWorktree(ctx, kernel.Context{Worktree: m.rel, Owned: true})
-	if gone.Status == kernel.CleanupFailed || gone.Status == kernel.CleanupDegraded {
-		return errors.New(gone.Error)
-	}
-	return nil
 }
 
 // begin merges in a fresh worktree. The plan's document goes first.
@@ -194,11 +158,21 @@ func (m *integration) begin(ctx context.Context) (*Result, error) {
 		r, err := gitFailed(m.env, m.n, err)
 		return &r, err
 	}
-	if err := git.SetMergeState(ctx, m.dir, m.tip, m.onto, ""); err != nil {
+	files, err := git.Unmerged(ctx, m.dir)
+	if err != nil {
 		return nil, err
 	}
-	files, err := git.Unmerged(ctx, m.dir)
-	if err != nil || len(files) == 0 {
+	var merged kernel.CommitID
+	if len(files) == 0 {
+		empty, err := m.empty(ctx, m.onto)
+		if err != nil {
+			return nil, err
+		}
+		if empty {
+			merged = m.onto
+		}
+	}
+	if err := git.SetMergeState(ctx, m.dir, m.tip, m.onto, merged); err != nil || len(files) == 0 {
 		return nil, err
 	}
 	return m.conflict(files)
@@ -217,7 +191,8 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	}
 	id, err := git.Commit(ctx, m.dir, withEffect("chore: remove implementation plan doc "+m.slug, effectKey(m.n, "remove plan doc")))
 	if err != nil {
-		r, err := gitFailed(m.env, m.n, err)
+		// The removal would be parked as a person's work.
+		r, err := gitFailed(m.env, m.n, errors.Join(err, git.Detach(ctx, m.dir, m.tip)))
 		return &r, err
 	}
 	obstacle, moved, err := git.Advance(ctx, m.source, m.tip, id)

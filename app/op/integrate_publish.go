@@ -24,13 +24,13 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 		if err != nil || r.merged == "" {
 			return r.Result, err
 		}
-		if r.merged == onto {
-			return m.finish(ctx, m.source+" brings nothing new", source)
-		}
 		merged = r.merged
 		if err := git.SetMergeState(ctx, m.dir, "", "", merged); err != nil {
 			return Result{}, err
 		}
+	}
+	if merged == onto {
+		return m.finish(ctx, m.source+" brings nothing new", source)
 	}
 	for range maxMoves {
 		obstacle, moved, err := git.Advance(ctx, m.target, onto, merged)

@@ -68,8 +68,9 @@ type Branches interface {
 	DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error
 
 	// Obstacle says why the working trees that stand on branch cannot follow
-	// it to another commit, and what to do about it; "" when they can.
-	Obstacle(ctx context.Context, branch string) (string, error)
+	// it to a commit, "" if not known yet, and what to do about it; "" when
+	// they can.
+	Obstacle(ctx context.Context, branch string, to kernel.CommitID) (string, error)
 
 	// Advance moves branch by compare-and-swap, and the working trees that
 	// stand on it along. moved is false when it was not at from any more.
@@ -107,6 +108,10 @@ type Trees interface {
 	// Release takes it off its branch and changes nothing else.
 	Detach(ctx context.Context, dir string, commit kernel.CommitID) error
 	Release(ctx context.Context, dir string) error
+
+	// DropStaleLocks removes what a killed git left locked in the linked
+	// worktree at dir before then. It does nothing in the main one.
+	DropStaleLocks(dir string, before time.Time) error
 
 	// RemoveWorktree removes a worktree of a job, whose work is parked first.
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
