@@ -10,13 +10,14 @@ import (
 )
 
 // Obstacle says why the working trees that stand on branch cannot follow it to
-// another commit, and what to do about it; "" when they can.
-func (r *Repo) Obstacle(ctx context.Context, branch string) (string, error) {
+// the commit to, "" if that is not known yet, and what to do about it; "" when
+// they can.
+func (r *Repo) Obstacle(ctx context.Context, branch string, to kernel.CommitID) (string, error) {
 	on, err := r.standing(ctx, branch)
 	if err != nil {
 		return "", err
 	}
-	return r.obstacle(ctx, branch, on, "")
+	return r.obstacle(ctx, branch, on, to)
 }
 
 // obstacle is Obstacle for the trees on. A tree whose files are those of the
@@ -67,7 +68,7 @@ func (c *cli) arrived(ctx context.Context, dir string, commit kernel.CommitID) (
 	}
 	for _, args := range [][]string{
 		{"diff-index", "--cached", "--quiet", "--ignore-submodules=none", string(commit), "--"},
-		{"diff-files", "--quiet", "--ignore-submodules=dirty"},
+		{"diff", "--quiet", "--no-ext-diff", "--ignore-submodules=dirty"},
 	} {
 		_, err := c.run(ctx, command{dir: dir, args: args})
 		if exitCode(err) == 1 {

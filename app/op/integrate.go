@@ -57,7 +57,7 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if contained {
 		return m.finish(ctx, m.source+" is merged already", m.tip)
 	}
-	if stop, err := m.clear(ctx); err != nil || stop != nil {
+	if stop, err := m.clear(ctx, merged); err != nil || stop != nil {
 		return deref(stop), err
 	}
 	goOn, stop, err := m.resume(ctx, source, onto, merged)
@@ -124,18 +124,17 @@ func (m *integration) published(ctx context.Context, merged kernel.CommitID) (ke
 	return merged, nil
 }
 
-// clear says what is in the way before anything has happened.
-func (m *integration) clear(ctx context.Context) (*Result, error) {
-	for _, branch := range []string{m.target, m.source} {
-		obstacle, err := m.env.Git.Obstacle(ctx, branch)
-		if err != nil {
-			return nil, err
-		}
-		if obstacle != "" {
-			return m.stuck(obstacle), nil
-		}
+// clear says what is in the way before anything has happened, or of moving the
+// target to what an earlier attempt merged.
+func (m *integration) clear(ctx context.Context, merged kernel.CommitID) (*Result, error) {
+	obstacle, err := m.env.Git.Obstacle(ctx, m.target, merged)
+	if err == nil && obstacle == "" {
+		obstacle, err = m.env.Git.Obstacle(ctx, m.source, "")
 	}
-	return nil, nil
+	if err != nil || obstacle == "" {
+		return nil, err
+	}
+	return m.stuck(obstacle), nil
 }
 
 func (m *integration) stuck(obstacle string) *Result {
@@ -192,7 +191,8 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	}
 	id, err := git.Commit(ctx, m.dir, withEffect("chore: remove implementation plan doc "+m.slug, effectKey(m.n, "remove plan doc")))
 	if err != nil {
-		r, err := gitFailed(m.env, m.n, err)
+		// The removal would be parked as a person's work.
+		r, err := gitFailed(m.env, m.n, errors.Join(err, git.Detach(ctx, m.dir, m.tip)))
 		return &r, err
 	}
 	obstacle, moved, err := git.Advance(ctx, m.source, m.tip, id)

@@ -170,6 +170,28 @@ func TestMergeWhenTheCheckoutBecomesDirtyMeanwhile(t *testing.T) {
 	w.tidy()
 }
 
+// A crash comes when the checkout's files are the new ones and the branch has
+// not moved yet.
+func TestMergeWhenTheCheckoutIsAheadOfItsBranch(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"new.txt": ""})
+	n, main := w.merge(nil), w.rev("main")
+	w.env.Git = &moving{Git: w.env.Git, move: func(branch string) {
+		if branch == "main" {
+			merged := w.rev("refs/worktree/vizier/merged", w.mergeDir(n))
+			w.git(w.dir, "read-tree", "-m", "-u", main, merged)
+			panic("crash")
+		}
+	}}
+	w.want(n, kernel.OutcomeFailed, "crash")
+	w.env.Git = w.env.Git.(*moving).Git
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.git(w.dir, "status", "--porcelain") != "" || w.git(w.dir, "rev-list", "--count", main+"..main") != "1" {
+		t.Error("not completed")
+	}
+	w.tidy()
+}
+
 func TestMergeWithAnUntrackedFileInTheWay(t *testing.T) {
 	w := newWorld(t)
 	w.branch("draft/foo", map[string]string{"new.txt": "theirs\n"})
@@ -224,8 +246,9 @@ func TestMergeSaysWhatIsWrong(t *testing.T) {
 	os.Chmod(hook, 0o755)
 	main := w.rev("main")
 	w.want(w.merge(nil), kernel.OutcomeFailed, "no ticket")
-	if w.rev("main") != main {
-		t.Error("main moved")
+	w.want(w.merge(nil), kernel.OutcomeFailed, "no ticket")
+	if w.rev("main") != main || w.parked() != "" {
+		t.Error("main moved, or parked ", w.parked())
 	}
 	w.write("/", hook, "#!/bin/sh\ngrep -q TICKET \"$1\" || echo TICKET-1 >> \"$1\"\n")
 	w.want(w.merge(nil), kernel.OutcomeSucceeded)

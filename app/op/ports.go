@@ -68,8 +68,9 @@ type Branches interface {
 	DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error
 
 	// Obstacle says why the working trees that stand on branch cannot follow
-	// it to another commit, and what to do about it; "" when they can.
-	Obstacle(ctx context.Context, branch string) (string, error)
+	// it to a commit, "" if not known yet, and what to do about it; "" when
+	// they can.
+	Obstacle(ctx context.Context, branch string, to kernel.CommitID) (string, error)
 
 	// Advance moves branch by compare-and-swap, and the working trees that
 	// stand on it along. moved is false when it was not at from any more.

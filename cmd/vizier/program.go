@@ -43,6 +43,8 @@ type grammar struct {
 
 	Init        initCmd        `cmd:"" help:"Write the files of a repository that uses Vizier."`
 	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
+	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
+	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
 	Config      configCmd      `cmd:"" help:"Look at the configuration."`
 	Completions completionsCmd `cmd:"" help:"Print the completion script of a shell."`

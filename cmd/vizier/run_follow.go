@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -193,7 +194,8 @@ func (f *runFollower) changes(c *call, s *kernel.Snapshot) bool {
 	return changed
 }
 
-// reasons tells why jobs did not succeed.
+// reasons tells why jobs did not succeed; what another job of the list explains
+// goes without saying.
 func (f *runFollower) reasons(c *call, s *kernel.Snapshot) {
 	for _, id := range f.jobs {
 		j := s.Job(id)
@@ -203,6 +205,9 @@ func (f *runFollower) reasons(c *call, s *kernel.Snapshot) {
 		why := j.State.Reason
 		if why == "" {
 			why = j.State.Wait.Detail
+		}
+		if strings.HasPrefix(why, "dependency failed for job ") {
+			continue
 		}
 		c.ui.warn("%s (%s) %s: %s", id, j.Spec.Origin.Node, j.State.Status, why)
 	}

@@ -179,7 +179,8 @@ func readSpec(r *repo, path string) (string, error) {
 // compiled is a run that can be enqueued.
 type compiled struct {
 	app.RunRequest
-	sinks []kernel.JobID
+	manifest workflow.Manifest
+	sinks    []kernel.JobID
 }
 
 // compile makes the jobs of one run.
@@ -198,6 +199,7 @@ func (f *flow) compile(c *call, r *repo) (compiled, error) {
 	if err != nil {
 		return out, fmt.Errorf("manifest: %w", err)
 	}
+	out.manifest = manifest
 	out.RunRequest = app.RunRequest{Run: id, Jobs: jobs, Manifest: append(data, '\n')}
 	sleeping := map[kernel.JobID]bool{}
 	for _, j := range jobs {

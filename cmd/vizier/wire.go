@@ -29,6 +29,9 @@ type repo struct {
 	// Manifest is the manifest of a run; kernel.ErrNotFound if there is none.
 	Manifest func(kernel.RunID) ([]byte, error)
 
+	// Git answers for branches.
+	Git planBranches
+
 	// InsideJob is the job that this command runs in, if it does.
 	InsideJob func() (kernel.JobID, bool)
 }
@@ -52,7 +55,7 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 		return nil, err
 	}
 	return &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run, Git: w.git,
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 	}, nil
 }
