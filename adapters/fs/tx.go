@@ -40,7 +40,10 @@ func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
 // Close releases the lock. It first writes the index, if a new process would
 // be slow without: a cache, so that its failure is nobody's.
 func (t *Tx) Close() error {
-	if t.s.indexDue(t.pos) {
+	// A transaction that loaded nothing knows nothing of what others did since.
+	x := &t.s.warm
+	current := x.epoch == t.pos.epoch && x.end == t.pos.end && x.file == t.pos.index
+	if current && t.s.indexDue(t.pos) {
 		var err error
 		if t.pos, err = t.s.writeIndex(t.pos); err != nil {
 			t.s.warm = index{}
