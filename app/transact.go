@@ -126,6 +126,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) er
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
 	}
+	s.last = nil // what changed before this load is not told again
 	rec, err := tx.Load(scope)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
