@@ -27,7 +27,7 @@ type process struct {
 	pid    int
 	held   map[kernel.JobID]*handle // the job locks it holds
 	runner *app.Runner
-	told   bool // a signal is on its way to it
+	told   bool // a signal is on its way to its runner
 }
 
 // killed unwinds a process that was killed.
@@ -74,14 +74,15 @@ func (p *process) await(what string, ready func() bool) {
 func (p *process) GoString() string { return fmt.Sprintf("%d %s, before %q", p.pid, p.name, p.at) }
 
 func (p *process) live() bool     { return !p.dead && !p.ended }
-func (p *process) runnable() bool { return p.live() && (p.wait == nil || p.wait()) }
+func (p *process) runnable() bool { return p.live() && (p.told || p.wait == nil || p.wait()) }
 
 // run lets p have n effects, or as many as it can before it waits or ends.
 func (w *world) run(p *process, n int) {
 	for ; n > 0 && p.runnable(); n-- {
-		if p.told && p.runner != nil {
+		if p.told {
 			p.told = false
 			p.runner.Check()
+			continue
 		}
 		if p.at != "" {
 			w.note("%d %s: %s", p.pid, p.name, p.at)
