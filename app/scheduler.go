@@ -141,13 +141,13 @@ func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, ask func
 			break
 		}
 		f := kernel.NewFacts()
-		for _, o := range s.Observers {
-			o.Observe(ctx, p, &f)
-		}
-		if len(p.Attempts) > 0 {
+		if len(p.Attempts) > 0 { // before their results: who is dead writes none any more
 			for a, live := range s.Executor.Alive(ctx, p.Attempts) {
 				f.Runners[a] = live
 			}
+		}
+		for _, o := range s.Observers {
+			o.Observe(ctx, p, &f)
 		}
 		snap = snap.WithFacts(f)
 	}
