@@ -399,9 +399,10 @@ func (w *world) returned(r kernel.Result) kernel.Result {
 	return r
 }
 
-// checkConclude judges the moment a runner sets out to write an outcome.
+// checkConclude judges the moment a runner sets out to write an outcome, by
+// what it can know: the record.
 func (w *world) checkConclude(r kernel.Result) {
-	if j := w.truth[r.Attempt.Job]; j.State.Attempt > r.Attempt.N {
+	if j := w.disk.records[r.Attempt.Job]; j.State.Attempt > r.Attempt.N {
 		w.fail("an outcome of %v is written after attempt %d began", r.Attempt, j.State.Attempt)
 	}
 }
