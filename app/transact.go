@@ -35,7 +35,7 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 	t := transaction{s: s, tx: tx, rep: &rep, base: base}
 	t.snap = t.base
 	for _, v := range verbs {
-		t.snap = s.observe(ctx, t.snap, (*kernel.Snapshot).Probes)
+		t.snap = s.observe(ctx, t.snap)
 		plan, err := v(t.snap)
 		if err != nil {
 			return rep, err

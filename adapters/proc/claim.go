@@ -43,10 +43,10 @@ func inodeOf(path string) inode {
 func (l *Local) Claim(a kernel.AttemptID) error {
 	path := l.Files.ClaimFile(a)
 	c := claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job))}
-	temp, err := writeClaim(path, c, l.Sync)
+	temp, err := writeClaim(path, c)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = os.Mkdir(filepath.Dir(path), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
-			temp, err = writeClaim(path, c, l.Sync)
+			temp, err = writeClaim(path, c)
 		}
 	}
 	if err != nil {
@@ -56,9 +56,6 @@ func (l *Local) Claim(a kernel.AttemptID) error {
 	_ = os.Remove(temp)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("claim %s: claimed before: %w", label(a), kernel.ErrStale)
-	}
-	if err == nil && l.Sync {
-		err = syncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("claim %s: %w", label(a), err)
@@ -85,8 +82,9 @@ func (l *Local) claimChild(a kernel.AttemptID, pid int) {
 	_ = f.Close()
 }
 
-// writeClaim writes c whole to a new file beside path.
-func writeClaim(path string, c claim, durable bool) (temp string, err error) {
+// writeClaim writes c whole to a new file beside path. It is not synced: after
+// a power failure no runner is left that a claim could keep out.
+func writeClaim(path string, c claim) (temp string, err error) {
 	b, err := json.Marshal(c)
 	if err != nil {
 		return "", err
@@ -96,9 +94,6 @@ func writeClaim(path string, c claim, durable bool) (temp string, err error) {
 		return "", err
 	}
 	_, err = f.Write(append(b, '\n'))
-	if err == nil && durable {
-		err = f.Sync()
-	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		_ = os.Remove(f.Name())
 	}
@@ -141,12 +136,4 @@ func claimed(path string) (bool, error) {
 		return false, fmt.Errorf("claim %s: %w", path, err)
 	}
 	return true, nil
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -222,7 +222,7 @@ func (w *world) claim(a kernel.AttemptID) (c claim) {
 func (w *world) forge(a kernel.AttemptID, c claim) {
 	w.t.Helper()
 	c.Lock = inodeOf(w.Files.LockFile(a.Job))
-	temp, err := writeClaim(w.Files.ClaimFile(a), c, false)
+	temp, err := writeClaim(w.Files.ClaimFile(a), c)
 	if err == nil {
 		err = os.Rename(temp, w.Files.ClaimFile(a))
 	}

@@ -46,7 +46,6 @@ type Local struct {
 	Root    string   // the repository's root; absolute
 	Files   Files
 	Grace   time.Duration    // between TERM and KILL; 0: DefaultGrace
-	Sync    bool             // claims survive a power failure
 	Now     func() time.Time // nil: time.Now
 
 	mu   sync.Mutex

@@ -31,6 +31,7 @@ type world struct {
 	scheduler *app.Scheduler
 	store     *fs.Store
 	local     *proc.Local
+	git       *git.Repo
 }
 
 // connect wires the adapters of a repository. It touches nothing.
@@ -46,7 +47,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 		Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
 		Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 	})
-	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, Sync: durable, Now: now}
+	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, Now: now}
 	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Pools: cfg.Pools}
 	if limits.MaxRunning == 0 {
 		limits.MaxRunning = runtime.NumCPU()
@@ -56,7 +57,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
 			Executor: local, Worktrees: repo, Sentinels: store, Limits: limits, Now: now, NewID: minter(env, now),
 		},
-		store: store, local: local,
+		store: store, local: local, git: repo,
 	}, nil
 }
 
