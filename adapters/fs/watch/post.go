@@ -33,7 +33,11 @@ func Take(path string) (*Post, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ok, err := lock(f); !ok {
+	ok, err := lock(f)
+	if ok {
+		err = f.Truncate(0) // what the last holder said
+	}
+	if !ok || err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &Post{path, f}, nil
@@ -85,7 +89,11 @@ func Call(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	case w.Empty():
 		return unlock(f)
 	}
-	if err := start(f); err != nil {
+	err = f.Truncate(0) // what the last holder said
+	if err == nil {
+		err = start(f)
+	}
+	if err != nil {
 		return errors.Join(err, unlock(f))
 	}
 	return nil
