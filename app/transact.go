@@ -22,7 +22,11 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 	if err != nil {
 		return rep, err
 	}
-	defer func() { err = errors.Join(err, tx.Close()) }()
+	defer func() {
+		if err = errors.Join(err, tx.Close()); err == nil && s.Lookout != nil {
+			s.Lookout.Call(rep.Snapshot.Wakes())
+		}
+	}()
 	if left := tx.Unfinished(); len(left) > 0 {
 		s.last = nil // what changed since is told once, and the recovery is going to hear it
 		if err := s.recover(ctx, tx, left); err != nil {

@@ -41,7 +41,9 @@ func newLedger() ledger {
 		fired: map[kernel.JobID]int{}}
 }
 
-func (l *ledger) note(format string, args ...any) { l.trace = append(l.trace, fmt.Sprintf(format, args...)) }
+func (l *ledger) note(format string, args ...any) {
+	l.trace = append(l.trace, fmt.Sprintf(format, args...))
+}
 
 // fail keeps the first violation: what follows from it is of no interest.
 func (l *ledger) fail(format string, args ...any) {
