@@ -23,6 +23,7 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 	}
 	defer func() { err = errors.Join(err, tx.Close()) }()
 	if left := tx.Unfinished(); len(left) > 0 {
+		s.last = nil // what changed since is told once, and the recovery is going to hear it
 		if err := s.recover(ctx, tx, left); err != nil {
 			return rep, err
 		}
@@ -34,7 +35,7 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 	t := transaction{s: s, tx: tx, rep: &rep, base: base}
 	t.snap = t.base
 	for _, v := range verbs {
-		t.snap = s.observe(ctx, t.snap, (*kernel.Snapshot).Probes)
+		t.snap = s.observe(ctx, t.snap)
 		plan, err := v(t.snap)
 		if err != nil {
 			return rep, err

@@ -155,8 +155,8 @@ func (t *Tx) recover() error {
 	if t.pos.rebooted {
 		t.unfinished = survivors(t.unfinished)
 	}
-	if t.pos == pos {
-		return nil
+	if t.pos == pos && !rebooted {
+		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's
 	}
 	t.pos.dir = t.s.jobsStamp()
 	return log.setPosition(t.pos)
@@ -264,7 +264,8 @@ func (s *Store) removeJob(id kernel.JobID) error {
 func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 	b := builder{s: s, at: map[kernel.JobID]int{}}
 	for _, a := range p.Actions {
-		if id := a.Subject(); !kernel.ValidJobID(string(id)) { // it would become a path
+		_, run := a.(kernel.CreateRun)                                 // is about no job
+		if id := a.Subject(); !run && !kernel.ValidJobID(string(id)) { // it would become a path
 			return b.e, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
 		}
 		switch a := a.(type) {

@@ -130,9 +130,13 @@ func isScratch(p string) bool {
 
 // notScratch are the pathspecs of everything but scratch, at the top of a
 // working tree.
-func notScratch() []string {
+func notScratch() []string { return except(scratch[:]) }
+
+// except are the pathspecs of everything but dirs, at the top of a working
+// tree.
+func except(dirs []string) []string {
 	specs := []string{"."}
-	for _, dir := range scratch {
+	for _, dir := range dirs {
 		specs = append(specs, ":(top,exclude)"+dir)
 	}
 	return specs

@@ -14,7 +14,8 @@ import (
 )
 
 // deadline bounds one git process, whatever the caller's context allows. It is
-// there for a git that hangs on a dead file system or a stuck filter.
+// there for a git that hangs on a dead file system or a stuck filter; it does
+// not count while a person's hooks run.
 const deadline = 5 * time.Minute
 
 // killDelay is what a git that was told to stop has to clean up its lock
@@ -29,6 +30,7 @@ type command struct {
 	stdin  []byte
 	writes bool // it may take locks
 	quiet  bool // no hooks
+	hooks  bool // it may run hooks, which take as long as they take: no deadline
 }
 
 // Error is a git process that failed.
@@ -49,8 +51,11 @@ func (e *Error) Error() string {
 // run runs one git process and returns its standard output, also when it fails
 // with an *Error.
 func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
+	if !k.hooks {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, deadline)
+		defer cancel()
+	}
 	op := k.args[0]
 	args := []string{"--no-pager", "-c", "core.quotePath=false", "-c", "core.safecrlf=false"}
 	if k.quiet {
@@ -70,7 +75,7 @@ func (c *cli) run(ctx context.Context, k command) ([]byte, error) {
 	err := c.exec(cmd)
 	var exit *exec.ExitError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // git succeeded; something it started still holds its output
 		return stdout.Bytes(), nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("git %s: %w", op, ctx.Err())

@@ -91,7 +91,11 @@ func (t tree) commit(ctx context.Context, head kernel.CommitID) (kernel.CommitID
 		return "", err
 	}
 	env := append(identity[:len(identity):len(identity)], "GIT_INDEX_FILE="+index)
-	if _, err := t.git(ctx, env, append([]string{"add", "--all", "--"}, notScratch()...)...); err != nil {
+	own, err := t.cli.unignored(ctx, command{dir: t.dir, env: []string{"GIT_DIR=" + t.w.gitDir, "GIT_WORK_TREE=" + t.w.Path}}, scratch[:])
+	if err != nil {
+		return "", err
+	}
+	if _, err := t.git(ctx, env, append([]string{"add", "--all", "--"}, except(own)...)...); err != nil {
 		return "", err
 	}
 	content, err := t.git(ctx, env, "write-tree")

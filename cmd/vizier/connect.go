@@ -31,6 +31,7 @@ type world struct {
 	scheduler *app.Scheduler
 	store     *fs.Store
 	local     *proc.Local
+	git       *git.Repo
 }
 
 // connect wires the adapters of a repository. It touches nothing.
@@ -56,7 +57,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
 			Executor: local, Worktrees: repo, Sentinels: store, Limits: limits, Now: now, NewID: minter(env, now),
 		},
-		store: store, local: local,
+		store: store, local: local, git: repo,
 	}, nil
 }
 

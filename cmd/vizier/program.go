@@ -41,6 +41,10 @@ func (e environment) get(name string) string {
 type grammar struct {
 	Globals globals `embed:"" group:"Global flags:"`
 
+	Init        initCmd        `cmd:"" help:"Write the files of a repository that uses Vizier."`
+	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
+	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
+	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
 	Config      configCmd      `cmd:"" help:"Look at the configuration."`
 	Completions completionsCmd `cmd:"" help:"Print the completion script of a shell."`
@@ -129,7 +133,7 @@ func (p *program) execute(c *call) error {
 	if len(p.args) == 0 {
 		return c.page(curated())
 	}
-	parsed, err := parser.Parse(p.args)
+	parsed, err := parser.Parse(flowArguments(parser.Model, p.args))
 	if exited {
 		return nil
 	}

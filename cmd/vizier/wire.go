@@ -26,6 +26,12 @@ type repo struct {
 		OutcomeFile(kernel.JobID) string
 	}
 
+	// Manifest is the manifest of a run; kernel.ErrNotFound if there is none.
+	Manifest func(kernel.RunID) ([]byte, error)
+
+	// Git answers for branches.
+	Git planBranches
+
 	// InsideJob is the job that this command runs in, if it does.
 	InsideJob func() (kernel.JobID, bool)
 }
@@ -49,15 +55,20 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 		return nil, err
 	}
 	return &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run, Git: w.git,
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 	}, nil
 }
 
 // internalCommand runs the hidden entry points.
-func internalCommand(args []string, _ io.Reader, _, stderr io.Writer, environ []string) (code int, ok bool) {
-	if len(args) > 0 && args[0] == "__shim" {
+func internalCommand(args []string, _ io.Reader, stdout, stderr io.Writer, environ []string) (code int, ok bool) {
+	switch {
+	case len(args) == 0:
+		return 0, false
+	case args[0] == "__shim":
 		return serveAttempt(args[1:], stderr, environ), true
+	case args[0] == "__workflow-node":
+		return serveNode(args[1:], stdout, stderr, environ), true
 	}
 	return 0, false
 }

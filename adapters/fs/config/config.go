@@ -15,6 +15,7 @@ type Config struct {
 	Logs      Logs
 	Display   Display
 	Approvals Approvals
+	Agents    Agents
 	Commands  map[string]string // workflow alias to template
 	Workflow  Workflow
 

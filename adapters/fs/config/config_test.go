@@ -113,11 +113,12 @@ func TestEveryMistakeIsReportedWithItsPlace(t *testing.T) {
 		want []string
 	}{
 		"unknown keys": {
-			repo: "[scheduler]\nmax_runing = 1\n\n[job]\ngrace = \"1s\"\n[agents.default]\nagent = \"x\"\n",
+			repo: "[scheduler]\nmax_runing = 1\n\n[job]\ngrace = \"1s\"\n[agents.default]\nagnet = \"x\"\n[agents.templates.x]\ntimeout = 3\n",
 			want: []string{
 				".vizier/config.toml:2: unknown key scheduler.max_runing (did you mean scheduler.max_running?)",
 				".vizier/config.toml:4: unknown key job (did you mean jobs?)",
-				".vizier/config.toml:6: unknown key agents",
+				".vizier/config.toml:6: agents.default: unknown key default.agnet (did you mean agent?)",
+				".vizier/config.toml:8: agents.templates: templates.x.timeout: expected a duration such as \"30m\", found 3",
 			},
 		},
 		"wrong types": {

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Agents says which agent a node is given. The more particular entry wins,
+// key by key: templates over commands over default over the key agent.
+type Agents struct {
+	Label     string           // the key agent
+	Default   Agent            // [agents.default]
+	Commands  map[string]Agent // [agents.commands.ALIAS]
+	Templates map[string]Agent // [agents.templates."SELECTOR"]
+}
+
+// Agent is an agent, or a part of one. What is zero is left to others.
+type Agent struct {
+	Label   string        // a shim's name, or "builtin"
+	Command []string      // instead of a shim
+	Filter  []string      // makes the answer out of the command's output
+	Timeout time.Duration // of one answer
+}
+
+// DefaultAgent is the shim that is looked for where nothing is configured.
+const DefaultAgent = "codex"
+
+// For is the agent of a job of a run that alias started, if one did, of the
+// template that any of selectors names.
+func (a Agents) For(alias string, selectors ...string) Agent {
+	out := Agent{Label: DefaultAgent}
+	layers := []Agent{{Label: a.Label}, a.Default, a.Commands[alias]}
+	for _, s := range selectors {
+		layers = append(layers, a.Templates[s])
+	}
+	for _, l := range layers {
+		if l.Label != "" || len(l.Command) > 0 { // another agent: the earlier one's filter is not for it
+			out.Label, out.Command, out.Filter = orElse(l.Label, out.Label), l.Command, nil
+		}
+		if len(l.Filter) > 0 {
+			out.Filter = l.Filter
+		}
+		if l.Timeout > 0 {
+			out.Timeout = l.Timeout
+		}
+	}
+	return out
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func agents() setting {
+	return setting{key: "agents.NAME",
+		doc: "Which agent nodes are given: default, commands.ALIAS or templates.\"SELECTOR\", each with the keys agent, command, " +
+			"progress_filter and timeout.",
+		get:   func(c *Config) any { return c.Agents.shown() },
+		names: func(c *Config) []string { return slices.Sorted(maps.Keys(c.Agents.shown())) },
+		put: func(c *Config, name string, v any) error {
+			switch name {
+			case "default":
+				return c.Agents.Default.read(name, v)
+			case "commands":
+				return readAgents(&c.Agents.Commands, name, v)
+			case "templates":
+				return readAgents(&c.Agents.Templates, name, v)
+			}
+			return fmt.Errorf("unknown key%s", hint(Nearest(name, []string{"default", "commands", "templates"})))
+		}}
+}
+
+func readAgents(to *map[string]Agent, name string, v any) error {
+	entries, ok := v.(map[string]any)
+	if !ok {
+		return mismatch("a table", v)
+	}
+	if *to == nil {
+		*to = map[string]Agent{}
+	}
+	for key, entry := range entries {
+		a := (*to)[key]
+		if err := a.read(name+"."+key, entry); err != nil {
+			return err
+		}
+		(*to)[key] = a
+	}
+	return nil
+}
+
+var agentKeys = []string{"agent", "command", "progress_filter", "timeout"}
+
+// read takes the keys of one table over those that are there.
+func (a *Agent) read(name string, v any) error {
+	keys, ok := v.(map[string]any)
+	if !ok {
+		return mismatch("a table", v)
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		var err error
+		switch key {
+		case "agent":
+			a.Label, err = str(keys[key])
+		case "command":
+			a.Command, err = words(keys[key])
+		case "progress_filter":
+			a.Filter, err = words(keys[key])
+		case "timeout":
+			text, _ := keys[key].(string)
+			if a.Timeout, err = time.ParseDuration(text); err != nil || a.Timeout <= 0 {
+				err = mismatch("a duration such as \"30m\"", keys[key])
+			}
+		default:
+			return fmt.Errorf("unknown key %s.%s%s", name, key, hint(Nearest(key, agentKeys)))
+		}
+		if err != nil {
+			return fmt.Errorf("%s.%s: %w", name, key, err)
+		}
+	}
+	return nil
+}
+
+// words is a command: a list of its words, or a single word.
+func words(v any) ([]string, error) {
+	want := "a command: an array of strings, or one word"
+	if s, ok := v.(string); ok && strings.TrimSpace(s) != "" {
+		return []string{s}, nil
+	}
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		return nil, mismatch(want, v)
+	}
+	out := make([]string, len(list))
+	for i, e := range list {
+		if out[i], ok = e.(string); !ok || i == 0 && out[i] == "" {
+			return nil, mismatch(want, v)
+		}
+	}
+	return out, nil
+}
+
+// shown is every value that is set, by its key below agents.
+func (a Agents) shown() map[string]string {
+	out := map[string]string{}
+	add := func(name string, e Agent) {
+		for key, v := range map[string]string{"agent": e.Label, "command": strings.Join(e.Command, " "), "progress_filter": strings.Join(e.Filter, " ")} {
+			if v != "" {
+				out[name+"."+key] = v
+			}
+		}
+		if e.Timeout > 0 {
+			out[name+".timeout"] = e.Timeout.String()
+		}
+	}
+	add("default", a.Default)
+	for name, e := range a.Commands {
+		add("commands."+name, e)
+	}
+	for name, e := range a.Templates {
+		add("templates.\""+name+"\"", e)
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Obstacle says why the working trees that stand on branch cannot follow it to
+// the commit to, "" if that is not known yet, and what to do about it; "" when
+// they can.
+func (r *Repo) Obstacle(ctx context.Context, branch string, to kernel.CommitID) (string, error) {
+	on, err := r.standing(ctx, branch)
+	if err != nil {
+		return "", err
+	}
+	return r.obstacle(ctx, branch, on, to)
+}
+
+// obstacle is Obstacle for the trees on. A tree whose files are those of the
+// commit to already, because a crash came between them and the branch, is none.
+func (r *Repo) obstacle(ctx context.Context, branch string, on []Worktree, to kernel.CommitID) (string, error) {
+	for _, w := range on {
+		op, err := operation(w.gitDir)
+		if err != nil {
+			return "", err
+		}
+		if op != "" {
+			return fmt.Sprintf("%s is checked out in %s, where a %s is in progress: finish or abort it", branch, w.Path, op), nil
+		}
+		changed, err := r.cli.changed(ctx, w.Path)
+		if err != nil {
+			return "", err
+		}
+		if !changed {
+			continue
+		}
+		if arrived, err := r.cli.arrived(ctx, w.Path, to); arrived || err != nil {
+			if err != nil {
+				return "", err
+			}
+			continue
+		}
+		return fmt.Sprintf("%s is checked out in %s with uncommitted changes: commit them, or `git -C %s stash`", branch, w.Path, w.Path), nil
+	}
+	return "", nil
+}
+
+// changed reports changes to tracked files in the working tree at dir.
+func (c *cli) changed(ctx context.Context, dir string) (bool, error) {
+	out, err := c.run(ctx, command{dir: dir, args: []string{"status", "--porcelain=v1", "-z", "--untracked-files=no",
+		"--ignore-submodules=dirty", "--no-renames"}})
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		if len(entry) > 3 && !isScratch(entry[3:]) {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// arrived reports that the files and the index at dir are those of commit.
+func (c *cli) arrived(ctx context.Context, dir string, commit kernel.CommitID) (bool, error) {
+	if commit == "" {
+		return false, nil
+	}
+	for _, args := range [][]string{
+		{"diff-index", "--cached", "--quiet", "--ignore-submodules=none", string(commit), "--"},
+		{"diff", "--quiet", "--no-ext-diff", "--ignore-submodules=dirty"},
+	} {
+		_, err := c.run(ctx, command{dir: dir, args: args})
+		if exitCode(err) == 1 {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Advance moves branch from one commit to a descendant of it in one step, and
+// the working trees that stand on it along. moved is false when the branch is
+// not at from any more; obstacle, unless "", says what keeps such a tree from
+// following, and then nothing has changed.
+func (r *Repo) Advance(ctx context.Context, branch string, from, to kernel.CommitID) (obstacle string, moved bool, err error) {
+	if err := commits(from, to); err != nil {
+		return "", false, fmt.Errorf("advance %s: %w", branch, err)
+	}
+	on, err := r.standing(ctx, branch)
+	if err == nil {
+		obstacle, err = r.obstacle(ctx, branch, on, to)
+	}
+	if err != nil || obstacle != "" {
+		return obstacle, false, err
+	}
+	for i, w := range on {
+		now, err := r.cli.refAt(ctx, "refs/heads/"+branch)
+		switch {
+		case err != nil:
+			return "", false, err
+		case i == 0 && now != from || i > 0 && now != to:
+			return "", i > 0, nil
+		}
+		if obstacle, err := r.follow(ctx, w, branch, i == 0, from, to); err != nil || obstacle != "" {
+			return obstacle, i > 0, err
+		}
+	}
+	if len(on) > 0 {
+		return "", true, nil
+	}
+	err = r.UpdateRef(ctx, "refs/heads/"+branch, to, from)
+	if errors.Is(err, ErrMoved) {
+		return "", false, nil
+	}
+	return "", err == nil, err
+}
+
+// follow takes the files of w from one commit to the other; the first tree to
+// do so takes the branch along.
+func (r *Repo) follow(ctx context.Context, w Worktree, branch string, first bool, from, to kernel.CommitID) (obstacle string, err error) {
+	arrived, err := r.cli.arrived(ctx, w.Path, to)
+	switch {
+	case err != nil:
+		return "", err
+	case arrived && first:
+		return "", r.UpdateRef(ctx, "refs/heads/"+branch, to, from)
+	case arrived:
+		return "", nil
+	}
+	args := []string{"merge", "--quiet", "--ff-only", "--no-autostash", string(to)}
+	if !first {
+		args = []string{"read-tree", "-m", "-u", string(from), string(to)}
+	}
+	_, err = r.cli.run(ctx, command{dir: w.Path, args: args, writes: true, hooks: true})
+	if exitCode(err) > 0 {
+		return fmt.Sprintf("%s is checked out in %s, which git cannot bring up to date (%v): see to that", branch, w.Path, err), nil
+	}
+	return "", err
+}

@@ -1,0 +1,187 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Unmerged are the paths in conflict at dir, relative to the top of the
+// working tree, which dir is.
+func (r *Repo) Unmerged(ctx context.Context, dir string) ([]string, error) {
+	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"ls-files", "--unmerged", "-z"}})
+	var paths []string
+	for entry := range strings.SplitSeq(string(out), "\x00") {
+		if _, p, ok := strings.Cut(entry, "\t"); ok && !slices.Contains(paths, p) {
+			paths = append(paths, p)
+		}
+	}
+	return paths, err
+}
+
+// MergeState is how far a merge got in a worktree of its own. It is kept in
+// refs of that worktree, so it goes with it, and what it names is not
+// collected.
+func (r *Repo) MergeState(ctx context.Context, dir string) (source, target, merged kernel.CommitID, err error) {
+	if present, err := exists(dir); err != nil || !present {
+		return "", "", "", err
+	}
+	w, err := worktreeAt(r.root.CommonDir, dir)
+	if err != nil || w.Name == "" || w.Reason == initializing {
+		return "", "", "", err
+	}
+	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"for-each-ref", "--format=%(objectname) %(refname)", mergeRefs}})
+	for line := range strings.Lines(string(out)) {
+		id, name, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch strings.TrimPrefix(name, mergeRefs) {
+		case "source":
+			source = kernel.CommitID(id)
+		case "target":
+			target = kernel.CommitID(id)
+		case "merged":
+			merged = kernel.CommitID(id)
+		}
+	}
+	return source, target, merged, err
+}
+
+// mergeRefs are the refs of a worktree that MergeState reads.
+const mergeRefs = "refs/worktree/vizier/"
+
+// SetMergeState records, in one step, what MergeState is to say. A blank
+// commit is not recorded.
+func (r *Repo) SetMergeState(ctx context.Context, dir string, source, target, merged kernel.CommitID) error {
+	var in strings.Builder
+	for _, ref := range []struct {
+		name string
+		id   kernel.CommitID
+	}{{"source", source}, {"target", target}, {"merged", merged}} {
+		if ref.id != "" {
+			fmt.Fprintf(&in, "update %s%s\x00%s\x00\x00", mergeRefs, ref.name, ref.id)
+		}
+	}
+	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"update-ref", "--stdin", "-z"}, stdin: []byte(in.String()), writes: true})
+	return err
+}
+
+// Merge merges source into the commit that the worktree at dir stands on,
+// without a commit. Conflicts are left in progress and are no error: see
+// Unmerged. With squash nothing remembers source.
+func (r *Repo) Merge(ctx context.Context, dir string, source kernel.CommitID, squash bool) error {
+	args := []string{"merge", "--quiet", "--no-commit", "--no-ff", string(source)}
+	if squash {
+		args = []string{"merge", "--quiet", "--squash", "--ff", string(source)} // --ff: merge.ff = false refuses squash
+	}
+	_, err := r.cli.run(ctx, command{dir: dir, args: args, env: r.cli.fallbackIdentity(ctx, dir), writes: true, hooks: true})
+	if exitCode(err) == 1 {
+		if paths, err := r.Unmerged(ctx, dir); err != nil || len(paths) > 0 {
+			return err
+		}
+		if merging, _ := r.cli.resolve(ctx, dir, "MERGE_HEAD"); merging != "" {
+			return nil // recorded resolutions settled every conflict
+		}
+		if staged, _ := r.Staged(ctx, dir); staged && squash {
+			return nil
+		}
+	}
+	return err
+}
+
+// Merging reports that a merge with a second parent is in progress at dir.
+func (r *Repo) Merging(ctx context.Context, dir string) (bool, error) {
+	id, err := r.cli.resolve(ctx, dir, "MERGE_HEAD")
+	return id != "", err
+}
+
+// Detach puts the worktree at dir on a commit, whatever is in its way.
+func (r *Repo) Detach(ctx context.Context, dir string, commit kernel.CommitID) error {
+	if err := commits(commit); err != nil {
+		return fmt.Errorf("check out: %w", err)
+	}
+	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"checkout", "--quiet", "--force", "--detach", string(commit), "--"}, writes: true, hooks: true})
+	return err
+}
+
+// RemoveFile removes a file, relative to the top, from the files and the index
+// of the working tree at dir.
+func (r *Repo) RemoveFile(ctx context.Context, dir, path string) error {
+	_, err := r.cli.run(ctx, command{dir: dir, args: []string{"rm", "--quiet", "--force", "--", ":(top,literal)" + path}, writes: true})
+	return err
+}
+
+// Replay makes of merged, a commit on top of the commit from, the same on top
+// of the commit onto: with its message, its author and its further parents.
+// Nothing is checked out. The result is "" when that conflicts.
+func (r *Repo) Replay(ctx context.Context, merged, from, onto kernel.CommitID) (kernel.CommitID, error) {
+	if err := commits(merged, from, onto); err != nil {
+		return "", fmt.Errorf("replay: %w", err)
+	}
+	out, err := r.cli.read(ctx, "show", "--no-patch", "--no-show-signature", "--format=%P%x00%an%x00%ae%x00%ad%x00%B", "--date=raw", string(merged))
+	if err != nil {
+		return "", err
+	}
+	f := strings.SplitN(string(out), "\x00", 5)
+	if len(f) < 5 {
+		return "", fmt.Errorf("replay: git show has no answer for %s", merged)
+	}
+	me := r.cli.fallbackIdentity(ctx, "")
+	step := func(env []string, stdin string, args ...string) (kernel.CommitID, error) {
+		out, err := r.cli.run(ctx, command{args: args, env: append(slices.Clone(me), env...), stdin: []byte(stdin), writes: true})
+		id, _, _ := strings.Cut(string(out), "\n")
+		return kernel.CommitID(id), err
+	}
+	plain, err := step(nil, "", "commit-tree", "-m", "vizier", "-p", string(from), string(merged)+"^{tree}")
+	if err != nil {
+		return "", err
+	}
+	files, err := step(nil, "", "merge-tree", "--write-tree", "--no-messages", string(onto), string(plain))
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	args := []string{"commit-tree", "-p", string(onto)}
+	if parents := strings.Fields(f[0]); len(parents) > 1 {
+		for _, p := range parents[1:] {
+			args = append(args, "-p", p)
+		}
+	}
+	if sign, err := r.cli.read(ctx, "config", "--type=bool", "commit.gpgSign"); err == nil && strings.TrimSpace(string(sign)) == "true" {
+		args = append(args, "-S")
+	}
+	author := []string{"GIT_AUTHOR_NAME=" + f[1], "GIT_AUTHOR_EMAIL=" + f[2], "GIT_AUTHOR_DATE=" + f[3]}
+	return step(author, f[4], append(args, string(files))...)
+}
+
+// FileAt is a file's content in a commit; nil when it is not in it.
+func (r *Repo) FileAt(ctx context.Context, commit kernel.CommitID, path string) ([]byte, error) {
+	b, err := r.ReadFile(ctx, File{Commit: commit, Path: path})
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
+}
+
+// LastFile is a file's content in the newest commit that has it of those that
+// lead to tip and not to base; nil when none has.
+func (r *Repo) LastFile(ctx context.Context, tip, base kernel.CommitID, path string) ([]byte, error) {
+	if err := commits(tip, base); err != nil {
+		return nil, fmt.Errorf("look for %s: %w", path, err)
+	}
+	out, err := r.cli.read(ctx, "rev-list", string(tip), "^"+string(base), "--", ":(top,literal)"+path)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(out)) {
+		if b, err := r.FileAt(ctx, kernel.CommitID(strings.TrimSpace(line)), path); b != nil || err != nil {
+			return b, err
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,48 @@
+package git
+
+import (
+	"context"
+)
+
+// Patch is what the tracked files at dir, staged or not, differ by from the
+// commit it stands on, as a binary patch that Apply understands whatever the
+// user's settings are; empty when nothing does.
+func (r *Repo) Patch(ctx context.Context, dir string) ([]byte, error) {
+	base, err := r.HeadCommit(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	from := string(base)
+	if from == "" {
+		empty, err := r.cli.run(ctx, command{dir: dir, args: []string{"hash-object", "-t", "tree", "--stdin"}})
+		if err != nil {
+			return nil, err
+		}
+		from = string(empty[:len(empty)-1])
+	}
+	args := []string{"diff", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-relative",
+		"--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=dirty", from, "--", ":(top)"}
+	for _, d := range private() {
+		args = append(args, ":(top,exclude)"+d)
+	}
+	return r.cli.run(ctx, command{dir: dir, args: args})
+}
+
+// Apply applies a patch to the files and the index at dir, all of it or
+// nothing.
+func (r *Repo) Apply(ctx context.Context, dir string, patch []byte) error {
+	_, err := r.cli.run(ctx, command{dir: dir, stdin: patch, writes: true,
+		args: []string{"apply", "--index", "--binary", "--whitespace=nowarn", "-"}})
+	return err
+}
+
+// Applied reports that patch is applied to the files and the index at dir: it
+// could be taken back.
+func (r *Repo) Applied(ctx context.Context, dir string, patch []byte) (bool, error) {
+	_, err := r.cli.run(ctx, command{dir: dir, stdin: patch,
+		args: []string{"apply", "--index", "--binary", "--whitespace=nowarn", "--reverse", "--check", "-"}})
+	if exitCode(err) > 0 {
+		return false, nil
+	}
+	return err == nil, err
+}

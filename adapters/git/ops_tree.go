@@ -1,0 +1,130 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// EnsureWorktree makes sure that a linked worktree of branch is at the
+// absolute path dir, which a job may own (see RemoveWorktree), and returns
+// git's name for it; with branch "" it is detached at commit. What is there
+// already stays as it is; what a crash left half made is made again, and what
+// stands on something else is parked and removed first. That branch is checked
+// out elsewhere is no obstacle here.
+func (r *Repo) EnsureWorktree(ctx context.Context, dir, branch string, commit kernel.CommitID) (string, error) {
+	owned := kernel.Context{Worktree: dir, Owned: true}
+	if _, err := r.ownedDir(owned); err != nil {
+		return "", fmt.Errorf("add worktree %s: %w", dir, err)
+	}
+	w, err := worktreeAt(r.root.CommonDir, dir)
+	if err != nil {
+		return "", fmt.Errorf("add worktree %s: %w", dir, err)
+	}
+	present, err := exists(dir)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("add worktree %s: %w", dir, err)
+	case w.Name != "" && present && w.Reason != initializing && w.Branch == branch:
+		return w.Name, nil
+	case w.Name != "" || present:
+		if gone := r.RemoveWorktree(ctx, owned); gone.Status != kernel.CleanupDone {
+			return "", fmt.Errorf("add worktree %s: %s", dir, gone.Error)
+		}
+	}
+	if branch != "" {
+		w, err := r.AddWorktree(ctx, dir, branch)
+		return w.Name, err
+	}
+	if err := commits(commit); err != nil {
+		return "", fmt.Errorf("add worktree %s: %w", dir, err)
+	}
+	_, err = r.cli.run(ctx, command{writes: true, hooks: true,
+		args: []string{"worktree", "add", "--quiet", "--detach", "--", dir, string(commit)}})
+	if err == nil {
+		w, err = worktreeAt(r.root.CommonDir, dir)
+	}
+	if err == nil && w.Name == "" {
+		err = errors.New("git does not list it")
+	}
+	if err != nil {
+		return "", fmt.Errorf("add worktree %s: %w", dir, err)
+	}
+	return w.Name, nil
+}
+
+// HeadCommit is the commit that the working tree at dir stands on; "" on a
+// branch without one.
+func (r *Repo) HeadCommit(ctx context.Context, dir string) (kernel.CommitID, error) {
+	return r.cli.resolve(ctx, dir, "HEAD")
+}
+
+// resolve is the commit that a name means in dir, or "".
+func (c *cli) resolve(ctx context.Context, dir, name string) (kernel.CommitID, error) {
+	out, err := c.run(ctx, command{dir: dir, args: []string{"rev-parse", "--quiet", "--verify", "--end-of-options", name + "^{commit}"}})
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	return kernel.CommitID(strings.TrimSpace(string(out))), err
+}
+
+// HeadBranch is the branch that the working tree at dir stands on; "" when it
+// stands on none.
+func (r *Repo) HeadBranch(ctx context.Context, dir string) (string, error) {
+	out, err := r.cli.run(ctx, command{dir: dir, args: []string{"symbolic-ref", "--quiet", "HEAD"}})
+	if exitCode(err) == 1 {
+		return "", nil
+	}
+	name, _ := strings.CutPrefix(strings.TrimSuffix(string(out), "\n"), "refs/heads/")
+	return name, err
+}
+
+// Release takes the working tree at dir off its branch: it stands on the same
+// commit afterwards, and neither its files nor its index change.
+func (r *Repo) Release(ctx context.Context, dir string) error {
+	head, err := r.HeadCommit(ctx, dir)
+	if err != nil || head == "" {
+		return err
+	}
+	_, err = r.cli.run(ctx, command{dir: dir, writes: true,
+		args: []string{"update-ref", "-m", "vizier: released", "--no-deref", "HEAD", string(head), string(head)}})
+	return err
+}
+
+// Standing are the working trees that stand on branch, the main one first.
+func (r *Repo) Standing(ctx context.Context, branch string) ([]string, error) {
+	trees, err := r.standing(ctx, branch)
+	dirs := make([]string, len(trees))
+	for i, w := range trees {
+		dirs[i] = w.Path
+	}
+	return dirs, err
+}
+
+func (r *Repo) standing(ctx context.Context, branch string) ([]Worktree, error) {
+	head, err := r.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var on []Worktree
+	if head == branch {
+		on = append(on, Worktree{Path: r.root.Dir, Branch: head, gitDir: r.root.CommonDir})
+	}
+	all, err := r.Worktrees()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range all {
+		present, err := exists(w.Path)
+		if err != nil {
+			return nil, err
+		}
+		if present && w.Branch == branch {
+			on = append(on, w)
+		}
+	}
+	return on, nil
+}

@@ -1,0 +1,154 @@
+package git
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A repository may ignore .vizier as a whole; git add must then not hear of
+// what is below it.
+func TestWorkIsParkedWhereViziersDirectoryIsIgnored(t *testing.T) {
+	f := newFixture(t)
+	f.commit(".gitignore", ".vizier/\n")
+	f.commit(".vizier/config.toml", "")
+	f.git("branch", "b")
+	r := Open(f.root())
+	ctx, rel := context.Background(), ".vizier/tmp-worktrees/x"
+	if _, err := r.EnsureWorktree(ctx, f.path(rel), "b", ""); err != nil {
+		t.Fatal(err)
+	}
+	f.write(rel+"/new.txt", "work")
+	f.write(rel+"/.vizier/jobs/x", "private")
+	if gone := r.RemoveWorktree(ctx, kernel.Context{Worktree: rel, Owned: true}); gone.Status != kernel.CleanupDone {
+		t.Fatal(gone)
+	}
+	ref := f.git("for-each-ref", "--format=%(refname)", parkedRefs)
+	if got := f.git("ls-tree", "-r", "--name-only", ref); got != ".gitignore\n.vizier/config.toml\nnew.txt" {
+		t.Errorf("parked %q", got)
+	}
+}
+
+func TestAdvance(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t)
+	from := f.commit("a.txt", "1\n")
+	f.git("switch", "--quiet", "--create", "next")
+	to := f.commit("a.txt", "2\n")
+	f.git("switch", "--quiet", "main")
+	r := Open(f.root())
+	advance := func(branch string, from, to kernel.CommitID, obstacle, moved bool) {
+		t.Helper()
+		o, m, err := r.Advance(ctx, branch, from, to)
+		if err != nil || (o != "") != obstacle || m != moved {
+			t.Fatalf("%q, moved %v, %v; want obstacle %v, moved %v", o, m, err, obstacle, moved)
+		}
+	}
+	f.write("a.txt", "mine\n")
+	advance("main", from, to, true, false)
+	// A crash came after the files and before the branch.
+	f.git("reset", "--quiet", "--hard")
+	f.git("read-tree", "-m", "-u", string(from), string(to))
+	advance("main", from, to, false, true)
+	if f.rev("main") != to || f.git("status", "--porcelain") != "" {
+		t.Error("what a crash left half done was not completed")
+	}
+	advance("main", from, to, false, false) // it is not at from
+
+	f.git("branch", "free", string(from))
+	advance("free", to, from, false, false)
+	advance("free", from, to, false, true)
+
+	f.git("branch", "--force", "free", string(from))
+	f.git("switch", "--quiet", "free")
+	f.mayFail("merge", "--no-commit", "--no-ff", "main")
+	advance("free", from, to, true, false)
+}
+
+func TestReplay(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t)
+	base := f.commit("a.txt", "1\n")
+	f.git("-c", "user.name=x", "commit", "--quiet", "--allow-empty", "--author=Zoé <z@example.org>", "-m", "say\n\nwhy")
+	f.write("b.txt", "new\n")
+	f.git("add", "b.txt")
+	f.git("commit", "--quiet", "--amend", "--no-edit")
+	merged := f.rev("HEAD")
+	f.git("switch", "--quiet", "--create", "other", string(base))
+	onto := f.commit("c.txt", "")
+	bad := f.commit("b.txt", "other\n")
+	r := Open(f.root())
+	got, err := r.Replay(ctx, merged, base, onto)
+	if err != nil || got == "" {
+		t.Fatal(got, err)
+	}
+	if f.rev(string(got)+"^") != onto || f.git("ls-tree", "--name-only", string(got)) != "a.txt\nb.txt\nc.txt" ||
+		f.git("log", "-1", "--format=%an|%B", string(got)) != "Zoé|say\n\nwhy" {
+		t.Errorf("replayed as %s", f.git("cat-file", "commit", string(got)))
+	}
+	if got, err := r.Replay(ctx, merged, base, bad); got != "" || err != nil {
+		t.Errorf("a conflict gave %q, %v", got, err)
+	}
+}
+
+func TestMarkedStopsAtTheTime(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t)
+	f.git("commit", "--quiet", "--allow-empty", "-m", "a\n\nMark: x.y")
+	id := f.rev("HEAD")
+	f.commit("a.txt", "")
+	r, tip := Open(f.root()), f.rev("HEAD")
+	for _, c := range []struct {
+		mark  string
+		since time.Time
+		want  kernel.CommitID
+	}{
+		{"Mark: x.y", time.Time{}, id},
+		{"Mark: x.y", time.Now().Add(-time.Hour), id},
+		{"Mark: x.y", time.Now().Add(time.Hour), ""},
+		{"Mark: xzy", time.Time{}, ""},
+	} {
+		if got, err := r.Marked(ctx, tip, c.mark, c.since); got != c.want || err != nil {
+			t.Errorf("%s since %v: %q, %v", c.mark, c.since, got, err)
+		}
+	}
+}
+
+func TestWorktreesOfJobsAreInTheirPlaceOnly(t *testing.T) {
+	f := newFixture(t)
+	id := f.commit("a.txt", "")
+	r := Open(f.root())
+	for _, dir := range []string{f.path("x"), f.path(".vizier/tmp-worktrees"), f.path(".vizier/tmp-worktrees/../../x")} {
+		if name, err := r.EnsureWorktree(context.Background(), dir, "", id); err == nil {
+			t.Errorf("%s: made as %s", dir, name)
+		}
+	}
+}
+
+func TestStageFromASubdirectory(t *testing.T) {
+	f := newFixture(t)
+	f.commit("a.txt", "")
+	f.write("sub/b.txt", "")
+	f.write("top.txt", "")
+	f.write(".vizier/jobs/x", "")
+	r := Open(f.root())
+	ctx := context.Background()
+	if err := r.Stage(ctx, f.path("sub"), []string{"b.txt"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.git("diff", "--cached", "--name-only"); got != "sub/b.txt" {
+		t.Errorf("staged %q", got)
+	}
+	if err := r.Stage(ctx, f.path("sub"), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	f.git("add", "--force", ".vizier/jobs/x") // somebody else did
+	if err := r.Stage(ctx, f.path("sub"), []string{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.git("diff", "--cached", "--name-only"); got != "sub/b.txt\ntop.txt" {
+		t.Errorf("staged %q", got)
+	}
+}

@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// trial is an agent under test and what it said.
+type trial struct {
+	Agents
+	dir      string
+	out, err bytes.Buffer
+}
+
+func newTrial(t *testing.T, s Settings) *trial {
+	t.Helper()
+	x := &trial{dir: t.TempDir()}
+	x.Agents = Agents{Shell: Shell{Stdout: &x.out, Stderr: &x.err, Grace: 30 * time.Second}, Root: t.TempDir(), Shims: []string{t.TempDir()},
+		Select: func(*kernel.Job) (Settings, error) { return s, nil }}
+	return x
+}
+
+func (x *trial) ask(t *testing.T, prompt string, limit int) (string, int, error) {
+	t.Helper()
+	text, exit, err := x.Run(t.Context(), x.dir, &kernel.Job{}, []byte(prompt), limit)
+	return string(text), exit, err
+}
+
+func script(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnAgentReadsThePromptAndWritesTheAnswer(t *testing.T) {
+	x := newTrial(t, Settings{Label: "x", Command: []string{"sh", "-c", "echo thinking >&2; tr a-z A-Z; pwd > where"}})
+	text, exit, err := x.ask(t, "hello\n", 1000)
+	if text != "HELLO\n" || exit != 0 || err != nil {
+		t.Fatalf("%q, %d, %v", text, exit, err)
+	}
+	if x.out.String() != "HELLO\n" || x.err.String() != "thinking\n" {
+		t.Errorf("stdout %q, stderr %q", &x.out, &x.err)
+	}
+	where, err := os.ReadFile(filepath.Join(x.dir, "where"))
+	if real, _ := filepath.EvalSymlinks(x.dir); err != nil || strings.TrimSpace(string(where)) != real {
+		t.Errorf("it ran in %s, %v", where, err)
+	}
+}
+
+func TestAnAgentNeedNotReadItsPrompt(t *testing.T) {
+	x := newTrial(t, Settings{Label: "x", Command: []string{"sh", "-c", "echo done"}})
+	if text, exit, err := x.ask(t, strings.Repeat("x", 1<<20), 1000); text != "done\n" || exit != 0 || err != nil {
+		t.Fatalf("%q, %d, %v", text, exit, err)
+	}
+}
+
+func TestAFloodIsCut(t *testing.T) {
+	x := newTrial(t, Settings{Label: "x", Command: []string{"sh", "-c", "head -c 50000000 /dev/zero"}})
+	text, exit, err := x.ask(t, "", 1000)
+	if len(text) != 1001 || exit != 0 || err != nil {
+		t.Fatalf("%d bytes, exit %d, %v: want one byte more than the limit", len(text), exit, err)
+	}
+	if x.out.Len() != 1000 {
+		t.Errorf("%d bytes went to the log, want 1000", x.out.Len())
+	}
+}
+
+func TestHowAnAgentEnds(t *testing.T) {
+	for name, row := range map[string]struct {
+		settings Settings
+		exit     int
+		text     string
+	}{
+		"with a code":                  {Settings{Command: []string{"sh", "-c", "echo half; exit 7"}}, 7, "half\n"},
+		"by a signal":                  {Settings{Command: []string{"sh", "-c", "kill -KILL $$"}}, 137, ""},
+		"well, through a filter":       {Settings{Command: []string{"printf", "a\nb\n"}, Filter: []string{"sed", "s/^/> /"}}, 0, "> a\n> b\n"},
+		"badly, before its filter":     {Settings{Command: []string{"sh", "-c", "echo a; exit 5"}, Filter: []string{"cat"}}, 5, "a\n"},
+		"with a filter that fails":     {Settings{Command: []string{"echo", "a"}, Filter: []string{"sh", "-c", "cat >/dev/null; exit 9"}}, 9, ""},
+		"with a filter that has it":    {Settings{Command: []string{"sh", "-c", "while :; do echo a; done"}, Filter: []string{"head", "-n1"}}, 0, "a\n"},
+		"leaving a process behind":     {Settings{Command: []string{"sh", "-c", "sleep 300 >/dev/null 2>&1 & echo a"}}, 0, "a\n"},
+		"builtin, which carries out":   {Settings{Label: Builtin}, 0, "Do this:\nand say so\n"},
+		"builtin, with its own script": {Settings{Label: Builtin, Command: []string{"echo", "mine"}}, 0, "mine\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTrial(t, row.settings)
+			text, exit, err := x.ask(t, "Do this:\n```sh\necho x > made\n```\nand say so", 1000)
+			if text != row.text || exit != row.exit || err != nil {
+				t.Errorf("%q, %d, %v", text, exit, err)
+			}
+		})
+	}
+}
+
+func TestTheBuiltinAgentStopsAtTheFirstFailure(t *testing.T) {
+	x := newTrial(t, Settings{Label: Builtin})
+	text, exit, err := x.ask(t, "```sh\necho one\nfalse\necho two\n```\n```sh\ntouch three\n```\n", 1000)
+	if text != "" || exit != 1 || err != nil || x.err.String() != "one\n" {
+		t.Errorf("%q, %d, %v, stderr %q", text, exit, err, &x.err)
+	}
+	if _, err := os.Stat(filepath.Join(x.dir, "three")); err == nil {
+		t.Error("the second block ran")
+	}
+	if _, exit, _ := x.ask(t, "a\n```sh\necho never closed", 1000); exit != 2 {
+		t.Errorf("an open block: exit %d", exit)
+	}
+}
+
+func TestAnAgentThatCannotBeStarted(t *testing.T) {
+	for name, row := range map[string]struct {
+		settings Settings
+		want     string
+	}{
+		"no shim":          {Settings{Label: "codex"}, "no agent shim named `codex` was found (looked in "},
+		"a label as path":  {Settings{Label: "../codex"}, "no agent shim named `../codex` was found"},
+		"not installed":    {Settings{Command: []string{"no-such-agent"}}, "command not found: no-such-agent"},
+		"not executable":   {Settings{Command: []string{"./plain.sh"}}, "it is not executable; try `chmod +x"},
+		"no program":       {Settings{Command: []string{"./empty"}}, "it is no program and has no #! line"},
+		"bad filter":       {Settings{Command: []string{"echo"}, Filter: []string{"no-such-filter"}}, "progress filter: command not found"},
+		"bad, with filter": {Settings{Command: []string{"no-such-agent"}, Filter: []string{"cat"}}, "command not found: no-such-agent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTrial(t, row.settings)
+			script(t, filepath.Join(x.Root, "plain.sh"), "#!/bin/sh\n", 0o644)
+			script(t, filepath.Join(x.Root, "empty"), "\x00\x01", 0o755)
+			if _, _, err := x.ask(t, "", 10); err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("got %v, want %s", err, row.want)
+			}
+		})
+	}
+}
+
+func TestAShimAndItsFilterAreFound(t *testing.T) {
+	x := newTrial(t, Settings{Label: "claude"})
+	x.Shims = append([]string{filepath.Join(x.dir, "absent")}, x.Shims...)
+	script(t, filepath.Join(x.Shims[1], "claude", "agent.sh"), "#!/bin/sh\ncat; echo raw\n", 0o755)
+	script(t, filepath.Join(x.Shims[1], "claude", "filter.sh"), "#!/bin/sh\ngrep -v raw\n", 0o755)
+	if text, exit, err := x.ask(t, "prompt\n", 100); text != "prompt\n" || exit != 0 || err != nil {
+		t.Errorf("%q, %d, %v", text, exit, err)
+	}
+}
+
+func TestAnAgentIsEndedWhenItsTimeIsUp(t *testing.T) {
+	x := newTrial(t, Settings{Label: "slow", Timeout: 50 * time.Millisecond, Command: []string{"sh", "-c", "sleep 300"}})
+	if _, _, err := x.ask(t, "", 10); !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "agent slow did not answer within 50ms") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A script that was told to end may still end well.
+func TestAScriptIsToldToEnd(t *testing.T) {
+	var out, errs bytes.Buffer
+	s := Shell{Stdout: &out, Stderr: &errs, Grace: time.Minute}
+	ctx, stop := context.WithCancel(t.Context())
+	dir := t.TempDir()
+	ready := filepath.Join(dir, "ready")
+	go func() {
+		defer stop()
+		for t.Context().Err() == nil {
+			if _, err := os.Stat(ready); err == nil {
+				return
+			}
+		}
+	}()
+	exit, err := s.Run(ctx, dir, "trap 'echo bye; exit 3' TERM; touch ready; while :; do sleep 0.05; done", nil)
+	if exit != 3 || err != nil || out.String() != "bye\n" {
+		t.Errorf("exit %d, %v, %q", exit, err, &out)
+	}
+}
+
+func TestScriptsDoNotLearnOfTheResultFile(t *testing.T) {
+	t.Setenv("VIZIER_RESULT_FILE", "/x")
+	t.Setenv("VIZIER_JOB_ID", "j")
+	out, exit, err := Shell{Stderr: os.Stderr}.Output(t.Context(), t.TempDir(), "echo $VIZIER_JOB_ID-$VIZIER_RESULT_FILE-$EXTRA", []string{"EXTRA=1"}, 100)
+	if string(out) != "j--1\n" || exit != 0 || err != nil {
+		t.Errorf("%q, %d, %v", out, exit, err)
+	}
+}

@@ -1,0 +1,126 @@
+// Package agent runs what workflow nodes ask other programs for: a person's
+// scripts, and agents, which read a prompt and answer with text.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// DefaultGrace is the time between TERM and KILL where nothing else is said.
+const DefaultGrace = 10 * time.Second
+
+// resultVariable names the file in which the node says how it ended. It is the
+// node's own: what it starts does not learn of it.
+const resultVariable = "VIZIER_RESULT_FILE="
+
+// Shell runs scripts. Their output goes to Stdout and Stderr, without a detour
+// where these are files.
+type Shell struct {
+	Stdout, Stderr io.Writer
+	Grace          time.Duration // between TERM and KILL; 0: DefaultGrace
+}
+
+// Run runs `sh -c script` in dir and returns its exit code; a death by signal
+// is 128 and its number. When ctx ends, so does the script.
+func (s Shell) Run(ctx context.Context, dir, script string, env []string) (int, error) {
+	cmd := s.command(ctx, dir, []string{"sh", "-c", script}, env)
+	cmd.Stdout = s.Stdout
+	return s.finish(cmd, cmd.Run())
+}
+
+// Output is Run with standard output captured: limit bytes of it, and one more
+// where there was more.
+func (s Shell) Output(ctx context.Context, dir, script string, env []string, limit int) ([]byte, int, error) {
+	out := &capture{limit: limit}
+	cmd := s.command(ctx, dir, []string{"sh", "-c", script}, env)
+	cmd.Stdout = out
+	exit, err := s.finish(cmd, cmd.Run())
+	return out.text, exit, err
+}
+
+// command is args in a process group of its own, all of which is told to end
+// when ctx does.
+func (s Shell) command(ctx context.Context, dir string, args, env []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = dir
+	cmd.Env = slices.DeleteFunc(slices.Concat(os.Environ(), []string{"PWD=" + dir}, env), func(v string) bool {
+		return strings.HasPrefix(v, resultVariable)
+	})
+	cmd.Stderr = s.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = s.Grace
+	if s.Grace <= 0 {
+		cmd.WaitDelay = DefaultGrace
+	}
+	return cmd
+}
+
+// finish is the exit code of a command that ran. That it left a process behind
+// which keeps its output open is nothing that the command did wrong.
+func (s Shell) finish(cmd *exec.Cmd, err error) (int, error) {
+	if cmd.ProcessState == nil {
+		return 0, refused(cmd, err)
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		fmt.Fprintf(s.Stderr, "warning: %s ended and left a process behind that holds its output\n", cmd.Args[0])
+	}
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	var exited *exec.ExitError
+	switch {
+	case status.Signaled():
+		return 128 + int(status.Signal()), nil
+	case err == nil, errors.As(err, &exited), errors.Is(err, exec.ErrWaitDelay), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return status.ExitStatus(), nil
+	default:
+		return status.ExitStatus(), err
+	}
+}
+
+// refused says why a command did not start.
+func refused(cmd *exec.Cmd, err error) error {
+	name := cmd.Args[0]
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		if _, gone := os.Stat(cmd.Dir); gone != nil {
+			return fmt.Errorf("working directory %s does not exist", cmd.Dir)
+		}
+		return fmt.Errorf("command not found: %s", name)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("cannot execute %s: it is not executable; try `chmod +x %s`", name, name)
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("cannot execute %s: it is no program and has no #! line", name)
+	default:
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+}
+
+// capture keeps the first limit bytes, and one more where there is more, and
+// passes them on as they come. It takes everything, so that what is not kept
+// blocks nobody.
+type capture struct {
+	limit int
+	text  []byte
+	to    io.Writer // nil: nowhere
+}
+
+func (c *capture) Write(p []byte) (int, error) {
+	kept := p[:min(len(p), c.limit+1-len(c.text))]
+	if c.to != nil && len(c.text) < c.limit {
+		if _, err := c.to.Write(kept[:min(len(kept), c.limit-len(c.text))]); err != nil {
+			return 0, err
+		}
+	}
+	c.text = append(c.text, kept...)
+	return len(p), nil
+}

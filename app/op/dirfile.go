@@ -1,0 +1,70 @@
+package op
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path"
+)
+
+// writeIn writes a file below dir in one step. No symbolic link leads it out
+// of dir.
+func writeIn(dir, name string, data []byte, perm os.FileMode) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	defer root.Close()
+	if err := root.MkdirAll(path.Dir(name), perm|perm>>2&0o111); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	aside := path.Join(path.Dir(name), "."+path.Base(name)+".tmp")
+	f, err := root.OpenFile(aside, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if again := f.Close(); err == nil {
+		err = again
+	}
+	if err == nil {
+		err = root.Rename(aside, name)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// readIn reads a file below dir.
+func readIn(dir, name string) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	defer root.Close()
+	return root.ReadFile(name)
+}
+
+// present reports that something is at name below dir.
+func present(dir, name string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_, err = root.Lstat(name)
+	return err == nil
+}
+
+// writeJSON writes v as a document of people's and programs'.
+func writeJSON(dir, name string, v any, perm os.FileMode) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return writeIn(dir, name, append(data, '\n'), perm)
+}

@@ -1,0 +1,221 @@
+package op
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// control carries out what workflow.Control decides: it runs scripts and the
+// agent, and asks again with what is seen then, until the node has ended. It
+// is the whole of every control policy and of cicd.run.
+func control(ctx context.Context, env *Env, n *Node) (Result, error) {
+	seen := workflow.Seen{Approval: n.Job.State.Approval.State, Loops: n.Job.State.Routed}
+	c, err := openConflict(ctx, env, n)
+	if err != nil {
+		return Result{}, err
+	}
+	for {
+		seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
+		step := workflow.Control(n.ManifestNode, seen)
+		exit := 0
+		switch step.Run {
+		case workflow.Nothing:
+			return c.end(env, n, step)
+		case workflow.RunScript:
+			exit, err = env.Shell.Run(ctx, c.dir(n), step.Script, nil)
+		case workflow.RunAgent:
+			exit, err = c.ask(ctx, env, n)
+		}
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return Result{}, err
+		}
+		seen.Exits = append(seen.Exits, exit)
+		if err := c.stage(ctx, env); err != nil {
+			return Result{}, err
+		}
+	}
+}
+
+// gated is an operation whose gate, if it has one, is looked at once it has
+// succeeded.
+func gated(run operation) operation {
+	return func(ctx context.Context, env *Env, n *Node) (Result, error) {
+		r, err := run(ctx, env, n)
+		if err != nil || r.Outcome != kernel.OutcomeSucceeded {
+			return r, err
+		}
+		g, err := control(ctx, env, n)
+		if err == nil && g.Outcome == kernel.OutcomeSucceeded && g.Reason == "" {
+			return r, nil
+		}
+		g.Produced, g.Context = r.Produced, r.Context
+		return g, err
+	}
+}
+
+// conflict is an open merge conflict and where it is to be resolved. Its
+// methods take a nil: there is none.
+type conflict struct {
+	slug  string
+	mark  *sentinel
+	files []string                     // in conflict still; relative to the worktree
+	seen  map[string][sha256.Size]byte // the files as the merge left them
+}
+
+// openConflict is the conflict that n is to resolve, if it is a node for that
+// and there is one.
+func openConflict(ctx context.Context, env *Env, n *Node) (*conflict, error) {
+	if n.Control != "gate.conflict_resolution" {
+		return nil, nil
+	}
+	slug := n.arg("slug", "plan")
+	if slug == "" {
+		slug = n.Job.Spec.Origin.Plan
+	}
+	if slug == "" {
+		return nil, nil
+	}
+	mark, err := readSentinel(env, slug)
+	if err != nil || mark == nil {
+		return nil, err
+	}
+	c := &conflict{slug: slug, mark: mark}
+	if !filepath.IsAbs(c.mark.Worktree) {
+		c.mark.Worktree = filepath.Join(n.Root, c.mark.Worktree)
+	}
+	if _, err := os.Stat(c.mark.Worktree); errors.Is(err, iofs.ErrNotExist) {
+		return c, nil // the merge is gone, and with it what was in conflict
+	}
+	if c.files, err = env.Git.Unmerged(ctx, c.mark.Worktree); err != nil {
+		return nil, err
+	}
+	c.seen = map[string][sha256.Size]byte{}
+	for _, f := range c.files {
+		if c.seen[f], _, err = look(filepath.Join(c.mark.Worktree, f)); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *conflict) unmerged() bool { return c != nil && len(c.files) > 0 }
+
+// dir is where scripts and agents work.
+func (c *conflict) dir(n *Node) string {
+	if c == nil {
+		return n.Dir
+	}
+	return c.mark.Worktree
+}
+
+// ask gives the conflict to the agent. That it fails is no reason to give up:
+// what counts is whether files are in conflict afterwards.
+func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
+	text, _, err := promptSource(ctx, env, n)
+	if err == nil {
+		text, err = render(n, text)
+	}
+	var absent *classed
+	if errors.As(err, &absent) && absent.class == kernel.MissingInput {
+		fmt.Fprintf(env.Stderr, "warning: %v\n", err)
+	} else if err != nil {
+		return 0, err
+	}
+	var b strings.Builder
+	if text != "" {
+		b.WriteString(strings.TrimRight(text, "\n") + "\n\n")
+	}
+	fmt.Fprintf(&b, "## The conflict\n\nSource branch: %s\nTarget branch: %s\nWorktree: %s\n\nFiles in conflict:\n", c.mark.Source, c.mark.Target, c.mark.Worktree)
+	for _, f := range c.files {
+		fmt.Fprintf(&b, "- %s\n", f)
+	}
+	_, _, exit, err := askAgent(ctx, env, n, c.mark.Worktree, b.String())
+	if err == nil && exit != 0 {
+		fmt.Fprintf(env.Stderr, "warning: the agent %s\n", ended(exit))
+	}
+	return exit, err
+}
+
+// stage takes a file that has changed and holds no conflict marker any more as
+// resolved, and looks again. A file without markers that nobody touched, such
+// as one that a side deleted, stays in conflict: nobody has decided about it.
+func (c *conflict) stage(ctx context.Context, env *Env) error {
+	if !c.unmerged() {
+		return nil
+	}
+	var done []string
+	for _, f := range c.files {
+		sum, marked, err := look(filepath.Join(c.mark.Worktree, f))
+		if err != nil {
+			return err
+		}
+		if !marked && sum != c.seen[f] {
+			done = append(done, f)
+		}
+	}
+	if len(done) > 0 {
+		if err := env.Git.StagePaths(ctx, c.mark.Worktree, done); err != nil {
+			return fmt.Errorf("stage resolved files: %w", err)
+		}
+	}
+	var err error
+	c.files, err = env.Git.Unmerged(ctx, c.mark.Worktree)
+	return err
+}
+
+// look is a file's digest, and whether a line of it begins with a conflict
+// marker. A file that is gone has neither.
+func look(path string) (sum [sha256.Size]byte, marked bool, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return sum, false, nil
+	}
+	if err != nil {
+		return sum, false, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	r := bufio.NewReader(f)
+	for start := true; ; {
+		line, err := r.ReadSlice('\n')
+		h.Write(line)
+		marked = marked || start && (bytes.HasPrefix(line, []byte("<<<<<<< ")) || bytes.HasPrefix(line, []byte(">>>>>>> ")))
+		start = err == nil
+		switch {
+		case errors.Is(err, io.EOF):
+			return [sha256.Size]byte(h.Sum(nil)), marked, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return sum, false, err
+		}
+	}
+}
+
+// end is the result of the node's last step.
+func (c *conflict) end(env *Env, n *Node, step workflow.Step) (Result, error) {
+	if step.ClearSentinel {
+		if err := env.Files.ClearSentinel(c.slug); err != nil {
+			return Result{}, err
+		}
+	}
+	r := Result{Outcome: step.Outcome, Exit: step.Exit, Reason: step.Reason}
+	if step.Outcome == kernel.OutcomeFailed {
+		r.Class = kernel.ExitFailure
+	}
+	if step.Outcome == kernel.OutcomeBlocked && c.unmerged() {
+		r.Reason += fmt.Sprintf(": resolve %s in %s, `git add` them, then `vizier jobs retry %s`",
+			strings.Join(c.files, ", "), c.mark.Worktree, n.Job.ID)
+	}
+	return r, nil
+}

@@ -1,0 +1,171 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// plansDir is where plan documents are in a working tree.
+const plansDir = ".vizier/implementation-plans"
+
+func planFile(slug string) string { return plansDir + "/" + slug + ".md" }
+
+// gitStage stages the listed paths and the plan documents that n declares.
+func gitStage(ctx context.Context, env *Env, n *Node) (Result, error) {
+	paths, err := n.files()
+	if err != nil {
+		return Result{}, err
+	}
+	if err := stage(ctx, env, n, append([]string{}, paths...)); err != nil {
+		return gitFailed(env, n, err)
+	}
+	return ok(fmt.Sprintf("staged %s", strings.Join(paths, ", "))), nil
+}
+
+// gitStageCommit stages everything and commits it.
+func gitStageCommit(ctx context.Context, env *Env, n *Node) (Result, error) {
+	return commit(ctx, env, n, func() error { return stage(ctx, env, n, nil) })
+}
+
+// gitCommit commits what is staged.
+func gitCommit(ctx context.Context, env *Env, n *Node) (Result, error) {
+	return commit(ctx, env, n, func() error { return nil })
+}
+
+// commit commits the index as prepare leaves it, unless an earlier attempt did.
+func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Result, error) {
+	branch, err := env.Git.HeadBranch(ctx, n.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	if want := n.Job.State.Context.Branch; want != "" && branch != want {
+		return failed(1, "%s is not on branch %s any more: somebody switched it, or a later run has the branch; `git -C %s switch %s`, or retry from worktree.prepare",
+			n.Dir, want, n.Dir, want), nil
+	}
+	head, err := env.Git.HeadCommit(ctx, n.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	key := effectKey(n, "")
+	done, err := committed(ctx, env, n, head, key)
+	if err != nil {
+		return Result{}, err
+	}
+	if done != "" {
+		return ok(fmt.Sprintf("commit %s of an earlier attempt stands", short(done))), nil
+	}
+	message, err := commitMessage(env, n)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := prepare(); err != nil {
+		return gitFailed(env, n, err)
+	}
+	staged, err := env.Git.Staged(ctx, n.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	if !staged {
+		return ok("nothing to commit"), nil
+	}
+	id, err := env.Git.Commit(ctx, n.Dir, withEffect(message, key))
+	if err != nil {
+		return gitFailed(env, n, err)
+	}
+	return ok("commit " + short(id)), nil
+}
+
+// stage stages paths, nil for everything, and the plan documents that n
+// declares, even where they are ignored.
+func stage(ctx context.Context, env *Env, n *Node, paths []string) error {
+	var docs []string
+	for _, rec := range n.Artifacts[kernel.OutcomeSucceeded.String()] {
+		a, err := rec.Artifact()
+		if err != nil {
+			return &classed{kernel.DataError, err}
+		}
+		if a.Kind != kernel.PlanDoc {
+			continue
+		}
+		if !present(n.Dir, planFile(a.Name)) {
+			return missingInput("the declared plan document %s is not there: write it, or run the node that does", planFile(a.Name))
+		}
+		docs = append(docs, planFile(a.Name))
+	}
+	return env.Git.Stage(ctx, n.Dir, paths, docs)
+}
+
+// files are the paths of the argument files_json, which lead nowhere else.
+func (n *Node) files() ([]string, error) {
+	text := n.arg("files_json")
+	if text == "" {
+		return nil, nil
+	}
+	paths, err := workflow.Paths(text)
+	if err != nil {
+		return nil, fmt.Errorf("argument files_json: %w", err)
+	}
+	for _, p := range paths {
+		if !filepath.IsLocal(p) {
+			return nil, fmt.Errorf("argument files_json: %q does not lead into the repository: %w", p, kernel.ErrInvalid)
+		}
+	}
+	return paths, nil
+}
+
+// defaultMessage is the original's.
+const defaultMessage = "chore: workflow stage commit"
+
+// commitMessage is the message that n's arguments ask for.
+func commitMessage(env *Env, n *Node) (string, error) {
+	message := n.arg("message", "commit_message")
+	if message == "" {
+		return defaultMessage, nil
+	}
+	sel, ok := workflow.Payload(message)
+	if !ok {
+		return message, nil
+	}
+	matches, err := customs(n.Needs, func(a kernel.Artifact) bool {
+		return a.Name == sel || a.Name+":"+a.Ref == sel || a.String() == sel
+	})
+	if err != nil {
+		return "", err
+	}
+	if len(matches) != 1 {
+		return "", fmt.Errorf("message %s: %d custom needs match, expected one: %w", message, len(matches), kernel.ErrInvalid)
+	}
+	text, err := readText(env, n, matches[0])
+	if err == nil && strings.TrimSpace(text) == "" {
+		err = missingInput("message %s: the payload is empty", message)
+	}
+	return strings.ReplaceAll(strings.TrimSpace(text), "\x00", ""), err
+}
+
+// gitFailed is the result of an operation that git refused, or a hook of the
+// user's did. The whole of what they said goes to the log.
+func gitFailed(env *Env, n *Node, err error) (Result, error) {
+	var c *classed
+	if errors.As(err, &c) || errors.Is(err, context.Canceled) {
+		return Result{}, err
+	}
+	fmt.Fprintln(env.Stderr, err)
+	return failed(1, "%s: %s", n.Operation, shorten(err.Error())), nil
+}
+
+// shorten keeps the beginning and the end of a long message.
+func shorten(text string) string {
+	const most = 600
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most/3]+" … "+text[len(text)-most*2/3:], "")
+}
+
+func short(id kernel.CommitID) string { return string(id[:min(len(id), 12)]) }

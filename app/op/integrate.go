@@ -1,0 +1,228 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// integration is one merge of a plan's branch (semantics 3.12). It happens in
+// a worktree of its own, detached at the target's tip; the target moves at the
+// end, by compare-and-swap. How far it got is in the worktree (MergeState):
+// the source once files are merged or in conflict, and the result once there
+// is one. So a crash anywhere leaves either nothing, or a merge to go on with.
+type integration struct {
+	env  *Env
+	n    *Node
+	slug string
+
+	source, target string          // branches
+	tip, onto      kernel.CommitID // of source and target; tip "": the branch is gone
+	squash, drop   bool
+	rel, dir       string // the worktree; rel is below the root
+	key            string
+}
+
+// gitIntegrate merges a plan's branch into its target.
+func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
+	m, err := newIntegration(ctx, env, n)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := env.Git.DropStaleLocks(m.dir, n.Job.State.Started); err != nil {
+		return Result{}, err
+	}
+	source, onto, merged, err := env.Git.MergeState(ctx, m.dir)
+	if err != nil {
+		return Result{}, fmt.Errorf("look at worktree %s: %w", m.rel, err)
+	}
+	if done, err := m.published(ctx, merged); err != nil || done != "" {
+		if err != nil {
+			return Result{}, err
+		}
+		return m.finish(ctx, "merged as "+short(done)+" by an earlier attempt", source)
+	}
+	if m.tip == "" {
+		return failed(1, "there is no branch %s to merge", m.source), nil
+	}
+	contained, err := env.Git.IsAncestor(ctx, m.tip, m.onto)
+	if err != nil {
+		return Result{}, err
+	}
+	if contained {
+		return m.finish(ctx, m.source+" is merged already", m.tip)
+	}
+	if stop, err := m.clear(ctx, merged); err != nil || stop != nil {
+		return deref(stop), err
+	}
+	goOn, stop, err := m.resume(ctx, source, onto, merged)
+	if err != nil || stop != nil {
+		return deref(stop), err
+	}
+	if !goOn {
+		if stop, err := m.begin(ctx); err != nil || stop != nil {
+			return deref(stop), err
+		}
+	}
+	return m.conclude(ctx)
+}
+
+func newIntegration(ctx context.Context, env *Env, n *Node) (*integration, error) {
+	m := &integration{env: env, n: n, target: n.arg("target", "target_branch"), key: effectKey(n, "")}
+	m.slug, m.source = mergeOf(n)
+	m.rel = path.Join(worktreeHome, "merge-"+fileName(m.slug)+"-"+string(n.Job.ID))
+	m.dir = filepath.Join(n.Root, m.rel)
+	var err error
+	if m.squash, err = n.flag("squash", true); err != nil {
+		return nil, err
+	}
+	if m.drop, err = n.flag("delete_branch", false); err != nil {
+		return nil, err
+	}
+	if m.target == "" {
+		m.target = n.Job.Spec.Origin.Target
+	}
+	if m.target == "" {
+		if m.target, err = env.Git.Head(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case m.target == "":
+		return nil, errors.New("no target branch: the main working tree is on none, so set target_branch")
+	case m.source == "":
+		return nil, errors.New("no source branch: set branch or slug")
+	case m.source == m.target:
+		return nil, fmt.Errorf("branch %s cannot be merged into itself: set target_branch", m.source)
+	}
+	tips, err := env.Git.Heads(ctx, []string{m.source, m.target})
+	if err == nil && tips[m.target] == "" {
+		err = fmt.Errorf("there is no target branch %s: create it, or commit something to it", m.target)
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.tip, m.onto = tips[m.source], tips[m.target]
+	return m, nil
+}
+
+// published is the commit on the target that is this merge already: it bears
+// the effect's trailer, or it is what the worktree's merge ended with.
+func (m *integration) published(ctx context.Context, merged kernel.CommitID) (kernel.CommitID, error) {
+	done, err := committed(ctx, m.env, m.n, m.onto, m.key)
+	if err != nil || done != "" || merged == "" {
+		return done, err
+	}
+	if there, err := m.env.Git.IsAncestor(ctx, merged, m.onto); err != nil || !there {
+		return "", err
+	}
+	return merged, nil
+}
+
+// clear says what is in the way before anything has happened, or of moving the
+// target to what an earlier attempt merged.
+func (m *integration) clear(ctx context.Context, merged kernel.CommitID) (*Result, error) {
+	obstacle, err := m.env.Git.Obstacle(ctx, m.target, merged)
+	if err == nil && obstacle == "" {
+		obstacle, err = m.env.Git.Obstacle(ctx, m.source, "")
+	}
+	if err != nil || obstacle == "" {
+		return nil, err
+	}
+	return m.stuck(obstacle), nil
+}
+
+func (m *integration) stuck(obstacle string) *Result {
+	r := blocked("%s; then run `vizier jobs retry %s`", obstacle, m.n.Job.ID)
+	return &r
+}
+
+// begin merges in a fresh worktree. The plan's document goes first.
+func (m *integration) begin(ctx context.Context) (*Result, error) {
+	git := m.env.Git
+	if _, err := git.EnsureWorktree(ctx, m.dir, "", m.tip); err != nil {
+		return nil, err
+	}
+	if stop, err := m.removeDoc(ctx); err != nil || stop != nil {
+		return stop, err
+	}
+	if err := git.Detach(ctx, m.dir, m.onto); err != nil {
+		return nil, err
+	}
+	if err := git.Merge(ctx, m.dir, m.tip, m.squash); err != nil {
+		r, err := gitFailed(m.env, m.n, err)
+		return &r, err
+	}
+	files, err := git.Unmerged(ctx, m.dir)
+	if err != nil {
+		return nil, err
+	}
+	var merged kernel.CommitID
+	if len(files) == 0 {
+		empty, err := m.empty(ctx, m.onto)
+		if err != nil {
+			return nil, err
+		}
+		if empty {
+			merged = m.onto
+		}
+	}
+	if err := git.SetMergeState(ctx, m.dir, m.tip, m.onto, merged); err != nil || len(files) == 0 {
+		return nil, err
+	}
+	return m.conflict(files)
+}
+
+// removeDoc commits the removal of the plan's document to the source branch,
+// so that the merge does not bring it along.
+func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
+	git, doc := m.env.Git, planFile(m.slug)
+	text, err := git.FileAt(ctx, m.tip, doc)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	if err := git.RemoveFile(ctx, m.dir, doc); err != nil {
+		return nil, err
+	}
+	id, err := git.Commit(ctx, m.dir, withEffect("chore: remove implementation plan doc "+m.slug, effectKey(m.n, "remove plan doc")))
+	if err != nil {
+		// The removal would be parked as a person's work.
+		r, err := gitFailed(m.env, m.n, errors.Join(err, git.Detach(ctx, m.dir, m.tip)))
+		return &r, err
+	}
+	obstacle, moved, err := git.Advance(ctx, m.source, m.tip, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case obstacle != "":
+		return m.stuck(obstacle), nil
+	case !moved:
+		r := failed(1, "branch %s moved while it was being merged: `vizier jobs retry %s`", m.source, m.n.Job.ID)
+		return &r, nil
+	}
+	m.tip = id
+	return nil, nil
+}
+
+// conflict ends the node as blocked, with the merge left in progress.
+func (m *integration) conflict(files []string) (*Result, error) {
+	open, err := readSentinel(m.env, m.slug)
+	if err != nil {
+		return nil, err
+	}
+	if open == nil || open.Job != string(m.n.Job.ID) {
+		err = writeSentinel(m.env, m.n, sentinel{Slug: m.slug, Source: m.source, Target: m.target, Worktree: m.rel, Files: files})
+		if err != nil {
+			return nil, err
+		}
+	}
+	r := blocked("merging %s into %s is in conflict: resolve %s in %s, `git add` them, then `vizier jobs retry %s`",
+		m.source, m.target, shorten(strings.Join(files, ", ")), m.dir, m.n.Job.ID)
+	r.Produced = []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: m.slug}}
+	return &r, nil
+}

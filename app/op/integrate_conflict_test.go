@@ -1,0 +1,349 @@
+package op
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// mergeDir is the worktree of a merge.
+func (w *world) mergeDir(n *Node) string {
+	return filepath.Join(w.dir, ".vizier/tmp-worktrees/merge-foo-"+string(n.Job.ID))
+}
+
+// resolve resolves readme.txt by hand.
+func (w *world) resolve(n *Node, text string) {
+	w.Helper()
+	w.write(w.mergeDir(n), "readme.txt", text)
+	w.git(w.mergeDir(n), "add", "readme.txt")
+}
+
+// conflicting is a world where draft/foo and main disagree about readme.txt.
+func conflicting(t *testing.T) *world {
+	w := newWorld(t)
+	w.plan(map[string]string{"readme.txt": "theirs\n", "new.txt": "new\n"})
+	w.commit(w.dir, "readme.txt", "ours\n")
+	return w
+}
+
+func TestConflictIsResolvedByHandAndGoesOn(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := conflicting(t)
+		before, main := w.photograph(), w.rev("main")
+		n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+		for range 2 { // a conflict that is open is left as it is
+			r := w.want(n, kernel.OutcomeBlocked, "readme.txt", w.mergeDir(n), "git add", "vizier jobs retry")
+			if r.Exit != 10 || !r.produced(kernel.Artifact{Kind: kernel.MergeSentinel, Name: "foo"}) {
+				t.Errorf("exit %d, produced %v", r.Exit, r.Produced)
+			}
+		}
+		w.unchanged(before)
+		var s sentinel
+		data, err := w.env.Files.Sentinel("foo")
+		if err = errors.Join(err, json.Unmarshal(data, &s)); err != nil {
+			t.Fatal(err)
+		}
+		s.Created = s.Created.Truncate(0)
+		if s.Slug != "foo" || s.Source != "draft/foo" || s.Target != "main" || s.Job != string(n.Job.ID) || s.Node != n.Node ||
+			s.Run != string(n.Job.Spec.Origin.Run) || filepath.Join(w.dir, s.Worktree) != w.mergeDir(n) ||
+			!slices.Equal(s.Files, []string{"readme.txt"}) || s.Created.IsZero() {
+			t.Errorf("sentinel %+v", s)
+		}
+		w.resolve(n, "both\n")
+		n.Job.State.Generation++ // the gate's route rewinds the job
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.rev("main^") != main || w.read(w.dir, "readme.txt") != "both\n" || w.read(w.dir, "new.txt") != "new\n" {
+			t.Error("not merged as it was resolved")
+		}
+		if got := w.git(w.dir, "log", "-1", "--format=%B", "main"); !strings.Contains(got, "# The plan") || strings.Contains(got, "Conflicts") {
+			t.Errorf("message %q", got)
+		}
+		if w.has("draft/foo") {
+			t.Error("the source branch is still there")
+		}
+		w.tidy()
+	}
+}
+
+// script is a shell for gates.
+type script struct{ Shell }
+
+func (script) Run(_ context.Context, dir, text string, _ []string) (int, error) {
+	cmd := exec.Command("sh", "-c", text)
+	cmd.Dir = dir
+	return 0, cmd.Run()
+}
+
+func TestConflictIsResolvedByItsGate(t *testing.T) {
+	w := conflicting(t)
+	w.env.Shell = script{}
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	gate := w.node("", map[string]string{"slug": "foo", "auto_resolve": "true", "auto_resolve_script": "echo both > readme.txt"})
+	gate.Control, gate.Uses = "gate.conflict_resolution", "control.gate.conflict_resolution"
+	w.want(gate, kernel.OutcomeSucceeded, "resolved")
+	if s, err := readSentinel(w.env, "foo"); s != nil || err != nil {
+		t.Errorf("the mark is left: %v, %v", s, err)
+	}
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.read(w.dir, "readme.txt") != "both\n" {
+		t.Error("not merged as the gate resolved it")
+	}
+	w.tidy()
+}
+
+func TestConflictThatAPersonCommits(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		for k := range 4 {
+			w := conflicting(t)
+			n, main := w.merge(map[string]string{"squash": squash}), w.rev("main")
+			w.want(n, kernel.OutcomeBlocked)
+			w.resolve(n, "both\n")
+			w.git(w.mergeDir(n), "commit", "--quiet", "-m", "by hand")
+			w.crash(n, k+1)
+			w.want(n, kernel.OutcomeSucceeded)
+			if w.git(w.dir, "log", "-1", "--format=%s", "main") != "by hand" || w.read(w.dir, "readme.txt") != "both\n" || w.rev("main^") != main {
+				t.Error("the person's commit was not taken as it is, crash ", k)
+			}
+			w.tidy()
+		}
+	}
+}
+
+// A merge that somebody has undone is no merge.
+func TestConflictThatAPersonAborts(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := conflicting(t)
+		main := w.rev("main")
+		n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+		w.want(n, kernel.OutcomeBlocked)
+		w.git(w.mergeDir(n), "reset", "--quiet", "--hard")
+		w.want(n, kernel.OutcomeBlocked, "readme.txt")
+		if w.rev("main") != main || !w.has("draft/foo") {
+			t.Error("an undone merge was taken for one")
+		}
+	}
+}
+
+// A person retries the merge: the kernel has dropped the mark.
+func TestConflictThatIsStartedOver(t *testing.T) {
+	w := conflicting(t)
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	w.write(w.mergeDir(n), "readme.txt", "half done\n")
+	if err := w.env.Files.ClearSentinel("foo"); err != nil {
+		t.Fatal(err)
+	}
+	n.Job.State.Generation++
+	w.want(n, kernel.OutcomeBlocked)
+	if got := w.read(w.mergeDir(n), "readme.txt"); !strings.Contains(got, "<<<<<<<") {
+		t.Errorf("not merged anew: %q", got)
+	}
+	if ref := w.parked(); ref == "" || w.git(w.dir, "show", strings.Fields(ref)[0]+":readme.txt") != "half done" {
+		t.Errorf("the half-done resolution is lost: parked %q", ref)
+	}
+	// The plan's branch moves on: what was resolved is not what is to be
+	// merged now.
+	w.resolve(n, "both\n")
+	dir, _ := w.prepared(map[string]string{"slug": "foo"})
+	w.commit(dir, "more.txt", "")
+	w.want(n, kernel.OutcomeBlocked)
+	w.resolve(n, "both, again\n")
+	w.want(n, kernel.OutcomeSucceeded)
+	if got := w.files("main"); !slices.Contains(got, "more.txt") || w.read(w.dir, "readme.txt") != "both, again\n" {
+		t.Errorf("files %q", got)
+	}
+}
+
+// A resolved merge is taken along when the target has moved meanwhile.
+func TestResolvedConflictWhenTheTargetHasMoved(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := conflicting(t)
+		n := w.merge(map[string]string{"squash": squash})
+		w.want(n, kernel.OutcomeBlocked)
+		w.commit(w.dir, "elsewhere.txt", "")
+		w.resolve(n, "both\n")
+		w.want(n, kernel.OutcomeSucceeded)
+		if w.git(w.dir, "log", "-1", "--format=%s", "main^") != "add elsewhere.txt" || w.read(w.dir, "readme.txt") != "both\n" || w.parked() != "" {
+			t.Errorf("not merged on top, or parked %q", w.parked())
+		}
+		w.tidy()
+	}
+}
+
+func TestConflictsOfManyKinds(t *testing.T) {
+	w := newWorld(t)
+	odd := "dir/with space é\nand break"
+	w.commit(w.dir, odd, "base\n")
+	w.commit(w.dir, "gone.txt", "base\n")
+	dir := filepath.Join(t.TempDir(), "b")
+	w.git(w.dir, "worktree", "add", "--quiet", "-b", "draft/foo", dir)
+	w.commit(dir, odd, "theirs\n")
+	w.git(dir, "rm", "--quiet", "gone.txt")
+	w.commit(dir, "both.txt", "theirs\n")
+	w.git(w.dir, "worktree", "remove", dir)
+	w.commit(w.dir, odd, "ours\n")
+	w.commit(w.dir, "gone.txt", "changed\n")
+	w.commit(w.dir, "both.txt", "ours\n")
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked)
+	s, err := readSentinel(w.env, "foo")
+	if err != nil || !slices.Equal(s.Files, []string{"both.txt", odd, "gone.txt"}) {
+		t.Fatalf("%v, %q", err, s.Files)
+	}
+	at := filepath.Join(w.dir, s.Worktree)
+	w.write(at, odd, "resolved\n")
+	w.write(at, "both.txt", "resolved\n")
+	os.Remove(filepath.Join(at, "gone.txt"))
+	w.write(at, "stray.txt", "not part of the merge")
+	ctx := context.Background()
+	if err := w.env.Git.StagePaths(ctx, at, s.Files); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := w.env.Git.Unmerged(ctx, at); err != nil || len(left) > 0 {
+		t.Fatalf("%v, unmerged %q", err, left)
+	}
+	w.want(n, kernel.OutcomeSucceeded)
+	if got := w.files("main"); !slices.Equal(got, []string{".gitignore", "both.txt", odd, "readme.txt"}) {
+		t.Errorf("files %q", got)
+	}
+	if w.read(w.dir, odd) != "resolved\n" || w.read(w.dir, "both.txt") != "resolved\n" {
+		t.Error("not as resolved")
+	}
+}
+
+var errCrash = errors.New("crash")
+
+// crashing stops right after the k-th change of the world.
+type crashing struct {
+	Git
+	left int
+}
+
+// step counts a change.
+func (g *crashing) step(do func() error) error {
+	g.left--
+	switch {
+	case g.left > 0:
+		return do()
+	case g.left == 0:
+		return errors.Join(do(), errCrash)
+	default:
+		return errCrash
+	}
+}
+
+func (g *crashing) EnsureWorktree(ctx context.Context, dir, branch string, c kernel.CommitID) (name string, err error) {
+	err = g.step(func() (err error) { name, err = g.Git.EnsureWorktree(ctx, dir, branch, c); return err })
+	return name, err
+}
+
+func (g *crashing) RemoveFile(ctx context.Context, dir, p string) error {
+	return g.step(func() error { return g.Git.RemoveFile(ctx, dir, p) })
+}
+
+func (g *crashing) Commit(ctx context.Context, dir, m string) (id kernel.CommitID, err error) {
+	err = g.step(func() (err error) { id, err = g.Git.Commit(ctx, dir, m); return err })
+	return id, err
+}
+
+func (g *crashing) Advance(ctx context.Context, b string, from, to kernel.CommitID) (o string, moved bool, err error) {
+	err = g.step(func() (err error) { o, moved, err = g.Git.Advance(ctx, b, from, to); return err })
+	return o, moved, err
+}
+
+func (g *crashing) Detach(ctx context.Context, dir string, c kernel.CommitID) error {
+	return g.step(func() error { return g.Git.Detach(ctx, dir, c) })
+}
+
+func (g *crashing) Merge(ctx context.Context, dir string, c kernel.CommitID, squash bool) error {
+	return g.step(func() error { return g.Git.Merge(ctx, dir, c, squash) })
+}
+
+func (g *crashing) SetMergeState(ctx context.Context, dir string, a, b, c kernel.CommitID) error {
+	return g.step(func() error { return g.Git.SetMergeState(ctx, dir, a, b, c) })
+}
+
+func (g *crashing) DeleteBranch(ctx context.Context, name string, old kernel.CommitID) error {
+	return g.step(func() error { return g.Git.DeleteBranch(ctx, name, old) })
+}
+
+func (g *crashing) RemoveWorktree(ctx context.Context, c kernel.Context) (gone kernel.Cleanup) {
+	if err := g.step(func() error { gone = g.Git.RemoveWorktree(ctx, c); return nil }); err != nil {
+		return kernel.Cleanup{Status: kernel.CleanupFailed, Error: err.Error()}
+	}
+	return gone
+}
+
+// crash runs n until after its k-th change of the world, or to its end.
+func (w *world) crash(n *Node, k int) (ended bool) {
+	real := w.env.Git
+	g := &crashing{real, k}
+	w.env.Git = g
+	w.run(n)
+	w.env.Git = real
+	return g.left > 0
+}
+
+// A resolution is not lost wherever a crash comes, and the target may have
+// moved before it.
+func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		for k, seen := 1, false; !seen; k++ {
+			w := conflicting(t)
+			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+			w.want(n, kernel.OutcomeBlocked)
+			w.commit(w.dir, "elsewhere.txt", "")
+			w.resolve(n, "both\n")
+			before := w.rev("main")
+			if seen = w.crash(n, k); seen && k < 6 {
+				t.Fatalf("only %d changes seen", k-1)
+			}
+			w.want(n, kernel.OutcomeSucceeded)
+			count := w.git(w.dir, "rev-list", "--first-parent", "--count", before+"..main")
+			if count != "1" || w.read(w.dir, "readme.txt") != "both\n" || w.has("draft/foo") {
+				t.Errorf("crash after change %d: %s commits, readme %q", k, count, w.read(w.dir, "readme.txt"))
+			}
+			w.tidy()
+		}
+	}
+}
+
+// Wherever a crash comes, the next attempt ends as if there had been none.
+func TestMergeAfterACrashAnywhere(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		for k, seen := 1, false; !seen; k++ {
+			w := newWorld(t)
+			w.plan(map[string]string{"new.txt": "new\n"})
+			before := w.rev("main")
+			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+			if seen = w.crash(n, k); seen && k < 12 {
+				t.Fatalf("only %d changes seen", k-1)
+			}
+			r := w.run(n)
+			if r.Outcome != kernel.OutcomeSucceeded {
+				t.Fatalf("crash after change %d: %s", k, r.Reason)
+			}
+			count := w.git(w.dir, "rev-list", "--first-parent", "--count", before+"..main")
+			if count != "1" || !slices.Equal(w.files("main"), []string{".gitignore", "new.txt", "readme.txt"}) {
+				t.Errorf("crash after change %d: %s commits, files %q", k, count, w.files("main"))
+			}
+			if w.read(w.dir, "new.txt") != "new\n" || w.git(w.dir, "status", "--porcelain", "--untracked-files=no") != "" {
+				t.Errorf("crash after change %d: the checkout was not brought along", k)
+			}
+			if w.has("draft/foo") {
+				t.Errorf("crash after change %d: the source branch is there: %s", k, r.Reason)
+			}
+			w.tidy()
+		}
+	}
+}

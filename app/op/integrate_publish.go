@@ -1,0 +1,171 @@
+package op
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// maxMoves is how often a target may move under a merge before the node gives
+// up.
+const maxMoves = 8
+
+// conclude commits what is merged in the worktree and moves the target there.
+func (m *integration) conclude(ctx context.Context) (Result, error) {
+	git := m.env.Git
+	source, onto, merged, err := git.MergeState(ctx, m.dir)
+	if err != nil {
+		return Result{}, err
+	}
+	if merged == "" {
+		r, err := m.commit(ctx, onto)
+		if err != nil || r.merged == "" {
+			return r.Result, err
+		}
+		merged = r.merged
+		if err := git.SetMergeState(ctx, m.dir, "", "", merged); err != nil {
+			return Result{}, err
+		}
+	}
+	if merged == onto {
+		return m.finish(ctx, m.source+" brings nothing new", source)
+	}
+	for range maxMoves {
+		obstacle, moved, err := git.Advance(ctx, m.target, onto, merged)
+		switch {
+		case err != nil:
+			return Result{}, err
+		case obstacle != "":
+			return *m.stuck(obstacle), nil
+		case moved:
+			return m.finish(ctx, fmt.Sprintf("merged %s into %s as %s", m.source, m.target, short(merged)), source)
+		}
+		now, err := tipOf(ctx, m.env, m.target)
+		if err == nil && now == "" {
+			err = fmt.Errorf("branch %s is gone", m.target)
+		}
+		if err != nil {
+			return Result{}, err
+		}
+		again, err := git.Replay(ctx, merged, onto, now)
+		if err != nil {
+			return Result{}, fmt.Errorf("merge again, as %s moved: %w", m.target, err)
+		}
+		if again == "" {
+			return m.collide(ctx, now)
+		}
+		if err := git.SetMergeState(ctx, m.dir, "", now, again); err != nil {
+			return Result{}, err
+		}
+		onto, merged = now, again
+	}
+	return failed(1, "branch %s moved %d times while it was being merged into: `vizier jobs retry %s`", m.target, maxMoves, m.n.Job.ID), nil
+}
+
+// collide begins anew where the target moved to something that the merge, as
+// far as it got, is in conflict with. What it got is parked.
+func (m *integration) collide(ctx context.Context, now kernel.CommitID) (Result, error) {
+	m.onto = now
+	if err := m.discard(ctx); err != nil {
+		return Result{}, err
+	}
+	stop, err := m.begin(ctx)
+	if err != nil || stop != nil {
+		return deref(stop), err
+	}
+	return failed(1, "branch %s moved while it was being merged into: `vizier jobs retry %s`", m.target, m.n.Job.ID), nil
+}
+
+// made is a commit, or why there is none.
+type made struct {
+	Result
+	merged kernel.CommitID
+}
+
+// commit commits the merge in the worktree, on top of onto. What a person has
+// committed there is the merge, or its beginning.
+func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (made, error) {
+	git := m.env.Git
+	head, err := git.HeadCommit(ctx, m.dir)
+	if err != nil {
+		return made{}, err
+	}
+	if on, err := git.IsAncestor(ctx, onto, head); err != nil || !on {
+		if err == nil {
+			err = fmt.Errorf("worktree %s is at %s, which does not contain %s: put it back with `git -C %s reset --soft %s`", m.rel, short(head), short(onto), m.dir, onto)
+		}
+		return made{}, err
+	}
+	staged, err := git.Staged(ctx, m.dir)
+	if err != nil {
+		return made{}, err
+	}
+	merging, err := git.Merging(ctx, m.dir)
+	if err != nil {
+		return made{}, err
+	}
+	if !staged && !merging {
+		return made{merged: head}, nil
+	}
+	message, err := m.message(ctx)
+	if err != nil {
+		return made{}, err
+	}
+	id, err := git.Commit(ctx, m.dir, withEffect(message, m.key))
+	if err != nil {
+		r, err := gitFailed(m.env, m.n, err)
+		return made{Result: r}, err
+	}
+	return made{merged: id}, nil
+}
+
+// message is the subject and, below it, the plan's document.
+func (m *integration) message(ctx context.Context) (string, error) {
+	subject := m.n.arg("message")
+	if subject == "" {
+		subject = "feat: merge plan " + m.slug
+	}
+	doc, err := m.env.Git.LastFile(ctx, m.tip, m.onto, planFile(m.slug))
+	if err != nil {
+		return "", fmt.Errorf("plan document of %s: %w", m.slug, err)
+	}
+	text := strings.TrimSpace(strings.ReplaceAll(string(doc), "\x00", ""))
+	return strings.TrimSpace(subject + "\n\n" + text), nil
+}
+
+// finish tidies up after a merge: the source branch, where that was asked for
+// and it is at the commit that was merged; the conflict's mark; the worktree.
+func (m *integration) finish(ctx context.Context, what string, merged kernel.CommitID) (Result, error) {
+	git := m.env.Git
+	if m.drop && m.tip != "" {
+		switch merged {
+		case m.tip:
+			if err := git.DeleteBranch(ctx, m.source, m.tip); err != nil {
+				fmt.Fprintln(m.env.Stderr, err)
+				what += "; branch " + m.source + " is kept: " + err.Error()
+			}
+		default:
+			what += "; branch " + m.source + " is kept: it is not what was merged"
+		}
+	}
+	open, err := readSentinel(m.env, m.slug)
+	if err == nil && open != nil {
+		err = m.env.Files.ClearSentinel(m.slug)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	if _, _, result, err := git.MergeState(ctx, m.dir); err == nil && result != "" {
+		// The worktree may stand on an earlier form of the result, which
+		// nobody needs and which would be parked.
+		if err := git.Detach(ctx, m.dir, result); err != nil {
+			return Result{}, err
+		}
+	}
+	if err := m.discard(ctx); err != nil {
+		what += "; its worktree is left: " + err.Error()
+	}
+	return ok(what), nil
+}

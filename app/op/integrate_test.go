@@ -1,0 +1,338 @@
+package op
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// merge is a node that merges draft/foo into main.
+func (w *world) merge(args map[string]string) *Node {
+	all := map[string]string{"slug": "foo", "target_branch": "main"}
+	for k, v := range args {
+		all[k] = v
+	}
+	return w.node("git.integrate_plan_branch", all)
+}
+
+// plan makes draft/foo with a plan document and files.
+func (w *world) plan(files map[string]string) {
+	w.Helper()
+	all := map[string]string{planFile("foo"): "---\nplan: foo\n---\n\n# The plan\n"}
+	for f, text := range files {
+		all[f] = text
+	}
+	w.branch("draft/foo", all)
+}
+
+// tidy asserts that nothing of a merge is left.
+func (w *world) tidy() {
+	w.Helper()
+	if left, _ := filepath.Glob(filepath.Join(w.dir, ".vizier/tmp-worktrees/*")); len(left) > 0 {
+		w.Errorf("left behind: %v", left)
+	}
+	if left, _ := filepath.Glob(filepath.Join(w.dir, ".vizier/tmp-worktrees/.*")); len(left) > 0 {
+		w.Errorf("left behind: %v", left)
+	}
+	if w.there(w.dir, ".vizier/tmp/merge-conflicts/foo.json") {
+		w.Error("the conflict's mark is left behind")
+	}
+}
+
+func (w *world) parked() string {
+	w.Helper()
+	return w.git(w.dir, "for-each-ref", "--format=%(refname)", "refs/vizier/parked")
+}
+
+func TestSquashMergeEmbedsAndRemovesThePlanDocument(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"new file.txt": "new\r\n"})
+	before, tip := w.rev("main"), w.rev("draft/foo")
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeSucceeded, "merged draft/foo into main")
+	if w.rev("main^") != before || w.git(w.dir, "rev-list", "--count", before+"..main") != "1" {
+		t.Fatal("main did not get exactly one commit")
+	}
+	if w.rev("draft/foo^") != tip || w.git(w.dir, "log", "-1", "--format=%s", "draft/foo") != "chore: remove implementation plan doc foo" {
+		t.Error("the document was not removed from the source branch")
+	}
+	want := "feat: merge plan foo\n\n---\nplan: foo\n---\n\n# The plan\n\nVizier-Effect: " + effectKey(n, "")
+	if got := w.git(w.dir, "log", "-1", "--format=%B", "main"); got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+	if got := w.files("main"); !slices.Equal(got, []string{".gitignore", "new file.txt", "readme.txt"}) {
+		t.Errorf("files %q", got)
+	}
+	if w.read(w.dir, "new file.txt") != "new\r\n" || w.git(w.dir, "status", "--porcelain", "--untracked-files=no") != "" {
+		t.Error("the clean checkout was not brought along")
+	}
+	w.tidy()
+	main := w.rev("main")
+	w.want(n, kernel.OutcomeSucceeded, "earlier attempt")
+	w.want(w.merge(nil), kernel.OutcomeSucceeded, "brings nothing new")
+	if w.rev("main") != main || w.parked() != "" {
+		t.Error("executed again, it moved main or parked something: ", w.parked())
+	}
+	w.tidy()
+}
+
+func TestMergeWithoutSquash(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"new.txt": "new\n"})
+	w.git(w.dir, "config", "merge.ff", "false") // which squash does not agree with
+	before := w.rev("main")
+	n := w.merge(map[string]string{"squash": "no", "message": "Merge it", "delete_branch": "yes"})
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.rev("main^1") != before || w.git(w.dir, "log", "-1", "--format=%s", "main^2") != "chore: remove implementation plan doc foo" {
+		t.Error("not a merge of the source's tip")
+	}
+	if w.has("draft/foo") || w.parked() != "" {
+		t.Error("the merged branch is there, or something reachable was parked")
+	}
+	if got := w.git(w.dir, "log", "-1", "--format=%B"); !strings.HasPrefix(got, "Merge it\n\n---\nplan: foo") {
+		t.Errorf("message %q", got)
+	}
+	w.tidy()
+	w.branch("draft/foo", map[string]string{"another plan.txt": ""})
+	w.want(n, kernel.OutcomeSucceeded, "earlier attempt", "is kept")
+	if !w.has("draft/foo") {
+		t.Error("a branch that was not merged is gone")
+	}
+
+	w.branch("draft/bar", map[string]string{"bar.txt": ""})
+	n = w.node("git.integrate_plan_branch", map[string]string{"source_branch": "draft/bar", "delete_branch": "true"})
+	w.want(n, kernel.OutcomeSucceeded) // squash, into the main checkout's branch
+	if w.has("draft/bar") || w.parked() == "" {
+		t.Error("a squashed branch is there, or its commits were not kept")
+	}
+	w.branch("draft/baz", nil)
+	w.want(w.node("git.integrate_plan_branch", map[string]string{"slug": "baz"}), kernel.OutcomeSucceeded, "merged already")
+}
+
+func TestMergeNeverTouchesADirtyCheckout(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"readme.txt": "theirs\n"})
+	w.write(w.dir, "readme.txt", "operator's\n")
+	w.write(w.dir, "untracked.txt", "operator's\n")
+	before, main, source := w.photograph(), w.rev("main"), w.rev("draft/foo")
+	n := w.merge(map[string]string{"delete_branch": "true"})
+	if r := w.want(n, kernel.OutcomeBlocked, w.dir, "stash", "vizier jobs retry "+string(n.Job.ID)); r.Exit != 10 {
+		t.Errorf("exit %d", r.Exit)
+	}
+	w.unchanged(before)
+	if w.rev("main") != main || w.rev("draft/foo") != source {
+		t.Error("a branch moved")
+	}
+	w.git(w.dir, "checkout", "--quiet", "--", "readme.txt")
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.read(w.dir, "readme.txt") != "theirs\n" || w.read(w.dir, "untracked.txt") != "operator's\n" {
+		t.Error("the checkout did not follow, or lost a file")
+	}
+
+	// The operator works on something else: the target is checked out nowhere.
+	w = newWorld(t)
+	w.plan(map[string]string{"new.txt": "theirs\n"})
+	w.git(w.dir, "switch", "--quiet", "--create", "mine")
+	w.write(w.dir, "readme.txt", "operator's\n")
+	w.git(w.dir, "add", "readme.txt")
+	w.write(w.dir, "new.txt", "operator's\n")
+	before = w.photograph()
+	w.want(w.merge(nil), kernel.OutcomeSucceeded)
+	w.unchanged(before)
+	if !slices.Contains(w.files("main"), "new.txt") {
+		t.Error("not merged")
+	}
+}
+
+// The operator begins to work in the checkout while the merge is made.
+func TestMergeWhenTheCheckoutBecomesDirtyMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.branch("draft/foo", map[string]string{"new.txt": ""})
+	var before map[string]string
+	w.env.Git = &moving{Git: w.env.Git, move: func(string) {
+		w.write(w.dir, "readme.txt", "operator's\n")
+		before = w.photograph()
+	}}
+	n, main := w.merge(nil), w.rev("main")
+	w.want(n, kernel.OutcomeBlocked, w.dir)
+	w.unchanged(before)
+	if w.rev("main") != main {
+		t.Error("main moved")
+	}
+	w.git(w.dir, "checkout", "--quiet", "readme.txt")
+	w.env.Git.(*moving).move = func(string) {}
+	w.want(n, kernel.OutcomeSucceeded)
+	w.tidy()
+}
+
+// A crash comes when the checkout's files are the new ones and the branch has
+// not moved yet.
+func TestMergeWhenTheCheckoutIsAheadOfItsBranch(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"new.txt": ""})
+	n, main := w.merge(nil), w.rev("main")
+	w.env.Git = &moving{Git: w.env.Git, move: func(branch string) {
+		if branch == "main" {
+			merged := w.rev("refs/worktree/vizier/merged", w.mergeDir(n))
+			w.git(w.dir, "read-tree", "-m", "-u", main, merged)
+			panic("crash")
+		}
+	}}
+	w.want(n, kernel.OutcomeFailed, "crash")
+	w.env.Git = w.env.Git.(*moving).Git
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.git(w.dir, "status", "--porcelain") != "" || w.git(w.dir, "rev-list", "--count", main+"..main") != "1" {
+		t.Error("not completed")
+	}
+	w.tidy()
+}
+
+func TestMergeWithAnUntrackedFileInTheWay(t *testing.T) {
+	w := newWorld(t)
+	w.branch("draft/foo", map[string]string{"new.txt": "theirs\n"})
+	w.write(w.dir, "new.txt", "operator's\n")
+	before, main := w.photograph(), w.rev("main")
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked, "new.txt", w.dir)
+	w.unchanged(before)
+	if w.rev("main") != main {
+		t.Error("main moved")
+	}
+	os.Remove(filepath.Join(w.dir, "new.txt"))
+	w.want(n, kernel.OutcomeSucceeded)
+	if w.read(w.dir, "new.txt") != "theirs\n" || w.git(w.dir, "rev-list", "--count", main+"..main") != "1" {
+		t.Error("not merged once")
+	}
+	w.tidy()
+}
+
+func TestMergeBringsEveryCheckoutOfItsBranchesAlong(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"new.txt": ""})
+	w.git(w.dir, "switch", "--quiet", "--create", "mine")
+	target, source := filepath.Join(t.TempDir(), "target"), filepath.Join(t.TempDir(), "source")
+	second := filepath.Join(t.TempDir(), "second")
+	w.git(w.dir, "worktree", "add", "--quiet", target, "main")
+	w.git(w.dir, "worktree", "add", "--quiet", "--force", second, "main")
+	w.git(w.dir, "worktree", "add", "--quiet", source, "draft/foo")
+	n := w.merge(map[string]string{"delete_branch": "true"})
+	w.want(n, kernel.OutcomeSucceeded, "branch draft/foo is kept", source)
+	for _, dir := range []string{target, second, source} {
+		if w.git(dir, "status", "--porcelain") != "" || !w.there(dir, "new.txt") || w.there(dir, planFile("foo")) {
+			t.Errorf("%s was not brought along", dir)
+		}
+	}
+	w.tidy()
+}
+
+func TestMergeSaysWhatIsWrong(t *testing.T) {
+	w := newWorld(t)
+	w.want(w.merge(nil), kernel.OutcomeFailed, "no branch draft/foo")
+	w.plan(nil)
+	w.want(w.merge(map[string]string{"target_branch": "nowhere"}), kernel.OutcomeFailed, "no target branch nowhere")
+	w.want(w.merge(map[string]string{"target_branch": "draft/foo"}), kernel.OutcomeFailed, "into itself")
+	w.want(w.merge(map[string]string{"squash": "perhaps"}), kernel.OutcomeFailed, "squash")
+	w.git(w.dir, "checkout", "--quiet", "--detach")
+	w.want(w.merge(map[string]string{"target_branch": ""}), kernel.OutcomeFailed, "set target_branch")
+	w.git(w.dir, "checkout", "--quiet", "main")
+
+	hook := filepath.Join(w.dir, ".git/hooks/commit-msg")
+	w.write("/", hook, "#!/bin/sh\ngrep -q TICKET \"$1\" || { echo 'no ticket' >&2; exit 1; }\n")
+	os.Chmod(hook, 0o755)
+	main := w.rev("main")
+	w.want(w.merge(nil), kernel.OutcomeFailed, "no ticket")
+	w.want(w.merge(nil), kernel.OutcomeFailed, "no ticket")
+	if w.rev("main") != main || w.parked() != "" {
+		t.Error("main moved, or parked ", w.parked())
+	}
+	w.write("/", hook, "#!/bin/sh\ngrep -q TICKET \"$1\" || echo TICKET-1 >> \"$1\"\n")
+	w.want(w.merge(nil), kernel.OutcomeSucceeded)
+	w.want(w.merge(nil), kernel.OutcomeSucceeded)
+}
+
+// The target moves between the merge and the compare-and-swap.
+func TestMergeWhenTheTargetMoves(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		w := newWorld(t)
+		w.plan(map[string]string{"new.txt": "new\n"})
+		w.git(w.dir, "switch", "--quiet", "--create", "mine")
+		w.write(w.dir, "other.txt", "operator's\n")
+		moves := 3
+		w.env.Git = &moving{Git: w.env.Git, move: func(branch string) {
+			if branch == "main" && moves > 0 {
+				moves--
+				id := w.git(w.dir, "commit-tree", "-p", "main", "-m", "concurrent", "main^{tree}")
+				w.git(w.dir, "update-ref", "refs/heads/main", id)
+			}
+		}}
+		n := w.merge(map[string]string{"squash": squash})
+		w.want(n, kernel.OutcomeSucceeded)
+		if got := w.git(w.dir, "log", "--first-parent", "--format=%s", "-5", "main"); got != "feat: merge plan foo\nconcurrent\nconcurrent\nconcurrent\nadd readme.txt" {
+			t.Errorf("squash %s: history %q", squash, got)
+		}
+		if parents := len(strings.Fields(w.git(w.dir, "log", "-1", "--format=%P", "main"))); parents != map[string]int{"true": 1, "false": 2}[squash] {
+			t.Errorf("squash %s: %d parents", squash, parents)
+		}
+		if got := w.git(w.dir, "log", "-1", "--format=%an %B", "main"); !strings.HasPrefix(got, "Ann feat:") || !strings.Contains(got, effectKey(n, "")) {
+			t.Errorf("squash %s: message %q", squash, got)
+		}
+		if !slices.Contains(w.files("main"), "new.txt") || w.parked() != "" {
+			t.Error("not merged, or something was parked")
+		}
+		w.tidy()
+	}
+}
+
+// moving moves branches at the worst moment.
+type moving struct {
+	Git
+	move func(branch string)
+}
+
+func (g *moving) Advance(ctx context.Context, branch string, from, to kernel.CommitID) (string, bool, error) {
+	g.move(branch)
+	return g.Git.Advance(ctx, branch, from, to)
+}
+
+// The target moves to something that the merge conflicts with.
+func TestMergeWhenTheTargetMovesIntoAConflict(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"readme.txt": "theirs\n"})
+	w.git(w.dir, "switch", "--quiet", "--create", "mine")
+	moved := false
+	w.env.Git = &moving{Git: w.env.Git, move: func(branch string) {
+		if branch == "main" && !moved {
+			moved = true
+			dir := filepath.Join(t.TempDir(), "main")
+			w.git(w.dir, "worktree", "add", "--quiet", dir, "main")
+			w.commit(dir, "readme.txt", "ours\n")
+			w.git(w.dir, "worktree", "remove", "--force", dir)
+		}
+	}}
+	n := w.merge(nil)
+	w.want(n, kernel.OutcomeBlocked, "readme.txt")
+	w.resolve(n, "both\n")
+	w.want(n, kernel.OutcomeSucceeded)
+	if got := w.git(w.dir, "show", "main:readme.txt"); got != "both" {
+		t.Errorf("merged %q", got)
+	}
+	w.tidy()
+}
+
+func TestMergeBesideASubmodule(t *testing.T) {
+	w, sub := newWorld(t), newWorld(t)
+	w.git(w.dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", sub.dir, "sub")
+	w.git(w.dir, "commit", "--quiet", "-m", "sub")
+	w.plan(map[string]string{"new.txt": ""})
+	sub.write(filepath.Join(w.dir, "sub"), "readme.txt", "operator's\n")
+	w.want(w.merge(nil), kernel.OutcomeSucceeded)
+	if w.read(w.dir, "sub/readme.txt") != "operator's\n" || !w.there(w.dir, "new.txt") || !strings.HasPrefix(w.git(w.dir, "ls-tree", "main", "sub"), "160000") {
+		t.Error("the submodule was touched, or nothing was merged")
+	}
+	w.tidy()
+}

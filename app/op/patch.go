@@ -1,0 +1,167 @@
+package op
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// jobFile is a file of a job, below the repository's root. Only the job's own
+// user reads it (semantics 2, decision 15).
+func jobFile(id kernel.JobID, name string) string { return ".vizier/jobs/" + string(id) + "/" + name }
+
+// Files of a patch pipeline's jobs (original 3.3 and 3.9).
+const (
+	patchName     = "command.patch"
+	pipelineName  = "patch-pipeline.json"
+	progressName  = "patch-pipeline.progress.json"
+	finalizedName = "patch-pipeline.finalize.json"
+)
+
+// pipeline is what a prepared patch pipeline says.
+type pipeline struct {
+	Job      string    `json:"job_id"`
+	Node     string    `json:"node_id"`
+	Files    []string  `json:"files"`
+	Prepared time.Time `json:"prepared_at"`
+}
+
+// progress is how many patches of a pipeline an effect has applied.
+type progress struct {
+	Effect  string `json:"effect"`
+	Applied int    `json:"applied"`
+}
+
+// gitSavePatch keeps what the tracked files differ by from the last commit as
+// the job's patch.
+func gitSavePatch(ctx context.Context, env *Env, n *Node) (Result, error) {
+	data, err := env.Git.Patch(ctx, n.Dir)
+	if err != nil {
+		return gitFailed(env, n, err)
+	}
+	if err := env.Files.WritePatch(n.Job.ID, data); err != nil {
+		return Result{}, err
+	}
+	r := ok(fmt.Sprintf("patch of %d bytes", len(data)))
+	r.Produced, err = n.besides(kernel.Artifact{Kind: kernel.CommandPatch, Name: string(n.Job.ID)})
+	return r, err
+}
+
+// patchPrepare makes sure that every patch is there, and remembers them. It
+// applies none.
+func patchPrepare(_ context.Context, env *Env, n *Node) (Result, error) {
+	files, err := n.files()
+	if err != nil {
+		return Result{}, err
+	}
+	for _, f := range files {
+		if _, err := n.patchAt(f); err != nil {
+			return Result{}, err
+		}
+	}
+	p := pipeline{string(n.Job.ID), n.Node, files, env.Now().UTC()}
+	if err := writeJSON(n.Root, jobFile(n.Job.ID, pipelineName), p, 0o600); err != nil {
+		return Result{}, err
+	}
+	return ok(fmt.Sprintf("%d patches are there", len(files))), nil
+}
+
+// patchAt is a patch's text. It is looked for in the execution root, then in
+// the repository.
+func (n *Node) patchAt(file string) ([]byte, error) {
+	for _, dir := range []string{n.Dir, n.Root} {
+		data, err := readIn(dir, filepath.ToSlash(file))
+		if errors.Is(err, iofs.ErrNotExist) {
+			continue
+		}
+		return data, err
+	}
+	return nil, missingInput("patch %s is not there", file)
+}
+
+// patchExecute applies patches to files and index, in order, and stops at the
+// first that does not apply. Without a list of its own it takes that of the
+// preparing job it runs after. It goes on where an earlier attempt stopped: at
+// a crash at most the next patch of those recorded may have been applied.
+func patchExecute(ctx context.Context, env *Env, n *Node) (Result, error) {
+	files, err := n.files()
+	if err == nil && files == nil {
+		files, err = n.prepared()
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	record := jobFile(n.Job.ID, progressName)
+	done := progress{Effect: effectKey(n, "")}
+	if data, err := readIn(n.Root, record); err == nil {
+		var old progress
+		if json.Unmarshal(data, &old) == nil && old.Effect == done.Effect {
+			done = old
+		}
+	} else if !errors.Is(err, iofs.ErrNotExist) {
+		return Result{}, err
+	}
+	for first := true; done.Applied < len(files); first = false {
+		file := files[done.Applied]
+		patch, err := n.patchAt(file)
+		if err != nil {
+			return Result{}, err
+		}
+		applied := len(strings.TrimSpace(string(patch))) == 0 // git refuses a patch of nothing
+		if first && !applied {
+			if applied, err = env.Git.Applied(ctx, n.Dir, patch); err != nil {
+				return Result{}, err
+			}
+		}
+		if !applied {
+			if err := env.Git.Apply(ctx, n.Dir, patch); err != nil {
+				return gitFailed(env, n, fmt.Errorf("patch %s (%d of %d): %w", file, done.Applied+1, len(files), err))
+			}
+		}
+		done.Applied++
+		if err := writeJSON(n.Root, record, done, 0o600); err != nil {
+			return Result{}, err
+		}
+	}
+	return ok(fmt.Sprintf("%d patches are applied", len(files))), nil
+}
+
+// prepared are the patches that a job which n runs after has prepared.
+func (n *Node) prepared() ([]string, error) {
+	for _, id := range n.Job.Spec.After {
+		data, err := readIn(n.Root, jobFile(id, pipelineName))
+		if errors.Is(err, iofs.ErrNotExist) {
+			continue
+		}
+		var p pipeline
+		if err == nil {
+			err = json.Unmarshal(data, &p)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("patches that job %s prepared: %w", id, err)
+		}
+		return p.Files, nil
+	}
+	return nil, nil
+}
+
+// patchFinalize keeps the result of a pipeline as the job's patch.
+func patchFinalize(ctx context.Context, env *Env, n *Node) (Result, error) {
+	r, err := gitSavePatch(ctx, env, n)
+	if err != nil || r.Outcome != kernel.OutcomeSucceeded {
+		return r, err
+	}
+	return r, writeJSON(n.Root, jobFile(n.Job.ID, finalizedName), struct {
+		Job       string    `json:"job_id"`
+		Node      string    `json:"node_id"`
+		Finalized time.Time `json:"finalized_at"`
+		Patch     string    `json:"patch_path"`
+	}{string(n.Job.ID), n.Node, env.Now().UTC(), jobFile(n.Job.ID, patchName)}, 0o600)
+}

@@ -1,0 +1,198 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// maxText bounds what an agent may answer and what a prompt may hold, in
+// bytes: far more than any model reads.
+const maxText = 8 << 20
+
+// promptResolve makes the prompt of an agent: from the text, the file or the
+// output of the script that its arguments name, with the placeholders of
+// seed 000's prompts filled in.
+func promptResolve(ctx context.Context, env *Env, n *Node) (Result, error) {
+	products, err := n.customProducts()
+	if err != nil {
+		return Result{}, err
+	}
+	if len(products) != 1 {
+		return Result{}, fmt.Errorf("expected one artifact prompt_text among what it produces, found %d: %w", len(products), kernel.ErrInvalid)
+	}
+	raw, r, err := promptSource(ctx, env, n)
+	if err != nil || r.Outcome != kernel.NoOutcome {
+		return r, err
+	}
+	text, err := render(n, raw)
+	if err != nil {
+		return Result{}, err
+	}
+	if len(text) > maxText {
+		return Result{}, fmt.Errorf("the prompt is longer than %d bytes", maxText)
+	}
+	if err := writeText(env, n, products[0], text); err != nil {
+		return Result{}, err
+	}
+	return ok(fmt.Sprintf("prompt of %d bytes", len(text))), nil
+}
+
+// promptSource is the prompt before its placeholders are filled in. A Result
+// with an outcome ends the node.
+func promptSource(ctx context.Context, env *Env, n *Node) (string, Result, error) {
+	if text := n.Args["prompt_text"]; strings.TrimSpace(text) != "" {
+		return text, Result{}, nil
+	}
+	if path := n.arg("prompt_file"); path != "" {
+		text, err := n.readFile(path)
+		if errors.Is(err, iofs.ErrNotExist) {
+			err = missingInput("prompt file %s is neither in %s nor in the main checkout; `vizier init` writes the shipped prompts", path, n.Dir)
+		}
+		return text, Result{}, err
+	}
+	script := n.arg("command", "script")
+	if script == "" {
+		return "", Result{}, missingInput("no prompt: set prompt_text, prompt_file, command or script")
+	}
+	out, exit, err := env.Shell.Output(ctx, n.Dir, script, nil, maxText)
+	switch {
+	case err != nil:
+		return "", Result{}, err
+	case exit != 0:
+		return "", failed(exit, "the prompt's script failed (exit %d)", exit), nil
+	case len(out) > maxText:
+		return "", Result{}, fmt.Errorf("the prompt's script printed more than %d bytes", maxText)
+	}
+	return string(out), Result{}, nil
+}
+
+// readFile reads a file of the execution root. What is not there but belongs
+// to Vizier's own directory may be in the main checkout, uncommitted: a person
+// who has just run `vizier init` has its prompts on no branch.
+func (n *Node) readFile(path string) (string, error) {
+	if filepath.IsAbs(path) {
+		return readRegular(path)
+	}
+	text, err := readRegular(filepath.Join(n.Dir, path))
+	if errors.Is(err, iofs.ErrNotExist) && strings.HasPrefix(filepath.ToSlash(filepath.Clean(path)), ".vizier/") {
+		return readRegular(filepath.Join(n.Root, path))
+	}
+	return text, err
+}
+
+// readRegular reads a regular file of a bounded size.
+func readRegular(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxText+1))
+	if err == nil && len(b) > maxText {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxText)
+	}
+	return string(b), err
+}
+
+// render fills in {{KEY}} once: an argument of the node by its name, one of
+// another node as NODE.ARGUMENT, execution_root, or file:PATH. What is filled
+// in is not looked at again.
+func render(n *Node, text string) (string, error) {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "{{")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		key, after, closed := strings.Cut(rest, "}}")
+		if !closed {
+			return "", errors.New("found unclosed placeholder; expected `}}`")
+		}
+		if key = strings.TrimSpace(key); key == "" {
+			return "", errors.New("found empty placeholder `{{}}`")
+		}
+		value, err := n.placeholder(key)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(value)
+		if b.Len() > maxText {
+			return "", fmt.Errorf("the prompt is longer than %d bytes", maxText)
+		}
+		text = after
+	}
+}
+
+func (n *Node) placeholder(key string) (string, error) {
+	if path, isFile := strings.CutPrefix(key, "file:"); isFile {
+		text, err := n.readFile(strings.TrimSpace(path))
+		if errors.Is(err, iofs.ErrNotExist) {
+			return "", missingInput("placeholder `{{%s}}`: there is no such file in %s", key, n.Dir)
+		}
+		return text, err
+	}
+	if key == "execution_root" {
+		return n.Dir, nil
+	}
+	if v, ok := n.Args[key]; ok {
+		return v, nil
+	}
+	for at := len(key) - 1; at > 0; at-- {
+		if key[at] != '.' {
+			continue
+		}
+		args, err := n.argsOf(key[:at])
+		if err != nil {
+			return "", err
+		}
+		if v, ok := args[key[at+1:]]; ok {
+			if v == "" && key[at+1:] == "branch" {
+				v = n.Job.Spec.Origin.Branch // the plan's own branch, where none is named
+			}
+			return v, nil
+		}
+	}
+	return "", &classed{kernel.DataError, fmt.Errorf("unresolved placeholder `{{%s}}`: it is not an argument of this node, "+
+		"NODE.ARGUMENT, execution_root or file:PATH", key)}
+}
+
+// argsOf are the arguments of the node of this run that name means: its whole
+// id, the one of the same stage, or the only one in another stage.
+func (n *Node) argsOf(name string) (map[string]string, error) {
+	if other, ok := n.Manifest.Nodes[name]; ok {
+		return other.Args, nil
+	}
+	for stage := n.ManifestNode.Node; ; {
+		at := strings.LastIndex(strings.TrimSuffix(stage, "__"), "__")
+		if at < 0 {
+			break
+		}
+		stage = stage[:at+len("__")]
+		if other, ok := n.Manifest.Nodes[stage+name]; ok {
+			return other.Args, nil
+		}
+	}
+	var found map[string]string
+	for id, other := range n.Manifest.Nodes {
+		if !strings.HasSuffix(id, "__"+name) {
+			continue
+		}
+		if found != nil {
+			return nil, &classed{kernel.DataError, fmt.Errorf("placeholder node `%s` is in more than one stage: give its whole id", name)}
+		}
+		found = other.Args
+	}
+	return found, nil
+}

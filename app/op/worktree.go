@@ -1,0 +1,135 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// worktreeHome is where the worktrees of jobs are, below the repository's root.
+const worktreeHome = ".vizier/tmp-worktrees"
+
+// worktreePrepare gives the run a worktree of its branch. The job owns it
+// (semantics 3.11). A branch that does not exist begins at the commit of the
+// main working tree.
+//
+// Two trees on one branch get in each other's way: a commit in one moves the
+// branch under the other. So a tree of the operator's on the branch is an
+// error, and one that an earlier job left on it is taken off the branch, where
+// it keeps its files and its commit.
+func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
+	o := n.Job.Spec.Origin
+	branch := n.arg("branch")
+	if slug := n.arg("slug", "plan"); branch == "" && slug != "" {
+		branch = "draft/" + slug
+	}
+	if branch == "" {
+		branch = o.Branch
+	}
+	if branch == "" && o.Plan != "" {
+		branch = "draft/" + o.Plan
+	}
+	if branch == "" {
+		return Result{}, errors.New("worktree.prepare could not determine branch (set branch or slug/plan)")
+	}
+	dir := n.Node
+	if purpose := n.arg("purpose"); purpose != "" {
+		dir = purpose
+	}
+	rel := path.Join(worktreeHome, fileName(dir)+"-"+string(n.Job.ID))
+	if err := ensureBranch(ctx, env, n, branch); err != nil {
+		return Result{}, fmt.Errorf("worktree.prepare could not ensure branch %s: %w", branch, err)
+	}
+	on, err := env.Git.Standing(ctx, branch)
+	if err != nil {
+		return Result{}, err
+	}
+	for _, other := range on {
+		switch {
+		case other == filepath.Join(n.Root, rel):
+		case !strings.HasPrefix(other, filepath.Join(n.Root, worktreeHome)+string(filepath.Separator)):
+			return failed(1, "branch %s is checked out in %s: put that working tree on another branch (`git -C %s switch OTHER`), then `vizier jobs retry %s`",
+				branch, other, other, n.Job.ID), nil
+		default:
+			fmt.Fprintf(env.Stderr, "worktree %s of an earlier job was on %s; it keeps its files and its commit, and no branch\n", other, branch)
+			err := env.Git.Release(ctx, other)
+			if left, again := env.Git.Standing(ctx, branch); again == nil && !slices.Contains(left, other) {
+				err = nil // its own run took it away meanwhile
+			}
+			if err != nil {
+				return Result{}, fmt.Errorf("take worktree %s off branch %s: %w", other, branch, err)
+			}
+		}
+	}
+	name, err := env.Git.EnsureWorktree(ctx, filepath.Join(n.Root, rel), branch, "")
+	if err != nil {
+		return Result{}, fmt.Errorf("worktree.prepare failed to add worktree: %w", err)
+	}
+	r := ok("worktree " + rel + " of branch " + branch)
+	r.Context = &kernel.Context{Root: rel, Worktree: rel, Name: name, Branch: branch, Owned: true}
+	return r, nil
+}
+
+// worktreeCleanup removes the worktree that the run works in. Another job of
+// the run owns it, so where it is comes from the context that was handed on.
+func worktreeCleanup(ctx context.Context, env *Env, n *Node) (Result, error) {
+	c := n.Job.State.Context
+	if c.Worktree == "" {
+		return ok("skipped: the run has no worktree"), nil
+	}
+	c.Owned = true
+	switch gone := env.Git.RemoveWorktree(ctx, c); gone.Status {
+	case kernel.CleanupFailed:
+		return failed(1, "%s", gone.Error), nil
+	case kernel.CleanupDegraded:
+		return ok("degraded: " + gone.Error), nil
+	default:
+		r := ok("worktree " + c.Worktree + " is removed")
+		r.Context = &kernel.Context{}
+		return r, nil
+	}
+}
+
+// ensureBranch makes a branch at the main working tree's commit, unless it
+// exists.
+func ensureBranch(ctx context.Context, env *Env, n *Node, branch string) error {
+	tip, err := tipOf(ctx, env, branch)
+	if err != nil || tip != "" {
+		return err
+	}
+	head, err := env.Git.HeadCommit(ctx, n.Root)
+	if err != nil {
+		return err
+	}
+	if head == "" {
+		return errors.New("the repository has no commit to start it from: commit something first")
+	}
+	err = env.Git.CreateBranch(ctx, branch, head)
+	if tip, again := tipOf(ctx, env, branch); again == nil && tip != "" {
+		return nil // made by us, or by somebody else meanwhile
+	}
+	return err
+}
+
+func tipOf(ctx context.Context, env *Env, branch string) (kernel.CommitID, error) {
+	heads, err := env.Git.Heads(ctx, []string{branch})
+	return heads[branch], err
+}
+
+// fileName is text as a part of a file's name.
+func fileName(text string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '-'
+	}, text)
+	return name[:min(len(name), 60)]
+}

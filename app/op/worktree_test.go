@@ -1,0 +1,142 @@
+package op
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func TestPrepareAndCleanUpAWorktree(t *testing.T) {
+	w := newWorld(t)
+	n := w.node("worktree.prepare", map[string]string{"slug": "foo", "purpose": "stage/draft"})
+	r := w.want(n, kernel.OutcomeSucceeded)
+	rel := ".vizier/tmp-worktrees/stage-draft-" + string(n.Job.ID)
+	want := kernel.Context{Root: rel, Worktree: rel, Name: "stage-draft-" + string(n.Job.ID), Branch: "draft/foo", Owned: true}
+	if *r.Context != want {
+		t.Errorf("context %+v, want %+v", *r.Context, want)
+	}
+	dir := filepath.Join(w.dir, rel)
+	if w.git(dir, "symbolic-ref", "HEAD") != "refs/heads/draft/foo" || w.rev("draft/foo") != w.rev("main") {
+		t.Error("the worktree is not on a new branch at main")
+	}
+	w.write(dir, "work.txt", "mine")
+	again := w.want(n, kernel.OutcomeSucceeded)
+	if *again.Context != want || w.read(dir, "work.txt") != "mine" {
+		t.Error("executing it again did not keep the worktree")
+	}
+
+	c := w.node("worktree.cleanup", nil)
+	w.want(c, kernel.OutcomeSucceeded, "skipped")
+	c.Job.State.Context = *r.Context
+	c.Job.State.Context.Owned = false
+	for range 2 {
+		r := w.want(c, kernel.OutcomeSucceeded, "removed")
+		if r.Context == nil || *r.Context != (kernel.Context{}) {
+			t.Errorf("context after cleanup: %+v", r.Context)
+		}
+	}
+	if w.there(w.dir, rel) || !w.has("draft/foo") {
+		t.Error("the worktree is there, or its branch is not")
+	}
+	if kept := w.git(w.dir, "for-each-ref", "--format=%(refname)", "refs/vizier/parked"); kept == "" {
+		t.Error("uncommitted work was not parked")
+	}
+}
+
+func TestPrepareDeterminesTheBranch(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		args   map[string]string
+		origin kernel.Origin
+		want   string
+	}{
+		{map[string]string{"branch": "b/1", "slug": "s"}, kernel.Origin{Branch: "o"}, "b/1"},
+		{map[string]string{"slug": "s"}, kernel.Origin{Branch: "o"}, "draft/s"},
+		{map[string]string{"plan": "p"}, kernel.Origin{}, "draft/p"},
+		{nil, kernel.Origin{Branch: "o", Plan: "p"}, "o"},
+		{nil, kernel.Origin{Plan: "q"}, "draft/q"},
+	} {
+		n := w.node("worktree.prepare", c.args)
+		n.Job.Spec.Origin = c.origin
+		if r := w.want(n, kernel.OutcomeSucceeded); r.Context.Branch != c.want {
+			t.Errorf("%v %v: branch %s, want %s", c.args, c.origin, r.Context.Branch, c.want)
+		}
+	}
+	w.want(w.node("worktree.prepare", nil), kernel.OutcomeFailed, "could not determine branch")
+}
+
+func TestPrepareSaysWhatIsWrong(t *testing.T) {
+	w := newEmptyWorld(t)
+	w.want(w.node("worktree.prepare", map[string]string{"slug": "s"}), kernel.OutcomeFailed, "no commit to start it from")
+
+	w = newWorld(t)
+	w.want(w.node("worktree.prepare", map[string]string{"branch": "bad..name"}), kernel.OutcomeFailed, "could not ensure branch")
+	w.write(w.dir, "readme.txt", "operator's\n")
+	before := w.photograph()
+	w.want(w.node("worktree.prepare", map[string]string{"branch": "main"}), kernel.OutcomeFailed, "checked out in "+w.dir, "switch")
+	w.unchanged(before)
+
+	w.git(w.dir, "checkout", "--quiet", "--detach")
+	dir, _ := w.prepared(map[string]string{"branch": "main"})
+	if w.git(dir, "symbolic-ref", "HEAD") != "refs/heads/main" {
+		t.Error("a branch that the operator left cannot be had")
+	}
+}
+
+func TestPrepareAfterACrash(t *testing.T) {
+	for name, spoil := range map[string]func(w *world, dir string){
+		"branch made, no worktree": func(w *world, dir string) { w.git(w.dir, "worktree", "remove", "--force", dir) },
+		"half a checkout": func(w *world, dir string) {
+			w.write(w.dir, ".git/worktrees/"+filepath.Base(dir)+"/locked", "initializing")
+			os.Remove(filepath.Join(dir, "readme.txt"))
+		},
+		"files gone":      func(_ *world, dir string) { os.RemoveAll(dir) },
+		"empty directory": func(w *world, dir string) { w.git(w.dir, "worktree", "remove", "--force", dir); os.Mkdir(dir, 0o755) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n := w.node("worktree.prepare", map[string]string{"slug": "foo"})
+			r := w.want(n, kernel.OutcomeSucceeded)
+			dir := filepath.Join(w.dir, r.Context.Root)
+			spoil(w, dir)
+			w.want(n, kernel.OutcomeSucceeded)
+			if w.read(dir, "readme.txt") != "one\n" || w.git(dir, "status", "--porcelain") != "" {
+				t.Error("the worktree is not whole")
+			}
+		})
+	}
+}
+
+// A later run takes the branch; the earlier run's worktree keeps its work and
+// can no longer commit to the branch what the later one has moved on from.
+func TestPrepareTakesTheBranchFromAnEarlierJob(t *testing.T) {
+	w := newWorld(t)
+	old, first := w.prepared(map[string]string{"slug": "foo"})
+	w.write(old, "left.txt", "unsaved\n")
+	dir, _ := w.prepared(map[string]string{"slug": "foo"})
+	if w.git(dir, "symbolic-ref", "HEAD") != "refs/heads/draft/foo" || w.read(old, "left.txt") != "unsaved\n" {
+		t.Fatal("the branch was not handed over, or work was lost")
+	}
+	w.commit(dir, "new.txt", "new\n")
+	tip := w.rev("draft/foo")
+
+	n := w.node("git.stage_commit", nil).in(old)
+	n.Job.State.Context = *first.Context
+	w.want(n, kernel.OutcomeFailed, "not on branch draft/foo any more")
+	if w.rev("draft/foo") != tip {
+		t.Error("the stale worktree moved the branch")
+	}
+}
+
+func TestCleanUpRefusesWhatIsNotItsOwn(t *testing.T) {
+	w := newWorld(t)
+	c := w.node("worktree.cleanup", nil)
+	c.Job.State.Context = kernel.Context{Worktree: "."}
+	w.want(c, kernel.OutcomeFailed, "not below")
+	if !strings.Contains(w.read(w.dir, "readme.txt"), "one") {
+		t.Error("the repository is gone")
+	}
+}

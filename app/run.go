@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// RunRequest is one run of a template, compiled.
+type RunRequest struct {
+	Run      kernel.RunID
+	Jobs     []kernel.NewJob
+	Manifest []byte         // for the runtime of its nodes
+	After    []kernel.JobID // what its roots wait for besides
+	Approval *kernel.Approval
+}
+
+// RunReport is what enqueueing runs did.
+type RunReport struct {
+	Report
+	Roots [][]kernel.JobID // of each run, in order of their ids
+}
+
+// EnqueueRun enqueues runs with their manifests, all of them or none, and
+// ticks. A request's After and, unless it is nil, its Approval go to the run's
+// roots: the jobs that wait for no other and that no route wakes. The zero
+// Approval asks for none.
+func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunReport, error) {
+	var rep RunReport
+	var news []kernel.NewJob
+	var manifests kernel.Plan
+	scope := kernel.Scope{}
+	for _, r := range runs {
+		var roots []kernel.JobID
+		for _, n := range r.Jobs {
+			if len(n.Spec.After) == 0 && !n.Spec.Routed {
+				roots = append(roots, n.ID)
+				n.Spec.After = slices.Clone(r.After)
+				if r.Approval != nil {
+					n.Approval = *r.Approval
+				}
+			}
+			news = append(news, n)
+			scope.Jobs = append(scope.Jobs, n.Spec.After...)
+			scope.Artifacts = append(scope.Artifacts, n.Spec.Needs...)
+		}
+		slices.Sort(roots)
+		rep.Roots = append(rep.Roots, roots)
+		manifests.Actions = append(manifests.Actions, kernel.CreateRun{Run: r.Run, Manifest: r.Manifest})
+	}
+	var err error
+	rep.Report, err = s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
+		jobs, err := kernel.Enqueue(snap, news)
+		return manifests.Then(jobs), err
+	}, decide)
+	return rep, err
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/template"
+)
+
+//go:embed scaffold
+var scaffold embed.FS
+
+type initCmd struct {
+	Check bool `help:"Only tell what is missing; exit 1 if anything is."`
+}
+
+func (*initCmd) Help() string {
+	return "Writes the shipped templates and their prompts, a configuration and ci.sh where they are missing, and Vizier's block in " +
+		".gitignore. No file that exists is changed, but for that block."
+}
+
+// starter is a file that `vizier init` writes.
+type starter struct {
+	path string // relative to the repository's root, with slashes
+	text []byte
+	mode fs.FileMode
+}
+
+// starters are the files of a repository that uses Vizier.
+func starters() ([]starter, error) {
+	var out []starter
+	for _, s := range []starter{{".vizier/config.toml", nil, 0o644}, {".vizier/narrative/snapshot.md", nil, 0o644},
+		{".vizier/narrative/glossary.md", nil, 0o644}, {"ci.sh", nil, 0o755}} {
+		var err error
+		if s.text, err = scaffold.ReadFile("scaffold/" + path.Base(s.path)); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	err := fs.WalkDir(template.Shipped(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		at := ".vizier/workflows/" + name
+		if path.Dir(name) == "prompts" {
+			at = ".vizier/" + name
+		}
+		text, err := fs.ReadFile(template.Shipped(), name)
+		out = append(out, starter{at, text, 0o644})
+		return err
+	})
+	return out, err
+}
+
+// Run writes what is missing.
+func (x *initCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	files, err := starters()
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for _, s := range files {
+		absent, err := s.missing(r.Root)
+		if err != nil {
+			return err
+		}
+		if !absent {
+			continue
+		}
+		missing = append(missing, s.path)
+		if !x.Check {
+			if err := s.write(r.Root); err != nil {
+				return err
+			}
+		}
+	}
+	at := filepath.Join(r.Root, ".gitignore")
+	before, err := os.ReadFile(at)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read .gitignore: %w", err)
+	}
+	after, lacks := ignoring(string(before))
+	missing = append(missing, lacks...)
+	if !x.Check && after != string(before) {
+		if err := replaceFile(at, []byte(after)); err != nil {
+			return fmt.Errorf("write .gitignore: %w", err)
+		}
+	}
+	return x.answer(c, missing)
+}
+
+func (x *initCmd) answer(c *call, missing []string) error {
+	switch {
+	case x.Check && len(missing) == 0:
+		c.ui.print("Outcome: vizier init check: satisfied")
+	case x.Check:
+		c.ui.print("Outcome: vizier init check: missing required items")
+		for _, m := range missing {
+			c.ui.print("missing: " + m)
+		}
+		return &failure{class: class{"failed", 1, "vizier init"}, err: errors.New("vizier init --check failed")}
+	case len(missing) == 0:
+		c.ui.print("Outcome: vizier init already satisfied")
+	default:
+		c.ui.print("Outcome: vizier init newly initialized")
+	}
+	return nil
+}
+
+func (s starter) missing(root string) (bool, error) {
+	info, err := os.Stat(filepath.Join(root, s.path))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("required file %s: %w", s.path, err)
+	case !info.Mode().IsRegular():
+		return false, fmt.Errorf("failed to create required file %s: path exists and is not a file", s.path)
+	}
+	return false, nil
+}
+
+// write makes the file; one that has come to exist meanwhile stays as it is.
+func (s starter) write(root string) error {
+	at := filepath.Join(root, s.path)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return fmt.Errorf("failed to create required file %s: %w", s.path, err)
+	}
+	f, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, s.mode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		_, err = bytes.NewReader(s.text).WriteTo(f)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("failed to create required file %s: %w", s.path, err)
+	}
+	return nil
+}
+
+// replaceFile replaces a file by another with its mode, whole or not at all.
+func replaceFile(at string, text []byte) error {
+	mode := fs.FileMode(0o644)
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
+		if info, err := os.Stat(at); err == nil {
+			mode = info.Mode().Perm()
+		}
+	}
+	f, err := os.CreateTemp(filepath.Dir(at), ".vizier-init-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
+		err = os.Rename(f.Name(), at)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}

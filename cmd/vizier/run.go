@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+type runCmd struct {
+	Flow              string   `arg:"" help:"The template: a name in .vizier/workflows or [commands], a path, or ID@VERSION."`
+	Inputs            []string `arg:"" optional:"" name:"input" help:"The template's positional inputs."`
+	Set               []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; --KEY VALUE does the same; repeatable."`
+	After             []string `sep:"none" placeholder:"JOB|run:RUN" help:"Start after this job, or the last jobs of this run, have succeeded; repeatable."`
+	RequireApproval   bool     `xor:"approval" help:"Start only after a person has approved the first jobs."`
+	NoRequireApproval bool     `name:"no-require-approval" xor:"approval" help:"Start without the approval that the template asks for."`
+	Follow            bool     `help:"Print what the jobs print until the run has ended, and exit as it did."`
+	Check             bool     `help:"Only check the template and its input; write nothing."`
+	Repeat            int      `default:"1" placeholder:"N" help:"Enqueue N runs, one after another."`
+	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	TemplateHelp      bool     `hidden:""`
+}
+
+func (*runCmd) Help() string {
+	return "Every flag that is not listed here is a parameter of the template: `--spec-file X` is `--set spec_file=X`. " +
+		"`vizier run FLOW --help` lists them. Exits 0, or with --follow 1 when jobs failed or were cancelled and 10 when some are blocked."
+}
+
+// enqueuedRun is `run --format json`.
+type enqueuedRun struct {
+	Outcome string `json:"outcome"` // workflow_run_enqueued
+	runIdentity
+	Next nextCommands `json:"next"`
+}
+
+// runIdentity is what every document about a run says of it.
+type runIdentity struct {
+	Run      kernel.RunID   `json:"run_id"`
+	Selector string         `json:"workflow_template_selector"`
+	Template string         `json:"workflow_template_id"`
+	Version  string         `json:"workflow_template_version"`
+	Roots    []kernel.JobID `json:"root_job_ids"`
+}
+
+type nextCommands struct {
+	Schedule string `json:"schedule"`
+	Show     string `json:"show"`
+	Tail     string `json:"tail"`
+}
+
+func nextFor(roots []kernel.JobID) nextCommands {
+	if len(roots) == 0 {
+		return nextCommands{}
+	}
+	root := string(roots[0])
+	return nextCommands{"vizier jobs schedule --job " + root, "vizier jobs show " + root, "vizier jobs tail " + root + " --follow"}
+}
+
+// Run enqueues the template.
+func (x *runCmd) Run(c *call) error {
+	if err := x.conflicts(); err != nil {
+		return usageError(err)
+	}
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	if x.TemplateHelp {
+		return c.flowHelp(r, x.Flow)
+	}
+	f, err := c.flow(r, x.Flow, x.Inputs, x.Set)
+	if err != nil {
+		return err
+	}
+	if x.Check {
+		return f.check(c, r, x.Format)
+	}
+	runs, err := x.requests(c, r, f)
+	if err != nil {
+		return err
+	}
+	rep, err := r.Scheduler.EnqueueRun(c.ctx, runs...)
+	if err != nil {
+		return err
+	}
+	c.report(rep.Report)
+	ids := make([]runIdentity, len(runs))
+	for i, run := range runs {
+		ids[i] = runIdentity{run.Run, f.choice.Selector, f.source.ID.Value, f.source.Version.Value, listed(rep.Roots[i])}
+	}
+	if x.Follow {
+		return c.followRuns(r, x, ids, runs)
+	}
+	return x.answer(c, ids)
+}
+
+func (x *runCmd) conflicts() error {
+	switch {
+	case x.Repeat < 1:
+		return fmt.Errorf("--repeat %d: expected 1 or more", x.Repeat)
+	case x.Check && (len(x.After) > 0 || x.RequireApproval || x.NoRequireApproval || x.Follow || x.Repeat > 1):
+		return errors.New("--check writes nothing: it goes with none of --after, --require-approval, --no-require-approval, --follow, --repeat")
+	}
+	return nil
+}
+
+// requests are the runs to enqueue: each but the first waits for the one
+// before.
+func (x *runCmd) requests(c *call, r *repo, f *flow) ([]app.RunRequest, error) {
+	after, err := x.afters(c, r)
+	if err != nil {
+		return nil, err
+	}
+	var approval *kernel.Approval
+	switch {
+	case x.RequireApproval:
+		a := kernel.Require(r.Scheduler.Now(), c.env.actor())
+		approval = &a
+	case x.NoRequireApproval:
+		approval = &kernel.Approval{}
+	}
+	var runs []app.RunRequest
+	for range x.Repeat {
+		run, err := f.compile(c, r)
+		if err != nil {
+			return nil, err
+		}
+		run.After, run.Approval = after, approval
+		runs = append(runs, run.RunRequest)
+		after = run.sinks
+	}
+	return runs, nil
+}
+
+// afters are the jobs that --after means.
+func (x *runCmd) afters(c *call, r *repo) ([]kernel.JobID, error) {
+	var out []kernel.JobID
+	var refs []string
+	for _, ref := range x.After {
+		run, ok := strings.CutPrefix(ref, "run:")
+		switch {
+		case ok:
+			sinks, err := r.sinks(c, kernel.RunID(run))
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, sinks...)
+		case strings.HasPrefix(ref, "run_") && !strings.Contains(ref, "/"):
+			return nil, usageError(fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref))
+		default:
+			refs = append(refs, ref)
+		}
+	}
+	find, err := r.references(c, refs)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range refs {
+		id, err := find(ref)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, id)
+	}
+	return out, nil
+}
+
+// sinks are the last jobs of a run; those that only a route would start are
+// not among them.
+func (r *repo) sinks(c *call, run kernel.RunID) ([]kernel.JobID, error) {
+	data, err := r.Manifest(run)
+	if err != nil {
+		return nil, fmt.Errorf("invalid --after run reference `run:%s`: manifest not found: %w", run, err)
+	}
+	var m workflow.Manifest
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, fmt.Errorf("invalid --after run reference `run:%s`: %w", run, err)
+	}
+	all := sinksOf(m)
+	snap, err := r.records(c.ctx, kernel.Scope{Jobs: all})
+	if err != nil {
+		return nil, err
+	}
+	var out []kernel.JobID
+	for _, id := range all {
+		if j := snap.Job(id); j == nil || !j.Spec.Routed {
+			out = append(out, id)
+		}
+	}
+	if len(out) == 0 {
+		return nil, usageError(fmt.Errorf("invalid --after run reference `run:%s`: manifest has no success-terminal sink nodes", run))
+	}
+	return out, nil
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// enqueuedRuns is `run --repeat N --format json`.
+type enqueuedRuns struct {
+	Outcome  string         `json:"outcome"` // workflow_runs_enqueued
+	Repeat   int            `json:"repeat"`
+	Selector string         `json:"workflow_template_selector"`
+	Runs     []repeatedRun  `json:"runs"`
+	Next     []nextCommands `json:"next"`
+}
+
+type repeatedRun struct {
+	Index int `json:"index"` // from 1
+	runIdentity
+}
+
+// answer tells what was enqueued.
+func (x *runCmd) answer(c *call, ids []runIdentity) error {
+	if x.Format == "json" {
+		if x.Repeat == 1 {
+			return c.ui.json(enqueuedRun{"workflow_run_enqueued", ids[0], nextFor(ids[0].Roots)})
+		}
+		doc := enqueuedRuns{Outcome: "workflow_runs_enqueued", Repeat: x.Repeat, Selector: ids[0].Selector}
+		for i, id := range ids {
+			doc.Runs = append(doc.Runs, repeatedRun{i + 1, id})
+			doc.Next = append(doc.Next, nextFor(id.Roots))
+		}
+		return c.ui.json(doc)
+	}
+	for i, id := range ids {
+		if i > 0 {
+			c.ui.print("")
+		}
+		rows := append([]row{{"Outcome", "Workflow run enqueued"}}, id.rows()...)
+		next := nextFor(id.Roots)
+		c.ui.text(block(append(rows, row{"Next", next.Schedule}), ""))
+		if next.Show != "" {
+			indent := strings.Repeat(" ", len("Root jobs: "))
+			c.ui.text(indent + next.Show + "\n" + indent + next.Tail + "\n")
+		}
+	}
+	return nil
+}
+
+func (id runIdentity) rows() []row {
+	return []row{{"Run", string(id.Run)}, {"Template", id.Template + "@" + id.Version}, {"Selector", id.Selector}, {"Root jobs", joined(id.Roots)}}
+}
+
+// checkedFlow is `run --check --format json`.
+type checkedFlow struct {
+	Outcome  string `json:"outcome"` // workflow_validation_passed
+	Selector string `json:"workflow_template_selector"`
+	Template string `json:"workflow_template_id"`
+	Version  string `json:"workflow_template_version"`
+	Nodes    int    `json:"node_count"`
+}
+
+// check goes as far as a run would without writing anything.
+func (f *flow) check(c *call, r *repo, format string) error {
+	if _, err := f.compile(c, r); err != nil {
+		return err
+	}
+	doc := checkedFlow{"workflow_validation_passed", f.choice.Selector, f.source.ID.Value, f.source.Version.Value, f.parsed.Nodes()}
+	if format == "json" {
+		return c.ui.json(doc)
+	}
+	c.ui.text(block([]row{{"Outcome", "Workflow validation passed"}, {"Selector", doc.Selector},
+		{"Template", doc.Template + "@" + doc.Version}, {"Nodes", strconv.Itoa(doc.Nodes)}}, ""))
+	return nil
+}
+
+// flowHelp tells how a template is called.
+func (c *call) flowHelp(r *repo, name string) error {
+	choice, src, err := c.load(r, name)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	usage := "Usage: vizier run " + name
+	for _, p := range src.CLI.Positional {
+		usage += " [" + strings.ToUpper(p.Value) + "]"
+	}
+	fmt.Fprintf(&b, "%s [--PARAMETER VALUE]... [flags]\n\nTemplate %s@%s from %s\n", usage, src.ID.Value, src.Version.Value, choice.Path)
+	if len(src.Params) > 0 {
+		b.WriteString("\nParameters, with their defaults:\n")
+	}
+	short := map[string][]string{}
+	for _, a := range src.CLI.Named {
+		short[a.Value] = append(short[a.Value], flagName(a))
+	}
+	var cells [][]string
+	for _, p := range src.Params {
+		cells = append(cells, []string{"  " + strings.Join(append(short[p.Key], flagName(p)), ", "), strconv.Quote(p.Value)})
+	}
+	b.WriteString(table(cells, nil))
+	b.WriteString("\nThe flags of every run: vizier run --help\n")
+	return c.page(b.String())
+}
+
+func flagName(e workflow.Entry) string { return "--" + strings.ReplaceAll(e.Key, "_", "-") }
+
+// endedAs sorts the jobs of a run by how they ended.
+type endedAs struct {
+	Succeeded []kernel.JobID `json:"succeeded"`
+	Failed    []kernel.JobID `json:"failed"`
+	Blocked   []kernel.JobID `json:"blocked"`
+	Cancelled []kernel.JobID `json:"cancelled"`
+}
+
+// ended sorts the jobs, and is the run's state and exit code. Jobs that nothing
+// woke do not count.
+func ended(s *kernel.Snapshot, jobs []kernel.JobID) (by endedAs, state string, exit int) {
+	by = endedAs{[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}}
+	for _, id := range jobs {
+		j := s.Job(id)
+		if j == nil {
+			continue
+		}
+		switch j.State.Status {
+		case kernel.Succeeded:
+			by.Succeeded = append(by.Succeeded, id)
+		case kernel.Failed:
+			by.Failed = append(by.Failed, id)
+		case kernel.Cancelled:
+			by.Cancelled = append(by.Cancelled, id)
+		case kernel.BlockedByDependency, kernel.BlockedByApproval:
+			by.Blocked = append(by.Blocked, id)
+		}
+	}
+	switch {
+	case len(by.Failed)+len(by.Cancelled) > 0:
+		return by, "failed", 1
+	case len(by.Blocked) > 0:
+		return by, "blocked", 10
+	default:
+		return by, "succeeded", 0
+	}
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// terminalRun is `run --follow --format json`.
+type terminalRun struct {
+	Outcome  string `json:"outcome"` // workflow_run_terminal
+	State    string `json:"terminal_state"`
+	ExitCode int    `json:"exit_code"`
+	runIdentity
+	endedAs
+}
+
+// terminalRuns is `run --repeat N --follow --format json`: the runs up to the
+// first that did not succeed.
+type terminalRuns struct {
+	Outcome  string          `json:"outcome"` // workflow_runs_terminal
+	Repeat   int             `json:"repeat"`
+	State    string          `json:"terminal_state"`
+	ExitCode int             `json:"exit_code"`
+	Runs     []indexedEnding `json:"runs"`
+}
+
+type indexedEnding struct {
+	Index int `json:"index"` // from 1
+	terminalRun
+}
+
+// followRuns follows one run after the other and stops at the first that does
+// not succeed.
+func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunRequest) error {
+	doc := terminalRuns{Outcome: "workflow_runs_terminal", Repeat: x.Repeat}
+	for i, run := range runs {
+		f := newRunFollower(r, run, x.Format == "text")
+		snap, err := f.follow(c)
+		if err != nil {
+			return err
+		}
+		one := terminalRun{Outcome: "workflow_run_terminal", runIdentity: ids[i]}
+		one.endedAs, one.State, one.ExitCode = ended(snap, f.jobs)
+		doc.Runs = append(doc.Runs, indexedEnding{i + 1, one})
+		doc.State, doc.ExitCode = one.State, one.ExitCode
+		if x.Format == "text" {
+			c.ui.text(block(one.rows(), ""))
+			f.reasons(c, snap)
+		}
+		if one.State == "blocked" {
+			c.ui.warn("run reached a blocked terminal state")
+		}
+		if one.ExitCode != 0 {
+			break
+		}
+	}
+	if x.Format == "json" {
+		var err error
+		if x.Repeat == 1 {
+			err = c.ui.json(doc.Runs[0].terminalRun)
+		} else {
+			err = c.ui.json(doc)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return exits(doc.ExitCode)
+}
+
+func (t terminalRun) rows() []row {
+	rows := append([]row{{"Outcome", "Workflow run " + t.State}}, t.runIdentity.rows()...)
+	rows = append(rows, row{"Exit", strconv.Itoa(t.ExitCode)})
+	for _, l := range []struct {
+		label string
+		jobs  []kernel.JobID
+	}{{"Succeeded", t.Succeeded}, {"Blocked", t.Blocked}, {"Failed", t.Failed}, {"Cancelled", t.Cancelled}} {
+		if len(l.jobs) > 0 {
+			rows = append(rows, row{l.label, joined(l.jobs)})
+		}
+	}
+	return rows
+}
+
+// runFollower prints what happens in a run.
+type runFollower struct {
+	r       *repo
+	run     kernel.RunID
+	jobs    []kernel.JobID
+	print   bool
+	streams []*stream
+	status  map[kernel.JobID]kernel.Status
+}
+
+func newRunFollower(r *repo, run app.RunRequest, print bool) *runFollower {
+	f := &runFollower{r: r, run: run.Run, print: print, status: map[kernel.JobID]kernel.Status{}}
+	for _, j := range run.Jobs {
+		f.jobs = append(f.jobs, j.ID)
+		if !print {
+			continue
+		}
+		for _, name := range []string{"stdout", "stderr"} {
+			f.streams = append(f.streams, &stream{path: r.Logs.LogFile(j.ID, name), prefix: "[" + string(j.ID) + "/" + name + "] "})
+		}
+	}
+	return f
+}
+
+// follow prints until the run is over and nothing more was written since it
+// was seen to be. An interrupt detaches: the run goes on.
+func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
+	var p pace
+	var t ticker
+	for {
+		err := t.tick(c.ctx, f.r)
+		var snap *kernel.Snapshot
+		if err == nil {
+			snap, err = f.r.records(c.ctx, kernel.Scope{Jobs: f.jobs})
+		}
+		progress := false
+		if err == nil { // the records first: what a job wrote before it ended is printed before its end
+			progress, err = c.copyAll(f.streams)
+		}
+		if err == nil {
+			over := f.over(snap)
+			if over {
+				err = f.drain(c)
+			}
+			progress = f.changes(c, snap) || progress
+			if over && err == nil {
+				return snap, nil
+			}
+		}
+		if err == nil {
+			err = p.wait(c.ctx, progress)
+		}
+		if err == nil {
+			continue
+		}
+		if c.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil, fmt.Errorf("detached: run %s goes on; `vizier jobs wait %s/NODE` waits for one of its nodes: %w", f.run, f.run, context.Canceled)
+		}
+		return nil, err
+	}
+}
+
+// over reports that nothing in the run will go on by itself: every job has
+// ended, or is one that only a route wakes.
+func (f *runFollower) over(s *kernel.Snapshot) bool {
+	for _, id := range f.jobs {
+		if j := s.Job(id); j != nil && j.Open() && j.State.Status != kernel.Unscheduled {
+			return false
+		}
+	}
+	return true
+}
+
+// drain prints the rest of the logs.
+func (f *runFollower) drain(c *call) error {
+	for _, s := range f.streams {
+		if _, err := s.copyTo(c.ui.out); err != nil {
+			return fmt.Errorf("read log: %w", err)
+		}
+		if err := s.end(c.ui.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changes prints the jobs whose status is another one, in schedule order.
+func (f *runFollower) changes(c *call, s *kernel.Snapshot) bool {
+	changed := false
+	for _, id := range f.jobs {
+		j := s.Job(id)
+		if j == nil {
+			continue
+		}
+		if before, seen := f.status[id]; seen && before == j.State.Status {
+			continue
+		}
+		f.status[id] = j.State.Status
+		changed = true
+		if f.print && j.State.Status != kernel.Unscheduled {
+			c.ui.print(fmt.Sprintf("[run:%s] %s => %s (%s)", f.run, id, c.ui.paint(j.State.Status.String(), j.State.Status.String()), j.Spec.Origin.Node))
+		}
+	}
+	return changed
+}
+
+// reasons tells why jobs did not succeed; what another job of the list explains
+// goes without saying.
+func (f *runFollower) reasons(c *call, s *kernel.Snapshot) {
+	for _, id := range f.jobs {
+		j := s.Job(id)
+		if j == nil || !j.State.Status.Terminal() || j.State.Status == kernel.Succeeded {
+			continue
+		}
+		why := j.State.Reason
+		if why == "" {
+			why = j.State.Wait.Detail
+		}
+		if strings.HasPrefix(why, "dependency failed for job ") {
+			continue
+		}
+		c.ui.warn("%s (%s) %s: %s", id, j.Spec.Origin.Node, j.State.Status, why)
+	}
+}

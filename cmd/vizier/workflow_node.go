@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
+	"github.com/vizier-scheduler/vizier/app/op"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// serveNode is the hidden entry point `__workflow-node --job-id ID`: the
+// command of a workflow node's attempt. Its working directory is the execution
+// root. It tells its runner how it ended through the result file, and by its
+// exit code; records are the runner's to write.
+func serveNode(args []string, stdout, stderr io.Writer, env environment) int {
+	n, at, err := readNode(args, stdout, stderr, env)
+	if err != nil {
+		fmt.Fprintln(stderr, "vizier node:", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	r := op.Run(ctx, n.env, n.node)
+	if r.Outcome != kernel.OutcomeSucceeded {
+		fmt.Fprintf(stderr, "workflow node %s %s (exit %d): %s\n", n.node.ManifestNode.Node, r.Outcome, r.Exit, r.Reason)
+		if ctx.Err() != nil { // who ended it knows better why: a time limit, or a person
+			return 143
+		}
+	}
+	if err := writeResult(at.file, resultOf(&n.node.Job, r)); err != nil {
+		fmt.Fprintln(stderr, "vizier node:", err)
+		return max(r.Exit, 1)
+	}
+	return r.Exit
+}
+
+// loadedNode is a node and what its operation reaches the world through.
+type loadedNode struct {
+	node *op.Node
+	env  *op.Env
+}
+
+// attemptAt is what the runner told the node of its attempt.
+type attemptAt struct {
+	id   kernel.AttemptID
+	file string // for the result
+}
+
+func readNode(args []string, stdout, stderr io.Writer, env environment) (loadedNode, attemptAt, error) {
+	var none loadedNode
+	at := attemptAt{file: env.get("VIZIER_RESULT_FILE")}
+	if len(args) != 2 || args[0] != "--job-id" || !kernel.ValidJobID(args[1]) {
+		return none, at, errors.New("expected --job-id ID: the runner of a workflow node starts this command, nobody else")
+	}
+	var err error
+	if at.id, err = proc.ParseAttempt(env.get("VIZIER_ATTEMPT_ID")); err != nil || at.file == "" || string(at.id.Job) != args[1] {
+		return none, at, errors.New("this command runs inside an attempt of its job: start the job with `vizier jobs retry`")
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return none, at, fmt.Errorf("find the working directory: %w", err)
+	}
+	root, err := git.FindRoot(env.get("VIZIER_ROOT"))
+	if err != nil {
+		return none, at, err
+	}
+	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.get})
+	if err != nil {
+		return none, at, err
+	}
+	w, err := connect(root, cfg, env)
+	if err != nil {
+		return none, at, err
+	}
+	n := &op.Node{Root: root.Dir, Dir: dir}
+	if n.Job, err = w.store.Job(at.id.Job); err != nil {
+		return none, at, err
+	}
+	if err := n.Job.Fence(at.id); err != nil {
+		return none, at, err
+	}
+	manifest, err := w.store.Run(n.Job.Spec.Origin.Run)
+	if err != nil {
+		return none, at, err
+	}
+	if err := json.Unmarshal(manifest, &n.Manifest); err != nil {
+		return none, at, fmt.Errorf("manifest of run %s: %w", n.Job.Spec.Origin.Run, err)
+	}
+	var known bool
+	if n.ManifestNode, known = n.Manifest.Nodes[n.Job.Spec.Origin.Node]; !known {
+		return none, at, fmt.Errorf("run %s has no node %s", n.Job.Spec.Origin.Run, n.Job.Spec.Origin.Node)
+	}
+	return loadedNode{n, w.operations(cfg, env, n.Manifest, stdout, stderr)}, at, nil
+}
+
+// operations is the world of a node's operation.
+func (w *world) operations(cfg config.Config, env environment, m workflow.Manifest, stdout, stderr io.Writer) *op.Env {
+	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace}
+	return &op.Env{
+		Git: w.git, Files: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
+		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {
+			a := cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)
+			return agent.Settings{Label: a.Label, Command: a.Command, Filter: a.Filter, Timeout: a.Timeout}, nil
+		}},
+	}
+}
+
+// shimDirs are where the scripts that run well-known agents are looked for:
+// where the environment says, beside this program, where a package puts them,
+// and in a checkout of Vizier that it was built in.
+func shimDirs(env environment) []string {
+	var dirs []string
+	if dir := env.get("VIZIER_AGENT_SHIMS_DIR"); dir != "" {
+		dirs = append(dirs, dir)
+	}
+	if exe, err := os.Executable(); err == nil {
+		bin := filepath.Dir(exe)
+		dirs = append(dirs, filepath.Join(bin, "agents"), filepath.Join(bin, "..", "share", "vizier", "agents"), filepath.Join(bin, "..", "examples", "agents"))
+	}
+	return dirs
+}
+
+// nodeResult is the result file of a workflow node.
+type nodeResult struct {
+	Attempt  string       `json:"attempt"`
+	Outcome  string       `json:"outcome"`
+	Exit     int          `json:"exit"`
+	Class    string       `json:"class,omitempty"`
+	Reason   string       `json:"reason"`
+	Produced []string     `json:"produced"`
+	Context  *nodeContext `json:"context,omitempty"`
+}
+
+type nodeContext struct {
+	Root     string `json:"execution_root"`
+	Worktree string `json:"worktree_path"`
+	Name     string `json:"worktree_name"`
+	Branch   string `json:"worktree_branch"`
+	Owned    bool   `json:"worktree_owned"`
+}
+
+// maxReason is how much of a reason goes on record, in bytes.
+const maxReason = 4096
+
+func resultOf(j *kernel.Job, r op.Result) nodeResult {
+	a := j.Attempt()
+	out := nodeResult{Attempt: fmt.Sprintf("%s/%d", a.Job, a.N), Outcome: r.Outcome.String(), Exit: r.Exit, Class: r.Class.String(),
+		Reason: r.Reason[:min(len(r.Reason), maxReason)], Produced: []string{}, Context: (*nodeContext)(r.Context)}
+	for _, p := range r.Produced {
+		p = p.Canonical()
+		if p.Kind == kernel.Custom && slices.Contains(j.Spec.Produces, p) && !slices.Contains(out.Produced, p.String()) {
+			out.Produced = append(out.Produced, p.String())
+		}
+	}
+	return out
+}
+
+// writeResult writes the file whole or not at all.
+func writeResult(path string, r nodeResult) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("result: %w", err)
+	}
+	return nil
+}
