@@ -102,20 +102,21 @@ func TestConflictIsResolvedByItsGate(t *testing.T) {
 }
 
 func TestConflictThatAPersonCommits(t *testing.T) {
-	for _, squash := range []string{"true", "false"} {
-		for k := range 4 {
-			w := conflicting(t)
-			n, main := w.merge(map[string]string{"squash": squash}), w.rev("main")
-			w.want(n, kernel.OutcomeBlocked)
-			w.resolve(n, "both\n")
-			w.git(w.mergeDir(n), "commit", "--quiet", "-m", "by hand")
-			w.crash(n, k+1)
-			w.want(n, kernel.OutcomeSucceeded)
-			if w.git(w.dir, "log", "-1", "--format=%s", "main") != "by hand" || w.read(w.dir, "readme.txt") != "both\n" || w.rev("main^") != main {
-				t.Error("the person's commit was not taken as it is, crash ", k)
-			}
-			w.tidy()
+	for k := range 8 {
+		w := conflicting(t)
+		n, main := w.merge(map[string]string{"squash": []string{"true", "false"}[k%2]}), w.rev("main")
+		w.want(n, kernel.OutcomeBlocked)
+		w.resolve(n, "both\n")
+		w.git(w.mergeDir(n), "commit", "--quiet", "-m", "by hand")
+		w.crash(n, k/2+1)
+		w.want(n, kernel.OutcomeSucceeded)
+		if got := w.git(w.dir, "log", "-1", "--format=%B", "main"); got != "by hand\n\nVizier-Effect: "+effectKey(n, "") {
+			t.Errorf("crash %d: message %q", k/2+1, got)
 		}
+		if w.read(w.dir, "readme.txt") != "both\n" || w.rev("main^") != main {
+			t.Errorf("crash %d: the person's commit was not taken", k/2+1)
+		}
+		w.tidy()
 	}
 }
 
@@ -253,6 +254,11 @@ func (g *crashing) RemoveFile(ctx context.Context, dir, p string) error {
 
 func (g *crashing) Commit(ctx context.Context, dir, m string) (id kernel.CommitID, err error) {
 	err = g.step(func() (err error) { id, err = g.Git.Commit(ctx, dir, m); return err })
+	return id, err
+}
+
+func (g *crashing) Amend(ctx context.Context, dir, m string) (id kernel.CommitID, err error) {
+	err = g.step(func() (err error) { id, err = g.Git.Amend(ctx, dir, m); return err })
 	return id, err
 }
 
