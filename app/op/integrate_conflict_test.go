@@ -303,6 +303,9 @@ func (w *world) crash(n *Node, k int) (ended bool) {
 // A resolution is not lost wherever a crash comes, and the target may have
 // moved before it.
 func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("dozens of repositories")
+	}
 	for _, squash := range []string{"true", "false"} {
 		for k, seen := 1, false; !seen; k++ {
 			w := conflicting(t)
@@ -326,6 +329,9 @@ func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
 
 // Wherever a crash comes, the next attempt ends as if there had been none.
 func TestMergeAfterACrashAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("dozens of repositories")
+	}
 	for _, squash := range []string{"true", "false"} {
 		for k, seen := 1, false; !seen; k++ {
 			w := newWorld(t)
