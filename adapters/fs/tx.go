@@ -256,7 +256,7 @@ func (s *Store) removeJob(id kernel.JobID) error {
 func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 	b := builder{s: s, at: map[kernel.JobID]int{}}
 	for _, a := range p.Actions {
-		_, run := a.(kernel.CreateRun) // is about no job
+		_, run := a.(kernel.CreateRun)                                 // is about no job
 		if id := a.Subject(); !run && !kernel.ValidJobID(string(id)) { // it would become a path
 			return b.e, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
 		}
