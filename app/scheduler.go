@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -17,6 +18,7 @@ type Scheduler struct {
 	Executor  Executor
 	Worktrees Worktrees
 	Sentinels Sentinels
+	Lookout   Lookout // nil: nobody looks after what waits
 	Limits    kernel.Limits
 	Now       func() time.Time
 	NewID     func() kernel.JobID
@@ -66,12 +68,21 @@ func (s *Scheduler) Tick(ctx context.Context) (Report, error) {
 // Submit enqueues jobs, all or none, and ticks. Ids are minted here; the
 // returned jobs are in the order of news.
 func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob) (Report, error) {
-	scope := kernel.Scope{}
+	scope := scopeOf(news)
+	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
+		return kernel.Enqueue(s.observe(ctx, snap, scope.Artifacts...), news)
+	}, decide)
+}
+
+// scopeOf is what new jobs refer to: whether a need of theirs exists decides
+// whether they wait for each other.
+func scopeOf(news []kernel.NewJob) kernel.Scope {
+	var scope kernel.Scope
 	for _, n := range news {
 		scope.Jobs = append(scope.Jobs, n.Spec.After...)
 		scope.Artifacts = append(scope.Artifacts, n.Spec.Needs...)
 	}
-	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Enqueue(snap, news) }, decide)
+	return scope
 }
 
 // Approve grants a pending approval and ticks.
@@ -112,7 +123,7 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 	if err != nil {
 		return nil, err
 	}
-	return s.observe(ctx, s.fresh(rec), (*kernel.Snapshot).Probes), nil
+	return s.observe(ctx, s.fresh(rec)), nil
 }
 
 // Explain says why a job is not running, on the world as it stands. It changes
@@ -122,7 +133,8 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 	if err != nil {
 		return kernel.Explanation{}, nil, err
 	}
-	snap := s.observe(ctx, s.fresh(rec), func(snap *kernel.Snapshot) kernel.Probes { return snap.ProbesOf(id) })
+	snap := s.observe(ctx, s.fresh(rec))
+	snap = s.answer(ctx, snap, snap.ProbesOf(id))
 	e, err := kernel.Explain(snap, id)
 	return e, snap, err
 }
@@ -132,24 +144,29 @@ func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {
 		Archived: rec.Succeeded, Unreadable: rec.Unreadable})
 }
 
-// observe answers what snap still asks. Answers may raise further questions
-// (the branch that is checked out), so it asks until there are none.
-func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, ask func(*kernel.Snapshot) kernel.Probes) *kernel.Snapshot {
+// observe answers what snap still asks, and whether the artifacts also exist.
+// Answers may raise further questions (the branch that is checked out), so it
+// asks until there are none.
+func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, also ...kernel.Artifact) *kernel.Snapshot {
 	for range 3 {
-		p := ask(snap)
+		p := snap.Probes(also...)
 		if p.Empty() {
 			break
 		}
-		f := kernel.NewFacts()
-		for _, o := range s.Observers {
-			o.Observe(ctx, p, &f)
-		}
-		if len(p.Attempts) > 0 {
-			for a, live := range s.Executor.Alive(ctx, p.Attempts) {
-				f.Runners[a] = live
-			}
-		}
-		snap = snap.WithFacts(f)
+		snap = s.answer(ctx, snap, p)
 	}
 	return snap
+}
+
+// answer observes what p asks. Whether runners live comes first: what one that
+// is gone has left is then all there, and its result is not missed.
+func (s *Scheduler) answer(ctx context.Context, snap *kernel.Snapshot, p kernel.Probes) *kernel.Snapshot {
+	f := kernel.NewFacts()
+	if len(p.Attempts) > 0 {
+		maps.Copy(f.Runners, s.Executor.Alive(ctx, p.Attempts))
+	}
+	for _, o := range s.Observers {
+		o.Observe(ctx, p, &f)
+	}
+	return snap.WithFacts(f)
 }

@@ -21,7 +21,7 @@ func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
 	if st.Status == Running {
 		p := Plan{}
 		if st.Stop.At.IsZero() {
-			st.Stop = StopRequest{s.now, by}
+			st.Stop = StopRequest{s.now, by, cleanup}
 			p.Actions = append(p.Actions, PutState{id, j.Rev, st})
 		}
 		p.Actions = append(p.Actions, Stop{j.Attempt()})

@@ -165,7 +165,7 @@ func (t *tick) plan(before *Snapshot) Plan {
 	var launches []Action
 	for i, j := range t.s.jobs {
 		was := before.jobs[i].State.Status
-		if !t.judged[i] && t.status[i] == was {
+		if !t.judged[i] && t.status[i] == was && was == j.State.Status {
 			continue
 		}
 		if t.unchanged(int32(i), j) && was == j.State.Status {

@@ -178,3 +178,14 @@ func TestARetryableProducerIsWaitedFor(t *testing.T) {
 		expect(t, s, "c", "waiting_on_deps dependencies: waiting on "+y)
 	}
 }
+
+// A route wakes a job that nobody demands, in the tick that settles the
+// route's source: it goes back to sleep in that tick.
+func TestARouteWakesATransientJobNobodyDemands(t *testing.T) {
+	p := job("p", running(1), func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "q"}} })
+	s := snapshot(dead(facts(), p.Attempt(), nil), p, sleeper("q", routed))
+	sleeps(t, s, "q")
+	if got := s.Apply(kernel.Decide(s)).Job("q").State; !got.Awake || got.Generation != 1 {
+		t.Errorf("%+v", got)
+	}
+}

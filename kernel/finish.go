@@ -24,6 +24,9 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 		}
 	}
 	p = p.Then(Plan{Actions: append(actions, PutState{j.ID, j.Rev, st})})
+	if st.Status == Cancelled && st.Stop.Cleanup && st.Context.Owned {
+		p.Actions = append(p.Actions, RemoveWorktree{j.ID, st.Context, true})
+	}
 	return p.Then(s.Apply(p).route(j.ID)), nil
 }
 

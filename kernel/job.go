@@ -230,8 +230,9 @@ type State struct {
 
 // StopRequest asks for the end of a running attempt. The zero value is none.
 type StopRequest struct {
-	At time.Time
-	By string
+	At      time.Time
+	By      string
+	Cleanup bool // its worktree is to go as well, where it owns one
 }
 
 // Job is one record.

@@ -20,8 +20,12 @@ func (p Probes) Empty() bool {
 // answer yet. Of terminal jobs it asks only what their rewind depends on, of
 // running ones whether their runner lives: what their gates read comes into it
 // once it does not.
-func (s *Snapshot) Probes() Probes {
+// also are artifacts that a verb is going to ask about.
+func (s *Snapshot) Probes(also ...Artifact) Probes {
 	b := prober{s: s, seen: map[Artifact]bool{}, branches: map[string]bool{}}
+	for _, a := range also {
+		b.artifact(a.Canonical())
+	}
 	for _, j := range s.jobs {
 		b.p.Merging = b.p.Merging || !s.facts.Merging.asked() && len(j.mergeSlugs()) > 0
 		if j.State.Status == Running {
@@ -31,6 +35,9 @@ func (s *Snapshot) Probes() Probes {
 			continue
 		}
 		b.gates(j)
+		if j.State.Status == Running {
+			b.routes(j)
+		}
 	}
 	return b.p
 }
@@ -93,6 +100,16 @@ func (b *prober) branch(name string) {
 func (b *prober) attempt(a AttemptID) {
 	if !b.s.facts.Runners[a].asked() {
 		b.p.Attempts = append(b.p.Attempts, a)
+	}
+}
+
+// routes asks for the gates of what a route of j may rewind: they are judged in
+// the tick that settles j.
+func (b *prober) routes(j *Job) {
+	for _, r := range j.Spec.Routes {
+		for _, id := range b.s.Downstream(r.To) {
+			b.gates(b.s.Job(id))
+		}
 	}
 }
 

@@ -74,3 +74,18 @@ func TestWithFacts(t *testing.T) {
 		t.Error("the snapshot changed")
 	}
 }
+
+// The target of a route is judged in the tick that settles the route's source,
+// though it had ended: what its gates read is asked for.
+func TestProbesForTheTargetsOfRoutes(t *testing.T) {
+	const x = "custom:t:x"
+	p := job("p", running(1), func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "q"}} })
+	s := snapshot(kernel.NewFacts(), p, job("q", is(kernel.Failed)), job("r", is(kernel.Failed), after("q"), needs(x)))
+	if got := s.Probes(); len(got.Markers) > 0 {
+		t.Errorf("of a runner nobody knows to be dead: %+v", got)
+	}
+	s = s.WithFacts(dead(kernel.NewFacts(), p.Attempt(), nil))
+	if got := s.Probes(); !reflect.DeepEqual(got.Markers, artifacts(x)) {
+		t.Errorf("of a dead one: %+v", got)
+	}
+}

@@ -296,7 +296,7 @@ func TestCancel(t *testing.T) {
 			case err != nil:
 				t.Errorf("%s: %v", st, err)
 			case st == kernel.Running:
-				if got.Status != kernel.Running || got.Stop != (kernel.StopRequest{At: s.Now(), By: "ann"}) || len(actionsOf[kernel.Stop](p)) != 1 {
+				if got.Status != kernel.Running || got.Stop != (kernel.StopRequest{At: s.Now(), By: "ann", Cleanup: cleanup}) || len(actionsOf[kernel.Stop](p)) != 1 {
 					t.Errorf("%+v", got)
 				}
 				expect(t, next, "w", "waiting_on_locks locks: waiting on locks")
@@ -338,8 +338,15 @@ func TestGC(t *testing.T) {
 	old, fresh := finishedAt(t0.Add(-48*time.Hour)), finishedAt(t0)
 	done := is(kernel.Succeeded)
 	for _, st := range kernel.Statuses() {
-		if got := gone(snapshot(facts(), job("a", is(st), old)), 24*time.Hour); (got == "a") != st.Terminal() {
+		if got := gone(snapshot(facts(), job("a", is(st), old)), 24*time.Hour); (got == "a") != (st.Terminal() || st == kernel.Unscheduled) {
 			t.Errorf("%s: %q", st, got)
+		}
+	}
+	// A sleeper stays while its run is under way.
+	inRun := func(j *kernel.Job) { j.Spec.Origin.Run = "r" }
+	for st, want := range map[kernel.Status]string{kernel.Running: "", kernel.Failed: "a b"} {
+		if got := gone(snapshot(facts(), job("a", is(kernel.Unscheduled), old, inRun), job("b", is(st), old, inRun)), 24*time.Hour); got != want {
+			t.Errorf("sleeper beside a %s job: %q", st, got)
 		}
 	}
 	const x = "custom:t:x"
@@ -358,6 +365,8 @@ func TestGC(t *testing.T) {
 		{"producers whose markers cannot be seen", "d", facts(), []kernel.Job{job("a", done, old, produces(x)), job("b", done, old, produces(x)), job("c", is(kernel.Failed), old, produces(x)), job("d", done, old), job("q", needs(x))}},
 		{"just as old as that", "", facts(), []kernel.Job{job("a", done, finishedAt(t0.Add(-23*time.Hour)))}},
 		{"a success beside a newer failure", "", marked(facts(), x), []kernel.Job{job("a", done, old, produces(x)), job("b", is(kernel.Failed), old, produces(x)), job("q", needs(x))}},
+		{"what a route may rewind", "d", facts(), []kernel.Job{job("a", done, old), job("b", done, old), job("c", done, old, after("a", "b")), job("d", done, old),
+			job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "b"}} })}},
 		{"route target", "", facts(), []kernel.Job{job("a", done, old), job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "a"}} })}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

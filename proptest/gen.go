@@ -92,6 +92,10 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 	if !oneIn(t, 10, "no args") {
 		s.Task.Args = []string{"true"}
 	}
+	for range rapid.IntRange(0, 2).Draw(t, "routes") {
+		s.Routes = append(s.Routes, kernel.Route{On: outcome(t), To: oneOf(t, "to", jobIDs...), Budget: rapid.IntRange(0, 2).Draw(t, "budget")})
+	}
+	s.OwnsContext = oneIn(t, 5, "owns context")
 	if oneIn(t, 5, "pinned") {
 		s.Pinned = kernel.PinnedHead{Branch: oneOf(t, "branch", branches...), Commit: oneOf(t, "commit", commits...)}
 	}
@@ -158,15 +162,25 @@ func runner(t *rapid.T, o *kernel.Observation, j *kernel.Job) {
 // Result draws how the current attempt of j may have ended.
 func Result(t *rapid.T, j *kernel.Job) *kernel.Result {
 	r := &kernel.Result{Attempt: j.Attempt(), Exit: rapid.IntRange(0, 2).Draw(t, "exit"),
-		Outcome: oneOf(t, "outcome", kernel.OutcomeSucceeded, kernel.OutcomeSucceeded, kernel.OutcomeFailed, kernel.OutcomeFailed,
-			kernel.OutcomeBlocked, kernel.OutcomeCancelled, kernel.NoOutcome),
-		Class: oneOf(t, "class", kernel.NoFailure, kernel.ExitFailure, kernel.Signal, kernel.Timeout, kernel.WorkerLost)}
+		Outcome: outcome(t),
+		Class:   oneOf(t, "class", kernel.NoFailure, kernel.ExitFailure, kernel.Signal, kernel.Timeout, kernel.WorkerLost)}
+	if oneIn(t, 4, "context") {
+		r.Context = &kernel.Context{}
+		if rapid.Bool().Draw(t, "a new one") {
+			r.Context = &kernel.Context{Root: "v", Worktree: "v", Owned: j.Spec.OwnsContext}
+		}
+	}
 	for _, a := range j.Spec.Produces {
 		if a.Kind == kernel.Custom && !oneIn(t, 4, "without") {
 			r.Produced = append(r.Produced, a)
 		}
 	}
 	return r
+}
+
+func outcome(t *rapid.T) kernel.Outcome {
+	return oneOf(t, "outcome", kernel.OutcomeSucceeded, kernel.OutcomeSucceeded, kernel.OutcomeFailed, kernel.OutcomeFailed,
+		kernel.OutcomeBlocked, kernel.OutcomeCancelled, kernel.NoOutcome)
 }
 
 // fact draws v as it was seen, a failure to see it, or that nobody asked.

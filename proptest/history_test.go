@@ -157,6 +157,9 @@ func (h *history) enqueue(t *rapid.T) {
 		h.born++
 		n := kernel.NewJob{ID: kernel.JobID(fmt.Sprintf("h%03d", h.born)), Spec: Spec.Draw(t, "spec")}
 		n.Spec.After = nil
+		for i := range n.Spec.Routes { // to any job, itself and those to come among them
+			n.Spec.Routes[i].To = kernel.JobID(fmt.Sprintf("h%03d", rapid.IntRange(1, h.born+1).Draw(t, "to")))
+		}
 		if len(h.jobs) > 0 && rapid.Bool().Draw(t, "has after") {
 			n.Spec.After = []kernel.JobID{oneOf(t, "after", h.jobs...).ID}
 		}

@@ -99,7 +99,7 @@ func (x *index) continues(pos position, dir int64) bool {
 // changes is what other processes changed since the jobs were loaded.
 func (s *Store) changes(pos position) (kernel.Changes, bool) {
 	x := &s.warm
-	if !x.served || !x.continues(pos, s.jobsStamp()) || s.follow(x.end, pos, true) != nil {
+	if !x.served || !x.continues(pos, s.jobsStamp()) || s.follow(x.end, pos, true) != nil || !x.served { // what is followed may end it
 		return kernel.Changes{}, false
 	}
 	c := kernel.Changes{Archived: x.archive.len(), Jobs: make([]kernel.Job, 0, len(x.changed))}
@@ -178,6 +178,9 @@ func (s *Store) followGroup(g group, trust bool) error {
 		j, f, err := decodeRecord(g.job, g.record)
 		if err != nil {
 			return err
+		}
+		if was, ok := s.warm.live[g.job]; ok && !was.job.Open() && j.Open() {
+			s.warm.served = false // what a rewound job refers to may not have been loaded
 		}
 		delete(s.warm.unread, g.job)
 		s.warm.live[g.job] = known{job: j, foreign: f}

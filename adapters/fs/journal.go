@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -110,7 +111,11 @@ func (j *journal) position() (p position, fresh bool, err error) {
 		return p, false, err
 	}
 	_, err = fmt.Sscanf(string(buf[:n]), markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted, &p.dir, &p.index)
-	if err != nil || p.boot != j.boot || p.start < 0 || p.end < p.start {
+	if err != nil || p.start < 0 || p.end < p.start {
+		// Its epoch is gone, too: a new one that no cache can have seen.
+		return position{boot: j.boot, epoch: uint64(time.Now().UnixNano()), done: true}, true, nil
+	}
+	if p.boot != j.boot {
 		return position{boot: j.boot, epoch: p.epoch + 1, done: true, index: p.index + 1}, true, nil
 	}
 	return p, false, nil

@@ -39,8 +39,6 @@ func play(role, args string) {
 		err = playSmallFiles(args)
 	case "umask":
 		err = playUmask(args)
-	case "reader":
-		err = playReader(args)
 	default:
 		err = fmt.Errorf("unknown role %q", role)
 	}

@@ -84,6 +84,7 @@ type (
 	stopRecord struct {
 		RequestedAt stamp  `json:"requested_at"`
 		RequestedBy string `json:"requested_by"`
+		Cleanup     bool   `json:"cleanup_worktree,omitempty"`
 	}
 	taskRecord struct {
 		Executor string   `json:"executor,omitempty"`

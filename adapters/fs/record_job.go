@@ -28,7 +28,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		r.OutcomePath = optional(vizierDir + "/" + jobPath(j.ID, outcomeName))
 	}
 	if !st.Stop.At.IsZero() {
-		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By}
+		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By, st.Stop.Cleanup}
 	}
 	r.RemovedAt = optionalStamp(st.Removed)
 	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Builtin, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
@@ -165,7 +165,7 @@ func (r *record) job() (kernel.Job, error) {
 	st.Failure = parsed(&d, "failure_class", r.FailureClass, kernel.ParseFailureClass)
 	st.Reason = value(r.FailureReason)
 	if r.Stop != nil {
-		st.Stop = kernel.StopRequest{At: time.Time(r.Stop.RequestedAt), By: r.Stop.RequestedBy}
+		st.Stop = kernel.StopRequest{At: time.Time(r.Stop.RequestedAt), By: r.Stop.RequestedBy, Cleanup: r.Stop.Cleanup}
 	}
 	st.Removed = stampValue(r.RemovedAt)
 	if r.Attempt < 0 || r.Generation < 0 || r.Retries < 0 || r.Resumes < 0 || r.Reclaims < 0 {

@@ -146,9 +146,11 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		}
 		if err == nil && !behind {
 			rec, err := s.load(pos, scope)
-			if !s.indexDue(pos) {
-				return rec, errors.Join(err, s.lock.unlock())
+			err = errors.Join(err, s.lock.unlock())
+			if err == nil && s.indexDue(pos) {
+				s.refreshIndex(ctx)
 			}
+			return rec, err
 		}
 		if err := s.lock.unlock(); err != nil {
 			return kernel.Records{}, err
@@ -162,6 +164,16 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		}
 	}
 	return s.loadUnlocked(scope)
+}
+
+// refreshIndex writes the index if the lock is free: a cache, so that its
+// failure is nobody's.
+func (s *Store) refreshIndex(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if tx, err := s.Begin(ctx); err == nil {
+		_ = tx.Close()
+	}
 }
 
 // behind is where the journal was applied to, and whether it holds more.

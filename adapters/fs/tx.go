@@ -19,6 +19,7 @@ type Tx struct {
 	s          *Store
 	pos        position
 	unfinished []kernel.Action
+	cut        error // a plan is in the journal and not in the files: the next Begin completes it
 }
 
 // Load reads the records of scope.
@@ -39,7 +40,10 @@ func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
 // Close releases the lock. It first writes the index, if a new process would
 // be slow without: a cache, so that its failure is nobody's.
 func (t *Tx) Close() error {
-	if t.s.indexDue(t.pos) {
+	// A transaction that loaded nothing knows nothing of what others did since.
+	x := &t.s.warm
+	current := x.epoch == t.pos.epoch && x.end == t.pos.end && x.file == t.pos.index
+	if current && t.s.indexDue(t.pos) {
 		var err error
 		if t.pos, err = t.s.writeIndex(t.pos); err != nil {
 			t.s.warm = index{}
@@ -56,6 +60,9 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 			t.s.warm = index{}
 		}
 	}()
+	if t.cut != nil {
+		return fmt.Errorf("an earlier plan of this transaction is not complete: %w", t.cut)
+	}
 	if !t.s.warm.caught {
 		if err := t.s.catchUp(t.pos); err != nil {
 			return err
@@ -78,7 +85,8 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	}
 	for _, g := range e.groups {
 		if err := t.s.applyGroup(g); err != nil {
-			return fmt.Errorf("apply %s: %w", g.job, err)
+			t.cut = fmt.Errorf("apply %s (the plan is recorded; the next command completes it): %w", g.job, err)
+			return t.cut
 		}
 	}
 	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()
@@ -147,8 +155,8 @@ func (t *Tx) recover() error {
 	if t.pos.rebooted {
 		t.unfinished = survivors(t.unfinished)
 	}
-	if t.pos == pos {
-		return nil
+	if t.pos == pos && !rebooted {
+		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's
 	}
 	t.pos.dir = t.s.jobsStamp()
 	return log.setPosition(t.pos)

@@ -103,16 +103,19 @@ func TestConflictIsResolvedByItsGate(t *testing.T) {
 
 func TestConflictThatAPersonCommits(t *testing.T) {
 	for _, squash := range []string{"true", "false"} {
-		w := conflicting(t)
-		n := w.merge(map[string]string{"squash": squash})
-		w.want(n, kernel.OutcomeBlocked)
-		w.resolve(n, "both\n")
-		w.git(w.mergeDir(n), "commit", "--quiet", "-m", "by hand")
-		w.want(n, kernel.OutcomeSucceeded)
-		if w.git(w.dir, "log", "-1", "--format=%s", "main") != "by hand" || w.read(w.dir, "readme.txt") != "both\n" {
-			t.Error("the person's commit was not taken")
+		for k := range 4 {
+			w := conflicting(t)
+			n, main := w.merge(map[string]string{"squash": squash}), w.rev("main")
+			w.want(n, kernel.OutcomeBlocked)
+			w.resolve(n, "both\n")
+			w.git(w.mergeDir(n), "commit", "--quiet", "-m", "by hand")
+			w.crash(n, k+1)
+			w.want(n, kernel.OutcomeSucceeded)
+			if w.git(w.dir, "log", "-1", "--format=%s", "main") != "by hand" || w.read(w.dir, "readme.txt") != "both\n" || w.rev("main^") != main {
+				t.Error("the person's commit was not taken as it is, crash ", k)
+			}
+			w.tidy()
 		}
-		w.tidy()
 	}
 }
 

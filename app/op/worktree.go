@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -57,7 +58,11 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 				branch, other, other, n.Job.ID), nil
 		default:
 			fmt.Fprintf(env.Stderr, "worktree %s of an earlier job was on %s; it keeps its files and its commit, and no branch\n", other, branch)
-			if err := env.Git.Release(ctx, other); err != nil {
+			err := env.Git.Release(ctx, other)
+			if left, again := env.Git.Standing(ctx, branch); again == nil && !slices.Contains(left, other) {
+				err = nil // its own run took it away meanwhile
+			}
+			if err != nil {
 				return Result{}, fmt.Errorf("take worktree %s off branch %s: %w", other, branch, err)
 			}
 		}

@@ -13,7 +13,7 @@ var lockArgs = []string{"branch", "source_branch", "plan_branch", "target", "tar
 //
 // Inferred are exclusive locks branch:NAME on every branch that n names: in
 // its arguments, in its artifacts, and where neither names one in the
-// template's parameters. A node that names no branch and changes the files of
+// template's parameters, where a plan's slug stands for its branch. A node that names no branch and changes the files of
 // the main checkout gets repo_serial. One that works in a worktree of its run,
 // or whose effect on files is the user's own business (a command), gets
 // nothing: to serialise unrelated runs for its sake would help nobody.
@@ -43,6 +43,13 @@ func (t *Template) locksOf(i int, g *graph) []kernel.Lock {
 	if len(names) == 0 {
 		for _, key := range lockArgs {
 			add(t.Params[key])
+		}
+	}
+	if len(names) == 0 && t.inWorktree(i, g) { // its branch is the plan's
+		for _, key := range []string{"slug", "plan"} {
+			if slug := t.Params[key]; slug != "" {
+				add("draft/" + slug)
+			}
 		}
 	}
 	if len(names) == 0 && n.use.WritesTree && !t.inWorktree(i, g) {

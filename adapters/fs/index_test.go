@@ -1,0 +1,111 @@
+package fs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A process that only completed what another's crash left has not seen what
+// others did meanwhile, so it does not write down what it remembers.
+func TestATransactionThatLoadedNothingWritesNoIndex(t *testing.T) {
+	dir := t.TempDir()
+	old, busy := newStore(t, dir), newStore(t, dir)
+	commit(t, old, kernel.CreateJob{Job: plain(1)})
+	for n := 2; n <= 10; n++ {
+		j := plain(n)
+		j.State.Reason = strings.Repeat("long ", 10000)
+		commit(t, busy, kernel.CreateJob{Job: j})
+	}
+	closeTx(t, begin(t, old))
+	for name, s := range map[string]*Store{"an old process": old, "a new process": newStore(t, dir)} {
+		if rec := read(t, s); len(rec.Jobs) != 10 {
+			t.Errorf("%s sees %d jobs of 10", name, len(rec.Jobs))
+		}
+	}
+}
+
+// A read has its answer before it thinks of the index, so it does not fail
+// where others read as well and it cannot have the lock for itself.
+func TestAReadDoesNotWaitToWriteTheIndex(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	tx := begin(t, s)
+	load(t, tx)
+	for n := 1; n <= 5; n++ {
+		j := plain(n)
+		j.State.Reason = strings.Repeat("long ", 10000)
+		if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.CreateJob{Job: j}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.lock.unlock(); err != nil { // as if this process died here, before it wrote the index
+		t.Fatal(err)
+	}
+	if err := s.lock.shared(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	reader := newStore(t, dir)
+	if rec, err := reader.Read(shortly(t), kernel.Scope{All: true}); err != nil || len(rec.Jobs) != 5 {
+		t.Errorf("read %d jobs: %v", len(rec.Jobs), err)
+	}
+	if !reader.warm.caught || exists(file(dir, indexFile)) {
+		t.Error("the index was not due: the test says nothing")
+	}
+	if err := s.lock.unlock(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A record that someone changed or took away by hand is seen by the commands
+// that start afterwards.
+func TestChangesByHandAreSeen(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	var actions []kernel.Action
+	for n := 1; n <= 6; n++ {
+		j := plain(n)
+		j.State.Status = []kernel.Status{kernel.Queued, kernel.Succeeded}[n%2]
+		j.State.Reason = strings.Repeat("long ", 10000)
+		actions = append(actions, kernel.CreateJob{Job: j})
+	}
+	commit(t, s, actions...) // enough for the cache to be written
+	commit(t, s, kernel.CreateJob{Job: plain(7)})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 2} {
+		path := s.RecordFile(id(n))
+		writeAt(t, path+".new", strings.Replace(contentOf(t, path), "job "+fmt.Sprint(n), "job by hand", 1))
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []int{3, 4} {
+		if err := os.RemoveAll(filepath.Dir(s.RecordFile(id(n)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []int{5, 6} {
+		writeAt(t, s.RecordFile(id(n)), "")
+	}
+	rec := read(t, newStore(t, dir))
+	var got []string
+	for _, j := range rec.Jobs {
+		got = append(got, string(j.ID[31:])+" "+j.Spec.Name)
+	}
+	for id := range rec.Unreadable {
+		got = append(got, string(id[31:])+" unreadable")
+	}
+	slices.Sort(got)
+	if d := cmp.Diff([]string{"1 job by hand", "2 job by hand", "5 unreadable", "6 unreadable", "7 job 7"}, got); d != "" {
+		t.Error(d)
+	}
+}

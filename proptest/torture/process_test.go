@@ -1,0 +1,103 @@
+package torture
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// process is a live process of a repository's jobs.
+type process struct {
+	pid    int
+	runner string // the attempt it is the runner of, or ""
+	job    string // the attempt it belongs to, or ""
+}
+
+// processes are the runners of the repository and everything that descends
+// from its commands: what carries their variables.
+func (r *repo) processes() []process {
+	names, _ := filepath.Glob("/proc/[0-9]*")
+	var all []process
+	for _, name := range names {
+		pid, _ := strconv.Atoi(filepath.Base(name))
+		if p, ok := r.process(pid); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func (r *repo) process(pid int) (process, bool) {
+	proc := "/proc/" + strconv.Itoa(pid)
+	environ, err := os.ReadFile(proc + "/environ")
+	if err != nil || !bytes.Contains(environ, []byte("VIZIER_R")) {
+		return process{}, false
+	}
+	env := map[string]string{}
+	for _, kv := range strings.Split(string(environ), "\x00") {
+		name, value, _ := strings.Cut(kv, "=")
+		env[name] = value
+	}
+	p := process{pid: pid, runner: env["VIZIER_RUNNER"], job: env["VIZIER_ATTEMPT_ID"]}
+	if cwd, _ := os.Readlink(proc + "/cwd"); p.runner != "" && cwd == r.dir {
+		return p, true
+	}
+	return p, p.runner == "" && p.job != "" && env["VIZIER_ROOT"] == r.dir
+}
+
+// signal signals a process if it is still the repository's.
+func (r *repo) signal(p process, sig syscall.Signal) bool {
+	handle, err := os.FindProcess(p.pid) // pins the process, so that the check holds
+	if err != nil {
+		return false
+	}
+	defer func() { _ = handle.Release() }()
+	now, ok := r.process(p.pid)
+	return ok && now == p && handle.Signal(sig) == nil
+}
+
+// runnerOf is the runner of a job's current attempt, as its claim has it: a
+// runner goes on with other jobs than the one it was started for.
+func (r *repo) runnerOf(id string) (process, bool) {
+	r.t.Helper()
+	var claim struct{ PID int }
+	first, _, _ := strings.Cut(r.read(r.jobPath(id, fmt.Sprintf("attempts/%d.json", r.record(id).Attempt))), "\n")
+	if err := json.Unmarshal([]byte(first), &claim); err != nil {
+		r.t.Fatal(err)
+	}
+	return r.process(claim.PID)
+}
+
+// noneLeft asserts that no process of the repository's jobs is left. Runners
+// that have settled their job may still be about to exit.
+func (r *repo) noneLeft() {
+	r.t.Helper()
+	until(r.t, "all processes of the jobs are gone", func() bool { return len(r.processes()) == 0 })
+}
+
+// endAll ends what a failed test left.
+func (r *repo) endAll() {
+	for range 1000 {
+		left := r.processes()
+		if len(left) == 0 {
+			return
+		}
+		for _, p := range left {
+			r.signal(p, syscall.SIGKILL)
+		}
+	}
+}
+
+func (p process) String() string { return fmt.Sprintf("%d runner=%q job=%q", p.pid, p.runner, p.job) }
+
+// stopped reports whether a process is stopped by a signal.
+func stopped(pid int) bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	return len(f) > 0 && string(f[0]) == "T"
+}

@@ -1,0 +1,220 @@
+package torture
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 2 * time.Minute
+
+// repo is a git repository with one commit, and the program to run in it.
+type repo struct {
+	t   testing.TB
+	dir string
+	bin string
+	env []string // besides the usual one
+}
+
+func newRepo(t testing.TB, bin, config string) *repo {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repoAt(t, dir, bin, config)
+}
+
+func repoAt(t testing.TB, dir, bin, config string) *repo {
+	t.Helper()
+	r := &repo{t: t, dir: dir, bin: bin}
+	r.git("init", "-q", "-b", "main")
+	r.git("commit", "-q", "--allow-empty", "-m", "start")
+	if config != "" {
+		r.write(".vizier/config.toml", config)
+	}
+	t.Cleanup(r.endAll)
+	return r
+}
+
+func (r *repo) git(args ...string) string {
+	r.t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = r.dir, r.environ()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (r *repo) environ() []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "TMPDIR=" + os.TempDir(), "USER=ann",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b"}
+	return append(env, r.env...)
+}
+
+func (r *repo) path(rel ...string) string { return filepath.Join(append([]string{r.dir}, rel...)...) }
+
+func (r *repo) jobPath(id, name string) string { return r.path(".vizier", "jobs", id, name) }
+
+func (r *repo) write(rel, text string) {
+	r.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(r.path(rel)), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(r.path(rel), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *repo) read(path string) string {
+	r.t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// result is how a command ended.
+type result struct {
+	out, err string
+	code     int // -1: by a signal
+}
+
+func (r *repo) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(r.bin, args...)
+	cmd.Dir, cmd.Env = r.dir, r.environ()
+	return cmd
+}
+
+// run runs vizier to its end.
+func (r *repo) run(args ...string) result {
+	r.t.Helper()
+	return r.finish(r.command(args...))
+}
+
+func (r *repo) runWith(stdin string, args ...string) result {
+	r.t.Helper()
+	cmd := r.command(args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	return r.finish(cmd)
+}
+
+func (r *repo) finish(cmd *exec.Cmd) result {
+	r.t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = patience
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	guard := time.AfterFunc(patience, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // tells where it hangs
+	defer guard.Stop()
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		r.t.Fatalf("vizier %s: %v\n%s", strings.Join(cmd.Args[1:], " "), err, errs.String())
+	}
+	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
+
+// ok runs vizier, which must succeed, and returns what it printed.
+func (r *repo) ok(args ...string) string {
+	r.t.Helper()
+	return r.exits(0, args...).out
+}
+
+// exits runs vizier, which must exit with code.
+func (r *repo) exits(code int, args ...string) result {
+	r.t.Helper()
+	res := r.run(args...)
+	if res.code != code {
+		r.t.Fatalf("vizier %s: exit %d, want %d\n%s%s", strings.Join(args, " "), res.code, code, res.out, res.err)
+	}
+	return res
+}
+
+// submit enqueues a job and returns its id. What follows flags is the command.
+func (r *repo) submit(args ...string) string {
+	r.t.Helper()
+	return strings.TrimSpace(r.ok(append([]string{"jobs", "submit"}, args...)...))
+}
+
+// wait waits until the jobs are terminal and returns the exit code.
+func (r *repo) wait(ids ...string) int {
+	r.t.Helper()
+	res := r.run(append([]string{"jobs", "wait", "--timeout", patience.String()}, ids...)...)
+	if res.code == 124 || res.code < 0 || res.code == 2 {
+		r.t.Fatalf("jobs wait: exit %d\n%s%s", res.code, res.out, res.err)
+	}
+	return res.code
+}
+
+// record is what the tests read of a job.json.
+type record struct {
+	ID         string  `json:"id"`
+	Status     string  `json:"status"`
+	State      string  `json:"state"`
+	Name       string  `json:"name"`
+	Attempt    int     `json:"attempt"`
+	Generation int     `json:"generation"`
+	Reclaims   int     `json:"reclaims"`
+	ExitCode   *int    `json:"exit_code"`
+	Class      string  `json:"failure_class"`
+	Reason     *string `json:"failure_reason"`
+	CreatedAt  string  `json:"created_at"`
+	Schedule   struct {
+		Wait *struct{ Kind, Detail string } `json:"wait_reason"`
+	} `json:"schedule"`
+}
+
+func (r *repo) record(id string) record {
+	r.t.Helper()
+	var rec record
+	if err := json.Unmarshal([]byte(r.read(r.jobPath(id, "job.json"))), &rec); err != nil {
+		r.t.Fatalf("record of %s: %v", id, err)
+	}
+	return rec
+}
+
+// is asserts the status of a job and, where it says one, its failure class.
+func (r *repo) is(id, status, class string) record {
+	r.t.Helper()
+	rec := r.record(id)
+	if rec.Status != status || rec.Class != class {
+		r.t.Fatalf("job %s is %s %q, want %s %q", id, rec.Status, rec.Class, status, class)
+	}
+	return rec
+}
+
+// lines are the lines of a file of the repository.
+func (r *repo) lines(rel string) []string {
+	r.t.Helper()
+	return strings.Split(strings.TrimSpace(r.read(r.path(rel))), "\n")
+}
+
+// until waits for a condition that must come.
+func until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
