@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -24,6 +25,7 @@ type desk struct {
 	producers []kernel.JobID
 	answer    string
 	exit      int
+	broken    error
 	asked     string // the prompt that the agent got
 	script    string // what ran
 }
@@ -49,7 +51,7 @@ type deskAgent struct{ *desk }
 
 func (d deskAgent) Run(_ context.Context, _ string, _ *kernel.Job, prompt []byte, limit int) ([]byte, int, error) {
 	d.desk.asked = string(prompt)
-	return []byte(d.answer[:min(len(d.answer), limit+1)]), d.exit, nil
+	return []byte(d.answer[:min(len(d.answer), limit+1)]), d.exit, d.broken
 }
 
 func (d *desk) Output(_ context.Context, _, script string, _ []string, _ int) ([]byte, int, error) {
@@ -182,7 +184,11 @@ func TestAnAgentGetsTheNewestPromptAndItsAnswerIsKept(t *testing.T) {
 	if d.asked != "do it" || d.payloads["me custom:plan_text:x"] != nil {
 		t.Errorf("it was asked %q and left %s", d.asked, d.payloads["me custom:plan_text:x"])
 	}
-	d.answer, d.exit = strings.Repeat("x", maxText+5), 0
+	d.broken = fmt.Errorf("agent x did not answer within 1h: %w", context.DeadlineExceeded)
+	if r := Run(t.Context(), env, n); r.Class != kernel.Timeout || r.Exit != 124 || !strings.Contains(r.Reason, "within 1h") {
+		t.Errorf("an agent that takes too long: %+v", r)
+	}
+	d.answer, d.exit, d.broken = strings.Repeat("x", maxText+5), 0, nil
 	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded || !strings.Contains(r.Reason, "was cut at 8388608 bytes") {
 		t.Errorf("a long answer: %+v", r.Reason)
 	}
