@@ -130,6 +130,11 @@ type Commits interface {
 	// Commit commits the index. Hooks and signing apply.
 	Commit(ctx context.Context, dir, message string) (kernel.CommitID, error)
 
+	// Amend gives the commit that the tree at dir stands on another message.
+	Amend(ctx context.Context, dir, message string) (kernel.CommitID, error)
+
+	Message(ctx context.Context, commit kernel.CommitID) (string, error)
+
 	// RemoveFile removes a file, relative to the top, and stages that.
 	RemoveFile(ctx context.Context, dir, path string) error
 }
