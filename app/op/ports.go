@@ -184,6 +184,7 @@ type Agents interface {
 	// the node's standard output as it is written, and what it says about its
 	// progress to standard error. text is limit bytes of the answer, and one
 	// more where there was more; exit is as of Shell.Run. An agent that is not
-	// configured or cannot be started is an error.
+	// configured or cannot be started is an error; one whose own time limit
+	// ended it is a context.DeadlineExceeded.
 	Run(ctx context.Context, dir string, job *kernel.Job, prompt []byte, limit int) (text []byte, exit int, err error)
 }
