@@ -14,7 +14,7 @@ import (
 // process is a live process of a repository's jobs.
 type process struct {
 	pid    int
-	runner string // the attempt it is the runner of, or ""
+	runner string // the attempt it was started to run, "resident", or ""
 	job    string // the attempt it belongs to, or ""
 }
 
