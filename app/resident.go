@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"runtime/debug"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -72,8 +73,9 @@ const (
 	restOfWork  = 4                     // times as long as the tick took: the machine is not its own
 	mostPause   = time.Second
 	firstAgain  = 200 * time.Millisecond
-	firstLook   = time.Second // at the working tree
-	longestWait = time.Minute // whatever else is known: clocks jump, notices get lost
+	firstLook   = time.Second     // at the working tree
+	drowsy      = 5 * time.Second // without news: memory counts from here on
+	longestWait = time.Minute     // whatever else is known: clocks jump, notices get lost
 )
 
 // Serve looks after the repository until nothing is left to look after, the
@@ -160,12 +162,17 @@ func (r *Resident) rest(ctx context.Context, w kernel.Wakes, sure bool, again, l
 	if w.Outside.Clean {
 		tree.Reset(look.next())
 	}
+	slim := time.NewTimer(drowsy)
+	defer slim.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-due.C:
 			return false
+		case <-slim.C:
+			r.Scheduler.last = nil // to be had again for a read
+			debug.FreeOSMemory()
 		case <-r.Outside.Changed():
 			return true
 		case <-r.Runners.Ended():
