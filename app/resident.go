@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"runtime/debug"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -68,10 +69,13 @@ type Resident struct {
 
 // How often the resident looks where nothing tells it when to.
 const (
-	leastPause  = 50 * time.Millisecond // between two ticks, however much happens
+	leastPause  = 20 * time.Millisecond // between two ticks, however much happens
+	restOfWork  = 4                     // times as long as the tick took: the machine is not its own
+	mostPause   = time.Second
 	firstAgain  = 200 * time.Millisecond
-	firstLook   = time.Second // at the working tree
-	longestWait = time.Minute // whatever else is known: clocks jump, notices get lost
+	firstLook   = time.Second     // at the working tree
+	drowsy      = 5 * time.Second // without news: memory counts from here on
+	longestWait = time.Minute     // whatever else is known: clocks jump, notices get lost
 )
 
 // Serve looks after the repository until nothing is left to look after, the
@@ -83,20 +87,22 @@ func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 			r.Post.Leave()
 			return true
 		}
+		begun := time.Now()
 		w, sure := r.tick(ctx)
+		free := time.Now().Add(min(max(leastPause, restOfWork*time.Since(begun)), mostPause))
 		if sure {
 			again.reset()
 		}
-		if w.Empty() && sure {
+		switch {
+		case w.Empty() && sure:
 			if r.idle(ctx) {
 				return false
 			}
-			continue
-		}
-		if r.rest(ctx, w, sure, &again, &look) {
+		case r.rest(ctx, w, sure, &again, &look):
 			again.reset()
 			look.reset()
 		}
+		pause(ctx, time.Until(free))
 	}
 	return false
 }
@@ -142,7 +148,6 @@ func (r *Resident) idle(ctx context.Context) (left bool) {
 // rest returns when it is time for a tick, and reports whether that is because
 // something happened.
 func (r *Resident) rest(ctx context.Context, w kernel.Wakes, sure bool, again, look *backoff) (news bool) {
-	begun := time.Now()
 	wait := longestWait
 	if !w.At.IsZero() {
 		wait = min(wait, max(0, w.At.Sub(r.Scheduler.Now())))
@@ -157,13 +162,17 @@ func (r *Resident) rest(ctx context.Context, w kernel.Wakes, sure bool, again, l
 	if w.Outside.Clean {
 		tree.Reset(look.next())
 	}
-	defer func() { pause(ctx, leastPause-time.Since(begun)) }()
+	slim := time.NewTimer(drowsy)
+	defer slim.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-due.C:
 			return false
+		case <-slim.C:
+			r.Scheduler.last = nil // to be had again for a read
+			debug.FreeOSMemory()
 		case <-r.Outside.Changed():
 			return true
 		case <-r.Runners.Ended():
