@@ -160,9 +160,9 @@ func (w *world) checkRoutes(p *process, old, now kernel.Job) {
 // runner's death ends it, and its word stands.
 func (w *world) checkSettled(p *process, old, now kernel.Job) {
 	a, is := old.Attempt(), now.State
-	stop := !old.State.Stop.At.IsZero()
+	stop := !old.State.Stop.At.IsZero() || !is.Stop.At.IsZero() && p.verb == "cancel"
 	if is.Status == kernel.Running && is.Attempt == a.N {
-		if stop && is.Stop.At.IsZero() {
+		if !old.State.Stop.At.IsZero() && is.Stop.At.IsZero() {
 			w.fail("%v: a cancel was forgotten", a)
 		}
 		return
