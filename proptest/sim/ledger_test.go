@@ -25,7 +25,7 @@ type ledger struct {
 	excused   map[kernel.AttemptID]bool // a fault beyond the model of locks befell it
 	rebooted  map[kernel.AttemptID]bool // its runner went with the machine
 	fired     map[kernel.JobID]int      // routes taken since a person rewound their source
-	latest    time.Time           // that anyone was told
+	latest    time.Time                 // that anyone was told
 	trace     []string
 	violation string
 }
@@ -43,7 +43,9 @@ func newLedger() ledger {
 		fired: map[kernel.JobID]int{}}
 }
 
-func (l *ledger) note(format string, args ...any) { l.trace = append(l.trace, fmt.Sprintf(format, args...)) }
+func (l *ledger) note(format string, args ...any) {
+	l.trace = append(l.trace, fmt.Sprintf(format, args...))
+}
 
 // fail keeps the first violation: what follows from it is of no interest.
 func (l *ledger) fail(format string, args ...any) {
