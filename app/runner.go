@@ -96,9 +96,6 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 		if err2 == nil || errors.Is(err2, kernel.ErrStale) || errors.Is(err2, kernel.ErrNotFound) || ctx.Err() != nil {
 			return err2
 		}
-		if r.next.held != nil { // settled, and something after it went wrong
-			return errors.Join(err, err2)
-		}
 		select {
 		case <-ctx.Done():
 			return errors.Join(err, err2)

@@ -134,6 +134,9 @@ func (t *transaction) flush(ctx context.Context) error {
 			t.plan = t.plan.Then(answer)
 			t.snap = t.snap.Apply(answer)
 		}
+		if len(t.plan.Actions) > 0 {
+			continue // what came back is not lost: the plan is done once that is committed
+		}
 		if err := t.tx.Done(); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}

@@ -75,7 +75,7 @@ type tx struct {
 
 func (n *node) Begin(context.Context) (app.Tx, error) {
 	d := &n.w.disk
-	if n.w.impatient && d.lock != nil {
+	if n.w.impatient && d.lock != nil && n.runner == nil { // runners wait as long as it takes
 		return nil, app.ErrBusy
 	}
 	n.await("lock", func() bool { return d.lock == nil })

@@ -39,7 +39,12 @@ type faults struct {
 	cleanup    kernel.CleanupStatus // what comes of removing a worktree
 }
 
-func (w *world) clock() time.Time { return w.now }
+func (w *world) clock() time.Time {
+	if w.now.After(w.latest) {
+		w.latest = w.now
+	}
+	return w.now
+}
 
 // jobLock is a job's flock. Its inscription says which attempt it was last
 // taken for.

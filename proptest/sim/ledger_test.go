@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -24,6 +25,7 @@ type ledger struct {
 	excused   map[kernel.AttemptID]bool // a fault beyond the model of locks befell it
 	rebooted  map[kernel.AttemptID]bool // its runner went with the machine
 	fired     map[kernel.JobID]int      // routes taken since a person rewound their source
+	latest    time.Time                 // that anyone was told
 	trace     []string
 	violation string
 }
@@ -162,9 +164,9 @@ func (w *world) checkRoutes(p *process, old, now kernel.Job) {
 // runner's death ends it, and its word stands.
 func (w *world) checkSettled(p *process, old, now kernel.Job) {
 	a, is := old.Attempt(), now.State
-	stop := !old.State.Stop.At.IsZero()
+	stop := !old.State.Stop.At.IsZero() || !is.Stop.At.IsZero() && p.verb == "cancel"
 	if is.Status == kernel.Running && is.Attempt == a.N {
-		if stop && is.Stop.At.IsZero() {
+		if !old.State.Stop.At.IsZero() && is.Stop.At.IsZero() {
 			w.fail("%v: a cancel was forgotten", a)
 		}
 		return
@@ -181,6 +183,8 @@ func (w *world) checkSettled(p *process, old, now kernel.Job) {
 		w.fail("%v was taken back, and nobody had refused it", a)
 	case !told && !w.refusals[a] && !w.rebooted[a] && w.spawned[a] == 0:
 		w.fail("%v ended as %s and never had a runner", a, is.Status)
+	case w.refusals[a] && w.spawned[a] == 0 && !w.rebooted[a] && (is.Failure == kernel.WorkerLost || is.Spent.Reclaims > old.State.Spent.Reclaims):
+		w.fail("%v was refused and passes for lost", a)
 	case !told && w.lives(a):
 		w.fail("%v ended as %s, and its runner lives and has not reported", a, is.Status)
 	case again:
@@ -214,8 +218,8 @@ func (w *world) checkGrant(old, now kernel.Job) {
 		w.fail("%s runs as attempt %d after attempt %d", now.ID, is.Attempt, old.State.Attempt)
 	case is.Approval.State == kernel.Pending || is.Approval.State == kernel.Rejected:
 		w.fail("%s runs with its approval %s", now.ID, is.Approval.State)
-	case old.State.Status == kernel.FailedRetryable && is.Generation == old.State.Generation && w.now.Before(old.State.RetryAt):
-		w.fail("%s runs at %v, before %v", now.ID, w.now, old.State.RetryAt)
+	case old.State.Status == kernel.FailedRetryable && is.Generation == old.State.Generation && w.latest.Before(old.State.RetryAt):
+		w.fail("%s runs at %v, before %v", now.ID, w.latest, old.State.RetryAt)
 	case now.Spec.Routed && !is.Awake:
 		w.fail("%s runs, and no route woke it", now.ID)
 	case now.Spec.Transient != kernel.NotTransient && !w.demanded(now.ID):

@@ -40,8 +40,10 @@ package sim
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -311,6 +313,16 @@ func (m *machine) check(t *rapid.T) {
 	if m.w.violation != "" {
 		t.Fatalf("%s\n\t%s", m.w.violation, strings.Join(m.w.trace, "\n\t"))
 	}
+}
+
+// The whole is cheap, so it runs on more draws than rapid's hundred.
+func TestMain(m *testing.M) {
+	if os.Getenv("RAPID_CHECKS") == "" {
+		if err := flag.Set("rapid.checks", "1000"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
 }
 
 func TestNothingIsLostOrDoneTwice(t *testing.T) {
