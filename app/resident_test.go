@@ -26,6 +26,8 @@ type shed struct {
 
 	changed, touched, ended chan struct{}
 	blind                   bool
+	fresh                   int  // how often a watch is a new one
+	claimed                 bool // it looked while it said that it knew
 }
 
 func newShed(o kernel.Spec, st kernel.State) *shed {
@@ -41,6 +43,7 @@ func (s *shed) resident() *Resident {
 
 func (s *shed) Begin(context.Context) (Tx, error) {
 	s.ticks = append(s.ticks, time.Since(s.begun))
+	s.claimed = s.claimed || s.said != nil
 	return s, s.fail
 }
 
@@ -89,9 +92,12 @@ func (s *shed) Leave() {
 
 type outsideOf struct{ s *shed }
 
-func (o outsideOf) Watch(kernel.Probes) (bool, bool) { return false, !o.s.blind }
-func (o outsideOf) Changed() <-chan struct{}         { return o.s.changed }
-func (o outsideOf) Touched() <-chan struct{}         { return o.s.touched }
+func (o outsideOf) Watch(kernel.Probes) (bool, bool) {
+	o.s.fresh--
+	return o.s.fresh >= 0, !o.s.blind
+}
+func (o outsideOf) Changed() <-chan struct{} { return o.s.changed }
+func (o outsideOf) Touched() <-chan struct{} { return o.s.touched }
 
 type runnersOf struct{ s *shed }
 
@@ -114,6 +120,9 @@ func serve(t *testing.T, s *shed, story func()) (stayed time.Duration) {
 	<-done
 	if ctx.Err() != nil {
 		t.Error("it never left")
+	}
+	if s.claimed {
+		t.Error("it looked while it said that it knew")
 	}
 	return time.Since(s.begun)
 }
@@ -151,6 +160,21 @@ func TestResidentSleepsUntilThereIsNews(t *testing.T) {
 	})
 }
 
+// What changed between a look and the watch that it leads to is not missed.
+func TestResidentLooksAgainWhenAWatchIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(pinnedTo("c1"), kernel.State{})
+		s.fresh = 1
+		serve(t, s, func() {
+			if len(s.ticks) != 2 || s.said == nil {
+				t.Errorf("ticks at %v, announced %v", s.ticks, s.said)
+			}
+			s.heads["main"] = "c1"
+			s.changed <- struct{}{}
+		})
+	})
+}
+
 // Many notices are one tick, and the first of them is not kept waiting.
 func TestResidentTicksAtAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -182,6 +206,11 @@ func TestResidentLooksAtADirtyTree(t *testing.T) {
 			time.Sleep(59 * time.Second)
 			if s.looks != 6 || len(s.ticks) != 1 { // the tick's, and after 1, 3, 7, 15 and 31 seconds
 				t.Errorf("%d looks, ticks at %v", s.looks, s.ticks)
+			}
+			s.touched <- struct{}{}
+			time.Sleep(1100 * time.Millisecond)
+			if s.looks != 8 { // at once, and after a second
+				t.Errorf("%d looks after git's index was written", s.looks)
 			}
 			s.clean = true
 			s.touched <- struct{}{}
