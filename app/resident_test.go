@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 // shed is a store, a repository and a post in memory. Time is synctest's.
 type shed struct {
+	mu     sync.Mutex // of a transaction, and of a story that changes what one reads
 	job    kernel.Job
 	fail   error // of transactions
 	clean  bool
@@ -36,12 +38,20 @@ func newShed(o kernel.Spec, st kernel.State) *shed {
 		changed: make(chan struct{}, 1), touched: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
 }
 
+// sleep lets time pass, and what is due by then be done.
+func (s *shed) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func (s *shed) resident() *Resident {
 	return &Resident{Scheduler: &Scheduler{Store: s, Observers: []Observer{s}, Executor: s, Now: time.Now}, Post: s,
 		Outside: outsideOf{s}, Runners: runnersOf{s}, Linger: 5 * time.Second, Outdated: func() bool { return false }}
 }
 
 func (s *shed) Begin(context.Context) (Tx, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ticks = append(s.ticks, time.Since(s.begun))
 	s.claimed = s.claimed || s.said != nil
 	return s, s.fail
@@ -63,6 +73,8 @@ func (s *shed) Done() error                 { return nil }
 func (s *shed) Close() error                { return nil }
 
 func (s *shed) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, b := range p.Branches {
 		f.Heads[b] = kernel.Seen(s.heads[b])
 	}
@@ -79,7 +91,11 @@ func (s *shed) Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]k
 func (s *shed) Stop(context.Context, kernel.AttemptID) error  { return nil }
 func (s *shed) Sweep(context.Context, kernel.AttemptID) error { return nil }
 
-func (s *shed) Held() bool               { return s.held }
+func (s *shed) Held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}
 func (s *shed) Announce(w *kernel.Wakes) { s.said = w }
 func (s *shed) Retake() bool             { s.held = !s.lost; return s.held }
 func (s *shed) Leave() {
@@ -146,7 +162,7 @@ func TestResidentSleepsUntilThereIsNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(pinnedTo("c1"), kernel.State{})
 		serve(t, s, func() {
-			time.Sleep(10*time.Minute + time.Second)
+			s.sleep(10*time.Minute + time.Second)
 			if len(s.ticks) != 11 {
 				t.Errorf("%d ticks in ten minutes: %v", len(s.ticks), s.ticks)
 			}
@@ -188,10 +204,13 @@ func TestResidentTicksAtAPace(t *testing.T) {
 				}
 				time.Sleep(time.Millisecond)
 			}
+			s.sleep(time.Millisecond)
 			if n := len(s.ticks); n < 20 || n > 60 || s.ticks[1] != time.Second {
 				t.Errorf("%d ticks for a thousand notices in a second, the first at %v", n, s.ticks[1])
 			}
+			s.mu.Lock()
 			s.held = false
+			s.mu.Unlock()
 			s.changed <- struct{}{}
 		})
 	})
@@ -203,18 +222,18 @@ func TestResidentLooksAtADirtyTree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(kernel.Spec{Preconditions: []kernel.Precondition{{Kind: kernel.CleanWorktree}}}, kernel.State{})
 		serve(t, s, func() {
-			time.Sleep(59 * time.Second)
+			s.sleep(40 * time.Second)
 			if s.looks != 6 || len(s.ticks) != 1 { // the tick's, and after 1, 3, 7, 15 and 31 seconds
 				t.Errorf("%d looks, ticks at %v", s.looks, s.ticks)
 			}
 			s.touched <- struct{}{}
-			time.Sleep(1100 * time.Millisecond)
+			s.sleep(1100 * time.Millisecond)
 			if s.looks != 8 { // at once, and after a second
 				t.Errorf("%d looks after git's index was written", s.looks)
 			}
 			s.clean = true
 			s.touched <- struct{}{}
-			time.Sleep(100 * time.Millisecond)
+			s.sleep(100 * time.Millisecond)
 			if s.job.State.Status != kernel.Running {
 				t.Errorf("%s though the tree is clean", s.job.State.Status)
 			}
@@ -232,7 +251,9 @@ func TestResidentTriesAgain(t *testing.T) {
 			sh := newShed(pinnedTo("c1"), kernel.State{})
 			s(sh)
 			serve(t, sh, func() {
-				time.Sleep(10 * time.Second)
+				sh.sleep(10 * time.Second)
+				sh.mu.Lock()
+				defer sh.mu.Unlock()
 				if n := len(sh.ticks); n < 5 || n > 8 {
 					t.Errorf("%s: ticks at %v", name, sh.ticks)
 				}
