@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 // shed is a store, a repository and a post in memory. Time is synctest's.
 type shed struct {
+	mu     sync.Mutex // of a transaction, and of a story that changes what one reads
 	job    kernel.Job
 	fail   error // of transactions
 	clean  bool
@@ -26,6 +28,8 @@ type shed struct {
 
 	changed, touched, ended chan struct{}
 	blind                   bool
+	fresh                   int  // how often a watch is a new one
+	claimed                 bool // it looked while it said that it knew
 }
 
 func newShed(o kernel.Spec, st kernel.State) *shed {
@@ -34,13 +38,22 @@ func newShed(o kernel.Spec, st kernel.State) *shed {
 		changed: make(chan struct{}, 1), touched: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
 }
 
+// sleep lets time pass, and what is due by then be done.
+func (s *shed) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func (s *shed) resident() *Resident {
 	return &Resident{Scheduler: &Scheduler{Store: s, Observers: []Observer{s}, Executor: s, Now: time.Now}, Post: s,
 		Outside: outsideOf{s}, Runners: runnersOf{s}, Linger: 5 * time.Second, Outdated: func() bool { return false }}
 }
 
 func (s *shed) Begin(context.Context) (Tx, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ticks = append(s.ticks, time.Since(s.begun))
+	s.claimed = s.claimed || s.said != nil
 	return s, s.fail
 }
 
@@ -60,6 +73,8 @@ func (s *shed) Done() error                 { return nil }
 func (s *shed) Close() error                { return nil }
 
 func (s *shed) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, b := range p.Branches {
 		f.Heads[b] = kernel.Seen(s.heads[b])
 	}
@@ -76,7 +91,11 @@ func (s *shed) Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]k
 func (s *shed) Stop(context.Context, kernel.AttemptID) error  { return nil }
 func (s *shed) Sweep(context.Context, kernel.AttemptID) error { return nil }
 
-func (s *shed) Held() bool               { return s.held }
+func (s *shed) Held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}
 func (s *shed) Announce(w *kernel.Wakes) { s.said = w }
 func (s *shed) Retake() bool             { s.held = !s.lost; return s.held }
 func (s *shed) Leave() {
@@ -89,9 +108,12 @@ func (s *shed) Leave() {
 
 type outsideOf struct{ s *shed }
 
-func (o outsideOf) Watch(kernel.Probes) (bool, bool) { return false, !o.s.blind }
-func (o outsideOf) Changed() <-chan struct{}         { return o.s.changed }
-func (o outsideOf) Touched() <-chan struct{}         { return o.s.touched }
+func (o outsideOf) Watch(kernel.Probes) (bool, bool) {
+	o.s.fresh--
+	return o.s.fresh >= 0, !o.s.blind
+}
+func (o outsideOf) Changed() <-chan struct{} { return o.s.changed }
+func (o outsideOf) Touched() <-chan struct{} { return o.s.touched }
 
 type runnersOf struct{ s *shed }
 
@@ -115,6 +137,9 @@ func serve(t *testing.T, s *shed, story func()) (stayed time.Duration) {
 	if ctx.Err() != nil {
 		t.Error("it never left")
 	}
+	if s.claimed {
+		t.Error("it looked while it said that it knew")
+	}
 	return time.Since(s.begun)
 }
 
@@ -137,7 +162,7 @@ func TestResidentSleepsUntilThereIsNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(pinnedTo("c1"), kernel.State{})
 		serve(t, s, func() {
-			time.Sleep(10*time.Minute + time.Second)
+			s.sleep(10*time.Minute + time.Second)
 			if len(s.ticks) != 11 {
 				t.Errorf("%d ticks in ten minutes: %v", len(s.ticks), s.ticks)
 			}
@@ -147,6 +172,21 @@ func TestResidentSleepsUntilThereIsNews(t *testing.T) {
 			if s.job.State.Status != kernel.Running {
 				t.Errorf("%s after the news", s.job.State.Status)
 			}
+		})
+	})
+}
+
+// What changed between a look and the watch that it leads to is not missed.
+func TestResidentLooksAgainWhenAWatchIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(pinnedTo("c1"), kernel.State{})
+		s.fresh = 1
+		serve(t, s, func() {
+			if len(s.ticks) != 2 || s.said == nil {
+				t.Errorf("ticks at %v, announced %v", s.ticks, s.said)
+			}
+			s.heads["main"] = "c1"
+			s.changed <- struct{}{}
 		})
 	})
 }
@@ -164,10 +204,13 @@ func TestResidentTicksAtAPace(t *testing.T) {
 				}
 				time.Sleep(time.Millisecond)
 			}
+			s.sleep(time.Millisecond)
 			if n := len(s.ticks); n < 20 || n > 60 || s.ticks[1] != time.Second {
 				t.Errorf("%d ticks for a thousand notices in a second, the first at %v", n, s.ticks[1])
 			}
+			s.mu.Lock()
 			s.held = false
+			s.mu.Unlock()
 			s.changed <- struct{}{}
 		})
 	})
@@ -179,13 +222,18 @@ func TestResidentLooksAtADirtyTree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(kernel.Spec{Preconditions: []kernel.Precondition{{Kind: kernel.CleanWorktree}}}, kernel.State{})
 		serve(t, s, func() {
-			time.Sleep(59 * time.Second)
+			s.sleep(40 * time.Second)
 			if s.looks != 6 || len(s.ticks) != 1 { // the tick's, and after 1, 3, 7, 15 and 31 seconds
 				t.Errorf("%d looks, ticks at %v", s.looks, s.ticks)
 			}
+			s.touched <- struct{}{}
+			s.sleep(1100 * time.Millisecond)
+			if s.looks != 8 { // at once, and after a second
+				t.Errorf("%d looks after git's index was written", s.looks)
+			}
 			s.clean = true
 			s.touched <- struct{}{}
-			time.Sleep(100 * time.Millisecond)
+			s.sleep(100 * time.Millisecond)
 			if s.job.State.Status != kernel.Running {
 				t.Errorf("%s though the tree is clean", s.job.State.Status)
 			}
@@ -203,7 +251,9 @@ func TestResidentTriesAgain(t *testing.T) {
 			sh := newShed(pinnedTo("c1"), kernel.State{})
 			s(sh)
 			serve(t, sh, func() {
-				time.Sleep(10 * time.Second)
+				sh.sleep(10 * time.Second)
+				sh.mu.Lock()
+				defer sh.mu.Unlock()
 				if n := len(sh.ticks); n < 5 || n > 8 {
 					t.Errorf("%s: ticks at %v", name, sh.ticks)
 				}

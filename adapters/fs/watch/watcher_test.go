@@ -64,8 +64,7 @@ func (f *field) news(what string) {
 	}
 }
 
-// quiet fails if there was news before the holder of the post was called,
-// which is noticed last.
+// quiet fails if there was news of what settle has seen through.
 func (f *field) quiet(what string) {
 	f.t.Helper()
 	select {
@@ -84,6 +83,16 @@ func (f *field) settle() {
 	case <-f.Touched():
 	case <-time.After(time.Minute):
 		f.t.Fatal("no event of git's index")
+	}
+}
+
+// drain waits until all events before now are through and forgets them.
+func (f *field) drain() {
+	f.t.Helper()
+	f.settle()
+	select {
+	case <-f.Changed():
+	default:
 	}
 }
 
@@ -110,15 +119,14 @@ func TestNewsOfBranches(t *testing.T) {
 	}
 	f.put(".git/refs/heads/team/topic", "c1\n")
 	f.news("the branch")
-	if err := os.RemoveAll(filepath.Join(f.dir, ".git/refs/heads/team")); err != nil {
-		t.Fatal(err)
+	for _, gone := range []string{".git/refs/heads/team/topic", ".git/refs/heads/team"} {
+		f.drain()
+		if err := os.Remove(filepath.Join(f.dir, gone)); err != nil {
+			t.Fatal(err)
+		}
+		f.news("the end of " + gone)
 	}
-	f.news("the end of a directory")
-	f.settle()
-	select {
-	case <-f.Changed():
-	default:
-	}
+	f.drain()
 	if fresh, _ := f.Watch(kernel.Probes{Branches: []string{"team/topic"}, Clean: true}); !fresh {
 		t.Error("what is above it is not watched")
 	}
@@ -143,22 +151,14 @@ func TestNewsOfTheCheckoutAndOfArtifacts(t *testing.T) {
 		f.news(what)
 		f.settle()
 		f.watch(all) // what appeared on the way
-		f.settle()
-		select {
-		case <-f.Changed():
-		default:
-		}
+		f.drain()
 		f.put(path, "y")
 		f.news(what + " again")
 		f.settle()
 	}
 	f.watch(kernel.Probes{Clean: true})
 	f.put(".git/HEAD", "c2\n")
-	f.settle()
-	select {
-	case <-f.Changed():
-	default:
-	}
+	f.drain()
 	f.put(".git/HEAD", "c3\n")
 	f.settle()
 	f.quiet("what is not asked for any more")
@@ -171,11 +171,7 @@ func TestNewsOfACall(t *testing.T) {
 	path := f.layout.ResidentFile()
 	p := take(t, path)
 	p.Announce(&soon)
-	f.settle()
-	select {
-	case <-f.Changed():
-	default:
-	}
+	f.drain()
 	p.Announce(nil)
 	p.Announce(&soon)
 	f.settle()
