@@ -160,8 +160,10 @@ func (s *Store) archiveOld() error {
 	x := &s.warm
 	keep := map[kernel.JobID]bool{}
 	needed := map[kernel.Artifact]bool{}
+	runs := map[kernel.RunID]bool{} // a route may rewind any job of a run that is not over
 	for _, k := range x.live {
 		if k.job.Open() {
+			runs[k.job.Spec.Origin.Run] = runs[k.job.Spec.Origin.Run] || k.job.Spec.Origin.Run != "" && k.job.State.Status.Active()
 			s.refersTo(&k.job, func(id kernel.JobID) { keep[id] = true }, needed)
 		}
 	}
@@ -175,7 +177,7 @@ func (s *Store) archiveOld() error {
 	}
 	var moved []kernel.Job
 	for id, k := range x.live {
-		if k.job.State.Status != kernel.Succeeded || keep[id] || x.archive.gone[id] || !k.foreign.empty() ||
+		if k.job.State.Status != kernel.Succeeded || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() ||
 			slices.ContainsFunc(k.job.Spec.Produces, func(a kernel.Artifact) bool { return needed[a] }) {
 			continue
 		}

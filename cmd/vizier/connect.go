@@ -103,6 +103,11 @@ func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
 }
 
 func (s lockingStore) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	if s.timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, s.timeout)
+		defer stop()
+	}
 	rec, err := s.Store.Read(ctx, scope)
 	return rec, busy(err)
 }
