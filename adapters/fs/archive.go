@@ -187,6 +187,11 @@ func (s *Store) archiveOld() error {
 	if len(b) == 0 {
 		return nil
 	}
+	if x.archive.size == 0 { // written over: what an older index says of it is not so any more
+		if err := s.base.remove(indexFile); err != nil {
+			return err
+		}
+	}
 	f, err := s.base.file(archiveFile, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
