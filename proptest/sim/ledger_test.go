@@ -100,7 +100,7 @@ func (w *world) checkEntry(p *process, e entry) {
 		old, had := before[g.job]
 		switch {
 		case g.remove:
-			w.checkRemoved(old)
+			w.checkRemoved(before, old)
 		case g.record != nil:
 			w.note("    %s: %s/%d gen %d -> %s/%d gen %d %s", g.job, old.State.Status, old.State.Attempt, old.State.Generation,
 				g.record.State.Status, g.record.State.Attempt, g.record.State.Generation, g.record.State.Reason)
@@ -271,14 +271,14 @@ func (w *world) overslept(gone kernel.Job) bool {
 	return true
 }
 
-// checkRemoved is I13.
-func (w *world) checkRemoved(gone kernel.Job) {
+// checkRemoved is I13, for jobs that were open when it was decided.
+func (w *world) checkRemoved(before map[kernel.JobID]kernel.Job, gone kernel.Job) {
 	if gone.Open() && !w.overslept(gone) {
 		w.fail("%s was removed while it was %s", gone.ID, gone.State.Status)
 	}
 	for _, id := range w.jobIDs() {
 		jobs, _ := refers(w.truth[id])
-		if j := w.truth[id]; j.Open() && slices.Contains(jobs, gone.ID) {
+		if j, had := before[id]; had && j.Open() && slices.Contains(jobs, gone.ID) {
 			w.fail("%s was removed, and %s refers to it", gone.ID, id)
 		}
 	}
