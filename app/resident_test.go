@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,13 @@ func newShed(o kernel.Spec, st kernel.State) *shed {
 func (s *shed) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// noted is what the resident has done so far.
+func (s *shed) noted() (ticks []time.Duration, looks int, said *kernel.Wakes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.ticks), s.looks, s.said
 }
 
 func (s *shed) resident() *Resident {
@@ -96,8 +104,12 @@ func (s *shed) Held() bool {
 	defer s.mu.Unlock()
 	return s.held
 }
-func (s *shed) Announce(w *kernel.Wakes) { s.said = w }
-func (s *shed) Retake() bool             { s.held = !s.lost; return s.held }
+func (s *shed) Announce(w *kernel.Wakes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.said = w
+}
+func (s *shed) Retake() bool { s.held = !s.lost; return s.held }
 func (s *shed) Leave() {
 	s.held = false
 	if s.onTake != nil {
@@ -147,8 +159,8 @@ func TestResidentTicksWhenARetryIsDueAndLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(kernel.Spec{}, kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now().Add(30 * time.Second)})
 		stayed := serve(t, s, func() {
-			if s.said == nil || s.said.At.IsZero() {
-				t.Errorf("announced %+v", s.said)
+			if _, _, said := s.noted(); said == nil || said.At.IsZero() {
+				t.Errorf("announced %+v", said)
 			}
 		})
 		if s.job.State.Status != kernel.Running || len(s.ticks) != 2 || s.ticks[1] != 30*time.Second || stayed != 35*time.Second {
@@ -163,8 +175,8 @@ func TestResidentSleepsUntilThereIsNews(t *testing.T) {
 		s := newShed(pinnedTo("c1"), kernel.State{})
 		serve(t, s, func() {
 			s.sleep(10*time.Minute + time.Second)
-			if len(s.ticks) != 11 {
-				t.Errorf("%d ticks in ten minutes: %v", len(s.ticks), s.ticks)
+			if ticks, _, _ := s.noted(); len(ticks) != 11 {
+				t.Errorf("%d ticks in ten minutes: %v", len(ticks), ticks)
 			}
 			s.heads["main"] = "c1"
 			s.changed <- struct{}{}
@@ -182,8 +194,8 @@ func TestResidentLooksAgainWhenAWatchIsNew(t *testing.T) {
 		s := newShed(pinnedTo("c1"), kernel.State{})
 		s.fresh = 1
 		serve(t, s, func() {
-			if len(s.ticks) != 2 || s.said == nil {
-				t.Errorf("ticks at %v, announced %v", s.ticks, s.said)
+			if ticks, _, said := s.noted(); len(ticks) != 2 || said == nil {
+				t.Errorf("ticks at %v, announced %v", ticks, said)
 			}
 			s.heads["main"] = "c1"
 			s.changed <- struct{}{}
@@ -205,8 +217,8 @@ func TestResidentTicksAtAPace(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			s.sleep(time.Millisecond)
-			if n := len(s.ticks); n < 20 || n > 60 || s.ticks[1] != time.Second {
-				t.Errorf("%d ticks for a thousand notices in a second, the first at %v", n, s.ticks[1])
+			if ticks, _, _ := s.noted(); len(ticks) < 20 || len(ticks) > 60 || ticks[1] != time.Second {
+				t.Errorf("a thousand notices in a second: ticks at %v", ticks)
 			}
 			s.mu.Lock()
 			s.held = false
@@ -223,13 +235,13 @@ func TestResidentLooksAtADirtyTree(t *testing.T) {
 		s := newShed(kernel.Spec{Preconditions: []kernel.Precondition{{Kind: kernel.CleanWorktree}}}, kernel.State{})
 		serve(t, s, func() {
 			s.sleep(40 * time.Second)
-			if s.looks != 6 || len(s.ticks) != 1 { // the tick's, and after 1, 3, 7, 15 and 31 seconds
-				t.Errorf("%d looks, ticks at %v", s.looks, s.ticks)
+			if ticks, looks, _ := s.noted(); looks != 6 || len(ticks) != 1 { // the tick's, and after 1, 3, 7, 15 and 31 seconds
+				t.Errorf("%d looks, ticks at %v", looks, ticks)
 			}
 			s.touched <- struct{}{}
 			s.sleep(1100 * time.Millisecond)
-			if s.looks != 8 { // at once, and after a second
-				t.Errorf("%d looks after git's index was written", s.looks)
+			if _, looks, _ := s.noted(); looks != 8 { // at once, and after a second
+				t.Errorf("%d looks after git's index was written", looks)
 			}
 			s.clean = true
 			s.touched <- struct{}{}
