@@ -91,13 +91,10 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 // the disk is full the job keeps its runner and stays running, which is true.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
-		err := r.Outcomes.Conclude(result)
+		err := r.conclude(result)
 		_, err2 := s.Finish(ctx, result)
 		if err2 == nil || errors.Is(err2, kernel.ErrStale) || errors.Is(err2, kernel.ErrNotFound) || ctx.Err() != nil {
 			return err2
-		}
-		if r.next.held != nil { // settled, and something after it went wrong
-			return errors.Join(err, err2)
 		}
 		select {
 		case <-ctx.Done():
@@ -105,6 +102,17 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 		case <-time.After(wait):
 		}
 	}
+}
+
+// conclude records the result, unless the attempt is no longer current: a job
+// has one outcome on record, and by now it may be that of a later attempt.
+func (r *Runner) conclude(result kernel.Result) error {
+	if job, err := r.Outcomes.Job(result.Attempt.Job); err == nil {
+		if err := job.Fence(result.Attempt); err != nil {
+			return fmt.Errorf("conclude: %w", err)
+		}
+	}
+	return r.Outcomes.Conclude(result)
 }
 
 // Check asks the record whether the attempt under way is to stop, and stops it

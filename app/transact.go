@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -21,7 +22,11 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 	if err != nil {
 		return rep, err
 	}
-	defer func() { err = errors.Join(err, tx.Close()) }()
+	defer func() {
+		if err = errors.Join(err, tx.Close()); err == nil && s.Lookout != nil {
+			s.Lookout.Call(rep.Snapshot.Wakes())
+		}
+	}()
 	if left := tx.Unfinished(); len(left) > 0 {
 		s.last = nil // what changed since is told once, and the recovery is going to hear it
 		if err := s.recover(ctx, tx, left); err != nil {
@@ -35,14 +40,13 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 	t := transaction{s: s, tx: tx, rep: &rep, base: base}
 	t.snap = t.base
 	for _, v := range verbs {
-		t.snap = s.observe(ctx, t.snap)
-		plan, err := v(t.snap)
+		plan, err := t.decide(ctx, v)
 		if err != nil {
 			return rep, err
 		}
 		t.plan = t.plan.Then(plan)
 		t.snap = t.snap.Apply(plan)
-		if hasCleanup(plan) { // its outcome decides what the next verb may start
+		if has[kernel.RemoveWorktree](plan) { // its outcome decides what the next verb may start
 			if err := t.flush(ctx); err != nil {
 				return rep, err
 			}
@@ -95,6 +99,23 @@ type transaction struct {
 	plan kernel.Plan      // decided, not yet committed
 }
 
+// decide observes and asks v. A rewind takes along what hangs on its root,
+// whatever became of it, so a plan with one is decided on every job there is.
+func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
+	t.snap = t.s.observe(ctx, t.snap)
+	plan, err := v(t.snap)
+	if err != nil || t.snap.Archived() == 0 || !has[kernel.Reset](plan) {
+		return plan, err
+	}
+	rec, err := t.tx.Load(kernel.Scope{All: true})
+	if err != nil {
+		return kernel.Plan{}, err
+	}
+	t.base = t.s.fresh(rec)
+	t.snap = t.s.observe(ctx, t.base.Apply(t.plan))
+	return v(t.snap)
+}
+
 // flush commits the plan so far and does its actions on the world. What comes
 // back from them (a refused launch, a degraded cleanup) is committed as well.
 func (t *transaction) flush(ctx context.Context) error {
@@ -113,6 +134,9 @@ func (t *transaction) flush(ctx context.Context) error {
 			t.plan = t.plan.Then(answer)
 			t.snap = t.snap.Apply(answer)
 		}
+		if len(t.plan.Actions) > 0 {
+			continue // what came back is not lost: the plan is done once that is committed
+		}
 		if err := t.tx.Done(); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
@@ -127,6 +151,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) er
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
 	}
+	s.last = nil // what changed before this load is not told again
 	rec, err := tx.Load(scope)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
@@ -196,11 +221,6 @@ func (r *Report) warn(id kernel.JobID, err error) {
 	r.Refused[id] = err.Error()
 }
 
-func hasCleanup(p kernel.Plan) bool {
-	for _, a := range p.Actions {
-		if _, ok := a.(kernel.RemoveWorktree); ok {
-			return true
-		}
-	}
-	return false
+func has[A kernel.Action](p kernel.Plan) bool {
+	return slices.ContainsFunc(p.Actions, func(a kernel.Action) bool { _, ok := a.(A); return ok })
 }

@@ -13,9 +13,44 @@ import (
 // known, every producer.
 // The snapshot must hold every job.
 func GC(s *Snapshot, olderThan time.Duration) Plan {
+	old := func(j *Job) bool {
+		at := j.State.Finished
+		if at.IsZero() {
+			at = j.Created
+		}
+		return s.now.Sub(at) > olderThan
+	}
+	// A sleeper goes with its run, unless something that stays refers to it.
 	active := s.activeRuns()
+	stays := map[JobID]bool{}
+	for _, j := range s.jobs {
+		stays[j.ID] = j.Open() && (j.State.Status != Unscheduled || active[j.Spec.Origin.Run] || !old(j))
+	}
+	keep := s.referred(stays)
+	for again := true; again; {
+		again = false
+		for _, j := range s.jobs {
+			if j.Open() && keep[j.ID] && !stays[j.ID] {
+				stays[j.ID], again = true, true
+			}
+		}
+		if again {
+			keep = s.referred(stays)
+		}
+	}
+	var p Plan
+	for _, j := range s.jobs {
+		if !stays[j.ID] && !keep[j.ID] && old(j) {
+			p.Actions = append(p.Actions, RemoveJob{j.ID, j.Spec.Produces})
+		}
+	}
+	return p
+}
+
+// referred is what jobs that stay refer to, and what their routes may rewind.
+func (s *Snapshot) referred(stays map[JobID]bool) map[JobID]bool {
 	keep := map[JobID]bool{}
-	for _, i := range s.live(active) {
+	for _, i := range s.live(stays) {
 		j := s.jobs[i]
 		keep[j.ID] = true
 		for _, id := range j.Spec.After {
@@ -28,18 +63,7 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 			s.keepProducers(i, a, keep)
 		}
 	}
-	var p Plan
-	for _, j := range s.jobs {
-		at := j.State.Finished
-		if at.IsZero() {
-			at = j.Created
-		}
-		if s.awaited(j, active) || keep[j.ID] || s.now.Sub(at) <= olderThan {
-			continue
-		}
-		p.Actions = append(p.Actions, RemoveJob{j.ID, j.Spec.Produces})
-	}
-	return p
+	return keep
 }
 
 // activeRuns are the runs that something may still happen in.
@@ -53,15 +77,9 @@ func (s *Snapshot) activeRuns() map[RunID]bool {
 	return active
 }
 
-// awaited reports that j may still run by itself. A sleeper may not once its
-// run is over: no route of it can fire any more.
-func (s *Snapshot) awaited(j *Job, active map[RunID]bool) bool {
-	return j.State.Status.Active() || j.State.Status == Unscheduled && active[j.Spec.Origin.Run]
-}
-
-// live are the open jobs and those that their routes may rewind, with what
+// live are the jobs that stay and those that their routes may rewind, with what
 // depends on them: all that may yet be judged.
-func (s *Snapshot) live(active map[RunID]bool) []int32 {
+func (s *Snapshot) live(stays map[JobID]bool) []int32 {
 	g := s.graph
 	routes := func(i int32, f func(int32)) {
 		for _, r := range s.jobs[i].Spec.Routes {
@@ -72,7 +90,7 @@ func (s *Snapshot) live(active map[RunID]bool) []int32 {
 	}
 	var open, targets []int32
 	for i, j := range s.jobs {
-		if s.awaited(j, active) {
+		if stays[j.ID] {
 			open = append(open, int32(i))
 			routes(int32(i), func(k int32) { targets = append(targets, k) })
 		}

@@ -68,6 +68,7 @@ type Snapshot struct {
 	archived   int
 	unreadable map[JobID]string
 	facts      Facts
+	touched    []Action // what applied plans do to artifacts; a later observation may not show it yet
 	graph      *graph
 }
 
@@ -105,7 +106,7 @@ type Changes struct {
 // the graph is another then, and the store is to be read anew.
 func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
 	next := *s
-	next.now, next.facts, next.archived = now, Facts{}, c.Archived
+	next.now, next.facts, next.touched, next.archived = now, Facts{}, nil, c.Archived
 	if len(c.Jobs) > 0 {
 		next.jobs = slices.Clone(s.jobs)
 	}
@@ -165,6 +166,9 @@ func (s *Snapshot) WithFacts(f Facts) *Snapshot {
 	if f.Clean.asked() {
 		next.facts.Clean = f.Clean
 	}
+	for _, a := range s.touched {
+		next.facts = next.facts.after(a)
+	}
 	return &next
 }
 
@@ -206,13 +210,11 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i] != nil {
 				gone := next.jobs[i]
 				next.jobs[i] = nil
-				next.facts.Markers = withMarkers(next.facts.Markers, gone.ID, gone.Spec.Produces, false)
+				next.touch(RemoveJob{gone.ID, gone.Spec.Produces})
 				reshaped = true
 			}
-		case Publish:
-			next.facts.Markers = withMarkers(next.facts.Markers, a.Attempt.Job, a.Artifacts, true)
-		case Reset:
-			next.facts.Markers = withMarkers(next.facts.Markers, a.Attempt.Job, a.Produces, false)
+		case Publish, Reset, ClearSentinel:
+			next.touch(a)
 		}
 	}
 	if reshaped {
@@ -221,6 +223,39 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 		next.graph = newGraph(next.jobs)
 	}
 	return &next
+}
+
+// touch makes a's effect on artifacts part of what is known, and of what comes
+// to be observed: the plan that a is of may not be on the disk yet.
+func (s *Snapshot) touch(a Action) {
+	s.facts = s.facts.after(a)
+	s.touched = append(s.touched[:len(s.touched):len(s.touched)], a)
+}
+
+// after is f once a is done.
+func (f Facts) after(a Action) Facts {
+	switch a := a.(type) {
+	case RemoveJob:
+		f.Markers = withMarkers(f.Markers, a.Job, a.Produces, false)
+		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
+	case Publish:
+		f.Markers = withMarkers(f.Markers, a.Attempt.Job, a.Artifacts, true)
+	case Reset:
+		f.Markers = withMarkers(f.Markers, a.Attempt.Job, a.Produces, false)
+		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Attempt.Job)})
+	case ClearSentinel:
+		f.Present = without(f.Present, Artifact{Kind: MergeSentinel, Name: a.Slug})
+	}
+	return f
+}
+
+// without is m where a, if it was seen, is gone.
+func without(m map[Artifact]Fact[bool], a Artifact) map[Artifact]Fact[bool] {
+	if f := m[a]; f.Known && f.Value {
+		m = maps.Clone(m)
+		m[a] = Seen(false)
+	}
+	return m
 }
 
 // withMarkers is m after job's markers of artifacts appeared or went. Only

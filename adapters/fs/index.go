@@ -143,15 +143,20 @@ func (s *Store) reread(id kernel.JobID) {
 }
 
 // follow applies the journal from at to pos. A process that has been following
-// takes records as the journal has them; a new one reads them.
-func (s *Store) follow(at int64, pos position, trust bool) error {
+// takes records as the journal has them; a new one reads them. Jobs that the
+// index names and the disk perhaps no longer has are listed.
+func (s *Store) follow(at int64, pos position, trust bool, listed ...kernel.JobID) error {
+	seen := map[kernel.JobID]bool{} // where a job was is told by its first entry alone
+	for _, id := range listed {
+		seen[id] = true
+	}
 	for at < pos.end {
 		e, next, err := s.log.read(at)
 		if err != nil {
 			return err
 		}
 		for _, g := range e.groups {
-			if err := s.followGroup(g, trust); err != nil {
+			if err := s.followGroup(g, trust, seen); err != nil {
 				return err
 			}
 		}
@@ -161,14 +166,15 @@ func (s *Store) follow(at int64, pos position, trust bool) error {
 	return nil
 }
 
-func (s *Store) followGroup(g group, trust bool) error {
+func (s *Store) followGroup(g group, trust bool, seen map[kernel.JobID]bool) error {
 	removed := slices.ContainsFunc(g.ops, func(op fileOp) bool { return op.kind == opRemoveJob })
 	if g.record == nil && !removed {
 		return nil
 	}
-	if g.rev != 1 {
+	if g.rev != 1 && !seen[g.job] {
 		s.leaveArchive(g.job)
 	}
+	seen[g.job] = true
 	switch {
 	case removed:
 		s.warm.served = false
@@ -319,7 +325,7 @@ func (s *Store) readIndex(pos position) error {
 		s.reread(id)
 	}
 	x.written = x.end
-	return s.follow(x.end, pos, false)
+	return s.follow(x.end, pos, false, again...)
 }
 
 // writeIndex writes the index file, after the jobs that no longer matter to

@@ -20,6 +20,7 @@ const (
 	payloadsDir  = "jobs/artifacts/data"
 	journalDir   = "jobs/journal"
 	lockFile     = "jobs/scheduler.lock"
+	residentFile = "jobs/resident.lock"
 	sentinelsDir = "tmp/merge-conflicts"
 
 	recordName  = "job.json"
@@ -66,6 +67,18 @@ func (l Layout) ClaimFile(a kernel.AttemptID) string {
 // ResultFile is where an attempt's command may say explicitly how it ended.
 func (l Layout) ResultFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)))
+}
+
+// ResidentFile is the file whose flock the repository's resident scheduler
+// holds while it lives.
+func (l Layout) ResidentFile() string { return l.abs(residentFile) }
+
+// MarkerDir is the directory of a custom artifact's markers.
+func (l Layout) MarkerDir(a kernel.Artifact) string { return l.abs(artifactDir(markersDir, a)) }
+
+// SentinelFile is the mark of an open merge conflict of a plan.
+func (l Layout) SentinelFile(slug string) string {
+	return filepath.Join(l.abs(sentinelsDir), slug+".json")
 }
 
 func jobPath(id kernel.JobID, name string) string {

@@ -116,13 +116,23 @@ func (r *Repo) Staged(ctx context.Context, dir string) (bool, error) {
 // The repository's hooks and signing apply (semantics 3.19). Where git knows
 // no identity, Vizier's is used.
 func (r *Repo) Commit(ctx context.Context, dir, message string) (kernel.CommitID, error) {
+	return r.commit(ctx, dir, message)
+}
+
+// Amend gives the commit that the working tree at dir stands on another
+// message, as Commit would make it.
+func (r *Repo) Amend(ctx context.Context, dir, message string) (kernel.CommitID, error) {
+	return r.commit(ctx, dir, message, "--amend")
+}
+
+func (r *Repo) commit(ctx context.Context, dir, message string, more ...string) (kernel.CommitID, error) {
 	if err := r.cli.unstage(ctx, dir); err != nil {
 		return "", err
 	}
 	// Git calls the index unchanged where only submodules that are configured
 	// to be ignored were staged, though it has staged them.
 	out, err := r.cli.run(ctx, command{dir: dir, env: r.cli.fallbackIdentity(ctx, dir), stdin: []byte(message), writes: true, hooks: true,
-		args: []string{"-c", "diff.ignoreSubmodules=none", "commit", "--quiet", "--cleanup=whitespace", "--file=-"}})
+		args: append([]string{"-c", "diff.ignoreSubmodules=none", "commit", "--quiet", "--cleanup=whitespace", "--file=-"}, more...)})
 	if e := (*Error)(nil); errors.As(err, &e) {
 		e.Op = "commit"
 		if e.Stderr == "" {
@@ -133,6 +143,15 @@ func (r *Repo) Commit(ctx context.Context, dir, message string) (kernel.CommitID
 		return "", err
 	}
 	return r.HeadCommit(ctx, dir)
+}
+
+// Message is a commit's message.
+func (r *Repo) Message(ctx context.Context, commit kernel.CommitID) (string, error) {
+	if err := commits(commit); err != nil {
+		return "", fmt.Errorf("message: %w", err)
+	}
+	out, err := r.cli.read(ctx, "show", "--no-patch", "--no-show-signature", "--format=%B", string(commit))
+	return strings.TrimSpace(string(out)), err
 }
 
 // fallbackIdentity is the environment that names Vizier as author or committer

@@ -42,6 +42,9 @@ func inodeOf(path string) inode {
 // kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
 	path := l.Files.ClaimFile(a)
+	if info, err := os.Lstat(filepath.Dir(path)); err == nil && !info.IsDir() {
+		return fmt.Errorf("claim %s: %s is not a directory (a symbolic link is not followed): move it away", label(a), filepath.Dir(path))
+	}
 	c := claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job))}
 	temp, err := writeClaim(path, c)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -2,6 +2,7 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -23,6 +24,9 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return Result{}, err
 	}
 	text, cut, exit, err := askAgent(ctx, env, n, n.Dir, prompt)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return Result{Outcome: kernel.OutcomeFailed, Exit: exitTimeout, Class: kernel.Timeout, Reason: err.Error()}, nil
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -47,6 +51,9 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 	return ok(""), nil
 }
+
+// exitTimeout is the exit code of what a time limit ended.
+const exitTimeout = 124
 
 // askAgent runs the agent in dir. Its answer is cut at maxText bytes; what
 // came after that is in no log either.

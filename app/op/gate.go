@@ -142,6 +142,10 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 		fmt.Fprintf(&b, "- %s\n", f)
 	}
 	_, _, exit, err := askAgent(ctx, env, n, c.mark.Worktree, b.String())
+	if errors.Is(err, context.DeadlineExceeded) {
+		fmt.Fprintf(env.Stderr, "warning: %v\n", err)
+		return exitTimeout, nil
+	}
 	if err == nil && exit != 0 {
 		fmt.Fprintf(env.Stderr, "warning: the agent %s\n", ended(exit))
 	}

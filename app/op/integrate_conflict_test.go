@@ -102,20 +102,21 @@ func TestConflictIsResolvedByItsGate(t *testing.T) {
 }
 
 func TestConflictThatAPersonCommits(t *testing.T) {
-	for _, squash := range []string{"true", "false"} {
-		for k := range 4 {
-			w := conflicting(t)
-			n, main := w.merge(map[string]string{"squash": squash}), w.rev("main")
-			w.want(n, kernel.OutcomeBlocked)
-			w.resolve(n, "both\n")
-			w.git(w.mergeDir(n), "commit", "--quiet", "-m", "by hand")
-			w.crash(n, k+1)
-			w.want(n, kernel.OutcomeSucceeded)
-			if w.git(w.dir, "log", "-1", "--format=%s", "main") != "by hand" || w.read(w.dir, "readme.txt") != "both\n" || w.rev("main^") != main {
-				t.Error("the person's commit was not taken as it is, crash ", k)
-			}
-			w.tidy()
+	for k := range 8 {
+		w := conflicting(t)
+		n, main := w.merge(map[string]string{"squash": []string{"true", "false"}[k%2]}), w.rev("main")
+		w.want(n, kernel.OutcomeBlocked)
+		w.resolve(n, "both\n")
+		w.git(w.mergeDir(n), "commit", "--quiet", "-m", "by hand")
+		w.crash(n, k/2+1)
+		w.want(n, kernel.OutcomeSucceeded)
+		if got := w.git(w.dir, "log", "-1", "--format=%B", "main"); got != "by hand\n\nVizier-Effect: "+effectKey(n, "") {
+			t.Errorf("crash %d: message %q", k/2+1, got)
 		}
+		if w.read(w.dir, "readme.txt") != "both\n" || w.rev("main^") != main {
+			t.Errorf("crash %d: the person's commit was not taken", k/2+1)
+		}
+		w.tidy()
 	}
 }
 
@@ -256,6 +257,11 @@ func (g *crashing) Commit(ctx context.Context, dir, m string) (id kernel.CommitI
 	return id, err
 }
 
+func (g *crashing) Amend(ctx context.Context, dir, m string) (id kernel.CommitID, err error) {
+	err = g.step(func() (err error) { id, err = g.Git.Amend(ctx, dir, m); return err })
+	return id, err
+}
+
 func (g *crashing) Advance(ctx context.Context, b string, from, to kernel.CommitID) (o string, moved bool, err error) {
 	err = g.step(func() (err error) { o, moved, err = g.Git.Advance(ctx, b, from, to); return err })
 	return o, moved, err
@@ -297,6 +303,9 @@ func (w *world) crash(n *Node, k int) (ended bool) {
 // A resolution is not lost wherever a crash comes, and the target may have
 // moved before it.
 func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("dozens of repositories")
+	}
 	for _, squash := range []string{"true", "false"} {
 		for k, seen := 1, false; !seen; k++ {
 			w := conflicting(t)
@@ -320,6 +329,9 @@ func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
 
 // Wherever a crash comes, the next attempt ends as if there had been none.
 func TestMergeAfterACrashAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("dozens of repositories")
+	}
 	for _, squash := range []string{"true", "false"} {
 		for k, seen := 1, false; !seen; k++ {
 			w := newWorld(t)

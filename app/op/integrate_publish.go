@@ -85,7 +85,8 @@ type made struct {
 }
 
 // commit commits the merge in the worktree, on top of onto. What a person has
-// committed there is the merge, or its beginning.
+// committed there is the merge, or its beginning; the effect's trailer is all
+// that it lacks.
 func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (made, error) {
 	git := m.env.Git
 	head, err := git.HeadCommit(ctx, m.dir)
@@ -106,14 +107,20 @@ func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (made, e
 	if err != nil {
 		return made{}, err
 	}
-	if !staged && !merging {
-		return made{merged: head}, nil
+	write, message := git.Commit, ""
+	if staged || merging {
+		message, err = m.message(ctx)
+	} else {
+		write = git.Amend
+		message, err = git.Message(ctx, head)
 	}
-	message, err := m.message(ctx)
 	if err != nil {
 		return made{}, err
 	}
-	id, err := git.Commit(ctx, m.dir, withEffect(message, m.key))
+	if strings.Contains(message, m.key) {
+		return made{merged: head}, nil
+	}
+	id, err := write(ctx, m.dir, withEffect(message, m.key))
 	if err != nil {
 		r, err := gitFailed(m.env, m.n, err)
 		return made{Result: r}, err

@@ -130,6 +130,11 @@ type Commits interface {
 	// Commit commits the index. Hooks and signing apply.
 	Commit(ctx context.Context, dir, message string) (kernel.CommitID, error)
 
+	// Amend gives the commit that the tree at dir stands on another message.
+	Amend(ctx context.Context, dir, message string) (kernel.CommitID, error)
+
+	Message(ctx context.Context, commit kernel.CommitID) (string, error)
+
 	// RemoveFile removes a file, relative to the top, and stages that.
 	RemoveFile(ctx context.Context, dir, path string) error
 }
@@ -179,6 +184,7 @@ type Agents interface {
 	// the node's standard output as it is written, and what it says about its
 	// progress to standard error. text is limit bytes of the answer, and one
 	// more where there was more; exit is as of Shell.Run. An agent that is not
-	// configured or cannot be started is an error.
+	// configured or cannot be started is an error; one whose own time limit
+	// ended it is a context.DeadlineExceeded.
 	Run(ctx context.Context, dir string, job *kernel.Job, prompt []byte, limit int) (text []byte, exit int, err error)
 }

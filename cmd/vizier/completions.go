@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs/template"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -54,7 +55,7 @@ func (c *call) complete(words []string) error {
 
 func (c *call) candidates(words []string) []candidate {
 	last := words[len(words)-1]
-	node, pending, seen := c.model.Node, (*kong.Flag)(nil), 0
+	node, pending, seen, flow := c.model.Node, (*kong.Flag)(nil), 0, ""
 	for _, w := range words[:len(words)-1] {
 		switch next := child(node, w); {
 		case pending != nil:
@@ -68,6 +69,9 @@ func (c *call) candidates(words []string) []candidate {
 		case next != nil:
 			node = next
 		default:
+			if seen == 0 && slices.Contains(flowCommands, node.Name) {
+				flow = w
+			}
 			seen++
 		}
 	}
@@ -80,7 +84,11 @@ func (c *call) candidates(words []string) []candidate {
 		}
 		return nil
 	case strings.HasPrefix(last, "-"):
-		return matching(flagsOf(node), last)
+		out := flagsOf(node)
+		if flow != "" {
+			out = append(out, c.parameters(flow)...)
+		}
+		return matching(out, last)
 	}
 	var out []candidate
 	for _, n := range node.Children {
@@ -187,6 +195,7 @@ func (c *call) jobCandidates() []candidate {
 	return append(out, candidate{"@last", "the newest job"})
 }
 
+// aliases are the templates that have a short name.
 func (c *call) aliases() []candidate {
 	r, err := c.repo()
 	if err != nil {
@@ -197,6 +206,29 @@ func (c *call) aliases() []candidate {
 		if name, ok := strings.CutPrefix(s.Key, "commands."); ok {
 			out = append(out, candidate{name, fmt.Sprint(s.Value)})
 		}
+	}
+	for _, name := range (template.Loader{Root: r.Root}).Names() {
+		out = append(out, candidate{name, ".vizier/workflows/" + name + ".toml"})
+	}
+	return out
+}
+
+// parameters are the flags that a template adds to the command that runs it.
+func (c *call) parameters(name string) []candidate {
+	r, err := c.repo()
+	if err != nil {
+		return nil
+	}
+	_, src, err := c.load(r, name)
+	if err != nil {
+		return nil
+	}
+	var out []candidate
+	for _, p := range src.Params {
+		out = append(out, candidate{flagName(p), "parameter of " + name})
+	}
+	for _, a := range src.CLI.Named {
+		out = append(out, candidate{flagName(a), "parameter of " + name})
 	}
 	return out
 }

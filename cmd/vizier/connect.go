@@ -52,10 +52,14 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	if limits.MaxRunning == 0 {
 		limits.MaxRunning = runtime.NumCPU()
 	}
+	var lookout app.Lookout
+	if cfg.Scheduler.Resident {
+		lookout = caller{store.ResidentFile(), local}
+	}
 	return &world{
 		scheduler: &app.Scheduler{
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
-			Executor: local, Worktrees: repo, Sentinels: store, Limits: limits, Now: now, NewID: minter(env, now),
+			Executor: local, Worktrees: repo, Sentinels: store, Lookout: lookout, Limits: limits, Now: now, NewID: minter(env, now),
 		},
 		store: store, local: local, git: repo,
 	}, nil

@@ -30,6 +30,7 @@ type fake struct {
 	dir        string
 	busy       bool
 	refusal    error        // of every launch
+	resident   int          // the process of the resident scheduler
 	inside     kernel.JobID // the job that commands run in
 	env        environment
 	config     map[string]string // VIZIER_* settings
@@ -50,6 +51,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w,
 		Limits: kernel.Limits{MaxRunning: 100}, Now: func() time.Time { return w.now }, NewID: w.mint}
 	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Logs: logs(w.dir),
+		Resident:  func() int { return w.resident },
 		InsideJob: func() (kernel.JobID, bool) { return w.inside, w.inside != "" }}, nil
 }
 

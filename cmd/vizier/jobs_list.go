@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"strconv"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -53,11 +54,11 @@ func (l *listCmd) Run(c *call) error {
 		for i, f := range chosen {
 			keys[i] = f.Key
 		}
-		return c.ui.json(list.Document(keys))
+		return c.ui.json(listDocument{list.Document(keys), residentScheduler{r.Resident()}})
 	case "table":
-		c.ui.text(listHeader(list) + c.listTable(list, chosen, text))
+		c.ui.text(listHeader(list, r) + c.listTable(list, chosen, text))
 	default:
-		c.ui.text(listHeader(list) + c.listBlocks(list, chosen, text))
+		c.ui.text(listHeader(list, r) + c.listBlocks(list, chosen, text))
 	}
 	return nil
 }
@@ -70,8 +71,22 @@ func rawNeedsJSON(raw bool, format string) error {
 	return nil
 }
 
-func listHeader(l view.List) string {
-	return block([]row{{"Outcome", l.Outcome}, {"Hidden", l.Hidden}}, "")
+// listDocument is `jobs list --format json`.
+type listDocument struct {
+	view.ListDocument
+	Scheduler residentScheduler `json:"scheduler"`
+}
+
+type residentScheduler struct {
+	PID int `json:"resident_pid,omitempty"` // absent: none is alive
+}
+
+func listHeader(l view.List, r *repo) string {
+	scheduler := "none"
+	if pid := r.Resident(); pid != 0 {
+		scheduler = "resident (pid " + strconv.Itoa(pid) + ")"
+	}
+	return block([]row{{"Outcome", l.Outcome}, {"Hidden", l.Hidden}}, "") + block([]row{{"Scheduler", scheduler}}, "")
 }
 
 func (c *call) listTable(l view.List, chosen []view.Field, text func(view.ListRow, view.Field) string) string {

@@ -35,7 +35,7 @@ func decode(t *testing.T, text string, into any) {
 
 func TestListHidesWhatSucceeded(t *testing.T) {
 	w := newFake(t)
-	if got := w.ok("jobs", "list"); got != "Outcome: No background jobs found\n" {
+	if got := w.ok("jobs", "list"); got != "Outcome: No background jobs found\nScheduler: none\n" {
 		t.Errorf("empty: %q", got)
 	}
 	a, b := w.submit("--name", "build"), w.submit("--name", "test")
@@ -52,9 +52,12 @@ func TestListHidesWhatSucceeded(t *testing.T) {
 	has(t, w.ok("jobs", "list", "--all"), string(a), "Outcome: 3 background job(s)")
 	has(t, w.ok("jobs", "list", "--dismiss-failures"), "1 failed, 1 succeeded (use --all to include)")
 
+	w.resident = 4711
+	has(t, w.ok("jobs", "list"), "\nScheduler: resident (pid 4711)\n")
+	has(t, w.ok("jobs", "list", "--format", "json"), `"resident_pid": 4711`)
 	w.config["VIZIER_DISPLAY_LISTS_JOBS_FORMAT"] = "table"
 	w.config["VIZIER_DISPLAY_LISTS_JOBS_FIELDS"] = "Job,Status"
-	want := "Outcome: 2 background job(s)\nHidden:  1 succeeded (use --all to include)\n\n" +
+	want := "Outcome: 2 background job(s)\nHidden:  1 succeeded (use --all to include)\nScheduler: resident (pid 4711)\n\n" +
 		"Job                               Status\n" + string(c) + "  waiting_on_approval\n" + string(b) + "  failed\n"
 	if got := w.ok("jobs", "list"); got != want {
 		t.Errorf("table:\n%s\nwant:\n%s", got, want)

@@ -62,7 +62,8 @@ func (w *waitCmd) Run(c *call) error {
 	}
 	defer cancel()
 	snap, err := c.await(ctx, r, ids)
-	timedOut := w.Timeout > 0 && c.ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
+	timedOut := w.Timeout > 0 && c.ctx.Err() == nil && ctx.Err() != nil &&
+		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
 	case timedOut:
 		if snap, err = r.records(c.ctx, kernel.Scope{Jobs: ids}); err != nil {

@@ -59,6 +59,7 @@ type globals struct {
 	Debug      bool   `short:"d" help:"The same as -vv."`
 	NoANSI     bool   `name:"no-ansi" help:"No colour and no cursor movement, even on a terminal."`
 	NoPager    bool   `name:"no-pager" help:"Never page help."`
+	NoResident bool   `name:"no-resident" help:"Start no resident scheduler, whatever the configuration says."`
 	ConfigFile string `short:"C" placeholder:"PATH" help:"Read only this configuration file."`
 	Version    bool   `short:"V" help:"Print the version."`
 }

@@ -21,6 +21,7 @@ type runCmd struct {
 	Follow            bool     `help:"Print what the jobs print until the run has ended, and exit as it did."`
 	Check             bool     `help:"Only check the template and its input; write nothing."`
 	Repeat            int      `default:"1" placeholder:"N" help:"Enqueue N runs, one after another."`
+	SpecDir           *string  `placeholder:"DIR" help:"Enqueue a run for each .md file below DIR, one after another."`
 	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 	TemplateHelp      bool     `hidden:""`
 }
@@ -39,6 +40,7 @@ type enqueuedRun struct {
 
 // runIdentity is what every document about a run says of it.
 type runIdentity struct {
+	specItem
 	Run      kernel.RunID   `json:"run_id"`
 	Selector string         `json:"workflow_template_selector"`
 	Template string         `json:"workflow_template_id"`
@@ -72,14 +74,14 @@ func (x *runCmd) Run(c *call) error {
 	if x.TemplateHelp {
 		return c.flowHelp(r, x.Flow)
 	}
-	f, err := c.flow(r, x.Flow, x.Inputs, x.Set)
+	flows, err := x.flows(c, r)
 	if err != nil {
 		return err
 	}
 	if x.Check {
-		return f.check(c, r, x.Format)
+		return x.check(c, r, flows)
 	}
-	runs, err := x.requests(c, r, f)
+	runs, err := x.requests(c, r, flows)
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,8 @@ func (x *runCmd) Run(c *call) error {
 	c.report(rep.Report)
 	ids := make([]runIdentity, len(runs))
 	for i, run := range runs {
-		ids[i] = runIdentity{run.Run, f.choice.Selector, f.source.ID.Value, f.source.Version.Value, listed(rep.Roots[i])}
+		f := flows[i]
+		ids[i] = runIdentity{f.item, run.Run, f.choice.Selector, f.source.ID.Value, f.source.Version.Value, listed(rep.Roots[i])}
 	}
 	if x.Follow {
 		return c.followRuns(r, x, ids, runs)
@@ -98,10 +101,15 @@ func (x *runCmd) Run(c *call) error {
 	return x.answer(c, ids)
 }
 
+// single reports that one run is asked for, which has documents of its own.
+func (x *runCmd) single() bool { return x.Repeat == 1 && x.SpecDir == nil }
+
 func (x *runCmd) conflicts() error {
 	switch {
 	case x.Repeat < 1:
 		return fmt.Errorf("--repeat %d: expected 1 or more", x.Repeat)
+	case x.SpecDir != nil && (*x.SpecDir == "" || x.Repeat > 1):
+		return errors.New("--spec-dir needs a directory and does not go with --repeat")
 	case x.Check && (len(x.After) > 0 || x.RequireApproval || x.NoRequireApproval || x.Follow || x.Repeat > 1):
 		return errors.New("--check writes nothing: it goes with none of --after, --require-approval, --no-require-approval, --follow, --repeat")
 	}
@@ -110,7 +118,7 @@ func (x *runCmd) conflicts() error {
 
 // requests are the runs to enqueue: each but the first waits for the one
 // before.
-func (x *runCmd) requests(c *call, r *repo, f *flow) ([]app.RunRequest, error) {
+func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, error) {
 	after, err := x.afters(c, r)
 	if err != nil {
 		return nil, err
@@ -124,7 +132,7 @@ func (x *runCmd) requests(c *call, r *repo, f *flow) ([]app.RunRequest, error) {
 		approval = &kernel.Approval{}
 	}
 	var runs []app.RunRequest
-	for range x.Repeat {
+	for _, f := range flows {
 		run, err := f.compile(c, r)
 		if err != nil {
 			return nil, err

@@ -26,10 +26,10 @@ type repeatedRun struct {
 // answer tells what was enqueued.
 func (x *runCmd) answer(c *call, ids []runIdentity) error {
 	if x.Format == "json" {
-		if x.Repeat == 1 {
+		if x.single() {
 			return c.ui.json(enqueuedRun{"workflow_run_enqueued", ids[0], nextFor(ids[0].Roots)})
 		}
-		doc := enqueuedRuns{Outcome: "workflow_runs_enqueued", Repeat: x.Repeat, Selector: ids[0].Selector}
+		doc := enqueuedRuns{Outcome: "workflow_runs_enqueued", Repeat: len(ids), Selector: ids[0].Selector}
 		for i, id := range ids {
 			doc.Runs = append(doc.Runs, repeatedRun{i + 1, id})
 			doc.Next = append(doc.Next, nextFor(id.Roots))
@@ -52,7 +52,7 @@ func (x *runCmd) answer(c *call, ids []runIdentity) error {
 }
 
 func (id runIdentity) rows() []row {
-	return []row{{"Run", string(id.Run)}, {"Template", id.Template + "@" + id.Version}, {"Selector", id.Selector}, {"Root jobs", joined(id.Roots)}}
+	return []row{{"Run", string(id.Run)}, {"Spec", id.File}, {"Template", id.Template + "@" + id.Version}, {"Selector", id.Selector}, {"Root jobs", joined(id.Roots)}}
 }
 
 // checkedFlow is `run --check --format json`.
@@ -64,17 +64,36 @@ type checkedFlow struct {
 	Nodes    int    `json:"node_count"`
 }
 
-// check goes as far as a run would without writing anything.
-func (f *flow) check(c *call, r *repo, format string) error {
-	if _, err := f.compile(c, r); err != nil {
-		return err
+// checkedFlows is the same of a batch.
+type checkedFlows struct {
+	checkedFlow
+	Count int        `json:"spec_count"`
+	Items []specItem `json:"items"`
+}
+
+// check goes as far as the runs would without writing anything.
+func (x *runCmd) check(c *call, r *repo, flows []*flow) error {
+	var items []specItem
+	for _, f := range flows {
+		if _, err := f.compile(c, r); err != nil {
+			return err
+		}
+		items = append(items, f.item)
 	}
+	f := flows[0]
 	doc := checkedFlow{"workflow_validation_passed", f.choice.Selector, f.source.ID.Value, f.source.Version.Value, f.parsed.Nodes()}
-	if format == "json" {
+	switch {
+	case x.Format == "json" && x.single():
 		return c.ui.json(doc)
+	case x.Format == "json":
+		return c.ui.json(checkedFlows{doc, len(items), items})
 	}
-	c.ui.text(block([]row{{"Outcome", "Workflow validation passed"}, {"Selector", doc.Selector},
-		{"Template", doc.Template + "@" + doc.Version}, {"Nodes", strconv.Itoa(doc.Nodes)}}, ""))
+	rows := []row{{"Outcome", "Workflow validation passed"}, {"Selector", doc.Selector},
+		{"Template", doc.Template + "@" + doc.Version}, {"Nodes", strconv.Itoa(doc.Nodes)}}
+	if !x.single() {
+		rows = append(rows, row{"Specs", strconv.Itoa(len(items))})
+	}
+	c.ui.text(block(rows, ""))
 	return nil
 }
 

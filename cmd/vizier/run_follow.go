@@ -38,7 +38,7 @@ type indexedEnding struct {
 // followRuns follows one run after the other and stops at the first that does
 // not succeed.
 func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunRequest) error {
-	doc := terminalRuns{Outcome: "workflow_runs_terminal", Repeat: x.Repeat}
+	doc := terminalRuns{Outcome: "workflow_runs_terminal", Repeat: len(runs)}
 	for i, run := range runs {
 		f := newRunFollower(r, run, x.Format == "text")
 		snap, err := f.follow(c)
@@ -62,7 +62,7 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 	}
 	if x.Format == "json" {
 		var err error
-		if x.Repeat == 1 {
+		if x.single() {
 			err = c.ui.json(doc.Runs[0].terminalRun)
 		} else {
 			err = c.ui.json(doc)

@@ -26,6 +26,7 @@ type flow struct {
 	inputs []string
 	params map[string]string
 	parsed *workflow.Template
+	item   specItem // of a batch
 }
 
 // flow reads a template and what it is given: the inputs by position, set as

@@ -2,10 +2,12 @@ package main
 
 import (
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"vizier": main}) }
@@ -32,7 +34,7 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"setid": setid, "exits": exitsWith},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"setid": setid, "exits": exitsWith, "conforms": conformsTo},
 	})
 }
 
@@ -61,4 +63,17 @@ func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
 	if code != args[0] {
 		ts.Fatalf("exit %s, want %s", code, args[0])
 	}
+}
+
+// conformsTo is `conforms SCHEMA`: the last command's output must be a document
+// of that schema in docs/schemas.
+func conformsTo(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: conforms SCHEMA")
+	}
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schemas", args[0]+".schema.json"))
+	ts.Check(err)
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(ts.ReadFile("stdout")))
+	ts.Check(err)
+	ts.Check(schema.Validate(value))
 }

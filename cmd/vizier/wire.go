@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -32,6 +33,9 @@ type repo struct {
 	// Git answers for branches.
 	Git planBranches
 
+	// Resident is the process of the resident scheduler; 0: none is alive.
+	Resident func() int
+
 	// InsideJob is the job that this command runs in, if it does.
 	InsideJob func() (kernel.JobID, bool)
 }
@@ -50,25 +54,36 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if g.NoResident {
+		cfg.Scheduler.Resident = false
+		if err := os.Setenv("VIZIER_SCHEDULER_RESIDENT", "false"); err != nil { // for the runners it starts
+			return nil, err
+		}
+	}
 	w, err := connect(root, cfg, env)
 	if err != nil {
 		return nil, err
 	}
 	return &repo{
 		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run, Git: w.git,
+		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 	}, nil
 }
 
 // internalCommand runs the hidden entry points.
 func internalCommand(args []string, _ io.Reader, stdout, stderr io.Writer, environ []string) (code int, ok bool) {
-	switch {
-	case len(args) == 0:
+	if len(args) == 0 {
 		return 0, false
-	case args[0] == "__shim":
-		return serveAttempt(args[1:], stderr, environ), true
-	case args[0] == "__workflow-node":
-		return serveNode(args[1:], stdout, stderr, environ), true
 	}
-	return 0, false
+	switch args[0] {
+	case "__shim":
+		return serveAttempt(args[1:], stderr, environ), true
+	case "__workflow-node":
+		return serveNode(args[1:], stdout, stderr, environ), true
+	case "__resident":
+		return serveResident(stderr, environ), true
+	default:
+		return 0, false
+	}
 }

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +14,7 @@ import (
 // process is a live process of a repository's jobs.
 type process struct {
 	pid    int
-	runner string // the attempt it is the runner of, or ""
+	runner string // the attempt it was started to run, "resident", or ""
 	job    string // the attempt it belongs to, or ""
 }
 
@@ -60,25 +61,16 @@ func (r *repo) signal(p process, sig syscall.Signal) bool {
 	return ok && now == p && handle.Signal(sig) == nil
 }
 
-// runnerOf is the runner of a job's current attempt.
+// runnerOf is the runner of a job's current attempt, as its claim has it: a
+// runner goes on with other jobs than the one it was started for.
 func (r *repo) runnerOf(id string) (process, bool) {
-	for _, p := range r.processes() {
-		if strings.HasPrefix(p.runner, id+"/") {
-			return p, true
-		}
+	r.t.Helper()
+	var claim struct{ PID int }
+	first, _, _ := strings.Cut(r.read(r.jobPath(id, fmt.Sprintf("attempts/%d.json", r.record(id).Attempt))), "\n")
+	if err := json.Unmarshal([]byte(first), &claim); err != nil {
+		r.t.Fatal(err)
 	}
-	return process{}, false
-}
-
-// members are the processes of a job's commands.
-func (r *repo) members(id string) []process {
-	var all []process
-	for _, p := range r.processes() {
-		if p.runner == "" && strings.HasPrefix(p.job, id+"/") {
-			all = append(all, p)
-		}
-	}
-	return all
+	return r.process(claim.PID)
 }
 
 // noneLeft asserts that no process of the repository's jobs is left. Runners

@@ -22,6 +22,10 @@ type repo struct {
 	dir string
 	bin string
 	env []string // besides the usual one
+
+	// resident lets a resident scheduler start. The scenarios do without: they
+	// say themselves when there is a tick.
+	resident bool
 }
 
 func newRepo(t testing.TB, bin, config string) *repo {
@@ -60,6 +64,9 @@ func (r *repo) environ() []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "TMPDIR=" + os.TempDir(), "USER=ann",
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
 		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b"}
+	if !r.resident {
+		env = append(env, "VIZIER_SCHEDULER_RESIDENT=false")
+	}
 	return append(env, r.env...)
 }
 

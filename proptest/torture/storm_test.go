@@ -115,10 +115,16 @@ func (s *storm) kill(rng *rand.Rand, kind string, most int, args ...string) {
 	}
 }
 
-// schedulers kills commands that tick.
+// schedulers kills commands that tick, and the resident scheduler.
 func (s *storm) schedulers(rng *rand.Rand) {
-	switch rng.IntN(3) {
+	switch rng.IntN(6) {
 	case 0:
+		for _, p := range s.r.processes() {
+			if p.runner == "resident" && s.r.signal(p, syscall.SIGKILL) {
+				s.killed("resident")
+			}
+		}
+	case 1, 2:
 		s.kill(rng, "list", 12, "jobs", "list", "--all")
 	default:
 		s.kill(rng, "wait", 40, "jobs", "wait", "@last")
@@ -134,7 +140,9 @@ func (s *storm) jobs(rng *rand.Rand) {
 	}
 	p := all[rng.IntN(len(all))]
 	kind := "child"
-	if p.runner != "" {
+	if p.runner == "resident" {
+		kind = p.runner
+	} else if p.runner != "" {
 		kind = "runner"
 	}
 	if rng.IntN(4) == 0 && s.r.signal(p, syscall.SIGSTOP) {

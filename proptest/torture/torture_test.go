@@ -25,6 +25,7 @@ func TestKilledCommandsCostNothing(t *testing.T) {
 	}
 	s := seed(t)
 	r := newRepo(t, plainBin, stormConfig)
+	r.resident = true
 	st := newStorm(r, s, kills(150))
 	rng := rand.New(rand.NewPCG(s, 0))
 	var all []*node
@@ -66,6 +67,7 @@ func TestNothingIsLostWhateverIsKilled(t *testing.T) {
 	}
 	s := seed(t)
 	r := newRepo(t, pairBin, stormConfig)
+	r.resident = true
 	st := newStorm(r, s, kills(200))
 	rng := rand.New(rand.NewPCG(s, 0))
 	var all []*node

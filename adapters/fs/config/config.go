@@ -24,8 +24,10 @@ type Config struct {
 
 // Scheduler bounds the scheduler itself.
 type Scheduler struct {
-	MaxRunning  int           // jobs that run at once; 0: the number of CPUs
-	LockTimeout time.Duration // how long a command waits for the scheduler lock
+	MaxRunning     int           // jobs that run at once; 0: the number of CPUs
+	LockTimeout    time.Duration // how long a command waits for the scheduler lock
+	Resident       bool          // whether a scheduler of its own looks after what waits for time or for the outside
+	ResidentLinger time.Duration // how long that one stays when nothing waits
 }
 
 // Store says how records are kept.

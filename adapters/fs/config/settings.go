@@ -50,6 +50,10 @@ func settings() []setting {
 			func(c *Config) *int { return &c.Scheduler.MaxRunning }),
 		duration("scheduler.lock_timeout", "How long a command waits for another one that holds the scheduler lock.", false,
 			func(c *Config) *time.Duration { return &c.Scheduler.LockTimeout }),
+		toggle("scheduler.resident", "Whether a resident scheduler starts by itself while jobs wait for time or for the outside world.",
+			func(c *Config) *bool { return &c.Scheduler.Resident }),
+		duration("scheduler.resident_linger", "How long the resident scheduler stays when nothing needs it any more.", false,
+			func(c *Config) *time.Duration { return &c.Scheduler.ResidentLinger }),
 		pools(),
 		choice("store.durability", "\"full\" survives a power cut; \"relaxed\" survives the death of any process, and is faster.",
 			[]string{"full", "relaxed"}, func(c *Config) *string { return &c.Store.Durability }),
@@ -87,7 +91,7 @@ func settings() []setting {
 // defaults is the configuration of someone who configured nothing.
 func defaults() Config {
 	return Config{
-		Scheduler: Scheduler{LockTimeout: 30 * time.Second},
+		Scheduler: Scheduler{LockTimeout: 30 * time.Second, Resident: true, ResidentLinger: 5 * time.Second},
 		Pools:     map[string]int{},
 		Store:     Store{Durability: "full"},
 		Jobs:      Jobs{Grace: 10 * time.Second},

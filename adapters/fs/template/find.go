@@ -19,7 +19,7 @@ func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) 
 	if explicit(flow) {
 		return l.Resolve(flow, commands)
 	}
-	names := l.names()
+	names := l.Names()
 	for alias := range commands {
 		if normal(alias) == normal(flow) {
 			return l.Resolve(flow, commands)
@@ -57,8 +57,8 @@ func (u *Unresolved) Error() string { return u.err.Error() }
 // Unwrap finds both the class and the cause.
 func (u *Unresolved) Unwrap() []error { return []error{kernel.ErrInvalid, u.err} }
 
-// names are the templates in .vizier/workflows, without the extension.
-func (l Loader) names() []string {
+// Names are the templates in .vizier/workflows, without the extension.
+func (l Loader) Names() []string {
 	var names []string
 	entries, _ := os.ReadDir(filepath.Join(l.Root, ".vizier", "workflows")) // no directory: no names
 	for _, e := range entries {

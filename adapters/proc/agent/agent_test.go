@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,8 +17,27 @@ import (
 // trial is an agent under test and what it said.
 type trial struct {
 	Agents
-	dir      string
-	out, err bytes.Buffer
+	dir string
+	out bytes.Buffer
+	err output
+}
+
+// output takes what an agent and its filter write at the same time.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 func newTrial(t *testing.T, s Settings) *trial {
@@ -51,7 +71,7 @@ func TestAnAgentReadsThePromptAndWritesTheAnswer(t *testing.T) {
 		t.Fatalf("%q, %d, %v", text, exit, err)
 	}
 	if x.out.String() != "HELLO\n" || x.err.String() != "thinking\n" {
-		t.Errorf("stdout %q, stderr %q", &x.out, &x.err)
+		t.Errorf("stdout %q, stderr %q", &x.out, x.err.String())
 	}
 	where, err := os.ReadFile(filepath.Join(x.dir, "where"))
 	if real, _ := filepath.EvalSymlinks(x.dir); err != nil || strings.TrimSpace(string(where)) != real {
@@ -107,7 +127,7 @@ func TestTheBuiltinAgentStopsAtTheFirstFailure(t *testing.T) {
 	x := newTrial(t, Settings{Label: Builtin})
 	text, exit, err := x.ask(t, "```sh\necho one\nfalse\necho two\n```\n```sh\ntouch three\n```\n", 1000)
 	if text != "" || exit != 1 || err != nil || x.err.String() != "one\n" {
-		t.Errorf("%q, %d, %v, stderr %q", text, exit, err, &x.err)
+		t.Errorf("%q, %d, %v, stderr %q", text, exit, err, x.err.String())
 	}
 	if _, err := os.Stat(filepath.Join(x.dir, "three")); err == nil {
 		t.Error("the second block ran")

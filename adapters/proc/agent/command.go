@@ -24,7 +24,8 @@ const DefaultGrace = 10 * time.Second
 const resultVariable = "VIZIER_RESULT_FILE="
 
 // Shell runs scripts. Their output goes to Stdout and Stderr, without a detour
-// where these are files.
+// where these are files. Stderr must take concurrent writes: an agent and its
+// filter run at the same time.
 type Shell struct {
 	Stdout, Stderr io.Writer
 	Grace          time.Duration // between TERM and KILL; 0: DefaultGrace

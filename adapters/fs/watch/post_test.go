@@ -1,0 +1,193 @@
+package watch
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+var soon = kernel.Wakes{At: time.Unix(100, 0)}
+
+func place(t *testing.T) string { return filepath.Join(t.TempDir(), "resident.lock") }
+
+func take(t *testing.T, path string) *Post {
+	t.Helper()
+	p, err := Take(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// called reports whether Call told the holder, and fails if it starts one.
+func called(t *testing.T, path string, w kernel.Wakes) bool {
+	t.Helper()
+	before := time.Unix(1, 0)
+	if err := os.Chtimes(path, before, before); err != nil {
+		t.Fatal(err)
+	}
+	if err := Call(path, w, func(*os.File) error { t.Error("started another"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !info.ModTime().Equal(before)
+}
+
+func TestOneHasThePlace(t *testing.T) {
+	path := place(t)
+	first := take(t, path)
+	if second := take(t, path); second != nil {
+		t.Fatal("two have it")
+	}
+	if PID(path) != 0 {
+		t.Error("it said nothing yet")
+	}
+	first.Announce(nil)
+	if got := PID(path); got != os.Getpid() || !first.Held() {
+		t.Errorf("pid %d, held %v", got, first.Held())
+	}
+	first.Leave()
+	if PID(path) != 0 || take(t, path) == nil {
+		t.Error("it is taken though nobody has it")
+	}
+	if first.Retake() {
+		t.Error("two have it")
+	}
+}
+
+// The last holder's name is not the next one's.
+func TestANewHolderSaysNothingOfTheOld(t *testing.T) {
+	path := place(t)
+	old := take(t, path)
+	old.Announce(&soon)
+	old.Leave()
+	var lock *os.File
+	err := Call(path, soon, func(f *os.File) error {
+		fd, err := unix.Dup(int(f.Fd())) // what a process started would inherit
+		lock = os.NewFile(uintptr(fd), path)
+		return err
+	})
+	if err != nil || lock == nil {
+		t.Fatal(err, lock)
+	}
+	if PID(path) != 0 {
+		t.Error("the process that left is named")
+	}
+	heir := Inherited(path, int(lock.Fd()))
+	if heir == nil || !heir.Held() {
+		t.Fatal("nothing inherited")
+	}
+	heir.Announce(&soon)
+	if PID(path) != os.Getpid() {
+		t.Error("the heir is not named")
+	}
+}
+
+func TestInheritedIsTheLockFileOrNothing(t *testing.T) {
+	path := place(t)
+	other, err := os.Create(path + ".other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if Inherited(path, int(other.Fd())) != nil || Inherited(path, 9999) != nil {
+		t.Error("any descriptor will do")
+	}
+}
+
+func TestCallsWhoDoesNotKnow(t *testing.T) {
+	path := place(t)
+	p := take(t, path)
+	p.Announce(nil)
+	if !called(t, path, soon) {
+		t.Error("not called while it looks")
+	}
+	p.Announce(&soon)
+	if called(t, path, soon) {
+		t.Error("called for what it knows")
+	}
+	if !called(t, path, kernel.Wakes{}) {
+		t.Error("not told that nothing is left")
+	}
+	if !called(t, path, kernel.Wakes{At: soon.At.Add(time.Second)}) {
+		t.Error("not called for another time")
+	}
+}
+
+func TestCallStartsNobodyForNothing(t *testing.T) {
+	path := place(t)
+	start := func(*os.File) error { t.Error("started"); return nil }
+	if err := Call(path, kernel.Wakes{}, start); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !os.IsNotExist(err) {
+		t.Error("it left a file")
+	}
+	take(t, path).Leave()
+	if err := Call(path, kernel.Wakes{}, start); err != nil {
+		t.Error(err)
+	}
+	no := errors.New("no room")
+	if err := Call(path, soon, func(*os.File) error { return no }); !errors.Is(err, no) {
+		t.Errorf("%v", err)
+	}
+	if take(t, path) == nil {
+		t.Error("a start that failed keeps the place")
+	}
+}
+
+func TestThePlaceGoesWithTheRepository(t *testing.T) {
+	path := place(t)
+	p := take(t, path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if p.Held() {
+		t.Error("held though it is gone")
+	}
+	if q := take(t, path); q == nil || p.Held() {
+		t.Error("a new file is another place")
+	}
+}
+
+// Two sets of facts differ in their digest exactly where the holder would have
+// to look at something else.
+func TestDigest(t *testing.T) {
+	attempts := func(ids ...kernel.JobID) (out []kernel.AttemptID) {
+		for _, id := range ids {
+			out = append(out, kernel.AttemptID{Job: id, N: 1})
+		}
+		return out
+	}
+	outside := func(p kernel.Probes) kernel.Wakes { return kernel.Wakes{Outside: p} }
+	a, b := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "x"}, kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "y"}
+	all := []kernel.Wakes{{}, soon, {Again: true}, outside(kernel.Probes{Head: true}), outside(kernel.Probes{Clean: true}),
+		outside(kernel.Probes{Branches: []string{"a"}}), outside(kernel.Probes{Branches: []string{"a", "b"}}), outside(kernel.Probes{Branches: []string{"a b"}}),
+		outside(kernel.Probes{Markers: []kernel.Artifact{a}}), outside(kernel.Probes{Artifacts: []kernel.Artifact{a}}),
+		outside(kernel.Probes{Markers: []kernel.Artifact{a, b}}), outside(kernel.Probes{Attempts: attempts("a")}), outside(kernel.Probes{Attempts: attempts("a", "b")})}
+	seen := map[string]int{}
+	for i, w := range all {
+		if k, ok := seen[digest(w)]; ok {
+			t.Errorf("%+v and %+v are one", w, all[k])
+		}
+		seen[digest(w)] = i
+	}
+	for _, same := range [][2]kernel.Probes{
+		{{Branches: []string{"a", "b"}}, {Branches: []string{"b", "a"}}},
+		{{Markers: []kernel.Artifact{a, b}}, {Markers: []kernel.Artifact{b, a}}},
+		{{Attempts: attempts("a")}, {Attempts: attempts("b")}},
+	} {
+		if digest(outside(same[0])) != digest(outside(same[1])) {
+			t.Errorf("%+v and %+v differ", same[0], same[1])
+		}
+	}
+}

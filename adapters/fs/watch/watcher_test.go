@@ -1,0 +1,191 @@
+package watch
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// field is a repository's directories, watched.
+type field struct {
+	t   *testing.T
+	dir string
+	*Watcher
+}
+
+func newField(t *testing.T) *field {
+	t.Helper()
+	f := &field{t: t, dir: t.TempDir()}
+	layout := fs.NewLayout(f.dir)
+	f.put(strings.TrimPrefix(layout.ResidentFile(), f.dir), "")
+	f.put(".git/HEAD", "ref: refs/heads/main\n")
+	f.put(".git/refs/heads/main", "c0\n")
+	f.Watcher = NewWatcher(layout, filepath.Join(f.dir, ".git"))
+	if f.notify == nil {
+		t.Skip("the system allows no more watches")
+	}
+	t.Cleanup(func() { _ = f.notify.Close() })
+	return f
+}
+
+// put replaces a file as git does: a new one is renamed to its name.
+func (f *field) put(name, text string) {
+	f.t.Helper()
+	path := filepath.Join(f.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".lock", []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := os.Rename(path+".lock", path); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *field) watch(p kernel.Probes) {
+	f.t.Helper()
+	if _, complete := f.Watch(p); !complete {
+		f.t.Fatal("not all can be watched")
+	}
+}
+
+func (f *field) news(what string) {
+	f.t.Helper()
+	select {
+	case <-f.Changed():
+	case <-time.After(time.Minute):
+		f.t.Fatalf("no news of %s", what)
+	}
+}
+
+// quiet fails if there was news before the holder of the post was called,
+// which is noticed last.
+func (f *field) quiet(what string) {
+	f.t.Helper()
+	select {
+	case <-f.Changed():
+		f.t.Errorf("news of %s", what)
+	default:
+	}
+}
+
+// settle waits until all events before now are through: git's index is
+// watched, and its change comes after them.
+func (f *field) settle() {
+	f.t.Helper()
+	f.put(".git/index", "")
+	select {
+	case <-f.Touched():
+	case <-time.After(time.Minute):
+		f.t.Fatal("no event of git's index")
+	}
+}
+
+func TestNewsOfBranches(t *testing.T) {
+	f := newField(t)
+	f.watch(kernel.Probes{Branches: []string{"main", "team/topic"}, Clean: true})
+	f.put(".git/refs/heads/main", "c1\n")
+	f.news("a branch")
+	f.put(".git/packed-refs", "c1 refs/heads/main\n")
+	f.news("packed branches")
+	f.put(".git/refs/heads/other", "c1\n")
+	f.put(".git/config", "")
+	f.put(".git/HEAD", "c1\n")
+	f.settle()
+	f.quiet("what nobody asked for")
+
+	// The way to a branch is made piece by piece, and may be unmade.
+	if err := os.Mkdir(filepath.Join(f.dir, ".git/refs/heads/team"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f.news("a directory on the way")
+	if fresh, _ := f.Watch(kernel.Probes{Branches: []string{"team/topic"}, Clean: true}); !fresh {
+		t.Error("a directory that was not watched before is nothing new")
+	}
+	f.put(".git/refs/heads/team/topic", "c1\n")
+	f.news("the branch")
+	if err := os.RemoveAll(filepath.Join(f.dir, ".git/refs/heads/team")); err != nil {
+		t.Fatal(err)
+	}
+	f.news("the end of a directory")
+	f.settle()
+	select {
+	case <-f.Changed():
+	default:
+	}
+	if fresh, _ := f.Watch(kernel.Probes{Branches: []string{"team/topic"}, Clean: true}); !fresh {
+		t.Error("what is above it is not watched")
+	}
+	f.put(".git/refs/heads/team/topic", "c2\n")
+	f.news("the directory again")
+}
+
+func TestNewsOfTheCheckoutAndOfArtifacts(t *testing.T) {
+	f := newField(t)
+	marker := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "x"}
+	sentinel, plan := kernel.Artifact{Kind: kernel.MergeSentinel, Name: "p"}, kernel.Artifact{Kind: kernel.PlanDoc, Name: "q", Ref: "draft/q"}
+	job := kernel.JobID(strings.Repeat("a", 32))
+	patch := kernel.Artifact{Kind: kernel.CommandPatch, Name: string(job)}
+	all := kernel.Probes{Head: true, Clean: true, Markers: []kernel.Artifact{marker}, Artifacts: []kernel.Artifact{sentinel, plan, patch}}
+	for what, path := range map[string]string{
+		"HEAD": ".git/HEAD", "a marker": strings.TrimPrefix(f.layout.MarkerDir(marker), f.dir) + "/m.json",
+		"a sentinel": strings.TrimPrefix(f.layout.SentinelFile("p"), f.dir), "a plan": ".git/refs/heads/draft/q",
+		"a patch": strings.TrimPrefix(f.layout.PatchFile(job), f.dir), "reftable": ".git/reftable/tables.list",
+	} {
+		f.watch(all)
+		f.put(path, "x")
+		f.news(what)
+		f.settle()
+		f.watch(all) // what appeared on the way
+		f.settle()
+		select {
+		case <-f.Changed():
+		default:
+		}
+		f.put(path, "y")
+		f.news(what + " again")
+		f.settle()
+	}
+	f.watch(kernel.Probes{Clean: true})
+	f.put(".git/HEAD", "c2\n")
+	f.settle()
+	select {
+	case <-f.Changed():
+	default:
+	}
+	f.put(".git/HEAD", "c3\n")
+	f.settle()
+	f.quiet("what is not asked for any more")
+}
+
+// A call is news; what the holder says itself is none.
+func TestNewsOfACall(t *testing.T) {
+	f := newField(t)
+	f.watch(kernel.Probes{Clean: true})
+	path := f.layout.ResidentFile()
+	p := take(t, path)
+	p.Announce(&soon)
+	f.settle()
+	select {
+	case <-f.Changed():
+	default:
+	}
+	p.Announce(nil)
+	p.Announce(&soon)
+	f.settle()
+	f.quiet("what it said itself")
+	if err := Call(path, kernel.Wakes{}, func(*os.File) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	f.news("a call")
+	if err := os.RemoveAll(filepath.Join(f.dir, ".vizier")); err != nil {
+		t.Fatal(err)
+	}
+	f.news("the end of the repository")
+}

@@ -1,0 +1,79 @@
+package proc
+
+import (
+	"os"
+	"sync/atomic"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Vigil tells when runners end, at no cost while they live. It is for one
+// goroutine.
+type Vigil struct {
+	l     *Local
+	at    map[kernel.AttemptID]*watched
+	ended chan struct{}
+}
+
+type watched struct {
+	runner *os.File // see handle
+	over   atomic.Bool
+}
+
+// NewVigil looks at no runner yet.
+func (l *Local) NewVigil() *Vigil {
+	return &Vigil{l: l, at: map[kernel.AttemptID]*watched{}, ended: make(chan struct{}, 1)}
+}
+
+// Ended has a value when the runner of an attempt under watch has ended.
+func (v *Vigil) Ended() <-chan struct{} { return v.ended }
+
+// Watch looks at the runners of these attempts and at no others, and reports
+// whether it can. It cannot where an attempt is not claimed yet, where its
+// runner has ended already or is on another host, and where the system has no
+// way to tell.
+func (v *Vigil) Watch(attempts []kernel.AttemptID) bool {
+	keep := make(map[kernel.AttemptID]bool, len(attempts))
+	for _, a := range attempts {
+		keep[a] = true
+	}
+	for a, w := range v.at {
+		if !keep[a] {
+			delete(v.at, a)
+			_ = w.runner.Close()
+		}
+	}
+	all := true
+	for _, a := range attempts {
+		if w, known := v.at[a]; known {
+			all = all && !w.over.Load()
+			continue
+		}
+		f, ok := v.open(a)
+		if !ok {
+			all = false
+			continue
+		}
+		w := &watched{runner: f}
+		v.at[a] = w
+		go func() {
+			if awaitReadable(f) {
+				w.over.Store(true)
+				select {
+				case v.ended <- struct{}{}:
+				default:
+				}
+			}
+		}()
+	}
+	return all
+}
+
+// open is a handle on a's runner.
+func (v *Vigil) open(a kernel.AttemptID) (*os.File, bool) {
+	c, ours, err := v.l.claimOf(a)
+	if err != nil || !ours || c.Host != here().Host {
+		return nil, false
+	}
+	return handle(c.Identity)
+}

@@ -1,0 +1,234 @@
+package op
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// desk is a node's world of which only files, scripts and an agent are asked.
+type desk struct {
+	Files
+	Shell
+	payloads  map[string][]byte
+	producers []kernel.JobID
+	answer    string
+	exit      int
+	broken    error
+	asked     string // the prompt that the agent got
+	script    string // what ran
+}
+
+func (d *desk) WritePayload(job kernel.JobID, a kernel.Artifact, data []byte) error {
+	d.payloads[string(job)+" "+a.String()] = data
+	return nil
+}
+
+func (d *desk) Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error) {
+	if data, ok := d.payloads[string(job)+" "+a.String()]; ok {
+		return data, nil
+	}
+	return nil, kernel.ErrNotFound
+}
+
+func (d *desk) Producers(*kernel.Job, kernel.Artifact) ([]kernel.JobID, error) {
+	return d.producers, nil
+}
+
+// deskAgent is the agent of a desk.
+type deskAgent struct{ *desk }
+
+func (d deskAgent) Run(_ context.Context, _ string, _ *kernel.Job, prompt []byte, limit int) ([]byte, int, error) {
+	d.desk.asked = string(prompt)
+	return []byte(d.answer[:min(len(d.answer), limit+1)]), d.exit, d.broken
+}
+
+func (d *desk) Output(_ context.Context, _, script string, _ []string, _ int) ([]byte, int, error) {
+	d.script = script
+	return []byte(d.answer), d.exit, nil
+}
+
+// deskNode is a node and its world; prompt is its argument prompt_text.
+func deskNode(t *testing.T, operation, prompt string) (*desk, *Env, *Node) {
+	t.Helper()
+	d := &desk{payloads: map[string][]byte{}}
+	env := &Env{Files: d, Shell: d, Agents: deskAgent{d}, Stdout: io.Discard, Stderr: &bytes.Buffer{}, Now: func() time.Time { return time.Unix(0, 0) }}
+	text := kernel.Artifact{Kind: kernel.Custom, Name: "prompt_text", Ref: "main"}
+	n := &Node{Root: t.TempDir(), Dir: t.TempDir(), Job: kernel.Job{ID: "me"}}
+	n.Job.Spec.Origin.Branch = "draft/x"
+	n.ManifestNode = workflow.ManifestNode{Node: "a__b__me", Operation: operation, Args: map[string]string{"prompt_text": prompt, "own": "mine"},
+		Artifacts: map[string][]workflow.ArtifactRecord{"succeeded": {workflow.RecordOf(text)}}}
+	n.Manifest.Nodes = map[string]workflow.ManifestNode{
+		"a__b__me":   n.ManifestNode,
+		"a__b__near": {Args: map[string]string{"x": "same stage"}},
+		"a__near":    {Args: map[string]string{"x": "outer stage"}},
+		"a__outer":   {Args: map[string]string{"x": "{{own}}", "branch": ""}},
+		"c__far":     {Args: map[string]string{"x": "far"}},
+		"c__twice":   {Args: map[string]string{"x": "1"}},
+		"d__twice":   {Args: map[string]string{"x": "2"}},
+	}
+	return d, env, n
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPlaceholders(t *testing.T) {
+	for prompt, want := range map[string]string{
+		"no placeholder, {one} brace":              "no placeholder, {one} brace",
+		"{{own}} and {{ own }}":                    "mine and mine",
+		"{{near.x}}, {{a__near.x}}":                "same stage, outer stage",
+		"{{outer.x}}":                              "{{own}}", // what is filled in is not looked at again
+		"{{outer.branch}}":                         "draft/x",
+		"{{far.x}}":                                "far",
+		"{{file:notes.md}}":                        "in the worktree {{own}}",
+		"{{file:.vizier/prompts/only-in-root.md}}": "in the root",
+		"{{file:.vizier/prompts/in-both.md}}":      "the branch's",
+		"{{execution_root}}":                       "DIR",
+		"{{twice.x}}":                              "error: more than one stage",
+		"{{near.y}}":                               "error: unresolved placeholder `{{near.y}}`",
+		"{{}}":                                     "error: found empty placeholder `{{}}`",
+		"{{own":                                    "error: found unclosed placeholder; expected `}}`",
+		"{{file:absent.md}}":                       "error: there is no such file in DIR",
+		"{{file:only-in-root.md}}":                 "error: there is no such file in DIR", // the root's files are not the branch's
+		"{{file:.vizier/../only-in-root.md}}":      "error: there is no such file in DIR",
+		"{{file:.}}":                               "error: is not a regular file",
+	} {
+		_, _, n := deskNode(t, "prompt.resolve", prompt)
+		put(t, n.Dir, "notes.md", "in the worktree {{own}}")
+		put(t, n.Root, "only-in-root.md", "x")
+		put(t, n.Root, ".vizier/prompts/only-in-root.md", "in the root")
+		put(t, n.Root, ".vizier/prompts/in-both.md", "the root's")
+		put(t, n.Dir, ".vizier/prompts/in-both.md", "the branch's")
+		got, err := render(n, prompt)
+		if err != nil {
+			got = "error: " + err.Error()
+		}
+		want = strings.ReplaceAll(want, "DIR", n.Dir)
+		if wrong, isError := strings.CutPrefix(want, "error: "); isError && (err == nil || !strings.Contains(got, wrong)) || !isError && got != want {
+			t.Errorf("%s: got %q, want %q", prompt, got, want)
+		}
+	}
+}
+
+func TestAPromptBecomesThePayload(t *testing.T) {
+	d, env, n := deskNode(t, "prompt.resolve", "Say {{own}}\n")
+	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded || len(r.Produced) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	var p payload
+	if err := json.Unmarshal(d.payloads["me custom:prompt_text:main"], &p); err != nil || p.Text != "Say mine\n" || p.Type != "prompt_text" || p.Key != "main" {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestWherePromptsComeFrom(t *testing.T) {
+	for name, row := range map[string]struct {
+		args  map[string]string
+		exit  int
+		class kernel.FailureClass
+		want  string // the script that ran, or a part of the reason
+	}{
+		"nowhere":             {map[string]string{"prompt_text": " "}, 0, kernel.MissingInput, "set prompt_text, prompt_file, command or script"},
+		"a file that is gone": {map[string]string{"prompt_file": "gone.md"}, 0, kernel.MissingInput, "prompt file gone.md is neither in"},
+		"a script":            {map[string]string{"script": "make prompt"}, 0, kernel.NoFailure, "make prompt"},
+		"a script that fails": {map[string]string{"command": "false"}, 3, kernel.ExitFailure, "exit 3"},
+	} {
+		d, env, n := deskNode(t, "prompt.resolve", "")
+		n.Args, d.exit = row.args, row.exit
+		r := Run(t.Context(), env, n)
+		if r.Class != row.class || !strings.Contains(r.Reason+d.script, row.want) {
+			t.Errorf("%s: %+v, script %q", name, r, d.script)
+		}
+		if row.class != kernel.NoFailure && len(r.Produced)+len(d.payloads) > 0 {
+			t.Errorf("%s: it failed and left %v, %v", name, r.Produced, d.payloads)
+		}
+	}
+}
+
+func TestAnAgentGetsTheNewestPromptAndItsAnswerIsKept(t *testing.T) {
+	d, env, n := deskNode(t, "agent.invoke", "")
+	prompt := kernel.Artifact{Kind: kernel.Custom, Name: "prompt_text", Ref: "main"}
+	plan := kernel.Artifact{Kind: kernel.Custom, Name: "plan_text", Ref: "x"}
+	n.Needs = []workflow.ArtifactRecord{workflow.RecordOf(prompt)}
+	n.Artifacts = map[string][]workflow.ArtifactRecord{"succeeded": {workflow.RecordOf(plan)}}
+	if r := Run(t.Context(), env, n); r.Class != kernel.MissingInput {
+		t.Errorf("no prompt: %+v", r)
+	}
+	d.producers = []kernel.JobID{"without", "new", "old"}
+	d.payloads["new custom:prompt_text:main"] = []byte(`{"assistant_text": "do it"}`)
+	d.payloads["old custom:prompt_text:main"] = []byte(`{"text": "do that"}`)
+	d.answer, d.exit = "cannot\ngo on\n", 4
+	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeFailed || r.Exit != 4 || !strings.HasSuffix(r.Reason, "(exit 4); its last line was: go on") {
+		t.Errorf("an agent that fails: %+v", r)
+	}
+	if d.asked != "do it" || d.payloads["me custom:plan_text:x"] != nil {
+		t.Errorf("it was asked %q and left %s", d.asked, d.payloads["me custom:plan_text:x"])
+	}
+	d.broken = fmt.Errorf("agent x did not answer within 1h: %w", context.DeadlineExceeded)
+	if r := Run(t.Context(), env, n); r.Class != kernel.Timeout || r.Exit != 124 || !strings.Contains(r.Reason, "within 1h") {
+		t.Errorf("an agent that takes too long: %+v", r)
+	}
+	d.answer, d.exit, d.broken = strings.Repeat("x", maxText+5), 0, nil
+	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded || !strings.Contains(r.Reason, "was cut at 8388608 bytes") {
+		t.Errorf("a long answer: %+v", r.Reason)
+	}
+	if text, err := textOf(d.payloads["me custom:plan_text:x"]); len(text) != maxText || err != nil {
+		t.Errorf("%d bytes were kept, %v", len(text), err)
+	}
+}
+
+func TestWhatCountsAsResolved(t *testing.T) {
+	dir := t.TempDir()
+	for text, marked := range map[string]bool{
+		"plain\n": false, "a\n<<<<<<< main\nb\n": true, "a\n>>>>>>> x": true, "  <<<<<<< main\n": false, "<<<<<<<\n": false,
+		strings.Repeat("x", 5000) + "<<<<<<< main": false, strings.Repeat("x", 5000) + "\n<<<<<<< main": true,
+	} {
+		put(t, dir, "f", text)
+		if _, got, err := look(filepath.Join(dir, "f")); got != marked || err != nil {
+			t.Errorf("%.20q: %t, %v", text, got, err)
+		}
+	}
+	gone, _, err := look(filepath.Join(dir, "gone"))
+	put(t, dir, "empty", "")
+	empty, _, err2 := look(filepath.Join(dir, "empty"))
+	if gone == empty || errors.Join(err, err2) != nil {
+		t.Error("a file that is gone looks like an empty one")
+	}
+}
+
+func TestTheRegistryIsTheInventory(t *testing.T) {
+	want := map[string]bool{}
+	for _, u := range workflow.Inventory() {
+		want[u.Operation+u.Policy] = true
+	}
+	for name := range registry {
+		if !want[name] {
+			t.Errorf("%s is in no row of the inventory", name)
+		}
+	}
+	for name := range want {
+		if registry[name] == nil {
+			t.Errorf("nothing performs %s", name)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// shed is a store, a repository and a post in memory. Time is synctest's.
+type shed struct {
+	job    kernel.Job
+	fail   error // of transactions
+	clean  bool
+	heads  map[string]kernel.CommitID
+	ticks  []time.Duration // when, since the start
+	looks  int             // at the working tree
+	begun  time.Time
+	held   bool
+	lost   bool // another took the post
+	said   *kernel.Wakes
+	onTake func() // when the post is given up
+
+	changed, touched, ended chan struct{}
+	blind                   bool
+}
+
+func newShed(o kernel.Spec, st kernel.State) *shed {
+	o.Task.Args = []string{"true"}
+	return &shed{job: kernel.Job{ID: "a", Rev: 1, Spec: o, State: st}, heads: map[string]kernel.CommitID{}, begun: time.Now(), held: true,
+		changed: make(chan struct{}, 1), touched: make(chan struct{}, 1), ended: make(chan struct{}, 1)}
+}
+
+func (s *shed) resident() *Resident {
+	return &Resident{Scheduler: &Scheduler{Store: s, Observers: []Observer{s}, Executor: s, Now: time.Now}, Post: s,
+		Outside: outsideOf{s}, Runners: runnersOf{s}, Linger: 5 * time.Second, Outdated: func() bool { return false }}
+}
+
+func (s *shed) Begin(context.Context) (Tx, error) {
+	s.ticks = append(s.ticks, time.Since(s.begun))
+	return s, s.fail
+}
+
+func (s *shed) Read(context.Context, kernel.Scope) (kernel.Records, error) {
+	return s.Load(kernel.Scope{})
+}
+func (s *shed) Load(kernel.Scope) (kernel.Records, error) {
+	return kernel.Records{Jobs: []kernel.Job{s.job}}, nil
+}
+func (s *shed) Changes() (kernel.Changes, bool) { return kernel.Changes{}, false }
+func (s *shed) Commit(p kernel.Plan) error {
+	s.job = *kernel.NewSnapshot(kernel.Observation{Jobs: []kernel.Job{s.job}}).Apply(p).Jobs()[0]
+	return nil
+}
+func (s *shed) Unfinished() []kernel.Action { return nil }
+func (s *shed) Done() error                 { return nil }
+func (s *shed) Close() error                { return nil }
+
+func (s *shed) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	for _, b := range p.Branches {
+		f.Heads[b] = kernel.Seen(s.heads[b])
+	}
+	if p.Clean {
+		s.looks++
+		f.Clean = kernel.Seen(s.clean)
+	}
+}
+
+func (s *shed) Start(context.Context, kernel.AttemptID) error { return nil }
+func (s *shed) Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
+	return nil
+}
+func (s *shed) Stop(context.Context, kernel.AttemptID) error  { return nil }
+func (s *shed) Sweep(context.Context, kernel.AttemptID) error { return nil }
+
+func (s *shed) Held() bool               { return s.held }
+func (s *shed) Announce(w *kernel.Wakes) { s.said = w }
+func (s *shed) Retake() bool             { s.held = !s.lost; return s.held }
+func (s *shed) Leave() {
+	s.held = false
+	if s.onTake != nil {
+		s.onTake()
+		s.onTake = nil
+	}
+}
+
+type outsideOf struct{ s *shed }
+
+func (o outsideOf) Watch(kernel.Probes) (bool, bool) { return false, !o.s.blind }
+func (o outsideOf) Changed() <-chan struct{}         { return o.s.changed }
+func (o outsideOf) Touched() <-chan struct{}         { return o.s.touched }
+
+type runnersOf struct{ s *shed }
+
+func (r runnersOf) Watch([]kernel.AttemptID) bool { return true }
+func (r runnersOf) Ended() <-chan struct{}        { return r.s.ended }
+
+func pinnedTo(c kernel.CommitID) kernel.Spec {
+	return kernel.Spec{Pinned: kernel.PinnedHead{Branch: "main", Commit: c}}
+}
+
+// serve runs the resident beside a story and returns when it has left.
+func serve(t *testing.T, s *shed, story func()) (stayed time.Duration) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 24*time.Hour)
+	defer stop()
+	done := make(chan struct{})
+	go func() { defer close(done); s.resident().Serve(ctx) }()
+	synctest.Wait()
+	story()
+	<-done
+	if ctx.Err() != nil {
+		t.Error("it never left")
+	}
+	return time.Since(s.begun)
+}
+
+func TestResidentTicksWhenARetryIsDueAndLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(kernel.Spec{}, kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now().Add(30 * time.Second)})
+		stayed := serve(t, s, func() {
+			if s.said == nil || s.said.At.IsZero() {
+				t.Errorf("announced %+v", s.said)
+			}
+		})
+		if s.job.State.Status != kernel.Running || len(s.ticks) != 2 || s.ticks[1] != 30*time.Second || stayed != 35*time.Second {
+			t.Errorf("%s after ticks at %v, stayed %v", s.job.State.Status, s.ticks, stayed)
+		}
+	})
+}
+
+// Nothing happens, and nothing is done but a look once a minute.
+func TestResidentSleepsUntilThereIsNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(pinnedTo("c1"), kernel.State{})
+		serve(t, s, func() {
+			time.Sleep(10*time.Minute + time.Second)
+			if len(s.ticks) != 11 {
+				t.Errorf("%d ticks in ten minutes: %v", len(s.ticks), s.ticks)
+			}
+			s.heads["main"] = "c1"
+			s.changed <- struct{}{}
+			synctest.Wait()
+			if s.job.State.Status != kernel.Running {
+				t.Errorf("%s after the news", s.job.State.Status)
+			}
+		})
+	})
+}
+
+// Many notices are one tick, and the first of them is not kept waiting.
+func TestResidentTicksAtAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(pinnedTo("c1"), kernel.State{})
+		serve(t, s, func() {
+			time.Sleep(time.Second)
+			for range 1000 {
+				select {
+				case s.ended <- struct{}{}:
+				default:
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if n := len(s.ticks); n < 20 || n > 60 || s.ticks[1] != time.Second {
+				t.Errorf("%d ticks for a thousand notices in a second, the first at %v", n, s.ticks[1])
+			}
+			s.held = false
+			s.changed <- struct{}{}
+		})
+	})
+}
+
+// A dirty tree is looked at less and less often, without the lock, and at once
+// when git's index was written.
+func TestResidentLooksAtADirtyTree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(kernel.Spec{Preconditions: []kernel.Precondition{{Kind: kernel.CleanWorktree}}}, kernel.State{})
+		serve(t, s, func() {
+			time.Sleep(59 * time.Second)
+			if s.looks != 6 || len(s.ticks) != 1 { // the tick's, and after 1, 3, 7, 15 and 31 seconds
+				t.Errorf("%d looks, ticks at %v", s.looks, s.ticks)
+			}
+			s.clean = true
+			s.touched <- struct{}{}
+			time.Sleep(100 * time.Millisecond)
+			if s.job.State.Status != kernel.Running {
+				t.Errorf("%s though the tree is clean", s.job.State.Status)
+			}
+		})
+	})
+}
+
+// What cannot be watched, and a store that cannot be read, are tried again.
+func TestResidentTriesAgain(t *testing.T) {
+	for name, s := range map[string]func(*shed){
+		"blind": func(s *shed) { s.blind = true },
+		"disk":  func(s *shed) { s.fail = errors.New("no") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			sh := newShed(pinnedTo("c1"), kernel.State{})
+			s(sh)
+			serve(t, sh, func() {
+				time.Sleep(10 * time.Second)
+				if n := len(sh.ticks); n < 5 || n > 8 {
+					t.Errorf("%s: ticks at %v", name, sh.ticks)
+				}
+				sh.fail, sh.blind, sh.heads["main"] = nil, false, "c1"
+			})
+			if sh.job.State.Status != kernel.Running {
+				t.Errorf("%s: %s", name, sh.job.State.Status)
+			}
+		})
+	}
+}
+
+// Work that came while it gave its post up is its own, unless another took it.
+func TestResidentDoesNotLeaveWorkBehind(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShed(kernel.Spec{}, kernel.State{Status: kernel.Succeeded})
+			s.lost = lost
+			s.onTake = func() {
+				s.job.State = kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now().Add(time.Minute)}
+			}
+			serve(t, s, func() {})
+			if ran := s.job.State.Status == kernel.Running; ran == lost {
+				t.Errorf("lost %v: %s", lost, s.job.State.Status)
+			}
+		})
+	}
+}
+
+func TestResidentMakesRoomForANewerOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(pinnedTo("c1"), kernel.State{})
+		r := s.resident()
+		r.Outdated = func() bool { return true }
+		if !r.Serve(t.Context()) || s.held || len(s.ticks) > 0 {
+			t.Errorf("held %v, ticks %v", s.held, s.ticks)
+		}
+	})
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"reflect"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// caller calls the resident scheduler, and starts it where there is none. An
+// error is nobody's concern: every command ticks as well.
+type caller struct {
+	path  string
+	local *proc.Local
+}
+
+func (c caller) Call(w kernel.Wakes) { _ = watch.Call(c.path, w, c.local.StartResident) }
+
+// serveResident is the hidden entry point `__resident`: the resident scheduler
+// of the repository that the working directory belongs to. Where there is one
+// already, it ends at once.
+func serveResident(stderr io.Writer, env environment) int {
+	if err := reside(env); err != nil {
+		fmt.Fprintln(stderr, "vizier resident:", err)
+		return 1
+	}
+	return 0
+}
+
+func reside(env environment) error {
+	debug.SetGCPercent(50) // it sleeps: memory counts for more than time
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	root, err := git.FindRoot(dir)
+	if err != nil {
+		return err
+	}
+	load := func() (config.Config, error) { return config.Load(config.Sources{Root: root.Dir, Env: env.get}) }
+	cfg, err := load()
+	if err != nil || !cfg.Scheduler.Resident {
+		return err
+	}
+	program := programFile()
+	outdated := func() bool {
+		now, err := load()
+		return err == nil && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || !sameFile(program, programFile())
+	}
+	linger := cfg.Scheduler.ResidentLinger
+	connected := cfg
+	connected.Scheduler.LockTimeout, connected.Scheduler.Resident = 0, false // it waits as runners do, and calls nobody
+	w, err := connect(root, connected, env)
+	if err != nil {
+		return err
+	}
+	path := w.store.ResidentFile()
+	post := watch.Inherited(path, proc.ResidentFD)
+	if post == nil {
+		if post, err = watch.Take(path); err != nil || post == nil {
+			return err
+		}
+	}
+	outside := watch.NewWatcher(w.store.Layout, root.CommonDir)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r := app.Resident{Scheduler: w.scheduler, Post: post, Outside: outside, Runners: w.local.NewVigil(), Linger: linger, Outdated: outdated}
+	if r.Serve(ctx) {
+		caller{path, w.local}.Call(kernel.Wakes{Again: true})
+	}
+	return nil
+}
+
+// programFile is this program's file as it stands on the disk.
+func programFile() os.FileInfo {
+	exe, err := runnerExecutable()
+	if err != nil {
+		return nil
+	}
+	info, err := os.Stat(exe)
+	if err != nil {
+		return nil
+	}
+	return info
+}
+
+func sameFile(a, b os.FileInfo) bool { return a == nil || b == nil || os.SameFile(a, b) }

@@ -1,0 +1,375 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// ground is a real repository in which the real program runs. Nothing that a
+// test waits for goes through a command: looking at files is all it does.
+type ground struct {
+	t    testing.TB
+	dir  string
+	env  []string
+	mark string
+	raze bool // in the end the records go, instead of being cancelled one by one
+}
+
+func newGround(t testing.TB, config string) *ground {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &ground{t: t, dir: dir, mark: "VIZIER_TEST_MARK=" + dir}
+	g.env = append(os.Environ(), "USER=ann", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "HOME="+dir, g.mark,
+		"GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b", "GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b")
+	g.git("init", "-q", "-b", "main")
+	g.git("commit", "-q", "--allow-empty", "-m", "start")
+	g.write(".vizier/config.toml", "[scheduler]\nresident_linger = \"200ms\"\nmax_running = 8\n"+config)
+	g.write(".git/info/exclude", ".vizier/\n")
+	t.Cleanup(g.leave)
+	return g
+}
+
+func (g *ground) write(name, text string) {
+	g.t.Helper()
+	path := filepath.Join(g.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		g.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *ground) run(program string, args ...string) (string, error) {
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.Env = g.dir, g.env
+	var out, msg bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &msg
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, msg.String())
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+func (g *ground) git(args ...string) string { return g.must("git", args...) }
+
+func (g *ground) vizier(args ...string) string { return g.must("vizier", args...) }
+
+func (g *ground) must(program string, args ...string) string {
+	g.t.Helper()
+	out, err := g.run(program, args...)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return out
+}
+
+func (g *ground) submit(args ...string) kernel.JobID {
+	g.t.Helper()
+	return kernel.JobID(g.vizier(append([]string{"jobs", "submit"}, args...)...))
+}
+
+func (g *ground) layout() fs.Layout { return fs.NewLayout(g.dir) }
+
+// resident is the process of the resident scheduler; 0: none.
+func (g *ground) resident() int { return watch.PID(g.layout().ResidentFile()) }
+
+// seen is the status in a job's record.
+func (g *ground) seen(id kernel.JobID) (status string, attempt int) {
+	var r struct {
+		Status  string
+		Attempt int
+	}
+	b, err := os.ReadFile(g.layout().RecordFile(id))
+	if err != nil || json.Unmarshal(b, &r) != nil {
+		return "", 0
+	}
+	return r.Status, r.Attempt
+}
+
+func (g *ground) eventually(what string, ok func() bool) {
+	g.t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			list, _ := g.run("vizier", "jobs", "list", "--all")
+			g.t.Fatalf("never: %s\n%s", what, list)
+		}
+	}
+}
+
+func (g *ground) becomes(id kernel.JobID, status string) {
+	g.t.Helper()
+	g.eventually(string(id)+" "+status, func() bool { s, _ := g.seen(id); return s == status })
+}
+
+func (g *ground) stands(id kernel.JobID, status string) {
+	g.t.Helper()
+	if got, _ := g.seen(id); got != status {
+		g.t.Fatalf("job %s is %s, want %s", id, got, status)
+	}
+}
+
+// looksAfter waits until a resident scheduler has announced what it looks
+// after, and returns its process.
+func (g *ground) looksAfter() (pid int) {
+	g.t.Helper()
+	g.eventually("a resident scheduler that has looked", func() bool {
+		b, _ := os.ReadFile(g.layout().ResidentFile())
+		_, what, _ := strings.Cut(string(b), "\n")
+		pid = g.resident()
+		return pid != 0 && strings.TrimSpace(what) != ""
+	})
+	return pid
+}
+
+// runner waits for the runner of an attempt and returns its process.
+func (g *ground) runner(id kernel.JobID, n int) int {
+	g.t.Helper()
+	var claim struct{ PID int }
+	g.eventually("a runner of "+string(id), func() bool {
+		b, err := os.ReadFile(g.layout().ClaimFile(kernel.AttemptID{Job: id, N: n}))
+		return err == nil && json.NewDecoder(bytes.NewReader(b)).Decode(&claim) == nil && bytes.Contains(b, []byte(`"child"`))
+	})
+	return claim.PID
+}
+
+func (g *ground) kill(pid int) {
+	g.t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// processes are the processes that came of this test and have word in their
+// command line.
+func (g *ground) processes(word string) (pids []int) {
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range all {
+		environ, _ := os.ReadFile(p + "/environ")
+		line, _ := os.ReadFile(p + "/cmdline")
+		if bytes.Contains(environ, []byte(g.mark+"\x00")) && bytes.Contains(line, []byte(word)) {
+			pid, _ := strconv.Atoi(filepath.Base(p))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// leave ends what a test left open, and sees that then nothing is left: the
+// resident scheduler goes by itself.
+func (g *ground) leave() {
+	var doc struct{ Jobs []map[string]string }
+	if g.raze {
+		_ = os.RemoveAll(filepath.Join(g.dir, ".vizier"))
+	} else if out, err := g.run("vizier", "jobs", "list", "--format", "json", "--all", "--fields", "job,status"); err == nil {
+		_ = json.Unmarshal([]byte(out), &doc)
+	}
+	for _, j := range doc.Jobs {
+		if s, err := kernel.ParseStatus(j["status"]); err == nil && !s.Terminal() {
+			_, _ = g.run("vizier", "jobs", "cancel", j["job"])
+		}
+	}
+	for end := time.Now().Add(time.Minute); len(g.processes("")) > 0; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			g.t.Errorf("processes are left: %v, the resident scheduler among them: %v", g.processes(""), g.processes("__resident"))
+			for _, pid := range g.processes("") {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return
+		}
+	}
+}
+
+func TestResidentRunsARetryWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--retries", "1", "--", "sh", "-c", "test -e again || { touch again; exit 1; }")
+	b := g.submit("--after", string(a), "--", "true")
+	g.becomes(a, "failed_retryable")
+	g.becomes(b, "succeeded")
+	if _, n := g.seen(a); n != 2 {
+		t.Errorf("attempt %d", n)
+	}
+}
+
+func TestResidentSeesBranches(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	next := g.git("commit-tree", "-m", "next", "-p", "HEAD", "HEAD^{tree}")
+	pinned := g.submit("--pinned", "main@"+next, "--", "true")
+	exists := g.submit("--require", "branch_exists=team/topic", "--", "true")
+	plan := g.submit("--need", "plan_branch:p", "--missing-producer", "wait", "--", "true")
+	head := g.submit("--require", "branch_exists", "--after", string(exists), "--", "true")
+	g.looksAfter()
+	for _, id := range []kernel.JobID{pinned, exists, plan} {
+		g.stands(id, "waiting_on_deps")
+	}
+	g.git("branch", "team/topic")
+	g.becomes(exists, "succeeded")
+	g.becomes(head, "succeeded")
+	g.stands(pinned, "waiting_on_deps")
+	g.git("update-ref", "refs/heads/main", next)
+	g.becomes(pinned, "succeeded")
+	g.git("branch", "draft/p")
+	g.becomes(plan, "succeeded")
+}
+
+func TestResidentSeesACleanWorkingTree(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	g.write("draft.txt", "text")
+	a := g.submit("--require", "clean_worktree", "--", "true")
+	g.looksAfter()
+	g.stands(a, "waiting_on_deps")
+	if err := os.Remove(filepath.Join(g.dir, "draft.txt")); err != nil { // no part of git hears of this
+		t.Fatal(err)
+	}
+	g.becomes(a, "succeeded")
+	g.write("draft.txt", "text")
+	b := g.submit("--require", "clean_worktree", "--", "true")
+	g.git("add", "draft.txt")
+	g.git("commit", "-q", "-m", "draft")
+	g.becomes(b, "succeeded")
+}
+
+func TestResidentServesALaterProducer(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--need", "custom:report:x", "--missing-producer", "wait", "--", "true")
+	g.looksAfter()
+	g.stands(a, "waiting_on_deps")
+	g.submit("--produce", "custom:report:x", "--", "true")
+	g.becomes(a, "succeeded")
+}
+
+func TestResidentNoticesALostRunner(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--lock", "k", "--", "sleep", "600")
+	after := g.submit("--after", string(a), "--", "true")
+	lock := g.submit("--lock", "k", "--", "true")
+	again := g.submit("--idempotent", "--", "sh", "-c", "test -e begun || { touch begun; exec sleep 600; }")
+	pid, other := g.runner(a, 1), g.runner(again, 1)
+	g.looksAfter()
+	g.kill(pid)
+	g.becomes(a, "failed")
+	g.becomes(after, "blocked_by_dependency")
+	g.becomes(lock, "succeeded")
+	g.eventually("a command that has begun", func() bool { _, err := os.Stat(filepath.Join(g.dir, "begun")); return err == nil })
+	g.kill(other)
+	g.becomes(again, "succeeded")
+	if _, n := g.seen(again); n != 2 {
+		t.Errorf("attempt %d", n)
+	}
+}
+
+// However many commands find none, one is started; one too many ends at once.
+func TestThereIsOneResident(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	ids := make([]kernel.JobID, 8)
+	var all sync.WaitGroup
+	for i := range ids {
+		all.Go(func() {
+			out, err := g.run("vizier", "jobs", "submit", "--require", "branch_exists=b"+strconv.Itoa(i), "--", "true")
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = kernel.JobID(out)
+		})
+	}
+	all.Wait()
+	pid := g.looksAfter()
+	if got := g.processes("__resident"); len(got) != 1 || got[0] != pid {
+		t.Fatalf("resident schedulers %v, the one in place is %d", got, pid)
+	}
+	g.vizier("__resident")
+	if got := g.resident(); got != pid {
+		t.Errorf("another took its place: %d", got)
+	}
+	has(t, g.vizier("jobs", "list"), fmt.Sprintf("\nScheduler: resident (pid %d)\n", pid))
+	for i, id := range ids {
+		g.git("branch", "b"+strconv.Itoa(i))
+		g.becomes(id, "succeeded")
+	}
+	g.eventually("its leave", func() bool { return g.resident() == 0 })
+}
+
+func TestAKilledResidentIsReplaced(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--require", "branch_exists=x", "--", "true")
+	b := g.submit("--require", "branch_exists=y", "--", "true")
+	first := g.looksAfter()
+	g.kill(first)
+	g.eventually("its end", func() bool { return g.resident() == 0 })
+	g.submit("--", "sh", "-c", "until test -e go; do sleep 0.01; done") // any command that changes something
+	second := g.looksAfter()
+	g.git("branch", "x")
+	g.becomes(a, "succeeded")
+	g.eventually("the end of its runner", func() bool { return len(g.processes("__shim")) == 1 })
+	g.kill(second)
+	g.eventually("its end", func() bool { return g.resident() == 0 })
+	g.write("go", "") // and any runner that ends
+	if third := g.looksAfter(); third == second {
+		t.Errorf("%d is back", third)
+	}
+	g.git("branch", "y")
+	g.becomes(b, "succeeded")
+}
+
+func TestNoResidentWhereNothingNeedsOne(t *testing.T) {
+	t.Parallel()
+	never := func(g *ground) {
+		t.Helper()
+		if _, err := os.Lstat(g.layout().ResidentFile()); !os.IsNotExist(err) {
+			t.Errorf("a resident scheduler was started: %v", err)
+		}
+	}
+	plain := newGround(t, "")
+	plain.becomes(plain.submit("--", "true"), "succeeded")
+	plain.becomes(plain.submit("--", "false"), "failed")
+	a := plain.submit("--approval", "--", "true")
+	plain.submit("--after", string(a), "--", "true")
+	never(plain)
+	flag := newGround(t, "")
+	flag.submit("--no-resident", "--require", "branch_exists=x", "--", "true")
+	flag.becomes(flag.submit("--no-resident", "--", "true"), "succeeded") // its runner ticks as well
+	never(flag)
+	off := newGround(t, "resident = false\n")
+	off.submit("--require", "branch_exists=x", "--", "true")
+	never(off)
+}
+
+// A cancel of what it waited for sends it home; so does a configuration that
+// is not its own any more, and then another comes.
+func TestResidentLeaves(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--require", "branch_exists=x", "--", "true")
+	first := g.looksAfter()
+	g.write(".vizier/config.toml", "[scheduler]\nresident_linger = \"100ms\"\n")
+	g.submit("--require", "branch_exists=y", "--", "true")
+	g.eventually("another", func() bool { pid := g.resident(); return pid != 0 && pid != first })
+	g.looksAfter()
+	g.git("branch", "y")
+	g.vizier("jobs", "cancel", string(a))
+	g.eventually("its leave", func() bool { return g.resident() == 0 })
+}

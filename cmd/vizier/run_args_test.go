@@ -1,0 +1,79 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestFlagsOfTemplates(t *testing.T) {
+	var g grammar
+	var exited bool
+	parser, err := newParser(&g, io.Discard, &exited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[string]string{
+		"run draft --spec-file X --name y":      "run draft --set=spec_file=X --set=name=y",
+		"run draft --spec-file=a=b":             "run draft --set=spec_file=a=b",
+		"run draft --dry --follow":              "run draft --set=dry=true --follow",
+		"run draft --dry":                       "run draft --set=dry=true",
+		"run draft --text - next":               "run draft --set=text=- next",
+		"run --set a=b draft in -- --not-a-key": "run --set a=b draft in -- --not-a-key",
+		"run draft --after J --format=json -v":  "run draft --after J --format=json -v",
+		"run draft --help":                      "run draft --template-help",
+		"run draft -h":                          "run draft --template-help",
+		"run --help":                            "run --help",
+		"-C file -v run draft --x 1":            "-C file -v run draft --set=x=1",
+		"audit draft --x 1 --strict":            "audit draft --set=x=1 --strict",
+		"jobs list --unknown x":                 "jobs list --unknown x",
+		"--unknown run draft --x 1":             "--unknown run draft --set=x=1",
+		"":                                      "",
+	} {
+		if got := flowArguments(parser.Model, strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestNamesOfPlans(t *testing.T) {
+	for spec, want := range map[string]string{
+		"# Add a login page":                          "add-a-login-page",
+		"one two three four five six seven":           "one-two-three-four-five-six",
+		"Überlange Wörter, schrecklich_unterstrichen": "berlange-w-rter-schrecklich-unte",
+		"an extraordinarily-long-phrase -indeed":      "an-extraordinarily-long-phrase-i",
+		"!!!":                                         "",
+	} {
+		if got := slugOf(spec); got != want || len(got) > 32 {
+			t.Errorf("%q: got %q, want %q", spec, got, want)
+		}
+	}
+}
+
+func TestTheIgnoreBlock(t *testing.T) {
+	block := "# Vizier\n" + strings.Join(ignoreRules, "\n") + "\n"
+	for name, row := range map[string]struct{ in, want string }{
+		"nothing":           {"", block},
+		"no newline":        {"*.o", "*.o\n\n" + block},
+		"already there":     {"*.o\n\n" + block + "# mine\n", "*.o\n\n" + block + "# mine\n"},
+		"twice":             {block + block, block},
+		"other spellings":   {"/.vizier/jobs\n**/.vizier/tmp/*\n*.o\n", "*.o\n\n" + block},
+		"CRLF":              {"*.o\r\n", strings.ReplaceAll("*.o\n\n"+block, "\n", "\r\n")},
+		"a comment like it": {"# Vizier makes these\n*.o\n", "# Vizier makes these\n*.o\n\n" + block},
+		"an exception":      {"!.vizier/jobs/keep\n*.o\n", "*.o\n\n" + block + "!.vizier/jobs/keep\n"},
+		"something below":   {".vizier/jobs/x\n", ".vizier/jobs/x\n\n" + block},
+		"something like it": {".vizier/jobs2\n", ".vizier/jobs2\n\n" + block},
+	} {
+		got, lacks := ignoring(row.in)
+		if got != row.want {
+			t.Errorf("%s: got %q, want %q", name, got, row.want)
+		}
+		if again, more := ignoring(got); again != got || len(more) != 0 {
+			t.Errorf("%s: not settled: %q, %v", name, again, more)
+		}
+		if (row.in == row.want) != (len(lacks) == 0) {
+			t.Errorf("%s: lacks %v", name, lacks)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package kernel
+
+import "time"
+
+// Wakes is what may move a job with no command and no runner having a part in
+// it. The zero value is nothing.
+type Wakes struct {
+	At time.Time // when the first retry is due; zero: none is
+
+	// Outside are the facts that open jobs wait for, and the running attempts
+	// whose runner's death would move more than themselves.
+	Outside Probes
+
+	// Again reports what can only be tried again: a launch that was refused, an
+	// observation that failed.
+	Again bool
+}
+
+// Empty reports that nothing is to be looked after.
+func (w Wakes) Empty() bool { return w.At.IsZero() && w.Outside.Empty() && !w.Again }
+
+// Wakes is what the jobs of s wait for, seen after a tick: a job counts by the
+// first condition that holds it up, since what comes after that one is looked
+// at by the tick that clears it. Approvals are a person's and the end of a
+// running job is its runner's, so neither counts; the death of a runner does,
+// where something rests on it that the runner can no longer see to.
+func (s *Snapshot) Wakes() Wakes {
+	t := &tick{s: s, status: make([]Status, len(s.jobs))}
+	locks := false // somebody waits for what a running job holds
+	for i, j := range s.jobs {
+		t.status[i] = j.State.Status
+		locks = locks || j.State.Status == WaitingOnLocks
+	}
+	b := prober{s: s.unobserved(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
+	var w Wakes
+	for i, j := range s.jobs {
+		switch j.State.Status {
+		case Running:
+			if locks || t.restsOn(int32(i)) {
+				b.attempt(j.Attempt())
+			}
+		case FailedRetryable:
+			if w.At.IsZero() || j.State.RetryAt.Before(w.At) {
+				w.At = j.State.RetryAt
+			}
+		case Queued:
+			w.Again = true // a tick leaves a job queued only where its launch was refused
+		case WaitingOnDeps:
+			w.Again = t.outside(&b, int32(i)) || w.Again
+		}
+	}
+	w.Outside = b.p
+	return w
+}
+
+// unobserved is s with nothing observed: a prober asks for all it comes across.
+func (s *Snapshot) unobserved() *Snapshot {
+	next := *s
+	next.facts = Facts{}
+	return &next
+}
+
+// restsOn reports that the death of running job i's runner would move more than
+// the job: it would be started again, a cancel of it is under way, its routes
+// lead on, or a job depends on it.
+func (t *tick) restsOn(i int32) bool {
+	j := t.s.jobs[i]
+	if j.State.Spent.Reclaims < j.Spec.Budget.Reclaims || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 {
+		return true
+	}
+	yes := false
+	t.s.graph.eachSuccessor(i, func(k int32) { yes = yes || !t.status[k].Terminal() && t.status[k] != Running })
+	return yes
+}
+
+// outside asks b for what would clear the first condition that job i waits on,
+// unless that is the end of another job. It reports whether the condition could
+// not be observed.
+func (t *tick) outside(b *prober, i int32) (again bool) {
+	j := t.s.jobs[i]
+	switch j.State.Wait.Kind {
+	case OnDependencies:
+		if v, _ := t.checkAfter(i, 0); v.outcome != passed {
+			return false
+		}
+		v, _ := t.checkNeeds(i, 0)
+		if v.outcome != waiting || v.artifact.Kind == Custom && v.job != "" {
+			return false // a job that makes a token tells the scheduler so
+		}
+		b.artifact(v.artifact)
+		return t.unseen(v.artifact)
+	case OnPinnedHead:
+		b.branch(j.Spec.Pinned.Branch)
+		return t.s.facts.Heads[j.Spec.Pinned.Branch].Err != ""
+	case OnPreconditions:
+		if v, next := t.checkPreconditions(i, 0); v.outcome == waiting {
+			return t.precondition(b, j, j.Spec.Preconditions[next-1])
+		}
+	}
+	return false
+}
+
+func (t *tick) unseen(a Artifact) bool {
+	if a.Kind == Custom {
+		return t.s.facts.Markers[a].Err != ""
+	}
+	return t.s.facts.Present[a].Err != ""
+}
+
+// precondition is outside for one precondition. The branch that is checked out
+// is asked for along with the fact that it is.
+func (t *tick) precondition(b *prober, j *Job, p Precondition) (again bool) {
+	f := t.s.facts
+	if p.canonical().Kind == CleanWorktree {
+		b.p.Clean = true
+		return f.Clean.Err != ""
+	}
+	name := j.branchFor(p)
+	if name == "" {
+		b.p.Head, name = true, f.Head.Value
+	}
+	b.branch(name)
+	return f.Head.Err != "" || f.Heads[name].Err != ""
+}

@@ -1,0 +1,400 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// disk is what survives every process: the files of the store in the order in
+// which it writes them. A plan is appended to the journal, its records are
+// written one by one, and the mark follows; whoever takes the lock next
+// completes what is between.
+type disk struct {
+	lock     *process // who holds the scheduler lock
+	records  map[kernel.JobID]kernel.Job
+	markers  map[kernel.Artifact][]kernel.JobID
+	outcomes map[kernel.JobID]kernel.Result // one file per job, as it is written last
+	journal  []entry
+	mark     mark
+	archive  map[kernel.JobID]bool // succeeded, and of no interest to any open job
+	index    int                   // which index file counts
+	indexed  int                   // the journal's length when it was written
+	space    int                   // writes until the disk is full; negative: it is not
+}
+
+type mark struct {
+	start, end     int // the entry applied last
+	done, rebooted bool
+}
+
+type entry struct {
+	groups []group
+	world  []kernel.Action
+}
+
+// group is a plan's part about one job. The record comes last.
+type group struct {
+	job     kernel.JobID
+	record  *kernel.Job // nil: it is not written
+	remove  bool
+	forget  []kernel.Artifact
+	publish []kernel.Artifact
+	reset   bool
+}
+
+var errFull = errors.New("no space left on device")
+
+func (d *disk) write() error {
+	if d.space == 0 {
+		return errFull
+	}
+	d.space = max(d.space-1, -1)
+	return nil
+}
+
+// view is what one process knows of the store (the contract of Tx.Changes).
+type view struct {
+	served  bool
+	end     int // of the journal, as far as it has been followed
+	index   int
+	brought map[kernel.JobID]bool // what its last Load brought, and what it did since
+	extra   map[kernel.JobID]bool // archived jobs that a Load asked for
+}
+
+type tx struct {
+	n          *node
+	pos        mark
+	unfinished []kernel.Action
+}
+
+func (n *node) Begin(context.Context) (app.Tx, error) {
+	d := &n.w.disk
+	if n.w.impatient && d.lock != nil && n.runner == nil { // runners wait as long as it takes
+		return nil, app.ErrBusy
+	}
+	n.await("lock", func() bool { return d.lock == nil })
+	d.lock = n.process
+	t := &tx{n: n, pos: d.mark}
+	if err := t.recover(); err != nil {
+		d.lock = nil
+		return nil, err
+	}
+	n.w.checkReplayed()
+	return t, nil
+}
+
+func (t *tx) recover() error {
+	d := &t.n.w.disk
+	rebooted := d.mark.end < 0
+	if rebooted {
+		t.pos = mark{done: true}
+	}
+	if !t.pos.done {
+		t.unfinished = d.journal[t.pos.start].world
+	}
+	for at := t.pos.end; at < len(d.journal); at++ {
+		e := d.journal[at]
+		for _, g := range e.groups {
+			t.n.effect("replay %s", g.job)
+			if err := d.replay(g); err != nil {
+				return fmt.Errorf("recover: %w", err)
+			}
+		}
+		t.pos = mark{at, at + 1, len(e.world) == 0, rebooted}
+		t.unfinished = e.world
+	}
+	if t.pos.rebooted {
+		t.unfinished = slices.DeleteFunc(slices.Clone(t.unfinished), func(a kernel.Action) bool {
+			switch a.(type) {
+			case kernel.ClearSentinel, kernel.RemoveWorktree:
+				return false
+			}
+			return true
+		})
+	}
+	if t.pos != d.mark {
+		t.n.effect("mark")
+		d.mark = t.pos
+	}
+	return nil
+}
+
+func (d *disk) replay(g group) error {
+	if have, ok := d.records[g.job]; g.record != nil && ok && have.Rev >= g.record.Rev {
+		d.applyMarkers(g)
+		return nil
+	}
+	return d.apply(g)
+}
+
+func (d *disk) apply(g group) error {
+	if !g.remove {
+		if err := d.write(); err != nil {
+			return err
+		}
+	}
+	d.applyMarkers(g)
+	if g.reset {
+		delete(d.outcomes, g.job)
+	}
+	if g.record != nil {
+		d.records[g.job] = *g.record
+		delete(d.archive, g.job)
+	}
+	if g.remove {
+		delete(d.records, g.job)
+		delete(d.outcomes, g.job)
+		delete(d.archive, g.job)
+	}
+	return nil
+}
+
+func (d *disk) applyMarkers(g group) {
+	for _, a := range g.forget {
+		d.markers[a] = without(d.markers[a], g.job)
+	}
+	for _, a := range g.publish {
+		d.markers[a] = append(without(d.markers[a], g.job), g.job)
+	}
+}
+
+// ids is what a Load of scope brings: what is not archived, what open jobs
+// refer to and what is asked for.
+func (n *node) ids(scope kernel.Scope) map[kernel.JobID]bool {
+	d, out := &n.w.disk, map[kernel.JobID]bool{}
+	if n.view.extra == nil {
+		n.view.extra = map[kernel.JobID]bool{}
+	}
+	want := slices.Clone(scope.Jobs)
+	needed := slices.Clone(scope.Artifacts)
+	for id, j := range d.records {
+		if d.archive[id] && !n.view.extra[id] && !scope.All {
+			continue
+		}
+		out[id] = true
+		if j.Open() {
+			jobs, artifacts := refers(j)
+			want, needed = append(want, jobs...), append(needed, artifacts...)
+		}
+	}
+	for _, id := range want {
+		if _, ok := d.records[id]; ok && !out[id] {
+			out[id], n.view.extra[id] = true, true
+		}
+	}
+	for id := range d.archive {
+		if j, ok := d.records[id]; ok && slices.ContainsFunc(j.Spec.Produces, func(a kernel.Artifact) bool { return slices.Contains(needed, a) }) {
+			out[id] = true
+		}
+	}
+	return out
+}
+
+// refers lists what the gates and routes of an open job read.
+func refers(j kernel.Job) ([]kernel.JobID, []kernel.Artifact) {
+	jobs := slices.Clone(j.Spec.After)
+	for _, r := range j.Spec.Routes {
+		jobs = append(jobs, r.To)
+	}
+	return jobs, j.Spec.Needs
+}
+
+func (t *tx) Load(scope kernel.Scope) (kernel.Records, error) {
+	d, v := &t.n.w.disk, &t.n.view
+	if !v.served || v.index != d.index {
+		v.extra = map[kernel.JobID]bool{}
+	}
+	ids := t.n.ids(scope)
+	*v = view{true, len(d.journal), d.index, ids, v.extra}
+	return d.read(ids), nil
+}
+
+func (d *disk) read(ids map[kernel.JobID]bool) kernel.Records {
+	var rec kernel.Records
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		rec.Jobs = append(rec.Jobs, d.records[id])
+	}
+	for id, j := range d.records {
+		if !ids[id] && j.State.Status == kernel.Succeeded {
+			rec.Succeeded++
+		}
+	}
+	return rec
+}
+
+func (n *node) Read(_ context.Context, scope kernel.Scope) (kernel.Records, error) {
+	return n.w.disk.read(n.ids(scope)), nil
+}
+
+func (t *tx) Changes() (kernel.Changes, bool) {
+	d, v := &t.n.w.disk, &t.n.view
+	if !v.served || v.index != d.index {
+		return kernel.Changes{}, false
+	}
+	changed, born := map[kernel.JobID]bool{}, false
+	for ; v.end < len(d.journal); v.end++ {
+		for _, g := range d.journal[v.end].groups {
+			changed[g.job] = changed[g.job] || g.record != nil
+			born = born || g.record != nil && !v.brought[g.job]
+		}
+	}
+	if ids := t.n.ids(kernel.Scope{}); born || !subset(ids, v.brought) || !subset(v.brought, d.records) {
+		v.served = false
+		return kernel.Changes{}, false
+	}
+	maps.DeleteFunc(changed, func(_ kernel.JobID, written bool) bool { return !written })
+	rec := d.read(changed)
+	return kernel.Changes{Jobs: rec.Jobs, Archived: d.read(v.brought).Succeeded}, true
+}
+
+func subset[K comparable, A, B any](a map[K]A, b map[K]B) bool {
+	for k := range a {
+		if _, ok := b[k]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *tx) Unfinished() []kernel.Action { return t.unfinished }
+
+func (t *tx) Commit(p kernel.Plan) (err error) {
+	n, d, v := t.n, &t.n.w.disk, &t.n.view
+	defer func() {
+		if err != nil {
+			*v = view{}
+		}
+	}()
+	e, err := d.entry(p)
+	if err != nil {
+		n.w.fail("%s commits a plan that the store refuses: %v", n.name, err)
+		return err
+	}
+	n.effect("journal")
+	if err := d.write(); err != nil {
+		return err
+	}
+	n.w.checkEntry(n.process, e)
+	d.journal = append(d.journal, e)
+	for _, g := range e.groups {
+		n.effect("write %s", g.job)
+		if err := d.apply(g); err != nil {
+			return err
+		}
+		switch {
+		case g.remove:
+			delete(v.brought, g.job)
+		case g.record != nil && v.brought != nil:
+			v.brought[g.job] = true
+		}
+	}
+	n.effect("mark")
+	t.pos = mark{start: len(d.journal) - 1, end: len(d.journal), done: len(e.world) == 0}
+	d.mark, v.end = t.pos, t.pos.end
+	return nil
+}
+
+// entry is p as files. A plan over another revision than the store's is
+// refused whole.
+func (d *disk) entry(p kernel.Plan) (entry, error) {
+	var e entry
+	at := map[kernel.JobID]int{}
+	of := func(id kernel.JobID) *group {
+		if _, ok := at[id]; !ok {
+			at[id] = len(e.groups)
+			e.groups = append(e.groups, group{job: id})
+		}
+		return &e.groups[at[id]]
+	}
+	for _, a := range p.Actions {
+		switch a := a.(type) {
+		case kernel.CreateJob:
+			if _, taken := d.records[a.Job.ID]; taken {
+				return e, fmt.Errorf("create %s: %w", a.Job.ID, kernel.ErrConflict)
+			}
+			of(a.Job.ID).record = &a.Job
+		case kernel.PutState:
+			j, ok := d.records[a.Job]
+			if g := of(a.Job); g.record != nil {
+				j = *g.record
+			} else if !ok {
+				return e, fmt.Errorf("commit %s: %w", a.Job, kernel.ErrNotFound)
+			}
+			if j.Rev != a.If {
+				return e, fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, j.Rev, a.If, kernel.ErrStale)
+			}
+			j.State, j.Rev = a.State, a.If+1
+			of(a.Job).record = &j
+		case kernel.RemoveJob:
+			g := of(a.Job)
+			g.record, g.publish, g.remove, g.forget = nil, nil, true, custom(a.Produces)
+		case kernel.Publish:
+			g := of(a.Attempt.Job)
+			g.publish = append(g.publish, custom(a.Artifacts)...)
+		case kernel.Reset:
+			g := of(a.Attempt.Job)
+			g.reset, g.publish, g.forget = true, nil, append(g.forget, custom(a.Produces)...)
+		case kernel.Rotate, kernel.CreateRun:
+		default:
+			e.world = append(e.world, a)
+		}
+	}
+	return e, nil
+}
+
+func custom(in []kernel.Artifact) []kernel.Artifact {
+	return slices.DeleteFunc(slices.Clone(in), func(a kernel.Artifact) bool { return a.Kind != kernel.Custom })
+}
+
+func (t *tx) Done() error {
+	t.unfinished = nil
+	if t.pos.done {
+		return nil
+	}
+	t.n.effect("done")
+	t.n.w.checkDone(t.n.w.disk.journal[t.pos.start])
+	t.pos.done = true
+	t.n.w.disk.mark = t.pos
+	return nil
+}
+
+func (t *tx) Close() error {
+	n, d := t.n, &t.n.w.disk
+	if n.dead || d.lock != n.process {
+		return nil
+	}
+	n.effect("unlock")
+	const due = 8 // entries that a new process may have to go through
+	if len(d.journal)-d.indexed >= due {
+		n.archiveOld()
+	}
+	d.lock = nil
+	return nil
+}
+
+// archiveOld writes the index: what succeeded and interests nobody leaves it.
+func (n *node) archiveOld() {
+	d := &n.w.disk
+	keep, needed := []kernel.JobID{}, []kernel.Artifact{}
+	for _, j := range d.records {
+		if j.Open() {
+			jobs, artifacts := refers(j)
+			keep, needed = append(keep, jobs...), append(needed, artifacts...)
+		}
+	}
+	for id, j := range d.records {
+		produces := slices.ContainsFunc(j.Spec.Produces, func(a kernel.Artifact) bool { return slices.Contains(needed, a) })
+		if j.State.Status == kernel.Succeeded && !slices.Contains(keep, id) && !produces {
+			n.view.served = n.view.served && d.archive[id]
+			d.archive[id] = true
+		}
+	}
+	d.index, d.indexed = d.index+1, len(d.journal)
+	n.view.index = d.index
+}

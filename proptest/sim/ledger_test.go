@@ -1,0 +1,441 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// ledger is what the checkers remember. It sees every entry of the journal,
+// every command and every outcome, and knows nothing of how they come about.
+type ledger struct {
+	truth     map[kernel.JobID]kernel.Job // what the journal says, whatever the files say
+	markers   map[kernel.Artifact][]kernel.JobID
+	due       []kernel.Action // committed actions on the world, not done yet
+	spawned   map[kernel.AttemptID]int
+	commands  map[kernel.AttemptID]int
+	runs      map[execution]int
+	results   map[kernel.AttemptID]kernel.Result // as commands returned them
+	recorded  map[kernel.AttemptID]kernel.Result // as their runners wrote them down
+	refusals  map[kernel.AttemptID]bool
+	excused   map[kernel.AttemptID]bool // a fault beyond the model of locks befell it
+	rebooted  map[kernel.AttemptID]bool // its runner went with the machine
+	fired     map[kernel.JobID]int      // routes taken since a person rewound their source
+	latest    time.Time                 // that anyone was told
+	trace     []string
+	violation string
+}
+
+type execution struct {
+	job        kernel.JobID
+	generation int
+}
+
+func newLedger() ledger {
+	return ledger{truth: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
+		spawned: map[kernel.AttemptID]int{}, commands: map[kernel.AttemptID]int{}, runs: map[execution]int{},
+		results: map[kernel.AttemptID]kernel.Result{}, recorded: map[kernel.AttemptID]kernel.Result{},
+		refusals: map[kernel.AttemptID]bool{}, excused: map[kernel.AttemptID]bool{}, rebooted: map[kernel.AttemptID]bool{},
+		fired: map[kernel.JobID]int{}}
+}
+
+func (l *ledger) note(format string, args ...any) {
+	l.trace = append(l.trace, fmt.Sprintf(format, args...))
+}
+
+// fail keeps the first violation: what follows from it is of no interest.
+func (l *ledger) fail(format string, args ...any) {
+	if l.violation == "" {
+		l.violation = fmt.Sprintf(format, args...)
+	}
+}
+
+func (l *ledger) jobIDs() []kernel.JobID { return slices.Sorted(maps.Keys(l.truth)) }
+
+// checkEntry judges a plan at the moment it becomes durable.
+func (w *world) checkEntry(p *process, e entry) {
+	w.checkPerformed("before the next plan")
+	w.due = e.world
+	before := maps.Clone(w.truth)
+	batches := map[string]int{}
+	routed, rewound := 0, kernel.JobID("")
+	for _, g := range e.groups {
+		for _, a := range g.forget {
+			w.markers[a] = without(w.markers[a], g.job)
+		}
+		for _, a := range g.publish {
+			w.markers[a] = append(without(w.markers[a], g.job), g.job)
+		}
+		if g.remove {
+			delete(w.truth, g.job)
+		}
+		if g.record == nil {
+			continue
+		}
+		w.truth[g.job] = *g.record
+		old, had := before[g.job]
+		if !had {
+			batches[g.record.Spec.Name]++
+			continue
+		}
+		routed += max(0, g.record.State.Routed-old.State.Routed)
+		if g.record.State.Generation > old.State.Generation {
+			rewound = g.job
+		}
+	}
+	for name, n := range batches {
+		var batch, size int
+		if _, err := fmt.Sscanf(name, "batch %d of %d", &batch, &size); err != nil || n != size {
+			w.fail("%d jobs of %q were enqueued: all or none", n, name)
+		}
+	}
+	if rewound != "" && routed == 0 && p.verb != "retry" {
+		w.fail("%s was rewound in a %s, and no route was taken", rewound, p.verb)
+	}
+	for _, g := range e.groups {
+		old, had := before[g.job]
+		switch {
+		case g.remove:
+			w.checkRemoved(old)
+		case g.record != nil:
+			w.note("    %s: %s/%d gen %d -> %s/%d gen %d %s", g.job, old.State.Status, old.State.Attempt, old.State.Generation,
+				g.record.State.Status, g.record.State.Attempt, g.record.State.Generation, g.record.State.Reason)
+			if had {
+				w.checkChange(p, old, *g.record)
+			}
+			w.checkGrant(old, *g.record)
+		}
+	}
+	w.checkAll()
+}
+
+// checkChange is I2, I3, I5, I7 and what becomes of approvals, cancels and
+// routes.
+func (w *world) checkChange(p *process, old, now kernel.Job) {
+	was, is := old.State, now.State
+	again := is.Generation > was.Generation
+	switch {
+	case is.Attempt < was.Attempt || is.Generation < was.Generation:
+		w.fail("%s: attempt %d of generation %d became %d of %d", now.ID, was.Attempt, was.Generation, is.Attempt, is.Generation)
+	case was.Status.Terminal() && is.Status != was.Status && !again:
+		w.fail("%s: %s -> %s without a rewind", now.ID, was.Status, is.Status)
+	case now.Rev != old.Rev+1:
+		w.fail("%s: revision %d became %d", now.ID, old.Rev, now.Rev)
+	}
+	if a, b := was.Approval.State, is.Approval.State; a != b && !again && !(a == kernel.Pending &&
+		(b == kernel.Approved && p.verb == "approve" || b == kernel.Rejected && p.verb == "reject")) {
+		w.fail("%s: approval %s -> %s in a %s", now.ID, a, b, p.verb)
+	}
+	if (was.Approval.State == kernel.NotRequired) != (is.Approval.State == kernel.NotRequired) {
+		w.fail("%s: its approval came or went", now.ID)
+	}
+	w.checkRoutes(p, old, now)
+	if was.Status == kernel.Running {
+		w.checkSettled(p, old, now)
+	}
+}
+
+func (w *world) checkRoutes(p *process, old, now kernel.Job) {
+	switch d := now.State.Routed - old.State.Routed; {
+	case d > 0:
+		w.fired[now.ID] += d
+	case d < 0 && (p.verb != "retry" || now.State.Generation == old.State.Generation):
+		w.fail("%s forgot its routes in a %s", now.ID, p.verb)
+	case d < 0 || p.verb == "retry" && now.State.Generation > old.State.Generation:
+		w.fired[now.ID] = 0
+	}
+	budget := 0
+	for _, r := range now.Spec.Routes {
+		if r.Budget == 0 {
+			r.Budget = kernel.DefaultRouteBudget
+		}
+		budget = max(budget, r.Budget)
+	}
+	if n := w.fired[now.ID]; n > budget {
+		w.fail("%s: its routes were taken %d times, %d may", now.ID, n, budget)
+	}
+}
+
+// checkSettled judges the end of an attempt: only its own runner's word or its
+// runner's death ends it, and its word stands.
+func (w *world) checkSettled(p *process, old, now kernel.Job) {
+	a, is := old.Attempt(), now.State
+	stop := !old.State.Stop.At.IsZero() || !is.Stop.At.IsZero() && p.verb == "cancel"
+	if is.Status == kernel.Running && is.Attempt == a.N {
+		if !old.State.Stop.At.IsZero() && is.Stop.At.IsZero() {
+			w.fail("%v: a cancel was forgotten", a)
+		}
+		return
+	}
+	again := is.Generation > old.State.Generation
+	r, told := w.recorded[a]
+	if !told && w.claims[a] == p {
+		r, told = w.results[a]
+	}
+	switch {
+	case w.excused[a]:
+		return
+	case !told && is.Status == kernel.Queued && !again && (!w.refusals[a] || w.claims[a] != nil):
+		w.fail("%v was taken back, and nobody had refused it", a)
+	case !told && !w.refusals[a] && !w.rebooted[a] && w.spawned[a] == 0:
+		w.fail("%v ended as %s and never had a runner", a, is.Status)
+	case w.refusals[a] && w.spawned[a] == 0 && !w.rebooted[a] && (is.Failure == kernel.WorkerLost || is.Spent.Reclaims > old.State.Spent.Reclaims):
+		w.fail("%v was refused and passes for lost", a)
+	case !told && w.lives(a):
+		w.fail("%v ended as %s, and its runner lives and has not reported", a, is.Status)
+	case again:
+		return
+	case told && r.Outcome == kernel.OutcomeSucceeded && is.Status != kernel.Succeeded:
+		w.fail("%v succeeded and became %s/%d (%s)", a, is.Status, is.Attempt, is.Reason)
+	case is.Status == kernel.Succeeded && (!told || r.Outcome != kernel.OutcomeSucceeded):
+		w.fail("%v is on record as succeeded, and did not", a)
+	case stop && is.Status != kernel.Succeeded && (is.Status != kernel.Cancelled || is.Exit != kernel.Exited(143)):
+		w.fail("%v was cancelled and became %s (exit %d)", a, is.Status, is.Exit.Code)
+	case told && r.Outcome == kernel.OutcomeFailed && is.Failure != r.Class && !stop && is.Attempt == a.N:
+		w.fail("%v failed as %s and is on record as %s", a, r.Class, is.Failure)
+	}
+}
+
+// lives reports that a process holds a's lock for a.
+func (w *world) lives(a kernel.AttemptID) bool {
+	l := w.lockOf(a.Job)
+	return l.holder != nil && l.holder.live() && l.inscribed == a.N
+}
+
+// checkGrant judges the start of an attempt by every gate but those that need
+// git.
+func (w *world) checkGrant(old, now kernel.Job) {
+	is := now.State
+	if is.Status != kernel.Running || old.State.Status == kernel.Running && old.State.Attempt == is.Attempt {
+		return
+	}
+	switch {
+	case is.Attempt <= old.State.Attempt:
+		w.fail("%s runs as attempt %d after attempt %d", now.ID, is.Attempt, old.State.Attempt)
+	case is.Approval.State == kernel.Pending || is.Approval.State == kernel.Rejected:
+		w.fail("%s runs with its approval %s", now.ID, is.Approval.State)
+	case old.State.Status == kernel.FailedRetryable && is.Generation == old.State.Generation && w.latest.Before(old.State.RetryAt):
+		w.fail("%s runs at %v, before %v", now.ID, w.latest, old.State.RetryAt)
+	case now.Spec.Routed && !is.Awake:
+		w.fail("%s runs, and no route woke it", now.ID)
+	case now.Spec.Transient != kernel.NotTransient && !w.demanded(now.ID):
+		w.fail("%s runs, and nobody needs it", now.ID)
+	}
+	for _, a := range now.Spec.Needs {
+		if a.Kind == kernel.Custom && len(w.markers[a]) == 0 {
+			w.fail("%s runs without %s", now.ID, a)
+		}
+	}
+}
+
+// demanded reports that a job that is not transient and is still to run hangs
+// on id, over any number of jobs.
+func (w *world) demanded(id kernel.JobID) bool {
+	reached := map[kernel.JobID]bool{id: true}
+	for queue := []kernel.JobID{id}; len(queue) > 0; queue = queue[1:] {
+		for _, k := range w.jobIDs() {
+			j := w.truth[k]
+			if reached[k] || !hangsOn(j, w.truth[queue[0]]) || j.State.Status.Terminal() {
+				continue
+			}
+			if j.Spec.Transient == kernel.NotTransient {
+				return true
+			}
+			reached[k] = true
+			queue = append(queue, k)
+		}
+	}
+	return false
+}
+
+func hangsOn(j, on kernel.Job) bool {
+	return slices.Contains(j.Spec.After, on.ID) ||
+		slices.ContainsFunc(j.Spec.Needs, func(a kernel.Artifact) bool { return slices.Contains(on.Spec.Produces, a) })
+}
+
+// checkRemoved is I13.
+func (w *world) checkRemoved(gone kernel.Job) {
+	if gone.Open() {
+		w.fail("%s was removed while it was %s", gone.ID, gone.State.Status)
+	}
+	for _, id := range w.jobIDs() {
+		jobs, _ := refers(w.truth[id])
+		if j := w.truth[id]; j.Open() && slices.Contains(jobs, gone.ID) {
+			w.fail("%s was removed, and %s refers to it", gone.ID, id)
+		}
+	}
+}
+
+// checkAll holds after every plan: nobody ran under an unsucceeded
+// predecessor, and nothing is given out twice (I4).
+func (w *world) checkAll() {
+	var running []kernel.Lock
+	n := 0
+	for _, id := range w.jobIDs() {
+		j := w.truth[id]
+		if j.State.Status == kernel.Running {
+			n++
+			if conflict(w.limits, running, j.Spec.Locks) {
+				w.fail("%s runs with %v beside %v", id, j.Spec.Locks, running)
+			}
+			running = append(running, j.Spec.Locks...)
+		}
+		if s := j.State.Status; s != kernel.Running && s != kernel.Succeeded {
+			continue
+		}
+		for _, p := range j.Spec.After {
+			if q, ok := w.truth[p]; ok && q.State.Status != kernel.Succeeded || !ok && j.Open() {
+				w.fail("%s is %s and its predecessor %s is %s", id, j.State.Status, p, q.State.Status)
+			}
+		}
+	}
+	if m := w.limits.MaxRunning; m > 0 && n > m {
+		w.fail("%d run, %d may", n, m)
+	}
+}
+
+// conflict reports that locks cannot be held beside those that are.
+func conflict(limits kernel.Limits, held, locks []kernel.Lock) bool {
+	used := map[string]int{}
+	for _, l := range append(slices.Clone(held), locks...) {
+		used[l.Key] += l.Units
+		if l.Pool() && used[l.Key] > limits.Pools[l.Key] {
+			return true
+		}
+	}
+	for _, l := range locks {
+		for _, h := range held {
+			if !l.Pool() && !h.Pool() && l.Key == h.Key && (l.Mode == kernel.Exclusive || h.Mode == kernel.Exclusive) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkReplayed holds when the lock is taken: the files say what the journal
+// says.
+func (w *world) checkReplayed() {
+	for _, id := range w.jobIDs() {
+		if have := w.disk.records[id]; have.Rev != w.truth[id].Rev || have.State != w.truth[id].State {
+			w.fail("%s: the file has revision %d and the journal %d", id, have.Rev, w.truth[id].Rev)
+		}
+	}
+	if len(w.disk.records) != len(w.truth) {
+		w.fail("%d records, the journal has %d", len(w.disk.records), len(w.truth))
+	}
+	for a, owners := range w.markers {
+		have := slices.Sorted(slices.Values(w.disk.markers[a]))
+		if !slices.Equal(have, slices.Sorted(slices.Values(owners))) {
+			w.fail("markers of %s: %v, the journal has %v", a, have, owners)
+		}
+	}
+}
+
+// perform notes that an action on the world was done.
+func (w *world) perform(done kernel.Action) {
+	key := func(a kernel.Action) string {
+		switch a := a.(type) {
+		case kernel.Launch:
+			return fmt.Sprint("launch ", a.Attempt)
+		case kernel.RemoveWorktree:
+			return fmt.Sprint("remove ", a.Context)
+		case kernel.ClearSentinel:
+			return "clear " + a.Slug
+		default:
+			return fmt.Sprintf("%T %v", a, a)
+		}
+	}
+	w.due = slices.DeleteFunc(slices.Clone(w.due), func(a kernel.Action) bool { return key(a) == key(done) })
+}
+
+func (w *world) checkDone(entry) { w.checkPerformed("when they were forgotten") }
+
+// checkPerformed holds when committed actions are forgotten: they were done.
+// Of launches only current ones count.
+func (w *world) checkPerformed(when string) {
+	for _, a := range w.due {
+		if l, ok := a.(kernel.Launch); ok {
+			if j, ok := w.truth[l.Attempt.Job]; !ok || j.Fence(l.Attempt) != nil {
+				continue
+			}
+		}
+		w.fail("%T %+v had not been done %s", a, a, when)
+	}
+}
+
+// checkCommand judges the start of a command.
+func (w *world) checkCommand(c *child) {
+	a := c.attempt
+	if w.commands[a]++; w.commands[a] > 1 {
+		w.fail("the command of %v runs a second time", a)
+	}
+	j := w.truth[a.Job]
+	if w.excused[a] {
+		c.orphan = true
+		return
+	}
+	if err := j.Fence(a); err != nil {
+		w.fail("the command of %v runs: %v", a, err)
+	}
+	b := j.Spec.Budget
+	e := execution{a.Job, j.State.Generation}
+	if w.runs[e]++; w.runs[e] > 1+b.Retries+b.Resumes+b.Reclaims {
+		w.fail("%v: execution %d of generation %d with %+v", a, w.runs[e], e.generation, b)
+	}
+	for other, o := range w.children {
+		if o.orphan || o.result != nil {
+			continue
+		}
+		if other.Job == a.Job {
+			w.fail("the command of %v runs beside that of %v", a, other)
+		}
+		if conflict(w.limits, o.locks, c.locks) {
+			w.fail("the commands of %v and %v run together: %v, %v", a, other, c.locks, o.locks)
+		}
+	}
+}
+
+func (w *world) returned(r kernel.Result) kernel.Result {
+	w.results[r.Attempt] = r
+	return r
+}
+
+// checkConclude judges the moment a runner sets out to write an outcome, by
+// what it can know: the record.
+func (w *world) checkConclude(r kernel.Result) {
+	if j := w.disk.records[r.Attempt.Job]; j.State.Attempt > r.Attempt.N {
+		w.fail("an outcome of %v is written after attempt %d began", r.Attempt, j.State.Attempt)
+	}
+}
+
+func (w *world) record(r kernel.Result) { w.recorded[r.Attempt] = r }
+
+func (w *world) refused(a kernel.AttemptID, err error) error {
+	w.refusals[a] = true
+	if err == nil {
+		err = errors.New("no such program")
+	}
+	return err
+}
+
+// excuse notes a fault that breaks what the locks promise for a.
+func (w *world) excuse(a kernel.AttemptID) {
+	w.excused[a] = true
+	if c := w.children[a]; c != nil {
+		c.orphan = true
+	}
+}
+
+// checkExit holds when a runner leaves by itself: what it claimed is settled.
+func (w *world) checkExit(p *process) {
+	for a, by := range w.claims {
+		if j := w.truth[a.Job]; by == p && j.Fence(a) == nil && !w.excused[a] {
+			w.fail("%s left %v unsettled: %v", p.name, a, p.err)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// process is a process of the simulated machine. It runs the code of app as a
+// coroutine that stands still before each of its effects on the world, until
+// the simulation lets it go on or kills it there.
+type process struct {
+	w      *world
+	name   string
+	verb   string // what a person asked for
+	next   func() (struct{}, bool)
+	stop   func()
+	yield  func(struct{}) bool
+	at     string      // the effect it stands before
+	wait   func() bool // what it waits for; nil: nothing
+	dead   bool        // killed: nothing it still does counts
+	ended  bool
+	err    error
+	pid    int
+	held   map[kernel.JobID]*handle // the job locks it holds
+	runner *app.Runner
+	told   bool // a signal is on its way to its runner
+}
+
+// killed unwinds a process that was killed.
+type killed struct{}
+
+// spawn makes a process that is about to run main.
+func (w *world) spawn(name string, main func(*process) error) *process {
+	w.pids++
+	p := &process{w: w, name: name, pid: w.pids, held: map[kernel.JobID]*handle{}}
+	p.next, p.stop = iter.Pull(func(yield func(struct{}) bool) {
+		p.yield = yield
+		defer func() {
+			if r := recover(); r != nil && r != any(killed{}) {
+				panic(r)
+			}
+		}()
+		p.err = main(p)
+	})
+	w.processes = append(w.processes, p)
+	return p
+}
+
+// effect is the moment before an effect: the process may be held up here for
+// any time, or never come back.
+func (p *process) effect(format string, args ...any) {
+	if p.dead {
+		panic(killed{})
+	}
+	p.at = fmt.Sprintf(format, args...)
+	if !p.yield(struct{}{}) {
+		p.dead = true
+		panic(killed{})
+	}
+}
+
+// await stands still until ready.
+func (p *process) await(what string, ready func() bool) {
+	p.wait = ready
+	p.effect("%s", what)
+	p.wait = nil
+}
+
+// GoString is how a drawn history shows it.
+func (p *process) GoString() string { return fmt.Sprintf("%d %s, before %q", p.pid, p.name, p.at) }
+
+func (p *process) live() bool     { return !p.dead && !p.ended }
+func (p *process) runnable() bool { return p.live() && (p.told || p.wait == nil || p.wait()) }
+
+// run lets p have n effects, or as many as it can before it waits or ends.
+func (w *world) run(p *process, n int) {
+	for ; n > 0 && p.runnable(); n-- {
+		if p.told {
+			p.told = false
+			p.runner.Check()
+			continue
+		}
+		if p.at != "" {
+			w.note("%d %s: %s", p.pid, p.name, p.at)
+		}
+		if _, more := p.next(); !more {
+			w.exit(p)
+		}
+	}
+}
+
+func (w *world) exit(p *process) {
+	p.ended = true
+	w.release(p)
+	w.checkExit(p)
+}
+
+// kill is kill -9, at the effect p stands before.
+func (w *world) kill(p *process) {
+	if !p.live() {
+		return
+	}
+	p.dead = true
+	w.release(p)
+	p.stop()
+}
+
+// release is what the operating system does at the end of a process. Its
+// command dies with it, unless that has left its process group.
+func (w *world) release(p *process) {
+	if w.disk.lock == p {
+		w.disk.lock = nil
+	}
+	for _, h := range p.held {
+		h.lock.free(p)
+	}
+	for _, id := range w.jobIDs() {
+		w.lockOf(id).free(p)
+	}
+	for a, c := range w.children {
+		if c.parent == p && (!w.daemons || c.result != nil) {
+			delete(w.children, a)
+		}
+	}
+	w.processes = without(w.processes, p)
+}
+
+func without[T comparable](list []T, v T) []T {
+	var out []T
+	for _, x := range list {
+		if x != v {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// node is what a process has of the world: the store as it knows it, and its
+// ports. A scheduler that lives on keeps it from verb to verb.
+type node struct {
+	*process
+	view  view
+	sched *app.Scheduler
+}
+
+func (w *world) node() *node {
+	n := &node{}
+	n.sched = &app.Scheduler{Store: n, Observers: []app.Observer{n}, Executor: n, Worktrees: n, Sentinels: n,
+		Limits: w.limits, Now: w.clock}
+	return n
+}
+
+// startRunner is what a machine does to start a's runner, which inherits the
+// lock.
+func (w *world) startRunner(a kernel.AttemptID, l *jobLock) {
+	n := w.node()
+	p := w.spawn(fmt.Sprintf("runner of %s/%d", a.Job, a.N), func(*process) error {
+		return n.runner.Serve(context.Background(), a, n.held[a.Job])
+	})
+	n.process = p
+	p.runner = &app.Runner{Scheduler: n.sched, Outcomes: n, Workload: n}
+	p.held[a.Job] = &handle{p, a, l}
+	l.holder = p
+	w.spawned[a]++
+}

@@ -1,0 +1,350 @@
+// Package sim runs the real kernel and the real app over a machine held in
+// memory, and breaks the machine.
+//
+// The machine has a disk, processes, commands, locks, a repository and a
+// clock. Every scheduler and every runner is a process: the code of app as it
+// is, which stands still before each effect it has on the world. Which process
+// goes on, for how many effects, and what befalls it then, is drawn.
+//
+// # What may go wrong
+//
+//   - A process dies (kill -9), or is held up for any time, before any effect:
+//     taking the scheduler lock, an observation, the journal entry of a plan,
+//     each of its records, its mark, each action on the world, the claim of an
+//     attempt, its command, its outcome, the release of a lock. While one
+//     stands still the others go on, up to the locks.
+//   - The machine loses power: all processes go, and of the records and
+//     markers what was not synced. The journal, claims and outcomes are.
+//   - The executor refuses to start an attempt, for now or for good.
+//   - Observations fail. Sweeps fail. A worktree cannot be removed.
+//   - A command outlives its runner until it is swept.
+//   - A job's lock file is lost while its runner holds it, so that the runner
+//     passes for dead, its job is given to another, and it reports late.
+//   - The disk is full for a while: for the journal, a record after the journal,
+//     an outcome, a claim.
+//   - The clock stands still, leaps or jumps back.
+//
+// Not in the model: a disk that forgets what it synced or changes what it
+// holds, and two machines.
+//
+// # What must hold
+//
+// The ledger judges every plan as it becomes durable, every command as it
+// starts and every outcome as it is written; each draw ends with the faults
+// switched off, after which everything that can end has to (rest_test.go).
+//
+// A draw takes about 30 steps. RAPID_CHECKS and RAPID_STEPS scale the run; a
+// failure prints the drawn history, the effects and the seed.
+package sim
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"pgregory.net/rapid"
+)
+
+type machine struct {
+	w             *world
+	watchers      [2]*node // schedulers that live from verb to verb
+	born, batches int
+}
+
+func newMachine(t *rapid.T) *machine {
+	m := &machine{w: &world{now: epoch, ledger: newLedger(),
+		limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max running"), Pools: map[string]int{"gpu": 2}},
+		locks:  map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, children: map[kernel.AttemptID]*child{},
+		sentinels: map[string]bool{}, faults: faults{cleanup: kernel.CleanupDone}}}
+	m.w.disk = disk{records: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
+		outcomes: map[kernel.JobID]kernel.Result{}, archive: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
+	return m
+}
+
+// do has a scheduler do a verb. It is a command of its own or one that lives
+// on; it comes to an end, is held up or dies.
+func (m *machine) do(t *rapid.T, verb string, f func(*app.Scheduler) (app.Report, error)) {
+	w := m.w
+	n := w.node()
+	if i := rapid.IntRange(0, 2).Draw(t, "scheduler"); i > 0 {
+		if have := m.watchers[i-1]; have == nil || have.dead {
+			m.watchers[i-1] = n
+		} else if have.ended {
+			n = have
+		}
+	}
+	p := w.start(n, verb, f)
+	if cut := rapid.IntRange(0, 40).Draw(t, "effects"); cut > 20 || cut == 0 {
+		w.run(p, 500)
+	} else {
+		w.run(p, cut)
+		if rapid.Bool().Draw(t, "dies") {
+			w.kill(p)
+		}
+	}
+}
+
+// start makes a process of n that does a verb and checks what it came to.
+func (w *world) start(n *node, verb string, f func(*app.Scheduler) (app.Report, error)) *process {
+	p := w.spawn(verb, func(p *process) error {
+		rep, err := f(n.sched)
+		w.note("%s: %v", p.name, err)
+		if err == nil {
+			w.checkReport(rep)
+		} else if errors.Is(err, kernel.ErrStale) {
+			w.fail("%s under the lock: %v", verb, err)
+		}
+		return err
+	})
+	p.verb, _, _ = strings.Cut(verb, " ")
+	n.process = p
+	return p
+}
+
+// checkReport holds at the end of every transaction: what the scheduler
+// believes the store to hold is what it holds.
+func (w *world) checkReport(rep app.Report) {
+	for _, j := range rep.Snapshot.Jobs() {
+		if have, ok := w.truth[j.ID]; !ok || have.Rev != j.Rev || have.State != j.State {
+			w.fail("a scheduler believes %s to be %s at revision %d: it is %s at %d", j.ID, j.State.Status, j.Rev, have.State.Status, have.Rev)
+		}
+	}
+	for _, id := range w.jobIDs() {
+		if j := w.truth[id]; j.Open() && rep.Snapshot.Job(id) == nil {
+			w.fail("a scheduler does not know %s, which is %s", id, j.State.Status)
+		}
+	}
+}
+
+func (m *machine) submit(t *rapid.T) {
+	news := m.batch(t)
+	m.do(t, "submit", func(s *app.Scheduler) (app.Report, error) {
+		rep, err := s.Submit(context.Background(), news)
+		for _, n := range news {
+			if _, there := m.w.truth[n.ID]; err == nil && !there {
+				m.w.fail("%s was submitted and is not there", n.ID)
+			}
+		}
+		return rep, err
+	})
+}
+
+func (m *machine) tick(t *rapid.T) {
+	m.do(t, "tick", func(s *app.Scheduler) (app.Report, error) { return s.Tick(context.Background()) })
+}
+
+// verb draws a person's decision about any job.
+func (m *machine) verb(t *rapid.T) {
+	ids := m.w.jobIDs()
+	if len(ids) == 0 {
+		t.Skip("no jobs")
+	}
+	id, ctx := oneOf(t, "job", ids...), context.Background()
+	switch verb := oneOf(t, "verb", "cancel", "retry", "approve", "reject", "gc"); verb {
+	case "cancel":
+		m.do(t, "cancel "+string(id), func(s *app.Scheduler) (app.Report, error) {
+			rep, err := s.Cancel(ctx, id, "ann", true)
+			if j := m.w.truth[id]; err == nil && j.State.Status == kernel.Running && j.State.Stop.At.IsZero() && j.State.Generation == 0 {
+				m.w.fail("%s was cancelled and runs on", id)
+			}
+			return rep, err
+		})
+	case "retry":
+		m.do(t, "retry "+string(id), func(s *app.Scheduler) (app.Report, error) { return s.Retry(ctx, id, "ann") })
+	case "approve":
+		m.do(t, "approve "+string(id), func(s *app.Scheduler) (app.Report, error) {
+			rep, err := s.Approve(ctx, id, "ann")
+			if j := m.w.truth[id]; err == nil && j.State.Approval.State != kernel.Approved {
+				m.w.fail("%s was approved and is %s", id, j.State.Approval.State)
+			}
+			return rep, err
+		})
+	case "reject":
+		m.do(t, "reject "+string(id), func(s *app.Scheduler) (app.Report, error) { return s.Reject(ctx, id, "ann", "no") })
+	case "gc":
+		m.do(t, "gc", func(s *app.Scheduler) (app.Report, error) { return s.GC(ctx, time.Minute) })
+	}
+}
+
+// proceed lets a process go on.
+func (m *machine) proceed(t *rapid.T) {
+	var able []*process
+	for _, p := range m.w.processes {
+		if p.runnable() {
+			able = append(able, p)
+		}
+	}
+	if len(able) == 0 {
+		t.Skip("nobody can go on")
+	}
+	p := oneOf(t, "process", able...)
+	if n := rapid.IntRange(0, 30).Draw(t, "effects"); n > 0 {
+		m.w.run(p, n)
+	} else {
+		m.w.run(p, 500)
+	}
+}
+
+func (m *machine) kill(t *rapid.T) {
+	if len(m.w.processes) == 0 {
+		t.Skip("nobody to kill")
+	}
+	p := oneOf(t, "process", m.w.processes...)
+	m.w.note("kill %s before %s", p.name, p.at)
+	m.w.kill(p)
+}
+
+// end ends a command, and most often lets its runner see to it.
+func (m *machine) end(t *rapid.T) {
+	var running []*child
+	for _, a := range slices.SortedFunc(maps.Keys(m.w.children), compareAttempts) {
+		if c := m.w.children[a]; c.result == nil && c.parent.live() {
+			running = append(running, c)
+		}
+	}
+	if len(running) == 0 {
+		t.Skip("no command runs")
+	}
+	c := oneOf(t, "command", running...)
+	r := m.result(t, c)
+	c.result = &r
+	m.w.note("%v: %s", c.attempt, r.Outcome)
+	if n := rapid.IntRange(0, 60).Draw(t, "effects"); n > 30 || n == 0 {
+		m.w.run(c.parent, 500)
+	} else {
+		m.w.run(c.parent, n)
+		if rapid.Bool().Draw(t, "dies") {
+			m.w.kill(c.parent)
+		}
+	}
+}
+
+func compareAttempts(a, b kernel.AttemptID) int {
+	return strings.Compare(fmt.Sprintf("%s/%05d", a.Job, a.N), fmt.Sprintf("%s/%05d", b.Job, b.N))
+}
+
+// fault changes what is wrong with the world.
+func (m *machine) fault(t *rapid.T) {
+	w := m.w
+	switch oneOf(t, "fault", "none", "refuse", "blind", "full", "impatient", "unsweeping", "daemons", "cleanup", "lock") {
+	case "none":
+		w.faults, w.disk.space = faults{cleanup: kernel.CleanupDone}, -1
+	case "refuse":
+		w.refuse = oneOf[error](t, "says", errors.New("try again"), final)
+	case "blind":
+		w.blind = true
+	case "full":
+		w.disk.space = rapid.IntRange(0, 8).Draw(t, "writes left")
+	case "impatient":
+		w.impatient = true
+	case "unsweeping":
+		w.unsweeping = true
+	case "daemons":
+		w.daemons = true
+	case "cleanup":
+		w.cleanup = oneOf(t, "cleanup", kernel.CleanupDegraded, kernel.CleanupFailed, kernel.CleanupSkipped)
+	case "lock":
+		w.loseLock(t)
+	}
+}
+
+// loseLock takes a job's lock file away below its runner.
+func (w *world) loseLock(t *rapid.T) {
+	var held []kernel.JobID
+	for _, id := range w.jobIDs() {
+		if w.lockOf(id).holder != nil {
+			held = append(held, id)
+		}
+	}
+	if len(held) == 0 {
+		t.Skip("no lock is held")
+	}
+	id := oneOf(t, "lock of", held...)
+	j := w.truth[id]
+	w.excuse(j.Attempt())
+	w.excuse(kernel.AttemptID{Job: id, N: w.lockOf(id).inscribed})
+	w.locks[id] = &jobLock{}
+}
+
+// losePower ends everything that runs, and takes back what no sync had made
+// durable: an outcome's sync covers its job's record.
+func (m *machine) losePower(t *rapid.T) {
+	w, d := m.w, &m.w.disk
+	w.killAll()
+	clear(w.children)
+	clear(w.locks)
+	w.due = nil
+	for _, id := range w.jobIDs() {
+		if j := w.truth[id]; j.State.Status == kernel.Running {
+			w.rebooted[j.Attempt()] = true
+		}
+		if _, synced := d.outcomes[id]; !synced && rapid.Bool().Draw(t, "lost") {
+			delete(d.records, id)
+		}
+	}
+	if rapid.Bool().Draw(t, "markers lost") {
+		clear(d.markers)
+	}
+	clear(d.archive)
+	d.index, d.indexed, d.mark = d.index+1, 0, mark{end: -1}
+	m.watchers = [2]*node{}
+}
+
+func (w *world) killAll() {
+	for len(w.processes) > 0 {
+		w.kill(w.processes[0])
+	}
+}
+
+func (m *machine) time(t *rapid.T) {
+	m.w.now = m.w.now.Add(time.Duration(rapid.IntRange(-120, 600).Draw(t, "seconds")) * time.Second)
+}
+
+func (m *machine) check(t *rapid.T) {
+	if m.w.violation != "" {
+		t.Fatalf("%s\n\t%s", m.w.violation, strings.Join(m.w.trace, "\n\t"))
+	}
+}
+
+// The whole is cheap, so it runs on more draws than rapid's hundred.
+func TestMain(m *testing.M) {
+	if os.Getenv("RAPID_CHECKS") == "" {
+		if err := flag.Set("rapid.checks", "1000"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func TestNothingIsLostOrDoneTwice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rapid.SyncTest(t, func(t *rapid.T) {
+			m := newMachine(t)
+			defer m.w.killAll()
+			rare := func(f func(*rapid.T)) func(*rapid.T) {
+				return func(t *rapid.T) {
+					if !oneIn(t, 4, "happens") {
+						t.Skip("not now")
+					}
+					f(t)
+				}
+			}
+			t.Repeat(map[string]func(*rapid.T){
+				"submit": m.submit, "tick": m.tick, "verb": m.verb, "clock": m.time,
+				"proceed": m.proceed, "proceed too": m.proceed, "end": m.end, "end too": m.end,
+				"kill": rare(m.kill), "fault": m.fault, "power": rare(rare(m.losePower)), "": m.check,
+			})
+			m.rest(t)
+			m.check(t)
+		})
+	})
+}
