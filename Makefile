@@ -1,4 +1,4 @@
-# make demo   builds, and shows a real DAG run in a scratch repository
+# make demo   builds, and shows the main job in a scratch repository
 # make test   everything that must hold before a change lands
 # make        builds bin/vizier and bin/vizier-runner
 

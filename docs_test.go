@@ -204,6 +204,7 @@ func TestCommandsInDocsExist(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)   *[A-Z]`).FindAllStringSubmatch(helpOn("--all"), -1) {
 		anyFlag += helpOn(m[1])
 	}
+	anyFlag += templateFlags(t)
 	for page, text := range pages {
 		if page == "docs/config.md" || strings.HasPrefix(page, "docs/formats/") {
 			continue // held to their own packages
@@ -238,6 +239,29 @@ func TestCommandsInDocsExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// templateFlags are the flags that the shipped templates' parameters and their
+// other names make.
+func templateFlags(t *testing.T) string {
+	t.Helper()
+	names, err := filepath.Glob("adapters/fs/template/shipped/*.toml")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no shipped templates: %v", err)
+	}
+	flags := ""
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range regexp.MustCompile(`(?m)^\[(?:params|cli\.named)\]\n((?:\w+ = .*\n)+)`).FindAllStringSubmatch(string(text), -1) {
+			for _, key := range regexp.MustCompile(`(?m)^\w+`).FindAllString(table[1], -1) {
+				flags += " --" + strings.ReplaceAll(key, "_", "-")
+			}
+		}
+	}
+	return flags
 }
 
 // The table of exit codes in docs/user/jobs.md is the program's: the numbers
@@ -290,8 +314,9 @@ func TestExitCodesInDocs(t *testing.T) {
 var examples = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 
 // Every `$ ` line of a console block is run, a page in one shell and one
-// scratch repository, and prints what the page says. Ids are counted and times
-// fixed before they are compared; a line of three dots stands for any lines.
+// scratch repository, and prints what the page says. Ids are counted, and times
+// and the repository's place fixed, before they are compared; a line of three
+// dots stands for any lines.
 // -update rewrites the output.
 func TestExamplesRun(t *testing.T) {
 	bin := buildVizier(t)
@@ -359,7 +384,8 @@ func matches(want, got string) bool {
 }
 
 var (
-	jobIDs  = regexp.MustCompile(`\b[0-9a-f]{32}\b`)
+	jobIDs  = regexp.MustCompile(`(?:\b|\b(?:run|pln)_)[0-9a-f]{32}\b`) // and of runs and plans
+	effects = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 	moments = regexp.MustCompile(`20\d\d-\d\d-\d\dT[\d:.]+Z`)
 	waits   = regexp.MustCompile(`held up for \w+`)
 )
@@ -372,7 +398,11 @@ func runExample(t *testing.T, bin string, commands []string) []string {
 		script += "printf '\\001\\n'\n" + c + "\n"
 	}
 	cmd := exec.Command("sh", "-c", script)
-	cmd.Dir = t.TempDir()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "USER=ann", "VIZIER_SCHEDULER_MAX_RUNNING=4",
 		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=ann@example.com", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=ann@example.com"}
 	cmd.WaitDelay = time.Minute
@@ -383,10 +413,13 @@ func runExample(t *testing.T, bin string, commands []string) []string {
 	seen := map[string]string{}
 	text := jobIDs.ReplaceAllStringFunc(string(out), func(id string) string {
 		if seen[id] == "" {
-			seen[id] = fmt.Sprintf("0199d3a4b5c670008%015x", len(seen)+1)
+			kind := id[:len(id)-32]
+			seen[id] = fmt.Sprintf("%s0199d3a4b5c670008%015x", kind, len(seen)+1)
 		}
 		return seen[id]
 	})
+	text = effects.ReplaceAllString(text, strings.Repeat("0", 64))
+	text = strings.ReplaceAll(text, dir, "/home/ann/project")
 	text = moments.ReplaceAllString(text, "2026-01-31T12:00:00Z")
 	text = waits.ReplaceAllString(text, "held up for 0s")
 	return strings.Split(text, mark)[1:]

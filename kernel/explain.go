@@ -191,7 +191,7 @@ func (x *explainer) remedies(i int32) {
 	x.seen[i] = true
 	j := x.t.s.jobs[i]
 	switch st := x.t.status[i]; {
-	case st == Failed || st == Cancelled || st == BlockedByApproval:
+	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
 		x.add(Remedy{Command: []string{"jobs", "retry", string(j.ID)}})
 		if st == BlockedByApproval {
 			x.add(Remedy{Command: []string{"jobs", "approve", string(j.ID)}})

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -27,6 +28,20 @@ timeout = "5m"
 	} {
 		if got := c.Agents.For(row.alias, row.selector); !reflect.DeepEqual(got, row.want) {
 			t.Errorf("%q %q: got %+v, want %+v", row.alias, row.selector, got, row.want)
+		}
+	}
+	origins := map[string]string{}
+	for _, s := range c.Settings() {
+		origins[s.Key] = s.Origin
+	}
+	for key, want := range map[string]string{
+		"agents.default.timeout":                             "vizier/config.toml:4",
+		"agents.commands.draft.command":                      ".vizier/config.toml:3",
+		`agents.templates."template.stage.merge@v2".agent`:   ".vizier/config.toml:5",
+		`agents.templates."template.stage.merge@v2".timeout`: ".vizier/config.toml:6",
+	} {
+		if !strings.HasSuffix(origins[key], want) {
+			t.Errorf("%s comes from %q, want %s", key, origins[key], want)
 		}
 	}
 	if got := (Agents{}).For("", ""); got.Label != DefaultAgent {

@@ -121,7 +121,7 @@ func (t table) walk(prefix string, in map[string]toml.Primitive) {
 				t.report(line, key+": "+err.Error())
 				continue
 			}
-			t.c.origins[key] = fmt.Sprintf("%s:%d", t.file, line)
+			t.origin(key, value)
 		case t.isTable(key) && isTable:
 			var inner map[string]toml.Primitive
 			if err := t.md.PrimitiveDecode(value, &inner); err != nil {
@@ -134,6 +134,23 @@ func (t table) walk(prefix string, in map[string]toml.Primitive) {
 		default:
 			t.report(line, "unknown key "+key+hint(Nearest(key, t.keys())))
 		}
+	}
+}
+
+// origin notes where key was set and, where its value is a table, every key in
+// it, by the names that Agents.shown gives them.
+func (t table) origin(key string, value toml.Primitive) {
+	_, line := t.raw(value)
+	t.c.origins[key] = fmt.Sprintf("%s:%d", t.file, line)
+	var inner map[string]toml.Primitive
+	if t.md.PrimitiveDecode(value, &inner) != nil {
+		return
+	}
+	for name, v := range inner {
+		if key == "agents.templates" {
+			name = `"` + name + `"`
+		}
+		t.origin(key+"."+name, v)
 	}
 }
 
