@@ -27,6 +27,7 @@ const (
 	stateName   = "state"
 	outcomeName = "outcome.json"
 	patchName   = "command.patch"
+	noInputName = "NO_INPUT.md"
 	attemptsDir = "attempts"
 )
 

@@ -86,6 +86,14 @@ func (s *Store) WritePatch(job kernel.JobID, data []byte) error {
 	return s.put(jobPath(job, patchName), data)
 }
 
+// WriteNoInput leaves NO_INPUT.md in a job's directory.
+func (s *Store) WriteNoInput(job kernel.JobID, reason string) error {
+	if !kernel.ValidJobID(string(job)) {
+		return fmt.Errorf("note for job %q: %w", job, kernel.ErrInvalid)
+	}
+	return s.put(jobPath(job, noInputName), []byte("# Nothing to work on\n\nJob "+string(job)+" ended without doing anything: "+reason+"\n"))
+}
+
 // WriteSentinel marks a merge conflict of a plan as open.
 func (s *Store) WriteSentinel(slug string, data []byte) error {
 	name, err := sentinelFile(slug)

@@ -85,6 +85,11 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 	r, err := run(ctx, env, n)
 	if err != nil {
 		r = failure(ctx, n, err)
+		if r.Class == kernel.MissingInput {
+			if err := env.Files.WriteNoInput(n.Job.ID, r.Reason); err != nil {
+				fmt.Fprintln(env.Stderr, "NO_INPUT.md was not written:", err)
+			}
+		}
 	}
 	for _, rec := range n.Artifacts[r.Outcome.String()] {
 		a, err := rec.Artifact()

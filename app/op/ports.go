@@ -24,6 +24,10 @@ type Files interface {
 	// WritePatch stores the job's patch.
 	WritePatch(job kernel.JobID, data []byte) error
 
+	// WriteNoInput leaves NO_INPUT.md in the job's directory: what a person
+	// finds there where the job had nothing to work on (seed 004).
+	WriteNoInput(job kernel.JobID, reason string) error
+
 	// WriteSentinel, Sentinel and ClearSentinel keep the mark of an open
 	// merge conflict. Sentinel is nil when there is none.
 	WriteSentinel(slug string, data []byte) error

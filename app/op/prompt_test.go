@@ -22,6 +22,7 @@ type desk struct {
 	Files
 	Shell
 	payloads  map[string][]byte
+	noInput   string // what NO_INPUT.md says
 	producers []kernel.JobID
 	answer    string
 	exit      int
@@ -141,6 +142,11 @@ func TestAPromptBecomesThePayload(t *testing.T) {
 	}
 }
 
+func (d *desk) WriteNoInput(_ kernel.JobID, reason string) error {
+	d.noInput = reason
+	return nil
+}
+
 func TestWherePromptsComeFrom(t *testing.T) {
 	for name, row := range map[string]struct {
 		args  map[string]string
@@ -158,6 +164,9 @@ func TestWherePromptsComeFrom(t *testing.T) {
 		r := Run(t.Context(), env, n)
 		if r.Class != row.class || !strings.Contains(r.Reason+d.script, row.want) {
 			t.Errorf("%s: %+v, script %q", name, r, d.script)
+		}
+		if (row.class == kernel.MissingInput) != (d.noInput != "") || d.noInput != "" && d.noInput != r.Reason {
+			t.Errorf("%s: NO_INPUT.md says %q", name, d.noInput)
 		}
 		if row.class != kernel.NoFailure && len(r.Produced)+len(d.payloads) > 0 {
 			t.Errorf("%s: it failed and left %v, %v", name, r.Produced, d.payloads)
