@@ -280,6 +280,9 @@ func (n *node) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 		f.Heads[b] = look(w, kernel.CommitID("c1"))
 	}
 	f.Merging = look(w, "")
+	if p.Head {
+		f.Head = look(w, "main")
+	}
 	for _, a := range p.Attempts {
 		var on *kernel.Result
 		if r, ok := w.disk.outcomes[a.Job]; ok {
