@@ -109,6 +109,9 @@ func (n *node) takeOver(a kernel.AttemptID) (l *jobLock, started bool) {
 	}
 	delete(n.held, a.Job)
 	h.p = nil
+	if h.lock != n.w.lockOf(a.Job) { // its file was lost: nobody sees what is passed on
+		n.w.excuse(a)
+	}
 	return h.lock, false
 }
 
