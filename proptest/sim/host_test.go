@@ -265,6 +265,9 @@ func (n *node) Conclude(r kernel.Result) error {
 	if err := w.disk.write(); err != nil {
 		return err
 	}
+	if was, ok := w.disk.outcomes[r.Attempt.Job]; ok && was.Attempt.N > r.Attempt.N {
+		w.excuse(was.Attempt) // see "Not in the model"
+	}
 	w.disk.outcomes[r.Attempt.Job] = r
 	w.record(r)
 	return nil

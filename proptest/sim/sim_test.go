@@ -25,7 +25,10 @@
 //   - The clock stands still, leaps or jumps back.
 //
 // Not in the model: a disk that forgets what it synced or changes what it
-// holds, and two machines.
+// holds, two machines, and records that cannot be read. A job has one outcome
+// file, which no lock protects: a runner that lost its lock, looked at the
+// record and stood still while the next attempt ended may write over that
+// attempt's outcome. The ledger does not hold such an attempt to its word.
 //
 // # What must hold
 //
