@@ -15,7 +15,7 @@ PREFIX   ?= /usr/local
 N        ?= 20000
 T        ?= 30s
 
-.PHONY: build setup demo test check prop sim fuzz bench golden nocgo fmt install clean
+.PHONY: build setup demo test check prop fuzz bench golden nocgo fmt install clean
 
 build:
 	CGO_ENABLED=$(CGO) $(GO) build $(TAGS) -o bin/vizier ./cmd/vizier
@@ -48,7 +48,7 @@ nocgo:
 	CGO_ENABLED=0 $(GO) build ./...
 
 prop:
-	RAPID_CHECKS=$(N) $(GO) test -timeout 0 ./proptest/...
+	RAPID_CHECKS=$(N) $(GO) test -count=1 -timeout 0 ./proptest ./proptest/sim
 
 fuzz:
 	@for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
@@ -59,7 +59,7 @@ bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...
 
 golden:
-	$(GO) test ./kernel/... ./cmd/... . -update
+	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config . -update
 	git diff --stat
 
 install: build

@@ -11,9 +11,9 @@ import (
 
 // Names are few, so that jobs collide.
 var (
-	tokens = []kernel.Artifact{{Kind: kernel.Custom, Name: "tok", Ref: "a"}, {Kind: kernel.Custom, Name: "tok", Ref: "b"}}
-	locks  = []kernel.Lock{{Key: "x"}, {Key: "x", Mode: kernel.Shared}, {Key: "y", Mode: kernel.Shared}, {Key: "gpu", Units: 1}, {Key: "gpu", Units: 2}}
-	mark1  = kernel.Artifact{Kind: kernel.MergeSentinel, Name: "foo"}
+	tokens   = []kernel.Artifact{{Kind: kernel.Custom, Name: "tok", Ref: "a"}, {Kind: kernel.Custom, Name: "tok", Ref: "b"}}
+	locks    = []kernel.Lock{{Key: "x"}, {Key: "x", Mode: kernel.Shared}, {Key: "y", Mode: kernel.Shared}, {Key: "gpu", Units: 1}, {Key: "gpu", Units: 2}}
+	sentinel = kernel.Artifact{Kind: kernel.MergeSentinel, Name: "foo"}
 )
 
 func oneOf[T any](t *rapid.T, label string, from ...T) T {
@@ -45,8 +45,14 @@ func (m *machine) batch(t *rapid.T) []kernel.NewJob {
 		if len(earlier) > 0 && oneIn(t, 2, "has after") {
 			s.After = rapid.SliceOfN(rapid.SampledFrom(earlier), 1, 2).Draw(t, "after")
 		}
+		if oneIn(t, 25, "after nobody") {
+			s.After = append(s.After, "nobody")
+		}
+		if oneIn(t, 8, "needs a branch") {
+			s.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists}} // the one that is checked out
+		}
 		some(t, "needs", tokens, &s.Needs)
-		some(t, "produces", append(slices.Clone(tokens), mark1), &s.Produces)
+		some(t, "produces", append(slices.Clone(tokens), sentinel), &s.Produces)
 		some(t, "locks", locks, &s.Locks)
 		s.MissingProducer = oneOf(t, "missing producer", kernel.Block, kernel.Wait)
 		if oneIn(t, 6, "transient") {
@@ -103,8 +109,8 @@ func (m *machine) result(t *rapid.T, c *child) kernel.Result {
 func (w *world) succeed(r *kernel.Result) {
 	j := w.truth[r.Attempt.Job]
 	r.Outcome, r.Produced = kernel.OutcomeSucceeded, custom(j.Spec.Produces)
-	if slices.Contains(j.Spec.Produces, mark1) {
-		w.sentinels[mark1.Name] = true
+	if slices.Contains(j.Spec.Produces, sentinel) {
+		w.sentinels[sentinel.Name] = true
 	}
 	if j.Spec.OwnsContext {
 		tree := "w-" + string(j.ID)

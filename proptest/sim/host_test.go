@@ -109,6 +109,9 @@ func (n *node) takeOver(a kernel.AttemptID) (l *jobLock, started bool) {
 	}
 	delete(n.held, a.Job)
 	h.p = nil
+	if h.lock != n.w.lockOf(a.Job) { // its file was lost: nobody sees what is passed on
+		n.w.excuse(a)
+	}
 	return h.lock, false
 }
 
@@ -262,6 +265,9 @@ func (n *node) Conclude(r kernel.Result) error {
 	if err := w.disk.write(); err != nil {
 		return err
 	}
+	if was, ok := w.disk.outcomes[r.Attempt.Job]; ok && was.Attempt.N > r.Attempt.N {
+		w.excuse(was.Attempt) // see "Not in the model"
+	}
 	w.disk.outcomes[r.Attempt.Job] = r
 	w.record(r)
 	return nil
@@ -280,6 +286,9 @@ func (n *node) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 		f.Heads[b] = look(w, kernel.CommitID("c1"))
 	}
 	f.Merging = look(w, "")
+	if p.Head {
+		f.Head = look(w, "main")
+	}
 	for _, a := range p.Attempts {
 		var on *kernel.Result
 		if r, ok := w.disk.outcomes[a.Job]; ok {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +20,7 @@ type ledger struct {
 	runs      map[execution]int
 	results   map[kernel.AttemptID]kernel.Result // as commands returned them
 	recorded  map[kernel.AttemptID]kernel.Result // as their runners wrote them down
-	refusals  map[kernel.AttemptID]bool
+	refusals  map[kernel.AttemptID]error
 	excused   map[kernel.AttemptID]bool // a fault beyond the model of locks befell it
 	rebooted  map[kernel.AttemptID]bool // its runner went with the machine
 	fired     map[kernel.JobID]int      // routes taken since a person rewound their source
@@ -39,7 +38,7 @@ func newLedger() ledger {
 	return ledger{truth: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
 		spawned: map[kernel.AttemptID]int{}, commands: map[kernel.AttemptID]int{}, runs: map[execution]int{},
 		results: map[kernel.AttemptID]kernel.Result{}, recorded: map[kernel.AttemptID]kernel.Result{},
-		refusals: map[kernel.AttemptID]bool{}, excused: map[kernel.AttemptID]bool{}, rebooted: map[kernel.AttemptID]bool{},
+		refusals: map[kernel.AttemptID]error{}, excused: map[kernel.AttemptID]bool{}, rebooted: map[kernel.AttemptID]bool{},
 		fired: map[kernel.JobID]int{}}
 }
 
@@ -130,6 +129,9 @@ func (w *world) checkChange(p *process, old, now kernel.Job) {
 		(b == kernel.Approved && p.verb == "approve" || b == kernel.Rejected && p.verb == "reject")) {
 		w.fail("%s: approval %s -> %s in a %s", now.ID, a, b, p.verb)
 	}
+	if again && was.Approval.State != kernel.NotRequired && is.Approval.State != kernel.Pending {
+		w.fail("%s: it was rewound, and its approval is still %s", now.ID, is.Approval.State)
+	}
 	if (was.Approval.State == kernel.NotRequired) != (is.Approval.State == kernel.NotRequired) {
 		w.fail("%s: its approval came or went", now.ID)
 	}
@@ -179,16 +181,22 @@ func (w *world) checkSettled(p *process, old, now kernel.Job) {
 	switch {
 	case w.excused[a]:
 		return
-	case !told && is.Status == kernel.Queued && !again && (!w.refusals[a] || w.claims[a] != nil):
+	case !told && is.Status == kernel.Queued && !again && (w.refusals[a] == nil || w.claims[a] != nil):
 		w.fail("%v was taken back, and nobody had refused it", a)
-	case !told && !w.refusals[a] && !w.rebooted[a] && w.spawned[a] == 0:
+	case !told && w.refusals[a] == nil && !w.rebooted[a] && w.spawned[a] == 0:
 		w.fail("%v ended as %s and never had a runner", a, is.Status)
-	case w.refusals[a] && w.spawned[a] == 0 && !w.rebooted[a] && (is.Failure == kernel.WorkerLost || is.Spent.Reclaims > old.State.Spent.Reclaims):
+	case w.refusals[a] != nil && w.spawned[a] == 0 && !w.rebooted[a] && (is.Failure == kernel.WorkerLost || is.Spent.Reclaims > old.State.Spent.Reclaims):
 		w.fail("%v was refused and passes for lost", a)
 	case !told && w.lives(a):
 		w.fail("%v ended as %s, and its runner lives and has not reported", a, is.Status)
 	case again:
 		return
+	case is.Failure == kernel.LaunchFailure && is.Status == kernel.Failed && w.refusals[a] != error(final):
+		w.fail("%v failed for good: %v", a, w.refusals[a])
+	case is.Status == kernel.Running && is.Spent.Retries > old.State.Spent.Retries:
+		w.fail("%v failed and is tried again at once", a)
+	case is.Status == kernel.Succeeded && !w.published(r):
+		w.fail("%v succeeded without the markers of %v", a, r.Produced)
 	case told && r.Outcome == kernel.OutcomeSucceeded && is.Status != kernel.Succeeded:
 		w.fail("%v succeeded and became %s/%d (%s)", a, is.Status, is.Attempt, is.Reason)
 	case is.Status == kernel.Succeeded && (!told || r.Outcome != kernel.OutcomeSucceeded):
@@ -198,6 +206,11 @@ func (w *world) checkSettled(p *process, old, now kernel.Job) {
 	case told && r.Outcome == kernel.OutcomeFailed && is.Failure != r.Class && !stop && is.Attempt == a.N:
 		w.fail("%v failed as %s and is on record as %s", a, r.Class, is.Failure)
 	}
+}
+
+// published reports that what r says it produced is there.
+func (w *world) published(r kernel.Result) bool {
+	return !slices.ContainsFunc(r.Produced, func(a kernel.Artifact) bool { return !slices.Contains(w.markers[a], r.Attempt.Job) })
 }
 
 // lives reports that a process holds a's lock for a.
@@ -329,127 +342,4 @@ func conflict(limits kernel.Limits, held, locks []kernel.Lock) bool {
 		}
 	}
 	return false
-}
-
-// checkReplayed holds when the lock is taken: the files say what the journal
-// says.
-func (w *world) checkReplayed() {
-	for _, id := range w.jobIDs() {
-		if have := w.disk.records[id]; have.Rev != w.truth[id].Rev || have.State != w.truth[id].State {
-			w.fail("%s: the file has revision %d and the journal %d", id, have.Rev, w.truth[id].Rev)
-		}
-	}
-	if len(w.disk.records) != len(w.truth) {
-		w.fail("%d records, the journal has %d", len(w.disk.records), len(w.truth))
-	}
-	for a, owners := range w.markers {
-		have := slices.Sorted(slices.Values(w.disk.markers[a]))
-		if !slices.Equal(have, slices.Sorted(slices.Values(owners))) {
-			w.fail("markers of %s: %v, the journal has %v", a, have, owners)
-		}
-	}
-}
-
-// perform notes that an action on the world was done.
-func (w *world) perform(done kernel.Action) {
-	key := func(a kernel.Action) string {
-		switch a := a.(type) {
-		case kernel.Launch:
-			return fmt.Sprint("launch ", a.Attempt)
-		case kernel.RemoveWorktree:
-			return fmt.Sprint("remove ", a.Context)
-		case kernel.ClearSentinel:
-			return "clear " + a.Slug
-		default:
-			return fmt.Sprintf("%T %v", a, a)
-		}
-	}
-	w.due = slices.DeleteFunc(slices.Clone(w.due), func(a kernel.Action) bool { return key(a) == key(done) })
-}
-
-func (w *world) checkDone(entry) { w.checkPerformed("when they were forgotten") }
-
-// checkPerformed holds when committed actions are forgotten: they were done.
-// Of launches only current ones count.
-func (w *world) checkPerformed(when string) {
-	for _, a := range w.due {
-		if l, ok := a.(kernel.Launch); ok {
-			if j, ok := w.truth[l.Attempt.Job]; !ok || j.Fence(l.Attempt) != nil {
-				continue
-			}
-		}
-		w.fail("%T %+v had not been done %s", a, a, when)
-	}
-}
-
-// checkCommand judges the start of a command.
-func (w *world) checkCommand(c *child) {
-	a := c.attempt
-	if w.commands[a]++; w.commands[a] > 1 {
-		w.fail("the command of %v runs a second time", a)
-	}
-	j := w.truth[a.Job]
-	if w.excused[a] {
-		c.orphan = true
-		return
-	}
-	if err := j.Fence(a); err != nil {
-		w.fail("the command of %v runs: %v", a, err)
-	}
-	b := j.Spec.Budget
-	e := execution{a.Job, j.State.Generation}
-	if w.runs[e]++; w.runs[e] > 1+b.Retries+b.Resumes+b.Reclaims {
-		w.fail("%v: execution %d of generation %d with %+v", a, w.runs[e], e.generation, b)
-	}
-	for other, o := range w.children {
-		if o.orphan || o.result != nil {
-			continue
-		}
-		if other.Job == a.Job {
-			w.fail("the command of %v runs beside that of %v", a, other)
-		}
-		if conflict(w.limits, o.locks, c.locks) {
-			w.fail("the commands of %v and %v run together: %v, %v", a, other, c.locks, o.locks)
-		}
-	}
-}
-
-func (w *world) returned(r kernel.Result) kernel.Result {
-	w.results[r.Attempt] = r
-	return r
-}
-
-// checkConclude judges the moment a runner sets out to write an outcome, by
-// what it can know: the record.
-func (w *world) checkConclude(r kernel.Result) {
-	if j := w.disk.records[r.Attempt.Job]; j.State.Attempt > r.Attempt.N {
-		w.fail("an outcome of %v is written after attempt %d began", r.Attempt, j.State.Attempt)
-	}
-}
-
-func (w *world) record(r kernel.Result) { w.recorded[r.Attempt] = r }
-
-func (w *world) refused(a kernel.AttemptID, err error) error {
-	w.refusals[a] = true
-	if err == nil {
-		err = errors.New("no such program")
-	}
-	return err
-}
-
-// excuse notes a fault that breaks what the locks promise for a.
-func (w *world) excuse(a kernel.AttemptID) {
-	w.excused[a] = true
-	if c := w.children[a]; c != nil {
-		c.orphan = true
-	}
-}
-
-// checkExit holds when a runner leaves by itself: what it claimed is settled.
-func (w *world) checkExit(p *process) {
-	for a, by := range w.claims {
-		if j := w.truth[a.Job]; by == p && j.Fence(a) == nil && !w.excused[a] {
-			w.fail("%s left %v unsettled: %v", p.name, a, p.err)
-		}
-	}
 }
