@@ -7,7 +7,6 @@ import (
 	"io"
 	iofs "io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -64,7 +63,7 @@ func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
 	for _, id := range jobs {
 		refs["workflow-job:"+string(id)] = true
 	}
-	root, err := os.OpenRoot(filepath.Dir(s.abs(planStatesDir)))
+	root, err := os.OpenRoot(s.abs("")) // no link below it leads out
 	if errors.Is(err, iofs.ErrNotExist) {
 		return 0, nil
 	}
@@ -72,8 +71,7 @@ func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
 		return 0, fmt.Errorf("drop plan states: %w", err)
 	}
 	defer root.Close()
-	plans := filepath.Base(planStatesDir)
-	entries, err := iofs.ReadDir(root.FS(), plans)
+	entries, err := iofs.ReadDir(root.FS(), planStatesDir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return 0, fmt.Errorf("drop plan states: %w", err)
 	}
@@ -85,11 +83,11 @@ func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
 		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), ".json") {
 			continue
 		}
-		data, err := root.ReadFile(plans + "/" + e.Name())
+		data, err := root.ReadFile(planStatesDir + "/" + e.Name())
 		if err != nil || json.Unmarshal(data, &plan) != nil || !refs[plan.WorkRef] {
 			continue
 		}
-		if err := root.Remove(plans + "/" + e.Name()); err != nil {
+		if err := root.Remove(planStatesDir + "/" + e.Name()); err != nil {
 			return dropped, fmt.Errorf("drop plan states: %w", err)
 		}
 		dropped++
