@@ -9,7 +9,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// transact is the one place where plans meet the world. It takes the scheduler
+// transact is a transaction, after which the ephemeral runs go that it ended.
+func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...verb) (Report, error) {
+	rep, err := s.through(ctx, scope, verbs...)
+	if err == nil {
+		s.tidy(ctx, &rep)
+	}
+	return rep, err
+}
+
+// through is the one place where plans meet the world. It takes the scheduler
 // lock, sees to what a crash left undone, lets each verb decide on the
 // snapshot that the verbs before it lead to, commits the whole as one plan and
 // then does its actions on the world.
@@ -17,7 +26,7 @@ import (
 // If the process dies before the commit, nothing has happened. If it dies
 // after, the store completes the records and the next holder of the lock does
 // the remaining actions again.
-func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...verb) (rep Report, err error) {
+func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...verb) (rep Report, err error) {
 	tx, err := s.Store.Begin(ctx)
 	if err != nil {
 		return rep, err

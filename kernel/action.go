@@ -24,6 +24,9 @@ type (
 		Manifest []byte
 	}
 
+	// RemoveRun drops a run's manifest.
+	RemoveRun struct{ Run RunID }
+
 	// RemoveJob drops a record with everything below its directory and the
 	// markers and payloads of what it produced.
 	RemoveJob struct {
@@ -82,6 +85,7 @@ type (
 // Subject is the job an action is about.
 func (a CreateJob) Subject() JobID      { return a.Job.ID }
 func (a CreateRun) Subject() JobID      { return "" }
+func (a RemoveRun) Subject() JobID      { return "" }
 func (a PutState) Subject() JobID       { return a.Job }
 func (a RemoveJob) Subject() JobID      { return a.Job }
 func (a Publish) Subject() JobID        { return a.Attempt.Job }

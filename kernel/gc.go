@@ -10,7 +10,7 @@ import (
 // whatever that or an open job refers to: its predecessors, the jobs whose
 // patch it needs, and of each artifact it needs the newest producer, the newest
 // that succeeded and the owners of its markers; where the markers are not
-// known, every producer.
+// known, every producer. A run's manifest goes with its last job.
 // The snapshot must hold every job.
 func GC(s *Snapshot, olderThan time.Duration) Plan {
 	old := func(j *Job) bool {
@@ -44,6 +44,7 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 			p.Actions = append(p.Actions, RemoveJob{j.ID, j.Spec.Produces})
 		}
 	}
+	p.Actions = append(p.Actions, s.emptied(p)...)
 	return p
 }
 

@@ -92,8 +92,8 @@ type Route struct {
 	Budget int // how often this route may rewind in a generation of its source; 0: DefaultRouteBudget
 }
 
-// Origin says where a job came from. Nothing in it decides anything, except
-// Run and Node, which scope artifacts to a run.
+// Origin says where a job came from. Nothing in it decides how a
+// job runs, except Run and Node, which scope artifacts to a run.
 type Origin struct {
 	Run      RunID
 	Node     string
@@ -104,6 +104,9 @@ type Origin struct {
 	Target   string
 	Template Template
 	About    NodeInfo
+
+	// Ephemeral asks that all that was made for the run goes when it is over.
+	Ephemeral bool
 }
 
 // Template identifies the template a job was compiled from.

@@ -195,6 +195,12 @@ func TestGCChangesNoDecision(t *testing.T) {
 		p := kernel.GC(s, time.Duration(rapid.IntRange(0, 40).Draw(t, "age"))*time.Minute)
 		next := s.Apply(p)
 		for _, a := range p.Actions {
+			if r, ok := a.(kernel.RemoveRun); ok {
+				if n := len(membersOf(next, r.Run)); n > 0 {
+					t.Fatalf("the manifest of %s went, and %d of its jobs stay", r.Run, n)
+				}
+				continue
+			}
 			gone := s.Job(a.Subject())
 			if gone.State.Status.Active() {
 				t.Fatalf("%s is active", gone.ID)
@@ -221,4 +227,55 @@ func TestGCChangesNoDecision(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A clean that nothing forbids takes a whole run or a job without one, nothing
+// that is active, and leaves no active job after one that is gone.
+func TestCleanTakesNoneThatIsNeeded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		if len(s.Jobs()) == 0 {
+			return
+		}
+		j := rapid.SampledFrom(s.Jobs()).Draw(t, "job")
+		force := rapid.Bool().Draw(t, "force")
+		p, err := kernel.Clean(s, j.ID, force)
+		if err != nil {
+			if len(p.Actions) > 0 {
+				t.Fatalf("refused (%v), and plans %+v", err, p.Actions)
+			}
+			return
+		}
+		next := s.Apply(p)
+		for _, k := range s.Jobs() {
+			of := k.ID == j.ID || j.Spec.Origin.Run != "" && k.Spec.Origin.Run == j.Spec.Origin.Run
+			stays := !of || k.State.Context.Owned && !force
+			if (next.Job(k.ID) != nil) != stays {
+				t.Fatalf("%s stays is %t", k.ID, !stays)
+			}
+			if !stays && k.State.Status.Active() {
+				t.Fatalf("%s is active", k.ID)
+			}
+			for _, id := range k.Spec.After {
+				if !force && stays && k.State.Status.Active() && s.Job(id) != nil && next.Job(id) == nil {
+					t.Fatalf("%s is after %s", k.ID, id)
+				}
+			}
+		}
+		for _, a := range p.Actions {
+			if r, ok := a.(kernel.RemoveRun); ok && len(membersOf(next, r.Run)) > 0 {
+				t.Fatalf("the manifest of %s went before its jobs", r.Run)
+			}
+		}
+	})
+}
+
+func membersOf(s *kernel.Snapshot, run kernel.RunID) []kernel.JobID {
+	var out []kernel.JobID
+	for _, j := range s.Jobs() {
+		if j.Spec.Origin.Run == run {
+			out = append(out, j.ID)
+		}
+	}
+	return out
 }

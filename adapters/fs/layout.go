@@ -13,15 +13,16 @@ import (
 
 // Names below .vizier. All but Layout's are relative to it.
 const (
-	vizierDir    = ".vizier"
-	jobsDir      = "jobs"
-	runsDir      = "jobs/runs"
-	markersDir   = "jobs/artifacts/custom"
-	payloadsDir  = "jobs/artifacts/data"
-	journalDir   = "jobs/journal"
-	lockFile     = "jobs/scheduler.lock"
-	residentFile = "jobs/resident.lock"
-	sentinelsDir = "tmp/merge-conflicts"
+	vizierDir     = ".vizier"
+	jobsDir       = "jobs"
+	runsDir       = "jobs/runs"
+	markersDir    = "jobs/artifacts/custom"
+	payloadsDir   = "jobs/artifacts/data"
+	journalDir    = "jobs/journal"
+	lockFile      = "jobs/scheduler.lock"
+	residentFile  = "jobs/resident.lock"
+	planStatesDir = "state/plans"
+	sentinelsDir  = "tmp/merge-conflicts"
 
 	recordName  = "job.json"
 	stateName   = "state"
@@ -119,6 +120,10 @@ func runFile(id kernel.RunID) (string, error) {
 	}
 	return runsDir + "/" + string(id) + ".json", nil
 }
+
+// followedFile is the file whose flock says that somebody follows the run whose
+// manifest is name.
+func followedFile(name string) string { return strings.TrimSuffix(name, ".json") + ".follow" }
 
 func sentinelFile(slug string) (string, error) {
 	if slug == "" || slug == "." || slug == ".." || strings.ContainsAny(slug, "/\x00") {

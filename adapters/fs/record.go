@@ -185,6 +185,7 @@ type (
 		Operation     string   `json:"workflow_executor_operation,omitempty"`
 		Control       string   `json:"workflow_control_policy,omitempty"`
 		Gates         []string `json:"workflow_gates,omitempty"`
+		Ephemeral     bool     `json:"ephemeral,omitempty"`
 		ExecutionRoot string   `json:"execution_root,omitempty"`
 		WorktreePath  string   `json:"worktree_path,omitempty"`
 		WorktreeName  string   `json:"worktree_name,omitempty"`

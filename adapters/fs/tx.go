@@ -264,8 +264,7 @@ func (s *Store) removeJob(id kernel.JobID) error {
 func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 	b := builder{s: s, at: map[kernel.JobID]int{}}
 	for _, a := range p.Actions {
-		_, run := a.(kernel.CreateRun)                                 // is about no job
-		if id := a.Subject(); !run && !kernel.ValidJobID(string(id)) { // it would become a path
+		if id := a.Subject(); !aboutRun(a) && !kernel.ValidJobID(string(id)) { // it would become a path
 			return b.e, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
 		}
 		switch a := a.(type) {
@@ -291,6 +290,11 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			}
 			g := b.group("")
 			g.ops = append(g.ops, fileOp{kind: opWrite, path: name, data: a.Manifest})
+		case kernel.RemoveRun:
+			if name, err := runFile(a.Run); err == nil { // another id has no file here
+				g := b.group("")
+				g.ops = append(g.ops, fileOp{kind: opRemove, path: name}, fileOp{kind: opRemove, path: followedFile(name)})
+			}
 		case kernel.RemoveJob:
 			g := b.group(a.Job)
 			g.rev, g.record, g.state = 0, nil, ""
@@ -312,6 +316,15 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 		}
 	}
 	return b.e, nil
+}
+
+// aboutRun reports that a is about a manifest, and so about no job.
+func aboutRun(a kernel.Action) bool {
+	switch a.(type) {
+	case kernel.CreateRun, kernel.RemoveRun:
+		return true
+	}
+	return false
 }
 
 type builder struct {

@@ -2,6 +2,7 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,4 +23,19 @@ func (r *Repo) Branches(ctx context.Context, prefix string) (map[string]kernel.C
 		}
 	}
 	return tips, nil
+}
+
+// DropBranch deletes a branch, if there is one, and reports that it did. Why it
+// was kept is told instead where a working tree stands on it or where it moved
+// meanwhile. Commits that no other ref keeps are parked.
+func (r *Repo) DropBranch(ctx context.Context, name string) (dropped bool, kept string, err error) {
+	tips, err := r.Heads(ctx, []string{name})
+	if err != nil || tips[name] == "" {
+		return false, "", err
+	}
+	err = r.DeleteBranch(ctx, name, tips[name])
+	if errors.Is(err, ErrCheckedOut) || errors.Is(err, ErrMoved) {
+		return false, err.Error(), nil
+	}
+	return err == nil, "", err
 }

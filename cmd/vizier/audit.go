@@ -67,7 +67,7 @@ func (x *auditCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	run, err := f.compile(c, r)
+	run, err := f.compile(c, r, false)
 	if err != nil {
 		return err
 	}

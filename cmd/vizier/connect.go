@@ -59,10 +59,16 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	return &world{
 		scheduler: &app.Scheduler{
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
-			Executor: local, Worktrees: repo, Sentinels: store, Lookout: lookout, Limits: limits, Now: now, NewID: minter(env, now),
+			Executor: local, Worktrees: repo, Sentinels: store, Leavings: leavings{store, repo}, Lookout: lookout, Limits: limits, Now: now, NewID: minter(env, now),
 		},
 		store: store, local: local, git: repo,
 	}, nil
+}
+
+// leavings is what jobs leave: files of the store and branches.
+type leavings struct {
+	*fs.Store
+	*git.Repo
 }
 
 // insideJob is the running job that this process was started by, if any.

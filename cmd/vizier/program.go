@@ -46,6 +46,7 @@ type grammar struct {
 	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
 	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
+	Clean       cleanCmd       `cmd:"" help:"Remove all that was made for a job's run."`
 	Config      configCmd      `cmd:"" help:"Look at the configuration."`
 	Completions completionsCmd `cmd:"" help:"Print the completion script of a shell."`
 	Help        helpCmd        `cmd:"" help:"Explain a command or a topic."`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -22,6 +23,7 @@ type runCmd struct {
 	Check             bool     `help:"Only check the template and its input; write nothing."`
 	Repeat            int      `default:"1" placeholder:"N" help:"Enqueue N runs, one after another."`
 	SpecDir           *string  `placeholder:"DIR" help:"Enqueue a run for each .md file below DIR, one after another."`
+	Ephemeral         bool     `help:"When the run is over, remove all that was made for it: jobs, worktrees, draft branches."`
 	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 	TemplateHelp      bool     `hidden:""`
 }
@@ -46,6 +48,8 @@ type runIdentity struct {
 	Template string         `json:"workflow_template_id"`
 	Version  string         `json:"workflow_template_version"`
 	Roots    []kernel.JobID `json:"root_job_ids"`
+
+	Ephemeral bool `json:"ephemeral,omitempty"`
 }
 
 type nextCommands struct {
@@ -85,6 +89,15 @@ func (x *runCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	held := map[kernel.RunID]io.Closer{}
+	for _, run := range runs {
+		if x.Follow && x.Ephemeral { // before it can be over
+			if held[run.Run], err = r.FollowRun(run.Run); err != nil {
+				return err
+			}
+			defer held[run.Run].Close()
+		}
+	}
 	rep, err := r.Scheduler.EnqueueRun(c.ctx, runs...)
 	if err != nil {
 		return err
@@ -93,10 +106,10 @@ func (x *runCmd) Run(c *call) error {
 	ids := make([]runIdentity, len(runs))
 	for i, run := range runs {
 		f := flows[i]
-		ids[i] = runIdentity{f.item, run.Run, f.choice.Selector, f.source.ID.Value, f.source.Version.Value, listed(rep.Roots[i])}
+		ids[i] = runIdentity{f.item, run.Run, f.choice.Selector, f.source.ID.Value, f.source.Version.Value, listed(rep.Roots[i]), x.Ephemeral}
 	}
 	if x.Follow {
-		return c.followRuns(r, x, ids, runs)
+		return c.followRuns(r, x, ids, runs, held)
 	}
 	return x.answer(c, ids)
 }
@@ -110,8 +123,8 @@ func (x *runCmd) conflicts() error {
 		return fmt.Errorf("--repeat %d: expected 1 or more", x.Repeat)
 	case x.SpecDir != nil && (*x.SpecDir == "" || x.Repeat > 1):
 		return errors.New("--spec-dir needs a directory and does not go with --repeat")
-	case x.Check && (len(x.After) > 0 || x.RequireApproval || x.NoRequireApproval || x.Follow || x.Repeat > 1):
-		return errors.New("--check writes nothing: it goes with none of --after, --require-approval, --no-require-approval, --follow, --repeat")
+	case x.Check && (len(x.After) > 0 || x.RequireApproval || x.NoRequireApproval || x.Follow || x.Ephemeral || x.Repeat > 1):
+		return errors.New("--check writes nothing: it goes with none of --after, --require-approval, --no-require-approval, --follow, --ephemeral, --repeat")
 	}
 	return nil
 }
@@ -133,7 +146,7 @@ func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, er
 	}
 	var runs []app.RunRequest
 	for _, f := range flows {
-		run, err := f.compile(c, r)
+		run, err := f.compile(c, r, x.Ephemeral)
 		if err != nil {
 			return nil, err
 		}

@@ -75,7 +75,7 @@ type checkedFlows struct {
 func (x *runCmd) check(c *call, r *repo, flows []*flow) error {
 	var items []specItem
 	for _, f := range flows {
-		if _, err := f.compile(c, r); err != nil {
+		if _, err := f.compile(c, r, false); err != nil {
 			return err
 		}
 		items = append(items, f.item)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,7 @@ type terminalRun struct {
 	ExitCode int    `json:"exit_code"`
 	runIdentity
 	endedAs
+	Cleanup string `json:"ephemeral_cleanup,omitempty"` // of an ephemeral run: completed or deferred
 }
 
 // terminalRuns is `run --repeat N --follow --format json`: the runs up to the
@@ -37,7 +39,7 @@ type indexedEnding struct {
 
 // followRuns follows one run after the other and stops at the first that does
 // not succeed.
-func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunRequest) error {
+func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunRequest, held map[kernel.RunID]io.Closer) error {
 	doc := terminalRuns{Outcome: "workflow_runs_terminal", Repeat: len(runs)}
 	for i, run := range runs {
 		f := newRunFollower(r, run, x.Format == "text")
@@ -47,6 +49,11 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 		}
 		one := terminalRun{Outcome: "workflow_run_terminal", runIdentity: ids[i]}
 		one.endedAs, one.State, one.ExitCode = ended(snap, f.jobs)
+		if hold := held[run.Run]; hold != nil {
+			if one.Cleanup, err = c.tidied(r, f.jobs, hold); err != nil {
+				return err
+			}
+		}
 		doc.Runs = append(doc.Runs, indexedEnding{i + 1, one})
 		doc.State, doc.ExitCode = one.State, one.ExitCode
 		if x.Format == "text" {
@@ -74,9 +81,34 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 	return exits(doc.ExitCode)
 }
 
+// tidied lets an ephemeral run go, and tells whether it is gone.
+func (c *call) tidied(r *repo, jobs []kernel.JobID, hold io.Closer) (string, error) {
+	if err := hold.Close(); err != nil {
+		return "", err
+	}
+	rep, err := r.Scheduler.Tick(c.ctx)
+	if err != nil {
+		return "", err
+	}
+	c.report(rep)
+	snap, err := r.records(c.ctx, kernel.Scope{Jobs: jobs})
+	if err != nil {
+		return "", err
+	}
+	for _, id := range jobs {
+		if snap.Job(id) != nil {
+			return "deferred", nil
+		}
+	}
+	return "completed", nil
+}
+
 func (t terminalRun) rows() []row {
 	rows := append([]row{{"Outcome", "Workflow run " + t.State}}, t.runIdentity.rows()...)
 	rows = append(rows, row{"Exit", strconv.Itoa(t.ExitCode)})
+	if t.Cleanup != "" {
+		rows = append(rows, row{"Cleanup", t.Cleanup})
+	}
 	for _, l := range []struct {
 		label string
 		jobs  []kernel.JobID

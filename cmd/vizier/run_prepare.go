@@ -185,13 +185,13 @@ type compiled struct {
 }
 
 // compile makes the jobs of one run.
-func (f *flow) compile(c *call, r *repo) (compiled, error) {
+func (f *flow) compile(c *call, r *repo, ephemeral bool) (compiled, error) {
 	var out compiled
 	id := kernel.RunID("run_" + string(r.Scheduler.NewID()))
 	jobs, manifest, err := workflow.Compile(f.parsed, workflow.CompileOptions{
 		Run: id, IDs: func(string) kernel.JobID { return r.Scheduler.NewID() },
 		Selector: f.choice.Selector, Alias: f.choice.Alias, Command: append([]string{"vizier"}, c.args...),
-		At: r.Scheduler.Now(), By: c.env.actor(),
+		At: r.Scheduler.Now(), By: c.env.actor(), Ephemeral: ephemeral,
 	})
 	if err != nil {
 		return out, err

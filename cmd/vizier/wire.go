@@ -30,6 +30,9 @@ type repo struct {
 	// Manifest is the manifest of a run; kernel.ErrNotFound if there is none.
 	Manifest func(kernel.RunID) ([]byte, error)
 
+	// FollowRun keeps an ephemeral run until it is closed.
+	FollowRun func(kernel.RunID) (io.Closer, error)
+
 	// Git answers for branches.
 	Git planBranches
 
@@ -65,7 +68,7 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 		return nil, err
 	}
 	return &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run, Git: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git,
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 	}, nil

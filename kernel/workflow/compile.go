@@ -18,6 +18,8 @@ type CompileOptions struct {
 	Command  []string                       // the command line, for people
 	At       time.Time                      // when approvals were asked for
 	By       string                         // who asked
+
+	Ephemeral bool // all that is made for the run goes when it is over
 }
 
 // DefaultAgentTimeout bounds agent.invoke where its node has no timeout.
@@ -99,8 +101,9 @@ func (c *compiler) origin(n *node) kernel.Origin {
 	}
 	o := kernel.Origin{Run: c.o.Run, Node: n.id.Value, Command: c.o.Command, Alias: c.o.Alias,
 		Plan: first("slug", "plan"), Branch: first("branch"), Target: first("target_branch", "target"),
-		Template: kernel.Template{Selector: c.o.Selector, ID: c.t.ID, Version: c.t.Version, PolicyHash: c.hash},
-		About:    kernel.NodeInfo{Name: n.name, Class: string(n.use.Class), Operation: n.use.Operation, Control: n.use.Policy}}
+		Template:  kernel.Template{Selector: c.o.Selector, ID: c.t.ID, Version: c.t.Version, PolicyHash: c.hash},
+		Ephemeral: c.o.Ephemeral,
+		About:     kernel.NodeInfo{Name: n.name, Class: string(n.use.Class), Operation: n.use.Operation, Control: n.use.Policy}}
 	if o.Branch == "" && o.Plan != "" {
 		o.Branch = "draft/" + o.Plan
 	}

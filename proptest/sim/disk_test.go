@@ -340,7 +340,7 @@ func (d *disk) entry(p kernel.Plan) (entry, error) {
 		case kernel.Reset:
 			g := of(a.Attempt.Job)
 			g.reset, g.publish, g.forget = true, nil, append(g.forget, custom(a.Produces)...)
-		case kernel.Rotate, kernel.CreateRun:
+		case kernel.Rotate, kernel.CreateRun, kernel.RemoveRun:
 		default:
 			e.world = append(e.world, a)
 		}

@@ -1,0 +1,116 @@
+package fs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// FollowRun says that somebody wants to see a run's end: until it is closed or
+// its process ends, nobody else clears the run away.
+func (s *Store) FollowRun(id kernel.RunID) (io.Closer, error) {
+	name, err := runFile(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.put(followedFile(name), nil); err != nil {
+		return nil, fmt.Errorf("follow run %s: %w", id, err)
+	}
+	f, err := s.base.file(followedFile(name), os.O_RDWR)
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("follow run %s: %w", id, err)
+	}
+	return following{f, func() error { return s.base.remove(followedFile(name)) }}, nil
+}
+
+type following struct {
+	*os.File
+	remove func() error
+}
+
+// Close lets the run go.
+func (f following) Close() error { return errors.Join(f.remove(), f.File.Close()) }
+
+// Followed reports that somebody still follows the run.
+func (s *Store) Followed(id kernel.RunID) bool {
+	name, err := runFile(id)
+	if err != nil || s.open(false) != nil {
+		return false
+	}
+	f, err := s.base.file(followedFile(name), os.O_RDWR)
+	if err != nil {
+		return !errors.Is(err, iofs.ErrNotExist)
+	}
+	defer f.Close()
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
+}
+
+// DropPlanStates removes the state records of the plans that these jobs made,
+// and returns how many there were. What makes no sense is left alone.
+func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
+	refs := map[string]bool{}
+	for _, id := range jobs {
+		refs["workflow-job:"+string(id)] = true
+	}
+	root, err := os.OpenRoot(s.abs("")) // no link below it leads out
+	if errors.Is(err, iofs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("drop plan states: %w", err)
+	}
+	defer root.Close()
+	entries, err := iofs.ReadDir(root.FS(), planStatesDir)
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return 0, fmt.Errorf("drop plan states: %w", err)
+	}
+	dropped := 0
+	for _, e := range entries {
+		var plan struct {
+			WorkRef string `json:"work_ref"`
+		}
+		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		data, err := root.ReadFile(planStatesDir + "/" + e.Name())
+		if err != nil || json.Unmarshal(data, &plan) != nil || !refs[plan.WorkRef] {
+			continue
+		}
+		if err := root.Remove(planStatesDir + "/" + e.Name()); err != nil {
+			return dropped, fmt.Errorf("drop plan states: %w", err)
+		}
+		dropped++
+	}
+	return dropped, nil
+}
+
+// CountArtifacts is how many markers and payloads of what a job produces there
+// are.
+func (s *Store) CountArtifacts(id kernel.JobID, produces []kernel.Artifact) (markers, payloads int) {
+	if s.open(false) != nil {
+		return 0, 0
+	}
+	for _, a := range produces {
+		if a.Kind != kernel.Custom {
+			continue
+		}
+		if ok, err := s.base.exists(artifactFile(markersDir, a, id)); ok && err == nil {
+			markers++
+		}
+		if ok, err := s.base.exists(artifactFile(payloadsDir, a, id)); ok && err == nil {
+			payloads++
+		}
+	}
+	return markers, payloads
+}

@@ -1,0 +1,80 @@
+package fs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A run is followed until its follower closes, and nothing of that stays.
+func TestFollowRun(t *testing.T) {
+	root := t.TempDir()
+	run := kernel.RunID("run_" + strings.Repeat("a", 32))
+	mine, other := NewStore(root, Options{}), NewStore(root, Options{})
+	if other.Followed(run) {
+		t.Error("followed by nobody")
+	}
+	hold, err := mine.FollowRun(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !other.Followed(run) {
+		t.Error("not followed")
+	}
+	if err := hold.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(root, ".vizier/jobs/runs/*")); other.Followed(run) || len(left) > 0 || err != nil {
+		t.Errorf("still followed: %v %v", left, err)
+	}
+	if _, err := mine.FollowRun("../run"); err == nil {
+		t.Error("a path passed for a run")
+	}
+}
+
+// Only the plan states of the jobs go, and none that a link leads out to.
+func TestDropPlanStates(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	plans := filepath.Join(root, ".vizier/state/plans")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := NewStore(root, Options{})
+	if n, err := s.DropPlanStates([]kernel.JobID{"a"}); n != 0 || err != nil {
+		t.Errorf("where there is nothing: %d %v", n, err)
+	}
+	if err := os.MkdirAll(plans, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const ofA = `{"work_ref":"workflow-job:a"}`
+	write(filepath.Join(plans, "one.json"), ofA)
+	write(filepath.Join(plans, "two.json"), `{"work_ref":"workflow-job:b"}`)
+	write(filepath.Join(plans, "bad.json"), `{`)
+	write(filepath.Join(outside, "out.json"), ofA)
+	if err := os.Symlink(filepath.Join(outside, "out.json"), filepath.Join(plans, "link.json")); err != nil {
+		t.Fatal(err)
+	}
+	n, err := s.DropPlanStates([]kernel.JobID{"a"})
+	left, _ := filepath.Glob(plans + "/*")
+	if n != 1 || err != nil || len(left) != 3 {
+		t.Errorf("%d, %v, left %v", n, err, left)
+	}
+	if _, err := os.Stat(filepath.Join(outside, "out.json")); err != nil {
+		t.Error(err)
+	}
+	if err := os.RemoveAll(plans); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, plans); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.DropPlanStates([]kernel.JobID{"a"}); n != 0 || err == nil {
+		t.Errorf("through a link: %d %v", n, err)
+	}
+}

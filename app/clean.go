@@ -1,0 +1,171 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Leavings is what jobs leave besides records and worktrees.
+type Leavings interface {
+	// DropBranch deletes a local branch and reports that it did, or why it was
+	// kept. It never deletes the only copy of work.
+	DropBranch(ctx context.Context, name string) (dropped bool, kept string, err error)
+
+	// DropPlanStates removes the state records of the plans that jobs made.
+	DropPlanStates([]kernel.JobID) (int, error)
+
+	// CountArtifacts is how many markers and payloads a job left.
+	CountArtifacts(id kernel.JobID, produces []kernel.Artifact) (markers, payloads int)
+
+	// Followed reports that somebody waits to see a run's end.
+	Followed(kernel.RunID) bool
+}
+
+// Cleaned is what a clean removed.
+type Cleaned struct {
+	kernel.CleanSet
+	Removed       []kernel.JobID
+	Manifests     int
+	Markers       int
+	Payloads      int
+	PlanStates    int
+	Worktrees     int
+	Branches      []string
+	KeptBranches  map[string]string       // and why
+	KeptWorktrees map[kernel.JobID]string // and why
+}
+
+// CleanOptions is how a clean goes about it.
+type CleanOptions struct {
+	Force        bool // whoever outside still depends on the jobs
+	KeepBranches bool
+}
+
+// Clean removes all that was made for the run of id, or for id alone where it
+// has none, and ticks. It is kernel.ErrConflict while something is active that
+// forbids it. Records go last: what a crash cuts short can be done again.
+func (s *Scheduler) Clean(ctx context.Context, id kernel.JobID, o CleanOptions) (Cleaned, Report, error) {
+	done, verbs := s.cleaning(ctx, id, o)
+	rep, err := s.transact(ctx, kernel.Scope{All: true}, append(verbs, decide)...)
+	done.tell(rep)
+	return *done, rep, err
+}
+
+// cleaning is the verbs of a clean, and where they tell what they did.
+func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOptions) (*Cleaned, []verb) {
+	done := &Cleaned{KeptBranches: map[string]string{}, KeptWorktrees: map[kernel.JobID]string{}}
+	worktrees := func(snap *kernel.Snapshot) (kernel.Plan, error) {
+		return kernel.CleanWorktrees(snap, id, o.Force)
+	}
+	rest := func(snap *kernel.Snapshot) (kernel.Plan, error) {
+		set, err := kernel.CleanOf(snap, id, o.Force)
+		if err != nil {
+			return kernel.Plan{}, err
+		}
+		done.CleanSet = set
+		if !o.KeepBranches {
+			if err := s.dropBranches(ctx, snap, done); err != nil {
+				return kernel.Plan{}, err
+			}
+		}
+		if done.PlanStates, err = s.Leavings.DropPlanStates(set.Jobs); err != nil {
+			return kernel.Plan{}, err
+		}
+		plan, err := kernel.Clean(snap, id, o.Force)
+		for _, a := range plan.Actions {
+			if gone, ok := a.(kernel.RemoveJob); ok {
+				markers, payloads := s.Leavings.CountArtifacts(gone.Job, gone.Produces)
+				done.Markers, done.Payloads = done.Markers+markers, done.Payloads+payloads
+			}
+		}
+		for _, id := range set.Jobs {
+			if st := snap.Job(id).State; st.Context.Owned {
+				done.KeptWorktrees[id] = cmp.Or(st.Retried.Error, "it could not be removed")
+			}
+		}
+		return plan, err
+	}
+	return done, []verb{worktrees, rest}
+}
+
+// dropBranches deletes the draft branches that the jobs of a clean name and no
+// active job outside it does.
+func (s *Scheduler) dropBranches(ctx context.Context, snap *kernel.Snapshot, done *Cleaned) error {
+	for _, name := range DraftBranches(snap, done.Jobs) {
+		if user := userOf(snap, name, done.Jobs); user != "" {
+			done.KeptBranches[name] = "job " + string(user) + " works on it"
+			continue
+		}
+		dropped, kept, err := s.Leavings.DropBranch(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case kept != "":
+			done.KeptBranches[name] = kept
+		case dropped:
+			done.Branches = append(done.Branches, name)
+		}
+	}
+	return nil
+}
+
+// DraftBranches are the draft branches that jobs name, in order.
+func DraftBranches(snap *kernel.Snapshot, jobs []kernel.JobID) []string {
+	var names []string
+	for _, id := range jobs {
+		j := snap.Job(id)
+		for _, name := range []string{j.Spec.Origin.Branch, j.State.Context.Branch} {
+			if strings.HasPrefix(name, "draft/") {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func userOf(snap *kernel.Snapshot, branch string, except []kernel.JobID) kernel.JobID {
+	for _, j := range snap.Jobs() {
+		if j.State.Status.Active() && !slices.Contains(except, j.ID) &&
+			(j.Spec.Origin.Branch == branch || j.State.Context.Branch == branch) {
+			return j.ID
+		}
+	}
+	return ""
+}
+
+// tell reads off a report what became of the records.
+func (done *Cleaned) tell(rep Report) {
+	for _, a := range rep.Applied {
+		switch a := a.(type) {
+		case kernel.RemoveJob:
+			done.Removed = append(done.Removed, a.Job)
+		case kernel.RemoveRun:
+			done.Manifests++
+		case kernel.RemoveWorktree:
+			if slices.Contains(done.Jobs, a.Job) && done.KeptWorktrees[a.Job] == "" {
+				done.Worktrees++
+			}
+		}
+	}
+}
+
+// tidy cleans the ephemeral runs that rep shows to be over. What goes wrong is
+// a warning: the transaction itself went well, and the next one tries again.
+func (s *Scheduler) tidy(ctx context.Context, rep *Report) {
+	for _, set := range kernel.SpentRuns(rep.Snapshot) {
+		if s.Leavings.Followed(set.Run) {
+			continue
+		}
+		_, verbs := s.cleaning(ctx, set.Jobs[0], CleanOptions{})
+		_, err := s.through(ctx, kernel.Scope{All: true}, append(verbs, decide)...)
+		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrNotFound) { // others were faster
+			rep.warn(set.Jobs[0], err)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+type cleanCmd struct {
+	Job          string `arg:"" help:"The job, or any job of the run: its id or the beginning of it, RUN/NODE, or @last."`
+	Yes          bool   `short:"y" help:"Do not ask."`
+	KeepBranches bool   `help:"Keep the draft branches."`
+	Force        bool   `help:"Also when jobs outside depend on what goes, and when a worktree cannot be removed. Never while a job of it is active."`
+	DryRun       bool   `help:"Only print what would go."`
+	Format       string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+}
+
+func (*cleanCmd) Help() string {
+	return "Removes the whole run of the job, or the job alone where it has none: worktrees, records, logs, artifacts, manifest, " +
+		"plan states and local draft branches. Work that no other branch has is parked under refs/vizier/parked first. " +
+		"Exits 10 when active jobs forbid it, and 1 when something could not be removed."
+}
+
+// cleanedUp is `clean --format json`.
+type cleanedUp struct {
+	Outcome   string        `json:"outcome"` // clean_completed, or clean_planned of a dry run
+	Scope     string        `json:"scope"`   // job or run
+	Requested kernel.JobID  `json:"requested_job_id"`
+	Run       *kernel.RunID `json:"run_id"`
+	Removed   removedCounts `json:"removed"`
+	Skipped   struct {
+		Branches  int `json:"branches"`
+		Worktrees int `json:"worktrees"`
+	} `json:"skipped"`
+	Degraded bool `json:"degraded"`
+}
+
+type removedCounts struct {
+	Jobs          int `json:"jobs"`
+	Manifests     int `json:"run_manifests"`
+	Markers       int `json:"artifact_markers"`
+	Payloads      int `json:"artifact_payloads"`
+	PlanDeleted   int `json:"plan_state_deleted"`
+	PlanRewritten int `json:"plan_state_rewritten"` // a plan state names one job, so none is ever left to rewrite
+	Worktrees     int `json:"worktrees"`
+	Branches      int `json:"branches"`
+}
+
+// Run cleans.
+func (x *cleanCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	_, id, err := r.job(c.ctx, x.Job)
+	if err != nil {
+		return err
+	}
+	snap, err := r.Scheduler.Snapshot(c.ctx, kernel.Scope{All: true})
+	if err != nil {
+		return err
+	}
+	set, err := kernel.CleanOf(snap, id, x.Force)
+	if err != nil {
+		return refusedClean(err)
+	}
+	if x.DryRun {
+		return x.plan(c, snap, id, set)
+	}
+	if !x.Yes {
+		if agreed, err := c.agree(set); !agreed || err != nil {
+			return err
+		}
+	}
+	done, rep, err := r.Scheduler.Clean(c.ctx, id, app.CleanOptions{Force: x.Force, KeepBranches: x.KeepBranches})
+	if err != nil {
+		return refusedClean(err)
+	}
+	c.report(rep)
+	return x.answer(c, id, done)
+}
+
+// refusedClean makes a guard's conflict a refusal.
+func refusedClean(err error) error {
+	if errors.Is(err, kernel.ErrConflict) {
+		return refuse(err, "end active jobs with `vizier jobs cancel`; --force overrides jobs outside that depend on what goes")
+	}
+	return err
+}
+
+// agree asks a person.
+func (c *call) agree(set kernel.CleanSet) (bool, error) {
+	in, ok := c.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return false, errors.New("vizier clean requires --yes when stdin is not a TTY")
+	}
+	what := "job " + joined(set.Jobs)
+	if set.Run != "" {
+		what = fmt.Sprintf("run %s with %d job(s)", set.Run, len(set.Jobs))
+	}
+	fmt.Fprintf(c.ui.err, "Remove %s? [y/N] ", what)
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	c.ui.print("Outcome: nothing removed")
+	return false, nil
+}
+
+// plan prints what would go.
+func (x *cleanCmd) plan(c *call, snap *kernel.Snapshot, id kernel.JobID, set kernel.CleanSet) error {
+	done := app.Cleaned{CleanSet: set, Removed: set.Jobs}
+	worktrees, err := kernel.CleanWorktrees(snap, id, x.Force)
+	if err != nil {
+		return err
+	}
+	done.Worktrees = len(worktrees.Actions)
+	if set.Run != "" {
+		done.Manifests = 1
+	}
+	if !x.KeepBranches {
+		done.Branches = app.DraftBranches(snap, set.Jobs)
+	}
+	return x.answer(c, id, done)
+}
+
+func (x *cleanCmd) answer(c *call, id kernel.JobID, done app.Cleaned) error {
+	doc := cleanedUp{Outcome: "clean_completed", Scope: "job", Requested: id, Degraded: len(done.KeptWorktrees) > 0,
+		Removed: removedCounts{Jobs: len(done.Removed), Manifests: done.Manifests, Markers: done.Markers, Payloads: done.Payloads,
+			PlanDeleted: done.PlanStates, Worktrees: done.Worktrees, Branches: len(done.Branches)}}
+	outcome := "Clean completed"
+	if x.DryRun {
+		doc.Outcome, outcome = "clean_planned", "Would remove"
+	}
+	if done.Run != "" {
+		doc.Scope, doc.Run = "run", &done.Run
+	}
+	doc.Skipped.Branches, doc.Skipped.Worktrees = len(done.KeptBranches), len(done.KeptWorktrees)
+	for _, name := range slices.Sorted(maps.Keys(done.KeptBranches)) {
+		c.ui.warn("branch %s is kept: %s", name, done.KeptBranches[name])
+	}
+	for _, id := range slices.Sorted(maps.Keys(done.KeptWorktrees)) {
+		c.ui.warn("worktree of job %s is kept: %s", id, done.KeptWorktrees[id])
+	}
+	if x.Format == "json" {
+		if err := c.ui.json(doc); err != nil {
+			return err
+		}
+	} else {
+		rows := []row{{"Outcome", outcome}, {"Scope", doc.Scope}, {"Run", string(done.Run)}, {"Jobs", joined(done.Removed)},
+			{"Worktrees", strconv.Itoa(done.Worktrees)}, {"Branches", strings.Join(done.Branches, ", ")}}
+		if !x.DryRun {
+			rows = append(rows, row{"Plan states", strconv.Itoa(done.PlanStates)})
+		}
+		c.ui.text(block(rows, ""))
+	}
+	if doc.Degraded && !x.Force {
+		return exits(1)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package kernel_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func ownsTree(j *kernel.Job) {
+	j.State.Context = kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "draft/x", Owned: true}
+}
+
+func ephemeral(j *kernel.Job) { j.Spec.Origin.Ephemeral = true }
+
+// Original 1.7: a clean takes the run of its job, or the job; what is active
+// forbids it for good, what outside depends on it unless by force.
+func TestCleanGuards(t *testing.T) {
+	const x = "custom:t:x"
+	done := is(kernel.Succeeded)
+	for _, c := range []struct {
+		name  string
+		jobs  []kernel.Job
+		gone  string // of a clean of a; "" : refused
+		force string // the same by force
+		why   string
+	}{
+		{"a job alone", []kernel.Job{job("a", done), job("b", done)}, "a", "a", ""},
+		{"its run", []kernel.Job{job("a", done, inRun("r")), job("b", is(kernel.Failed), inRun("r")), job("c", done)}, "a b", "a b", ""},
+		{"a sleeper", []kernel.Job{job("a", done, inRun("r")), job("b", is(kernel.Unscheduled), inRun("r"))}, "a b", "a b", ""},
+		{"itself active", []kernel.Job{job("a", running(1))}, "", "", "job a is running"},
+		{"a member active", []kernel.Job{job("a", done, inRun("r")), job("b", is(kernel.FailedRetryable), inRun("r"))}, "", "", "job b is failed_retryable"},
+		{"an active job after it", []kernel.Job{job("a", done), job("b", after("a"))}, "", "a", "job b, which is queued, runs after a"},
+		{"an ended job after it", []kernel.Job{job("a", done), job("b", done, after("a"))}, "a", "a", ""},
+		{"its artifact", []kernel.Job{job("a", done, produces(x)), job("b", needs(x))}, "", "a", "job b, which is queued, needs " + x},
+		{"an artifact of others too", []kernel.Job{job("a", done, produces(x)), job("b", needs(x)), job("c", done, produces(x))}, "a", "a", ""},
+		{"its patch", []kernel.Job{job("a", done), job("b", needs("command_patch:a"))}, "", "a", "needs the patch of a"},
+		{"a worktree left", []kernel.Job{job("a", done, inRun("r"), ownsTree), job("b", done, inRun("r"))}, "b", "a b", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := snapshot(facts(), c.jobs...)
+			for force, want := range map[bool]string{false: c.gone, true: c.force} {
+				p, err := kernel.Clean(s, "a", force)
+				var gone []kernel.JobID
+				for _, r := range actionsOf[kernel.RemoveJob](p) {
+					gone = append(gone, r.Job)
+				}
+				if got := words(gone); got != want {
+					t.Errorf("force %t: %q went, want %q", force, got, want)
+				}
+				if (want == "") != errors.Is(err, kernel.ErrConflict) || want == "" && !strings.Contains(err.Error(), c.why) {
+					t.Errorf("force %t: %v, want %q", force, err, c.why)
+				}
+				_, again := kernel.CleanWorktrees(s, "a", force)
+				if (again == nil) != (err == nil) {
+					t.Errorf("force %t: worktrees %v, records %v", force, again, err)
+				}
+			}
+		})
+	}
+	if _, err := kernel.Clean(snapshot(facts()), "a", true); !errors.Is(err, kernel.ErrNotFound) {
+		t.Errorf("no such job: %v", err)
+	}
+}
+
+// Worktrees go before the records that tell of them, and the manifest goes with
+// the last job of the run.
+func TestCleanInTwoHalves(t *testing.T) {
+	s := snapshot(facts(), job("a", is(kernel.Succeeded), inRun("r"), ownsTree), job("b", is(kernel.Succeeded), inRun("r")))
+	p, err := kernel.CleanWorktrees(s, "b", false)
+	trees := actionsOf[kernel.RemoveWorktree](p)
+	if err != nil || len(trees) != 1 || len(p.Actions) != 1 || trees[0].Job != "a" {
+		t.Fatalf("%+v %v", p, err)
+	}
+	for _, c := range []struct {
+		status kernel.CleanupStatus
+		jobs   int
+		runs   int
+	}{{kernel.CleanupDone, 2, 1}, {kernel.CleanupFailed, 1, 0}} {
+		cleaned, err := kernel.CleanedUp(s, trees[0], kernel.Cleanup{Status: c.status})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := kernel.Clean(s.Apply(cleaned), "b", false)
+		if jobs, runs := len(actionsOf[kernel.RemoveJob](p)), len(actionsOf[kernel.RemoveRun](p)); err != nil || jobs != c.jobs || runs != c.runs {
+			t.Errorf("%s: %d jobs and %d manifests, %v", c.status, jobs, runs, err)
+		}
+	}
+}
+
+// A garbage collection takes the manifest with the last job, and keeps it while
+// some record cannot be read.
+func TestGCRemovesManifests(t *testing.T) {
+	jobs := []kernel.Job{job("a", is(kernel.Failed), inRun("r")), job("b", is(kernel.Failed), inRun("q")), job("c", inRun("q")), job("d", is(kernel.Failed))}
+	for why, want := range map[string]int{"": 1, "not JSON": 0} {
+		o := kernel.Observation{Now: t0.AddDate(0, 0, 9), Jobs: jobs, Facts: facts()}
+		if why != "" {
+			o.Unreadable = map[kernel.JobID]string{"z": why}
+		}
+		runs := actionsOf[kernel.RemoveRun](kernel.GC(kernel.NewSnapshot(o), 0))
+		if len(runs) != want || want == 1 && runs[0].Run != "r" {
+			t.Errorf("unreadable %q: %+v", why, runs)
+		}
+	}
+}
+
+// An ephemeral run is spent when it is over, nobody waits for it, and no
+// worktree of it defied removal.
+func TestSpentRuns(t *testing.T) {
+	of := func(o ...option) []option { return append(o, inRun("r"), ephemeral) }
+	stuck := func(j *kernel.Job) { j.State.Retried = kernel.Cleanup{Status: kernel.CleanupFailed} }
+	for _, c := range []struct {
+		name string
+		jobs []kernel.Job
+		want string
+	}{
+		{"over", []kernel.Job{job("a", of(is(kernel.Succeeded))...), job("b", of(is(kernel.BlockedByDependency))...)}, "r"},
+		{"under way", []kernel.Job{job("a", of(is(kernel.Succeeded))...), job("b", of(running(1))...)}, ""},
+		{"awaited", []kernel.Job{job("a", of(is(kernel.Succeeded))...), job("b", after("a"))}, ""},
+		{"stuck", []kernel.Job{job("a", of(is(kernel.Succeeded), stuck)...)}, ""},
+		{"to be kept", []kernel.Job{job("a", is(kernel.Succeeded), inRun("r"))}, ""},
+	} {
+		got := ""
+		for _, set := range kernel.SpentRuns(snapshot(facts(), c.jobs...)) {
+			got += string(set.Run)
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
