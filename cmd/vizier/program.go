@@ -46,6 +46,8 @@ type grammar struct {
 	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
 	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
+	Release     releaseCmd     `cmd:"" help:"Tag a version that the commits since the last one ask for."`
+	CD          cdCmd          `cmd:"" name:"cd" hidden:""`
 	Config      configCmd      `cmd:"" help:"Look at the configuration."`
 	Completions completionsCmd `cmd:"" help:"Print the completion script of a shell."`
 	Help        helpCmd        `cmd:"" help:"Explain a command or a topic."`
