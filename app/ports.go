@@ -29,7 +29,8 @@ type Tx interface {
 	Changes() (kernel.Changes, bool)
 
 	// Commit does the plan's record actions durably, all or none, and
-	// remembers its other actions until Done.
+	// remembers its other actions until Done or the next Commit, which has
+	// what came of them.
 	Commit(kernel.Plan) error
 
 	// Unfinished are actions on the world that an earlier transaction

@@ -117,7 +117,9 @@ func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 }
 
 // flush commits the plan so far and does its actions on the world. What comes
-// back from them (a refused launch, a degraded cleanup) is committed as well.
+// back from them (a refused launch, a degraded cleanup) is committed as well,
+// and before they are forgotten: after a crash in between they are done again,
+// and answer again.
 func (t *transaction) flush(ctx context.Context) error {
 	for len(t.plan.Actions) > 0 {
 		plan := t.plan
@@ -134,9 +136,9 @@ func (t *transaction) flush(ctx context.Context) error {
 			t.plan = t.plan.Then(answer)
 			t.snap = t.snap.Apply(answer)
 		}
-		if err := t.tx.Done(); err != nil {
-			return fmt.Errorf("journal: %w", err)
-		}
+	}
+	if err := t.tx.Done(); err != nil {
+		return fmt.Errorf("journal: %w", err)
 	}
 	return nil
 }
@@ -163,7 +165,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) er
 	if err := t.flush(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	return tx.Done()
+	return nil
 }
 
 // perform does one action on the world and returns what the kernel makes of
