@@ -59,6 +59,9 @@ type Observer interface {
 	Observe(context.Context, kernel.Probes, *kernel.Facts)
 }
 
+// LocalExecutor is the name of the executor that jobs get which name none.
+const LocalExecutor = "local"
+
 // Executor runs attempts.
 type Executor interface {
 	// Start starts a's runner, once whatever happens: an attempt that was

@@ -126,7 +126,9 @@ func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 }
 
 // flush commits the plan so far and does its actions on the world. What comes
-// back from them (a refused launch, a degraded cleanup) is committed as well.
+// back from them (a refused launch, a degraded cleanup) is committed as well,
+// and before they are forgotten: after a crash in between they are done again,
+// and answer again.
 func (t *transaction) flush(ctx context.Context) error {
 	for len(t.plan.Actions) > 0 {
 		plan := t.plan
@@ -175,7 +177,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) er
 	if err := t.flush(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	return tx.Done()
+	return nil
 }
 
 // perform does one action on the world and returns what the kernel makes of
@@ -206,7 +208,7 @@ func (s *Scheduler) launch(ctx context.Context, a kernel.Launch, snap *kernel.Sn
 	if j == nil || j.Fence(a.Attempt) != nil {
 		return kernel.Plan{}
 	}
-	err := s.Executor.Start(ctx, a.Attempt)
+	err := s.start(ctx, a)
 	if err == nil {
 		return kernel.Plan{}
 	}
@@ -218,6 +220,14 @@ func (s *Scheduler) launch(ctx context.Context, a kernel.Launch, snap *kernel.Sn
 		return kernel.Plan{}
 	}
 	return plan
+}
+
+// start hands an attempt to the executor it asks for.
+func (s *Scheduler) start(ctx context.Context, a kernel.Launch) error {
+	if a.Executor != "" && a.Executor != LocalExecutor {
+		return &Refusal{"there is no executor named " + a.Executor + " here: `" + LocalExecutor + "` runs jobs on this machine"}
+	}
+	return s.Executor.Start(ctx, a.Attempt)
 }
 
 func (r *Report) warn(id kernel.JobID, err error) {

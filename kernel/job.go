@@ -151,7 +151,7 @@ type Task struct {
 	Builtin  bool     // Args are for this program itself
 	Dir      string   // relative to the repository's root; "" : the root
 	Env      []string // NAME=VALUE given at submission
-	PassEnv  []string // names taken from the submitter's environment when it ran
+	PassEnv  []string // names that must be set in the environment of whoever starts an attempt
 	Timeout  time.Duration
 	Grace    time.Duration // between TERM and KILL; 0: the executor's default
 }

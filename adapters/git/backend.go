@@ -115,8 +115,8 @@ func validBranch(name string) bool {
 }
 
 // scratch are the directories whose content is Vizier's own and never makes a
-// working tree dirty (seed 000, clean_worktree).
-var scratch = [...]string{".vizier/jobs", ".vizier/sessions", ".vizier/tmp", ".vizier/tmp-worktrees"}
+// working tree dirty (seed 000, clean_worktree), nor goes into a commit of it.
+var scratch = [...]string{".vizier/jobs", ".vizier/sessions", ".vizier/tmp", ".vizier/tmp-worktrees", ".vizier/state"}
 
 // isScratch reports whether a path of the working tree is below scratch.
 func isScratch(p string) bool {

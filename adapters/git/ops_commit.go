@@ -12,9 +12,6 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// private are the directories of Vizier's own that no commit of it contains.
-func private() []string { return append(scratch[:len(scratch):len(scratch)], ".vizier/state") }
-
 // Stage records the state of paths of the working tree at dir in its index,
 // directories with everything below them and removed files included; nil is
 // the whole tree. Paths are relative to dir and mean what they say. force are
@@ -28,7 +25,7 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 			specs = append(specs, ":(literal)"+p)
 		}
 	}
-	own, err := r.cli.unignored(ctx, command{dir: dir}, private())
+	own, err := r.cli.unignored(ctx, command{dir: dir}, scratch[:])
 	if err != nil {
 		return err
 	}
@@ -84,7 +81,7 @@ func (c *cli) add(ctx context.Context, dir string, specs []string, flag string) 
 // unstage takes out of the index what somebody else staged of Vizier's own.
 func (c *cli) unstage(ctx context.Context, dir string) error {
 	args := []string{"reset", "--quiet", "--"}
-	for _, d := range private() {
+	for _, d := range scratch[:] {
 		args = append(args, ":(top)"+d)
 	}
 	_, err := c.run(ctx, command{dir: dir, args: args, writes: true})

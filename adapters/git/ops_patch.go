@@ -22,7 +22,7 @@ func (r *Repo) Patch(ctx context.Context, dir string) ([]byte, error) {
 	}
 	args := []string{"diff", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-relative",
 		"--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=dirty", from, "--", ":(top)"}
-	for _, d := range private() {
+	for _, d := range scratch[:] {
 		args = append(args, ":(top,exclude)"+d)
 	}
 	return r.cli.run(ctx, command{dir: dir, args: args})

@@ -74,6 +74,12 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 		return command{}, err
 	}
 	c := command{args: args, dir: dir, resultFile: l.Files.ResultFile(j.Attempt())}
+	for _, name := range t.PassEnv {
+		if _, set := os.LookupEnv(name); !set {
+			return command{}, fmt.Errorf("%s is not set where the job was started, and --env %s asks for it: "+
+				"set it and retry the job from there, or submit it with --env %s=VALUE", name, name, name)
+		}
+	}
 	c.env = environment(l.told(j), slices.Concat(os.Environ(), t.Env, []string{"PWD=" + dir})...)
 	c.path, err = find(args[0], dir, lookup(c.env, "PATH"))
 	return c, err

@@ -87,6 +87,19 @@ func TestRunTellsTheCommandWhereItIs(t *testing.T) {
 	}
 }
 
+func TestRunWantsTheVariablesPassedOn(t *testing.T) {
+	w := setup(t, "sh", "-c", `echo "$PASSED_ON"`)
+	w.job.Spec.Task.PassEnv = []string{"PATH", "PASSED_ON"}
+	if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure || !strings.HasPrefix(r.Reason, "PASSED_ON is not set where the job was started") {
+		t.Errorf("without the variable: %+v", r)
+	}
+	t.Setenv("PASSED_ON", "a value")
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	if got := w.log("stdout"); got != "a value\n" {
+		t.Errorf("the command saw %q", got)
+	}
+}
+
 func TestRunStaysInTheRepository(t *testing.T) {
 	w := setup(t, "true")
 	w.file("file", "", 0o600)

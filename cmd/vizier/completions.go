@@ -151,6 +151,8 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 		}
 	case v.Name == "job" || v.Name == "after":
 		return c.jobCandidates()
+	case v.Name == "plan" && node.Name == "cd":
+		return c.plans()
 	case v.Name == "flow":
 		return c.aliases()
 	case v.Name == "topic":

@@ -47,6 +47,8 @@ type grammar struct {
 	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
 	Clean       cleanCmd       `cmd:"" help:"Remove all that was made for a job's run."`
+	Release     releaseCmd     `cmd:"" help:"Tag a version that the commits since the last one ask for."`
+	CD          cdCmd          `cmd:"" name:"cd" hidden:""`
 	Config      configCmd      `cmd:"" help:"Look at the configuration."`
 	Completions completionsCmd `cmd:"" help:"Print the completion script of a shell."`
 	Help        helpCmd        `cmd:"" help:"Explain a command or a topic."`

@@ -30,7 +30,7 @@ type request struct {
 	Idempotent      bool     `help:"Running it twice does no harm: run it again when its runner is lost." json:"idempotent"`
 	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out." json:"resumable"`
 	Cwd             string   `placeholder:"DIR" help:"Directory to run in, relative to the repository's root." json:"cwd"`
-	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one to pass on; repeatable." json:"env"`
+	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable." json:"env"`
 	Command         []string `arg:"" optional:"" name:"command" help:"The command and its arguments, after --." json:"command"`
 }
 

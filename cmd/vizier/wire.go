@@ -36,6 +36,9 @@ type repo struct {
 	// Git answers for branches.
 	Git planBranches
 
+	// Releases makes commits and tags of releases.
+	Releases releaseGit
+
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
 
@@ -68,7 +71,7 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 		return nil, err
 	}
 	return &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 	}, nil

@@ -169,11 +169,14 @@ func cicd(n ManifestNode, s Seen) Step {
 	}
 }
 
+// conflict decides for a node that only its merge's on.blocked wakes. Without a
+// conflict the merge is blocked by something else, such as uncommitted changes:
+// to send the run back there would only be blocked again.
 func conflict(n ManifestNode, s Seen) Step {
 	script := n.arg("auto_resolve_command", "auto_resolve_script")
 	switch ran := len(s.Exits) > 0; {
 	case !s.Sentinel:
-		return succeeded("skipped: no merge conflict is open")
+		return blocked("no merge conflict is open: see to what the merge says is in its way, and retry the merge")
 	case s.Unmerged && !ran && n.autoResolve() && script != "":
 		return Step{Run: RunScript, Script: script}
 	case s.Unmerged && !ran && n.autoResolve():

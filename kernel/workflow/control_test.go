@@ -54,7 +54,7 @@ func TestControl(t *testing.T) {
 		{"ci: repaired", manifestNode("gate.cicd", workflow.ManifestRetry{}, fix, ci), seen(4, 0, 0), "succeeded 0"},
 		{"ci: not repaired", manifestNode("gate.cicd", workflow.ManifestRetry{}, fix, ci), seen(4, 0, 6), "failed 4"},
 
-		{"conflict: none", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, auto), seen(), "succeeded 0"},
+		{"conflict: none", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, auto), seen(), "blocked 10"},
 		{"conflict: by hand", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, nil), open(true), "blocked 10"},
 		{"conflict: resolved by hand", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, nil), open(false), "succeeded 0 clear"},
 		{"conflict: agent", manifestNode("gate.conflict_resolution", workflow.ManifestRetry{}, auto), open(true), "agent"},

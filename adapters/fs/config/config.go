@@ -18,6 +18,7 @@ type Config struct {
 	Agents    Agents
 	Commands  map[string]string // workflow alias to template
 	Workflow  Workflow
+	Release   Release
 
 	origins map[string]string // by key: where a value that is not the default came from
 }
@@ -71,4 +72,9 @@ type Approvals struct{ FromJobs bool }
 type Workflow struct {
 	GlobalEnabled bool
 	GlobalDir     string // "": workflows beside the user's configuration file
+}
+
+// Release says how `vizier release` makes a release.
+type Release struct {
+	GateScript string // a shell command that must succeed, or the release is undone; "": none
 }

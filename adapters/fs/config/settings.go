@@ -85,6 +85,8 @@ func settings() []setting {
 			func(c *Config) *bool { return &c.Workflow.GlobalEnabled }),
 		text("workflow.global_workflows.dir", "That directory; empty means workflows beside the user's config.toml.",
 			func(c *Config) *string { return &c.Workflow.GlobalDir }),
+		text("release.gate.script", "A shell command that `vizier release` runs once the release is made, and undoes it if it fails; empty means none.",
+			func(c *Config) *string { return &c.Release.GateScript }),
 	}
 }
 

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// cdCmd is what is left of a command that earlier versions had. It says so to
+// scripts that still call it.
+type cdCmd struct {
+	Plan     string `arg:"" optional:"" help:"Plan."`
+	Branch   string `help:"Branch of the plan."`
+	PathOnly bool   `help:"Print the path only."`
+}
+
+// Run fails.
+func (x *cdCmd) Run(*call) error {
+	if x.Plan == "" {
+		return usageError(errors.New("plan argument is required for vizier cd"))
+	}
+	return &failure{class: class{"deprecated", 1, "vizier jobs show JOB --format json tells where a job works"},
+		err: errors.New("vizier cd is deprecated; use scheduler-managed jobs instead")}
+}
+
+// plans are the plans that have a branch.
+func (c *call) plans() []candidate {
+	r, err := c.repo()
+	if err != nil {
+		return nil
+	}
+	tips, err := r.Git.Branches(c.ctx, "draft/")
+	if err != nil {
+		return nil
+	}
+	var out []candidate
+	for _, branch := range slices.Sorted(maps.Keys(tips)) {
+		out = append(out, candidate{strings.TrimPrefix(branch, "draft/"), branch})
+	}
+	return out
+}
