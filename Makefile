@@ -33,9 +33,10 @@ demo: setup
 test: setup
 	@$(MAKE) --no-print-directory check
 
+# One package at a time: many of them start processes and look at all of them.
 check: fmt nocgo
 	$(GO) vet ./...
-	$(GO) test -race ./...
+	$(GO) test -race -p 1 ./...
 ifeq ($(LIBGIT2),yes)
 	$(GO) vet -tags libgit2 ./adapters/git/ ./cmd/vizier/
 	$(GO) test -tags libgit2 ./adapters/git/
