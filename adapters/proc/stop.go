@@ -64,7 +64,9 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 		if runner != nil && len(left) > 0 && !late && ctx.Err() == nil {
 			// It goes last and does nothing more until then: what it is the parent
 			// of can be told from other processes by that alone.
+			// It may have let go of the lock just before, and is ended all the same.
 			runner.signal(syscall.SIGSTOP)
+			left = append(left, *runner)
 		} else if runner != nil {
 			runner.signal(syscall.SIGKILL)
 			left = append(left, *runner)
@@ -76,6 +78,9 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 			return fmt.Errorf("sweep %s: %d processes do not end, one of them with pid %d", label(a), len(left), left[0].pid)
 		}
 		if err := ctx.Err(); err != nil {
+			if runner != nil {
+				runner.signal(syscall.SIGKILL)
+			}
 			return fmt.Errorf("sweep %s: %w", label(a), err)
 		}
 	}
