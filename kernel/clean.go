@@ -36,7 +36,10 @@ func CleanOf(s *Snapshot, id JobID, force bool) (CleanSet, error) {
 		}
 	}
 	for i, k := range s.jobs {
-		if on := s.leansOn(int32(i), scoped); on != "" && !force && !scoped[k.ID] && k.State.Status.Active() {
+		if force || scoped[k.ID] || !k.State.Status.Active() {
+			continue
+		}
+		if on := s.leansOn(int32(i), scoped); on != "" {
 			why = append(why, fmt.Sprintf("cannot clean: job %s, which is %s, %s", k.ID, k.State.Status, on))
 		}
 	}
@@ -130,11 +133,13 @@ func (s *Snapshot) emptied(p Plan) []Action {
 // be removed is left to a person.
 func SpentRuns(s *Snapshot) []CleanSet {
 	var out []CleanSet
+	seen := map[RunID]bool{"": true}
 	for _, j := range s.jobs {
 		run := j.Spec.Origin.Run
-		if !j.Spec.Origin.Ephemeral || run == "" || slices.ContainsFunc(out, func(c CleanSet) bool { return c.Run == run }) {
+		if !j.Spec.Origin.Ephemeral || seen[run] {
 			continue
 		}
+		seen[run] = true
 		set, err := CleanOf(s, j.ID, false)
 		stuck := slices.ContainsFunc(set.Jobs, func(id JobID) bool {
 			st := s.Job(id).State.Retried.Status
