@@ -1,0 +1,168 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// recover brings the files to where the journal is, and finds the actions on
+// the world that are still to be done. After another boot everything in the
+// journal is gone through, and of the actions only those that a boot does not
+// settle are kept: nothing that ran then runs now.
+func (t *Tx) recover() error {
+	if err := t.s.openJournal(); err != nil {
+		return err
+	}
+	log := t.s.log
+	pos, rebooted, err := log.position()
+	if err != nil {
+		return fmt.Errorf("journal mark: %w", err)
+	}
+	size, err := log.size()
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	t.pos = pos
+	if pos.end > size { // it was emptied, and the mark did not hear of it
+		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
+	}
+	if !t.pos.done {
+		e, _, err := log.read(t.pos.start)
+		if err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+		t.unfinished = e.world
+	}
+	for at := t.pos.end; at < size; {
+		e, next, err := log.read(at)
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			if err := log.file.Truncate(at); err != nil {
+				return fmt.Errorf("journal: %w", err)
+			}
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for _, g := range e.groups {
+			if err := t.s.replayGroup(g); err != nil {
+				return fmt.Errorf("recover %s: %w", g.job, err)
+			}
+		}
+		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
+		t.unfinished = e.world
+		at = next
+	}
+	if t.pos.rebooted {
+		t.unfinished = survivors(t.unfinished)
+	}
+	if t.pos == pos && !rebooted {
+		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's
+	}
+	t.pos.dir = t.s.jobsStamp()
+	return log.setPosition(t.pos)
+}
+
+// survivors are the actions that another boot does not settle.
+func survivors(actions []kernel.Action) []kernel.Action {
+	var out []kernel.Action
+	for _, a := range actions {
+		switch a.(type) {
+		case kernel.ClearSentinel, kernel.RemoveWorktree:
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// replayGroup applies g unless the record on disk is already there. Then it
+// still goes through g's markers, which only the journal changes: a power
+// failure may have kept the record and lost them.
+func (s *Store) replayGroup(g group) error {
+	j, _, err := s.readRecord(g.job)
+	if err != nil || g.record == nil || j.Rev < g.rev {
+		return s.applyGroup(g)
+	}
+	for _, op := range g.ops {
+		if !strings.HasPrefix(op.path, markersDir+"/") {
+			continue
+		}
+		if err := s.applyOp(g.job, op); err != nil {
+			return err
+		}
+	}
+	word := j.State.Status.Coarse()
+	if s.says(g.job, word) {
+		return nil
+	}
+	return s.base.write(jobPath(g.job, stateName), []byte(word+"\n"), false)
+}
+
+// says reports that the state file of id holds word.
+func (s *Store) says(id kernel.JobID, word string) bool {
+	have, err := s.base.read(jobPath(id, stateName), 64)
+	return err == nil && string(have) == word+"\n"
+}
+
+func (s *Store) applyGroup(g group) error {
+	if g.record == nil {
+		return s.applyOps(g)
+	}
+	d, err := s.base.make(jobPath(g.job, ""))
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := s.applyOps(g); err != nil {
+		return err
+	}
+	if err := d.write(recordName, g.record, false); err != nil || g.state == "" {
+		return err
+	}
+	return d.write(stateName, []byte(g.state+"\n"), false)
+}
+
+func (s *Store) applyOps(g group) error {
+	for _, op := range g.ops {
+		if err := s.applyOp(g.job, op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
+	switch op.kind {
+	case opWrite:
+		parent, err := s.base.make(path.Dir(op.path))
+		if err != nil {
+			return err
+		}
+		defer parent.close()
+		return parent.write(path.Base(op.path), op.data, false)
+	case opRemove:
+		return s.base.remove(op.path)
+	case opRename:
+		return s.base.renameWithin(op.path, op.to)
+	case opRemoveJob:
+		return s.removeJob(id)
+	default:
+		return fmt.Errorf("unknown file operation %d", op.kind)
+	}
+}
+
+// removeJob drops a job's directory with everything in it; os.Root keeps to it
+// whatever links stand there.
+func (s *Store) removeJob(id kernel.JobID) error {
+	root, err := os.OpenRoot(s.abs(jobsDir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(root.RemoveAll(string(id)), root.Close())
+}
