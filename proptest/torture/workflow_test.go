@@ -1,0 +1,208 @@
+package torture
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Whatever is killed while a plan is drafted, approved and merged, who waits and
+// types what `jobs why` names gets one merge and a clean repository.
+func TestAPlanIsMergedOnceWhateverIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	s := seed(t)
+	rng := rand.New(rand.NewPCG(s, 1))
+	left := kills(25)
+	for round := 0; left > 0 && !t.Failed(); round++ {
+		t.Run(strconv.Itoa(round), func(t *testing.T) {
+			p := newPlanRepo(t)
+			n := min(left, 1+int64(rng.IntN(10)))
+			left -= n
+			p.stage("draft", "feat", "--file", "spec.md")
+			p.stage("approve", "feat")
+			last := p.stage("merge", "feat", "--target", "main")
+			struck := p.strike(rng, n)
+			t.Logf("killed %v", struck)
+			p.heal(last)
+			p.merged("feat")
+			p.stage("draft", "next", "--file", "spec.md")
+			p.stage("approve", "next")
+			p.heal(p.stage("merge", "next", "--target", "main"))
+			p.merged("next")
+			p.coherent()
+		})
+	}
+}
+
+// planRepo is a repository whose prompts say what the builtin agent does.
+type planRepo struct{ *repo }
+
+func newPlanRepo(t *testing.T) planRepo {
+	t.Helper()
+	r := newRepo(t, plainBin, "")
+	r.resident = true
+	r.ok("init")
+	r.write(".vizier/config.toml", "agent = \"builtin\"\n[scheduler]\nresident_linger = \"300ms\"\n")
+	r.write(".vizier/prompts/DRAFT_PROMPTS.md", "The steps of the plan.\n")
+	r.write(".vizier/prompts/APPROVE_PROMPTS.md",
+		"Do it.\n```sh\nb=$(git branch --show-current)\nsleep 0.05\necho \"made on $b\" >\"${b#draft/}.txt\"\n```\n")
+	r.write("spec.md", "What is wanted.\n")
+	r.git("add", "-A")
+	r.git("commit", "-qm", "use vizier")
+	return planRepo{r}
+}
+
+// stage enqueues a stage of a plan and returns the id of its last job.
+func (p planRepo) stage(name, plan string, args ...string) string {
+	p.t.Helper()
+	var run struct {
+		ID string `json:"run_id"`
+	}
+	out := p.ok(append([]string{"run", name, "--name", plan, "--format", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &run); err != nil {
+		p.t.Fatalf("run %s: %v\n%s", name, err, out)
+	}
+	return run.ID + "/terminal"
+}
+
+// live are all processes that belong to the repository: they have it as home.
+func (p planRepo) live() map[int]string {
+	all := map[int]string{}
+	names, _ := filepath.Glob("/proc/[0-9]*")
+	for _, name := range names {
+		environ, _ := os.ReadFile(name + "/environ")
+		if !bytes.Contains(environ, []byte("="+p.dir+"\x00")) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(name))
+		comm, _ := os.ReadFile(name + "/comm")
+		kind := strings.TrimSpace(string(comm))
+		if q, ok := p.process(pid); ok && q.runner == "resident" {
+			kind = "resident"
+		} else if ok && q.runner != "" {
+			kind = "runner"
+		}
+		all[pid] = kind
+	}
+	return all
+}
+
+// strike kills up to n processes at random moments, commands that wait among
+// them, as long as anything goes on.
+func (p planRepo) strike(rng *rand.Rand, n int64) map[string]int {
+	struck := map[string]int{}
+	for idle := 0; n > 0 && idle < 20; {
+		if rng.IntN(4) == 0 {
+			cmd := p.command("jobs", "wait", "@last")
+			if err := cmd.Start(); err != nil {
+				p.t.Fatal(err)
+			}
+			nap(rng, 60)
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		nap(rng, 80)
+		var pids []int
+		for pid := range p.live() {
+			pids = append(pids, pid)
+		}
+		if len(pids) == 0 {
+			idle++
+			continue
+		}
+		idle = 0
+		pid := pids[rng.IntN(len(pids))]
+		handle, err := os.FindProcess(pid)
+		if err != nil {
+			continue
+		}
+		if kind, ok := p.live()[pid]; ok && handle.Signal(syscall.SIGKILL) == nil {
+			struck[kind]++
+			n--
+		}
+		_ = handle.Release()
+	}
+	return struck
+}
+
+// heal waits for a job and runs the retries that `jobs why` names until it has
+// succeeded.
+func (p planRepo) heal(job string) {
+	p.t.Helper()
+	for range 20 {
+		if p.wait(job) == 0 {
+			return
+		}
+		var why struct{ Actions []struct{ Command []string } }
+		text := p.ok("jobs", "why", job, "--format", "json")
+		if err := json.Unmarshal([]byte(text), &why); err != nil {
+			p.t.Fatal(err)
+		}
+		acted := false
+		for _, a := range why.Actions {
+			if len(a.Command) > 2 && a.Command[2] == "retry" {
+				res := p.run(a.Command[1:]...)
+				p.t.Logf("%v: exit %d %s", a.Command, res.code, res.err)
+				acted = true
+				break
+			}
+		}
+		if !acted {
+			p.t.Fatalf("nothing to do about it:\n%s", text)
+		}
+	}
+	p.t.Fatalf("never merged:\n%s\n%s", p.ok("jobs", "why", job), p.ok("jobs", "list", "--all"))
+}
+
+// merged asserts what is to be seen of a plan that was merged, and that nothing
+// else is.
+func (p planRepo) merged(plan string) {
+	p.t.Helper()
+	commits := strings.Fields(p.git("log", "--format=%H", "--grep", "merge plan "+plan+"$", "main"))
+	if len(commits) != 1 {
+		p.t.Fatalf("%d merges of %s: %v", len(commits), plan, commits)
+	}
+	body := p.git("log", "-1", "--format=%B", commits[0])
+	for _, once := range []string{"Vizier-Effect: ", "\nplan: " + plan + "\n", "The steps of the plan.", "What is wanted."} {
+		if n := strings.Count(body, once); n != 1 {
+			p.t.Errorf("%q is %d times in the message:\n%s", once, n, body)
+		}
+	}
+	if got, want := p.git("show", commits[0]+":"+plan+".txt"), "made on draft/"+plan; got != want {
+		p.t.Errorf("%s.txt is %q, want %q", plan, got, want)
+	}
+	if tree := p.git("ls-tree", "-r", "--name-only", "main"); strings.Contains(tree, "implementation-plans") {
+		p.t.Errorf("the plan's document is on main:\n%s", tree)
+	}
+	if refs := p.git("for-each-ref", "--format=%(refname)", "refs/heads/draft"); refs != "" {
+		p.t.Errorf("branches are left: %s", refs)
+	}
+	if got := p.git("symbolic-ref", "HEAD"); got != "refs/heads/main" {
+		p.t.Errorf("the checkout is on %s", got)
+	}
+	if status := p.git("status", "--porcelain"); status != "" {
+		p.t.Errorf("the checkout is not clean:\n%s", status)
+	}
+	if left, _ := filepath.Glob(p.path(".vizier", "tmp-worktrees", "*")); len(left) > 0 {
+		p.t.Errorf("worktrees are left: %v", left)
+	}
+	if locks, _ := filepath.Glob(p.path(".git", "*.lock")); len(locks) > 0 {
+		p.t.Errorf("locks of git are left: %v", locks)
+	}
+	p.git("commit", "-q", "--allow-empty", "-m", fmt.Sprintf("a person's own after %s", plan))
+	for end := time.Now().Add(patience); len(p.live()) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			p.t.Fatalf("processes are left: %v", p.live())
+		}
+	}
+}
