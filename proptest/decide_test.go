@@ -246,7 +246,13 @@ func TestWhatExistsHoldsNobodyUp(t *testing.T) {
 			f.Present[a] = kernel.Seen(true)
 		}
 		s = s.WithFacts(f)
-		for _, d := range kernel.Decide(s).Decisions {
+		p := kernel.Decide(s)
+		for _, act := range p.Actions {
+			if r, ok := act.(kernel.Reset); ok && a.Kind == kernel.CommandPatch && string(r.Attempt.Job) == a.Name {
+				return // the tick rewinds the job by a route, and its patch goes with that
+			}
+		}
+		for _, d := range p.Decisions {
 			if d.Reason.Kind == kernel.OnDependencies && strings.HasSuffix(d.Reason.Detail, " "+a.String()) && !ownProducer(s, s.Job(d.Job), a) {
 				t.Fatalf("%s exists: %+v", a, d)
 			}
