@@ -22,7 +22,7 @@ func TestAPlanIsMergedOnceWhateverIsKilled(t *testing.T) {
 	}
 	s := seed(t)
 	rng := rand.New(rand.NewPCG(s, 1))
-	left := kills(25)
+	left := kills(15)
 	for round := 0; left > 0 && !t.Failed(); round++ {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			p := newPlanRepo(t)
