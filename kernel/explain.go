@@ -121,6 +121,8 @@ func (x *explainer) unmet(i int32) []Unmet {
 
 func (x *explainer) clears(i int32, k WaitKind, v verdict) string {
 	switch {
+	case v.outcome == blocked && k == OnApproval && x.t.s.jobs[i].State.Approval.Doubt:
+		return "a retry"
 	case v.outcome == blocked && k == OnApproval:
 		return "a retry, which asks for the approval anew"
 	case v.outcome == blocked && v.job != "":
@@ -193,7 +195,7 @@ func (x *explainer) remedies(i int32) {
 	switch st := x.t.status[i]; {
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
 		x.add(Remedy{Command: []string{"jobs", "retry", string(j.ID)}})
-		if st == BlockedByApproval {
+		if st == BlockedByApproval && !j.State.Approval.Doubt {
 			x.add(Remedy{Command: []string{"jobs", "approve", string(j.ID)}})
 		}
 		return

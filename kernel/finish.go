@@ -63,9 +63,11 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	st.Outcome = OutcomeFailed
 	again := false
 	switch {
+	case j.asks(r.Class):
+		again, st.RetryAt, st.Lost, st.Approval = true, now, 0, j.leave(now)
 	case r.Class == WorkerLost:
 		if again = st.Spent.Reclaims < j.Spec.Budget.Reclaims; again {
-			st.RetryAt = now
+			st.RetryAt, st.Lost = now, r.Attempt.N
 			st.Spent.Reclaims++
 		}
 	case r.Class == Timeout && j.Spec.Resumable:
@@ -77,6 +79,9 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 		if again = st.Spent.Retries < j.Spec.Budget.Retries; again {
 			st.RetryAt = now.Add(j.Spec.Retry.Backoff(r.Attempt, st.Spent.Retries)).Truncate(time.Microsecond)
 			st.Spent.Retries++
+			if r.Class == EffectInDoubt { // who names the class says: then execute it again
+				st.Lost = 0
+			}
 		}
 	}
 	if again {

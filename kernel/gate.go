@@ -192,6 +192,9 @@ func (t *tick) checkApproval(i int32, from int) (verdict, int) {
 	}
 	switch a := t.s.jobs[i].State.Approval; a.State {
 	case Pending:
+		if st := t.s.jobs[i].State; st.Failure != NoFailure { // see Job.leave
+			return waits("awaiting human approval to execute it again: " + orElse(st.Reason, st.Failure.String())), 1
+		}
 		return waits("awaiting human approval"), 1
 	case Rejected:
 		return blocks(orElse(a.Reason, "approval rejected")), 1

@@ -141,6 +141,7 @@ type Spec struct {
 	Retry           RetryPolicy
 	Resumable       bool
 	Idempotent      bool
+	InDoubt         InDoubt // see Doubt
 	Task            Task
 }
 
@@ -215,6 +216,7 @@ type State struct {
 	Attempt    int // of the latest execution; 0: none yet; never reset
 	Generation int // rewinds so far
 	Spent      Budget
+	Lost       int       // newest attempt that was lost, and whose effects nobody answered for; 0: none
 	Routed     int       // times its routes sent the run back since a person last rewound it
 	RetryAt    time.Time // of FailedRetryable
 	Started    time.Time

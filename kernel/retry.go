@@ -158,7 +158,7 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 // rewound is the one reset: what a job keeps of its past when it is rewound.
 func rewound(j *Job, now time.Time, by string) State {
 	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1}
-	if j.State.Approval.State != NotRequired {
+	if a := j.State.Approval; a.State != NotRequired && !a.Doubt {
 		fresh.Approval = Require(now, by)
 	}
 	if j.Spec.Routed || j.Spec.Transient != NotTransient {

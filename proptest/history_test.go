@@ -24,6 +24,7 @@ type history struct {
 
 	launched   map[kernel.AttemptID]bool
 	executions map[generation]int
+	leaves     map[generation]int // given by a person, to execute again what is in doubt
 	seen       map[kernel.JobID]kernel.State
 }
 
@@ -116,7 +117,7 @@ func (h *history) check(t *rapid.T) {
 			t.Fatalf("%s runs and was never launched", j.ID)
 		}
 		b := j.Spec.Budget
-		if n := h.executions[generation{j.ID, st.Generation}]; n > 1+b.Retries+b.Resumes+b.Reclaims {
+		if n := h.executions[generation{j.ID, st.Generation}]; n > 1+b.Retries+b.Resumes+b.Reclaims+h.leaves[generation{j.ID, st.Generation}] {
 			t.Fatalf("%s: %d executions in generation %d with %+v (I8)", j.ID, n, st.Generation, b)
 		}
 		if st.Status.Terminal() && st.Status != kernel.BlockedByDependency && st.Status != kernel.BlockedByApproval && !st.Exit.Known {
@@ -186,7 +187,11 @@ func (h *history) verb(t *rapid.T) {
 	case "cancel":
 		p, _ = kernel.Cancel(s, id, "ann", false)
 	case "approve":
-		p, _ = kernel.Approve(s, id, "ann")
+		var err error
+		g := generation{id, s.Job(id).State.Generation}
+		if p, err = kernel.Approve(s, id, "ann"); err == nil && h.executions[g] > 0 {
+			h.leaves[g]++
+		}
 	case "reject":
 		p, _ = kernel.Reject(s, id, "ann", "")
 	case "gc":
@@ -230,7 +235,7 @@ func (h *history) end(t *rapid.T) {
 func newHistory(t *rapid.T) *history {
 	return &history{now: Epoch, limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max_running"), Pools: map[string]int{"gpu": 2}},
 		markers: map[kernel.Artifact][]kernel.JobID{}, present: map[kernel.Artifact]bool{}, gone: map[kernel.AttemptID]*kernel.Result{},
-		launched: map[kernel.AttemptID]bool{}, executions: map[generation]int{}, seen: map[kernel.JobID]kernel.State{}}
+		launched: map[kernel.AttemptID]bool{}, executions: map[generation]int{}, leaves: map[generation]int{}, seen: map[kernel.JobID]kernel.State{}}
 }
 
 // play makes a history of drawn steps and checks it after each.

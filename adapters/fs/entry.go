@@ -58,6 +58,9 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 		case kernel.Reset:
 			g := b.group(a.Attempt.Job)
 			g.ops = append(append(g.ops, s.reset(a.Attempt)...), forget(a.Attempt.Job, a.Produces)...)
+			if have, ok := s.warm.live[a.Attempt.Job]; ok {
+				g.ops = append(g.ops, s.settled(&have.job)...)
+			}
 		case kernel.Rotate:
 			g := b.group(a.Attempt.Job)
 			g.ops = append(g.ops, s.rotate(a.Attempt)...)

@@ -38,13 +38,17 @@ type contextRecord struct {
 	Owned    bool   `json:"worktree_owned,omitempty"`
 }
 
-func encodeOutcome(r kernel.Result) ([]byte, error) {
+func newOutcome(r kernel.Result) outcomeRecord {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
 		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended)}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
 	}
-	b, err := json.MarshalIndent(o, "", "  ")
+	return o
+}
+
+func encodeOutcome(r kernel.Result) ([]byte, error) {
+	b, err := json.MarshalIndent(newOutcome(r), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
 	}
@@ -56,6 +60,11 @@ func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 	if err := json.Unmarshal(b, &o); err != nil {
 		return nil, jsonError(err)
 	}
+	return o.result(id)
+}
+
+// result is how an attempt of job id ended.
+func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 	var d decoder
 	r := &kernel.Result{
 		Attempt: kernel.AttemptID{Job: kernel.JobID(o.ID), N: o.Attempt}, Exit: o.ExitCode,

@@ -66,6 +66,7 @@ type (
 		Resumes       int               `json:"resumes"`
 		Reclaims      int               `json:"reclaims"`
 		Rerouted      int               `json:"rerouted,omitempty"`
+		LostAttempt   int               `json:"lost_attempt,omitempty"`
 		RetryAt       stamp             `json:"retry_at"`
 		Outcome       string            `json:"outcome,omitempty"`
 		FailureClass  string            `json:"failure_class,omitempty"`
@@ -105,6 +106,7 @@ type (
 		BackoffCap  string   `json:"backoff_cap,omitempty"`
 		Resumable   bool     `json:"resumable,omitempty"`
 		Idempotent  bool     `json:"idempotent,omitempty"`
+		InDoubt     string   `json:"effect_in_doubt,omitempty"`
 	}
 	schedule struct {
 		After            []afterRecord        `json:"after"`
@@ -157,6 +159,7 @@ type (
 		DecidedAt   *stamp  `json:"decided_at,omitempty"`
 		DecidedBy   string  `json:"decided_by,omitempty"`
 		Reason      *string `json:"reason,omitempty"`
+		InDoubt     bool    `json:"in_doubt,omitempty"`
 	}
 	routeRecord struct {
 		On     string `json:"on"`

@@ -102,7 +102,7 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		optional := []string{"name", "rerouted", "outcome", "failure_class", "stop", "removed_at", "awake"}
+		optional := []string{"name", "rerouted", "lost_attempt", "outcome", "failure_class", "stop", "removed_at", "awake"}
 		if err := holds(t, s, b); (err == nil) != slices.Contains(optional, key) {
 			t.Errorf("without %s: %v", key, err)
 		}
@@ -162,7 +162,7 @@ func jsonKeys(t reflect.Type, path string, visit func(string)) {
 		t = t.Elem()
 	}
 	switch {
-	case t == reflect.TypeFor[stamp]() || t == reflect.TypeFor[artifactRecord]() || t.Kind() != reflect.Struct:
+	case t == reflect.TypeFor[stamp]() || t == reflect.TypeFor[artifactRecord]() || t == reflect.TypeFor[outcomeRecord]() && path != "" || t.Kind() != reflect.Struct:
 		return
 	case strings.HasPrefix(t.Name(), "open["):
 		jsonKeys(t.Field(0).Type, path, visit)
@@ -206,6 +206,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}{
 		{reflect.TypeFor[record](), "job_record", "job"},
 		{reflect.TypeFor[outcomeRecord](), "outcome", "outcome"},
+		{reflect.TypeFor[effectRecord](), "effect", "effects"},
 	} {
 		written, named := map[string]bool{}, map[string]bool{}
 		jsonKeys(c.typ, "", func(k string) { written[k] = true })
@@ -258,6 +259,7 @@ func TestTheSchemaKnowsEveryWord(t *testing.T) {
 	words(func(n int) fmt.Stringer { return kernel.MissingProducer(n) })
 	words(func(n int) fmt.Stringer { return kernel.Transient(n) })
 	words(func(n int) fmt.Stringer { return kernel.CleanupStatus(n) })
+	words(func(n int) fmt.Stringer { return max(kernel.InDoubt(n), kernel.AskInDoubt) })
 	for _, s := range kernel.Statuses() {
 		if !strings.Contains(raw, `"`+s.Coarse()+`"`) {
 			t.Errorf("the schema does not know %q", s.Coarse())
@@ -270,7 +272,7 @@ func TestEveryPathIsOnTheLayoutPage(t *testing.T) {
 	l := NewLayout("/r")
 	a := kernel.AttemptID{Job: "ID"}
 	for _, name := range []string{lockFile, plansFile, markFile, indexFile, archiveFile, sentinelsDir, runsDir, markersDir, payloadsDir,
-		jobPath("ID", recordName), jobPath("ID", stateName), jobPath("ID", outcomeName), jobPath("ID", patchName),
+		jobPath("ID", recordName), jobPath("ID", stateName), jobPath("ID", outcomeName), jobPath("ID", patchName), jobPath("ID", effectsDir),
 		strings.TrimPrefix(l.LockFile("ID"), "/r/.vizier/"), strings.TrimPrefix(l.LogFile("ID", "stdout"), "/r/.vizier/"),
 		strings.Replace(strings.TrimPrefix(l.ClaimFile(a), "/r/.vizier/"), "0", "N", 1),
 		strings.Replace(strings.TrimPrefix(l.ResultFile(a), "/r/.vizier/"), "0", "N", 1),
