@@ -65,10 +65,15 @@ type Effect struct {
 	Job        JobID
 	Generation int
 	Attempt    int // the one that owns it: that intended it last, or found it made
+	Round      int // of its owner
 	State      EffectState
 	Begun      time.Time // when its owner intended it
 	Result     Result    // how it ended; Applied and Committed only
 }
+
+// Round is how many attempts of this generation ended with a result of their own
+// that was tried again.
+func (s *State) Round() int { return s.Spent.Retries + s.Spent.Resumes }
 
 // Follow refuses e as the successor of what is on record for its key, nil:
 // nothing. So an effect has one owner at a time, and none without a result is
@@ -109,7 +114,7 @@ func (j *Job) Recover(e *Effect) (Recovery, error) {
 		return Reconcile, nil
 	case e.Attempt >= j.State.Attempt:
 		return Execute, fmt.Errorf("effect %s of %s is attempt %d's, this is attempt %d: %w", e.Key, j.ID, e.Attempt, j.State.Attempt, ErrStale)
-	case e.State != Intended && (e.Result.Outcome == OutcomeSucceeded || j.lost(e)):
+	case e.State != Intended && (e.Result.Outcome == OutcomeSucceeded || e.Round == j.State.Round()):
 		return CatchUp, nil
 	default:
 		return Reconcile, nil
@@ -133,7 +138,7 @@ func (j *Job) Settle(e *Effect, f Finding) Recovery {
 	switch {
 	case f == Made:
 		return CatchUp
-	case f == NotMade, e == nil, !j.lost(e), j.Spec.Doubt() == RerunInDoubt:
+	case f == NotMade, e == nil, e.State != Intended, !j.lost(e), j.Spec.Doubt() == RerunInDoubt:
 		return Execute
 	default:
 		return Doubt
@@ -152,7 +157,8 @@ func (j *Job) EffectState(e *Effect) EffectState {
 	if e.State != Applied || e.Generation != st.Generation {
 		return e.State
 	}
-	if st.Status != Running && st.Exit.Known && st.Failure != WorkerLost || st.Attempt > e.Attempt && !j.lost(e) {
+	ended := st.Status != Running && st.Exit.Known && st.Failure != WorkerLost
+	if ended || e.Round < st.Round() || e.Attempt < st.Attempt && !j.lost(e) {
 		return Committed
 	}
 	return e.State

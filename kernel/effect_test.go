@@ -25,12 +25,12 @@ func TestRecoveryOfAnEffect(t *testing.T) {
 	)
 	all := []kernel.Finding{kernel.Undecidable, kernel.Made, kernel.NotMade}
 	tests := map[string]struct {
-		attempt, lost int
-		policy        kernel.InDoubt
-		idempotent    bool
-		on            *kernel.Effect
-		first         kernel.Recovery
-		settled       [3]kernel.Recovery // by finding; where the first verdict is Reconcile
+		attempt, lost, round int
+		policy               kernel.InDoubt
+		idempotent           bool
+		on                   *kernel.Effect
+		first                kernel.Recovery
+		settled              [3]kernel.Recovery // by finding; where the first verdict is Reconcile
 	}{
 		"nothing, first attempt":            {attempt: 1, first: kernel.Execute},
 		"nothing, later attempt":            {attempt: 2, first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
@@ -39,8 +39,8 @@ func TestRecoveryOfAnEffect(t *testing.T) {
 		"applied, lost":                     {attempt: 2, lost: 1, on: entry(1, kernel.Applied, yes), first: kernel.CatchUp},
 		"applied, then the attempt failed":  {attempt: 2, on: entry(1, kernel.Applied, yes), first: kernel.CatchUp},
 		"failed, lost":                      {attempt: 2, lost: 1, on: entry(1, kernel.Applied, no), first: kernel.CatchUp},
-		"failed, and tried again":           {attempt: 2, on: entry(1, kernel.Applied, no), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
-		"failed, tried again, and lost":     {attempt: 3, lost: 2, on: entry(1, kernel.Applied, no), first: kernel.CatchUp},
+		"failed, and tried again":           {attempt: 2, round: 1, on: entry(1, kernel.Applied, no), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
+		"failed, tried again, and lost":     {attempt: 3, lost: 2, round: 1, on: entry(1, kernel.Applied, no), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
 		"intent, lost":                      {attempt: 2, lost: 1, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Doubt, kernel.CatchUp, kernel.Execute}},
 		"intent, lost, ask":                 {attempt: 2, lost: 1, policy: kernel.AskInDoubt, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Doubt, kernel.CatchUp, kernel.Execute}},
 		"intent, lost, rerun":               {attempt: 2, lost: 1, policy: kernel.RerunInDoubt, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
@@ -53,6 +53,7 @@ func TestRecoveryOfAnEffect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			j := job("a", running(test.attempt), func(j *kernel.Job) {
 				j.State.Lost, j.Spec.InDoubt, j.Spec.Idempotent = test.lost, test.policy, test.idempotent
+				j.State.Spent = kernel.Budget{Retries: test.round, Reclaims: 7}
 			})
 			got, err := j.Recover(test.on)
 			if err != nil || got != test.first {

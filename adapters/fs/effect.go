@@ -28,13 +28,14 @@ type effectRecord struct {
 	Operation  string         `json:"operation"`
 	Part       string         `json:"part,omitempty"`
 	Attempt    int            `json:"attempt"`
+	Round      int            `json:"round"`
 	State      string         `json:"state"`
 	BegunAt    stamp          `json:"begun_at"`
 	Result     *outcomeRecord `json:"result,omitempty"`
 }
 
 func encodeEffect(e *kernel.Effect, extra map[string]json.RawMessage) ([]byte, error) {
-	r := open[effectRecord]{V: effectRecord{recordVersion, e.Key, string(e.Job), e.Generation, e.Operation, e.Part, e.Attempt,
+	r := open[effectRecord]{V: effectRecord{recordVersion, e.Key, string(e.Job), e.Generation, e.Operation, e.Part, e.Attempt, e.Round,
 		e.State.String(), stamp(e.Begun), nil}, extra: extra}
 	if e.State != kernel.Intended {
 		o := newOutcome(e.Result)
@@ -54,7 +55,7 @@ func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[st
 	}
 	var d decoder
 	e := &kernel.Effect{Key: r.V.Key, Job: kernel.JobID(r.V.ID), Generation: r.V.Generation, Operation: r.V.Operation, Part: r.V.Part,
-		Attempt: r.V.Attempt, Begun: time.Time(r.V.BegunAt)}
+		Attempt: r.V.Attempt, Round: r.V.Round, Begun: time.Time(r.V.BegunAt)}
 	state, err := kernel.ParseEffectState(r.V.State)
 	d.fail("state", err)
 	e.State = state

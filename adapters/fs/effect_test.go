@@ -29,7 +29,7 @@ func effectStore(t *testing.T, n int, durable bool) (*Store, kernel.Job) {
 }
 
 func intent(j kernel.Job) kernel.Effect {
-	return kernel.Effect{Key: effectKey, Operation: "command.run", Job: j.ID, Generation: j.State.Generation, Attempt: j.State.Attempt, Begun: t0}
+	return kernel.Effect{Key: effectKey, Operation: "command.run", Job: j.ID, Generation: j.State.Generation, Attempt: j.State.Attempt, Round: 3, Begun: t0}
 }
 
 func applied(e kernel.Effect) kernel.Effect {
