@@ -27,6 +27,10 @@ type repo struct {
 		OutcomeFile(kernel.JobID) string
 	}
 
+	// Effects are a job's journalled side effects, and what is wrong with
+	// those that cannot be read.
+	Effects func(kernel.JobID) ([]kernel.Effect, error)
+
 	// Manifest is the manifest of a run; kernel.ErrNotFound if there is none.
 	Manifest func(kernel.RunID) ([]byte, error)
 
@@ -71,7 +75,7 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 		return nil, err
 	}
 	return &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Effects: w.store.Effects, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 	}, nil

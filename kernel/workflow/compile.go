@@ -74,6 +74,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		Retry:           n.retry,
 		Resumable:       n.resumable,
 		Idempotent:      n.idempotent,
+		InDoubt:         n.inDoubt,
 		Task: kernel.Task{Executor: n.executor, Builtin: true, Timeout: n.timeout,
 			Args: []string{"__workflow-node", "--job-id", string(c.ids[i])}},
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // PolicyHash identifies what the template's jobs are subject to: a SHA-256, in
@@ -80,6 +82,9 @@ func (h *hasher) node(n *node) {
 		n.transient.String(), strconv.FormatBool(n.resumable), strconv.FormatBool(n.idempotent), n.pinned.Branch, string(n.pinned.Commit),
 		strconv.Itoa(n.budget.Retries), strconv.Itoa(n.budget.Resumes), strconv.Itoa(n.budget.Reclaims),
 		strconv.FormatUint(uint64(n.retry.Classes), 16))
+	if n.inDoubt != kernel.FailInDoubt { // the default hashes as it always did
+		h.list("effect_in_doubt", n.inDoubt.String())
+	}
 	for _, word := range n.retry.Exits {
 		h.list(strconv.FormatUint(word, 16))
 	}

@@ -94,6 +94,7 @@ type nodeSource struct {
 	maxReclaims   Text
 	resumable     Text
 	idempotent    Text
+	inDoubt       Text
 	transient     Text
 	executor      Text
 	retryOn       []Text

@@ -56,6 +56,7 @@ type node struct {
 	timeout       time.Duration
 	resumable     bool
 	idempotent    bool
+	inDoubt       kernel.InDoubt
 	transient     kernel.Transient
 	executor      string
 }
