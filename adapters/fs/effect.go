@@ -180,16 +180,9 @@ func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *kernel.
 		if err := e.Follow(old); err != nil {
 			return err
 		}
-		if !missing {
-			return failed("rename", name, unix.Renameat(d.fd, temp, d.fd, name))
-		}
-		err := unix.Linkat(d.fd, temp, d.fd, name, 0) // and not if there is one by now
-		if errors.Is(err, unix.EEXIST) {
-			err = fmt.Errorf("somebody else has it: %w", kernel.ErrStale)
-		}
-		return err
+		return d.place(temp, name, missing)
 	})
-	if err != nil || missing {
+	if err != nil {
 		err = errors.Join(err, ignoreMissing(unix.Unlinkat(d.fd, temp, 0)))
 	}
 	if err == nil && s.opts.Durable {
@@ -212,6 +205,23 @@ func (d dir) aside(name string, data []byte, durable bool) (string, error) {
 		return "", failed("write", name, errors.Join(err, ignoreMissing(unix.Unlinkat(d.fd, temp, 0))))
 	}
 	return temp, nil
+}
+
+// place gives the file temp its name: the place of what is there, or, fresh, one
+// that is free. Others hold the lock shared as well, so that it may be taken by
+// now: then kernel.ErrStale.
+func (d dir) place(temp, name string, fresh bool) error {
+	if !fresh {
+		return failed("rename", name, unix.Renameat(d.fd, temp, d.fd, name))
+	}
+	err := unix.Linkat(d.fd, temp, d.fd, name, 0)
+	if errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("somebody else has it: %w", kernel.ErrStale)
+	}
+	if err == nil {
+		err = unix.Unlinkat(d.fd, temp, 0)
+	}
+	return failed("link", name, err)
 }
 
 // effectsDir opens the directory of a job's effects, and makes it durably where

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -101,22 +102,50 @@ func TestForeignFieldsOfEffectsSurvive(t *testing.T) {
 // Of many that intend one effect at the same moment, one owns it (I6).
 func TestAnEffectHasOneOwner(t *testing.T) {
 	s, j := effectStore(t, 1, false)
-	var owners atomic.Int32
-	var all sync.WaitGroup
-	for range 16 {
-		other := newStoreWith(t, s.root, s.opts)
-		all.Go(func() {
-			switch err := other.RecordEffect(soon(t), intent(j)); {
-			case err == nil:
-				owners.Add(1)
-			case !errors.Is(err, kernel.ErrStale):
-				t.Error(err)
-			}
-		})
+	stores := make([]*Store, 8)
+	for i := range stores {
+		stores[i] = newStoreWith(t, s.root, s.opts)
 	}
-	all.Wait()
-	if owners.Load() != 1 {
-		t.Errorf("%d owners", owners.Load())
+	for n := range 50 {
+		e := intent(j)
+		e.Key = fmt.Sprintf("%064x", n)
+		var owners atomic.Int32
+		var all sync.WaitGroup
+		for _, store := range stores {
+			all.Go(func() {
+				switch err := store.RecordEffect(soon(t), e); {
+				case err == nil:
+					owners.Add(1)
+				case !errors.Is(err, kernel.ErrStale):
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if owners.Load() != 1 {
+			t.Fatalf("%d owners", owners.Load())
+		}
+	}
+}
+
+// The moment between the look and the write belongs to nobody else.
+func TestAPlaceThatIsTakenStaysAsItIs(t *testing.T) {
+	d, err := openRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	for _, text := range []string{"first", "second"} {
+		temp, err := d.aside("e.json", []byte(text), false)
+		if err == nil {
+			err = d.place(temp, "e.json", true)
+		}
+		if text == "first" && err != nil || text == "second" && !errors.Is(err, kernel.ErrStale) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if b, err := d.read("e.json", 100); string(b) != "first" || err != nil {
+		t.Errorf("it holds %q, %v", b, err)
 	}
 }
 
