@@ -201,6 +201,8 @@ func (n *node) sweep(a kernel.AttemptID) error {
 	return nil
 }
 
+func (n *node) Beat(kernel.AttemptID) error { return nil }
+
 func (n *node) Acquire(a kernel.AttemptID) (io.Closer, error) {
 	n.effect("acquire %s/%d", a.Job, a.N)
 	l, started := n.takeOver(a)
