@@ -67,6 +67,7 @@ type (
 		Reclaims      int               `json:"reclaims"`
 		Rerouted      int               `json:"rerouted,omitempty"`
 		LostAttempt   int               `json:"lost_attempt,omitempty"`
+		Refused       int               `json:"refused,omitempty"`
 		RetryAt       stamp             `json:"retry_at"`
 		Outcome       string            `json:"outcome,omitempty"`
 		FailureClass  string            `json:"failure_class,omitempty"`
@@ -89,6 +90,7 @@ type (
 	}
 	taskRecord struct {
 		Executor string   `json:"executor,omitempty"`
+		Options  []string `json:"options,omitempty"`
 		Builtin  bool     `json:"builtin,omitempty"`
 		Dir      string   `json:"dir,omitempty"`
 		Env      []string `json:"env,omitempty"`
