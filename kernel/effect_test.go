@@ -195,6 +195,10 @@ func TestAnEffectInDoubt(t *testing.T) {
 			if st := s.Job("a").State; st.Status != kernel.BlockedByApproval {
 				t.Errorf("rejected: %s", st.Status)
 			}
+			e, err := kernel.Explain(s, "a")
+			if err != nil || len(e.Actions) != 1 || strings.Join(e.Actions[0].Command, " ") != "jobs retry a" {
+				t.Errorf("what would start it: %+v, %v", e.Actions, err)
+			}
 			again, err := kernel.Retry(s, "a", "ann")
 			if err != nil {
 				t.Fatal(err)

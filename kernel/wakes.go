@@ -61,11 +61,11 @@ func (s *Snapshot) unobserved() *Snapshot {
 }
 
 // restsOn reports that the death of running job i's runner would move more than
-// the job: it would be started again, a cancel of it is under way, its routes
-// lead on, or a job depends on it.
+// the job: it would be started again, or a person asked whether it is to be, a
+// cancel of it is under way, its routes lead on, or a job depends on it.
 func (t *tick) restsOn(i int32) bool {
 	j := t.s.jobs[i]
-	if j.State.Spent.Reclaims < j.Spec.Budget.Reclaims || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 {
+	if j.State.Spent.Reclaims < j.Spec.Budget.Reclaims || j.asks(WorkerLost) || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 {
 		return true
 	}
 	yes := false

@@ -92,7 +92,9 @@ func (s *Store) Effect(id kernel.JobID, key string) (*kernel.Effect, error) {
 	}
 	e, _, err := decodeEffect(id, key, b)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: move the file away if you know what became of the effect", filepath.Join(vizierDir, name), err)
+		// What is wrong with the file is wrong with nothing that the caller gave.
+		why := strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())
+		return nil, errors.New(filepath.Join(vizierDir, name) + ": " + why + ": move the file away if you know what became of the effect")
 	}
 	return e, nil
 }
