@@ -17,6 +17,7 @@ func Decode(file string, v Value) (*Source, error) {
 		"id":      d.text(&s.ID),
 		"version": d.text(&s.Version),
 		"params":  d.entries(&s.Params, "params"),
+		"config":  d.entries(&s.config, "config"),
 		"cli": func(v Value) {
 			d.table(v, "cli", map[string]func(Value){
 				"positional": d.texts(&s.CLI.Positional), "named": d.entries(&s.CLI.Named, "cli.named")})

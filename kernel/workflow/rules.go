@@ -90,6 +90,10 @@ func (c *checker) operation(n *node) {
 	case opIntegrate:
 		c.integrate(n)
 	}
+	if on, _ := parseBool(n.arg("auto_resolve")); on && n.use.Policy != policyConflict && n.arg("auto_resolve_command", "auto_resolve_script") == "" &&
+		slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return strings.TrimSpace(g.script) != "" }) {
+		c.rule(n, n.pos, ".args.auto_resolve", "is to repair what its gate finds and has no auto_resolve_script")
+	}
 	switch n.use.Policy {
 	case policyStop:
 		c.stopCondition(n)

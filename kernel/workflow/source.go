@@ -28,6 +28,7 @@ type Source struct {
 	Params  []Entry // defaults
 	Imports []Import
 
+	config    []Entry // parameter → key of the repository's configuration
 	policy    policySource
 	contracts []contractSource
 	nodes     []nodeSource
