@@ -70,6 +70,11 @@ func (s *Snapshot) whyRewound(root, id JobID, set []JobID) string {
 			}
 		}
 	}
+	for _, by := range set {
+		if j.State.Wait == (WaitReason{OnDependencies, heldBack(by)}) {
+			return "was held back by the failure of " + string(by)
+		}
+	}
 	return "depends on it"
 }
 

@@ -146,7 +146,7 @@ func (d *decoder) entries(into *[]Entry, path string) func(Value) {
 
 func (d *decoder) policy(v Value, p *policySource) {
 	d.table(v, "policy", map[string]func(Value){
-		"failure_mode": d.word(&p.failureMode, "block_downstream", "continue_independent"),
+		"failure_mode": d.word(&p.failureMode, kernel.BlockDownstream.String(), kernel.ContinueIndependent.String()),
 		"resume": func(v Value) {
 			d.table(v, "policy.resume", map[string]func(Value){
 				"key": d.text(&p.resumeKey), "reuse_mode": d.word(&p.reuseMode, "strict", "compatible")})

@@ -43,7 +43,7 @@ func TestPolicyHash(t *testing.T) {
 	}
 	for what, other := range map[string]string{
 		"dependency policy": text(`"dependencies": {"missing_producer": "wait"}`, one+","+two, node, c, d),
-		"failure mode":      text(`"failure_mode": "continue_independent"`, one+","+two, node, c, d),
+		"failure mode":      text(`"failure_mode": "block_downstream"`, one+","+two, node, c, d),
 		"contract":          text("", two, node, c, d),
 		"argument":          text("", one+","+two, strings.Replace(node, `"1"`, `"2"`, 1), c, d),
 		"edge":              text("", one+","+two, node, c, cmdNode("d", "c")),
