@@ -142,6 +142,9 @@ func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 			return renamed
 		}
 		n.id = rename(n.id)
+		if !n.staged { // of child itself
+			n.staged, n.stage = true, child.Params
+		}
 		n.after = refs(n.after, "after node")
 		for _, o := range outcomes {
 			n.on[o] = refs(n.on[o], "on."+o.String()+" target")

@@ -85,6 +85,36 @@ func TestInferredLocks(t *testing.T) {
 	}
 }
 
+// T3 and V5: neither another stage's parameters nor the template's say which
+// branch a node in a worktree writes to.
+func TestLocksOfStages(t *testing.T) {
+	shell := func(id string) string {
+		return `{"id": "` + id + `", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "x"}}`
+	}
+	f := files{"root": `{"id": "r", "version": "v1", "params": {"branch": "trunk"}, "nodes": [` + shell("own") + `], ` + imports + `}`,
+		"one": stageText(`"target": "main"`, "", shell("merge"),
+			`{"id": "w", "uses": "cap.env.builtin.worktree.prepare", "args": {"branch": "work"}, "on": {"succeeded": ["in"]}}`, shell("in")),
+		"two": stageText(`"n": "1"`, "", shell("note"))}
+	src, err := f.compose(t, "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, err := workflow.Bind("r", src, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl, err := workflow.Expand(src, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, _ := compileTemplate(t, tmpl)
+	for node, want := range map[string]string{"own": "branch:main branch:trunk", "one__merge": "branch:main", "one__w": "branch:work", "one__in": "branch:work", "two__note": ""} {
+		if got := keys(jobs[node].Spec.Locks); got != want {
+			t.Errorf("%s: %q, want %q", node, got, want)
+		}
+	}
+}
+
 func keys(locks []kernel.Lock) string {
 	var out []string
 	for _, l := range locks {

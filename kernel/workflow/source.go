@@ -75,6 +75,9 @@ type wiring struct {
 	uses  Text
 	after []Text
 	on    perOutcome[Text]
+
+	staged bool    // it came from an imported template,
+	stage  []Entry // which declares these parameters
 }
 
 type nodeSource struct {
