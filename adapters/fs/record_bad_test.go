@@ -100,6 +100,7 @@ func TestNonsenseInARecordIsRefused(t *testing.T) {
 		{[]any{nil}, "schedule.artifacts", "schedule.artifacts"},
 		{[]any{map[string]any{"artifact": nil}}, "schedule.dependencies", "schedule.dependencies"},
 		{map[string]any{"missing_producer": "shrug"}, "schedule.dependency_policy", "shrug"},
+		{"panic", "schedule.failure_mode", "schedule.failure_mode|panic"},
 		{[]any{map[string]any{"key": "", "mode": "shared"}}, "schedule.locks", "schedule.locks"},
 		{[]any{map[string]any{"key": "k", "mode": "loose"}}, "schedule.locks", "loose"},
 		{[]any{map[string]any{"key": "k", "mode": "shared", "units": -1}}, "schedule.locks", "units"},

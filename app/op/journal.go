@@ -23,8 +23,8 @@ type Effects interface {
 // one it finds made.
 type finder func(context.Context, *Env, *Node) (kernel.Finding, Result, error)
 
-// gatePart is the effect of the scripts of a node's gates; the operation's own
-// has no name.
+// gatePart is the effect of the scripts of a node's gates, of a merge with the
+// commit that they judge; the operation's own has no name.
 const gatePart = "gate"
 
 // once makes a side effect of n unless an earlier attempt did. Every operation
@@ -65,8 +65,8 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 		return Result{}, err
 	}
 	r, err := run(ctx, env, n)
-	if ctx.Err() != nil {
-		return r, err // it was cut off: how far it got is not known
+	if ctx.Err() != nil || r.Class == kernel.EffectInDoubt {
+		return r, err // it was cut off, or a part of it was: how far it got is not known
 	}
 	done := r
 	if err != nil {

@@ -3,8 +3,9 @@ package op
 // performer is what performs an operation, and what finds that an earlier
 // attempt has; without one nobody can tell. The zero value is a control policy.
 type performer struct {
-	run  operation
-	look finder
+	run    operation
+	look   finder
+	judges bool // it looks at its gate itself, before it is done
 }
 
 // registry maps every operation and control policy of the inventory to what
@@ -12,29 +13,29 @@ type performer struct {
 //
 //nolint:gochecknoglobals // a table
 var registry = map[string]performer{
-	"agent.invoke":              {agentInvoke, nil},
-	"build.materialize_step":    {buildMaterializeStep, goesOn},
+	"agent.invoke":              {run: agentInvoke},
+	"build.materialize_step":    {run: buildMaterializeStep, look: goesOn},
 	"cicd.run":                  {},
-	"command.run":               {commandRun, nil},
+	"command.run":               {run: commandRun},
 	"gate.approval":             {},
 	"gate.cicd":                 {},
 	"gate.conflict_resolution":  {},
 	"gate.stop_condition":       {},
-	"git.commit":                {unlocked(gitCommit), commitMade},
-	"git.integrate_plan_branch": {gitIntegrate, goesOn},
-	"git.save_worktree_patch":   {gitSavePatch, goesOn},
-	"git.stage":                 {unlocked(gitStage), goesOn},
-	"git.stage_commit":          {unlocked(gitStageCommit), commitMade},
-	"merge.sentinel.clear":      {sentinelClear, goesOn},
-	"merge.sentinel.write":      {sentinelWrite, goesOn},
-	"patch.execute_pipeline":    {unlocked(patchExecute), goesOn},
-	"patch.pipeline_finalize":   {patchFinalize, goesOn},
-	"patch.pipeline_prepare":    {patchPrepare, goesOn},
-	"plan.persist":              {planPersist, goesOn},
-	"prompt.resolve":            {promptResolve, promptMade},
+	"git.commit":                {run: unlocked(gitCommit), look: commitMade},
+	"git.integrate_plan_branch": {run: gitIntegrate, look: goesOn, judges: true},
+	"git.save_worktree_patch":   {run: gitSavePatch, look: goesOn},
+	"git.stage":                 {run: unlocked(gitStage), look: goesOn},
+	"git.stage_commit":          {run: unlocked(gitStageCommit), look: commitMade},
+	"merge.sentinel.clear":      {run: sentinelClear, look: goesOn},
+	"merge.sentinel.write":      {run: sentinelWrite, look: goesOn},
+	"patch.execute_pipeline":    {run: unlocked(patchExecute), look: goesOn},
+	"patch.pipeline_finalize":   {run: patchFinalize, look: goesOn},
+	"patch.pipeline_prepare":    {run: patchPrepare, look: goesOn},
+	"plan.persist":              {run: planPersist, look: goesOn},
+	"prompt.resolve":            {run: promptResolve, look: promptMade},
 	"terminal":                  {},
-	"worktree.cleanup":          {worktreeCleanup, goesOn},
-	"worktree.prepare":          {worktreePrepare, goesOn},
+	"worktree.cleanup":          {run: worktreeCleanup, look: goesOn},
+	"worktree.prepare":          {run: worktreePrepare, look: goesOn},
 }
 
 func lookup(n *Node) (operation, bool) {

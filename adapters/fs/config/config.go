@@ -20,6 +20,7 @@ type Config struct {
 	Commands  map[string]string // workflow alias to template
 	Workflow  Workflow
 	Release   Release
+	Flows     Flows
 
 	origins map[string]string // by key: where a value that is not the default came from
 }

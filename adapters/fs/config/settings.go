@@ -45,7 +45,7 @@ func literal(v any) string {
 
 // settings is every key, in the order people read them.
 func settings() []setting {
-	return []setting{
+	all := []setting{
 		number("scheduler.max_running", "How many jobs run at once in this repository; 0 means as many as there are CPUs.",
 			func(c *Config) *int { return &c.Scheduler.MaxRunning }),
 		duration("scheduler.lock_timeout", "How long a command waits for another one that holds the scheduler lock.", false,
@@ -96,6 +96,7 @@ func settings() []setting {
 		text("release.gate.script", "A shell command that `vizier release` runs once the release is made, and undoes it if it fails; empty means none.",
 			func(c *Config) *string { return &c.Release.GateScript }),
 	}
+	return append(all, flows()...)
 }
 
 // defaults is the configuration of someone who configured nothing.
@@ -110,6 +111,7 @@ func defaults() Config {
 		Display:   Display{Jobs: JobsList{Format: "block"}},
 		Commands:  map[string]string{},
 		Workflow:  Workflow{GlobalEnabled: true},
+		Flows:     Flows{},
 		origins:   map[string]string{},
 	}
 }
