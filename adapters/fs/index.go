@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"reflect"
 	"slices"
@@ -48,7 +49,7 @@ type fileStamp struct {
 
 const (
 	indexFile  = journalDir + "/index"
-	indexMagic = "vizier index 1\n"
+	indexMagic = "vizier index 2\n"
 	// indexEvery is how many bytes of journal a new process may have to go
 	// through on top of the index.
 	indexEvery = 128 << 10
@@ -288,7 +289,10 @@ func (s *Store) readIndex(pos position) error {
 	if !ok {
 		return errShort
 	}
-	r := &reader{b: rest}
+	if len(rest) < 4 || sumOf(rest[4:]) != binary.LittleEndian.Uint32(rest) {
+		return errShort
+	}
+	r := &reader{b: rest[4:]}
 	if boot, print := string(r.bytes()), r.uint(); boot != pos.boot || print != jobFingerprint {
 		return errShort
 	}
@@ -337,7 +341,7 @@ func (s *Store) writeIndex(pos position) (position, error) {
 		return pos, err
 	}
 	pos.index++
-	b := append([]byte(indexMagic), 0)[:len(indexMagic)]
+	b := append([]byte(indexMagic), 0, 0, 0, 0)
 	b = putBytes(b, []byte(pos.boot))
 	b = binary.AppendUvarint(b, jobFingerprint)
 	b = binary.AppendUvarint(b, pos.epoch)
@@ -360,12 +364,19 @@ func (s *Store) writeIndex(pos position) (position, error) {
 	for id := range x.unread {
 		b = appendEntry(b, id, fileStamp{}, nil)
 	}
+	binary.LittleEndian.PutUint32(b[len(indexMagic):], sumOf(b[len(indexMagic)+4:]))
 	if err := s.base.write(indexFile, b, false); err != nil {
 		return pos, err
 	}
 	x.written, x.file = pos.end, pos.index
 	return pos, s.log.setPosition(pos)
 }
+
+// castagnoli is the polynomial that processors compute by themselves.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a constant of the process
+
+// sumOf tells whether a cache is the one that was written.
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 func appendEntry(b []byte, id kernel.JobID, f fileStamp, body []byte) []byte {
 	b = putBytes(b, []byte(id))
