@@ -237,13 +237,13 @@ func TestSpoiledCachesAreNotBelieved(t *testing.T) {
 		}
 	}
 	whole := map[string]string{}
-	for _, path := range caches {
+	for _, path := range append(caches, file(h.dir, markFile)) { // the mark says which index counts
 		whole[path] = contentOf(t, path)
-		if len(whole[path]) < 1000 {
+		if path != file(h.dir, markFile) && len(whole[path]) < 1000 {
 			t.Fatalf("%s has %d bytes", path, len(whole[path]))
 		}
 	}
-	for n := range 200 {
+	for n := range 100 {
 		for path, content := range whole {
 			writeAt(t, path, content)
 		}
