@@ -20,6 +20,9 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 		switch a := a.(type) {
 		case kernel.CreateJob:
 			j := a.Job
+			if why := s.heldOf(j.ID); why != "" {
+				return b.e, fmt.Errorf("create %s: %s: %w", j.ID, why, kernel.ErrConflict)
+			}
 			if _, live := s.warm.live[j.ID]; live {
 				return b.e, fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
 			}
@@ -110,6 +113,9 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 }
 
 func (b *builder) putState(a kernel.PutState) error {
+	if why := b.s.heldOf(a.Job); why != "" {
+		return fmt.Errorf("commit %s: %s: %w", a.Job, why, kernel.ErrConflict)
+	}
 	have, ok := b.s.warm.live[a.Job]
 	if !ok {
 		j, f, err := b.s.readRecord(a.Job)

@@ -100,7 +100,7 @@ func (x *index) continues(pos position, dir int64) bool {
 // changes is what other processes changed since the jobs were loaded.
 func (s *Store) changes(pos position) (kernel.Changes, bool) {
 	x := &s.warm
-	if !x.served || !x.continues(pos, s.jobsStamp()) || s.follow(x.end, pos, true) != nil || !x.served { // what is followed may end it
+	if len(s.held) > 0 || !x.served || !x.continues(pos, s.jobsStamp()) || s.follow(x.end, pos, true) != nil || !x.served { // what is followed may end it
 		return kernel.Changes{}, false
 	}
 	c := kernel.Changes{Archived: x.archive.len(), Jobs: make([]kernel.Job, 0, len(x.changed))}
@@ -259,6 +259,7 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 			rec.Unreadable[id] = err.Error()
 		}
 	}
+	s.hideHeld(&rec)
 	return rec, nil
 }
 

@@ -36,6 +36,7 @@ type Store struct {
 	lock *schedulerLock
 	log  *journal
 	warm index
+	held []held // as of when the lock was taken last
 }
 
 // NewStore is the store of the repository whose main working tree is dir. It
@@ -132,7 +133,7 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		}
 		return kernel.Records{}, err
 	}
-	for range 2 {
+	for try := range 2 {
 		if err := s.lock.shared(ctx); err != nil {
 			if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
 				return s.loadUnlocked(scope)
@@ -144,6 +145,10 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 			rec, err := s.loadUnlocked(scope)
 			return rec, errors.Join(err, s.lock.unlock())
 		}
+		if err == nil {
+			err = s.readHeld()
+			behind = behind || len(s.held) > 0 && try == 0 // perhaps it can be written by now
+		}
 		if err == nil && !behind {
 			rec, err := s.load(pos, scope)
 			err = errors.Join(err, s.lock.unlock())
@@ -152,7 +157,7 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 			}
 			return rec, err
 		}
-		if err := s.lock.unlock(); err != nil {
+		if err := errors.Join(err, s.lock.unlock()); err != nil {
 			return kernel.Records{}, err
 		}
 		tx, err := s.Begin(ctx)
@@ -208,6 +213,9 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 // loadUnlocked reads every record as it is.
 func (s *Store) loadUnlocked(scope kernel.Scope) (kernel.Records, error) {
 	s.warm = index{}
+	if err := s.readHeld(); err != nil {
+		return kernel.Records{}, err
+	}
 	if err := s.scan(position{}, 0); err != nil {
 		return kernel.Records{}, err
 	}
