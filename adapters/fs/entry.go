@@ -32,6 +32,8 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			if err := b.put(&j, nil, ""); err != nil {
 				return b.e, err
 			}
+			g := b.group(j.ID)
+			g.ops = append(g.ops, fileOp{kind: opCreateJob})
 		case kernel.PutState:
 			if err := b.putState(a); err != nil {
 				return b.e, err

@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"os"
 	"reflect"
-	"slices"
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -168,11 +167,11 @@ func (s *Store) follow(at int64, pos position, trust bool, listed ...kernel.JobI
 }
 
 func (s *Store) followGroup(g group, trust bool, seen map[kernel.JobID]bool) error {
-	removed := slices.ContainsFunc(g.ops, func(op fileOp) bool { return op.kind == opRemoveJob })
+	removed, created := g.does(opRemoveJob), g.rev == 1 || g.does(opCreateJob)
 	if g.record == nil && !removed {
 		return nil
 	}
-	if g.rev != 1 && !seen[g.job] {
+	if !created && !seen[g.job] {
 		s.leaveArchive(g.job)
 	}
 	seen[g.job] = true
@@ -186,8 +185,8 @@ func (s *Store) followGroup(g group, trust bool, seen map[kernel.JobID]bool) err
 		if err != nil {
 			return err
 		}
-		if was, ok := s.warm.live[g.job]; ok && !was.job.Open() && j.Open() {
-			s.warm.served = false // what a rewound job refers to may not have been loaded
+		if was, ok := s.warm.live[g.job]; !ok || !was.job.Open() && j.Open() {
+			s.warm.served = false // what a new or rewound job refers to may not have been loaded
 		}
 		delete(s.warm.unread, g.job)
 		s.warm.live[g.job] = known{job: j, foreign: f}

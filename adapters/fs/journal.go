@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,7 @@ const (
 	opRemove
 	opRename // only where the target is missing
 	opRemoveJob
+	opCreateJob // nothing to do: says that there was no such job before
 )
 
 // position is the mark's content: the entry that was applied last, and
@@ -213,6 +215,10 @@ func (e entry) encode() ([]byte, error) {
 	binary.LittleEndian.PutUint32(b[:4], uint32(len(b)-8))
 	binary.LittleEndian.PutUint32(b[4:8], crc32.ChecksumIEEE(b[8:]))
 	return b, nil
+}
+
+func (g group) does(kind opKind) bool {
+	return slices.ContainsFunc(g.ops, func(op fileOp) bool { return op.kind == kind })
 }
 
 func (g group) append(b []byte) []byte {

@@ -96,10 +96,9 @@ func (s *Store) Conclude(r kernel.Result) error {
 
 // Job reads one record without the lock: what was asked for never changes.
 func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
-	if err := s.open(false); err != nil {
+	if err := s.open(false); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return kernel.Job{}, err
-	}
-	if !kernel.ValidJobID(string(id)) {
+	} else if err != nil || !kernel.ValidJobID(string(id)) {
 		return kernel.Job{}, fmt.Errorf("job %q: %w", id, kernel.ErrNotFound)
 	}
 	j, _, err := s.readRecord(id)

@@ -172,6 +172,8 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 		return s.base.renameWithin(op.path, op.to)
 	case opRemoveJob:
 		return s.removeJob(id)
+	case opCreateJob:
+		return nil
 	default:
 		return fmt.Errorf("unknown file operation %d", op.kind)
 	}

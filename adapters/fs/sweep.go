@@ -96,4 +96,3 @@ func (d dir) stale(name string) bool {
 	gone := err == nil && writer > 0 && errors.Is(unix.Kill(writer, 0), unix.ESRCH)
 	return age > stale || gone && age > staleOfTheDead
 }
-

@@ -64,13 +64,16 @@ type machine struct {
 }
 
 func newMachine(t *rapid.T) *machine {
-	m := &machine{w: &world{now: epoch, ledger: newLedger(),
-		limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max running"), Pools: map[string]int{"gpu": 2}},
-		locks:  map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, children: map[kernel.AttemptID]*child{},
-		sentinels: map[string]bool{}, faults: faults{cleanup: kernel.CleanupDone}}}
-	m.w.disk = disk{records: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
+	return &machine{w: newWorld(kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max running"), Pools: map[string]int{"gpu": 2}})}
+}
+
+func newWorld(limits kernel.Limits) *world {
+	w := &world{now: epoch, ledger: newLedger(), limits: limits,
+		locks: map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, children: map[kernel.AttemptID]*child{},
+		sentinels: map[string]bool{}, faults: faults{cleanup: kernel.CleanupDone}}
+	w.disk = disk{records: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
 		outcomes: map[kernel.JobID]kernel.Result{}, archive: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
-	return m
+	return w
 }
 
 // do has a scheduler do a verb. It is a command of its own or one that lives
