@@ -252,6 +252,15 @@ func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 	return j, f, nil
 }
 
+// IDs are the ids of all jobs, in no order and without a look at any record:
+// for beginnings of ids, which all of them decide.
+func (s *Store) IDs() ([]kernel.JobID, error) {
+	if err := s.open(false); err != nil {
+		return nil, ignoreMissing(err)
+	}
+	return s.jobIDs()
+}
+
 // jobIDs lists the directories of jobs that are named like jobs, in no order.
 func (s *Store) jobIDs() ([]kernel.JobID, error) {
 	names, err := s.base.names(jobsDir)
