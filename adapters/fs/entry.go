@@ -206,7 +206,7 @@ func (s *Store) rotate(a kernel.AttemptID) []fileOp {
 
 // reset puts away what an attempt left, and leaves empty logs (seed 000).
 func (s *Store) reset(a kernel.AttemptID) []fileOp {
-	ops := []fileOp{{kind: opRemove, path: jobPath(a.Job, outcomeName)}, {kind: opRemove, path: jobPath(a.Job, patchName)},
+	ops := []fileOp{{kind: opRemove, path: jobPath(a.Job, outcomeName)}, {kind: opRemove, path: jobPath(a.Job, attemptOutcome(a.N))}, {kind: opRemove, path: jobPath(a.Job, patchName)},
 		{kind: opRemove, path: jobPath(a.Job, noInputName)}}
 	if a.N == 0 {
 		return ops

@@ -25,10 +25,7 @@
 //   - The clock stands still, leaps or jumps back.
 //
 // Not in the model: a disk that forgets what it synced or changes what it
-// holds, two machines, and records that cannot be read. A job has one outcome
-// file, which no lock protects: a runner that lost its lock, looked at the
-// record and stood still while the next attempt ended may write over that
-// attempt's outcome. The ledger does not hold such an attempt to its word.
+// holds, two machines, and records that cannot be read.
 //
 // # What must hold
 //
@@ -72,7 +69,7 @@ func newWorld(limits kernel.Limits) *world {
 		locks: map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, children: map[kernel.AttemptID]*child{},
 		sentinels: map[string]bool{}, faults: faults{cleanup: kernel.CleanupDone}}
 	w.disk = disk{records: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
-		outcomes: map[kernel.JobID]kernel.Result{}, archive: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
+		outcomes: map[kernel.JobID]map[int]kernel.Result{}, archive: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
 	return w
 }
 
