@@ -174,6 +174,13 @@ func TestAFullDiskHoldsNothing(t *testing.T) {
 		t.Error("began on a full disk with something to write")
 		closeTx(t, tx)
 	}
+	for _, s := range []*Store{s, newStore(t, dir)} { // what was committed is there to be read
+		rec := read(t, s)
+		if j := find(t, rec, id(1)); j.State.Reason != "started" || j.Rev != 2 || len(rec.Jobs) != 4 || len(rec.Unreadable) > 0 {
+			t.Errorf("on a full disk: %d jobs, unreadable %v, job 1 is %+v", len(rec.Jobs), rec.Unreadable, j)
+		}
+		find(t, rec, id(5))
+	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}

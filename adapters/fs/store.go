@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"os"
 	"path"
@@ -161,6 +162,9 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 			return kernel.Records{}, err
 		}
 		tx, err := s.Begin(ctx)
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			return s.readAhead(ctx, scope)
+		}
 		if err != nil {
 			return kernel.Records{}, err
 		}
@@ -169,6 +173,31 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		}
 	}
 	return s.loadUnlocked(scope)
+}
+
+// readAhead reads what the journal holds and what cannot be written yet, for
+// want of room, as if it were.
+func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	if err := s.lock.shared(ctx); err != nil {
+		return kernel.Records{}, err
+	}
+	pos, _, err := s.behind()
+	if err == nil {
+		err = s.catchUp(pos)
+	}
+	for at := pos.end; err == nil; {
+		var e entry
+		e, at, err = s.log.read(at)
+		for _, g := range e.groups {
+			err = errors.Join(err, s.followGroup(g, true, map[kernel.JobID]bool{}))
+		}
+	}
+	var rec kernel.Records
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // an entry that is torn never happened
+		rec, err = s.records(scope)
+	}
+	s.warm = index{} // the store is not there yet
+	return rec, errors.Join(err, s.lock.unlock())
 }
 
 // refreshIndex writes the index if the lock is free: a cache, so that its
