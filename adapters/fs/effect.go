@@ -247,13 +247,20 @@ func (s *Store) effectsDir(id kernel.JobID) (dir, error) {
 // fenced calls f while a is its job's current attempt by the journal, and with
 // the scheduler lock held, so that it stays so.
 func (s *Store) fenced(ctx context.Context, a kernel.AttemptID, f func() error) error {
-	for {
+	for try := 0; ; try++ {
 		if err := s.lock.shared(ctx); err != nil {
 			return err
 		}
 		_, behind, err := s.behind()
-		if err == nil && !behind {
+		if err == nil {
+			err = s.readHeld()
+		}
+		held := s.heldOf(a.Job)
+		if behind = behind || held != "" && try == 0; err == nil && !behind { // perhaps it can be written by now
 			j, _, err := s.readRecord(a.Job)
+			if held != "" {
+				err = errors.New(held)
+			}
 			if err == nil {
 				err = j.Fence(a)
 			}

@@ -256,3 +256,29 @@ func TestEffectsFollowNoLink(t *testing.T) {
 		t.Errorf("%v", files)
 	}
 }
+
+// While a committed change of its job cannot be written, nobody knows by the
+// record whether an attempt is current: it records nothing.
+func TestAnEffectWaitsForTheChangesOfItsJob(t *testing.T) {
+	s, j := effectStore(t, 1, false)
+	mustRecord(t, s, intent(j))
+	clear := obstruct(t, s.abs(markersDir), func() error { return os.WriteFile(s.abs(markersDir), nil, 0o600) })
+	tx := begin(t, s)
+	load(t, tx)
+	st := j.State
+	st.Attempt = 2
+	a := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "b"}
+	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.Publish{Attempt: j.Attempt(), Artifacts: []kernel.Artifact{a}},
+		kernel.PutState{Job: j.ID, If: j.Rev, State: st}}}); err == nil {
+		t.Fatal("the way was not blocked")
+	}
+	closeTx(t, tx)
+	other := newStoreWith(t, s.root, s.opts)
+	if err := other.RecordEffect(soon(t), applied(intent(j))); err == nil {
+		t.Error("attempt 1 recorded its effect while attempt 2 was on its way to the record")
+	}
+	clear()
+	if err := other.RecordEffect(soon(t), applied(intent(j))); !errors.Is(err, kernel.ErrStale) {
+		t.Errorf("once the way was clear: %v", err)
+	}
+}

@@ -61,7 +61,7 @@ func TestNonsenseInARecordIsRefused(t *testing.T) {
 	mustRefuse(t, []byte(" \n\t"), "empty")
 	mustRefuse(t, []byte("not json"), "not JSON", "byte 2")
 	mustRefuse(t, []byte("null"))
-	mustRefuse(t, []byte("[]"))
+	mustRefuse(t, []byte("[]"), "expected object, found array")
 	mustRefuse(t, []byte("7"))
 	mustRefuse(t, append(change(t, 1, "version"), "{}"...), "not JSON")
 	mustRefuse(t, bytes.Repeat([]byte("["), 1<<20))

@@ -49,7 +49,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Scheduler.MaxRunning != 0 || c.Scheduler.LockTimeout != 30*time.Second || c.Store.Durability != "full" ||
-		c.Jobs.Grace != 10*time.Second || c.Jobs.Timeout != 0 || c.Logs.KeepAttempts != 5 || c.Logs.MaxBytes != 0 ||
+		c.Jobs.Grace != 10*time.Second || c.Jobs.Timeout != 0 || c.Logs.KeepAttempts != 5 || c.Logs.MaxBytes != 64<<20 ||
 		c.Display.Jobs.Format != "block" || c.Approvals.FromJobs {
 		t.Errorf("defaults: %+v", c)
 	}
