@@ -56,7 +56,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		case !ok:
 			return blocks("missing job dependency " + string(id)).of(id), n + 1
 		}
-		switch s := t.status[k]; {
+		switch s := t.at(k); {
 		case s == Succeeded:
 		case !s.Terminal():
 			return waits("waiting on job " + string(id)).of(id), n + 1
@@ -89,7 +89,7 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	var known, active, succeeded bool
 	var first JobID
 	t.s.graph.eachProducer(i, a, func(p int32) {
-		s := t.status[p]
+		s := t.at(p)
 		if s.Active() && !active || !known {
 			first = t.s.jobs[p].ID
 		}
@@ -114,7 +114,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	if a.Kind != Custom {
 		f := t.s.facts.Present[a]
 		if a.Kind == CommandPatch && !f.Value {
-			if k, ok := t.s.graph.index[JobID(a.Name)]; ok && t.status[k] == Succeeded {
+			if k, ok := t.s.graph.index[JobID(a.Name)]; ok && t.at(k) == Succeeded {
 				return true, ""
 			}
 		}
@@ -147,7 +147,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 	yes := false
 	t.s.graph.eachProducer(i, a, func(p int32) {
-		yes = yes || p < i && t.status[p].Active() && t.older(owner, t.s.jobs[p].ID)
+		yes = yes || p < i && t.at(p).Active() && t.older(owner, t.s.jobs[p].ID)
 	})
 	return yes
 }

@@ -16,6 +16,11 @@ type graph struct {
 	producers map[Artifact][]int32
 	inRun     map[scoped]ends
 	outside   map[Artifact][]int32 // consumers whose run does not produce it
+
+	transients []int32
+	asking     []int32            // whose gates read facts
+	lockers    map[string][]int32 // who names a lock or pool of that key
+	merges     bool               // some job's rewind depends on whether a merge is in progress
 }
 
 // scoped is an artifact within a run.
@@ -35,6 +40,7 @@ func newGraph(jobs []*Job) *graph {
 		producers: map[Artifact][]int32{},
 		inRun:     map[scoped]ends{},
 		outside:   map[Artifact][]int32{},
+		lockers:   map[string][]int32{},
 	}
 	for i, j := range jobs {
 		g.index[j.ID] = int32(i)
@@ -56,6 +62,16 @@ func newGraph(jobs []*Job) *graph {
 		}
 	}
 	for i, j := range jobs {
+		if j.Spec.Transient != NotTransient {
+			g.transients = append(g.transients, int32(i))
+		}
+		if len(j.Spec.Needs) > 0 || j.Spec.Pinned.Branch != "" || len(j.Spec.Preconditions) > 0 {
+			g.asking = append(g.asking, int32(i))
+		}
+		for _, l := range j.Spec.Locks {
+			g.lockers[l.Key] = add(g.lockers[l.Key], int32(i))
+		}
+		g.merges = g.merges || len(j.mergeSlugs()) > 0
 		for _, a := range j.Spec.Needs {
 			if !g.ownProducers(int32(i), a) {
 				g.outside[a] = add(g.outside[a], int32(i))
@@ -109,14 +125,33 @@ func (g *graph) eachSuccessor(i int32, f func(int32)) {
 	for _, k := range g.afterOf[i] {
 		f(k)
 	}
-	run := g.jobs[i].Spec.Origin.Run
 	for _, a := range g.jobs[i].Spec.Produces {
-		for _, list := range [][]int32{g.inRun[scoped{run, a}].consumers, g.outside[a]} {
-			for _, c := range list {
-				if c != i {
-					f(c)
-				}
+		g.eachConsumerIn(g.jobs[i].Spec.Origin.Run, a, func(c int32) {
+			if c != i {
+				f(c)
 			}
+		})
+	}
+}
+
+// eachConsumerIn calls f with the consumers of a for whom it counts that a job
+// of run makes it.
+func (g *graph) eachConsumerIn(run RunID, a Artifact, f func(int32)) {
+	for _, list := range [][]int32{g.inRun[scoped{run, a}].consumers, g.outside[a]} {
+		for _, c := range list {
+			f(c)
+		}
+	}
+}
+
+// eachConsumer calls f with every consumer of a; a job may come more than once.
+func (g *graph) eachConsumer(a Artifact, f func(int32)) {
+	for _, c := range g.outside[a] {
+		f(c)
+	}
+	for _, p := range g.producers[a] {
+		for _, c := range g.inRun[scoped{g.jobs[p].Spec.Origin.Run, a}].consumers {
+			f(c)
 		}
 	}
 }

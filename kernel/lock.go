@@ -84,9 +84,9 @@ func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 // needs no exclusive holder and no older job waiting for the key exclusively
 // (semantics 2, decision 11). A job's requests for one pool count together.
 func (t *LockTable) Denied(locks []Lock) string {
-	for i, l := range locks {
+	for _, l := range locks {
 		if l.Pool() {
-			l.Units = units(locks[:i+1], l.Key)
+			l.Units = units(locks, l.Key)
 			p, size := t.pools[l.Key], t.limits.capacity(l.Key)
 			if l.Units > size-p.used-p.reserved {
 				return poolDetail(l, p, size)
@@ -98,8 +98,17 @@ func (t *LockTable) Denied(locks []Lock) string {
 			return "waiting on locks"
 		}
 	}
+	return t.full()
+}
+
+// waitingOnSlot begins what is said of a job that waits for no lock but that
+// fewer jobs run.
+const waitingOnSlot = "waiting on pool max_running ("
+
+// full says that as many jobs run as may, or nothing.
+func (t *LockTable) full() string {
 	if m := t.limits.MaxRunning; m > 0 && t.running >= m {
-		return fmt.Sprintf("waiting on pool max_running (%d of %d in use)", t.running, m)
+		return waitingOnSlot + strconv.Itoa(t.running) + " of " + strconv.Itoa(m) + " in use)"
 	}
 	return ""
 }

@@ -25,28 +25,23 @@ func (w Wakes) Empty() bool { return w.At.IsZero() && w.Outside.Empty() && !w.Ag
 // running job is its runner's, so neither counts; the death of a runner does,
 // where something rests on it that the runner can no longer see to.
 func (s *Snapshot) Wakes() Wakes {
-	t := &tick{s: s, status: make([]Status, len(s.jobs))}
-	locks := false // somebody waits for what a running job holds
-	for i, j := range s.jobs {
-		t.status[i] = j.State.Status
-		locks = locks || j.State.Status == WaitingOnLocks
-	}
+	t := newTick(s)
+	locks := len(s.in[WaitingOnLocks]) > 0 // somebody waits for what a running job holds
 	b := prober{s: s.unobserved(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
-	var w Wakes
-	for i, j := range s.jobs {
-		switch j.State.Status {
-		case Running:
-			if locks || t.restsOn(int32(i)) {
-				b.attempt(j.Attempt())
-			}
-		case FailedRetryable:
-			if w.At.IsZero() || j.State.RetryAt.Before(w.At) {
-				w.At = j.State.RetryAt
-			}
-		case Queued:
-			w.Again = true // a tick leaves a job queued only where its launch was refused
-		case WaitingOnDeps:
-			w.Again = t.outside(&b, int32(i)) || w.Again
+	w := Wakes{Again: len(s.in[Queued]) > 0} // a tick leaves a job queued only where its launch was refused
+	for _, i := range s.in[Running] {
+		if locks || t.restsOn(i) {
+			b.attempt(s.jobs[i].Attempt())
+		}
+	}
+	for _, i := range s.in[FailedRetryable] {
+		if at := s.jobs[i].State.RetryAt; w.At.IsZero() || at.Before(w.At) {
+			w.At = at
+		}
+	}
+	for _, i := range s.graph.asking {
+		if s.jobs[i].State.Status == WaitingOnDeps {
+			w.Again = t.outside(&b, i) || w.Again
 		}
 	}
 	w.Outside = b.p
@@ -56,7 +51,7 @@ func (s *Snapshot) Wakes() Wakes {
 // unobserved is s with nothing observed: a prober asks for all it comes across.
 func (s *Snapshot) unobserved() *Snapshot {
 	next := *s
-	next.facts = Facts{}
+	next.facts = &Facts{}
 	return &next
 }
 
@@ -69,7 +64,7 @@ func (t *tick) restsOn(i int32) bool {
 		return true
 	}
 	yes := false
-	t.s.graph.eachSuccessor(i, func(k int32) { yes = yes || !t.status[k].Terminal() && t.status[k] != Running })
+	t.s.graph.eachSuccessor(i, func(k int32) { yes = yes || !t.at(k).Terminal() && t.at(k) != Running })
 	return yes
 }
 
