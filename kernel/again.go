@@ -136,8 +136,8 @@ func (a *affected) compare(was, now *Facts) {
 	head := was.Head != now.Head || was.Clean != now.Clean
 	eachChange(was.Heads, now.Heads, func(x, y CommitID) bool { return x == y },
 		func(string, Fact[CommitID], Fact[CommitID]) { head = true })
-	for _, i := range a.s.graph.asking {
-		if spec := &a.s.jobs[i].Spec; head && (spec.Pinned.Branch != "" || len(spec.Preconditions) > 0) {
+	if head {
+		for _, i := range a.s.graph.outward {
 			a.reader(i)
 		}
 	}

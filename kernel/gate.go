@@ -77,17 +77,49 @@ func (t *tick) checkNeeds(i int32, from int) (verdict, int) {
 	return verdict{}, len(needs)
 }
 
-// checkNeed is seed 003's table.
+// checkNeed is seed 003's table, in words.
 func (t *tick) checkNeed(i int32, a Artifact) verdict {
+	switch n, first, why := t.need(i, a); n {
+	case met:
+		return verdict{}
+	case unknown:
+		return waits("cannot tell whether " + a.String() + " exists: " + why).about(a)
+	case inTheMaking:
+		return waits("waiting on " + a.String()).about(a).of(first)
+	case notMade:
+		return blocks("missing " + a.String()).about(a).of(first)
+	case failed:
+		return blocks("dependency failed for " + a.String()).about(a).of(first)
+	case awaited:
+		return waits("awaiting producer for " + a.String()).about(a)
+	default:
+		return blocks("missing " + a.String()).about(a)
+	}
+}
+
+// need is how it stands with an artifact that a job needs.
+type need uint8
+
+const (
+	met         need = iota
+	unknown          // it cannot be told whether it exists
+	inTheMaking      // a producer is open
+	notMade          // a producer succeeded without it
+	failed           // every producer failed
+	awaited          // nobody produces it yet
+	nobodys          // nobody produces it, and that is final
+)
+
+// need is seed 003's table. first is the producer it is about, if any.
+func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	exists, why := t.exists(i, a)
 	switch {
 	case why != "":
-		return waits("cannot tell whether " + a.String() + " exists: " + why).about(a)
+		return unknown, "", why
 	case exists:
-		return verdict{}
+		return met, "", ""
 	}
 	var known, active, succeeded bool
-	var first JobID
 	t.s.graph.eachProducer(i, a, func(p int32) {
 		s := t.at(p)
 		if s.Active() && !active || !known {
@@ -97,15 +129,15 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	})
 	switch {
 	case active:
-		return waits("waiting on " + a.String()).about(a).of(first)
+		return inTheMaking, first, ""
 	case succeeded:
-		return blocks("missing " + a.String()).about(a).of(first)
+		return notMade, first, ""
 	case known:
-		return blocks("dependency failed for " + a.String()).about(a).of(first)
+		return failed, first, ""
 	case t.s.jobs[i].Spec.MissingProducer == Wait:
-		return waits("awaiting producer for " + a.String()).about(a)
+		return awaited, "", ""
 	default:
-		return blocks("missing " + a.String()).about(a)
+		return nobodys, "", ""
 	}
 }
 

@@ -19,6 +19,7 @@ type graph struct {
 
 	transients []int32
 	asking     []int32            // whose gates read facts
+	outward    []int32            // whose gates read branches or the checkout
 	lockers    map[string][]int32 // who names a lock or pool of that key
 	merges     bool               // some job's rewind depends on whether a merge is in progress
 }
@@ -65,7 +66,11 @@ func newGraph(jobs []*Job) *graph {
 		if j.Spec.Transient != NotTransient {
 			g.transients = append(g.transients, int32(i))
 		}
-		if len(j.Spec.Needs) > 0 || j.Spec.Pinned.Branch != "" || len(j.Spec.Preconditions) > 0 {
+		outward := j.Spec.Pinned.Branch != "" || len(j.Spec.Preconditions) > 0
+		if outward {
+			g.outward = append(g.outward, int32(i))
+		}
+		if outward || len(j.Spec.Needs) > 0 {
 			g.asking = append(g.asking, int32(i))
 		}
 		for _, l := range j.Spec.Locks {

@@ -75,15 +75,21 @@ func (t *tick) outside(b *prober, i int32) (again bool) {
 	j := t.s.jobs[i]
 	switch j.State.Wait.Kind {
 	case OnDependencies:
-		if v, _ := t.checkAfter(i, 0); v.outcome != passed {
+		for _, id := range j.Spec.After {
+			if k, ok := t.s.graph.index[id]; !ok || t.at(k) != Succeeded {
+				return false
+			}
+		}
+		for _, a := range j.Spec.Needs {
+			switch n, _, _ := t.need(i, a); {
+			case n == met:
+				continue
+			case n == unknown, n == awaited, n == inTheMaking && a.Kind != Custom: // a job that makes a token tells the scheduler so
+				b.artifact(a)
+				return t.unseen(a)
+			}
 			return false
 		}
-		v, _ := t.checkNeeds(i, 0)
-		if v.outcome != waiting || v.artifact.Kind == Custom && v.job != "" {
-			return false // a job that makes a token tells the scheduler so
-		}
-		b.artifact(v.artifact)
-		return t.unseen(v.artifact)
 	case OnPinnedHead:
 		b.branch(j.Spec.Pinned.Branch)
 		return t.s.facts.Heads[j.Spec.Pinned.Branch].Err != ""

@@ -99,6 +99,28 @@ func TestARememberingTickKnowsTheQueues(t *testing.T) {
 	})
 }
 
+// The same where hardly anything but artifacts holds anybody up.
+func TestARememberingTickKnowsTheArtifacts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		o.Limits.MaxRunning = 0
+		for i := range o.Jobs {
+			s := &o.Jobs[i].Spec
+			s.After, s.Locks, s.Pinned, s.Preconditions = nil, nil, kernel.PinnedHead{}, nil
+			s.Transient, s.Routed, s.Task.Args = kernel.NotTransient, false, []string{"true"}
+			s.Origin.Run = oneOf[kernel.RunID](t, "of run", "", "r1", "r1", "r1", "r2")
+			if !oneIn(t, 3, "needs what it needs") {
+				s.Needs = []kernel.Artifact{oneOf(t, "needs", artifacts[:2]...)}
+			}
+			if !oneIn(t, 3, "makes what it makes") {
+				s.Produces = []kernel.Artifact{oneOf(t, "makes", artifacts[:2]...)}
+			}
+		}
+		leadOn(t, o)
+	})
+}
+
+// leadOn leads snapshots on from o as a scheduler does, and looks at each.
 func leadOn(t *rapid.T, o kernel.Observation) {
 	base := kernel.NewSnapshot(o)
 	facts, s := o.Facts, base
