@@ -18,8 +18,8 @@ import (
 //
 //   - the jobs that moved or are due, and those that read their statuses (look);
 //   - those that read a fact that is another (compare);
-//   - those that wait for a lock which one of the set names, or for a slot under
-//     max_running that may be free for them (queues);
+//   - those that wait for a lock which one of the set names, or for a slot of
+//     their executor that may be free for them (queues);
 //
 // and what ends in the tick is carried on through the graph as ever. Where more
 // may follow than that, all is judged: where a transient job sleeps or waits,
@@ -51,23 +51,18 @@ func (t *tick) again() bool {
 	}
 	t.locks = NewLockTable(t.s.limits)
 	for _, i := range t.s.in[Running] {
-		t.locks.Take(t.s.jobs[i].Spec.Locks)
+		t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)
 	}
-	// Who waits for a slot and is not in the set must find as many taken as
-	// before. They all do if the first does.
 	first := set.firstInLine()
-	foreseen := func() bool { return t.s.jobs[first].State.Wait.Detail == t.locks.full() }
-	for _, i := range set.list {
-		if first >= 0 && i > first {
-			if !foreseen() {
+	for _, i := range append(set.list, int32(len(t.s.jobs))) {
+		for ; len(first) > 0 && first[0] < i; first = first[1:] {
+			if j := t.s.jobs[first[0]]; j.State.Wait.Detail != t.locks.full(j.Spec.Task.On()) {
 				return false
 			}
-			first = -1
 		}
-		t.judge(i)
-	}
-	if first >= 0 && !foreseen() {
-		return false
+		if int(i) < len(t.s.jobs) {
+			t.judge(i)
+		}
 	}
 	t.carry(0)
 	return !t.late
@@ -89,7 +84,7 @@ func (a *affected) widen() bool {
 	for _, i := range a.s.moved {
 		a.look(i)
 	}
-	for _, i := range a.s.in[FailedRetryable] {
+	for _, i := range slices.Concat(a.s.in[FailedRetryable], a.s.in[Queued]) {
 		if !a.s.now.Before(a.s.jobs[i].State.RetryAt) {
 			a.look(i)
 		}
@@ -182,16 +177,23 @@ func eachChange[K comparable, V any](was, now map[K]Fact[V], same func(V, V) boo
 // lock of anyone in the set: so the set holds every claim to a lock that it
 // names, but those of running jobs.
 func (a *affected) queues() {
-	if m := a.s.limits.MaxRunning; m > 0 {
-		free := m - len(a.s.in[Running])
-		for _, w := range a.s.in[WaitingOnLocks] {
-			if free <= 0 {
-				break
-			}
-			if !a.seen[w] && a.s.jobs[w].inLine() {
-				a.add(w)
-				free--
-			}
+	free, left := a.slots(), 0
+	for _, i := range a.s.in[Running] {
+		if on := a.s.jobs[i].Spec.Task.On(); free[on] > 0 {
+			free[on]--
+		}
+	}
+	for _, n := range free {
+		left += n
+	}
+	for _, w := range a.s.in[WaitingOnLocks] {
+		if left == 0 {
+			break
+		}
+		if j := a.s.jobs[w]; !a.seen[w] && j.inLine() && free[j.Spec.Task.On()] > 0 {
+			a.add(w)
+			free[j.Spec.Task.On()]--
+			left--
 		}
 	}
 	named := map[string]bool{}
@@ -210,17 +212,36 @@ func (a *affected) queues() {
 	}
 }
 
+// slots is how many jobs may run on each limited executor of a job in the set:
+// on others as many run as ran, whatever the set comes to.
+func (a *affected) slots() map[string]int {
+	may := map[string]int{}
+	for _, i := range a.list {
+		on := a.s.jobs[i].Spec.Task.On()
+		if m, _ := a.s.limits.running(on); m > 0 {
+			may[on] = m
+		}
+	}
+	return may
+}
+
 // inLine reports that j waits for nothing but that fewer jobs run.
 func (j *Job) inLine() bool { return strings.HasPrefix(j.State.Wait.Detail, waitingOnSlot) }
 
-// firstInLine is the first job outside of the set that waits for a slot, or -1.
-func (a *affected) firstInLine() int32 {
-	if a.s.limits.MaxRunning > 0 {
-		for _, w := range a.s.in[WaitingOnLocks] {
-			if !a.seen[w] && a.s.jobs[w].inLine() {
-				return w
-			}
+// firstInLine is, for each executor, the first job outside of the set that
+// waits for a slot on it. When it would have its turn, as many slots must be
+// taken as before: then those behind it find the same, and none need be judged.
+func (a *affected) firstInLine() []int32 {
+	var first []int32
+	open := a.slots()
+	for _, w := range a.s.in[WaitingOnLocks] {
+		if len(open) == 0 {
+			break
+		}
+		if j := a.s.jobs[w]; !a.seen[w] && j.inLine() && open[j.Spec.Task.On()] > 0 {
+			first = append(first, w)
+			delete(open, j.Spec.Task.On())
 		}
 	}
-	return -1
+	return first
 }

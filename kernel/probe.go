@@ -28,21 +28,21 @@ func (s *Snapshot) Probes(also ...Artifact) Probes {
 	}
 	b.p.Merging = s.graph.merges && !s.facts.Merging.asked()
 	for _, i := range s.graph.asking {
-		if j := s.jobs[i]; j.Open() && (j.State.Status != Running || s.dead(j)) {
+		if j := s.jobs[i]; j.Open() && (j.State.Status != Running || s.gone(j)) {
 			b.gates(j)
 		}
 	}
 	for _, i := range s.in[Running] {
 		b.attempt(s.jobs[i].Attempt())
-		if s.dead(s.jobs[i]) {
+		if s.gone(s.jobs[i]) {
 			b.routes(s.jobs[i])
 		}
 	}
 	return b.p
 }
 
-// dead reports that the runner of j's attempt is known to be gone.
-func (s *Snapshot) dead(j *Job) bool { return s.facts.Runners[j.Attempt()].Value == Dead }
+// gone reports that the runner of j's attempt is known to be gone.
+func (s *Snapshot) gone(j *Job) bool { return s.facts.Runners[j.Attempt()].Value.gone() }
 
 // ProbesOf lists what explaining a job reads and the snapshot does not answer
 // yet: besides Probes, the gates of the job, and of what blocks it, though

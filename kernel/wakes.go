@@ -1,6 +1,9 @@
 package kernel
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Wakes is what may move a job with no command and no runner having a part in
 // it. The zero value is nothing.
@@ -28,14 +31,16 @@ func (s *Snapshot) Wakes() Wakes {
 	t := newTick(s)
 	locks := len(s.in[WaitingOnLocks]) > 0 // somebody waits for what a running job holds
 	b := prober{s: s.unobserved(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
-	w := Wakes{Again: len(s.in[Queued]) > 0} // a tick leaves a job queued only where its launch was refused
+	var w Wakes
 	for _, i := range s.in[Running] {
 		if locks || t.restsOn(i) {
 			b.attempt(s.jobs[i].Attempt())
 		}
 	}
-	for _, i := range s.in[FailedRetryable] {
-		if at := s.jobs[i].State.RetryAt; w.At.IsZero() || at.Before(w.At) {
+	for _, i := range slices.Concat(s.in[FailedRetryable], s.in[Queued]) {
+		if at := s.jobs[i].State.RetryAt; at.IsZero() {
+			w.Again = true // a tick leaves a job queued only where its launch was refused
+		} else if w.At.IsZero() || at.Before(w.At) {
 			w.At = at
 		}
 	}

@@ -51,7 +51,7 @@ func decideBoth(t *rapid.T, s *kernel.Snapshot) kernel.Plan {
 func anotherView(t *rapid.T, f kernel.Facts) kernel.Facts {
 	other := Facts.Draw(t, "facts")
 	next := kernel.Facts{Present: maps.Clone(f.Present), Markers: maps.Clone(f.Markers), Heads: maps.Clone(f.Heads),
-		Head: f.Head, Clean: f.Clean, Merging: f.Merging, Runners: map[kernel.AttemptID]kernel.Fact[kernel.Liveness]{},
+		Head: f.Head, Clean: f.Clean, Merging: f.Merging, Runners: map[kernel.AttemptID]kernel.Fact[kernel.Runner]{},
 		Results: map[kernel.AttemptID]kernel.Fact[*kernel.Result]{}}
 	for range rapid.IntRange(0, 2).Draw(t, "news") {
 		switch a := oneOf(t, "of", artifacts...); oneOf(t, "what", "artifact", "artifact", "head", "checked out", "clean") {
@@ -89,7 +89,9 @@ func TestARememberingTickKnowsTheQueues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
 		o.Limits.MaxRunning = rapid.IntRange(1, 3).Draw(t, "slots")
+		o.Limits.Executors = map[string]int{"far": rapid.IntRange(0, 2).Draw(t, "slots far away")}
 		for i := range o.Jobs {
+			o.Jobs[i].Spec.Task.Executor = oneOf(t, "executor", "", "", "far")
 			if s := &o.Jobs[i].Spec; !oneIn(t, 4, "held up otherwise") {
 				s.After, s.Needs, s.Pinned, s.Preconditions = nil, nil, kernel.PinnedHead{}, nil
 				s.Transient, s.Routed, s.Task.Args = kernel.NotTransient, false, []string{"true"}
@@ -106,7 +108,13 @@ func TestARememberingTickKnowsTheArtifacts(t *testing.T) {
 		o.Limits.MaxRunning = 0
 		for i := range o.Jobs {
 			s := &o.Jobs[i].Spec
-			s.After, s.Locks, s.Pinned, s.Preconditions = nil, nil, kernel.PinnedHead{}, nil
+			s.Pinned, s.Preconditions = kernel.PinnedHead{}, nil
+			if !oneIn(t, 3, "after") {
+				s.After = nil
+			}
+			if !oneIn(t, 3, "locks") {
+				s.Locks = nil
+			}
 			s.Transient, s.Routed, s.Task.Args = kernel.NotTransient, false, []string{"true"}
 			s.Origin.Run = oneOf[kernel.RunID](t, "of run", "", "r1", "r1", "r1", "r2")
 			if !oneIn(t, 3, "needs what it needs") {
