@@ -112,6 +112,24 @@ func BenchmarkTickAfterOneChange(b *testing.B) {
 	}
 }
 
+// Where one job concerns all others, all are judged, and nobody can tell.
+func TestATickThatConcernsEverybody(t *testing.T) {
+	const n = 20_000
+	s := kernel.NewSnapshot(fan(n, func(*kernel.Job) {}))
+	s = s.Apply(kernel.Decide(s))
+	for _, outcome := range []kernel.Outcome{kernel.OutcomeSucceeded, kernel.OutcomeFailed} {
+		p, err := kernel.Finish(s, kernel.Result{Attempt: s.Jobs()[0].Attempt(), Outcome: outcome})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := s.Apply(p)
+		got := kernel.Decide(next)
+		if !samePlan(got, kernel.Decide(forgetful(next))) || len(got.Decisions) != n-1 {
+			t.Errorf("after %s: %d decisions, others than those of a tick that remembers nothing", outcome, len(got.Decisions))
+		}
+	}
+}
+
 // A tick after the end of one job does as much among many jobs as among few:
 // counted, not timed.
 func TestATickTouchesOnlyWhatDepends(t *testing.T) {

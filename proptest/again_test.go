@@ -139,6 +139,10 @@ func leadOn(t *rapid.T, o kernel.Observation) {
 			plan, s = plan.Then(p), s.Apply(p)
 		}
 		p := decideBoth(t, s)
+		if oneIn(t, 4, "elsewhere") { // a plan may be applied to what it was not decided on
+			other, _ := s.Follow(s.Now(), written(t, s, s.Now()))
+			decideBoth(t, other.WithFacts(s.Facts()).Apply(p))
+		}
 		plan, s = plan.Then(p), s.Apply(p)
 		if oneIn(t, 4, "at once") {
 			base = base.Apply(plan).WithFacts(s.Facts())
@@ -151,16 +155,15 @@ func leadOn(t *rapid.T, o kernel.Observation) {
 		}
 		now := s.Now().Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "seconds")) * time.Second)
 		facts = anotherView(t, facts)
-		var c kernel.Changes
+		c := written(t, base, now)
 		for _, j := range base.Jobs() {
-			k := *j
-			if oneIn(t, 6, "written by others") {
-				k.Rev++
-				k.State = state(t, &k, now)
-				c.Jobs = append(c.Jobs, k)
-			}
 			if oneIn(t, 3, "runner") {
-				runner(t, &kernel.Observation{Facts: facts}, &k)
+				runner(t, &kernel.Observation{Facts: facts}, j)
+			}
+		}
+		for i := range c.Jobs {
+			if oneIn(t, 3, "runner") {
+				runner(t, &kernel.Observation{Facts: facts}, &c.Jobs[i])
 			}
 		}
 		next, ok := base.Follow(now, c)
@@ -169,6 +172,20 @@ func leadOn(t *rapid.T, o kernel.Observation) {
 		}
 		base, s = next, next.WithFacts(facts)
 	}
+}
+
+// written is what others made of some jobs of s.
+func written(t *rapid.T, s *kernel.Snapshot, now time.Time) kernel.Changes {
+	var c kernel.Changes
+	for _, j := range s.Jobs() {
+		if oneIn(t, 6, "written by others") {
+			k := *j
+			k.Rev++
+			k.State = state(t, &k, now)
+			c.Jobs = append(c.Jobs, k)
+		}
+	}
+	return c
 }
 
 // The same over histories, in which nothing happens that cannot.

@@ -3,6 +3,7 @@ package proptest
 import (
 	"fmt"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,16 +71,27 @@ func fan(n int, change func(*kernel.Job)) kernel.Observation {
 
 var sizes = []int{100, 1_000, 10_000, 100_000}
 
-// perJob reports time and allocations per job of the world.
+// perJob reports time and allocations per job of the world, and the processor
+// time of the whole: on a busy machine the only time that means anything.
 func perJob(b *testing.B, n int, do func()) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
+	cpu := processorTime(b)
 	for b.Loop() {
 		do()
 	}
+	b.ReportMetric(float64((processorTime(b)-cpu).Nanoseconds())/float64(b.N), "cpu-ns/op")
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N)/float64(n), "allocs/job")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/job")
+}
+
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkDecide is a tick that finds nothing to do, and has judged every job
