@@ -23,7 +23,8 @@ import (
 //
 // and what ends in the tick is carried on through the graph as ever. Where more
 // may follow than that, all is judged: where a transient job sleeps or waits,
-// for demand is a property of the whole graph; where a job comes to the locks
+// for demand is a property of the whole graph; where something moved in a run
+// that stops at a failure it has; where a job comes to the locks
 // out of its turn; where the slots come out otherwise than foreseen; and where
 // jobs were created or removed, for the graph is another then. It is a law in
 // proptest that nobody can tell the difference.
@@ -31,6 +32,8 @@ type affected struct {
 	s    *Snapshot
 	seen map[int32]bool
 	list []int32
+
+	stopped bool // a run that one of them belongs to stops at a failure
 }
 
 // again judges what may have changed since the snapshot stood, and reports
@@ -78,8 +81,8 @@ func (s *Snapshot) drowsy() bool {
 // most is how many of n jobs are judged again before judging all costs less.
 func most(n int) int { return max(1000, n/8) }
 
-// widen fills the set, in schedule order. It reports false where the set is so
-// large that it is not worth the trouble.
+// widen fills the set, in schedule order. It reports false where that is not
+// enough, or not worth the trouble.
 func (a *affected) widen() bool {
 	for _, i := range a.s.moved {
 		a.look(i)
@@ -90,9 +93,10 @@ func (a *affected) widen() bool {
 		}
 	}
 	a.compare(a.s.stood, a.s.facts)
-	if len(a.list) <= most(len(a.s.jobs)) {
-		a.queues()
+	if a.stopped || len(a.list) > most(len(a.s.jobs)) {
+		return false
 	}
+	a.queues()
 	slices.Sort(a.list)
 	return len(a.list) <= most(len(a.s.jobs))
 }
@@ -115,6 +119,9 @@ func (a *affected) reader(i int32) {
 // has succeeded, whether it declares one or not.
 func (a *affected) look(i int32) {
 	a.add(i)
+	a.stopped = a.stopped || slices.ContainsFunc(a.s.graph.stopping[a.s.jobs[i].Spec.Origin.Run], func(k int32) bool {
+		return a.s.jobs[k].State.Status == Failed
+	})
 	a.s.graph.eachSuccessor(i, a.reader)
 	a.s.graph.eachConsumer(Artifact{Kind: CommandPatch, Name: string(a.s.jobs[i].ID)}, a.reader)
 }

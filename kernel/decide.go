@@ -14,9 +14,11 @@ type tick struct {
 	locks   LockTable
 	queue   []int32   // judged to end without running, in the order this came out
 	carried bool      // every job has had its turn: what follows from those that ended is looked at
-	late    bool      // a job came to the locks out of its turn
+	late    bool      // a job came to the locks out of its turn, or ended and holds others back
 	watch   int32     // a job to explain; -1: none
 	watched LockTable // the locks as they stood before it was judged
+
+	failures map[RunID]*failure // as they stood when the round began
 }
 
 // judgement is how a job stands at this point of the tick.
@@ -95,7 +97,7 @@ func (t *tick) whole() {
 // that it stands. It does not when a job ended in it that might have demanded
 // a transient job, or made way for one that now came to the locks too late.
 func (t *tick) round() bool {
-	t.locks, t.carried, t.late = NewLockTable(t.s.limits), false, false
+	t.locks, t.carried, t.late, t.failures = NewLockTable(t.s.limits), false, false, nil
 	for i := range t.s.jobs {
 		v := &t.all[i]
 		if v.judged && v.status.Terminal() {
@@ -107,6 +109,11 @@ func (t *tick) round() bool {
 		}
 	}
 	transients := t.wake()
+	for i := range t.all {
+		if t.all[i].status == Failed {
+			t.noteFailure(int32(i))
+		}
+	}
 	ended := len(t.queue)
 	for i := range t.s.jobs {
 		if int32(i) == t.watch {
@@ -214,12 +221,14 @@ func (t *tick) judge(i int32) {
 		case blocked:
 			mine.status, mine.reason = g.onBlocked, WaitReason{g.kind, v.detail}
 			t.queue = append(t.queue, i)
+			t.late = t.late || t.holdsBack(i)
 			return
 		}
 	}
 	if len(t.s.jobs[i].Spec.Task.Args) == 0 {
 		mine.status, mine.reason = Failed, WaitReason{OnDependencies, "missing child args"}
 		t.queue = append(t.queue, i)
+		t.late = t.late || t.holdsBack(i)
 		return
 	}
 	t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)

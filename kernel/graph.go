@@ -20,6 +20,7 @@ type graph struct {
 	transients []int32
 	asking     []int32            // whose gates read facts
 	outward    []int32            // whose gates read branches or the checkout
+	stopping   map[RunID][]int32  // whose failure stops a run, by that run and by those that handle it
 	lockers    map[string][]int32 // who names a lock or pool of that key
 	merges     bool               // some job's rewind depends on whether a merge is in progress
 }
@@ -42,6 +43,7 @@ func newGraph(jobs []*Job) *graph {
 		inRun:     map[scoped]ends{},
 		outside:   map[Artifact][]int32{},
 		lockers:   map[string][]int32{},
+		stopping:  map[RunID][]int32{},
 	}
 	for i, j := range jobs {
 		g.index[j.ID] = int32(i)
@@ -75,6 +77,15 @@ func newGraph(jobs []*Job) *graph {
 		}
 		for _, l := range j.Spec.Locks {
 			g.lockers[l.Key] = add(g.lockers[l.Key], int32(i))
+		}
+		if j.Spec.FailureMode == BlockDownstream {
+			g.stopping[j.Spec.Origin.Run] = add(g.stopping[j.Spec.Origin.Run], int32(i))
+			for _, r := range j.Spec.Routes {
+				if k, ok := g.index[r.To]; ok {
+					run := jobs[k].Spec.Origin.Run
+					g.stopping[run] = add(g.stopping[run], int32(i))
+				}
+			}
 		}
 		g.merges = g.merges || len(j.mergeSlugs()) > 0
 		for _, a := range j.Spec.Needs {
@@ -200,15 +211,19 @@ func (s *Snapshot) ids(at []int32) []JobID {
 	return out
 }
 
-// Downstream is root and everything that depends on it over both kinds of
-// edge: root first, then schedule order. Nil when there is no such job.
+// Downstream is root, everything that depends on it over both kinds of edge,
+// and what a failure among them holds back, with what depends on that: root
+// first, then schedule order. Nil when there is no such job.
 func (s *Snapshot) Downstream(root JobID) []JobID {
 	i, ok := s.graph.index[root]
 	if !ok {
 		return nil
 	}
 	out := []JobID{root}
-	for _, id := range s.ids(s.graph.closure([]int32{i}, s.graph.eachSuccessor)) {
+	for _, id := range s.ids(s.graph.closure([]int32{i}, func(k int32, f func(int32)) {
+		s.graph.eachSuccessor(k, f)
+		s.eachHeldBack(k, f)
+	})) {
 		if id != root {
 			out = append(out, id)
 		}

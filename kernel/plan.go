@@ -25,7 +25,7 @@ func (p Plan) Then(q Plan) Plan {
 	if len(q.Decisions) == 0 {
 		out.Decisions = p.Decisions
 	}
-	if out.stands = q.stands; q.stands == nil && len(q.Actions) == 0 {
+	if out.stands = q.stands; q.stands == nil {
 		out.stands = p.stands
 	}
 	last := map[JobID]int{} // the record write of a job that a later one merges into
