@@ -1,11 +1,12 @@
 package fs
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	iofs "io/fs"
 	"syscall"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -162,7 +163,7 @@ func (b *builder) publish(a kernel.Publish) error {
 		if art.Kind != kernel.Custom {
 			continue
 		}
-		data, err := json.Marshal(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.s.opts.Now())})
+		data, err := jsonv2.Marshal(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.s.opts.Now())})
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package fs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -21,21 +20,21 @@ type outcomeRecord struct {
 	Attempt       int              `json:"attempt"`
 	Outcome       string           `json:"outcome"`
 	ExitCode      int              `json:"exit_code"`
-	FailureClass  string           `json:"failure_class,omitempty"`
+	FailureClass  string           `json:"failure_class,omitzero"`
 	FailureReason *string          `json:"failure_reason"`
 	Produced      []artifactRecord `json:"produced"`
-	Context       *contextRecord   `json:"context,omitempty"`
+	Context       *contextRecord   `json:"context,omitzero"`
 	FinishedAt    stamp            `json:"finished_at"`
 }
 
 // contextRecord is the execution context that an attempt leaves; the empty one
 // takes the job's context away.
 type contextRecord struct {
-	Root     string `json:"execution_root,omitempty"`
-	Worktree string `json:"worktree_path,omitempty"`
-	Name     string `json:"worktree_name,omitempty"`
-	Branch   string `json:"worktree_branch,omitempty"`
-	Owned    bool   `json:"worktree_owned,omitempty"`
+	Root     string `json:"execution_root,omitzero"`
+	Worktree string `json:"worktree_path,omitzero"`
+	Name     string `json:"worktree_name,omitzero"`
+	Branch   string `json:"worktree_branch,omitzero"`
+	Owned    bool   `json:"worktree_owned,omitzero"`
 }
 
 func encodeOutcome(r kernel.Result) ([]byte, error) {
@@ -44,16 +43,16 @@ func encodeOutcome(r kernel.Result) ([]byte, error) {
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
 	}
-	b, err := json.MarshalIndent(o, "", "  ")
+	b, err := toJSON(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
 	}
-	return append(b, '\n'), nil
+	return b, nil
 }
 
 func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 	var o outcomeRecord
-	if err := json.Unmarshal(b, &o); err != nil {
+	if err := fromJSON(b, &o); err != nil {
 		return nil, jsonError(err)
 	}
 	var d decoder

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -19,11 +21,19 @@ type stamp time.Time
 
 const stampLayout = "2006-01-02T15:04:05.000000Z"
 
-func (t stamp) MarshalJSON() ([]byte, error) {
+func (t stamp) MarshalJSONTo(e *jsontext.Encoder) error {
 	if time.Time(t).IsZero() {
-		return []byte("null"), nil
+		return e.WriteToken(jsontext.Null)
 	}
-	return time.Time(t).UTC().AppendFormat(nil, `"`+stampLayout+`"`), nil
+	return e.WriteValue(time.Time(t).UTC().AppendFormat(e.AvailableBuffer(), `"`+stampLayout+`"`))
+}
+
+func (t *stamp) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	v, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	return t.UnmarshalJSON(v)
 }
 
 func (t *stamp) UnmarshalJSON(b []byte) error {
@@ -31,11 +41,11 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 		*t = stamp{}
 		return nil
 	}
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
+	s, err := jsontext.AppendUnquote(nil, b)
+	if err != nil {
 		return fmt.Errorf("expected a time, found %.40s", b)
 	}
-	at, err := time.Parse(time.RFC3339Nano, s)
+	at, err := time.Parse(time.RFC3339Nano, string(s))
 	if err != nil {
 		return fmt.Errorf("%q is not an RFC 3339 time", s)
 	}
@@ -52,7 +62,7 @@ type (
 		Revision      uint64            `json:"revision"`
 		Status        string            `json:"status"`
 		State         string            `json:"state"`
-		Name          string            `json:"name,omitempty"`
+		Name          string            `json:"name,omitzero"`
 		Command       []string          `json:"command"`
 		ChildArgs     []string          `json:"child_args"`
 		CreatedAt     stamp             `json:"created_at"`
@@ -65,17 +75,17 @@ type (
 		Retries       int               `json:"retries"`
 		Resumes       int               `json:"resumes"`
 		Reclaims      int               `json:"reclaims"`
-		Rerouted      int               `json:"rerouted,omitempty"`
+		Rerouted      int               `json:"rerouted,omitzero"`
 		RetryAt       stamp             `json:"retry_at"`
-		Outcome       string            `json:"outcome,omitempty"`
-		FailureClass  string            `json:"failure_class,omitempty"`
+		Outcome       string            `json:"outcome,omitzero"`
+		FailureClass  string            `json:"failure_class,omitzero"`
 		FailureReason *string           `json:"failure_reason"`
 		StdoutPath    string            `json:"stdout_path"`
 		StderrPath    string            `json:"stderr_path"`
 		OutcomePath   *string           `json:"outcome_path"`
-		Stop          *stopRecord       `json:"stop,omitempty"`
-		RemovedAt     *stamp            `json:"removed_at,omitempty"`
-		Awake         bool              `json:"awake,omitempty"`
+		Stop          *stopRecord       `json:"stop,omitzero"`
+		RemovedAt     *stamp            `json:"removed_at,omitzero"`
+		Awake         bool              `json:"awake,omitzero"`
 		Task          open[taskRecord]  `json:"task"`
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
@@ -84,44 +94,44 @@ type (
 	stopRecord struct {
 		RequestedAt stamp  `json:"requested_at"`
 		RequestedBy string `json:"requested_by"`
-		Cleanup     bool   `json:"cleanup_worktree,omitempty"`
+		Cleanup     bool   `json:"cleanup_worktree,omitzero"`
 	}
 	taskRecord struct {
-		Executor string   `json:"executor,omitempty"`
-		Builtin  bool     `json:"builtin,omitempty"`
-		Dir      string   `json:"dir,omitempty"`
+		Executor string   `json:"executor,omitzero"`
+		Builtin  bool     `json:"builtin,omitzero"`
+		Dir      string   `json:"dir,omitzero"`
 		Env      []string `json:"env,omitempty"`
 		PassEnv  []string `json:"pass_env,omitempty"`
-		Timeout  string   `json:"timeout,omitempty"`
-		Grace    string   `json:"grace,omitempty"`
+		Timeout  string   `json:"timeout,omitzero"`
+		Grace    string   `json:"grace,omitzero"`
 	}
 	againRecord struct {
-		MaxRetries  int      `json:"max_retries,omitempty"`
-		MaxResumes  int      `json:"max_resumes,omitempty"`
-		MaxReclaims int      `json:"max_reclaims,omitempty"`
+		MaxRetries  int      `json:"max_retries,omitzero"`
+		MaxResumes  int      `json:"max_resumes,omitzero"`
+		MaxReclaims int      `json:"max_reclaims,omitzero"`
 		RetryOn     []string `json:"retry_on,omitempty"`
 		RetryExits  []int    `json:"retry_exits,omitempty"`
-		BackoffBase string   `json:"backoff_base,omitempty"`
-		BackoffCap  string   `json:"backoff_cap,omitempty"`
-		Resumable   bool     `json:"resumable,omitempty"`
-		Idempotent  bool     `json:"idempotent,omitempty"`
+		BackoffBase string   `json:"backoff_base,omitzero"`
+		BackoffCap  string   `json:"backoff_cap,omitzero"`
+		Resumable   bool     `json:"resumable,omitzero"`
+		Idempotent  bool     `json:"idempotent,omitzero"`
 	}
 	schedule struct {
 		After            []afterRecord        `json:"after"`
 		Dependencies     []dependency         `json:"dependencies"`
-		DependencyPolicy *dependencyPolicy    `json:"dependency_policy,omitempty"`
+		DependencyPolicy *dependencyPolicy    `json:"dependency_policy,omitzero"`
 		Locks            []lockRecord         `json:"locks"`
 		Artifacts        []artifactRecord     `json:"artifacts"`
 		PinnedHead       *pinnedHead          `json:"pinned_head"`
 		Preconditions    []preconditionRecord `json:"preconditions,omitempty"`
-		Approval         *approvalRecord      `json:"approval,omitempty"`
+		Approval         *approvalRecord      `json:"approval,omitzero"`
 		Routes           []routeRecord        `json:"routes,omitempty"`
-		Routed           bool                 `json:"routed,omitempty"`
-		OwnsContext      bool                 `json:"owns_context,omitempty"`
-		Transient        string               `json:"transient,omitempty"`
-		IdempotencyKey   string               `json:"idempotency_key,omitempty"`
+		Routed           bool                 `json:"routed,omitzero"`
+		OwnsContext      bool                 `json:"owns_context,omitzero"`
+		Transient        string               `json:"transient,omitzero"`
+		IdempotencyKey   string               `json:"idempotency_key,omitzero"`
 		WaitReason       *waitRecord          `json:"wait_reason"`
-		WaitSince        *stamp               `json:"wait_since,omitempty"`
+		WaitSince        *stamp               `json:"wait_since,omitzero"`
 		WaitedOn         []string             `json:"waited_on"`
 	}
 	afterRecord struct {
@@ -137,7 +147,7 @@ type (
 	lockRecord struct {
 		Key   string `json:"key"`
 		Mode  string `json:"mode"`
-		Units int    `json:"units,omitempty"`
+		Units int    `json:"units,omitzero"`
 	}
 	pinnedHead struct {
 		Branch string `json:"branch"`
@@ -145,56 +155,56 @@ type (
 	}
 	preconditionRecord struct {
 		Kind   string            `json:"kind"`
-		ID     string            `json:"id,omitempty"`
-		Branch string            `json:"branch,omitempty"`
+		ID     string            `json:"id,omitzero"`
+		Branch string            `json:"branch,omitzero"`
 		Args   map[string]string `json:"args,omitempty"`
 	}
 	approvalRecord struct {
 		Required    bool    `json:"required"`
 		State       string  `json:"state"`
 		RequestedAt stamp   `json:"requested_at"`
-		RequestedBy string  `json:"requested_by,omitempty"`
-		DecidedAt   *stamp  `json:"decided_at,omitempty"`
-		DecidedBy   string  `json:"decided_by,omitempty"`
-		Reason      *string `json:"reason,omitempty"`
+		RequestedBy string  `json:"requested_by,omitzero"`
+		DecidedAt   *stamp  `json:"decided_at,omitzero"`
+		DecidedBy   string  `json:"decided_by,omitzero"`
+		Reason      *string `json:"reason,omitzero"`
 	}
 	routeRecord struct {
 		On     string `json:"on"`
 		JobID  string `json:"job_id"`
-		Budget int    `json:"budget,omitempty"`
+		Budget int    `json:"budget,omitzero"`
 	}
 	waitRecord struct {
 		Kind   string `json:"kind"`
 		Detail string `json:"detail"`
 	}
 	metadata struct {
-		CommandAlias  string   `json:"command_alias,omitempty"`
-		Plan          string   `json:"plan,omitempty"`
-		Branch        string   `json:"branch,omitempty"`
-		Target        string   `json:"target,omitempty"`
-		RunID         string   `json:"workflow_run_id,omitempty"`
-		NodeID        string   `json:"workflow_node_id,omitempty"`
-		NodeName      string   `json:"workflow_node_name,omitempty"`
-		NodeAttempt   int      `json:"workflow_node_attempt,omitempty"`
-		NodeOutcome   string   `json:"workflow_node_outcome,omitempty"`
-		Selector      string   `json:"workflow_template_selector,omitempty"`
-		TemplateID    string   `json:"workflow_template_id,omitempty"`
-		TemplateVer   string   `json:"workflow_template_version,omitempty"`
-		PolicyHash    string   `json:"workflow_policy_snapshot_hash,omitempty"`
-		Class         string   `json:"workflow_executor_class,omitempty"`
-		Operation     string   `json:"workflow_executor_operation,omitempty"`
-		Control       string   `json:"workflow_control_policy,omitempty"`
+		CommandAlias  string   `json:"command_alias,omitzero"`
+		Plan          string   `json:"plan,omitzero"`
+		Branch        string   `json:"branch,omitzero"`
+		Target        string   `json:"target,omitzero"`
+		RunID         string   `json:"workflow_run_id,omitzero"`
+		NodeID        string   `json:"workflow_node_id,omitzero"`
+		NodeName      string   `json:"workflow_node_name,omitzero"`
+		NodeAttempt   int      `json:"workflow_node_attempt,omitzero"`
+		NodeOutcome   string   `json:"workflow_node_outcome,omitzero"`
+		Selector      string   `json:"workflow_template_selector,omitzero"`
+		TemplateID    string   `json:"workflow_template_id,omitzero"`
+		TemplateVer   string   `json:"workflow_template_version,omitzero"`
+		PolicyHash    string   `json:"workflow_policy_snapshot_hash,omitzero"`
+		Class         string   `json:"workflow_executor_class,omitzero"`
+		Operation     string   `json:"workflow_executor_operation,omitzero"`
+		Control       string   `json:"workflow_control_policy,omitzero"`
 		Gates         []string `json:"workflow_gates,omitempty"`
-		Ephemeral     bool     `json:"ephemeral,omitempty"`
-		ExecutionRoot string   `json:"execution_root,omitempty"`
-		WorktreePath  string   `json:"worktree_path,omitempty"`
-		WorktreeName  string   `json:"worktree_name,omitempty"`
-		WorktreeOwned bool     `json:"worktree_owned,omitempty"`
-		ContextBranch string   `json:"worktree_branch,omitempty"`
-		CancelStatus  string   `json:"cancel_cleanup_status,omitempty"`
-		CancelError   string   `json:"cancel_cleanup_error,omitempty"`
-		RetryStatus   string   `json:"retry_cleanup_status,omitempty"`
-		RetryError    string   `json:"retry_cleanup_error,omitempty"`
+		Ephemeral     bool     `json:"ephemeral,omitzero"`
+		ExecutionRoot string   `json:"execution_root,omitzero"`
+		WorktreePath  string   `json:"worktree_path,omitzero"`
+		WorktreeName  string   `json:"worktree_name,omitzero"`
+		WorktreeOwned bool     `json:"worktree_owned,omitzero"`
+		ContextBranch string   `json:"worktree_branch,omitzero"`
+		CancelStatus  string   `json:"cancel_cleanup_status,omitzero"`
+		CancelError   string   `json:"cancel_cleanup_error,omitzero"`
+		RetryStatus   string   `json:"retry_cleanup_status,omitzero"`
+		RetryError    string   `json:"retry_cleanup_error,omitzero"`
 	}
 )
 
@@ -217,7 +227,7 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 		return kernel.Job{}, nil, errors.New("the file is empty")
 	}
 	var r open[record]
-	err := json.Unmarshal(b, &r)
+	err := fromJSON(b, &r)
 	version := r.V.Version
 	if err != nil { // of a later format perhaps
 		var head struct {
@@ -239,7 +249,7 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 	if err != nil {
 		return kernel.Job{}, nil, err
 	}
-	f := &foreign{r.extra, r.V.Task.extra, r.V.Again.extra, r.V.Schedule.extra, r.V.Metadata.extra}
+	f := &foreign{r.Extra, r.V.Task.Extra, r.V.Again.Extra, r.V.Schedule.Extra, r.V.Metadata.Extra}
 	if f.empty() {
 		f = nil
 	}
@@ -253,21 +263,15 @@ func encodeRecord(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
 	}
 	r := open[record]{V: newRecord(j, now)}
 	if f != nil {
-		r.extra, r.V.Task.extra, r.V.Again.extra = f.top, f.task, f.again
-		r.V.Schedule.extra, r.V.Metadata.extra = f.schedule, f.metadata
+		r.Extra, r.V.Task.Extra, r.V.Again.Extra = f.top, f.task, f.again
+		r.V.Schedule.Extra, r.V.Metadata.Extra = f.schedule, f.metadata
 	}
-	b, err := json.Marshal(r)
+	b, err := toJSON(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
 	}
-	var out bytes.Buffer
-	out.Grow(2 * len(b))
-	if err := json.Indent(&out, b, "", "  "); err != nil {
-		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
+	if len(b) > maxRecord {
+		return nil, fmt.Errorf("encode record %s: it has %d bytes, more than the %d that a record may have: %w", j.ID, len(b), maxRecord, kernel.ErrInvalid)
 	}
-	out.WriteByte('\n')
-	if out.Len() > maxRecord {
-		return nil, fmt.Errorf("encode record %s: it has %d bytes, more than the %d that a record may have: %w", j.ID, out.Len(), maxRecord, kernel.ErrInvalid)
-	}
-	return out.Bytes(), nil
+	return b, nil
 }
