@@ -97,8 +97,9 @@ func NewSnapshot(o Observation) *Snapshot {
 
 // Changes is what became of a store since it was last read.
 type Changes struct {
-	Jobs     []Job // as they are now
-	Archived int   // as in Observation
+	Jobs     []Job   // as they are now
+	Settled  []JobID // succeeded, and of no more concern to what is open: not read any more
+	Archived int     // as in Observation
 }
 
 // Follow is s brought to what the store became by c, at another moment and
@@ -107,7 +108,7 @@ type Changes struct {
 func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
 	next := *s
 	next.now, next.facts, next.touched, next.archived = now, Facts{}, nil, c.Archived
-	if len(c.Jobs) > 0 {
+	if len(c.Jobs) > 0 || len(c.Settled) > 0 {
 		next.jobs = slices.Clone(s.jobs)
 	}
 	for k := range c.Jobs {
@@ -116,6 +117,15 @@ func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
 			return nil, false
 		}
 		next.jobs[i] = &c.Jobs[k]
+	}
+	for _, id := range c.Settled {
+		if i, ok := s.graph.index[id]; ok {
+			next.jobs[i] = nil
+		}
+	}
+	if len(c.Settled) > 0 {
+		next.jobs = slices.DeleteFunc(next.jobs, func(j *Job) bool { return j == nil })
+		next.graph = newGraph(next.jobs)
 	}
 	return &next, true
 }

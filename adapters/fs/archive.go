@@ -3,7 +3,6 @@ package fs
 import (
 	"encoding/binary"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"reflect"
@@ -70,13 +69,25 @@ func (s *Store) eachArchived(f func(kernel.Job)) error {
 	if a.len() == 0 {
 		return nil
 	}
+	return s.readArchive(0, a.size, func(j kernel.Job) {
+		if !a.gone[j.ID] {
+			f(j)
+		}
+	})
+}
+
+// readArchive calls f with every job in a part of the archive's file.
+func (s *Store) readArchive(from, to int64, f func(kernel.Job)) error {
+	if from == to {
+		return nil
+	}
 	file, err := s.base.file(archiveFile, os.O_RDONLY)
 	if err != nil {
 		return errors.Join(errArchive, err)
 	}
 	defer file.Close()
-	b := make([]byte, a.size)
-	if _, err := io.ReadFull(file, b); err != nil {
+	b := make([]byte, to-from)
+	if _, err := file.ReadAt(b, from); err != nil {
 		return errors.Join(errArchive, err)
 	}
 	r := &reader{b: b}
@@ -87,9 +98,7 @@ func (s *Store) eachArchived(f func(kernel.Job)) error {
 		if body.err != nil {
 			return errArchive
 		}
-		if !a.gone[j.ID] {
-			f(j)
-		}
+		f(j)
 	}
 	if r.err != nil {
 		return errArchive
@@ -155,8 +164,9 @@ func remember(producers map[kernel.Artifact][]kernel.Job, j kernel.Job) {
 }
 
 // archiveOld moves the jobs that succeeded and that no open job refers to from
-// the live ones to the archive.
-func (s *Store) archiveOld() error {
+// the live ones to the archive. next is the number of the index file that will
+// say so.
+func (s *Store) archiveOld(next uint64) error {
 	x := &s.warm
 	keep := map[kernel.JobID]bool{}
 	needed := map[kernel.Artifact]bool{}
@@ -200,14 +210,24 @@ func (s *Store) archiveOld() error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	x.served = x.served && len(moved) == 0
+	if x.archive.size == 0 {
+		x.begun = next
+	}
 	for _, j := range moved {
-		delete(x.live, j.ID)
+		x.settle(j.ID)
 		remember(x.archive.producers, j)
 	}
 	x.archive.size += int64(len(b))
 	x.archive.count += len(moved)
 	return nil
+}
+
+// settle notes that a job went to the archive.
+func (x *index) settle(id kernel.JobID) {
+	delete(x.live, id)
+	if x.served {
+		x.settled = append(x.settled, id)
+	}
 }
 
 // withoutGone starts the archive anew, in place of the old file, and returns

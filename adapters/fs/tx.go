@@ -17,7 +17,13 @@ type Tx struct {
 // Load reads the records of scope.
 func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	rec, err := t.s.load(t.pos, scope)
-	t.s.warm.served, t.s.warm.changed = err == nil, nil
+	x := &t.s.warm
+	x.served, x.changed, x.settled, x.brought = err == nil, nil, nil, map[kernel.JobID]bool{}
+	for i := range rec.Jobs {
+		if id := rec.Jobs[i].ID; err == nil && !x.holds(id) {
+			x.brought[id] = true
+		}
+	}
 	return rec, err
 }
 
@@ -68,7 +74,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		t.s.warm.written = -indexEvery // the index file is of the epoch before
+		t.s.warm.written = never // the index file is of the epoch before
 	}
 	start := t.pos.end
 	end, err := t.s.log.append(e, start)
