@@ -107,6 +107,7 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 		g.state = word
 	}
 	b.s.warm.live[j.ID] = known{job: *j, foreign: f}
+	b.s.runs.note(j, data)
 	return nil
 }
 
