@@ -66,6 +66,10 @@ type LockTable struct {
 	keys    map[string]holding
 	pools   map[string]pooled
 	running int
+	full    struct { // why another one waits while this many run: the same for all
+		running int
+		detail  string
+	}
 }
 
 type holding struct {
@@ -99,7 +103,10 @@ func (t *LockTable) Denied(locks []Lock) string {
 		}
 	}
 	if m := t.limits.MaxRunning; m > 0 && t.running >= m {
-		return fmt.Sprintf("waiting on pool max_running (%d of %d in use)", t.running, m)
+		if t.full.running != t.running {
+			t.full.running, t.full.detail = t.running, fmt.Sprintf("waiting on pool max_running (%d of %d in use)", t.running, m)
+		}
+		return t.full.detail
 	}
 	return ""
 }

@@ -174,7 +174,7 @@ func (s *Store) archiveOld(next uint64) error {
 	for _, k := range x.live {
 		if k.job.Open() {
 			runs[k.job.Spec.Origin.Run] = runs[k.job.Spec.Origin.Run] || k.job.Spec.Origin.Run != "" && k.job.State.Status.Active()
-			s.refersTo(&k.job, func(id kernel.JobID) { keep[id] = true }, needed)
+			s.refersTo(k.job, func(id kernel.JobID) { keep[id] = true }, needed)
 		}
 	}
 	rewrite := len(x.archive.gone) > archiveGone
@@ -185,13 +185,15 @@ func (s *Store) archiveOld(next uint64) error {
 			return err
 		}
 	}
-	var moved []kernel.Job
+	var body []byte
+	var moved []*kernel.Job
 	for id, k := range x.live {
 		if k.job.State.Status != kernel.Succeeded || k.job.Spec.Origin.Ephemeral || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() ||
 			slices.ContainsFunc(k.job.Spec.Produces, func(a kernel.Artifact) bool { return needed[a] }) {
 			continue
 		}
-		b = putBytes(b, jobCodec.put(nil, reflect.ValueOf(&k.job).Elem()))
+		body = jobCodec.put(body[:0], reflect.ValueOf(k.job).Elem())
+		b = putBytes(b, body)
 		moved = append(moved, k.job)
 	}
 	if len(b) == 0 {
@@ -215,7 +217,7 @@ func (s *Store) archiveOld(next uint64) error {
 	}
 	for _, j := range moved {
 		x.settle(j.ID)
-		remember(x.archive.producers, j)
+		remember(x.archive.producers, *j)
 	}
 	x.archive.size += int64(len(b))
 	x.archive.count += len(moved)

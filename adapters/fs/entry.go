@@ -106,7 +106,7 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	if word := j.State.Status.Coarse(); word != was || !b.s.says(j.ID, word) {
 		g.state = word
 	}
-	b.s.warm.live[j.ID] = known{job: *j, foreign: f}
+	b.s.warm.live[j.ID] = known{job: j, foreign: f}
 	b.s.runs.note(j, data)
 	return nil
 }
@@ -122,12 +122,12 @@ func (b *builder) putState(a kernel.PutState) error {
 			return fmt.Errorf("commit %s: %w", a.Job, err)
 		}
 		b.s.leaveArchive(a.Job)
-		have = known{job: j, foreign: f}
+		have = known{job: &j, foreign: f}
 	}
 	if have.job.Rev != a.If {
 		return fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, have.job.Rev, a.If, kernel.ErrStale)
 	}
-	j := have.job
+	j := *have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
 	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&

@@ -32,7 +32,7 @@ func (s *Store) changes(pos position) (kernel.Changes, bool) {
 	c := kernel.Changes{Archived: x.archive.len() - len(x.brought), Settled: x.settled, Jobs: make([]kernel.Job, 0, len(x.changed))}
 	for _, id := range x.changed {
 		if k, live := x.live[id]; live { // or it settled
-			c.Jobs = append(c.Jobs, k.job)
+			c.Jobs = append(c.Jobs, *k.job)
 		}
 	}
 	x.changed, x.settled = nil, nil
@@ -161,7 +161,7 @@ func (s *Store) followGroup(g group, trust bool, seen map[kernel.JobID]bool) err
 			s.warm.served = false // what a new or rewound job refers to may not have been loaded
 		}
 		delete(s.warm.unread, g.job)
-		s.warm.live[g.job] = known{job: j, foreign: f}
+		s.warm.live[g.job] = known{job: &j, foreign: f}
 		if s.warm.served {
 			s.warm.changed = append(s.warm.changed, g.job)
 		}

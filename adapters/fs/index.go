@@ -37,7 +37,7 @@ type index struct {
 }
 
 type known struct {
-	job     kernel.Job
+	job     *kernel.Job
 	foreign *foreign
 	file    fileStamp // of job.json when it was last known to agree; zero: not looked at
 }
@@ -101,7 +101,7 @@ func (s *Store) reread(id kernel.JobID) {
 	j, f, err := s.readRecord(id)
 	switch {
 	case err == nil:
-		s.warm.live[id] = known{j, f, file}
+		s.warm.live[id] = known{&j, f, file}
 	case ignoreMissing(err) != nil:
 		s.warm.unread[id] = err.Error()
 	}
@@ -135,9 +135,9 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 		}
 	}
 	for _, k := range x.live {
-		rec.Jobs = append(rec.Jobs, k.job)
+		rec.Jobs = append(rec.Jobs, *k.job)
 		if k.job.Open() {
-			s.refersTo(&k.job, want, needed)
+			s.refersTo(k.job, want, needed)
 		}
 	}
 	for _, id := range scope.Jobs {
@@ -169,7 +169,7 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 			rec.Jobs = append(rec.Jobs, j)
 			rec.Succeeded--
 			s.leaveArchive(id)
-			x.live[id] = known{job: j, foreign: f}
+			x.live[id] = known{job: &j, foreign: f}
 			x.served = false // it is among what was loaded from now on
 		case ignoreMissing(err) != nil:
 			rec.Unreadable[id] = err.Error()
@@ -223,7 +223,7 @@ func (s *Store) readIndex(pos position) error {
 		if body.err != nil {
 			return body.err
 		}
-		x.live[id] = known{job: j, file: file}
+		x.live[id] = known{job: &j, file: file}
 	}
 	if r.err != nil {
 		return r.err
@@ -261,7 +261,7 @@ func (s *Store) writeIndex(pos position) (position, error) {
 		return pos, err
 	}
 	pos.index++
-	b := append([]byte(indexMagic), 0)[:len(indexMagic)]
+	b := append(make([]byte, 0, x.size+x.size/8+(16<<10)), indexMagic...)
 	b = putBytes(b, []byte(pos.boot))
 	b = binary.AppendUvarint(b, jobFingerprint)
 	b = binary.AppendUvarint(b, pos.epoch)
@@ -278,7 +278,7 @@ func (s *Store) writeIndex(pos position) (position, error) {
 		}
 		body = body[:0]
 		if k.foreign.empty() { // a record with foreign fields is read each time
-			body = jobCodec.put(body, reflect.ValueOf(&k.job).Elem())
+			body = jobCodec.put(body, reflect.ValueOf(k.job).Elem())
 		}
 		b = appendEntry(b, id, k.file, body)
 	}
