@@ -9,6 +9,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // open is a JSON object of known fields T that keeps the fields it does not
@@ -32,8 +33,9 @@ func (o open[T]) MarshalJSONTo(e *jsontext.Encoder) error {
 }
 
 // layout is how records are written: the fields we do not know come last and in
-// order, empty lists as what they are in memory.
-var layout = jsonv2.JoinOptions(jsonv2.Deterministic(true), jsonv2.FormatNilSliceAsNull(true), //nolint:gochecknoglobals // constant
+// order, empty lists as what they are in memory, and omitempty means what it
+// does to encoding/json.
+var layout = jsonv2.JoinOptions(jsonv2.Deterministic(true), jsonv2.FormatNilSliceAsNull(true), jsonv1.OmitEmptyWithLegacySemantics(true), //nolint:gochecknoglobals // constant
 	jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), jsontext.PreserveRawStrings(true), jsontext.WithIndent("  "))
 
 // toJSON is v as a file: indented, with a newline at its end.

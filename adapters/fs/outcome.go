@@ -22,21 +22,21 @@ type outcomeRecord struct {
 	Attempt       int              `json:"attempt"`
 	Outcome       string           `json:"outcome"`
 	ExitCode      int              `json:"exit_code"`
-	FailureClass  string           `json:"failure_class,omitzero"`
+	FailureClass  string           `json:"failure_class,omitempty"`
 	FailureReason *string          `json:"failure_reason"`
 	Produced      []artifactRecord `json:"produced"`
-	Context       *contextRecord   `json:"context,omitzero"`
+	Context       *contextRecord   `json:"context,omitempty"`
 	FinishedAt    stamp            `json:"finished_at"`
 }
 
 // contextRecord is the execution context that an attempt leaves; the empty one
 // takes the job's context away.
 type contextRecord struct {
-	Root     string `json:"execution_root,omitzero"`
-	Worktree string `json:"worktree_path,omitzero"`
-	Name     string `json:"worktree_name,omitzero"`
-	Branch   string `json:"worktree_branch,omitzero"`
-	Owned    bool   `json:"worktree_owned,omitzero"`
+	Root     string `json:"execution_root,omitempty"`
+	Worktree string `json:"worktree_path,omitempty"`
+	Name     string `json:"worktree_name,omitempty"`
+	Branch   string `json:"worktree_branch,omitempty"`
+	Owned    bool   `json:"worktree_owned,omitempty"`
 }
 
 func encodeOutcome(r kernel.Result) ([]byte, error) {

@@ -62,7 +62,7 @@ type (
 		Revision      uint64            `json:"revision"`
 		Status        string            `json:"status"`
 		State         string            `json:"state"`
-		Name          string            `json:"name,omitzero"`
+		Name          string            `json:"name,omitempty"`
 		Command       []string          `json:"command"`
 		ChildArgs     []string          `json:"child_args"`
 		CreatedAt     stamp             `json:"created_at"`
@@ -75,17 +75,18 @@ type (
 		Retries       int               `json:"retries"`
 		Resumes       int               `json:"resumes"`
 		Reclaims      int               `json:"reclaims"`
-		Rerouted      int               `json:"rerouted,omitzero"`
+		Rerouted      int               `json:"rerouted,omitempty"`
+		Refused       int               `json:"refused,omitempty"`
 		RetryAt       stamp             `json:"retry_at"`
-		Outcome       string            `json:"outcome,omitzero"`
-		FailureClass  string            `json:"failure_class,omitzero"`
+		Outcome       string            `json:"outcome,omitempty"`
+		FailureClass  string            `json:"failure_class,omitempty"`
 		FailureReason *string           `json:"failure_reason"`
 		StdoutPath    string            `json:"stdout_path"`
 		StderrPath    string            `json:"stderr_path"`
 		OutcomePath   *string           `json:"outcome_path"`
-		Stop          *stopRecord       `json:"stop,omitzero"`
-		RemovedAt     *stamp            `json:"removed_at,omitzero"`
-		Awake         bool              `json:"awake,omitzero"`
+		Stop          *stopRecord       `json:"stop,omitempty"`
+		RemovedAt     *stamp            `json:"removed_at,omitempty"`
+		Awake         bool              `json:"awake,omitempty"`
 		Task          open[taskRecord]  `json:"task"`
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
@@ -94,44 +95,45 @@ type (
 	stopRecord struct {
 		RequestedAt stamp  `json:"requested_at"`
 		RequestedBy string `json:"requested_by"`
-		Cleanup     bool   `json:"cleanup_worktree,omitzero"`
+		Cleanup     bool   `json:"cleanup_worktree,omitempty"`
 	}
 	taskRecord struct {
-		Executor string   `json:"executor,omitzero"`
-		Builtin  bool     `json:"builtin,omitzero"`
-		Dir      string   `json:"dir,omitzero"`
+		Executor string   `json:"executor,omitempty"`
+		Options  []string `json:"options,omitempty"`
+		Builtin  bool     `json:"builtin,omitempty"`
+		Dir      string   `json:"dir,omitempty"`
 		Env      []string `json:"env,omitempty"`
 		PassEnv  []string `json:"pass_env,omitempty"`
-		Timeout  string   `json:"timeout,omitzero"`
-		Grace    string   `json:"grace,omitzero"`
+		Timeout  string   `json:"timeout,omitempty"`
+		Grace    string   `json:"grace,omitempty"`
 	}
 	againRecord struct {
-		MaxRetries  int      `json:"max_retries,omitzero"`
-		MaxResumes  int      `json:"max_resumes,omitzero"`
-		MaxReclaims int      `json:"max_reclaims,omitzero"`
+		MaxRetries  int      `json:"max_retries,omitempty"`
+		MaxResumes  int      `json:"max_resumes,omitempty"`
+		MaxReclaims int      `json:"max_reclaims,omitempty"`
 		RetryOn     []string `json:"retry_on,omitempty"`
 		RetryExits  []int    `json:"retry_exits,omitempty"`
-		BackoffBase string   `json:"backoff_base,omitzero"`
-		BackoffCap  string   `json:"backoff_cap,omitzero"`
-		Resumable   bool     `json:"resumable,omitzero"`
-		Idempotent  bool     `json:"idempotent,omitzero"`
+		BackoffBase string   `json:"backoff_base,omitempty"`
+		BackoffCap  string   `json:"backoff_cap,omitempty"`
+		Resumable   bool     `json:"resumable,omitempty"`
+		Idempotent  bool     `json:"idempotent,omitempty"`
 	}
 	schedule struct {
 		After            []afterRecord        `json:"after"`
 		Dependencies     []dependency         `json:"dependencies"`
-		DependencyPolicy *dependencyPolicy    `json:"dependency_policy,omitzero"`
+		DependencyPolicy *dependencyPolicy    `json:"dependency_policy,omitempty"`
 		Locks            []lockRecord         `json:"locks"`
 		Artifacts        []artifactRecord     `json:"artifacts"`
 		PinnedHead       *pinnedHead          `json:"pinned_head"`
 		Preconditions    []preconditionRecord `json:"preconditions,omitempty"`
-		Approval         *approvalRecord      `json:"approval,omitzero"`
+		Approval         *approvalRecord      `json:"approval,omitempty"`
 		Routes           []routeRecord        `json:"routes,omitempty"`
-		Routed           bool                 `json:"routed,omitzero"`
-		OwnsContext      bool                 `json:"owns_context,omitzero"`
-		Transient        string               `json:"transient,omitzero"`
-		IdempotencyKey   string               `json:"idempotency_key,omitzero"`
+		Routed           bool                 `json:"routed,omitempty"`
+		OwnsContext      bool                 `json:"owns_context,omitempty"`
+		Transient        string               `json:"transient,omitempty"`
+		IdempotencyKey   string               `json:"idempotency_key,omitempty"`
 		WaitReason       *waitRecord          `json:"wait_reason"`
-		WaitSince        *stamp               `json:"wait_since,omitzero"`
+		WaitSince        *stamp               `json:"wait_since,omitempty"`
 		WaitedOn         []string             `json:"waited_on"`
 	}
 	afterRecord struct {
@@ -147,7 +149,7 @@ type (
 	lockRecord struct {
 		Key   string `json:"key"`
 		Mode  string `json:"mode"`
-		Units int    `json:"units,omitzero"`
+		Units int    `json:"units,omitempty"`
 	}
 	pinnedHead struct {
 		Branch string `json:"branch"`
@@ -155,56 +157,56 @@ type (
 	}
 	preconditionRecord struct {
 		Kind   string            `json:"kind"`
-		ID     string            `json:"id,omitzero"`
-		Branch string            `json:"branch,omitzero"`
+		ID     string            `json:"id,omitempty"`
+		Branch string            `json:"branch,omitempty"`
 		Args   map[string]string `json:"args,omitempty"`
 	}
 	approvalRecord struct {
 		Required    bool    `json:"required"`
 		State       string  `json:"state"`
 		RequestedAt stamp   `json:"requested_at"`
-		RequestedBy string  `json:"requested_by,omitzero"`
-		DecidedAt   *stamp  `json:"decided_at,omitzero"`
-		DecidedBy   string  `json:"decided_by,omitzero"`
-		Reason      *string `json:"reason,omitzero"`
+		RequestedBy string  `json:"requested_by,omitempty"`
+		DecidedAt   *stamp  `json:"decided_at,omitempty"`
+		DecidedBy   string  `json:"decided_by,omitempty"`
+		Reason      *string `json:"reason,omitempty"`
 	}
 	routeRecord struct {
 		On     string `json:"on"`
 		JobID  string `json:"job_id"`
-		Budget int    `json:"budget,omitzero"`
+		Budget int    `json:"budget,omitempty"`
 	}
 	waitRecord struct {
 		Kind   string `json:"kind"`
 		Detail string `json:"detail"`
 	}
 	metadata struct {
-		CommandAlias  string   `json:"command_alias,omitzero"`
-		Plan          string   `json:"plan,omitzero"`
-		Branch        string   `json:"branch,omitzero"`
-		Target        string   `json:"target,omitzero"`
-		RunID         string   `json:"workflow_run_id,omitzero"`
-		NodeID        string   `json:"workflow_node_id,omitzero"`
-		NodeName      string   `json:"workflow_node_name,omitzero"`
-		NodeAttempt   int      `json:"workflow_node_attempt,omitzero"`
-		NodeOutcome   string   `json:"workflow_node_outcome,omitzero"`
-		Selector      string   `json:"workflow_template_selector,omitzero"`
-		TemplateID    string   `json:"workflow_template_id,omitzero"`
-		TemplateVer   string   `json:"workflow_template_version,omitzero"`
-		PolicyHash    string   `json:"workflow_policy_snapshot_hash,omitzero"`
-		Class         string   `json:"workflow_executor_class,omitzero"`
-		Operation     string   `json:"workflow_executor_operation,omitzero"`
-		Control       string   `json:"workflow_control_policy,omitzero"`
+		CommandAlias  string   `json:"command_alias,omitempty"`
+		Plan          string   `json:"plan,omitempty"`
+		Branch        string   `json:"branch,omitempty"`
+		Target        string   `json:"target,omitempty"`
+		RunID         string   `json:"workflow_run_id,omitempty"`
+		NodeID        string   `json:"workflow_node_id,omitempty"`
+		NodeName      string   `json:"workflow_node_name,omitempty"`
+		NodeAttempt   int      `json:"workflow_node_attempt,omitempty"`
+		NodeOutcome   string   `json:"workflow_node_outcome,omitempty"`
+		Selector      string   `json:"workflow_template_selector,omitempty"`
+		TemplateID    string   `json:"workflow_template_id,omitempty"`
+		TemplateVer   string   `json:"workflow_template_version,omitempty"`
+		PolicyHash    string   `json:"workflow_policy_snapshot_hash,omitempty"`
+		Class         string   `json:"workflow_executor_class,omitempty"`
+		Operation     string   `json:"workflow_executor_operation,omitempty"`
+		Control       string   `json:"workflow_control_policy,omitempty"`
 		Gates         []string `json:"workflow_gates,omitempty"`
-		Ephemeral     bool     `json:"ephemeral,omitzero"`
-		ExecutionRoot string   `json:"execution_root,omitzero"`
-		WorktreePath  string   `json:"worktree_path,omitzero"`
-		WorktreeName  string   `json:"worktree_name,omitzero"`
-		WorktreeOwned bool     `json:"worktree_owned,omitzero"`
-		ContextBranch string   `json:"worktree_branch,omitzero"`
-		CancelStatus  string   `json:"cancel_cleanup_status,omitzero"`
-		CancelError   string   `json:"cancel_cleanup_error,omitzero"`
-		RetryStatus   string   `json:"retry_cleanup_status,omitzero"`
-		RetryError    string   `json:"retry_cleanup_error,omitzero"`
+		Ephemeral     bool     `json:"ephemeral,omitempty"`
+		ExecutionRoot string   `json:"execution_root,omitempty"`
+		WorktreePath  string   `json:"worktree_path,omitempty"`
+		WorktreeName  string   `json:"worktree_name,omitempty"`
+		WorktreeOwned bool     `json:"worktree_owned,omitempty"`
+		ContextBranch string   `json:"worktree_branch,omitempty"`
+		CancelStatus  string   `json:"cancel_cleanup_status,omitempty"`
+		CancelError   string   `json:"cancel_cleanup_error,omitempty"`
+		RetryStatus   string   `json:"retry_cleanup_status,omitempty"`
+		RetryError    string   `json:"retry_cleanup_error,omitempty"`
 	}
 )
 
