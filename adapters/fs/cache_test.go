@@ -220,6 +220,8 @@ func TestCachesChangeNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			stores[k] = newStore(t, h.dir)
+		case 5: // it rests
+			stores[r.IntN(len(stores))].Forget()
 		}
 		if n%5 == 0 {
 			h.check(fmt.Sprintf("step %d, an old process", n), stores[r.IntN(len(stores))])

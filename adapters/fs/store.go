@@ -106,6 +106,10 @@ func (s *Store) Close() error {
 	return err
 }
 
+// Forget lets go of what is known of the records. It is not called while
+// anything else is done with the store but Job.
+func (s *Store) Forget() { s.warm = index{} }
+
 // Begin takes the scheduler lock and completes the writes that a crash cut
 // short. A lock that is not free before ctx ends is a *BusyError.
 func (s *Store) Begin(ctx context.Context) (*Tx, error) {
