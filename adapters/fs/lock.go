@@ -61,6 +61,12 @@ func (l *schedulerLock) exclusive(ctx context.Context) error {
 	if ok || err != nil {
 		return l.failed(err)
 	}
+	if ctx.Done() == nil { // a runner waits for ever, and needs nobody to watch over it
+		if err = f.Lock(); err == nil {
+			l.held = f
+		}
+		return l.failed(err)
+	}
 	begun := time.Now()
 	done := make(chan error, 1)
 	go func() { done <- f.Lock() }()
