@@ -76,10 +76,16 @@ type Snapshot struct {
 // which no store has, the oldest counts. Jobs' slices are shared with the
 // observation and must not be changed after.
 func NewSnapshot(o Observation) *Snapshot {
-	all := slices.Clone(o.Jobs)
-	jobs := make([]*Job, len(all))
-	for i := range all {
-		jobs[i] = &all[i]
+	o.Jobs = slices.Clone(o.Jobs)
+	return TakeSnapshot(o)
+}
+
+// TakeSnapshot is NewSnapshot without the copy: the caller gives o.Jobs away,
+// and neither changes nor moves them any more.
+func TakeSnapshot(o Observation) *Snapshot {
+	jobs := make([]*Job, len(o.Jobs))
+	for i := range o.Jobs {
+		jobs[i] = &o.Jobs[i]
 	}
 	sortJobs(jobs)
 	g := newGraph(jobs)

@@ -14,17 +14,25 @@ type Tx struct {
 	cut        error // a plan is in the journal and not in the files: the next Begin completes it
 }
 
-// Load reads the records of scope.
+// Load reads the records of scope. The jobs are shared with the store: they are
+// neither changed nor moved.
 func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	rec, err := t.s.load(t.pos, scope)
 	x := &t.s.warm
 	x.served, x.changed, x.settled, x.brought = err == nil, nil, nil, map[kernel.JobID]bool{}
+	if err != nil {
+		return rec, err
+	}
 	for i := range rec.Jobs {
-		if id := rec.Jobs[i].ID; err == nil && !x.holds(id) {
+		id := rec.Jobs[i].ID
+		if k, live := x.live[id]; live { // one copy is enough
+			k.job = &rec.Jobs[i]
+			x.live[id] = k
+		} else {
 			x.brought[id] = true
 		}
 	}
-	return rec, err
+	return rec, nil
 }
 
 // Changes is what other processes changed since the records were last loaded
