@@ -3,6 +3,7 @@ package fs
 import (
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"maps"
 	"os"
 	"reflect"
@@ -17,6 +18,7 @@ import (
 // written anew.
 type archive struct {
 	size  int64                 // bytes of the file that count
+	sum   uint32                // of these bytes
 	count int                   // jobs in them
 	gone  map[kernel.JobID]bool // jobs in them that are not the archive's any more
 
@@ -47,6 +49,7 @@ func (a *archive) drop(id kernel.JobID) {
 
 func (a *archive) append(b []byte) []byte {
 	b = binary.AppendVarint(b, a.size)
+	b = binary.AppendUvarint(b, uint64(a.sum))
 	b = binary.AppendUvarint(b, uint64(a.count))
 	b = binary.AppendUvarint(b, uint64(len(a.gone)))
 	for _, id := range slices.Sorted(maps.Keys(a.gone)) {
@@ -56,7 +59,7 @@ func (a *archive) append(b []byte) []byte {
 }
 
 func (a *archive) read(r *reader) error {
-	a.size, a.count = r.int(), int(r.uint())
+	a.size, a.sum, a.count = r.int(), uint32(r.uint()), int(r.uint())
 	for n := r.count(); n > 0 && r.err == nil; n-- {
 		a.drop(kernel.JobID(r.bytes()))
 	}
@@ -69,16 +72,17 @@ func (s *Store) eachArchived(f func(kernel.Job)) error {
 	if a.len() == 0 {
 		return nil
 	}
-	return s.readArchive(0, a.size, func(j kernel.Job) {
+	return s.readArchive(archive{}, *a, func(j kernel.Job) {
 		if !a.gone[j.ID] {
 			f(j)
 		}
 	})
 }
 
-// readArchive calls f with every job in a part of the archive's file.
-func (s *Store) readArchive(from, to int64, f func(kernel.Job)) error {
-	if from == to {
+// readArchive calls f with every job that the archive's file got between two
+// states of it.
+func (s *Store) readArchive(from, to archive, f func(kernel.Job)) error {
+	if from.size == to.size {
 		return nil
 	}
 	file, err := s.base.file(archiveFile, os.O_RDONLY)
@@ -86,9 +90,12 @@ func (s *Store) readArchive(from, to int64, f func(kernel.Job)) error {
 		return errors.Join(errArchive, err)
 	}
 	defer file.Close()
-	b := make([]byte, to-from)
-	if _, err := file.ReadAt(b, from); err != nil {
+	b := make([]byte, to.size-from.size)
+	if _, err := file.ReadAt(b, from.size); err != nil {
 		return errors.Join(errArchive, err)
+	}
+	if crc32.Update(from.sum, castagnoli, b) != to.sum {
+		return errArchive
 	}
 	r := &reader{b: b}
 	for len(r.b) > 0 && r.err == nil {
@@ -188,7 +195,7 @@ func (s *Store) archiveOld(next uint64) error {
 	var body []byte
 	var moved []*kernel.Job
 	for id, k := range x.live {
-		if k.job.State.Status != kernel.Succeeded || k.job.Spec.Origin.Ephemeral || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() ||
+		if k.job.State.Status != kernel.Succeeded || k.job.Spec.Origin.Ephemeral || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() || s.heldOf(id) != "" ||
 			slices.ContainsFunc(k.job.Spec.Produces, func(a kernel.Artifact) bool { return needed[a] }) {
 			continue
 		}
@@ -220,6 +227,7 @@ func (s *Store) archiveOld(next uint64) error {
 		remember(x.archive.producers, *j)
 	}
 	x.archive.size += int64(len(b))
+	x.archive.sum = crc32.Update(x.archive.sum, castagnoli, b)
 	x.archive.count += len(moved)
 	return nil
 }
@@ -250,6 +258,6 @@ func (s *Store) withoutGone() ([]byte, error) {
 			return nil, err
 		}
 	}
-	a.size, a.count, a.gone = 0, n, nil
+	a.size, a.sum, a.count, a.gone = 0, 0, n, nil
 	return b, nil
 }

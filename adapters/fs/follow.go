@@ -1,10 +1,6 @@
 package fs
 
 import (
-	"io"
-	"os"
-	"slices"
-
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -26,7 +22,7 @@ func (s *Store) catchUp(pos position) error {
 // changes is what other processes changed since the jobs were loaded.
 func (s *Store) changes(pos position) (kernel.Changes, bool) {
 	x := &s.warm
-	if !x.served || s.goOn(pos, s.jobsStamp()) != nil || !x.served { // what is followed may end it
+	if len(s.held) > 0 || !x.served || s.goOn(pos, s.jobsStamp()) != nil || !x.served { // what is followed may end it
 		return kernel.Changes{}, false
 	}
 	c := kernel.Changes{Archived: x.archive.len() - len(x.brought), Settled: x.settled, Jobs: make([]kernel.Job, 0, len(x.changed))}
@@ -62,18 +58,8 @@ func (s *Store) goOn(pos position, dir int64) error {
 // earlier one.
 func (s *Store) goOver(pos position) error {
 	x := &s.warm
-	f, err := s.base.file(indexFile, os.O_RDONLY)
+	b, err := s.base.read(indexFile, 1<<31)
 	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	// The head is as long as the list of jobs that left the archive, which is short.
-	b := make([]byte, min(info.Size(), 64<<10))
-	if _, err := io.ReadFull(f, b); err != nil {
 		return err
 	}
 	var to index
@@ -96,7 +82,7 @@ func (s *Store) goOver(pos position) error {
 			x.served = false
 		}
 	}
-	if err := s.readArchive(old.size, to.archive.size, func(j kernel.Job) {
+	if err := s.readArchive(old, to.archive, func(j kernel.Job) {
 		if !to.archive.gone[j.ID] {
 			x.settle(j.ID)
 			remember(to.archive.producers, j)
@@ -110,7 +96,7 @@ func (s *Store) goOver(pos position) error {
 			x.served = false
 		}
 	}
-	x.archive, x.file, x.begun, x.written, x.size = to.archive, to.file, to.begun, to.written, info.Size()
+	x.archive, x.file, x.begun, x.written, x.size = to.archive, to.file, to.begun, to.written, int64(len(b))
 	return nil
 }
 
@@ -139,11 +125,11 @@ func (s *Store) follow(at int64, pos position, trust bool, listed ...kernel.JobI
 }
 
 func (s *Store) followGroup(g group, trust bool, seen map[kernel.JobID]bool) error {
-	removed := slices.ContainsFunc(g.ops, func(op fileOp) bool { return op.kind == opRemoveJob })
+	removed, created := g.does(opRemoveJob), g.rev == 1 || g.does(opCreateJob)
 	if g.record == nil && !removed {
 		return nil
 	}
-	if g.rev != 1 && !seen[g.job] {
+	if !created && !seen[g.job] {
 		s.leaveArchive(g.job)
 	}
 	seen[g.job] = true

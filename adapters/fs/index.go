@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"reflect"
 	"syscall"
@@ -51,7 +52,7 @@ type fileStamp struct {
 
 const (
 	indexFile  = journalDir + "/index"
-	indexMagic = "vizier index 2\n"
+	indexMagic = "vizier index 3\n"
 	// indexEvery is how many bytes of journal a new process may have to go
 	// through on top of an index of less than twice that.
 	indexEvery = 128 << 10
@@ -175,6 +176,7 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 			rec.Unreadable[id] = err.Error()
 		}
 	}
+	s.hideHeld(&rec)
 	return rec, nil
 }
 
@@ -240,7 +242,10 @@ func (x *index) readHead(r *reader, pos position) error {
 	if !ok {
 		return errShort
 	}
-	r.b = rest
+	if len(rest) < 4 || sumOf(rest[4:]) != binary.LittleEndian.Uint32(rest) {
+		return errShort
+	}
+	r.b = rest[4:]
 	if boot, print := string(r.bytes()), r.uint(); boot != pos.boot || print != jobFingerprint {
 		return errShort
 	}
@@ -262,6 +267,7 @@ func (s *Store) writeIndex(pos position) (position, error) {
 	}
 	pos.index++
 	b := append(make([]byte, 0, x.size+x.size/8+(16<<10)), indexMagic...)
+	b = append(b, 0, 0, 0, 0)
 	b = putBytes(b, []byte(pos.boot))
 	b = binary.AppendUvarint(b, jobFingerprint)
 	b = binary.AppendUvarint(b, pos.epoch)
@@ -285,12 +291,19 @@ func (s *Store) writeIndex(pos position) (position, error) {
 	for id := range x.unread {
 		b = appendEntry(b, id, fileStamp{}, nil)
 	}
+	binary.LittleEndian.PutUint32(b[len(indexMagic):], sumOf(b[len(indexMagic)+4:]))
 	if err := s.base.write(indexFile, b, false); err != nil {
 		return pos, err
 	}
 	x.size, x.written, x.file = int64(len(b)), pos.end, pos.index
 	return pos, s.log.setPosition(pos)
 }
+
+// castagnoli is the polynomial that processors compute by themselves.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a constant of the process
+
+// sumOf tells whether a cache is the one that was written.
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 func appendEntry(b []byte, id kernel.JobID, f fileStamp, body []byte) []byte {
 	b = putBytes(b, []byte(id))

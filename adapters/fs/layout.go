@@ -96,6 +96,9 @@ func rotatedLog(id kernel.JobID, stream string, attempt int) string {
 	return jobPath(id, fmt.Sprintf("%s.%d.log", stream, attempt))
 }
 
+// attemptOutcome is the outcome of an attempt below its job's directory.
+func attemptOutcome(n int) string { return fmt.Sprintf("%s/%d.outcome.json", attemptsDir, n) }
+
 // artifactDir is the directory of a custom artifact's markers or payloads.
 // Names are hex, so no name of an artifact can lead anywhere.
 func artifactDir(base string, a kernel.Artifact) string {

@@ -34,10 +34,8 @@ const (
 // none.
 func (l *Local) Beat(a kernel.AttemptID) error {
 	path := l.Files.HeartbeatFile(a)
-	// Where times are those of a file server, it is its clock that counts.
-	now := []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
-	err := unix.UtimesNanoAt(unix.AT_FDCWD, path, now, unix.AT_SYMLINK_NOFOLLOW)
-	if err == unix.ENOENT {
+	err := touch(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		var f *os.File
 		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600); err == nil {
 			err = f.Close()

@@ -348,10 +348,10 @@ func (n *node) Conclude(r kernel.Result) error {
 	if err := w.disk.write(); err != nil {
 		return err
 	}
-	if was, ok := w.disk.outcomes[r.Attempt.Job]; ok && was.Attempt.N > r.Attempt.N {
-		w.excuse(was.Attempt) // see "Not in the model"
+	if w.disk.outcomes[r.Attempt.Job] == nil {
+		w.disk.outcomes[r.Attempt.Job] = map[int]kernel.Result{}
 	}
-	w.disk.outcomes[r.Attempt.Job] = r
+	w.disk.outcomes[r.Attempt.Job][r.Attempt.N] = r
 	w.record(r)
 	return nil
 }
@@ -374,7 +374,7 @@ func (n *node) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	}
 	for _, a := range p.Attempts {
 		var on *kernel.Result
-		if r, ok := w.disk.outcomes[a.Job]; ok {
+		if r, ok := w.disk.outcomes[a.Job][a.N]; ok {
 			on = &r
 		}
 		f.Results[a] = kernel.Seen(on)

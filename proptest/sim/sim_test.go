@@ -28,10 +28,7 @@
 //     lives passes for dead there, and learns of it when it goes on.
 //
 // Not in the model: a disk that forgets what it synced or changes what it
-// holds, and records that cannot be read. A job has one outcome
-// file, which no lock protects: a runner that lost its lock, looked at the
-// record and stood still while the next attempt ended may write over that
-// attempt's outcome. The ledger does not hold such an attempt to its word.
+// holds, and records that cannot be read.
 //
 // # What must hold
 //
@@ -67,15 +64,19 @@ type machine struct {
 }
 
 func newMachine(t *rapid.T) *machine {
-	m := &machine{w: &world{now: epoch, ledger: newLedger(),
-		limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max running"), Pools: map[string]int{"gpu": 2}},
-		hosts:  1 + rapid.IntRange(0, 1).Draw(t, "second host"), shared: rapid.Bool().Draw(t, "locks are seen everywhere"),
-		locks: map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, beats: map[kernel.AttemptID]time.Time{}, children: map[kernel.AttemptID]*child{},
-		sentinels: map[string]bool{}, faults: faults{cleanup: kernel.CleanupDone}}}
-	m.w.trusting = m.w.shared && rapid.Bool().Draw(t, "and known to be")
-	m.w.disk = disk{records: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
-		outcomes: map[kernel.JobID]kernel.Result{}, archive: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
-	return m
+	w := newWorld(kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max running"), Pools: map[string]int{"gpu": 2}})
+	w.hosts, w.shared = 1+rapid.IntRange(0, 1).Draw(t, "second host"), rapid.Bool().Draw(t, "locks are seen everywhere")
+	w.trusting = w.shared && rapid.Bool().Draw(t, "and known to be")
+	return &machine{w: w}
+}
+
+func newWorld(limits kernel.Limits) *world {
+	w := &world{now: epoch, ledger: newLedger(), limits: limits, hosts: 1,
+		locks: map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, beats: map[kernel.AttemptID]time.Time{},
+		children: map[kernel.AttemptID]*child{}, sentinels: map[string]bool{}, faults: faults{cleanup: kernel.CleanupDone}}
+	w.disk = disk{records: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
+		outcomes: map[kernel.JobID]map[int]kernel.Result{}, archive: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
+	return w
 }
 
 // do has a scheduler do a verb. It is a command of its own or one that lives

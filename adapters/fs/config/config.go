@@ -20,6 +20,7 @@ type Config struct {
 	Commands  map[string]string // workflow alias to template
 	Workflow  Workflow
 	Release   Release
+	Flows     Flows
 
 	origins map[string]string // by key: where a value that is not the default came from
 }
@@ -58,7 +59,7 @@ type Cancel struct{ CleanupWorktree bool }
 // Logs bounds the output that is kept of a job.
 type Logs struct {
 	KeepAttempts int   // earlier attempts whose logs stay
-	MaxBytes     int64 // of one log file; 0: no cap
+	MaxBytes     int64 // of one log, the newest; 0: all
 }
 
 // Display holds how listings look when no flag says so.
