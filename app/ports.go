@@ -21,6 +21,8 @@ type Store interface {
 
 // Tx is a transaction: the scheduler lock, held.
 type Tx interface {
+	// Load reads the records of a scope. The store may go on using the jobs it
+	// hands out: they are neither changed nor moved.
 	Load(kernel.Scope) (kernel.Records, error)
 
 	// Changes is what other transactions changed since this store was last

@@ -22,6 +22,11 @@ type Runner struct {
 	Workload  Workload
 	Beat      time.Duration // between two heartbeats, at each of which the record is asked as well; 0: none
 
+	// Rest, if there is one, is called when a command has been running for a
+	// while: what is known of the store can be read again, and is let go of
+	// until the command ends.
+	Rest func()
+
 	next turn
 
 	mu      sync.Mutex
@@ -65,7 +70,31 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 	if err := r.Workload.Claim(a); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	return r.settle(ctx, s, r.run(ctx, &job))
+	rested := r.rest(s)
+	result := r.run(ctx, &job)
+	rested()
+	return r.settle(ctx, s, result)
+}
+
+// restAfter is how long a command runs before its runner rests.
+const restAfter = time.Second
+
+// rest has the runner rest after a while, if it is not over by then.
+func (r *Runner) rest(s *Scheduler) (over func()) {
+	if r.Rest == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	later := time.AfterFunc(restAfter, func() {
+		defer close(done)
+		s.last = nil
+		r.Rest()
+	})
+	return func() {
+		if !later.Stop() {
+			<-done
+		}
+	}
 }
 
 // run runs the job, and makes a result of a panic as well.

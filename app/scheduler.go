@@ -146,7 +146,7 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 }
 
 func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {
-	return kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs,
+	return kernel.TakeSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs,
 		Archived: rec.Succeeded, Unreadable: rec.Unreadable})
 }
 

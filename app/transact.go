@@ -136,7 +136,11 @@ func (t *transaction) flush(ctx context.Context) error {
 		if err := t.tx.Commit(plan); err != nil {
 			return fmt.Errorf("commit: %w", err)
 		}
-		t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+		if t.rep.Decisions == nil { // there is one for every job that waits
+			t.rep.Decisions = slices.Clip(plan.Decisions)
+		} else {
+			t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+		}
 		t.rep.Applied = append(t.rep.Applied, plan.Actions...)
 		t.base = t.base.Apply(plan)
 		t.snap = t.base.WithFacts(t.snap.Facts())

@@ -79,10 +79,16 @@ type Snapshot struct {
 // which no store has, the oldest counts. Jobs' slices are shared with the
 // observation and must not be changed after.
 func NewSnapshot(o Observation) *Snapshot {
-	all := slices.Clone(o.Jobs)
-	jobs := make([]*Job, len(all))
-	for i := range all {
-		jobs[i] = &all[i]
+	o.Jobs = slices.Clone(o.Jobs)
+	return TakeSnapshot(o)
+}
+
+// TakeSnapshot is NewSnapshot without the copy: the caller gives o.Jobs away,
+// and neither changes nor moves them any more.
+func TakeSnapshot(o Observation) *Snapshot {
+	jobs := make([]*Job, len(o.Jobs))
+	for i := range o.Jobs {
+		jobs[i] = &o.Jobs[i]
 	}
 	sortJobs(jobs)
 	g := newGraph(jobs)
@@ -102,8 +108,9 @@ func NewSnapshot(o Observation) *Snapshot {
 
 // Changes is what became of a store since it was last read.
 type Changes struct {
-	Jobs     []Job // as they are now
-	Archived int   // as in Observation
+	Jobs     []Job   // as they are now
+	Settled  []JobID // succeeded, and of no more concern to what is open: not read any more
+	Archived int     // as in Observation
 }
 
 // Follow is s brought to what the store became by c, at another moment and
@@ -112,7 +119,7 @@ type Changes struct {
 func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
 	next := *s
 	next.now, next.facts, next.touched, next.archived = now, &Facts{}, nil, c.Archived
-	if len(c.Jobs) > 0 {
+	if len(c.Jobs) > 0 || len(c.Settled) > 0 {
 		next.jobs = slices.Clone(s.jobs)
 	}
 	var which []int32
@@ -125,6 +132,17 @@ func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
 		which = append(which, i)
 	}
 	next.moves(s, which)
+	if len(c.Settled) == 0 {
+		return &next, true
+	}
+	for _, id := range c.Settled {
+		if i, ok := s.graph.index[id]; ok {
+			next.jobs[i] = nil
+		}
+	}
+	next.jobs = slices.DeleteFunc(next.jobs, func(j *Job) bool { return j == nil })
+	next.graph, next.stood, next.moved = newGraph(next.jobs), nil, nil
+	next.list()
 	return &next, true
 }
 

@@ -1,11 +1,12 @@
 package fs
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	iofs "io/fs"
 	"syscall"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -64,7 +65,7 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			g := b.group(a.Attempt.Job)
 			g.ops = append(append(g.ops, s.reset(a.Attempt)...), forget(a.Attempt.Job, a.Produces)...)
 			if have, ok := s.warm.live[a.Attempt.Job]; ok {
-				g.ops = append(g.ops, s.settled(&have.job)...)
+				g.ops = append(g.ops, s.settled(have.job)...)
 			}
 		case kernel.Rotate:
 			g := b.group(a.Attempt.Job)
@@ -113,7 +114,8 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	if word := j.State.Status.Coarse(); word != was || !b.s.says(j.ID, word) {
 		g.state = word
 	}
-	b.s.warm.live[j.ID] = known{job: *j, foreign: f}
+	b.s.warm.live[j.ID] = known{job: j, foreign: f}
+	b.s.runs.note(j, data)
 	return nil
 }
 
@@ -131,12 +133,12 @@ func (b *builder) putState(a kernel.PutState) error {
 			return fmt.Errorf("commit %s: %w", a.Job, err)
 		}
 		b.s.leaveArchive(a.Job)
-		have = known{job: j, foreign: f}
+		have = known{job: &j, foreign: f}
 	}
 	if have.job.Rev != a.If {
 		return fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, have.job.Rev, a.If, kernel.ErrStale)
 	}
-	j := have.job
+	j := *have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
 	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
@@ -173,7 +175,7 @@ func (b *builder) publish(a kernel.Publish) error {
 		if art.Kind != kernel.Custom {
 			continue
 		}
-		data, err := json.Marshal(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.s.opts.Now())})
+		data, err := jsonv2.Marshal(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.s.opts.Now())})
 		if err != nil {
 			return err
 		}

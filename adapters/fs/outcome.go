@@ -1,13 +1,14 @@
 package fs
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	iofs "io/fs"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -48,16 +49,16 @@ func newOutcome(r kernel.Result) outcomeRecord {
 }
 
 func encodeOutcome(r kernel.Result) ([]byte, error) {
-	b, err := json.MarshalIndent(newOutcome(r), "", "  ")
+	b, err := toJSON(newOutcome(r))
 	if err != nil {
 		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
 	}
-	return append(b, '\n'), nil
+	return b, nil
 }
 
 func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 	var o outcomeRecord
-	if err := json.Unmarshal(b, &o); err != nil {
+	if err := fromJSON(b, &o); err != nil {
 		return nil, jsonError(err)
 	}
 	return o.result(id)
@@ -105,18 +106,61 @@ func (s *Store) Conclude(r kernel.Result) error {
 	return nil
 }
 
-// Job reads one record without the lock: what was asked for never changes.
+// Job reads one record without the lock: what was asked for never changes. It
+// may be called from any goroutine once the store was used.
 func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
 	if err := s.open(false); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return kernel.Job{}, err
 	} else if err != nil || !kernel.ValidJobID(string(id)) {
 		return kernel.Job{}, fmt.Errorf("job %q: %w", id, kernel.ErrNotFound)
 	}
-	j, _, err := s.readRecord(id)
+	b, err := s.readRecordFile(id)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return j, fmt.Errorf("job %s: %w", id, kernel.ErrNotFound)
+		return kernel.Job{}, fmt.Errorf("job %s: %w", id, kernel.ErrNotFound)
 	}
+	if err != nil {
+		return kernel.Job{}, err
+	}
+	if j, same := s.runs.as(id, b); same {
+		return j, nil
+	}
+	j, _, err := s.decodeRecordFile(id, b)
 	return j, err
+}
+
+// launched are the jobs that this process launched, with the records it wrote:
+// the one that it runs itself is asked for time and again.
+type launched struct {
+	mu   sync.Mutex
+	jobs map[kernel.JobID]written
+}
+
+type written struct {
+	job  kernel.Job
+	data []byte
+}
+
+// note remembers what was written of a job that runs, and forgets others.
+func (l *launched) note(j *kernel.Job, data []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if j.State.Status != kernel.Running {
+		delete(l.jobs, j.ID)
+		return
+	}
+	if l.jobs == nil || len(l.jobs) >= 16 {
+		l.jobs = map[kernel.JobID]written{}
+	}
+	l.jobs[j.ID] = written{*j, data}
+}
+
+// as is the job that data, read from a record, is about, if this process wrote
+// it like that.
+func (l *launched) as(id kernel.JobID, data []byte) (kernel.Job, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w, ok := l.jobs[id]
+	return w.job, ok && bytes.Equal(w.data, data)
 }
 
 // Observe answers the probes of files: markers of custom artifacts, conflict

@@ -37,6 +37,7 @@ type Store struct {
 	lock *schedulerLock
 	log  *journal
 	warm index
+	runs launched
 	held []held // as of when the lock was taken last
 }
 
@@ -99,13 +100,17 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.base.close()
-	var err error
+	err := s.lock.close()
 	if s.log != nil {
-		err = s.log.close()
+		err = errors.Join(err, s.log.close())
 	}
 	s.base, s.log, s.made = nil, nil, false
 	return err
 }
+
+// Forget lets go of what is known of the records. It is not called while
+// anything else is done with the store but Job.
+func (s *Store) Forget() { s.warm = index{} }
 
 // Begin takes the scheduler lock and completes the writes that a crash cut
 // short. A lock that is not free before ctx ends is a *BusyError.
@@ -266,17 +271,25 @@ func (s *Store) openJournal() error {
 
 // readRecord reads the record of one job. A job without one is ErrNotExist.
 func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
-	name := jobPath(id, recordName)
-	b, err := s.base.read(name, maxRecord)
-	if errors.Is(err, syscall.ENOTDIR) { // not missing: something else stands there, perhaps a link
-		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
-	}
+	b, err := s.readRecordFile(id)
 	if err != nil {
 		return kernel.Job{}, nil, err
 	}
+	return s.decodeRecordFile(id, b)
+}
+
+func (s *Store) readRecordFile(id kernel.JobID) ([]byte, error) {
+	b, err := s.base.read(jobPath(id, recordName), maxRecord)
+	if errors.Is(err, syscall.ENOTDIR) { // not missing: something else stands there, perhaps a link
+		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
+	}
+	return b, err
+}
+
+func (s *Store) decodeRecordFile(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 	j, f, err := decodeRecord(id, b)
 	if err != nil {
-		return kernel.Job{}, nil, fmt.Errorf("%s: %w", filepath.Join(vizierDir, name), err)
+		return kernel.Job{}, nil, fmt.Errorf("%s: %w", filepath.Join(vizierDir, jobPath(id, recordName)), err)
 	}
 	return j, f, nil
 }

@@ -14,11 +14,25 @@ type Tx struct {
 	cut        error // a plan is in the journal and not in the files: the next Begin completes it
 }
 
-// Load reads the records of scope.
+// Load reads the records of scope. The jobs are shared with the store: they are
+// neither changed nor moved.
 func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	rec, err := t.s.load(t.pos, scope)
-	t.s.warm.served, t.s.warm.changed = err == nil, nil
-	return rec, err
+	x := &t.s.warm
+	x.served, x.changed, x.settled, x.brought = err == nil, nil, nil, map[kernel.JobID]bool{}
+	if err != nil {
+		return rec, err
+	}
+	for i := range rec.Jobs {
+		id := rec.Jobs[i].ID
+		if k, live := x.live[id]; live { // one copy is enough
+			k.job = &rec.Jobs[i]
+			x.live[id] = k
+		} else {
+			x.brought[id] = true
+		}
+	}
+	return rec, nil
 }
 
 // Changes is what other processes changed since the records were last loaded
@@ -68,7 +82,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		t.s.warm.written = -indexEvery // the index file is of the epoch before
+		t.s.warm.written = never // the index file is of the epoch before
 	}
 	start := t.pos.end
 	end, err := t.s.log.append(e, start)

@@ -219,7 +219,10 @@ func serveAttempt(args []string, stderr io.Writer, env environment) int {
 	if err != nil {
 		return fail(err)
 	}
-	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local, Beat: cfg.Leases.Heartbeat}
+	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local, Beat: cfg.Leases.Heartbeat, Rest: func() {
+		w.store.Forget()
+		debug.FreeOSMemory()
+	}}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
 	go func() {
