@@ -19,7 +19,8 @@ type Scheduler struct {
 	Worktrees Worktrees
 	Sentinels Sentinels
 	Leavings  Leavings
-	Lookout   Lookout // nil: nobody looks after what waits
+	Lookout   Lookout  // nil: nobody looks after what waits
+	Events    EventLog // nil: none is kept
 	Limits    kernel.Limits
 	Now       func() time.Time
 	NewID     func() kernel.JobID

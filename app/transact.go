@@ -48,6 +48,7 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 	}
 	t := transaction{s: s, tx: tx, rep: &rep, base: base}
 	t.snap = t.base
+	defer t.tell()
 	for _, v := range verbs {
 		plan, err := t.decide(ctx, v)
 		if err != nil {
@@ -106,6 +107,16 @@ type transaction struct {
 	base *kernel.Snapshot // as the store has it
 	snap *kernel.Snapshot // as the plan so far leaves it
 	plan kernel.Plan      // decided, not yet committed
+
+	events []kernel.Event // of what is committed
+}
+
+// tell appends what has happened to the event log, before the lock is free for
+// others to make more happen. It may fail: the records tell what counts.
+func (t *transaction) tell() {
+	if t.s.Events != nil && len(t.events) > 0 {
+		_ = t.s.Events.AppendEvents(t.events)
+	}
 }
 
 // decide observes and asks v. A rewind takes along what hangs on its root,
@@ -138,7 +149,9 @@ func (t *transaction) flush(ctx context.Context) error {
 		}
 		t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
 		t.rep.Applied = append(t.rep.Applied, plan.Actions...)
-		t.base = t.base.Apply(plan)
+		before := t.base
+		t.base = before.Apply(plan)
+		t.events = append(t.events, kernel.Events(before, t.base, plan)...)
 		t.snap = t.base.WithFacts(t.snap.Facts())
 		for _, a := range plan.Actions {
 			answer := t.s.perform(ctx, a, t.snap, t.rep)
@@ -174,6 +187,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) er
 		t.plan = t.plan.Then(answer)
 		t.snap = t.snap.Apply(answer)
 	}
+	defer t.tell()
 	if err := t.flush(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}

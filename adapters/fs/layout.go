@@ -21,6 +21,7 @@ const (
 	journalDir    = "jobs/journal"
 	lockFile      = "jobs/scheduler.lock"
 	residentFile  = "jobs/resident.lock"
+	eventsFile    = "jobs/events.jsonl"
 	planStatesDir = "state/plans"
 	sentinelsDir  = "tmp/merge-conflicts"
 
@@ -74,6 +75,9 @@ func (l Layout) ResultFile(a kernel.AttemptID) string {
 // ResidentFile is the file whose flock the repository's resident scheduler
 // holds while it lives.
 func (l Layout) ResidentFile() string { return l.abs(residentFile) }
+
+// EventsFile is the end of the event log.
+func (l Layout) EventsFile() string { return l.abs(eventsFile) }
 
 // MarkerDir is the directory of a custom artifact's markers.
 func (l Layout) MarkerDir(a kernel.Artifact) string { return l.abs(artifactDir(markersDir, a)) }

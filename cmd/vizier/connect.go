@@ -45,6 +45,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	now := clock(env)
 	store := fs.NewStore(root, fs.Options{
 		Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
+		EventBytes: cfg.Events.MaxBytes, EventFiles: cfg.Events.Files,
 		Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 	})
 	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, Now: now}
@@ -59,7 +60,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	return &world{
 		scheduler: &app.Scheduler{
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
-			Executor: local, Worktrees: repo, Sentinels: store, Leavings: leavings{store, repo}, Lookout: lookout, Limits: limits, Now: now, NewID: minter(env, now),
+			Executor: local, Worktrees: repo, Sentinels: store, Leavings: leavings{store, repo}, Lookout: lookout, Events: store, Limits: limits, Now: now, NewID: minter(env, now),
 		},
 		store: store, local: local, git: repo,
 	}, nil

@@ -50,6 +50,40 @@ func (r *repo) jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []ker
 	return snap, ids, nil
 }
 
+// members are the jobs that a person means by refs, where a run means all of
+// its jobs, each once; sleepers are those that were only named by their run.
+func (r *repo) members(ctx context.Context, refs []string) (ids []kernel.JobID, sleepers map[kernel.JobID]bool, err error) {
+	scope := kernel.Scope{}
+	for _, ref := range refs {
+		scope.Jobs = append(scope.Jobs, kernel.JobID(ref))
+		scope.All = scope.All || !kernel.ValidJobID(ref)
+	}
+	snap, err := r.records(ctx, scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	named, sleepers := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
+	for _, ref := range refs {
+		all, isRun, err := view.Members(snap, ref)
+		if err == nil && !isRun {
+			all = make([]kernel.JobID, 1)
+			all[0], err = view.Resolve(snap, ref)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, id := range all {
+			if !named[id] && !sleepers[id] {
+				ids = append(ids, id)
+			}
+			if sleepers[id] = isRun && !named[id]; !isRun {
+				named[id] = true
+			}
+		}
+	}
+	return ids, sleepers, nil
+}
+
 // labels is how ids are written: whole for programs, as short as they stay
 // unambiguous for people.
 func (u *ui) labels(s *kernel.Snapshot) func(kernel.JobID) string {

@@ -13,6 +13,7 @@ type Config struct {
 	Store     Store
 	Jobs      Jobs
 	Logs      Logs
+	Events    Events
 	Display   Display
 	Approvals Approvals
 	Agents    Agents
@@ -50,6 +51,12 @@ type Cancel struct{ CleanupWorktree bool }
 type Logs struct {
 	KeepAttempts int   // earlier attempts whose logs stay
 	MaxBytes     int64 // of one log file; 0: no cap
+}
+
+// Events bounds the event log.
+type Events struct {
+	MaxBytes int64 // of one file before the next is begun; 0: no bound
+	Files    int   // kept, the one that is written to included
 }
 
 // Display holds how listings look when no flag says so.
