@@ -59,9 +59,6 @@ type Observer interface {
 	Observe(context.Context, kernel.Probes, *kernel.Facts)
 }
 
-// LocalExecutor is the name of the executor that jobs get which name none.
-const LocalExecutor = "local"
-
 // Executor runs attempts.
 type Executor interface {
 	// Start starts a's runner, once whatever happens: an attempt that was
@@ -69,8 +66,9 @@ type Executor interface {
 	// an answer, not a crash.
 	Start(context.Context, kernel.AttemptID) error
 
-	// Alive answers for every attempt in one go.
-	Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness]
+	// Alive answers for every attempt in one go. An executor that cannot be
+	// asked knows nothing of them: that is Unseen, never Dead.
+	Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner]
 
 	// Stop asks the attempt's processes to end and returns at once; after the
 	// grace they are killed. Stopping what has ended is no error.

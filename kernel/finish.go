@@ -44,6 +44,7 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	if len(r.Produced) > 0 {
 		actions = []Action{Publish{r.Attempt, r.Produced}}
 	}
+	st.Refused = 0
 	if !st.Stop.At.IsZero() && r.Outcome != OutcomeSucceeded {
 		st.Status, st.Exit, st.Outcome = Cancelled, Exited(143), OutcomeCancelled
 		st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(st.Stop.By, "unknown")
@@ -87,10 +88,14 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	return st, actions
 }
 
-// Refuse takes back an attempt that its executor could not start: the job is
-// queued again with the reason on record, and the attempt's number is spent
-// (seed 000: the record stays queued). A refusal that cannot change fails the
-// job instead.
+// refusals is how long a job waits that its executor refuses again and again.
+var refusals = RetryPolicy{Base: time.Second, Cap: time.Minute}
+
+// Refuse takes back an attempt of which nothing was executed, since its
+// executor could not start it: the job is queued again with the reason on
+// record, and the attempt's number is spent (seed 000: the record stays
+// queued). From the second refusal in a row on the job waits before it asks
+// again. A refusal that cannot change fails the job instead.
 func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 	j := s.Job(a.Job)
 	if j == nil {
@@ -105,6 +110,10 @@ func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 		st.Status, st.Finished, st.Exit, st.Outcome = Failed, s.now, Exited(1), OutcomeFailed
 	} else {
 		st.Status, st.Started = Queued, time.Time{}
+		if st.Refused > 0 {
+			st.RetryAt = s.now.Add(refusals.Backoff(a, st.Refused-1)).Truncate(time.Microsecond)
+		}
+		st.Refused++
 	}
 	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}, nil
 }

@@ -144,9 +144,15 @@ type Spec struct {
 	Task            Task
 }
 
-// Task is what an executor runs. The kernel looks only at Args.
+// LocalExecutor is the name of the executor of jobs that name none: this
+// machine.
+const LocalExecutor = "local"
+
+// Task is what an executor runs. The kernel looks only at Args and at whose
+// places are taken.
 type Task struct {
-	Executor string   // "" : the local one
+	Executor string   // "" : LocalExecutor
+	Options  []string // KEY=VALUE, what to ask of the executor; it knows which there are
 	Args     []string // job.json: child_args, or the ad-hoc command
 	Builtin  bool     // Args are for this program itself
 	Dir      string   // relative to the repository's root; "" : the root
@@ -155,6 +161,9 @@ type Task struct {
 	Timeout  time.Duration
 	Grace    time.Duration // between TERM and KILL; 0: the executor's default
 }
+
+// On is the name of the executor that runs the task.
+func (t *Task) On() string { return orElse(t.Executor, LocalExecutor) }
 
 // ExitCode is a process's exit code, once there is one.
 type ExitCode struct {
@@ -216,7 +225,8 @@ type State struct {
 	Generation int // rewinds so far
 	Spent      Budget
 	Routed     int       // times its routes sent the run back since a person last rewound it
-	RetryAt    time.Time // of FailedRetryable
+	Refused    int       // launches that the executor refused since an attempt last ran
+	RetryAt    time.Time // of FailedRetryable, and of Queued after refusals: not before then
 	Started    time.Time
 	Finished   time.Time
 	Exit       ExitCode

@@ -66,6 +66,7 @@ type (
 		Resumes       int               `json:"resumes"`
 		Reclaims      int               `json:"reclaims"`
 		Rerouted      int               `json:"rerouted,omitempty"`
+		Refused       int               `json:"refused,omitempty"`
 		RetryAt       stamp             `json:"retry_at"`
 		Outcome       string            `json:"outcome,omitempty"`
 		FailureClass  string            `json:"failure_class,omitempty"`
@@ -88,6 +89,7 @@ type (
 	}
 	taskRecord struct {
 		Executor string   `json:"executor,omitempty"`
+		Options  []string `json:"options,omitempty"`
 		Builtin  bool     `json:"builtin,omitempty"`
 		Dir      string   `json:"dir,omitempty"`
 		Env      []string `json:"env,omitempty"`

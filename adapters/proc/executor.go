@@ -120,17 +120,17 @@ func (l *Local) program() []string { return append([]string{l.Exe}, l.ExeArgs...
 
 // Alive tells for each attempt whether its runner lives: whether its job's
 // lock is held. What was claimed before this host's last boot is dead.
-func (l *Local) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
-	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Liveness], len(attempts))
+func (l *Local) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
+	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Runner], len(attempts))
 	for _, a := range attempts {
 		live, err := l.alive(a)
 		switch {
 		case err != nil:
-			facts[a] = kernel.Unseen[kernel.Liveness](err.Error())
+			facts[a] = kernel.Unseen[kernel.Runner](err.Error())
 		case live:
-			facts[a] = kernel.Seen(kernel.Alive)
+			facts[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
 		default:
-			facts[a] = kernel.Seen(kernel.Dead)
+			facts[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead})
 		}
 	}
 	return facts

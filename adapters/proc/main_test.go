@@ -189,7 +189,7 @@ func (w *world) liveness(a kernel.AttemptID) kernel.Liveness {
 	if !f.Known {
 		w.t.Fatalf("liveness of %v: %s", a, f.Err)
 	}
-	return f.Value
+	return f.Value.Liveness
 }
 
 func (w *world) log(stream string) string {
