@@ -96,7 +96,7 @@ func covers(s *kernel.Snapshot, scope kernel.Scope) bool {
 			return false
 		}
 	}
-	return !scope.All && len(scope.Artifacts) == 0
+	return !scope.All && len(scope.Artifacts) == 0 && len(scope.Keys) == 0
 }
 
 // transaction is one transact under way.

@@ -50,10 +50,7 @@ func Events(before, after *Snapshot, p Plan) []Event {
 	for _, a := range p.Actions {
 		switch a := a.(type) {
 		case CreateJob:
-			fresh := State{}
-			if a.Job.Spec.Routed || a.Job.Spec.Transient != NotTransient {
-				fresh.Status = Unscheduled
-			}
+			fresh := State{Status: a.Job.begins()}
 			out = append(out, event(JobCreated, &a.Job, fresh, before.now))
 			out = append(out, happened(&a.Job, fresh, a.Job.State, before.now)...)
 			if run := a.Job.Spec.Origin.Run; run != "" && !a.Job.State.Status.Active() {
@@ -100,9 +97,9 @@ func happened(j *Job, from, to State, now time.Time) []Event {
 	at := from.Status
 	if to.Generation > from.Generation {
 		tell(JobRewound, from.Attempt)
-		if at = Queued; j.Spec.Routed || j.Spec.Transient != NotTransient {
-			at = Unscheduled
-		}
+		after := *j
+		after.State = to
+		at = after.begins()
 	} else if class, again := spent(from.Spent, to.Spent, to); again {
 		e := tell(JobFailedRetryable, from.Attempt)
 		e.Class, e.RetryAt = class, to.RetryAt
@@ -117,8 +114,8 @@ func happened(j *Job, from, to State, now time.Time) []Event {
 			tell(JobPromoted, from.Attempt)
 		case at == FailedRetryable && to.Status != FailedRetryable && !to.Status.Terminal():
 			tell(requeued(j, from.Failure), from.Attempt)
-		case at == Running && to.Status == Queued:
-			tell(JobRequeued, to.Attempt).Reason = to.Reason
+		case to.Refused > from.Refused:
+			tell(JobRequeued, from.Attempt).Reason = to.Reason
 		}
 	}
 	if to.Attempt > from.Attempt {

@@ -65,17 +65,17 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	again := false
 	switch {
 	case r.Class == WorkerLost:
-		if again = st.Spent.Reclaims < j.Spec.Budget.Reclaims; again {
+		if again = st.Spent.Reclaims < j.Budget().Reclaims; again {
 			st.RetryAt = now
 			st.Spent.Reclaims++
 		}
 	case r.Class == Timeout && j.Spec.Resumable:
-		if again = st.Spent.Resumes < j.Spec.Budget.Resumes; again {
+		if again = st.Spent.Resumes < j.Budget().Resumes; again {
 			st.RetryAt = now
 			st.Spent.Resumes++
 		}
 	case j.Spec.Retry.Covers(r.Class, r.Exit):
-		if again = st.Spent.Retries < j.Spec.Budget.Retries; again {
+		if again = st.Spent.Retries < j.Budget().Retries; again {
 			st.RetryAt = now.Add(j.Spec.Retry.Backoff(r.Attempt, st.Spent.Retries)).Truncate(time.Microsecond)
 			st.Spent.Retries++
 		}

@@ -40,6 +40,7 @@ type Scope struct {
 	All       bool       // every record
 	Jobs      []JobID    // these
 	Artifacts []Artifact // and every producer of these
+	Keys      []string   // and the jobs that have these idempotency keys
 }
 
 // Records is one consistent read of a store.

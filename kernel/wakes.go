@@ -65,7 +65,7 @@ func (s *Snapshot) unobserved() *Snapshot {
 // lead on, or a job depends on it.
 func (t *tick) restsOn(i int32) bool {
 	j := t.s.jobs[i]
-	if j.State.Spent.Reclaims < j.Spec.Budget.Reclaims || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 {
+	if j.State.Spent.Reclaims < j.Budget().Reclaims || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 {
 		return true
 	}
 	yes := false

@@ -70,6 +70,9 @@ func (h *history) step(s *Store) {
 func (h *history) job() kernel.Job {
 	j := plain(h.next)
 	j.Created = t0.Add(1e9 * 60)
+	if h.r.IntN(4) == 0 {
+		j.Spec.IdempotencyKey = fmt.Sprint("key ", h.r.IntN(3))
+	}
 	for n := range 2 {
 		if len(h.jobs) > 0 && h.r.IntN(2) == 0 {
 			j.Spec.After = append(j.Spec.After, h.any().ID)
@@ -110,7 +113,7 @@ func (h *history) check(who string, s *Store) {
 		}
 	}
 	asked := h.any()
-	some, err := s.Read(soon(h.t), kernel.Scope{Jobs: []kernel.JobID{asked.ID}, Artifacts: historyArtifacts[:1]})
+	some, err := s.Read(soon(h.t), kernel.Scope{Jobs: []kernel.JobID{asked.ID}, Artifacts: historyArtifacts[:1], Keys: []string{"key 1"}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -155,6 +158,9 @@ func (h *history) needed(asked kernel.JobID) map[kernel.JobID]string {
 	for id, j := range h.jobs {
 		if slices.ContainsFunc(j.Spec.Produces, func(a kernel.Artifact) bool { return arts[a] }) {
 			out[id] = "a producer"
+		}
+		if j.Spec.IdempotencyKey == "key 1" {
+			out[id] = "one with the key"
 		}
 	}
 	return out

@@ -141,6 +141,10 @@ func (f *filler) tidy(v reflect.Value) {
 		if p.At.IsZero() {
 			*p = kernel.StopRequest{}
 		}
+	case *kernel.Amendment:
+		if !p.Made {
+			*p = kernel.Amendment{}
+		}
 	case *kernel.Approval:
 		if p.State == kernel.NotRequired {
 			*p = kernel.Approval{}

@@ -77,6 +77,7 @@ type (
 		Stop          *stopRecord       `json:"stop,omitempty"`
 		RemovedAt     *stamp            `json:"removed_at,omitempty"`
 		Awake         bool              `json:"awake,omitempty"`
+		Amended       *amendedRecord    `json:"amended,omitempty"`
 		Task          open[taskRecord]  `json:"task"`
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
@@ -86,6 +87,12 @@ type (
 		RequestedAt stamp  `json:"requested_at"`
 		RequestedBy string `json:"requested_by"`
 		Cleanup     bool   `json:"cleanup_worktree,omitempty"`
+	}
+	amendedRecord struct {
+		Transient   string `json:"transient"`
+		MaxRetries  int    `json:"max_retries"`
+		MaxResumes  int    `json:"max_resumes"`
+		MaxReclaims int    `json:"max_reclaims"`
 	}
 	taskRecord struct {
 		Executor string   `json:"executor,omitempty"`

@@ -31,6 +31,9 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By, st.Stop.Cleanup}
 	}
 	r.RemovedAt = optionalStamp(st.Removed)
+	if a := st.Amended; a.Made {
+		r.Amended = &amendedRecord{a.Transient.String(), a.Budget.Retries, a.Budget.Resumes, a.Budget.Reclaims}
+	}
 	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
 		duration(sp.Task.Timeout), duration(sp.Task.Grace)}
 	r.Again.V = newAgain(sp)
@@ -169,6 +172,10 @@ func (r *record) job() (kernel.Job, error) {
 		st.Stop = kernel.StopRequest{At: time.Time(r.Stop.RequestedAt), By: r.Stop.RequestedBy, Cleanup: r.Stop.Cleanup}
 	}
 	st.Removed = stampValue(r.RemovedAt)
+	if a := r.Amended; a != nil {
+		st.Amended = kernel.Amendment{Made: true, Transient: parsed(&d, "amended.transient", a.Transient, kernel.ParseTransient),
+			Budget: kernel.Budget{Retries: a.MaxRetries, Resumes: a.MaxResumes, Reclaims: a.MaxReclaims}}
+	}
 	if r.Attempt < 0 || r.Generation < 0 || r.Retries < 0 || r.Resumes < 0 || r.Reclaims < 0 {
 		d.fail("attempt", fmt.Errorf("counters are not negative"))
 	}

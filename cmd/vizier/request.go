@@ -29,6 +29,8 @@ type request struct {
 	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times." json:"retries"`
 	Idempotent      bool     `help:"Running it twice does no harm: run it again when its runner is lost." json:"idempotent"`
 	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out." json:"resumable"`
+	IdempotencyKey  string   `placeholder:"KEY" help:"The same job as every other one with this key: it is not enqueued a second time." json:"idempotency_key"`
+	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: its files go once nobody does any more." json:"transient"`
 	Cwd             string   `placeholder:"DIR" help:"Directory to run in, relative to the repository's root." json:"cwd"`
 	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable." json:"env"`
 	Command         []string `arg:"" optional:"" name:"command" help:"The command and its arguments, after --." json:"command"`
@@ -40,6 +42,9 @@ const (
 	defaultReclaims = 2
 	defaultResumes  = 3
 )
+
+// maxKey bounds an idempotency key, in bytes.
+const maxKey = 512
 
 // newJob reads the request. after finds the job that a reference means.
 func (c *call) newJob(r *repo, q request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
@@ -73,6 +78,14 @@ func (c *call) newJob(r *repo, q request, after func(string) (kernel.JobID, erro
 	if q.MissingProducer != "" {
 		spec.MissingProducer, err = kernel.ParseMissingProducer(q.MissingProducer)
 		fail(err)
+	}
+	if q.Transient != "" {
+		spec.Transient, err = kernel.ParseTransient(q.Transient)
+		fail(err)
+	}
+	spec.IdempotencyKey = q.IdempotencyKey
+	if len(q.IdempotencyKey) > maxKey || strings.ContainsRune(q.IdempotencyKey, 0) {
+		fail(fmt.Errorf("--idempotency-key: expected at most %d bytes, none of them NUL: %w", maxKey, kernel.ErrInvalid))
 	}
 	fail(budgets(q, &spec))
 	spec.Task, err = task(r, q)
