@@ -34,6 +34,13 @@ type (
 		Produces []Artifact
 	}
 
+	// Strip drops all of a job but its record: logs, outcome, patch, and the
+	// markers and payloads of what it produced.
+	Strip struct {
+		Job      JobID
+		Produces []Artifact
+	}
+
 	// Publish makes custom artifacts exist.
 	Publish struct {
 		Attempt   AttemptID
@@ -85,6 +92,7 @@ func (a CreateRun) Subject() JobID      { return "" }
 func (a RemoveRun) Subject() JobID      { return "" }
 func (a PutState) Subject() JobID       { return a.Job }
 func (a RemoveJob) Subject() JobID      { return a.Job }
+func (a Strip) Subject() JobID          { return a.Job }
 func (a Publish) Subject() JobID        { return a.Attempt.Job }
 func (a Reset) Subject() JobID          { return a.Attempt.Job }
 func (a Rotate) Subject() JobID         { return a.Attempt.Job }

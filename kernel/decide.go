@@ -26,7 +26,7 @@ func Decide(s *Snapshot) Plan {
 	p, settled := settle(s)
 	t := newTick(settled)
 	t.run()
-	return p.Then(t.plan(s))
+	return p.Then(t.plan(s)).Then(t.spent())
 }
 
 func newTick(s *Snapshot) *tick {

@@ -65,6 +65,10 @@ func Events(before, after *Snapshot, p Plan) []Event {
 			if run := j.Spec.Origin.Run; run != "" && j.State.Status.Active() && !a.State.Status.Active() {
 				over[run] = true
 			}
+		case Strip:
+			if j := before.Job(a.Job); j != nil {
+				out = append(out, event(JobArchived, j, j.State, before.now))
+			}
 		case RemoveJob:
 			if j := before.Job(a.Job); j != nil {
 				out = append(out, event(JobArchived, j, j.State, before.now))

@@ -51,6 +51,9 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			g.ops = append(append(g.ops, fileOp{kind: opRemoveJob}), forget(a.Job, a.Produces)...)
 			s.leaveArchive(a.Job)
 			delete(s.warm.live, a.Job)
+		case kernel.Strip:
+			g := b.group(a.Job)
+			g.ops = append(append(g.ops, fileOp{kind: opStripJob}), forget(a.Job, a.Produces)...)
 		case kernel.Publish:
 			if err := b.publish(a); err != nil {
 				return b.e, err

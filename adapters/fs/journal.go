@@ -63,6 +63,7 @@ const (
 	opRemove
 	opRename // only where the target is missing
 	opRemoveJob
+	opStripJob // all but the record, its state and the lock
 )
 
 // position is the mark's content: the entry that was applied last, and

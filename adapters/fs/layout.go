@@ -27,6 +27,7 @@ const (
 
 	recordName  = "job.json"
 	stateName   = "state"
+	lockName    = "job.lock"
 	outcomeName = "outcome.json"
 	patchName   = "command.patch"
 	noInputName = "NO_INPUT.md"
@@ -49,7 +50,7 @@ func (l Layout) JobDir(id kernel.JobID) string { return l.abs(jobPath(id, "")) }
 func (l Layout) RecordFile(id kernel.JobID) string { return l.abs(jobPath(id, recordName)) }
 
 // LockFile is the file whose flock the runner of a job holds while it lives.
-func (l Layout) LockFile(id kernel.JobID) string { return l.abs(jobPath(id, "job.lock")) }
+func (l Layout) LockFile(id kernel.JobID) string { return l.abs(jobPath(id, lockName)) }
 
 // OutcomeFile is where the result of a job's latest attempt is recorded.
 func (l Layout) OutcomeFile(id kernel.JobID) string { return l.abs(jobPath(id, outcomeName)) }

@@ -152,6 +152,8 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 		return s.base.renameWithin(op.path, op.to)
 	case opRemoveJob:
 		return s.removeJob(id)
+	case opStripJob:
+		return s.stripJob(id)
 	default:
 		return fmt.Errorf("unknown file operation %d", op.kind)
 	}
@@ -165,4 +167,24 @@ func (s *Store) removeJob(id kernel.JobID) error {
 		return err
 	}
 	return errors.Join(root.RemoveAll(string(id)), root.Close())
+}
+
+// stripJob drops what is in a job's directory, but the files that say that
+// there was one.
+func (s *Store) stripJob(id kernel.JobID) error {
+	names, err := s.base.names(jobPath(id, ""))
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(s.abs(jobsDir))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range names {
+		if name != recordName && name != stateName && name != lockName {
+			err = errors.Join(err, root.RemoveAll(string(id)+"/"+name))
+		}
+	}
+	return err
 }

@@ -77,6 +77,9 @@ var showColumns = []column{
 	{Field{"resumes", "Resumes", true}, func(r record) string { return spent(r.State.Spent.Resumes, r.Budget().Resumes) }},
 	{Field{"reclaims", "Reclaims", true},
 		func(r record) string { return spent(r.State.Spent.Reclaims, r.Budget().Reclaims) }},
+	{Field{"transient", "Transient", true}, transient},
+	{Field{"idempotency_key", "Idempotency key", true}, func(r record) string { return r.Spec.IdempotencyKey }},
+	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"retry_at", "Retry at", true}, func(r record) string { return stamp(r.State.RetryAt) }},
 	{Field{"deadline", "Deadline", true}, func(r record) string { return stamp(deadline(r)) }},
 	{Field{"cancel_requested_at", "Cancel requested at", true}, func(r record) string { return stamp(r.State.Stop.At) }},
@@ -102,6 +105,13 @@ func nodeOutcome(r record) string {
 		return ""
 	}
 	return r.State.Outcome.String()
+}
+
+func transient(r record) string {
+	if r.Transient() == kernel.NotTransient {
+		return ""
+	}
+	return r.Transient().String()
 }
 
 // spent is how much of a budget is used up; "" for a budget of none.
