@@ -21,6 +21,10 @@ type Runner struct {
 	Outcomes  Outcomes
 	Workload  Workload
 
+	// Submissions are the jobs that an attempt which succeeded wants enqueued;
+	// nil: none does.
+	Submissions func(context.Context, *kernel.Job) ([]kernel.NewJob, error)
+
 	next turn
 
 	mu      sync.Mutex
@@ -84,7 +88,16 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 		}
 	}()
 	r.Check() // a stop may have been recorded before anyone could hear of it
-	return r.Workload.Run(ctx, job)
+	result = r.Workload.Run(ctx, job)
+	if result.Outcome != kernel.OutcomeSucceeded || r.Submissions == nil {
+		return result
+	}
+	news, err := r.Submissions(ctx, job)
+	if err != nil {
+		return result.Refuted(err)
+	}
+	result.Submitted = news
+	return result
 }
 
 // settle records the result and settles the job. It does not give up: while
@@ -162,6 +175,9 @@ func (e adopting) Start(ctx context.Context, a kernel.AttemptID) error {
 
 // Finish settles a running attempt and ticks.
 func (s *Scheduler) Finish(ctx context.Context, result kernel.Result) (Report, error) {
-	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{result.Attempt.Job}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Finish(snap, result) }, decide)
+	scope := scopeOf(result.Submitted)
+	scope.Jobs = append(scope.Jobs, result.Attempt.Job)
+	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
+		return kernel.Finish(s.observe(ctx, snap, scope.Artifacts...), result)
+	}, decide)
 }

@@ -78,21 +78,11 @@ func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob, by string)
 	scope := scopeOf(news)
 	var m kernel.Merged
 	rep, err := s.transact(ctx, scope, func(snap *kernel.Snapshot) (plan kernel.Plan, err error) {
-		m, plan, err = enqueue(s.observe(ctx, snap, scope.Artifacts...), news, by)
+		m, plan, err = kernel.Submit(s.observe(ctx, snap, scope.Artifacts...), news, by)
 		return plan, err
 	}, decide)
 	rep.Same, rep.Note = m.Same, m.Note
 	return rep, err
-}
-
-// enqueue merges and enqueues.
-func enqueue(snap *kernel.Snapshot, news []kernel.NewJob, by string) (kernel.Merged, kernel.Plan, error) {
-	m, err := kernel.Merge(snap, news, by)
-	if err != nil {
-		return m, kernel.Plan{}, err
-	}
-	plan, err := kernel.Enqueue(snap.Apply(m.Plan), m.New)
-	return m, m.Plan.Then(plan), err
 }
 
 // scopeOf is what new jobs refer to: whether a need of theirs exists decides

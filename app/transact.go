@@ -123,17 +123,34 @@ func (t *transaction) tell() {
 // whatever became of it, so a plan with one is decided on every job there is.
 func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 	t.snap = t.s.observe(ctx, t.snap)
+	if news := t.snap.Submissions(); len(news) > 0 {
+		if err := t.widen(ctx); err != nil {
+			return kernel.Plan{}, err
+		}
+		t.snap = t.s.observe(ctx, t.snap, scopeOf(news).Artifacts...)
+		settled := kernel.Settle(t.snap)
+		t.plan = t.plan.Then(settled)
+		t.snap = t.s.observe(ctx, t.snap.Apply(settled))
+	}
 	plan, err := v(t.snap)
 	if err != nil || t.snap.Archived() == 0 || !has[kernel.Reset](plan) {
 		return plan, err
 	}
+	if err := t.widen(ctx); err != nil {
+		return kernel.Plan{}, err
+	}
+	return v(t.snap)
+}
+
+// widen loads every job there is.
+func (t *transaction) widen(ctx context.Context) error {
 	rec, err := t.tx.Load(kernel.Scope{All: true})
 	if err != nil {
-		return kernel.Plan{}, err
+		return err
 	}
 	t.base = t.s.fresh(rec)
 	t.snap = t.s.observe(ctx, t.base.Apply(t.plan))
-	return v(t.snap)
+	return nil
 }
 
 // flush commits the plan so far and does its actions on the world. What comes

@@ -79,6 +79,13 @@ func (t *tick) round() bool {
 	return len(t.queue) == ended || !transients && !t.late
 }
 
+// Settle is what Decide does first. The jobs that it enqueues are to be observed
+// before they are judged.
+func Settle(s *Snapshot) Plan {
+	p, _ := settle(s)
+	return p
+}
+
 // settle ends the running attempts whose runner is gone, and returns the
 // snapshot that leads to: what they published is there for their consumers,
 // and their locks are free.
@@ -183,7 +190,10 @@ func (t *tick) plan(before *Snapshot) Plan {
 	p := Plan{Decisions: make([]Decision, 0, len(t.s.jobs))}
 	var launches []Action
 	for i, j := range t.s.jobs {
-		was := before.jobs[i].State.Status
+		was := j.State.Status
+		if old := before.at(i, j); old != nil { // else a job that settled submitted it
+			was = old.State.Status
+		}
 		if !t.judged[i] && t.status[i] == was && was == j.State.Status {
 			continue
 		}
@@ -206,6 +216,15 @@ func (t *tick) plan(before *Snapshot) Plan {
 	}
 	p.Actions = append(p.Actions, launches...)
 	return p
+}
+
+// at is the job of s that is at position i or, in a snapshot of other jobs, was
+// there.
+func (s *Snapshot) at(i int, j *Job) *Job {
+	if i < len(s.jobs) && s.jobs[i].ID == j.ID {
+		return s.jobs[i]
+	}
+	return s.Job(j.ID)
 }
 
 // unchanged reports that the tick leaves a waiting job as it is.

@@ -105,6 +105,9 @@ type Origin struct {
 	Template Template
 	About    NodeInfo
 
+	// Parent is the job whose attempt submitted this one; "": none did.
+	Parent JobID
+
 	// Ephemeral asks that all that was made for the run goes when it is over.
 	Ephemeral bool
 }

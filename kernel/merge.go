@@ -86,6 +86,17 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 	return m, nil
 }
 
+// Submit merges jobs with those that are the same, and enqueues the others: all
+// of them or, with an error, none.
+func Submit(s *Snapshot, news []NewJob, by string) (Merged, Plan, error) {
+	m, err := Merge(s, news, by)
+	if err != nil {
+		return m, Plan{}, err
+	}
+	p, err := Enqueue(s.Apply(m.Plan), m.New)
+	return m, m.Plan.Then(p), err
+}
+
 // same adds to m what a further submission of j comes to.
 func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by string) error {
 	if err := conflict(j.ID, &j.Spec, &spec, j.State.Approval.State, approval); err != nil {

@@ -73,6 +73,11 @@ func (l Layout) ResultFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)))
 }
 
+// SubmissionsFile is where an attempt's command may append jobs to be enqueued.
+func (l Layout) SubmissionsFile(a kernel.AttemptID) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.submissions.jsonl", attemptsDir, a.N)))
+}
+
 // ResidentFile is the file whose flock the repository's resident scheduler
 // holds while it lives.
 func (l Layout) ResidentFile() string { return l.abs(residentFile) }

@@ -26,6 +26,9 @@ type outcomeRecord struct {
 	Produced      []artifactRecord `json:"produced"`
 	Context       *contextRecord   `json:"context,omitempty"`
 	FinishedAt    stamp            `json:"finished_at"`
+
+	// The records that the attempt's submissions are going to be.
+	Submitted []json.RawMessage `json:"submitted,omitempty"`
 }
 
 // contextRecord is the execution context that an attempt leaves; the empty one
@@ -40,9 +43,21 @@ type contextRecord struct {
 
 func encodeOutcome(r kernel.Result) ([]byte, error) {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
-		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended)}
+		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended), nil}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
+	}
+	at := r.Ended
+	if at.IsZero() {
+		at = time.Unix(0, 0).UTC() // a record has a time; that of their creation is still to come
+	}
+	for _, n := range r.Submitted {
+		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Spec: n.Spec,
+			State: kernel.State{Approval: n.Approval, Context: n.Context}}, nil, at)
+		if err != nil {
+			return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
+		}
+		o.Submitted = append(o.Submitted, b)
 	}
 	b, err := json.MarshalIndent(o, "", "  ")
 	if err != nil {
@@ -72,6 +87,15 @@ func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 	for _, a := range o.Produced {
 		d.fail("produced", kernel.Artifact(a).Validate())
 		r.Produced = append(r.Produced, kernel.Artifact(a))
+	}
+	for _, b := range o.Submitted {
+		var head struct {
+			ID kernel.JobID `json:"id"`
+		}
+		_ = json.Unmarshal(b, &head) // the record is read next
+		j, _, err := decodeRecord(head.ID, b)
+		d.fail("submitted", err)
+		r.Submitted = append(r.Submitted, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context})
 	}
 	return r, d.err
 }

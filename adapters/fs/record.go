@@ -195,6 +195,7 @@ type (
 		Control       string   `json:"workflow_control_policy,omitempty"`
 		Gates         []string `json:"workflow_gates,omitempty"`
 		Ephemeral     bool     `json:"ephemeral,omitempty"`
+		Parent        string   `json:"submitted_by,omitempty"`
 		ExecutionRoot string   `json:"execution_root,omitempty"`
 		WorktreePath  string   `json:"worktree_path,omitempty"`
 		WorktreeName  string   `json:"worktree_name,omitempty"`

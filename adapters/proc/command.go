@@ -23,12 +23,13 @@ const (
 	envAttemptID  = "VIZIER_ATTEMPT_ID" // JOB/N
 	envResultFile = "VIZIER_RESULT_FILE"
 	envRoot       = "VIZIER_ROOT"
+	envSubmit     = "VIZIER_SUBMISSIONS"
 
 	// envRunner tells a runner from what its command left behind.
 	envRunner = "VIZIER_RUNNER"
 )
 
-var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envRunner}
+var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envRunner}
 
 // command is what is going to be executed.
 type command struct {
@@ -89,7 +90,8 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 func (l *Local) told(j *kernel.Job) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
-		envResultFile + "=" + l.Files.ResultFile(a), envRoot + "=" + l.Root}
+		envResultFile + "=" + l.Files.ResultFile(a), envRoot + "=" + l.Root,
+		envSubmit + "=" + l.Files.SubmissionsFile(a)}
 	if run := j.Spec.Origin.Run; run != "" {
 		env = append(env, envRun+"="+string(run))
 	}

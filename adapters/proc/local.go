@@ -36,6 +36,9 @@ type Files interface {
 
 	// ResultFile is where a command may leave an explicit result.
 	ResultFile(kernel.AttemptID) string
+
+	// SubmissionsFile is where a command may leave jobs to be enqueued.
+	SubmissionsFile(kernel.AttemptID) string
 }
 
 // Local is the executor and the workload of this machine. A process has one,

@@ -219,7 +219,7 @@ func serveAttempt(args []string, stderr io.Writer, env environment) int {
 	if err != nil {
 		return fail(err)
 	}
-	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local}
+	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local, Submissions: w.submissions(root.Dir, cfg)}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
 	go func() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -50,9 +51,9 @@ func (s *submitCmd) Run(c *call) error {
 	var news []kernel.NewJob
 	var refs []string
 	if s.Batch {
-		news, refs, err = c.readBatch(r)
+		news, refs, err = c.intake(r).batch(c.stdin)
 	} else {
-		news, err = c.one(r, s.Request)
+		news, err = c.intake(r).one(s.Request)
 		refs = []string{""}
 	}
 	if err != nil {
@@ -85,18 +86,18 @@ func (s *submitCmd) Run(c *call) error {
 }
 
 // one is the job that the flags describe.
-func (c *call) one(r *repo, q request) ([]kernel.NewJob, error) {
-	after, err := r.references(c, q.After)
+func (t *intake) one(q request) ([]kernel.NewJob, error) {
+	after, err := t.repo.references(t.ctx, q.After)
 	if err != nil {
 		return nil, err
 	}
-	n, err := c.newJob(r, q, after)
+	n, err := t.newJob(q, after)
 	return []kernel.NewJob{n}, err
 }
 
 // references finds the jobs that refs mean, with one read of the store, and
 // only if there are any. What names no job is an error when it is asked for.
-func (r *repo) references(c *call, refs []string) (func(string) (kernel.JobID, error), error) {
+func (r *repo) references(ctx context.Context, refs []string) (func(string) (kernel.JobID, error), error) {
 	var snap *kernel.Snapshot
 	if len(refs) > 0 {
 		scope := kernel.Scope{}
@@ -105,7 +106,7 @@ func (r *repo) references(c *call, refs []string) (func(string) (kernel.JobID, e
 			scope.All = scope.All || !kernel.ValidJobID(ref)
 		}
 		var err error
-		if snap, err = r.records(c.ctx, scope); err != nil {
+		if snap, err = r.records(ctx, scope); err != nil {
 			return nil, err
 		}
 	}

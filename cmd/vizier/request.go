@@ -46,8 +46,21 @@ const (
 // maxKey bounds an idempotency key, in bytes.
 const maxKey = 512
 
+// intake makes jobs of requests.
+type intake struct {
+	ctx    context.Context
+	repo   *repo
+	origin kernel.Origin // of the jobs
+	actor  string        // who asks for their approvals
+	late   bool          // whole ids that they refer to are looked up when they are enqueued
+}
+
+func (c *call) intake(r *repo) *intake {
+	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, c.env.actor(), false}
+}
+
 // newJob reads the request. after finds the job that a reference means.
-func (c *call) newJob(r *repo, q request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
+func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
 	var errs []error
 	fail := func(err error) {
 		if err != nil {
@@ -55,7 +68,7 @@ func (c *call) newJob(r *repo, q request, after func(string) (kernel.JobID, erro
 		}
 	}
 	spec := kernel.Spec{Name: q.Name, Resumable: q.Resumable, Idempotent: q.Idempotent}
-	spec.Origin.Command = append([]string{"vizier"}, c.args...)
+	spec.Origin = t.origin
 	if len(q.Command) == 0 {
 		fail(fmt.Errorf("expected a command: vizier jobs submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
@@ -73,7 +86,7 @@ func (c *call) newJob(r *repo, q request, after func(string) (kernel.JobID, erro
 	fail(err)
 	spec.Preconditions, err = preconditions(q.Require)
 	fail(err)
-	spec.Pinned, err = c.pinned(r, q.Pinned)
+	spec.Pinned, err = t.pinned(q.Pinned)
 	fail(err)
 	if q.MissingProducer != "" {
 		spec.MissingProducer, err = kernel.ParseMissingProducer(q.MissingProducer)
@@ -88,11 +101,11 @@ func (c *call) newJob(r *repo, q request, after func(string) (kernel.JobID, erro
 		fail(fmt.Errorf("--idempotency-key: expected at most %d bytes, none of them NUL: %w", maxKey, kernel.ErrInvalid))
 	}
 	fail(budgets(q, &spec))
-	spec.Task, err = task(r, q)
+	spec.Task, err = task(t.repo, q)
 	fail(err)
-	n := kernel.NewJob{ID: r.Scheduler.NewID(), Spec: spec}
+	n := kernel.NewJob{ID: t.repo.Scheduler.NewID(), Spec: spec}
 	if q.Approval {
-		n.Approval = kernel.Require(r.Scheduler.Now(), c.env.actor())
+		n.Approval = kernel.Require(t.repo.Scheduler.Now(), t.actor)
 	}
 	return n, errors.Join(errs...)
 }
@@ -161,7 +174,7 @@ func preconditions(conditions []string) ([]kernel.Precondition, error) {
 
 // pinned reads BRANCH[@COMMIT]. Without a commit the branch is pinned where it
 // is now.
-func (c *call) pinned(r *repo, text string) (kernel.PinnedHead, error) {
+func (t *intake) pinned(text string) (kernel.PinnedHead, error) {
 	if text == "" {
 		return kernel.PinnedHead{}, nil
 	}
@@ -173,7 +186,7 @@ func (c *call) pinned(r *repo, text string) (kernel.PinnedHead, error) {
 		}
 		return p, nil
 	}
-	head, err := r.head(c.ctx, text)
+	head, err := t.repo.head(t.ctx, text)
 	return kernel.PinnedHead{Branch: text, Commit: head}, err
 }
 

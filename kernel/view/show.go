@@ -77,6 +77,7 @@ var showColumns = []column{
 	{Field{"resumes", "Resumes", true}, func(r record) string { return spent(r.State.Spent.Resumes, r.Budget().Resumes) }},
 	{Field{"reclaims", "Reclaims", true},
 		func(r record) string { return spent(r.State.Spent.Reclaims, r.Budget().Reclaims) }},
+	{Field{"submitted_by", "Submitted by", true}, func(r record) string { return string(r.Spec.Origin.Parent) }},
 	{Field{"transient", "Transient", true}, transient},
 	{Field{"idempotency_key", "Idempotency key", true}, func(r record) string { return r.Spec.IdempotencyKey }},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
