@@ -21,6 +21,7 @@ type Scheduler struct {
 	Leavings  Leavings
 	Lookout   Lookout  // nil: nobody looks after what waits
 	Events    EventLog // nil: none is kept
+	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
 	Now       func() time.Time
 	NewID     func() kernel.JobID

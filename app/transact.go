@@ -35,6 +35,9 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		if err = errors.Join(err, tx.Close()); err == nil && s.Lookout != nil {
 			s.Lookout.Call(rep.Snapshot.Wakes())
 		}
+		if s.Hooks != nil {
+			s.Hooks.Call()
+		}
 	}()
 	if left := tx.Unfinished(); len(left) > 0 {
 		s.last = nil // what changed since is told once, and the recovery is going to hear it
@@ -159,16 +162,18 @@ func (t *transaction) widen(ctx context.Context) error {
 // and answer again.
 func (t *transaction) flush(ctx context.Context) error {
 	for len(t.plan.Actions) > 0 {
-		plan := t.plan
+		before, plan := t.base, t.plan
 		t.plan = kernel.Plan{}
+		after := before.Apply(plan)
+		events := kernel.Events(before, after, plan)
+		plan = t.s.announced(plan, events)
 		if err := t.tx.Commit(plan); err != nil {
 			return fmt.Errorf("commit: %w", err)
 		}
 		t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
 		t.rep.Applied = append(t.rep.Applied, plan.Actions...)
-		before := t.base
-		t.base = before.Apply(plan)
-		t.events = append(t.events, kernel.Events(before, t.base, plan)...)
+		t.base = after
+		t.events = append(t.events, events...)
 		t.snap = t.base.WithFacts(t.snap.Facts())
 		for _, a := range plan.Actions {
 			answer := t.s.perform(ctx, a, t.snap, t.rep)

@@ -47,6 +47,9 @@ type (
 		Artifacts []Artifact
 	}
 
+	// Announce leaves the end of a job to the operator's hooks.
+	Announce struct{ Event Event }
+
 	// Reset puts away what earlier attempts left: logs are kept under the
 	// attempt's number; outcome, patch, markers and payloads go.
 	Reset struct {
@@ -93,6 +96,7 @@ func (a RemoveRun) Subject() JobID      { return "" }
 func (a PutState) Subject() JobID       { return a.Job }
 func (a RemoveJob) Subject() JobID      { return a.Job }
 func (a Strip) Subject() JobID          { return a.Job }
+func (a Announce) Subject() JobID       { return a.Event.Job }
 func (a Publish) Subject() JobID        { return a.Attempt.Job }
 func (a Reset) Subject() JobID          { return a.Attempt.Job }
 func (a Rotate) Subject() JobID         { return a.Attempt.Job }

@@ -21,6 +21,7 @@ const (
 	JobRewound         EventKind = "job.rewound"  // a new generation; it also ends an attempt whose own end is not told
 	JobPromoted        EventKind = "job.promoted" // a sleeping job is needed
 	JobArchived        EventKind = "job.archived" // its files are gone
+	HookFailed         EventKind = "hook.failed"  // a command that was to run at the job's end
 	RunSucceeded       EventKind = "run.succeeded"
 	RunFailed          EventKind = "run.failed"
 	RunBlocked         EventKind = "run.blocked"

@@ -51,6 +51,13 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			g.ops = append(append(g.ops, fileOp{kind: opRemoveJob}), forget(a.Job, a.Produces)...)
 			s.leaveArchive(a.Job)
 			delete(s.warm.live, a.Job)
+		case kernel.Announce:
+			data, err := json.Marshal(newEventRecord(0, a.Event))
+			if err != nil {
+				return b.e, err
+			}
+			g := b.group(a.Event.Job)
+			g.ops = append(g.ops, fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
 		case kernel.Strip:
 			g := b.group(a.Job)
 			g.ops = append(append(g.ops, fileOp{kind: opStripJob}), forget(a.Job, a.Produces)...)

@@ -22,6 +22,8 @@ const (
 	lockFile      = "jobs/scheduler.lock"
 	residentFile  = "jobs/resident.lock"
 	eventsFile    = "jobs/events.jsonl"
+	pendingDir    = "jobs/hooks/pending"
+	drainFile     = "jobs/hooks/lock"
 	planStatesDir = "state/plans"
 	sentinelsDir  = "tmp/merge-conflicts"
 
@@ -81,6 +83,15 @@ func (l Layout) SubmissionsFile(a kernel.AttemptID) string {
 // ResidentFile is the file whose flock the repository's resident scheduler
 // holds while it lives.
 func (l Layout) ResidentFile() string { return l.abs(residentFile) }
+
+// HooksFile is the file whose flock the process that runs hooks holds.
+func (l Layout) HooksFile() string { return l.abs(drainFile) }
+
+// HookLog is the log of a hook's calls at the end of an attempt. Names of hooks
+// are one path element.
+func (l Layout) HookLog(a kernel.AttemptID, generation int, hook string) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("hooks/%d.%d.%s.log", generation, a.N, hook)))
+}
 
 // EventsFile is the end of the event log.
 func (l Layout) EventsFile() string { return l.abs(eventsFile) }

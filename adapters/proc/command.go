@@ -25,11 +25,19 @@ const (
 	envRoot       = "VIZIER_ROOT"
 	envSubmit     = "VIZIER_SUBMISSIONS"
 
+	// Of hooks.
+	envStatus = "VIZIER_STATUS"
+	envName   = "VIZIER_JOB_NAME"
+	envClass  = "VIZIER_FAILURE_CLASS"
+	envReason = "VIZIER_REASON"
+	envExit   = "VIZIER_EXIT_CODE"
+
 	// envRunner tells a runner from what its command left behind.
 	envRunner = "VIZIER_RUNNER"
 )
 
-var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envRunner}
+var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envRunner,
+	envStatus, envName, envClass, envReason, envExit}
 
 // command is what is going to be executed.
 type command struct {

@@ -60,7 +60,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	return &world{
 		scheduler: &app.Scheduler{
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
-			Executor: local, Worktrees: repo, Sentinels: store, Leavings: leavings{store, repo}, Lookout: lookout, Events: store, Limits: limits, Now: now, NewID: minter(env, now),
+			Executor: local, Worktrees: repo, Sentinels: store, Leavings: leavings{store, repo}, Lookout: lookout, Events: store, Hooks: newHookCaller(cfg, store, local), Limits: limits, Now: now, NewID: minter(env, now),
 		},
 		store: store, local: local, git: repo,
 	}, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -110,6 +111,12 @@ func (r *repo) paths(id kernel.JobID) view.Paths {
 		if _, err := os.Stat(file); err == nil {
 			p.Outcome = r.rel(file)
 		}
+	}
+	if logs, err := filepath.Glob(filepath.Join(r.Logs.JobDir(id), "hooks", "*.log")); err == nil {
+		for i, log := range logs {
+			logs[i] = r.rel(log)
+		}
+		p.Hooks = strings.Join(logs, ", ")
 	}
 	return p
 }

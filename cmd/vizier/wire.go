@@ -94,6 +94,8 @@ func internalCommand(args []string, _ io.Reader, stdout, stderr io.Writer, envir
 		return serveAttempt(args[1:], stderr, environ), true
 	case "__workflow-node":
 		return serveNode(args[1:], stdout, stderr, environ), true
+	case "__hooks":
+		return serveHooks(stderr, environ), true
 	case "__resident":
 		return serveResident(stderr, environ), true
 	default:

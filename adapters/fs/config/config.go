@@ -14,6 +14,7 @@ type Config struct {
 	Jobs      Jobs
 	Logs      Logs
 	Events    Events
+	Hooks     map[string]Hook // by name
 	Display   Display
 	Approvals Approvals
 	Agents    Agents

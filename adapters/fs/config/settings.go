@@ -71,6 +71,7 @@ func settings() []setting {
 			func(c *Config) *int64 { return &c.Events.MaxBytes }),
 		number("events.files", "How many files of the event log are kept; the oldest goes first.",
 			func(c *Config) *int { return &c.Events.Files }),
+		hooks(),
 		choice("display.lists.jobs.format", "How `vizier jobs list` looks: \"block\", \"table\" or \"json\".",
 			[]string{"block", "table", "json"}, func(c *Config) *string { return &c.Display.Jobs.Format }),
 		list("display.lists.jobs.fields", "Fields of `vizier jobs list`, in order; empty means the standard ones.",
@@ -99,6 +100,7 @@ func defaults() Config {
 	return Config{
 		Scheduler: Scheduler{LockTimeout: 30 * time.Second, Resident: true, ResidentLinger: 5 * time.Second},
 		Pools:     map[string]int{},
+		Hooks:     map[string]Hook{},
 		Store:     Store{Durability: "full"},
 		Jobs:      Jobs{Grace: 10 * time.Second},
 		Logs:      Logs{KeepAttempts: 5},
