@@ -213,7 +213,7 @@ func (s *Store) reset(a kernel.AttemptID) []fileOp {
 	if a.N == 0 {
 		return ops
 	}
-	ops = append(ops, s.rotate(a)...)
+	ops = append(append(ops, fileOp{kind: opRemoveTree, path: jobPath(a.Job, checkpointDir)}), s.rotate(a)...)
 	return append(ops, fileOp{kind: opWrite, path: jobPath(a.Job, "stdout.log")}, fileOp{kind: opWrite, path: jobPath(a.Job, "stderr.log")})
 }
 

@@ -63,7 +63,8 @@ const (
 	opRemove
 	opRename // only where the target is missing
 	opRemoveJob
-	opStripJob // all but the record, its state and the lock
+	opStripJob   // all but the record, its state and the lock
+	opRemoveTree // a directory of a job with all that is in it
 )
 
 // position is the mark's content: the entry that was applied last, and

@@ -34,6 +34,8 @@ const (
 	patchName   = "command.patch"
 	noInputName = "NO_INPUT.md"
 	attemptsDir = "attempts"
+
+	checkpointDir = "checkpoint"
 )
 
 // Layout answers where the files of one repository's store are, as absolute
@@ -74,6 +76,10 @@ func (l Layout) ClaimFile(a kernel.AttemptID) string {
 func (l Layout) ResultFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)))
 }
+
+// CheckpointDir is where a resumable job's attempts leave what the next one
+// goes on with.
+func (l Layout) CheckpointDir(id kernel.JobID) string { return l.abs(jobPath(id, checkpointDir)) }
 
 // SubmissionsFile is where an attempt's command may append jobs to be enqueued.
 func (l Layout) SubmissionsFile(a kernel.AttemptID) string {

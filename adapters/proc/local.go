@@ -37,6 +37,9 @@ type Files interface {
 	// ResultFile is where a command may leave an explicit result.
 	ResultFile(kernel.AttemptID) string
 
+	// CheckpointDir is what the attempts of a resumable job share.
+	CheckpointDir(kernel.JobID) string
+
 	// SubmissionsFile is where a command may leave jobs to be enqueued.
 	SubmissionsFile(kernel.AttemptID) string
 }

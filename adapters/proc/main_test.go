@@ -111,6 +111,7 @@ func (d layout) ClaimFile(a kernel.AttemptID) string {
 func (d layout) ResultFile(a kernel.AttemptID) string {
 	return fmt.Sprintf("%s/attempts/%d.result.json", d.dir(a.Job), a.N)
 }
+func (d layout) CheckpointDir(id kernel.JobID) string { return d.dir(id) + "/checkpoint" }
 func (d layout) SubmissionsFile(a kernel.AttemptID) string {
 	return fmt.Sprintf("%s/attempts/%d.submissions.jsonl", d.dir(a.Job), a.N)
 }
