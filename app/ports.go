@@ -85,6 +85,9 @@ type Workload interface {
 	// second claim is kernel.ErrStale.
 	Claim(kernel.AttemptID) error
 
+	// Beat renews the attempt's lease: a sign that its runner lives.
+	Beat(kernel.AttemptID) error
+
 	// Acquire takes the lock that says this process runs the attempt, until
 	// it is closed or the process ends.
 	Acquire(kernel.AttemptID) (io.Closer, error)

@@ -131,7 +131,7 @@ func (w *stage) enqueue(lines []string) []string {
 
 // spec reads NAME and what follows it: after=A,B needs=LABEL;LABEL
 // produces=LABEL;LABEL lock=KEY[:shared],… pool=NAME:N,… missing_producer=wait
-// run=R transient=MODE routed approval retries=N resumes=N reclaims=N
+// run=R failure_mode=MODE on=OUTCOME:NAME transient=MODE routed approval retries=N resumes=N reclaims=N
 // retry_exit=N no_args pinned=BRANCH@COMMIT pre=clean_worktree,branch_exists:B
 // worktree=PATH
 func (w *stage) spec(line string) kernel.NewJob {
@@ -156,6 +156,13 @@ func (w *stage) spec(line string) kernel.NewJob {
 			}
 		case "missing_producer":
 			spec.MissingProducer, err = kernel.ParseMissingProducer(value)
+		case "failure_mode":
+			spec.FailureMode, err = kernel.ParseFailureMode(value)
+		case "on":
+			o, to, _ := strings.Cut(value, ":")
+			r := kernel.Route{To: kernel.JobID(to)}
+			r.On, err = kernel.ParseOutcome(o)
+			spec.Routes = append(spec.Routes, r)
 		case "transient":
 			spec.Transient, err = kernel.ParseTransient(value)
 		case "run":

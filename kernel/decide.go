@@ -10,9 +10,11 @@ type tick struct {
 	judged  []bool
 	locks   LockTable
 	queue   []int32   // judged to end without running, in the order this came out
-	late    bool      // a job came to the locks out of its turn
+	late    bool      // a job came to the locks out of its turn, or ended and holds others back
 	watch   int32     // a job to explain; -1: none
 	watched LockTable // the locks as they stood before it was judged
+
+	failures map[RunID]*failure // as they stood when the round began
 }
 
 // Decide judges every open job in schedule order and carries what follows from
@@ -50,7 +52,7 @@ func (t *tick) run() {
 // that it stands. It does not when a job ended in it that might have demanded
 // a transient job, or made way for one that now came to the locks too late.
 func (t *tick) round() bool {
-	t.locks, t.late = NewLockTable(t.s.limits), false
+	t.locks, t.late, t.failures = NewLockTable(t.s.limits), false, nil
 	for i := range t.s.jobs {
 		if t.judged[i] && t.status[i].Terminal() {
 			continue
@@ -61,6 +63,11 @@ func (t *tick) round() bool {
 		}
 	}
 	transients := t.wake()
+	for i, s := range t.status {
+		if s == Failed {
+			t.noteFailure(int32(i))
+		}
+	}
 	ended := len(t.queue)
 	for i := range t.s.jobs {
 		if int32(i) == t.watch {
@@ -172,12 +179,14 @@ func (t *tick) judge(i int32) {
 		case blocked:
 			t.status[i], t.reason[i] = g.onBlocked, WaitReason{g.kind, v.detail}
 			t.queue = append(t.queue, i)
+			t.late = t.late || t.holdsBack(i)
 			return
 		}
 	}
 	if len(t.s.jobs[i].Spec.Task.Args) == 0 {
 		t.status[i], t.reason[i] = Failed, WaitReason{OnDependencies, "missing child args"}
 		t.queue = append(t.queue, i)
+		t.late = t.late || t.holdsBack(i)
 		return
 	}
 	t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)

@@ -125,7 +125,8 @@ var refusals = RetryPolicy{Base: time.Second, Cap: time.Minute}
 // executor could not start it: the job is queued again with the reason on
 // record, and the attempt's number is spent (seed 000: the record stays
 // queued). From the second refusal in a row on the job waits before it asks
-// again. A refusal that cannot change fails the job instead.
+// again. A refusal that cannot change fails the job instead, and one that was
+// to be cancelled is.
 func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 	j := s.Job(a.Job)
 	if j == nil {
@@ -135,6 +136,9 @@ func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 		return Plan{}, fmt.Errorf("refuse: %w", err)
 	}
 	st := j.State
+	if !st.Stop.At.IsZero() { // nobody wants it any more
+		return Finish(s, Result{Attempt: a, Outcome: OutcomeFailed, Class: LaunchFailure})
+	}
 	st.Failure, st.Reason = LaunchFailure, why
 	if final {
 		st.Status, st.Finished, st.Exit, st.Outcome = Failed, s.now, Exited(1), OutcomeFailed

@@ -35,8 +35,11 @@ type gate struct {
 	check     func(t *tick, i int32, from int) (verdict, int)
 }
 
-// gates are checked in order and the first that does not pass decides.
+// gates are checked in order and the first that does not pass decides. To seed
+// 000's list is added, before all others, what the failure mode of a run says:
+// a job that waits for what may never come ends with its run.
 var gates = [...]gate{
+	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkRun},
 	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkAfter},
 	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkNeeds},
 	{OnPinnedHead, WaitingOnDeps, BlockedByDependency, (*tick).checkPinnedHead},

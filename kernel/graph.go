@@ -160,15 +160,19 @@ func (s *Snapshot) ids(at []int32) []JobID {
 	return out
 }
 
-// Downstream is root and everything that depends on it over both kinds of
-// edge: root first, then schedule order. Nil when there is no such job.
+// Downstream is root, everything that depends on it over both kinds of edge,
+// and what a failure among them holds back, with what depends on that: root
+// first, then schedule order. Nil when there is no such job.
 func (s *Snapshot) Downstream(root JobID) []JobID {
 	i, ok := s.graph.index[root]
 	if !ok {
 		return nil
 	}
 	out := []JobID{root}
-	for _, id := range s.ids(s.graph.closure([]int32{i}, s.graph.eachSuccessor)) {
+	for _, id := range s.ids(s.graph.closure([]int32{i}, func(k int32, f func(int32)) {
+		s.graph.eachSuccessor(k, f)
+		s.eachHeldBack(k, f)
+	})) {
 		if id != root {
 			out = append(out, id)
 		}

@@ -132,6 +132,7 @@ type Spec struct {
 	Needs           []Artifact // job.json: dependencies
 	Produces        []Artifact // job.json: artifacts; whatever the outcome
 	MissingProducer MissingProducer
+	FailureMode     FailureMode
 	Pinned          PinnedHead
 	Preconditions   []Precondition
 	Locks           []Lock

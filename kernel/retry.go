@@ -70,6 +70,11 @@ func (s *Snapshot) whyRewound(root, id JobID, set []JobID) string {
 			}
 		}
 	}
+	for _, by := range set {
+		if j.State.Wait == (WaitReason{OnDependencies, heldBack(by)}) {
+			return "was held back by the failure of " + string(by)
+		}
+	}
 	return "depends on it"
 }
 
@@ -97,7 +102,9 @@ func (j *Job) mergeSlugs() []string {
 			slugs = append(slugs, slug)
 		}
 	}
-	if j.Spec.Origin.Alias == "merge" && j.Spec.Origin.Plan != "" {
+	// What a merge's conflict woke is there to look at the conflict: a retry of
+	// it is the way out, and no reason to forget what was resolved.
+	if j.Spec.Origin.Alias == "merge" && j.Spec.Origin.Plan != "" && !j.Spec.Routed {
 		slugs = append(slugs, j.Spec.Origin.Plan)
 	}
 	return slugs

@@ -185,6 +185,18 @@ func TestAMergeInProgressIsAskedFor(t *testing.T) {
 	}
 }
 
+// TestRetryOfAConflictGateKeepsTheConflict: only what merges begins anew.
+func TestRetryOfAConflictGateKeepsTheConflict(t *testing.T) {
+	merging := func(j *kernel.Job) { j.Spec.Origin.Alias, j.Spec.Origin.Plan = "merge", "foo" }
+	s := snapshot(facts(), job("gate", merging, routed, is(kernel.BlockedByDependency)), job("merge", merging, is(kernel.BlockedByDependency)))
+	for id, clears := range map[kernel.JobID]int{"gate": 0, "merge": 1} {
+		p, err := kernel.Retry(s, id, "ann")
+		if got := len(actionsOf[kernel.ClearSentinel](p)); err != nil || got != clears {
+			t.Errorf("a retry of %s clears %d sentinels: %v", id, got, err)
+		}
+	}
+}
+
 func TestRetryClearsSentinels(t *testing.T) {
 	s := snapshot(facts(), job("q", needs("merge_sentinel:b"), produces("merge_sentinel:a")),
 		job("r", after("q"), locks(excl("merge_sentinel:a"), excl("merge_sentinel:c"))), job("z", produces("merge_sentinel:z")))

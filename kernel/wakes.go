@@ -62,10 +62,10 @@ func (s *Snapshot) unobserved() *Snapshot {
 
 // restsOn reports that the death of running job i's runner would move more than
 // the job: it would be started again, a cancel of it is under way, its routes
-// lead on, or a job depends on it.
+// lead on, it would hold its run back, or a job depends on it.
 func (t *tick) restsOn(i int32) bool {
 	j := t.s.jobs[i]
-	if j.State.Spent.Reclaims < j.Budget().Reclaims || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 {
+	if j.State.Spent.Reclaims < j.Budget().Reclaims || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 || j.Spec.FailureMode == BlockDownstream {
 		return true
 	}
 	yes := false

@@ -76,6 +76,7 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 		Needs:           rapid.SliceOfN(rapid.SampledFrom(artifacts), 0, 2).Draw(t, "needs"),
 		Produces:        rapid.SliceOfN(rapid.SampledFrom(artifacts), 0, 2).Draw(t, "produces"),
 		MissingProducer: oneOf(t, "policy", kernel.Block, kernel.Wait),
+		FailureMode:     oneOf(t, "failure mode", kernel.ContinueIndependent, kernel.BlockDownstream),
 		Transient:       oneOf(t, "transient", kernel.NotTransient, kernel.NotTransient, kernel.NotTransient, kernel.OnDemand, kernel.Remove),
 		Routed:          oneIn(t, 10, "routed"),
 		Resumable:       rapid.Bool().Draw(t, "resumable"),

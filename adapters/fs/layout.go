@@ -72,6 +72,11 @@ func (l Layout) ClaimFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.json", attemptsDir, a.N)))
 }
 
+// HeartbeatFile is what the runner of an attempt touches while it lives.
+func (l Layout) HeartbeatFile(a kernel.AttemptID) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.heartbeat", attemptsDir, a.N)))
+}
+
 // ResultFile is where an attempt's command may say explicitly how it ended.
 func (l Layout) ResultFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)))
@@ -117,6 +122,9 @@ func jobPath(id kernel.JobID, name string) string {
 func rotatedLog(id kernel.JobID, stream string, attempt int) string {
 	return jobPath(id, fmt.Sprintf("%s.%d.log", stream, attempt))
 }
+
+// attemptOutcome is the outcome of an attempt below its job's directory.
+func attemptOutcome(n int) string { return fmt.Sprintf("%s/%d.outcome.json", attemptsDir, n) }
 
 // artifactDir is the directory of a custom artifact's markers or payloads.
 // Names are hex, so no name of an artifact can lead anywhere.

@@ -119,6 +119,7 @@ type (
 		After            []afterRecord        `json:"after"`
 		Dependencies     []dependency         `json:"dependencies"`
 		DependencyPolicy *dependencyPolicy    `json:"dependency_policy,omitempty"`
+		FailureMode      string               `json:"failure_mode,omitempty"`
 		Locks            []lockRecord         `json:"locks"`
 		Artifacts        []artifactRecord     `json:"artifacts"`
 		PinnedHead       *pinnedHead          `json:"pinned_head"`

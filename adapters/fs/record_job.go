@@ -78,6 +78,9 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	if sp.MissingProducer != kernel.Block {
 		s.DependencyPolicy = &dependencyPolicy{sp.MissingProducer.String()}
 	}
+	if sp.FailureMode != kernel.ContinueIndependent {
+		s.FailureMode = sp.FailureMode.String()
+	}
 	for _, l := range sp.Locks {
 		s.Locks = append(s.Locks, lockRecord{l.Key, l.Mode.String(), l.Units})
 	}
@@ -242,6 +245,7 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 	if p := s.DependencyPolicy; p != nil {
 		sp.MissingProducer = parsed(d, "schedule.dependency_policy", p.MissingProducer, kernel.ParseMissingProducer)
 	}
+	sp.FailureMode = parsed(d, "schedule.failure_mode", s.FailureMode, kernel.ParseFailureMode)
 	for _, l := range s.Locks {
 		lock := kernel.Lock{Key: l.Key, Mode: parsed(d, "schedule.locks", l.Mode, kernel.ParseLockMode), Units: l.Units}
 		d.fail("schedule.locks", lock.Validate())

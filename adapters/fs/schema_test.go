@@ -256,6 +256,7 @@ func TestTheSchemaKnowsEveryWord(t *testing.T) {
 	words(func(n int) fmt.Stringer { return kernel.LockMode(n) })
 	words(func(n int) fmt.Stringer { return kernel.PreconditionKind(n) })
 	words(func(n int) fmt.Stringer { return kernel.MissingProducer(n) })
+	words(func(n int) fmt.Stringer { return kernel.FailureMode(n) })
 	words(func(n int) fmt.Stringer { return kernel.Transient(n) })
 	words(func(n int) fmt.Stringer { return kernel.CleanupStatus(n) })
 	for _, s := range kernel.Statuses() {

@@ -31,6 +31,9 @@ type Files interface {
 	// ClaimFile names the one runner of an attempt.
 	ClaimFile(kernel.AttemptID) string
 
+	// HeartbeatFile is what the runner of an attempt touches while it lives.
+	HeartbeatFile(kernel.AttemptID) string
+
 	// LogFile is the current log of a stream, "stdout" or "stderr".
 	LogFile(id kernel.JobID, stream string) string
 
@@ -51,7 +54,9 @@ type Local struct {
 	ExeArgs []string // what precedes the arguments of a runner and of a builtin
 	Root    string   // the repository's root; absolute
 	Files   Files
-	Grace   time.Duration    // between TERM and KILL; 0: DefaultGrace
+	Grace   time.Duration // between TERM and KILL; 0: DefaultGrace
+	MaxLog  int64         // bytes that are kept of each log; 0: all
+	Lease   Lease
 	Now     func() time.Time // nil: time.Now
 
 	mu   sync.Mutex

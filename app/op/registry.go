@@ -14,7 +14,7 @@ var registry = map[string]operation{
 	"gate.conflict_resolution":  control,
 	"gate.stop_condition":       control,
 	"git.commit":                gated(unlocked(gitCommit)),
-	"git.integrate_plan_branch": gated(gitIntegrate),
+	"git.integrate_plan_branch": gitIntegrate, // which looks at its gate before the target moves
 	"git.save_worktree_patch":   gated(gitSavePatch),
 	"git.stage":                 gated(unlocked(gitStage)),
 	"git.stage_commit":          gated(unlocked(gitStageCommit)),

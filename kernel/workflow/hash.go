@@ -14,7 +14,7 @@ import (
 // contracts, artifacts and the like are written does not matter.
 func PolicyHash(t *Template) string {
 	h := &hasher{}
-	h.list("template", t.ID, t.Version, t.policy.failureMode, t.policy.resumeKey, t.policy.reuseMode, t.policy.missingProducer.String())
+	h.list("template", t.ID, t.Version, t.policy.failureMode.String(), t.policy.resumeKey, t.policy.reuseMode, t.policy.missingProducer.String())
 	contracts := slices.Clone(t.contracts)
 	slices.SortStableFunc(contracts, func(a, b contract) int { return strings.Compare(a.id, b.id) })
 	for _, k := range contracts {

@@ -11,6 +11,7 @@ type Config struct {
 	Scheduler Scheduler
 	Pools     map[string]int // capacity of each counted lock, in units
 	Store     Store
+	Leases    Leases
 	Jobs      Jobs
 	Logs      Logs
 	Events    Events
@@ -21,6 +22,7 @@ type Config struct {
 	Commands  map[string]string // workflow alias to template
 	Workflow  Workflow
 	Release   Release
+	Flows     Flows
 
 	origins map[string]string // by key: where a value that is not the default came from
 }
@@ -38,6 +40,14 @@ type Store struct {
 	Durability string // "full" or "relaxed"
 }
 
+// Leases says how long a runner is believed in that gives no sign of life.
+type Leases struct {
+	TTL       time.Duration // of a runner on another host
+	Heartbeat time.Duration // between two signs of life
+	Stalled   time.Duration // after this a runner of this host is shown as stalled
+	Locks     bool          // locks of other hosts are seen on this one
+}
+
 // Jobs holds the defaults of every job.
 type Jobs struct {
 	Grace   time.Duration // between the polite and the final signal
@@ -51,7 +61,7 @@ type Cancel struct{ CleanupWorktree bool }
 // Logs bounds the output that is kept of a job.
 type Logs struct {
 	KeepAttempts int   // earlier attempts whose logs stay
-	MaxBytes     int64 // of one log file; 0: no cap
+	MaxBytes     int64 // of one log, the newest; 0: all
 }
 
 // Events bounds the event log.

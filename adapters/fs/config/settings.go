@@ -45,7 +45,7 @@ func literal(v any) string {
 
 // settings is every key, in the order people read them.
 func settings() []setting {
-	return []setting{
+	all := []setting{
 		number("scheduler.max_running", "How many jobs run at once in this repository; 0 means as many as there are CPUs.",
 			func(c *Config) *int { return &c.Scheduler.MaxRunning }),
 		duration("scheduler.lock_timeout", "How long a command waits for another one that holds the scheduler lock.", false,
@@ -57,6 +57,14 @@ func settings() []setting {
 		pools(),
 		choice("store.durability", "\"full\" survives a power cut; \"relaxed\" survives the death of any process, and is faster.",
 			[]string{"full", "relaxed"}, func(c *Config) *string { return &c.Store.Durability }),
+		duration("leases.ttl", "How long a runner on another host that shares the repository is believed in without a heartbeat.", false,
+			func(c *Config) *time.Duration { return &c.Leases.TTL }),
+		duration("leases.heartbeat", "How often a runner gives a sign of life and looks whether its attempt is still current.", false,
+			func(c *Config) *time.Duration { return &c.Leases.Heartbeat }),
+		duration("leases.stalled", "How long a runner on this host may give no sign of life before it is shown as stalled.", false,
+			func(c *Config) *time.Duration { return &c.Leases.Stalled }),
+		toggle("leases.locks", "Whether hosts that share the repository see each other's file locks; then a free one tells at once that a runner is gone.",
+			func(c *Config) *bool { return &c.Leases.Locks }),
 		duration("jobs.grace", "How long a job that is told to stop has before it is killed.", false,
 			func(c *Config) *time.Duration { return &c.Jobs.Grace }),
 		duration("jobs.timeout", "Time limit of one attempt of a job that names none; empty means no limit.", true,
@@ -65,7 +73,7 @@ func settings() []setting {
 			func(c *Config) *bool { return &c.Jobs.Cancel.CleanupWorktree }),
 		number("logs.keep_attempts", "How many earlier attempts of a job keep their logs.",
 			func(c *Config) *int { return &c.Logs.KeepAttempts }),
-		number("logs.max_bytes", "Largest size of one log file in bytes; 0 means no cap.",
+		number("logs.max_bytes", "How many bytes of one log are kept, the newest; 0 means all.",
 			func(c *Config) *int64 { return &c.Logs.MaxBytes }),
 		number("events.max_bytes", "Size in bytes at which a file of the event log is full and the next begins; 0 means never.",
 			func(c *Config) *int64 { return &c.Events.MaxBytes }),
@@ -93,6 +101,7 @@ func settings() []setting {
 		text("release.gate.script", "A shell command that `vizier release` runs once the release is made, and undoes it if it fails; empty means none.",
 			func(c *Config) *string { return &c.Release.GateScript }),
 	}
+	return append(all, flows()...)
 }
 
 // defaults is the configuration of someone who configured nothing.
@@ -102,12 +111,14 @@ func defaults() Config {
 		Pools:     map[string]int{},
 		Hooks:     map[string]Hook{},
 		Store:     Store{Durability: "full"},
+		Leases:    Leases{TTL: 30 * time.Second, Heartbeat: 10 * time.Second, Stalled: time.Minute},
 		Jobs:      Jobs{Grace: 10 * time.Second},
-		Logs:      Logs{KeepAttempts: 5},
+		Logs:      Logs{KeepAttempts: 5, MaxBytes: 64 << 20},
 		Events:    Events{MaxBytes: 4 << 20, Files: 8},
 		Display:   Display{Jobs: JobsList{Format: "block"}},
 		Commands:  map[string]string{},
 		Workflow:  Workflow{GlobalEnabled: true},
+		Flows:     Flows{},
 		origins:   map[string]string{},
 	}
 }
