@@ -96,7 +96,8 @@ func (w *stage) change(verb string, args []string) {
 // the story.
 func (w *stage) tick(s *kernel.Snapshot) []string {
 	p := kernel.Decide(s)
-	answer := w.commit(s, p)
+	w.commit(s, p)
+	answer := told(s, s.Apply(p), p, true)
 	if again := kernel.Decide(w.look()); len(again.Actions) > 0 {
 		w.t.Errorf("a second tick finds more to do: %+v", again.Actions)
 	}

@@ -51,7 +51,7 @@ func (t *tick) noteFailure(i int32) {
 func (t *tick) handled(j *Job) bool {
 	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool {
 		k, ok := t.s.graph.index[r.To]
-		return ok && r.On == OutcomeFailed && t.status[k].Active()
+		return ok && r.On == OutcomeFailed && t.at(k).Active()
 	})
 }
 
@@ -59,7 +59,7 @@ func (t *tick) handled(j *Job) bool {
 // run back from now on: it failed, or it was what handled a failure.
 func (t *tick) holdsBack(i int32) bool {
 	j := t.s.jobs[i]
-	return j.Spec.FailureMode == BlockDownstream && (t.status[i] == Failed || j.Spec.Routed)
+	return j.Spec.FailureMode == BlockDownstream && (t.at(i) == Failed || j.Spec.Routed)
 }
 
 // checkRun blocks a job whose run stops at its first failure. Handlers that a
@@ -75,7 +75,7 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	}
 	if f.downstream == nil {
 		f.downstream = t.s.graph.closure(f.roots, func(k int32, visit func(int32)) {
-			if t.status[k] == Succeeded { // whatever it needed, it had
+			if t.at(k) == Succeeded { // whatever it needed, it had
 				return
 			}
 			t.s.graph.eachSuccessor(k, func(d int32) {

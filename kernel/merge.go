@@ -94,7 +94,10 @@ func Submit(s *Snapshot, news []NewJob, by string) (Merged, Plan, error) {
 		return m, Plan{}, err
 	}
 	p, err := Enqueue(s.Apply(m.Plan), m.New)
-	return m, m.Plan.Then(p), err
+	if err != nil {
+		return m, Plan{}, err
+	}
+	return m, m.Plan.Then(p), nil
 }
 
 // same adds to m what a further submission of j comes to.

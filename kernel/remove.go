@@ -8,21 +8,14 @@ import "slices"
 // stay: whoever mends it may need them.
 func (t *tick) spent() Plan {
 	var p Plan
-	var busy map[RunID]bool // runs that are not over, or did not end well
-	for i, j := range t.s.jobs {
-		if t.status[i] != Succeeded || j.State.Status != Succeeded || !j.State.Removed.IsZero() || j.Transient() != Remove {
+	for _, i := range t.s.graph.transients {
+		j := t.s.jobs[i]
+		if t.at(i) != Succeeded || j.State.Status != Succeeded || !j.State.Removed.IsZero() || j.Transient() != Remove {
 			continue
 		}
-		if busy == nil {
-			busy = map[RunID]bool{}
-			for k, st := range t.status {
-				run := t.s.jobs[k].Spec.Origin.Run
-				busy[run] = busy[run] || run != "" && st != Succeeded && st != Unscheduled
-			}
-		}
-		needed := busy[j.Spec.Origin.Run]
-		t.s.graph.eachSuccessor(int32(i), func(k int32) { needed = needed || t.status[k] != Succeeded })
-		if needed {
+		needed := false
+		t.s.graph.eachSuccessor(i, func(k int32) { needed = needed || t.at(k) != Succeeded })
+		if needed || t.unwell(j.Spec.Origin.Run) {
 			continue
 		}
 		st := j.State
@@ -30,4 +23,17 @@ func (t *tick) spent() Plan {
 		p.Actions = append(p.Actions, Strip{j.ID, slices.Clone(j.Spec.Produces)}, PutState{j.ID, j.Rev, st})
 	}
 	return p
+}
+
+// unwell reports that a run is not over, or did not end well.
+func (t *tick) unwell(run RunID) bool {
+	if run == "" {
+		return false
+	}
+	for k, j := range t.s.jobs {
+		if st := t.at(int32(k)); j.Spec.Origin.Run == run && st != Succeeded && st != Unscheduled {
+			return true
+		}
+	}
+	return false
 }

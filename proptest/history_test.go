@@ -25,6 +25,9 @@ type history struct {
 	launched   map[kernel.AttemptID]bool
 	executions map[generation]int
 	seen       map[kernel.JobID]kernel.State
+
+	remembers bool
+	last      *kernel.Snapshot // the store after the last tick, where it does
 }
 
 type generation struct {
@@ -34,7 +37,10 @@ type generation struct {
 
 // look is a snapshot with every probe answered.
 func (h *history) look() *kernel.Snapshot {
-	s := kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: h.jobs})
+	return h.observe(kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: h.jobs}))
+}
+
+func (h *history) observe(s *kernel.Snapshot) *kernel.Snapshot {
 	for !s.Probes().Empty() {
 		p, f := s.Probes(), kernel.NewFacts()
 		for _, a := range p.Attempts {
@@ -95,7 +101,14 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 
 // tick decides until nothing is left to do, which is at once.
 func (h *history) tick(t *rapid.T) {
-	h.commit(t, kernel.Decide(h.look()))
+	if h.remembers {
+		s := h.follow()
+		p := decideBoth(t, h.observe(s))
+		h.last = s.Apply(p)
+		h.commit(t, p)
+	} else {
+		h.commit(t, kernel.Decide(h.look()))
+	}
 	if again := kernel.Decide(h.look()); len(again.Actions) > 0 {
 		t.Fatalf("a second tick finds more to do: %+v", again.Actions)
 	}
