@@ -108,6 +108,10 @@ type Worktrees interface {
 // Sentinels drops the marks of open merge conflicts.
 type Sentinels interface{ ClearSentinel(slug string) error }
 
+// EventLog keeps what has happened for people and programs to follow. It is
+// history on which nothing rests: what a crash loses of it is lost.
+type EventLog interface{ AppendEvents([]kernel.Event) error }
+
 // ErrBusy is the scheduler lock not being free in time.
 var ErrBusy = errors.New("scheduler is busy; retry the command")
 

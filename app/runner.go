@@ -27,6 +27,10 @@ type Runner struct {
 	// until the command ends.
 	Rest func()
 
+	// Submissions are the jobs that an attempt which succeeded wants enqueued;
+	// nil: none does.
+	Submissions func(context.Context, *kernel.Job) ([]kernel.NewJob, error)
+
 	next turn
 
 	mu      sync.Mutex
@@ -117,7 +121,16 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 	if r.Beat > 0 {
 		go r.beat(ctx, job.Attempt())
 	}
-	return r.Workload.Run(ctx, job)
+	result = r.Workload.Run(ctx, job)
+	if result.Outcome != kernel.OutcomeSucceeded || r.Submissions == nil {
+		return result
+	}
+	news, err := r.Submissions(ctx, job)
+	if err != nil {
+		return result.Refuted(err)
+	}
+	result.Submitted = news
+	return result
 }
 
 // beat gives signs of life until ctx ends. A runner that was paused or cut off
@@ -211,6 +224,9 @@ func (e adopting) Start(ctx context.Context, a kernel.AttemptID) error {
 
 // Finish settles a running attempt and ticks.
 func (s *Scheduler) Finish(ctx context.Context, result kernel.Result) (Report, error) {
-	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{result.Attempt.Job}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Finish(snap, result) }, decide)
+	scope := scopeOf(result.Submitted)
+	scope.Jobs = append(scope.Jobs, result.Attempt.Job)
+	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
+		return kernel.Finish(s.observe(ctx, snap, scope.Artifacts...), result)
+	}, decide)
 }

@@ -40,6 +40,7 @@ type Scope struct {
 	All       bool       // every record
 	Jobs      []JobID    // these
 	Artifacts []Artifact // and every producer of these
+	Keys      []string   // and the jobs that have these idempotency keys
 }
 
 // Records is one consistent read of a store.
@@ -244,7 +245,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				next.touch(RemoveJob{gone.ID, gone.Spec.Produces})
 				reshaped = true
 			}
-		case Publish, Reset, ClearSentinel:
+		case Publish, Reset, Strip, ClearSentinel:
 			next.touch(a)
 		}
 	}
@@ -274,6 +275,9 @@ func (s *Snapshot) touch(a Action) {
 func (f Facts) after(a Action) Facts {
 	switch a := a.(type) {
 	case RemoveJob:
+		f.Markers = withMarkers(f.Markers, a.Job, a.Produces, false)
+		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
+	case Strip:
 		f.Markers = withMarkers(f.Markers, a.Job, a.Produces, false)
 		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
 	case Publish:

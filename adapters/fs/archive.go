@@ -114,8 +114,9 @@ func (s *Store) readArchive(from, to archive, f func(kernel.Job)) error {
 }
 
 // archived are the archive's jobs: all of them, or the producers of what is
-// needed. Producers once looked for are remembered.
-func (s *Store) archived(all bool, needed map[kernel.Artifact]bool) ([]kernel.Job, error) {
+// needed and those with an idempotency key of keys. Producers once looked for
+// are remembered.
+func (s *Store) archived(all bool, needed map[kernel.Artifact]bool, keys []string) ([]kernel.Job, error) {
 	a := &s.warm.archive
 	if a.len() == 0 {
 		return nil, nil
@@ -137,7 +138,15 @@ func (s *Store) archived(all bool, needed map[kernel.Artifact]bool) ([]kernel.Jo
 			}
 		}
 	}
-	return out, nil
+	if len(keys) == 0 {
+		return out, nil
+	}
+	err := s.eachArchived(func(j kernel.Job) {
+		if j.Spec.IdempotencyKey != "" && !seen[j.ID] && slices.Contains(keys, j.Spec.IdempotencyKey) {
+			out = append(out, j)
+		}
+	})
+	return out, err
 }
 
 func (s *Store) findProducers(needed map[kernel.Artifact]bool) error {

@@ -91,6 +91,9 @@ func (h *history) finish(s *Store) {
 func (h *history) job() kernel.Job {
 	j := plain(h.next)
 	j.Created = t0.Add(1e9 * 60)
+	if h.r.IntN(4) == 0 {
+		j.Spec.IdempotencyKey = fmt.Sprint("key ", h.r.IntN(3))
+	}
 	for n := range 2 {
 		if len(h.jobs) > 0 && h.r.IntN(2) == 0 {
 			j.Spec.After = append(j.Spec.After, h.any().ID)
@@ -131,11 +134,17 @@ func (h *history) check(who string, s *Store) {
 		}
 	}
 	asked := h.any()
-	some, err := s.Read(soon(h.t), kernel.Scope{Jobs: []kernel.JobID{asked.ID}, Artifacts: historyArtifacts[:1]})
+	some, err := s.Read(soon(h.t), kernel.Scope{Jobs: []kernel.JobID{asked.ID}, Artifacts: historyArtifacts[:1], Keys: []string{"key 1"}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.suffices(who, some, h.needed(asked.ID, historyArtifacts[0]))
+	needed := h.needed(asked.ID, historyArtifacts[0])
+	for id, j := range h.jobs {
+		if j.Spec.IdempotencyKey == "key 1" {
+			needed[id] = "one with the key"
+		}
+	}
+	h.suffices(who, some, needed)
 }
 
 // suffices asserts that what was read is so, and holds what is needed.

@@ -6,8 +6,6 @@ import (
 	iofs "io/fs"
 	"syscall"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -57,6 +55,16 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			g.ops = append(append(g.ops, fileOp{kind: opRemoveJob}), forget(a.Job, a.Produces)...)
 			s.leaveArchive(a.Job)
 			delete(s.warm.live, a.Job)
+		case kernel.Announce:
+			data, err := toLine(newEventRecord(0, a.Event))
+			if err != nil {
+				return b.e, err
+			}
+			g := b.group(a.Event.Job)
+			g.ops = append(g.ops, fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
+		case kernel.Strip:
+			g := b.group(a.Job)
+			g.ops = append(append(g.ops, fileOp{kind: opStripJob}), forget(a.Job, a.Produces)...)
 		case kernel.Publish:
 			if err := b.publish(a); err != nil {
 				return b.e, err
@@ -175,7 +183,7 @@ func (b *builder) publish(a kernel.Publish) error {
 		if art.Kind != kernel.Custom {
 			continue
 		}
-		data, err := jsonv2.Marshal(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.s.opts.Now())})
+		data, err := toLine(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.s.opts.Now())})
 		if err != nil {
 			return err
 		}
@@ -216,7 +224,7 @@ func (s *Store) reset(a kernel.AttemptID) []fileOp {
 	if a.N == 0 {
 		return ops
 	}
-	ops = append(ops, s.rotate(a)...)
+	ops = append(append(ops, fileOp{kind: opRemoveTree, path: jobPath(a.Job, checkpointDir)}), s.rotate(a)...)
 	return append(ops, fileOp{kind: opWrite, path: jobPath(a.Job, "stdout.log")}, fileOp{kind: opWrite, path: jobPath(a.Job, "stderr.log")})
 }
 

@@ -179,5 +179,12 @@ func FuzzDecodeOutcome(f *testing.F) {
 
 func someResult(job kernel.JobID) kernel.Result {
 	return kernel.Result{Attempt: kernel.AttemptID{Job: job, N: 3}, Outcome: kernel.OutcomeFailed, Exit: 124, Class: kernel.Timeout,
-		Reason: "too long", Produced: []kernel.Artifact{custom("type", "key"), {Kind: kernel.PlanDoc, Name: "x", Ref: "draft/x"}}, Ended: t0}
+		Reason: "too long", Produced: []kernel.Artifact{custom("type", "key"), {Kind: kernel.PlanDoc, Name: "x", Ref: "draft/x"}}, Ended: t0,
+		Submitted: []kernel.NewJob{submission(2), submission(3)}}
+}
+
+// submission is a job with every field of its spec filled.
+func submission(n int) kernel.NewJob {
+	j := fullJob()
+	return kernel.NewJob{ID: id(n), Spec: j.Spec, Approval: kernel.Require(t0, "ann"), Context: kernel.Context{Root: "w"}}
 }

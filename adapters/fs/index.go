@@ -151,7 +151,7 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 		rec.Unreadable[id] = why
 	}
 	rec.Succeeded = x.archive.len()
-	archived, err := s.archived(scope.All, needed)
+	archived, err := s.archived(scope.All, needed, scope.Keys)
 	if err != nil {
 		return rec, err
 	}

@@ -47,6 +47,11 @@ func toJSON(v any) ([]byte, error) {
 	return append(b, '\n'), nil
 }
 
+// toLine is v as a line of a file, without the newline at its end.
+func toLine(v any) ([]byte, error) {
+	return jsonv2.Marshal(v, jsonv1.OmitEmptyWithLegacySemantics(true), jsontext.PreserveRawStrings(true))
+}
+
 // fromJSON reads b into v, the fast way if it can be read in the one way.
 func fromJSON(b []byte, v any) error {
 	if jsonv2.Unmarshal(b, v) == nil {

@@ -3,6 +3,7 @@ package fs
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -27,6 +28,9 @@ type outcomeRecord struct {
 	Produced      []artifactRecord `json:"produced"`
 	Context       *contextRecord   `json:"context,omitempty"`
 	FinishedAt    stamp            `json:"finished_at"`
+
+	// The records that the attempt's submissions are going to be.
+	Submitted []json.RawMessage `json:"submitted,omitempty"`
 }
 
 // contextRecord is the execution context that an attempt leaves; the empty one
@@ -41,7 +45,7 @@ type contextRecord struct {
 
 func newOutcome(r kernel.Result) outcomeRecord {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
-		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended)}
+		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended), nil}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
 	}
@@ -49,7 +53,20 @@ func newOutcome(r kernel.Result) outcomeRecord {
 }
 
 func encodeOutcome(r kernel.Result) ([]byte, error) {
-	b, err := toJSON(newOutcome(r))
+	o := newOutcome(r)
+	at := r.Ended
+	if at.IsZero() {
+		at = time.Unix(0, 0).UTC() // a record has a time; that of their creation is still to come
+	}
+	for _, n := range r.Submitted {
+		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Spec: n.Spec,
+			State: kernel.State{Approval: n.Approval, Context: n.Context}}, nil, at)
+		if err != nil {
+			return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
+		}
+		o.Submitted = append(o.Submitted, b)
+	}
+	b, err := toJSON(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
 	}
@@ -82,6 +99,15 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 	for _, a := range o.Produced {
 		d.fail("produced", kernel.Artifact(a).Validate())
 		r.Produced = append(r.Produced, kernel.Artifact(a))
+	}
+	for _, b := range o.Submitted {
+		var head struct {
+			ID kernel.JobID `json:"id"`
+		}
+		_ = json.Unmarshal(b, &head) // the record is read next
+		j, _, err := decodeRecord(head.ID, b)
+		d.fail("submitted", err)
+		r.Submitted = append(r.Submitted, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context})
 	}
 	return r, d.err
 }

@@ -88,6 +88,7 @@ type (
 		Stop          *stopRecord       `json:"stop,omitempty"`
 		RemovedAt     *stamp            `json:"removed_at,omitempty"`
 		Awake         bool              `json:"awake,omitempty"`
+		Amended       *amendedRecord    `json:"amended,omitempty"`
 		Task          open[taskRecord]  `json:"task"`
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
@@ -97,6 +98,12 @@ type (
 		RequestedAt stamp  `json:"requested_at"`
 		RequestedBy string `json:"requested_by"`
 		Cleanup     bool   `json:"cleanup_worktree,omitempty"`
+	}
+	amendedRecord struct {
+		Transient   string `json:"transient"`
+		MaxRetries  int    `json:"max_retries"`
+		MaxResumes  int    `json:"max_resumes"`
+		MaxReclaims int    `json:"max_reclaims"`
 	}
 	taskRecord struct {
 		Executor string   `json:"executor,omitempty"`
@@ -202,6 +209,7 @@ type (
 		Control       string   `json:"workflow_control_policy,omitempty"`
 		Gates         []string `json:"workflow_gates,omitempty"`
 		Ephemeral     bool     `json:"ephemeral,omitempty"`
+		Parent        string   `json:"submitted_by,omitempty"`
 		ExecutionRoot string   `json:"execution_root,omitempty"`
 		WorktreePath  string   `json:"worktree_path,omitempty"`
 		WorktreeName  string   `json:"worktree_name,omitempty"`

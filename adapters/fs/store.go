@@ -20,11 +20,13 @@ const maxRecord = 16 << 20
 
 // Options of a store. The zero value is relaxed durability and no retention.
 type Options struct {
-	Durable  bool   // every commit is on the disk before it is reported
-	KeepLogs int    // logs of earlier attempts kept per job; 0: all
-	Boot     string // id of this boot: what an earlier one left in memory is gone
-	Who      string // names this process to those who wait for the lock
-	Now      func() time.Time
+	Durable    bool   // every commit is on the disk before it is reported
+	KeepLogs   int    // logs of earlier attempts kept per job; 0: all
+	Boot       string // id of this boot: what an earlier one left in memory is gone
+	EventBytes int64  // of the event log before it is moved away; 0: never
+	EventFiles int    // of the event log, the one that is written to included
+	Who        string // names this process to those who wait for the lock
+	Now        func() time.Time
 }
 
 // Store keeps one repository's records. Its methods may be called from one
@@ -38,6 +40,7 @@ type Store struct {
 	log  *journal
 	warm index
 	runs launched
+	tx   *Tx    // the transaction under way, if one is
 	held []held // as of when the lock was taken last
 }
 
@@ -126,6 +129,7 @@ func (s *Store) Begin(ctx context.Context) (*Tx, error) {
 	if err := tx.recover(); err != nil {
 		return nil, errors.Join(err, s.lock.unlock())
 	}
+	s.tx = tx
 	return tx, nil
 }
 

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -46,6 +47,7 @@ func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
 // Close releases the lock. It first writes the index, if a new process would
 // be slow without: a cache, so that its failure is nobody's.
 func (t *Tx) Close() error {
+	t.s.tx = nil
 	// A transaction that loaded nothing knows nothing of what others did since.
 	x := &t.s.warm
 	current := x.epoch == t.pos.epoch && x.end == t.pos.end && x.file == t.pos.index
@@ -108,4 +110,20 @@ func (t *Tx) Done() error {
 	}
 	t.pos.done = true
 	return t.s.log.setPosition(t.pos)
+}
+
+// aside does what changes names in the jobs directory without being about a
+// job: the index that stands for the directory goes on doing so.
+func (s *Store) aside(change func() error) error {
+	before := s.jobsStamp()
+	err := change()
+	after := s.jobsStamp()
+	if t := s.tx; t != nil && after != before && t.pos.dir == before {
+		if s.warm.dir == before {
+			s.warm.dir = after
+		}
+		t.pos.dir = after
+		return errors.Join(err, s.log.setPosition(t.pos))
+	}
+	return err
 }

@@ -45,6 +45,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	now := clock(env)
 	store := fs.NewStore(root, fs.Options{
 		Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
+		EventBytes: cfg.Events.MaxBytes, EventFiles: cfg.Events.Files,
 		Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 	})
 	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, MaxLog: cfg.Logs.MaxBytes, Now: now,
@@ -60,7 +61,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	return &world{
 		scheduler: &app.Scheduler{
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
-			Executor: local, Worktrees: repo, Sentinels: store, Leavings: leavings{store, repo}, Lookout: lookout, Limits: limits, Now: now, NewID: minter(env, now),
+			Executor: local, Worktrees: repo, Sentinels: store, Leavings: leavings{store, repo}, Lookout: lookout, Events: store, Hooks: newHookCaller(cfg, store, local), Limits: limits, Now: now, NewID: minter(env, now),
 		},
 		store: store, local: local, git: repo,
 	}, nil
@@ -219,10 +220,11 @@ func serveAttempt(args []string, stderr io.Writer, env environment) int {
 	if err != nil {
 		return fail(err)
 	}
-	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local, Beat: cfg.Leases.Heartbeat, Rest: func() {
-		w.store.Forget()
-		debug.FreeOSMemory()
-	}}
+	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local, Beat: cfg.Leases.Heartbeat,
+		Submissions: w.submissions(root.Dir, cfg), Rest: func() {
+			w.store.Forget()
+			debug.FreeOSMemory()
+		}}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
 	go func() {

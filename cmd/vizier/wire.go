@@ -47,6 +47,10 @@ type repo struct {
 	// Releases makes commits and tags of releases.
 	Releases releaseGit
 
+	// Events reads the event log after an event's number, and tells when there
+	// may be more.
+	Events func(after uint64) eventLog
+
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
 
@@ -80,6 +84,9 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 	}
 	return &repo{
 		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Events: func(after uint64) eventLog {
+			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
+		},
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 	}, nil
@@ -95,6 +102,8 @@ func internalCommand(args []string, _ io.Reader, stdout, stderr io.Writer, envir
 		return serveAttempt(args[1:], stderr, environ), true
 	case "__workflow-node":
 		return serveNode(args[1:], stdout, stderr, environ), true
+	case "__hooks":
+		return serveHooks(stderr, environ), true
 	case "__resident":
 		return serveResident(stderr, environ), true
 	default:
