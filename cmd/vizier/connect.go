@@ -98,35 +98,41 @@ type lockingStore struct {
 }
 
 func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
-	if s.timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, s.timeout)
-		defer stop()
-	}
-	tx, err := s.Store.Begin(ctx)
+	within, stop := s.within(ctx)
+	defer stop()
+	tx, err := s.Store.Begin(within)
 	if err != nil {
-		return nil, busy(err)
+		return nil, busy(ctx, err)
 	}
 	return tx, nil
 }
 
 func (s lockingStore) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
-	if s.timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, s.timeout)
-		defer stop()
-	}
-	rec, err := s.Store.Read(ctx, scope)
-	return rec, busy(err)
+	within, stop := s.within(ctx)
+	defer stop()
+	rec, err := s.Store.Read(within, scope)
+	return rec, busy(ctx, err)
 }
 
-// busy gives the adapter's error the class that front ends know.
-func busy(err error) error {
+func (s lockingStore) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.timeout)
+}
+
+// busy gives the adapter's error the class that front ends know. Whose wait was
+// interrupted did not find out whether it would have been too long.
+func busy(ctx context.Context, err error) error {
 	var b *fs.BusyError
-	if errors.As(err, &b) {
+	switch {
+	case !errors.As(err, &b):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
 		return fmt.Errorf("%w (held by %s)", app.ErrBusy, b.Holder)
 	}
-	return err
 }
 
 // runnerName is the program that runners are started as where it stands beside
