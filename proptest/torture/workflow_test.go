@@ -32,8 +32,11 @@ func TestAPlanIsMergedOnceWhateverIsKilled(t *testing.T) {
 				p.stage("merge", "feat", "--target", "main")}
 			struck := p.strike(rng, n)
 			t.Logf("killed %v", struck)
-			for _, last := range stages { // each takes its own worktree away
-				p.heal(last)
+			p.heal(stages[2])
+			for _, last := range stages[:2] {
+				if p.wait(last) != 0 { // what it was to make is merged, and its worktree is left
+					p.ok("clean", last, "--yes")
+				}
 			}
 			p.merged("feat")
 			p.stage("draft", "next", "--file", "spec.md")
@@ -145,7 +148,10 @@ func (p planRepo) heal(job string) {
 		if p.wait(job) == 0 {
 			return
 		}
-		var why struct{ Actions []struct{ Command []string } }
+		var why struct {
+			Actions []struct{ Command []string }
+			Root    struct{ Detail string } `json:"root"`
+		}
 		text := p.ok("jobs", "why", job, "--format", "json")
 		if err := json.Unmarshal([]byte(text), &why); err != nil {
 			p.t.Fatal(err)
@@ -154,7 +160,7 @@ func (p planRepo) heal(job string) {
 		for _, a := range why.Actions {
 			if len(a.Command) > 2 && a.Command[2] == "retry" {
 				res := p.run(a.Command[1:]...)
-				p.t.Logf("%v: exit %d %s", a.Command, res.code, res.err)
+				p.t.Logf("%s: %v: exit %d %s", why.Root.Detail, a.Command, res.code, res.err)
 				acted = true
 				if res.code != 0 { // what depends on it still runs
 					tries--
