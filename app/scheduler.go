@@ -18,6 +18,7 @@ type Scheduler struct {
 	Executor  Executor
 	Worktrees Worktrees
 	Sentinels Sentinels
+	Prompts   Prompts
 	Leavings  Leavings
 	Lookout   Lookout // nil: nobody looks after what waits
 	Limits    kernel.Limits

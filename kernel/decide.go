@@ -185,6 +185,7 @@ func (t *tick) plan(before *Snapshot) Plan {
 		}
 		p.Actions = append(p.Actions, PutState{j.ID, j.Rev, next})
 	}
+	p.Actions = append(p.Actions, t.tending()...) // what has no input is not launched
 	p.Actions = append(p.Actions, launches...)
 	return p
 }
@@ -204,6 +205,9 @@ func (t *tick) next(i int32) State {
 		return st
 	default:
 		return st
+	}
+	if st.Status == FailedRetryable {
+		requeued(&t.s.jobs[i].Spec, &st, t.s.now)
 	}
 	st.Status = t.status[i]
 	if t.reason[i].Kind != st.Wait.Kind {

@@ -31,8 +31,8 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 }
 
 // ended is the state of a running job whose attempt ended as r, and what comes
-// to exist by it. It is the only place that spends the budgets of the kinds of
-// "again" that happen by themselves (semantics 2, decision 4).
+// to exist by it. It alone says whether a job runs again by itself, and requeued
+// by which of the budgets (semantics 2, decision 4).
 func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	st := j.State
 	st.Finished = now
@@ -51,7 +51,7 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	}
 	switch r.Outcome {
 	case OutcomeSucceeded:
-		st.Status, st.Failure = Succeeded, NoFailure
+		st.Status, st.Failure, st.LastFailure = Succeeded, NoFailure, ""
 		return st, actions
 	case OutcomeBlocked:
 		st.Status = BlockedByDependency
@@ -60,23 +60,20 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 		st.Status = Cancelled
 		return st, actions
 	}
-	st.Outcome = OutcomeFailed
+	st.Outcome, st.LastFailure = OutcomeFailed, r.Reason
 	again := false
 	switch {
 	case r.Class == WorkerLost:
 		if again = st.Spent.Reclaims < j.Spec.Budget.Reclaims; again {
 			st.RetryAt = now
-			st.Spent.Reclaims++
 		}
 	case r.Class == Timeout && j.Spec.Resumable:
 		if again = st.Spent.Resumes < j.Spec.Budget.Resumes; again {
 			st.RetryAt = now
-			st.Spent.Resumes++
 		}
 	case j.Spec.Retry.Covers(r.Class, r.Exit):
 		if again = st.Spent.Retries < j.Spec.Budget.Retries; again {
 			st.RetryAt = now.Add(j.Spec.Retry.Backoff(r.Attempt, st.Spent.Retries)).Truncate(time.Microsecond)
-			st.Spent.Retries++
 		}
 	}
 	if again {
@@ -85,6 +82,21 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	}
 	st.Status = Failed
 	return st, actions
+}
+
+// requeued makes st, of a failure that is to be tried again, one that has been
+// put back into the queue. A budget is spent only here, when the job does go on
+// (seed 004).
+func requeued(spec *Spec, st *State, now time.Time) {
+	switch {
+	case st.Failure == WorkerLost:
+		st.Spent.Reclaims++
+	case st.Failure == Timeout && spec.Resumable:
+		st.Spent.Resumes++
+	default:
+		st.Spent.Retries++
+	}
+	st.Requeued = now
 }
 
 // Refuse takes back an attempt that its executor could not start: the job is

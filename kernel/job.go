@@ -141,6 +141,7 @@ type Spec struct {
 	Retry           RetryPolicy
 	Resumable       bool
 	Idempotent      bool
+	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
 	Task            Task
 }
 
@@ -207,28 +208,31 @@ type Cleanup struct {
 // field added later is cleared by default instead of forgotten. It is
 // comparable: two equal states need no write.
 type State struct {
-	Status     Status
-	Wait       WaitReason
-	WaitSince  time.Time // when Wait.Kind last changed
-	WaitedOn   WaitSet
-	Approval   Approval
-	Attempt    int // of the latest execution; 0: none yet; never reset
-	Generation int // rewinds so far
-	Spent      Budget
-	Routed     int       // times its routes sent the run back since a person last rewound it
-	RetryAt    time.Time // of FailedRetryable
-	Started    time.Time
-	Finished   time.Time
-	Exit       ExitCode
-	Outcome    Outcome
-	Failure    FailureClass
-	Reason     string // why it ended as it did, or why it could not be started
-	Stop       StopRequest
-	Context    Context
-	Cancelled  Cleanup   // what a cancel did to the job's worktree
-	Retried    Cleanup   // what the last rewind did to it
-	Removed    time.Time // a tombstone: its files are gone, its result stands
-	Awake      bool      // a route woke it, or someone demanded it
+	Status      Status
+	Wait        WaitReason
+	WaitSince   time.Time // when Wait.Kind last changed
+	WaitedOn    WaitSet
+	Approval    Approval
+	Attempt     int // of the latest execution; 0: none yet; never reset
+	Generation  int // rewinds so far
+	Spent       Budget
+	Routed      int       // times its routes sent the run back since a person last rewound it
+	RetryAt     time.Time // of FailedRetryable
+	Requeued    time.Time // when it last went on by itself after a failure
+	LastFailure string    // why it failed last, until it succeeds
+	Started     time.Time
+	Finished    time.Time
+	Exit        ExitCode
+	Outcome     Outcome
+	Failure     FailureClass
+	Reason      string // why it ended as it did, or why it could not be started
+	Stop        StopRequest
+	Context     Context
+	Cancelled   Cleanup   // what a cancel did to the job's worktree
+	Retried     Cleanup   // what the last rewind did to it
+	Removed     time.Time // a tombstone: its files are gone, its result stands
+	Awake       bool      // a route woke it, or someone demanded it
+	Prompt      PromptState
 }
 
 // StopRequest asks for the end of a running attempt. The zero value is none.

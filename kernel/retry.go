@@ -157,7 +157,7 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 
 // rewound is the one reset: what a job keeps of its past when it is rewound.
 func rewound(j *Job, now time.Time, by string) State {
-	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1}
+	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt}
 	if j.State.Approval.State != NotRequired {
 		fresh.Approval = Require(now, by)
 	}

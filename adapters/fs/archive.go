@@ -177,7 +177,7 @@ func (s *Store) archiveOld() error {
 	}
 	var moved []kernel.Job
 	for id, k := range x.live {
-		if k.job.State.Status != kernel.Succeeded || k.job.Spec.Origin.Ephemeral || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() ||
+		if k.job.State.Status != kernel.Succeeded || k.job.HoldsPrompt() || k.job.Spec.Origin.Ephemeral || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() ||
 			slices.ContainsFunc(k.job.Spec.Produces, func(a kernel.Artifact) bool { return needed[a] }) {
 			continue
 		}

@@ -47,35 +47,45 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 // docs/formats/job.md says what each means.
 type (
 	record struct {
-		Version       int               `json:"version"`
-		ID            string            `json:"id"`
-		Revision      uint64            `json:"revision"`
-		Status        string            `json:"status"`
-		State         string            `json:"state"`
-		Name          string            `json:"name,omitempty"`
-		Command       []string          `json:"command"`
-		ChildArgs     []string          `json:"child_args"`
-		CreatedAt     stamp             `json:"created_at"`
-		UpdatedAt     stamp             `json:"updated_at"`
-		StartedAt     stamp             `json:"started_at"`
-		FinishedAt    stamp             `json:"finished_at"`
-		ExitCode      *int              `json:"exit_code"`
-		Attempt       int               `json:"attempt"`
-		Generation    int               `json:"generation"`
-		Retries       int               `json:"retries"`
-		Resumes       int               `json:"resumes"`
-		Reclaims      int               `json:"reclaims"`
-		Rerouted      int               `json:"rerouted,omitempty"`
-		RetryAt       stamp             `json:"retry_at"`
-		Outcome       string            `json:"outcome,omitempty"`
-		FailureClass  string            `json:"failure_class,omitempty"`
-		FailureReason *string           `json:"failure_reason"`
-		StdoutPath    string            `json:"stdout_path"`
-		StderrPath    string            `json:"stderr_path"`
-		OutcomePath   *string           `json:"outcome_path"`
-		Stop          *stopRecord       `json:"stop,omitempty"`
-		RemovedAt     *stamp            `json:"removed_at,omitempty"`
-		Awake         bool              `json:"awake,omitempty"`
+		Version       int         `json:"version"`
+		ID            string      `json:"id"`
+		Revision      uint64      `json:"revision"`
+		Status        string      `json:"status"`
+		State         string      `json:"state"`
+		Name          string      `json:"name,omitempty"`
+		Command       []string    `json:"command"`
+		ChildArgs     []string    `json:"child_args"`
+		CreatedAt     stamp       `json:"created_at"`
+		UpdatedAt     stamp       `json:"updated_at"`
+		StartedAt     stamp       `json:"started_at"`
+		FinishedAt    stamp       `json:"finished_at"`
+		ExitCode      *int        `json:"exit_code"`
+		Attempt       int         `json:"attempt"`
+		Generation    int         `json:"generation"`
+		Retries       int         `json:"retries"`
+		Resumes       int         `json:"resumes"`
+		Reclaims      int         `json:"reclaims"`
+		Rerouted      int         `json:"rerouted,omitempty"`
+		RetryAt       stamp       `json:"retry_at"`
+		Outcome       string      `json:"outcome,omitempty"`
+		FailureClass  string      `json:"failure_class,omitempty"`
+		FailureReason *string     `json:"failure_reason"`
+		StdoutPath    string      `json:"stdout_path"`
+		StderrPath    string      `json:"stderr_path"`
+		OutcomePath   *string     `json:"outcome_path"`
+		Stop          *stopRecord `json:"stop,omitempty"`
+		RemovedAt     *stamp      `json:"removed_at,omitempty"`
+		Awake         bool        `json:"awake,omitempty"`
+
+		// Only the record of a job that stands for a prompt has these (seed 004).
+		JobID         string            `json:"job_id,omitempty"`
+		GitOwner      string            `json:"git_owner,omitempty"`
+		RepoName      string            `json:"repo_name,omitempty"`
+		BranchName    string            `json:"branch_name,omitempty"`
+		InboxFile     string            `json:"inbox_file,omitempty"`
+		InboxRel      string            `json:"inbox_rel,omitempty"`
+		ProcessedPath *string           `json:"processed_path,omitempty"`
+		ArchivedPath  *string           `json:"archived_path,omitempty"`
 		Task          open[taskRecord]  `json:"task"`
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
@@ -195,6 +205,15 @@ type (
 		CancelError   string   `json:"cancel_cleanup_error,omitempty"`
 		RetryStatus   string   `json:"retry_cleanup_status,omitempty"`
 		RetryError    string   `json:"retry_cleanup_error,omitempty"`
+		LastFailure   string   `json:"last_failure,omitempty"`
+		LastRetry     *stamp   `json:"last_retry,omitempty"`
+		Reason        string   `json:"reason,omitempty"`
+		PromptName    string   `json:"prompt_name,omitempty"`
+		PromptSHA     string   `json:"prompt_sha256,omitempty"`
+		PromptInode   uint64   `json:"prompt_inode,omitempty"`
+		ClaimedAt     *stamp   `json:"claimed_at,omitempty"`
+		Archive       bool     `json:"failure_archive,omitempty"`
+		Archived      bool     `json:"prompt_archived,omitempty"`
 	}
 )
 

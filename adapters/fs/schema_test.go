@@ -102,7 +102,8 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		optional := []string{"name", "rerouted", "outcome", "failure_class", "stop", "removed_at", "awake"}
+		optional := []string{"name", "rerouted", "outcome", "failure_class", "stop", "removed_at", "awake",
+			"job_id", "git_owner", "repo_name", "branch_name", "inbox_file", "inbox_rel", "processed_path", "archived_path"}
 		if err := holds(t, s, b); (err == nil) != slices.Contains(optional, key) {
 			t.Errorf("without %s: %v", key, err)
 		}
@@ -258,6 +259,7 @@ func TestTheSchemaKnowsEveryWord(t *testing.T) {
 	words(func(n int) fmt.Stringer { return kernel.MissingProducer(n) })
 	words(func(n int) fmt.Stringer { return kernel.Transient(n) })
 	words(func(n int) fmt.Stringer { return kernel.CleanupStatus(n) })
+	words(func(n int) fmt.Stringer { return max(kernel.PromptName(n), kernel.RunningPrompt) })
 	for _, s := range kernel.Statuses() {
 		if !strings.Contains(raw, `"`+s.Coarse()+`"`) {
 			t.Errorf("the schema does not know %q", s.Coarse())

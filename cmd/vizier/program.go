@@ -46,6 +46,7 @@ type grammar struct {
 	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
 	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
+	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
 	Clean       cleanCmd       `cmd:"" help:"Remove all that was made for a job's run."`
 	Release     releaseCmd     `cmd:"" help:"Tag a version that the commits since the last one ask for."`
 	CD          cdCmd          `cmd:"" name:"cd" hidden:""`

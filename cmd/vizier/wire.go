@@ -52,6 +52,11 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
+	return openAt(ctx, env, g, dir)
+}
+
+// openAt opens the repository that dir belongs to.
+func openAt(ctx context.Context, env environment, g globals, dir string) (*repo, error) {
 	root, err := git.FindRoot(dir)
 	if err != nil {
 		return nil, err
@@ -87,6 +92,8 @@ func internalCommand(args []string, _ io.Reader, stdout, stderr io.Writer, envir
 		return serveAttempt(args[1:], stderr, environ), true
 	case "__workflow-node":
 		return serveNode(args[1:], stdout, stderr, environ), true
+	case "__prompt-end": // what a run ends in that ends in several jobs: they have succeeded
+		return 0, true
 	case "__resident":
 		return serveResident(stderr, environ), true
 	default:
