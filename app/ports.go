@@ -59,9 +59,6 @@ type Observer interface {
 	Observe(context.Context, kernel.Probes, *kernel.Facts)
 }
 
-// LocalExecutor is the name of the executor that jobs get which name none.
-const LocalExecutor = "local"
-
 // Executor runs attempts.
 type Executor interface {
 	// Start starts a's runner, once whatever happens: an attempt that was
@@ -69,8 +66,9 @@ type Executor interface {
 	// an answer, not a crash.
 	Start(context.Context, kernel.AttemptID) error
 
-	// Alive answers for every attempt in one go.
-	Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness]
+	// Alive answers for every attempt in one go. An executor that cannot be
+	// asked knows nothing of them: that is Unseen, never Dead.
+	Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner]
 
 	// Stop asks the attempt's processes to end and returns at once; after the
 	// grace they are killed. Stopping what has ended is no error.
@@ -86,6 +84,9 @@ type Workload interface {
 	// Claim makes the caller the only runner of an attempt, for ever: a
 	// second claim is kernel.ErrStale.
 	Claim(kernel.AttemptID) error
+
+	// Beat renews the attempt's lease: a sign that its runner lives.
+	Beat(kernel.AttemptID) error
 
 	// Acquire takes the lock that says this process runs the attempt, until
 	// it is closed or the process ends.

@@ -93,7 +93,7 @@ func (s *shed) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 }
 
 func (s *shed) Start(context.Context, kernel.AttemptID) error { return nil }
-func (s *shed) Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
+func (s *shed) Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
 	return nil
 }
 func (s *shed) Stop(context.Context, kernel.AttemptID) error  { return nil }

@@ -20,6 +20,7 @@ type Runner struct {
 	Scheduler *Scheduler
 	Outcomes  Outcomes
 	Workload  Workload
+	Beat      time.Duration // between two heartbeats, at each of which the record is asked as well; 0: none
 
 	next turn
 
@@ -84,7 +85,26 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 		}
 	}()
 	r.Check() // a stop may have been recorded before anyone could hear of it
+	if r.Beat > 0 {
+		go r.beat(ctx, job.Attempt())
+	}
 	return r.Workload.Run(ctx, job)
+}
+
+// beat gives signs of life until ctx ends. A runner that was paused or cut off
+// learns here that it is no longer the one.
+func (r *Runner) beat(ctx context.Context, a kernel.AttemptID) {
+	every := time.NewTicker(r.Beat)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			_ = r.Workload.Beat(a) // who cannot see it goes by the last one
+			r.Check()
+		}
+	}
 }
 
 // settle records the result and settles the job. It does not give up: while

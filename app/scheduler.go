@@ -5,7 +5,6 @@ package app
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -15,7 +14,8 @@ import (
 type Scheduler struct {
 	Store     Store
 	Observers []Observer
-	Executor  Executor
+	Executor  Executor            // of this machine
+	Executors map[string]Executor // the others, by name
 	Worktrees Worktrees
 	Sentinels Sentinels
 	Prompts   Prompts
@@ -165,7 +165,7 @@ func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, also ...
 func (s *Scheduler) answer(ctx context.Context, snap *kernel.Snapshot, p kernel.Probes) *kernel.Snapshot {
 	f := kernel.NewFacts()
 	if len(p.Attempts) > 0 {
-		maps.Copy(f.Runners, s.Executor.Alive(ctx, p.Attempts))
+		s.alive(ctx, snap, p.Attempts, f.Runners)
 	}
 	for _, o := range s.Observers {
 		o.Observe(ctx, p, &f)

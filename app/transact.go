@@ -187,9 +187,9 @@ func (s *Scheduler) perform(ctx context.Context, a kernel.Action, snap *kernel.S
 	case kernel.Launch:
 		return s.launch(ctx, a, snap, rep)
 	case kernel.Stop:
-		rep.warn(a.Subject(), s.Executor.Stop(ctx, a.Attempt))
+		rep.warn(a.Subject(), s.executorOf(snap, a.Attempt).Stop(ctx, a.Attempt))
 	case kernel.Sweep:
-		rep.warn(a.Subject(), s.Executor.Sweep(ctx, a.Attempt))
+		rep.warn(a.Subject(), s.executorOf(snap, a.Attempt).Sweep(ctx, a.Attempt))
 	case kernel.ClearSentinel:
 		rep.warn(a.Job, s.Sentinels.ClearSentinel(a.Slug))
 	case kernel.TendPrompt:
@@ -229,7 +229,7 @@ func (s *Scheduler) launch(ctx context.Context, a kernel.Launch, snap *kernel.Sn
 	if j == nil || j.Fence(a.Attempt) != nil {
 		return kernel.Plan{}
 	}
-	err := s.start(ctx, a)
+	err := s.executorOf(snap, a.Attempt).Start(ctx, a.Attempt)
 	if err == nil {
 		return kernel.Plan{}
 	}
@@ -241,14 +241,6 @@ func (s *Scheduler) launch(ctx context.Context, a kernel.Launch, snap *kernel.Sn
 		return kernel.Plan{}
 	}
 	return plan
-}
-
-// start hands an attempt to the executor it asks for.
-func (s *Scheduler) start(ctx context.Context, a kernel.Launch) error {
-	if a.Executor != "" && a.Executor != LocalExecutor {
-		return &Refusal{"there is no executor named " + a.Executor + " here: `" + LocalExecutor + "` runs jobs on this machine"}
-	}
-	return s.Executor.Start(ctx, a.Attempt)
 }
 
 func (r *Report) warn(id kernel.JobID, err error) {

@@ -56,10 +56,7 @@ type (
 // durable. Each may be repeated after a crash.
 type (
 	// Launch starts the executor for an attempt already recorded as running.
-	Launch struct {
-		Attempt  AttemptID
-		Executor string
-	}
+	Launch struct{ Attempt AttemptID }
 
 	// Stop ends an attempt's processes: TERM to the group, grace, KILL.
 	Stop struct{ Attempt AttemptID }

@@ -113,8 +113,18 @@ const (
 	Unknown Liveness = iota
 	Alive
 	Dead
-	Stalled // shown, never reclaimed
+	Stalled // not heard of for longer than it should be, yet not known to be gone: shown, never reclaimed
+	Absent  // it never began, and nobody will begin it: nothing of the attempt was executed
 )
+
+// Runner is what an executor knows of the runner of an attempt.
+type Runner struct {
+	Liveness Liveness
+	Remark   string // the executor's own words for people, such as why a cluster lets it wait; may be empty
+}
+
+// gone reports that the attempt is over, whatever became of it.
+func (r Runner) gone() bool { return r.Liveness == Dead || r.Liveness == Absent }
 
 // Outcome is how a node ended; its routes and artifacts depend on it.
 type Outcome uint8

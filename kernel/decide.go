@@ -57,7 +57,7 @@ func (t *tick) round() bool {
 		}
 		t.status[i], t.judged[i], t.reason[i] = t.s.jobs[i].State.Status, false, WaitReason{}
 		if t.status[i] == Running {
-			t.locks.Take(t.s.jobs[i].Spec.Locks)
+			t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)
 		}
 	}
 	transients := t.wake()
@@ -92,7 +92,13 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		if !over {
 			continue
 		}
-		q, err := Finish(s, r)
+		var q Plan
+		var err error
+		if s.facts.Runners[r.Attempt].Value.Liveness == Absent {
+			q, err = Refuse(s, r.Attempt, r.Reason, false)
+		} else {
+			q, err = Finish(s, r)
+		}
 		if err != nil {
 			continue // an earlier one's routes took it along
 		}
@@ -107,7 +113,13 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 // verdict is the result of a running attempt whose runner is gone: the one on
 // record, or that it is lost.
 func (s *Snapshot) verdict(a AttemptID) (Result, bool) {
-	if live := s.facts.Runners[a]; !live.Known || live.Value != Dead {
+	live := s.facts.Runners[a]
+	switch {
+	case !live.Known:
+		return Result{}, false
+	case live.Value.Liveness == Absent:
+		return Result{Attempt: a, Reason: orElse(live.Value.Remark, "its runner ended before it began")}, true
+	case live.Value.Liveness != Dead:
 		return Result{}, false
 	}
 	lost := Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: "its runner ended without a result"}
@@ -122,14 +134,21 @@ func (s *Snapshot) verdict(a AttemptID) (Result, bool) {
 	return lost, true
 }
 
+// delayed reports that job i is not to be started before its RetryAt, which
+// has not come: after a failure, or after its executor refused it.
+func (t *tick) delayed(i int32) bool {
+	st := &t.s.jobs[i].State
+	return st.Status == t.status[i] && t.s.now.Before(st.RetryAt)
+}
+
 func (t *tick) judge(i int32) {
 	switch s := t.status[i]; {
 	case s.Terminal(), s == Running, s == Unscheduled,
 		t.judged[i] && s == WaitingOnLocks: // its place in the queue for locks is taken
 		return
-	case s == FailedRetryable:
+	case s == FailedRetryable, s == Queued:
 		t.judged[i] = true
-		if t.s.now.Before(t.s.jobs[i].State.RetryAt) {
+		if t.delayed(i) {
 			return
 		}
 	}
@@ -154,7 +173,7 @@ func (t *tick) judge(i int32) {
 		t.queue = append(t.queue, i)
 		return
 	}
-	t.locks.Take(t.s.jobs[i].Spec.Locks)
+	t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)
 	t.status[i], t.reason[i] = Running, WaitReason{}
 }
 
@@ -181,7 +200,7 @@ func (t *tick) plan(before *Snapshot) Plan {
 			if !j.State.Started.IsZero() { // after a rewind or a refusal there is nothing to keep
 				p.Actions = append(p.Actions, Rotate{j.Attempt()})
 			}
-			launches = append(launches, Launch{AttemptID{j.ID, next.Attempt}, j.Spec.Task.Executor})
+			launches = append(launches, Launch{AttemptID{j.ID, next.Attempt}})
 		}
 		p.Actions = append(p.Actions, PutState{j.ID, j.Rev, next})
 	}
@@ -199,7 +218,7 @@ func (t *tick) unchanged(i int32, j *Job) bool {
 func (t *tick) next(i int32) State {
 	st := t.s.jobs[i].State
 	switch {
-	case t.judged[i] && (st.Status != FailedRetryable || t.status[i] != FailedRetryable):
+	case t.judged[i] && (st.Status != t.status[i] || st.Status != FailedRetryable && st.Status != Queued): // those stay only while delayed
 	case t.status[i] == Unscheduled: // it fell asleep
 		st.Status, st.Wait, st.WaitSince, st.RetryAt = Unscheduled, WaitReason{}, time.Time{}, time.Time{}
 		return st

@@ -57,6 +57,8 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	case st.Status == Running:
 	case st.Status == Unscheduled && t.status[i] == Unscheduled:
 		e.Unmet = []Unmet{x.asleep(s.jobs[i])}
+	case t.status[i] == Queued: // it was refused, and waits before it asks again
+		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again at " + st.RetryAt.Format(time.RFC3339)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
 		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + orElse(st.Reason, st.Failure.String()), Clears: "time"}}
 	case st.Status == Failed, st.Status == Cancelled:

@@ -44,6 +44,7 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	if len(r.Produced) > 0 {
 		actions = []Action{Publish{r.Attempt, r.Produced}}
 	}
+	st.Refused = 0
 	if !st.Stop.At.IsZero() && r.Outcome != OutcomeSucceeded {
 		st.Status, st.Exit, st.Outcome = Cancelled, Exited(143), OutcomeCancelled
 		st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(st.Stop.By, "unknown")
@@ -51,7 +52,7 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	}
 	switch r.Outcome {
 	case OutcomeSucceeded:
-		st.Status, st.Failure, st.LastFailure = Succeeded, NoFailure, ""
+		st.Status, st.Failure, st.LastError = Succeeded, NoFailure, ""
 		return st, actions
 	case OutcomeBlocked:
 		st.Status = BlockedByDependency
@@ -60,7 +61,7 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 		st.Status = Cancelled
 		return st, actions
 	}
-	st.Outcome, st.LastFailure = OutcomeFailed, r.Reason
+	st.Outcome, st.LastError = OutcomeFailed, r.Reason
 	again := false
 	switch {
 	case r.Class == WorkerLost:
@@ -99,10 +100,14 @@ func requeued(spec *Spec, st *State, now time.Time) {
 	st.Requeued = now
 }
 
-// Refuse takes back an attempt that its executor could not start: the job is
-// queued again with the reason on record, and the attempt's number is spent
-// (seed 000: the record stays queued). A refusal that cannot change fails the
-// job instead.
+// refusals is how long a job waits that its executor refuses again and again.
+var refusals = RetryPolicy{Base: time.Second, Cap: time.Minute}
+
+// Refuse takes back an attempt of which nothing was executed, since its
+// executor could not start it: the job is queued again with the reason on
+// record, and the attempt's number is spent (seed 000: the record stays
+// queued). From the second refusal in a row on the job waits before it asks
+// again. A refusal that cannot change fails the job instead.
 func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 	j := s.Job(a.Job)
 	if j == nil {
@@ -117,6 +122,10 @@ func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 		st.Status, st.Finished, st.Exit, st.Outcome = Failed, s.now, Exited(1), OutcomeFailed
 	} else {
 		st.Status, st.Started = Queued, time.Time{}
+		if st.Refused > 0 {
+			st.RetryAt = s.now.Add(refusals.Backoff(a, st.Refused-1)).Truncate(time.Microsecond)
+		}
+		st.Refused++
 	}
 	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}, nil
 }

@@ -257,6 +257,61 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
+// A job that is refused again and again lets others take its place, asks more
+// and more seldom, and is asked for anew once one of its attempts ran.
+func TestRefusedAgain(t *testing.T) {
+	lock := kernel.Lock{Key: "k"}
+	s := snapshot(facts(), job("a", running(1), locks(lock)), job("b", locks(lock)))
+	refuse := func() kernel.State {
+		t.Helper()
+		p, err := kernel.Refuse(s, s.Job("a").Attempt(), "no room", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = s.Apply(p)
+		return s.Job("a").State
+	}
+	if st := refuse(); st.Refused != 1 || !st.RetryAt.IsZero() {
+		t.Errorf("%+v", st)
+	}
+	s = s.Apply(kernel.Decide(s))
+	if got := statuses(s); got != "a:running b:waiting_on_locks" {
+		t.Error(got)
+	}
+	st := refuse()
+	if wait := st.RetryAt.Sub(s.Now()); st.Refused != 2 || wait <= 0 || wait > time.Second {
+		t.Errorf("%+v", st)
+	}
+	if w := s.Wakes(); !w.At.Equal(st.RetryAt) || w.Again {
+		t.Errorf("%+v", w)
+	}
+	if e, err := kernel.Explain(s, "a"); err != nil || len(e.Unmet) != 1 || e.Unmet[0].Detail != "its last launch was refused: no room" || len(e.Actions) != 0 {
+		t.Errorf("%+v %v", e, err)
+	}
+	s = s.Apply(kernel.Decide(s))
+	if got := statuses(s); got != "a:queued b:running" {
+		t.Error(got)
+	}
+	if again := s.Apply(kernel.Decide(s)); statuses(again) != "a:queued b:running" || again.Job("a").State != s.Job("a").State {
+		t.Errorf("a second tick: %s", statuses(again))
+	}
+	p, err := kernel.Finish(s, kernel.Result{Attempt: s.Job("b").Attempt(), Outcome: kernel.OutcomeSucceeded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ = s.Apply(p).Follow(st.RetryAt, kernel.Changes{})
+	s = s.Apply(kernel.Decide(s))
+	if got := statuses(s); got != "a:running b:succeeded" {
+		t.Error(got)
+	}
+	if p, err = kernel.Finish(s, kernel.Result{Attempt: s.Job("a").Attempt(), Outcome: kernel.OutcomeFailed, Class: kernel.ExitFailure}); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Apply(p).Job("a").State; st.Refused != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
 // What a tick makes of every state of knowledge about a running attempt.
 func TestSettle(t *testing.T) {
 	j := budgeted(1)
@@ -264,21 +319,22 @@ func TestSettle(t *testing.T) {
 	won := &kernel.Result{Attempt: a, Outcome: kernel.OutcomeSucceeded}
 	for _, c := range []struct {
 		name   string
-		runner kernel.Fact[kernel.Liveness]
+		runner kernel.Fact[kernel.Runner]
 		result kernel.Fact[*kernel.Result]
 		want   string // status after the tick
 		lost   bool
 	}{
-		{"nobody asked", kernel.Fact[kernel.Liveness]{}, kernel.Seen(won), "running", false},
-		{"cannot tell", kernel.Unseen[kernel.Liveness]("no"), kernel.Seen(won), "running", false},
-		{"unknown", kernel.Seen(kernel.Unknown), kernel.Seen(won), "running", false},
-		{"alive", kernel.Seen(kernel.Alive), kernel.Seen(won), "running", false},
-		{"stalled", kernel.Seen(kernel.Stalled), kernel.Seen(won), "running", false},
-		{"dead, nobody asked for a result", kernel.Seen(kernel.Dead), kernel.Fact[*kernel.Result]{}, "running", false},
-		{"dead with a result", kernel.Seen(kernel.Dead), kernel.Seen(won), "succeeded", false},
-		{"dead without", kernel.Seen(kernel.Dead), kernel.Seen[*kernel.Result](nil), "running again", true},
-		{"dead, unreadable result", kernel.Seen(kernel.Dead), kernel.Unseen[*kernel.Result]("torn"), "running again", true},
-		{"dead, result of another attempt", kernel.Seen(kernel.Dead), kernel.Seen(&kernel.Result{Attempt: kernel.AttemptID{Job: "q", N: 9}, Outcome: kernel.OutcomeSucceeded}), "running again", true},
+		{"nobody asked", kernel.Fact[kernel.Runner]{}, kernel.Seen(won), "running", false},
+		{"cannot tell", kernel.Unseen[kernel.Runner]("no"), kernel.Seen(won), "running", false},
+		{"unknown", kernel.Seen(kernel.Runner{Liveness: kernel.Unknown}), kernel.Seen(won), "running", false},
+		{"alive", kernel.Seen(kernel.Runner{Liveness: kernel.Alive}), kernel.Seen(won), "running", false},
+		{"stalled", kernel.Seen(kernel.Runner{Liveness: kernel.Stalled}), kernel.Seen(won), "running", false},
+		{"absent, whatever is on record", kernel.Seen(kernel.Runner{Liveness: kernel.Absent}), kernel.Seen(won), "running again", false},
+		{"dead, nobody asked for a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Fact[*kernel.Result]{}, "running", false},
+		{"dead with a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(won), "succeeded", false},
+		{"dead without", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen[*kernel.Result](nil), "running again", true},
+		{"dead, unreadable result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Unseen[*kernel.Result]("torn"), "running again", true},
+		{"dead, result of another attempt", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(&kernel.Result{Attempt: kernel.AttemptID{Job: "q", N: 9}, Outcome: kernel.OutcomeSucceeded}), "running again", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := facts()

@@ -103,7 +103,7 @@ func marked(f kernel.Facts, label string, owners ...kernel.JobID) kernel.Facts {
 }
 
 func dead(f kernel.Facts, a kernel.AttemptID, r *kernel.Result) kernel.Facts {
-	f.Runners[a], f.Results[a] = kernel.Seen(kernel.Dead), kernel.Seen(r)
+	f.Runners[a], f.Results[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(r)
 	return f
 }
 
@@ -165,4 +165,13 @@ func words[T ~string](in []T) string {
 		out[i] = string(w)
 	}
 	return strings.Join(out, " ")
+}
+
+// statuses are all jobs of s, as "job:status job:status".
+func statuses(s *kernel.Snapshot) string {
+	var b []string
+	for _, j := range s.Jobs() {
+		b = append(b, string(j.ID)+":"+j.State.Status.String())
+	}
+	return strings.Join(b, " ")
 }

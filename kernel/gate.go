@@ -204,7 +204,7 @@ func (t *tick) checkLocks(i int32, from int) (verdict, int) {
 	if from > 0 {
 		return verdict{}, 1
 	}
-	if why := t.locks.Denied(t.s.jobs[i].Spec.Locks); why != "" {
+	if why := t.locks.Denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); why != "" {
 		return waits(why), 1
 	}
 	return verdict{}, 1

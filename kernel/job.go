@@ -145,9 +145,15 @@ type Spec struct {
 	Task            Task
 }
 
-// Task is what an executor runs. The kernel looks only at Args.
+// LocalExecutor is the name of the executor of jobs that name none: this
+// machine.
+const LocalExecutor = "local"
+
+// Task is what an executor runs. The kernel looks only at Args and at whose
+// places are taken.
 type Task struct {
-	Executor string   // "" : the local one
+	Executor string   // "" : LocalExecutor
+	Options  []string // KEY=VALUE, what to ask of the executor; it knows which there are
 	Args     []string // job.json: child_args, or the ad-hoc command
 	Builtin  bool     // Args are for this program itself
 	Dir      string   // relative to the repository's root; "" : the root
@@ -156,6 +162,9 @@ type Task struct {
 	Timeout  time.Duration
 	Grace    time.Duration // between TERM and KILL; 0: the executor's default
 }
+
+// On is the name of the executor that runs the task.
+func (t *Task) On() string { return orElse(t.Executor, LocalExecutor) }
 
 // ExitCode is a process's exit code, once there is one.
 type ExitCode struct {
@@ -208,31 +217,32 @@ type Cleanup struct {
 // field added later is cleared by default instead of forgotten. It is
 // comparable: two equal states need no write.
 type State struct {
-	Status      Status
-	Wait        WaitReason
-	WaitSince   time.Time // when Wait.Kind last changed
-	WaitedOn    WaitSet
-	Approval    Approval
-	Attempt     int // of the latest execution; 0: none yet; never reset
-	Generation  int // rewinds so far
-	Spent       Budget
-	Routed      int       // times its routes sent the run back since a person last rewound it
-	RetryAt     time.Time // of FailedRetryable
-	Requeued    time.Time // when it last went on by itself after a failure
-	LastFailure string    // why it failed last, until it succeeds
-	Started     time.Time
-	Finished    time.Time
-	Exit        ExitCode
-	Outcome     Outcome
-	Failure     FailureClass
-	Reason      string // why it ended as it did, or why it could not be started
-	Stop        StopRequest
-	Context     Context
-	Cancelled   Cleanup   // what a cancel did to the job's worktree
-	Retried     Cleanup   // what the last rewind did to it
-	Removed     time.Time // a tombstone: its files are gone, its result stands
-	Awake       bool      // a route woke it, or someone demanded it
-	Prompt      PromptState
+	Status     Status
+	Wait       WaitReason
+	WaitSince  time.Time // when Wait.Kind last changed
+	WaitedOn   WaitSet
+	Approval   Approval
+	Attempt    int // of the latest execution; 0: none yet; never reset
+	Generation int // rewinds so far
+	Spent      Budget
+	Routed     int       // times its routes sent the run back since a person last rewound it
+	Refused    int       // launches that the executor refused since an attempt last ran
+	RetryAt    time.Time // of FailedRetryable, and of Queued after refusals: not before then
+	Requeued   time.Time // when it last went on by itself after a failure
+	LastError  string    // why it failed last, until it succeeds
+	Started    time.Time
+	Finished   time.Time
+	Exit       ExitCode
+	Outcome    Outcome
+	Failure    FailureClass
+	Reason     string // why it ended as it did, or why it could not be started
+	Stop       StopRequest
+	Context    Context
+	Cancelled  Cleanup   // what a cancel did to the job's worktree
+	Retried    Cleanup   // what the last rewind did to it
+	Removed    time.Time // a tombstone: its files are gone, its result stands
+	Awake      bool      // a route woke it, or someone demanded it
+	Prompt     PromptState
 }
 
 // StopRequest asks for the end of a running attempt. The zero value is none.

@@ -48,8 +48,17 @@ func (l Lock) Validate() error {
 
 // Limits are the capacities of the counted locks.
 type Limits struct {
-	MaxRunning int            // 0: no limit
+	MaxRunning int            // on this machine; 0: no limit
+	Executors  map[string]int // as MaxRunning, for other executors
 	Pools      map[string]int // a pool that is not named here has one unit
+}
+
+// running is how many jobs an executor may run, and the name of that limit.
+func (l Limits) running(executor string) (int, string) {
+	if executor == LocalExecutor {
+		return l.MaxRunning, "max_running"
+	}
+	return l.Executors[executor], "max_running of " + executor
 }
 
 func (l Limits) capacity(pool string) int {
@@ -65,7 +74,7 @@ type LockTable struct {
 	limits  Limits
 	keys    map[string]holding
 	pools   map[string]pooled
-	running int
+	running map[string]int // by executor
 }
 
 type holding struct {
@@ -79,11 +88,12 @@ type pooled struct{ used, reserved int }
 // NewLockTable is an empty table under limits.
 func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 
-// Denied says why locks cannot be granted, or "" when they can. An exclusive
+// Denied says why a job cannot be granted its locks and a place on its
+// executor, or "" when it can. An exclusive
 // request needs the key free and no older job waiting for it; a shared one
 // needs no exclusive holder and no older job waiting for the key exclusively
 // (semantics 2, decision 11). A job's requests for one pool count together.
-func (t *LockTable) Denied(locks []Lock) string {
+func (t *LockTable) Denied(executor string, locks []Lock) string {
 	for i, l := range locks {
 		if l.Pool() {
 			l.Units = units(locks[:i+1], l.Key)
@@ -98,8 +108,8 @@ func (t *LockTable) Denied(locks []Lock) string {
 			return "waiting on locks"
 		}
 	}
-	if m := t.limits.MaxRunning; m > 0 && t.running >= m {
-		return fmt.Sprintf("waiting on pool max_running (%d of %d in use)", t.running, m)
+	if m, name := t.limits.running(executor); m > 0 && t.running[executor] >= m {
+		return fmt.Sprintf("waiting on pool %s (%d of %d in use)", name, t.running[executor], m)
 	}
 	return ""
 }
@@ -129,9 +139,12 @@ func poolDetail(l Lock, p pooled, size int) string {
 	}
 }
 
-// Take records a job that holds locks.
-func (t *LockTable) Take(locks []Lock) {
-	t.running++
+// Take records a job that runs on executor and holds locks.
+func (t *LockTable) Take(executor string, locks []Lock) {
+	if t.running == nil {
+		t.running = map[string]int{}
+	}
+	t.running[executor]++
 	for _, l := range locks {
 		if l.Pool() {
 			t.pool(l.Key, func(p *pooled) { p.used += l.Units })
@@ -168,7 +181,7 @@ func (t *LockTable) Reserve(locks []Lock) {
 
 func (t *LockTable) clone() LockTable {
 	c := *t
-	c.keys, c.pools = maps.Clone(t.keys), maps.Clone(t.pools)
+	c.keys, c.pools, c.running = maps.Clone(t.keys), maps.Clone(t.pools), maps.Clone(t.running)
 	return c
 }
 

@@ -31,7 +31,7 @@ func (s *Snapshot) Probes(also ...Artifact) Probes {
 		if j.State.Status == Running {
 			b.attempt(j.Attempt())
 		}
-		if !j.Open() || j.State.Status == Running && s.facts.Runners[j.Attempt()].Value != Dead {
+		if !j.Open() || j.State.Status == Running && !s.facts.Runners[j.Attempt()].Value.gone() {
 			continue
 		}
 		b.gates(j)

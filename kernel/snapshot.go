@@ -24,14 +24,14 @@ func (f Fact[T]) asked() bool { return f.Known || f.Err != "" }
 
 // Facts answer Probes. What is absent was not asked.
 type Facts struct {
-	Present map[Artifact]Fact[bool]      // every kind but custom
-	Markers map[Artifact]Fact[[]JobID]   // custom: the jobs whose marker exists
-	Heads   map[string]Fact[CommitID]    // local branch; "" : no such branch
-	Head    Fact[string]                 // the branch checked out; "" : detached
-	Clean   Fact[bool]                   // the main checkout, Vizier's own files aside
-	Merging Fact[string]                 // "merge", "cherry-pick" … in progress there; "" : nothing
-	Runners map[AttemptID]Fact[Liveness] // of running attempts
-	Results map[AttemptID]Fact[*Result]  // of running attempts; nil: none on record
+	Present map[Artifact]Fact[bool]     // every kind but custom
+	Markers map[Artifact]Fact[[]JobID]  // custom: the jobs whose marker exists
+	Heads   map[string]Fact[CommitID]   // local branch; "" : no such branch
+	Head    Fact[string]                // the branch checked out; "" : detached
+	Clean   Fact[bool]                  // the main checkout, Vizier's own files aside
+	Merging Fact[string]                // "merge", "cherry-pick" … in progress there; "" : nothing
+	Runners map[AttemptID]Fact[Runner]  // of running attempts
+	Results map[AttemptID]Fact[*Result] // of running attempts; nil: none on record
 }
 
 // Scope says which records a read must bring besides the open ones and those
@@ -283,6 +283,6 @@ func withMarkers(m map[Artifact]Fact[[]JobID], job JobID, artifacts []Artifact, 
 func NewFacts() Facts {
 	return Facts{
 		Present: map[Artifact]Fact[bool]{}, Markers: map[Artifact]Fact[[]JobID]{}, Heads: map[string]Fact[CommitID]{},
-		Runners: map[AttemptID]Fact[Liveness]{}, Results: map[AttemptID]Fact[*Result]{},
+		Runners: map[AttemptID]Fact[Runner]{}, Results: map[AttemptID]Fact[*Result]{},
 	}
 }

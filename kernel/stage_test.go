@@ -52,9 +52,9 @@ func (w *stage) observe(p kernel.Probes) kernel.Facts {
 	f := kernel.NewFacts()
 	for _, a := range p.Attempts {
 		r, dead := w.results[a]
-		f.Runners[a] = kernel.Seen(kernel.Alive)
+		f.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
 		if dead {
-			f.Runners[a], f.Results[a] = kernel.Seen(kernel.Dead), kernel.Seen(r)
+			f.Runners[a], f.Results[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(r)
 		}
 	}
 	for _, a := range p.Artifacts {

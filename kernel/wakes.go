@@ -39,12 +39,12 @@ func (s *Snapshot) Wakes() Wakes {
 			if locks || t.restsOn(int32(i)) {
 				b.attempt(j.Attempt())
 			}
-		case FailedRetryable:
-			if w.At.IsZero() || j.State.RetryAt.Before(w.At) {
+		case FailedRetryable, Queued:
+			if j.State.RetryAt.IsZero() {
+				w.Again = true // a tick leaves a job queued only where its launch was refused
+			} else if w.At.IsZero() || j.State.RetryAt.Before(w.At) {
 				w.At = j.State.RetryAt
 			}
-		case Queued:
-			w.Again = true // a tick leaves a job queued only where its launch was refused
 		case WaitingOnDeps:
 			w.Again = t.outside(&b, int32(i)) || w.Again
 		}

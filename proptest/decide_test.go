@@ -81,7 +81,7 @@ func TestWhatATickMayWrite(t *testing.T) {
 // to id.
 func rewoundByRoute(s *kernel.Snapshot, id kernel.JobID) bool {
 	for _, j := range s.Jobs() {
-		if live := s.Facts().Runners[j.Attempt()]; j.State.Status != kernel.Running || live.Value != kernel.Dead {
+		if live := s.Facts().Runners[j.Attempt()]; j.State.Status != kernel.Running || live.Value.Liveness != kernel.Dead {
 			continue
 		}
 		for _, r := range j.Spec.Routes {
@@ -125,12 +125,10 @@ func TestEveryOpenJobSaysWhy(t *testing.T) {
 				if st.Wait.Kind == kernel.NoWait || st.Wait.Detail == "" || st.WaitSince.IsZero() || !slices.Contains(st.WaitedOn.Kinds(), st.Wait.Kind) {
 					t.Fatalf("%s waits for nothing: %+v", j.ID, st)
 				}
-			case st.Status == kernel.FailedRetryable:
+			case st.Status == kernel.FailedRetryable, st.Status == kernel.Queued: // the latter after a refusal
 				if !st.RetryAt.After(s.Now()) {
 					t.Fatalf("%s is overdue: %+v", j.ID, st)
 				}
-			case st.Status == kernel.Queued:
-				t.Fatalf("%s was not judged", j.ID)
 			case st.Status == kernel.Unscheduled, st.Status == kernel.Running:
 				if st.Status != s.Job(j.ID).State.Status && (st.Wait != (kernel.WaitReason{}) || !st.RetryAt.IsZero()) {
 					t.Fatalf("%s: %+v", j.ID, st)
@@ -186,7 +184,7 @@ func TestWaitIsNeverWorseThanBlock(t *testing.T) {
 	})
 }
 
-// I7: only the attempt of a running job whose runner is known to be dead is
+// I7: only the attempt of a running job whose runner is known to be gone is
 // settled by a tick.
 func TestOnlyTheDeadAreReclaimed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -198,8 +196,9 @@ func TestOnlyTheDeadAreReclaimed(t *testing.T) {
 				continue
 			}
 			live := s.Facts().Runners[j.Attempt()]
-			if dead := live.Known && live.Value == kernel.Dead; !dead && next.Job(j.ID).State != j.State {
-				t.Fatalf("%s is not known to be dead: %+v", j.ID, next.Job(j.ID).State)
+			gone := live.Known && (live.Value.Liveness == kernel.Dead || live.Value.Liveness == kernel.Absent)
+			if !gone && next.Job(j.ID).State != j.State {
+				t.Fatalf("%s is not known to be gone: %+v", j.ID, next.Job(j.ID).State)
 			}
 		}
 		for _, a := range p.Actions {

@@ -124,7 +124,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	if st.Status.Terminal() {
 		st.Finished = now.Add(-time.Duration(rapid.IntRange(0, 50).Draw(t, "ended")) * time.Minute)
 	}
-	if st.Status == kernel.FailedRetryable {
+	if st.Status == kernel.FailedRetryable || st.Status == kernel.Queued && oneIn(t, 4, "refused") {
 		st.RetryAt = now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "again")) * time.Second)
 		st.Spent.Retries = rapid.IntRange(0, j.Spec.Budget.Retries).Draw(t, "spent")
 	}
@@ -147,7 +147,8 @@ func runner(t *rapid.T, o *kernel.Observation, j *kernel.Job) {
 		return
 	}
 	a := j.Attempt()
-	live := fact(t, oneOf(t, "runner", kernel.Dead, kernel.Dead, kernel.Dead, kernel.Dead, kernel.Alive, kernel.Unknown, kernel.Stalled))
+	live := fact(t, kernel.Runner{Liveness: oneOf(t, "runner", kernel.Dead, kernel.Dead, kernel.Dead, kernel.Dead,
+		kernel.Alive, kernel.Unknown, kernel.Stalled, kernel.Absent)})
 	set(o.Facts.Runners, a, live)
 	var r *kernel.Result
 	if !oneIn(t, 3, "no result") {

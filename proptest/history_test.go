@@ -38,9 +38,9 @@ func (h *history) look() *kernel.Snapshot {
 	for !s.Probes().Empty() {
 		p, f := s.Probes(), kernel.NewFacts()
 		for _, a := range p.Attempts {
-			f.Runners[a] = kernel.Seen(kernel.Alive)
+			f.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
 			if r, dead := h.gone[a]; dead {
-				f.Runners[a], f.Results[a] = kernel.Seen(kernel.Dead), kernel.Seen(r)
+				f.Runners[a], f.Results[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(r)
 			}
 		}
 		for _, a := range p.Artifacts {

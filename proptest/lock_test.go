@@ -72,12 +72,12 @@ func TestLockTableAgreesWithALedger(t *testing.T) {
 		table := kernel.NewLockTable(model.limits)
 		for range rapid.IntRange(1, 8).Draw(t, "requests") {
 			r := request(rapid.SliceOfN(lock, 0, 3).Draw(t, "locks"))
-			why := table.Denied(r)
+			why := table.Denied(kernel.LocalExecutor, r)
 			if (why == "") != model.free(r) {
 				t.Fatalf("%+v: %q, free %v; held %+v, queued %+v", r, why, model.free(r), model.held, model.queued)
 			}
 			if why == "" || oneIn(t, 8, "held already") {
-				table.Take(r)
+				table.Take(kernel.LocalExecutor, r)
 				model.held = append(model.held, r)
 			} else {
 				table.Reserve(r)

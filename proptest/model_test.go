@@ -217,7 +217,7 @@ func TestDecideAgreesWithTheModel(t *testing.T) {
 			j := after.Job(d.Job)
 			st := j.State
 			_, started := launched[d.Job]
-			if !started && (d.From == kernel.Running || st.Status == kernel.Unscheduled || st.Status == kernel.FailedRetryable) {
+			if !started && (d.From == kernel.Running || st.Status == kernel.Unscheduled || st.RetryAt.After(after.Now())) {
 				continue // settled, asleep or due later: not judged by its gates
 			}
 			want, detail := judge(after, j)

@@ -107,7 +107,7 @@ func seen(s *Store, rec kernel.Records) *kernel.Snapshot {
 	f := kernel.NewFacts()
 	s.Observe(context.Background(), p, &f)
 	for _, a := range p.Attempts {
-		f.Runners[a] = kernel.Seen(kernel.Dead)
+		f.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead})
 	}
 	return snap.WithFacts(f)
 }

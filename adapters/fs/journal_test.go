@@ -20,7 +20,7 @@ import (
 // world are two actions that a store only remembers.
 func world(n int) []kernel.Action {
 	return []kernel.Action{
-		kernel.Launch{Attempt: kernel.AttemptID{Job: id(n), N: 1}, Executor: "local"},
+		kernel.Launch{Attempt: kernel.AttemptID{Job: id(n), N: 1}},
 		kernel.Stop{Attempt: kernel.AttemptID{Job: id(n), N: 2}},
 		kernel.Sweep{Attempt: kernel.AttemptID{Job: id(n), N: 3}},
 		kernel.ClearSentinel{Job: id(n), Slug: "plan"},

@@ -66,6 +66,11 @@ func (l Layout) ClaimFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.json", attemptsDir, a.N)))
 }
 
+// HeartbeatFile is what the runner of an attempt touches while it lives.
+func (l Layout) HeartbeatFile(a kernel.AttemptID) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.heartbeat", attemptsDir, a.N)))
+}
+
 // ResultFile is where an attempt's command may say explicitly how it ended.
 func (l Layout) ResultFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)))

@@ -47,37 +47,36 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 // docs/formats/job.md says what each means.
 type (
 	record struct {
-		Version       int         `json:"version"`
-		ID            string      `json:"id"`
-		Revision      uint64      `json:"revision"`
-		Status        string      `json:"status"`
-		State         string      `json:"state"`
-		Name          string      `json:"name,omitempty"`
-		Command       []string    `json:"command"`
-		ChildArgs     []string    `json:"child_args"`
-		CreatedAt     stamp       `json:"created_at"`
-		UpdatedAt     stamp       `json:"updated_at"`
-		StartedAt     stamp       `json:"started_at"`
-		FinishedAt    stamp       `json:"finished_at"`
-		ExitCode      *int        `json:"exit_code"`
-		Attempt       int         `json:"attempt"`
-		Generation    int         `json:"generation"`
-		Retries       int         `json:"retries"`
-		Resumes       int         `json:"resumes"`
-		Reclaims      int         `json:"reclaims"`
-		Rerouted      int         `json:"rerouted,omitempty"`
-		RetryAt       stamp       `json:"retry_at"`
-		Outcome       string      `json:"outcome,omitempty"`
-		FailureClass  string      `json:"failure_class,omitempty"`
-		FailureReason *string     `json:"failure_reason"`
-		StdoutPath    string      `json:"stdout_path"`
-		StderrPath    string      `json:"stderr_path"`
-		OutcomePath   *string     `json:"outcome_path"`
-		Stop          *stopRecord `json:"stop,omitempty"`
-		RemovedAt     *stamp      `json:"removed_at,omitempty"`
-		Awake         bool        `json:"awake,omitempty"`
-
-		// Only the record of a job that stands for a prompt has these (seed 004).
+		Version       int               `json:"version"`
+		ID            string            `json:"id"`
+		Revision      uint64            `json:"revision"`
+		Status        string            `json:"status"`
+		State         string            `json:"state"`
+		Name          string            `json:"name,omitempty"`
+		Command       []string          `json:"command"`
+		ChildArgs     []string          `json:"child_args"`
+		CreatedAt     stamp             `json:"created_at"`
+		UpdatedAt     stamp             `json:"updated_at"`
+		StartedAt     stamp             `json:"started_at"`
+		FinishedAt    stamp             `json:"finished_at"`
+		ExitCode      *int              `json:"exit_code"`
+		Attempt       int               `json:"attempt"`
+		Generation    int               `json:"generation"`
+		Retries       int               `json:"retries"`
+		Resumes       int               `json:"resumes"`
+		Reclaims      int               `json:"reclaims"`
+		Rerouted      int               `json:"rerouted,omitempty"`
+		Refused       int               `json:"refused,omitempty"`
+		RetryAt       stamp             `json:"retry_at"`
+		Outcome       string            `json:"outcome,omitempty"`
+		FailureClass  string            `json:"failure_class,omitempty"`
+		FailureReason *string           `json:"failure_reason"`
+		StdoutPath    string            `json:"stdout_path"`
+		StderrPath    string            `json:"stderr_path"`
+		OutcomePath   *string           `json:"outcome_path"`
+		Stop          *stopRecord       `json:"stop,omitempty"`
+		RemovedAt     *stamp            `json:"removed_at,omitempty"`
+		Awake         bool              `json:"awake,omitempty"`
 		JobID         string            `json:"job_id,omitempty"`
 		GitOwner      string            `json:"git_owner,omitempty"`
 		RepoName      string            `json:"repo_name,omitempty"`
@@ -98,6 +97,7 @@ type (
 	}
 	taskRecord struct {
 		Executor string   `json:"executor,omitempty"`
+		Options  []string `json:"options,omitempty"`
 		Builtin  bool     `json:"builtin,omitempty"`
 		Dir      string   `json:"dir,omitempty"`
 		Env      []string `json:"env,omitempty"`

@@ -18,7 +18,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		CreatedAt: stamp(j.Created), UpdatedAt: stamp(now), StartedAt: stamp(st.Started), FinishedAt: stamp(st.Finished),
 		Attempt: st.Attempt, Generation: st.Generation,
 		Retries: st.Spent.Retries, Resumes: st.Spent.Resumes, Reclaims: st.Spent.Reclaims, Rerouted: st.Routed,
-		RetryAt: stamp(st.RetryAt), Outcome: st.Outcome.String(), FailureClass: st.Failure.String(), FailureReason: optional(st.Reason),
+		Refused: st.Refused, RetryAt: stamp(st.RetryAt), Outcome: st.Outcome.String(), FailureClass: st.Failure.String(), FailureReason: optional(st.Reason),
 		StdoutPath: vizierDir + "/" + jobPath(j.ID, "stdout.log"), StderrPath: vizierDir + "/" + jobPath(j.ID, "stderr.log"),
 		Awake: st.Awake,
 	}
@@ -31,7 +31,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By, st.Stop.Cleanup}
 	}
 	r.RemovedAt = optionalStamp(st.Removed)
-	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Builtin, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
+	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
 		duration(sp.Task.Timeout), duration(sp.Task.Grace)}
 	r.Again.V = newAgain(sp)
 	r.Schedule.V = newSchedule(sp, st)
@@ -142,7 +142,7 @@ func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
 		WorktreeOwned: st.Context.Owned, ContextBranch: st.Context.Branch,
 		CancelStatus: st.Cancelled.Status.String(), CancelError: st.Cancelled.Error,
 		RetryStatus: st.Retried.Status.String(), RetryError: st.Retried.Error,
-		LastFailure: st.LastFailure, LastRetry: optionalStamp(st.Requeued), Archived: st.Prompt.Archived,
+		LastFailure: st.LastError, LastRetry: optionalStamp(st.Requeued), Archived: st.Prompt.Archived,
 	}
 	if st.Prompt.Named != kernel.NewPrompt {
 		m.PromptName = st.Prompt.Named.String()
@@ -166,7 +166,7 @@ func (r *record) job() (kernel.Job, error) {
 		Name: r.Name, Routed: r.Schedule.V.Routed, OwnsContext: r.Schedule.V.OwnsContext, IdempotencyKey: r.Schedule.V.IdempotencyKey,
 		Budget:    kernel.Budget{Retries: r.Again.V.MaxRetries, Resumes: r.Again.V.MaxResumes, Reclaims: r.Again.V.MaxReclaims},
 		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent,
-		Task: kernel.Task{Executor: r.Task.V.Executor, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Dir: r.Task.V.Dir,
+		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Dir: r.Task.V.Dir,
 			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv,
 			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
 	}
@@ -177,7 +177,7 @@ func (r *record) job() (kernel.Job, error) {
 	st := &j.State
 	st.Status, st.Attempt, st.Generation, st.Awake = status, r.Attempt, r.Generation, r.Awake
 	st.Spent = kernel.Budget{Retries: r.Retries, Resumes: r.Resumes, Reclaims: r.Reclaims}
-	st.Routed, st.RetryAt = r.Rerouted, time.Time(r.RetryAt)
+	st.Routed, st.Refused, st.RetryAt = r.Rerouted, r.Refused, time.Time(r.RetryAt)
 	st.Started, st.Finished = time.Time(r.StartedAt), time.Time(r.FinishedAt)
 	if r.ExitCode != nil {
 		st.Exit = kernel.Exited(*r.ExitCode)
@@ -311,6 +311,6 @@ func (d *decoder) metadata(j *kernel.Job, m *metadata) {
 		Owned: m.WorktreeOwned, Branch: m.ContextBranch}
 	j.State.Cancelled = kernel.Cleanup{Status: parsed(d, "metadata.cancel_cleanup_status", m.CancelStatus, kernel.ParseCleanupStatus), Error: m.CancelError}
 	j.State.Retried = kernel.Cleanup{Status: parsed(d, "metadata.retry_cleanup_status", m.RetryStatus, kernel.ParseCleanupStatus), Error: m.RetryError}
-	j.State.LastFailure, j.State.Requeued = m.LastFailure, stampValue(m.LastRetry)
+	j.State.LastError, j.State.Requeued = m.LastFailure, stampValue(m.LastRetry)
 	j.State.Prompt = kernel.PromptState{Named: parsed(d, "metadata.prompt_name", m.PromptName, kernel.ParsePromptName), Archived: m.Archived}
 }

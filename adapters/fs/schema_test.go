@@ -102,7 +102,7 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		optional := []string{"name", "rerouted", "outcome", "failure_class", "stop", "removed_at", "awake",
+		optional := []string{"name", "rerouted", "refused", "outcome", "failure_class", "stop", "removed_at", "awake",
 			"job_id", "git_owner", "repo_name", "branch_name", "inbox_file", "inbox_rel", "processed_path", "archived_path"}
 		if err := holds(t, s, b); (err == nil) != slices.Contains(optional, key) {
 			t.Errorf("without %s: %v", key, err)

@@ -104,11 +104,15 @@ func writeClaim(path string, c claim) (temp string, err error) {
 }
 
 func readClaim(path string) (claim, error) {
-	var c claim
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return c, err
+		return claim{}, err
 	}
+	return decodeClaim(path, b)
+}
+
+func decodeClaim(path string, b []byte) (claim, error) {
+	var c claim
 	lines := json.NewDecoder(bytes.NewReader(b))
 	if err := lines.Decode(&c); err != nil {
 		return claim{}, fmt.Errorf("%s: %w", path, err)

@@ -1,14 +1,11 @@
 package proc
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -56,7 +53,7 @@ func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, erro
 		}
 		before := 0
 		if err == nil {
-			if before = inscribed(f.Name()); before == a.N {
+			if before, _ = inscribed(f.Name()); before == a.N {
 				return nil, f.Close()
 			}
 			var done bool
@@ -117,49 +114,3 @@ func (l *Local) spawn(a kernel.AttemptID, lock *os.File) error {
 
 // program is this program's command line as far as it goes.
 func (l *Local) program() []string { return append([]string{l.Exe}, l.ExeArgs...) }
-
-// Alive tells for each attempt whether its runner lives: whether its job's
-// lock is held. What was claimed before this host's last boot is dead.
-func (l *Local) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
-	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Liveness], len(attempts))
-	for _, a := range attempts {
-		live, err := l.alive(a)
-		switch {
-		case err != nil:
-			facts[a] = kernel.Unseen[kernel.Liveness](err.Error())
-		case live:
-			facts[a] = kernel.Seen(kernel.Alive)
-		default:
-			facts[a] = kernel.Seen(kernel.Dead)
-		}
-	}
-	return facts
-}
-
-func (l *Local) alive(a kernel.AttemptID) (bool, error) {
-	held, err := locked(l.Files.LockFile(a.Job))
-	if err != nil || !held {
-		return false, err
-	}
-	claim := l.Files.ClaimFile(a)
-	if mentions(claim, here().Boot) {
-		return true, nil // the usual case, without the price of a decoder
-	}
-	c, err := readClaim(claim)
-	if err != nil {
-		return true, nil // not claimed yet, or unreadable: the lock decides
-	}
-	return c.Host != here().Host || c.Boot == here().Boot, nil
-}
-
-// mentions reports whether the small file at path contains s.
-func mentions(path, s string) bool {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	var b [1024]byte
-	n, err := unix.Read(fd, b[:])
-	return err == nil && s != "" && bytes.Contains(b[:n], []byte(s))
-}

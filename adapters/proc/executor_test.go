@@ -166,10 +166,6 @@ func TestAliveAfterAReboot(t *testing.T) {
 	if w.liveness(a) != kernel.Dead {
 		t.Fatal("claimed before the last boot: not dead")
 	}
-	w.forge(a, claim{Identity: Identity{Host: "another", Boot: "another", PID: 1, Start: 1}})
-	if w.liveness(a) != kernel.Alive {
-		t.Fatal("held from another host: not alive")
-	}
 }
 
 func TestAliveAnswersWhatItCannotSee(t *testing.T) {

@@ -18,7 +18,14 @@ type Identity struct {
 	Start uint64 `json:"start"` // start time in clock ticks since boot
 }
 
+// envHost makes this process one of another host: NAME/BOOT. It is for tests of
+// what several hosts do with one repository.
+const envHost = "VIZIER_HOST"
+
 var here = sync.OnceValue(func() Identity {
+	if host, boot, ok := strings.Cut(os.Getenv(envHost), "/"); ok {
+		return Identity{Host: host, Boot: boot}
+	}
 	host, _ := os.Hostname()
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return Identity{Host: host, Boot: strings.TrimSpace(string(boot))}

@@ -31,6 +31,9 @@ type Files interface {
 	// ClaimFile names the one runner of an attempt.
 	ClaimFile(kernel.AttemptID) string
 
+	// HeartbeatFile is what the runner of an attempt touches while it lives.
+	HeartbeatFile(kernel.AttemptID) string
+
 	// LogFile is the current log of a stream, "stdout" or "stderr".
 	LogFile(id kernel.JobID, stream string) string
 
@@ -45,7 +48,8 @@ type Local struct {
 	ExeArgs []string // what precedes the arguments of a runner and of a builtin
 	Root    string   // the repository's root; absolute
 	Files   Files
-	Grace   time.Duration    // between TERM and KILL; 0: DefaultGrace
+	Grace   time.Duration // between TERM and KILL; 0: DefaultGrace
+	Lease   Lease
 	Now     func() time.Time // nil: time.Now
 
 	mu   sync.Mutex

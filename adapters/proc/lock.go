@@ -167,22 +167,25 @@ func locked(path string) (bool, error) {
 	return false, nil
 }
 
-// inscribe notes in the lock file which attempt its holder is about, so that
-// Start can tell an attempt that is being claimed from the end of an earlier
-// one.
+// inscribe notes in the lock file which attempt its holder is about, and on
+// which host, so that an attempt that is being claimed can be told from the end
+// of an earlier one.
 func inscribe(f *os.File, a kernel.AttemptID) error {
-	if _, err := f.WriteAt([]byte(strconv.Itoa(a.N)+"\n"), 0); err != nil {
+	text := strconv.Itoa(a.N) + "\n" + here().Boot + "\n" + here().Host + "\n"
+	if _, err := f.WriteAt([]byte(text), 0); err != nil {
 		return fmt.Errorf("job lock: %w", err)
 	}
 	return nil
 }
 
-// inscribed is the attempt that was last noted in the lock file; 0: none.
-func inscribed(path string) int {
+// inscribed is the attempt that was last noted in the lock file, 0 for none,
+// and where it was started.
+func inscribed(path string) (n int, by Identity) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return 0
+		return 0, by
 	}
-	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
-	return n
+	lines := append(strings.Split(string(b), "\n"), "", "", "")
+	n, _ = strconv.Atoi(lines[0])
+	return n, Identity{Boot: lines[1], Host: lines[2]}
 }

@@ -102,8 +102,8 @@ func TestAcquire(t *testing.T) {
 	if err := errors.Join(next.Close(), next.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if w.liveness(second) != kernel.Dead {
-		t.Fatal("held after Close")
+	if w.liveness(second) != kernel.Absent {
+		t.Fatal("held after Close, though never claimed")
 	}
 	third, err := other.Acquire(second)
 	if err != nil {

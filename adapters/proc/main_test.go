@@ -108,6 +108,9 @@ func (d layout) LogFile(id kernel.JobID, s string) string { return d.dir(id) + "
 func (d layout) ClaimFile(a kernel.AttemptID) string {
 	return fmt.Sprintf("%s/attempts/%d.json", d.dir(a.Job), a.N)
 }
+func (d layout) HeartbeatFile(a kernel.AttemptID) string {
+	return fmt.Sprintf("%s/attempts/%d.heartbeat", d.dir(a.Job), a.N)
+}
 func (d layout) ResultFile(a kernel.AttemptID) string {
 	return fmt.Sprintf("%s/attempts/%d.result.json", d.dir(a.Job), a.N)
 }
@@ -189,7 +192,7 @@ func (w *world) liveness(a kernel.AttemptID) kernel.Liveness {
 	if !f.Known {
 		w.t.Fatalf("liveness of %v: %s", a, f.Err)
 	}
-	return f.Value
+	return f.Value.Liveness
 }
 
 func (w *world) log(stream string) string {

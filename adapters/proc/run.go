@@ -66,12 +66,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	return explicit(l.Files.ResultFile(j.Attempt()), j, r)
 }
 
-func (l *Local) grace() time.Duration {
-	if l.Grace <= 0 {
-		return DefaultGrace
-	}
-	return l.Grace
-}
+func (l *Local) grace() time.Duration { return orDefault(l.Grace, DefaultGrace) }
 
 // ending is why a command ended.
 type ending int

@@ -24,6 +24,9 @@ func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", label(a), err)
 	}
+	if c.Boot != here().Boot && c.Host != here().Host {
+		return nil // its runner looks for a stop with every heartbeat
+	}
 	held, err := locked(l.Files.LockFile(a.Job))
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", label(a), err)
@@ -94,7 +97,8 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 func (l *Local) remnants(a kernel.AttemptID, c claim, before []process) (runner *process, left []process) {
 	lock := l.Files.LockFile(a.Job)
 	held, err := locked(lock)
-	held = held && err == nil && inscribed(lock) == a.N
+	n, _ := inscribed(lock)
+	held = held && err == nil && n == a.N
 	session, since := c.session()
 	me := os.Getpid()
 	table := processes()

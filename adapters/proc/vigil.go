@@ -72,7 +72,7 @@ func (v *Vigil) Watch(attempts []kernel.AttemptID) bool {
 // open is a handle on a's runner.
 func (v *Vigil) open(a kernel.AttemptID) (*os.File, bool) {
 	c, ours, err := v.l.claimOf(a)
-	if err != nil || !ours || c.Host != here().Host {
+	if err != nil || !ours || c.Boot != here().Boot {
 		return nil, false
 	}
 	return handle(c.Identity)

@@ -48,7 +48,8 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 		Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
 		Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 	})
-	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, Now: now}
+	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, Now: now,
+		Lease: proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}}
 	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Pools: cfg.Pools}
 	if limits.MaxRunning == 0 {
 		limits.MaxRunning = runtime.NumCPU()
@@ -219,7 +220,7 @@ func serveAttempt(args []string, stderr io.Writer, env environment) int {
 	if err != nil {
 		return fail(err)
 	}
-	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local}
+	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local, Beat: cfg.Leases.Heartbeat}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
 	go func() {

@@ -125,7 +125,7 @@ func (w *fake) end(id kernel.JobID, outcome kernel.Outcome) {
 			}
 		}
 	}
-	w.facts.Runners[a], w.facts.Results[a] = kernel.Seen(kernel.Dead), kernel.Seen(&r)
+	w.facts.Runners[a], w.facts.Results[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(&r)
 }
 
 // settle ends the attempt and ticks.
@@ -236,11 +236,11 @@ func (w *fake) Start(_ context.Context, a kernel.AttemptID) error {
 	return w.refusal
 }
 
-func (w *fake) Alive(_ context.Context, as []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
+func (w *fake) Alive(_ context.Context, as []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
 	out := maps.Clone(w.facts.Runners)
 	for _, a := range as {
 		if _, known := out[a]; !known {
-			out[a] = kernel.Seen(kernel.Alive)
+			out[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
 		}
 	}
 	return out

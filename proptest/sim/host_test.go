@@ -146,17 +146,17 @@ func (n *node) Start(_ context.Context, a kernel.AttemptID) error {
 	return nil
 }
 
-func (n *node) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Liveness] {
+func (n *node) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
 	n.effect("who lives")
-	out := map[kernel.AttemptID]kernel.Fact[kernel.Liveness]{}
+	out := map[kernel.AttemptID]kernel.Fact[kernel.Runner]{}
 	for _, a := range attempts {
 		switch {
 		case n.w.blind:
-			out[a] = kernel.Unseen[kernel.Liveness]("cannot tell")
+			out[a] = kernel.Unseen[kernel.Runner]("cannot tell")
 		case n.w.lockOf(a.Job).holder != nil:
-			out[a] = kernel.Seen(kernel.Alive)
+			out[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
 		default:
-			out[a] = kernel.Seen(kernel.Dead)
+			out[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead})
 		}
 	}
 	return out
@@ -200,6 +200,8 @@ func (n *node) sweep(a kernel.AttemptID) error {
 	}
 	return nil
 }
+
+func (n *node) Beat(kernel.AttemptID) error { return nil }
 
 func (n *node) Acquire(a kernel.AttemptID) (io.Closer, error) {
 	n.effect("acquire %s/%d", a.Job, a.N)

@@ -28,12 +28,13 @@ func TestAPlanIsMergedOnceWhateverIsKilled(t *testing.T) {
 			p := newPlanRepo(t)
 			n := min(left, 1+int64(rng.IntN(10)))
 			left -= n
-			p.stage("draft", "feat", "--file", "spec.md")
-			p.stage("approve", "feat")
-			last := p.stage("merge", "feat", "--target", "main")
+			stages := []string{p.stage("draft", "feat", "--file", "spec.md"), p.stage("approve", "feat"),
+				p.stage("merge", "feat", "--target", "main")}
 			struck := p.strike(rng, n)
 			t.Logf("killed %v", struck)
-			p.heal(last)
+			for _, last := range stages { // each takes its own worktree away
+				p.heal(last)
+			}
 			p.merged("feat")
 			p.stage("draft", "next", "--file", "spec.md")
 			p.stage("approve", "next")

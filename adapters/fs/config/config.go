@@ -11,6 +11,7 @@ type Config struct {
 	Scheduler Scheduler
 	Pools     map[string]int // capacity of each counted lock, in units
 	Store     Store
+	Leases    Leases
 	Jobs      Jobs
 	Logs      Logs
 	Display   Display
@@ -35,6 +36,14 @@ type Scheduler struct {
 // Store says how records are kept.
 type Store struct {
 	Durability string // "full" or "relaxed"
+}
+
+// Leases says how long a runner is believed in that gives no sign of life.
+type Leases struct {
+	TTL       time.Duration // of a runner on another host
+	Heartbeat time.Duration // between two signs of life
+	Stalled   time.Duration // after this a runner of this host is shown as stalled
+	Locks     bool          // locks of other hosts are seen on this one
 }
 
 // Jobs holds the defaults of every job.

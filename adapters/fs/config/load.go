@@ -49,6 +49,10 @@ func Load(src Sources) (Config, error) {
 		l.file(f.show, string(data))
 	}
 	l.environment(src.Env)
+	if beat, ttl := l.c.Leases.Heartbeat, l.c.Leases.TTL; len(l.findings) == 0 && ttl < 2*beat {
+		l.findings = append(l.findings, Finding{Place: cmp.Or(l.c.origins["leases.heartbeat"], l.c.origins["leases.ttl"]), Text: fmt.Sprintf(
+			"leases.heartbeat = %s is too seldom for leases.ttl = %s: one heartbeat may be late, so use at most half of it", beat, ttl)})
+	}
 	if len(l.findings) > 0 {
 		return Config{}, &Error{l.findings}
 	}

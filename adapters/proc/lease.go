@@ -1,0 +1,174 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Lease says how long a runner is believed in that gives no sign of life
+// (systems-and-unification 4.5). On one host a lock decides at once whether it
+// lives; leases are for runners on other hosts, and for people.
+type Lease struct {
+	TTL     time.Duration // after that a runner on another host counts as gone; 0: DefaultLease
+	Stalled time.Duration // after that one on this host is shown as stalled; 0: DefaultStalled
+	Locks   bool          // this host sees the locks of others: a free one is a runner's end there, too
+}
+
+// The times of a Lease that names none.
+const (
+	DefaultLease   = 30 * time.Second
+	DefaultStalled = time.Minute
+)
+
+// Beat renews a's lease. A lease begins with the claim, so short attempts need
+// none.
+func (l *Local) Beat(a kernel.AttemptID) error {
+	path := l.Files.HeartbeatFile(a)
+	// Where times are those of a file server, it is its clock that counts.
+	now := []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
+	err := unix.UtimesNanoAt(unix.AT_FDCWD, path, now, unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT {
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600); err == nil {
+			err = f.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("heartbeat of %s: %w", label(a), err)
+	}
+	return nil
+}
+
+// Alive tells for each attempt what is known of its runner.
+func (l *Local) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
+	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Runner], len(attempts))
+	for _, a := range attempts {
+		if r, err := l.alive(a); err != nil {
+			facts[a] = kernel.Unseen[kernel.Runner](err.Error())
+		} else {
+			facts[a] = kernel.Seen(r)
+		}
+	}
+	return facts
+}
+
+// alive goes by the claim or, before there is one, by what was noted in the
+// lock file when the runner was started.
+func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
+	lock := l.Files.LockFile(a.Job)
+	held, err := locked(lock)
+	if err != nil {
+		return kernel.Runner{}, err
+	}
+	sign := l.Files.ClaimFile(a)
+	by, err := claimant(sign)
+	unclaimed := errors.Is(err, fs.ErrNotExist)
+	if unclaimed {
+		var n int
+		if n, by = inscribed(lock); n != a.N {
+			by = Identity{}
+		}
+		sign = lock
+	}
+	switch {
+	case by.Boot == "" && held: // being started, or its claim is unreadable: the lock decides
+		return kernel.Runner{Liveness: kernel.Alive}, nil
+	case by.Boot == "", by.Boot != here().Boot && by.Host == here().Host: // the latter: before the last boot
+		return kernel.Runner{Liveness: kernel.Dead}, nil
+	case by.Boot != here().Boot:
+		return l.elsewhere(a, by.Host, held, sign)
+	case !held && unclaimed: // nothing is executed before the claim
+		return kernel.Runner{Liveness: kernel.Absent, Remark: "its runner ended before it began: see stderr.log"}, nil
+	case !held:
+		return kernel.Runner{Liveness: kernel.Dead}, nil
+	}
+	last, err := l.lastSign(a, sign)
+	if silent := time.Since(last); err == nil && silent > orDefault(l.Lease.Stalled, DefaultStalled) {
+		return kernel.Runner{Liveness: kernel.Stalled, Remark: "stalled: not heard of for " + silent.Truncate(time.Second).String()}, nil
+	}
+	return kernel.Runner{Liveness: kernel.Alive}, nil
+}
+
+// claimant is who made the claim at path. The usual case, a runner of this
+// host, goes without a decoder.
+func claimant(path string) (Identity, error) {
+	b, err := os.ReadFile(path)
+	if err == nil && bytes.Contains(b, []byte(here().Boot)) {
+		return here(), nil
+	}
+	if err != nil {
+		return Identity{}, err
+	}
+	c, err := decodeClaim(path, b)
+	return c.Identity, err
+}
+
+// elsewhere is the verdict on a runner of another host. Its lease decides,
+// since not every shared file system shows one host the locks of another.
+func (l *Local) elsewhere(a kernel.AttemptID, host string, held bool, sign string) (kernel.Runner, error) {
+	if l.Lease.Locks && !held {
+		return kernel.Runner{Liveness: kernel.Dead}, nil
+	}
+	last, err := l.lastSign(a, sign)
+	if err != nil {
+		return kernel.Runner{}, err
+	}
+	ttl := orDefault(l.Lease.TTL, DefaultLease)
+	if time.Since(last) > ttl {
+		now, err := clockOf(filepath.Dir(sign))
+		if err != nil {
+			return kernel.Runner{}, err
+		}
+		if now.Sub(last) > ttl {
+			return kernel.Runner{Liveness: kernel.Dead, Remark: "its lease on host " + host + " has expired"}, nil
+		}
+	}
+	return kernel.Runner{Liveness: kernel.Alive, Remark: "on host " + host}, nil
+}
+
+// lastSign is when a's runner was last heard of: by its heartbeat or, before
+// the first one, by sign.
+func (l *Local) lastSign(a kernel.AttemptID, sign string) (time.Time, error) {
+	var last time.Time
+	var found error
+	for _, path := range []string{l.Files.HeartbeatFile(a), sign} {
+		info, err := os.Lstat(path)
+		if err == nil && info.ModTime().After(last) {
+			last, found = info.ModTime(), nil
+		} else if err != nil && last.IsZero() {
+			found = err
+		}
+	}
+	return last, found
+}
+
+// clockOf is the time by the clock that gives the files in dir theirs. Clocks
+// of hosts that share a directory need not agree.
+func clockOf(dir string) (time.Time, error) {
+	f, err := os.CreateTemp(dir, ".clock.*.tmp")
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the clock of the file system: %w", err)
+	}
+	info, err := f.Stat()
+	if err = errors.Join(err, f.Close(), os.Remove(f.Name())); err != nil {
+		return time.Time{}, fmt.Errorf("read the clock of the file system: %w", err)
+	}
+	return info.ModTime(), nil
+}
+
+func orDefault(d, def time.Duration) time.Duration {
+	if d <= 0 {
+		return def
+	}
+	return d
+}

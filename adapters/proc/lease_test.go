@@ -1,0 +1,144 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What is made of every combination of lock, claim and sign of life
+// (systems-and-unification 4.5).
+func TestVerdicts(t *testing.T) {
+	const old = 10 * time.Minute
+	other := func(host, boot string) *Identity { return &Identity{Host: host, Boot: boot, PID: 1, Start: 1} }
+	own := &Identity{Host: here().Host, Boot: here().Boot, PID: 1, Start: 1}
+	for _, c := range []struct {
+		name    string
+		held    bool          // the job's lock
+		started *Identity     // by whom, as the lock file says; nil: it says nothing of this attempt
+		claim   *Identity     // nil: none
+		age     time.Duration // of lock file and claim
+		beat    time.Duration // age of the heartbeat; 0: none
+		locks   bool          // locks of other hosts are seen
+		want    kernel.Liveness
+	}{
+		{name: "never started", want: kernel.Dead},
+		{name: "being started", held: true, started: own, want: kernel.Alive},
+		{name: "an earlier one about to let go", held: true, want: kernel.Alive},
+		{name: "ended before its claim", started: own, want: kernel.Absent},
+		{name: "ended before its claim, and then a reboot", started: other(here().Host, "before"), want: kernel.Dead},
+		{name: "works", held: true, started: own, claim: own, want: kernel.Alive},
+		{name: "works for long", held: true, started: own, claim: own, age: old, beat: time.Second, want: kernel.Alive},
+		{name: "paused", held: true, started: own, claim: own, age: old, beat: old, want: kernel.Stalled},
+		{name: "paused before its first heartbeat", held: true, started: own, claim: own, age: old, want: kernel.Stalled},
+		{name: "gone", started: own, claim: own, beat: time.Second, want: kernel.Dead},
+		{name: "from before the last boot", held: true, claim: other(here().Host, "before"), want: kernel.Dead},
+		{name: "elsewhere, being started", started: other("far", "there"), want: kernel.Alive},
+		{name: "elsewhere, never claimed", started: other("far", "there"), age: old, want: kernel.Dead},
+		{name: "elsewhere", claim: other("far", "there"), want: kernel.Alive},
+		{name: "elsewhere, held", held: true, claim: other("far", "there"), want: kernel.Alive},
+		{name: "elsewhere, for long", claim: other("far", "there"), age: old, beat: time.Second, want: kernel.Alive},
+		{name: "elsewhere, silent", claim: other("far", "there"), age: old, beat: old, want: kernel.Dead},
+		{name: "elsewhere, silent, held", held: true, claim: other("far", "there"), age: old, beat: old, want: kernel.Dead},
+		{name: "elsewhere, its lock free and seen", claim: other("far", "there"), locks: true, want: kernel.Dead},
+		{name: "elsewhere, its lock held and seen", held: true, claim: other("far", "there"), locks: true, want: kernel.Alive},
+		{name: "in another container of this machine", held: true, claim: other("far", here().Boot), want: kernel.Alive},
+		{name: "in another container, gone", claim: other("far", here().Boot), want: kernel.Dead},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := setup(t)
+			w.Lease.Locks = c.locks
+			a := w.job.Attempt()
+			lock, err := openLock(w.Files.LockFile(a.Job))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lock.Close()
+			if c.held {
+				if ok, err := lockExclusive(lock); !ok || err != nil {
+					t.Fatal(err)
+				}
+			}
+			text := "" // of an earlier attempt, which was another's
+			if c.started != nil {
+				text = strconv.Itoa(a.N) + "\n" + c.started.Boot + "\n" + c.started.Host + "\n"
+			}
+			if _, err := lock.WriteString(text); err != nil {
+				t.Fatal(err)
+			}
+			aged := func(path string, by time.Duration) {
+				at := time.Now().Add(-by)
+				if err := os.Chtimes(path, at, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			aged(lock.Name(), c.age)
+			if c.claim != nil {
+				w.forge(a, claim{Identity: *c.claim})
+				aged(w.Files.ClaimFile(a), c.age)
+			}
+			if c.beat > 0 {
+				if err := w.Beat(a); err != nil {
+					t.Fatal(err)
+				}
+				aged(w.Files.HeartbeatFile(a), c.beat)
+			}
+			f := w.Alive(bg, []kernel.AttemptID{a})[a]
+			if !f.Known || f.Value.Liveness != c.want {
+				t.Errorf("%+v, want %v", f, c.want)
+			}
+			if far := strings.HasPrefix(c.name, "elsewhere") && !c.locks; far && !strings.Contains(f.Value.Remark, "host far") {
+				t.Errorf("it does not say where: %+v", f.Value)
+			}
+		})
+	}
+}
+
+// A heartbeat renews the lease, however often and however late.
+func TestBeat(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	w.forge(a, claim{Identity: Identity{Host: "far", Boot: "there", PID: 1, Start: 1}})
+	long := time.Now().Add(-time.Hour)
+	for range 3 {
+		err := os.Chtimes(w.Files.ClaimFile(a), long, long)
+		if err == nil {
+			if err = os.Chtimes(w.Files.HeartbeatFile(a), long, long); errors.Is(err, os.ErrNotExist) {
+				err = nil
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.liveness(a); got != kernel.Dead {
+			t.Fatalf("silent for an hour: %v", got)
+		}
+		if err := w.Beat(a); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.liveness(a); got != kernel.Alive {
+			t.Fatalf("after a heartbeat: %v", got)
+		}
+	}
+	if left, _ := os.ReadDir(layout(w.root).dir(a.Job) + "/attempts"); len(left) != 2 {
+		t.Errorf("more than a claim and a heartbeat: %v", left)
+	}
+}
+
+// What cannot be read is no verdict.
+func TestALeaseThatCannotBeRead(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	w.forge(a, claim{Identity: Identity{Host: "far", Boot: "there", PID: 1, Start: 1}})
+	if err := os.Mkdir(w.Files.LockFile(a.Job), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if f := w.Alive(bg, []kernel.AttemptID{a})[a]; f.Known && f.Value.Liveness == kernel.Dead {
+		t.Errorf("%+v", f)
+	}
+}
