@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -117,6 +118,7 @@ type claimed struct {
 	kernel.PromptFile
 	place  kernel.InboxPath
 	target *InboxTarget
+	fresh  bool // claimed by this pass
 }
 
 // Once looks at every prompt once: what ended is taken away when it was visible
@@ -216,7 +218,7 @@ func (x *Inbox) resolve(ctx context.Context, list kernel.InboxListing, files []k
 			bad(f, err)
 			continue
 		}
-		out = append(out, claimed{f, place, t})
+		out = append(out, claimed{f, place, t, false})
 	}
 	return out
 }
@@ -249,10 +251,11 @@ func targetsOf(prompts []claimed) []*InboxTarget {
 }
 
 func (x *Inbox) fail(rel string, from kernel.PromptName, why error, rep *InboxReport) {
-	if err := x.Tree.Fail(rel, from, why.Error()); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+	text := strings.TrimSuffix(why.Error(), ": "+kernel.ErrInvalid.Error())
+	if err := x.Tree.Fail(rel, from, text); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		rep.Left = append(rep.Left, Left{from.Of(rel), errors.Join(why, err).Error()})
 		return
 	}
-	rep.Failed = append(rep.Failed, Left{kernel.ErrorPrompt.Of(rel), why.Error()})
+	rep.Failed = append(rep.Failed, Left{kernel.ErrorPrompt.Of(rel), text})
 	rep.due(x.Visible)
 }

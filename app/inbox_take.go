@@ -41,7 +41,7 @@ func (x *Inbox) takeAll(ctx context.Context, running, fresh []claimed, rep *Inbo
 		if err != nil {
 			rep.Left = append(rep.Left, Left{c.Rel, err.Error()})
 		}
-		if ok {
+		if c.fresh = ok; ok {
 			todo = append(todo, c)
 		}
 	}
@@ -88,6 +88,7 @@ func (x *Inbox) take(ctx context.Context, prompts []claimed, rep *InboxReport) e
 	for _, c := range prompts {
 		req, err := x.request(c)
 		switch {
+		case errors.Is(err, iofs.ErrNotExist) && !c.fresh: // its job ended while this pass looked
 		case errors.Is(err, iofs.ErrNotExist): // somebody took it away: it was never enqueued
 			rep.Left = append(rep.Left, Left{kernel.RunningPrompt.Of(c.Rel), "it vanished"})
 		case err != nil:

@@ -63,7 +63,8 @@ func frontNode(front string) (*yaml.Node, error) {
 		return nil, fmt.Errorf("the front matter has %d bytes, more than %d: %w", len(front), maxFront, kernel.ErrInvalid)
 	}
 	var doc yaml.Node
-	dec := yaml.NewDecoder(strings.NewReader(front))
+	// The line of dashes counts, so that lines are those of the prompt.
+	dec := yaml.NewDecoder(strings.NewReader("\n" + front))
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return empty, nil
 	} else if err != nil {
