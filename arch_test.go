@@ -24,10 +24,11 @@ var mayImport = map[string][]string{
 	"kernel":          {},
 	"kernel/view":     {"kernel"},
 	"kernel/workflow": {"kernel"},
-	"adapters":        {"kernel", "kernel/view", "kernel/workflow"},
+	"adapters":        {"kernel", "kernel/view", "kernel/workflow", "docs"},
 	"app":             {"kernel", "kernel/view", "kernel/workflow"},
 	"cmd":             {"kernel", "kernel/view", "kernel/workflow", "app", "adapters"},
 	"proptest":        {"kernel", "kernel/view", "kernel/workflow", "app", "adapters"},
+	"docs":            {},
 }
 
 // pureStd is what the kernel may use of the standard library: packages whose

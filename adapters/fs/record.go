@@ -208,6 +208,7 @@ type (
 		LastFailure   string   `json:"last_failure,omitempty"`
 		LastRetry     *stamp   `json:"last_retry,omitempty"`
 		Reason        string   `json:"reason,omitempty"`
+		SuccessNote   string   `json:"success_note,omitempty"`
 		PromptName    string   `json:"prompt_name,omitempty"`
 		PromptSHA     string   `json:"prompt_sha256,omitempty"`
 		PromptInode   uint64   `json:"prompt_inode,omitempty"`

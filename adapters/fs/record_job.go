@@ -47,6 +47,9 @@ func (r *record) intake(j *kernel.Job) {
 	in, st, m := j.Spec.Intake, &j.State, &r.Metadata.V
 	r.JobID, r.GitOwner, r.RepoName, r.BranchName, r.InboxFile, r.InboxRel = r.ID, in.Owner, in.Repository, in.Branch, in.File, in.Rel
 	m.Reason, m.PromptSHA, m.PromptInode, m.ClaimedAt, m.Archive = in.Reason, in.SHA256, in.Inode, optionalStamp(in.Claimed), in.Archive
+	if st.Status == kernel.Succeeded { // what a success says of itself is no failure
+		r.FailureReason, m.SuccessNote = nil, st.Reason
+	}
 	switch {
 	case st.Status == kernel.Succeeded && st.Prompt.Named == kernel.DonePrompt:
 		r.ProcessedPath = optional(in.Home() + "/" + in.Processed(j.ID))
@@ -191,6 +194,9 @@ func (r *record) job() (kernel.Job, error) {
 	st.Removed = stampValue(r.RemovedAt)
 	if r.JobID != "" {
 		m := &r.Metadata.V
+		if m.SuccessNote != "" {
+			st.Reason = m.SuccessNote
+		}
 		j.Spec.Intake = &kernel.Intake{Owner: r.GitOwner, Repository: r.RepoName, Branch: r.BranchName, File: r.InboxFile, Rel: r.InboxRel,
 			Reason: m.Reason, SHA256: m.PromptSHA, Inode: m.PromptInode, Claimed: stampValue(m.ClaimedAt), Archive: m.Archive}
 		if r.JobID != r.ID {

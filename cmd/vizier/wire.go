@@ -39,6 +39,12 @@ type repo struct {
 	// Releases makes commits and tags of releases.
 	Releases releaseGit
 
+	// Doctor is what the doctor looks at.
+	Doctor struct {
+		files inspection
+		git   worktreeGit
+	}
+
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
 
@@ -75,11 +81,13 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 	if err != nil {
 		return nil, err
 	}
-	return &repo{
+	r := &repo{
 		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
-	}, nil
+	}
+	r.Doctor.files, r.Doctor.git = w.store, w.git
+	return r, nil
 }
 
 // internalCommand runs the hidden entry points.

@@ -182,7 +182,7 @@ func (r *repo) truthful(all <-chan dropped, lost bool) {
 		if d.code != 0 {
 			want, word = "failed_final", ".error.md"
 		}
-		if lost && rec.State == "failed_final" && rec.Class != "exit" {
+		if killed := rec.ExitCode == nil || *rec.ExitCode != d.code; lost && rec.State == "failed_final" && killed {
 			want, word = "failed_final", ".error.md"
 		} else if ran[d.token] != 1 {
 			r.t.Errorf("%s: ran %d times", d.token, ran[d.token])
