@@ -210,7 +210,13 @@ func (s *Scheduler) tend(a kernel.TendPrompt, snap *kernel.Snapshot, rep *Report
 	if j == nil || j.Spec.Intake == nil {
 		return kernel.Plan{}
 	}
-	found, archived, err := s.Prompts.TendPrompt(j, a.Name)
+	var others []uint64 // of prompts of the same name, of which this one was rewound or is the later
+	for _, k := range snap.Jobs() {
+		if k != j && k.HoldsPrompt() && k.Spec.Intake.File == j.Spec.Intake.File {
+			others = append(others, k.Spec.Intake.Inode)
+		}
+	}
+	found, archived, err := s.Prompts.TendPrompt(j, a.Name, others)
 	if err != nil {
 		rep.warn(a.Job, fmt.Errorf("its prompt: %w", err))
 		return kernel.Plan{}

@@ -168,7 +168,8 @@ func Tended(s *Snapshot, a TendPrompt, found, archived bool) (Plan, error) {
 	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}, nil
 }
 
-// withoutInput fails the run of j, none of whose jobs has begun.
+// withoutInput fails the run of j. Hardly ever has one of its jobs begun: only
+// where the copy could not be made before. Those are ended.
 func (s *Snapshot) withoutInput(j *Job) Plan {
 	var p Plan
 	for _, k := range s.jobs {
@@ -179,6 +180,9 @@ func (s *Snapshot) withoutInput(j *Job) Plan {
 		st.Status, st.Finished, st.Exit, st.Outcome = Failed, s.now, Exited(1), OutcomeFailed
 		st.Failure, st.Reason = MissingInput, "the prompt was gone before it could be read: "+j.Spec.Intake.File
 		st.Wait, st.WaitSince, st.RetryAt = WaitReason{}, time.Time{}, time.Time{}
+		if k.State.Status == Running {
+			p.Actions = append(p.Actions, Sweep{k.Attempt()})
+		}
 		if k == j {
 			st.Prompt = PromptState{Named: ErrorPrompt}
 		}

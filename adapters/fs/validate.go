@@ -120,10 +120,11 @@ func (s *Store) wrongWith(id kernel.JobID, b []byte, shape *shape, holders map[s
 		bad("archived_path, failure_reason: the run has not failed")
 	}
 	if j.HoldsPrompt() {
-		if other := holders[in.File]; other != "" {
+		prompt := fmt.Sprintf("%s %d %s", in.File, in.Inode, in.SHA256)
+		if other := holders[prompt]; other != "" {
 			bad("inbox_file: job %s holds the same prompt", other)
 		}
-		holders[in.File] = id
+		holders[prompt] = id
 	}
 	return out
 }

@@ -198,3 +198,32 @@ func (r *repo) truthful(all <-chan dropped, lost bool) {
 		r.t.Errorf("%d records for %d prompts", n, count)
 	}
 }
+
+// A prompt that is taken away before there is a copy of it fails its run for
+// want of input, with a note in the copy's place.
+func TestAPromptThatVanishes(t *testing.T) {
+	r := newRepo(t, plainBin, "[inbox]\nflow = \"hold\"\ndebounce = \"1ms\"\nvisible = \"1h\"\n")
+	r.write(".vizier/workflows/hold.toml", strings.ReplaceAll(promptFlow, "sleep 0.0${code}", "sleep 600"))
+	r.ok("inbox", "init")
+	r.write(".vizier/processed/local", "in the way of the copy")
+	r.drop(rand.New(rand.NewPCG(1, 1)), dropped{"token0x", 0})
+	time.Sleep(5 * time.Millisecond)
+	r.ok("inbox", "once")
+	claimed, _ := filepath.Glob(r.path(".vizier", "inbox", "*.running.md"))
+	if len(claimed) != 1 || len(r.records()) != 1 {
+		t.Fatalf("claimed %v, %d records", claimed, len(r.records()))
+	}
+	id := r.records()[0].ID
+	if err := errors.Join(os.Remove(r.path(".vizier/processed/local")), os.Remove(claimed[0])); err != nil {
+		t.Fatal(err)
+	}
+	if code := r.wait(id); code != 1 {
+		t.Errorf("jobs wait: exit %d", code)
+	}
+	r.is(id, "failed", "missing_input")
+	notes, _ := filepath.Glob(r.path(".vizier", "processed", "*", "*", "*", id, "*"))
+	if len(notes) != 1 || filepath.Base(notes[0]) != "NO_INPUT.md" {
+		t.Errorf("in the copy's place: %v", notes)
+	}
+	r.coherent()
+}

@@ -39,7 +39,11 @@ func (t Tree) with(f func(fs.Confined) error) error {
 	c, err := fs.Confine(t.Home)
 	if err == nil {
 		defer c.Close()
-		if _, err = c.Stat(kernel.InboxDir); err == nil {
+		var e fs.Entry
+		if e, err = c.Stat(kernel.InboxDir); err == nil && e.Mode != iofs.ModeDir {
+			return fmt.Errorf("%s is not a directory (a symbolic link is not followed): move it away", t.Inbox())
+		}
+		if err == nil {
 			return f(c)
 		}
 	}
