@@ -189,7 +189,9 @@ func FuzzInboxPath(f *testing.F) {
 
 // The name follows the status, whatever leads to it; a rewind takes it back.
 func TestTheNameOfAPromptFollowsItsJob(t *testing.T) {
-	j := job("q", func(j *kernel.Job) { j.Spec.Intake = &kernel.Intake{Rel: "x.prompt.md", File: "/h/inbox/x.running.md", Inode: 1} })
+	j := job("q", func(j *kernel.Job) {
+		j.Spec.Intake = &kernel.Intake{Rel: "x.prompt.md", File: "/h/inbox/x.running.md", Inode: 1}
+	})
 	s := snapshot(facts(), j)
 	tend := func(want kernel.PromptName) {
 		t.Helper()
