@@ -22,6 +22,10 @@ type Leavings interface {
 	// CountArtifacts is how many markers and payloads a job left.
 	CountArtifacts(id kernel.JobID, produces []kernel.Artifact) (markers, payloads int)
 
+	// DropTemporary removes files that killed processes were writing, and
+	// returns how many there were.
+	DropTemporary() (int, error)
+
 	// Followed reports that somebody waits to see a run's end.
 	Followed(kernel.RunID) bool
 }

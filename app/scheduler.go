@@ -112,10 +112,15 @@ func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Re
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Retry(snap, root, by) }, decide)
 }
 
-// GC removes old terminal jobs that nothing open refers to, and ticks.
+// GC removes old terminal jobs that nothing open refers to, and what killed
+// processes were writing, and ticks.
 func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, error) {
-	return s.transact(ctx, kernel.Scope{All: true},
+	rep, err := s.transact(ctx, kernel.Scope{All: true},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil }, decide)
+	if err == nil && s.Leavings != nil {
+		_, err = s.Leavings.DropTemporary()
+	}
+	return rep, err
 }
 
 // Snapshot is the world as it stands, with every fact that its open jobs'

@@ -64,7 +64,7 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 	err = t.flush(ctx)
 	rep.Snapshot = t.snap
 	if err == nil {
-		s.last = t.base
+		s.last = t.base.Apply(t.plan) // of which nothing is left to do
 	}
 	return rep, err
 }

@@ -31,6 +31,7 @@ type Approval struct {
 	DecidedAt   time.Time
 	DecidedBy   string
 	Reason      string
+	Doubt       bool // it is about an effect in doubt: the job itself asks for none
 }
 
 // Require is a pending approval.

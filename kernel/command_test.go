@@ -96,7 +96,8 @@ func (w *stage) change(verb string, args []string) {
 // the story.
 func (w *stage) tick(s *kernel.Snapshot) []string {
 	p := kernel.Decide(s)
-	answer := w.commit(s, p)
+	w.commit(s, p)
+	answer := told(s, s.Apply(p), p, true)
 	if again := kernel.Decide(w.look()); len(again.Actions) > 0 {
 		w.t.Errorf("a second tick finds more to do: %+v", again.Actions)
 	}
@@ -131,7 +132,7 @@ func (w *stage) enqueue(lines []string) []string {
 
 // spec reads NAME and what follows it: after=A,B needs=LABEL;LABEL
 // produces=LABEL;LABEL lock=KEY[:shared],… pool=NAME:N,… missing_producer=wait
-// run=R transient=MODE routed approval retries=N resumes=N reclaims=N
+// run=R failure_mode=MODE on=OUTCOME:NAME transient=MODE routed approval retries=N resumes=N reclaims=N
 // retry_exit=N no_args pinned=BRANCH@COMMIT pre=clean_worktree,branch_exists:B
 // worktree=PATH
 func (w *stage) spec(line string) kernel.NewJob {
@@ -156,6 +157,13 @@ func (w *stage) spec(line string) kernel.NewJob {
 			}
 		case "missing_producer":
 			spec.MissingProducer, err = kernel.ParseMissingProducer(value)
+		case "failure_mode":
+			spec.FailureMode, err = kernel.ParseFailureMode(value)
+		case "on":
+			o, to, _ := strings.Cut(value, ":")
+			r := kernel.Route{To: kernel.JobID(to)}
+			r.On, err = kernel.ParseOutcome(o)
+			spec.Routes = append(spec.Routes, r)
 		case "transient":
 			spec.Transient, err = kernel.ParseTransient(value)
 		case "run":

@@ -1,41 +1,88 @@
 package kernel
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // tick is the working state of one Decide. Positions are schedule order.
 type tick struct {
 	s       *Snapshot
-	status  []Status // as they stand at this point of the tick
-	reason  []WaitReason
-	judged  []bool
+	all     []judgement          // of every job, in a tick that judges the whole
+	some    map[int32]*judgement // of those looked at, in one that does not
 	locks   LockTable
 	queue   []int32   // judged to end without running, in the order this came out
-	late    bool      // a job came to the locks out of its turn
+	carried bool      // every job has had its turn: what follows from those that ended is looked at
+	late    bool      // a job came to the locks out of its turn, or ended and holds others back
 	watch   int32     // a job to explain; -1: none
 	watched LockTable // the locks as they stood before it was judged
+
+	failures map[RunID]*failure // as they stood when the round began
+}
+
+// judgement is how a job stands at this point of the tick.
+type judgement struct {
+	status Status
+	judged bool
+	reason WaitReason
 }
 
 // Decide judges every open job in schedule order and carries what follows from
 // each judgement through the whole graph, so that a second Decide on the
 // outcome finds nothing to do. It is total: whatever the snapshot holds, it
-// returns a plan.
+// returns a plan. What cannot come out otherwise than in the tick before is
+// not judged again: see affected.
 //
 // Running attempts whose runner is gone are settled first, by the result on
 // record or as lost, so that their locks are free in the same tick.
 func Decide(s *Snapshot) Plan {
 	p, settled := settle(s)
 	t := newTick(settled)
-	t.run()
-	return p.Then(t.plan(s))
+	if !t.again() {
+		t = newTick(settled)
+		t.whole()
+	}
+	q := t.plan(s)
+	if len(p.Actions) == 0 {
+		return q
+	}
+	return p.Then(q)
 }
 
+// newTick is a tick that has judged nothing: every job stands as it is on
+// record.
 func newTick(s *Snapshot) *tick {
-	n := len(s.jobs)
-	return &tick{s: s, status: make([]Status, n),
-		reason: make([]WaitReason, n), judged: make([]bool, n), locks: NewLockTable(s.limits), watch: -1}
+	return &tick{s: s, some: map[int32]*judgement{}, locks: NewLockTable(s.limits), watch: -1}
 }
 
-func (t *tick) run() {
+// at is the status of job i at this point of the tick.
+func (t *tick) at(i int32) Status {
+	if t.all != nil {
+		return t.all[i].status
+	}
+	if v, ok := t.some[i]; ok {
+		return v.status
+	}
+	return t.s.jobs[i].State.Status
+}
+
+// of is the judgement of job i, to be changed.
+func (t *tick) of(i int32) *judgement {
+	if t.all != nil {
+		return &t.all[i]
+	}
+	v, ok := t.some[i]
+	if !ok {
+		v = &judgement{status: t.s.jobs[i].State.Status}
+		t.some[i] = v
+	}
+	return v
+}
+
+// whole judges every job.
+func (t *tick) whole() {
+	t.all = make([]judgement, len(t.s.jobs))
 	// A job turns terminal at most once, so there are at most as many rounds
 	// as jobs. There are hardly ever more than two.
 	for range len(t.s.jobs) + 1 {
@@ -50,17 +97,23 @@ func (t *tick) run() {
 // that it stands. It does not when a job ended in it that might have demanded
 // a transient job, or made way for one that now came to the locks too late.
 func (t *tick) round() bool {
-	t.locks, t.late = NewLockTable(t.s.limits), false
+	t.locks, t.carried, t.late, t.failures = NewLockTable(t.s.limits), false, false, nil
 	for i := range t.s.jobs {
-		if t.judged[i] && t.status[i].Terminal() {
+		v := &t.all[i]
+		if v.judged && v.status.Terminal() {
 			continue
 		}
-		t.status[i], t.judged[i], t.reason[i] = t.s.jobs[i].State.Status, false, WaitReason{}
-		if t.status[i] == Running {
+		*v = judgement{status: t.s.jobs[i].State.Status}
+		if v.status == Running {
 			t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)
 		}
 	}
 	transients := t.wake()
+	for i := range t.all {
+		if t.all[i].status == Failed {
+			t.noteFailure(int32(i))
+		}
+	}
 	ended := len(t.queue)
 	for i := range t.s.jobs {
 		if int32(i) == t.watch {
@@ -68,15 +121,22 @@ func (t *tick) round() bool {
 		}
 		t.judge(int32(i))
 	}
-	for told := ended; told < len(t.queue); told++ {
+	t.carry(ended)
+	return len(t.queue) == ended || !transients && !t.late
+}
+
+// carry judges anew who depends on a job that ended, from queue position told
+// on.
+func (t *tick) carry(told int) {
+	t.carried = true
+	for ; told < len(t.queue); told++ {
 		t.s.graph.eachSuccessor(t.queue[told], func(k int32) {
-			before := t.status[k]
+			before := t.at(k)
 			t.judge(k)
-			after := t.status[k]
+			after := t.at(k)
 			t.late = t.late || after != before && (after == Running || after == WaitingOnLocks)
 		})
 	}
-	return len(t.queue) == ended || !transients && !t.late
 }
 
 // settle ends the running attempts whose runner is gone, and returns the
@@ -84,11 +144,9 @@ func (t *tick) round() bool {
 // and their locks are free.
 func settle(s *Snapshot) (Plan, *Snapshot) {
 	var p Plan
-	for _, j := range s.jobs {
-		if j.State.Status != Running {
-			continue
-		}
-		r, over := s.verdict(j.Attempt())
+	jobs := s.jobs
+	for _, i := range s.in[Running] {
+		r, over := s.verdict(jobs[i].Attempt())
 		if !over {
 			continue
 		}
@@ -138,63 +196,62 @@ func (s *Snapshot) verdict(a AttemptID) (Result, bool) {
 // has not come: after a failure, or after its executor refused it.
 func (t *tick) delayed(i int32) bool {
 	st := &t.s.jobs[i].State
-	return st.Status == t.status[i] && t.s.now.Before(st.RetryAt)
+	return st.Status == t.at(i) && t.s.now.Before(st.RetryAt)
 }
 
 func (t *tick) judge(i int32) {
-	switch s := t.status[i]; {
+	switch s := t.at(i); {
 	case s.Terminal(), s == Running, s == Unscheduled,
-		t.judged[i] && s == WaitingOnLocks: // its place in the queue for locks is taken
+		t.carried && s == WaitingOnLocks: // its place in the queue for locks is taken
 		return
-	case s == FailedRetryable, s == Queued:
-		t.judged[i] = true
-		if t.delayed(i) {
-			return
-		}
+	case (s == FailedRetryable || s == Queued) && t.delayed(i):
+		return
 	}
-	t.judged[i] = true
+	mine := t.of(i)
+	mine.judged = true
 	for _, g := range gates {
 		v, _ := g.check(t, i, 0)
 		switch v.outcome {
 		case waiting:
-			t.status[i], t.reason[i] = g.onWait, WaitReason{g.kind, v.detail}
+			mine.status, mine.reason = g.onWait, WaitReason{g.kind, v.detail}
 			if g.kind == OnLocks {
 				t.locks.Reserve(t.s.jobs[i].Spec.Locks)
 			}
 			return
 		case blocked:
-			t.status[i], t.reason[i] = g.onBlocked, WaitReason{g.kind, v.detail}
+			mine.status, mine.reason = g.onBlocked, WaitReason{g.kind, v.detail}
 			t.queue = append(t.queue, i)
+			t.late = t.late || t.holdsBack(i)
 			return
 		}
 	}
 	if len(t.s.jobs[i].Spec.Task.Args) == 0 {
-		t.status[i], t.reason[i] = Failed, WaitReason{OnDependencies, "missing child args"}
+		mine.status, mine.reason = Failed, WaitReason{OnDependencies, "missing child args"}
 		t.queue = append(t.queue, i)
+		t.late = t.late || t.holdsBack(i)
 		return
 	}
 	t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)
-	t.status[i], t.reason[i] = Running, WaitReason{}
+	mine.status, mine.reason = Running, WaitReason{}
 }
 
 // plan turns the judgements into what must change. Decisions tell of the change
 // since before, the snapshot that the tick began with.
 func (t *tick) plan(before *Snapshot) Plan {
-	p := Plan{Decisions: make([]Decision, 0, len(t.s.jobs))}
+	var p Plan
 	var launches []Action
-	for i, j := range t.s.jobs {
-		was := before.jobs[i].State.Status
-		if !t.judged[i] && t.status[i] == was && was == j.State.Status {
-			continue
+	var wrote []write
+	put := func(i int32) {
+		j, was := t.s.jobs[i], before.jobs[i]
+		if j == was && t.unchanged(i, j) {
+			return
 		}
-		if t.unchanged(int32(i), j) && was == j.State.Status {
-			p.Decisions = append(p.Decisions, Decision{j.ID, was, was, j.State.Wait})
-			continue
+		next := t.next(i)
+		if next != was.State {
+			p.Decisions = append(p.Decisions, Decision{j.ID, was.State.Status, next.Status, next.Wait})
 		}
-		next := t.next(int32(i))
-		p.Decisions = append(p.Decisions, Decision{j.ID, was, next.Status, next.Wait})
 		if next == j.State {
-			continue
+			return
 		}
 		if next.Status == Running && next.Attempt > j.State.Attempt {
 			if !j.State.Started.IsZero() { // after a rewind or a refusal there is nothing to keep
@@ -202,40 +259,55 @@ func (t *tick) plan(before *Snapshot) Plan {
 			}
 			launches = append(launches, Launch{AttemptID{j.ID, next.Attempt}})
 		}
+		wrote = append(wrote, write{i, int32(len(p.Actions))})
 		p.Actions = append(p.Actions, PutState{j.ID, j.Rev, next})
+	}
+	if t.all != nil {
+		for i := range t.s.jobs {
+			put(int32(i))
+		}
+	} else {
+		for _, i := range slices.Sorted(maps.Keys(t.some)) {
+			put(i)
+		}
 	}
 	p.Actions = append(p.Actions, t.tending()...) // what has no input is not launched
 	p.Actions = append(p.Actions, launches...)
+	p.stands = &standing{t.s.graph, t.s.facts, t.s.jobs, p, wrote}
 	return p
 }
 
-// unchanged reports that the tick leaves a waiting job as it is.
+// unchanged reports that the tick leaves a job as it is.
 func (t *tick) unchanged(i int32, j *Job) bool {
-	return t.judged[i] && t.status[i].Waiting() && t.status[i] == j.State.Status && t.reason[i] == j.State.Wait && j.State.RetryAt.IsZero()
+	v := t.of(i)
+	if v.status != j.State.Status {
+		return false
+	}
+	return !v.judged || v.status.Waiting() && v.reason == j.State.Wait && j.State.RetryAt.IsZero()
 }
 
 // next is the state that the tick leaves job i in.
 func (t *tick) next(i int32) State {
-	st := t.s.jobs[i].State
+	st, v := t.s.jobs[i].State, t.of(i)
+	if st.Status == FailedRetryable && v.status != FailedRetryable {
+		requeued(t.s.jobs[i], &st, t.s.now)
+	}
 	switch {
-	case t.judged[i] && (st.Status != t.status[i] || st.Status != FailedRetryable && st.Status != Queued): // those stay only while delayed
-	case t.status[i] == Unscheduled: // it fell asleep
+	case v.judged:
+	case v.status == Unscheduled: // it fell asleep
 		st.Status, st.Wait, st.WaitSince, st.RetryAt = Unscheduled, WaitReason{}, time.Time{}, time.Time{}
 		return st
 	default:
 		return st
 	}
-	if st.Status == FailedRetryable {
-		requeued(&t.s.jobs[i].Spec, &st, t.s.now)
-	}
-	st.Status = t.status[i]
-	if t.reason[i].Kind != st.Wait.Kind {
+	st.Status = v.status
+	if v.reason.Kind != st.Wait.Kind {
 		st.WaitSince = time.Time{}
-		if t.reason[i].Kind != NoWait {
+		if v.reason.Kind != NoWait {
 			st.WaitSince = t.s.now
 		}
 	}
-	st.Wait = t.reason[i]
+	st.Wait = v.reason
 	if st.Status != Failed { // a data error is nothing that was waited on
 		st.WaitedOn = st.WaitedOn.With(st.Wait.Kind)
 	}

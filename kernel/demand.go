@@ -11,7 +11,7 @@ func (t *tick) wake() bool {
 		transient := j.Spec.Transient != NotTransient
 		transients = transients || transient
 		if (transient || j.unrouted()) && t.idle(int32(i)) {
-			t.status[i] = Unscheduled
+			t.of(int32(i)).status = Unscheduled
 		}
 	}
 	if transients {
@@ -26,14 +26,14 @@ func (j *Job) unrouted() bool { return j.Spec.Routed && !j.State.Awake }
 // idle reports that job i is open and none of its attempts is under way or
 // due later.
 func (t *tick) idle(i int32) bool {
-	s := t.status[i]
+	s := t.at(i)
 	return s == Queued || s.Waiting() || s == FailedRetryable && !t.s.now.Before(t.s.jobs[i].State.RetryAt)
 }
 
 func (t *tick) demandTransients() {
 	var queue []int32 // jobs that wait to run; what they lack is still to be looked at
 	look := func(i int32) {
-		if s := t.status[i]; s.Active() && s != Running {
+		if s := t.at(i); s.Active() && s != Running {
 			queue = append(queue, i)
 		}
 	}
@@ -42,11 +42,12 @@ func (t *tick) demandTransients() {
 	}
 	for at := 0; at < len(queue); at++ {
 		t.eachMissing(queue[at], func(p int32) {
-			if j := t.s.jobs[p]; t.status[p] != Unscheduled || j.Spec.Transient == NotTransient || j.unrouted() {
+			if j := t.s.jobs[p]; t.at(p) != Unscheduled || j.Spec.Transient == NotTransient || j.unrouted() {
 				return
 			}
-			if t.status[p] = t.s.jobs[p].State.Status; t.status[p] == Unscheduled {
-				t.status[p] = Queued
+			v := t.of(p)
+			if v.status = t.s.jobs[p].State.Status; v.status == Unscheduled {
+				v.status = Queued
 			}
 			look(p)
 			t.s.graph.eachSuccessor(p, look) // p may supersede a token they counted on
@@ -72,4 +73,4 @@ func (t *tick) eachMissing(i int32, f func(int32)) {
 // promotable reports that job p sleeps, and waking it is only a matter of
 // demand or of a route: as a producer it counts as active, so that nobody is
 // blocked for want of it.
-func (t *tick) promotable(p int32) bool { return t.status[p] == Unscheduled }
+func (t *tick) promotable(p int32) bool { return t.at(p) == Unscheduled }

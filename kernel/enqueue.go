@@ -119,9 +119,6 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 	)
 	mark := make([]uint8, len(s.jobs))
 	t := newTick(s)
-	for i, j := range s.jobs {
-		t.status[i] = j.State.Status
-	}
 	var path []int32
 	var visit func(i int32) []int32
 	visit = func(i int32) (cycle []int32) {

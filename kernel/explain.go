@@ -50,14 +50,14 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	_, s = settle(s)
 	t := newTick(s)
 	t.watch = i
-	t.run()
+	t.whole()
 	x := explainer{t: t, seen: map[int32]bool{}}
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
 	switch st := s.jobs[i].State; {
 	case st.Status == Running:
-	case st.Status == Unscheduled && t.status[i] == Unscheduled:
+	case st.Status == Unscheduled && t.at(i) == Unscheduled:
 		e.Unmet = []Unmet{x.asleep(s.jobs[i])}
-	case t.status[i] == Queued: // it was refused, and waits before it asks again
+	case t.at(i) == Queued: // it was refused, and waits before it asks again
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again at " + st.RetryAt.Format(time.RFC3339)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
 		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + orElse(st.Reason, st.Failure.String()), Clears: "time"}}
@@ -123,6 +123,8 @@ func (x *explainer) unmet(i int32) []Unmet {
 
 func (x *explainer) clears(i int32, k WaitKind, v verdict) string {
 	switch {
+	case v.outcome == blocked && k == OnApproval && x.t.s.jobs[i].State.Approval.Doubt:
+		return "a retry"
 	case v.outcome == blocked && k == OnApproval:
 		return "a retry, which asks for the approval anew"
 	case v.outcome == blocked && v.job != "":
@@ -162,10 +164,10 @@ func (x *explainer) holders(i int32) string {
 	var names []string
 	running := 0
 	for k, j := range x.t.s.jobs {
-		if x.t.status[k] == Running {
+		if x.t.at(int32(k)) == Running {
 			running++
 		}
-		holds := x.t.status[k] == Running || x.t.status[k] == WaitingOnLocks && int32(k) < i
+		holds := x.t.at(int32(k)) == Running || x.t.at(int32(k)) == WaitingOnLocks && int32(k) < i
 		if int32(k) == i || !holds {
 			continue
 		}
@@ -192,10 +194,10 @@ func (x *explainer) remedies(i int32) {
 	}
 	x.seen[i] = true
 	j := x.t.s.jobs[i]
-	switch st := x.t.status[i]; {
+	switch st := x.t.at(i); {
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
 		x.add(Remedy{Command: []string{"jobs", "retry", string(j.ID)}})
-		if st == BlockedByApproval {
+		if st == BlockedByApproval && !j.State.Approval.Doubt {
 			x.add(Remedy{Command: []string{"jobs", "approve", string(j.ID)}})
 		}
 		return
@@ -212,7 +214,7 @@ func (x *explainer) remedy(i int32, u Unmet) {
 	switch u.Kind {
 	case OnDependencies:
 		if k, ok := x.t.s.graph.index[u.Job]; ok {
-			if x.t.status[k] == Succeeded { // it ended well without what it declared
+			if x.t.at(k) == Succeeded { // it ended well without what it declared
 				x.add(Remedy{Command: []string{"jobs", "retry", string(u.Job)}})
 				return
 			}
@@ -243,7 +245,7 @@ func (x *explainer) remedy(i int32, u Unmet) {
 func (x *explainer) root(i int32) *RootFailure {
 	for range x.t.s.jobs {
 		j := x.t.s.jobs[i]
-		st := x.t.status[i]
+		st := x.t.at(i)
 		if st != BlockedByDependency {
 			return &RootFailure{j.ID, st, orElse(j.State.Reason, orElse(j.State.Wait.Detail, st.String()))}
 		}
@@ -254,7 +256,7 @@ func (x *explainer) root(i int32) *RootFailure {
 				continue
 			}
 			own = u
-			if k, ok := x.t.s.graph.index[u.Job]; ok && x.t.status[k].Terminal() && x.t.status[k] != Succeeded {
+			if k, ok := x.t.s.graph.index[u.Job]; ok && x.t.at(k).Terminal() && x.t.at(k) != Succeeded {
 				next = k
 				break
 			}

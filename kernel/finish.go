@@ -64,9 +64,11 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	st.Outcome, st.LastError = OutcomeFailed, r.Reason
 	again := false
 	switch {
+	case j.asks(r.Class):
+		again, st.RetryAt, st.Lost, st.Approval = true, now, 0, j.leave(now)
 	case r.Class == WorkerLost:
 		if again = st.Spent.Reclaims < j.Spec.Budget.Reclaims; again {
-			st.RetryAt = now
+			st.RetryAt, st.Lost = now, r.Attempt.N
 		}
 	case r.Class == Timeout && j.Spec.Resumable:
 		if again = st.Spent.Resumes < j.Spec.Budget.Resumes; again {
@@ -75,6 +77,9 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	case j.Spec.Retry.Covers(r.Class, r.Exit):
 		if again = st.Spent.Retries < j.Spec.Budget.Retries; again {
 			st.RetryAt = now.Add(j.Spec.Retry.Backoff(r.Attempt, st.Spent.Retries)).Truncate(time.Microsecond)
+			if r.Class == EffectInDoubt { // who names the class says: then execute it again
+				st.Lost = 0
+			}
 		}
 	}
 	if again {
@@ -88,11 +93,12 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 // requeued makes st, of a failure that is to be tried again, one that has been
 // put back into the queue. A budget is spent only here, when the job does go on
 // (seed 004).
-func requeued(spec *Spec, st *State, now time.Time) {
+func requeued(j *Job, st *State, now time.Time) {
 	switch {
+	case j.asks(st.Failure): // a person lets it go on
 	case st.Failure == WorkerLost:
 		st.Spent.Reclaims++
-	case st.Failure == Timeout && spec.Resumable:
+	case st.Failure == Timeout && j.Spec.Resumable:
 		st.Spent.Resumes++
 	default:
 		st.Spent.Retries++
@@ -107,7 +113,8 @@ var refusals = RetryPolicy{Base: time.Second, Cap: time.Minute}
 // executor could not start it: the job is queued again with the reason on
 // record, and the attempt's number is spent (seed 000: the record stays
 // queued). From the second refusal in a row on the job waits before it asks
-// again. A refusal that cannot change fails the job instead.
+// again. A refusal that cannot change fails the job instead, and one that was
+// to be cancelled is.
 func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 	j := s.Job(a.Job)
 	if j == nil {
@@ -117,6 +124,9 @@ func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 		return Plan{}, fmt.Errorf("refuse: %w", err)
 	}
 	st := j.State
+	if !st.Stop.At.IsZero() { // nobody wants it any more
+		return Finish(s, Result{Attempt: a, Outcome: OutcomeFailed, Class: LaunchFailure})
+	}
 	st.Failure, st.Reason = LaunchFailure, why
 	if final {
 		st.Status, st.Finished, st.Exit, st.Outcome = Failed, s.now, Exited(1), OutcomeFailed

@@ -257,6 +257,26 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
+// A cancel is not forgotten because the attempt it was for never began.
+func TestRefusedAndCancelled(t *testing.T) {
+	s := snapshot(facts(), job("q", running(2)))
+	for _, verb := range []func() (kernel.Plan, error){
+		func() (kernel.Plan, error) { return kernel.Cancel(s, "q", "ann", false) },
+		func() (kernel.Plan, error) {
+			return kernel.Refuse(s, kernel.AttemptID{Job: "q", N: 2}, "it never began", false)
+		},
+	} {
+		p, err := verb()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = s.Apply(p)
+	}
+	if st := s.Job("q").State; st.Status != kernel.Cancelled || st.Exit != kernel.Exited(143) || st.Reason != "cancelled by ann" {
+		t.Errorf("%+v", st)
+	}
+}
+
 // A job that is refused again and again lets others take its place, asks more
 // and more seldom, and is asked for anew once one of its attempts ran.
 func TestRefusedAgain(t *testing.T) {

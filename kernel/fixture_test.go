@@ -120,8 +120,11 @@ func decided(t *testing.T, s *kernel.Snapshot, id kernel.JobID) (kernel.Decision
 			return d, s.Apply(p).Job(id)
 		}
 	}
-	t.Fatalf("no decision about %s in %+v", id, p.Decisions)
-	return kernel.Decision{}, nil
+	st := s.Job(id).State
+	if st != s.Apply(p).Job(id).State {
+		t.Fatalf("no decision about %s in %+v", id, p.Decisions)
+	}
+	return kernel.Decision{Job: id, From: st.Status, Next: st.Status, Reason: st.Wait}, s.Job(id)
 }
 
 // expect is decided with the answer: "STATUS", or "STATUS KIND: DETAIL". A

@@ -35,8 +35,11 @@ type gate struct {
 	check     func(t *tick, i int32, from int) (verdict, int)
 }
 
-// gates are checked in order and the first that does not pass decides.
+// gates are checked in order and the first that does not pass decides. To seed
+// 000's list is added, before all others, what the failure mode of a run says:
+// a job that waits for what may never come ends with its run.
 var gates = [...]gate{
+	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkRun},
 	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkAfter},
 	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkNeeds},
 	{OnPinnedHead, WaitingOnDeps, BlockedByDependency, (*tick).checkPinnedHead},
@@ -56,7 +59,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		case !ok:
 			return blocks("missing job dependency " + string(id)).of(id), n + 1
 		}
-		switch s := t.status[k]; {
+		switch s := t.at(k); {
 		case s == Succeeded:
 		case !s.Terminal():
 			return waits("waiting on job " + string(id)).of(id), n + 1
@@ -77,19 +80,51 @@ func (t *tick) checkNeeds(i int32, from int) (verdict, int) {
 	return verdict{}, len(needs)
 }
 
-// checkNeed is seed 003's table.
+// checkNeed is seed 003's table, in words.
 func (t *tick) checkNeed(i int32, a Artifact) verdict {
+	switch n, first, why := t.need(i, a); n {
+	case met:
+		return verdict{}
+	case unknown:
+		return waits("cannot tell whether " + a.String() + " exists: " + why).about(a)
+	case inTheMaking:
+		return waits("waiting on " + a.String()).about(a).of(first)
+	case notMade:
+		return blocks("missing " + a.String()).about(a).of(first)
+	case failed:
+		return blocks("dependency failed for " + a.String()).about(a).of(first)
+	case awaited:
+		return waits("awaiting producer for " + a.String()).about(a)
+	default:
+		return blocks("missing " + a.String()).about(a)
+	}
+}
+
+// need is how it stands with an artifact that a job needs.
+type need uint8
+
+const (
+	met         need = iota
+	unknown          // it cannot be told whether it exists
+	inTheMaking      // a producer is open
+	notMade          // a producer succeeded without it
+	failed           // every producer failed
+	awaited          // nobody produces it yet
+	nobodys          // nobody produces it, and that is final
+)
+
+// need is seed 003's table. first is the producer it is about, if any.
+func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	exists, why := t.exists(i, a)
 	switch {
 	case why != "":
-		return waits("cannot tell whether " + a.String() + " exists: " + why).about(a)
+		return unknown, "", why
 	case exists:
-		return verdict{}
+		return met, "", ""
 	}
 	var known, active, succeeded bool
-	var first JobID
 	t.s.graph.eachProducer(i, a, func(p int32) {
-		s := t.status[p]
+		s := t.at(p)
 		if s.Active() && !active || !known {
 			first = t.s.jobs[p].ID
 		}
@@ -97,15 +132,15 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	})
 	switch {
 	case active:
-		return waits("waiting on " + a.String()).about(a).of(first)
+		return inTheMaking, first, ""
 	case succeeded:
-		return blocks("missing " + a.String()).about(a).of(first)
+		return notMade, first, ""
 	case known:
-		return blocks("dependency failed for " + a.String()).about(a).of(first)
+		return failed, first, ""
 	case t.s.jobs[i].Spec.MissingProducer == Wait:
-		return waits("awaiting producer for " + a.String()).about(a)
+		return awaited, "", ""
 	default:
-		return blocks("missing " + a.String()).about(a)
+		return nobodys, "", ""
 	}
 }
 
@@ -114,7 +149,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	if a.Kind != Custom {
 		f := t.s.facts.Present[a]
 		if a.Kind == CommandPatch && !f.Value {
-			if k, ok := t.s.graph.index[JobID(a.Name)]; ok && t.status[k] == Succeeded {
+			if k, ok := t.s.graph.index[JobID(a.Name)]; ok && t.at(k) == Succeeded {
 				return true, ""
 			}
 		}
@@ -147,7 +182,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 	yes := false
 	t.s.graph.eachProducer(i, a, func(p int32) {
-		yes = yes || p < i && t.status[p].Active() && t.older(owner, t.s.jobs[p].ID)
+		yes = yes || p < i && t.at(p).Active() && t.older(owner, t.s.jobs[p].ID)
 	})
 	return yes
 }
@@ -192,6 +227,9 @@ func (t *tick) checkApproval(i int32, from int) (verdict, int) {
 	}
 	switch a := t.s.jobs[i].State.Approval; a.State {
 	case Pending:
+		if st := t.s.jobs[i].State; st.Failure != NoFailure { // see Job.leave
+			return waits("awaiting human approval to execute it again: " + orElse(st.Reason, st.Failure.String())), 1
+		}
 		return waits("awaiting human approval"), 1
 	case Rejected:
 		return blocks(orElse(a.Reason, "approval rejected")), 1

@@ -10,7 +10,8 @@ import (
 // whatever that or an open job refers to: its predecessors, the jobs whose
 // patch it needs, and of each artifact it needs the newest producer, the newest
 // that succeeded and the owners of its markers; where the markers are not
-// known, every producer. A run's manifest goes with its last job.
+// known, every producer; and what did not succeed in a run that stops at its
+// first failure. A run's manifest goes with its last job.
 // The snapshot must hold every job.
 func GC(s *Snapshot, olderThan time.Duration) Plan {
 	old := func(j *Job) bool {
@@ -51,9 +52,11 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 // referred is what jobs that stay refer to, and what their routes may rewind.
 func (s *Snapshot) referred(stays map[JobID]bool) map[JobID]bool {
 	keep := map[JobID]bool{}
+	stops := map[RunID]bool{} // runs whose jobs are judged by the failures among them
 	for _, i := range s.live(stays) {
 		j := s.jobs[i]
 		keep[j.ID] = true
+		stops[j.Spec.Origin.Run] = stops[j.Spec.Origin.Run] || j.Spec.FailureMode == BlockDownstream
 		for _, id := range j.Spec.After {
 			keep[id] = true
 		}
@@ -62,6 +65,11 @@ func (s *Snapshot) referred(stays map[JobID]bool) map[JobID]bool {
 				keep[JobID(a.Name)] = true
 			}
 			s.keepProducers(i, a, keep)
+		}
+	}
+	for _, j := range s.jobs {
+		if j.Spec.Origin.Run != "" && stops[j.Spec.Origin.Run] && j.State.Status != Succeeded {
+			keep[j.ID] = true
 		}
 	}
 	return keep
@@ -98,6 +106,7 @@ func (s *Snapshot) live(stays map[JobID]bool) []int32 {
 	}
 	rewound := g.closure(targets, func(i int32, f func(int32)) {
 		g.eachSuccessor(i, f)
+		s.eachHeldBack(i, f)
 		routes(i, f)
 	})
 	all := append(open, rewound...)

@@ -16,6 +16,14 @@ type graph struct {
 	producers map[Artifact][]int32
 	inRun     map[scoped]ends
 	outside   map[Artifact][]int32 // consumers whose run does not produce it
+
+	transients []int32
+	intakes    []int32            // who stand for prompts
+	asking     []int32            // whose gates read facts
+	outward    []int32            // whose gates read branches or the checkout
+	stopping   map[RunID][]int32  // whose failure stops a run, by that run and by those that handle it
+	lockers    map[string][]int32 // who names a lock or pool of that key
+	merges     bool               // some job's rewind depends on whether a merge is in progress
 }
 
 // scoped is an artifact within a run.
@@ -35,12 +43,17 @@ func newGraph(jobs []*Job) *graph {
 		producers: map[Artifact][]int32{},
 		inRun:     map[scoped]ends{},
 		outside:   map[Artifact][]int32{},
+		lockers:   map[string][]int32{},
+		stopping:  map[RunID][]int32{},
 	}
 	for i, j := range jobs {
 		g.index[j.ID] = int32(i)
 	}
 	for i, j := range jobs {
 		run := j.Spec.Origin.Run
+		if j.Spec.Intake != nil {
+			g.intakes = append(g.intakes, int32(i))
+		}
 		for _, a := range j.Spec.Produces {
 			g.producers[a] = add(g.producers[a], int32(i))
 			if run != "" {
@@ -56,6 +69,29 @@ func newGraph(jobs []*Job) *graph {
 		}
 	}
 	for i, j := range jobs {
+		if j.Spec.Transient != NotTransient {
+			g.transients = append(g.transients, int32(i))
+		}
+		outward := j.Spec.Pinned.Branch != "" || len(j.Spec.Preconditions) > 0
+		if outward {
+			g.outward = append(g.outward, int32(i))
+		}
+		if outward || len(j.Spec.Needs) > 0 {
+			g.asking = append(g.asking, int32(i))
+		}
+		for _, l := range j.Spec.Locks {
+			g.lockers[l.Key] = add(g.lockers[l.Key], int32(i))
+		}
+		if j.Spec.FailureMode == BlockDownstream {
+			g.stopping[j.Spec.Origin.Run] = add(g.stopping[j.Spec.Origin.Run], int32(i))
+			for _, r := range j.Spec.Routes {
+				if k, ok := g.index[r.To]; ok {
+					run := jobs[k].Spec.Origin.Run
+					g.stopping[run] = add(g.stopping[run], int32(i))
+				}
+			}
+		}
+		g.merges = g.merges || len(j.mergeSlugs()) > 0
 		for _, a := range j.Spec.Needs {
 			if !g.ownProducers(int32(i), a) {
 				g.outside[a] = add(g.outside[a], int32(i))
@@ -109,14 +145,33 @@ func (g *graph) eachSuccessor(i int32, f func(int32)) {
 	for _, k := range g.afterOf[i] {
 		f(k)
 	}
-	run := g.jobs[i].Spec.Origin.Run
 	for _, a := range g.jobs[i].Spec.Produces {
-		for _, list := range [][]int32{g.inRun[scoped{run, a}].consumers, g.outside[a]} {
-			for _, c := range list {
-				if c != i {
-					f(c)
-				}
+		g.eachConsumerIn(g.jobs[i].Spec.Origin.Run, a, func(c int32) {
+			if c != i {
+				f(c)
 			}
+		})
+	}
+}
+
+// eachConsumerIn calls f with the consumers of a for whom it counts that a job
+// of run makes it.
+func (g *graph) eachConsumerIn(run RunID, a Artifact, f func(int32)) {
+	for _, list := range [][]int32{g.inRun[scoped{run, a}].consumers, g.outside[a]} {
+		for _, c := range list {
+			f(c)
+		}
+	}
+}
+
+// eachConsumer calls f with every consumer of a; a job may come more than once.
+func (g *graph) eachConsumer(a Artifact, f func(int32)) {
+	for _, c := range g.outside[a] {
+		f(c)
+	}
+	for _, p := range g.producers[a] {
+		for _, c := range g.inRun[scoped{g.jobs[p].Spec.Origin.Run, a}].consumers {
+			f(c)
 		}
 	}
 }
@@ -160,15 +215,19 @@ func (s *Snapshot) ids(at []int32) []JobID {
 	return out
 }
 
-// Downstream is root and everything that depends on it over both kinds of
-// edge: root first, then schedule order. Nil when there is no such job.
+// Downstream is root, everything that depends on it over both kinds of edge,
+// and what a failure among them holds back, with what depends on that: root
+// first, then schedule order. Nil when there is no such job.
 func (s *Snapshot) Downstream(root JobID) []JobID {
 	i, ok := s.graph.index[root]
 	if !ok {
 		return nil
 	}
 	out := []JobID{root}
-	for _, id := range s.ids(s.graph.closure([]int32{i}, s.graph.eachSuccessor)) {
+	for _, id := range s.ids(s.graph.closure([]int32{i}, func(k int32, f func(int32)) {
+		s.graph.eachSuccessor(k, f)
+		s.eachHeldBack(k, f)
+	})) {
 		if id != root {
 			out = append(out, id)
 		}

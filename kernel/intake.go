@@ -142,11 +142,9 @@ func (j *Job) HoldsPrompt() bool {
 // jobs.
 func (t *tick) tending() []Action {
 	var out []Action
-	for i, j := range t.s.jobs {
-		if j.Spec.Intake == nil {
-			continue
-		}
-		if want := t.status[i].PromptName(); want != j.State.Prompt.Named {
+	for _, i := range t.s.graph.intakes {
+		j := t.s.jobs[i]
+		if want := t.at(i).PromptName(); want != j.State.Prompt.Named {
 			out = append(out, TendPrompt{j.ID, want})
 		}
 	}

@@ -129,6 +129,7 @@ type Spec struct {
 	Needs           []Artifact // job.json: dependencies
 	Produces        []Artifact // job.json: artifacts; whatever the outcome
 	MissingProducer MissingProducer
+	FailureMode     FailureMode
 	Pinned          PinnedHead
 	Preconditions   []Precondition
 	Locks           []Lock
@@ -142,6 +143,7 @@ type Spec struct {
 	Resumable       bool
 	Idempotent      bool
 	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
+	InDoubt         InDoubt // see Doubt
 	Task            Task
 }
 
@@ -225,6 +227,7 @@ type State struct {
 	Attempt    int // of the latest execution; 0: none yet; never reset
 	Generation int // rewinds so far
 	Spent      Budget
+	Lost       int       // newest attempt that was lost, and whose effects nobody answered for; 0: none
 	Routed     int       // times its routes sent the run back since a person last rewound it
 	Refused    int       // launches that the executor refused since an attempt last ran
 	RetryAt    time.Time // of FailedRetryable, and of Queued after refusals: not before then

@@ -94,9 +94,9 @@ func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 // needs no exclusive holder and no older job waiting for the key exclusively
 // (semantics 2, decision 11). A job's requests for one pool count together.
 func (t *LockTable) Denied(executor string, locks []Lock) string {
-	for i, l := range locks {
+	for _, l := range locks {
 		if l.Pool() {
-			l.Units = units(locks[:i+1], l.Key)
+			l.Units = units(locks, l.Key)
 			p, size := t.pools[l.Key], t.limits.capacity(l.Key)
 			if l.Units > size-p.used-p.reserved {
 				return poolDetail(l, p, size)
@@ -108,8 +108,17 @@ func (t *LockTable) Denied(executor string, locks []Lock) string {
 			return "waiting on locks"
 		}
 	}
+	return t.full(executor)
+}
+
+// waitingOnSlot begins what is said of a job that waits for no lock but that
+// fewer jobs run on its executor.
+const waitingOnSlot = "waiting on pool max_running"
+
+// full says that as many jobs run on an executor as may, or nothing.
+func (t *LockTable) full(executor string) string {
 	if m, name := t.limits.running(executor); m > 0 && t.running[executor] >= m {
-		return fmt.Sprintf("waiting on pool %s (%d of %d in use)", name, t.running[executor], m)
+		return "waiting on pool " + name + " (" + strconv.Itoa(t.running[executor]) + " of " + strconv.Itoa(m) + " in use)"
 	}
 	return ""
 }

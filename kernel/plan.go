@@ -1,7 +1,7 @@
 package kernel
 
-// Decision is the scheduler's judgement of one job, kept whether or not it
-// changes anything, so that every status can be explained.
+// Decision is the scheduler's judgement of one job. What it does not change,
+// the job's record says already.
 type Decision struct {
 	Job    JobID
 	From   Status
@@ -12,8 +12,9 @@ type Decision struct {
 // Plan is what to do about a snapshot: data, to be printed, stored, applied or
 // thrown away.
 type Plan struct {
-	Decisions []Decision // one for every job judged, in schedule order
+	Decisions []Decision // one for every job that a tick changes, in schedule order
 	Actions   []Action   // records first, then the rest of the world, in order
+	stands    *standing  // of a tick: what it leads to
 }
 
 // Then is p followed by q, where q was decided on the snapshot that p leads
@@ -23,6 +24,9 @@ func (p Plan) Then(q Plan) Plan {
 	out := Plan{Decisions: q.Decisions, Actions: make([]Action, 0, len(p.Actions)+len(q.Actions))}
 	if len(q.Decisions) == 0 {
 		out.Decisions = p.Decisions
+	}
+	if out.stands = q.stands; q.stands == nil {
+		out.stands = p.stands
 	}
 	last := map[JobID]int{} // the record write of a job that a later one merges into
 	var world []Action

@@ -26,21 +26,23 @@ func (s *Snapshot) Probes(also ...Artifact) Probes {
 	for _, a := range also {
 		b.artifact(a.Canonical())
 	}
-	for _, j := range s.jobs {
-		b.p.Merging = b.p.Merging || !s.facts.Merging.asked() && len(j.mergeSlugs()) > 0
-		if j.State.Status == Running {
-			b.attempt(j.Attempt())
+	b.p.Merging = s.graph.merges && !s.facts.Merging.asked()
+	for _, i := range s.graph.asking {
+		if j := s.jobs[i]; j.Open() && (j.State.Status != Running || s.gone(j)) {
+			b.gates(j)
 		}
-		if !j.Open() || j.State.Status == Running && !s.facts.Runners[j.Attempt()].Value.gone() {
-			continue
-		}
-		b.gates(j)
-		if j.State.Status == Running {
-			b.routes(j)
+	}
+	for _, i := range s.in[Running] {
+		b.attempt(s.jobs[i].Attempt())
+		if s.gone(s.jobs[i]) {
+			b.routes(s.jobs[i])
 		}
 	}
 	return b.p
 }
+
+// gone reports that the runner of j's attempt is known to be gone.
+func (s *Snapshot) gone(j *Job) bool { return s.facts.Runners[j.Attempt()].Value.gone() }
 
 // ProbesOf lists what explaining a job reads and the snapshot does not answer
 // yet: besides Probes, the gates of the job, and of what blocks it, though

@@ -70,6 +70,11 @@ func (s *Snapshot) whyRewound(root, id JobID, set []JobID) string {
 			}
 		}
 	}
+	for _, by := range set {
+		if j.State.Wait == (WaitReason{OnDependencies, heldBack(by)}) {
+			return "was held back by the failure of " + string(by)
+		}
+	}
 	return "depends on it"
 }
 
@@ -97,7 +102,9 @@ func (j *Job) mergeSlugs() []string {
 			slugs = append(slugs, slug)
 		}
 	}
-	if j.Spec.Origin.Alias == "merge" && j.Spec.Origin.Plan != "" {
+	// What a merge's conflict woke is there to look at the conflict: a retry of
+	// it is the way out, and no reason to forget what was resolved.
+	if j.Spec.Origin.Alias == "merge" && j.Spec.Origin.Plan != "" && !j.Spec.Routed {
 		slugs = append(slugs, j.Spec.Origin.Plan)
 	}
 	return slugs
@@ -158,7 +165,7 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 // rewound is the one reset: what a job keeps of its past when it is rewound.
 func rewound(j *Job, now time.Time, by string) State {
 	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt}
-	if j.State.Approval.State != NotRequired {
+	if a := j.State.Approval; a.State != NotRequired && !a.Doubt {
 		fresh.Approval = Require(now, by)
 	}
 	if j.Spec.Routed || j.Spec.Transient != NotTransient {

@@ -67,9 +67,12 @@ type Snapshot struct {
 	jobs       []*Job // in schedule order
 	archived   int
 	unreadable map[JobID]string
-	facts      Facts
+	facts      *Facts
 	touched    []Action // what applied plans do to artifacts; a later observation may not show it yet
 	graph      *graph
+	in         [FailedRetryable + 1][]int32 // the jobs in a listed status, in schedule order
+	stood      *Facts                       // see affected; nil: no tick has seen this graph
+	moved      []int32                      // whose state is another since
 }
 
 // NewSnapshot sorts, copies and indexes an observation. Of records with one id,
@@ -92,7 +95,9 @@ func NewSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	return &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: o.Facts, graph: g}
+	s := &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g}
+	s.list()
+	return s
 }
 
 // Changes is what became of a store since it was last read.
@@ -106,17 +111,20 @@ type Changes struct {
 // the graph is another then, and the store is to be read anew.
 func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
 	next := *s
-	next.now, next.facts, next.touched, next.archived = now, Facts{}, nil, c.Archived
+	next.now, next.facts, next.touched, next.archived = now, &Facts{}, nil, c.Archived
 	if len(c.Jobs) > 0 {
 		next.jobs = slices.Clone(s.jobs)
 	}
+	var which []int32
 	for k := range c.Jobs {
 		i, ok := s.graph.index[c.Jobs[k].ID]
 		if !ok {
 			return nil, false
 		}
 		next.jobs[i] = &c.Jobs[k]
+		which = append(which, i)
 	}
+	next.moves(s, which)
 	return &next, true
 }
 
@@ -147,27 +155,28 @@ func (s *Snapshot) Archived() int { return s.archived }
 func (s *Snapshot) UnreadableIDs() []JobID { return slices.Sorted(maps.Keys(s.unreadable)) }
 
 // Facts are the observations so far. They must not be changed.
-func (s *Snapshot) Facts() Facts { return s.facts }
+func (s *Snapshot) Facts() Facts { return *s.facts }
 
 // WithFacts is s with further observations; a later answer replaces an earlier
 // one.
 func (s *Snapshot) WithFacts(f Facts) *Snapshot {
-	next := *s
-	next.facts.Present = merged(s.facts.Present, f.Present)
-	next.facts.Markers = merged(s.facts.Markers, f.Markers)
-	next.facts.Heads = merged(s.facts.Heads, f.Heads)
-	next.facts.Runners = merged(s.facts.Runners, f.Runners)
-	next.facts.Results = merged(s.facts.Results, f.Results)
-	for _, one := range []struct{ have, got *Fact[string] }{{&next.facts.Head, &f.Head}, {&next.facts.Merging, &f.Merging}} {
+	next, all := *s, *s.facts
+	next.facts = &all
+	all.Present = merged(s.facts.Present, f.Present)
+	all.Markers = merged(s.facts.Markers, f.Markers)
+	all.Heads = merged(s.facts.Heads, f.Heads)
+	all.Runners = merged(s.facts.Runners, f.Runners)
+	all.Results = merged(s.facts.Results, f.Results)
+	for _, one := range []struct{ have, got *Fact[string] }{{&all.Head, &f.Head}, {&all.Merging, &f.Merging}} {
 		if one.got.asked() {
 			*one.have = *one.got
 		}
 	}
 	if f.Clean.asked() {
-		next.facts.Clean = f.Clean
+		all.Clean = f.Clean
 	}
 	for _, a := range s.touched {
-		next.facts = next.facts.after(a)
+		all = all.after(a)
 	}
 	return &next
 }
@@ -186,12 +195,15 @@ func merged[K comparable, V any](a, b map[K]V) map[K]V {
 // launched job runs, a published artifact exists. Actions over another
 // revision than the snapshot's change nothing, as in the store.
 func (s *Snapshot) Apply(p Plan) *Snapshot {
-	if len(p.Actions) == 0 {
+	if len(p.Actions) == 0 && p.stands == nil {
 		return s
 	}
 	next := *s
-	next.jobs = slices.Clone(s.jobs)
+	if len(p.Actions) > 0 {
+		next.jobs = slices.Clone(s.jobs)
+	}
 	reshaped := false
+	var which []int32
 	for _, a := range p.Actions {
 		switch a := a.(type) {
 		case CreateJob:
@@ -205,6 +217,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				j := *next.jobs[i]
 				j.State, j.Rev = a.State, a.If+1
 				next.jobs[i] = &j
+				which = append(which, i)
 			}
 		case RemoveJob:
 			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i] != nil {
@@ -220,7 +233,13 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 	if reshaped {
 		next.jobs = slices.DeleteFunc(next.jobs, func(j *Job) bool { return j == nil })
 		sortJobs(next.jobs)
-		next.graph = newGraph(next.jobs)
+		next.graph, next.stood, next.moved = newGraph(next.jobs), nil, nil
+		next.list()
+		return &next
+	}
+	next.moves(s, which)
+	if p.stands != nil && p.stands.graph == next.graph {
+		next.stood, next.moved = p.stands.facts, p.stands.against(next.jobs)
 	}
 	return &next
 }
@@ -228,7 +247,8 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 // touch makes a's effect on artifacts part of what is known, and of what comes
 // to be observed: the plan that a is of may not be on the disk yet.
 func (s *Snapshot) touch(a Action) {
-	s.facts = s.facts.after(a)
+	f := s.facts.after(a)
+	s.facts = &f
 	s.touched = append(s.touched[:len(s.touched):len(s.touched)], a)
 }
 

@@ -109,19 +109,22 @@ func (w *stage) commit(s *kernel.Snapshot, p kernel.Plan) []string {
 	for _, j := range next.Jobs() {
 		w.jobs = append(w.jobs, *j)
 	}
-	return told(s, next, p)
+	return told(s, next, p, false)
 }
 
 func (w *stage) unmark(a kernel.Artifact, owner kernel.JobID) {
 	w.markers[a] = slices.DeleteFunc(w.markers[a], func(id kernel.JobID) bool { return id == owner })
 }
 
-// told is a plan in words: what became of each job that it judges or writes,
-// and what else it does to the world.
-func told(before, after *kernel.Snapshot, p kernel.Plan) []string {
+// told is a plan in words: what became of each job that it writes, and what
+// else it does to the world. A tick tells of those that wait as well.
+func told(before, after *kernel.Snapshot, p kernel.Plan, tick bool) []string {
 	subjects := map[kernel.JobID]bool{}
 	for _, d := range p.Decisions {
 		subjects[d.Job] = true
+	}
+	for _, j := range after.Jobs() {
+		subjects[j.ID] = subjects[j.ID] || tick && (j.State.Status.Waiting() || j.State.Status == kernel.FailedRetryable)
 	}
 	var others []string
 	for _, a := range p.Actions {

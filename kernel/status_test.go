@@ -74,6 +74,7 @@ func TestWords(t *testing.T) {
 	checkWords(t, kernel.ParseWaitKind, "", "dependencies", "pinned_head", "preconditions", "approval", "locks")
 	checkWords(t, kernel.ParseArtifactKind, "plan_branch", "plan_doc", "plan_commits", "target_branch", "merge_sentinel", "command_patch", "custom")
 	checkWords(t, kernel.ParseMissingProducer, "block", "wait")
+	checkWords(t, kernel.ParseFailureMode, "continue_independent", "block_downstream")
 	checkWords(t, kernel.ParseTransient, "none", "transient", "remove")
 	checkWords(t, kernel.ParsePreconditionKind, "clean_worktree", "branch_exists", "custom")
 	checkWords(t, kernel.ParseCleanupStatus, "", "skipped", "done", "degraded", "failed")

@@ -1,6 +1,9 @@
 package kernel
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Wakes is what may move a job with no command and no runner having a part in
 // it. The zero value is nothing.
@@ -25,28 +28,25 @@ func (w Wakes) Empty() bool { return w.At.IsZero() && w.Outside.Empty() && !w.Ag
 // running job is its runner's, so neither counts; the death of a runner does,
 // where something rests on it that the runner can no longer see to.
 func (s *Snapshot) Wakes() Wakes {
-	t := &tick{s: s, status: make([]Status, len(s.jobs))}
-	locks := false // somebody waits for what a running job holds
-	for i, j := range s.jobs {
-		t.status[i] = j.State.Status
-		locks = locks || j.State.Status == WaitingOnLocks
-	}
+	t := newTick(s)
+	locks := len(s.in[WaitingOnLocks]) > 0 // somebody waits for what a running job holds
 	b := prober{s: s.unobserved(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	var w Wakes
-	for i, j := range s.jobs {
-		switch j.State.Status {
-		case Running:
-			if locks || t.restsOn(int32(i)) {
-				b.attempt(j.Attempt())
-			}
-		case FailedRetryable, Queued:
-			if j.State.RetryAt.IsZero() {
-				w.Again = true // a tick leaves a job queued only where its launch was refused
-			} else if w.At.IsZero() || j.State.RetryAt.Before(w.At) {
-				w.At = j.State.RetryAt
-			}
-		case WaitingOnDeps:
-			w.Again = t.outside(&b, int32(i)) || w.Again
+	for _, i := range s.in[Running] {
+		if locks || t.restsOn(i) {
+			b.attempt(s.jobs[i].Attempt())
+		}
+	}
+	for _, i := range slices.Concat(s.in[FailedRetryable], s.in[Queued]) {
+		if at := s.jobs[i].State.RetryAt; at.IsZero() {
+			w.Again = true // a tick leaves a job queued only where its launch was refused
+		} else if w.At.IsZero() || at.Before(w.At) {
+			w.At = at
+		}
+	}
+	for _, i := range s.graph.asking {
+		if s.jobs[i].State.Status == WaitingOnDeps {
+			w.Again = t.outside(&b, i) || w.Again
 		}
 	}
 	w.Outside = b.p
@@ -56,20 +56,22 @@ func (s *Snapshot) Wakes() Wakes {
 // unobserved is s with nothing observed: a prober asks for all it comes across.
 func (s *Snapshot) unobserved() *Snapshot {
 	next := *s
-	next.facts = Facts{}
+	next.facts = &Facts{}
 	return &next
 }
 
 // restsOn reports that the death of running job i's runner would move more than
-// the job: it would be started again, a cancel of it is under way, its routes
-// lead on, or a job depends on it.
+// the job: it would be started again, or a person asked whether it is to be, a
+// cancel of it is under way, its routes lead on, it would hold its run back, or
+// a job depends on it.
 func (t *tick) restsOn(i int32) bool {
 	j := t.s.jobs[i]
-	if j.State.Spent.Reclaims < j.Spec.Budget.Reclaims || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 {
+	if j.State.Spent.Reclaims < j.Spec.Budget.Reclaims || j.asks(WorkerLost) || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 ||
+		j.Spec.FailureMode == BlockDownstream {
 		return true
 	}
 	yes := false
-	t.s.graph.eachSuccessor(i, func(k int32) { yes = yes || !t.status[k].Terminal() && t.status[k] != Running })
+	t.s.graph.eachSuccessor(i, func(k int32) { yes = yes || !t.at(k).Terminal() && t.at(k) != Running })
 	return yes
 }
 
@@ -80,15 +82,21 @@ func (t *tick) outside(b *prober, i int32) (again bool) {
 	j := t.s.jobs[i]
 	switch j.State.Wait.Kind {
 	case OnDependencies:
-		if v, _ := t.checkAfter(i, 0); v.outcome != passed {
+		for _, id := range j.Spec.After {
+			if k, ok := t.s.graph.index[id]; !ok || t.at(k) != Succeeded {
+				return false
+			}
+		}
+		for _, a := range j.Spec.Needs {
+			switch n, _, _ := t.need(i, a); {
+			case n == met:
+				continue
+			case n == unknown, n == awaited, n == inTheMaking && a.Kind != Custom: // a job that makes a token tells the scheduler so
+				b.artifact(a)
+				return t.unseen(a)
+			}
 			return false
 		}
-		v, _ := t.checkNeeds(i, 0)
-		if v.outcome != waiting || v.artifact.Kind == Custom && v.job != "" {
-			return false // a job that makes a token tells the scheduler so
-		}
-		b.artifact(v.artifact)
-		return t.unseen(v.artifact)
 	case OnPinnedHead:
 		b.branch(j.Spec.Pinned.Branch)
 		return t.s.facts.Heads[j.Spec.Pinned.Branch].Err != ""

@@ -44,6 +44,8 @@ func TestWakes(t *testing.T) {
 	}{
 		{"nothing", nil, none},
 		{"a job that runs", []kernel.Job{job("a", running(1))}, none},
+		{"a job that runs, of whose loss a person is told", []kernel.Job{job("a", running(1), func(j *kernel.Job) { j.Spec.InDoubt = kernel.AskInDoubt })},
+			outside(kernel.Probes{Attempts: attempt("a")})},
 		{"what has ended", []kernel.Job{job("a", is(kernel.Failed)), job("b", is(kernel.Succeeded)), job("c", after("a"))}, none},
 		{"an approval", []kernel.Job{job("a", approval(kernel.Pending, "")), job("b", after("a"))}, none},
 		{"a sleeper", []kernel.Job{job("a", routed, is(kernel.Unscheduled), pre(clean))}, none},

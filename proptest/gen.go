@@ -76,14 +76,17 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 		Needs:           rapid.SliceOfN(rapid.SampledFrom(artifacts), 0, 2).Draw(t, "needs"),
 		Produces:        rapid.SliceOfN(rapid.SampledFrom(artifacts), 0, 2).Draw(t, "produces"),
 		MissingProducer: oneOf(t, "policy", kernel.Block, kernel.Wait),
+		FailureMode:     oneOf(t, "failure mode", kernel.ContinueIndependent, kernel.BlockDownstream),
 		Transient:       oneOf(t, "transient", kernel.NotTransient, kernel.NotTransient, kernel.NotTransient, kernel.OnDemand, kernel.Remove),
 		Routed:          oneIn(t, 10, "routed"),
 		Resumable:       rapid.Bool().Draw(t, "resumable"),
 		Locks:           rapid.SliceOfN(lock, 0, 2).Draw(t, "locks"),
 		Budget: kernel.Budget{Retries: rapid.IntRange(0, 2).Draw(t, "retries"), Resumes: rapid.IntRange(0, 2).Draw(t, "resumes"),
 			Reclaims: rapid.IntRange(0, 2).Draw(t, "reclaims")},
-		Retry: kernel.RetryPolicy{}.On(kernel.Signal),
+		Retry:   kernel.RetryPolicy{}.On(kernel.Signal),
+		InDoubt: oneOf(t, "in doubt", kernel.FailInDoubt, kernel.FailInDoubt, kernel.AskInDoubt, kernel.RerunInDoubt),
 	}
+	s.Task.Builtin = rapid.Bool().Draw(t, "journals effects")
 	s.Origin.Run = rapid.SampledFrom(runs).Draw(t, "run")
 	s.After = rapid.SliceOfN(rapid.SampledFrom(jobIDs), 0, 2).Draw(t, "after")
 	if oneIn(t, 12, "odd after") {
@@ -164,7 +167,7 @@ func runner(t *rapid.T, o *kernel.Observation, j *kernel.Job) {
 func Result(t *rapid.T, j *kernel.Job) *kernel.Result {
 	r := &kernel.Result{Attempt: j.Attempt(), Exit: rapid.IntRange(0, 2).Draw(t, "exit"),
 		Outcome: outcome(t),
-		Class:   oneOf(t, "class", kernel.NoFailure, kernel.ExitFailure, kernel.Signal, kernel.Timeout, kernel.WorkerLost)}
+		Class:   oneOf(t, "class", kernel.NoFailure, kernel.ExitFailure, kernel.Signal, kernel.Timeout, kernel.WorkerLost, kernel.EffectInDoubt)}
 	if oneIn(t, 4, "context") {
 		r.Context = &kernel.Context{}
 		if rapid.Bool().Draw(t, "a new one") {

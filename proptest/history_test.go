@@ -24,7 +24,11 @@ type history struct {
 
 	launched   map[kernel.AttemptID]bool
 	executions map[generation]int
+	leaves     map[generation]int // given by a person, to execute again what is in doubt
 	seen       map[kernel.JobID]kernel.State
+
+	remembers bool
+	last      *kernel.Snapshot // the store after the last tick, where it does
 }
 
 type generation struct {
@@ -34,7 +38,10 @@ type generation struct {
 
 // look is a snapshot with every probe answered.
 func (h *history) look() *kernel.Snapshot {
-	s := kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: h.jobs})
+	return h.observe(kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: h.jobs}))
+}
+
+func (h *history) observe(s *kernel.Snapshot) *kernel.Snapshot {
 	for !s.Probes().Empty() {
 		p, f := s.Probes(), kernel.NewFacts()
 		for _, a := range p.Attempts {
@@ -95,7 +102,14 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 
 // tick decides until nothing is left to do, which is at once.
 func (h *history) tick(t *rapid.T) {
-	h.commit(t, kernel.Decide(h.look()))
+	if h.remembers {
+		s := h.follow()
+		p := decideBoth(t, h.observe(s))
+		h.last = s.Apply(p)
+		h.commit(t, p)
+	} else {
+		h.commit(t, kernel.Decide(h.look()))
+	}
 	if again := kernel.Decide(h.look()); len(again.Actions) > 0 {
 		t.Fatalf("a second tick finds more to do: %+v", again.Actions)
 	}
@@ -116,7 +130,7 @@ func (h *history) check(t *rapid.T) {
 			t.Fatalf("%s runs and was never launched", j.ID)
 		}
 		b := j.Spec.Budget
-		if n := h.executions[generation{j.ID, st.Generation}]; n > 1+b.Retries+b.Resumes+b.Reclaims {
+		if n := h.executions[generation{j.ID, st.Generation}]; n > 1+b.Retries+b.Resumes+b.Reclaims+h.leaves[generation{j.ID, st.Generation}] {
 			t.Fatalf("%s: %d executions in generation %d with %+v (I8)", j.ID, n, st.Generation, b)
 		}
 		if st.Status.Terminal() && st.Status != kernel.BlockedByDependency && st.Status != kernel.BlockedByApproval && !st.Exit.Known {
@@ -186,7 +200,11 @@ func (h *history) verb(t *rapid.T) {
 	case "cancel":
 		p, _ = kernel.Cancel(s, id, "ann", false)
 	case "approve":
-		p, _ = kernel.Approve(s, id, "ann")
+		var err error
+		g := generation{id, s.Job(id).State.Generation}
+		if p, err = kernel.Approve(s, id, "ann"); err == nil && h.executions[g] > 0 {
+			h.leaves[g]++
+		}
 	case "reject":
 		p, _ = kernel.Reject(s, id, "ann", "")
 	case "gc":
@@ -230,7 +248,7 @@ func (h *history) end(t *rapid.T) {
 func newHistory(t *rapid.T) *history {
 	return &history{now: Epoch, limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max_running"), Pools: map[string]int{"gpu": 2}},
 		markers: map[kernel.Artifact][]kernel.JobID{}, present: map[kernel.Artifact]bool{}, gone: map[kernel.AttemptID]*kernel.Result{},
-		launched: map[kernel.AttemptID]bool{}, executions: map[generation]int{}, seen: map[kernel.JobID]kernel.State{}}
+		launched: map[kernel.AttemptID]bool{}, executions: map[generation]int{}, leaves: map[generation]int{}, seen: map[kernel.JobID]kernel.State{}}
 }
 
 // play makes a history of drawn steps and checks it after each.

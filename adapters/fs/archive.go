@@ -3,6 +3,7 @@ package fs
 import (
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"maps"
 	"os"
@@ -18,6 +19,7 @@ import (
 // written anew.
 type archive struct {
 	size  int64                 // bytes of the file that count
+	sum   uint32                // of these bytes
 	count int                   // jobs in them
 	gone  map[kernel.JobID]bool // jobs in them that are not the archive's any more
 
@@ -48,6 +50,7 @@ func (a *archive) drop(id kernel.JobID) {
 
 func (a *archive) append(b []byte) []byte {
 	b = binary.AppendVarint(b, a.size)
+	b = binary.AppendUvarint(b, uint64(a.sum))
 	b = binary.AppendUvarint(b, uint64(a.count))
 	b = binary.AppendUvarint(b, uint64(len(a.gone)))
 	for _, id := range slices.Sorted(maps.Keys(a.gone)) {
@@ -57,7 +60,7 @@ func (a *archive) append(b []byte) []byte {
 }
 
 func (a *archive) read(r *reader) error {
-	a.size, a.count = r.int(), int(r.uint())
+	a.size, a.sum, a.count = r.int(), uint32(r.uint()), int(r.uint())
 	for n := r.count(); n > 0 && r.err == nil; n-- {
 		a.drop(kernel.JobID(r.bytes()))
 	}
@@ -78,6 +81,9 @@ func (s *Store) eachArchived(f func(kernel.Job)) error {
 	b := make([]byte, a.size)
 	if _, err := io.ReadFull(file, b); err != nil {
 		return errors.Join(errArchive, err)
+	}
+	if sumOf(b) != a.sum {
+		return errArchive
 	}
 	r := &reader{b: b}
 	for len(r.b) > 0 && r.err == nil {
@@ -177,7 +183,7 @@ func (s *Store) archiveOld() error {
 	}
 	var moved []kernel.Job
 	for id, k := range x.live {
-		if k.job.State.Status != kernel.Succeeded || k.job.HoldsPrompt() || k.job.Spec.Origin.Ephemeral || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() ||
+		if k.job.State.Status != kernel.Succeeded || k.job.HoldsPrompt() || k.job.Spec.Origin.Ephemeral || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() || s.heldOf(id) != "" ||
 			slices.ContainsFunc(k.job.Spec.Produces, func(a kernel.Artifact) bool { return needed[a] }) {
 			continue
 		}
@@ -206,6 +212,7 @@ func (s *Store) archiveOld() error {
 		remember(x.archive.producers, j)
 	}
 	x.archive.size += int64(len(b))
+	x.archive.sum = crc32.Update(x.archive.sum, castagnoli, b)
 	x.archive.count += len(moved)
 	return nil
 }
@@ -228,6 +235,6 @@ func (s *Store) withoutGone() ([]byte, error) {
 			return nil, err
 		}
 	}
-	a.size, a.count, a.gone = 0, n, nil
+	a.size, a.sum, a.count, a.gone = 0, 0, n, nil
 	return b, nil
 }

@@ -178,7 +178,7 @@ func TestCachesChangeNothing(t *testing.T) {
 		case 1:
 			_ = os.Remove(file(h.dir, archiveFile))
 		case 2:
-			spoil(r, file(h.dir, indexFile))
+			spoil(r, file(h.dir, []string{indexFile, archiveFile}[r.IntN(2)]))
 		case 3:
 			_ = os.Truncate(file(h.dir, markFile), 0)
 		case 4: // the process ends
@@ -205,19 +205,55 @@ func TestCachesChangeNothing(t *testing.T) {
 	h.check("without a journal", newStore(t, bare))
 }
 
-// spoil cuts a file, or writes over all of it. A cache has no sum of its own:
-// bits that turn by themselves are not in the fault model.
+// spoil cuts a file, writes over all of it, or turns a bit.
 func spoil(r *rand.Rand, path string) {
 	b, err := os.ReadFile(path)
 	if err != nil || len(b) == 0 {
 		return
 	}
-	if r.IntN(2) == 0 {
+	switch r.IntN(4) {
+	case 0:
 		b = b[:r.IntN(len(b))]
-	} else {
+	case 1:
 		for i := range b {
 			b[i] = byte(r.Uint32())
 		}
+	default:
+		b[r.IntN(len(b))] ^= 1 << r.IntN(8)
 	}
 	_ = os.WriteFile(path, b, 0o600)
+}
+
+// A cache that was torn, or of which a single bit turned, is never believed.
+func TestSpoiledCachesAreNotBelieved(t *testing.T) {
+	r := seeded(t)
+	h := &history{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
+	s := newStore(t, h.dir)
+	caches := []string{file(h.dir, indexFile), file(h.dir, archiveFile)}
+	for range 2000 {
+		h.step(s)
+		if exists(caches[1]) && len(h.jobs) > 40 {
+			break
+		}
+	}
+	whole := map[string]string{}
+	for _, path := range append(caches, file(h.dir, markFile)) { // the mark says which index counts
+		whole[path] = contentOf(t, path)
+		if path != file(h.dir, markFile) && len(whole[path]) < 1000 {
+			t.Fatalf("%s has %d bytes", path, len(whole[path]))
+		}
+	}
+	for n := range 100 {
+		for path, content := range whole {
+			writeAt(t, path, content)
+		}
+		for range 1 + r.IntN(2) {
+			spoil(r, caches[r.IntN(2)])
+		}
+		fresh := newStore(t, h.dir)
+		h.check(fmt.Sprintf("round %d", n), fresh)
+		if err := fresh.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -106,6 +107,13 @@ func (d dir) in(path string, f func(dir, string) error) error {
 // write replaces the file of that name whole: a reader sees the old content or
 // the new. If durable, content and name are on the disk when it returns.
 func (d dir) write(path string, data []byte, durable bool) error {
+	return d.writeAs(path, "", data, durable)
+}
+
+// writeAs is write, with another name for what was written: one below the
+// file's directory that others do not write to. It is there first, but where
+// the file system has no such names it is not.
+func (d dir) writeAs(path, also string, data []byte, durable bool) error {
 	return d.in(path, func(d dir, name string) error {
 		temp, fd, err := d.temporary(name)
 		if err != nil {
@@ -116,6 +124,9 @@ func (d dir) write(path string, data []byte, durable bool) error {
 			err = unix.Fsync(fd)
 		}
 		err = errors.Join(err, unix.Close(fd))
+		if err == nil && also != "" {
+			d.link(temp, also)
+		}
 		if err == nil {
 			err = unix.Renameat(d.fd, temp, d.fd, name)
 		}
@@ -127,6 +138,19 @@ func (d dir) write(path string, data []byte, durable bool) error {
 		}
 		return nil
 	})
+}
+
+// link gives the file of that name another, in place of any that has it.
+func (d dir) link(name, path string) {
+	dirs, other := filepath.Split(path)
+	at, err := d.make(strings.TrimSuffix(dirs, "/"))
+	if err != nil {
+		return
+	}
+	defer at.close()
+	if err := unix.Linkat(d.fd, name, at.fd, other, 0); errors.Is(err, unix.EEXIST) && unix.Unlinkat(at.fd, other, 0) == nil {
+		_ = unix.Linkat(d.fd, name, at.fd, other, 0)
+	}
 }
 
 // temporary makes a new file for what is to be name. One that is there already

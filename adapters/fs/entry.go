@@ -20,6 +20,9 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 		switch a := a.(type) {
 		case kernel.CreateJob:
 			j := a.Job
+			if why := s.heldOf(j.ID); why != "" {
+				return b.e, fmt.Errorf("create %s: %s: %w", j.ID, why, kernel.ErrConflict)
+			}
 			if _, live := s.warm.live[j.ID]; live {
 				return b.e, fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
 			}
@@ -29,6 +32,8 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			if err := b.put(&j, nil, ""); err != nil {
 				return b.e, err
 			}
+			g := b.group(j.ID)
+			g.ops = append(g.ops, fileOp{kind: opCreateJob})
 		case kernel.PutState:
 			if err := b.putState(a); err != nil {
 				return b.e, err
@@ -58,6 +63,9 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 		case kernel.Reset:
 			g := b.group(a.Attempt.Job)
 			g.ops = append(append(g.ops, s.reset(a.Attempt)...), forget(a.Attempt.Job, a.Produces)...)
+			if have, ok := s.warm.live[a.Attempt.Job]; ok {
+				g.ops = append(g.ops, s.settled(&have.job)...)
+			}
 		case kernel.Rotate:
 			g := b.group(a.Attempt.Job)
 			g.ops = append(g.ops, s.rotate(a.Attempt)...)
@@ -110,6 +118,9 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 }
 
 func (b *builder) putState(a kernel.PutState) error {
+	if why := b.s.heldOf(a.Job); why != "" {
+		return fmt.Errorf("commit %s: %s: %w", a.Job, why, kernel.ErrConflict)
+	}
 	have, ok := b.s.warm.live[a.Job]
 	if !ok {
 		j, f, err := b.s.readRecord(a.Job)
@@ -198,7 +209,7 @@ func (s *Store) rotate(a kernel.AttemptID) []fileOp {
 
 // reset puts away what an attempt left, and leaves empty logs (seed 000).
 func (s *Store) reset(a kernel.AttemptID) []fileOp {
-	ops := []fileOp{{kind: opRemove, path: jobPath(a.Job, outcomeName)}, {kind: opRemove, path: jobPath(a.Job, patchName)},
+	ops := []fileOp{{kind: opRemove, path: jobPath(a.Job, outcomeName)}, {kind: opRemove, path: jobPath(a.Job, attemptOutcome(a.N))}, {kind: opRemove, path: jobPath(a.Job, patchName)},
 		{kind: opRemove, path: jobPath(a.Job, noInputName)}}
 	if a.N == 0 {
 		return ops

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"reflect"
-	"slices"
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -48,7 +48,7 @@ type fileStamp struct {
 
 const (
 	indexFile  = journalDir + "/index"
-	indexMagic = "vizier index 1\n"
+	indexMagic = "vizier index 2\n"
 	// indexEvery is how many bytes of journal a new process may have to go
 	// through on top of the index.
 	indexEvery = 128 << 10
@@ -99,7 +99,7 @@ func (x *index) continues(pos position, dir int64) bool {
 // changes is what other processes changed since the jobs were loaded.
 func (s *Store) changes(pos position) (kernel.Changes, bool) {
 	x := &s.warm
-	if !x.served || !x.continues(pos, s.jobsStamp()) || s.follow(x.end, pos, true) != nil || !x.served { // what is followed may end it
+	if len(s.held) > 0 || !x.served || !x.continues(pos, s.jobsStamp()) || s.follow(x.end, pos, true) != nil || !x.served { // what is followed may end it
 		return kernel.Changes{}, false
 	}
 	c := kernel.Changes{Archived: x.archive.len(), Jobs: make([]kernel.Job, 0, len(x.changed))}
@@ -167,11 +167,11 @@ func (s *Store) follow(at int64, pos position, trust bool, listed ...kernel.JobI
 }
 
 func (s *Store) followGroup(g group, trust bool, seen map[kernel.JobID]bool) error {
-	removed := slices.ContainsFunc(g.ops, func(op fileOp) bool { return op.kind == opRemoveJob })
+	removed, created := g.does(opRemoveJob), g.rev == 1 || g.does(opCreateJob)
 	if g.record == nil && !removed {
 		return nil
 	}
-	if g.rev != 1 && !seen[g.job] {
+	if !created && !seen[g.job] {
 		s.leaveArchive(g.job)
 	}
 	seen[g.job] = true
@@ -185,8 +185,8 @@ func (s *Store) followGroup(g group, trust bool, seen map[kernel.JobID]bool) err
 		if err != nil {
 			return err
 		}
-		if was, ok := s.warm.live[g.job]; ok && !was.job.Open() && j.Open() {
-			s.warm.served = false // what a rewound job refers to may not have been loaded
+		if was, ok := s.warm.live[g.job]; !ok || !was.job.Open() && j.Open() {
+			s.warm.served = false // what a new or rewound job refers to may not have been loaded
 		}
 		delete(s.warm.unread, g.job)
 		s.warm.live[g.job] = known{job: j, foreign: f}
@@ -258,6 +258,7 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 			rec.Unreadable[id] = err.Error()
 		}
 	}
+	s.hideHeld(&rec)
 	return rec, nil
 }
 
@@ -288,7 +289,10 @@ func (s *Store) readIndex(pos position) error {
 	if !ok {
 		return errShort
 	}
-	r := &reader{b: rest}
+	if len(rest) < 4 || sumOf(rest[4:]) != binary.LittleEndian.Uint32(rest) {
+		return errShort
+	}
+	r := &reader{b: rest[4:]}
 	if boot, print := string(r.bytes()), r.uint(); boot != pos.boot || print != jobFingerprint {
 		return errShort
 	}
@@ -337,7 +341,7 @@ func (s *Store) writeIndex(pos position) (position, error) {
 		return pos, err
 	}
 	pos.index++
-	b := append([]byte(indexMagic), 0)[:len(indexMagic)]
+	b := append([]byte(indexMagic), 0, 0, 0, 0)
 	b = putBytes(b, []byte(pos.boot))
 	b = binary.AppendUvarint(b, jobFingerprint)
 	b = binary.AppendUvarint(b, pos.epoch)
@@ -360,12 +364,19 @@ func (s *Store) writeIndex(pos position) (position, error) {
 	for id := range x.unread {
 		b = appendEntry(b, id, fileStamp{}, nil)
 	}
+	binary.LittleEndian.PutUint32(b[len(indexMagic):], sumOf(b[len(indexMagic)+4:]))
 	if err := s.base.write(indexFile, b, false); err != nil {
 		return pos, err
 	}
 	x.written, x.file = pos.end, pos.index
 	return pos, s.log.setPosition(pos)
 }
+
+// castagnoli is the polynomial that processors compute by themselves.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a constant of the process
+
+// sumOf tells whether a cache is the one that was written.
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 func appendEntry(b []byte, id kernel.JobID, f fileStamp, body []byte) []byte {
 	b = putBytes(b, []byte(id))

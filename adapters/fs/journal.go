@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,7 @@ const (
 	opRemove
 	opRename // only where the target is missing
 	opRemoveJob
+	opCreateJob // nothing to do: says that there was no such job before
 )
 
 // position is the mark's content: the entry that was applied last, and
@@ -208,21 +210,30 @@ func (e entry) encode() ([]byte, error) {
 	b = putBytes(b, world)
 	b = binary.AppendUvarint(b, uint64(len(e.groups)))
 	for _, g := range e.groups {
-		b = putBytes(b, []byte(g.job))
-		b = binary.AppendUvarint(b, uint64(g.rev))
-		b = putBytes(b, g.record)
-		b = putBytes(b, []byte(g.state))
-		b = binary.AppendUvarint(b, uint64(len(g.ops)))
-		for _, op := range g.ops {
-			b = append(b, byte(op.kind))
-			b = putBytes(b, []byte(op.path))
-			b = putBytes(b, []byte(op.to))
-			b = putBytes(b, op.data)
-		}
+		b = g.append(b)
 	}
 	binary.LittleEndian.PutUint32(b[:4], uint32(len(b)-8))
 	binary.LittleEndian.PutUint32(b[4:8], crc32.ChecksumIEEE(b[8:]))
 	return b, nil
+}
+
+func (g group) does(kind opKind) bool {
+	return slices.ContainsFunc(g.ops, func(op fileOp) bool { return op.kind == kind })
+}
+
+func (g group) append(b []byte) []byte {
+	b = putBytes(b, []byte(g.job))
+	b = binary.AppendUvarint(b, uint64(g.rev))
+	b = putBytes(b, g.record)
+	b = putBytes(b, []byte(g.state))
+	b = binary.AppendUvarint(b, uint64(len(g.ops)))
+	for _, op := range g.ops {
+		b = append(b, byte(op.kind))
+		b = putBytes(b, []byte(op.path))
+		b = putBytes(b, []byte(op.to))
+		b = putBytes(b, op.data)
+	}
+	return b
 }
 
 func putBytes(b, v []byte) []byte { return append(binary.AppendUvarint(b, uint64(len(v))), v...) }
@@ -232,14 +243,7 @@ func decodeEntry(b []byte) (entry, error) {
 	var e entry
 	world := r.bytes()
 	for n := r.count(); n > 0 && r.err == nil; n-- {
-		g := group{job: kernel.JobID(r.bytes()), rev: kernel.Revision(r.uint()), record: r.bytes(), state: string(r.bytes())}
-		if len(g.record) == 0 {
-			g.record = nil
-		}
-		for m := r.count(); m > 0 && r.err == nil; m-- {
-			g.ops = append(g.ops, fileOp{opKind(r.byte()), string(r.bytes()), string(r.bytes()), r.bytes()})
-		}
-		e.groups = append(e.groups, g)
+		e.groups = append(e.groups, r.group())
 	}
 	if r.err != nil {
 		return e, r.err
@@ -247,6 +251,17 @@ func decodeEntry(b []byte) (entry, error) {
 	var err error
 	e.world, err = decodeActions(world)
 	return e, err
+}
+
+func (r *reader) group() group {
+	g := group{job: kernel.JobID(r.bytes()), rev: kernel.Revision(r.uint()), record: r.bytes(), state: string(r.bytes())}
+	if len(g.record) == 0 {
+		g.record = nil
+	}
+	for m := r.count(); m > 0 && r.err == nil; m-- {
+		g.ops = append(g.ops, fileOp{opKind(r.byte()), string(r.bytes()), string(r.bytes()), r.bytes()})
+	}
+	return g
 }
 
 // reader takes values off a buffer. After the first error it yields zeros.

@@ -30,6 +30,7 @@ const (
 	patchName   = "command.patch"
 	noInputName = "NO_INPUT.md"
 	attemptsDir = "attempts"
+	effectsDir  = "effects"
 )
 
 // Layout answers where the files of one repository's store are, as absolute
@@ -92,9 +93,20 @@ func jobPath(id kernel.JobID, name string) string {
 	return strings.TrimSuffix(jobsDir+"/"+string(id)+"/"+name, "/")
 }
 
+// effectFile is the record of a job's effect. Keys are SHA-256 in hex.
+func effectFile(id kernel.JobID, key string) (string, error) {
+	if len(key) != 64 || strings.Trim(key, "0123456789abcdef") != "" || !kernel.ValidJobID(string(id)) {
+		return "", fmt.Errorf("effect %q of job %q: expected 64 hex digits: %w", key, id, kernel.ErrInvalid)
+	}
+	return jobPath(id, effectsDir+"/"+key+".json"), nil
+}
+
 func rotatedLog(id kernel.JobID, stream string, attempt int) string {
 	return jobPath(id, fmt.Sprintf("%s.%d.log", stream, attempt))
 }
+
+// attemptOutcome is the outcome of an attempt below its job's directory.
+func attemptOutcome(n int) string { return fmt.Sprintf("%s/%d.outcome.json", attemptsDir, n) }
 
 // artifactDir is the directory of a custom artifact's markers or payloads.
 // Names are hex, so no name of an artifact can lead anywhere.

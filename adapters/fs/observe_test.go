@@ -157,13 +157,18 @@ func TestResults(t *testing.T) {
 		t.Errorf("recorded: %+v", f)
 	}
 	later := want
-	later.Attempt.N = 4 // the fence, not the store, tells it apart
+	later.Attempt.N = 4
 	if err := s.Conclude(later); err != nil {
 		t.Fatal(err)
 	}
-	if f := ask(); !f.Known || f.Value == nil || f.Value.Attempt == a {
-		t.Errorf("of a later attempt: %+v", f)
+	if f := ask(); !f.Known || f.Value == nil || diff(want, *f.Value) != "" {
+		t.Errorf("beside that of a later attempt: %+v", f)
 	}
+	a.N = 9 // the fence, not the store, tells another attempt's apart
+	if f := ask(); !f.Known || f.Value == nil || f.Value.Attempt != later.Attempt {
+		t.Errorf("of an attempt without one: %+v", f)
+	}
+	a = later.Attempt
 	whole := contentOf(t, s.OutcomeFile(id(1)))
 	for name, content := range map[string]string{
 		"empty": "", "torn": whole[:len(whole)/2], "garbage": "\x00\x01", "another job's": strings.ReplaceAll(whole, string(id(1)), string(id(2))),

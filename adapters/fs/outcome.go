@@ -38,13 +38,17 @@ type contextRecord struct {
 	Owned    bool   `json:"worktree_owned,omitempty"`
 }
 
-func encodeOutcome(r kernel.Result) ([]byte, error) {
+func newOutcome(r kernel.Result) outcomeRecord {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
 		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended)}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
 	}
-	b, err := json.MarshalIndent(o, "", "  ")
+	return o
+}
+
+func encodeOutcome(r kernel.Result) ([]byte, error) {
+	b, err := json.MarshalIndent(newOutcome(r), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
 	}
@@ -56,6 +60,11 @@ func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 	if err := json.Unmarshal(b, &o); err != nil {
 		return nil, jsonError(err)
 	}
+	return o.result(id)
+}
+
+// result is how an attempt of job id ended.
+func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 	var d decoder
 	r := &kernel.Result{
 		Attempt: kernel.AttemptID{Job: kernel.JobID(o.ID), N: o.Attempt}, Exit: o.ExitCode,
@@ -88,7 +97,9 @@ func (s *Store) Conclude(r kernel.Result) error {
 	if err != nil {
 		return err
 	}
-	if err := s.base.write(jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable); err != nil {
+	// No lock keeps a runner that lost its job from writing late: by its own
+	// name the outcome of a later attempt is there all the same.
+	if err := s.base.writeAs(jobPath(r.Attempt.Job, outcomeName), attemptOutcome(r.Attempt.N), b, s.opts.Durable); err != nil {
 		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
 	}
 	return nil
@@ -96,10 +107,9 @@ func (s *Store) Conclude(r kernel.Result) error {
 
 // Job reads one record without the lock: what was asked for never changes.
 func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
-	if err := s.open(false); err != nil {
+	if err := s.open(false); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return kernel.Job{}, err
-	}
-	if !kernel.ValidJobID(string(id)) {
+	} else if err != nil || !kernel.ValidJobID(string(id)) {
 		return kernel.Job{}, fmt.Errorf("job %q: %w", id, kernel.ErrNotFound)
 	}
 	j, _, err := s.readRecord(id)
@@ -177,11 +187,23 @@ func (s *Store) markers(a kernel.Artifact) kernel.Fact[[]kernel.JobID] {
 	return kernel.Seen(ids)
 }
 
+// result is the outcome of the job's latest attempt on record, or of a itself
+// where that is another one.
 func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 	if !kernel.ValidJobID(string(a.Job)) {
 		return kernel.Unseen[*kernel.Result](fmt.Sprintf("job id %q is none", a.Job))
 	}
-	name := jobPath(a.Job, outcomeName)
+	latest := s.outcome(a.Job, outcomeName)
+	if latest.Value == nil || latest.Value.Attempt != a {
+		if own := s.outcome(a.Job, attemptOutcome(a.N)); own.Value != nil && own.Value.Attempt == a {
+			return own
+		}
+	}
+	return latest
+}
+
+func (s *Store) outcome(id kernel.JobID, name string) kernel.Fact[*kernel.Result] {
+	name = jobPath(id, name)
 	b, err := s.base.read(name, maxRecord)
 	if err != nil {
 		if ignoreMissing(err) == nil {
@@ -189,7 +211,7 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 		}
 		return kernel.Unseen[*kernel.Result](err.Error())
 	}
-	r, err := decodeOutcome(a.Job, b)
+	r, err := decodeOutcome(id, b)
 	if err != nil {
 		return kernel.Unseen[*kernel.Result](filepath.Join(vizierDir, name) + ": " + err.Error())
 	}

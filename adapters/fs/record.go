@@ -66,6 +66,7 @@ type (
 		Resumes       int               `json:"resumes"`
 		Reclaims      int               `json:"reclaims"`
 		Rerouted      int               `json:"rerouted,omitempty"`
+		LostAttempt   int               `json:"lost_attempt,omitempty"`
 		Refused       int               `json:"refused,omitempty"`
 		RetryAt       stamp             `json:"retry_at"`
 		Outcome       string            `json:"outcome,omitempty"`
@@ -115,11 +116,13 @@ type (
 		BackoffCap  string   `json:"backoff_cap,omitempty"`
 		Resumable   bool     `json:"resumable,omitempty"`
 		Idempotent  bool     `json:"idempotent,omitempty"`
+		InDoubt     string   `json:"effect_in_doubt,omitempty"`
 	}
 	schedule struct {
 		After            []afterRecord        `json:"after"`
 		Dependencies     []dependency         `json:"dependencies"`
 		DependencyPolicy *dependencyPolicy    `json:"dependency_policy,omitempty"`
+		FailureMode      string               `json:"failure_mode,omitempty"`
 		Locks            []lockRecord         `json:"locks"`
 		Artifacts        []artifactRecord     `json:"artifacts"`
 		PinnedHead       *pinnedHead          `json:"pinned_head"`
@@ -167,6 +170,7 @@ type (
 		DecidedAt   *stamp  `json:"decided_at,omitempty"`
 		DecidedBy   string  `json:"decided_by,omitempty"`
 		Reason      *string `json:"reason,omitempty"`
+		InDoubt     bool    `json:"in_doubt,omitempty"`
 	}
 	routeRecord struct {
 		On     string `json:"on"`

@@ -61,7 +61,7 @@ func TestNonsenseInARecordIsRefused(t *testing.T) {
 	mustRefuse(t, []byte(" \n\t"), "empty")
 	mustRefuse(t, []byte("not json"), "not JSON", "byte 2")
 	mustRefuse(t, []byte("null"))
-	mustRefuse(t, []byte("[]"))
+	mustRefuse(t, []byte("[]"), "expected object, found array")
 	mustRefuse(t, []byte("7"))
 	mustRefuse(t, append(change(t, 1, "version"), "{}"...), "not JSON")
 	mustRefuse(t, bytes.Repeat([]byte("["), 1<<20))
@@ -100,6 +100,7 @@ func TestNonsenseInARecordIsRefused(t *testing.T) {
 		{[]any{nil}, "schedule.artifacts", "schedule.artifacts"},
 		{[]any{map[string]any{"artifact": nil}}, "schedule.dependencies", "schedule.dependencies"},
 		{map[string]any{"missing_producer": "shrug"}, "schedule.dependency_policy", "shrug"},
+		{"panic", "schedule.failure_mode", "schedule.failure_mode|panic"},
 		{[]any{map[string]any{"key": "", "mode": "shared"}}, "schedule.locks", "schedule.locks"},
 		{[]any{map[string]any{"key": "k", "mode": "loose"}}, "schedule.locks", "loose"},
 		{[]any{map[string]any{"key": "k", "mode": "shared", "units": -1}}, "schedule.locks", "units"},

@@ -47,7 +47,7 @@ func blame[T any](b []byte, err error) error {
 // jsonError is err in words, with the place.
 func jsonError(err error) error {
 	var typ *json.UnmarshalTypeError
-	if errors.As(err, &typ) {
+	if errors.As(err, &typ) && typ.Field != "" {
 		return &fieldError{typ.Field, plainJSON(err)}
 	}
 	return plainJSON(err)

@@ -17,7 +17,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		Command: list(sp.Origin.Command), ChildArgs: list(sp.Task.Args),
 		CreatedAt: stamp(j.Created), UpdatedAt: stamp(now), StartedAt: stamp(st.Started), FinishedAt: stamp(st.Finished),
 		Attempt: st.Attempt, Generation: st.Generation,
-		Retries: st.Spent.Retries, Resumes: st.Spent.Resumes, Reclaims: st.Spent.Reclaims, Rerouted: st.Routed,
+		Retries: st.Spent.Retries, Resumes: st.Spent.Resumes, Reclaims: st.Spent.Reclaims, Rerouted: st.Routed, LostAttempt: st.Lost,
 		Refused: st.Refused, RetryAt: stamp(st.RetryAt), Outcome: st.Outcome.String(), FailureClass: st.Failure.String(), FailureReason: optional(st.Reason),
 		StdoutPath: vizierDir + "/" + jobPath(j.ID, "stdout.log"), StderrPath: vizierDir + "/" + jobPath(j.ID, "stderr.log"),
 		Awake: st.Awake,
@@ -64,6 +64,9 @@ func newAgain(sp *kernel.Spec) againRecord {
 		BackoffBase: duration(sp.Retry.Base), BackoffCap: duration(sp.Retry.Cap),
 		Resumable: sp.Resumable, Idempotent: sp.Idempotent,
 	}
+	if sp.InDoubt != kernel.FailInDoubt {
+		a.InDoubt = sp.InDoubt.String()
+	}
 	for c := kernel.ExitFailure; sp.Retry.Classes>>c > 0; c++ {
 		if sp.Retry.Classes&(1<<c) != 0 {
 			a.RetryOn = append(a.RetryOn, c.String())
@@ -94,6 +97,9 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	if sp.MissingProducer != kernel.Block {
 		s.DependencyPolicy = &dependencyPolicy{sp.MissingProducer.String()}
 	}
+	if sp.FailureMode != kernel.ContinueIndependent {
+		s.FailureMode = sp.FailureMode.String()
+	}
 	for _, l := range sp.Locks {
 		s.Locks = append(s.Locks, lockRecord{l.Key, l.Mode.String(), l.Units})
 	}
@@ -111,7 +117,7 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	}
 	if a := st.Approval; a.State != kernel.NotRequired {
 		s.Approval = &approvalRecord{true, a.State.String(), stamp(a.RequestedAt), a.RequestedBy,
-			optionalStamp(a.DecidedAt), a.DecidedBy, optional(a.Reason)}
+			optionalStamp(a.DecidedAt), a.DecidedBy, optional(a.Reason), a.Doubt}
 	}
 	if st.Wait != (kernel.WaitReason{}) {
 		s.WaitReason = &waitRecord{st.Wait.Kind.String(), st.Wait.Detail}
@@ -180,7 +186,7 @@ func (r *record) job() (kernel.Job, error) {
 	st := &j.State
 	st.Status, st.Attempt, st.Generation, st.Awake = status, r.Attempt, r.Generation, r.Awake
 	st.Spent = kernel.Budget{Retries: r.Retries, Resumes: r.Resumes, Reclaims: r.Reclaims}
-	st.Routed, st.Refused, st.RetryAt = r.Rerouted, r.Refused, time.Time(r.RetryAt)
+	st.Routed, st.Refused, st.Lost, st.RetryAt = r.Rerouted, r.Refused, r.LostAttempt, time.Time(r.RetryAt)
 	st.Started, st.Finished = time.Time(r.StartedAt), time.Time(r.FinishedAt)
 	if r.ExitCode != nil {
 		st.Exit = kernel.Exited(*r.ExitCode)
@@ -203,7 +209,7 @@ func (r *record) job() (kernel.Job, error) {
 			d.fail("job_id", fmt.Errorf("%q is not the id %q", r.JobID, r.ID))
 		}
 	}
-	if r.Attempt < 0 || r.Generation < 0 || r.Retries < 0 || r.Resumes < 0 || r.Reclaims < 0 {
+	if r.Attempt < 0 || r.Generation < 0 || r.Retries < 0 || r.Resumes < 0 || r.Reclaims < 0 || r.LostAttempt < 0 {
 		d.fail("attempt", fmt.Errorf("counters are not negative"))
 	}
 	return j, d.err
@@ -239,6 +245,7 @@ func parsed[T any](d *decoder, field, s string, parse func(string) (T, error)) T
 }
 
 func (d *decoder) again(sp *kernel.Spec, a *againRecord) {
+	sp.InDoubt = parsed(d, "again.effect_in_doubt", a.InDoubt, kernel.ParseInDoubt)
 	sp.Retry.Base, sp.Retry.Cap = d.duration("again.backoff_base", a.BackoffBase), d.duration("again.backoff_cap", a.BackoffCap)
 	for _, c := range a.RetryOn {
 		class, err := kernel.ParseFailureClass(c)
@@ -269,6 +276,7 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 	if p := s.DependencyPolicy; p != nil {
 		sp.MissingProducer = parsed(d, "schedule.dependency_policy", p.MissingProducer, kernel.ParseMissingProducer)
 	}
+	sp.FailureMode = parsed(d, "schedule.failure_mode", s.FailureMode, kernel.ParseFailureMode)
 	for _, l := range s.Locks {
 		lock := kernel.Lock{Key: l.Key, Mode: parsed(d, "schedule.locks", l.Mode, kernel.ParseLockMode), Units: l.Units}
 		d.fail("schedule.locks", lock.Validate())
@@ -295,7 +303,7 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 	if a := s.Approval; a != nil && a.Required {
 		st.Approval = kernel.Approval{State: parsed(d, "schedule.approval", a.State, kernel.ParseApprovalState),
 			RequestedAt: time.Time(a.RequestedAt), RequestedBy: a.RequestedBy,
-			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, Reason: value(a.Reason)}
+			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, Reason: value(a.Reason), Doubt: a.InDoubt}
 	}
 	if w := s.WaitReason; w != nil {
 		st.Wait = kernel.WaitReason{Kind: parsed(d, "schedule.wait_reason", w.Kind, kernel.ParseWaitKind), Detail: w.Detail}

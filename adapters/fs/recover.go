@@ -28,6 +28,10 @@ func (t *Tx) recover() error {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
+	if err := t.s.tryHeld(); err != nil {
+		return err
+	}
+	holds := len(t.s.held)
 	t.pos = pos
 	if pos.end > size { // it was emptied, and the mark did not hear of it
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
@@ -51,13 +55,18 @@ func (t *Tx) recover() error {
 			return err
 		}
 		for _, g := range e.groups {
-			if err := t.s.replayGroup(g); err != nil {
+			if err := t.s.replayOrHold(g, e.subject()); err != nil {
 				return fmt.Errorf("recover %s: %w", g.job, err)
 			}
 		}
 		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
 		t.unfinished = e.world
 		at = next
+	}
+	if len(t.s.held) != holds {
+		if err := t.s.writeHeld(); err != nil {
+			return err
+		}
 	}
 	if t.pos.rebooted {
 		t.unfinished = survivors(t.unfinished)
@@ -67,6 +76,17 @@ func (t *Tx) recover() error {
 	}
 	t.pos.dir = t.s.jobsStamp()
 	return log.setPosition(t.pos)
+}
+
+// subject is the first job that e is about: what is wrong with the rest of e
+// is told by it.
+func (e entry) subject() kernel.JobID {
+	for _, g := range e.groups {
+		if g.job != "" {
+			return g.job
+		}
+	}
+	return ""
 }
 
 // survivors are the actions that another boot does not settle.
@@ -152,6 +172,8 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 		return s.base.renameWithin(op.path, op.to)
 	case opRemoveJob:
 		return s.removeJob(id)
+	case opCreateJob:
+		return nil
 	default:
 		return fmt.Errorf("unknown file operation %d", op.kind)
 	}

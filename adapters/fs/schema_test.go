@@ -102,7 +102,7 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		optional := []string{"name", "rerouted", "refused", "outcome", "failure_class", "stop", "removed_at", "awake",
+		optional := []string{"name", "rerouted", "lost_attempt", "refused", "outcome", "failure_class", "stop", "removed_at", "awake",
 			"job_id", "git_owner", "repo_name", "branch_name", "inbox_file", "inbox_rel", "processed_path", "archived_path"}
 		if err := holds(t, s, b); (err == nil) != slices.Contains(optional, key) {
 			t.Errorf("without %s: %v", key, err)
@@ -163,7 +163,7 @@ func jsonKeys(t reflect.Type, path string, visit func(string)) {
 		t = t.Elem()
 	}
 	switch {
-	case t == reflect.TypeFor[stamp]() || t == reflect.TypeFor[artifactRecord]() || t.Kind() != reflect.Struct:
+	case t == reflect.TypeFor[stamp]() || t == reflect.TypeFor[artifactRecord]() || t == reflect.TypeFor[outcomeRecord]() && path != "" || t.Kind() != reflect.Struct:
 		return
 	case strings.HasPrefix(t.Name(), "open["):
 		jsonKeys(t.Field(0).Type, path, visit)
@@ -207,6 +207,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}{
 		{reflect.TypeFor[record](), "job_record", "job"},
 		{reflect.TypeFor[outcomeRecord](), "outcome", "outcome"},
+		{reflect.TypeFor[effectRecord](), "effect", "effects"},
 	} {
 		written, named := map[string]bool{}, map[string]bool{}
 		jsonKeys(c.typ, "", func(k string) { written[k] = true })
@@ -257,9 +258,11 @@ func TestTheSchemaKnowsEveryWord(t *testing.T) {
 	words(func(n int) fmt.Stringer { return kernel.LockMode(n) })
 	words(func(n int) fmt.Stringer { return kernel.PreconditionKind(n) })
 	words(func(n int) fmt.Stringer { return kernel.MissingProducer(n) })
+	words(func(n int) fmt.Stringer { return kernel.FailureMode(n) })
 	words(func(n int) fmt.Stringer { return kernel.Transient(n) })
 	words(func(n int) fmt.Stringer { return kernel.CleanupStatus(n) })
 	words(func(n int) fmt.Stringer { return max(kernel.PromptName(n), kernel.RunningPrompt) })
+	words(func(n int) fmt.Stringer { return max(kernel.InDoubt(n), kernel.AskInDoubt) })
 	for _, s := range kernel.Statuses() {
 		if !strings.Contains(raw, `"`+s.Coarse()+`"`) {
 			t.Errorf("the schema does not know %q", s.Coarse())
@@ -272,7 +275,7 @@ func TestEveryPathIsOnTheLayoutPage(t *testing.T) {
 	l := NewLayout("/r")
 	a := kernel.AttemptID{Job: "ID"}
 	for _, name := range []string{lockFile, plansFile, markFile, indexFile, archiveFile, sentinelsDir, runsDir, markersDir, payloadsDir,
-		jobPath("ID", recordName), jobPath("ID", stateName), jobPath("ID", outcomeName), jobPath("ID", patchName),
+		jobPath("ID", recordName), jobPath("ID", stateName), jobPath("ID", outcomeName), jobPath("ID", patchName), jobPath("ID", effectsDir),
 		strings.TrimPrefix(l.LockFile("ID"), "/r/.vizier/"), strings.TrimPrefix(l.LogFile("ID", "stdout"), "/r/.vizier/"),
 		strings.Replace(strings.TrimPrefix(l.ClaimFile(a), "/r/.vizier/"), "0", "N", 1),
 		strings.Replace(strings.TrimPrefix(l.ResultFile(a), "/r/.vizier/"), "0", "N", 1),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"os"
 	"path"
@@ -36,6 +37,7 @@ type Store struct {
 	lock *schedulerLock
 	log  *journal
 	warm index
+	held []held // as of when the lock was taken last
 }
 
 // NewStore is the store of the repository whose main working tree is dir. It
@@ -132,7 +134,7 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		}
 		return kernel.Records{}, err
 	}
-	for range 2 {
+	for try := range 2 {
 		if err := s.lock.shared(ctx); err != nil {
 			if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
 				return s.loadUnlocked(scope)
@@ -144,6 +146,10 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 			rec, err := s.loadUnlocked(scope)
 			return rec, errors.Join(err, s.lock.unlock())
 		}
+		if err == nil {
+			err = s.readHeld()
+			behind = behind || len(s.held) > 0 && try == 0 // perhaps it can be written by now
+		}
 		if err == nil && !behind {
 			rec, err := s.load(pos, scope)
 			err = errors.Join(err, s.lock.unlock())
@@ -152,10 +158,13 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 			}
 			return rec, err
 		}
-		if err := s.lock.unlock(); err != nil {
+		if err := errors.Join(err, s.lock.unlock()); err != nil {
 			return kernel.Records{}, err
 		}
 		tx, err := s.Begin(ctx)
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			return s.readAhead(ctx, scope)
+		}
 		if err != nil {
 			return kernel.Records{}, err
 		}
@@ -164,6 +173,31 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		}
 	}
 	return s.loadUnlocked(scope)
+}
+
+// readAhead reads what the journal holds and what cannot be written yet, for
+// want of room, as if it were.
+func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	if err := s.lock.shared(ctx); err != nil {
+		return kernel.Records{}, err
+	}
+	pos, _, err := s.behind()
+	if err == nil {
+		err = s.catchUp(pos)
+	}
+	for at := pos.end; err == nil; {
+		var e entry
+		e, at, err = s.log.read(at)
+		for _, g := range e.groups {
+			err = errors.Join(err, s.followGroup(g, true, map[kernel.JobID]bool{}))
+		}
+	}
+	var rec kernel.Records
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // an entry that is torn never happened
+		rec, err = s.records(scope)
+	}
+	s.warm = index{} // the store is not there yet
+	return rec, errors.Join(err, s.lock.unlock())
 }
 
 // refreshIndex writes the index if the lock is free: a cache, so that its
@@ -208,6 +242,9 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 // loadUnlocked reads every record as it is.
 func (s *Store) loadUnlocked(scope kernel.Scope) (kernel.Records, error) {
 	s.warm = index{}
+	if err := s.readHeld(); err != nil {
+		return kernel.Records{}, err
+	}
 	if err := s.scan(position{}, 0); err != nil {
 		return kernel.Records{}, err
 	}
@@ -242,6 +279,15 @@ func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 		return kernel.Job{}, nil, fmt.Errorf("%s: %w", filepath.Join(vizierDir, name), err)
 	}
 	return j, f, nil
+}
+
+// IDs are the ids of all jobs, in no order and without a look at any record:
+// for beginnings of ids, which all of them decide.
+func (s *Store) IDs() ([]kernel.JobID, error) {
+	if err := s.open(false); err != nil {
+		return nil, ignoreMissing(err)
+	}
+	return s.jobIDs()
 }
 
 // jobIDs lists the directories of jobs that are named like jobs, in no order.

@@ -148,6 +148,9 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 		return "", fmt.Errorf("repository: %w", err)
 	}
 	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
+		return "", outside
+	}
 	if errors.Is(err, fs.ErrNotExist) && j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" {
 		return root, nil // an earlier attempt moved it away; this one ends the work
 	}

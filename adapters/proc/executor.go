@@ -42,6 +42,9 @@ func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, erro
 	if f, started := l.takeOver(a); f != nil || started {
 		return f, nil
 	}
+	if n, by := inscribed(l.Files.LockFile(a.Job)); n == a.N && by.elsewhere() {
+		return nil, nil // on a host whose locks may not be seen here: its lease tells what became of it
+	}
 	f, err := openLock(l.Files.LockFile(a.Job))
 	if err != nil {
 		return nil, err

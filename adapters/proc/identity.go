@@ -31,6 +31,12 @@ var here = sync.OnceValue(func() Identity {
 	return Identity{Host: host, Boot: strings.TrimSpace(string(boot))}
 })
 
+// elsewhere reports that it is of another host. Containers of one machine,
+// which share its boot, share its locks as well.
+func (i Identity) elsewhere() bool {
+	return i.Boot != "" && i.Boot != here().Boot && i.Host != here().Host
+}
+
 // Self identifies this process.
 func Self() Identity { return self() }
 

@@ -34,10 +34,8 @@ const (
 // none.
 func (l *Local) Beat(a kernel.AttemptID) error {
 	path := l.Files.HeartbeatFile(a)
-	// Where times are those of a file server, it is its clock that counts.
-	now := []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
-	err := unix.UtimesNanoAt(unix.AT_FDCWD, path, now, unix.AT_SYMLINK_NOFOLLOW)
-	if err == unix.ENOENT {
+	err := touch(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		var f *os.File
 		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600); err == nil {
 			err = f.Close()
@@ -85,8 +83,8 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 		return kernel.Runner{Liveness: kernel.Alive}, nil
 	case by.Boot == "", by.Boot != here().Boot && by.Host == here().Host: // the latter: before the last boot
 		return kernel.Runner{Liveness: kernel.Dead}, nil
-	case by.Boot != here().Boot:
-		return l.elsewhere(a, by.Host, held, sign)
+	case by.elsewhere() && (held || !l.Lease.Locks):
+		return l.leased(a, by.Host, sign)
 	case !held && unclaimed: // nothing is executed before the claim
 		return kernel.Runner{Liveness: kernel.Absent, Remark: "its runner ended before it began: see stderr.log"}, nil
 	case !held:
@@ -113,12 +111,9 @@ func claimant(path string) (Identity, error) {
 	return c.Identity, err
 }
 
-// elsewhere is the verdict on a runner of another host. Its lease decides,
-// since not every shared file system shows one host the locks of another.
-func (l *Local) elsewhere(a kernel.AttemptID, host string, held bool, sign string) (kernel.Runner, error) {
-	if l.Lease.Locks && !held {
-		return kernel.Runner{Liveness: kernel.Dead}, nil
-	}
+// leased is the verdict on a runner of another host. Its lease decides, since
+// not every shared file system shows one host the locks of another.
+func (l *Local) leased(a kernel.AttemptID, host, sign string) (kernel.Runner, error) {
 	last, err := l.lastSign(a, sign)
 	if err != nil {
 		return kernel.Runner{}, err

@@ -49,6 +49,7 @@ type Local struct {
 	Root    string   // the repository's root; absolute
 	Files   Files
 	Grace   time.Duration // between TERM and KILL; 0: DefaultGrace
+	MaxLog  int64         // bytes that are kept of each log; 0: all
 	Lease   Lease
 	Now     func() time.Time // nil: time.Now
 

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -50,6 +52,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	why, status := c.wait(ctx, j.Spec.Task.Timeout, grace)
 	l.forget(c.pid)
 	l.endLeftovers(min(grace, leftoverGrace))
+	c.logs.Close()
 
 	var r kernel.Result
 	switch why {
@@ -79,7 +82,8 @@ const (
 
 // child is a running command. Its pid is its session and its process group.
 type child struct {
-	pid int
+	pid  int
+	logs *joblog.Watcher
 
 	mu    sync.Mutex
 	ended bool        // its pid may be another's soon
@@ -89,26 +93,30 @@ type child struct {
 
 // startCommand starts the command in a session of its own. It dies with this
 // process.
-func (l *Local) startCommand(cmd command, id kernel.JobID) (*child, error) {
+func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
 	}
 	defer null.Close()
-	fds := []uintptr{null.Fd()}
-	for _, stream := range []string{"stdout", "stderr"} {
-		log, err := openLog(l.Files.LogFile(id, stream))
-		if err != nil {
-			return nil, err
-		}
-		defer log.Close()
-		fds = append(fds, log.Fd())
+	stdout, err := openLog(l.Files.LogFile(id, "stdout"))
+	if err != nil {
+		return nil, err
 	}
-	if err := os.Remove(cmd.resultFile); err != nil && !os.IsNotExist(err) {
+	stderr, err := openLog(l.Files.LogFile(id, "stderr"))
+	if err != nil {
+		return nil, errors.Join(err, stdout.Close())
+	}
+	c := &child{logs: joblog.Watch(l.MaxLog, stdout, stderr)}
+	defer func() {
+		if err != nil {
+			c.logs.Close()
+		}
+	}()
+	if err = os.Remove(cmd.resultFile); err != nil && !os.IsNotExist(err) {
 		return nil, err // what lies there would pass for the command's result
 	}
-	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: fds, Sys: commandAttr()}
-	c := &child{}
+	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()}, Sys: commandAttr()}
 	c.pid, err = l.start(func() (int, error) { return syscall.ForkExec(cmd.path, cmd.args, attr) })
 	if err != nil {
 		return nil, cmd.refused(err)

@@ -132,6 +132,44 @@ func TestRunStaysInTheRepository(t *testing.T) {
 	}
 }
 
+// A cleanup that was killed once it had moved its worktree away ends its work
+// from the repository's root. Nothing else starts where there is nothing, and
+// nothing at all outside of the repository.
+func TestACleanupGoesOnWithoutItsWorktree(t *testing.T) {
+	w := setup(t, "gone on")
+	w.ExeArgs = []string{"args"}
+	outside := t.TempDir()
+	for link, to := range map[string]string{"out": outside, "dangling": filepath.Join(outside, "gone")} {
+		if err := os.Symlink(to, filepath.Join(w.root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree := ".vizier/tmp-worktrees/gone"
+	for _, c := range []struct {
+		operation, root string
+		builtin         bool
+		reason          string
+	}{
+		{"worktree.cleanup", tree, true, ""},
+		{"worktree.cleanup", tree, false, "does not exist"},
+		{"git.commit", tree, true, "does not exist"},
+		{"", tree, true, "does not exist"},
+		{"worktree.cleanup", "out", true, "is outside the repository"},
+		{"worktree.cleanup", "../elsewhere/gone", true, "is outside the repository"},
+	} {
+		w.job.Spec.Origin.About.Operation, w.job.State.Context.Root, w.job.Spec.Task.Builtin = c.operation, c.root, c.builtin
+		dir, err := w.dir(&w.job)
+		if c.reason == "" && (err != nil || dir != w.root) || c.reason != "" && (err == nil || !strings.HasSuffix(err.Error(), c.reason)) {
+			t.Errorf("%+v: %q, %v", c, dir, err)
+		}
+	}
+	w.job.Spec.Origin.About.Operation, w.job.State.Context.Root, w.job.Spec.Task.Builtin = "worktree.cleanup", tree, true
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	if got := w.log("stdout"); got != "[\"gone on\"]\n" {
+		t.Errorf("it said %q", got)
+	}
+}
+
 func TestRunFindsCommandsAsAShellWould(t *testing.T) {
 	w := setup(t, "tool")
 	for _, dir := range []string{"a", "b", "sub"} {

@@ -24,7 +24,7 @@ func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", label(a), err)
 	}
-	if c.Boot != here().Boot && c.Host != here().Host {
+	if c.elsewhere() {
 		return nil // its runner looks for a stop with every heartbeat
 	}
 	held, err := locked(l.Files.LockFile(a.Job))

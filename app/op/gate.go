@@ -21,11 +21,28 @@ import (
 // agent, and asks again with what is seen then, until the node has ended. It
 // is the whole of every control policy and of cicd.run.
 func control(ctx context.Context, env *Env, n *Node) (Result, error) {
+	return controlled(ctx, env, n, "")
+}
+
+// controlled is control as a part of n. What runs nothing has no side effect,
+// or one that may be repeated.
+func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, error) {
 	seen := workflow.Seen{Approval: n.Job.State.Approval.State, Loops: n.Job.State.Routed}
 	c, err := openConflict(ctx, env, n)
 	if err != nil {
 		return Result{}, err
 	}
+	seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
+	if step := workflow.Control(n.ManifestNode, seen); step.Run == workflow.Nothing {
+		return c.end(env, n, step)
+	}
+	return once(ctx, env, n, part, nil, func(ctx context.Context, env *Env, n *Node) (Result, error) {
+		return c.control(ctx, env, n, seen)
+	})
+}
+
+// control runs what n's control policy asks for until the node has ended.
+func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow.Seen) (r Result, err error) {
 	for {
 		seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
 		step := workflow.Control(n.ManifestNode, seen)
@@ -48,21 +65,25 @@ func control(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 }
 
-// gated is an operation whose gate, if it has one, is looked at once it has
-// succeeded.
-func gated(run operation) operation {
-	return func(ctx context.Context, env *Env, n *Node) (Result, error) {
-		r, err := run(ctx, env, n)
-		if err != nil || r.Outcome != kernel.OutcomeSucceeded {
-			return r, err
-		}
-		g, err := control(ctx, env, n)
-		if err == nil && g.Outcome == kernel.OutcomeSucceeded && g.Reason == "" {
-			return r, nil
-		}
-		g.Produced, g.Context = r.Produced, r.Context
-		return g, err
+// gated performs an operation whose gate, if it has one, is looked at once it
+// has succeeded.
+func (p performer) gated(ctx context.Context, env *Env, n *Node) (Result, error) {
+	r, err := once(ctx, env, n, "", p.look, p.run)
+	if err != nil || r.Outcome != kernel.OutcomeSucceeded {
+		return r, err
 	}
+	if p.judges {
+		return r, nil
+	}
+	g, err := controlled(ctx, env, n, gatePart)
+	if err == nil && g.Outcome == kernel.OutcomeSucceeded && g.Reason == "" {
+		return r, nil
+	}
+	if err == nil && g.Outcome == kernel.OutcomeFailed && g.Class != kernel.EffectInDoubt {
+		err = fell(ctx, env, n, g)
+	}
+	g.Produced, g.Context = r.Produced, r.Context
+	return g, err
 }
 
 // conflict is an open merge conflict and where it is to be resolved. Its

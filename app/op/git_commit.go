@@ -38,7 +38,8 @@ func gitCommit(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return commit(ctx, env, n, func() error { return nil })
 }
 
-// commit commits the index as prepare leaves it, unless an earlier attempt did.
+// commit commits the index as prepare leaves it. Whether an earlier attempt did
+// is found by commitMade.
 func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Result, error) {
 	branch, err := env.Git.HeadBranch(ctx, n.Dir)
 	if err != nil {
@@ -47,18 +48,6 @@ func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Resul
 	if want := n.Job.State.Context.Branch; want != "" && branch != want {
 		return failed(1, "%s is not on branch %s any more: somebody switched it, or a later run has the branch; `git -C %s switch %s`, or retry from worktree.prepare",
 			n.Dir, want, n.Dir, want), nil
-	}
-	head, err := env.Git.HeadCommit(ctx, n.Dir)
-	if err != nil {
-		return Result{}, err
-	}
-	key := effectKey(n, "")
-	done, err := committed(ctx, env, n, head, key)
-	if err != nil {
-		return Result{}, err
-	}
-	if done != "" {
-		return ok(fmt.Sprintf("commit %s of an earlier attempt stands", short(done))), nil
 	}
 	message, err := commitMessage(env, n)
 	if err != nil {
@@ -74,7 +63,7 @@ func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Resul
 	if !staged {
 		return ok("nothing to commit"), nil
 	}
-	id, err := env.Git.Commit(ctx, n.Dir, withEffect(message, key))
+	id, err := env.Git.Commit(ctx, n.Dir, withEffect(message, effectKey(n, "")))
 	if err != nil {
 		return gitFailed(env, n, err)
 	}

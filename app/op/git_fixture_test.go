@@ -26,6 +26,8 @@ type world struct {
 	env    *Env
 	stderr *bytes.Buffer
 	jobs   int
+
+	journal journal
 }
 
 func newWorld(t *testing.T) *world {
@@ -58,7 +60,7 @@ func newEmptyWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.env = &Env{Git: git.Open(root), Files: fs.NewStore(w.dir, fs.Options{}), Stdout: new(bytes.Buffer), Stderr: w.stderr, Now: time.Now}
+	w.env = &Env{Git: git.Open(root), Files: fs.NewStore(w.dir, fs.Options{}), Effects: &w.journal, Stdout: new(bytes.Buffer), Stderr: w.stderr, Now: time.Now}
 	return w
 }
 
@@ -157,8 +159,11 @@ func (n *Node) in(dir string) *Node {
 	return n
 }
 
+// run runs n; once more, it is the attempt after one that was killed when all
+// was done.
 func (w *world) run(n *Node) Result {
 	w.Helper()
+	w.journal.again(n)
 	return Run(context.Background(), w.env, n)
 }
 

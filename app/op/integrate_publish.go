@@ -33,6 +33,10 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 		return m.finish(ctx, m.source+" brings nothing new", source)
 	}
 	for range maxMoves {
+		warning, stop, err := m.judge(ctx, merged)
+		if err != nil || stop != nil {
+			return deref(stop), err
+		}
 		obstacle, moved, err := git.Advance(ctx, m.target, onto, merged)
 		switch {
 		case err != nil:
@@ -40,7 +44,7 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 		case obstacle != "":
 			return *m.stuck(obstacle), nil
 		case moved:
-			return m.finish(ctx, fmt.Sprintf("merged %s into %s as %s", m.source, m.target, short(merged)), source)
+			return m.finish(ctx, fmt.Sprintf("merged %s into %s as %s%s", m.source, m.target, short(merged), warning), source)
 		}
 		now, err := tipOf(ctx, m.env, m.target)
 		if err == nil && now == "" {

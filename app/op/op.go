@@ -29,13 +29,14 @@ type Node struct {
 
 // Env is what operations reach the world through.
 type Env struct {
-	Git    Git
-	Files  Files
-	Shell  Shell
-	Agents Agents
-	Stdout io.Writer // the job's logs: what is written is seen at once
-	Stderr io.Writer
-	Now    func() time.Time
+	Git     Git
+	Files   Files
+	Effects Effects
+	Shell   Shell
+	Agents  Agents
+	Stdout  io.Writer // the job's logs: what is written is seen at once
+	Stderr  io.Writer
+	Now     func() time.Time
 }
 
 // Result is how an operation ended.
@@ -85,10 +86,10 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 	r, err := run(ctx, env, n)
 	if err != nil {
 		r = failure(ctx, n, err)
-		if r.Class == kernel.MissingInput {
-			if err := env.Files.WriteNoInput(n.Job.ID, r.Reason); err != nil {
-				fmt.Fprintln(env.Stderr, "NO_INPUT.md was not written:", err)
-			}
+	}
+	if r.Class == kernel.MissingInput {
+		if err := env.Files.WriteNoInput(n.Job.ID, r.Reason); err != nil {
+			fmt.Fprintln(env.Stderr, "NO_INPUT.md was not written:", err)
 		}
 	}
 	for _, rec := range n.Artifacts[r.Outcome.String()] {
@@ -111,11 +112,7 @@ func failure(ctx context.Context, n *Node, err error) Result {
 	case ctx.Err() != nil:
 		r.Exit, r.Class = 143, kernel.Signal
 	}
-	name := n.Operation
-	if name == "" {
-		name = n.Control
-	}
-	if !strings.HasPrefix(r.Reason, name) {
+	if name := n.performs(); !strings.HasPrefix(r.Reason, name) {
 		r.Reason = name + ": " + r.Reason
 	}
 	return r

@@ -64,7 +64,7 @@ func (d *desk) Output(_ context.Context, _, script string, _ []string, _ int) ([
 func deskNode(t *testing.T, operation, prompt string) (*desk, *Env, *Node) {
 	t.Helper()
 	d := &desk{payloads: map[string][]byte{}}
-	env := &Env{Files: d, Shell: d, Agents: deskAgent{d}, Stdout: io.Discard, Stderr: &bytes.Buffer{}, Now: func() time.Time { return time.Unix(0, 0) }}
+	env := &Env{Files: d, Effects: &journal{}, Shell: d, Agents: deskAgent{d}, Stdout: io.Discard, Stderr: &bytes.Buffer{}, Now: func() time.Time { return time.Unix(0, 0) }}
 	text := kernel.Artifact{Kind: kernel.Custom, Name: "prompt_text", Ref: "main"}
 	n := &Node{Root: t.TempDir(), Dir: t.TempDir(), Job: kernel.Job{ID: "me"}}
 	n.Job.Spec.Origin.Branch = "draft/x"
@@ -180,25 +180,30 @@ func TestAnAgentGetsTheNewestPromptAndItsAnswerIsKept(t *testing.T) {
 	plan := kernel.Artifact{Kind: kernel.Custom, Name: "plan_text", Ref: "x"}
 	n.Needs = []workflow.ArtifactRecord{workflow.RecordOf(prompt)}
 	n.Artifacts = map[string][]workflow.ArtifactRecord{"succeeded": {workflow.RecordOf(plan)}}
-	if r := Run(t.Context(), env, n); r.Class != kernel.MissingInput {
+	retry := func() Result { // each attempt is a retry of the one that failed before it
+		n.Job.State.Attempt++
+		n.Job.State.Spent.Retries++
+		return Run(t.Context(), env, n)
+	}
+	if r := retry(); r.Class != kernel.MissingInput {
 		t.Errorf("no prompt: %+v", r)
 	}
 	d.producers = []kernel.JobID{"without", "new", "old"}
 	d.payloads["new custom:prompt_text:main"] = []byte(`{"assistant_text": "do it"}`)
 	d.payloads["old custom:prompt_text:main"] = []byte(`{"text": "do that"}`)
 	d.answer, d.exit = "cannot\ngo on\n", 4
-	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeFailed || r.Exit != 4 || !strings.HasSuffix(r.Reason, "(exit 4); its last line was: go on") {
+	if r := retry(); r.Outcome != kernel.OutcomeFailed || r.Exit != 4 || !strings.HasSuffix(r.Reason, "(exit 4); its last line was: go on") {
 		t.Errorf("an agent that fails: %+v", r)
 	}
 	if d.asked != "do it" || d.payloads["me custom:plan_text:x"] != nil {
 		t.Errorf("it was asked %q and left %s", d.asked, d.payloads["me custom:plan_text:x"])
 	}
 	d.broken = fmt.Errorf("agent x did not answer within 1h: %w", context.DeadlineExceeded)
-	if r := Run(t.Context(), env, n); r.Class != kernel.Timeout || r.Exit != 124 || !strings.Contains(r.Reason, "within 1h") {
+	if r := retry(); r.Class != kernel.Timeout || r.Exit != 124 || !strings.Contains(r.Reason, "within 1h") {
 		t.Errorf("an agent that takes too long: %+v", r)
 	}
 	d.answer, d.exit, d.broken = strings.Repeat("x", maxText+5), 0, nil
-	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded || !strings.Contains(r.Reason, "was cut at 8388608 bytes") {
+	if r := retry(); r.Outcome != kernel.OutcomeSucceeded || !strings.Contains(r.Reason, "was cut at 8388608 bytes") {
 		t.Errorf("a long answer: %+v", r.Reason)
 	}
 	if text, err := textOf(d.payloads["me custom:plan_text:x"]); len(text) != maxText || err != nil {
@@ -236,8 +241,13 @@ func TestTheRegistryIsTheInventory(t *testing.T) {
 		}
 	}
 	for name := range want {
-		if registry[name] == nil {
+		if _, ok := registry[name]; !ok {
 			t.Errorf("nothing performs %s", name)
+		}
+	}
+	for _, u := range workflow.Inventory() {
+		if p := registry[u.Operation+u.Policy]; p.run != nil && u.Reconcilable && p.look == nil {
+			t.Errorf("%s is said to be reconcilable, and nothing looks for what it did", u.Label)
 		}
 	}
 }

@@ -1,40 +1,47 @@
 package op
 
+// performer is what performs an operation, and what finds that an earlier
+// attempt has; without one nobody can tell. The zero value is a control policy.
+type performer struct {
+	run    operation
+	look   finder
+	judges bool // it looks at its gate itself, before it is done
+}
+
 // registry maps every operation and control policy of the inventory to what
 // performs it; a test asserts that they are the same set.
 //
 //nolint:gochecknoglobals // a table
-var registry = map[string]operation{
-	"agent.invoke":              gated(agentInvoke),
-	"build.materialize_step":    gated(buildMaterializeStep),
-	"cicd.run":                  control,
-	"command.run":               gated(commandRun),
-	"gate.approval":             control,
-	"gate.cicd":                 control,
-	"gate.conflict_resolution":  control,
-	"gate.stop_condition":       control,
-	"git.commit":                gated(unlocked(gitCommit)),
-	"git.integrate_plan_branch": gated(gitIntegrate),
-	"git.save_worktree_patch":   gated(gitSavePatch),
-	"git.stage":                 gated(unlocked(gitStage)),
-	"git.stage_commit":          gated(unlocked(gitStageCommit)),
-	"merge.sentinel.clear":      gated(sentinelClear),
-	"merge.sentinel.write":      gated(sentinelWrite),
-	"patch.execute_pipeline":    gated(unlocked(patchExecute)),
-	"patch.pipeline_finalize":   gated(patchFinalize),
-	"patch.pipeline_prepare":    gated(patchPrepare),
-	"plan.persist":              gated(planPersist),
-	"prompt.resolve":            gated(promptResolve),
-	"terminal":                  control,
-	"worktree.cleanup":          gated(worktreeCleanup),
-	"worktree.prepare":          gated(worktreePrepare),
+var registry = map[string]performer{
+	"agent.invoke":              {run: agentInvoke},
+	"build.materialize_step":    {run: buildMaterializeStep, look: goesOn},
+	"cicd.run":                  {},
+	"command.run":               {run: commandRun},
+	"gate.approval":             {},
+	"gate.cicd":                 {},
+	"gate.conflict_resolution":  {},
+	"gate.stop_condition":       {},
+	"git.commit":                {run: unlocked(gitCommit), look: commitMade},
+	"git.integrate_plan_branch": {run: gitIntegrate, look: goesOn, judges: true},
+	"git.save_worktree_patch":   {run: gitSavePatch, look: goesOn},
+	"git.stage":                 {run: unlocked(gitStage), look: goesOn},
+	"git.stage_commit":          {run: unlocked(gitStageCommit), look: commitMade},
+	"merge.sentinel.clear":      {run: sentinelClear, look: goesOn},
+	"merge.sentinel.write":      {run: sentinelWrite, look: goesOn},
+	"patch.execute_pipeline":    {run: unlocked(patchExecute), look: goesOn},
+	"patch.pipeline_finalize":   {run: patchFinalize, look: goesOn},
+	"patch.pipeline_prepare":    {run: patchPrepare, look: goesOn},
+	"plan.persist":              {run: planPersist, look: goesOn},
+	"prompt.resolve":            {run: promptResolve, look: promptMade},
+	"terminal":                  {},
+	"worktree.cleanup":          {run: worktreeCleanup, look: goesOn},
+	"worktree.prepare":          {run: worktreePrepare, look: goesOn},
 }
 
 func lookup(n *Node) (operation, bool) {
-	name := n.Operation
-	if name == "" {
-		name = n.Control
+	p, ok := registry[n.performs()]
+	if p.run == nil {
+		return control, ok
 	}
-	run, ok := registry[name]
-	return run, ok
+	return p.gated, ok
 }

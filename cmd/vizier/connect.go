@@ -48,7 +48,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 		Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
 		Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 	})
-	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, Now: now,
+	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, MaxLog: cfg.Logs.MaxBytes, Now: now,
 		Lease: proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}}
 	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Pools: cfg.Pools}
 	if limits.MaxRunning == 0 {

@@ -8,14 +8,18 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 )
 
 // stream reads a log file as it is written. A file that is rotated away is
-// read to its end, and the one that takes its place from its beginning.
+// read to its end, and the one that takes its place from its beginning. Where
+// the beginning of a log is cut while it is read, reading goes on where it was.
 type stream struct {
 	path   string
 	prefix string // before each line; "" : bytes as they come
 	file   *os.File
+	at     int64  // the next byte of the output, those counted that are dropped
 	rest   []byte // the beginning of a line that has no end yet
 	buf    []byte
 }
@@ -33,7 +37,7 @@ func (s *stream) copyTo(out io.Writer) (bool, error) {
 			if err != nil {
 				return any, err
 			}
-			s.file = f
+			s.file, s.at = f, 0
 		}
 		replaced, err := s.replaced()
 		if err != nil {
@@ -51,29 +55,19 @@ func (s *stream) copyTo(out io.Writer) (bool, error) {
 	}
 }
 
-// replaced reports that another file stands at the path now, and starts over
-// in one that was cut. It is asked before the old file is read to its end, so
-// that nothing written before the rotation is missed.
+// replaced reports that another file stands at the path now. It is asked
+// before the old file is read to its end, so that nothing written before the
+// rotation is missed.
 func (s *stream) replaced() (bool, error) {
 	open, err := s.file.Stat()
 	if err != nil {
 		return false, err
 	}
 	now, err := os.Stat(s.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // between the two halves of a rotation
-	case err != nil:
-		return false, err
-	case !os.SameFile(open, now):
-		return true, nil
 	}
-	at, err := s.file.Seek(0, io.SeekCurrent)
-	if err == nil && now.Size() < at {
-		s.rest = nil
-		_, err = s.file.Seek(0, io.SeekStart)
-	}
-	return false, err
+	return err == nil && !os.SameFile(open, now), err
 }
 
 func (s *stream) drain(out io.Writer) (int, error) {
@@ -82,7 +76,7 @@ func (s *stream) drain(out io.Writer) (int, error) {
 	}
 	total := 0
 	for {
-		n, err := s.file.Read(s.buf)
+		n, err := s.next()
 		total += n
 		if n > 0 {
 			if err := s.emit(out, s.buf[:n]); err != nil {
@@ -96,6 +90,37 @@ func (s *stream) drain(out io.Writer) (int, error) {
 			return total, err
 		}
 	}
+}
+
+// next reads on at s.at. What was read while the log was being cut may be of
+// anywhere, so it is read again.
+func (s *stream) next() (int, error) {
+	h, err := joblog.Begin(s.file)
+	for err == nil {
+		info, err := s.file.Stat()
+		if err != nil {
+			return 0, err
+		}
+		at := s.at
+		lost := at < h.Dropped+h.Mark || at > h.Dropped+info.Size()-h.Start // what came next is gone, or somebody emptied the file
+		if lost {
+			at = h.Dropped
+		}
+		n, failed := s.file.ReadAt(s.buf, at-h.Dropped+h.Start)
+		was := h
+		if h, err = joblog.Begin(s.file); err != nil {
+			return 0, err
+		}
+		if h != was {
+			continue
+		}
+		if lost {
+			s.rest = nil
+		}
+		s.at = at + int64(n)
+		return n, failed
+	}
+	return 0, err
 }
 
 func (s *stream) emit(out io.Writer, p []byte) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -29,15 +30,9 @@ func (r *repo) job(ctx context.Context, ref string) (*kernel.Snapshot, kernel.Jo
 	return snap, ids[0], nil
 }
 
-// jobs are the jobs that a person means by refs. Whole ids do not need every
-// record to be read.
+// jobs are the jobs that a person means by refs.
 func (r *repo) jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []kernel.JobID, error) {
-	scope := kernel.Scope{}
-	for _, ref := range refs {
-		scope.Jobs = append(scope.Jobs, kernel.JobID(ref))
-		scope.All = scope.All || !kernel.ValidJobID(ref)
-	}
-	snap, err := r.records(ctx, scope)
+	snap, err := r.records(ctx, r.mentioned(refs))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,15 +45,46 @@ func (r *repo) jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []ker
 	return snap, ids, nil
 }
 
+// mentioned is what has to be read to know which jobs refs mean. The ids of all
+// jobs are at hand without their records; what else a job may be called by is
+// in these.
+func (r *repo) mentioned(refs []string) kernel.Scope {
+	const many = 100 // then reading the rest costs little more
+	var scope kernel.Scope
+	var all []kernel.JobID
+	for _, ref := range refs {
+		if kernel.ValidJobID(ref) {
+			scope.Jobs = append(scope.Jobs, kernel.JobID(ref))
+			continue
+		}
+		if all == nil && r.IDs != nil {
+			all, _ = r.IDs() // without them every record is read
+		}
+		before := len(scope.Jobs)
+		for _, id := range all {
+			if ref != "" && strings.HasPrefix(string(id), ref) {
+				scope.Jobs = append(scope.Jobs, id)
+			}
+		}
+		scope.All = scope.All || len(scope.Jobs) == before
+	}
+	scope.All = scope.All || len(scope.Jobs) > many
+	return scope
+}
+
 // labels is how ids are written: whole for programs, as short as they stay
 // unambiguous for people.
-func (u *ui) labels(s *kernel.Snapshot) func(kernel.JobID) string {
-	if !u.outTTY {
+func (c *call) labels(r *repo, s *kernel.Snapshot) func(kernel.JobID) string {
+	if !c.ui.outTTY {
 		return func(id kernel.JobID) string { return string(id) }
 	}
 	ids := s.UnreadableIDs()
 	for _, j := range s.Jobs() {
 		ids = append(ids, j.ID)
+	}
+	if r.IDs != nil { // those that the snapshot leaves out as well
+		all, _ := r.IDs()
+		ids = append(ids, all...)
 	}
 	short := view.Prefixes(ids)
 	return func(id kernel.JobID) string {

@@ -31,8 +31,7 @@ func (l *listCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	// Only ids as short as a terminal shows them need every record.
-	snap, err := r.records(c.ctx, kernel.Scope{All: l.All || display.ShowSucceeded || c.ui.outTTY})
+	snap, err := r.records(c.ctx, kernel.Scope{All: l.All || display.ShowSucceeded})
 	if err != nil {
 		return err
 	}
@@ -41,7 +40,7 @@ func (l *listCmd) Run(c *call) error {
 	if l.Raw {
 		return c.ui.json(list.Raw(r.paths))
 	}
-	label := c.ui.labels(snap)
+	label := c.labels(r, snap)
 	text := func(row view.ListRow, f view.Field) string {
 		if f.Key == "job" {
 			return label(row.ID)

@@ -86,7 +86,7 @@ func (s *scheduleCmd) Run(c *call) error {
 // read makes the schedule of this moment. A focus that names no job gives an
 // empty one.
 func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
-	scope := kernel.Scope{All: s.All || s.Job != "" || c.ui.outTTY} // short ids need all ids
+	scope := kernel.Scope{All: s.All || s.Job != ""}
 	snap, err := r.Scheduler.Snapshot(c.ctx, scope)
 	if err != nil {
 		return view.Schedule{}, err
@@ -94,7 +94,7 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	if s.Format != "summary" { // the others show whether artifacts are there
 		snap = r.observeBlocked(c.ctx, snap, blockedJobs(snap))
 	}
-	o := view.ScheduleOptions{All: s.All, MaxDepth: s.MaxDepth, Label: c.ui.labels(snap)}
+	o := view.ScheduleOptions{All: s.All, MaxDepth: s.MaxDepth, Label: c.labels(r, snap)}
 	if s.Job != "" {
 		id, err := view.Resolve(snap, s.Job)
 		switch {

@@ -88,13 +88,8 @@ func (c *call) one(r *repo, q request) ([]kernel.NewJob, error) {
 func (r *repo) references(c *call, refs []string) (func(string) (kernel.JobID, error), error) {
 	var snap *kernel.Snapshot
 	if len(refs) > 0 {
-		scope := kernel.Scope{}
-		for _, ref := range refs {
-			scope.Jobs = append(scope.Jobs, kernel.JobID(ref))
-			scope.All = scope.All || !kernel.ValidJobID(ref)
-		}
 		var err error
-		if snap, err = r.records(c.ctx, scope); err != nil {
+		if snap, err = r.records(c.ctx, r.mentioned(refs)); err != nil {
 			return nil, err
 		}
 	}

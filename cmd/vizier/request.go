@@ -28,6 +28,7 @@ type request struct {
 	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h." json:"timeout"`
 	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times." json:"retries"`
 	Idempotent      bool     `help:"Running it twice does no harm: run it again when its runner is lost." json:"idempotent"`
+	InDoubt         string   `enum:",fail,ask,rerun" default:"" placeholder:"fail|ask|rerun" help:"What becomes of the job when its runner is lost, and with it whether the command did its work: it fails (the default), it waits for a person's approval to run again, or it runs again." json:"in_doubt"`
 	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out." json:"resumable"`
 	Cwd             string   `placeholder:"DIR" help:"Directory to run in, relative to the repository's root." json:"cwd"`
 	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable." json:"env"`
@@ -190,7 +191,16 @@ func budgets(q request, spec *kernel.Spec) error {
 			spec.Retry = spec.Retry.On(class)
 		}
 	}
-	if q.Idempotent {
+	if q.InDoubt != "" {
+		var err error
+		if spec.InDoubt, err = kernel.ParseInDoubt(q.InDoubt); err != nil {
+			return fmt.Errorf("--in-doubt: %w", err)
+		}
+		if q.Idempotent {
+			return fmt.Errorf("--in-doubt %s has no effect on an idempotent job: remove it, or --idempotent: %w", q.InDoubt, kernel.ErrInvalid)
+		}
+	}
+	if spec.Doubt() == kernel.RerunInDoubt {
 		spec.Budget.Reclaims = defaultReclaims
 	}
 	if q.Resumable {

@@ -238,7 +238,7 @@ func (f *runFollower) reasons(c *call, s *kernel.Snapshot) {
 		if why == "" {
 			why = j.State.Wait.Detail
 		}
-		if strings.HasPrefix(why, "dependency failed for job ") {
+		if strings.HasPrefix(why, "dependency failed for job ") || strings.HasPrefix(why, "held back by the failure of job ") {
 			continue
 		}
 		c.ui.warn("%s (%s) %s: %s", id, j.Spec.Origin.Node, j.State.Status, why)

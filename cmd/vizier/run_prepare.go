@@ -78,6 +78,9 @@ func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, 
 		return choice, nil, &failure{class: classUsage, err: err, hint: hint}
 	}
 	source, err := loader.Load(choice.Path)
+	if err == nil {
+		source, err = workflow.Configure(source, r.Config.Flows.Settings())
+	}
 	return choice, source, err
 }
 

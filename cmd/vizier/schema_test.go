@@ -44,6 +44,7 @@ func TestDocumentsConform(t *testing.T) {
 			w.unreadable["ff"] = "job.json: unexpected end"
 		}
 		for schema, args := range map[string]string{
+			"effects":     "jobs effects --format json " + string(a),
 			"why":         "jobs why --format json " + string(a),
 			"jobs_list":   "jobs list --format json --all",
 			"job_show":    "jobs show --format json " + string(a),

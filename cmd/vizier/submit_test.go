@@ -52,6 +52,28 @@ func TestSubmitReadsEveryFlag(t *testing.T) {
 	}
 }
 
+func TestSubmitSaysWhatBecomesOfADoubt(t *testing.T) {
+	w := newFake(t)
+	for text, want := range map[string]kernel.Spec{"": {}, "fail": {}, "ask": {InDoubt: kernel.AskInDoubt},
+		"rerun": {InDoubt: kernel.RerunInDoubt, Budget: kernel.Budget{Reclaims: 2}}} {
+		_, out, _ := w.runIn(`{"command":["true"],"in_doubt":"`+text+`"}`, "jobs", "submit", "--batch")
+		ids := strings.Fields(out)
+		if text != "" {
+			ids = append(ids, string(w.submit("--in-doubt", text)))
+		}
+		for _, id := range ids {
+			if got := w.job(kernel.JobID(id)).Spec; got.InDoubt != want.InDoubt || got.Budget != want.Budget {
+				t.Errorf("%q: %s, %+v", text, got.InDoubt, got.Budget)
+			}
+		}
+	}
+	if _, _, err := w.runIn(`{"command":["true"],"in_doubt":"maybe"}`, "jobs", "submit", "--batch"); !strings.Contains(err, `unknown effect_in_doubt policy "maybe"`) {
+		t.Errorf("it says %s", err)
+	}
+	has(t, w.fails(2, "jobs", "submit", "--idempotent", "--in-doubt", "ask", "--", "true"), "--in-doubt ask has no effect on an idempotent job")
+	has(t, w.fails(2, "jobs", "submit", "--in-doubt", "maybe", "--", "true"), "in-doubt")
+}
+
 func TestSubmitRefusesNonsense(t *testing.T) {
 	w := newFake(t)
 	for _, c := range []struct {

@@ -27,6 +27,14 @@ type repo struct {
 		OutcomeFile(kernel.JobID) string
 	}
 
+	// Effects are a job's journalled side effects, and what is wrong with
+	// those that cannot be read.
+	Effects func(kernel.JobID) ([]kernel.Effect, error)
+
+	// IDs are the ids of all jobs, without their records; nil: only the records
+	// tell.
+	IDs func() ([]kernel.JobID, error)
+
 	// Manifest is the manifest of a run; kernel.ErrNotFound if there is none.
 	Manifest func(kernel.RunID) ([]byte, error)
 
@@ -82,7 +90,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		return nil, err
 	}
 	r := &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 	}

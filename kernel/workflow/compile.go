@@ -37,7 +37,7 @@ func Compile(t *Template, o CompileOptions) ([]kernel.NewJob, Manifest, error) {
 		c.ids[i] = o.IDs(t.nodes[i].id.Value)
 	}
 	m := Manifest{Run: o.Run, Selector: o.Selector, TemplateID: t.ID, Version: t.Version, PolicyHash: c.hash,
-		Policy: ManifestPolicy{t.policy.failureMode, t.policy.missingProducer.String()},
+		Policy: ManifestPolicy{t.policy.failureMode.String(), t.policy.missingProducer.String()},
 		Params: t.Params, Nodes: make(map[string]ManifestNode, len(t.nodes))}
 	jobs := make([]kernel.NewJob, len(t.nodes))
 	for i := range t.nodes {
@@ -63,6 +63,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		Needs:           sortedArtifacts(c.resolve(n.needs)),
 		Produces:        sortedArtifacts(c.products(n)),
 		MissingProducer: c.t.policy.missingProducer,
+		FailureMode:     c.t.policy.failureMode,
 		Pinned:          n.pinned,
 		Preconditions:   n.preconditions,
 		Locks:           c.t.locksOf(i, c.g),
@@ -74,6 +75,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		Retry:           n.retry,
 		Resumable:       n.resumable,
 		Idempotent:      n.idempotent,
+		InDoubt:         n.inDoubt,
 		Task: kernel.Task{Executor: n.executor, Builtin: true, Timeout: n.timeout,
 			Args: []string{"__workflow-node", "--job-id", string(c.ids[i])}},
 	}

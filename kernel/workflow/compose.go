@@ -48,6 +48,7 @@ func (c *composer) compose(src *Source, path []string) *Source {
 	out := *src
 	out.Imports, out.links = nil, nil
 	out.nodes, out.Params, out.contracts = slices.Clone(src.nodes), slices.Clone(src.Params), slices.Clone(src.contracts)
+	out.config = slices.Clone(src.config)
 	var stages []stage
 	taken := map[string]string{} // prefix → stage name
 	for _, m := range src.Imports {
@@ -109,6 +110,7 @@ func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 				"` (`" + have.Value + "` vs `" + p.Value + "`)", Hint: "the other is at " + have.Pos.String()})
 		}
 	}
+	c.configured(out, child, m.Name.Value)
 	for _, k := range child.contracts {
 		at := slices.IndexFunc(out.contracts, func(o contractSource) bool { return o.id.Value == k.id.Value })
 		switch {
@@ -140,6 +142,9 @@ func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 			return renamed
 		}
 		n.id = rename(n.id)
+		if !n.staged { // of child itself
+			n.staged, n.stage = true, child.Params
+		}
 		n.after = refs(n.after, "after node")
 		for _, o := range outcomes {
 			n.on[o] = refs(n.on[o], "on."+o.String()+" target")

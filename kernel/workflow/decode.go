@@ -17,6 +17,7 @@ func Decode(file string, v Value) (*Source, error) {
 		"id":      d.text(&s.ID),
 		"version": d.text(&s.Version),
 		"params":  d.entries(&s.Params, "params"),
+		"config":  d.entries(&s.config, "config"),
 		"cli": func(v Value) {
 			d.table(v, "cli", map[string]func(Value){
 				"positional": d.texts(&s.CLI.Positional), "named": d.entries(&s.CLI.Named, "cli.named")})
@@ -145,7 +146,7 @@ func (d *decoder) entries(into *[]Entry, path string) func(Value) {
 
 func (d *decoder) policy(v Value, p *policySource) {
 	d.table(v, "policy", map[string]func(Value){
-		"failure_mode": d.word(&p.failureMode, "block_downstream", "continue_independent"),
+		"failure_mode": d.word(&p.failureMode, kernel.BlockDownstream.String(), kernel.ContinueIndependent.String()),
 		"resume": func(v Value) {
 			d.table(v, "policy.resume", map[string]func(Value){
 				"key": d.text(&p.resumeKey), "reuse_mode": d.word(&p.reuseMode, "strict", "compatible")})

@@ -45,15 +45,16 @@ func (d *decoder) node(i int, v Value) nodeSource {
 			}
 			d.table(v, path+".on", keys)
 		},
-		"timeout":      d.text(&n.timeout),
-		"max_retries":  d.text(&n.maxRetries),
-		"max_resumes":  d.text(&n.maxResumes),
-		"max_reclaims": d.text(&n.maxReclaims),
-		"resumable":    d.text(&n.resumable),
-		"idempotent":   d.text(&n.idempotent),
-		"transient":    d.text(&n.transient),
-		"executor":     d.text(&n.executor),
-		"retry_on":     d.texts(&n.retryOn),
+		"timeout":         d.text(&n.timeout),
+		"max_retries":     d.text(&n.maxRetries),
+		"max_resumes":     d.text(&n.maxResumes),
+		"max_reclaims":    d.text(&n.maxReclaims),
+		"effect_in_doubt": d.text(&n.inDoubt),
+		"resumable":       d.text(&n.resumable),
+		"idempotent":      d.text(&n.idempotent),
+		"transient":       d.text(&n.transient),
+		"executor":        d.text(&n.executor),
+		"retry_on":        d.texts(&n.retryOn),
 	}, "id", "uses")
 	return n
 }

@@ -5,6 +5,7 @@
 //
 //	Decode   a Value, strictly, into a Source
 //	Compose  a Source and the stages it imports into one Source
+//	Configure what the repository's configuration says into default parameters
 //	Bind     what was typed on the command line into parameters
 //	Expand   ${name} everywhere, and read every text as what it stands for
 //	Validate the whole template; all findings at once, in source order

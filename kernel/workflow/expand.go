@@ -17,10 +17,10 @@ func Expand(src *Source, params map[string]string) (*Template, error) {
 	e := &expander{params: params, memo: map[string]string{}}
 	t := &Template{ID: src.ID.Value, Version: src.Version.Value, Params: params, pos: src.ID.Pos}
 	t.policy = policy{
-		failureMode: orDefault(src.policy.failureMode, "block_downstream"),
-		resumeKey:   orDefault(src.policy.resumeKey, "default"),
-		reuseMode:   orDefault(src.policy.reuseMode, "strict"),
+		resumeKey: orDefault(src.policy.resumeKey, "default"),
+		reuseMode: orDefault(src.policy.reuseMode, "strict"),
 	}
+	t.policy.failureMode, _ = kernel.ParseFailureMode(orDefault(src.policy.failureMode, kernel.ContinueIndependent.String()))
 	t.policy.missingProducer, _ = kernel.ParseMissingProducer(orDefault(src.policy.missingProducer, kernel.Block.String()))
 	for i, c := range src.contracts {
 		at := item("artifact_contracts", i)

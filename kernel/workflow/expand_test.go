@@ -39,12 +39,13 @@ var everyField = []struct{ path, json, good string }{
 	{"nodes[x].max_reclaims", `"max_reclaims": %q`, "${n}"},
 	{"nodes[x].resumable", `"resumable": %q`, "${yes}"},
 	{"nodes[x].idempotent", `"idempotent": %q`, "${yes}"},
+	{"nodes[x].effect_in_doubt", `"effect_in_doubt": %q`, "${doubt}"},
 	{"nodes[x].transient", `"transient": %q`, "${yes}"},
 	{"nodes[x].executor", `"executor": %q`, "${slug}"},
 	{"nodes[x].retry_on[0]", `"max_retries": 1, "retry_on": [%q]`, "7${n}"},
 }
 
-var fieldParams = `"params": {"slug": "foo", "n": 2, "yes": true, "mode": "on_failure", "oid": "0123456789012345678901234567890123456789"}`
+var fieldParams = `"params": {"slug": "foo", "n": 2, "yes": true, "mode": "on_failure", "doubt": "ask", "oid": "0123456789012345678901234567890123456789"}`
 
 func withField(json, value string) string {
 	args := `"args": {"command": "true"}, `
@@ -106,6 +107,10 @@ func TestCoercions(t *testing.T) {
 		`"retry_on": ["exit"]`:                                               "retry_on has no effect",
 		`"max_retries": 1, "retry_on": ["sunspots"]`:                         "invalid failure class `sunspots`",
 		`"max_retries": 1, "retry_on": [256]`:                                "invalid exit code `256`",
+		`"effect_in_doubt": "never"`:                                         "invalid effect_in_doubt value `never` for nodes[x].effect_in_doubt; it is one of fail, ask, rerun",
+		`"effect_in_doubt": "ask", "idempotent": true`:                       "effect_in_doubt has no effect: node `x` is idempotent",
+		`"effect_in_doubt": "fail"`:                                          "effect_in_doubt has no effect: node `x` is not executed again when its runner is lost",
+		`"effect_in_doubt": "ask", "max_reclaims": 0`:                        "effect_in_doubt has no effect: node `x` is not executed again when its runner is lost",
 		`"transient": "often"`:                                               "invalid transient value `often`",
 		`"preconditions": [{"kind": "pinned_head", "branch": "m"}]`:          "needs branch and oid, a full commit id",
 		`"gates": [{"kind": "approval", "required": true, "policy": "ask"}]`: "invalid gate policy value `ask`",
@@ -160,6 +165,28 @@ func TestRetryOnFailureIsABudgetOfRetries(t *testing.T) {
 	}
 }
 
+func TestWhatBecomesOfAnEffectInDoubt(t *testing.T) {
+	hashes := map[string]bool{}
+	for more, want := range map[string]kernel.InDoubt{``: kernel.FailInDoubt, `, "effect_in_doubt": "ask"`: kernel.AskInDoubt,
+		`, "effect_in_doubt": "rerun"`: kernel.RerunInDoubt, `, "effect_in_doubt": "fail", "max_reclaims": 1`: kernel.FailInDoubt} {
+		jobs, m := compile(t, wrap(`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}`+more+`}`), nil)
+		if got := jobs["x"].Spec.InDoubt; got != want {
+			t.Errorf("%s: %s", more, got)
+		}
+		hashes[m.PolicyHash] = true
+	}
+	if len(hashes) != 4 {
+		t.Errorf("%d policy hashes of 4 policies", len(hashes))
+	}
+	text := wrap(`{"id": "x", "uses": "cap.env.builtin.git.stage_commit", "effect_in_doubt": "ask"%s}`)
+	if _, err := build(fmt.Sprintf(text, ""), nil); err == nil || !strings.Contains(err.Error(), "effect_in_doubt has no effect: node `x` does nothing that cannot be looked up") {
+		t.Errorf("of a commit: %v", err)
+	}
+	if _, err := build(fmt.Sprintf(text, `, "gates": [{"kind": "script", "script": "true"}]`), nil); err != nil {
+		t.Errorf("of a commit whose gate runs a script: %v", err)
+	}
+}
+
 func TestUntilGateIsABudgetOfItsRoute(t *testing.T) {
 	for budget, want := range map[string]string{"0": "[]", "2": "[{failed id-commit 2}]"} {
 		jobs, _ := compile(t, wrap(stageCommit(`"gate"`), gateNode(`"on": {"failed": ["commit"]}, "retry": {"mode": "until_gate", "budget": `+budget+`}, "gates": [{"kind": "script", "script": "x"}]`)), nil)
@@ -173,6 +200,8 @@ func TestReclaimDefaults(t *testing.T) {
 	for node, want := range map[string]int{
 		`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}}`:                                         0,
 		`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}, "idempotent": true}`:                     2,
+		`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}, "effect_in_doubt": "ask"}`:               2,
+		`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}, "effect_in_doubt": "rerun"}`:             2,
 		`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}, "max_reclaims": 5}`:                      5,
 		`{"id": "x", "uses": "cap.env.builtin.git.stage_commit"}`:                                                                             2,
 		`{"id": "x", "kind": "gate", "uses": "control.terminal"}`:                                                                             2,

@@ -39,6 +39,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 	n.retryBudget = e.count(src.retryBudget, 0, at, ".retry.budget")
 	n.resumable = e.bool(src.resumable, at, ".resumable")
 	n.idempotent = e.bool(src.idempotent, at, ".idempotent")
+	n.inDoubt, _ = kernel.ParseInDoubt(e.word(src.inDoubt, "effect_in_doubt", inDoubts[0], inDoubts, at, ".effect_in_doubt"))
 	n.executor = e.text(src.executor, at, ".executor")
 	n.timeout = e.duration(src.timeout, at, ".timeout")
 	n.transient = e.transient(src.transient, at, ".transient")
@@ -59,6 +60,20 @@ func (e *expander) again(src *nodeSource, n *node, at string) {
 	}
 	if src.maxResumes.given() && !n.resumable {
 		e.fail(src.maxResumes.Pos, "max_resumes has no effect: node `"+n.id.Value+"` is not resumable", "add resumable = true", []string{at, ".max_resumes"})
+	}
+	if src.inDoubt.given() {
+		why, hint := "", "remove it"
+		switch {
+		case n.idempotent:
+			why = "is idempotent"
+		case !n.mayBeInDoubt():
+			why = "does nothing that cannot be looked up"
+		case n.budget.Reclaims == 0:
+			why, hint = "is not executed again when its runner is lost", "set max_reclaims = N"
+		}
+		if why != "" {
+			e.fail(src.inDoubt.Pos, "effect_in_doubt has no effect: node `"+n.id.Value+"` "+why, hint, []string{at, ".effect_in_doubt"})
+		}
 	}
 	if n.retryMode == RetryOnFailure {
 		switch {

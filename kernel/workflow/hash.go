@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // PolicyHash identifies what the template's jobs are subject to: a SHA-256, in
@@ -14,7 +16,7 @@ import (
 // contracts, artifacts and the like are written does not matter.
 func PolicyHash(t *Template) string {
 	h := &hasher{}
-	h.list("template", t.ID, t.Version, t.policy.failureMode, t.policy.resumeKey, t.policy.reuseMode, t.policy.missingProducer.String())
+	h.list("template", t.ID, t.Version, t.policy.failureMode.String(), t.policy.resumeKey, t.policy.reuseMode, t.policy.missingProducer.String())
 	contracts := slices.Clone(t.contracts)
 	slices.SortStableFunc(contracts, func(a, b contract) int { return strings.Compare(a.id, b.id) })
 	for _, k := range contracts {
@@ -80,6 +82,9 @@ func (h *hasher) node(n *node) {
 		n.transient.String(), strconv.FormatBool(n.resumable), strconv.FormatBool(n.idempotent), n.pinned.Branch, string(n.pinned.Commit),
 		strconv.Itoa(n.budget.Retries), strconv.Itoa(n.budget.Resumes), strconv.Itoa(n.budget.Reclaims),
 		strconv.FormatUint(uint64(n.retry.Classes), 16))
+	if n.inDoubt != kernel.FailInDoubt { // the default hashes as it always did
+		h.list("effect_in_doubt", n.inDoubt.String())
+	}
 	for _, word := range n.retry.Exits {
 		h.list(strconv.FormatUint(word, 16))
 	}

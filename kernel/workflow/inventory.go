@@ -189,13 +189,20 @@ func (n *node) runsScript() bool {
 	return n.use.Policy == policyConflict && n.autoResolve()
 }
 
+// mayBeInDoubt reports that n may do what nobody can tell afterwards whether it
+// was done.
+func (n *node) mayBeInDoubt() bool { return !n.use.Reconcilable || n.runsScript() }
+
 // reclaims is the default budget of a node's reclaims.
 func (n *node) reclaims() int {
-	if n.idempotent || n.use.Reconcilable && !n.runsScript() {
+	if n.idempotent || n.inDoubt != kernel.FailInDoubt || !n.mayBeInDoubt() {
 		return defaultReclaims
 	}
 	return 0
 }
+
+// inDoubts are the policies for effects in doubt; the first is the default.
+var inDoubts = []string{kernel.FailInDoubt.String(), kernel.AskInDoubt.String(), kernel.RerunInDoubt.String()}
 
 const (
 	defaultReclaims = 2

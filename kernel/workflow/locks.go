@@ -12,11 +12,12 @@ var lockArgs = []string{"branch", "source_branch", "plan_branch", "target", "tar
 // locksOf are n's own locks or, where it has none, inferred ones.
 //
 // Inferred are exclusive locks branch:NAME on every branch that n names: in
-// its arguments, in its artifacts, and where neither names one in the
-// template's parameters, where a plan's slug stands for its branch. A node that names no branch and changes the files of
-// the main checkout gets repo_serial. One that works in a worktree of its run,
-// or whose effect on files is the user's own business (a command), gets
-// nothing: to serialise unrelated runs for its sake would help nobody.
+// its arguments and in its artifacts; where neither names one, on the branch of
+// the worktree that it works in; and where there is none, on those that the
+// parameters of its own stage name. A node that names no branch and changes the
+// files of the main checkout gets repo_serial. One whose effect on files is the
+// user's own business (a command) gets nothing: to serialise unrelated runs for
+// its sake would help nobody.
 func (t *Template) locksOf(i int, g *graph) []kernel.Lock {
 	n := &t.nodes[i]
 	if len(n.locks) > 0 {
@@ -40,19 +41,22 @@ func (t *Template) locksOf(i int, g *graph) []kernel.Lock {
 	for _, a := range n.all() {
 		add(a.Branch())
 	}
+	tree := t.worktreeOf(i, g)
+	if len(names) == 0 && tree != nil {
+		branch := tree.arg("branch")
+		if slug := tree.arg("slug", "plan"); branch == "" && slug != "" {
+			branch = "draft/" + slug
+		}
+		add(branch)
+	}
 	if len(names) == 0 {
 		for _, key := range lockArgs {
-			add(t.Params[key])
-		}
-	}
-	if len(names) == 0 && t.inWorktree(i, g) { // its branch is the plan's
-		for _, key := range []string{"slug", "plan"} {
-			if slug := t.Params[key]; slug != "" {
-				add("draft/" + slug)
+			if n.sees(key) {
+				add(t.Params[key])
 			}
 		}
 	}
-	if len(names) == 0 && n.use.WritesTree && !t.inWorktree(i, g) {
+	if len(names) == 0 && n.use.WritesTree && tree == nil {
 		return []kernel.Lock{{Key: "repo_serial"}}
 	}
 	slices.Sort(names)
@@ -63,9 +67,19 @@ func (t *Template) locksOf(i int, g *graph) []kernel.Lock {
 	return locks
 }
 
-// inWorktree reports that a worktree's context reaches node i, by on.succeeded
-// or by a route.
-func (t *Template) inWorktree(i int, g *graph) bool {
-	has := func(p int) bool { return g.owner[p] >= 0 }
-	return slices.ContainsFunc(g.succOf[i], has) || slices.ContainsFunc(g.routes[i], has)
+// worktreeOf is the node that made the worktree whose context reaches node i, by
+// on.succeeded or by a route; nil: none does.
+func (t *Template) worktreeOf(i int, g *graph) *node {
+	for _, p := range slices.Concat(g.succOf[i], g.routes[i]) {
+		if w := g.owner[p]; w >= 0 {
+			return &t.nodes[w]
+		}
+	}
+	return nil
+}
+
+// sees reports that the stage which the node is of declares the parameter:
+// those of other stages are not about it.
+func (n *node) sees(param string) bool {
+	return !n.staged || slices.ContainsFunc(n.stage, func(p Entry) bool { return p.Key == param })
 }

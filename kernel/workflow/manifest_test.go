@@ -24,7 +24,7 @@ func TestManifestDocument(t *testing.T) {
  "template_version": "v1",
  "policy_snapshot_hash": "HASH",
  "policy": {
-  "failure_mode": "block_downstream",
+  "failure_mode": "continue_independent",
   "missing_producer": "block"
  },
  "params": {

@@ -43,7 +43,7 @@ func TestPolicyHash(t *testing.T) {
 	}
 	for what, other := range map[string]string{
 		"dependency policy": text(`"dependencies": {"missing_producer": "wait"}`, one+","+two, node, c, d),
-		"failure mode":      text(`"failure_mode": "continue_independent"`, one+","+two, node, c, d),
+		"failure mode":      text(`"failure_mode": "block_downstream"`, one+","+two, node, c, d),
 		"contract":          text("", two, node, c, d),
 		"argument":          text("", one+","+two, strings.Replace(node, `"1"`, `"2"`, 1), c, d),
 		"edge":              text("", one+","+two, node, c, cmdNode("d", "c")),
@@ -79,6 +79,36 @@ func TestInferredLocks(t *testing.T) {
 		`{"id": "out", "uses": "cap.env.builtin.git.stage", "args": {"files_json": "[\".\"]"}}`,
 		shell), nil)
 	for node, want := range map[string]string{"in": "branch:draft/foo", "out": "repo_serial", "sh": ""} {
+		if got := keys(jobs[node].Spec.Locks); got != want {
+			t.Errorf("%s: %q, want %q", node, got, want)
+		}
+	}
+}
+
+// T3 and V5: neither another stage's parameters nor the template's say which
+// branch a node in a worktree writes to.
+func TestLocksOfStages(t *testing.T) {
+	shell := func(id string) string {
+		return `{"id": "` + id + `", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "x"}}`
+	}
+	f := files{"root": `{"id": "r", "version": "v1", "params": {"branch": "trunk"}, "nodes": [` + shell("own") + `], ` + imports + `}`,
+		"one": stageText(`"target": "main"`, "", shell("merge"),
+			`{"id": "w", "uses": "cap.env.builtin.worktree.prepare", "args": {"branch": "work"}, "on": {"succeeded": ["in"]}}`, shell("in")),
+		"two": stageText(`"n": "1"`, "", shell("note"))}
+	src, err := f.compose(t, "root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, err := workflow.Bind("r", src, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl, err := workflow.Expand(src, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, _ := compileTemplate(t, tmpl)
+	for node, want := range map[string]string{"own": "branch:main branch:trunk", "one__merge": "branch:main", "one__w": "branch:work", "one__in": "branch:work", "two__note": ""} {
 		if got := keys(jobs[node].Spec.Locks); got != want {
 			t.Errorf("%s: %q, want %q", node, got, want)
 		}

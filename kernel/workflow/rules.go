@@ -90,6 +90,10 @@ func (c *checker) operation(n *node) {
 	case opIntegrate:
 		c.integrate(n)
 	}
+	if on, _ := parseBool(n.arg("auto_resolve")); on && n.use.Policy != policyConflict && n.use.Operation != opIntegrate && n.arg("auto_resolve_command", "auto_resolve_script") == "" &&
+		slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return strings.TrimSpace(g.script) != "" }) {
+		c.rule(n, n.pos, ".args.auto_resolve", "is to repair what its gate finds and has no auto_resolve_script")
+	}
 	switch n.use.Policy {
 	case policyStop:
 		c.stopCondition(n)
@@ -175,6 +179,9 @@ func (n *node) leads(o kernel.Outcome, id string) bool {
 }
 
 func (c *checker) integrate(n *node) {
+	if n.autoResolve() {
+		c.rule(n, n.pos, ".args.auto_resolve", "merges what its gate accepts and repairs nothing: give auto_resolve to a control.gate.cicd node after it")
+	}
 	if k := len(c.targets(n, kernel.OutcomeBlocked, policyConflict)); k > 1 {
 		c.rule(n, n.pos, ".on.blocked", "has %d conflict gates among its on.blocked targets; at most one is allowed", k)
 	}

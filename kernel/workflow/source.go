@@ -28,6 +28,7 @@ type Source struct {
 	Params  []Entry // defaults
 	Imports []Import
 
+	config    []Entry // parameter → key of the repository's configuration
 	policy    policySource
 	contracts []contractSource
 	nodes     []nodeSource
@@ -74,6 +75,9 @@ type wiring struct {
 	uses  Text
 	after []Text
 	on    perOutcome[Text]
+
+	staged bool    // it came from an imported template,
+	stage  []Entry // which declares these parameters
 }
 
 type nodeSource struct {
@@ -94,6 +98,7 @@ type nodeSource struct {
 	maxReclaims   Text
 	resumable     Text
 	idempotent    Text
+	inDoubt       Text
 	transient     Text
 	executor      Text
 	retryOn       []Text

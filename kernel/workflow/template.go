@@ -22,12 +22,11 @@ type Template struct {
 // Nodes is how many nodes the template has.
 func (t *Template) Nodes() int { return len(t.nodes) }
 
-// policy is what a template says of all its nodes. Both failure modes hold at
-// once: what depends on a failed node is blocked (block_downstream), and what
-// does not goes on (continue_independent).
+// policy is what a template says of all its nodes.
 type policy struct {
-	failureMode, resumeKey, reuseMode string
-	missingProducer                   kernel.MissingProducer
+	resumeKey, reuseMode string
+	failureMode          kernel.FailureMode
+	missingProducer      kernel.MissingProducer
 }
 
 type contract struct {
@@ -56,6 +55,7 @@ type node struct {
 	timeout       time.Duration
 	resumable     bool
 	idempotent    bool
+	inDoubt       kernel.InDoubt
 	transient     kernel.Transient
 	executor      string
 }

@@ -19,7 +19,7 @@ type disk struct {
 	lock     *process // who holds the scheduler lock
 	records  map[kernel.JobID]kernel.Job
 	markers  map[kernel.Artifact][]kernel.JobID
-	outcomes map[kernel.JobID]kernel.Result // one file per job, as it is written last
+	outcomes map[kernel.JobID]map[int]kernel.Result // by attempt
 	journal  []entry
 	mark     mark
 	archive  map[kernel.JobID]bool // succeeded, and of no interest to any open job

@@ -37,10 +37,11 @@ func (m *machine) batch(t *rapid.T) []kernel.NewJob {
 		known = known[len(known)-12:]
 	}
 	run := oneOf(t, "run", "", "r"+kernel.RunID(fmt.Sprint(m.batches)))
+	mode := oneOf(t, "failure mode", kernel.ContinueIndependent, kernel.BlockDownstream)
 	news := make([]kernel.NewJob, size)
 	for i, id := range ids {
 		s := kernel.Spec{Name: fmt.Sprintf("batch %d of %d", m.batches, size), Task: kernel.Task{Args: []string{"true"}}}
-		s.Origin.Run = run
+		s.Origin.Run, s.FailureMode = run, mode
 		earlier := known[:max(0, len(known)-size+i)]
 		if len(earlier) > 0 && oneIn(t, 2, "has after") {
 			s.After = rapid.SliceOfN(rapid.SampledFrom(earlier), 1, 2).Draw(t, "after")

@@ -20,8 +20,12 @@ type world struct {
 	limits    kernel.Limits
 	processes []*process // those that live
 	pids      int
+	hosts     int
+	shared    bool // hosts see each other's job locks
+	trusting  bool // and are told so
 	locks     map[kernel.JobID]*jobLock
 	claims    map[kernel.AttemptID]*process
+	beats     map[kernel.AttemptID]time.Time // when an attempt last gave a sign of life
 	children  map[kernel.AttemptID]*child
 	sentinels map[string]bool
 	faults
@@ -46,17 +50,41 @@ func (w *world) clock() time.Time {
 	return w.now
 }
 
-// jobLock is a job's flock. Its inscription says which attempt it was last
-// taken for.
+// jobLock is a job's flock, which another host may not see. What all see is
+// the inscription: which attempt it was last taken for, and on which host.
 type jobLock struct {
-	holder    *process
+	holders   [2]*process
 	inscribed int
+	by        int
 }
 
 func (l *jobLock) free(p *process) {
-	if l.holder == p {
-		l.holder = nil
+	for i, h := range l.holders {
+		if h == p {
+			l.holders[i] = nil
+		}
 	}
+}
+
+// holder is who holds the lock, as far as host can see.
+func (w *world) holder(l *jobLock, host int) *process {
+	if w.shared {
+		host = 0
+	}
+	return l.holders[host]
+}
+
+func (w *world) hold(l *jobLock, p *process) {
+	if w.shared {
+		l.holders[0] = p
+	} else {
+		l.holders[p.host] = p
+	}
+}
+
+func (w *world) inscribe(l *jobLock, a kernel.AttemptID, by *process) {
+	l.inscribed, l.by = a.N, by.host
+	w.beats[a] = w.now
 }
 
 // handle is a job's lock in a process.
@@ -125,13 +153,15 @@ func (n *node) Start(_ context.Context, a kernel.AttemptID) error {
 	}
 	if l == nil {
 		l = w.lockOf(a.Job)
-		switch {
-		case l.holder != nil && (l.inscribed == a.N || w.claims[a] != nil):
+		switch held := w.holder(l, n.host) != nil; {
+		case held && (l.inscribed == a.N || w.claims[a] != nil):
 			return nil
-		case l.holder != nil:
+		case l.inscribed == a.N && l.by != n.host:
+			return nil // started on the other one
+		case held:
 			return w.refused(a, fmt.Errorf("the runner of attempt %d has not let go", l.inscribed))
 		}
-		l.holder = n.process
+		w.hold(l, n.process)
 	}
 	defer l.free(n.process)
 	if w.claims[a] != nil {
@@ -140,7 +170,7 @@ func (n *node) Start(_ context.Context, a kernel.AttemptID) error {
 	if w.refuse != nil || w.broken == a.Job {
 		return w.refused(a, w.refuse)
 	}
-	l.inscribed = a.N
+	w.inscribe(l, a, n.process)
 	n.effect("fork %s/%d", a.Job, a.N)
 	w.startRunner(a, l)
 	return nil
@@ -150,16 +180,48 @@ func (n *node) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.
 	n.effect("who lives")
 	out := map[kernel.AttemptID]kernel.Fact[kernel.Runner]{}
 	for _, a := range attempts {
-		switch {
-		case n.w.blind:
+		if n.w.blind {
 			out[a] = kernel.Unseen[kernel.Runner]("cannot tell")
-		case n.w.lockOf(a.Job).holder != nil:
-			out[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
-		default:
-			out[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead})
+		} else {
+			out[a] = kernel.Seen(kernel.Runner{Liveness: n.verdict(a)})
 		}
 	}
 	return out
+}
+
+// lease is how long a runner on the other host is believed in.
+const lease = 30 * time.Second
+
+// verdict is adapters/proc's.
+func (n *node) verdict(a kernel.AttemptID) kernel.Liveness {
+	w, l := n.w, n.w.lockOf(a.Job)
+	held, by := w.holder(l, n.host) != nil, w.claims[a]
+	switch {
+	case by == nil && l.inscribed != a.N:
+		if held {
+			return kernel.Alive
+		}
+		return kernel.Dead
+	case by != nil && by.host != n.host, by == nil && l.by != n.host:
+		if w.trusting && !held && by == nil {
+			return kernel.Absent
+		}
+		if w.trusting && !held {
+			return kernel.Dead
+		}
+		if w.now.Sub(w.beats[a]) <= lease {
+			return kernel.Alive
+		}
+		if by == nil || w.lives(a) || w.children[a] != nil { // cut off, paused, or never begun: it cannot be told from a dead one
+			w.excuse(a)
+		}
+		return kernel.Dead
+	case held:
+		return kernel.Alive
+	case by == nil:
+		return kernel.Absent
+	}
+	return kernel.Dead
 }
 
 func (n *node) Stop(ctx context.Context, a kernel.AttemptID) error {
@@ -167,10 +229,10 @@ func (n *node) Stop(ctx context.Context, a kernel.AttemptID) error {
 	n.effect("stop %s/%d", a.Job, a.N)
 	w.perform(kernel.Stop{Attempt: a})
 	p := w.claims[a]
-	if p == nil {
+	if p == nil || p.host != n.host {
 		return nil
 	}
-	if p.live() && w.lockOf(a.Job).holder != nil {
+	if p.live() && w.holder(w.lockOf(a.Job), n.host) != nil {
 		p.told = true
 		return nil
 	}
@@ -189,19 +251,37 @@ func (n *node) sweep(a kernel.AttemptID) error {
 		w.excuse(a)
 		return errors.New("its processes do not end")
 	}
+	if p := w.claims[a]; p != nil && p.host != n.host {
+		if w.children[a] != nil {
+			w.excuse(a)
+		}
+		return errors.New("it can only be ended on its own host")
+	}
 	if c := w.children[a]; c != nil {
 		delete(w.children, a)
 		if c.parent.live() { // it sees its command die
 			c.result = &kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 137, Class: kernel.Signal, Ended: w.now}
 		}
 	}
-	if l, p := w.lockOf(a.Job), w.claims[a]; p != nil && l.holder == p && l.inscribed == a.N && p != n.process {
+	if l, p := w.lockOf(a.Job), w.claims[a]; p != nil && w.holder(l, n.host) == p && l.inscribed == a.N && p != n.process {
 		w.kill(p)
 	}
 	return nil
 }
 
+// Beat is not called: heartbeats are drawn (see machine.beat).
 func (n *node) Beat(kernel.AttemptID) error { return nil }
+
+// beat is a heartbeat of p's, if it is a runner: a sign of life, and a look at
+// the record.
+func (w *world) beat(p *process) {
+	for a, by := range w.claims {
+		if by == p {
+			w.beats[a] = w.now
+		}
+	}
+	p.told = p.runner != nil
+}
 
 func (n *node) Acquire(a kernel.AttemptID) (io.Closer, error) {
 	n.effect("acquire %s/%d", a.Job, a.N)
@@ -210,12 +290,12 @@ func (n *node) Acquire(a kernel.AttemptID) (io.Closer, error) {
 		return nil, fmt.Errorf("lock of %s: %w", a.Job, kernel.ErrConflict)
 	}
 	if l == nil {
-		if l = n.w.lockOf(a.Job); l.holder != nil {
+		if l = n.w.lockOf(a.Job); n.w.holder(l, n.host) != nil {
 			return nil, fmt.Errorf("lock of %s: %w", a.Job, kernel.ErrConflict)
 		}
-		l.holder = n.process
+		n.w.hold(l, n.process)
 	}
-	l.inscribed = a.N
+	n.w.inscribe(l, a, n.process)
 	n.w.perform(kernel.Launch{Attempt: a})
 	n.w.spawned[a]++
 	h := &handle{n.process, a, l}
@@ -232,6 +312,7 @@ func (n *node) Claim(a kernel.AttemptID) error {
 		return err
 	}
 	n.w.claims[a] = n.process
+	n.w.beats[a] = n.w.now
 	return nil
 }
 
@@ -267,10 +348,10 @@ func (n *node) Conclude(r kernel.Result) error {
 	if err := w.disk.write(); err != nil {
 		return err
 	}
-	if was, ok := w.disk.outcomes[r.Attempt.Job]; ok && was.Attempt.N > r.Attempt.N {
-		w.excuse(was.Attempt) // see "Not in the model"
+	if w.disk.outcomes[r.Attempt.Job] == nil {
+		w.disk.outcomes[r.Attempt.Job] = map[int]kernel.Result{}
 	}
-	w.disk.outcomes[r.Attempt.Job] = r
+	w.disk.outcomes[r.Attempt.Job][r.Attempt.N] = r
 	w.record(r)
 	return nil
 }
@@ -293,7 +374,7 @@ func (n *node) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	}
 	for _, a := range p.Attempts {
 		var on *kernel.Result
-		if r, ok := w.disk.outcomes[a.Job]; ok {
+		if r, ok := w.disk.outcomes[a.Job][a.N]; ok {
 			on = &r
 		}
 		f.Results[a] = kernel.Seen(on)

@@ -178,12 +178,13 @@ func (w *world) checkSettled(p *process, old, now kernel.Job) {
 	if !told && w.claims[a] == p {
 		r, told = w.results[a]
 	}
+	begun := w.hosts > 1 && w.lockOf(a.Job).inscribed == a.N // on the other host, which may have died before the fork
 	switch {
 	case w.excused[a]:
 		return
-	case !told && is.Status == kernel.Queued && !again && (w.refusals[a] == nil || w.claims[a] != nil):
+	case !told && is.Status == kernel.Queued && !again && (w.refusals[a] == nil && w.spawned[a] == 0 && !begun || w.claims[a] != nil || w.lives(a)):
 		w.fail("%v was taken back, and nobody had refused it", a)
-	case !told && w.refusals[a] == nil && !w.rebooted[a] && w.spawned[a] == 0:
+	case !told && w.refusals[a] == nil && !w.rebooted[a] && w.spawned[a] == 0 && !begun:
 		w.fail("%v ended as %s and never had a runner", a, is.Status)
 	case w.refusals[a] != nil && w.spawned[a] == 0 && !w.rebooted[a] && (is.Failure == kernel.WorkerLost || is.Spent.Reclaims > old.State.Spent.Reclaims):
 		w.fail("%v was refused and passes for lost", a)
@@ -216,7 +217,9 @@ func (w *world) published(r kernel.Result) bool {
 // lives reports that a process holds a's lock for a.
 func (w *world) lives(a kernel.AttemptID) bool {
 	l := w.lockOf(a.Job)
-	return l.holder != nil && l.holder.live() && l.inscribed == a.N
+	return l.inscribed == a.N && slices.ContainsFunc(l.holders[:], func(p *process) bool {
+		return p != nil && p.live() && (p.held[a.Job] == nil || p.held[a.Job].attempt == a)
+	})
 }
 
 // checkGrant judges the start of an attempt by every gate but those that need

@@ -25,6 +25,7 @@ type process struct {
 	ended  bool
 	err    error
 	pid    int
+	host   int
 	held   map[kernel.JobID]*handle // the job locks it holds
 	runner *app.Runner
 	told   bool // a signal is on its way to its runner
@@ -33,10 +34,10 @@ type process struct {
 // killed unwinds a process that was killed.
 type killed struct{}
 
-// spawn makes a process that is about to run main.
-func (w *world) spawn(name string, main func(*process) error) *process {
+// spawn makes a process that is about to run main on a host.
+func (w *world) spawn(name string, host int, main func(*process) error) *process {
 	w.pids++
-	p := &process{w: w, name: name, pid: w.pids, held: map[kernel.JobID]*handle{}}
+	p := &process{w: w, name: name, pid: w.pids, host: host, held: map[kernel.JobID]*handle{}}
 	p.next, p.stop = iter.Pull(func(yield func(struct{}) bool) {
 		p.yield = yield
 		defer func() {
@@ -143,6 +144,7 @@ func without[T comparable](list []T, v T) []T {
 // ports. A scheduler that lives on keeps it from verb to verb.
 type node struct {
 	*process
+	home  int // the host that its processes are on
 	view  view
 	sched *app.Scheduler
 }
@@ -158,12 +160,12 @@ func (w *world) node() *node {
 // lock.
 func (w *world) startRunner(a kernel.AttemptID, l *jobLock) {
 	n := w.node()
-	p := w.spawn(fmt.Sprintf("runner of %s/%d", a.Job, a.N), func(*process) error {
+	p := w.spawn(fmt.Sprintf("runner of %s/%d", a.Job, a.N), l.by, func(*process) error {
 		return n.runner.Serve(context.Background(), a, n.held[a.Job])
 	})
 	n.process = p
 	p.runner = &app.Runner{Scheduler: n.sched, Outcomes: n, Workload: n}
 	p.held[a.Job] = &handle{p, a, l}
-	l.holder = p
+	w.hold(l, p)
 	w.spawned[a]++
 }

@@ -23,12 +23,12 @@
 //   - The disk is full for a while: for the journal, a record after the journal,
 //     an outcome, a claim.
 //   - The clock stands still, leaps or jumps back.
+//   - A second host works on the same disk, which may or may not see the locks
+//     of the first. Heartbeats are late or do not come, so that a runner that
+//     lives passes for dead there, and learns of it when it goes on.
 //
 // Not in the model: a disk that forgets what it synced or changes what it
-// holds, two machines, and records that cannot be read. A job has one outcome
-// file, which no lock protects: a runner that lost its lock, looked at the
-// record and stood still while the next attempt ended may write over that
-// attempt's outcome. The ledger does not hold such an attempt to its word.
+// holds, and records that cannot be read.
 //
 // # What must hold
 //
@@ -64,13 +64,19 @@ type machine struct {
 }
 
 func newMachine(t *rapid.T) *machine {
-	m := &machine{w: &world{now: epoch, ledger: newLedger(),
-		limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max running"), Pools: map[string]int{"gpu": 2}},
-		locks:  map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, children: map[kernel.AttemptID]*child{},
-		sentinels: map[string]bool{}, faults: faults{cleanup: kernel.CleanupDone}}}
-	m.w.disk = disk{records: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
-		outcomes: map[kernel.JobID]kernel.Result{}, archive: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
-	return m
+	w := newWorld(kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max running"), Pools: map[string]int{"gpu": 2}})
+	w.hosts, w.shared = 1+rapid.IntRange(0, 1).Draw(t, "second host"), rapid.Bool().Draw(t, "locks are seen everywhere")
+	w.trusting = w.shared && rapid.Bool().Draw(t, "and known to be")
+	return &machine{w: w}
+}
+
+func newWorld(limits kernel.Limits) *world {
+	w := &world{now: epoch, ledger: newLedger(), limits: limits, hosts: 1,
+		locks: map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, beats: map[kernel.AttemptID]time.Time{},
+		children: map[kernel.AttemptID]*child{}, sentinels: map[string]bool{}, faults: faults{cleanup: kernel.CleanupDone}}
+	w.disk = disk{records: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
+		outcomes: map[kernel.JobID]map[int]kernel.Result{}, archive: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
+	return w
 }
 
 // do has a scheduler do a verb. It is a command of its own or one that lives
@@ -78,6 +84,7 @@ func newMachine(t *rapid.T) *machine {
 func (m *machine) do(t *rapid.T, verb string, f func(*app.Scheduler) (app.Report, error)) {
 	w := m.w
 	n := w.node()
+	n.home = rapid.IntRange(0, w.hosts-1).Draw(t, "host")
 	if i := rapid.IntRange(0, 2).Draw(t, "scheduler"); i > 0 {
 		if have := m.watchers[i-1]; have == nil || have.dead {
 			m.watchers[i-1] = n
@@ -98,7 +105,7 @@ func (m *machine) do(t *rapid.T, verb string, f func(*app.Scheduler) (app.Report
 
 // start makes a process of n that does a verb and checks what it came to.
 func (w *world) start(n *node, verb string, f func(*app.Scheduler) (app.Report, error)) *process {
-	p := w.spawn(verb, func(p *process) error {
+	p := w.spawn(verb, n.home, func(p *process) error {
 		rep, err := f(n.sched)
 		w.note("%s: %v", p.name, err)
 		if err == nil {
@@ -202,6 +209,14 @@ func (m *machine) proceed(t *rapid.T) {
 	}
 }
 
+// beat has a process give a sign of life. Whose none is drawn is cut off.
+func (m *machine) beat(t *rapid.T) {
+	if len(m.w.processes) == 0 {
+		t.Skip("nobody lives")
+	}
+	m.w.beat(oneOf(t, "process", m.w.processes...))
+}
+
 func (m *machine) kill(t *rapid.T) {
 	if len(m.w.processes) == 0 {
 		t.Skip("nobody to kill")
@@ -269,7 +284,7 @@ func (m *machine) fault(t *rapid.T) {
 func (w *world) loseLock(t *rapid.T) {
 	var held []kernel.JobID
 	for _, id := range w.jobIDs() {
-		if w.lockOf(id).holder != nil {
+		if w.lockOf(id).holders != [2]*process{} {
 			held = append(held, id)
 		}
 	}
@@ -348,7 +363,7 @@ func TestNothingIsLostOrDoneTwice(t *testing.T) {
 			}
 			t.Repeat(map[string]func(*rapid.T){
 				"submit": m.submit, "tick": m.tick, "verb": m.verb, "clock": m.time,
-				"proceed": m.proceed, "proceed too": m.proceed, "end": m.end, "end too": m.end,
+				"proceed": m.proceed, "proceed too": m.proceed, "end": m.end, "end too": m.end, "heartbeat": m.beat,
 				"kill": rare(m.kill), "fault": m.fault, "power": rare(rare(m.losePower)), "": m.check,
 			})
 			m.rest(t)

@@ -201,7 +201,7 @@ func TestAReboot(t *testing.T) {
 	outcome := `{"version": 1, "id": "` + done + `", "attempt": 1, "outcome": "succeeded", "exit_code": 0, "produced": [], "finished_at": "2026-01-01T00:00:00Z"}`
 	r.write(".vizier/jobs/"+done+"/outcome.json", outcome)
 	boot := strings.TrimSpace(r.read("/proc/sys/kernel/random/boot_id"))
-	files, _ := filepath.Glob(r.jobPath("*", "attempts/*.json"))
+	files, _ := filepath.Glob(r.jobPath("*", "attempts/[0-9].json"))
 	for _, path := range append(files, r.path(".vizier/jobs/journal/mark")) {
 		text := r.read(path)
 		if !strings.Contains(text, boot) {

@@ -140,7 +140,8 @@ func (p planRepo) strike(rng *rand.Rand, n int64) map[string]int {
 // succeeded.
 func (p planRepo) heal(job string) {
 	p.t.Helper()
-	for range 20 {
+	end := time.Now().Add(patience)
+	for tries := 0; tries < 20 && time.Now().Before(end); tries++ {
 		if p.wait(job) == 0 {
 			return
 		}
@@ -155,6 +156,10 @@ func (p planRepo) heal(job string) {
 				res := p.run(a.Command[1:]...)
 				p.t.Logf("%v: exit %d %s", a.Command, res.code, res.err)
 				acted = true
+				if res.code != 0 { // what depends on it still runs
+					tries--
+					time.Sleep(20 * time.Millisecond)
+				}
 				break
 			}
 		}

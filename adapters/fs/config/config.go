@@ -21,6 +21,7 @@ type Config struct {
 	Workflow  Workflow
 	Release   Release
 	Inbox     Inbox
+	Flows     Flows
 
 	origins map[string]string // by key: where a value that is not the default came from
 }
@@ -59,7 +60,7 @@ type Cancel struct{ CleanupWorktree bool }
 // Logs bounds the output that is kept of a job.
 type Logs struct {
 	KeepAttempts int   // earlier attempts whose logs stay
-	MaxBytes     int64 // of one log file; 0: no cap
+	MaxBytes     int64 // of one log, the newest; 0: all
 }
 
 // Display holds how listings look when no flag says so.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/config.md")
@@ -48,7 +49,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.Scheduler.MaxRunning != 0 || c.Scheduler.LockTimeout != 30*time.Second || c.Store.Durability != "full" ||
-		c.Jobs.Grace != 10*time.Second || c.Jobs.Timeout != 0 || c.Logs.KeepAttempts != 5 || c.Logs.MaxBytes != 0 ||
+		c.Jobs.Grace != 10*time.Second || c.Jobs.Timeout != 0 || c.Logs.KeepAttempts != 5 || c.Logs.MaxBytes != 64<<20 ||
 		c.Display.Jobs.Format != "block" || c.Approvals.FromJobs {
 		t.Errorf("defaults: %+v", c)
 	}
@@ -88,6 +89,34 @@ func TestLayersOverrideKeyByKey(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestWhatTemplatesMayTake sees each layer override the one before, and what
+// nobody set left to the template: an empty text is a value as well.
+func TestWhatTemplatesMayTake(t *testing.T) {
+	c, err := Load(layers(t,
+		"[merge.cicd_gate]\nscript = \"user\"\nretries = 1\n[approve.stop_condition]\nscript = \"user\"\n",
+		"[merge.cicd_gate]\nretries = 2\nauto_resolve = true\n[approve.stop_condition]\nscript = \"\"\n",
+		map[string]string{"VIZIER_MERGE_CICD_GATE_RETRIES": "3"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]workflow.Setting{
+		"merge.cicd_gate.script":              {Value: "user", Set: true},
+		"merge.cicd_gate.auto_resolve":        {Value: "true", Set: true},
+		"merge.cicd_gate.auto_resolve_script": {},
+		"merge.cicd_gate.retries":             {Value: "3", Set: true},
+		"approve.stop_condition.script":       {Set: true},
+		"approve.stop_condition.retries":      {},
+	}
+	if d := cmp.Diff(want, c.Flows.Settings()); d != "" {
+		t.Error(d)
+	}
+	for _, s := range c.Settings() {
+		if s.Key == "merge.cicd_gate.retries" && (s.TOML() != "merge.cicd_gate.retries = 3" || s.Origin != "env VIZIER_MERGE_CICD_GATE_RETRIES") {
+			t.Errorf("%s from %s", s.TOML(), s.Origin)
+		}
 	}
 }
 
@@ -142,6 +171,19 @@ func TestEveryMistakeIsReportedWithItsPlace(t *testing.T) {
 			want: []string{
 				`env VIZIER_SCHEDULER_MAX_RUNNING: expected a whole number, found "many"`,
 				`env VIZIER_APPROVALS_FROM_JOBS: expected true or false, found "1"`,
+			},
+		},
+		"gates": {
+			repo: "[merge.cicd_gate]\nscript = [\"ci\"]\nauto_resolve = \"yes\"\nretries = -1\nretry = 1\n[approve.stop_condition]\nretries = \"3\"\n[approve.stop]\n",
+			env:  map[string]string{"VIZIER_APPROVE_STOP_CONDITION_RETRIES": "often"},
+			want: []string{
+				`.vizier/config.toml:2: merge.cicd_gate.script: expected a string, found an array`,
+				`.vizier/config.toml:3: merge.cicd_gate.auto_resolve: expected true or false, found "yes"`,
+				`.vizier/config.toml:4: merge.cicd_gate.retries: expected 0 or more, found -1`,
+				`.vizier/config.toml:5: unknown key merge.cicd_gate.retry (did you mean merge.cicd_gate.retries?)`,
+				`.vizier/config.toml:7: approve.stop_condition.retries: expected a whole number, found "3"`,
+				`.vizier/config.toml:8: unknown key approve.stop (did you mean approvals?)`,
+				`env VIZIER_APPROVE_STOP_CONDITION_RETRIES: expected a whole number, found "often"`,
 			},
 		},
 		"not TOML": {

@@ -42,21 +42,24 @@ func whole(v any) (int64, error) {
 func toggle(key, doc string, at func(*Config) *bool) setting {
 	return setting{key: key, doc: doc,
 		get: func(c *Config) any { return *at(c) },
-		put: func(c *Config, _ string, v any) error {
-			switch b := v.(type) {
-			case bool:
-				*at(c) = b
-				return nil
-			case fromEnv:
-				if b != "true" && b != "false" {
-					return fmt.Errorf("expected true or false, found %q", string(b))
-				}
-				*at(c) = b == "true"
-				return nil
-			default:
-				return mismatch("true or false", v)
-			}
+		put: func(c *Config, _ string, v any) (err error) {
+			*at(c), err = truth(v)
+			return err
 		}}
+}
+
+func truth(v any) (bool, error) {
+	switch b := v.(type) {
+	case bool:
+		return b, nil
+	case fromEnv:
+		if b != "true" && b != "false" {
+			return false, fmt.Errorf("expected true or false, found %q", string(b))
+		}
+		return b == "true", nil
+	default:
+		return false, mismatch("true or false", v)
+	}
 }
 
 func text(key, doc string, at func(*Config) *string) setting {

@@ -45,7 +45,7 @@ func literal(v any) string {
 
 // settings is every key, in the order people read them.
 func settings() []setting {
-	return []setting{
+	all := []setting{
 		number("scheduler.max_running", "How many jobs run at once in this repository; 0 means as many as there are CPUs.",
 			func(c *Config) *int { return &c.Scheduler.MaxRunning }),
 		duration("scheduler.lock_timeout", "How long a command waits for another one that holds the scheduler lock.", false,
@@ -73,7 +73,7 @@ func settings() []setting {
 			func(c *Config) *bool { return &c.Jobs.Cancel.CleanupWorktree }),
 		number("logs.keep_attempts", "How many earlier attempts of a job keep their logs.",
 			func(c *Config) *int { return &c.Logs.KeepAttempts }),
-		number("logs.max_bytes", "Largest size of one log file in bytes; 0 means no cap.",
+		number("logs.max_bytes", "How many bytes of one log are kept, the newest; 0 means all.",
 			func(c *Config) *int64 { return &c.Logs.MaxBytes }),
 		choice("display.lists.jobs.format", "How `vizier jobs list` looks: \"block\", \"table\" or \"json\".",
 			[]string{"block", "table", "json"}, func(c *Config) *string { return &c.Display.Jobs.Format }),
@@ -115,6 +115,7 @@ func settings() []setting {
 		text("release.gate.script", "A shell command that `vizier release` runs once the release is made, and undoes it if it fails; empty means none.",
 			func(c *Config) *string { return &c.Release.GateScript }),
 	}
+	return append(all, flows()...)
 }
 
 // defaults is the configuration of someone who configured nothing.
@@ -125,12 +126,13 @@ func defaults() Config {
 		Store:     Store{Durability: "full"},
 		Leases:    Leases{TTL: 30 * time.Second, Heartbeat: 10 * time.Second, Stalled: time.Minute},
 		Jobs:      Jobs{Grace: 10 * time.Second},
-		Logs:      Logs{KeepAttempts: 5},
+		Logs:      Logs{KeepAttempts: 5, MaxBytes: 64 << 20},
 		Display:   Display{Jobs: JobsList{Format: "block"}},
 		Commands:  map[string]string{},
 		Workflow:  Workflow{GlobalEnabled: true},
 		Inbox: Inbox{Home: ".vizier", Layout: "simple", Flow: "draft", Debounce: 2 * time.Second, Visible: 5 * time.Second,
 			Poll: 10 * time.Second, Stalled: 10 * time.Minute, Repositories: map[string]string{}},
+		Flows:   Flows{},
 		origins: map[string]string{},
 	}
 }

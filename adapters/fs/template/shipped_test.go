@@ -253,3 +253,54 @@ func TestShippedPreflight(t *testing.T) {
 		}
 	}
 }
+
+// V9: whoever may merge into a branch may also run the gate after the merge,
+// and nobody else meanwhile.
+func TestAMergeAndItsGateLockTheSame(t *testing.T) {
+	l := installed(t)
+	for _, c := range []struct {
+		set  map[string]string
+		want string
+	}{
+		{map[string]string{"name": "foo", "target": "main"}, "[branch:main]"},
+		{map[string]string{"branch": "mine", "target": "main"}, "[branch:main branch:mine]"},
+		{map[string]string{"name": "foo", "branch": "mine"}, "[branch:mine]"},
+	} {
+		specs, _ := run(t, l, "merge", c.set)
+		for _, node := range []string{"merge_integrate", "merge_gate_cicd", "merge_conflict_resolution"} {
+			if got := fmt.Sprint(lockKeys(specs[node])); got != c.want {
+				t.Errorf("%v: %s locks %s, want %s", c.set, node, got, c.want)
+			}
+		}
+	}
+}
+
+// T3: a stage locks what it locks on its own, whatever the parameters of the
+// stages beside it are: the agents of two plans for one target go on together.
+func TestStagesLockByTheirOwnContext(t *testing.T) {
+	l := installed(t)
+	for _, branch := range []string{"", "mine"} {
+		set := map[string]string{"file": "SPEC.md", "name": "foo", "target": "main", "branch": branch}
+		whole, _ := run(t, l, "develop", set)
+		for _, stage := range []string{"draft", "approve", "merge"} {
+			own := map[string]string{"name": "foo", "branch": branch}
+			for key, value := range inputs[stage] {
+				own[key] = value
+			}
+			alone, _ := run(t, l, stage, own)
+			for node, spec := range alone {
+				if got, want := lockKeys(whole["develop_"+stage+"__"+node]), lockKeys(spec); !slices.Equal(got, want) {
+					t.Errorf("branch %q, %s of %s locks %v, on its own %v", branch, node, stage, got, want)
+				}
+			}
+		}
+	}
+}
+
+func lockKeys(s kernel.Spec) []string {
+	var keys []string
+	for _, l := range s.Locks {
+		keys = append(keys, l.Key)
+	}
+	return keys
+}

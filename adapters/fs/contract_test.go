@@ -1,0 +1,55 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/storetest"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// process is a store behind app's port, as cmd/vizier has it.
+type process struct{ *Store }
+
+func (p process) Begin(ctx context.Context) (app.Tx, error) {
+	tx, err := p.Store.Begin(ctx)
+	if busy := new(BusyError); errors.As(err, &busy) {
+		return nil, fmt.Errorf("%w (held by %s)", app.ErrBusy, busy.Holder)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tx, nil
+}
+
+// Die lets go of what the system takes from a process that is killed.
+func (p process) Die() {
+	if p.lock != nil {
+		_ = p.lock.unlock()
+	}
+	_ = p.Close()
+}
+
+// The contract of app's ports, with and without syncs.
+func TestContract(t *testing.T) {
+	for name, durable := range map[string]bool{"full": true, "relaxed": false} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) storetest.Store {
+				dir, o := t.TempDir(), options()
+				o.Durable = durable
+				return storetest.Store{
+					Process: func() storetest.Process { return process{newStoreWith(t, dir, o)} },
+					Spoil: func(id kernel.JobID) {
+						if err := os.WriteFile(NewLayout(dir).RecordFile(id), []byte(`{"version":1`), 0o600); err != nil {
+							t.Fatal(err)
+						}
+					},
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package joblog
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reopen opens the file behind log, which may only be appended to, so that it
+// can be cut.
+func Reopen(log *os.File) (*os.File, error) {
+	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", log.Fd()), os.O_RDWR, 0)
+}
+
+// firstData is the offset of the first byte of f that takes room on the disk.
+func firstData(f *os.File) (int64, error) {
+	at, err := unix.Seek(int(f.Fd()), 0, unix.SEEK_DATA)
+	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EINVAL) { // nothing there, or not to be told
+		return 0, nil
+	}
+	return at, err
+}
+
+func blockSize(f *os.File) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, fmt.Errorf("log %s: %w", f.Name(), err)
+	}
+	return max(int64(st.Bsize), 4096), nil
+}
+
+// drop takes what is before offset at out of f: it shortens the file where the
+// file system can (ext4, xfs), and otherwise leaves a hole that takes no room
+// (btrfs, tmpfs). Either is one step for whoever reads or appends.
+func drop(f *os.File, at int64) error {
+	err := fallocate(f, unix.FALLOC_FL_COLLAPSE_RANGE, at)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		err = fallocate(f, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at)
+	}
+	if err != nil {
+		return fmt.Errorf("cut log %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+func fallocate(f *os.File, mode uint32, length int64) error {
+	for {
+		if err := unix.Fallocate(int(f.Fd()), mode, 0, length); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

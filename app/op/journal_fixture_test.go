@@ -1,0 +1,56 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"syscall"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// journal is a journal of effects in memory.
+type journal struct {
+	entries map[string]kernel.Effect
+	writes  []kernel.Effect // in order
+	full    bool            // of room for results: only intents are taken
+}
+
+func (j *journal) Effect(_ kernel.JobID, key string) (*kernel.Effect, error) {
+	if e, ok := j.entries[key]; ok {
+		return &e, nil
+	}
+	return nil, nil
+}
+
+func (j *journal) RecordEffect(_ context.Context, e kernel.Effect) error {
+	old, _ := j.Effect(e.Job, e.Key)
+	if err := e.Follow(old); err != nil {
+		return err
+	}
+	if j.full && e.State != kernel.Intended {
+		return errors.Join(syscall.ENOSPC)
+	}
+	if j.entries == nil {
+		j.entries = map[string]kernel.Effect{}
+	}
+	j.entries[e.Key] = e
+	j.writes = append(j.writes, e)
+	return nil
+}
+
+// again makes n the attempt that follows one which was lost after it had done
+// what it did, and before it could say so.
+func (j *journal) again(n *Node) {
+	seen := false
+	for key, e := range maps.All(j.entries) {
+		if e.Job == n.Job.ID {
+			e.State, e.Result, seen = kernel.Intended, kernel.Result{}, true
+			j.entries[key] = e
+		}
+	}
+	if seen {
+		n.Job.State.Lost = n.Job.State.Attempt
+		n.Job.State.Attempt++
+	}
+}

@@ -1,0 +1,318 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What others changed leads from what was loaded to what a load would bring;
+// where it cannot be told so, it is not told.
+func testChanges(b *bench) {
+	open, ended := plain(1), plain(2)
+	ended.State.Status = kernel.Failed
+	b.commit(b.Process(), kernel.CreateJob{Job: open}, kernel.CreateJob{Job: ended})
+	p := b.Process()
+	tx := b.begin(p)
+	if _, ok := tx.Changes(); ok {
+		b.Error("told before anything was loaded")
+	}
+	b.load(tx, kernel.Scope{})
+	b.told(tx, true)
+	own, mine := put(open, say("own"))
+	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{own}}); err != nil {
+		b.Fatal(err)
+	}
+	b.close(tx)
+	tx = b.begin(p)
+	b.told(tx, true)
+	b.close(tx)
+	theirs, now := put(mine, say("theirs"))
+	b.commit(b.Process(), theirs)
+	tx = b.begin(p)
+	b.told(tx, true, now)
+	b.told(tx, true)
+	b.close(tx)
+	b.commit(b.Process(), kernel.CreateJob{Job: plain(3)})
+	tx = b.begin(p)
+	b.told(tx, false)
+	b.load(tx, kernel.Scope{})
+	b.close(tx)
+	b.commit(b.Process(), kernel.RemoveJob{Job: ended.ID})
+	tx = b.begin(p)
+	b.told(tx, false)
+	b.close(tx)
+}
+
+func (b *bench) told(tx interface {
+	Changes() (kernel.Changes, bool)
+}, ok bool, want ...kernel.Job) {
+	b.Helper()
+	c, told := tx.Changes()
+	if told != ok || len(c.Jobs) != len(want) {
+		b.Fatalf("told %v: %d jobs, want %v: %d", told, len(c.Jobs), ok, len(want))
+	}
+	for i := range want {
+		b.same(want[i], c.Jobs[i])
+	}
+}
+
+// Markers say which jobs made an artifact exist. A reset and a removal take a
+// job's away, and nobody else's.
+func testMarkers(b *bench) {
+	one, two := plain(1), plain(2)
+	a, other := token("a"), token("b")
+	one.Spec.Produces, two.Spec.Produces = []kernel.Artifact{a, other}, []kernel.Artifact{a}
+	doc := kernel.Artifact{Kind: kernel.PlanDoc, Name: "p", Ref: "draft/p"}
+	p := b.Process()
+	b.commit(p, kernel.CreateJob{Job: one}, kernel.CreateJob{Job: two})
+	of := func(n int) kernel.AttemptID { return kernel.AttemptID{Job: id(n), N: 1} }
+	expect := func(a kernel.Artifact, want ...kernel.JobID) {
+		b.Helper()
+		if have := b.observe(b.Process(), a); !slices.Equal(have, want) {
+			b.Errorf("markers of %s: %v, want %v", a, have, want)
+		}
+	}
+	b.commit(p, kernel.Publish{Attempt: of(1), Artifacts: []kernel.Artifact{a, other, doc}}, kernel.Publish{Attempt: of(2), Artifacts: []kernel.Artifact{a}})
+	expect(a, id(1), id(2))
+	expect(other, id(1))
+	b.commit(p, kernel.Publish{Attempt: of(1), Artifacts: []kernel.Artifact{a}}) // again
+	expect(a, id(1), id(2))
+	b.commit(p, kernel.Rotate{Attempt: of(1)})
+	expect(a, id(1), id(2))
+	b.commit(b.Process(), kernel.Reset{Attempt: of(1), Produces: one.Spec.Produces})
+	expect(a, id(2))
+	expect(other)
+	b.commit(p, kernel.Reset{Attempt: of(2), Produces: two.Spec.Produces}, kernel.Publish{Attempt: of(2), Artifacts: []kernel.Artifact{a}})
+	expect(a, id(2))
+	b.commit(p, kernel.RemoveJob{Job: id(2), Produces: two.Spec.Produces})
+	expect(a)
+}
+
+// An outcome is there as it was given, whoever looks and whatever is said of
+// other attempts, until a reset.
+func testOutcomes(b *bench) {
+	j := plain(1)
+	j.State.Status, j.State.Attempt = kernel.Running, 1
+	p := b.Process()
+	b.commit(p, kernel.CreateJob{Job: j})
+	first := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 3, Class: kernel.ExitFailure, Reason: "exit code 3", Ended: epoch}
+	if r := b.result(p, first.Attempt); r != nil {
+		b.Errorf("a result before there is one: %+v", r)
+	}
+	expect := func(want kernel.Result) {
+		b.Helper()
+		if r := b.result(b.Process(), want.Attempt); r == nil || r.Attempt != want.Attempt || r.Outcome != want.Outcome || r.Exit != want.Exit ||
+			r.Class != want.Class || r.Reason != want.Reason || !r.Ended.Equal(want.Ended) || !slices.Equal(r.Produced, want.Produced) {
+			b.Errorf("result %+v, want %+v", r, want)
+		}
+	}
+	tx := b.begin(b.Process()) // a runner does not wait for the lock
+	if err := p.Conclude(first); err != nil {
+		b.Fatal(err)
+	}
+	b.close(tx)
+	expect(first)
+	b.holds(j) // the record is another matter
+	second := kernel.Result{Attempt: kernel.AttemptID{Job: j.ID, N: 2}, Outcome: kernel.OutcomeSucceeded, Produced: []kernel.Artifact{token("a")}, Ended: epoch.Add(time.Hour)}
+	if err := b.Process().Conclude(second); err != nil {
+		b.Fatal(err)
+	}
+	expect(second)
+	if err := p.Conclude(first); err != nil { // a runner that lost its job says so late
+		b.Fatal(err)
+	}
+	expect(second)
+	b.commit(p, kernel.Reset{Attempt: second.Attempt})
+	if r := b.result(p, second.Attempt); r != nil {
+		b.Errorf("a result after a reset: %+v", r)
+	}
+}
+
+// A load brings what is open, what that refers to and what is asked for. What
+// succeeded may be left out beside that, and is counted.
+func testScope(b *bench) {
+	p := b.Process()
+	const old = 40
+	var all []kernel.Job
+	for n := 1; n <= old; n++ {
+		j := plain(n)
+		j.Spec.Produces = []kernel.Artifact{token(fmt.Sprint(n))}
+		a, now := put(j, func(st *kernel.State) {
+			st.Status, st.Reason = kernel.Succeeded, strings.Repeat("long ", 4000)
+		})
+		b.commit(p, kernel.CreateJob{Job: j}, a)
+		all = append(all, now)
+	}
+	failed, after, needs := plain(old+1), plain(old+2), plain(old+3)
+	failed.State.Status = kernel.Failed
+	after.Spec.After = []kernel.JobID{id(3)}
+	needs.Spec.Needs = []kernel.Artifact{token("5")}
+	b.commit(p, kernel.CreateJob{Job: failed}, kernel.CreateJob{Job: after}, kernel.CreateJob{Job: needs})
+	all = append(all, failed, after, needs)
+	b.holds(all...)
+	for _, process := range []Process{p, b.Process()} {
+		tx := b.begin(process)
+		for _, c := range []struct {
+			scope kernel.Scope
+			want  []kernel.JobID
+		}{
+			{kernel.Scope{}, nil},
+			{kernel.Scope{Jobs: []kernel.JobID{id(7), id(old + 99), "none"}}, []kernel.JobID{id(7)}},
+			{kernel.Scope{Artifacts: []kernel.Artifact{token("9"), token("nobody's")}}, []kernel.JobID{id(9)}},
+			{kernel.Scope{}, nil},
+		} {
+			rec := b.load(tx, c.scope)
+			have := map[kernel.JobID]bool{}
+			for _, j := range rec.Jobs {
+				if have[j.ID] {
+					b.Errorf("%+v: job %s twice", c.scope, j.ID)
+				}
+				have[j.ID] = true
+			}
+			for _, want := range append(c.want, failed.ID, after.ID, needs.ID, id(3), id(5)) {
+				if !have[want] {
+					b.Errorf("%+v: job %s is missing", c.scope, want)
+				}
+			}
+			if len(rec.Jobs)+rec.Succeeded != len(all) || len(rec.Unreadable) > 0 {
+				b.Errorf("%+v: %d jobs and %d more, of %d; unreadable %v", c.scope, len(rec.Jobs), rec.Succeeded, len(all), rec.Unreadable)
+			}
+		}
+		b.close(tx)
+	}
+	tx := b.begin(b.Process()) // what was left out can be changed once it was asked for
+	b.load(tx, kernel.Scope{Jobs: []kernel.JobID{id(11)}})
+	again, now := put(all[10], end(kernel.Queued))
+	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{again}}); err != nil {
+		b.Fatal(err)
+	}
+	b.close(tx)
+	all[10] = now
+	b.holds(all...)
+}
+
+// A record that makes no sense is told with the reason, is nobody's to change,
+// and hides no other.
+func testUnreadable(b *bench) {
+	if b.Spoil == nil {
+		b.Skip("its records cannot be spoiled")
+	}
+	one, two := plain(1), plain(2)
+	b.commit(b.Process(), kernel.CreateJob{Job: one}, kernel.CreateJob{Job: two})
+	b.Spoil(one.ID)
+	p := b.Process()
+	read, err := p.Read(b.Context(), kernel.Scope{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	tx := b.begin(p)
+	for _, rec := range []kernel.Records{read, b.load(tx, kernel.Scope{}), b.load(tx, kernel.Scope{Jobs: []kernel.JobID{one.ID}})} {
+		if rec.Unreadable[one.ID] == "" || len(rec.Unreadable) != 1 || len(rec.Jobs) != 1 || rec.Succeeded != 0 {
+			b.Errorf("%d jobs, unreadable %v, %d more", len(rec.Jobs), rec.Unreadable, rec.Succeeded)
+		}
+	}
+	if _, err := p.Job(one.ID); err == nil {
+		b.Error("a record that makes no sense was read")
+	}
+	bad, _ := put(one, say("bad"))
+	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{bad}}); err == nil {
+		b.Error("a record that makes no sense was changed")
+	}
+	good, _ := put(two, say("good"))
+	b.load(tx, kernel.Scope{})
+	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{good}}); err != nil {
+		b.Error(err)
+	}
+	b.close(tx)
+}
+
+// Whatever several processes do, some dying, the store is what a map would be.
+func testHistory(b *bench) {
+	seed := uint64(time.Now().UnixNano())
+	if s := os.Getenv("VIZIER_TEST_SEED"); s != "" {
+		if _, err := fmt.Sscan(s, &seed); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Cleanup(func() {
+		if b.Failed() {
+			b.Logf("VIZIER_TEST_SEED=%d", seed)
+		}
+	})
+	r := rand.New(rand.NewPCG(seed, 2))
+	model := map[kernel.JobID]kernel.Job{}
+	known := []map[kernel.JobID]kernel.Revision{nil, nil, nil} // what each process holds the store to be
+	processes := []Process{b.Process(), b.Process(), b.Process()}
+	for step := range 150 {
+		k := r.IntN(len(processes))
+		tx := b.begin(processes[k])
+		if c, ok := tx.Changes(); ok && known[k] != nil {
+			for _, j := range c.Jobs {
+				known[k][j.ID] = j.Rev
+			}
+		} else {
+			known[k] = map[kernel.JobID]kernel.Revision{}
+			for _, j := range b.load(tx, kernel.Scope{All: true}).Jobs {
+				known[k][j.ID] = j.Rev
+			}
+		}
+		if len(known[k]) != len(model) {
+			b.Fatalf("step %d: process %d knows %d jobs of %d", step, k, len(known[k]), len(model))
+		}
+		for id, j := range model {
+			if known[k][id] != j.Rev {
+				b.Fatalf("step %d: process %d knows %s at %d: it is at %d", step, k, id, known[k][id], j.Rev)
+			}
+		}
+		plan, next := randomPlan(r, step, model)
+		if err := tx.Commit(kernel.Plan{Actions: plan}); err != nil {
+			b.Fatalf("step %d: %v", step, err)
+		}
+		model = next
+		if known[k] = map[kernel.JobID]kernel.Revision{}; r.IntN(8) == 0 {
+			processes[k].Die()
+			processes[k], known[k] = b.Process(), nil
+			continue
+		}
+		for id, j := range model {
+			known[k][id] = j.Rev
+		}
+		b.close(tx)
+	}
+	var all []kernel.Job
+	for _, j := range model {
+		all = append(all, j)
+	}
+	b.holds(all...)
+}
+
+// randomPlan is a plan over the jobs of model, and what it leads to. Removals
+// go by themselves, as their sort in a plan is another test's.
+func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]kernel.Action, map[kernel.JobID]kernel.Job) {
+	var plan []kernel.Action
+	next := map[kernel.JobID]kernel.Job{}
+	for id, j := range model {
+		next[id] = j
+		switch {
+		case r.IntN(40) == 0:
+			plan = append(plan, kernel.RemoveJob{Job: id})
+			delete(next, id)
+		case r.IntN(6) == 0:
+			a, now := put(j, func(st *kernel.State) {
+				st.Status = kernel.Statuses()[r.IntN(len(kernel.Statuses()))]
+				st.Reason = fmt.Sprint(step)
+			})
+			plan, next[id] = append(plan, a), now
+		}
+	}
+	if j := plain(step + 1); r.IntN(3) > 0 {
+		plan, next[j.ID] = append(plan, kernel.CreateJob{Job: j}), j
+	}
+	return plan, next
+}

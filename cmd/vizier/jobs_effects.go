@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+type effectsCmd struct {
+	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+}
+
+func (*effectsCmd) Help() string {
+	return "Lists what the job did to the world, or was about to do: intent is what was begun and of which no end is on record, applied " +
+		"what was done while the job's own record does not know of it yet, committed what it knows of. " +
+		"The effect of a plain command is its latest attempt; workflow nodes keep a journal of theirs."
+}
+
+// effectsDoc is `jobs effects --format json`: docs/schemas/effects.schema.json.
+type effectsDoc struct {
+	Job     kernel.JobID `json:"job"`
+	Status  string       `json:"status"`
+	Effects []effectDoc  `json:"effects"`
+}
+
+type effectDoc struct {
+	Key        string        `json:"key,omitempty"`
+	Operation  string        `json:"operation"`
+	Part       string        `json:"part,omitempty"`
+	Generation int           `json:"generation"`
+	Attempt    int           `json:"attempt"`
+	State      string        `json:"state"`
+	BegunAt    time.Time     `json:"begun_at"`
+	Result     *effectResult `json:"result"` // null: none is on record
+}
+
+type effectResult struct {
+	Attempt       int        `json:"attempt"`
+	Outcome       string     `json:"outcome"`
+	ExitCode      int        `json:"exit_code"`
+	FailureClass  string     `json:"failure_class,omitempty"`
+	FailureReason string     `json:"failure_reason,omitempty"`
+	FinishedAt    *time.Time `json:"finished_at"`
+}
+
+// Run lists the job's effects. Records that cannot be read are named, and the
+// others are listed all the same.
+func (e *effectsCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	snap, id, err := r.job(c.ctx, e.Job)
+	if err != nil {
+		return err
+	}
+	j := snap.Job(id)
+	if j == nil {
+		return fmt.Errorf("job %s: %w", id, kernel.ErrNotFound)
+	}
+	journal, broken := r.Effects(id)
+	effects := view.Effects(j, journal)
+	if e.Format == "json" {
+		err = c.ui.json(effectsOf(j, effects))
+	} else if len(effects) == 0 && broken == nil {
+		c.ui.print("Job " + string(id) + " has done nothing yet")
+	} else {
+		c.ui.text(effectsText(j, effects))
+	}
+	return errors.Join(err, broken)
+}
+
+func effectsOf(j *kernel.Job, effects []kernel.Effect) effectsDoc {
+	doc := effectsDoc{j.ID, j.State.Status.String(), []effectDoc{}}
+	for _, e := range effects {
+		d := effectDoc{e.Key, e.Operation, e.Part, e.Generation, e.Attempt, e.State.String(), e.Begun, nil}
+		if r := e.Result; e.State != kernel.Intended {
+			d.Result = &effectResult{r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(), r.Reason, nil}
+			if !r.Ended.IsZero() {
+				d.Result.FinishedAt = &r.Ended
+			}
+		}
+		doc.Effects = append(doc.Effects, d)
+	}
+	return doc
+}
+
+func effectsText(j *kernel.Job, effects []kernel.Effect) string {
+	cells := [][]string{{"State", "Operation", "Attempt", "Begun", "Result"}}
+	for _, e := range effects {
+		what := e.Operation
+		if e.Part != "" {
+			what += " (" + e.Part + ")"
+		}
+		if e.Generation < j.State.Generation {
+			what += ", before a rewind"
+		}
+		cells = append(cells, []string{e.State.String(), what, strconv.Itoa(e.Attempt), e.Begun.Format(time.RFC3339), effectResultText(j, &e)})
+	}
+	return table(cells, nil)
+}
+
+// effectResultText is an effect's result in a line.
+func effectResultText(j *kernel.Job, e *kernel.Effect) string {
+	r := e.Result
+	switch {
+	case e.State == kernel.Intended && j.State.Status == kernel.Running && j.State.Attempt == e.Attempt && j.State.Generation == e.Generation:
+		return "under way"
+	case e.State == kernel.Intended:
+		return "not on record: its attempt was cut off"
+	case r.Outcome == kernel.OutcomeFailed:
+		return fmt.Sprintf("failed (%s, exit %d): %s", r.Class, r.Exit, r.Reason)
+	case r.Reason == "":
+		return r.Outcome.String()
+	default:
+		return r.Outcome.String() + ": " + r.Reason
+	}
+}

@@ -1,0 +1,108 @@
+package kernel
+
+import "slices"
+
+// FailureMode says what the final failure of a job means for the jobs of its
+// run that do not depend on it. Those that do are blocked in either mode.
+type FailureMode uint8
+
+// ContinueIndependent is the default.
+const (
+	ContinueIndependent FailureMode = iota // they go on
+	BlockDownstream                        // those that have not started are blocked
+	numFailureModes
+)
+
+var failureModeNames = [numFailureModes]string{"continue_independent", "block_downstream"}
+
+func (m FailureMode) String() string { return name(failureModeNames[:], int(m), "failure mode") }
+
+// ParseFailureMode is the inverse of String.
+func ParseFailureMode(s string) (FailureMode, error) {
+	return parse[FailureMode](failureModeNames[:], s, "failure mode")
+}
+
+// failure is what holds the jobs of a run back.
+type failure struct {
+	first      JobID // the first job of the run that failed, in schedule order
+	roots      []int32
+	downstream []int32 // of the run's jobs those that depend on one that failed, in order: their own gates speak for them
+}
+
+// noteFailure notes that job i failed, if that holds others of its run back.
+// While a handler of the failure is active it is not yet final: what it sends
+// back takes the failure away.
+func (t *tick) noteFailure(i int32) {
+	j := t.s.jobs[i]
+	if j.Spec.FailureMode != BlockDownstream || j.Spec.Origin.Run == "" || t.handled(j) {
+		return
+	}
+	if t.failures == nil {
+		t.failures = map[RunID]*failure{}
+	}
+	f := t.failures[j.Spec.Origin.Run]
+	if f == nil {
+		f = &failure{first: j.ID}
+		t.failures[j.Spec.Origin.Run] = f
+	}
+	f.roots = append(f.roots, i)
+}
+
+func (t *tick) handled(j *Job) bool {
+	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool {
+		k, ok := t.s.graph.index[r.To]
+		return ok && r.On == OutcomeFailed && t.at(k).Active()
+	})
+}
+
+// holdsBack reports that the end of job i in this round may hold others of its
+// run back from now on: it failed, or it was what handled a failure.
+func (t *tick) holdsBack(i int32) bool {
+	j := t.s.jobs[i]
+	return j.Spec.FailureMode == BlockDownstream && (t.at(i) == Failed || j.Spec.Routed)
+}
+
+// checkRun blocks a job whose run stops at its first failure. Handlers that a
+// route woke are what is left to do there, so they go on.
+func (t *tick) checkRun(i int32, from int) (verdict, int) {
+	j := t.s.jobs[i]
+	if from > 0 || j.Spec.FailureMode != BlockDownstream || j.Spec.Routed {
+		return verdict{}, 1
+	}
+	f := t.failures[j.Spec.Origin.Run]
+	if f == nil {
+		return verdict{}, 1
+	}
+	if f.downstream == nil {
+		f.downstream = t.s.graph.closure(f.roots, func(k int32, visit func(int32)) {
+			if t.at(k) == Succeeded { // whatever it needed, it had
+				return
+			}
+			t.s.graph.eachSuccessor(k, func(d int32) {
+				if t.s.jobs[d].Spec.Origin.Run == j.Spec.Origin.Run {
+					visit(d)
+				}
+			})
+		})
+	}
+	if _, depends := slices.BinarySearch(f.downstream, i); depends {
+		return verdict{}, 1
+	}
+	return blocks(heldBack(f.first)).of(f.first), 1
+}
+
+func heldBack(by JobID) string { return "held back by the failure of job " + string(by) }
+
+// eachHeldBack calls f with the jobs that the failure of job i holds back.
+func (s *Snapshot) eachHeldBack(i int32, f func(int32)) {
+	by := s.jobs[i]
+	if by.Spec.FailureMode != BlockDownstream || by.State.Status != Failed {
+		return
+	}
+	why := WaitReason{OnDependencies, heldBack(by.ID)}
+	for k, j := range s.jobs {
+		if j.State.Status == BlockedByDependency && j.State.Wait == why {
+			f(int32(k))
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package kernel_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func stopsAtFailure(j *kernel.Job) { j.Spec.FailureMode = kernel.BlockDownstream }
+
+// TestHeldBackIsExplained sees a job that a failure elsewhere in its run holds
+// back name that failure and the one command that ends it, and a retry of the
+// failure say why it takes the job along.
+func TestHeldBackIsExplained(t *testing.T) {
+	s := snapshot(facts(),
+		job("a", inRun("r"), stopsAtFailure, is(kernel.Failed)),
+		job("b", inRun("r"), stopsAtFailure, approval(kernel.Pending, "")),
+		job("c", inRun("r"), stopsAtFailure, after("b")))
+	s = s.Apply(kernel.Decide(s))
+	why, err := kernel.Explain(s, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why.Status != kernel.BlockedByDependency || why.Root == nil || why.Root.Job != "a" || len(why.Unmet) != 2 ||
+		why.Unmet[0].Detail != "held back by the failure of job a" || !why.Unmet[0].Final || why.Unmet[1].Kind != kernel.OnApproval {
+		t.Errorf("%+v, root %+v", why, why.Root)
+	}
+	if len(why.Actions) != 2 || !slices.Equal(why.Actions[0].Command, []string{"jobs", "retry", "a"}) || !slices.Equal(why.Actions[1].Command, []string{"jobs", "approve", "b"}) {
+		t.Errorf("actions: %+v", why.Actions)
+	}
+	set, err := kernel.RetryOf(s, "a")
+	if err != nil || !slices.Equal(set.Jobs, []kernel.JobID{"a", "b", "c"}) ||
+		set.Why["b"] != "was held back by the failure of a" || set.Why["c"] != "runs after b" {
+		t.Errorf("%+v: %v", set, err)
+	}
+}
+
+// TestAFailureOfATickHoldsBackInIt fails jobs in the very tick that would have
+// started others: a runner that is gone, and a record without a command.
+func TestAFailureOfATickHoldsBackInIt(t *testing.T) {
+	s := snapshot(dead(facts(), kernel.AttemptID{Job: "a", N: 1}, nil),
+		job("a", inRun("r"), stopsAtFailure, running(1)),
+		job("b", inRun("r"), stopsAtFailure),
+		job("c", inRun("q"), stopsAtFailure),
+		job("d", inRun("q"), stopsAtFailure, noArgs),
+		job("e", inRun("q"), stopsAtFailure, locks(excl("k"))))
+	for id, want := range map[kernel.JobID]kernel.Status{"a": kernel.Failed, "b": kernel.BlockedByDependency,
+		"c": kernel.BlockedByDependency, "d": kernel.Failed, "e": kernel.BlockedByDependency} {
+		if _, j := decided(t, s, id); j.State.Status != want {
+			t.Errorf("%s: %s, want %s", id, j.State.Status, want)
+		}
+	}
+	next := s.Apply(kernel.Decide(s))
+	if p := kernel.Decide(next); len(p.Actions) > 0 {
+		t.Errorf("a second tick does %+v", p.Actions)
+	}
+}
+
+// TestGCKeepsWhatHoldsBack keeps an old failure while its run still has a job
+// that would start without it.
+func TestGCKeepsWhatHoldsBack(t *testing.T) {
+	for _, mode := range []option{stopsAtFailure, func(*kernel.Job) {}} {
+		old := finishedAt(t0.Add(-time.Hour))
+		s := snapshot(facts(), job("a", inRun("r"), mode, is(kernel.Failed), old), job("b", inRun("r"), mode))
+		removes := len(kernel.GC(s, 0).Actions) > 0
+		if keeps := s.Job("b").Spec.FailureMode == kernel.BlockDownstream; removes == keeps {
+			t.Errorf("failure mode %s: removes %v", s.Job("b").Spec.FailureMode, removes)
+		}
+	}
+}
