@@ -21,6 +21,8 @@ type Store interface {
 
 // Tx is a transaction: the scheduler lock, held.
 type Tx interface {
+	// Load reads the records of a scope. The store may go on using the jobs it
+	// hands out: they are neither changed nor moved.
 	Load(kernel.Scope) (kernel.Records, error)
 
 	// Changes is what other transactions changed since this store was last
@@ -115,6 +117,10 @@ type Prompts interface {
 
 // Sentinels drops the marks of open merge conflicts.
 type Sentinels interface{ ClearSentinel(slug string) error }
+
+// EventLog keeps what has happened for people and programs to follow. It is
+// history on which nothing rests: what a crash loses of it is lost.
+type EventLog interface{ AppendEvents([]kernel.Event) error }
 
 // ErrBusy is the scheduler lock not being free in time.
 var ErrBusy = errors.New("scheduler is busy; retry the command")

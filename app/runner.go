@@ -22,6 +22,15 @@ type Runner struct {
 	Workload  Workload
 	Beat      time.Duration // between two heartbeats, at each of which the record is asked as well; 0: none
 
+	// Rest, if there is one, is called when a command has been running for a
+	// while: what is known of the store can be read again, and is let go of
+	// until the command ends.
+	Rest func()
+
+	// Submissions are the jobs that an attempt which succeeded wants enqueued;
+	// nil: none does.
+	Submissions func(context.Context, *kernel.Job) ([]kernel.NewJob, error)
+
 	next turn
 
 	mu      sync.Mutex
@@ -65,7 +74,31 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 	if err := r.Workload.Claim(a); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	return r.settle(ctx, s, r.run(ctx, &job))
+	rested := r.rest(s)
+	result := r.run(ctx, &job)
+	rested()
+	return r.settle(ctx, s, result)
+}
+
+// restAfter is how long a command runs before its runner rests.
+const restAfter = time.Second
+
+// rest has the runner rest after a while, if it is not over by then.
+func (r *Runner) rest(s *Scheduler) (over func()) {
+	if r.Rest == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	later := time.AfterFunc(restAfter, func() {
+		defer close(done)
+		s.last = nil
+		r.Rest()
+	})
+	return func() {
+		if !later.Stop() {
+			<-done
+		}
+	}
 }
 
 // run runs the job, and makes a result of a panic as well.
@@ -88,7 +121,16 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 	if r.Beat > 0 {
 		go r.beat(ctx, job.Attempt())
 	}
-	return r.Workload.Run(ctx, job)
+	result = r.Workload.Run(ctx, job)
+	if result.Outcome != kernel.OutcomeSucceeded || r.Submissions == nil {
+		return result
+	}
+	news, err := r.Submissions(ctx, job)
+	if err != nil {
+		return result.Refuted(err)
+	}
+	result.Submitted = news
+	return result
 }
 
 // beat gives signs of life until ctx ends. A runner that was paused or cut off
@@ -182,6 +224,9 @@ func (e adopting) Start(ctx context.Context, a kernel.AttemptID) error {
 
 // Finish settles a running attempt and ticks.
 func (s *Scheduler) Finish(ctx context.Context, result kernel.Result) (Report, error) {
-	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{result.Attempt.Job}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Finish(snap, result) }, decide)
+	scope := scopeOf(result.Submitted)
+	scope.Jobs = append(scope.Jobs, result.Attempt.Job)
+	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
+		return kernel.Finish(s.observe(ctx, snap, scope.Artifacts...), result)
+	}, decide)
 }

@@ -20,7 +20,9 @@ type Scheduler struct {
 	Sentinels Sentinels
 	Prompts   Prompts
 	Leavings  Leavings
-	Lookout   Lookout // nil: nobody looks after what waits
+	Lookout   Lookout  // nil: nobody looks after what waits
+	Events    EventLog // nil: none is kept
+	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
 	Now       func() time.Time
 	NewID     func() kernel.JobID
@@ -34,6 +36,11 @@ type Report struct {
 	Applied   []kernel.Action
 	Refused   map[kernel.JobID]string // launches the executor refused, and why
 	Snapshot  *kernel.Snapshot        // as the transaction left it
+
+	// Same is the job that was there already, by the id minted for it in vain,
+	// and Note why that job is not going to run.
+	Same map[kernel.JobID]kernel.JobID
+	Note map[kernel.JobID]string
 }
 
 // Started are the jobs whose attempts were launched.
@@ -67,13 +74,17 @@ func (s *Scheduler) Tick(ctx context.Context) (Report, error) {
 	return s.transact(ctx, kernel.Scope{}, decide)
 }
 
-// Submit enqueues jobs, all or none, and ticks. Ids are minted here; the
-// returned jobs are in the order of news.
-func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob) (Report, error) {
+// Submit enqueues jobs, all or none, and ticks. A job whose idempotency key
+// another has is that one; by is who asks.
+func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob, by string) (Report, error) {
 	scope := scopeOf(news)
-	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
-		return kernel.Enqueue(s.observe(ctx, snap, scope.Artifacts...), news)
+	var m kernel.Merged
+	rep, err := s.transact(ctx, scope, func(snap *kernel.Snapshot) (plan kernel.Plan, err error) {
+		m, plan, err = kernel.Submit(s.observe(ctx, snap, scope.Artifacts...), news, by)
+		return plan, err
 	}, decide)
+	rep.Same, rep.Note = m.Same, m.Note
+	return rep, err
 }
 
 // scopeOf is what new jobs refer to: whether a need of theirs exists decides
@@ -83,6 +94,9 @@ func scopeOf(news []kernel.NewJob) kernel.Scope {
 	for _, n := range news {
 		scope.Jobs = append(scope.Jobs, n.Spec.After...)
 		scope.Artifacts = append(scope.Artifacts, n.Spec.Needs...)
+		if key := n.Spec.IdempotencyKey; key != "" {
+			scope.Keys = append(scope.Keys, key)
+		}
 	}
 	return scope
 }
@@ -147,7 +161,7 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 }
 
 func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {
-	return kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs,
+	return kernel.TakeSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs,
 		Archived: rec.Succeeded, Unreadable: rec.Unreadable})
 }
 

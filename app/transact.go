@@ -35,6 +35,9 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		if err = errors.Join(err, tx.Close()); err == nil && s.Lookout != nil {
 			s.Lookout.Call(rep.Snapshot.Wakes())
 		}
+		if s.Hooks != nil {
+			s.Hooks.Call()
+		}
 	}()
 	if left := tx.Unfinished(); len(left) > 0 {
 		s.last = nil // what changed since is told once, and the recovery is going to hear it
@@ -48,6 +51,7 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 	}
 	t := transaction{s: s, tx: tx, rep: &rep, base: base}
 	t.snap = t.base
+	defer t.tell()
 	for _, v := range verbs {
 		plan, err := t.decide(ctx, v)
 		if err != nil {
@@ -95,7 +99,7 @@ func covers(s *kernel.Snapshot, scope kernel.Scope) bool {
 			return false
 		}
 	}
-	return !scope.All && len(scope.Artifacts) == 0
+	return !scope.All && len(scope.Artifacts) == 0 && len(scope.Keys) == 0
 }
 
 // transaction is one transact under way.
@@ -106,23 +110,50 @@ type transaction struct {
 	base *kernel.Snapshot // as the store has it
 	snap *kernel.Snapshot // as the plan so far leaves it
 	plan kernel.Plan      // decided, not yet committed
+
+	events []kernel.Event // of what is committed
+}
+
+// tell appends what has happened to the event log, before the lock is free for
+// others to make more happen. It may fail: the records tell what counts.
+func (t *transaction) tell() {
+	if t.s.Events != nil && len(t.events) > 0 {
+		_ = t.s.Events.AppendEvents(t.events)
+	}
 }
 
 // decide observes and asks v. A rewind takes along what hangs on its root,
 // whatever became of it, so a plan with one is decided on every job there is.
 func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 	t.snap = t.s.observe(ctx, t.snap)
+	if news := t.snap.Submissions(); len(news) > 0 {
+		if err := t.widen(ctx); err != nil {
+			return kernel.Plan{}, err
+		}
+		t.snap = t.s.observe(ctx, t.snap, scopeOf(news).Artifacts...)
+		settled := kernel.Settle(t.snap)
+		t.plan = t.plan.Then(settled)
+		t.snap = t.s.observe(ctx, t.snap.Apply(settled))
+	}
 	plan, err := v(t.snap)
 	if err != nil || t.snap.Archived() == 0 || !has[kernel.Reset](plan) {
 		return plan, err
 	}
+	if err := t.widen(ctx); err != nil {
+		return kernel.Plan{}, err
+	}
+	return v(t.snap)
+}
+
+// widen loads every job there is.
+func (t *transaction) widen(ctx context.Context) error {
 	rec, err := t.tx.Load(kernel.Scope{All: true})
 	if err != nil {
-		return kernel.Plan{}, err
+		return err
 	}
 	t.base = t.s.fresh(rec)
 	t.snap = t.s.observe(ctx, t.base.Apply(t.plan))
-	return v(t.snap)
+	return nil
 }
 
 // flush commits the plan so far and does its actions on the world. What comes
@@ -131,14 +162,22 @@ func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 // and answer again.
 func (t *transaction) flush(ctx context.Context) error {
 	for len(t.plan.Actions) > 0 {
-		plan := t.plan
+		before, plan := t.base, t.plan
 		t.plan = kernel.Plan{}
+		after := before.Apply(plan)
+		events := kernel.Events(before, after, plan)
+		plan = t.s.announced(plan, events)
 		if err := t.tx.Commit(plan); err != nil {
 			return fmt.Errorf("commit: %w", err)
 		}
-		t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+		if t.rep.Decisions == nil { // there is one for every job that waits
+			t.rep.Decisions = slices.Clip(plan.Decisions)
+		} else {
+			t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+		}
 		t.rep.Applied = append(t.rep.Applied, plan.Actions...)
-		t.base = t.base.Apply(plan)
+		t.base = after
+		t.events = append(t.events, events...)
 		t.snap = t.base.WithFacts(t.snap.Facts())
 		for _, a := range plan.Actions {
 			answer := t.s.perform(ctx, a, t.snap, t.rep)
@@ -174,6 +213,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) er
 		t.plan = t.plan.Then(answer)
 		t.snap = t.snap.Apply(answer)
 	}
+	defer t.tell()
 	if err := t.flush(ctx); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}

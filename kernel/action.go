@@ -34,11 +34,21 @@ type (
 		Produces []Artifact
 	}
 
+	// Strip drops all of a job but its record: logs, outcome, patch, and the
+	// markers and payloads of what it produced.
+	Strip struct {
+		Job      JobID
+		Produces []Artifact
+	}
+
 	// Publish makes custom artifacts exist.
 	Publish struct {
 		Attempt   AttemptID
 		Artifacts []Artifact
 	}
+
+	// Announce leaves the end of a job to the operator's hooks.
+	Announce struct{ Event Event }
 
 	// Reset puts away what earlier attempts left: logs are kept under the
 	// attempt's number; outcome, patch, markers and payloads go.
@@ -85,6 +95,8 @@ func (a CreateRun) Subject() JobID      { return "" }
 func (a RemoveRun) Subject() JobID      { return "" }
 func (a PutState) Subject() JobID       { return a.Job }
 func (a RemoveJob) Subject() JobID      { return a.Job }
+func (a Strip) Subject() JobID          { return a.Job }
+func (a Announce) Subject() JobID       { return a.Event.Job }
 func (a Publish) Subject() JobID        { return a.Attempt.Job }
 func (a Reset) Subject() JobID          { return a.Attempt.Job }
 func (a Rotate) Subject() JobID         { return a.Attempt.Job }

@@ -156,6 +156,10 @@ type Result struct {
 	Produced []Artifact // what exists because of this attempt
 	Context  *Context   // the execution context it leaves; nil: the one it had; zero: none any more
 	Ended    time.Time
+
+	// Submitted are jobs that the attempt wants enqueued. They are, all or none,
+	// by the commit that settles its success; those of another end are dropped.
+	Submitted []NewJob
 }
 
 // Fence refuses a write made under any attempt but the current one (seed 001).

@@ -44,6 +44,9 @@ func Decide(s *Snapshot) Plan {
 		t.whole()
 	}
 	q := t.plan(s)
+	if gone := t.spent(); len(gone.Actions) > 0 {
+		q = q.Then(gone)
+	}
 	if len(p.Actions) == 0 {
 		return q
 	}
@@ -137,6 +140,13 @@ func (t *tick) carry(told int) {
 			t.late = t.late || after != before && (after == Running || after == WaitingOnLocks)
 		})
 	}
+}
+
+// Settle is what Decide does first. The jobs that it enqueues are to be observed
+// before they are judged.
+func Settle(s *Snapshot) Plan {
+	p, _ := settle(s)
+	return p
 }
 
 // settle ends the running attempts whose runner is gone, and returns the
@@ -242,7 +252,11 @@ func (t *tick) plan(before *Snapshot) Plan {
 	var launches []Action
 	var wrote []write
 	put := func(i int32) {
-		j, was := t.s.jobs[i], before.jobs[i]
+		j := t.s.jobs[i]
+		was := before.at(i, j)
+		if was == nil { // a job that settled submitted it
+			was = j
+		}
 		if j == was && t.unchanged(i, j) {
 			return
 		}
@@ -277,6 +291,15 @@ func (t *tick) plan(before *Snapshot) Plan {
 	return p
 }
 
+// at is the job of s that is at position i or, in a snapshot of other jobs, was
+// there.
+func (s *Snapshot) at(i int32, j *Job) *Job {
+	if int(i) < len(s.jobs) && s.jobs[i].ID == j.ID {
+		return s.jobs[i]
+	}
+	return s.Job(j.ID)
+}
+
 // unchanged reports that the tick leaves a job as it is.
 func (t *tick) unchanged(i int32, j *Job) bool {
 	v := t.of(i)
@@ -290,7 +313,7 @@ func (t *tick) unchanged(i int32, j *Job) bool {
 func (t *tick) next(i int32) State {
 	st, v := t.s.jobs[i].State, t.of(i)
 	if st.Status == FailedRetryable && v.status != FailedRetryable {
-		requeued(t.s.jobs[i], &st, t.s.now)
+		spend(t.s.jobs[i], &st, t.s.now)
 	}
 	switch {
 	case v.judged:

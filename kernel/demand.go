@@ -8,7 +8,7 @@ package kernel
 func (t *tick) wake() bool {
 	transients := false
 	for i, j := range t.s.jobs {
-		transient := j.Spec.Transient != NotTransient
+		transient := j.Transient() != NotTransient
 		transients = transients || transient
 		if (transient || j.unrouted()) && t.idle(int32(i)) {
 			t.of(int32(i)).status = Unscheduled
@@ -42,7 +42,7 @@ func (t *tick) demandTransients() {
 	}
 	for at := 0; at < len(queue); at++ {
 		t.eachMissing(queue[at], func(p int32) {
-			if j := t.s.jobs[p]; t.at(p) != Unscheduled || j.Spec.Transient == NotTransient || j.unrouted() {
+			if j := t.s.jobs[p]; t.at(p) != Unscheduled || j.Transient() == NotTransient || j.unrouted() {
 				return
 			}
 			v := t.of(p)

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -74,6 +75,68 @@ func TestATombstoneSatisfies(t *testing.T) {
 	a := sleeper("a", is(kernel.Succeeded))
 	a.State.Removed = t0
 	expect(t, snapshot(facts(), a, job("b", after("a"))), "b", "running")
+}
+
+// X19: the files of a transient job go when nobody needs them any more, and
+// only then, and only if all went well.
+func TestFilesOfATransientJobGo(t *testing.T) {
+	const x = "custom:t:x"
+	done := func(options ...option) kernel.Job {
+		return sleeper("a", append([]option{transient(kernel.Remove), is(kernel.Succeeded), produces(x)}, options...)...)
+	}
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		goes bool
+	}{
+		"nobody left":                {[]kernel.Job{done()}, true},
+		"who ran after it is done":   {[]kernel.Job{done(), job("b", after("a"), is(kernel.Succeeded))}, true},
+		"who needed it is done":      {[]kernel.Job{done(), job("b", needs(x), is(kernel.Succeeded))}, true},
+		"somebody runs":              {[]kernel.Job{done(), job("b", after("a"), running(1))}, false},
+		"somebody is to come":        {[]kernel.Job{done(), job("b", needs(x), approval(kernel.Pending, ""))}, false},
+		"somebody failed":            {[]kernel.Job{done(), job("b", after("a"), is(kernel.Failed))}, false},
+		"somebody sleeps":            {[]kernel.Job{done(), sleeper("b", after("a"))}, false},
+		"it failed itself":           {[]kernel.Job{done(is(kernel.Failed))}, false},
+		"it only is transient":       {[]kernel.Job{done(transient(kernel.OnDemand))}, false},
+		"it was made not to go":      {[]kernel.Job{done(func(j *kernel.Job) { j.State.Amended.Made = true })}, false},
+		"they are gone":              {[]kernel.Job{done(func(j *kernel.Job) { j.State.Removed = t0 })}, false},
+		"its run goes on":            {[]kernel.Job{done(inRun("r")), job("b", inRun("r"), running(1))}, false},
+		"something in it failed":     {[]kernel.Job{done(inRun("r")), job("b", inRun("r"), is(kernel.Failed))}, false},
+		"its run is over":            {[]kernel.Job{done(inRun("r")), job("b", inRun("r"), is(kernel.Succeeded)), job("c", inRun("r"), routed, is(kernel.Unscheduled))}, true},
+		"another run goes on":        {[]kernel.Job{done(inRun("r")), job("b", inRun("s"), running(1))}, true},
+		"a chain of them, in a tick": {[]kernel.Job{done(), sleeper("b", after("a"), transient(kernel.Remove), is(kernel.Succeeded)), job("c", after("b"), is(kernel.Succeeded))}, true},
+	} {
+		s := snapshot(marked(facts(), x, "a"), c.jobs...)
+		p := kernel.Decide(s)
+		a := s.Apply(p).Job("a").State
+		strips := slices.ContainsFunc(actionsOf[kernel.Strip](p), func(s kernel.Strip) bool { return s.Job == "a" })
+		if strips != c.goes || c.goes && (a.Status != kernel.Succeeded || !a.Removed.Equal(s.Now())) {
+			t.Errorf("%s: %v, %+v", name, strips, a)
+		}
+		if again := kernel.Decide(s.Apply(p)); len(again.Actions) > 0 {
+			t.Errorf("%s: a second tick finds more to do: %+v", name, again.Actions)
+		}
+	}
+}
+
+// What was removed is no artifact any more: who comes too late is told so.
+func TestATombstoneHasNoFiles(t *testing.T) {
+	a := sleeper("a", is(kernel.Succeeded), produces("custom:t:x"))
+	a.State.Removed = t0
+	f := marked(facts(), "custom:t:x")
+	f.Present[kernel.Artifact{Kind: kernel.CommandPatch, Name: "a"}] = kernel.Seen(false)
+	s := snapshot(f, a, job("b", needs("custom:t:x")), job("c", needs("command_patch:a")), job("d", after("a")))
+	expect(t, s, "b", "blocked_by_dependency dependencies: missing custom:t:x")
+	expect(t, s, "c", "blocked_by_dependency dependencies: missing command_patch:a")
+	expect(t, s, "d", "running")
+}
+
+// A tombstone that an open job runs after is not collected, however old it is.
+func TestGCKeepsTombstones(t *testing.T) {
+	a := sleeper("a", is(kernel.Succeeded), finishedAt(t0.Add(-1000*time.Hour)))
+	a.State.Removed = t0
+	if p := kernel.GC(snapshot(facts(), a, job("b", after("a"), approval(kernel.Pending, ""))), time.Hour); len(p.Actions) > 0 {
+		t.Errorf("%+v", p.Actions)
+	}
 }
 
 // Who demands: every status of the dependent.

@@ -43,11 +43,11 @@ type RootFailure struct {
 
 // Explain computes every unmet gate of a job by the code that decides.
 func Explain(s *Snapshot, id JobID) (Explanation, error) {
+	_, s = settle(s)
 	i, ok := s.graph.index[id]
 	if !ok {
 		return Explanation{}, fmt.Errorf("explain %s: %w", id, ErrNotFound)
 	}
-	_, s = settle(s)
 	t := newTick(s)
 	t.watch = i
 	t.whole()

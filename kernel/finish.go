@@ -2,11 +2,13 @@ package kernel
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
 // Finish settles a running attempt with the result its runner recorded. It
-// refuses a result of any other attempt than the current one with ErrStale.
+// refuses a result of any other attempt than the current one with ErrStale. An
+// attempt whose submissions cannot be enqueued has failed.
 func Finish(s *Snapshot, r Result) (Plan, error) {
 	j := s.Job(r.Attempt.Job)
 	if j == nil {
@@ -27,11 +29,39 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 	if st.Status == Cancelled && st.Stop.Cleanup && st.Context.Owned {
 		p.Actions = append(p.Actions, RemoveWorktree{j.ID, st.Context, true})
 	}
+	if st.Status == Succeeded && len(r.Submitted) > 0 {
+		_, q, err := Submit(s.Apply(p), r.Submitted, "job "+string(j.ID))
+		if err != nil {
+			return Finish(s, r.Refuted(err))
+		}
+		p = p.Then(q)
+	}
 	return p.Then(s.Apply(p).route(j.ID)), nil
 }
 
+// Refuted is r of an attempt that would have succeeded, had its submissions not
+// been in error.
+func (r Result) Refuted(err error) Result {
+	r.Outcome, r.Exit, r.Class, r.Produced, r.Submitted = OutcomeFailed, max(r.Exit, 1), DataError, nil, nil
+	r.Reason = "its submissions: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	return r
+}
+
+// Submissions are the jobs that running attempts, whose runner is gone, left to
+// be enqueued. What they refer to has to be there when the attempts are
+// settled.
+func (s *Snapshot) Submissions() []NewJob {
+	var out []NewJob
+	for a, f := range s.facts.Results {
+		if f.Value != nil && len(f.Value.Submitted) > 0 && s.facts.Runners[a].Value.gone() {
+			out = append(out, f.Value.Submitted...)
+		}
+	}
+	return out
+}
+
 // ended is the state of a running job whose attempt ended as r, and what comes
-// to exist by it. It alone says whether a job runs again by itself, and requeued
+// to exist by it. It alone says whether a job runs again by itself, and spend
 // by which of the budgets (semantics 2, decision 4).
 func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	st := j.State
@@ -67,15 +97,15 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	case j.asks(r.Class):
 		again, st.RetryAt, st.Lost, st.Approval = true, now, 0, j.leave(now)
 	case r.Class == WorkerLost:
-		if again = st.Spent.Reclaims < j.Spec.Budget.Reclaims; again {
+		if again = st.Spent.Reclaims < j.Budget().Reclaims; again {
 			st.RetryAt, st.Lost = now, r.Attempt.N
 		}
 	case r.Class == Timeout && j.Spec.Resumable:
-		if again = st.Spent.Resumes < j.Spec.Budget.Resumes; again {
+		if again = st.Spent.Resumes < j.Budget().Resumes; again {
 			st.RetryAt = now
 		}
 	case j.Spec.Retry.Covers(r.Class, r.Exit):
-		if again = st.Spent.Retries < j.Spec.Budget.Retries; again {
+		if again = st.Spent.Retries < j.Budget().Retries; again {
 			st.RetryAt = now.Add(j.Spec.Retry.Backoff(r.Attempt, st.Spent.Retries)).Truncate(time.Microsecond)
 			if r.Class == EffectInDoubt { // who names the class says: then execute it again
 				st.Lost = 0
@@ -90,10 +120,10 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	return st, actions
 }
 
-// requeued makes st, of a failure that is to be tried again, one that has been
+// spend makes st, of a failure that is to be tried again, one that has been
 // put back into the queue. A budget is spent only here, when the job does go on
 // (seed 004).
-func requeued(j *Job, st *State, now time.Time) {
+func spend(j *Job, st *State, now time.Time) {
 	switch {
 	case j.asks(st.Failure): // a person lets it go on
 	case st.Failure == WorkerLost:

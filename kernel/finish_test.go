@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -385,4 +386,73 @@ func TestSettle(t *testing.T) {
 	if st := s.Apply(kernel.Decide(s)).Job("q").State; st.Failure != kernel.WorkerLost || st.Exit != kernel.Exited(1) {
 		t.Errorf("%+v", st)
 	}
+}
+
+// What an attempt submits is enqueued by the commit that settles it, whoever
+// settles it, and once; that of an attempt that did not succeed is dropped.
+func TestSubmissionsOfAnAttempt(t *testing.T) {
+	one := kernel.AttemptID{Job: "m", N: 1}
+	submits := func(news ...kernel.NewJob) *kernel.Result {
+		return &kernel.Result{Attempt: one, Outcome: kernel.OutcomeSucceeded, Produced: artifacts("custom:t:x"), Submitted: news, Ended: t0}
+	}
+	maker := func() []kernel.Job {
+		return []kernel.Job{job("a", keyed("k"), is(kernel.Succeeded)), job("m", running(1), produces("custom:t:x")), job("z", after("m"))}
+	}
+	good := submits(fresh("n1", after("n2", "m")), fresh("n2"), fresh("n3", keyed("k"), after("n2")))
+	good.Submitted[2].Spec.After = nil
+	// By its runner.
+	s := snapshot(facts(), maker()...)
+	p, err := kernel.Finish(s, *good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := s.Apply(p)
+	if got := words(ids(next)); got != "a m n1 n2 z" && got != "a m z n1 n2" || next.Job("m").State.Status != kernel.Succeeded {
+		t.Errorf("%s", got)
+	}
+	if _, err := kernel.Finish(next, *good); !errors.Is(err, kernel.ErrStale) {
+		t.Errorf("a second time: %v", err)
+	}
+	// By a tick, after the runner was killed.
+	s = snapshot(dead(facts(), one, good), maker()...)
+	if len(s.Submissions()) != 3 {
+		t.Errorf("%+v", s.Submissions())
+	}
+	p = kernel.Decide(s)
+	next = s.Apply(p)
+	for id, want := range map[kernel.JobID]kernel.Status{"m": kernel.Succeeded, "n1": kernel.WaitingOnDeps, "n2": kernel.Running, "z": kernel.Running} {
+		if j := next.Job(id); j == nil || j.State.Status != want {
+			t.Errorf("%s: %+v", id, j)
+		}
+	}
+	if again := kernel.Decide(next.WithFacts(s.Facts())); len(actionsOf[kernel.CreateJob](again)) > 0 {
+		t.Errorf("%+v", again.Actions)
+	}
+	// What is in error fails the attempt, and none of it is enqueued.
+	for _, bad := range []*kernel.Result{submits(fresh("n1"), fresh("n2", after("nobody"))), submits(fresh("n1", after("n2")), fresh("n2", after("n1"))),
+		submits(fresh("n1", keyed("k"), locks(excl("l"))))} {
+		s = snapshot(dead(facts(), one, bad), maker()...)
+		p = kernel.Decide(s)
+		st := s.Apply(p).Job("m").State
+		if st.Status != kernel.Failed || st.Failure != kernel.DataError || st.Exit != kernel.Exited(1) || !strings.HasPrefix(st.Reason, "its submissions: ") {
+			t.Errorf("%+v", st)
+		}
+		if len(actionsOf[kernel.CreateJob](p))+len(actionsOf[kernel.Publish](p)) > 0 {
+			t.Errorf("%+v", p.Actions)
+		}
+	}
+	failed := *good
+	failed.Outcome, failed.Class = kernel.OutcomeFailed, kernel.ExitFailure
+	p, err = kernel.Finish(snapshot(facts(), maker()...), failed)
+	if err != nil || len(actionsOf[kernel.CreateJob](p)) > 0 {
+		t.Errorf("%v, %+v", err, p.Actions)
+	}
+}
+
+func ids(s *kernel.Snapshot) []kernel.JobID {
+	var out []kernel.JobID
+	for _, j := range s.Jobs() {
+		out = append(out, j.ID)
+	}
+	return out
 }

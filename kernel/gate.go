@@ -149,7 +149,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	if a.Kind != Custom {
 		f := t.s.facts.Present[a]
 		if a.Kind == CommandPatch && !f.Value {
-			if k, ok := t.s.graph.index[JobID(a.Name)]; ok && t.at(k) == Succeeded {
+			if k, ok := t.s.graph.index[JobID(a.Name)]; ok && t.at(k) == Succeeded && t.s.jobs[k].State.Removed.IsZero() {
 				return true, ""
 			}
 		}

@@ -105,6 +105,9 @@ type Origin struct {
 	Template Template
 	About    NodeInfo
 
+	// Parent is the job whose attempt submitted this one; "": none did.
+	Parent JobID
+
 	// Ephemeral asks that all that was made for the run goes when it is over.
 	Ephemeral bool
 }
@@ -246,6 +249,15 @@ type State struct {
 	Removed    time.Time // a tombstone: its files are gone, its result stands
 	Awake      bool      // a route woke it, or someone demanded it
 	Prompt     PromptState
+	Amended    Amendment // by later submissions; a rewind leaves it
+}
+
+// Amendment is what later submissions of the same job changed of what was asked
+// for. The zero value is nothing.
+type Amendment struct {
+	Made      bool
+	Transient Transient // the most conservative mode asked for
+	Budget    Budget    // the largest asked for
 }
 
 // StopRequest asks for the end of a running attempt. The zero value is none.
@@ -271,6 +283,31 @@ func (j *Job) Compare(k *Job) int {
 
 // Attempt names the job's latest execution.
 func (j *Job) Attempt() AttemptID { return AttemptID{j.ID, j.State.Attempt} }
+
+// Transient is the mode that counts: the most conservative one that was asked
+// for.
+func (j *Job) Transient() Transient {
+	if j.State.Amended.Made {
+		return j.State.Amended.Transient
+	}
+	return j.Spec.Transient
+}
+
+// Budget is the one that counts: of each kind, the largest that was asked for.
+func (j *Job) Budget() Budget {
+	if j.State.Amended.Made {
+		return j.State.Amended.Budget
+	}
+	return j.Spec.Budget
+}
+
+// begins is the status of a generation's beginning.
+func (j *Job) begins() Status {
+	if j.Spec.Routed || j.Transient() != NotTransient {
+		return Unscheduled
+	}
+	return Queued
+}
 
 // Open reports that a tick may still change the job.
 func (j *Job) Open() bool { return !j.State.Status.Terminal() }

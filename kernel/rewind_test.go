@@ -57,8 +57,8 @@ func TestRetrySetStartsWithItsRoot(t *testing.T) {
 	}
 }
 
-// A rewound job keeps its attempt number, its record's identity and that it
-// asks for approval, and what its prompt is called; nothing else. The test fills every field of State, so
+// A rewound job keeps its attempt number, its record's identity, what was asked
+// for, what its prompt is called and that it asks for approval; nothing else. The test fills every field of State, so
 // that a new one is looked at here.
 func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 	full := kernel.State{
@@ -69,7 +69,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		Exit: kernel.Exited(1), Outcome: kernel.OutcomeFailed, Failure: kernel.Signal, Reason: "r",
 		Stop: kernel.StopRequest{At: t0, By: "x"}, Context: kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true},
 		Cancelled: kernel.Cleanup{Status: kernel.CleanupDone, Error: "e"}, Retried: kernel.Cleanup{Status: kernel.CleanupFailed, Error: "e"},
-		Removed: t0, Awake: true, Prompt: kernel.PromptState{Named: kernel.ErrorPrompt, Archived: true},
+		Removed: t0, Awake: true, Prompt: kernel.PromptState{Named: kernel.ErrorPrompt, Archived: true}, Amended: kernel.Amendment{Made: true, Budget: kernel.Budget{Retries: 9}},
 	}
 	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
@@ -87,13 +87,15 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 	} {
 		j := job("q", c.change)
 		j.State, j.Spec.Produces = full, artifacts("custom:t:x")
+		j.State.Amended.Transient = j.Spec.Transient
 		s := snapshot(marked(facts(), "custom:t:x", "other", "q"), j)
 		p, err := kernel.Retry(s, "q", "ann")
 		if err != nil {
 			t.Fatal(err)
 		}
 		next := s.Apply(p)
-		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann"), Awake: j.Spec.Routed, Prompt: full.Prompt}
+		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann"), Awake: j.Spec.Routed,
+			Amended: j.State.Amended, Prompt: full.Prompt}
 		if got := next.Job("q").State; got != want {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}

@@ -40,6 +40,7 @@ type Scope struct {
 	All       bool       // every record
 	Jobs      []JobID    // these
 	Artifacts []Artifact // and every producer of these
+	Keys      []string   // and the jobs that have these idempotency keys
 }
 
 // Records is one consistent read of a store.
@@ -79,10 +80,16 @@ type Snapshot struct {
 // which no store has, the oldest counts. Jobs' slices are shared with the
 // observation and must not be changed after.
 func NewSnapshot(o Observation) *Snapshot {
-	all := slices.Clone(o.Jobs)
-	jobs := make([]*Job, len(all))
-	for i := range all {
-		jobs[i] = &all[i]
+	o.Jobs = slices.Clone(o.Jobs)
+	return TakeSnapshot(o)
+}
+
+// TakeSnapshot is NewSnapshot without the copy: the caller gives o.Jobs away,
+// and neither changes nor moves them any more.
+func TakeSnapshot(o Observation) *Snapshot {
+	jobs := make([]*Job, len(o.Jobs))
+	for i := range o.Jobs {
+		jobs[i] = &o.Jobs[i]
 	}
 	sortJobs(jobs)
 	g := newGraph(jobs)
@@ -102,8 +109,9 @@ func NewSnapshot(o Observation) *Snapshot {
 
 // Changes is what became of a store since it was last read.
 type Changes struct {
-	Jobs     []Job // as they are now
-	Archived int   // as in Observation
+	Jobs     []Job   // as they are now
+	Settled  []JobID // succeeded, and of no more concern to what is open: not read any more
+	Archived int     // as in Observation
 }
 
 // Follow is s brought to what the store became by c, at another moment and
@@ -112,7 +120,7 @@ type Changes struct {
 func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
 	next := *s
 	next.now, next.facts, next.touched, next.archived = now, &Facts{}, nil, c.Archived
-	if len(c.Jobs) > 0 {
+	if len(c.Jobs) > 0 || len(c.Settled) > 0 {
 		next.jobs = slices.Clone(s.jobs)
 	}
 	var which []int32
@@ -125,6 +133,17 @@ func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
 		which = append(which, i)
 	}
 	next.moves(s, which)
+	if len(c.Settled) == 0 {
+		return &next, true
+	}
+	for _, id := range c.Settled {
+		if i, ok := s.graph.index[id]; ok {
+			next.jobs[i] = nil
+		}
+	}
+	next.jobs = slices.DeleteFunc(next.jobs, func(j *Job) bool { return j == nil })
+	next.graph, next.stood, next.moved = newGraph(next.jobs), nil, nil
+	next.list()
 	return &next, true
 }
 
@@ -226,7 +245,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				next.touch(RemoveJob{gone.ID, gone.Spec.Produces})
 				reshaped = true
 			}
-		case Publish, Reset, ClearSentinel:
+		case Publish, Reset, Strip, ClearSentinel:
 			next.touch(a)
 		}
 	}
@@ -256,6 +275,9 @@ func (s *Snapshot) touch(a Action) {
 func (f Facts) after(a Action) Facts {
 	switch a := a.(type) {
 	case RemoveJob:
+		f.Markers = withMarkers(f.Markers, a.Job, a.Produces, false)
+		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
+	case Strip:
 		f.Markers = withMarkers(f.Markers, a.Job, a.Produces, false)
 		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
 	case Publish:

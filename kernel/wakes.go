@@ -66,7 +66,7 @@ func (s *Snapshot) unobserved() *Snapshot {
 // a job depends on it.
 func (t *tick) restsOn(i int32) bool {
 	j := t.s.jobs[i]
-	if j.State.Spent.Reclaims < j.Spec.Budget.Reclaims || j.asks(WorkerLost) || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 ||
+	if j.State.Spent.Reclaims < j.Budget().Reclaims || j.asks(WorkerLost) || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 ||
 		j.Spec.FailureMode == BlockDownstream {
 		return true
 	}

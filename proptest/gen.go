@@ -99,6 +99,9 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 		s.Routes = append(s.Routes, kernel.Route{On: outcome(t), To: oneOf(t, "to", jobIDs...), Budget: rapid.IntRange(0, 2).Draw(t, "budget")})
 	}
 	s.OwnsContext = oneIn(t, 5, "owns context")
+	if oneIn(t, 3, "keyed") {
+		s.IdempotencyKey = oneOf(t, "key", "k1", "k2", "k3")
+	}
 	if oneIn(t, 5, "pinned") {
 		s.Pinned = kernel.PinnedHead{Branch: oneOf(t, "branch", branches...), Commit: oneOf(t, "commit", commits...)}
 	}
@@ -159,6 +162,9 @@ func runner(t *rapid.T, o *kernel.Observation, j *kernel.Job) {
 		if oneIn(t, 8, "of another attempt") {
 			r.Attempt.N--
 		}
+	}
+	if r != nil && oneIn(t, 12, "submits") {
+		r.Submitted = []kernel.NewJob{{ID: "s" + a.Job, Spec: Spec.Draw(t, "submitted")}}
 	}
 	set(o.Facts.Results, a, fact(t, r))
 }

@@ -44,6 +44,8 @@ func (st store) do(actions []kernel.Action) {
 		case kernel.RemoveJob:
 			delete(st.jobs, a.Job)
 			st.mark(a.Job, a.Produces, false)
+		case kernel.Strip:
+			st.mark(a.Job, a.Produces, false)
 		case kernel.Publish:
 			st.mark(a.Attempt.Job, a.Artifacts, true)
 		case kernel.Reset:

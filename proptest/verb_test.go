@@ -17,12 +17,14 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 	j := s.Job(id)
 	var p kernel.Plan
 	var err error
-	name := oneOf(t, "verb", "decide", "enqueue", "retry", "approve", "reject", "cancel", "finish", "refuse", "gc", "cleaned up")
+	name := oneOf(t, "verb", "decide", "enqueue", "submit", "retry", "approve", "reject", "cancel", "finish", "refuse", "gc", "cleaned up")
 	switch name {
 	case "decide":
 		p = kernel.Decide(s)
 	case "enqueue":
 		p, err = kernel.Enqueue(s, newJobs(t, s))
+	case "submit":
+		_, p, err = kernel.Submit(s, append(newJobs(t, s), again(t, j)...), "ann")
 	case "retry":
 		p, err = kernel.Retry(s, id, "ann")
 	case "approve":
@@ -33,7 +35,11 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 		p, err = kernel.Cancel(s, id, "ann", rapid.Bool().Draw(t, "cleanup"))
 	case "finish":
 		if j != nil {
-			p, err = kernel.Finish(s, *Result(t, j))
+			r := Result(t, j)
+			if oneIn(t, 3, "submits") {
+				r.Submitted = newJobs(t, s)
+			}
+			p, err = kernel.Finish(s, *r)
 		}
 	case "refuse":
 		if j != nil {
@@ -51,6 +57,17 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 		t.Fatalf("%s refuses (%v) and plans %+v", name, err, p.Actions)
 	}
 	return name, p
+}
+
+// again is j submitted once more, to run more often and less transiently.
+func again(t *rapid.T, j *kernel.Job) []kernel.NewJob {
+	if j == nil {
+		return nil
+	}
+	n := kernel.NewJob{ID: "again", Spec: j.Spec, Approval: j.State.Approval}
+	n.Spec.Transient = oneOf(t, "mode", kernel.NotTransient, kernel.OnDemand, kernel.Remove)
+	n.Spec.Budget.Retries += rapid.IntRange(0, 1).Draw(t, "more")
+	return []kernel.NewJob{n}
 }
 
 // newJobs draws a batch whose ids are new and grow.

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"io"
 	"maps"
 	"os"
 	"reflect"
@@ -73,16 +72,29 @@ func (s *Store) eachArchived(f func(kernel.Job)) error {
 	if a.len() == 0 {
 		return nil
 	}
+	return s.readArchive(archive{}, *a, func(j kernel.Job) {
+		if !a.gone[j.ID] {
+			f(j)
+		}
+	})
+}
+
+// readArchive calls f with every job that the archive's file got between two
+// states of it.
+func (s *Store) readArchive(from, to archive, f func(kernel.Job)) error {
+	if from.size == to.size {
+		return nil
+	}
 	file, err := s.base.file(archiveFile, os.O_RDONLY)
 	if err != nil {
 		return errors.Join(errArchive, err)
 	}
 	defer file.Close()
-	b := make([]byte, a.size)
-	if _, err := io.ReadFull(file, b); err != nil {
+	b := make([]byte, to.size-from.size)
+	if _, err := file.ReadAt(b, from.size); err != nil {
 		return errors.Join(errArchive, err)
 	}
-	if sumOf(b) != a.sum {
+	if crc32.Update(from.sum, castagnoli, b) != to.sum {
 		return errArchive
 	}
 	r := &reader{b: b}
@@ -93,9 +105,7 @@ func (s *Store) eachArchived(f func(kernel.Job)) error {
 		if body.err != nil {
 			return errArchive
 		}
-		if !a.gone[j.ID] {
-			f(j)
-		}
+		f(j)
 	}
 	if r.err != nil {
 		return errArchive
@@ -104,8 +114,9 @@ func (s *Store) eachArchived(f func(kernel.Job)) error {
 }
 
 // archived are the archive's jobs: all of them, or the producers of what is
-// needed. Producers once looked for are remembered.
-func (s *Store) archived(all bool, needed map[kernel.Artifact]bool) ([]kernel.Job, error) {
+// needed and those with an idempotency key of keys. Producers once looked for
+// are remembered.
+func (s *Store) archived(all bool, needed map[kernel.Artifact]bool, keys []string) ([]kernel.Job, error) {
 	a := &s.warm.archive
 	if a.len() == 0 {
 		return nil, nil
@@ -127,7 +138,15 @@ func (s *Store) archived(all bool, needed map[kernel.Artifact]bool) ([]kernel.Jo
 			}
 		}
 	}
-	return out, nil
+	if len(keys) == 0 {
+		return out, nil
+	}
+	err := s.eachArchived(func(j kernel.Job) {
+		if j.Spec.IdempotencyKey != "" && !seen[j.ID] && slices.Contains(keys, j.Spec.IdempotencyKey) {
+			out = append(out, j)
+		}
+	})
+	return out, err
 }
 
 func (s *Store) findProducers(needed map[kernel.Artifact]bool) error {
@@ -161,8 +180,9 @@ func remember(producers map[kernel.Artifact][]kernel.Job, j kernel.Job) {
 }
 
 // archiveOld moves the jobs that succeeded and that no open job refers to from
-// the live ones to the archive.
-func (s *Store) archiveOld() error {
+// the live ones to the archive. next is the number of the index file that will
+// say so.
+func (s *Store) archiveOld(next uint64) error {
 	x := &s.warm
 	keep := map[kernel.JobID]bool{}
 	needed := map[kernel.Artifact]bool{}
@@ -170,7 +190,7 @@ func (s *Store) archiveOld() error {
 	for _, k := range x.live {
 		if k.job.Open() {
 			runs[k.job.Spec.Origin.Run] = runs[k.job.Spec.Origin.Run] || k.job.Spec.Origin.Run != "" && k.job.State.Status.Active()
-			s.refersTo(&k.job, func(id kernel.JobID) { keep[id] = true }, needed)
+			s.refersTo(k.job, func(id kernel.JobID) { keep[id] = true }, needed)
 		}
 	}
 	rewrite := len(x.archive.gone) > archiveGone
@@ -181,13 +201,15 @@ func (s *Store) archiveOld() error {
 			return err
 		}
 	}
-	var moved []kernel.Job
+	var body []byte
+	var moved []*kernel.Job
 	for id, k := range x.live {
 		if k.job.State.Status != kernel.Succeeded || k.job.HoldsPrompt() || k.job.Spec.Origin.Ephemeral || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() || s.heldOf(id) != "" ||
 			slices.ContainsFunc(k.job.Spec.Produces, func(a kernel.Artifact) bool { return needed[a] }) {
 			continue
 		}
-		b = putBytes(b, jobCodec.put(nil, reflect.ValueOf(&k.job).Elem()))
+		body = jobCodec.put(body[:0], reflect.ValueOf(k.job).Elem())
+		b = putBytes(b, body)
 		moved = append(moved, k.job)
 	}
 	if len(b) == 0 {
@@ -206,15 +228,25 @@ func (s *Store) archiveOld() error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	x.served = x.served && len(moved) == 0
+	if x.archive.size == 0 {
+		x.begun = next
+	}
 	for _, j := range moved {
-		delete(x.live, j.ID)
-		remember(x.archive.producers, j)
+		x.settle(j.ID)
+		remember(x.archive.producers, *j)
 	}
 	x.archive.size += int64(len(b))
 	x.archive.sum = crc32.Update(x.archive.sum, castagnoli, b)
 	x.archive.count += len(moved)
 	return nil
+}
+
+// settle notes that a job went to the archive.
+func (x *index) settle(id kernel.JobID) {
+	delete(x.live, id)
+	if x.served {
+		x.settled = append(x.settled, id)
+	}
 }
 
 // withoutGone starts the archive anew, in place of the old file, and returns

@@ -67,9 +67,33 @@ func (h *history) step(s *Store) {
 	closeTx(h.t, tx)
 }
 
+// finish ends an open job through s, as most of what happens does.
+func (h *history) finish(s *Store) {
+	for _, j := range h.jobs {
+		if !j.Open() {
+			continue
+		}
+		a := put(j, func(st *kernel.State) {
+			st.Status, st.Reason = kernel.Succeeded, strings.Repeat("padding", h.r.IntN(4000))
+		})
+		j.State, j.Rev = a.State, j.Rev+1
+		h.jobs[j.ID] = j
+		tx := begin(h.t, s)
+		load(h.t, tx)
+		if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{a}}); err != nil {
+			h.t.Fatal(err)
+		}
+		closeTx(h.t, tx)
+		return
+	}
+}
+
 func (h *history) job() kernel.Job {
 	j := plain(h.next)
 	j.Created = t0.Add(1e9 * 60)
+	if h.r.IntN(4) == 0 {
+		j.Spec.IdempotencyKey = fmt.Sprint("key ", h.r.IntN(3))
+	}
 	for n := range 2 {
 		if len(h.jobs) > 0 && h.r.IntN(2) == 0 {
 			j.Spec.After = append(j.Spec.After, h.any().ID)
@@ -110,10 +134,22 @@ func (h *history) check(who string, s *Store) {
 		}
 	}
 	asked := h.any()
-	some, err := s.Read(soon(h.t), kernel.Scope{Jobs: []kernel.JobID{asked.ID}, Artifacts: historyArtifacts[:1]})
+	some, err := s.Read(soon(h.t), kernel.Scope{Jobs: []kernel.JobID{asked.ID}, Artifacts: historyArtifacts[:1], Keys: []string{"key 1"}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	needed := h.needed(asked.ID, historyArtifacts[0])
+	for id, j := range h.jobs {
+		if j.Spec.IdempotencyKey == "key 1" {
+			needed[id] = "one with the key"
+		}
+	}
+	h.suffices(who, some, needed)
+}
+
+// suffices asserts that what was read is so, and holds what is needed.
+func (h *history) suffices(who string, some kernel.Records, needed map[kernel.JobID]string) {
+	h.t.Helper()
 	have := map[kernel.JobID]bool{}
 	for _, j := range some.Jobs {
 		if have[j.ID] {
@@ -124,7 +160,7 @@ func (h *history) check(who string, s *Store) {
 			h.t.Fatalf("%s: job %s differs:\n%s", who, j.ID, d)
 		}
 	}
-	for id, why := range h.needed(asked.ID) {
+	for id, why := range needed {
 		if !have[id] {
 			h.t.Fatalf("%s: job %s is missing, which is %s", who, id, why)
 		}
@@ -135,9 +171,15 @@ func (h *history) check(who string, s *Store) {
 }
 
 // needed are the jobs that a read must bring, and why.
-func (h *history) needed(asked kernel.JobID) map[kernel.JobID]string {
-	out := map[kernel.JobID]string{asked: "asked for"}
-	arts := map[kernel.Artifact]bool{historyArtifacts[0]: true}
+func (h *history) needed(asked kernel.JobID, produced ...kernel.Artifact) map[kernel.JobID]string {
+	out := map[kernel.JobID]string{}
+	if _, ok := h.jobs[asked]; ok {
+		out[asked] = "asked for"
+	}
+	arts := map[kernel.Artifact]bool{}
+	for _, a := range produced {
+		arts[a] = true
+	}
 	for id, j := range h.jobs {
 		if !j.Open() {
 			continue
@@ -187,6 +229,8 @@ func TestCachesChangeNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			stores[k] = newStore(t, h.dir)
+		case 5: // it rests
+			stores[r.IntN(len(stores))].Forget()
 		}
 		if n%5 == 0 {
 			h.check(fmt.Sprintf("step %d, an old process", n), stores[r.IntN(len(stores))])
@@ -203,6 +247,62 @@ func TestCachesChangeNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.check("without a journal", newStore(t, bare))
+}
+
+// A process that follows what others change, and writes and archives as they
+// do, knows what it would read.
+func TestFollowingBringsWhatALoadBrings(t *testing.T) {
+	r := seeded(t)
+	h := &history{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
+	stores := []*Store{newStore(t, h.dir), newStore(t, h.dir)}
+	own := newStore(t, h.dir)
+	var last *kernel.Snapshot
+	followed, settled := 0, 0
+	for n := range 250 {
+		if s := stores[r.IntN(len(stores))]; n < 50 || r.IntN(10) == 0 {
+			h.step(s)
+		} else {
+			h.finish(s)
+		}
+		if r.IntN(2) == 0 {
+			continue
+		}
+		tx := begin(t, own)
+		c, ok := tx.Changes()
+		if ok && last != nil {
+			last, ok = last.Follow(t0, c)
+		}
+		if !ok || last == nil {
+			rec, err := tx.Load(kernel.Scope{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: rec.Jobs, Archived: rec.Succeeded})
+		} else {
+			followed++
+			settled += len(c.Settled)
+		}
+		var jobs []kernel.Job
+		for _, j := range last.Jobs() {
+			jobs = append(jobs, *j)
+		}
+		h.suffices(fmt.Sprintf("step %d, followed %v", n, ok), kernel.Records{Jobs: jobs, Succeeded: last.Archived()}, h.needed(""))
+		if j := h.any(); last.Job(j.ID) != nil {
+			a := put(j, func(st *kernel.State) { st.Reason = fmt.Sprint(n) })
+			plan := kernel.Plan{Actions: []kernel.Action{a}}
+			if err := tx.Commit(plan); err != nil {
+				t.Fatal(err)
+			}
+			last = last.Apply(plan)
+			j.State, j.Rev = a.State, j.Rev+1
+			h.jobs[j.ID] = j
+		}
+		closeTx(t, tx)
+	}
+	t.Logf("followed %d times, %d jobs settled", followed, settled)
+	if followed == 0 {
+		t.Error("it tested nothing")
+	}
 }
 
 // spoil cuts a file, writes over all of it, or turns a bit.

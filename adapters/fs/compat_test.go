@@ -113,6 +113,7 @@ func seen(s *Store, rec kernel.Records) *kernel.Snapshot {
 }
 
 func tell(out *strings.Builder, what string, rec kernel.Records) {
+	rec.Jobs = slices.Clone(rec.Jobs)
 	slices.SortFunc(rec.Jobs, func(a, b kernel.Job) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	for _, j := range rec.Jobs {
 		fmt.Fprintf(out, "%s %s rev %d %s attempt %d %s %q", what, j.ID, j.Rev, j.State.Status, j.State.Attempt, j.Spec.Name, j.Spec.Task.Args)

@@ -166,9 +166,19 @@ func (d dir) temporary(name string) (temp string, fd int, err error) {
 		}
 	}
 	if err == nil {
-		err = unix.Fchmod(fd, fileMode)
+		err = private(fd)
 	}
 	return temp, fd, err
+}
+
+// private gives a new file its mode where the umask or the directory did not:
+// changing it costs as much as creating the file, looking does not.
+func private(fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&0o7777 == fileMode {
+		return err
+	}
+	return unix.Fchmod(fd, fileMode)
 }
 
 func writeAll(fd int, data []byte) error {

@@ -36,21 +36,21 @@ type effectRecord struct {
 
 func encodeEffect(e *kernel.Effect, extra map[string]json.RawMessage) ([]byte, error) {
 	r := open[effectRecord]{V: effectRecord{recordVersion, e.Key, string(e.Job), e.Generation, e.Operation, e.Part, e.Attempt, e.Round,
-		e.State.String(), stamp(e.Begun), nil}, extra: extra}
+		e.State.String(), stamp(e.Begun), nil}, Extra: extra}
 	if e.State != kernel.Intended {
 		o := newOutcome(e.Result)
 		r.V.Result = &o
 	}
-	b, err := json.MarshalIndent(r, "", "  ")
+	b, err := toJSON(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode effect %s of %s: %w", e.Key, e.Job, err)
 	}
-	return append(b, '\n'), nil
+	return b, nil
 }
 
 func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[string]json.RawMessage, error) {
 	var r open[effectRecord]
-	if err := json.Unmarshal(b, &r); err != nil {
+	if err := fromJSON(b, &r); err != nil {
 		return nil, nil, jsonError(err)
 	}
 	var d decoder
@@ -74,7 +74,7 @@ func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[st
 		d.fail("result", err)
 		e.Result = *result
 	}
-	return e, r.extra, d.err
+	return e, r.Extra, d.err
 }
 
 // Effect is what is on record of a job's effect; nil: nothing.

@@ -1,7 +1,6 @@
 package fs
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -56,6 +55,16 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			g.ops = append(append(g.ops, fileOp{kind: opRemoveJob}), forget(a.Job, a.Produces)...)
 			s.leaveArchive(a.Job)
 			delete(s.warm.live, a.Job)
+		case kernel.Announce:
+			data, err := toLine(newEventRecord(0, a.Event))
+			if err != nil {
+				return b.e, err
+			}
+			g := b.group(a.Event.Job)
+			g.ops = append(g.ops, fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
+		case kernel.Strip:
+			g := b.group(a.Job)
+			g.ops = append(append(g.ops, fileOp{kind: opStripJob}), forget(a.Job, a.Produces)...)
 		case kernel.Publish:
 			if err := b.publish(a); err != nil {
 				return b.e, err
@@ -64,7 +73,7 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			g := b.group(a.Attempt.Job)
 			g.ops = append(append(g.ops, s.reset(a.Attempt)...), forget(a.Attempt.Job, a.Produces)...)
 			if have, ok := s.warm.live[a.Attempt.Job]; ok {
-				g.ops = append(g.ops, s.settled(&have.job)...)
+				g.ops = append(g.ops, s.settled(have.job)...)
 			}
 		case kernel.Rotate:
 			g := b.group(a.Attempt.Job)
@@ -113,7 +122,8 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	if word := j.State.Status.Coarse(); word != was || !b.s.says(j.ID, word) {
 		g.state = word
 	}
-	b.s.warm.live[j.ID] = known{job: *j, foreign: f}
+	b.s.warm.live[j.ID] = known{job: j, foreign: f}
+	b.s.runs.note(j, data)
 	return nil
 }
 
@@ -131,12 +141,12 @@ func (b *builder) putState(a kernel.PutState) error {
 			return fmt.Errorf("commit %s: %w", a.Job, err)
 		}
 		b.s.leaveArchive(a.Job)
-		have = known{job: j, foreign: f}
+		have = known{job: &j, foreign: f}
 	}
 	if have.job.Rev != a.If {
 		return fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, have.job.Rev, a.If, kernel.ErrStale)
 	}
-	j := have.job
+	j := *have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
 	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
@@ -173,7 +183,7 @@ func (b *builder) publish(a kernel.Publish) error {
 		if art.Kind != kernel.Custom {
 			continue
 		}
-		data, err := json.Marshal(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.s.opts.Now())})
+		data, err := toLine(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.s.opts.Now())})
 		if err != nil {
 			return err
 		}
@@ -214,7 +224,7 @@ func (s *Store) reset(a kernel.AttemptID) []fileOp {
 	if a.N == 0 {
 		return ops
 	}
-	ops = append(ops, s.rotate(a)...)
+	ops = append(append(ops, fileOp{kind: opRemoveTree, path: jobPath(a.Job, checkpointDir)}), s.rotate(a)...)
 	return append(ops, fileOp{kind: opWrite, path: jobPath(a.Job, "stdout.log")}, fileOp{kind: opWrite, path: jobPath(a.Job, "stderr.log")})
 }
 

@@ -141,6 +141,14 @@ func (f *filler) tidy(v reflect.Value) {
 		if p.At.IsZero() {
 			*p = kernel.StopRequest{}
 		}
+	case *kernel.NewJob:
+		if p.ID == "" {
+			p.ID = id(int(f.next()))
+		}
+	case *kernel.Amendment:
+		if !p.Made {
+			*p = kernel.Amendment{}
+		}
 	case *kernel.Approval:
 		if p.State == kernel.NotRequired {
 			*p = kernel.Approval{}

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -22,12 +25,36 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add(encode(f, &bare, nil))
 	f.Add([]byte(`{"version":1,"status":"queued","created_at":"2026-01-01T00:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		bothWays(t, b)
 		j, foreign, err := decodeRecord(id(1), b)
 		if err != nil {
 			return
 		}
 		settles(t, j, foreign)
 	})
+}
+
+// bothWays asserts that what the fast decoder takes, the careful one takes as
+// well and understands as the same.
+func bothWays(t *testing.T, b []byte) {
+	t.Helper()
+	var fast, careful open[record]
+	if jsonv2.Unmarshal(b, &fast) != nil {
+		return
+	}
+	if err := json.Unmarshal(b, &careful); err != nil {
+		t.Fatalf("only the fast decoder takes it: %v\n%s", err, b)
+	}
+	a, errA := fast.V.job()
+	c, errC := careful.V.job()
+	if (errA == nil) != (errC == nil) || !reflect.DeepEqual(a, c) {
+		t.Fatalf("fast %v %+v\ncareful %v %+v\n%s", errA, a, errC, c, b)
+	}
+	for name, v := range careful.Extra {
+		if !bytes.Equal(fast.Extra[name], v) {
+			t.Fatalf("%s: fast %s, careful %s", name, fast.Extra[name], v)
+		}
+	}
 }
 
 // settles asserts that j can be written and read, and is the same from then
@@ -67,6 +94,7 @@ func TestScrambledRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		bothWays(t, b)
 		if got, f, err := decodeRecord(id(1), b); err == nil {
 			accepted++
 			settles(t, got, f)
@@ -151,5 +179,12 @@ func FuzzDecodeOutcome(f *testing.F) {
 
 func someResult(job kernel.JobID) kernel.Result {
 	return kernel.Result{Attempt: kernel.AttemptID{Job: job, N: 3}, Outcome: kernel.OutcomeFailed, Exit: 124, Class: kernel.Timeout,
-		Reason: "too long", Produced: []kernel.Artifact{custom("type", "key"), {Kind: kernel.PlanDoc, Name: "x", Ref: "draft/x"}}, Ended: t0}
+		Reason: "too long", Produced: []kernel.Artifact{custom("type", "key"), {Kind: kernel.PlanDoc, Name: "x", Ref: "draft/x"}}, Ended: t0,
+		Submitted: []kernel.NewJob{submission(2), submission(3)}}
+}
+
+// submission is a job with every field of its spec filled.
+func submission(n int) kernel.NewJob {
+	j := fullJob()
+	return kernel.NewJob{ID: id(n), Spec: j.Spec, Approval: kernel.Require(t0, "ann"), Context: kernel.Context{Root: "w"}}
 }

@@ -27,14 +27,18 @@ type index struct {
 	live    map[kernel.JobID]known
 	unread  map[kernel.JobID]string
 	archive archive
-	written int64          // journal end that the file stands for
-	file    uint64         // which file this continues; another process's is another archive
-	served  bool           // a transaction loaded its jobs, and they are still all there is to load
-	changed []kernel.JobID // what following the journal changed since
+	size    int64                 // of the file, in bytes
+	written int64                 // journal end that the file stands for
+	file    uint64                // which file this continues
+	begun   uint64                // the first file that counts on this archive; an earlier one counts on another
+	served  bool                  // a transaction loaded its jobs, and they are still all there is to load
+	changed []kernel.JobID        // what following the journal changed since
+	settled []kernel.JobID        // what went to the archive since
+	brought map[kernel.JobID]bool // the archive's jobs that were loaded with the others
 }
 
 type known struct {
-	job     kernel.Job
+	job     *kernel.Job
 	foreign *foreign
 	file    fileStamp // of job.json when it was last known to agree; zero: not looked at
 }
@@ -48,10 +52,12 @@ type fileStamp struct {
 
 const (
 	indexFile  = journalDir + "/index"
-	indexMagic = "vizier index 2\n"
+	indexMagic = "vizier index 3\n"
 	// indexEvery is how many bytes of journal a new process may have to go
-	// through on top of the index.
+	// through on top of an index of less than twice that.
 	indexEvery = 128 << 10
+	// never is a journal end that no index stands for.
+	never = -1 << 40
 )
 
 func stampOf(path string) fileStamp {
@@ -74,53 +80,13 @@ func (s *Store) jobsStamp() int64 {
 	return info.ModTime().UnixNano()
 }
 
-// catchUp makes the index stand for the store at pos, by the cheapest way that
-// is right: nothing, the journal since, the file and the journal since, or
-// every record.
-func (s *Store) catchUp(pos position) error {
-	x := &s.warm
-	dir := s.jobsStamp()
-	if x.continues(pos, dir) && s.follow(x.end, pos, true) == nil {
-		return nil
-	}
-	s.warm = index{}
-	if pos.dir == dir && s.readIndex(pos) == nil {
-		return nil
-	}
-	s.warm = index{}
-	return s.scan(pos, dir)
-}
-
-// continues reports that the journal alone leads from x to pos.
-func (x *index) continues(pos position, dir int64) bool {
-	return x.caught && x.epoch == pos.epoch && x.end <= pos.end && x.file == pos.index && pos.dir == dir
-}
-
-// changes is what other processes changed since the jobs were loaded.
-func (s *Store) changes(pos position) (kernel.Changes, bool) {
-	x := &s.warm
-	if len(s.held) > 0 || !x.served || !x.continues(pos, s.jobsStamp()) || s.follow(x.end, pos, true) != nil || !x.served { // what is followed may end it
-		return kernel.Changes{}, false
-	}
-	c := kernel.Changes{Archived: x.archive.len(), Jobs: make([]kernel.Job, 0, len(x.changed))}
-	for _, id := range x.changed {
-		k, ok := x.live[id]
-		if !ok {
-			return c, false
-		}
-		c.Jobs = append(c.Jobs, k.job)
-	}
-	x.changed = nil
-	return c, true
-}
-
 // scan builds the index from every record.
 func (s *Store) scan(pos position, dir int64) error {
 	ids, err := s.jobIDs()
 	if err != nil {
 		return fmt.Errorf("list jobs: %w", err)
 	}
-	s.warm = index{caught: true, epoch: pos.epoch, end: pos.end, dir: dir, file: pos.index, written: -indexEvery,
+	s.warm = index{caught: true, epoch: pos.epoch, end: pos.end, dir: dir, file: pos.index, begun: pos.index + 1, written: never,
 		live: make(map[kernel.JobID]known, len(ids)), unread: map[kernel.JobID]string{}}
 	for _, id := range ids {
 		s.reread(id)
@@ -136,75 +102,26 @@ func (s *Store) reread(id kernel.JobID) {
 	j, f, err := s.readRecord(id)
 	switch {
 	case err == nil:
-		s.warm.live[id] = known{j, f, file}
+		s.warm.live[id] = known{&j, f, file}
 	case ignoreMissing(err) != nil:
 		s.warm.unread[id] = err.Error()
 	}
 }
 
-// follow applies the journal from at to pos. A process that has been following
-// takes records as the journal has them; a new one reads them. Jobs that the
-// index names and the disk perhaps no longer has are listed.
-func (s *Store) follow(at int64, pos position, trust bool, listed ...kernel.JobID) error {
-	seen := map[kernel.JobID]bool{} // where a job was is told by its first entry alone
-	for _, id := range listed {
-		seen[id] = true
-	}
-	for at < pos.end {
-		e, next, err := s.log.read(at)
-		if err != nil {
-			return err
-		}
-		for _, g := range e.groups {
-			if err := s.followGroup(g, trust, seen); err != nil {
-				return err
-			}
-		}
-		at = next
-	}
-	s.warm.caught, s.warm.epoch, s.warm.end, s.warm.dir = true, pos.epoch, pos.end, pos.dir
-	return nil
-}
-
-func (s *Store) followGroup(g group, trust bool, seen map[kernel.JobID]bool) error {
-	removed, created := g.does(opRemoveJob), g.rev == 1 || g.does(opCreateJob)
-	if g.record == nil && !removed {
-		return nil
-	}
-	if !created && !seen[g.job] {
-		s.leaveArchive(g.job)
-	}
-	seen[g.job] = true
-	switch {
-	case removed:
-		s.warm.served = false
-		delete(s.warm.live, g.job)
-		delete(s.warm.unread, g.job)
-	case trust:
-		j, f, err := decodeRecord(g.job, g.record)
-		if err != nil {
-			return err
-		}
-		if was, ok := s.warm.live[g.job]; !ok || !was.job.Open() && j.Open() {
-			s.warm.served = false // what a new or rewound job refers to may not have been loaded
-		}
-		delete(s.warm.unread, g.job)
-		s.warm.live[g.job] = known{job: j, foreign: f}
-		s.warm.changed = append(s.warm.changed, g.job)
-	default:
-		s.reread(g.job)
-	}
-	return nil
-}
-
 // leaveArchive notes that job id is about to be live or gone. A job with a
 // record that is neither live nor unreadable is in the archive.
 func (s *Store) leaveArchive(id kernel.JobID) {
-	_, live := s.warm.live[id]
-	_, unread := s.warm.unread[id]
-	if !live && !unread {
+	if !s.warm.holds(id) {
 		s.warm.archive.drop(id)
+		delete(s.warm.brought, id)
 	}
+}
+
+// holds reports that job id is live, or has a record that makes no sense.
+func (x *index) holds(id kernel.JobID) bool {
+	_, live := x.live[id]
+	_, unread := x.unread[id]
+	return live || unread
 }
 
 // records picks what scope asks for out of the index.
@@ -219,9 +136,9 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 		}
 	}
 	for _, k := range x.live {
-		rec.Jobs = append(rec.Jobs, k.job)
+		rec.Jobs = append(rec.Jobs, *k.job)
 		if k.job.Open() {
-			s.refersTo(&k.job, want, needed)
+			s.refersTo(k.job, want, needed)
 		}
 	}
 	for _, id := range scope.Jobs {
@@ -234,7 +151,7 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 		rec.Unreadable[id] = why
 	}
 	rec.Succeeded = x.archive.len()
-	archived, err := s.archived(scope.All, needed)
+	archived, err := s.archived(scope.All, needed, scope.Keys)
 	if err != nil {
 		return rec, err
 	}
@@ -253,7 +170,8 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 			rec.Jobs = append(rec.Jobs, j)
 			rec.Succeeded--
 			s.leaveArchive(id)
-			x.live[id] = known{job: j, foreign: f}
+			x.live[id] = known{job: &j, foreign: f}
+			x.served = false // it is among what was loaded from now on
 		case ignoreMissing(err) != nil:
 			rec.Unreadable[id] = err.Error()
 		}
@@ -285,25 +203,12 @@ func (s *Store) readIndex(pos position) error {
 	if err != nil {
 		return err
 	}
-	rest, ok := bytes.CutPrefix(b, []byte(indexMagic))
-	if !ok {
-		return errShort
-	}
-	if len(rest) < 4 || sumOf(rest[4:]) != binary.LittleEndian.Uint32(rest) {
-		return errShort
-	}
-	r := &reader{b: rest[4:]}
-	if boot, print := string(r.bytes()), r.uint(); boot != pos.boot || print != jobFingerprint {
-		return errShort
-	}
 	x := &s.warm
-	x.epoch, x.end, x.file = r.uint(), r.int(), r.uint()
-	if x.epoch != pos.epoch || x.end > pos.end || x.file != pos.index {
-		return errShort
-	}
-	if err := x.archive.read(r); err != nil {
+	r := &reader{b: b}
+	if err := x.readHead(r, pos); err != nil {
 		return err
 	}
+	x.size = int64(len(b))
 	n := r.count()
 	x.live, x.unread = make(map[kernel.JobID]known, n), map[kernel.JobID]string{}
 	var again []kernel.JobID
@@ -320,7 +225,7 @@ func (s *Store) readIndex(pos position) error {
 		if body.err != nil {
 			return body.err
 		}
-		x.live[id] = known{job: j, file: file}
+		x.live[id] = known{job: &j, file: file}
 	}
 	if r.err != nil {
 		return r.err
@@ -328,8 +233,28 @@ func (s *Store) readIndex(pos position) error {
 	for _, id := range again {
 		s.reread(id)
 	}
-	x.written = x.end
 	return s.follow(x.end, pos, false, again...)
+}
+
+// readHead reads the index file's head, if pos says that this is the file.
+func (x *index) readHead(r *reader, pos position) error {
+	rest, ok := bytes.CutPrefix(r.b, []byte(indexMagic))
+	if !ok {
+		return errShort
+	}
+	if len(rest) < 4 || sumOf(rest[4:]) != binary.LittleEndian.Uint32(rest) {
+		return errShort
+	}
+	r.b = rest[4:]
+	if boot, print := string(r.bytes()), r.uint(); boot != pos.boot || print != jobFingerprint {
+		return errShort
+	}
+	x.epoch, x.end, x.file, x.begun = r.uint(), r.int(), r.uint(), r.uint()
+	if x.epoch != pos.epoch || x.end > pos.end || x.file != pos.index {
+		return errShort
+	}
+	x.written = x.end
+	return x.archive.read(r)
 }
 
 // writeIndex writes the index file, after the jobs that no longer matter to
@@ -337,16 +262,18 @@ func (s *Store) readIndex(pos position) error {
 // the new file.
 func (s *Store) writeIndex(pos position) (position, error) {
 	x := &s.warm
-	if err := s.archiveOld(); err != nil {
+	if err := s.archiveOld(pos.index + 1); err != nil {
 		return pos, err
 	}
 	pos.index++
-	b := append([]byte(indexMagic), 0, 0, 0, 0)
+	b := append(make([]byte, 0, x.size+x.size/8+(16<<10)), indexMagic...)
+	b = append(b, 0, 0, 0, 0)
 	b = putBytes(b, []byte(pos.boot))
 	b = binary.AppendUvarint(b, jobFingerprint)
 	b = binary.AppendUvarint(b, pos.epoch)
 	b = binary.AppendVarint(b, pos.end)
 	b = binary.AppendUvarint(b, pos.index)
+	b = binary.AppendUvarint(b, x.begun)
 	b = x.archive.append(b)
 	b = binary.AppendUvarint(b, uint64(len(x.live)+len(x.unread)))
 	var body []byte
@@ -357,7 +284,7 @@ func (s *Store) writeIndex(pos position) (position, error) {
 		}
 		body = body[:0]
 		if k.foreign.empty() { // a record with foreign fields is read each time
-			body = jobCodec.put(body, reflect.ValueOf(&k.job).Elem())
+			body = jobCodec.put(body, reflect.ValueOf(k.job).Elem())
 		}
 		b = appendEntry(b, id, k.file, body)
 	}
@@ -368,7 +295,7 @@ func (s *Store) writeIndex(pos position) (position, error) {
 	if err := s.base.write(indexFile, b, false); err != nil {
 		return pos, err
 	}
-	x.written, x.file = pos.end, pos.index
+	x.size, x.written, x.file = int64(len(b)), pos.end, pos.index
 	return pos, s.log.setPosition(pos)
 }
 
@@ -386,8 +313,10 @@ func appendEntry(b []byte, id kernel.JobID, f fileStamp, body []byte) []byte {
 	return putBytes(b, body)
 }
 
-// indexDue reports that a new process would have too far to go.
+// indexDue reports that a new process would have too far to go. A large index
+// is written less often: what it costs follows the journal's length and not the
+// number of jobs.
 func (s *Store) indexDue(pos position) bool {
 	x := &s.warm
-	return x.caught && pos.end-x.written >= indexEvery
+	return x.caught && pos.end-x.written >= max(indexEvery, x.size/2)
 }

@@ -63,7 +63,7 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 		}
 		odd := Oddity{Path: dir, Text: "a job's directory without a record"}
 		if empty(files) {
-			odd.Fix = func() error { return s.removeJob(id) }
+			odd.Fix = func() error { return s.removeTree(string(id)) }
 		}
 		return []Oddity{odd}
 	case err != nil:

@@ -64,7 +64,9 @@ const (
 	opRemove
 	opRename // only where the target is missing
 	opRemoveJob
-	opCreateJob // nothing to do: says that there was no such job before
+	opCreateJob  // nothing to do: says that there was no such job before
+	opStripJob   // all but the record, its state and the lock
+	opRemoveTree // a directory of a job with all that is in it
 )
 
 // position is the mark's content: the entry that was applied last, and

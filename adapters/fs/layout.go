@@ -21,16 +21,22 @@ const (
 	journalDir    = "jobs/journal"
 	lockFile      = "jobs/scheduler.lock"
 	residentFile  = "jobs/resident.lock"
+	eventsFile    = "jobs/events.jsonl"
+	pendingDir    = "jobs/hooks/pending"
+	drainFile     = "jobs/hooks/lock"
 	planStatesDir = "state/plans"
 	sentinelsDir  = "tmp/merge-conflicts"
 
 	recordName  = "job.json"
 	stateName   = "state"
+	lockName    = "job.lock"
 	outcomeName = "outcome.json"
 	patchName   = "command.patch"
 	noInputName = "NO_INPUT.md"
 	attemptsDir = "attempts"
 	effectsDir  = "effects"
+
+	checkpointDir = "checkpoint"
 )
 
 // Layout answers where the files of one repository's store are, as absolute
@@ -49,7 +55,7 @@ func (l Layout) JobDir(id kernel.JobID) string { return l.abs(jobPath(id, "")) }
 func (l Layout) RecordFile(id kernel.JobID) string { return l.abs(jobPath(id, recordName)) }
 
 // LockFile is the file whose flock the runner of a job holds while it lives.
-func (l Layout) LockFile(id kernel.JobID) string { return l.abs(jobPath(id, "job.lock")) }
+func (l Layout) LockFile(id kernel.JobID) string { return l.abs(jobPath(id, lockName)) }
 
 // OutcomeFile is where the result of a job's latest attempt is recorded.
 func (l Layout) OutcomeFile(id kernel.JobID) string { return l.abs(jobPath(id, outcomeName)) }
@@ -77,9 +83,30 @@ func (l Layout) ResultFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)))
 }
 
+// CheckpointDir is where a resumable job's attempts leave what the next one
+// goes on with.
+func (l Layout) CheckpointDir(id kernel.JobID) string { return l.abs(jobPath(id, checkpointDir)) }
+
+// SubmissionsFile is where an attempt's command may append jobs to be enqueued.
+func (l Layout) SubmissionsFile(a kernel.AttemptID) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.submissions.jsonl", attemptsDir, a.N)))
+}
+
 // ResidentFile is the file whose flock the repository's resident scheduler
 // holds while it lives.
 func (l Layout) ResidentFile() string { return l.abs(residentFile) }
+
+// HooksFile is the file whose flock the process that runs hooks holds.
+func (l Layout) HooksFile() string { return l.abs(drainFile) }
+
+// HookLog is the log of a hook's calls at the end of an attempt. Names of hooks
+// are one path element.
+func (l Layout) HookLog(a kernel.AttemptID, generation int, hook string) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("hooks/%d.%d.%s.log", generation, a.N, hook)))
+}
+
+// EventsFile is the end of the event log.
+func (l Layout) EventsFile() string { return l.abs(eventsFile) }
 
 // MarkerDir is the directory of a custom artifact's markers.
 func (l Layout) MarkerDir(a kernel.Artifact) string { return l.abs(artifactDir(markersDir, a)) }

@@ -33,6 +33,7 @@ func (e *BusyError) Error() string {
 type schedulerLock struct {
 	path string
 	held *flock.Flock
+	slip *os.File // the same file, to write into
 }
 
 func newSchedulerLock(path string) *schedulerLock { return &schedulerLock{path: path} }
@@ -58,6 +59,12 @@ func (l *schedulerLock) exclusive(ctx context.Context) error {
 		l.held = f
 	}
 	if ok || err != nil {
+		return l.failed(err)
+	}
+	if ctx.Done() == nil { // a runner waits for ever, and needs nobody to watch over it
+		if err = f.Lock(); err == nil {
+			l.held = f
+		}
 		return l.failed(err)
 	}
 	begun := time.Now()
@@ -117,11 +124,23 @@ func (l *schedulerLock) unlock() error {
 
 // sign says in the file who holds the lock, for the error of those who wait.
 func (l *schedulerLock) sign(who string) {
-	if f, err := os.OpenFile(l.path, os.O_WRONLY|unix.O_NOFOLLOW, 0); err == nil {
+	if l.slip == nil {
+		f, err := os.OpenFile(l.path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return
+		}
+		l.slip = f
 		_ = f.Chmod(fileMode)
-		_, _ = f.WriteAt([]byte(fmt.Sprintf("%-119.119s\n", who)), 0)
-		_ = f.Close()
 	}
+	_, _ = l.slip.WriteAt(fmt.Appendf(nil, "%-119.119s\n", who), 0)
+}
+
+// close lets go of the file. The lock is not held.
+func (l *schedulerLock) close() error {
+	if l.slip == nil {
+		return nil
+	}
+	return l.slip.Close()
 }
 
 func (l *schedulerLock) holder() string {

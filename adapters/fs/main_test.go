@@ -37,6 +37,8 @@ func play(role, args string) {
 		err = playWriter(args)
 	case "small":
 		err = playSmallFiles(args)
+	case "events":
+		err = playEvents(args)
 	case "umask":
 		err = playUmask(args)
 	default:

@@ -6,17 +6,65 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // open is a JSON object of known fields T that keeps the fields it does not
 // know and writes them back, so that a newer or foreign writer loses nothing.
 type open[T any] struct {
-	V     T
-	extra map[string]json.RawMessage
+	V     T                          `json:",embed"`
+	Extra map[string]json.RawMessage `json:",embed"`
 }
 
+// members is open as the decoder takes it apart by itself.
+type members[T any] open[T]
+
+// UnmarshalJSONFrom reads any object that we or a strict writer may have
+// written. What it refuses is for UnmarshalJSON, which finds the words for it.
+func (o *open[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return jsonv2.UnmarshalDecode(d, (*members[T])(o))
+}
+
+func (o open[T]) MarshalJSONTo(e *jsontext.Encoder) error {
+	return jsonv2.MarshalEncode(e, (*members[T])(&o))
+}
+
+// layout is how records are written: the fields we do not know come last and in
+// order, empty lists as what they are in memory, and omitempty means what it
+// does to encoding/json.
+var layout = jsonv2.JoinOptions(jsonv2.Deterministic(true), jsonv2.FormatNilSliceAsNull(true), jsonv1.OmitEmptyWithLegacySemantics(true), //nolint:gochecknoglobals // constant
+	jsontext.EscapeForHTML(true), jsontext.EscapeForJS(true), jsontext.PreserveRawStrings(true), jsontext.WithIndent("  "))
+
+// toJSON is v as a file: indented, with a newline at its end.
+func toJSON(v any) ([]byte, error) {
+	b, err := jsonv2.Marshal(v, layout)
+	if err != nil {
+		return nil, err
+	}
+	return append(b, '\n'), nil
+}
+
+// toLine is v as a line of a file, without the newline at its end.
+func toLine(v any) ([]byte, error) {
+	return jsonv2.Marshal(v, jsonv1.OmitEmptyWithLegacySemantics(true), jsontext.PreserveRawStrings(true))
+}
+
+// fromJSON reads b into v, the fast way if it can be read in the one way.
+func fromJSON(b []byte, v any) error {
+	if jsonv2.Unmarshal(b, v) == nil {
+		return nil
+	}
+	reflect.ValueOf(v).Elem().SetZero()
+	return json.Unmarshal(b, v)
+}
+
+// UnmarshalJSON reads what JSON allows besides, such as a field that stands
+// there twice, and says in words what is wrong.
 func (o *open[T]) UnmarshalJSON(b []byte) error {
-	o.extra = nil
+	o.Extra = nil
 	if known := fieldsOf(reflect.TypeFor[T]()); hasUnknown(b, known) {
 		// The decoder would take a foreign field for one of ours that differs
 		// by case alone, so it does not get to see them.
@@ -24,10 +72,10 @@ func (o *open[T]) UnmarshalJSON(b []byte) error {
 		if err := json.Unmarshal(b, &ours); err != nil {
 			return err
 		}
-		o.extra = map[string]json.RawMessage{}
+		o.Extra = map[string]json.RawMessage{}
 		for name, v := range ours {
 			if !known[name] {
-				o.extra[name] = v
+				o.Extra[name] = v
 				delete(ours, name)
 			}
 		}
@@ -63,21 +111,6 @@ func hasUnknown(b []byte, known map[string]bool) bool {
 		}
 	}
 	return false
-}
-
-func (o open[T]) MarshalJSON() ([]byte, error) {
-	b, err := json.Marshal(o.V)
-	if err != nil || len(o.extra) == 0 {
-		return b, err
-	}
-	more, err := json.Marshal(o.extra)
-	if err != nil {
-		return nil, err
-	}
-	if len(b) == 2 {
-		return more, nil
-	}
-	return append(append(b[:len(b)-1], ','), more[1:]...), nil
 }
 
 var fieldNames sync.Map // reflect.Type -> map[string]bool

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	iofs "io/fs"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -26,6 +28,9 @@ type outcomeRecord struct {
 	Produced      []artifactRecord `json:"produced"`
 	Context       *contextRecord   `json:"context,omitempty"`
 	FinishedAt    stamp            `json:"finished_at"`
+
+	// The records that the attempt's submissions are going to be.
+	Submitted []json.RawMessage `json:"submitted,omitempty"`
 }
 
 // contextRecord is the execution context that an attempt leaves; the empty one
@@ -40,7 +45,7 @@ type contextRecord struct {
 
 func newOutcome(r kernel.Result) outcomeRecord {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
-		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended)}
+		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended), nil}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
 	}
@@ -48,16 +53,29 @@ func newOutcome(r kernel.Result) outcomeRecord {
 }
 
 func encodeOutcome(r kernel.Result) ([]byte, error) {
-	b, err := json.MarshalIndent(newOutcome(r), "", "  ")
+	o := newOutcome(r)
+	at := r.Ended
+	if at.IsZero() {
+		at = time.Unix(0, 0).UTC() // a record has a time; that of their creation is still to come
+	}
+	for _, n := range r.Submitted {
+		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Spec: n.Spec,
+			State: kernel.State{Approval: n.Approval, Context: n.Context}}, nil, at)
+		if err != nil {
+			return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
+		}
+		o.Submitted = append(o.Submitted, b)
+	}
+	b, err := toJSON(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
 	}
-	return append(b, '\n'), nil
+	return b, nil
 }
 
 func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 	var o outcomeRecord
-	if err := json.Unmarshal(b, &o); err != nil {
+	if err := fromJSON(b, &o); err != nil {
 		return nil, jsonError(err)
 	}
 	return o.result(id)
@@ -82,6 +100,15 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		d.fail("produced", kernel.Artifact(a).Validate())
 		r.Produced = append(r.Produced, kernel.Artifact(a))
 	}
+	for _, b := range o.Submitted {
+		var head struct {
+			ID kernel.JobID `json:"id"`
+		}
+		_ = json.Unmarshal(b, &head) // the record is read next
+		j, _, err := decodeRecord(head.ID, b)
+		d.fail("submitted", err)
+		r.Submitted = append(r.Submitted, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context})
+	}
 	return r, d.err
 }
 
@@ -105,18 +132,61 @@ func (s *Store) Conclude(r kernel.Result) error {
 	return nil
 }
 
-// Job reads one record without the lock: what was asked for never changes.
+// Job reads one record without the lock: what was asked for never changes. It
+// may be called from any goroutine once the store was used.
 func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
 	if err := s.open(false); err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		return kernel.Job{}, err
 	} else if err != nil || !kernel.ValidJobID(string(id)) {
 		return kernel.Job{}, fmt.Errorf("job %q: %w", id, kernel.ErrNotFound)
 	}
-	j, _, err := s.readRecord(id)
+	b, err := s.readRecordFile(id)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return j, fmt.Errorf("job %s: %w", id, kernel.ErrNotFound)
+		return kernel.Job{}, fmt.Errorf("job %s: %w", id, kernel.ErrNotFound)
 	}
+	if err != nil {
+		return kernel.Job{}, err
+	}
+	if j, same := s.runs.as(id, b); same {
+		return j, nil
+	}
+	j, _, err := s.decodeRecordFile(id, b)
 	return j, err
+}
+
+// launched are the jobs that this process launched, with the records it wrote:
+// the one that it runs itself is asked for time and again.
+type launched struct {
+	mu   sync.Mutex
+	jobs map[kernel.JobID]written
+}
+
+type written struct {
+	job  kernel.Job
+	data []byte
+}
+
+// note remembers what was written of a job that runs, and forgets others.
+func (l *launched) note(j *kernel.Job, data []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if j.State.Status != kernel.Running {
+		delete(l.jobs, j.ID)
+		return
+	}
+	if l.jobs == nil || len(l.jobs) >= 16 {
+		l.jobs = map[kernel.JobID]written{}
+	}
+	l.jobs[j.ID] = written{*j, data}
+}
+
+// as is the job that data, read from a record, is about, if this process wrote
+// it like that.
+func (l *launched) as(id kernel.JobID, data []byte) (kernel.Job, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w, ok := l.jobs[id]
+	return w.job, ok && bytes.Equal(w.data, data)
 }
 
 // Observe answers the probes of files: markers of custom artifacts, conflict

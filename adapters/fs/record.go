@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -19,11 +21,19 @@ type stamp time.Time
 
 const stampLayout = "2006-01-02T15:04:05.000000Z"
 
-func (t stamp) MarshalJSON() ([]byte, error) {
+func (t stamp) MarshalJSONTo(e *jsontext.Encoder) error {
 	if time.Time(t).IsZero() {
-		return []byte("null"), nil
+		return e.WriteToken(jsontext.Null)
 	}
-	return time.Time(t).UTC().AppendFormat(nil, `"`+stampLayout+`"`), nil
+	return e.WriteValue(time.Time(t).UTC().AppendFormat(e.AvailableBuffer(), `"`+stampLayout+`"`))
+}
+
+func (t *stamp) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	v, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	return t.UnmarshalJSON(v)
 }
 
 func (t *stamp) UnmarshalJSON(b []byte) error {
@@ -31,11 +41,11 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 		*t = stamp{}
 		return nil
 	}
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
+	s, err := jsontext.AppendUnquote(nil, b)
+	if err != nil {
 		return fmt.Errorf("expected a time, found %.40s", b)
 	}
-	at, err := time.Parse(time.RFC3339Nano, s)
+	at, err := time.Parse(time.RFC3339Nano, string(s))
 	if err != nil {
 		return fmt.Errorf("%q is not an RFC 3339 time", s)
 	}
@@ -86,6 +96,7 @@ type (
 		InboxRel      string            `json:"inbox_rel,omitempty"`
 		ProcessedPath *string           `json:"processed_path,omitempty"`
 		ArchivedPath  *string           `json:"archived_path,omitempty"`
+		Amended       *amendedRecord    `json:"amended,omitempty"`
 		Task          open[taskRecord]  `json:"task"`
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
@@ -95,6 +106,12 @@ type (
 		RequestedAt stamp  `json:"requested_at"`
 		RequestedBy string `json:"requested_by"`
 		Cleanup     bool   `json:"cleanup_worktree,omitempty"`
+	}
+	amendedRecord struct {
+		Transient   string `json:"transient"`
+		MaxRetries  int    `json:"max_retries"`
+		MaxResumes  int    `json:"max_resumes"`
+		MaxReclaims int    `json:"max_reclaims"`
 	}
 	taskRecord struct {
 		Executor string   `json:"executor,omitempty"`
@@ -200,6 +217,7 @@ type (
 		Control       string   `json:"workflow_control_policy,omitempty"`
 		Gates         []string `json:"workflow_gates,omitempty"`
 		Ephemeral     bool     `json:"ephemeral,omitempty"`
+		Parent        string   `json:"submitted_by,omitempty"`
 		ExecutionRoot string   `json:"execution_root,omitempty"`
 		WorktreePath  string   `json:"worktree_path,omitempty"`
 		WorktreeName  string   `json:"worktree_name,omitempty"`
@@ -241,7 +259,7 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 		return kernel.Job{}, nil, errors.New("the file is empty")
 	}
 	var r open[record]
-	err := json.Unmarshal(b, &r)
+	err := fromJSON(b, &r)
 	version := r.V.Version
 	if err != nil { // of a later format perhaps
 		var head struct {
@@ -263,7 +281,7 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 	if err != nil {
 		return kernel.Job{}, nil, err
 	}
-	f := &foreign{r.extra, r.V.Task.extra, r.V.Again.extra, r.V.Schedule.extra, r.V.Metadata.extra}
+	f := &foreign{r.Extra, r.V.Task.Extra, r.V.Again.Extra, r.V.Schedule.Extra, r.V.Metadata.Extra}
 	if f.empty() {
 		f = nil
 	}
@@ -277,21 +295,15 @@ func encodeRecord(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
 	}
 	r := open[record]{V: newRecord(j, now)}
 	if f != nil {
-		r.extra, r.V.Task.extra, r.V.Again.extra = f.top, f.task, f.again
-		r.V.Schedule.extra, r.V.Metadata.extra = f.schedule, f.metadata
+		r.Extra, r.V.Task.Extra, r.V.Again.Extra = f.top, f.task, f.again
+		r.V.Schedule.Extra, r.V.Metadata.Extra = f.schedule, f.metadata
 	}
-	b, err := json.Marshal(r)
+	b, err := toJSON(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
 	}
-	var out bytes.Buffer
-	out.Grow(2 * len(b))
-	if err := json.Indent(&out, b, "", "  "); err != nil {
-		return nil, fmt.Errorf("encode record %s: %w", j.ID, err)
+	if len(b) > maxRecord {
+		return nil, fmt.Errorf("encode record %s: it has %d bytes, more than the %d that a record may have: %w", j.ID, len(b), maxRecord, kernel.ErrInvalid)
 	}
-	out.WriteByte('\n')
-	if out.Len() > maxRecord {
-		return nil, fmt.Errorf("encode record %s: it has %d bytes, more than the %d that a record may have: %w", j.ID, out.Len(), maxRecord, kernel.ErrInvalid)
-	}
-	return out.Bytes(), nil
+	return b, nil
 }

@@ -31,6 +31,9 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By, st.Stop.Cleanup}
 	}
 	r.RemovedAt = optionalStamp(st.Removed)
+	if a := st.Amended; a.Made {
+		r.Amended = &amendedRecord{a.Transient.String(), a.Budget.Retries, a.Budget.Resumes, a.Budget.Reclaims}
+	}
 	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
 		duration(sp.Task.Timeout), duration(sp.Task.Grace)}
 	r.Again.V = newAgain(sp)
@@ -146,7 +149,7 @@ func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
 		RunID: string(o.Run), NodeID: o.Node, NodeName: o.About.Name,
 		Selector: o.Template.Selector, TemplateID: o.Template.ID, TemplateVer: o.Template.Version, PolicyHash: o.Template.PolicyHash,
 		Class: o.About.Class, Operation: o.About.Operation, Control: o.About.Control, Gates: o.About.Gates,
-		Ephemeral:     o.Ephemeral,
+		Ephemeral: o.Ephemeral, Parent: string(o.Parent),
 		ExecutionRoot: st.Context.Root, WorktreePath: st.Context.Worktree, WorktreeName: st.Context.Name,
 		WorktreeOwned: st.Context.Owned, ContextBranch: st.Context.Branch,
 		CancelStatus: st.Cancelled.Status.String(), CancelError: st.Cancelled.Error,
@@ -208,6 +211,10 @@ func (r *record) job() (kernel.Job, error) {
 		if r.JobID != r.ID {
 			d.fail("job_id", fmt.Errorf("%q is not the id %q", r.JobID, r.ID))
 		}
+	}
+	if a := r.Amended; a != nil {
+		st.Amended = kernel.Amendment{Made: true, Transient: parsed(&d, "amended.transient", a.Transient, kernel.ParseTransient),
+			Budget: kernel.Budget{Retries: a.MaxRetries, Resumes: a.MaxResumes, Reclaims: a.MaxReclaims}}
 	}
 	if r.Attempt < 0 || r.Generation < 0 || r.Retries < 0 || r.Resumes < 0 || r.Reclaims < 0 || r.LostAttempt < 0 {
 		d.fail("attempt", fmt.Errorf("counters are not negative"))
@@ -317,9 +324,9 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 func (d *decoder) metadata(j *kernel.Job, m *metadata) {
 	j.Spec.Origin = kernel.Origin{
 		Run: kernel.RunID(m.RunID), Node: m.NodeID, Alias: m.CommandAlias, Plan: m.Plan, Branch: m.Branch, Target: m.Target,
-		Ephemeral: m.Ephemeral,
-		Template:  kernel.Template{Selector: m.Selector, ID: m.TemplateID, Version: m.TemplateVer, PolicyHash: m.PolicyHash},
-		About:     kernel.NodeInfo{Name: m.NodeName, Class: m.Class, Operation: m.Operation, Control: m.Control, Gates: m.Gates},
+		Ephemeral: m.Ephemeral, Parent: kernel.JobID(m.Parent),
+		Template: kernel.Template{Selector: m.Selector, ID: m.TemplateID, Version: m.TemplateVer, PolicyHash: m.PolicyHash},
+		About:    kernel.NodeInfo{Name: m.NodeName, Class: m.Class, Operation: m.Operation, Control: m.Control, Gates: m.Gates},
 	}
 	j.State.Context = kernel.Context{Root: m.ExecutionRoot, Worktree: m.WorktreePath, Name: m.WorktreeName,
 		Owned: m.WorktreeOwned, Branch: m.ContextBranch}

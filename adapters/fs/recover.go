@@ -171,7 +171,11 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 	case opRename:
 		return s.base.renameWithin(op.path, op.to)
 	case opRemoveJob:
-		return s.removeJob(id)
+		return s.removeTree(string(id))
+	case opRemoveTree:
+		return s.removeTree(strings.TrimPrefix(op.path, jobsDir+"/"))
+	case opStripJob:
+		return s.stripJob(id)
 	case opCreateJob:
 		return nil
 	default:
@@ -179,12 +183,32 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 	}
 }
 
-// removeJob drops a job's directory with everything in it; os.Root keeps to it
-// whatever links stand there.
-func (s *Store) removeJob(id kernel.JobID) error {
+// removeTree drops a directory below that of the jobs with everything in it;
+// os.Root keeps to it whatever links stand there.
+func (s *Store) removeTree(name string) error {
 	root, err := os.OpenRoot(s.abs(jobsDir))
 	if err != nil {
 		return err
 	}
-	return errors.Join(root.RemoveAll(string(id)), root.Close())
+	return errors.Join(root.RemoveAll(name), root.Close())
+}
+
+// stripJob drops what is in a job's directory, but the files that say that
+// there was one.
+func (s *Store) stripJob(id kernel.JobID) error {
+	names, err := s.base.names(jobPath(id, ""))
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(s.abs(jobsDir))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range names {
+		if name != recordName && name != stateName && name != lockName {
+			err = errors.Join(err, root.RemoveAll(string(id)+"/"+name))
+		}
+	}
+	return err
 }

@@ -20,11 +20,13 @@ const maxRecord = 16 << 20
 
 // Options of a store. The zero value is relaxed durability and no retention.
 type Options struct {
-	Durable  bool   // every commit is on the disk before it is reported
-	KeepLogs int    // logs of earlier attempts kept per job; 0: all
-	Boot     string // id of this boot: what an earlier one left in memory is gone
-	Who      string // names this process to those who wait for the lock
-	Now      func() time.Time
+	Durable    bool   // every commit is on the disk before it is reported
+	KeepLogs   int    // logs of earlier attempts kept per job; 0: all
+	Boot       string // id of this boot: what an earlier one left in memory is gone
+	EventBytes int64  // of the event log before it is moved away; 0: never
+	EventFiles int    // of the event log, the one that is written to included
+	Who        string // names this process to those who wait for the lock
+	Now        func() time.Time
 }
 
 // Store keeps one repository's records. Its methods may be called from one
@@ -37,6 +39,8 @@ type Store struct {
 	lock *schedulerLock
 	log  *journal
 	warm index
+	runs launched
+	tx   *Tx    // the transaction under way, if one is
 	held []held // as of when the lock was taken last
 }
 
@@ -99,13 +103,17 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.base.close()
-	var err error
+	err := s.lock.close()
 	if s.log != nil {
-		err = s.log.close()
+		err = errors.Join(err, s.log.close())
 	}
 	s.base, s.log, s.made = nil, nil, false
 	return err
 }
+
+// Forget lets go of what is known of the records. It is not called while
+// anything else is done with the store but Job.
+func (s *Store) Forget() { s.warm = index{} }
 
 // Begin takes the scheduler lock and completes the writes that a crash cut
 // short. A lock that is not free before ctx ends is a *BusyError.
@@ -121,6 +129,7 @@ func (s *Store) Begin(ctx context.Context) (*Tx, error) {
 	if err := tx.recover(); err != nil {
 		return nil, errors.Join(err, s.lock.unlock())
 	}
+	s.tx = tx
 	return tx, nil
 }
 
@@ -266,17 +275,25 @@ func (s *Store) openJournal() error {
 
 // readRecord reads the record of one job. A job without one is ErrNotExist.
 func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
-	name := jobPath(id, recordName)
-	b, err := s.base.read(name, maxRecord)
-	if errors.Is(err, syscall.ENOTDIR) { // not missing: something else stands there, perhaps a link
-		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
-	}
+	b, err := s.readRecordFile(id)
 	if err != nil {
 		return kernel.Job{}, nil, err
 	}
+	return s.decodeRecordFile(id, b)
+}
+
+func (s *Store) readRecordFile(id kernel.JobID) ([]byte, error) {
+	b, err := s.base.read(jobPath(id, recordName), maxRecord)
+	if errors.Is(err, syscall.ENOTDIR) { // not missing: something else stands there, perhaps a link
+		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
+	}
+	return b, err
+}
+
+func (s *Store) decodeRecordFile(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 	j, f, err := decodeRecord(id, b)
 	if err != nil {
-		return kernel.Job{}, nil, fmt.Errorf("%s: %w", filepath.Join(vizierDir, name), err)
+		return kernel.Job{}, nil, fmt.Errorf("%s: %w", filepath.Join(vizierDir, jobPath(id, recordName)), err)
 	}
 	return j, f, nil
 }

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -14,11 +15,25 @@ type Tx struct {
 	cut        error // a plan is in the journal and not in the files: the next Begin completes it
 }
 
-// Load reads the records of scope.
+// Load reads the records of scope. The jobs are shared with the store: they are
+// neither changed nor moved.
 func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	rec, err := t.s.load(t.pos, scope)
-	t.s.warm.served, t.s.warm.changed = err == nil, nil
-	return rec, err
+	x := &t.s.warm
+	x.served, x.changed, x.settled, x.brought = err == nil, nil, nil, map[kernel.JobID]bool{}
+	if err != nil {
+		return rec, err
+	}
+	for i := range rec.Jobs {
+		id := rec.Jobs[i].ID
+		if k, live := x.live[id]; live { // one copy is enough
+			k.job = &rec.Jobs[i]
+			x.live[id] = k
+		} else {
+			x.brought[id] = true
+		}
+	}
+	return rec, nil
 }
 
 // Changes is what other processes changed since the records were last loaded
@@ -32,6 +47,7 @@ func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
 // Close releases the lock. It first writes the index, if a new process would
 // be slow without: a cache, so that its failure is nobody's.
 func (t *Tx) Close() error {
+	t.s.tx = nil
 	// A transaction that loaded nothing knows nothing of what others did since.
 	x := &t.s.warm
 	current := x.epoch == t.pos.epoch && x.end == t.pos.end && x.file == t.pos.index
@@ -68,7 +84,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		t.s.warm.written = -indexEvery // the index file is of the epoch before
+		t.s.warm.written = never // the index file is of the epoch before
 	}
 	start := t.pos.end
 	end, err := t.s.log.append(e, start)
@@ -94,4 +110,20 @@ func (t *Tx) Done() error {
 	}
 	t.pos.done = true
 	return t.s.log.setPosition(t.pos)
+}
+
+// aside does what changes names in the jobs directory without being about a
+// job: the index that stands for the directory goes on doing so.
+func (s *Store) aside(change func() error) error {
+	before := s.jobsStamp()
+	err := change()
+	after := s.jobsStamp()
+	if t := s.tx; t != nil && after != before && t.pos.dir == before {
+		if s.warm.dir == before {
+			s.warm.dir = after
+		}
+		t.pos.dir = after
+		return errors.Join(err, s.log.setPosition(t.pos))
+	}
+	return err
 }

@@ -23,12 +23,22 @@ const (
 	envAttemptID  = "VIZIER_ATTEMPT_ID" // JOB/N
 	envResultFile = "VIZIER_RESULT_FILE"
 	envRoot       = "VIZIER_ROOT"
+	envSubmit     = "VIZIER_SUBMISSIONS"
+	envCheckpoint = "VIZIER_CHECKPOINT_DIR" // of a resumable job
+
+	// Of hooks.
+	envStatus = "VIZIER_STATUS"
+	envName   = "VIZIER_JOB_NAME"
+	envClass  = "VIZIER_FAILURE_CLASS"
+	envReason = "VIZIER_REASON"
+	envExit   = "VIZIER_EXIT_CODE"
 
 	// envRunner tells a runner from what its command left behind.
 	envRunner = "VIZIER_RUNNER"
 )
 
-var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envRunner}
+var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envCheckpoint, envRunner,
+	envStatus, envName, envClass, envReason, envExit}
 
 // command is what is going to be executed.
 type command struct {
@@ -73,6 +83,11 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 	if err != nil {
 		return command{}, err
 	}
+	if j.Spec.Resumable {
+		if err := os.MkdirAll(l.Files.CheckpointDir(j.ID), 0o700); err != nil {
+			return command{}, fmt.Errorf("checkpoints: %w", err)
+		}
+	}
 	c := command{args: args, dir: dir, resultFile: l.Files.ResultFile(j.Attempt())}
 	for _, name := range t.PassEnv {
 		if _, set := os.LookupEnv(name); !set {
@@ -89,7 +104,11 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 func (l *Local) told(j *kernel.Job) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
-		envResultFile + "=" + l.Files.ResultFile(a), envRoot + "=" + l.Root}
+		envResultFile + "=" + l.Files.ResultFile(a), envRoot + "=" + l.Root,
+		envSubmit + "=" + l.Files.SubmissionsFile(a)}
+	if j.Spec.Resumable {
+		env = append(env, envCheckpoint+"="+l.Files.CheckpointDir(j.ID))
+	}
 	if run := j.Spec.Origin.Run; run != "" {
 		env = append(env, envRun+"="+string(run))
 	}

@@ -39,6 +39,12 @@ type Files interface {
 
 	// ResultFile is where a command may leave an explicit result.
 	ResultFile(kernel.AttemptID) string
+
+	// CheckpointDir is what the attempts of a resumable job share.
+	CheckpointDir(kernel.JobID) string
+
+	// SubmissionsFile is where a command may leave jobs to be enqueued.
+	SubmissionsFile(kernel.AttemptID) string
 }
 
 // Local is the executor and the workload of this machine. A process has one,

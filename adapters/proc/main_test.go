@@ -114,6 +114,10 @@ func (d layout) HeartbeatFile(a kernel.AttemptID) string {
 func (d layout) ResultFile(a kernel.AttemptID) string {
 	return fmt.Sprintf("%s/attempts/%d.result.json", d.dir(a.Job), a.N)
 }
+func (d layout) CheckpointDir(id kernel.JobID) string { return d.dir(id) + "/checkpoint" }
+func (d layout) SubmissionsFile(a kernel.AttemptID) string {
+	return fmt.Sprintf("%s/attempts/%d.submissions.jsonl", d.dir(a.Job), a.N)
+}
 
 func jobFile(root string, id kernel.JobID) string { return layout(root).dir(id) + "/job.gob" }
 func outcomeFile(root string, a kernel.AttemptID) string {

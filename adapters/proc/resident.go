@@ -14,17 +14,33 @@ const ResidentFD = inheritedFD
 // may run in: what ends the leftovers of a job leaves it alone, as it does
 // runners.
 func (l *Local) StartResident(lock *os.File) error {
+	if err := l.startService("resident", lock); err != nil {
+		return fmt.Errorf("start the resident scheduler: %w", err)
+	}
+	return nil
+}
+
+// StartHooks starts this program as `__hooks`, in a session of its own like the
+// resident scheduler.
+func (l *Local) StartHooks() error {
+	if err := l.startService("hooks"); err != nil {
+		return fmt.Errorf("start the hooks: %w", err)
+	}
+	return nil
+}
+
+func (l *Local) startService(name string, files ...*os.File) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return fmt.Errorf("start the resident scheduler: %w", err)
+		return err
 	}
 	defer null.Close()
 	var p *os.Process
 	_, err = l.start(func() (int, error) {
-		p, err = os.StartProcess(l.Exe, append(l.program(), "__resident"), &os.ProcAttr{
+		p, err = os.StartProcess(l.Exe, append(l.program(), "__"+name), &os.ProcAttr{
 			Dir:   l.Root,
-			Env:   environment([]string{envRunner + "=resident"}, os.Environ()...),
-			Files: []*os.File{null, null, null, lock},
+			Env:   environment([]string{envRunner + "=" + name}, os.Environ()...),
+			Files: append([]*os.File{null, null, null}, files...),
 			Sys:   &syscall.SysProcAttr{Setsid: true},
 		})
 		if err != nil {
@@ -33,7 +49,7 @@ func (l *Local) StartResident(lock *os.File) error {
 		return p.Pid, nil
 	})
 	if err != nil {
-		return fmt.Errorf("start the resident scheduler: %w", err)
+		return err
 	}
 	go func() {
 		_, _ = p.Wait()

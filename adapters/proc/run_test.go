@@ -80,8 +80,8 @@ func TestRunTellsTheCommandWhereItIs(t *testing.T) {
 	t.Setenv("TWICE", "0")
 	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
 	a := w.job.Attempt()
-	want := fmt.Sprintf("GIVEN=a=b\nPWD=%s\nTWICE=2\nVIZIER_ATTEMPT=7\nVIZIER_ATTEMPT_ID=%s\nVIZIER_JOB_ID=%s\nVIZIER_NODE=build\nVIZIER_RESULT_FILE=%s\nVIZIER_ROOT=%s\nVIZIER_RUN_ID=run_1\n%s\n",
-		dir, label(a), a.Job, w.Files.ResultFile(a), w.root, dir)
+	want := fmt.Sprintf("GIVEN=a=b\nPWD=%s\nTWICE=2\nVIZIER_ATTEMPT=7\nVIZIER_ATTEMPT_ID=%s\nVIZIER_JOB_ID=%s\nVIZIER_NODE=build\nVIZIER_RESULT_FILE=%s\nVIZIER_ROOT=%s\nVIZIER_RUN_ID=run_1\nVIZIER_SUBMISSIONS=%s\n%s\n",
+		dir, label(a), a.Job, w.Files.ResultFile(a), w.root, w.Files.SubmissionsFile(a), dir)
 	if w.log("stdout") != want {
 		t.Fatalf("the command saw\n%s\nwant\n%s", w.log("stdout"), want)
 	}

@@ -24,10 +24,10 @@ type batchLine struct {
 // maxBatchErrors bounds how many lines are complained about at once.
 const maxBatchErrors = 20
 
-// readBatch reads the jobs on standard input, with the ref of each. An error
-// names every bad line.
-func (c *call) readBatch(r *repo) ([]kernel.NewJob, []string, error) {
-	lines, err := parseBatch(c.stdin)
+// batch reads the jobs of in, with the ref of each. An error names every bad
+// line.
+func (t *intake) batch(in io.Reader) ([]kernel.NewJob, []string, error) {
+	lines, err := parseBatch(in)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -40,28 +40,28 @@ func (c *call) readBatch(r *repo) ([]kernel.NewJob, []string, error) {
 	var outside []string
 	for _, l := range lines {
 		for _, ref := range l.After {
-			if _, inside := minted[ref]; !inside {
+			if _, inside := minted[ref]; !inside && !t.whole(ref) {
 				outside = append(outside, ref)
 			}
 		}
 	}
-	resolve, err := r.references(c, outside)
+	resolve, err := t.repo.references(t.ctx, outside)
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.mint(r, lines, minted, resolve)
+	return t.mint(lines, minted, resolve)
 }
 
 // mint makes the jobs. Lines may name lines below them, so ids come first and
 // references second.
-func (c *call) mint(r *repo, lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, []string, error) {
+func (t *intake) mint(lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, []string, error) {
 	news, refs := make([]kernel.NewJob, len(lines)), make([]string, len(lines))
 	var bad complaints
 	for i, l := range lines {
 		q := l.request
 		q.After = nil
 		var err error
-		if news[i], err = c.newJob(r, q, nil); err != nil {
+		if news[i], err = t.newJob(q, nil); err != nil {
 			bad.add(l.line, err)
 		}
 		refs[i] = l.Ref
@@ -72,7 +72,9 @@ func (c *call) mint(r *repo, lines []batchLine, minted map[string]kernel.JobID, 
 	for i, l := range lines {
 		for _, ref := range l.After {
 			id, inside := minted[ref]
-			if !inside {
+			if !inside && t.whole(ref) {
+				id = kernel.JobID(ref)
+			} else if !inside {
 				var err error
 				if id, err = resolve(ref); err != nil {
 					bad.add(l.line, err)
@@ -83,6 +85,9 @@ func (c *call) mint(r *repo, lines []batchLine, minted map[string]kernel.JobID, 
 	}
 	return news, refs, bad.err()
 }
+
+// whole reports that ref is an id that need not be looked up now.
+func (t *intake) whole(ref string) bool { return t.late && kernel.ValidJobID(ref) }
 
 // parseBatch reads the lines; empty ones are skipped.
 func parseBatch(in io.Reader) ([]batchLine, error) {

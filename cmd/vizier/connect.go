@@ -46,6 +46,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	now := clock(env)
 	store := fs.NewStore(root, fs.Options{
 		Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
+		EventBytes: cfg.Events.MaxBytes, EventFiles: cfg.Events.Files,
 		Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 	})
 	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, MaxLog: cfg.Logs.MaxBytes, Now: now,
@@ -61,7 +62,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	return &world{
 		scheduler: &app.Scheduler{
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
-			Executor: local, Worktrees: repo, Sentinels: store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Leavings: leavings{store, repo}, Lookout: lookout, Limits: limits, Now: now, NewID: minter(env, now),
+			Executor: local, Worktrees: repo, Sentinels: store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Leavings: leavings{store, repo}, Lookout: lookout, Events: store, Hooks: newHookCaller(cfg, store, local), Limits: limits, Now: now, NewID: minter(env, now),
 		},
 		store: store, local: local, git: repo,
 	}, nil
@@ -98,35 +99,41 @@ type lockingStore struct {
 }
 
 func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
-	if s.timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, s.timeout)
-		defer stop()
-	}
-	tx, err := s.Store.Begin(ctx)
+	within, stop := s.within(ctx)
+	defer stop()
+	tx, err := s.Store.Begin(within)
 	if err != nil {
-		return nil, busy(err)
+		return nil, busy(ctx, err)
 	}
 	return tx, nil
 }
 
 func (s lockingStore) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
-	if s.timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, s.timeout)
-		defer stop()
-	}
-	rec, err := s.Store.Read(ctx, scope)
-	return rec, busy(err)
+	within, stop := s.within(ctx)
+	defer stop()
+	rec, err := s.Store.Read(within, scope)
+	return rec, busy(ctx, err)
 }
 
-// busy gives the adapter's error the class that front ends know.
-func busy(err error) error {
+func (s lockingStore) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.timeout)
+}
+
+// busy gives the adapter's error the class that front ends know. Whose wait was
+// interrupted did not find out whether it would have been too long.
+func busy(ctx context.Context, err error) error {
 	var b *fs.BusyError
-	if errors.As(err, &b) {
+	switch {
+	case !errors.As(err, &b):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
 		return fmt.Errorf("%w (held by %s)", app.ErrBusy, b.Holder)
 	}
-	return err
 }
 
 // runnerName is the program that runners are started as where it stands beside
@@ -220,7 +227,11 @@ func serveAttempt(args []string, stderr io.Writer, env environment) int {
 	if err != nil {
 		return fail(err)
 	}
-	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local, Beat: cfg.Leases.Heartbeat}
+	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local, Beat: cfg.Leases.Heartbeat,
+		Submissions: w.submissions(root.Dir, cfg), Rest: func() {
+			w.store.Forget()
+			debug.FreeOSMemory()
+		}}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
 	go func() {

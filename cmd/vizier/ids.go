@@ -45,6 +45,36 @@ func (r *repo) jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []ker
 	return snap, ids, nil
 }
 
+// members are the jobs that a person means by refs, where a run means all of
+// its jobs, each once; sleepers are those that were only named by their run.
+func (r *repo) members(ctx context.Context, refs []string) (ids []kernel.JobID, sleepers map[kernel.JobID]bool, err error) {
+	scope := r.mentioned(refs)
+	snap, err := r.records(ctx, scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	named, sleepers := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
+	for _, ref := range refs {
+		all, isRun, err := view.Members(snap, ref)
+		if err == nil && !isRun {
+			all = make([]kernel.JobID, 1)
+			all[0], err = view.Resolve(snap, ref)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, id := range all {
+			if !named[id] && !sleepers[id] {
+				ids = append(ids, id)
+			}
+			if sleepers[id] = isRun && !named[id]; !isRun {
+				named[id] = true
+			}
+		}
+	}
+	return ids, sleepers, nil
+}
+
 // mentioned is what has to be read to know which jobs refs mean. The ids of all
 // jobs are at hand without their records; what else a job may be called by is
 // in these.
@@ -102,6 +132,12 @@ func (r *repo) paths(id kernel.JobID) view.Paths {
 		if _, err := os.Stat(file); err == nil {
 			p.Outcome = r.rel(file)
 		}
+	}
+	if logs, err := filepath.Glob(filepath.Join(r.Logs.JobDir(id), "hooks", "*.log")); err == nil {
+		for i, log := range logs {
+			logs[i] = r.rel(log)
+		}
+		p.Hooks = strings.Join(logs, ", ")
 	}
 	return p
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,6 +35,8 @@ type submittedJob struct {
 	Name   string       `json:"name,omitempty"`
 	Status string       `json:"status"`
 	Wait   string       `json:"wait,omitempty"`
+	Merged bool         `json:"merged,omitempty"` // it was there already, with this idempotency key
+	Note   string       `json:"note,omitempty"`   // why such a job is not going to run
 }
 
 // Run enqueues the jobs and prints their ids.
@@ -48,9 +51,9 @@ func (s *submitCmd) Run(c *call) error {
 	var news []kernel.NewJob
 	var refs []string
 	if s.Batch {
-		news, refs, err = c.readBatch(r)
+		news, refs, err = c.intake(r).batch(c.stdin)
 	} else {
-		news, err = c.one(r, s.Request)
+		news, err = c.intake(r).one(s.Request)
 		refs = []string{""}
 	}
 	if err != nil {
@@ -59,37 +62,46 @@ func (s *submitCmd) Run(c *call) error {
 	if len(news) == 0 {
 		return usageError(errors.New("standard input has no jobs: expected one JSON object a line"))
 	}
-	rep, err := r.Scheduler.Submit(c.ctx, news)
+	rep, err := r.Scheduler.Submit(c.ctx, news, c.env.actor())
 	if err != nil {
 		return err
 	}
 	c.report(rep)
-	if s.Format == "json" {
-		return c.ui.json(submitted(rep.Snapshot, news, refs))
+	doc := submitted(rep, news, refs)
+	for _, j := range doc.Jobs {
+		switch {
+		case j.Note != "":
+			c.ui.warn("job %s was there already: %s", j.Job, j.Note)
+		case j.Merged:
+			c.ui.info("job %s was there already: it is %s", j.Job, j.Status)
+		}
 	}
-	for _, n := range news {
-		c.ui.print(string(n.ID))
+	if s.Format == "json" {
+		return c.ui.json(doc)
+	}
+	for _, j := range doc.Jobs {
+		c.ui.print(string(j.Job))
 	}
 	return nil
 }
 
 // one is the job that the flags describe.
-func (c *call) one(r *repo, q request) ([]kernel.NewJob, error) {
-	after, err := r.references(c, q.After)
+func (t *intake) one(q request) ([]kernel.NewJob, error) {
+	after, err := t.repo.references(t.ctx, q.After)
 	if err != nil {
 		return nil, err
 	}
-	n, err := c.newJob(r, q, after)
+	n, err := t.newJob(q, after)
 	return []kernel.NewJob{n}, err
 }
 
 // references finds the jobs that refs mean, with one read of the store, and
 // only if there are any. What names no job is an error when it is asked for.
-func (r *repo) references(c *call, refs []string) (func(string) (kernel.JobID, error), error) {
+func (r *repo) references(ctx context.Context, refs []string) (func(string) (kernel.JobID, error), error) {
 	var snap *kernel.Snapshot
 	if len(refs) > 0 {
 		var err error
-		if snap, err = r.records(c.ctx, r.mentioned(refs)); err != nil {
+		if snap, err = r.records(ctx, r.mentioned(refs)); err != nil {
 			return nil, err
 		}
 	}
@@ -108,11 +120,15 @@ func (r *repo) references(c *call, refs []string) (func(string) (kernel.JobID, e
 	}, nil
 }
 
-func submitted(s *kernel.Snapshot, news []kernel.NewJob, refs []string) submission {
+func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 	out := submission{Outcome: "jobs_submitted", Jobs: make([]submittedJob, len(news))}
 	for i, n := range news {
-		out.Jobs[i] = submittedJob{Job: n.ID, Ref: refs[i], Name: n.Spec.Name}
-		if j := s.Job(n.ID); j != nil {
+		id, merged := rep.Same[n.ID]
+		if !merged {
+			id = n.ID
+		}
+		out.Jobs[i] = submittedJob{Job: id, Ref: refs[i], Name: n.Spec.Name, Merged: merged, Note: rep.Note[id]}
+		if j := rep.Snapshot.Job(id); j != nil {
 			out.Jobs[i].Status, out.Jobs[i].Wait = j.State.Status.String(), j.State.Wait.Detail
 		}
 	}

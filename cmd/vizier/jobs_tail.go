@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -32,9 +33,12 @@ func (t *tailCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	_, id, err := r.job(c.ctx, t.Job)
+	snap, id, err := r.job(c.ctx, t.Job)
 	if err != nil {
 		return err
+	}
+	if at := snap.Job(id).State.Removed; !at.IsZero() {
+		c.ui.warn("the output of job %s was removed at %s: it was transient, and nobody needs it any more", id, at.Format(time.RFC3339))
 	}
 	var streams []*stream
 	switch t.Stream {

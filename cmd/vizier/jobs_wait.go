@@ -13,7 +13,7 @@ import (
 )
 
 type waitCmd struct {
-	Jobs    []string      `arg:"" name:"job" help:"The jobs: ids or the beginnings of them, RUN/NODE, or @last."`
+	Jobs    []string      `arg:"" name:"job" help:"The jobs: ids or the beginnings of them, RUN/NODE, or @last; a RUN, run_ and the beginning of its id, means all of its jobs."`
 	Timeout time.Duration `placeholder:"DURATION" help:"Give up after this long, such as 90s or 2h; the jobs go on."`
 	Format  string        `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
@@ -52,7 +52,7 @@ func (w *waitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	_, ids, err := r.jobs(c.ctx, w.Jobs)
+	ids, sleepers, err := r.members(c.ctx, w.Jobs)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (w *waitCmd) Run(c *call) error {
 		ctx, cancel = context.WithTimeout(c.ctx, w.Timeout)
 	}
 	defer cancel()
-	snap, err := c.await(ctx, r, ids)
+	snap, err := c.await(ctx, r, ids, sleepers)
 	timedOut := w.Timeout > 0 && c.ctx.Err() == nil && ctx.Err() != nil &&
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
@@ -93,9 +93,9 @@ func (w *waitCmd) Run(c *call) error {
 	return exits(doc.ExitCode)
 }
 
-// await waits until all of ids are terminal, and returns the world as it was
-// then. It ticks while it waits.
-func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID) (*kernel.Snapshot, error) {
+// await waits until all of ids are terminal, or sleep if they are among the
+// sleepers, and returns the world as it was then. It ticks while it waits.
+func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers map[kernel.JobID]bool) (*kernel.Snapshot, error) {
 	var p pace
 	var t ticker
 	defer c.ui.progress("")
@@ -107,7 +107,7 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID) (*kernel.
 		if err != nil {
 			return nil, err
 		}
-		open, counts := unfinished(snap, ids)
+		open, counts := unfinished(snap, ids, sleepers)
 		if open == 0 {
 			return snap, nil
 		}
@@ -123,10 +123,10 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID) (*kernel.
 
 // unfinished counts the jobs of ids that have not ended, and says how they
 // stand.
-func unfinished(s *kernel.Snapshot, ids []kernel.JobID) (int, string) {
+func unfinished(s *kernel.Snapshot, ids []kernel.JobID, sleepers map[kernel.JobID]bool) (int, string) {
 	open, by := 0, make([]int, len(kernel.Statuses()))
 	for _, id := range ids {
-		if j := s.Job(id); j != nil && j.Open() {
+		if j := s.Job(id); j != nil && j.Open() && !(sleepers[id] && j.State.Status == kernel.Unscheduled) {
 			open++
 			by[j.State.Status]++
 		}

@@ -80,6 +80,7 @@ type jobsCmd struct {
 	Tail     tailCmd     `cmd:"" help:"Print a job's output."`
 	Attach   attachCmd   `cmd:"" help:"Follow a job's output until it ends."`
 	Wait     waitCmd     `cmd:"" help:"Wait until jobs have ended."`
+	Events   eventsCmd   `cmd:"" help:"Print what has happened to jobs and runs, and follow it."`
 	Approve  approveCmd  `cmd:"" help:"Grant a job's pending approval."`
 	Reject   rejectCmd   `cmd:"" help:"Refuse a job's pending approval."`
 	Retry    retryCmd    `cmd:"" help:"Run a job and everything that depends on it again."`

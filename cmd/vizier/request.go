@@ -30,6 +30,8 @@ type request struct {
 	Idempotent      bool     `help:"Running it twice does no harm: run it again when its runner is lost." json:"idempotent"`
 	InDoubt         string   `enum:",fail,ask,rerun" default:"" placeholder:"fail|ask|rerun" help:"What becomes of the job when its runner is lost, and with it whether the command did its work: it fails (the default), it waits for a person's approval to run again, or it runs again." json:"in_doubt"`
 	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out." json:"resumable"`
+	IdempotencyKey  string   `placeholder:"KEY" help:"The same job as every other one with this key: it is not enqueued a second time." json:"idempotency_key"`
+	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: its files go once nobody does any more." json:"transient"`
 	Cwd             string   `placeholder:"DIR" help:"Directory to run in, relative to the repository's root." json:"cwd"`
 	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable." json:"env"`
 	Command         []string `arg:"" optional:"" name:"command" help:"The command and its arguments, after --." json:"command"`
@@ -42,8 +44,24 @@ const (
 	defaultResumes  = 3
 )
 
+// maxKey bounds an idempotency key, in bytes.
+const maxKey = 512
+
+// intake makes jobs of requests.
+type intake struct {
+	ctx    context.Context
+	repo   *repo
+	origin kernel.Origin // of the jobs
+	actor  string        // who asks for their approvals
+	late   bool          // whole ids that they refer to are looked up when they are enqueued
+}
+
+func (c *call) intake(r *repo) *intake {
+	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, c.env.actor(), false}
+}
+
 // newJob reads the request. after finds the job that a reference means.
-func (c *call) newJob(r *repo, q request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
+func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
 	var errs []error
 	fail := func(err error) {
 		if err != nil {
@@ -51,7 +69,7 @@ func (c *call) newJob(r *repo, q request, after func(string) (kernel.JobID, erro
 		}
 	}
 	spec := kernel.Spec{Name: q.Name, Resumable: q.Resumable, Idempotent: q.Idempotent}
-	spec.Origin.Command = append([]string{"vizier"}, c.args...)
+	spec.Origin = t.origin
 	if len(q.Command) == 0 {
 		fail(fmt.Errorf("expected a command: vizier jobs submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
@@ -69,18 +87,26 @@ func (c *call) newJob(r *repo, q request, after func(string) (kernel.JobID, erro
 	fail(err)
 	spec.Preconditions, err = preconditions(q.Require)
 	fail(err)
-	spec.Pinned, err = c.pinned(r, q.Pinned)
+	spec.Pinned, err = t.pinned(q.Pinned)
 	fail(err)
 	if q.MissingProducer != "" {
 		spec.MissingProducer, err = kernel.ParseMissingProducer(q.MissingProducer)
 		fail(err)
 	}
+	if q.Transient != "" {
+		spec.Transient, err = kernel.ParseTransient(q.Transient)
+		fail(err)
+	}
+	spec.IdempotencyKey = q.IdempotencyKey
+	if len(q.IdempotencyKey) > maxKey || strings.ContainsRune(q.IdempotencyKey, 0) {
+		fail(fmt.Errorf("--idempotency-key: expected at most %d bytes, none of them NUL: %w", maxKey, kernel.ErrInvalid))
+	}
 	fail(budgets(q, &spec))
-	spec.Task, err = task(r, q)
+	spec.Task, err = task(t.repo, q)
 	fail(err)
-	n := kernel.NewJob{ID: r.Scheduler.NewID(), Spec: spec}
+	n := kernel.NewJob{ID: t.repo.Scheduler.NewID(), Spec: spec}
 	if q.Approval {
-		n.Approval = kernel.Require(r.Scheduler.Now(), c.env.actor())
+		n.Approval = kernel.Require(t.repo.Scheduler.Now(), t.actor)
 	}
 	return n, errors.Join(errs...)
 }
@@ -149,7 +175,7 @@ func preconditions(conditions []string) ([]kernel.Precondition, error) {
 
 // pinned reads BRANCH[@COMMIT]. Without a commit the branch is pinned where it
 // is now.
-func (c *call) pinned(r *repo, text string) (kernel.PinnedHead, error) {
+func (t *intake) pinned(text string) (kernel.PinnedHead, error) {
 	if text == "" {
 		return kernel.PinnedHead{}, nil
 	}
@@ -161,7 +187,7 @@ func (c *call) pinned(r *repo, text string) (kernel.PinnedHead, error) {
 		}
 		return p, nil
 	}
-	head, err := r.head(c.ctx, text)
+	head, err := t.repo.head(t.ctx, text)
 	return kernel.PinnedHead{Branch: text, Commit: head}, err
 }
 

@@ -176,7 +176,7 @@ func (x *runCmd) afters(c *call, r *repo) ([]kernel.JobID, error) {
 			refs = append(refs, ref)
 		}
 	}
-	find, err := r.references(c, refs)
+	find, err := r.references(c.ctx, refs)
 	if err != nil {
 		return nil, err
 	}

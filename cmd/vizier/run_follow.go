@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -133,15 +134,28 @@ type runFollower struct {
 func newRunFollower(r *repo, run app.RunRequest, print bool) *runFollower {
 	f := &runFollower{r: r, run: run.Run, print: print, status: map[kernel.JobID]kernel.Status{}}
 	for _, j := range run.Jobs {
-		f.jobs = append(f.jobs, j.ID)
-		if !print {
-			continue
-		}
-		for _, name := range []string{"stdout", "stderr"} {
-			f.streams = append(f.streams, &stream{path: r.Logs.LogFile(j.ID, name), prefix: "[" + string(j.ID) + "/" + name + "] "})
-		}
+		f.add(j.ID)
 	}
 	return f
+}
+
+func (f *runFollower) add(id kernel.JobID) {
+	f.jobs = append(f.jobs, id)
+	if !f.print {
+		return
+	}
+	for _, name := range []string{"stdout", "stderr"} {
+		f.streams = append(f.streams, &stream{path: f.r.Logs.LogFile(id, name), prefix: "[" + string(id) + "/" + name + "] "})
+	}
+}
+
+// join follows the jobs as well that jobs of the run submitted.
+func (f *runFollower) join(s *kernel.Snapshot) {
+	for _, j := range s.Jobs() {
+		if j.Spec.Origin.Run == f.run && !slices.Contains(f.jobs, j.ID) {
+			f.add(j.ID)
+		}
+	}
 }
 
 // follow prints until the run is over and nothing more was written since it
@@ -156,6 +170,9 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 			snap, err = f.r.records(c.ctx, kernel.Scope{Jobs: f.jobs})
 		}
 		progress := false
+		if err == nil {
+			f.join(snap)
+		}
 		if err == nil { // the records first: what a job wrote before it ended is printed before its end
 			progress, err = c.copyAll(f.streams)
 		}
@@ -176,7 +193,7 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 			continue
 		}
 		if c.ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			return nil, fmt.Errorf("detached: run %s goes on; `vizier jobs wait %s/NODE` waits for one of its nodes: %w", f.run, f.run, context.Canceled)
+			return nil, fmt.Errorf("detached: run %s goes on; `vizier jobs wait %s` waits for it: %w", f.run, f.run, context.Canceled)
 		}
 		return nil, err
 	}

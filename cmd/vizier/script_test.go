@@ -68,12 +68,18 @@ func exitsWith(ts *testscript.TestScript, neg bool, args []string) {
 // conformsTo is `conforms SCHEMA`: the last command's output must be a document
 // of that schema in docs/schemas.
 func conformsTo(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: conforms SCHEMA")
+	if neg || len(args) == 0 || len(args) == 2 && args[1] != "lines" || len(args) > 2 {
+		ts.Fatalf("usage: conforms SCHEMA [lines]")
 	}
 	schema, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schemas", args[0]+".schema.json"))
 	ts.Check(err)
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(ts.ReadFile("stdout")))
-	ts.Check(err)
-	ts.Check(schema.Validate(value))
+	docs := []string{ts.ReadFile("stdout")}
+	if len(args) == 2 {
+		docs = strings.Split(strings.TrimSpace(docs[0]), "\n")
+	}
+	for _, doc := range docs {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(doc))
+		ts.Check(err)
+		ts.Check(schema.Validate(value))
+	}
 }

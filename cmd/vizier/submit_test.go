@@ -117,7 +117,7 @@ func TestSubmitPrintsOnlyIDs(t *testing.T) {
 	}
 	var doc submission
 	decode(t, w.ok("jobs", "submit", "--format", "json", "--approval", "--name", "b", "--", "true"), &doc)
-	want := submission{"jobs_submitted", []submittedJob{{id(2), "", "b", "waiting_on_approval", "awaiting human approval"}}}
+	want := submission{"jobs_submitted", []submittedJob{{Job: id(2), Name: "b", Status: "waiting_on_approval", Wait: "awaiting human approval"}}}
 	if d := cmp.Diff(want, doc); d != "" {
 		t.Error(d)
 	}

@@ -52,6 +52,9 @@ type repo struct {
 		files inspection
 		git   worktreeGit
 	}
+	// Events reads the event log after an event's number, and tells when there
+	// may be more.
+	Events func(after uint64) eventLog
 
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
@@ -91,6 +94,9 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 	}
 	r := &repo{
 		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Events: func(after uint64) eventLog {
+			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
+		},
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 	}
@@ -110,6 +116,8 @@ func internalCommand(args []string, _ io.Reader, stdout, stderr io.Writer, envir
 		return serveNode(args[1:], stdout, stderr, environ), true
 	case "__prompt-end": // what a run ends in that ends in several jobs: they have succeeded
 		return 0, true
+	case "__hooks":
+		return serveHooks(stderr, environ), true
 	case "__resident":
 		return serveResident(stderr, environ), true
 	default:

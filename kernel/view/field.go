@@ -24,7 +24,8 @@ type Value struct {
 // are relative to the repository's root; what is empty is not shown.
 type Paths struct {
 	Stdout, Stderr, Outcome string
-	PID                     int // of the latest attempt's runner; 0: none known
+	Hooks                   string // logs of the hooks that were called
+	PID                     int    // of the latest attempt's runner; 0: none known
 }
 
 // Unreadable is a record that makes no sense, and why. It is listed beside the

@@ -49,6 +49,7 @@ var listColumns = []column{
 	{Field{"failed", "Failed", true}, failedAt},
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
 	{Field{"after", "After", false}, after},
+	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"name", "Name", false}, func(r record) string { return title(r.Job) }},
 }
 

@@ -63,7 +63,7 @@ func TestListFields(t *testing.T) {
 		}
 	}
 	equal(t, labels, []string{"Job", "Status", "Created", "Wait", "Waited on", "Dependencies", "Locks", "Pinned head",
-		"Approval required", "Approval state", "Approval decided by", "Artifacts", "Failed", "Command"})
+		"Approval required", "Approval state", "Approval decided by", "Artifacts", "Failed", "Command", "Files removed"})
 }
 
 func TestListDocument(t *testing.T) {

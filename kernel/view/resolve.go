@@ -70,6 +70,39 @@ func Resolve(s *kernel.Snapshot, ref string) (kernel.JobID, error) {
 }
 
 func resolveNode(s *kernel.Snapshot, ref, run, node string) (kernel.JobID, error) {
+	one, err := resolveRun(s, ref, run)
+	if err != nil {
+		return "", err
+	}
+	for _, j := range s.Jobs() {
+		if j.Spec.Origin.Run == one && j.Spec.Origin.Node == node {
+			return j.ID, nil
+		}
+	}
+	return "", unknown{ref}
+}
+
+// Members are the jobs of the run that a person means by ref, run_ and an
+// unambiguous beginning of its id. It is false where ref does not look like a
+// run.
+func Members(s *kernel.Snapshot, ref string) ([]kernel.JobID, bool, error) {
+	if !strings.HasPrefix(ref, "run_") || strings.Contains(ref, "/") {
+		return nil, false, nil
+	}
+	run, err := resolveRun(s, ref, ref)
+	if err != nil {
+		return nil, true, err
+	}
+	var members []kernel.JobID
+	for _, j := range s.Jobs() {
+		if j.Spec.Origin.Run == run {
+			members = append(members, j.ID)
+		}
+	}
+	return members, true, nil
+}
+
+func resolveRun(s *kernel.Snapshot, ref, run string) (kernel.RunID, error) {
 	var runs []string
 	for _, j := range s.Jobs() {
 		id := string(j.Spec.Origin.Run)
@@ -83,15 +116,7 @@ func resolveNode(s *kernel.Snapshot, ref, run, node string) (kernel.JobID, error
 	}
 	slices.Sort(runs)
 	one, err := only(ref, "run", slices.Compact(runs))
-	if err != nil {
-		return "", err
-	}
-	for _, j := range s.Jobs() {
-		if string(j.Spec.Origin.Run) == one && j.Spec.Origin.Node == node {
-			return j.ID, nil
-		}
-	}
-	return "", unknown{ref}
+	return kernel.RunID(one), err
 }
 
 // only is the one candidate there is for ref.

@@ -73,10 +73,15 @@ var showColumns = []column{
 	{Field{"wait_since", "Wait since", true}, func(r record) string { return stamp(r.State.WaitSince) }},
 	{Field{"attempt", "Attempt", true}, func(r record) string { return number(r.State.Attempt) }},
 	{Field{"generation", "Generation", true}, func(r record) string { return number(r.State.Generation) }},
-	{Field{"retries", "Retries", true}, func(r record) string { return spent(r.State.Spent.Retries, r.Spec.Budget.Retries) }},
-	{Field{"resumes", "Resumes", true}, func(r record) string { return spent(r.State.Spent.Resumes, r.Spec.Budget.Resumes) }},
+	{Field{"retries", "Retries", true}, func(r record) string { return spent(r.State.Spent.Retries, r.Budget().Retries) }},
+	{Field{"resumes", "Resumes", true}, func(r record) string { return spent(r.State.Spent.Resumes, r.Budget().Resumes) }},
 	{Field{"reclaims", "Reclaims", true},
-		func(r record) string { return spent(r.State.Spent.Reclaims, r.Spec.Budget.Reclaims) }},
+		func(r record) string { return spent(r.State.Spent.Reclaims, r.Budget().Reclaims) }},
+	{Field{"submitted_by", "Submitted by", true}, func(r record) string { return string(r.Spec.Origin.Parent) }},
+	{Field{"transient", "Transient", true}, transient},
+	{Field{"idempotency_key", "Idempotency key", true}, func(r record) string { return r.Spec.IdempotencyKey }},
+	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
+	{Field{"hooks", "Hook logs", true}, func(r record) string { return r.Hooks }},
 	{Field{"retry_at", "Retry at", true}, func(r record) string { return stamp(r.State.RetryAt) }},
 	{Field{"deadline", "Deadline", true}, func(r record) string { return stamp(deadline(r)) }},
 	{Field{"cancel_requested_at", "Cancel requested at", true}, func(r record) string { return stamp(r.State.Stop.At) }},
@@ -102,6 +107,13 @@ func nodeOutcome(r record) string {
 		return ""
 	}
 	return r.State.Outcome.String()
+}
+
+func transient(r record) string {
+	if r.Transient() == kernel.NotTransient {
+		return ""
+	}
+	return r.Transient().String()
 }
 
 // spent is how much of a budget is used up; "" for a budget of none.

@@ -334,6 +334,9 @@ func (d *disk) entry(p kernel.Plan) (entry, error) {
 		case kernel.RemoveJob:
 			g := of(a.Job)
 			g.record, g.publish, g.remove, g.forget = nil, nil, true, custom(a.Produces)
+		case kernel.Strip:
+			g := of(a.Job)
+			g.forget = append(g.forget, custom(a.Produces)...)
 		case kernel.Publish:
 			g := of(a.Attempt.Job)
 			g.publish = append(g.publish, custom(a.Artifacts)...)

@@ -138,7 +138,7 @@ func (w *world) checkReport(rep app.Report) {
 func (m *machine) submit(t *rapid.T) {
 	news := m.batch(t)
 	m.do(t, "submit", func(s *app.Scheduler) (app.Report, error) {
-		rep, err := s.Submit(context.Background(), news)
+		rep, err := s.Submit(context.Background(), news, "ann")
 		for _, n := range news {
 			if _, there := m.w.truth[n.ID]; err == nil && !there {
 				m.w.fail("%s was submitted and is not there", n.ID)

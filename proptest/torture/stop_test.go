@@ -83,7 +83,6 @@ func TestInterruptLeavesJobsRunning(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.held(1)
-			job := strings.TrimSpace(r.read(r.path("id")))
 			waiting := func() bool { // the waiting command is there and listens
 				out, _ := exec.Command("pgrep", "-x", "-g", strconv.Itoa(script.Process.Pid), "vizier").Output()
 				pid := strings.TrimSpace(string(out))
@@ -91,6 +90,7 @@ func TestInterruptLeavesJobsRunning(t *testing.T) {
 				return strings.Contains(string(args), "jobs\x00"+word) && listens(pid, syscall.SIGINT)
 			}
 			until(t, "the command waits", waiting)
+			job := strings.TrimSpace(r.read(r.path("id"))) // the job may hold before its id is known
 			if err := syscall.Kill(-script.Process.Pid, syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}

@@ -48,3 +48,32 @@ timeout = "5m"
 		t.Errorf("nothing configured: got %+v", got)
 	}
 }
+
+// A hook says when it runs and what, or it is an error; the repository's hook
+// of a name takes the place of the user's.
+func TestHooks(t *testing.T) {
+	c, err := Load(layers(t, "[hooks.mail]\non = [\"failed\"]\ncommand = \"mail\"\n[hooks.log]\non = [\"blocked\"]\ncommand = \"log\"\ntimeout = \"5s\"\n",
+		"[hooks.mail]\non = [\"failed\", \"succeeded\"]\ncommand = \"other\"\n", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Hook{"mail": {[]string{"failed", "succeeded"}, "other", time.Minute}, "log": {[]string{"blocked"}, "log", 5 * time.Second}}
+	if !reflect.DeepEqual(c.Hooks, want) {
+		t.Errorf("%+v", c.Hooks)
+	}
+	for text, want := range map[string]string{
+		"hooks = 3":                                                  "expected a table",
+		"[hooks.x]\ncommand = \"c\"":                                 "on is missing",
+		"[hooks.x]\non = [\"failed\"]":                               "command is missing",
+		"[hooks.x]\non = [\"fails\"]\ncommand = \"c\"":               "expected one of succeeded, failed, cancelled, blocked, found \"fails\"",
+		"[hooks.x]\non = \"failed\"\ncommand = \"c\"":                "on: expected an array of",
+		"[hooks.x]\non = [\"failed\"]\ncommand = \" \"":              "expected a command for the shell",
+		"[hooks.x]\non = [\"failed\"]\ncomand = \"c\"":               "unknown key comand (did you mean command?)",
+		"[hooks.x]\non = [\"failed\"]\ncommand = \"c\"\ntimeout = 3": "timeout: expected a duration",
+		"[hooks.\"a/b\"]\non = [\"failed\"]\ncommand = \"c\"":        "no name of a hook",
+	} {
+		if _, err := Load(layers(t, "", text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -14,6 +14,8 @@ type Config struct {
 	Leases    Leases
 	Jobs      Jobs
 	Logs      Logs
+	Events    Events
+	Hooks     map[string]Hook // by name
 	Display   Display
 	Approvals Approvals
 	Agents    Agents
@@ -61,6 +63,12 @@ type Cancel struct{ CleanupWorktree bool }
 type Logs struct {
 	KeepAttempts int   // earlier attempts whose logs stay
 	MaxBytes     int64 // of one log, the newest; 0: all
+}
+
+// Events bounds the event log.
+type Events struct {
+	MaxBytes int64 // of one file before the next is begun; 0: no bound
+	Files    int   // kept, the one that is written to included
 }
 
 // Display holds how listings look when no flag says so.

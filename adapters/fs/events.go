@@ -1,0 +1,194 @@
+package fs
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// The event log is the file events.jsonl, one event a line, and the files that
+// it was moved to when it was full, each named after the number of its last
+// event. It is history: nothing is decided by it, a write that is cut off loses
+// its line, and no line is ever synced.
+
+// eventRecord is one line.
+type eventRecord struct {
+	Seq        uint64           `json:"seq"`
+	At         stamp            `json:"at"`
+	Event      kernel.EventKind `json:"event"`
+	Job        kernel.JobID     `json:"job,omitempty"`
+	Run        kernel.RunID     `json:"run,omitempty"`
+	Node       string           `json:"node,omitempty"`
+	Name       string           `json:"name,omitempty"`
+	Attempt    int              `json:"attempt,omitempty"`
+	Generation int              `json:"generation,omitempty"`
+	ExitCode   *int             `json:"exit_code,omitempty"`
+	Class      string           `json:"failure_class,omitempty"`
+	Reason     string           `json:"reason,omitempty"`
+	RetryAt    *stamp           `json:"retry_at,omitempty"`
+}
+
+// AppendEvents writes events behind those that are there, in one write.
+func (s *Store) AppendEvents(events []kernel.Event) error {
+	if err := s.open(true); err != nil {
+		return err
+	}
+	f, err := s.lockEvents()
+	if err != nil {
+		return fmt.Errorf("event log: %w", err)
+	}
+	defer f.Close() // and the lock with it
+	last, torn, size, err := lastEvent(f)
+	if err != nil {
+		return fmt.Errorf("event log: %w", err)
+	}
+	if size == 0 {
+		for _, r := range s.rotatedEvents() {
+			last = r.last
+		}
+	}
+	var b []byte
+	if torn {
+		b = append(b, '\n')
+	}
+	for _, e := range events {
+		last++
+		line, err := toLine(newEventRecord(last, e))
+		if err != nil {
+			return fmt.Errorf("event log: %w", err)
+		}
+		b = append(append(b, line...), '\n')
+	}
+	if _, err := f.Write(b); err != nil {
+		return fmt.Errorf("event log: %w", err)
+	}
+	if s.opts.EventBytes > 0 && size+int64(len(b)) >= s.opts.EventBytes {
+		return s.aside(func() error { return s.rotateEvents(last) })
+	}
+	return nil
+}
+
+func newEventRecord(seq uint64, e kernel.Event) eventRecord {
+	r := eventRecord{Seq: seq, At: stamp(e.At), Event: e.Kind, Job: e.Job, Run: e.Run, Node: e.Node, Name: e.Name, Attempt: e.Attempt,
+		Generation: e.Generation, Class: e.Class.String(), Reason: e.Reason, RetryAt: optionalStamp(e.RetryAt)}
+	if e.Exit.Known {
+		r.ExitCode = &e.Exit.Code
+	}
+	return r
+}
+
+// lockEvents opens the log for whoever may write to it. Not every writer has
+// the scheduler lock.
+func (s *Store) lockEvents() (*os.File, error) {
+	for {
+		f, err := s.base.file(eventsFile, unix.O_RDWR|unix.O_APPEND)
+		if errors.Is(err, iofs.ErrNotExist) {
+			err = s.aside(func() (err error) {
+				f, err = s.base.file(eventsFile, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT)
+				return err
+			})
+		}
+		if err != nil {
+			return nil, err
+		}
+		if _, err := retry(func() (int, error) { return 0, unix.Flock(int(f.Fd()), unix.LOCK_EX) }); err != nil {
+			f.Close()
+			return nil, err
+		}
+		here, err := f.Stat()
+		if there, err2 := os.Lstat(s.abs(eventsFile)); err == nil && err2 == nil && os.SameFile(here, there) {
+			return f, nil
+		}
+		f.Close() // it was moved away in between
+	}
+}
+
+// eventTail is how much of the log's end is read for its last number at first.
+const eventTail = 1 << 10
+
+// lastEvent is the number of the last whole line of a log, and whether
+// something that is no whole line follows it.
+func lastEvent(f *os.File) (last uint64, torn bool, size int64, err error) {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return 0, false, 0, err
+	}
+	size = info.Size()
+	for window := min(size, eventTail); ; window = min(size, 16*window) {
+		b := make([]byte, window)
+		if _, err := f.ReadAt(b, size-window); err != nil && err != io.EOF { //nolint:errorlint // of io.ReaderAt itself
+			return 0, false, size, err
+		}
+		torn = b[len(b)-1] != '\n'
+		lines := bytes.Split(b, []byte("\n"))
+		for _, line := range slices.Backward(lines[:len(lines)-1]) {
+			if n := EventSeq(line); n > 0 {
+				return n, torn, size, nil
+			}
+		}
+		if window == size {
+			return 0, torn, size, nil
+		}
+	}
+}
+
+// EventSeq is the number of the event on a line; 0: it has none.
+func EventSeq(line []byte) uint64 {
+	var e struct {
+		Seq uint64 `json:"seq"`
+	}
+	if fromJSON(line, &e) != nil {
+		return 0
+	}
+	return e.Seq
+}
+
+// rotatedEvents is a file that the event log was moved to.
+type rotatedEvents struct {
+	name string // below .vizier
+	last uint64 // number of its last event
+}
+
+// rotatedEvents are those files, oldest first.
+func (s *Store) rotatedEvents() []rotatedEvents {
+	names, _ := s.base.names(jobsDir)
+	var out []rotatedEvents
+	for _, name := range names {
+		digits, ok := strings.CutPrefix(name, "events.")
+		if digits, ok = strings.CutSuffix(digits, ".jsonl"); !ok {
+			continue
+		}
+		if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+			out = append(out, rotatedEvents{jobsDir + "/" + name, n})
+		}
+	}
+	slices.SortFunc(out, func(a, b rotatedEvents) int { return cmp.Compare(a.last, b.last) })
+	return out
+}
+
+// rotateEvents moves the full log away and drops the oldest file there is one
+// too many of.
+func (s *Store) rotateEvents(last uint64) error {
+	if err := s.base.renameWithin(eventsFile, fmt.Sprintf("%s/events.%020d.jsonl", jobsDir, last)); err != nil {
+		return fmt.Errorf("event log: %w", err)
+	}
+	old := s.rotatedEvents()
+	for len(old) > 0 && len(old) >= s.opts.EventFiles {
+		if err := s.base.remove(old[0].name); err != nil {
+			return fmt.Errorf("event log: %w", err)
+		}
+		old = old[1:]
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	iofs "io/fs"
+	"os"
+)
+
+// EventReader reads the event log line by line, each line once, over every
+// file that it was moved to.
+type EventReader struct {
+	store *Store
+	have  uint64   // the last event that was handed out, or is not wanted
+	file  *os.File // the log as it was opened last; it may have been moved since
+	rest  []byte   // the beginning of a line that has no end yet
+}
+
+// Events reads the events after number seq. The reader is the caller's to
+// close.
+func (s *Store) Events(seq uint64) *EventReader { return &EventReader{store: s, have: seq} }
+
+// Close closes what is open.
+func (r *EventReader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	err := r.file.Close()
+	r.file = nil
+	return err
+}
+
+// Read calls f with every line that was written since the last call, without
+// its end. Lines that a crash cut off are left out, as is what comes before
+// the number asked for; what has no number is handed out as it is.
+func (r *EventReader) Read(f func(line []byte) error) error {
+	if err := r.store.open(false); err != nil {
+		return ignoreMissing(err)
+	}
+	for {
+		if r.file == nil {
+			if err := r.next(f); err != nil || r.file == nil {
+				return err
+			}
+		}
+		moved, err := r.moved() // before the rest is read: what was written until then is in it
+		if err != nil {
+			return err
+		}
+		if err := r.drain(r.file, f); err != nil || !moved {
+			return err
+		}
+		r.rest = nil
+		if err := r.Close(); err != nil {
+			return err
+		}
+	}
+}
+
+// next reads the files that the log was moved to since, oldest first, and opens
+// the log.
+func (r *EventReader) next(f func([]byte) error) error {
+	for {
+		file, err := r.store.base.file(eventsFile, os.O_RDONLY)
+		if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+			return err
+		}
+		missed := false
+		for _, old := range r.store.rotatedEvents() {
+			if old.last <= r.have {
+				continue
+			}
+			missed = true
+			if err := r.readOld(old.name, f); err != nil {
+				return errors.Join(err, closed(file))
+			}
+			r.have = max(r.have, old.last)
+		}
+		if !missed || file == nil {
+			r.file = file
+			return nil
+		}
+		if err := closed(file); err != nil { // it may have been moved while the others were read
+			return err
+		}
+	}
+}
+
+func closed(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+func (r *EventReader) readOld(name string, f func([]byte) error) error {
+	file, err := r.store.base.file(name, os.O_RDONLY)
+	if err != nil {
+		return ignoreMissing(err) // dropped as the oldest
+	}
+	defer file.Close()
+	r.rest = nil
+	return r.drain(file, f)
+}
+
+// moved reports that the file that is open is not the log any more.
+func (r *EventReader) moved() (bool, error) {
+	here, err := r.file.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Lstat(r.store.abs(eventsFile))
+	if errors.Is(err, iofs.ErrNotExist) {
+		return true, nil
+	}
+	return err == nil && !os.SameFile(here, there), err
+}
+
+// drain hands out what file has more.
+func (r *EventReader) drain(file *os.File, f func([]byte) error) error {
+	b, err := io.ReadAll(file)
+	if err != nil {
+		return err
+	}
+	b = append(r.rest, b...)
+	for {
+		line, more, whole := bytes.Cut(b, []byte("\n"))
+		if !whole {
+			r.rest = bytes.Clone(b)
+			return nil
+		}
+		b = more
+		n := EventSeq(line)
+		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] != '{' || n > 0 && n <= r.have || n == 0 && !json.Valid(line) {
+			continue
+		}
+		r.have = max(r.have, n)
+		if err := f(line); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package fs
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func eventStore(t *testing.T, dir string, size int64, files int) *Store {
+	t.Helper()
+	o := options()
+	o.EventBytes, o.EventFiles = size, files
+	s := NewStore(dir, o)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func happens(t *testing.T, s *Store, names ...string) {
+	t.Helper()
+	var events []kernel.Event
+	for _, n := range names {
+		events = append(events, kernel.Event{At: t0, Kind: kernel.JobCreated, Job: id(1), Name: n})
+	}
+	if err := s.AppendEvents(events); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// heard are the names of the events that a reader has not handed out yet, with
+// their numbers, and other lines as they are.
+func heard(t *testing.T, r *EventReader) []string {
+	t.Helper()
+	var out []string
+	err := r.Read(func(line []byte) error {
+		var e eventRecord
+		if json.Unmarshal(line, &e) != nil || e.Name == "" {
+			out = append(out, string(line))
+		} else {
+			out = append(out, fmt.Sprintf("%d%s", e.Seq, e.Name))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func expectHeard(t *testing.T, r *EventReader, want ...string) {
+	t.Helper()
+	if got := heard(t, r); !slices.Equal(got, want) {
+		t.Errorf("heard %q, want %q", got, want)
+	}
+}
+
+func TestEventsAreNumberedAndReadOnce(t *testing.T) {
+	dir := t.TempDir()
+	s := eventStore(t, dir, 0, 8)
+	early := s.Events(0)
+	defer early.Close()
+	expectHeard(t, early)
+	happens(t, s, "a", "b")
+	expectHeard(t, early, "1a", "2b")
+	expectHeard(t, early)
+	happens(t, eventStore(t, dir, 0, 8), "c") // another process
+	expectHeard(t, early, "3c")
+	expectHeard(t, s.Events(1), "2b", "3c")
+	expectHeard(t, s.Events(9))
+	if info, err := os.Stat(s.EventsFile()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// A line that a crash cut off is left out and costs nothing but itself; lines
+// that others wrote are handed on.
+func TestTornAndForeignLines(t *testing.T) {
+	s := eventStore(t, t.TempDir(), 0, 8)
+	happens(t, s, "a")
+	r := s.Events(0)
+	defer r.Close()
+	expectHeard(t, r, "1a")
+	write := func(text string) {
+		f, err := os.OpenFile(s.EventsFile(), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"seq":2,"event":"job.crea`)
+	expectHeard(t, r)
+	happens(t, s, "b")
+	expectHeard(t, r, "2b")
+	write("no JSON\n\n{\"note\":\"mine\"}\n" + `{"seq":3,"event":"of.the.future","name":"c","more":[1]}` + "\n" + strings.Repeat("x", 3*eventTail) + "\n")
+	happens(t, s, "d")
+	expectHeard(t, r, `{"note":"mine"}`, "3c", "4d")
+	expectHeard(t, s.Events(0), "1a", "2b", `{"note":"mine"}`, "3c", "4d")
+}
+
+// X37: a log that is full is moved away, and who follows reads it to its end
+// first; nothing is lost or comes twice. What is too old goes.
+func TestRotatedEventsAreDrainedFirst(t *testing.T) {
+	dir := t.TempDir()
+	s := eventStore(t, dir, 300, 3)
+	always, sometimes := s.Events(0), s.Events(0)
+	defer always.Close()
+	defer sometimes.Close()
+	var a, b []string
+	want := []string{}
+	for n := 1; n <= 40; n++ {
+		happens(t, s, "n")
+		want = append(want, fmt.Sprintf("%dn", n))
+		a = append(a, heard(t, always)...)
+		if n%4 == 0 { // two events fill a file: it is behind by one or two
+			b = append(b, heard(t, sometimes)...)
+		}
+	}
+	if !slices.Equal(a, want) || !slices.Equal(b, want) {
+		t.Errorf("heard %v\nand %v", a, b)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, ".vizier/jobs/events*.jsonl"))
+	if err != nil || len(files) > 3 {
+		t.Errorf("%v, %v", files, err)
+	}
+	late := heard(t, s.Events(0))
+	if len(late) < 4 || !slices.Equal(late, want[len(want)-len(late):]) {
+		t.Errorf("who comes late hears %v", late)
+	}
+}
+
+// The log makes no index stale: moving it changes the directory of the jobs.
+func TestEventsLeaveTheIndexAlone(t *testing.T) {
+	s := eventStore(t, t.TempDir(), 200, 3)
+	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	for range 6 {
+		tx := begin(t, s)
+		load(t, tx)
+		happens(t, s, "a", "b")
+		closeTx(t, tx)
+		other := begin(t, s)
+		if _, known := other.Changes(); !known {
+			t.Error("the records would be read anew")
+		}
+		closeTx(t, other)
+	}
+}
+
+// Writers that are killed leave whole lines with growing numbers, each once.
+func TestEventWritersAreKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it kills processes")
+	}
+	dir := t.TempDir()
+	s := eventStore(t, dir, 2000, 50)
+	happens(t, s, "a")
+	follower := s.Events(0)
+	defer follower.Close()
+	var got []string
+	for range 20 {
+		var writers []*exec.Cmd
+		for range 2 {
+			cmd := exec.Command(os.Args[0], "-test.run=^$")
+			cmd.Env = append(os.Environ(), roleEnv+"=events:"+dir)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := out.Read(make([]byte, 1)); err != nil { // it has written something
+				t.Fatal(err)
+			}
+			writers = append(writers, cmd)
+		}
+		got = append(got, heard(t, follower)...)
+		for _, cmd := range writers {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+	got = append(got, heard(t, follower)...)
+	for i, line := range got {
+		if want := fmt.Sprintf("%da", i+1); line != want {
+			t.Fatalf("line %d is %s", i, line)
+		}
+	}
+	if len(got) < 40 {
+		t.Errorf("only %d events", len(got))
+	}
+}
+
+// playEvents writes events until it is killed.
+func playEvents(dir string) error {
+	o := options()
+	o.EventBytes, o.EventFiles = 2000, 50
+	s := NewStore(dir, o)
+	for n := 0; ; n++ {
+		if err := s.AppendEvents([]kernel.Event{{At: t0, Kind: kernel.JobCreated, Job: id(1), Name: "a"}}); err != nil {
+			return err
+		}
+		if n == 0 {
+			fmt.Print(".")
+		}
+		if n > 300 {
+			time.Sleep(time.Hour)
+		}
+	}
+}
+
+// What the log costs a transaction with two events, next to its commit.
+func BenchmarkAppendEvents(b *testing.B) {
+	o := options()
+	o.EventBytes, o.EventFiles = 4<<20, 8
+	s := NewStore(b.TempDir(), o)
+	defer s.Close()
+	e := kernel.Event{At: t0, Kind: kernel.JobRunning, Job: id(1), Name: "a", Attempt: 1}
+	for b.Loop() {
+		if err := s.AppendEvents([]kernel.Event{e, e}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/app"
+)
+
+// Who is interrupted while it waits for the lock was interrupted; whose wait
+// was too long found the scheduler busy.
+func TestAnInterruptedWaitIsNoBusyScheduler(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	held := fmt.Errorf("begin: %w", &fs.BusyError{})
+	if err := busy(ctx, held); !errors.Is(err, app.ErrBusy) {
+		t.Error(err)
+	}
+	cancel()
+	if err := busy(ctx, held); !errors.Is(err, context.Canceled) || errors.Is(err, app.ErrBusy) {
+		t.Error(err)
+	}
+	if other := errors.New("no disk"); busy(ctx, other) != other || busy(ctx, nil) != nil {
+		t.Error("another error is changed")
+	}
+}

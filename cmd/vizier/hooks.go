@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// hookEvents are the events that the words of a hook's on mean.
+var hookEvents = map[string]kernel.EventKind{ //nolint:gochecknoglobals // a table
+	"succeeded": kernel.JobSucceeded, "failed": kernel.JobFailedFinal, "cancelled": kernel.JobCancelled, "blocked": kernel.JobBlocked,
+}
+
+// hookCaller starts the process that runs hooks, where something is pending
+// and there is none.
+type hookCaller struct {
+	wanted map[kernel.EventKind]bool
+	store  *fs.Store
+	local  *proc.Local
+}
+
+// newHookCaller is nil where no hooks are configured.
+func newHookCaller(cfg config.Config, store *fs.Store, local *proc.Local) app.Hooks {
+	c := hookCaller{map[kernel.EventKind]bool{}, store, local}
+	for _, h := range cfg.Hooks {
+		for _, word := range h.On {
+			c.wanted[hookEvents[word]] = true
+		}
+	}
+	if len(c.wanted) == 0 {
+		return nil
+	}
+	return c
+}
+
+// Wants reports that a hook asks for events of that kind.
+func (c hookCaller) Wants(k kernel.EventKind) bool { return c.wanted[k] }
+
+// Call starts the process. Where the place is taken its holder looks once more
+// before it leaves, and after it has.
+func (c hookCaller) Call() {
+	if !c.store.HooksPending() {
+		return
+	}
+	f, err := takeHooks(c.store)
+	if err != nil || f == nil {
+		return
+	}
+	_ = f.Close() // the process takes it itself: should two have been started, one leaves
+	_ = c.local.StartHooks()
+}
+
+// takeHooks takes the lock of the process that runs hooks; nil: it is taken.
+func takeHooks(s *fs.Store) (*os.File, error) {
+	path := s.HooksFile()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, f.Close()
+	}
+	return f, nil
+}
+
+// serveHooks is the hidden entry point `__hooks`: it runs the hooks of what is
+// pending in the repository that the working directory belongs to.
+func serveHooks(stderr io.Writer, env environment) int {
+	if err := drainHooks(env); err != nil {
+		fmt.Fprintln(stderr, "vizier hooks:", err)
+		return 1
+	}
+	return 0
+}
+
+func drainHooks(env environment) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	root, err := git.FindRoot(dir)
+	if err != nil {
+		return err
+	}
+	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.get})
+	if err != nil {
+		return err
+	}
+	w, err := connect(root, cfg, env)
+	if err != nil {
+		return err
+	}
+	d := app.Drain{Pending: w.store, Hooks: w.hooks(cfg), Events: w.store, Now: w.scheduler.Now}
+	for w.store.HooksPending() { // what became so while the lock was let go
+		f, err := takeHooks(w.store)
+		if err != nil || f == nil {
+			return err
+		}
+		err = d.Serve(context.Background())
+		if err2 := f.Close(); err != nil || err2 != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hooks are the configured ones, in order of their names.
+func (w *world) hooks(cfg config.Config) []app.Hook {
+	var out []app.Hook
+	for _, name := range slices.Sorted(maps.Keys(cfg.Hooks)) {
+		h := cfg.Hooks[name]
+		hook := app.Hook{Name: name, Run: func(ctx context.Context, e kernel.Event) error {
+			_, status, _ := strings.Cut(string(e.Kind), ".")
+			status, _, _ = strings.Cut(status, ".")
+			log := w.store.HookLog(kernel.AttemptID{Job: e.Job, N: e.Attempt}, e.Generation, name)
+			return w.local.RunHook(ctx, proc.HookCall{Command: h.Command, Event: e, Status: status, Log: log, Timeout: h.Timeout, Grace: cfg.Jobs.Grace})
+		}}
+		for _, word := range h.On {
+			hook.On = append(hook.On, hookEvents[word])
+		}
+		out = append(out, hook)
+	}
+	return out
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+type eventsCmd struct {
+	Follow bool   `help:"Go on with what happens from now on, until interrupted."`
+	Job    string `placeholder:"JOB" help:"Only events of this job: its id or the beginning of it, RUN/NODE, or @last."`
+	OfRun  string `name:"run" placeholder:"RUN" help:"Only events of this run and its jobs: its id or the beginning of it."`
+	Since  string `placeholder:"SEQ|DURATION" help:"Only events after this number, or not older than this, such as 90s or 2h."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object a line."`
+}
+
+func (*eventsCmd) Help() string {
+	return "Events are history for people and programs: what counts is each job's record. Exits 130 when it is interrupted while it follows."
+}
+
+// eventLog is the event log, read from some place on.
+type eventLog interface {
+	Read(f func(line []byte) error) error
+	Look()
+	Changed() <-chan struct{}
+	Close() error
+}
+
+// followedLog is the event log of a store and the watch on its file.
+type followedLog struct {
+	*fs.EventReader
+	*watch.File
+}
+
+// Close closes both.
+func (l *followedLog) Close() error { return errors.Join(l.EventReader.Close(), l.File.Close()) }
+
+// eventLine is what is known of a line of the event log. Others may add to it.
+type eventLine struct {
+	Seq      uint64    `json:"seq"`
+	At       time.Time `json:"at"`
+	Event    string    `json:"event"`
+	Job      string    `json:"job"`
+	Run      string    `json:"run"`
+	Node     string    `json:"node"`
+	Name     string    `json:"name"`
+	Attempt  int       `json:"attempt"`
+	ExitCode *int      `json:"exit_code"`
+	Class    string    `json:"failure_class"`
+	Reason   string    `json:"reason"`
+	RetryAt  time.Time `json:"retry_at"`
+}
+
+// eventPause is how long the event log may go unread where nothing tells that
+// it was written to.
+const eventPause = time.Second
+
+// Run prints the events.
+func (e *eventsCmd) Run(c *call) error {
+	seq, from, err := e.since(time.Now())
+	if err != nil {
+		return usageError(err)
+	}
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	job, err := e.job(c, r)
+	if err != nil {
+		return err
+	}
+	log := r.Events(seq)
+	defer log.Close()
+	for {
+		log.Look()
+		err := log.Read(func(line []byte) error {
+			var l eventLine
+			_ = json.Unmarshal(line, &l) // what makes no sense in it is left out
+			if !strings.HasPrefix(l.Job, job) || !inRun(l.Run, e.OfRun) || l.At.Before(from) {
+				return nil
+			}
+			if e.Format == "json" {
+				c.ui.print(string(line))
+			} else {
+				c.ui.print(l.text(c))
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("read events: %w", err)
+		}
+		if !e.Follow {
+			return nil
+		}
+		again := time.NewTimer(eventPause)
+		select {
+		case <-c.ctx.Done():
+			return exits(130) // the way to leave it: nothing to explain
+		case <-log.Changed():
+		case <-again.C:
+		}
+		again.Stop()
+	}
+}
+
+// since is the number after which, or the moment from which, events are wanted.
+func (e *eventsCmd) since(now time.Time) (seq uint64, from time.Time, err error) {
+	if e.Since == "" {
+		return 0, from, nil
+	}
+	if seq, err := strconv.ParseUint(e.Since, 10, 64); err == nil {
+		return seq, from, nil
+	}
+	d, err := time.ParseDuration(e.Since)
+	if err != nil || d < 0 {
+		return 0, from, fmt.Errorf("--since %q: expected the number of an event, or a duration such as 90s or 2h", e.Since)
+	}
+	return 0, now.Add(-d), nil
+}
+
+// job is the id whose events are wanted, or its beginning: a job that is gone
+// has still had events.
+func (e *eventsCmd) job(c *call, r *repo) (string, error) {
+	if e.Job == "" || kernel.ValidJobID(e.Job) {
+		return e.Job, nil
+	}
+	_, id, err := r.job(c.ctx, e.Job)
+	if errors.Is(err, kernel.ErrNotFound) && strings.Trim(e.Job, "0123456789abcdef") == "" {
+		return e.Job, nil
+	}
+	return string(id), err
+}
+
+func inRun(run, wanted string) bool {
+	return strings.HasPrefix(run, wanted) || strings.HasPrefix(strings.TrimPrefix(run, "run_"), wanted)
+}
+
+// text is an event on one line.
+func (l eventLine) text(c *call) string {
+	about := cmp.Or(l.Job, l.Run)
+	if name := cmp.Or(l.Node, l.Name); name != "" {
+		about += " (" + name + ")"
+	}
+	var detail []string
+	if l.Attempt > 0 {
+		detail = append(detail, fmt.Sprintf("attempt %d", l.Attempt))
+	}
+	if l.Class != "" && l.Class != kernel.ExitFailure.String() {
+		detail = append(detail, l.Class)
+	}
+	switch {
+	case l.Reason != "":
+		detail = append(detail, l.Reason)
+	case l.ExitCode != nil && *l.ExitCode != 0:
+		detail = append(detail, fmt.Sprintf("exit code %d", *l.ExitCode))
+	}
+	if !l.RetryAt.IsZero() {
+		detail = append(detail, "again at "+l.RetryAt.UTC().Format(time.RFC3339))
+	}
+	line := fmt.Sprintf("%d  %s  %s  %s", l.Seq, l.At.UTC().Format(time.RFC3339), l.Event, about)
+	if len(detail) > 0 {
+		line += "  " + strings.Join(detail, ", ")
+	}
+	_, word, _ := strings.Cut(l.Event, ".")
+	word, _, _ = strings.Cut(word, ".")
+	return c.ui.paint(word, strings.Map(printable, line))
+}

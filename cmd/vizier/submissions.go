@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What an attempt may submit at most.
+const (
+	maxSubmissions     = 2000
+	maxSubmissionBytes = 1 << 20
+)
+
+// submissions reads what an attempt's command wrote to $VIZIER_SUBMISSIONS:
+// the lines of a batch. The jobs belong to the run of the job that submits
+// them. Their ids are made here, so that whoever settles the attempt enqueues
+// the same ones.
+func (w *world) submissions(root string, cfg config.Config) func(context.Context, *kernel.Job) ([]kernel.NewJob, error) {
+	return func(ctx context.Context, j *kernel.Job) ([]kernel.NewJob, error) {
+		f, err := os.OpenFile(w.store.SubmissionsFile(j.Attempt()), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if errors.Is(err, iofs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		switch st, err := f.Stat(); {
+		case err != nil:
+			return nil, err
+		case !st.Mode().IsRegular():
+			return nil, errors.New("not a regular file")
+		case st.Size() > maxSubmissionBytes:
+			return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier jobs submit --batch`", st.Size(), maxSubmissionBytes)
+		}
+		o := &j.Spec.Origin
+		in := intake{ctx, &repo{Scheduler: w.scheduler, Config: cfg, Root: root},
+			kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral}, "job " + string(j.ID), true}
+		news, _, err := in.batch(io.LimitReader(f, maxSubmissionBytes))
+		if err == nil && len(news) > maxSubmissions {
+			err = fmt.Errorf("%d jobs, of at most %d: submit them with `vizier jobs submit --batch`", len(news), maxSubmissions)
+		}
+		return news, err
+	}
+}

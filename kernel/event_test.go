@@ -1,0 +1,129 @@
+package kernel_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// tell is what p makes of s, one word an event.
+func tell(s *kernel.Snapshot, p kernel.Plan) string {
+	var out []string
+	for _, e := range kernel.Events(s, s.Apply(p), p) {
+		who := string(e.Job)
+		if who == "" {
+			who = string(e.Run)
+		}
+		text := fmt.Sprintf("%s %s", who, e.Kind)
+		if e.Attempt > 0 {
+			text += fmt.Sprintf(" %d", e.Attempt)
+		}
+		if e.Class != kernel.NoFailure {
+			text += " " + e.Class.String()
+		}
+		if e.Reason != "" {
+			text += " (" + e.Reason + ")"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "\n")
+}
+
+func budget(retries, resumes, reclaims int) option {
+	return func(j *kernel.Job) {
+		j.Spec.Budget = kernel.Budget{Retries: retries, Resumes: resumes, Reclaims: reclaims}
+		j.Spec.Retry, j.Spec.Resumable = j.Spec.Retry.On(kernel.ExitFailure), true
+	}
+}
+
+func due(class kernel.FailureClass) option {
+	return func(j *kernel.Job) {
+		j.State.Status, j.State.Attempt, j.State.Failure, j.State.RetryAt = kernel.FailedRetryable, 1, class, t0
+	}
+}
+
+// Every way a job can go is told, also where one plan takes it through several
+// states of which only the last is written.
+func TestEvents(t *testing.T) {
+	one := kernel.AttemptID{Job: "a", N: 1}
+	ended := func(c kernel.FailureClass, exit int) *kernel.Result {
+		return &kernel.Result{Attempt: one, Outcome: kernel.OutcomeFailed, Exit: exit, Class: c, Reason: "why"}
+	}
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		f    kernel.Facts
+		want string
+	}{
+		"starts":       {[]kernel.Job{job("a")}, facts(), "a job.running 1"},
+		"stays":        {[]kernel.Job{job("a", running(1))}, facts(), ""},
+		"succeeds":     {[]kernel.Job{job("a", running(1))}, dead(facts(), one, &kernel.Result{Attempt: one, Outcome: kernel.OutcomeSucceeded}), "a job.succeeded 1"},
+		"fails":        {[]kernel.Job{job("a", running(1))}, dead(facts(), one, ended(kernel.ExitFailure, 7)), "a job.failed.final 1 exit (why)"},
+		"fails, again": {[]kernel.Job{job("a", running(1), budget(1, 0, 0))}, dead(facts(), one, ended(kernel.ExitFailure, 7)), "a job.failed.retryable 1 exit (why)"},
+		"is due":       {[]kernel.Job{job("a", due(kernel.ExitFailure), budget(1, 0, 0))}, facts(), "a job.requeued 1\na job.running 2"},
+		"times out, resumes": {[]kernel.Job{job("a", running(1), budget(0, 1, 0))}, dead(facts(), one, ended(kernel.Timeout, 124)),
+			"a job.failed.retryable 1 timeout\na job.resumed 1\na job.running 2"},
+		"is lost, reclaimed": {[]kernel.Job{job("a", running(1), budget(0, 0, 1))}, dead(facts(), one, nil),
+			"a job.failed.retryable 1 worker_lost\na job.reclaimed 1\na job.running 2"},
+		"is reclaimed later": {[]kernel.Job{job("a", due(kernel.WorkerLost), after("z")), job("z", running(1))}, facts(), "a job.reclaimed 1"},
+		"is lost for good":   {[]kernel.Job{job("a", running(1))}, dead(facts(), one, nil), "a job.failed.final 1 worker_lost (its runner ended without a result)"},
+		"is blocked":         {[]kernel.Job{job("a", after("z")), job("z", is(kernel.Failed))}, facts(), "a job.blocked (dependency failed for job z (failed))"},
+		"is promoted":        {[]kernel.Job{sleeper("a"), job("b", after("a"))}, facts(), "a job.promoted\na job.running 1"},
+		"ends its run": {[]kernel.Job{job("a", inRun("r"), running(1)), job("b", inRun("r"), after("a")), job("c", inRun("r"), routed, is(kernel.Unscheduled))},
+			dead(facts(), one, ended(kernel.ExitFailure, 7)),
+			"a job.failed.final 1 exit (why)\nb job.blocked (dependency failed for job a (failed))\nr run.failed"},
+		"blocks its run": {[]kernel.Job{job("a", inRun("r"), after("z")), job("z", is(kernel.Failed))}, facts(),
+			"a job.blocked (dependency failed for job z (failed))\nr run.blocked"},
+		"succeeds with its run": {[]kernel.Job{job("a", inRun("r"), running(1)), job("b", inRun("r"), is(kernel.Succeeded))},
+			dead(facts(), one, &kernel.Result{Attempt: one, Outcome: kernel.OutcomeSucceeded}), "a job.succeeded 1\nr run.succeeded"},
+		"leaves its run going": {[]kernel.Job{job("a", inRun("r"), running(1)), job("b", inRun("r"), running(1))},
+			dead(facts(), one, ended(kernel.ExitFailure, 7)), "a job.failed.final 1 exit (why)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := snapshot(c.f, c.jobs...)
+			if got := tell(s, kernel.Decide(s)); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+// What verbs do is told, with what the tick after them does in the same plan.
+func TestEventsOfVerbs(t *testing.T) {
+	then := func(s *kernel.Snapshot, p kernel.Plan, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tell(s, p.Then(kernel.Decide(s.Apply(p))))
+	}
+	s := snapshot(facts())
+	p, err := kernel.Enqueue(s, []kernel.NewJob{{ID: "a", Spec: job("a").Spec}, {ID: "b", Spec: kernel.Spec{Transient: kernel.OnDemand}}})
+	if got, want := then(s, p, err), "a job.created\na job.running 1\nb job.created"; got != want {
+		t.Errorf("enqueue:\n%s", got)
+	}
+	s = snapshot(facts(), job("a", is(kernel.Failed), inRun("r"), func(j *kernel.Job) { j.State.Attempt = 3 }), job("b", inRun("r"), is(kernel.BlockedByDependency), after("a")))
+	p, err = kernel.Retry(s, "a", "ann")
+	if got, want := then(s, p, err), "a job.rewound 3\na job.running 4\nb job.rewound"; got != want {
+		t.Errorf("retry:\n%s", got)
+	}
+	s = snapshot(facts(), job("a", after("z")), job("z", running(1)))
+	p, err = kernel.Cancel(s, "a", "ann", false)
+	if got, want := then(s, p, err), "a job.cancelled (cancelled by ann)"; got != want {
+		t.Errorf("cancel:\n%s", got)
+	}
+	s = snapshot(facts(), job("a", running(1)))
+	p, err = kernel.Refuse(s, kernel.AttemptID{Job: "a", N: 1}, "no room", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := tell(s, p), "a job.requeued 1 (no room)"; got != want {
+		t.Errorf("refuse:\n%s", got)
+	}
+	s = snapshot(facts(), job("a", is(kernel.Succeeded), finishedAt(t0)))
+	if got, want := tell(s, kernel.GC(s, time.Minute)), "a job.archived"; got != want {
+		t.Errorf("gc:\n%s", got)
+	}
+}

@@ -1,0 +1,183 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Merged is what is left of jobs to be enqueued when those are taken out that
+// are the same as another one.
+type Merged struct {
+	New  []NewJob         // still to be enqueued; they refer to the jobs that count
+	Same map[JobID]JobID  // the job that counts, by the id minted in vain
+	Plan Plan             // what the submission changes of jobs that were there
+	Note map[JobID]string // of such a job: why it is not going to run, and what would make it
+}
+
+// Merge takes the jobs out of news whose idempotency key another job has, of s
+// or earlier in news. Of two modes the more conservative one counts, of two
+// budgets the larger. A job that failed for good and gets a larger budget is
+// rewound; otherwise one that has ended stays as it is (seed 002;
+// systems-and-unification 4.8, 4.12 C29). One key for jobs that differ is
+// ErrConflict.
+func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
+	m := Merged{Same: map[JobID]JobID{}, Note: map[JobID]string{}}
+	if !slices.ContainsFunc(news, func(n NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
+		m.New = news
+		return m, nil
+	}
+	batch := make(map[JobID]bool, len(news))
+	for _, n := range news {
+		batch[n.ID] = true
+	}
+	byKey := map[string]*Job{}
+	for _, j := range s.jobs {
+		if key := j.Spec.IdempotencyKey; key != "" {
+			byKey[key] = j // the latest, should there be several
+		}
+	}
+	// Ids first: a line may run after one below it.
+	inBatch := map[string]int{}
+	for i, n := range news {
+		key := n.Spec.IdempotencyKey
+		if key == "" {
+			continue
+		}
+		if j := byKey[key]; j != nil {
+			m.Same[n.ID] = j.ID
+		} else if first, again := inBatch[key]; again {
+			m.Same[n.ID] = news[first].ID
+		} else {
+			inBatch[key] = i
+		}
+	}
+	at := map[JobID]int{} // of a job that is left
+	for _, n := range news {
+		n.Spec.After = slices.Clone(n.Spec.After)
+		for k, id := range n.Spec.After {
+			n.Spec.After[k] = orElseID(m.Same[id], id)
+		}
+		spec, err := normalise(s, n, batch)
+		if err != nil {
+			return Merged{}, err
+		}
+		id, merged := m.Same[n.ID]
+		if !merged {
+			n.Spec = spec
+			at[n.ID] = len(m.New)
+			m.New = append(m.New, n)
+			continue
+		}
+		if k, fresh := at[id]; fresh {
+			first := &m.New[k]
+			if err := conflict(id, &first.Spec, &spec, first.Approval.State, n.Approval.State); err != nil {
+				return Merged{}, err
+			}
+			first.Spec.Transient = min(first.Spec.Transient, spec.Transient)
+			first.Spec.Budget = first.Spec.Budget.or(spec.Budget)
+			continue
+		}
+		now := s.Apply(m.Plan)
+		if err := now.same(&m, now.Job(id), spec, n.Approval.State, by); err != nil {
+			return Merged{}, err
+		}
+	}
+	return m, nil
+}
+
+// Submit merges jobs with those that are the same, and enqueues the others: all
+// of them or, with an error, none.
+func Submit(s *Snapshot, news []NewJob, by string) (Merged, Plan, error) {
+	m, err := Merge(s, news, by)
+	if err != nil {
+		return m, Plan{}, err
+	}
+	p, err := Enqueue(s.Apply(m.Plan), m.New)
+	if err != nil {
+		return m, Plan{}, err
+	}
+	return m, m.Plan.Then(p), nil
+}
+
+// same adds to m what a further submission of j comes to.
+func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by string) error {
+	if err := conflict(j.ID, &j.Spec, &spec, j.State.Approval.State, approval); err != nil {
+		return err
+	}
+	st := j.State
+	amended := Amendment{Made: true, Transient: min(j.Transient(), spec.Transient), Budget: j.Budget()}
+	if st.Status != Succeeded {
+		amended.Budget = amended.Budget.or(spec.Budget)
+	}
+	more := amended.Budget != j.Budget()
+	if more || amended.Transient != j.Transient() {
+		st.Amended = amended
+	}
+	woken := *j
+	woken.State = st
+	if st.Status == Unscheduled && !j.unrouted() && woken.Transient() == NotTransient {
+		st.Status = Queued
+	}
+	switch {
+	case st.Status.Terminal() && !st.Removed.IsZero() && woken.Transient() == NotTransient:
+		m.Note[j.ID] = "it succeeded, and its files were removed since: `vizier jobs retry " + string(j.ID) + "` makes them again"
+	case st.Status == Failed && !more:
+		m.Note[j.ID] = "it failed: a larger limit of executions, or `vizier jobs retry " + string(j.ID) + "`, runs it again"
+	case st.Status.Terminal() && st.Status != Succeeded && st.Status != Failed:
+		m.Note[j.ID] = "it is " + st.Status.String() + ": `vizier jobs retry " + string(j.ID) + "` runs it again"
+	}
+	if st == j.State {
+		return nil
+	}
+	m.Plan = m.Plan.Then(Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}})
+	if st.Status == Failed && more {
+		again, err := Retry(s.Apply(Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}), j.ID, by)
+		if err != nil {
+			return fmt.Errorf("run it again with a larger limit: %w", err)
+		}
+		m.Plan = m.Plan.Then(again)
+	}
+	return nil
+}
+
+// or is of each kind the larger budget.
+func (b Budget) or(c Budget) Budget {
+	return Budget{max(b.Retries, c.Retries), max(b.Resumes, c.Resumes), max(b.Reclaims, c.Reclaims)}
+}
+
+// conflict is the error that one key was given to jobs that differ in what they
+// run or in when they may.
+func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) error {
+	var differ []string
+	for _, c := range []struct {
+		what string
+		same bool
+	}{
+		{"name", old.Name == now.Name}, {"command", slices.Equal(old.Task.Args, now.Task.Args)}, {"cwd", old.Task.Dir == now.Task.Dir},
+		{"env", slices.Equal(old.Task.Env, now.Task.Env) && slices.Equal(old.Task.PassEnv, now.Task.PassEnv)},
+		{"executor", old.Task.On() == now.Task.On() && slices.Equal(old.Task.Options, now.Task.Options)},
+		{"timeout", old.Task.Timeout == now.Task.Timeout}, {"after", slices.Equal(old.After, now.After)},
+		{"need", slices.Equal(old.Needs, now.Needs)}, {"produce", slices.Equal(old.Produces, now.Produces)},
+		{"missing_producer", old.MissingProducer == now.MissingProducer}, {"lock or pool", slices.Equal(old.Locks, now.Locks)},
+		{"require", slices.Equal(old.Preconditions, now.Preconditions)}, {"pinned", old.Pinned == now.Pinned},
+		{"approval", (oldApproval == NotRequired) == (newApproval == NotRequired)},
+		{"idempotent", old.Idempotent == now.Idempotent}, {"resumable", old.Resumable == now.Resumable},
+	} {
+		if !c.same {
+			differ = append(differ, c.what)
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	return fmt.Errorf("idempotency key %q is that of job %s, which differs in %s: use another key, or submit the same job: %w",
+		now.IdempotencyKey, id, strings.Join(differ, ", "), ErrConflict)
+}
+
+func orElseID(id, alt JobID) JobID {
+	if id == "" {
+		return alt
+	}
+	return id
+}

@@ -1,0 +1,152 @@
+package kernel_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func keyed(key string) option { return func(j *kernel.Job) { j.Spec.IdempotencyKey = key } }
+
+func limits(b kernel.Budget) option { return func(j *kernel.Job) { j.Spec.Budget = b } }
+
+// merged merges, enqueues and ticks, and is the outcome with the plan that led
+// there.
+func merged(t *testing.T, s *kernel.Snapshot, news ...kernel.NewJob) (kernel.Merged, *kernel.Snapshot, kernel.Plan) {
+	t.Helper()
+	m, err := kernel.Merge(s, news, "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := kernel.Enqueue(s.Apply(m.Plan), m.New)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = m.Plan.Then(p)
+	p = p.Then(kernel.Decide(s.Apply(p)))
+	return m, s.Apply(p), p
+}
+
+// X05: the same job twice in one batch is one, and what runs after either runs
+// after that one.
+func TestOneKeyTwiceInABatch(t *testing.T) {
+	m, after, _ := merged(t, snapshot(facts()), fresh("c", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"a", "b"} }),
+		fresh("a", keyed("k"), transient(kernel.Remove)), fresh("b", keyed("k"), transient(kernel.OnDemand), limits(kernel.Budget{Retries: 3})))
+	if len(m.Same) != 1 || m.Same["b"] != "a" || after.Job("b") != nil {
+		t.Fatalf("%+v", m)
+	}
+	if c := after.Job("c").Spec.After; len(c) != 1 || c[0] != "a" {
+		t.Errorf("c runs after %v", c)
+	}
+	if a := after.Job("a"); a.Transient() != kernel.OnDemand || a.Budget().Retries != 3 || a.State.Status != kernel.Running {
+		t.Errorf("%+v", a)
+	}
+}
+
+// X06: a job that is under way is not started again. X07: one that is done is
+// left alone, to the last bit.
+func TestAResubmittedJobIsTheOneThereWas(t *testing.T) {
+	for _, st := range []option{is(kernel.WaitingOnDeps), running(1), is(kernel.Succeeded), is(kernel.Cancelled), is(kernel.BlockedByDependency), due(kernel.ExitFailure)} {
+		old := job("a", keyed("k"), after("z"), st)
+		m, _, p := merged(t, snapshot(facts(), old, job("z", running(1))), fresh("b", keyed("k"), after("z")))
+		if m.Same["b"] != "a" || len(m.Plan.Actions) > 0 {
+			t.Errorf("%s: %+v", old.State.Status, m)
+		}
+		if len(actionsOf[kernel.CreateJob](p))+len(actionsOf[kernel.Launch](p)) > 0 && old.State.Status != kernel.FailedRetryable {
+			t.Errorf("%s: %+v", old.State.Status, p.Actions)
+		}
+		if wantNote := old.State.Status == kernel.Cancelled || old.State.Status == kernel.BlockedByDependency; (m.Note["a"] != "") != wantNote {
+			t.Errorf("%s: note %q", old.State.Status, m.Note["a"])
+		}
+	}
+}
+
+// X21: not transient over transient runs it. X22: transient over remove keeps
+// the files and still does not run it. The other way round nothing changes.
+func TestTheMoreConservativeModeCounts(t *testing.T) {
+	for _, c := range []struct {
+		was, now, want kernel.Transient
+		status         kernel.Status
+	}{
+		{kernel.OnDemand, kernel.NotTransient, kernel.NotTransient, kernel.Running},
+		{kernel.Remove, kernel.NotTransient, kernel.NotTransient, kernel.Running},
+		{kernel.Remove, kernel.OnDemand, kernel.OnDemand, kernel.Unscheduled},
+		{kernel.OnDemand, kernel.Remove, kernel.OnDemand, kernel.Unscheduled},
+	} {
+		s := snapshot(facts(), sleeper("a", keyed("k"), transient(c.was)))
+		_, next, p := merged(t, s, fresh("b", keyed("k"), transient(c.now)))
+		a := next.Job("a")
+		if a.Transient() != c.want || a.State.Status != c.status {
+			t.Errorf("%s over %s: %s, %s", c.now, c.was, a.Transient(), a.State.Status)
+		}
+		if told := tell(s, p); strings.Contains(told, "a job.promoted") != (c.status == kernel.Running) {
+			t.Errorf("%s over %s: %s", c.now, c.was, told)
+		}
+		if c.now > c.was && len(p.Actions) > 0 {
+			t.Errorf("%s over %s: %+v", c.now, c.was, p.Actions)
+		}
+		// A rewind forgets what happened, not what was asked for.
+		back, err := kernel.Retry(snapshot(facts(), func() kernel.Job { j := *a; j.State.Status = kernel.Succeeded; return j }()), "a", "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if put := actionsOf[kernel.PutState](back); len(put) != 1 || (put[0].State.Status == kernel.Queued) != (c.want == kernel.NotTransient) {
+			t.Errorf("%s over %s, rewound: %+v", c.now, c.was, put)
+		}
+	}
+}
+
+// X13 and C29: a job that spent its executions stays failed, unless it may have
+// more now.
+func TestALargerLimitRevives(t *testing.T) {
+	old := job("a", keyed("k"), is(kernel.Failed), limits(kernel.Budget{Resumes: 1}), func(j *kernel.Job) {
+		j.State.Attempt, j.State.Spent.Resumes, j.State.Failure = 2, 1, kernel.Timeout
+	})
+	s := snapshot(facts(), old, job("d", after("a"), is(kernel.BlockedByDependency)))
+	m, _, p := merged(t, s, fresh("b", keyed("k"), limits(kernel.Budget{Resumes: 1})))
+	if len(p.Actions) > 0 || !strings.Contains(m.Note["a"], "larger limit") {
+		t.Errorf("%+v %q", p.Actions, m.Note["a"])
+	}
+	m, next, p := merged(t, s, fresh("b", keyed("k"), limits(kernel.Budget{Resumes: 2})))
+	a := next.Job("a")
+	if a.State.Status != kernel.Running || a.State.Attempt != 3 || a.State.Generation != 1 || a.Budget().Resumes != 2 || m.Note["a"] != "" {
+		t.Errorf("%+v", a.State)
+	}
+	if st := next.Job("d").State.Status; st != kernel.WaitingOnDeps || a.Rev != 2 {
+		t.Errorf("what depends on it is %s, revision %d", st, a.Rev)
+	}
+	if got, want := tell(s, p), "a job.rewound 2\na job.running 3\nd job.rewound"; got != want {
+		t.Errorf("%s", got)
+	}
+	s = snapshot(facts(), old, job("d", after("a"), running(1)))
+	if _, err := kernel.Merge(s, []kernel.NewJob{fresh("b", keyed("k"), limits(kernel.Budget{Resumes: 2}))}, "ann"); !errors.Is(err, kernel.ErrRunning) {
+		t.Errorf("%v", err)
+	}
+}
+
+// One key for two jobs is a mistake, and nothing comes of either.
+func TestOneKeyForDifferentJobs(t *testing.T) {
+	args := func(a ...string) option { return func(j *kernel.Job) { j.Spec.Task.Args = a } }
+	s := snapshot(facts(), job("a", keyed("k"), needs("custom:t:x")), job("z"))
+	for _, c := range []struct {
+		news []kernel.NewJob
+		want string
+	}{
+		{[]kernel.NewJob{fresh("b", keyed("k"), needs("custom:t:x"), args("false"), locks(excl("l")))}, `key "k" is that of job a, which differs in command, lock or pool`},
+		{[]kernel.NewJob{fresh("b", keyed("k"), after("z"))}, "differs in after, need"},
+		{[]kernel.NewJob{fresh("b", keyed("k"), needs("custom:t:x"), approval(kernel.Pending, ""))}, "differs in approval"},
+		{[]kernel.NewJob{fresh("b", keyed("n")), fresh("c", keyed("n"), args("x"))}, "is that of job b, which differs in command"},
+		{[]kernel.NewJob{fresh("b", keyed("n")), fresh("c", keyed("n"), func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"b"} })}, "differs in after"},
+	} {
+		m, err := kernel.Merge(s, c.news, "ann")
+		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrInvalid) || len(m.Plan.Actions)+len(m.New) > 0 {
+			t.Errorf("%v, %+v", err, m)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "self dependency") {
+			t.Errorf("%v\nwant %s", err, c.want)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package kernel
+
+import "slices"
+
+// spent are the transient jobs whose files are to go (seed 002;
+// systems-and-unification 4.8): they succeeded, every job that depends on them
+// did, and nothing in their run goes on. Where something went wrong the files
+// stay: whoever mends it may need them.
+func (t *tick) spent() Plan {
+	var p Plan
+	for _, i := range t.s.graph.transients {
+		j := t.s.jobs[i]
+		if t.at(i) != Succeeded || j.State.Status != Succeeded || !j.State.Removed.IsZero() || j.Transient() != Remove {
+			continue
+		}
+		needed := false
+		t.s.graph.eachSuccessor(i, func(k int32) { needed = needed || t.at(k) != Succeeded })
+		if needed || t.unwell(j.Spec.Origin.Run) {
+			continue
+		}
+		st := j.State
+		st.Removed = t.s.now
+		p.Actions = append(p.Actions, Strip{j.ID, slices.Clone(j.Spec.Produces)}, PutState{j.ID, j.Rev, st})
+	}
+	return p
+}
+
+// unwell reports that a run is not over, or did not end well.
+func (t *tick) unwell(run RunID) bool {
+	if run == "" {
+		return false
+	}
+	for k, j := range t.s.jobs {
+		if st := t.at(int32(k)); j.Spec.Origin.Run == run && st != Succeeded && st != Unscheduled {
+			return true
+		}
+	}
+	return false
+}
