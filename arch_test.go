@@ -24,15 +24,16 @@ var mayImport = map[string][]string{
 	"kernel":          {},
 	"kernel/view":     {"kernel"},
 	"kernel/workflow": {"kernel"},
-	"adapters":        {"kernel", "kernel/view", "kernel/workflow"},
+	"adapters":        {"kernel", "kernel/view", "kernel/workflow", "docs"},
 	"app":             {"kernel", "kernel/view", "kernel/workflow"},
 	"cmd":             {"kernel", "kernel/view", "kernel/workflow", "app", "adapters"},
 	"proptest":        {"kernel", "kernel/view", "kernel/workflow", "app", "adapters"},
+	"docs":            {},
 }
 
 // pureStd is what the kernel may use of the standard library: packages whose
 // functions depend on nothing but their arguments.
-var pureStd = []string{"cmp", "crypto/sha256", "encoding/hex", "errors", "fmt", "hash", "hash/fnv", "iter", "maps",
+var pureStd = []string{"cmp", "crypto/sha256", "encoding/hex", "errors", "fmt", "hash", "hash/fnv", "iter", "maps", "path", "path",
 	"slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
 // impure are the functions that an import list cannot catch.

@@ -80,7 +80,7 @@ func TestScenarioMap(t *testing.T) {
 			t.Errorf("%s: neither a test nor a reason", cells[0])
 		}
 	}
-	for letter, last := range map[string]int{"K": 16, "V": 39, "T": 17, "R": 26, "A": 5, "Q": 5} {
+	for letter, last := range map[string]int{"K": 16, "V": 39, "T": 17, "R": 26, "A": 5, "Q": 5, "P": 25} {
 		for i := 1; i <= last; i++ {
 			if id := fmt.Sprint(letter, i); !rows[id] {
 				t.Errorf("no row for %s", id)

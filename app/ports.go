@@ -105,6 +105,16 @@ type Worktrees interface {
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 }
 
+// Prompts makes the files of the prompts that jobs stand for say what the jobs
+// do.
+type Prompts interface {
+	// TendPrompt sees to the copy and to the name of a job's prompt. It
+	// reports whether there was a prompt at all, and whether a copy is
+	// archived as failed. Files with the numbers in others are other jobs'. It
+	// may be repeated.
+	TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (found, archived bool, err error)
+}
+
 // Sentinels drops the marks of open merge conflicts.
 type Sentinels interface{ ClearSentinel(slug string) error }
 

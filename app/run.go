@@ -32,20 +32,10 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 	var manifests kernel.Plan
 	scope := kernel.Scope{}
 	for _, r := range runs {
-		var roots []kernel.JobID
-		for _, n := range r.Jobs {
-			if len(n.Spec.After) == 0 && !n.Spec.Routed {
-				roots = append(roots, n.ID)
-				n.Spec.After = slices.Clone(r.After)
-				if r.Approval != nil {
-					n.Approval = *r.Approval
-				}
-			}
-			news = append(news, n)
-			scope.Jobs = append(scope.Jobs, n.Spec.After...)
-			scope.Artifacts = append(scope.Artifacts, n.Spec.Needs...)
-		}
-		slices.Sort(roots)
+		jobs, roots := r.jobs()
+		news = append(news, jobs...)
+		more := scopeOf(jobs)
+		scope.Jobs, scope.Artifacts = append(scope.Jobs, more.Jobs...), append(scope.Artifacts, more.Artifacts...)
 		rep.Roots = append(rep.Roots, roots)
 		manifests.Actions = append(manifests.Actions, kernel.CreateRun{Run: r.Run, Manifest: r.Manifest})
 	}
@@ -55,4 +45,20 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 		return manifests.Then(jobs), err
 	}, decide)
 	return rep, err
+}
+
+// jobs are the jobs of the run as they are enqueued, and its roots, in order.
+func (r RunRequest) jobs() (news []kernel.NewJob, roots []kernel.JobID) {
+	for _, n := range r.Jobs {
+		if len(n.Spec.After) == 0 && !n.Spec.Routed {
+			roots = append(roots, n.ID)
+			n.Spec.After = slices.Clone(r.After)
+			if r.Approval != nil {
+				n.Approval = *r.Approval
+			}
+		}
+		news = append(news, n)
+	}
+	slices.Sort(roots)
+	return news, roots
 }

@@ -18,6 +18,7 @@ type Scheduler struct {
 	Executors map[string]Executor // the others, by name
 	Worktrees Worktrees
 	Sentinels Sentinels
+	Prompts   Prompts
 	Leavings  Leavings
 	Lookout   Lookout  // nil: nobody looks after what waits
 	Events    EventLog // nil: none is kept

@@ -232,6 +232,8 @@ func (s *Scheduler) perform(ctx context.Context, a kernel.Action, snap *kernel.S
 		rep.warn(a.Subject(), s.executorOf(snap, a.Attempt).Sweep(ctx, a.Attempt))
 	case kernel.ClearSentinel:
 		rep.warn(a.Job, s.Sentinels.ClearSentinel(a.Slug))
+	case kernel.TendPrompt:
+		return s.tend(a, snap, rep)
 	case kernel.RemoveWorktree:
 		c := s.Worktrees.RemoveWorktree(ctx, a.Context)
 		if plan, err := kernel.CleanedUp(snap, a, c); err == nil {
@@ -239,6 +241,31 @@ func (s *Scheduler) perform(ctx context.Context, a kernel.Action, snap *kernel.S
 		}
 	}
 	return kernel.Plan{}
+}
+
+// tend sees to a prompt's files. What goes wrong is told, and tried again by the
+// next tick.
+func (s *Scheduler) tend(a kernel.TendPrompt, snap *kernel.Snapshot, rep *Report) kernel.Plan {
+	j := snap.Job(a.Job)
+	if j == nil || j.Spec.Intake == nil {
+		return kernel.Plan{}
+	}
+	var others []uint64 // of prompts of the same name, of which this one was rewound or is the later
+	for _, k := range snap.Jobs() {
+		if k != j && k.HoldsPrompt() && k.Spec.Intake.File == j.Spec.Intake.File {
+			others = append(others, k.Spec.Intake.Inode)
+		}
+	}
+	found, archived, err := s.Prompts.TendPrompt(j, a.Name, others)
+	if err != nil {
+		rep.warn(a.Job, fmt.Errorf("its prompt: %w", err))
+		return kernel.Plan{}
+	}
+	plan, err := kernel.Tended(snap, a, found, archived)
+	if err != nil {
+		return kernel.Plan{}
+	}
+	return plan
 }
 
 // launch starts an attempt. One that is no longer current, because a crash

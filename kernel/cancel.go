@@ -8,12 +8,32 @@ import (
 // Cancel ends a job that is not terminal. One that does not run ends at once.
 // A running one is asked to stop and stays running, and keeps its locks, until
 // its processes are gone; Finish or the next tick then ends it as cancelled
-// with exit code 143.
+// with exit code 143. A job that stands for a prompt takes its run along.
 func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
 	j := s.Job(id)
 	if j == nil {
 		return Plan{}, fmt.Errorf("cancel %s: %w", id, ErrNotFound)
 	}
+	p, err := s.cancel(j, by, cleanup)
+	if err != nil || j.Spec.Intake == nil || j.Spec.Origin.Run == "" {
+		return p, err
+	}
+	for _, k := range s.jobs {
+		next := s.Apply(p)
+		if k = next.Job(k.ID); k.ID == id || k.Spec.Origin.Run != j.Spec.Origin.Run || !k.State.Status.Active() {
+			continue
+		}
+		q, err := next.cancel(k, by, cleanup)
+		if err != nil {
+			return Plan{}, err
+		}
+		p = p.Then(q)
+	}
+	return p, nil
+}
+
+func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {
+	id := j.ID
 	st := j.State
 	if st.Status.Terminal() {
 		return Plan{}, fmt.Errorf("job %s is not active: it is %s: %w", id, st.Status, ErrConflict)

@@ -285,6 +285,7 @@ func (t *tick) plan(before *Snapshot) Plan {
 			put(i)
 		}
 	}
+	p.Actions = append(p.Actions, t.tending()...) // what has no input is not launched
 	p.Actions = append(p.Actions, launches...)
 	p.stands = &standing{t.s.graph, t.s.facts, t.s.jobs, p, wrote}
 	return p
@@ -311,6 +312,9 @@ func (t *tick) unchanged(i int32, j *Job) bool {
 // next is the state that the tick leaves job i in.
 func (t *tick) next(i int32) State {
 	st, v := t.s.jobs[i].State, t.of(i)
+	if st.Status == FailedRetryable && v.status != FailedRetryable {
+		spend(t.s.jobs[i], &st, t.s.now)
+	}
 	switch {
 	case v.judged:
 	case v.status == Unscheduled: // it fell asleep

@@ -105,7 +105,7 @@ func happened(j *Job, from, to State, now time.Time) []Event {
 		after := *j
 		after.State = to
 		at = after.begins()
-	} else if class, again := spent(from.Spent, to.Spent, to); again {
+	} else if class, again := spent(from, to); again {
 		e := tell(JobFailedRetryable, from.Attempt)
 		e.Class, e.RetryAt = class, to.RetryAt
 		if to.Status == FailedRetryable {
@@ -134,8 +134,14 @@ func happened(j *Job, from, to State, now time.Time) []Event {
 }
 
 // spent is the class of the failure for which a further attempt was granted.
-func spent(from, to Budget, st State) (FailureClass, bool) {
+// The budget is spent when the job goes on, which may be in the same plan.
+func spent(was, st State) (FailureClass, bool) {
+	from, to := was.Spent, st.Spent
 	switch {
+	case was.Status == FailedRetryable:
+		return NoFailure, false
+	case st.Status == FailedRetryable:
+		return st.Failure, true
 	case to.Reclaims > from.Reclaims:
 		return WorkerLost, true
 	case to.Resumes > from.Resumes:

@@ -61,8 +61,8 @@ func (s *Snapshot) Submissions() []NewJob {
 }
 
 // ended is the state of a running job whose attempt ended as r, and what comes
-// to exist by it. It is the only place that spends the budgets of the kinds of
-// "again" that happen by themselves (semantics 2, decision 4).
+// to exist by it. It alone says whether a job runs again by itself, and spend
+// by which of the budgets (semantics 2, decision 4).
 func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	st := j.State
 	st.Finished = now
@@ -82,7 +82,7 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	}
 	switch r.Outcome {
 	case OutcomeSucceeded:
-		st.Status, st.Failure = Succeeded, NoFailure
+		st.Status, st.Failure, st.LastError = Succeeded, NoFailure, ""
 		return st, actions
 	case OutcomeBlocked:
 		st.Status = BlockedByDependency
@@ -91,7 +91,7 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 		st.Status = Cancelled
 		return st, actions
 	}
-	st.Outcome = OutcomeFailed
+	st.Outcome, st.LastError = OutcomeFailed, r.Reason
 	again := false
 	switch {
 	case j.asks(r.Class):
@@ -99,17 +99,14 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	case r.Class == WorkerLost:
 		if again = st.Spent.Reclaims < j.Budget().Reclaims; again {
 			st.RetryAt, st.Lost = now, r.Attempt.N
-			st.Spent.Reclaims++
 		}
 	case r.Class == Timeout && j.Spec.Resumable:
 		if again = st.Spent.Resumes < j.Budget().Resumes; again {
 			st.RetryAt = now
-			st.Spent.Resumes++
 		}
 	case j.Spec.Retry.Covers(r.Class, r.Exit):
 		if again = st.Spent.Retries < j.Budget().Retries; again {
 			st.RetryAt = now.Add(j.Spec.Retry.Backoff(r.Attempt, st.Spent.Retries)).Truncate(time.Microsecond)
-			st.Spent.Retries++
 			if r.Class == EffectInDoubt { // who names the class says: then execute it again
 				st.Lost = 0
 			}
@@ -121,6 +118,22 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	}
 	st.Status = Failed
 	return st, actions
+}
+
+// spend makes st, of a failure that is to be tried again, one that has been
+// put back into the queue. A budget is spent only here, when the job does go on
+// (seed 004).
+func spend(j *Job, st *State, now time.Time) {
+	switch {
+	case j.asks(st.Failure): // a person lets it go on
+	case st.Failure == WorkerLost:
+		st.Spent.Reclaims++
+	case st.Failure == Timeout && j.Spec.Resumable:
+		st.Spent.Resumes++
+	default:
+		st.Spent.Retries++
+	}
+	st.Requeued = now
 }
 
 // refusals is how long a job waits that its executor refuses again and again.

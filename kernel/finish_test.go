@@ -89,7 +89,12 @@ func TestBudgetsAreSeparate(t *testing.T) {
 		if j = *s.Apply(p).Job("q"); j.State.Status != kernel.FailedRetryable {
 			t.Fatalf("%s was not tried again: %+v", class, j.State)
 		}
-		j.State.Status, j.State.Attempt = kernel.Running, j.State.Attempt+1
+		before := j.State.Spent
+		due := kernel.NewSnapshot(kernel.Observation{Now: j.State.RetryAt, Jobs: []kernel.Job{j}, Facts: facts()})
+		j = *due.Apply(kernel.Decide(due)).Job("q")
+		if j.State.Spent == before || !j.State.Requeued.Equal(due.Now()) {
+			t.Errorf("%s: tried again at %v, spent %+v", class, j.State.Requeued, j.State.Spent)
+		}
 	}
 	if j.State.Spent != (kernel.Budget{Retries: 1, Resumes: 1, Reclaims: 1}) {
 		t.Errorf("spent %+v", j.State.Spent)
@@ -105,7 +110,12 @@ func TestATimeoutOfAJobThatCannotResumeIsARetry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st := s.Apply(p).Job("q").State; st.Spent != (kernel.Budget{Retries: 1}) || !st.RetryAt.After(s.Now()) {
+	j = *s.Apply(p).Job("q")
+	if st := j.State; st.Spent != (kernel.Budget{}) || !st.RetryAt.After(s.Now()) {
+		t.Errorf("a retry counts when it happens: %+v", st)
+	}
+	due := kernel.NewSnapshot(kernel.Observation{Now: j.State.RetryAt, Jobs: []kernel.Job{j}, Facts: facts()})
+	if st := due.Apply(kernel.Decide(due)).Job("q").State; st.Spent != (kernel.Budget{Retries: 1}) {
 		t.Errorf("%+v", st)
 	}
 }

@@ -41,7 +41,7 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 	}
 	var p Plan
 	for _, j := range s.jobs {
-		if !stays[j.ID] && !keep[j.ID] && old(j) {
+		if !stays[j.ID] && !keep[j.ID] && old(j) && !j.HoldsPrompt() {
 			p.Actions = append(p.Actions, RemoveJob{j.ID, j.Spec.Produces})
 		}
 	}

@@ -18,6 +18,7 @@ type graph struct {
 	outside   map[Artifact][]int32 // consumers whose run does not produce it
 
 	transients []int32
+	intakes    []int32            // who stand for prompts
 	asking     []int32            // whose gates read facts
 	outward    []int32            // whose gates read branches or the checkout
 	stopping   map[RunID][]int32  // whose failure stops a run, by that run and by those that handle it
@@ -50,6 +51,9 @@ func newGraph(jobs []*Job) *graph {
 	}
 	for i, j := range jobs {
 		run := j.Spec.Origin.Run
+		if j.Spec.Intake != nil {
+			g.intakes = append(g.intakes, int32(i))
+		}
 		for _, a := range j.Spec.Produces {
 			g.producers[a] = add(g.producers[a], int32(i))
 			if run != "" {

@@ -145,6 +145,7 @@ type Spec struct {
 	Retry           RetryPolicy
 	Resumable       bool
 	Idempotent      bool
+	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
 	InDoubt         InDoubt // see Doubt
 	Task            Task
 }
@@ -233,6 +234,8 @@ type State struct {
 	Routed     int       // times its routes sent the run back since a person last rewound it
 	Refused    int       // launches that the executor refused since an attempt last ran
 	RetryAt    time.Time // of FailedRetryable, and of Queued after refusals: not before then
+	Requeued   time.Time // when it last went on by itself after a failure
+	LastError  string    // why it failed last, until it succeeds
 	Started    time.Time
 	Finished   time.Time
 	Exit       ExitCode
@@ -245,6 +248,7 @@ type State struct {
 	Retried    Cleanup   // what the last rewind did to it
 	Removed    time.Time // a tombstone: its files are gone, its result stands
 	Awake      bool      // a route woke it, or someone demanded it
+	Prompt     PromptState
 	Amended    Amendment // by later submissions; a rewind leaves it
 }
 

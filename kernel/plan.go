@@ -50,7 +50,7 @@ func (p Plan) Then(q Plan) Plan {
 				earlier.State = a.State
 				out.Actions[at] = earlier
 			}
-		case Launch, Stop, Sweep, ClearSentinel, RemoveWorktree:
+		case Launch, Stop, Sweep, ClearSentinel, RemoveWorktree, TendPrompt:
 			world = append(world, a)
 		default:
 			out.Actions = append(out.Actions, a)

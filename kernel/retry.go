@@ -164,7 +164,7 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 
 // rewound is the one reset: what a job keeps of its past when it is rewound.
 func rewound(j *Job, now time.Time, by string) State {
-	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Amended: j.State.Amended}
+	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended}
 	if a := j.State.Approval; a.State != NotRequired && !a.Doubt {
 		fresh.Approval = Require(now, by)
 	}

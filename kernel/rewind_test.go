@@ -58,18 +58,18 @@ func TestRetrySetStartsWithItsRoot(t *testing.T) {
 }
 
 // A rewound job keeps its attempt number, its record's identity, what was asked
-// for and that it asks for approval; nothing else. The test fills every field of State, so
+// for, what its prompt is called and that it asks for approval; nothing else. The test fills every field of State, so
 // that a new one is looked at here.
 func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 	full := kernel.State{
 		Status: kernel.Failed, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: "d"}, WaitSince: t0,
 		WaitedOn: kernel.WaitSet{}.With(kernel.OnLocks), Attempt: 7, Generation: 3,
 		Approval: kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "x", DecidedAt: t0, DecidedBy: "y", Reason: "z"},
-		Spent:    kernel.Budget{Retries: 1, Resumes: 2, Reclaims: 3}, Routed: 2, Lost: 6, Refused: 3, RetryAt: t0, Started: t0, Finished: t0,
+		Spent:    kernel.Budget{Retries: 1, Resumes: 2, Reclaims: 3}, Routed: 2, Lost: 6, Refused: 3, RetryAt: t0, Requeued: t0, LastError: "x", Started: t0, Finished: t0,
 		Exit: kernel.Exited(1), Outcome: kernel.OutcomeFailed, Failure: kernel.Signal, Reason: "r",
 		Stop: kernel.StopRequest{At: t0, By: "x"}, Context: kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true},
 		Cancelled: kernel.Cleanup{Status: kernel.CleanupDone, Error: "e"}, Retried: kernel.Cleanup{Status: kernel.CleanupFailed, Error: "e"},
-		Removed: t0, Awake: true, Amended: kernel.Amendment{Made: true, Budget: kernel.Budget{Retries: 9}},
+		Removed: t0, Awake: true, Prompt: kernel.PromptState{Named: kernel.ErrorPrompt, Archived: true}, Amended: kernel.Amendment{Made: true, Budget: kernel.Budget{Retries: 9}},
 	}
 	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
@@ -95,7 +95,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		}
 		next := s.Apply(p)
 		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann"), Awake: j.Spec.Routed,
-			Amended: j.State.Amended}
+			Amended: j.State.Amended, Prompt: full.Prompt}
 		if got := next.Job("q").State; got != want {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}

@@ -204,7 +204,7 @@ func (s *Store) archiveOld(next uint64) error {
 	var body []byte
 	var moved []*kernel.Job
 	for id, k := range x.live {
-		if k.job.State.Status != kernel.Succeeded || k.job.Spec.Origin.Ephemeral || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() || s.heldOf(id) != "" ||
+		if k.job.State.Status != kernel.Succeeded || k.job.HoldsPrompt() || k.job.Spec.Origin.Ephemeral || keep[id] || runs[k.job.Spec.Origin.Run] || x.archive.gone[id] || !k.foreign.empty() || s.heldOf(id) != "" ||
 			slices.ContainsFunc(k.job.Spec.Produces, func(a kernel.Artifact) bool { return needed[a] }) {
 			continue
 		}

@@ -62,6 +62,8 @@ func newCodec(t reflect.Type) codec {
 		}
 	case reflect.Slice:
 		return sliceCodec(t)
+	case reflect.Pointer:
+		return pointerCodec(t)
 	case reflect.Array:
 		return arrayCodec(t)
 	case reflect.Struct:
@@ -91,6 +93,24 @@ func sliceCodec(t reflect.Type) codec {
 				elem.get(r, s.Index(i))
 			}
 			v.Set(s)
+		},
+	}
+}
+
+func pointerCodec(t reflect.Type) codec {
+	elem := newCodec(t.Elem())
+	return codec{
+		func(b []byte, v reflect.Value) []byte {
+			if v.IsNil() {
+				return append(b, 0)
+			}
+			return elem.put(append(b, 1), v.Elem())
+		},
+		func(r *reader, v reflect.Value) {
+			if r.byte() == 1 {
+				v.Set(reflect.New(t.Elem()))
+				elem.get(r, v.Elem())
+			}
 		},
 	}
 }
@@ -185,7 +205,7 @@ func fingerprint(t reflect.Type) uint64 {
 	walk = func(t reflect.Type) {
 		fmt.Fprintf(h, "%s %s;", t, t.Kind())
 		switch t.Kind() {
-		case reflect.Slice, reflect.Array:
+		case reflect.Slice, reflect.Array, reflect.Pointer:
 			walk(t.Elem())
 		case reflect.Struct:
 			if t == timeType {

@@ -361,6 +361,8 @@ func decodeAction(n named) (kernel.Action, error) {
 		return action[kernel.Sweep](n)
 	case "kernel.ClearSentinel":
 		return action[kernel.ClearSentinel](n)
+	case "kernel.TendPrompt":
+		return action[kernel.TendPrompt](n)
 	case "kernel.RemoveWorktree":
 		return action[kernel.RemoveWorktree](n)
 	default:

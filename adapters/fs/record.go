@@ -88,6 +88,14 @@ type (
 		Stop          *stopRecord       `json:"stop,omitempty"`
 		RemovedAt     *stamp            `json:"removed_at,omitempty"`
 		Awake         bool              `json:"awake,omitempty"`
+		JobID         string            `json:"job_id,omitempty"`
+		GitOwner      string            `json:"git_owner,omitempty"`
+		RepoName      string            `json:"repo_name,omitempty"`
+		BranchName    string            `json:"branch_name,omitempty"`
+		InboxFile     string            `json:"inbox_file,omitempty"`
+		InboxRel      string            `json:"inbox_rel,omitempty"`
+		ProcessedPath *string           `json:"processed_path,omitempty"`
+		ArchivedPath  *string           `json:"archived_path,omitempty"`
 		Amended       *amendedRecord    `json:"amended,omitempty"`
 		Task          open[taskRecord]  `json:"task"`
 		Again         open[againRecord] `json:"again"`
@@ -219,6 +227,16 @@ type (
 		CancelError   string   `json:"cancel_cleanup_error,omitempty"`
 		RetryStatus   string   `json:"retry_cleanup_status,omitempty"`
 		RetryError    string   `json:"retry_cleanup_error,omitempty"`
+		LastFailure   string   `json:"last_failure,omitempty"`
+		LastRetry     *stamp   `json:"last_retry,omitempty"`
+		Reason        string   `json:"reason,omitempty"`
+		SuccessNote   string   `json:"success_note,omitempty"`
+		PromptName    string   `json:"prompt_name,omitempty"`
+		PromptSHA     string   `json:"prompt_sha256,omitempty"`
+		PromptInode   uint64   `json:"prompt_inode,omitempty"`
+		ClaimedAt     *stamp   `json:"claimed_at,omitempty"`
+		Archive       bool     `json:"failure_archive,omitempty"`
+		Archived      bool     `json:"prompt_archived,omitempty"`
 	}
 )
 

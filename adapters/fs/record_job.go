@@ -39,7 +39,26 @@ func newRecord(j *kernel.Job, now time.Time) record {
 	r.Again.V = newAgain(sp)
 	r.Schedule.V = newSchedule(sp, st)
 	r.Metadata.V = newMetadata(sp, st)
+	if sp.Intake != nil {
+		r.intake(j)
+	}
 	return r
+}
+
+// intake adds what the record of a prompt's job holds besides (seed 004).
+func (r *record) intake(j *kernel.Job) {
+	in, st, m := j.Spec.Intake, &j.State, &r.Metadata.V
+	r.JobID, r.GitOwner, r.RepoName, r.BranchName, r.InboxFile, r.InboxRel = r.ID, in.Owner, in.Repository, in.Branch, in.File, in.Rel
+	m.Reason, m.PromptSHA, m.PromptInode, m.ClaimedAt, m.Archive = in.Reason, in.SHA256, in.Inode, optionalStamp(in.Claimed), in.Archive
+	if st.Status == kernel.Succeeded { // what a success says of itself is no failure
+		r.FailureReason, m.SuccessNote = nil, st.Reason
+	}
+	switch {
+	case st.Status == kernel.Succeeded && st.Prompt.Named == kernel.DonePrompt:
+		r.ProcessedPath = optional(in.Home() + "/" + in.Processed(j.ID))
+	case st.Status.Terminal() && st.Prompt.Named == kernel.ErrorPrompt && st.Prompt.Archived:
+		r.ArchivedPath = optional(in.Home() + "/" + in.Failed(j.ID))
+	}
 }
 
 func newAgain(sp *kernel.Spec) againRecord {
@@ -135,6 +154,10 @@ func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
 		WorktreeOwned: st.Context.Owned, ContextBranch: st.Context.Branch,
 		CancelStatus: st.Cancelled.Status.String(), CancelError: st.Cancelled.Error,
 		RetryStatus: st.Retried.Status.String(), RetryError: st.Retried.Error,
+		LastFailure: st.LastError, LastRetry: optionalStamp(st.Requeued), Archived: st.Prompt.Archived,
+	}
+	if st.Prompt.Named != kernel.NewPrompt {
+		m.PromptName = st.Prompt.Named.String()
 	}
 	if o.Node != "" {
 		m.NodeAttempt, m.NodeOutcome = max(st.Attempt, 1), st.Outcome.String()
@@ -178,6 +201,17 @@ func (r *record) job() (kernel.Job, error) {
 		st.Stop = kernel.StopRequest{At: time.Time(r.Stop.RequestedAt), By: r.Stop.RequestedBy, Cleanup: r.Stop.Cleanup}
 	}
 	st.Removed = stampValue(r.RemovedAt)
+	if r.JobID != "" {
+		m := &r.Metadata.V
+		if m.SuccessNote != "" {
+			st.Reason = m.SuccessNote
+		}
+		j.Spec.Intake = &kernel.Intake{Owner: r.GitOwner, Repository: r.RepoName, Branch: r.BranchName, File: r.InboxFile, Rel: r.InboxRel,
+			Reason: m.Reason, SHA256: m.PromptSHA, Inode: m.PromptInode, Claimed: stampValue(m.ClaimedAt), Archive: m.Archive}
+		if r.JobID != r.ID {
+			d.fail("job_id", fmt.Errorf("%q is not the id %q", r.JobID, r.ID))
+		}
+	}
 	if a := r.Amended; a != nil {
 		st.Amended = kernel.Amendment{Made: true, Transient: parsed(&d, "amended.transient", a.Transient, kernel.ParseTransient),
 			Budget: kernel.Budget{Retries: a.MaxRetries, Resumes: a.MaxResumes, Reclaims: a.MaxReclaims}}
@@ -298,4 +332,6 @@ func (d *decoder) metadata(j *kernel.Job, m *metadata) {
 		Owned: m.WorktreeOwned, Branch: m.ContextBranch}
 	j.State.Cancelled = kernel.Cleanup{Status: parsed(d, "metadata.cancel_cleanup_status", m.CancelStatus, kernel.ParseCleanupStatus), Error: m.CancelError}
 	j.State.Retried = kernel.Cleanup{Status: parsed(d, "metadata.retry_cleanup_status", m.RetryStatus, kernel.ParseCleanupStatus), Error: m.RetryError}
+	j.State.LastError, j.State.Requeued = m.LastFailure, stampValue(m.LastRetry)
+	j.State.Prompt = kernel.PromptState{Named: parsed(d, "metadata.prompt_name", m.PromptName, kernel.ParsePromptName), Archived: m.Archived}
 }

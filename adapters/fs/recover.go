@@ -94,7 +94,7 @@ func survivors(actions []kernel.Action) []kernel.Action {
 	var out []kernel.Action
 	for _, a := range actions {
 		switch a.(type) {
-		case kernel.ClearSentinel, kernel.RemoveWorktree:
+		case kernel.ClearSentinel, kernel.RemoveWorktree, kernel.TendPrompt:
 			out = append(out, a)
 		}
 	}

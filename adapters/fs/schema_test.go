@@ -102,7 +102,8 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		optional := []string{"name", "rerouted", "lost_attempt", "refused", "outcome", "failure_class", "stop", "removed_at", "awake", "amended"}
+		optional := []string{"name", "rerouted", "lost_attempt", "refused", "outcome", "failure_class", "stop", "removed_at", "awake", "amended",
+			"job_id", "git_owner", "repo_name", "branch_name", "inbox_file", "inbox_rel", "processed_path", "archived_path"}
 		if err := holds(t, s, b); (err == nil) != slices.Contains(optional, key) {
 			t.Errorf("without %s: %v", key, err)
 		}
@@ -260,6 +261,7 @@ func TestTheSchemaKnowsEveryWord(t *testing.T) {
 	words(func(n int) fmt.Stringer { return kernel.FailureMode(n) })
 	words(func(n int) fmt.Stringer { return kernel.Transient(n) })
 	words(func(n int) fmt.Stringer { return kernel.CleanupStatus(n) })
+	words(func(n int) fmt.Stringer { return max(kernel.PromptName(n), kernel.RunningPrompt) })
 	words(func(n int) fmt.Stringer { return max(kernel.InDoubt(n), kernel.AskInDoubt) })
 	for _, s := range kernel.Statuses() {
 		if !strings.Contains(raw, `"`+s.Coarse()+`"`) {

@@ -19,7 +19,7 @@ var helpPages embed.FS
 
 type helpCmd struct {
 	All   bool     `short:"a" help:"List every command and global flag."`
-	Topic []string `arg:"" optional:"" help:"A topic (artifacts, exit-codes, files, gates, templates) or a command."`
+	Topic []string `arg:"" optional:"" help:"A topic (artifacts, exit-codes, files, gates, inbox, templates) or a command."`
 }
 
 // Run prints a page.

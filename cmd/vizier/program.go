@@ -46,6 +46,8 @@ type grammar struct {
 	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
 	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
+	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
+	Doctor      doctorCmd      `cmd:"" help:"Look for what crashes left, and repair it."`
 	Clean       cleanCmd       `cmd:"" help:"Remove all that was made for a job's run."`
 	Release     releaseCmd     `cmd:"" help:"Tag a version that the commits since the last one ask for."`
 	CD          cdCmd          `cmd:"" name:"cd" hidden:""`
@@ -83,6 +85,7 @@ type jobsCmd struct {
 	Reject   rejectCmd   `cmd:"" help:"Refuse a job's pending approval."`
 	Retry    retryCmd    `cmd:"" help:"Run a job and everything that depends on it again."`
 	Cancel   cancelCmd   `cmd:"" help:"End a job."`
+	Validate validateCmd `cmd:"" help:"Hold every record to the published schema and to what must hold."`
 	GC       gcCmd       `cmd:"" name:"gc" help:"Remove old jobs that nothing refers to."`
 }
 

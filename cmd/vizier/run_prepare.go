@@ -189,10 +189,15 @@ type compiled struct {
 
 // compile makes the jobs of one run.
 func (f *flow) compile(c *call, r *repo, ephemeral bool) (compiled, error) {
+	return f.compileAs(c, r, ephemeral, func(string) kernel.JobID { return r.Scheduler.NewID() })
+}
+
+// compileAs makes the jobs of one run with the ids that ids gives to its nodes.
+func (f *flow) compileAs(c *call, r *repo, ephemeral bool, ids func(node string) kernel.JobID) (compiled, error) {
 	var out compiled
 	id := kernel.RunID("run_" + string(r.Scheduler.NewID()))
 	jobs, manifest, err := workflow.Compile(f.parsed, workflow.CompileOptions{
-		Run: id, IDs: func(string) kernel.JobID { return r.Scheduler.NewID() },
+		Run: id, IDs: ids,
 		Selector: f.choice.Selector, Alias: f.choice.Alias, Command: append([]string{"vizier"}, c.args...),
 		At: r.Scheduler.Now(), By: c.env.actor(), Ephemeral: ephemeral,
 	})

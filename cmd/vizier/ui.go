@@ -86,6 +86,13 @@ func (u *ui) json(v any) error {
 	return enc.Encode(v)
 }
 
+// jsonLine writes a document on a line of its own.
+func (u *ui) jsonLine(v any) error {
+	enc := json.NewEncoder(u.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
 func (u *ui) warn(format string, args ...any)  { u.say(levelWarnings, format, args) }
 func (u *ui) info(format string, args ...any)  { u.say(levelInfo, format, args) }
 func (u *ui) debug(format string, args ...any) { u.say(levelDebug, format, args) }

@@ -47,6 +47,11 @@ type repo struct {
 	// Releases makes commits and tags of releases.
 	Releases releaseGit
 
+	// Doctor is what the doctor looks at.
+	Doctor struct {
+		files inspection
+		git   worktreeGit
+	}
 	// Events reads the event log after an event's number, and tells when there
 	// may be more.
 	Events func(after uint64) eventLog
@@ -64,6 +69,11 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
+	return openAt(ctx, env, g, dir)
+}
+
+// openAt opens the repository that dir belongs to.
+func openAt(ctx context.Context, env environment, g globals, dir string) (*repo, error) {
 	root, err := git.FindRoot(dir)
 	if err != nil {
 		return nil, err
@@ -82,14 +92,16 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &repo{
+	r := &repo{
 		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
 		},
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
-	}, nil
+	}
+	r.Doctor.files, r.Doctor.git = w.store, w.git
+	return r, nil
 }
 
 // internalCommand runs the hidden entry points.
@@ -102,6 +114,8 @@ func internalCommand(args []string, _ io.Reader, stdout, stderr io.Writer, envir
 		return serveAttempt(args[1:], stderr, environ), true
 	case "__workflow-node":
 		return serveNode(args[1:], stdout, stderr, environ), true
+	case "__prompt-end": // what a run ends in that ends in several jobs: they have succeeded
+		return 0, true
 	case "__hooks":
 		return serveHooks(stderr, environ), true
 	case "__resident":

@@ -22,6 +22,7 @@ type Config struct {
 	Commands  map[string]string // workflow alias to template
 	Workflow  Workflow
 	Release   Release
+	Inbox     Inbox
 	Flows     Flows
 
 	origins map[string]string // by key: where a value that is not the default came from
@@ -90,6 +91,20 @@ type Approvals struct{ FromJobs bool }
 type Workflow struct {
 	GlobalEnabled bool
 	GlobalDir     string // "": workflows beside the user's configuration file
+}
+
+// Inbox says where prompts are dropped and what becomes of them.
+type Inbox struct {
+	Home           string            // holds inbox, processed, finished and failed; relative to the root
+	Layout         string            // "simple", "single_owner" or "multi_owner"
+	Owner          string            // of every repository of the layout single_owner
+	Flow           string            // template of a prompt that names none
+	Debounce       time.Duration     // how long a file is still before it is claimed
+	Visible        time.Duration     // how long a prompt that ended stays where it was dropped
+	Poll           time.Duration     // between two looks of a watcher that hears of nothing
+	Stalled        time.Duration     // without a sign of life, after which a run counts as stalled
+	FailureArchive bool              // whether prompts whose runs failed are copied to failed
+	Repositories   map[string]string // path by OWNER/REPOSITORY
 }
 
 // Release says how `vizier release` makes a release.

@@ -193,3 +193,28 @@ func mismatch(want string, v any) error {
 	}
 	return fmt.Errorf("expected %s, found %s", want, found)
 }
+
+func repositories() setting {
+	shown := func(c *Config) map[string]string {
+		out := map[string]string{}
+		for name, path := range c.Inbox.Repositories {
+			out[strconv.Quote(name)] = path
+		}
+		return out
+	}
+	return setting{key: "inbox.repositories.NAME", doc: "Where the clone of the repository \"OWNER/REPOSITORY\" is, in which its prompts run; relative to this repository's root.",
+		get:   func(c *Config) any { return shown(c) },
+		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shown(c))) },
+		put: func(c *Config, name string, v any) error {
+			s, ok := v.(string)
+			owner, repository, named := strings.Cut(name, "/")
+			switch {
+			case !named || owner == "" || repository == "" || strings.Contains(repository, "/"):
+				return fmt.Errorf("expected a name such as \"acme/web\", found %q", name)
+			case !ok || s == "":
+				return mismatch("a path", v)
+			}
+			c.Inbox.Repositories[name] = s
+			return nil
+		}}
+}

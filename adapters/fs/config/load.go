@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -124,6 +125,9 @@ func (t table) walk(prefix string, in map[string]toml.Primitive) {
 			if err := s.put(&t.c, entry, raw); err != nil {
 				t.report(line, key+": "+err.Error())
 				continue
+			}
+			if entry != "" && s.table() == "inbox.repositories" {
+				key = s.table() + "." + strconv.Quote(entry)
 			}
 			t.origin(key, value)
 		case t.isTable(key) && isTable:

@@ -1,0 +1,164 @@
+package fs
+
+import (
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Confined is an open directory outside the store whose files are handled as
+// the store handles its own: what is below it is reached name by name and
+// never through a symbolic link.
+type Confined struct{ d dir }
+
+// Confine opens the directory at path.
+func Confine(path string) (Confined, error) {
+	d, err := openRoot(path)
+	return Confined{d}, err
+}
+
+// Close closes it.
+func (c Confined) Close() { c.d.close() }
+
+// Make makes the directory of that name and its parents, where they are
+// missing, for nobody but the user.
+func (c Confined) Make(name string) error {
+	d, err := c.d.make(name)
+	if err == nil {
+		d.close()
+	}
+	return err
+}
+
+// Names lists the directory of that name; one that is missing is empty.
+func (c Confined) Names(name string) ([]string, error) { return c.d.names(name) }
+
+// Read reads a regular file of at most limit bytes.
+func (c Confined) Read(name string, limit int64) ([]byte, error) { return c.d.read(name, limit) }
+
+// Write replaces a file whole, and makes the directories above it.
+func (c Confined) Write(name string, data []byte, durable bool) error {
+	return c.above(name, func(d dir, name string) error { return d.write(name, data, durable) })
+}
+
+// Add makes a file that is there whole or not at all. It is ErrExist where
+// there is one of that name.
+func (c Confined) Add(name string, data []byte) error {
+	return c.above(name, func(d dir, name string) error {
+		temp, fd, err := d.temporary(name)
+		if err != nil {
+			return failed("create", name, err)
+		}
+		err = writeAll(fd, data)
+		if err == nil {
+			err = unix.Fsync(fd)
+		}
+		if closed := unix.Close(fd); err == nil {
+			err = closed
+		}
+		if err == nil {
+			err = renameNew(d.fd, temp, d.fd, name)
+		}
+		if err != nil {
+			_ = unix.Unlinkat(d.fd, temp, 0)
+			return failed("write", name, err)
+		}
+		return failed("sync directory of", name, unix.Fsync(d.fd))
+	})
+}
+
+// Move renames a file and makes the directories above its new name. It is
+// ErrExist where that is taken. When it returns the new name is on the disk.
+func (c Confined) Move(from, to string) error {
+	return c.d.in(from, func(d dir, old string) error {
+		return c.above(to, func(e dir, name string) error {
+			if err := renameNew(d.fd, old, e.fd, name); err != nil {
+				return failed("rename", from, err)
+			}
+			if err := unix.Fsync(e.fd); err != nil {
+				return failed("sync directory of", to, err)
+			}
+			return failed("sync directory of", from, unix.Fsync(d.fd))
+		})
+	})
+}
+
+// Remove unlinks a file; one that is missing is no error.
+func (c Confined) Remove(name string) error { return c.d.remove(name) }
+
+// Entry is what a name stands for, the name itself and not what a link leads
+// to.
+type Entry struct {
+	Mode              iofs.FileMode
+	Size              int64
+	Inode             uint64
+	Modified, Changed time.Time
+}
+
+// Stat looks at a name; ErrNotExist if there is none.
+func (c Confined) Stat(name string) (e Entry, err error) {
+	err = c.d.in(name, func(d dir, name string) error {
+		var st unix.Stat_t
+		if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return failed("stat", name, err)
+		}
+		e = Entry{Size: st.Size, Inode: st.Ino, Modified: time.Unix(st.Mtim.Unix()), Changed: time.Unix(st.Ctim.Unix())}
+		switch st.Mode & unix.S_IFMT {
+		case unix.S_IFREG:
+		case unix.S_IFDIR:
+			e.Mode = iofs.ModeDir
+		case unix.S_IFLNK:
+			e.Mode = iofs.ModeSymlink
+		default:
+			e.Mode = iofs.ModeIrregular
+		}
+		return nil
+	})
+	return e, err
+}
+
+// Lock opens the file of that name, makes it if it is missing, and takes its
+// flock if it is free.
+func (c Confined) Lock(name string) (f *os.File, free bool, err error) {
+	f, err = c.d.file(name, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, false, err
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err { //nolint:errorlint // the system's own value
+	case nil:
+		return f, true, nil
+	case unix.EWOULDBLOCK:
+		return nil, false, f.Close()
+	default:
+		f.Close()
+		return nil, false, fmt.Errorf("lock %s: %w", name, err)
+	}
+}
+
+// above calls f with the directory that name's last element goes to, made
+// where it is missing.
+func (c Confined) above(name string, f func(dir, string) error) error {
+	i := strings.LastIndexByte(name, '/')
+	if i < 0 {
+		return f(c.d, name)
+	}
+	parent, err := c.d.make(name[:i])
+	if err != nil {
+		return err
+	}
+	defer parent.close()
+	return f(parent, name[i+1:])
+}
+
+// linkNew is a rename that never replaces, for file systems that have none: for
+// a moment the file has both names.
+func linkNew(from int, old string, to int, name string) error {
+	if err := unix.Linkat(from, old, to, name, 0); err != nil {
+		return err
+	}
+	return unix.Unlinkat(from, old, 0)
+}

@@ -1,0 +1,167 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// maxFront bounds a front matter, in bytes.
+const maxFront = 64 << 10
+
+// ParsePrompt reads a prompt: what its front matter says, and the text below
+// it.
+func ParsePrompt(text string) (kernel.Front, string, error) {
+	if err := kernel.ValidText(text); err != nil {
+		return kernel.Front{}, "", err
+	}
+	front, body, err := kernel.SplitFront(text)
+	if err != nil {
+		return kernel.Front{}, "", err
+	}
+	root, err := frontNode(front)
+	if err != nil {
+		return kernel.Front{}, "", err
+	}
+	fields := map[string]any{}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key := root.Content[i].Value
+		switch key {
+		case "flow", "set", "vizier", "pv":
+		default:
+			continue // somebody else's
+		}
+		if _, again := fields[key]; again {
+			return kernel.Front{}, "", fmt.Errorf("front matter, line %d: %s stands twice: %w", root.Content[i].Line, key, kernel.ErrInvalid)
+		}
+		v, err := plain(root.Content[i+1], 0)
+		if err != nil && key == "pv" {
+			continue
+		}
+		if err != nil {
+			return kernel.Front{}, "", err
+		}
+		fields[key] = v
+	}
+	f, err := kernel.FrontOf(fields)
+	return f, body, err
+}
+
+// frontNode is the mapping that a front matter is; one without keys if it is
+// empty.
+func frontNode(front string) (*yaml.Node, error) {
+	empty := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if len(front) > maxFront {
+		return nil, fmt.Errorf("the front matter has %d bytes, more than %d: %w", len(front), maxFront, kernel.ErrInvalid)
+	}
+	var doc yaml.Node
+	// The line of dashes counts, so that lines are those of the prompt.
+	dec := yaml.NewDecoder(strings.NewReader("\n" + front))
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
+		return empty, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("front matter: %s: %w", strings.TrimPrefix(err.Error(), "yaml: "), kernel.ErrInvalid)
+	}
+	root := doc.Content[0]
+	switch {
+	case root.Kind == yaml.ScalarNode && root.Tag == "!!null":
+		return empty, nil
+	case root.Kind != yaml.MappingNode:
+		return nil, fmt.Errorf("front matter, line %d: expected keys and values: %w", root.Line, kernel.ErrInvalid)
+	}
+	return root, nil
+}
+
+// plain is a node as texts and maps of them; what is neither stays a node.
+func plain(n *yaml.Node, depth int) (any, error) {
+	switch {
+	case depth > 4:
+		return nil, fmt.Errorf("front matter, line %d: too deep: %w", n.Line, kernel.ErrInvalid)
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+		return nil, nil
+	case n.Kind == yaml.ScalarNode:
+		return n.Value, nil
+	case n.Kind == yaml.AliasNode:
+		return nil, fmt.Errorf("front matter, line %d: an alias: write the value: %w", n.Line, kernel.ErrInvalid)
+	case n.Kind != yaml.MappingNode:
+		return n.Kind, nil
+	}
+	out := map[string]any{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if _, again := out[key.Value]; again || key.Kind != yaml.ScalarNode {
+			return nil, fmt.Errorf("front matter, line %d: %q stands twice, or is no name: %w", key.Line, key.Value, kernel.ErrInvalid)
+		}
+		v, err := plain(n.Content[i+1], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		out[key.Value] = v
+	}
+	return out, nil
+}
+
+// Stamp adds to a prompt, under the key vizier, what f says, and when and by
+// whom it was submitted. Every other key stays as it is, and so does the text.
+func Stamp(text string, f kernel.Front, at time.Time, source string) (string, error) {
+	if _, _, err := ParsePrompt(text); err != nil {
+		return "", err
+	}
+	front, body, err := kernel.SplitFront(text)
+	if err != nil {
+		return "", err
+	}
+	root, err := frontNode(front)
+	if err != nil {
+		return "", err
+	}
+	own := child(root, "vizier")
+	for _, kv := range [][2]string{{"flow", f.Flow}, {"job_id", string(f.Job)}, {"owner", f.Owner}, {"repository", f.Repository},
+		{"branch", f.Branch}, {"created_at", at.UTC().Format(time.RFC3339)}, {"source", source}} {
+		if kv[1] != "" {
+			put(own, kv[0], kv[1])
+		}
+	}
+	if len(f.Set) > 0 {
+		set := child(own, "set")
+		for _, key := range slices.Sorted(maps.Keys(f.Set)) {
+			put(set, key, f.Set[key])
+		}
+	}
+	out, err := yaml.Marshal(root)
+	if err != nil {
+		return "", fmt.Errorf("front matter: %w", err)
+	}
+	return "---\n" + string(out) + "---\n" + body, nil
+}
+
+// child is the mapping below a key, made if there is none.
+func child(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key && n.Content[i+1].Kind == yaml.MappingNode {
+			return n.Content[i+1]
+		}
+	}
+	m := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, m)
+	return m
+}
+
+func put(n *yaml.Node, key, value string) {
+	v := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Style: yaml.DoubleQuotedStyle}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content[i+1] = v
+			return
+		}
+	}
+	n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key}, v)
+}

@@ -1,0 +1,347 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func newTree(t testing.TB) Tree {
+	t.Helper()
+	tree := Tree{Home: t.TempDir(), Now: time.Now}
+	if made, err := tree.Init(); err != nil || !made {
+		t.Fatal(made, err)
+	}
+	return tree
+}
+
+func drop(t testing.TB, tree Tree, rel, text string) {
+	t.Helper()
+	at := filepath.Join(tree.Home, rel)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func content(t testing.TB, tree Tree, rel string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(tree.Home, rel))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+func TestWhereThereIsNone(t *testing.T) {
+	tree := Tree{Home: filepath.Join(t.TempDir(), "nowhere"), Now: time.Now}
+	if _, err := tree.Scan(); !errors.Is(err, ErrNoInbox) {
+		t.Error(err)
+	}
+	link := Tree{Home: t.TempDir(), Now: time.Now}
+	if err := os.Symlink(t.TempDir(), filepath.Join(link.Home, "inbox")); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := link.Scan(); err == nil {
+		t.Errorf("a link was followed: %+v", l)
+	}
+}
+
+// However many claim at once, one has it, and nothing is overwritten.
+func TestOneClaims(t *testing.T) {
+	tree := newTree(t)
+	for i := range 50 {
+		rel := fmt.Sprintf("p%d.prompt.md", i)
+		drop(t, tree, "inbox/"+rel, "new")
+		if i%5 == 0 {
+			drop(t, tree, "inbox/"+kernel.RunningPrompt.Of(rel), "running")
+		}
+		var won atomic.Int32
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				ok, err := tree.Claim(rel)
+				if err != nil {
+					t.Error(err)
+				}
+				if ok {
+					won.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if i%5 == 0 {
+			if won.Load() != 0 || content(t, tree, "inbox/"+kernel.RunningPrompt.Of(rel)) != "running" || content(t, tree, "inbox/"+rel) != "new" {
+				t.Fatalf("%s was claimed over its namesake", rel)
+			}
+		} else if won.Load() != 1 || content(t, tree, "inbox/"+kernel.RunningPrompt.Of(rel)) != "new" {
+			t.Fatalf("%s: %d claimed it", rel, won.Load())
+		}
+	}
+}
+
+// A claim in two steps that died between them has one file with two names.
+func TestATornClaimIsCompleted(t *testing.T) {
+	tree := newTree(t)
+	drop(t, tree, "inbox/d/x.prompt.md", "text")
+	at := filepath.Join(tree.Inbox(), "d", "x.prompt.md")
+	if err := os.Link(at, filepath.Join(tree.Inbox(), "d", "x.running.md")); err != nil {
+		t.Fatal(err)
+	}
+	drop(t, tree, "inbox/d/y.prompt.md", "another")
+	drop(t, tree, "inbox/d/y.running.md", "earlier")
+	l, err := tree.Scan()
+	if err != nil || len(l.Files) != 3 {
+		t.Fatalf("%+v %v", l, err)
+	}
+	if _, err := os.Lstat(at); !errors.Is(err, iofs.ErrNotExist) {
+		t.Error("the new name is left")
+	}
+	if content(t, tree, "inbox/d/y.prompt.md") != "another" {
+		t.Error("a prompt that waits for its namesake is gone")
+	}
+}
+
+func TestScanOfWhatMayLieThere(t *testing.T) {
+	tree := newTree(t)
+	odd := []string{"a b.prompt.md", "new\nline.prompt.md", "ä日本.prompt.md", "\xff.prompt.md", "-.prompt.md", "$(x).prompt.md", strings.Repeat("n", 240) + ".prompt.md"}
+	for _, name := range odd {
+		drop(t, tree, "inbox/"+name, "x")
+	}
+	drop(t, tree, "inbox/.x.prompt.md.1.1.tmp", "half")
+	drop(t, tree, "inbox/notes.md", "x")
+	drop(t, tree, "inbox/sub/.branch", "feature/x\n")
+	drop(t, tree, "inbox/empty/.branch", "\n")
+	err := errors.Join(os.Mkdir(filepath.Join(tree.Inbox(), "dir.prompt.md"), 0o755), os.Symlink("/etc/passwd", filepath.Join(tree.Inbox(), "link.prompt.md")),
+		os.Symlink(t.TempDir(), filepath.Join(tree.Inbox(), "linked")), syscall.Mkfifo(filepath.Join(tree.Inbox(), "pipe.prompt.md"), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tree.Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	strays := map[string]bool{}
+	for _, s := range l.Strays {
+		strays[s.Path] = true
+	}
+	if len(l.Files) != len(odd) || len(l.Dirs) != 3 || l.Branches["sub"] != "feature/x" || l.Branches["empty"] == "" {
+		t.Errorf("%d files, dirs %q, branches %q", len(l.Files), l.Dirs, l.Branches)
+	}
+	for _, want := range []string{"dir.prompt.md", "link.prompt.md", "pipe.prompt.md", "empty/.branch"} {
+		if !strays[want] {
+			t.Errorf("%s is not told of: %v", want, l.Strays)
+		}
+	}
+	for _, f := range l.Files {
+		if ok, err := tree.Claim(f.Rel); !ok || err != nil {
+			t.Errorf("%q: %v %v", f.Rel, ok, err)
+		}
+		if text, inode, err := tree.Read(f.Rel); text != "x" || inode != f.Inode || err != nil || !tree.Still(f.Rel, inode) || tree.Still(f.Rel, inode+1) {
+			t.Errorf("%q: %q %d %v", f.Rel, text, inode, err)
+		}
+	}
+}
+
+// Nothing that has ended is overwritten, here or below finished.
+func TestNamesAreUsedAgain(t *testing.T) {
+	tree := newTree(t)
+	for i := range 5 {
+		drop(t, tree, "inbox/x.prompt.md", fmt.Sprint("text ", i))
+		if err := tree.Fail("x.prompt.md", kernel.NewPrompt, fmt.Sprint("reason ", i)); err != nil {
+			t.Fatal(err)
+		}
+		if content(t, tree, "inbox/x.error.txt") != fmt.Sprintf("reason %d\n", i) {
+			t.Errorf("%q", content(t, tree, "inbox/x.error.txt"))
+		}
+	}
+	for range 2 { // again is no error
+		if err := tree.Finish("x.prompt.md", kernel.ErrorPrompt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	texts, _ := filepath.Glob(filepath.Join(tree.Home, "finished", "*.md"))
+	reasons, _ := filepath.Glob(filepath.Join(tree.Home, "finished", "*.txt"))
+	if len(texts) != 5 || len(reasons) != 5 {
+		t.Errorf("%q %q", texts, reasons)
+	}
+	for _, at := range texts { // each reason is beside its prompt
+		b, err := os.ReadFile(at)
+		r, err2 := os.ReadFile(strings.TrimSuffix(at, ".md") + ".txt")
+		if err != nil || err2 != nil || strings.TrimPrefix(string(b), "text ") != strings.TrimSuffix(strings.TrimPrefix(string(r), "reason "), "\n") {
+			t.Errorf("%s: %q %q %v %v", at, b, r, err, err2)
+		}
+	}
+}
+
+// Each step of tending may be the last before a crash: doing it again ends the
+// same.
+func TestTendingMayBeRepeated(t *testing.T) {
+	tree := newTree(t)
+	drop(t, tree, "inbox/d/x.running.md", "text")
+	_, inode, err := tree.Read("d/x.prompt.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "f/x",
+		File: tree.File("d/x.prompt.md", kernel.RunningPrompt), Rel: "d/x.prompt.md", Inode: inode, Archive: true}}}
+	tend := func(want kernel.PromptName, archived bool) {
+		t.Helper()
+		for range 3 {
+			found, kept, err := Tender{tree}.TendPrompt(j, want, nil)
+			if err != nil || !found || kept != archived {
+				t.Fatalf("%v %v %v", found, kept, err)
+			}
+		}
+	}
+	tend(kernel.RunningPrompt, false)
+	if content(t, tree, "processed/o/r/f/x/"+string(j.ID)+"/prompt.md") != "text" {
+		t.Error("no copy")
+	}
+	j.State.Status, j.State.Reason = kernel.Failed, "it broke"
+	tend(kernel.ErrorPrompt, true)
+	if content(t, tree, "inbox/d/x.error.md") != "text" || !strings.Contains(content(t, tree, "inbox/d/x.error.txt"), "it broke") ||
+		content(t, tree, "failed/o/r/f/x/"+string(j.ID)+"/x.prompt.md") != "text" {
+		t.Error("not named failed, or not archived")
+	}
+	drop(t, tree, "inbox/d/x.running.md", "a later one") // of the same name
+	j.State.Status, j.State.Generation = kernel.Succeeded, 1
+	tend(kernel.DonePrompt, false)
+	if content(t, tree, "inbox/d/x.done.md") != "text" || content(t, tree, "inbox/d/x.running.md") != "a later one" || content(t, tree, "inbox/d/x.error.txt") != "" {
+		t.Error("the later prompt was taken for this one")
+	}
+	if err := tree.Finish("d/x.prompt.md", kernel.DonePrompt); err != nil {
+		t.Fatal(err)
+	}
+	j.State.Status = kernel.Cancelled
+	tend(kernel.ErrorPrompt, true)
+	if content(t, tree, "finished/d/x.error.md") != "text" || content(t, tree, "finished/d/x.error.txt") == "" {
+		t.Error("not renamed where it went")
+	}
+}
+
+// A prompt that is gone before it was copied leaves a note.
+func TestNoInput(t *testing.T) {
+	tree := newTree(t)
+	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "m",
+		File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Inode: 1}}}
+	if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, nil); found || err != nil {
+		t.Fatal(found, err)
+	}
+	if note := content(t, tree, "processed/o/r/m/"+string(j.ID)+"/NO_INPUT.md"); !strings.Contains(note, j.Spec.Intake.File) {
+		t.Errorf("%q", note)
+	}
+	j.Spec.Intake.File = "/etc/passwd"
+	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, nil); err == nil {
+		t.Error("any file will do")
+	}
+}
+
+// On a full disk nothing is lost: the prompt keeps its name until there is room.
+func TestAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("cannot mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	tree := Tree{Home: dir, Now: time.Now} // also an inbox on another file system
+	if _, err := tree.Init(); err != nil {
+		t.Fatal(err)
+	}
+	drop(t, tree, "inbox/x.prompt.md", "text")
+	if ok, err := tree.Claim("x.prompt.md"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	full := filepath.Join(dir, "full")
+	if err := os.WriteFile(full, make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("there is room")
+	}
+	if err := tree.Fail("x.prompt.md", kernel.RunningPrompt, strings.Repeat("why ", 5000)); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("%v", err)
+	}
+	if content(t, tree, "inbox/x.running.md") != "text" || content(t, tree, "inbox/x.error.txt") != "" {
+		t.Error("half done")
+	}
+	if err := errors.Join(os.Remove(full), tree.Fail("x.prompt.md", kernel.RunningPrompt, "why")); err != nil {
+		t.Fatal(err)
+	}
+	if content(t, tree, "inbox/x.error.md") != "text" || content(t, tree, "inbox/x.error.txt") != "why\n" {
+		t.Error("not named")
+	}
+}
+
+// Temporary files are nobody's prompts, and go when they are old.
+func TestTemporaryFilesAreSwept(t *testing.T) {
+	tree := newTree(t)
+	drop(t, tree, "inbox/.x.prompt.md.99.1.tmp", "half")
+	for _, c := range []struct {
+		later time.Duration
+		left  string
+	}{{time.Minute, "half"}, {2 * time.Hour, ""}} {
+		tree.Now = func() time.Time { return time.Now().Add(c.later) }
+		if l, err := tree.Scan(); err != nil || len(l.Files) != 0 || content(t, tree, "inbox/.x.prompt.md.99.1.tmp") != c.left {
+			t.Errorf("after %v: %+v %v", c.later, l, err)
+		}
+	}
+}
+
+// Whatever a prompt holds, reading it does not panic; what it says survives the
+// stamp, and so does the text.
+func FuzzParsePrompt(f *testing.F) {
+	for _, s := range []string{"", "text", "---\nflow: a\nset: {x: 1, y: [z]}\n---\nbody", "---\n&a [*a]\n---\n", "---\nvizier: {job_id: " + strings.Repeat("a", 32) + "}\nx: # c\n  - 1\n---\n",
+		"---\n? [a]\n: b\nflow: x\n---\n", "---\n<<: {flow: x}\n---\n", "\ufeff---\r\npv: {job_id: x}\r\n---\r\n", "---\n!!binary x: 1\n---\n"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		front, body, err := ParsePrompt(text)
+		if err != nil {
+			if !errors.Is(err, kernel.ErrInvalid) {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		id := kernel.JobID(strings.Repeat("b", 32))
+		stamped, err := Stamp(text, kernel.Front{Job: id, Set: map[string]string{"k": "v: 'x'\n#"}}, time.Unix(0, 0), "a \"b\"")
+		if err != nil {
+			return // what is no mapping cannot be added to
+		}
+		again, rest, err := ParsePrompt(stamped)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, stamped)
+		}
+		if again.Job != id || again.Flow != front.Flow || again.Set["k"] != "v: 'x'\n#" || rest != body {
+			t.Fatalf("%+v, %q became %+v, %q", front, body, again, rest)
+		}
+	})
+}
+
+// A pass costs what lies in the inbox, not what ever did: a scan with 10,000
+// finished prompts reads as many names as one with 10.
+func BenchmarkScan(b *testing.B) {
+	for _, n := range []int{10, 10_000} {
+		b.Run(fmt.Sprint("finished=", n), func(b *testing.B) {
+			tree := newTree(b)
+			for i := range n {
+				drop(b, tree, fmt.Sprintf("finished/p%d.done.md", i), "")
+			}
+			for i := range 20 {
+				drop(b, tree, fmt.Sprintf("inbox/p%d.running.md", i), "")
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if l, err := tree.Scan(); err != nil || len(l.Files) != 20 {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

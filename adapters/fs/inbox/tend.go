@@ -1,0 +1,219 @@
+package inbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Tender makes the files of prompts say what their jobs do. It works on the
+// inbox that a job names, whichever repository the job is in.
+type Tender struct{ Tree Tree } // its Home is not used
+
+// TendPrompt sees to the copy of the job's prompt and to its name. It reports
+// whether there was a prompt at all, and whether a copy of it is archived as
+// failed. Files with the numbers in others are other jobs'. It may be repeated.
+func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (found, archived bool, err error) {
+	in := j.Spec.Intake
+	home := in.Home()
+	if home == "" || !strings.HasPrefix(home, "/") {
+		return false, false, fmt.Errorf("the prompt of job %s: %s does not end in %s", j.ID, in.File, kernel.RunningPrompt.Of(in.Rel))
+	}
+	tree := t.Tree
+	tree.Home = home
+	err = tree.with(func(c fs.Confined) error {
+		found, archived, err = tree.tend(c, j, want, others)
+		return err
+	})
+	return found, archived, err
+}
+
+func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, others []uint64) (found, archived bool, err error) {
+	in := j.Spec.Intake
+	at, err := locate(c, j, others)
+	if err != nil {
+		return false, false, err
+	}
+	if found, err = copied(c, j, at); err != nil {
+		return found, false, err
+	}
+	if want == kernel.ErrorPrompt && in.Archive && found {
+		data, err := c.Read(in.Processed(j.ID), maxCopy)
+		if err == nil {
+			err = c.Write(in.Failed(j.ID), data, true)
+		}
+		if err != nil {
+			return found, false, err
+		}
+		archived = true
+	}
+	return found, archived, t.rename(c, j, at, want)
+}
+
+// locate finds the job's prompt by the number of its file, whatever it is
+// called now; "" if it is gone. A file that was written anew has another number:
+// what is called running is the job's even so, for while it holds the name none
+// is claimed. It is not if another job has it, or if it got that name after the
+// end; and once a job was rewound, what is called running may have come between.
+func locate(c fs.Confined, j *kernel.Job, others []uint64) (string, error) {
+	in := j.Spec.Intake
+	running := path.Join(kernel.InboxDir, kernel.RunningPrompt.Of(in.Rel))
+	anew := ""
+	for _, at := range []string{running, path.Join(kernel.InboxDir, kernel.DonePrompt.Of(in.Rel)), path.Join(kernel.InboxDir, kernel.ErrorPrompt.Of(in.Rel)),
+		path.Join(kernel.FinishedDir, kernel.DonePrompt.Of(in.Rel)), path.Join(kernel.FinishedDir, kernel.ErrorPrompt.Of(in.Rel))} {
+		e, err := c.Stat(at)
+		switch {
+		case errors.Is(err, iofs.ErrNotExist):
+		case err != nil:
+			return "", err
+		case e.Mode != 0 || slices.Contains(others, e.Inode) || at == running && later(j, e):
+		case e.Inode == in.Inode && (at != running || j.State.Generation == 0 || same(c, at, in.SHA256)):
+			return at, nil
+		case at == running && j.State.Generation == 0:
+			anew = at
+		}
+	}
+	if anew == "" && j.State.Generation > 0 {
+		return stampedPlace(c, j)
+	}
+	return anew, nil
+}
+
+// stampedPlace is where the prompt of a job that was rewound lies below finished
+// under a name that got a stamp; "" if it does not.
+func stampedPlace(c fs.Confined, j *kernel.Job) (string, error) {
+	dir, file := path.Split(path.Join(kernel.FinishedDir, j.Spec.Intake.Rel))
+	names, err := c.Names(path.Clean(dir))
+	for _, name := range names {
+		if !strings.HasPrefix(name, strings.TrimSuffix(file, "prompt.md")) {
+			continue
+		}
+		if _, _, ours := kernel.PromptOf(name); !ours {
+			continue
+		}
+		e, err := c.Stat(dir + name)
+		if err == nil && e.Mode == 0 && e.Inode == j.Spec.Intake.Inode {
+			return dir + name, nil
+		}
+	}
+	return "", err
+}
+
+// same reports that a file has the content of that hash.
+func same(c fs.Confined, at, sum string) bool {
+	data, err := c.Read(at, MaxPrompt)
+	have := sha256.Sum256(data)
+	return err == nil && hex.EncodeToString(have[:]) == sum
+}
+
+// later reports that a file got its name after the job ended. A job that never
+// ran does not say when it did.
+func later(j *kernel.Job, e fs.Entry) bool {
+	return !j.Open() && !j.State.Finished.IsZero() && e.Changed.After(j.State.Finished)
+}
+
+// copied keeps a copy of the prompt, from whatever name it has, and reports
+// that there is one. Where there never was a prompt it says so in the place.
+func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
+	in := j.Spec.Intake
+	_, err := c.Stat(in.Processed(j.ID))
+	if err == nil || !errors.Is(err, iofs.ErrNotExist) {
+		return err == nil, err
+	}
+	if at == "" {
+		note := fmt.Sprintf("# No input\n\nThe prompt of job %s was gone before it could be copied:\n\n    %s\n\nThe job has failed. Drop the prompt again to run it.\n", j.ID, in.File)
+		return false, c.Write(in.NoInput(j.ID), []byte(note), true)
+	}
+	data, err := c.Read(at, maxCopy)
+	if err != nil {
+		return false, err
+	}
+	err = c.Add(in.Processed(j.ID), data)
+	if errors.Is(err, iofs.ErrExist) {
+		err = nil
+	}
+	return err == nil, err
+}
+
+// rename gives the job's prompt, which is at, the name that tells where its run
+// stands.
+func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName) error {
+	rel := j.Spec.Intake.Rel
+	tree, _, _ := strings.Cut(at, "/")
+	to := path.Join(tree, want.Of(rel))
+	switch {
+	case at == "" || at == to:
+		return nil
+	case tree == kernel.FinishedDir && want == kernel.RunningPrompt:
+		return nil // it has left the inbox; its record says that it runs again
+	case tree == kernel.FinishedDir:
+		return renameFinished(c, j, at, want)
+	case want == kernel.RunningPrompt:
+		if err := c.Move(at, to); err != nil && !errors.Is(err, iofs.ErrExist) { // a namesake runs: this one is told apart by its record
+			return err
+		}
+		return c.Remove(path.Join(tree, kernel.ReasonOf(rel)))
+	case want == kernel.ErrorPrompt:
+		return t.nameError(c, at, rel, reasonOf(j))
+	}
+	if err := t.makeWay(c, rel, want); err != nil {
+		return err
+	}
+	if err := c.Move(at, to); err != nil {
+		return err
+	}
+	if strings.HasSuffix(at, "."+kernel.ErrorPrompt.String()+".md") {
+		return c.Remove(path.Join(tree, kernel.ReasonOf(rel)))
+	}
+	return nil
+}
+
+// renameFinished is rename for a prompt that has left the inbox and may have got
+// a stamp.
+func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName) error {
+	prompt, is, _ := kernel.PromptOf(at)
+	if is == want {
+		return nil
+	}
+	if _, err := c.Stat(want.Of(prompt)); err == nil {
+		prompt = stampedPrompt(prompt, string(j.ID))
+	}
+	if want == kernel.ErrorPrompt {
+		if err := c.Write(kernel.ReasonOf(prompt), []byte(reasonOf(j)+"\n"), true); err != nil {
+			return err
+		}
+	}
+	if err := c.Move(at, want.Of(prompt)); err != nil {
+		return err
+	}
+	if is == kernel.ErrorPrompt {
+		was, _, _ := kernel.PromptOf(at)
+		return c.Remove(kernel.ReasonOf(was))
+	}
+	return nil
+}
+
+func stampedPrompt(prompt, stamp string) string {
+	return strings.TrimSuffix(prompt, ".prompt.md") + "." + stamp + ".prompt.md"
+}
+
+// reasonOf is what stands beside a prompt whose run failed.
+func reasonOf(j *kernel.Job) string {
+	st := &j.State
+	why := st.Reason
+	if why == "" {
+		why = st.Wait.Detail
+	}
+	if why == "" {
+		why = "no reason is on record"
+	}
+	return fmt.Sprintf("job %s is %s: %s\nnext: vizier jobs why %s", j.ID, st.Status, why, j.ID)
+}

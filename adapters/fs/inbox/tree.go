@@ -1,0 +1,353 @@
+// Package inbox keeps the trees of files around an inbox (seed 004): prompts
+// that are dropped, claimed, and named by what became of them, and the copies
+// that are kept. Nothing is ever replaced, and no symbolic link is followed.
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// MaxPrompt bounds a prompt, in bytes.
+const MaxPrompt = 1 << 20
+
+// lockName is the file whose flock is held while prompts are claimed.
+const lockName = kernel.InboxDir + "/.lock"
+
+// Tree is the trees of one inbox.
+type Tree struct {
+	Home string // absolute; it holds inbox, processed, finished and failed
+	Now  func() time.Time
+}
+
+// ErrNoInbox is the absence of an inbox.
+var ErrNoInbox = errors.New("there is no inbox")
+
+// with calls f with the opened home.
+func (t Tree) with(f func(fs.Confined) error) error {
+	c, err := fs.Confine(t.Home)
+	if err == nil {
+		defer c.Close()
+		var e fs.Entry
+		if e, err = c.Stat(kernel.InboxDir); err == nil && e.Mode != iofs.ModeDir {
+			return fmt.Errorf("%s is not a directory (a symbolic link is not followed): move it away", t.Inbox())
+		}
+		if err == nil {
+			return f(c)
+		}
+	}
+	if errors.Is(err, iofs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", path.Join(t.Home, kernel.InboxDir), ErrNoInbox)
+	}
+	return err
+}
+
+// Init makes the trees that are missing, and reports whether any was.
+func (t Tree) Init() (made bool, err error) {
+	if err := os.MkdirAll(t.Home, 0o755); err != nil {
+		return false, err
+	}
+	c, err := fs.Confine(t.Home)
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	for _, name := range []string{kernel.InboxDir, kernel.ProcessedDir, kernel.FinishedDir, kernel.FailedDir} {
+		if _, err := c.Stat(name); errors.Is(err, iofs.ErrNotExist) {
+			made = true
+		}
+		if err := c.Make(name); err != nil {
+			return made, err
+		}
+	}
+	return made, nil
+}
+
+// Inbox is where prompts are dropped.
+func (t Tree) Inbox() string { return path.Join(t.Home, kernel.InboxDir) }
+
+// File is the absolute path of a prompt under one of its names.
+func (t Tree) File(rel string, n kernel.PromptName) string { return path.Join(t.Inbox(), n.Of(rel)) }
+
+// Lock keeps other processes from claiming, until it is closed. It reports
+// false where another has it.
+func (t Tree) Lock() (f *os.File, free bool, err error) {
+	err = t.with(func(c fs.Confined) (err error) {
+		f, free, err = c.Lock(lockName)
+		return err
+	})
+	return f, free, err
+}
+
+// maxDepth bounds the directories of an inbox.
+const maxDepth = 40
+
+// staleTemp is how old a temporary file is that somebody left.
+const staleTemp = time.Hour
+
+// Scan lists the inbox. It completes a claim that a crash left with both names,
+// and removes temporary files that are older than an hour.
+func (t Tree) Scan() (l kernel.InboxListing, err error) {
+	l.Branches = map[string]string{}
+	err = t.with(func(c fs.Confined) error { return t.scan(c, &l, "", 0) })
+	return l, err
+}
+
+func (t Tree) scan(c fs.Confined, l *kernel.InboxListing, dir string, depth int) error {
+	names, err := c.Names(path.Join(kernel.InboxDir, dir))
+	if err != nil {
+		if depth == 0 {
+			return err
+		}
+		l.Strays = append(l.Strays, kernel.InboxStray{Path: dir, Why: err.Error()})
+		return nil
+	}
+	l.Dirs = append(l.Dirs, dir)
+	inodes := map[string]uint64{}
+	first := len(l.Files)
+	for _, name := range names {
+		rel := path.Join(dir, name)
+		at := path.Join(kernel.InboxDir, rel)
+		prompt, word, ours := kernel.PromptOf(rel)
+		stray := func(why string) { l.Strays = append(l.Strays, kernel.InboxStray{Path: rel, Why: why}) }
+		if strings.HasPrefix(name, ".") {
+			t.hidden(c, l, dir, name, at)
+			continue
+		}
+		e, err := c.Stat(at)
+		switch {
+		case errors.Is(err, iofs.ErrNotExist):
+		case err != nil:
+			stray(err.Error())
+		case e.Mode == iofs.ModeDir && ours:
+			stray("a directory with the name of a prompt")
+		case e.Mode == iofs.ModeDir && depth == maxDepth:
+			stray("too deep")
+		case e.Mode == iofs.ModeDir:
+			if err := t.scan(c, l, rel, depth+1); err != nil {
+				return err
+			}
+		case e.Mode == iofs.ModeSymlink && (ours || strings.HasSuffix(name, ".md")):
+			stray("a symbolic link, which is not followed")
+		case !ours:
+		case e.Mode != 0:
+			stray("not a regular file")
+		default:
+			l.Files = append(l.Files, kernel.PromptFile{Rel: prompt, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed})
+			inodes[word.Of(prompt)] = e.Inode
+		}
+	}
+	return t.unlinkTwins(c, l, first, inodes)
+}
+
+// hidden looks at what is not a prompt: a marker, the lock, a temporary file.
+func (t Tree) hidden(c fs.Confined, l *kernel.InboxListing, dir, name, at string) {
+	switch {
+	case name == kernel.BranchMarker:
+		text, err := c.Read(at, 4096)
+		if branch := strings.TrimSpace(string(text)); err == nil && branch != "" {
+			l.Branches[dir] = branch
+			return
+		}
+		l.Strays = append(l.Strays, kernel.InboxStray{Path: path.Join(dir, name), Why: "it names no branch"})
+		l.Branches[dir] = " " // no branch's name: what lies below is refused
+	case strings.HasSuffix(name, ".tmp"):
+		if e, err := c.Stat(at); err == nil && e.Mode == 0 && t.Now().Sub(e.Changed) > staleTemp {
+			_ = c.Remove(at) // it is looked at again
+		}
+	}
+}
+
+// unlinkTwins ends the claims that have both names: where renaming takes two
+// steps, whoever took the first was killed, or is about to take the second.
+func (t Tree) unlinkTwins(c fs.Confined, l *kernel.InboxListing, first int, inodes map[string]uint64) error {
+	kept := l.Files[:first]
+	for _, f := range l.Files[first:] {
+		if claimed, ok := inodes[kernel.RunningPrompt.Of(f.Rel)]; ok && f.Name == kernel.NewPrompt && claimed == f.Inode {
+			if err := c.Remove(path.Join(kernel.InboxDir, f.Rel)); err != nil {
+				return err
+			}
+			continue
+		}
+		kept = append(kept, f)
+	}
+	l.Files = kept
+	return nil
+}
+
+// Claim gives a new prompt the name of a running one. It reports false where
+// somebody else was faster, or the prompt's namesake is not through.
+func (t Tree) Claim(rel string) (claimed bool, err error) {
+	err = t.with(func(c fs.Confined) error {
+		err := c.Move(path.Join(kernel.InboxDir, rel), path.Join(kernel.InboxDir, kernel.RunningPrompt.Of(rel)))
+		claimed = err == nil
+		if errors.Is(err, iofs.ErrExist) || errors.Is(err, iofs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return claimed, err
+}
+
+// Read is the text of a claimed prompt and the number of its file. What cannot
+// be a prompt is kernel.ErrInvalid; a file that is gone is fs.ErrNotExist.
+func (t Tree) Read(rel string) (text string, inode uint64, err error) {
+	err = t.with(func(c fs.Confined) error {
+		at := path.Join(kernel.InboxDir, kernel.RunningPrompt.Of(rel))
+		e, err := c.Stat(at)
+		switch {
+		case err != nil:
+			return err
+		case e.Size > MaxPrompt:
+			return fmt.Errorf("the prompt has %d bytes, more than the %d that one may have: %w", e.Size, MaxPrompt, kernel.ErrInvalid)
+		}
+		data, err := c.Read(at, MaxPrompt)
+		if errors.Is(err, iofs.ErrPermission) {
+			return fmt.Errorf("the prompt cannot be read: %w: %w", err, kernel.ErrInvalid)
+		}
+		text, inode = string(data), e.Inode
+		return err
+	})
+	return text, inode, err
+}
+
+// Still reports that a claimed prompt is there and is the file of that number.
+func (t Tree) Still(rel string, inode uint64) bool {
+	return t.with(func(c fs.Confined) error {
+		e, err := c.Stat(path.Join(kernel.InboxDir, kernel.RunningPrompt.Of(rel)))
+		if err == nil && e.Inode != inode {
+			err = iofs.ErrNotExist
+		}
+		return err
+	}) == nil
+}
+
+// Drop places a new prompt, whole. It is fs.ErrExist where anything has one of
+// its names.
+func (t Tree) Drop(rel, text string) error {
+	return t.with(func(c fs.Confined) error {
+		for n := range kernel.ErrorPrompt + 1 {
+			if _, err := c.Stat(path.Join(kernel.InboxDir, n.Of(rel))); !errors.Is(err, iofs.ErrNotExist) {
+				return errors.Join(iofs.ErrExist, err)
+			}
+		}
+		return c.Add(path.Join(kernel.InboxDir, rel), []byte(text))
+	})
+}
+
+// Mark writes the marker of a directory: the branch that it stands for.
+func (t Tree) Mark(dir, branch string) error {
+	return t.with(func(c fs.Confined) error {
+		return c.Write(path.Join(kernel.InboxDir, dir, kernel.BranchMarker), []byte(branch+"\n"), true)
+	})
+}
+
+// Fail names a prompt that cannot be run, and says why beside it.
+func (t Tree) Fail(rel string, from kernel.PromptName, why string) error {
+	return t.with(func(c fs.Confined) error {
+		return t.nameError(c, path.Join(kernel.InboxDir, from.Of(rel)), rel, why)
+	})
+}
+
+// nameError gives the file at the name of a failed prompt. The reason comes
+// first: a file of that name is never without.
+func (t Tree) nameError(c fs.Confined, at, rel, why string) error {
+	if err := t.makeWay(c, rel, kernel.ErrorPrompt); err != nil {
+		return err
+	}
+	if err := c.Write(path.Join(kernel.InboxDir, kernel.ReasonOf(rel)), []byte(strings.TrimSpace(why)+"\n"), true); err != nil {
+		return err
+	}
+	return c.Move(at, path.Join(kernel.InboxDir, kernel.ErrorPrompt.Of(rel)))
+}
+
+// makeWay takes an earlier prompt of that name out of the inbox at once.
+func (t Tree) makeWay(c fs.Confined, rel string, n kernel.PromptName) error {
+	_, err := c.Stat(path.Join(kernel.InboxDir, n.Of(rel)))
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return t.finish(c, rel, n)
+}
+
+// Finish takes a prompt that has ended out of the inbox, to the same place
+// below finished.
+func (t Tree) Finish(rel string, n kernel.PromptName) error {
+	return t.with(func(c fs.Confined) error { return t.finish(c, rel, n) })
+}
+
+func (t Tree) finish(c fs.Confined, rel string, n kernel.PromptName) error {
+	name, reason := n.Of(rel), kernel.ReasonOf(rel)
+	stamp := "" // where the name is taken, it gets the time
+	for range 100 {
+		to := path.Join(kernel.FinishedDir, stamped(name, stamp))
+		_, err := c.Stat(to)
+		switch {
+		case errors.Is(err, iofs.ErrNotExist):
+			if n == kernel.ErrorPrompt {
+				err := move(c, path.Join(kernel.InboxDir, reason), path.Join(kernel.FinishedDir, stamped(reason, stamp)))
+				if err != nil && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrExist) {
+					return err
+				}
+			}
+			err = move(c, path.Join(kernel.InboxDir, name), to)
+			if err == nil || errors.Is(err, iofs.ErrNotExist) { // or somebody else did
+				return nil
+			}
+			if !errors.Is(err, iofs.ErrExist) {
+				return err
+			}
+		case err != nil:
+			return err
+		}
+		stamp = strconv.FormatInt(t.Now().UnixNano(), 36) + strconv.Itoa(os.Getpid()%10)
+	}
+	return fmt.Errorf("move %s below %s: no free name", name, kernel.FinishedDir)
+}
+
+// move is Move, also to another file system: there a copy comes first.
+func move(c fs.Confined, from, to string) error {
+	err := c.Move(from, to)
+	if !errors.Is(err, unix.EXDEV) {
+		return err
+	}
+	data, err := c.Read(from, maxCopy)
+	if err == nil {
+		err = c.Add(to, data)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Remove(from)
+}
+
+// maxCopy bounds what is copied of a file that grew after it was claimed.
+const maxCopy = 64 << 20
+
+// stamped puts a stamp before the word of a prompt's name.
+func stamped(name, stamp string) string {
+	if stamp == "" {
+		return name
+	}
+	dir, file := path.Split(name)
+	for _, word := range []string{".done.md", ".error.md", ".error.txt"} {
+		if stem, ok := strings.CutSuffix(file, word); ok {
+			return dir + stem + "." + stamp + word
+		}
+	}
+	return dir + file + "." + stamp
+}

@@ -1,0 +1,184 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Oddity is a file of the store that nobody accounts for.
+type Oddity struct {
+	Path, Text string
+	Fix        func() error // nil: a person has to look
+}
+
+// staleTemp is how old a file is that was being written when its writer died.
+const staleTemp = time.Hour
+
+// Inspect looks for what crashes and hands left below .vizier/jobs: torn
+// records that the journal still has, state files that lie, directories without
+// a record, temporary files of the dead, manifests of runs that runs does not
+// name. The caller holds the scheduler lock, then and when it calls a Fix.
+func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
+	if err := s.open(false); err != nil {
+		if errors.Is(err, iofs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	names, err := s.base.names(jobsDir)
+	if err != nil {
+		return nil, err
+	}
+	var out []Oddity
+	for _, name := range names {
+		if kernel.ValidJobID(name) {
+			out = append(out, s.inspectJob(kernel.JobID(name))...)
+		}
+	}
+	temps, err := s.temps(jobsDir, 0)
+	if err != nil {
+		return nil, err
+	}
+	manifests, err := s.manifests(runs)
+	return append(append(out, temps...), manifests...), err
+}
+
+func (s *Store) inspectJob(id kernel.JobID) []Oddity {
+	dir, name := vizierDir+"/"+jobPath(id, ""), vizierDir+"/"+jobPath(id, recordName)
+	j, _, err := s.readRecord(id)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		files, err := s.base.names(jobPath(id, ""))
+		if err != nil {
+			return []Oddity{{Path: dir, Text: err.Error()}}
+		}
+		odd := Oddity{Path: dir, Text: "a job's directory without a record"}
+		if empty(files) {
+			odd.Fix = func() error { return s.removeTree(string(id)) }
+		}
+		return []Oddity{odd}
+	case err != nil:
+		odd := Oddity{Path: name, Text: "the record cannot be read: " + err.Error()}
+		if b := s.journalled(id); b != nil && !errors.Is(err, errNewer) {
+			odd.Fix = func() error {
+				if err := s.base.write(jobPath(id, recordName), b, true); err != nil {
+					return err
+				}
+				s.reread(id)
+				return nil
+			}
+		}
+		return []Oddity{odd}
+	}
+	if word := j.State.Status.Coarse(); !s.says(id, word) {
+		return []Oddity{{Path: vizierDir + "/" + jobPath(id, stateName), Text: fmt.Sprintf("the record means %q, and it does not say so", word),
+			Fix: func() error { return s.base.write(jobPath(id, stateName), []byte(word+"\n"), true) }}}
+	}
+	return nil
+}
+
+// empty reports that nothing in a job's directory is worth keeping.
+func empty(files []string) bool {
+	for _, f := range files {
+		if f != "job.lock" && f != stateName && !isTemp(f) {
+			return false
+		}
+	}
+	return true
+}
+
+func isTemp(name string) bool {
+	return strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".tmp")
+}
+
+// journalled is the record of a job as the journal has it, if it still does.
+func (s *Store) journalled(id kernel.JobID) []byte {
+	pos, _, err := s.log.position()
+	if err != nil {
+		return nil
+	}
+	var last []byte
+	for at := int64(0); at < pos.end; {
+		e, next, err := s.log.read(at)
+		if err != nil {
+			return nil
+		}
+		for _, g := range e.groups {
+			if g.job == id {
+				last = g.record
+			}
+		}
+		at = next
+	}
+	if _, _, err := decodeRecord(id, last); err != nil {
+		return nil
+	}
+	return last
+}
+
+// temps are the temporary files below a directory whose writers are dead.
+func (s *Store) temps(dir string, depth int) ([]Oddity, error) {
+	names, err := s.base.names(dir)
+	if err != nil || depth > 12 {
+		return nil, err
+	}
+	var out []Oddity
+	for _, name := range names {
+		at := path.Join(dir, name)
+		e, err := Confined{*s.base}.Stat(at)
+		switch {
+		case err != nil:
+			continue // gone, or told of elsewhere
+		case e.Mode == iofs.ModeDir:
+			more, err := s.temps(at, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+		case isTemp(name) && s.opts.Now().Sub(e.Changed) > staleTemp:
+			out = append(out, Oddity{Path: vizierDir + "/" + at, Text: "a temporary file that somebody left",
+				Fix: func() error { return s.base.remove(at) }})
+		}
+	}
+	return out, nil
+}
+
+// manifests are those that no run needs.
+func (s *Store) manifests(runs map[kernel.RunID]bool) ([]Oddity, error) {
+	names, err := s.base.names(runsDir)
+	if err != nil {
+		return nil, err
+	}
+	var out []Oddity
+	for _, name := range names {
+		stem, ext, _ := strings.Cut(name, ".")
+		at := runsDir + "/" + name
+		remove := func() error { return s.base.remove(at) }
+		switch {
+		case ext == "json" && strings.HasPrefix(stem, "run_") && !runs[kernel.RunID(stem)]:
+			out = append(out, Oddity{vizierDir + "/" + at, "the manifest of a run that has no job", remove})
+		case ext == "follow" && !s.locked(at):
+			out = append(out, Oddity{vizierDir + "/" + at, "somebody followed this run and is gone", remove})
+		}
+	}
+	return out, nil
+}
+
+// locked reports that a process holds the flock on a file.
+func (s *Store) locked(name string) bool {
+	f, err := s.base.file(name, os.O_RDWR)
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil
+}

@@ -1,0 +1,89 @@
+package git
+
+import (
+	"context"
+	"errors"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// StrayWorktrees are the worktrees below .vizier/tmp-worktrees that owned does
+// not name, by their paths relative to the repository's root: directories, and
+// entries of git's whose directory is gone. What has no name is a directory that
+// git does not know.
+func (r *Repo) StrayWorktrees(owned map[string]bool) ([]kernel.Context, error) {
+	home := filepath.Join(r.root.Dir, worktreeHome)
+	entries, err := os.ReadDir(home)
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return nil, err
+	}
+	all, err := r.Worktrees()
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]Worktree{}
+	paths := []string{}
+	for _, w := range all {
+		if below, err := filepath.Rel(home, w.Path); err == nil && filepath.IsLocal(below) {
+			names[w.Path] = w
+			paths = append(paths, w.Path)
+		}
+	}
+	for _, e := range entries {
+		if path := filepath.Join(home, e.Name()); e.IsDir() && names[path].Name == "" {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	var out []kernel.Context
+	for _, path := range paths {
+		rel, err := filepath.Rel(r.root.Dir, path)
+		base := filepath.Base(path)
+		if err != nil || owned[rel] || strings.HasPrefix(base, "workspace-") || strings.HasPrefix(base, ".") {
+			continue
+		}
+		w := names[path]
+		out = append(out, kernel.Context{Worktree: rel, Name: w.Name, Branch: w.Branch, Owned: true})
+	}
+	return out, nil
+}
+
+// MinimumVersion is the oldest git that Vizier is made for.
+const MinimumVersion = "2.39"
+
+// ProgramVersion is the version of the git program, and whether it is new
+// enough.
+func (r *Repo) ProgramVersion(ctx context.Context) (version string, ok bool, err error) {
+	text, err := r.cli.Version(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	version = strings.TrimPrefix(text, "git CLI ")
+	return version, !olderThan(version, MinimumVersion), nil
+}
+
+// olderThan compares the first two numbers of versions.
+func olderThan(a, b string) bool {
+	x, y := numbers(a), numbers(b)
+	return x[0] < y[0] || x[0] == y[0] && x[1] < y[1]
+}
+
+func numbers(version string) (out [2]int) {
+	for i, part := range strings.SplitN(version, ".", 3) {
+		if i == len(out) {
+			break
+		}
+		for _, d := range part {
+			if d < '0' || d > '9' {
+				break
+			}
+			out[i] = out[i]*10 + int(d-'0')
+		}
+	}
+	return out
+}

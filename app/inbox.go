@@ -1,0 +1,261 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// InboxTree is the files of an inbox. Rel is the path that a prompt was dropped
+// as, below the inbox.
+type InboxTree interface {
+	// Lock keeps other processes from claiming until it is closed, and ends
+	// with this one. It reports false where another has it.
+	Lock() (io.Closer, bool, error)
+
+	Scan() (kernel.InboxListing, error)
+
+	// Claim makes a new prompt a running one. It reports false where somebody
+	// else was faster, or the prompt's namesake is not through.
+	Claim(rel string) (bool, error)
+
+	// Read is the text of a claimed prompt, and the number of its file: what
+	// cannot be a prompt is kernel.ErrInvalid, what is gone iofs.ErrNotExist.
+	Read(rel string) (text string, inode uint64, err error)
+
+	// Still reports that the claimed prompt is still that file.
+	Still(rel string, inode uint64) bool
+
+	// Drop places a new prompt whole; iofs.ErrExist where its name is in use.
+	Drop(rel, text string) error
+
+	// Mark says which branch a directory stands for.
+	Mark(dir, branch string) error
+
+	// Fail names a prompt as failed and says why beside it.
+	Fail(rel string, from kernel.PromptName, why string) error
+
+	// Finish takes a prompt that has ended out of the inbox.
+	Finish(rel string, n kernel.PromptName) error
+
+	// File is the absolute path of a prompt under one of its names.
+	File(rel string, n kernel.PromptName) string
+}
+
+// Inbox turns prompts into runs.
+type Inbox struct {
+	Tree     InboxTree
+	Layout   kernel.InboxLayout
+	Owner    string
+	Archive  bool          // keep a copy of the prompts whose runs failed
+	Debounce time.Duration // how long a file is still before it is claimed
+	Visible  time.Duration // how long a prompt says how it ended before it goes
+	Patience time.Duration // how long to wait for another process that claims
+	Now      func() time.Time
+
+	// Parse reads a prompt: its front matter, and the text below.
+	Parse func(text string) (kernel.Front, string, error)
+
+	// Find is the repository that a path names.
+	Find func(kernel.InboxPath) (*InboxTarget, error)
+
+	seen    map[string]kernel.Sighting
+	targets map[string]*InboxTarget
+}
+
+// InboxTarget is a repository that prompts are run in.
+type InboxTarget struct {
+	Root      string // absolute
+	Scheduler *Scheduler
+
+	// Place completes what the path says by what the repository is, and
+	// refuses a branch that it does not have.
+	Place func(context.Context, kernel.InboxPath) (kernel.InboxPath, error)
+
+	// Prepare makes the run of a prompt. The job that the run ends in gets the
+	// id and stands for the prompt.
+	Prepare func(Prompt) (RunRequest, error)
+}
+
+// Prompt is a prompt that is to be run.
+type Prompt struct {
+	Front  kernel.Front
+	Body   string // without the front matter
+	ID     kernel.JobID
+	Intake kernel.Intake
+}
+
+// Taken is a prompt that became a run.
+type Taken struct {
+	Rel        string
+	Job        kernel.JobID
+	Run        kernel.RunID
+	Repository string // its root
+}
+
+// Left is a file that nothing was done with, or that could not be run, and why.
+type Left struct{ Path, Reason string }
+
+// InboxReport is what one pass over an inbox did.
+type InboxReport struct {
+	Taken    []Taken
+	Failed   []Left // named x.error.md, with the reason beside it
+	Finished []string
+	Left     []Left        // to be looked at by a person, or tried again by itself
+	Waiting  int           // new prompts that are not due yet
+	Next     time.Duration // until something is due; 0: nothing is
+	Dirs     []string      // of the inbox
+}
+
+// claimed is a prompt that is called running, with where it belongs.
+type claimed struct {
+	kernel.PromptFile
+	place  kernel.InboxPath
+	target *InboxTarget
+	fresh  bool // claimed by this pass
+}
+
+// Once looks at every prompt once: what ended is taken away when it was visible
+// for long enough, what is new and still is claimed, and what is claimed and has
+// no job is enqueued, in the order in which it was dropped. With tick, the
+// repositories that prompts run in are looked after as well.
+func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error) {
+	unlock, err := x.lock(ctx)
+	if err != nil {
+		return rep, err
+	}
+	defer func() { err = errors.Join(err, unlock.Close()) }()
+	list, err := x.Tree.Scan()
+	if err != nil {
+		return rep, err
+	}
+	rep.Dirs = list.Dirs
+	for _, s := range list.Strays {
+		rep.Left = append(rep.Left, Left{s.Path, s.Why})
+	}
+	running := x.resolve(ctx, list, list.OfName(kernel.RunningPrompt), func(f kernel.PromptFile, err error) {
+		rep.Left = append(rep.Left, Left{kernel.RunningPrompt.Of(f.Rel), err.Error()})
+	})
+	if tick {
+		for _, t := range targetsOf(running) {
+			if _, err := t.Scheduler.Tick(ctx); err != nil {
+				rep.Left = append(rep.Left, Left{t.Root, err.Error()})
+			}
+		}
+	}
+	x.finish(list, &rep)
+	ready, seen, wait := list.Ready(x.Now(), x.Debounce, x.seen)
+	x.seen, rep.Waiting = seen, len(seen)
+	rep.due(wait)
+	fresh := x.resolve(ctx, list, ready, func(f kernel.PromptFile, err error) { x.fail(f.Rel, kernel.NewPrompt, err, &rep) })
+	return rep, x.takeAll(ctx, running, fresh, &rep)
+}
+
+func (r *InboxReport) due(wait time.Duration) {
+	if wait > 0 && (r.Next == 0 || wait < r.Next) {
+		r.Next = wait
+	}
+}
+
+// lock waits for other processes that claim.
+func (x *Inbox) lock(ctx context.Context) (io.Closer, error) {
+	for until := time.Now().Add(x.Patience); ; {
+		f, free, err := x.Tree.Lock()
+		if err != nil || free {
+			return f, err
+		}
+		if time.Now().After(until) {
+			return nil, fmt.Errorf("another process looks at the inbox: %w", ErrBusy)
+		}
+		if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// finish takes the prompts away that have said for long enough how they ended.
+func (x *Inbox) finish(list kernel.InboxListing, rep *InboxReport) {
+	gone, wait := list.Expired(x.Now(), x.Visible)
+	rep.due(wait)
+	for _, f := range gone {
+		if err := x.Tree.Finish(f.Rel, f.Name); err != nil {
+			rep.Left = append(rep.Left, Left{f.Name.Of(f.Rel), err.Error()})
+			continue
+		}
+		rep.Finished = append(rep.Finished, f.Name.Of(f.Rel))
+	}
+}
+
+// resolve finds where each prompt belongs.
+func (x *Inbox) resolve(ctx context.Context, list kernel.InboxListing, files []kernel.PromptFile, bad func(kernel.PromptFile, error)) []claimed {
+	var out []claimed
+	branches := func(dir string) string { return list.Branches[dir] }
+	known := map[kernel.InboxPath]kernel.InboxPath{}
+	wrong := map[kernel.InboxPath]error{}
+	for _, f := range files {
+		p, err := kernel.ParseInboxPath(x.Layout, x.Owner, f.Rel, branches)
+		if err != nil {
+			bad(f, err)
+			continue
+		}
+		t, err := x.find(p)
+		if err != nil {
+			bad(f, err)
+			continue
+		}
+		place, ok := known[p]
+		if !ok && wrong[p] == nil {
+			place, err = t.Place(ctx, p)
+			known[p], wrong[p] = place, err
+		}
+		if err := wrong[p]; err != nil {
+			bad(f, err)
+			continue
+		}
+		out = append(out, claimed{f, place, t, false})
+	}
+	return out
+}
+
+func (x *Inbox) find(p kernel.InboxPath) (*InboxTarget, error) {
+	if t := x.targets[p.Target()]; t != nil {
+		return t, nil
+	}
+	t, err := x.Find(p)
+	if err != nil {
+		return nil, err
+	}
+	if x.targets == nil {
+		x.targets = map[string]*InboxTarget{}
+	}
+	x.targets[p.Target()] = t
+	return t, nil
+}
+
+func targetsOf(prompts []claimed) []*InboxTarget {
+	var out []*InboxTarget
+	seen := map[*InboxTarget]bool{}
+	for _, p := range prompts {
+		if !seen[p.target] {
+			seen[p.target] = true
+			out = append(out, p.target)
+		}
+	}
+	return out
+}
+
+func (x *Inbox) fail(rel string, from kernel.PromptName, why error, rep *InboxReport) {
+	text := strings.TrimSuffix(why.Error(), ": "+kernel.ErrInvalid.Error())
+	if err := x.Tree.Fail(rel, from, text); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		rep.Left = append(rep.Left, Left{from.Of(rel), errors.Join(why, err).Error()})
+		return
+	}
+	rep.Failed = append(rep.Failed, Left{kernel.ErrorPrompt.Of(rel), text})
+	rep.due(x.Visible)
+}

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// PromptStatus is where a prompt stands.
+type PromptStatus struct {
+	File       kernel.PromptFile // Rel alone where only a record tells of it
+	Gone       bool              // there is no such file in the inbox
+	Repository string            // the root of its repository; "": not known
+	Job        *kernel.Job       // nil: none
+	Age        time.Duration     // since it was dropped, or its job was made
+	Stalled    bool              // it runs and gives no sign of life
+	Reason     string            // why it does not go on
+}
+
+// InboxStatus is what an inbox holds, and what its jobs do.
+type InboxStatus struct {
+	Prompts []PromptStatus // in the order in which they were dropped
+	Left    []Left
+}
+
+// Status tells of every prompt in the inbox and, if all, of every other one
+// that the repositories have on record. alive is the last sign of life of a
+// running job; a prompt of whose run a job runs and none has given one since
+// stalled is stalled. It changes nothing.
+func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, stalled time.Duration, alive func(*InboxTarget, *kernel.Job) time.Time) (InboxStatus, error) {
+	var out InboxStatus
+	list, err := x.Tree.Scan()
+	if err != nil {
+		return out, err
+	}
+	for _, s := range list.Strays {
+		out.Left = append(out.Left, Left{s.Path, s.Why})
+	}
+	files := map[string]PromptStatus{}
+	now := x.Now()
+	for _, f := range list.Files {
+		files[x.Tree.File(f.Rel, f.Name)] = PromptStatus{File: f, Age: max(0, now.Sub(f.Modified))}
+	}
+	for _, t := range targets {
+		rec, err := t.Scheduler.Store.Read(ctx, kernel.Scope{All: all})
+		if err == nil && !all && unexplained(files, rec.Jobs) {
+			rec, err = t.Scheduler.Store.Read(ctx, kernel.Scope{All: true})
+		}
+		if err != nil {
+			out.Left = append(out.Left, Left{t.Root, err.Error()})
+			continue
+		}
+		signs := map[kernel.RunID]time.Time{}
+		for i := range rec.Jobs {
+			if j := &rec.Jobs[i]; j.State.Status == kernel.Running {
+				if at := alive(t, j); at.After(signs[j.Spec.Origin.Run]) {
+					signs[j.Spec.Origin.Run] = at
+				}
+			}
+		}
+		for i := range rec.Jobs {
+			x.describe(&rec.Jobs[i], t, files, all, func(j *kernel.Job) bool {
+				at := signs[j.Spec.Origin.Run]
+				return j.Open() && !at.IsZero() && now.Sub(at) > stalled
+			})
+		}
+	}
+	for _, p := range files {
+		out.Prompts = append(out.Prompts, p)
+	}
+	slices.SortFunc(out.Prompts, func(a, b PromptStatus) int {
+		return cmp.Or(a.born(now).Compare(b.born(now)), cmp.Compare(a.File.Rel, b.File.Rel), cmp.Compare(a.File.Name, b.File.Name))
+	})
+	return out, nil
+}
+
+// describe adds to the file of a job's prompt what the job says; without a file
+// it is told of if it is open, or if all are.
+func (x *Inbox) describe(j *kernel.Job, t *InboxTarget, files map[string]PromptStatus, all bool, stalled func(*kernel.Job) bool) {
+	in := j.Spec.Intake
+	if in == nil || in.File != x.Tree.File(in.Rel, kernel.RunningPrompt) {
+		return
+	}
+	word := j.State.Status.PromptName()
+	key := x.Tree.File(in.Rel, word)
+	have, there := files[key]
+	if there && (have.File.Inode == in.Inode || j.Open()) {
+		have.Age = max(0, x.Now().Sub(j.Created))
+	} else {
+		if !j.Open() && !all {
+			return
+		}
+		key = string(j.ID)
+		have = PromptStatus{File: kernel.PromptFile{Rel: in.Rel, Name: word}, Gone: true, Age: max(0, x.Now().Sub(j.Created))}
+	}
+	have.Repository, have.Job, have.Stalled, have.Reason = t.Root, j, stalled(j), cmp.Or(j.State.Reason, j.State.Wait.Detail)
+	files[key] = have
+}
+
+// unexplained reports that a prompt is done, and none of the jobs made it so.
+func unexplained(files map[string]PromptStatus, jobs []kernel.Job) bool {
+	known := map[uint64]bool{}
+	for i := range jobs {
+		if in := jobs[i].Spec.Intake; in != nil {
+			known[in.Inode] = true
+		}
+	}
+	for _, f := range files {
+		if f.File.Name == kernel.DonePrompt && !known[f.File.Inode] {
+			return true
+		}
+	}
+	return false
+}
+
+func (p PromptStatus) born(now time.Time) time.Time {
+	if p.Job != nil {
+		return p.Job.Created
+	}
+	return now.Add(-p.Age)
+}

@@ -1,0 +1,179 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Submission is a prompt that a program drops.
+type Submission struct {
+	Name   string // of the file, x.prompt.md
+	Text   string // front matter and all
+	At     kernel.InboxPath
+	Front  kernel.Front // what the caller adds to the prompt's own front matter
+	Source string       // who submits it
+}
+
+// names is how many names are tried for a prompt.
+const names = 5
+
+// Submit drops a prompt and takes it at once: the file is whole, so that there
+// is nothing to wait for. A prompt that could not be run is refused, and nothing
+// is dropped. If enqueueing fails after that, the prompt keeps its id and is
+// enqueued by the next pass; the error says so.
+func (x *Inbox) Submit(ctx context.Context, s Submission, stamp func(text string, f kernel.Front) (string, error)) (Taken, error) {
+	dir := x.dirOf(s.At)
+	list, err := x.Tree.Scan()
+	if err != nil {
+		return Taken{}, err
+	}
+	marked := x.marked(list, dir, s.At)
+	where, err := kernel.ParseInboxPath(x.Layout, x.Owner, join(dir, s.Name), func(string) string { return marked })
+	if err != nil {
+		return Taken{}, err
+	}
+	target, err := x.find(where)
+	if err != nil {
+		return Taken{}, err
+	}
+	place, err := target.Place(ctx, where)
+	if err != nil {
+		return Taken{}, err
+	}
+	own, _, err := x.Parse(s.Text)
+	if err != nil {
+		return Taken{}, err
+	}
+	if s.Front.Job = own.Job; s.Front.Job == "" {
+		s.Front.Job = target.Scheduler.NewID()
+	}
+	if x.Layout != kernel.SimpleLayout {
+		s.Front.Owner, s.Front.Repository, s.Front.Branch = place.Owner, place.Repository, place.Branch
+	}
+	text, err := stamp(s.Text, s.Front)
+	if err != nil {
+		return Taken{}, err
+	}
+	if err := x.try(ctx, target, place, text, join(dir, s.Name)); err != nil {
+		return Taken{}, err
+	}
+	unlock, err := x.lock(ctx)
+	if err != nil {
+		return Taken{}, err
+	}
+	rel, err := x.drop(ctx, target, dir, marked, place, s, text)
+	if err == nil {
+		var t Taken
+		t, err = x.takeOne(ctx, target, place, rel, s.Front.Job)
+		return t, errors.Join(err, unlock.Close())
+	}
+	return Taken{}, errors.Join(err, unlock.Close())
+}
+
+// dirOf is the directory for a target.
+func (x *Inbox) dirOf(p kernel.InboxPath) string {
+	branch := strings.ReplaceAll(p.Branch, "/", "-")
+	switch x.Layout {
+	case kernel.SingleOwner:
+		return p.Repository + "/" + branch
+	case kernel.MultiOwner:
+		return p.Owner + "/" + p.Repository + "/" + branch
+	default:
+		return ""
+	}
+}
+
+// marked is the branch that the directory stands for by its marker, or would:
+// a name with slashes needs one.
+func (x *Inbox) marked(list kernel.InboxListing, dir string, p kernel.InboxPath) string {
+	if have := list.Branches[dir]; have != "" {
+		return have
+	}
+	if strings.Contains(p.Branch, "/") {
+		return p.Branch
+	}
+	return ""
+}
+
+func join(dir, name string) string { return strings.TrimPrefix(dir+"/"+name, "/") }
+
+// try prepares the run of a prompt that is not dropped yet.
+func (x *Inbox) try(ctx context.Context, t *InboxTarget, place kernel.InboxPath, text, rel string) error {
+	front, body, err := x.Parse(text)
+	if err != nil {
+		return err
+	}
+	if err := front.For(place); err != nil {
+		return err
+	}
+	rec, err := t.Scheduler.Store.Read(ctx, kernel.Scope{Jobs: []kernel.JobID{front.Job}})
+	if err != nil {
+		return err
+	}
+	for i := range rec.Jobs {
+		if rec.Jobs[i].ID == front.Job {
+			return fmt.Errorf("the front matter's job_id %s is taken: %w", front.Job, kernel.ErrConflict)
+		}
+	}
+	_, err = t.Prepare(Prompt{Front: front, Body: body, ID: front.Job, Intake: kernel.Intake{
+		Owner: place.Owner, Repository: place.Repository, Branch: place.Branch, File: x.Tree.File(rel, kernel.RunningPrompt), Rel: rel}})
+	return err
+}
+
+// drop places the prompt under the first of its names that is free: its own, or
+// one with a part of the job's id.
+func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, place kernel.InboxPath, s Submission, text string) (string, error) {
+	files, err := t.held(ctx)
+	if err != nil {
+		return "", err
+	}
+	if marked != "" && marked == place.Branch {
+		if err := x.Tree.Mark(dir, marked); err != nil {
+			return "", err
+		}
+	}
+	stem := strings.TrimSuffix(s.Name, ".prompt.md")
+	for n := range names {
+		name := s.Name
+		if n > 0 {
+			name = stem + "-" + string(s.Front.Job[32-8*min(n, 4):]) + ".prompt.md"
+		}
+		rel := join(dir, name)
+		if files[x.Tree.File(rel, kernel.RunningPrompt)] != "" {
+			continue
+		}
+		if err := x.Tree.Drop(rel, text); !errors.Is(err, iofs.ErrExist) {
+			return rel, err
+		}
+	}
+	return "", fmt.Errorf("%s and %d names like it are in use in the inbox: give it another: %w", s.Name, names-1, kernel.ErrConflict)
+}
+
+// takeOne claims a prompt that was just dropped and enqueues it.
+func (x *Inbox) takeOne(ctx context.Context, t *InboxTarget, place kernel.InboxPath, rel string, id kernel.JobID) (Taken, error) {
+	later := func(why error) error {
+		return fmt.Errorf("the prompt is in the inbox as %s, and becomes job %s with the next `vizier inbox once`: %w", rel, id, why)
+	}
+	if _, err := x.Tree.Claim(rel); err != nil {
+		return Taken{}, later(err)
+	}
+	var rep InboxReport
+	c := claimed{kernel.PromptFile{Rel: rel}, place, t, true}
+	if err := x.take(ctx, []claimed{c}, &rep); err != nil {
+		return Taken{}, later(err)
+	}
+	switch {
+	case len(rep.Failed) > 0:
+		return Taken{}, fmt.Errorf("%s: %s", rep.Failed[0].Path, rep.Failed[0].Reason)
+	case len(rep.Left) > 0:
+		return Taken{}, later(errors.New(rep.Left[0].Reason))
+	case len(rep.Taken) == 0: // a process without the lock was faster
+		return Taken{Rel: rel, Job: id, Repository: t.Root}, nil
+	}
+	return rep.Taken[0], nil
+}

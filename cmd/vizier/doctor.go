@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+type doctorCmd struct {
+	Fix    bool   `help:"Repair what can be repaired."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+}
+
+func (*doctorCmd) Help() string {
+	return "Looks for what crashes, and hands, left: torn records, strays, stale temporary files, worktrees without an owner, prompts whose names are " +
+		"not true. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
+}
+
+// inspection is what a store tells of its files.
+type inspection interface {
+	Validate(context.Context) ([]fs.Problem, int, error)
+	Inspect(runs map[kernel.RunID]bool) ([]fs.Oddity, error)
+}
+
+// worktreeGit is what the doctor asks of git.
+type worktreeGit interface {
+	StrayWorktrees(owned map[string]bool) ([]kernel.Context, error)
+	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
+	ProgramVersion(context.Context) (version string, ok bool, err error)
+}
+
+// diagnosis is `doctor --format json`.
+type diagnosis struct {
+	Outcome  string          `json:"outcome"` // healthy or findings
+	Git      string          `json:"git_version"`
+	Resident int             `json:"resident_pid"` // 0: none
+	Findings []doctorFinding `json:"findings"`
+}
+
+type doctorFinding struct {
+	Check   string `json:"check"`
+	Path    string `json:"path"`
+	Problem string `json:"problem"`
+	Next    string `json:"next"`
+	Fixable bool   `json:"fixable"`
+	Fixed   bool   `json:"fixed"`
+}
+
+// checks are what the doctor looks at, in the order in which it tells.
+func (c *call) checks(r *repo) []app.Check {
+	return []app.Check{
+		{Name: "git", Look: r.checkGit},
+		{Name: "records", Look: r.checkRecords},
+		{Name: "runners", Look: r.checkRunners},
+		{Name: "worktrees", Look: r.checkWorktrees},
+		{Name: "inbox", Look: c.checkInbox(r)},
+	}
+}
+
+// Run examines the repository.
+func (x *doctorCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
+	if err != nil {
+		return err
+	}
+	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Findings: []doctorFinding{}}
+	if doc.Git, _, err = r.Doctor.git.ProgramVersion(c.ctx); err != nil {
+		doc.Git = "none"
+	}
+	open := 0
+	for _, f := range found {
+		if !f.Fixed {
+			open++
+		}
+		if f.Fix != nil {
+			f.Next = "vizier doctor --fix"
+		}
+		doc.Findings = append(doc.Findings, doctorFinding{f.Check, f.Path, f.Problem, f.Next, f.Fix != nil, f.Fixed})
+	}
+	if len(found) > 0 {
+		doc.Outcome = "findings"
+	}
+	if x.Format == "json" {
+		err = c.ui.json(doc)
+	} else {
+		x.show(c, doc, open)
+	}
+	if err == nil && open > 0 {
+		err = exits(1)
+	}
+	return err
+}
+
+func (x *doctorCmd) show(c *call, doc diagnosis, open int) {
+	switch {
+	case len(doc.Findings) == 0:
+		c.ui.print("Outcome: healthy")
+	case x.Fix:
+		c.ui.print(fmt.Sprintf("Outcome: %d finding(s), %d repaired", len(doc.Findings), len(doc.Findings)-open))
+	default:
+		c.ui.print(fmt.Sprintf("Outcome: %d finding(s)", len(doc.Findings)))
+	}
+	resident := "none"
+	if doc.Resident != 0 {
+		resident = fmt.Sprintf("resident (pid %d)", doc.Resident)
+	}
+	c.ui.print("Git: " + doc.Git)
+	c.ui.print("Scheduler: " + resident)
+	for _, f := range doc.Findings {
+		mark := ""
+		if f.Fixed {
+			mark = " (repaired)"
+		}
+		c.ui.print("")
+		c.ui.print(f.Check + ": " + readable(f.Path) + mark)
+		c.ui.print("  " + oneLine(f.Problem))
+		if !f.Fixed {
+			c.ui.print("  next: " + f.Next)
+		}
+	}
+}
+
+func (r *repo) checkGit(ctx context.Context, _ *kernel.Snapshot) ([]app.Finding, error) {
+	version, ok, err := r.Doctor.git.ProgramVersion(ctx)
+	if err != nil {
+		return []app.Finding{{Path: "git", Problem: err.Error(), Next: "install git " + git.MinimumVersion + " or newer"}}, nil
+	}
+	if !ok {
+		return []app.Finding{{Path: "git", Problem: "git " + version + " is older than " + git.MinimumVersion, Next: "install git " + git.MinimumVersion + " or newer"}}, nil
+	}
+	return nil, nil
+}
+
+func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
+	runs := map[kernel.RunID]bool{}
+	var out []app.Finding
+	for _, j := range s.Jobs() {
+		run := j.Spec.Origin.Run
+		if run != "" && !runs[run] && j.State.Status.Active() {
+			if _, err := r.Manifest(run); err != nil {
+				out = append(out, app.Finding{Path: ".vizier/jobs/runs/" + string(run) + ".json", Problem: "the manifest of an open run cannot be read: " + err.Error(),
+					Next: "vizier jobs cancel " + string(j.ID)})
+			}
+		}
+		runs[run] = true
+	}
+	odd, err := r.Doctor.files.Inspect(runs)
+	for _, o := range odd {
+		f := app.Finding{Path: o.Path, Problem: o.Text, Next: "look at it, and mend it or move it away"}
+		if o.Fix != nil {
+			f.Fix = func(context.Context) error { return o.Fix() }
+		}
+		if unread := s.UnreadableIDs(); len(unread) > 0 && f.Fix != nil && filepath.Dir(o.Path) == ".vizier/jobs/runs" {
+			f.Fix, f.Next = nil, "mend the records that cannot be read: one of them may be of this run"
+		}
+		out = append(out, f)
+	}
+	return out, err
+}
+
+func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
+	var out []app.Finding
+	for _, j := range s.Jobs() {
+		if j.State.Status != kernel.Running {
+			continue
+		}
+		dir := r.rel(r.Logs.JobDir(j.ID))
+		switch f := s.Facts().Runners[j.Attempt()]; {
+		case f.Err != "":
+			out = append(out, app.Finding{Path: dir, Problem: "it cannot be told whether its runner lives: " + f.Err, Next: "vizier jobs show " + string(j.ID)})
+		case f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.Absent):
+			out = append(out, app.Finding{Path: dir, Problem: "the job is running, and its runner is gone", Next: "vizier jobs wait " + string(j.ID)})
+		}
+	}
+	return out, nil
+}
+
+func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
+	owned := map[string]bool{}
+	var out []app.Finding
+	for _, j := range s.Jobs() {
+		c := j.State.Context
+		if c.Worktree == "" {
+			continue
+		}
+		owned[c.Worktree] = true
+		if _, err := os.Stat(filepath.Join(r.Root, c.Worktree)); errors.Is(err, os.ErrNotExist) && c.Owned {
+			out = append(out, app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(j.ID) + " is gone", Next: "vizier jobs retry " + string(j.ID)})
+		}
+	}
+	if len(s.UnreadableIDs()) > 0 { // any of them may own what seems to be nobody's
+		return out, nil
+	}
+	strays, err := r.Doctor.git.StrayWorktrees(owned)
+	for _, c := range strays {
+		f := app.Finding{Path: c.Worktree, Problem: "a worktree that no job owns"}
+		if c.Name == "" {
+			f.Problem, f.Next = "a directory that no job owns and git does not know", "look at it and remove it"
+		} else {
+			f.Fix = func(ctx context.Context) error {
+				if done := r.Doctor.git.RemoveWorktree(ctx, c); done.Status != kernel.CleanupDone {
+					return errors.New(done.Error)
+				}
+				return nil
+			}
+		}
+		out = append(out, f)
+	}
+	return out, err
+}

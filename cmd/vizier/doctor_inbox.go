@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// checkInbox looks at the trees of r's inbox. Prompts of other repositories are
+// held against their records as they stand.
+func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]app.Finding, error) {
+	return func(ctx context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
+		tree := inbox.Tree{Home: r.inboxHome(), Now: now}
+		list, err := tree.Scan()
+		if errors.Is(err, inbox.ErrNoInbox) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		at := func(rel string) string { return r.rel(path.Join(tree.Inbox(), rel)) }
+		var out []app.Finding
+		for _, stray := range list.Strays {
+			out = append(out, app.Finding{Path: at(stray.Path), Problem: stray.Why, Next: "move it out of the inbox"})
+		}
+		jobs := s.Jobs()
+		for _, name := range slices.Sorted(maps.Keys(r.Config.Inbox.Repositories)) {
+			other, err := c.configured(r, name)
+			if err != nil {
+				out = append(out, app.Finding{Path: ".vizier/config.toml", Problem: "[inbox.repositories] " + err.Error(), Next: "correct the path, or remove the line"})
+				continue
+			}
+			if other.Root == r.Root {
+				continue
+			}
+			rec, err := other.Scheduler.Store.Read(ctx, kernel.Scope{All: true})
+			if err != nil {
+				return out, fmt.Errorf("%s: %w", other.Root, err)
+			}
+			for i := range rec.Jobs {
+				jobs = append(jobs[:len(jobs):len(jobs)], &rec.Jobs[i])
+			}
+		}
+		held, known := map[string]bool{}, map[kernel.JobID]bool{}
+		for _, j := range jobs {
+			in := j.Spec.Intake
+			if in == nil {
+				continue
+			}
+			known[j.ID] = true
+			held[in.File] = held[in.File] || j.HoldsPrompt()
+			if j.HoldsPrompt() && !j.Open() && in.File == tree.File(in.Rel, kernel.RunningPrompt) {
+				out = append(out, app.Finding{Path: r.rel(in.File), Problem: "job " + string(j.ID) + " has ended, and the prompt is not called so", Next: "vizier inbox once"})
+			}
+		}
+		for _, f := range list.OfName(kernel.RunningPrompt) {
+			if file := tree.File(f.Rel, f.Name); !held[file] {
+				out = append(out, app.Finding{Path: r.rel(file), Problem: "a claimed prompt without a job", Next: "vizier inbox once"})
+			}
+		}
+		odd, err := tree.Inspect(known)
+		for _, o := range odd {
+			f := app.Finding{Path: r.rel(path.Join(tree.Home, o.Path)), Problem: o.Text, Next: "look at it and remove it"}
+			if o.Fix != nil {
+				f.Fix = func(context.Context) error { return o.Fix() }
+			}
+			out = append(out, f)
+		}
+		return out, err
+	}
+}

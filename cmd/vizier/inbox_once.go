@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+type inboxInitCmd struct{}
+
+func (*inboxInitCmd) Help() string {
+	return "Makes inbox, processed, finished and failed below [inbox] home, which is .vizier unless it is set. Git ignores them."
+}
+
+// Run makes what is missing.
+func (x *inboxInitCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	tree := inbox.Tree{Home: r.inboxHome(), Now: now}
+	made, err := tree.Init()
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{kernel.InboxDir, kernel.ProcessedDir, kernel.FinishedDir, kernel.FailedDir} {
+		at := filepath.Join(tree.Home, dir, ".gitignore")
+		f, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if os.IsExist(err) {
+			continue
+		}
+		if err == nil {
+			_, err = f.WriteString("*\n")
+			if closed := f.Close(); err == nil {
+				err = closed
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if made {
+		c.ui.print("Outcome: inbox made")
+	} else {
+		c.ui.print("Outcome: inbox was there already")
+	}
+	c.ui.print("Drop prompts as NAME.prompt.md into " + r.rel(tree.Inbox()))
+	return nil
+}
+
+type inboxOnceCmd struct {
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+}
+
+func (*inboxOnceCmd) Help() string {
+	return "For cron, and for tests; `vizier inbox watch` does the same again and again. Jobs run on when it has returned. Exits 0 even where " +
+		"prompts could not be run: each of those is named NAME.error.md, with the reason in NAME.error.txt beside it."
+}
+
+// inboxPass is `inbox once --format json`.
+type inboxPass struct {
+	Outcome  string        `json:"outcome"`
+	Taken    []inboxTaken  `json:"taken"`
+	Failed   []inboxReason `json:"failed"`
+	Finished []string      `json:"finished"`
+	Left     []inboxReason `json:"left"`
+	Waiting  int           `json:"waiting"`
+}
+
+type inboxTaken struct {
+	Rel        string       `json:"inbox_rel"`
+	Job        kernel.JobID `json:"job_id"`
+	Run        kernel.RunID `json:"run_id"`
+	Repository string       `json:"repository"`
+}
+
+type inboxReason struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+func newInboxPass(rep app.InboxReport) inboxPass {
+	doc := inboxPass{Outcome: "inbox_scanned", Taken: []inboxTaken{}, Failed: []inboxReason{}, Finished: listed(rep.Finished), Left: []inboxReason{}, Waiting: rep.Waiting}
+	for _, t := range rep.Taken {
+		doc.Taken = append(doc.Taken, inboxTaken(t))
+	}
+	for _, f := range rep.Failed {
+		doc.Failed = append(doc.Failed, inboxReason(f))
+	}
+	for _, l := range rep.Left {
+		doc.Left = append(doc.Left, inboxReason(l))
+	}
+	return doc
+}
+
+// Run looks once.
+func (x *inboxOnceCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	box, err := c.inbox(r)
+	if err != nil {
+		return err
+	}
+	rep, err := box.Once(c.ctx, true)
+	if err != nil {
+		return inboxMissing(err)
+	}
+	doc := newInboxPass(rep)
+	if x.Format == "json" {
+		return c.ui.json(doc)
+	}
+	c.ui.print(fmt.Sprintf("Outcome: %d prompt(s) taken, %d failed, %d moved to finished, %d not due, %d left alone",
+		len(doc.Taken), len(doc.Failed), len(doc.Finished), doc.Waiting, len(doc.Left)))
+	c.ui.text(doc.lines())
+	return nil
+}
+
+// lines say what happened, a line for each file.
+func (doc inboxPass) lines() string {
+	var b strings.Builder
+	for _, t := range doc.Taken {
+		fmt.Fprintf(&b, "taken: %s is job %s\n", readable(t.Rel), t.Job)
+	}
+	for _, f := range doc.Failed {
+		fmt.Fprintf(&b, "failed: %s: %s\n", readable(f.Path), oneLine(f.Reason))
+	}
+	for _, l := range doc.Left {
+		fmt.Fprintf(&b, "left: %s: %s\n", readable(l.Path), oneLine(l.Reason))
+	}
+	return b.String()
+}
+
+// readable is a file's name on one line.
+func readable(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\ufffd' }) {
+		return fmt.Sprintf("%q", name)
+	}
+	return name
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

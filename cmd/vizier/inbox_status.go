@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+type inboxStatusCmd struct {
+	All    bool   `help:"Also prompts that are on record and not in the inbox any more."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+}
+
+func (*inboxStatusCmd) Help() string {
+	return "A prompt is stalled when a job of its run runs and has not written anything for [inbox] stalled_after."
+}
+
+// inboxState is `inbox status --format json`.
+type inboxState struct {
+	Outcome string         `json:"outcome"` // inbox_status
+	Inbox   string         `json:"inbox"`
+	Layout  string         `json:"layout"`
+	Prompts []inboxPrompt  `json:"prompts"`
+	Counts  map[string]int `json:"counts"` // by name
+	Left    []inboxReason  `json:"left"`
+}
+
+type inboxPrompt struct {
+	Rel        string       `json:"inbox_rel"`
+	Name       string       `json:"name"` // prompt, running, done or error
+	Gone       bool         `json:"gone,omitempty"`
+	Age        int64        `json:"age_seconds"`
+	Stalled    bool         `json:"stalled"`
+	Job        kernel.JobID `json:"job_id,omitempty"`
+	Run        kernel.RunID `json:"run_id,omitempty"`
+	Status     string       `json:"status,omitempty"`
+	State      string       `json:"state,omitempty"`
+	Repository string       `json:"repository,omitempty"`
+	Branch     string       `json:"branch,omitempty"`
+	Reason     string       `json:"reason,omitempty"`
+}
+
+// Run shows the prompts.
+func (x *inboxStatusCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	box, err := c.inbox(r)
+	if err != nil {
+		return err
+	}
+	var left []app.Left
+	home := &app.InboxTarget{Root: r.Root, Scheduler: r.Scheduler}
+	targets, repos := []*app.InboxTarget{home}, map[*app.InboxTarget]*repo{home: r}
+	for _, name := range slices.Sorted(maps.Keys(r.Config.Inbox.Repositories)) {
+		other, err := c.configured(r, name)
+		if err != nil {
+			left = append(left, app.Left{Path: name, Reason: err.Error()})
+			continue
+		}
+		if other.Root == r.Root {
+			continue
+		}
+		t := &app.InboxTarget{Root: other.Root, Scheduler: other.Scheduler}
+		targets, repos[t] = append(targets, t), other
+	}
+	st, err := box.Status(c.ctx, targets, x.All, r.Config.Inbox.Stalled, func(t *app.InboxTarget, j *kernel.Job) time.Time {
+		return repos[t].lastSign(j)
+	})
+	if err != nil {
+		return inboxMissing(err)
+	}
+	st.Left = append(st.Left, left...)
+	doc := inboxState{Outcome: "inbox_status", Inbox: r.rel(box.Tree.File("x.prompt.md", kernel.NewPrompt)), Layout: box.Layout.String(),
+		Prompts: []inboxPrompt{}, Counts: map[string]int{}, Left: []inboxReason{}}
+	doc.Inbox = strings.TrimSuffix(doc.Inbox, "/x.prompt.md")
+	for _, p := range st.Prompts {
+		row := inboxPrompt{Rel: p.File.Rel, Name: p.File.Name.String(), Gone: p.Gone, Age: int64(p.Age / time.Second), Stalled: p.Stalled,
+			Repository: p.Repository, Reason: p.Reason}
+		if j := p.Job; j != nil {
+			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, j.State.Status.String(), j.State.Status.Coarse(), j.Spec.Intake.Branch
+		}
+		doc.Prompts = append(doc.Prompts, row)
+		doc.Counts[row.Name]++
+	}
+	for _, l := range st.Left {
+		doc.Left = append(doc.Left, inboxReason(l))
+	}
+	if x.Format == "json" {
+		return c.ui.json(doc)
+	}
+	return x.show(c, doc)
+}
+
+func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
+	c.ui.print(fmt.Sprintf("Outcome: %d prompt(s) in %s", len(doc.Prompts), doc.Inbox))
+	w := tabwriter.NewWriter(c.ui.out, 0, 0, 2, ' ', 0)
+	for _, p := range doc.Prompts {
+		status, note := p.Status, oneLine(p.Reason)
+		if status == "" {
+			status = "-"
+		}
+		if p.Stalled {
+			status += " (stalled)"
+		}
+		if p.Gone {
+			note = strings.TrimPrefix(note+", no longer in the inbox", ", ")
+		}
+		job := string(p.Job)
+		if job == "" {
+			job = "-"
+		}
+		fmt.Fprintln(w, strings.TrimRight(strings.Join([]string{readable(p.Rel), p.Name, job, status, (time.Duration(p.Age) * time.Second).String(), note}, "\t"), "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, l := range doc.Left {
+		c.ui.print("left: " + readable(l.Path) + ": " + oneLine(l.Reason))
+	}
+	return nil
+}
+
+// lastSign is when a running job last gave a sign of life: its start, or what
+// it wrote.
+func (r *repo) lastSign(j *kernel.Job) time.Time {
+	at := j.State.Started
+	for _, stream := range []string{"stdout", "stderr"} {
+		if info, err := os.Stat(r.Logs.LogFile(j.ID, stream)); err == nil && info.ModTime().After(at) {
+			at = info.ModTime()
+		}
+	}
+	return at
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
+	"github.com/vizier-scheduler/vizier/app"
+)
+
+type inboxWatchCmd struct {
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answers look: with json a document a line, for each pass that did something."`
+}
+
+func (*inboxWatchCmd) Help() string {
+	return "Runs until it is interrupted. It may be killed at any time, and there may be several: each prompt is run once."
+}
+
+// Run watches.
+func (x *inboxWatchCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	box, err := c.inbox(r)
+	if err != nil {
+		return err
+	}
+	tree := inbox.Tree{Home: r.inboxHome(), Now: now}
+	if _, err := tree.Scan(); err != nil {
+		return inboxMissing(err)
+	}
+	c.ui.info("watching %s", tree.Inbox())
+	notices := inbox.NewNotices(tree)
+	defer notices.Close()
+	told := map[string]bool{} // what was left alone, and said once
+	box.Watch(c.ctx, notices, r.Config.Inbox.Poll, func(rep app.InboxReport, err error) {
+		if err != nil {
+			c.ui.warn("%v", inboxMissing(err))
+			return
+		}
+		var left []app.Left
+		now := map[string]bool{}
+		for _, l := range rep.Left {
+			key := l.Path + "\x00" + l.Reason
+			if now[key] = true; !told[key] {
+				left = append(left, l)
+			}
+		}
+		told, rep.Left = now, left
+		if len(rep.Taken)+len(rep.Failed)+len(rep.Finished)+len(rep.Left) == 0 {
+			return
+		}
+		doc := newInboxPass(rep)
+		if x.Format == "json" {
+			_ = c.ui.jsonLine(doc) // what cannot be written is told at the end
+			return
+		}
+		c.ui.text(doc.lines())
+	})
+	return nil
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+type validateCmd struct {
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+}
+
+func (*validateCmd) Help() string {
+	return "Reads every job.json and its state file. Changes nothing. Exits 0 when all are sound, 1 when one is not."
+}
+
+// validated is `jobs validate --format json`.
+type validated struct {
+	Outcome  string          `json:"outcome"` // valid or invalid
+	Records  int             `json:"records"`
+	Problems []recordProblem `json:"problems"`
+}
+
+type recordProblem struct {
+	Job     kernel.JobID `json:"job_id"`
+	Path    string       `json:"path"`
+	Problem string       `json:"problem"`
+}
+
+// Run validates the store.
+func (x *validateCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	problems, n, err := r.Doctor.files.Validate(c.ctx)
+	if err != nil {
+		return err
+	}
+	doc := validated{Outcome: "valid", Records: n, Problems: []recordProblem{}}
+	for _, p := range problems {
+		doc.Outcome = "invalid"
+		doc.Problems = append(doc.Problems, recordProblem{p.Job, p.Path, p.Text})
+	}
+	if x.Format == "json" {
+		err = c.ui.json(doc)
+	} else {
+		c.ui.print(fmt.Sprintf("Outcome: %d record(s), %d problem(s)", n, len(problems)))
+		for _, p := range doc.Problems {
+			c.ui.print(p.Path + ": " + oneLine(p.Problem))
+		}
+		if len(problems) > 0 {
+			c.ui.print("next: vizier doctor")
+		}
+	}
+	if err == nil && len(problems) > 0 {
+		err = exits(1)
+	}
+	return err
+}
