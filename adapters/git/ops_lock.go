@@ -43,3 +43,27 @@ func (r *Repo) DropStaleLocks(dir string, before time.Time) error {
 	}
 	return nil
 }
+
+// DropStaleRefLocks removes the lock files that a killed git left on branches,
+// and on what all branches are packed and configured in, before that time. A
+// lock that a git may hold which is still at work in the repository stays, and
+// whoever meets it is told by git.
+func (r *Repo) DropStaleRefLocks(branches []string, before time.Time) error {
+	paths := []string{"packed-refs.lock", "config.lock"}
+	for _, b := range branches {
+		if filepath.IsLocal(b) {
+			paths = append(paths, filepath.Join("refs", "heads", b+".lock"))
+		}
+	}
+	for _, p := range paths {
+		p = filepath.Join(r.root.CommonDir, p)
+		info, err := os.Lstat(p)
+		if err != nil || !info.Mode().IsRegular() || !info.ModTime().Before(before) || r.atWorkSince(info.ModTime()) {
+			continue
+		}
+		if err := os.Remove(p); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+			return fmt.Errorf("drop the lock that a killed git left: %w", err)
+		}
+	}
+	return nil
+}

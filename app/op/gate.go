@@ -68,6 +68,11 @@ func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow
 // gated performs an operation whose gate, if it has one, is looked at once it
 // has succeeded.
 func (p performer) gated(ctx context.Context, env *Env, n *Node) (Result, error) {
+	if p.look != nil { // it is a matter of files and of git
+		if err := env.Git.DropStaleRefLocks(n.ownBranches(), n.Job.State.Started); err != nil {
+			return Result{}, err
+		}
+	}
 	r, err := once(ctx, env, n, "", p.look, p.run)
 	if err != nil || r.Outcome != kernel.OutcomeSucceeded {
 		return r, err
@@ -84,6 +89,17 @@ func (p performer) gated(ctx context.Context, env *Env, n *Node) (Result, error)
 	}
 	g.Produced, g.Context = r.Produced, r.Context
 	return g, err
+}
+
+// ownBranches are the branches that n's job has for itself while it runs.
+func (n *Node) ownBranches() []string {
+	var own []string
+	for _, l := range n.Job.Spec.Locks {
+		if name, ok := strings.CutPrefix(l.Key, "branch:"); ok && l.Mode == kernel.Exclusive {
+			own = append(own, name)
+		}
+	}
+	return own
 }
 
 // conflict is an open merge conflict and where it is to be resolved. Its

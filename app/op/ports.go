@@ -117,6 +117,10 @@ type Trees interface {
 	// worktree at dir before then. It does nothing in the main one.
 	DropStaleLocks(dir string, before time.Time) error
 
+	// DropStaleRefLocks removes what a killed git left locked of branches that
+	// nobody else is to work on, unless a git is at work.
+	DropStaleRefLocks(branches []string, before time.Time) error
+
 	// RemoveWorktree removes a worktree of a job, whose work is parked first.
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 }

@@ -1,0 +1,66 @@
+package git
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// What a killed git left on a branch is in nobody's way for ever; what a git
+// that is at work may hold stays.
+func TestStaleLocksOfBranches(t *testing.T) {
+	f := newFixture(t)
+	f.commit("a.txt", "1\n")
+	f.git("branch", "draft/x")
+	r := Open(f.root())
+	names := []string{"refs/heads/draft/x.lock", "packed-refs.lock", "config.lock"}
+	now := time.Now()
+	left := func(at time.Time) {
+		t.Helper()
+		for _, name := range append(names, "refs/heads/main.lock") {
+			f.write(".git/"+name, "")
+			if err := os.Chtimes(f.path(".git/"+name), at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	gone := func(want bool) {
+		t.Helper()
+		if err := r.DropStaleRefLocks([]string{"draft/x", "../../outside"}, now); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if _, err := os.Lstat(f.path(".git/" + name)); os.IsNotExist(err) != want {
+				t.Errorf("%s: %v, want it gone: %v", name, err, want)
+			}
+		}
+		if _, err := os.Lstat(f.path(".git/refs/heads/main.lock")); err != nil {
+			t.Errorf("the lock of a branch that was not asked for: %v", err)
+		}
+	}
+	left(now.Add(time.Hour))
+	gone(false)
+	left(now.Add(-time.Hour))
+	gone(true)
+
+	work := exec.Command("git", "cat-file", "--batch")
+	work.Dir = f.dir
+	in, err := work.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := work.Start(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	now = began.Add(time.Hour)
+	left(began.Add(time.Minute)) // it was there before the locks
+	gone(false)
+	left(began.Add(-time.Minute)) // it came later, and cannot hold them
+	gone(true)
+	left(began.Add(time.Minute))
+	_ = in.Close()
+	_ = work.Wait()
+	gone(true)
+}
