@@ -68,8 +68,8 @@ func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow
 // gated performs an operation whose gate, if it has one, is looked at once it
 // has succeeded.
 func (p performer) gated(ctx context.Context, env *Env, n *Node) (Result, error) {
-	if p.look != nil { // it is a matter of files and of git
-		if err := env.Git.DropStaleRefLocks(n.ownBranches(), n.Job.State.Started); err != nil {
+	if own := n.ownBranches(); p.look != nil && len(own) > 0 {
+		if err := env.Git.DropStaleRefLocks(own, n.Job.State.Started); err != nil {
 			return Result{}, err
 		}
 	}
