@@ -33,6 +33,7 @@ demo: setup
 	@sh scripts/demo.sh bin/vizier
 
 test: setup
+	@scripts/slurm-cluster.sh install || echo 'setup: no Slurm, so tests of clusters are skipped'
 	@$(MAKE) --no-print-directory check
 
 # One package at a time: many of them start processes and look at all of them.

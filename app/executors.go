@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -25,9 +26,37 @@ func (s *Scheduler) executor(name string) Executor {
 	if e := s.Executors[name]; e != nil {
 		return e
 	}
+	return noExecutor(s.unknown(name))
+}
+
+func (s *Scheduler) unknown(name string) string {
 	names := append(slices.Sorted(maps.Keys(s.Executors)), kernel.LocalExecutor)
-	return noExecutor("there is no executor named " + name + " in the configuration, which has " + strings.Join(names, ", ") +
-		": add [executors." + name + "], or submit the job for another one")
+	return "there is no executor named " + name + " in the configuration, which has " + strings.Join(names, ", ") +
+		": add [executors." + name + "], or submit the job for another one"
+}
+
+// choosy is an executor of which jobs may ask for something.
+type choosy interface {
+	// Accepts says what is wrong with what a job asks for.
+	Accepts(options []string) error
+}
+
+// Accepts says why no executor would take the task, before there is a job: the
+// one it names is not configured, or does not know what is asked of it.
+func (s *Scheduler) Accepts(t kernel.Task) error {
+	name := t.On()
+	if name != kernel.LocalExecutor && s.Executors[name] == nil {
+		return fmt.Errorf("%s: %w", s.unknown(name), kernel.ErrInvalid)
+	}
+	e, ok := s.executor(name).(choosy)
+	switch {
+	case len(t.Options) == 0:
+		return nil
+	case !ok:
+		return fmt.Errorf("executor %s has no options: leave out %s, or choose another executor: %w", name, strings.Join(t.Options, " "), kernel.ErrInvalid)
+	default:
+		return e.Accepts(t.Options)
+	}
 }
 
 // alive asks each executor for its own attempts, in one go.
@@ -43,6 +72,23 @@ func (s *Scheduler) alive(ctx context.Context, snap *kernel.Snapshot, attempts [
 	for name, own := range by {
 		maps.Copy(into, s.executor(name).Alive(ctx, own))
 	}
+}
+
+// WithRemarks is snap with what other executors than this machine's say of the
+// attempts they were given.
+func (s *Scheduler) WithRemarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
+	var given []kernel.AttemptID
+	for _, j := range snap.Jobs() {
+		if j.State.Status == kernel.Running && j.Spec.Task.On() != kernel.LocalExecutor {
+			given = append(given, j.Attempt())
+		}
+	}
+	if len(given) == 0 {
+		return snap
+	}
+	f := kernel.NewFacts()
+	s.alive(ctx, snap, given, f.Runners)
+	return snap.WithFacts(f)
 }
 
 // noExecutor stands for an executor that the configuration does not name, or

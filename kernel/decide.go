@@ -162,7 +162,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		}
 		var q Plan
 		var err error
-		if s.facts.Runners[r.Attempt].Value.Liveness == Absent {
+		if s.facts.Runners[r.Attempt].Value.Liveness == Absent && jobs[i].State.Stop.At.IsZero() {
 			q, err = Refuse(s, r.Attempt, r.Reason, false)
 		} else {
 			q, err = Finish(s, r)
@@ -186,11 +186,12 @@ func (s *Snapshot) verdict(a AttemptID) (Result, bool) {
 	case !live.Known:
 		return Result{}, false
 	case live.Value.Liveness == Absent:
-		return Result{Attempt: a, Reason: orElse(live.Value.Remark, "its runner ended before it began")}, true
+		// Asked to stop, it ends as cancelled; else it is taken back.
+		return Result{Attempt: a, Outcome: OutcomeCancelled, Exit: 143, Reason: orElse(live.Value.Remark, "its runner ended before it began")}, true
 	case live.Value.Liveness != Dead:
 		return Result{}, false
 	}
-	lost := Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: "its runner ended without a result"}
+	lost := Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: orElse(live.Value.Remark, "its runner ended without a result")}
 	switch f := s.facts.Results[a]; {
 	case !f.asked():
 		return Result{}, false

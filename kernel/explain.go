@@ -55,10 +55,11 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
 	switch st := s.jobs[i].State; {
 	case st.Status == Running:
+		e.Unmet = heldUp(s.facts.Runners[s.jobs[i].Attempt()])
 	case st.Status == Unscheduled && t.at(i) == Unscheduled:
 		e.Unmet = []Unmet{x.asleep(s.jobs[i])}
-	case t.at(i) == Queued: // it was refused, and waits before it asks again
-		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again at " + st.RetryAt.Format(time.RFC3339)}}
+	case t.at(i) == Queued, st.Status == Queued && st.Refused > 0: // it was refused, and asks again, at once or after a while
+		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + again(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
 		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + orElse(st.Reason, st.Failure.String()), Clears: "time"}}
 	case st.Status == Failed, st.Status == Cancelled:
@@ -73,6 +74,39 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	}
 	e.Actions = x.actions
 	return e, nil
+}
+
+func again(at time.Time) string {
+	if at.IsZero() {
+		return "soon"
+	}
+	return "at " + at.Format(time.RFC3339)
+}
+
+// heldUp is what an executor says of an attempt that it was given.
+func heldUp(r Fact[Runner]) []Unmet {
+	switch {
+	case r.Err != "":
+		return []Unmet{{Detail: "its runner cannot be asked for: " + r.Err, Clears: "its executor, once it can be asked again"}}
+	case r.Value.Remark != "":
+		return []Unmet{{Detail: r.Value.Remark, Clears: "its executor"}}
+	case r.Value.Liveness == Stalled:
+		return []Unmet{{Detail: "its runner has not been heard of for longer than it should be", Clears: "its executor, once it is heard of or known to be gone"}}
+	}
+	return nil
+}
+
+// Remark is what a running job's executor says that holds its attempt up, as far
+// as it was asked; else "".
+func (s *Snapshot) Remark(id JobID) string {
+	j := s.Job(id)
+	if j == nil || j.State.Status != Running {
+		return ""
+	}
+	for _, u := range heldUp(s.facts.Runners[j.Attempt()]) {
+		return u.Detail
+	}
+	return ""
 }
 
 type explainer struct {

@@ -160,6 +160,7 @@ func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 	st.Failure, st.Reason = LaunchFailure, why
 	if final {
 		st.Status, st.Finished, st.Exit, st.Outcome = Failed, s.now, Exited(1), OutcomeFailed
+		st.Failure = RejectedByHost
 	} else {
 		st.Status, st.Started = Queued, time.Time{}
 		if st.Refused > 0 {

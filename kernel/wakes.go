@@ -11,7 +11,9 @@ type Wakes struct {
 	At time.Time // when the first retry is due; zero: none is
 
 	// Outside are the facts that open jobs wait for, and the running attempts
-	// whose runner's death would move more than themselves.
+	// whose runner's death would move more than themselves. Runners of other
+	// executors than the local one tell nobody that they end: all of theirs
+	// are among them.
 	Outside Probes
 
 	// Again reports what can only be tried again: a launch that was refused, an
@@ -33,7 +35,7 @@ func (s *Snapshot) Wakes() Wakes {
 	b := prober{s: s.unobserved(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	var w Wakes
 	for _, i := range s.in[Running] {
-		if locks || t.restsOn(i) {
+		if locks || s.jobs[i].Spec.Task.On() != LocalExecutor || t.restsOn(i) {
 			b.attempt(s.jobs[i].Attempt())
 		}
 	}

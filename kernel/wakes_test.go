@@ -22,6 +22,8 @@ func routes(on kernel.Outcome, to kernel.JobID) option {
 	return func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: on, To: to}} }
 }
 
+func elsewhere(j *kernel.Job) { j.Spec.Task.Executor = "cluster" }
+
 func stopped(j *kernel.Job) { j.State.Stop.At = t0 }
 
 // What each kind of wait leaves to be looked after, seen after the tick that
@@ -71,6 +73,7 @@ func TestWakes(t *testing.T) {
 			outside(kernel.Probes{Attempts: attempt("a", "b")})},
 		{"a job that would be started again", []kernel.Job{job("a", running(1), reclaims(1)), job("b", running(1), reclaims(0))},
 			outside(kernel.Probes{Attempts: attempt("a")})},
+		{"a job that runs elsewhere", []kernel.Job{job("a", running(1), elsewhere), job("b", running(1))}, outside(kernel.Probes{Attempts: attempt("a")})},
 		{"a cancel under way", []kernel.Job{job("a", running(1), stopped)}, outside(kernel.Probes{Attempts: attempt("a")})},
 		{"a route", []kernel.Job{job("a", running(1), routes(kernel.OutcomeFailed, "b")), job("b", routed, is(kernel.Unscheduled))},
 			outside(kernel.Probes{Attempts: attempt("a")})},

@@ -80,7 +80,9 @@ func TestWhatATickMayWrite(t *testing.T) {
 // to id.
 func rewoundByRoute(s *kernel.Snapshot, id kernel.JobID) bool {
 	for _, j := range s.Jobs() {
-		if live := s.Facts().Runners[j.Attempt()]; j.State.Status != kernel.Running || live.Value.Liveness != kernel.Dead {
+		live := s.Facts().Runners[j.Attempt()].Value.Liveness
+		ends := live == kernel.Dead || live == kernel.Absent && !j.State.Stop.At.IsZero() // one that never began, of a job that was cancelled, is not taken back
+		if j.State.Status != kernel.Running || !ends {
 			continue
 		}
 		for _, r := range j.Spec.Routes {

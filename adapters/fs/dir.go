@@ -140,6 +140,33 @@ func (d dir) writeAs(path, also string, data []byte, durable bool) error {
 	})
 }
 
+// writeNew makes the file of that name, whole, if there is none: else it is
+// fs.ErrExist. Of several that try, on whatever hosts, one succeeds.
+func (d dir) writeNew(path string, data []byte, durable bool) error {
+	return d.in(path, func(d dir, name string) error {
+		temp, fd, err := d.temporary(name)
+		if err != nil {
+			return failed("create", path, err)
+		}
+		err = writeAll(fd, data)
+		if err == nil && durable {
+			err = unix.Fsync(fd)
+		}
+		err = errors.Join(err, unix.Close(fd))
+		if err == nil {
+			err = unix.Linkat(d.fd, temp, d.fd, name, 0)
+		}
+		err = errors.Join(err, ignoreMissing(unix.Unlinkat(d.fd, temp, 0)))
+		if err != nil {
+			return failed("write", path, err)
+		}
+		if durable {
+			return failed("sync directory of", path, unix.Fsync(d.fd))
+		}
+		return nil
+	})
+}
+
 // link gives the file of that name another, in place of any that has it.
 func (d dir) link(name, path string) {
 	dirs, other := filepath.Split(path)

@@ -21,6 +21,7 @@ const (
 	journalDir    = "jobs/journal"
 	lockFile      = "jobs/scheduler.lock"
 	residentFile  = "jobs/resident.lock"
+	clusterDir    = "jobs/cluster"
 	eventsFile    = "jobs/events.jsonl"
 	pendingDir    = "jobs/hooks/pending"
 	drainFile     = "jobs/hooks/lock"
@@ -82,6 +83,30 @@ func (l Layout) HeartbeatFile(a kernel.AttemptID) string {
 func (l Layout) ResultFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)))
 }
+
+// OrderFile is what a cluster was asked to run as an attempt.
+func (l Layout) OrderFile(a kernel.AttemptID) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.order.json", attemptsDir, a.N)))
+}
+
+// BeatFile is what the runner of an attempt on a cluster holds, and touches,
+// while it lives.
+func (l Layout) BeatFile(a kernel.AttemptID) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.beat", attemptsDir, a.N)))
+}
+
+// RunnerLog is what a cluster and the runner there have to say about an
+// attempt.
+func (l Layout) RunnerLog(a kernel.AttemptID) string {
+	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.runner.log", attemptsDir, a.N)))
+}
+
+// EndFile is where the end of an attempt on a cluster is recorded.
+func (l Layout) EndFile(a kernel.AttemptID) string { return l.abs(jobPath(a.Job, attemptOutcome(a.N))) }
+
+// ClusterDir is the directory in which runners on clusters and the scheduler's
+// host tell each other that something happened.
+func (l Layout) ClusterDir() string { return l.abs(clusterDir) }
 
 // CheckpointDir is where a resumable job's attempts leave what the next one
 // goes on with.

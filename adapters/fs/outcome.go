@@ -132,6 +132,31 @@ func (s *Store) Conclude(r kernel.Result) error {
 	return nil
 }
 
+// ConcludeOnce records durably how an attempt ended, for good: whoever comes
+// second gets kernel.ErrStale. So it may be called on any host, by the runner
+// and by who takes the runner for lost. It takes no lock.
+func (s *Store) ConcludeOnce(r kernel.Result) error {
+	if err := s.open(false); err != nil {
+		return err
+	}
+	if !kernel.ValidJobID(string(r.Attempt.Job)) {
+		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
+	}
+	b, err := encodeOutcome(r)
+	if err != nil {
+		return err
+	}
+	err = s.base.writeNew(jobPath(r.Attempt.Job, attemptOutcome(r.Attempt.N)), b, s.opts.Durable)
+	if errors.Is(err, iofs.ErrExist) {
+		return fmt.Errorf("record outcome of %s attempt %d: it has one: %w", r.Attempt.Job, r.Attempt.N, kernel.ErrStale)
+	}
+	if err != nil {
+		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
+	}
+	_ = s.base.write(jobPath(r.Attempt.Job, outcomeName), b, false) // for people: what counts is the other file
+	return nil
+}
+
 // Job reads one record without the lock: what was asked for never changes. It
 // may be called from any goroutine once the store was used.
 func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {

@@ -148,6 +148,8 @@ func TestAttemptSchema(t *testing.T) {
 		`{"host":"h","boot":"b","pid":12,"start":345}`:                                                      true,
 		`{"host":"h","boot":"b","pid":12,"start":345,"child":{"host":"h","boot":"b","pid":13,"start":400}}`: true,
 		`{"host":"h","boot":"b","pid":0,"start":345}`:                                                       false,
+		`{"host":"h","boot":"","pid":0,"start":0,"void":"taken back"}`:                                      true,
+		`{"host":"h","boot":"b","pid":12,"start":345,"void":""}`:                                            false,
 		`{"host":"h","boot":"b","pid":12}`:                                                                  false,
 		`{"host":"h","boot":"b","pid":12,"start":345,"child":{}}`:                                           false,
 	} {

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type claim struct {
 	Identity           // the runner
 	Lock     inode     `json:"lock"`            // of the job's lock file
 	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
+	Void     string    `json:"void,omitempty"`  // why nobody is to run the attempt; then there is no runner
 }
 
 // inode identifies a file. The claims in a copy of a repository are about the
@@ -41,11 +43,36 @@ func inodeOf(path string) inode {
 // Claim makes this process the only runner of a, for ever: another claim is
 // kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
+	return l.place(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job))})
+}
+
+// Void takes the claim of a for nobody: whoever means to run it comes too late.
+// If it was claimed before, that is kernel.ErrStale.
+func (l *Local) Void(a kernel.AttemptID, why string) error {
+	return l.place(a, claim{Identity: Identity{Host: here().Host}, Void: why})
+}
+
+// Claimed tells on which host a runs or ran, or why nobody is to run it; both
+// are "" where nobody has claimed it.
+func (l *Local) Claimed(a kernel.AttemptID) (host, void string, err error) {
+	c, err := readClaim(l.Files.ClaimFile(a))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "", nil
+	case err != nil:
+		return "", "", err
+	case c.Void != "":
+		return "", c.Void, nil
+	}
+	return cmp.Or(c.Host, "a host without a name"), "", nil
+}
+
+// place makes c the claim of a, if it has none.
+func (l *Local) place(a kernel.AttemptID, c claim) error {
 	path := l.Files.ClaimFile(a)
 	if info, err := os.Lstat(filepath.Dir(path)); err == nil && !info.IsDir() {
 		return fmt.Errorf("claim %s: %s is not a directory (a symbolic link is not followed): move it away", label(a), filepath.Dir(path))
 	}
-	c := claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job))}
 	temp, err := writeClaim(path, c)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = os.Mkdir(filepath.Dir(path), 0o700); err == nil || errors.Is(err, fs.ErrExist) {

@@ -144,6 +144,27 @@ func lockExclusive(f *os.File) (bool, error) {
 	return false, fmt.Errorf("lock %s: too many processes look at it", f.Name())
 }
 
+// Locked reports whether a process holds the lock of the file at path.
+func Locked(path string) (bool, error) { return locked(path) }
+
+// TryLock takes the lock of the file at path, which exists, until the file is
+// closed or the process ends. It is kernel.ErrConflict while another process
+// holds it.
+func TryLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	got, err := lockExclusive(f)
+	if err == nil && !got {
+		err = fmt.Errorf("lock %s: held by another process: %w", path, kernel.ErrConflict)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
 // locked reports whether a runner holds the lock at path.
 func locked(path string) (bool, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)

@@ -19,7 +19,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
+// LimitError is why an attempt was asked to end whose time is over, by a limit
+// that another than this package sets.
+type LimitError struct{ Reason string }
+
+func (e *LimitError) Error() string { return e.Reason }
+
 func stopped(ctx context.Context) kernel.Result {
+	if limit, ok := errors.AsType[*LimitError](context.Cause(ctx)); ok {
+		return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 124, Class: kernel.Timeout, Reason: limit.Reason}
+	}
 	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 143, Class: kernel.Signal, Reason: context.Cause(ctx).Error()}
 }
 

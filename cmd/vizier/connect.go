@@ -23,6 +23,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -32,6 +33,7 @@ type world struct {
 	scheduler *app.Scheduler
 	store     *fs.Store
 	local     *proc.Local
+	clusters  map[string]*slurm.Cluster
 	git       *git.Repo
 }
 
@@ -44,14 +46,22 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	}
 	durable := cfg.Store.Durability != "relaxed"
 	now := clock(env)
-	store := fs.NewStore(root, fs.Options{
-		Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
-		EventBytes: cfg.Events.MaxBytes, EventFiles: cfg.Events.Files,
-		Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
-	})
+	newStore := func() *fs.Store {
+		return fs.NewStore(root, fs.Options{
+			Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
+			EventBytes: cfg.Events.MaxBytes, EventFiles: cfg.Events.Files,
+			Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
+		})
+	}
+	store := newStore()
 	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, MaxLog: cfg.Logs.MaxBytes, Now: now,
 		Lease: proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}}
-	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Pools: cfg.Pools}
+	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Executors: map[string]int{}, Pools: cfg.Pools}
+	away := clusters(cfg, local, newStore)
+	executors := map[string]app.Executor{}
+	for name, c := range away {
+		executors[name], limits.Executors[name] = clusterExecutor{c}, cfg.Executors[name].MaxRunning
+	}
 	if limits.MaxRunning == 0 {
 		limits.MaxRunning = runtime.NumCPU()
 	}
@@ -62,9 +72,9 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	return &world{
 		scheduler: &app.Scheduler{
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
-			Executor: local, Worktrees: repo, Sentinels: store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Leavings: leavings{store, repo}, Lookout: lookout, Events: store, Hooks: newHookCaller(cfg, store, local), Limits: limits, Now: now, NewID: minter(env, now),
+			Executor: local, Executors: executors, Worktrees: repo, Sentinels: store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Leavings: leavings{store, repo}, Lookout: lookout, Events: store, Hooks: newHookCaller(cfg, store, local), Limits: limits, Now: now, NewID: minter(env, now),
 		},
-		store: store, local: local, git: repo,
+		store: store, local: local, clusters: away, git: repo,
 	}, nil
 }
 

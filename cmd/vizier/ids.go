@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -19,6 +20,15 @@ func (r *repo) records(ctx context.Context, scope kernel.Scope) (*kernel.Snapsho
 	}
 	return kernel.NewSnapshot(kernel.Observation{Now: r.Scheduler.Now(), Limits: r.Scheduler.Limits,
 		Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}), nil
+}
+
+// remarks is snap with what clusters say, as far as they say it soon: people
+// wait for it.
+func (r *repo) remarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
+	const patience = 2 * time.Second
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	return r.Scheduler.WithRemarks(ctx, snap)
 }
 
 // job is the job that a person means by ref, with the records around it.

@@ -35,6 +35,7 @@ func (l *listCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	snap = r.remarks(c.ctx, snap)
 	list := view.ListOf(snap, view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures})
 	c.ui.warnUnreadable(list.Unreadable)
 	if l.Raw {

@@ -28,6 +28,7 @@ func (s *showCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	snap = r.remarks(c.ctx, snap)
 	if s.Raw {
 		doc, err := view.ShowRaw(snap, id, r.paths(id))
 		if err != nil {

@@ -101,7 +101,10 @@ func whyText(e kernel.Explanation, now time.Time) string {
 		fmt.Fprintf(&b, ", held up for %s", now.Sub(e.Since).Round(time.Second))
 	}
 	b.WriteString("\n")
-	if len(e.Unmet) > 0 {
+	switch {
+	case len(e.Unmet) > 0 && e.Status == kernel.Running:
+		b.WriteString("\nWhat its executor says:\n")
+	case len(e.Unmet) > 0:
 		b.WriteString("\nNot met:\n")
 	}
 	for _, u := range e.Unmet {
@@ -124,7 +127,7 @@ func whyText(e kernel.Explanation, now time.Time) string {
 	switch {
 	case len(e.Actions) > 0:
 		b.WriteString("\nTo start it:\n")
-	case len(e.Unmet) > 0:
+	case len(e.Unmet) > 0 && e.Status != kernel.Running:
 		b.WriteString("\nIt needs nobody: it starts by itself.\n")
 	}
 	for _, a := range e.Actions {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type request struct {
 	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: its files go once nobody does any more." json:"transient"`
 	Cwd             string   `placeholder:"DIR" help:"Directory to run in, relative to the repository's root." json:"cwd"`
 	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable." json:"env"`
+	Executor        string   `placeholder:"NAME" help:"Who runs the job: local, or an executor of the configuration." json:"executor"`
+	Option          []string `sep:"none" name:"option" placeholder:"KEY=VALUE" help:"What to ask of the executor, such as memory=4G or --constraint=gpu of a cluster; repeatable." json:"options"`
 	Command         []string `arg:"" optional:"" name:"command" help:"The command and its arguments, after --." json:"command"`
 }
 
@@ -236,7 +239,10 @@ func budgets(q request, spec *kernel.Spec) error {
 }
 
 func task(r *repo, q request) (kernel.Task, error) {
-	t := kernel.Task{Args: q.Command, Timeout: r.Config.Jobs.Timeout}
+	t := kernel.Task{Args: q.Command, Timeout: r.Config.Jobs.Timeout, Executor: cmp.Or(q.Executor, r.Config.Jobs.Executor), Options: q.Option}
+	if err := r.Scheduler.Accepts(t); err != nil {
+		return t, err
+	}
 	if q.Timeout != "" {
 		d, err := time.ParseDuration(q.Timeout)
 		if err != nil || d <= 0 {

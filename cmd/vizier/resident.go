@@ -75,7 +75,7 @@ func reside(env environment) error {
 	outside := watch.NewWatcher(w.store.Layout, root.CommonDir)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := app.Resident{Scheduler: w.scheduler, Post: post, Outside: outside, Runners: w.local.NewVigil(), Linger: linger, Outdated: outdated}
+	r := app.Resident{Scheduler: w.scheduler, Post: post, Outside: outside, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated}
 	if r.Serve(ctx) {
 		caller{path, w.local}.Call(kernel.Wakes{Again: true})
 	}

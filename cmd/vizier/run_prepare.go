@@ -204,6 +204,15 @@ func (f *flow) compileAs(c *call, r *repo, ephemeral bool, ids func(node string)
 	if err != nil {
 		return out, err
 	}
+	for i := range jobs {
+		spec := &jobs[i].Spec
+		if class := spec.Origin.About.Class; spec.Task.Executor == "" && (class == "agent" || class == "environment_shell") {
+			spec.Task.Executor = r.Config.Jobs.Executor
+		}
+		if err := r.Scheduler.Accepts(spec.Task); err != nil {
+			return out, fmt.Errorf("node %s: %w", spec.Origin.Node, err)
+		}
+	}
 	data, err := json.MarshalIndent(manifest, "", "  ")
 	if err != nil {
 		return out, fmt.Errorf("manifest: %w", err)

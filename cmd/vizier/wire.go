@@ -112,6 +112,10 @@ func internalCommand(args []string, _ io.Reader, stdout, stderr io.Writer, envir
 	switch args[0] {
 	case "__shim":
 		return serveAttempt(args[1:], stderr, environ), true
+	case "__node":
+		return serveOnNode(args[1:], stderr, environ), true
+	case "__probe":
+		return serveProbe(args[1:], stderr), true
 	case "__workflow-node":
 		return serveNode(args[1:], stdout, stderr, environ), true
 	case "__prompt-end": // what a run ends in that ends in several jobs: they have succeeded

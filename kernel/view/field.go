@@ -47,6 +47,7 @@ func unreadable(s *kernel.Snapshot) []Unreadable {
 type record struct {
 	*kernel.Job
 	Paths
+	remark string // of its executor
 }
 
 // column is a field and how its text is made. An empty text is an absent value.

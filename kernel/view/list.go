@@ -31,6 +31,7 @@ type ListRow struct {
 	ID     kernel.JobID
 	Status kernel.Status
 	job    *kernel.Job
+	remark string
 }
 
 var listColumns = []column{
@@ -38,6 +39,7 @@ var listColumns = []column{
 	{Field{"status", "Status", true}, func(r record) string { return r.State.Status.String() }},
 	{Field{"created", "Created", true}, func(r record) string { return stamp(r.Created) }},
 	{Field{"wait", "Wait", true}, waiting},
+	{Field{"remark", "Remark", true}, func(r record) string { return r.remark }},
 	{Field{"waited_on", "Waited on", true}, waitedOn},
 	{Field{"dependencies", "Dependencies", true}, dependencies},
 	{Field{"locks", "Locks", true}, func(r record) string { return orNone(locks(r.Spec.Locks)) }},
@@ -61,7 +63,7 @@ func ListFields() []Field { return fields(listColumns) }
 func (r ListRow) Text(key string) string {
 	for _, c := range listColumns {
 		if c.Key == key {
-			return line(c.text(record{Job: r.job}))
+			return line(c.text(record{Job: r.job, remark: r.remark}))
 		}
 	}
 	return ""
@@ -87,7 +89,7 @@ func ListOf(s *kernel.Snapshot, o ListOptions) List {
 			asleep++
 			continue
 		}
-		l.Rows = append(l.Rows, ListRow{j.ID, st, j})
+		l.Rows = append(l.Rows, ListRow{j.ID, st, j, s.Remark(j.ID)})
 	}
 	switch {
 	case len(jobs)+s.Archived() == 0:

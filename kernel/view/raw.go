@@ -121,7 +121,7 @@ type RawContext struct {
 func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	out := RawList{1, stamp(l.at), make([]RawJob, len(l.Rows)), l.Unreadable}
 	for i, r := range l.Rows {
-		out.Jobs[i] = raw(record{r.job, paths(r.ID)})
+		out.Jobs[i] = raw(record{r.job, paths(r.ID), r.remark})
 	}
 	return out
 }
@@ -132,7 +132,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 	if err != nil {
 		return RawShow{}, err
 	}
-	return RawShow{1, stamp(s.Now()), raw(record{j, p})}, nil
+	return RawShow{1, stamp(s.Now()), raw(record{j, p, s.Remark(id)})}, nil
 }
 
 func raw(r record) RawJob {

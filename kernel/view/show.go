@@ -45,6 +45,7 @@ var showColumns = []column{
 	{Field{"dependencies", "Dependencies", true}, dependencies},
 	{Field{"locks", "Locks", true}, func(r record) string { return orNone(locks(r.Spec.Locks)) }},
 	{Field{"wait", "Wait", true}, waiting},
+	{Field{"remark", "Remark", true}, func(r record) string { return r.remark }},
 	{Field{"waited_on", "Waited on", true}, waitedOn},
 	{Field{"approval_required", "Approval required", true}, approvalRequired},
 	{Field{"approval_state", "Approval state", true}, func(r record) string { return r.State.Approval.State.String() }},
@@ -65,6 +66,8 @@ var showColumns = []column{
 	{Field{"cancel_cleanup_error", "Cancel cleanup error", true}, func(r record) string { return r.State.Cancelled.Error }},
 	{Field{"retry_cleanup", "Retry cleanup", false}, func(r record) string { return r.State.Retried.Status.String() }},
 	{Field{"retry_cleanup_error", "Retry cleanup error", false}, func(r record) string { return r.State.Retried.Error }},
+	{Field{"executor", "Executor", true}, func(r record) string { return r.Spec.Task.Executor }},
+	{Field{"executor_options", "Executor options", true}, func(r record) string { return strings.Join(r.Spec.Task.Options, " ") }},
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
 	{Field{"name", "Name", true}, func(r record) string { return title(r.Job) }},
 	{Field{"created", "Created", true}, func(r record) string { return stamp(r.Created) }},
@@ -136,7 +139,7 @@ func Show(s *kernel.Snapshot, id kernel.JobID, p Paths) ([]Value, error) {
 	}
 	var out []Value
 	for _, c := range showColumns {
-		if text := line(c.text(record{j, p})); text != "" {
+		if text := line(c.text(record{j, p, s.Remark(id)})); text != "" {
 			out = append(out, Value{c.Field, text})
 		}
 	}

@@ -76,7 +76,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		Resumable:       n.resumable,
 		Idempotent:      n.idempotent,
 		InDoubt:         n.inDoubt,
-		Task: kernel.Task{Executor: n.executor, Builtin: true, Timeout: n.timeout,
+		Task: kernel.Task{Executor: n.executor, Options: n.options, Builtin: true, Timeout: n.timeout,
 			Args: []string{"__workflow-node", "--job-id", string(c.ids[i])}},
 	}
 	if spec.Task.Timeout == 0 && n.use.Operation == opAgent {

@@ -54,6 +54,7 @@ func (d *decoder) node(i int, v Value) nodeSource {
 		"idempotent":      d.text(&n.idempotent),
 		"transient":       d.text(&n.transient),
 		"executor":        d.text(&n.executor),
+		"options":         d.texts(&n.options),
 		"retry_on":        d.texts(&n.retryOn),
 	}, "id", "uses")
 	return n

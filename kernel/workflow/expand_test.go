@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ var everyField = []struct{ path, json, good string }{
 	{"nodes[x].effect_in_doubt", `"effect_in_doubt": %q`, "${doubt}"},
 	{"nodes[x].transient", `"transient": %q`, "${yes}"},
 	{"nodes[x].executor", `"executor": %q`, "${slug}"},
+	{"nodes[x].options[0]", `"options": [%q]`, "cpus=${n}"},
 	{"nodes[x].retry_on[0]", `"max_retries": 1, "retry_on": [%q]`, "7${n}"},
 }
 
@@ -133,13 +135,13 @@ func TestEscapeAndSinglePass(t *testing.T) {
 func TestSpecCarriesWhatTheNodeSays(t *testing.T) {
 	jobs, _ := compile(t, wrap(`{"id": "x", "name": "Say ${slug}", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"},
 		"timeout": 90, "max_retries": 2, "retry_on": ["exit", 75], "resumable": true, "max_resumes": 4, "idempotent": true,
-		"transient": "remove", "executor": "slurm", "gates": [{"kind": "approval", "required": true}],
+		"transient": "remove", "executor": "slurm", "options": ["cpus=${n}", "--exclusive"], "gates": [{"kind": "approval", "required": true}],
 		"locks": [{"key": "gpu", "mode": "shared", "units": 1}], "preconditions": [{"kind": "clean_worktree"}]}`), nil)
 	j := jobs["x"]
 	s := j.Spec
 	if s.Name != "Say foo" || s.Task.Timeout != 90*time.Second || s.Budget != (kernel.Budget{Retries: 2, Resumes: 4, Reclaims: 2}) ||
 		!s.Retry.Covers(kernel.ExitFailure, 1) || !s.Retry.Exits.Has(75) || s.Retry.Covers(kernel.Timeout, 124) || !s.Resumable || !s.Idempotent ||
-		s.Transient != kernel.Remove || s.Task.Executor != "slurm" || !s.Task.Builtin || strings.Join(s.Task.Args, " ") != "__workflow-node --job-id id-x" {
+		s.Transient != kernel.Remove || s.Task.Executor != "slurm" || !slices.Equal(s.Task.Options, []string{"cpus=2", "--exclusive"}) || !s.Task.Builtin || strings.Join(s.Task.Args, " ") != "__workflow-node --job-id id-x" {
 		t.Errorf("spec: %+v", s)
 	}
 	if j.Approval != kernel.Require(someTime, "ann") {

@@ -41,6 +41,9 @@ func (e *expander) node(src *nodeSource, n *node) {
 	n.idempotent = e.bool(src.idempotent, at, ".idempotent")
 	n.inDoubt, _ = kernel.ParseInDoubt(e.word(src.inDoubt, "effect_in_doubt", inDoubts[0], inDoubts, at, ".effect_in_doubt"))
 	n.executor = e.text(src.executor, at, ".executor")
+	for i, o := range src.options {
+		n.options = append(n.options, e.text(o, item(at+".options", i), ""))
+	}
 	n.timeout = e.duration(src.timeout, at, ".timeout")
 	n.transient = e.transient(src.transient, at, ".transient")
 	e.again(src, n, at)

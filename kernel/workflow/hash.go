@@ -88,6 +88,9 @@ func (h *hasher) node(n *node) {
 	for _, word := range n.retry.Exits {
 		h.list(strconv.FormatUint(word, 16))
 	}
+	if len(n.options) > 0 { // or hashes on record would change
+		h.set("options", slices.Clone(n.options))
+	}
 	h.table("args", n.args)
 	h.set("after", values(n.after))
 	h.set("needs", labels(n.needs))

@@ -101,6 +101,7 @@ type nodeSource struct {
 	inDoubt       Text
 	transient     Text
 	executor      Text
+	options       []Text
 	retryOn       []Text
 }
 

@@ -58,6 +58,7 @@ type node struct {
 	inDoubt       kernel.InDoubt
 	transient     kernel.Transient
 	executor      string
+	options       []string // what to ask of the executor
 }
 
 // artifact is a need or a product and the contract version it names, if any.

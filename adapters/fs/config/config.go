@@ -22,6 +22,7 @@ type Config struct {
 	Commands  map[string]string // workflow alias to template
 	Workflow  Workflow
 	Release   Release
+	Executors map[string]Executor // besides this machine
 	Inbox     Inbox
 	Flows     Flows
 
@@ -54,6 +55,8 @@ type Jobs struct {
 	Grace   time.Duration // between the polite and the final signal
 	Timeout time.Duration // of one attempt; 0: none
 	Cancel  Cancel
+
+	Executor string // of jobs that name none; "": this machine
 }
 
 // Cancel is what else a cancel does.

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestExecutors(t *testing.T) {
+	c, err := Load(layers(t, "[executors.lab]\nkind = \"slurm\"\npartition = \"main\"\n", `
+[executors.lab]
+kind = "slurm"
+account = "us"
+time = "2h"
+cpus = 4
+memory = "8G"
+gres = "gpu:1"
+qos = "low"
+options = ["--exclusive", "--constraint=a b"]
+max_running = 50
+locks = false
+lease = "30s"
+poll = "2s"
+timeout = "7s"
+program = "/opt/vizier"
+[executors.other]
+kind = "slurm"
+`, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Executor{
+		"lab": {Kind: "slurm", Partition: "main", Account: "us", QOS: "low", Time: "2h", CPUs: 4, Memory: "8G", Gres: "gpu:1",
+			Options: []string{"--exclusive", "--constraint=a b"}, MaxRunning: 50, Lease: 30 * time.Second, Poll: 2 * time.Second, Timeout: 7 * time.Second, Program: "/opt/vizier"},
+		"other": {Kind: "slurm", Locks: true},
+	}
+	if !reflect.DeepEqual(c.Executors, want) {
+		t.Errorf("got %+v, want %+v", c.Executors, want)
+	}
+	for _, s := range c.Settings() {
+		if s.Key == "executors.lab.lease" && (s.Value != "30s" || !strings.HasSuffix(s.Origin, "config.toml:13")) {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestBadExecutors(t *testing.T) {
+	for text, want := range map[string]string{
+		"[executors.lab]":                                         `executors.lab: kind: expected "slurm", found nothing`,
+		"[executors.lab]\nkind = \"pbs\"":                         `kind: expected "slurm", found "pbs"`,
+		"[executors.local]\nkind = \"slurm\"":                     "local is this machine",
+		"[executors.\"a b\"]\nkind = \"slurm\"":                   "a name has no spaces",
+		"[executors.lab]\nkind = \"slurm\"\npartion = \"x\"":      "partion: unknown key (did you mean partition?)",
+		"[executors.lab]\nkind = \"slurm\"\ncpus = -1":            "cpus: expected 0 or more, found -1",
+		"[executors.lab]\nkind = \"slurm\"\nlease = \"1s\"":       "lease: expected a duration of at least 5s",
+		"[executors.lab]\nkind = \"slurm\"\nlocks = \"no\"":       "locks: expected true or false",
+		"[executors.lab]\nkind = \"slurm\"\nprogram = \"vizier\"": "program: expected an absolute path",
+		"[executors.lab]\nkind = \"slurm\"\noptions = 3":          "options: expected",
+		"executors = 3":        "executors: expected a table",
+		"[executors]\nlab = 3": "executors.lab: expected a table, found 3",
+	} {
+		_, err := Load(layers(t, "", text, nil))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

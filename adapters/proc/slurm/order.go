@@ -1,0 +1,151 @@
+package slurm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// order is what the cluster is asked to run. It is on the shared file system
+// before the cluster hears of it.
+type order struct {
+	Attempt string        `json:"attempt"` // JOB/N
+	Cluster string        `json:"cluster"`
+	Name    string        `json:"name"` // of the batch job
+	Job     string        `json:"job,omitempty"`
+	NoLocks bool          `json:"no_locks,omitempty"`
+	Lease   time.Duration `json:"lease_ns"`
+}
+
+func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Itoa(a.N) }
+
+// jobName is a's name on the cluster: the same for everyone who asks, and no
+// other repository's.
+func (c *Cluster) jobName(a kernel.AttemptID) string {
+	of := sha256.Sum256([]byte(filepath.Clean(c.Root)))
+	return "vizier-" + hex.EncodeToString(of[:4]) + "-" + string(a.Job) + "-" + strconv.Itoa(a.N)
+}
+
+// place writes the order of a, and the file by which its runner is to be seen.
+func (c *Cluster) place(a kernel.AttemptID) (order, error) {
+	o := order{Attempt: label(a), Cluster: c.Name, Name: c.jobName(a), NoLocks: c.Settings.NoLocks, Lease: c.Settings.lease()}
+	path := c.Files.OrderFile(a)
+	for _, dir := range []string{filepath.Dir(path), c.Files.ClusterDir()} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return o, err
+		}
+	}
+	f, err := os.OpenFile(c.Files.BeatFile(a), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return o, err
+	}
+	return o, writeJSON(path, o, c.Durable)
+}
+
+func (c *Cluster) order(a kernel.AttemptID) (order, error) { return readOrder(c.Files.OrderFile(a)) }
+
+func readOrder(path string) (order, error) {
+	var o order
+	b, err := os.ReadFile(path)
+	if err == nil {
+		if err = json.Unmarshal(b, &o); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return o, err
+}
+
+// writeJSON replaces the file whole.
+func writeJSON(path string, v any, durable bool) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return err
+	}
+	if !durable {
+		return nil
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// touch sets the times of the file at path to now, by the clock of who keeps
+// it, and makes it if it is missing. It needs no room on the disk for one that
+// is there.
+func touch(path string) error {
+	now := []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
+	err := unix.UtimesNanoAt(unix.AT_FDCWD, path, now, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, os.ErrNotExist) {
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600); err == nil {
+			err = f.Close()
+		}
+	}
+	return err
+}
+
+// fence tells the runner whose beat file is at path to end itself: the file is
+// not empty any more, which takes no room on the disk.
+func fence(path string) error {
+	if err := os.Truncate(path, 1); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("fence: %w", err)
+	}
+	return nil
+}
+
+// beatOf reads a beat file: when it was last touched, and whether its runner is
+// fenced off. It opens the file, which makes a network file system look again.
+func beatOf(path string) (at time.Time, fenced bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	return info.ModTime(), info.Size() > 0, nil
+}
+
+// clock is the time by the clock of who keeps the shared files, so that ages of
+// files are right however far the clocks of hosts are apart.
+func (c *Cluster) clock() time.Time {
+	path := filepath.Join(c.Files.ClusterDir(), "clock")
+	if touch(path) == nil {
+		if info, err := os.Lstat(path); err == nil {
+			return info.ModTime()
+		}
+	}
+	return time.Now()
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// clusters are the executors that the configuration names. Each has a store of
+// its own, since it is asked from several goroutines.
+func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[string]*slurm.Cluster {
+	out := map[string]*slurm.Cluster{}
+	for name, e := range cfg.Executors {
+		own := store()
+		out[name] = &slurm.Cluster{
+			Name: name, Root: local.Root, Files: own, Local: local, Durable: cfg.Store.Durability != "relaxed", Conclude: own.ConcludeOnce,
+			Settings: slurm.Settings{Partition: e.Partition, Account: e.Account, QOS: e.QOS, Time: e.Time, CPUs: e.CPUs, Memory: e.Memory, Gres: e.Gres,
+				Options: e.Options, NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
+			Options: func(id kernel.JobID) ([]string, error) {
+				j, err := own.Job(id)
+				return j.Spec.Task.Options, err
+			},
+		}
+	}
+	return out
+}
+
+// clusterExecutor is a cluster behind app's port.
+type clusterExecutor struct{ *slurm.Cluster }
+
+// Start gives what the cluster will never fulfil the class that app knows.
+func (e clusterExecutor) Start(ctx context.Context, a kernel.AttemptID) error {
+	err := e.Cluster.Start(ctx, a)
+	if no, ok := errors.AsType[*slurm.Refused](err); ok {
+		return &app.Refusal{Reason: no.Reason}
+	}
+	return err
+}
+
+// allRunners looks at the runners of this machine and of the clusters.
+type allRunners struct {
+	*proc.Vigil
+	clusters []*slurm.Cluster
+	watches  []*slurm.Watch
+	ended    chan struct{}
+}
+
+// watchRunners looks at no runner yet. It ends with ctx.
+func (w *world) watchRunners(ctx context.Context) app.Runners {
+	vigil := w.local.NewVigil()
+	if len(w.clusters) == 0 {
+		return vigil
+	}
+	all := &allRunners{Vigil: vigil, ended: make(chan struct{}, 1)}
+	for _, c := range w.clusters {
+		all.clusters, all.watches = append(all.clusters, c), append(all.watches, c.NewWatch(ctx))
+	}
+	heard := []<-chan struct{}{vigil.Ended()}
+	for _, w := range all.watches {
+		heard = append(heard, w.Ended())
+	}
+	for _, one := range heard {
+		go func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-one:
+				}
+				select {
+				case all.ended <- struct{}{}:
+				default:
+				}
+			}
+		}()
+	}
+	return all
+}
+
+func (r *allRunners) Ended() <-chan struct{} { return r.ended }
+
+func (r *allRunners) Watch(attempts []kernel.AttemptID) bool {
+	for i, c := range r.clusters {
+		var own []kernel.AttemptID
+		attempts = slices.DeleteFunc(slices.Clone(attempts), func(a kernel.AttemptID) bool {
+			if c.Owns(a) {
+				own = append(own, a)
+				return true
+			}
+			return false
+		})
+		r.watches[i].Watch(own)
+	}
+	return r.Vigil.Watch(attempts)
+}
+
+// onNode is what a runner on a node records with.
+type onNode struct{ *fs.Store }
+
+func (o onNode) Conclude(r kernel.Result) error { return o.ConcludeOnce(r) }
+
+// nodeWorkload is heard of from the moment that the attempt is claimed.
+type nodeWorkload struct {
+	*proc.Local
+	begun func()
+	asked func() error // why the cluster asked this runner to end; nil: it did not
+}
+
+func (w nodeWorkload) Claim(a kernel.AttemptID) error {
+	err := w.Local.Claim(a)
+	if err == nil {
+		w.begun()
+	}
+	return err
+}
+
+// Run tells a command that the cluster ended from one that a signal ended for
+// a reason of its own: both get the signal when the runner does.
+func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
+	const late = 200 * time.Millisecond // the runner's signal may be
+	r := w.Local.Run(ctx, j)
+	if r.Class != kernel.Signal || ctx.Err() != nil {
+		return r
+	}
+	time.Sleep(late)
+	why := w.asked()
+	if why == nil {
+		return r
+	}
+	if r.Reason = why.Error(); errors.As(why, new(*proc.LimitError)) {
+		r.Exit, r.Class = 124, kernel.Timeout
+	}
+	return r
+}
+
+// serveOnNode is the hidden entry point `__node --attempt JOB/N`: the runner of
+// an attempt on a cluster, which its batch job starts at the repository's root.
+// It takes no lock of the scheduler's and starts no other job.
+func serveOnNode(args []string, stderr io.Writer, env environment) int {
+	debug.SetGCPercent(50)
+	err := attend(args, env)
+	if err != nil {
+		fmt.Fprintln(stderr, "vizier runner:", err)
+	}
+	if err == nil || errors.Is(err, kernel.ErrStale) { // somebody else's attempt
+		return 0
+	}
+	return 1
+}
+
+// serveProbe is the hidden entry point `__probe DIR`: what a node can see of the
+// host that has it run.
+func serveProbe(args []string, stderr io.Writer) int {
+	err := fmt.Errorf("expected a directory: %w", kernel.ErrInvalid)
+	if len(args) == 1 {
+		err = slurm.Probe(args[0])
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "vizier probe:", err)
+		return 1
+	}
+	return 0
+}
+
+func attend(args []string, env environment) error {
+	if len(args) != 2 || args[0] != "--attempt" {
+		return fmt.Errorf("expected --attempt JOB/N: %w", kernel.ErrInvalid)
+	}
+	attempt, err := proc.ParseAttempt(args[1])
+	if err != nil {
+		return err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	root, err := git.FindRoot(dir)
+	if err != nil {
+		return err
+	}
+	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.get})
+	if err != nil {
+		return err
+	}
+	w, err := connect(root, cfg, env)
+	if err != nil {
+		return err
+	}
+	node, err := slurm.Begin(w.store, attempt)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	runner := &app.Runner{Outcomes: onNode{w.store}, Submissions: w.submissions(root.Dir, cfg)}
+	var terminated atomic.Bool
+	why := sync.OnceValue(func() error { return node.Terminated(ctx) })
+	runner.Workload = nodeWorkload{w.local, func() {
+		node.Begun()
+		go node.Beat(ctx, runner.Check, runner.Stop)
+	}, func() error {
+		if !terminated.Load() {
+			return nil
+		}
+		return why()
+	}}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
+	go func() {
+		for s := range signals {
+			terminated.Store(terminated.Load() || s == syscall.SIGTERM)
+			if runner.Check(); s == syscall.SIGTERM {
+				runner.Stop(why())
+			}
+		}
+	}()
+	err = runner.Attend(ctx, attempt)
+	return errors.Join(err, node.Close())
+}

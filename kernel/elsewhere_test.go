@@ -1,0 +1,82 @@
+package kernel_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func runnerOf(id kernel.JobID, r kernel.Fact[kernel.Runner]) kernel.Facts {
+	f := facts()
+	a := kernel.AttemptID{Job: id, N: 1}
+	f.Runners[a], f.Results[a] = r, kernel.Seen[*kernel.Result](nil)
+	return f
+}
+
+// An attempt that never began, of a job that somebody cancelled meanwhile, is
+// not given to the executor again.
+func TestCancelledBeforeItBegan(t *testing.T) {
+	s := snapshot(runnerOf("a", kernel.Seen(kernel.Runner{Liveness: kernel.Absent})), job("a", running(1), elsewhere, stopped))
+	p := kernel.Decide(s)
+	j := s.Apply(p).Job("a")
+	if j.State.Status != kernel.Cancelled || j.State.Exit != kernel.Exited(143) || !strings.HasPrefix(j.State.Reason, "cancelled by ") {
+		t.Errorf("%+v", j.State)
+	}
+	if again := kernel.Decide(s.Apply(p)); len(again.Actions) > 0 {
+		t.Errorf("a second tick: %+v", again.Actions)
+	}
+}
+
+// A loss is told in the words of the executor that found it.
+func TestLostInTheExecutorsWords(t *testing.T) {
+	s := snapshot(runnerOf("a", kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Remark: "node n2 failed"})), job("a", running(1), elsewhere))
+	if st := s.Apply(kernel.Decide(s)).Job("a").State; st.Failure != kernel.WorkerLost || st.Reason != "node n2 failed" {
+		t.Errorf("%+v", st)
+	}
+}
+
+// What an executor says of an attempt it was given is why the job stands still.
+func TestRemarks(t *testing.T) {
+	for _, c := range []struct {
+		runner kernel.Fact[kernel.Runner]
+		want   string // "": nothing holds it up
+	}{
+		{kernel.Seen(kernel.Runner{Liveness: kernel.Alive}), ""},
+		{kernel.Fact[kernel.Runner]{}, ""},
+		{kernel.Seen(kernel.Runner{Liveness: kernel.Alive, Remark: "pending: Resources"}), "pending: Resources"},
+		{kernel.Seen(kernel.Runner{Liveness: kernel.Stalled}), "its runner has not been heard of for longer than it should be"},
+		{kernel.Unseen[kernel.Runner]("its controller is away"), "its runner cannot be asked for: its controller is away"},
+	} {
+		s := snapshot(runnerOf("a", c.runner), job("a", running(1), elsewhere))
+		if got := s.Remark("a"); got != c.want {
+			t.Errorf("remark %q, want %q", got, c.want)
+		}
+		e, err := kernel.Explain(s, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(e.Unmet) > 0 != (c.want != "") || c.want != "" && e.Unmet[0].Detail != c.want {
+			t.Errorf("explained as %+v, want %q", e.Unmet, c.want)
+		}
+	}
+}
+
+// A job that was refused says so, before it is asked for again as well.
+func TestRefusedIsExplained(t *testing.T) {
+	for at, want := range map[time.Duration]string{0: "tried again soon", 2 * time.Hour: "tried again at "} {
+		j := job("a", elsewhere)
+		j.State.Refused, j.State.Reason = 1, "nobody there"
+		if at > 0 {
+			j.State.RetryAt = t0.Add(at)
+		}
+		e, err := kernel.Explain(snapshot(facts(), j), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(e.Unmet) != 1 || e.Unmet[0].Detail != "its last launch was refused: nobody there" || !strings.Contains(e.Unmet[0].Clears, want) {
+			t.Errorf("%+v", e.Unmet)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// benchRepo is a scratch repository for a benchmark.
+func benchRepo(b *testing.B) *repo {
+	b.Helper()
+	dir, err := filepath.EvalSymlinks(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return repoAt(b, dir)
+}
+
+// Submissions per second, beside those of a loop of plain sbatch in the same
+// run. Vizier's are durable first: orders and records are on the disk.
+func BenchmarkSubmissions(b *testing.B) {
+	const jobs = 100
+	for b.Loop() {
+		r := benchRepo(b)
+		begin := time.Now()
+		r.sh(fmt.Sprintf(`for i in $(seq %d); do sbatch -Q --begin=now+1hour --job-name=plain --output=/dev/null --wrap true; done`, jobs))
+		plain := time.Since(begin)
+		var lines strings.Builder
+		for range jobs {
+			lines.WriteString(`{"command": ["true"], "executor": "lab", "options": ["--begin=now+1hour"]}` + "\n")
+		}
+		begin = time.Now()
+		if _, errs, err := r.try(lines.String(), "jobs", "submit", "--batch"); err != nil {
+			b.Fatal(err, errs)
+		}
+		ours := time.Since(begin)
+		b.ReportMetric(jobs/plain.Seconds(), "sbatch/s")
+		b.ReportMetric(jobs/ours.Seconds(), "vizier/s")
+		b.ReportMetric(ours.Seconds()/plain.Seconds(), "ratio")
+		r.emptyQueue()
+	}
+}
+
+// From the end of an attempt on a node to the submission of what depends on it.
+func BenchmarkHop(b *testing.B) {
+	const chain = 20
+	for b.Loop() {
+		r := benchRepo(b)
+		var ids []string
+		for i := range chain {
+			flags := []string{}
+			if i > 0 {
+				flags = append(flags, "--after", ids[i-1])
+			}
+			ids = append(ids, r.submit("lab", "true", flags...))
+		}
+		r.becomes(ids[chain-1], "succeeded")
+		at := func(id, name string) time.Time {
+			info, err := os.Stat(filepath.Join(r.dir, ".vizier/jobs", id, "attempts", name))
+			if err != nil {
+				b.Fatal(err)
+			}
+			return info.ModTime()
+		}
+		var sum, most time.Duration
+		for i := 1; i < chain; i++ {
+			hop := at(ids[i], "1.order.json").Sub(at(ids[i-1], "1.outcome.json"))
+			sum, most = sum+hop, max(most, hop)
+		}
+		b.ReportMetric(float64(sum.Milliseconds())/(chain-1), "ms/hop")
+		b.ReportMetric(float64(most.Milliseconds()), "ms-at-most")
+	}
+}
+
+// What the resident scheduler, and the client programs that it asks by, use of
+// the processor in a minute while 1,000 jobs wait on the cluster.
+func BenchmarkPending(b *testing.B) {
+	const jobs = 1000
+	for b.Loop() {
+		r := benchRepo(b)
+		r.write(".vizier/config.toml", "[executors.lab]\nkind = \"slurm\"\n")
+		var lines strings.Builder
+		for range jobs {
+			lines.WriteString(`{"command": ["true"], "executor": "lab", "options": ["--begin=now+1hour"]}` + "\n")
+		}
+		if _, errs, err := r.try(lines.String(), "jobs", "submit", "--batch"); err != nil {
+			b.Fatal(err, errs)
+		}
+		time.Sleep(10 * time.Second) // until it has settled down
+		pid := strings.Fields(r.read(".vizier/jobs/resident.lock"))[0]
+		own, asked := cpu(b, pid)
+		time.Sleep(time.Minute)
+		own2, asked2 := cpu(b, pid)
+		b.ReportMetric(float64((own2 - own).Milliseconds()), "ms-CPU/min")
+		b.ReportMetric(float64((asked2 - asked).Milliseconds()), "ms-CPU/min-squeue")
+		r.emptyQueue()
+	}
+}
+
+// cpu is the processor time of a process and of the children it has waited for.
+func cpu(b *testing.B, pid string) (own, children time.Duration) {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	ticks := func(at int) time.Duration {
+		n, _ := strconv.Atoi(f[at])
+		return time.Duration(n) * 10 * time.Millisecond
+	}
+	return ticks(11) + ticks(12), ticks(13) + ticks(14)
+}
+
+func (r *repo) emptyQueue() {
+	r.killResident()
+	_ = exec.Command("scancel", "--me", "--quiet").Run()
+}

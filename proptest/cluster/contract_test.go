@@ -1,0 +1,224 @@
+package cluster
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// The contract of app.Executor, held over every implementation: this machine,
+// the cluster where locks cross the file system, and the cluster where leases
+// have to do.
+func TestContract(t *testing.T) {
+	for _, name := range []string{"local", "lab", "leases"} {
+		t.Run(name, func(t *testing.T) {
+			t.Run("ends", func(t *testing.T) { endsAsTheProgramDoes(t, name) })
+			t.Run("once", func(t *testing.T) { startsOnce(t, name) })
+			t.Run("stop", func(t *testing.T) { stopsWithGrace(t, name) })
+			t.Run("orphan", func(t *testing.T) { survivesTheScheduler(t, name) })
+		})
+	}
+}
+
+func endsAsTheProgramDoes(t *testing.T, on string) {
+	r := newRepo(t)
+	for script, want := range map[string][3]string{
+		"exit 0":              {"succeeded", "0", ""},
+		"exit 3":              {"failed", "3", "exit"},
+		"kill -SEGV $$":       {"failed", "139", "signal"},
+		"exec no-such-tool-x": {"failed", "127", "exit"},
+	} {
+		job := r.becomes(r.submit(on, script), want[0])
+		if job["exit_code"] != want[1] || job["failure_class"] != want[2] {
+			t.Errorf("%s: exit code %s, class %q, want %s, %q", script, job["exit_code"], job["failure_class"], want[1], want[2])
+		}
+	}
+	job := r.becomes(r.v("jobs", "submit", "--executor", on, "--", "no-such-tool-x"), "failed")
+	if job["exit_code"] != "127" || job["failure_class"] != "launch" || job["reason"] != "command not found: no-such-tool-x" {
+		t.Errorf("%v", job)
+	}
+	job = r.becomes(r.submit(on, "sleep 600", "--timeout", "1s"), "failed")
+	if job["exit_code"] != "124" || job["failure_class"] != "timeout" {
+		t.Errorf("%v", job)
+	}
+	id := r.submit(on, `(setsid sleep 611 &) ; echo left`)
+	r.becomes(id, "succeeded")
+	if out, _ := r.command("pgrep", "-f", "sleep 611").Output(); len(out) > 0 {
+		t.Errorf("the job's end left a process: %s", out)
+	}
+}
+
+// executor is the executor of that name in this process, and the store that it
+// is about. Each call makes a new one, as another process would have.
+func (r *repo) executor(name string) (app.Executor, *fs.Store) {
+	store := fs.NewStore(r.dir, fs.Options{Boot: proc.Self().Boot, Now: time.Now})
+	local := &proc.Local{Exe: filepath.Join(filepath.Dir(bin), "vizier-runner"), Root: r.dir, Files: store}
+	if name == "local" {
+		return local, store
+	}
+	return &slurm.Cluster{Name: name, Root: r.dir, Files: store, Local: local, Conclude: store.ConcludeOnce,
+		Settings: slurm.Settings{NoLocks: name == "leases", Lease: 5 * time.Second}}, store
+}
+
+func startsOnce(t *testing.T, on string) {
+	r := newRepo(t)
+	id := r.submit(on, effect("once", "while [ ! -e go ]; do sleep 0.05; done;"))
+	a := kernel.AttemptID{Job: kernel.JobID(id), N: 1}
+	again := func() {
+		t.Helper()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				e, _ := r.executor(on)
+				if err := e.Start(context.Background(), a); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	again()
+	r.eventually(func() string {
+		if !strings.HasPrefix(r.read("effects/once"), "begin 1\n") {
+			return "the job has not begun"
+		}
+		return ""
+	})
+	again()
+	e, _ := r.executor(on)
+	if f := e.Alive(context.Background(), []kernel.AttemptID{a})[a]; f.Value.Liveness != kernel.Alive {
+		t.Errorf("while it runs: %+v", f)
+	}
+	if on != "local" { // by hand: as if the engine had it requeued, or another submitted it
+		r.sh("sbatch --output=/dev/null --job-name=$(sed 's/.*\"name\":\"\\([^\"]*\\).*/\\1/' .vizier/jobs/" + id + "/attempts/1.order.json) --wrap '" +
+			filepath.Dir(bin) + "/vizier-runner __node --attempt " + id + "/1' --chdir " + r.dir + " --wait")
+	}
+	r.write("go", "")
+	r.becomes(id, "succeeded")
+	again()
+	r.happened("once")
+	e, store := r.executor(on)
+	if f := e.Alive(context.Background(), []kernel.AttemptID{a})[a]; !f.Known || f.Value.Liveness != kernel.Dead {
+		t.Errorf("once it ended: %+v", f)
+	}
+	facts := kernel.NewFacts()
+	store.Observe(context.Background(), kernel.Probes{Attempts: []kernel.AttemptID{a}}, &facts)
+	if got := facts.Results[a]; got.Value == nil || got.Value.Outcome != kernel.OutcomeSucceeded || got.Value.Attempt != a {
+		t.Errorf("its result is %+v", got)
+	}
+	if err := e.Sweep(context.Background(), a); err != nil {
+		t.Error(err)
+	}
+	if err := e.Stop(context.Background(), a); err != nil {
+		t.Error(err)
+	}
+}
+
+func stopsWithGrace(t *testing.T, on string) {
+	r := newRepo(t)
+	polite := r.submit(on, `trap 'echo "asked" ; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
+	deaf := r.submit(on, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
+	for _, id := range []string{polite, deaf} {
+		log := ".vizier/jobs/" + id + "/stdout.log"
+		r.eventually(func() string { // what it prints is there while it runs
+			if r.read(log) != "up\n" {
+				return "no output of " + id
+			}
+			return ""
+		})
+		r.v("jobs", "cancel", id)
+	}
+	for _, id := range []string{polite, deaf} {
+		job := r.becomes(id, "cancelled")
+		if job["exit_code"] != "143" || job["reason"] != "cancelled by ann" {
+			t.Errorf("%v", job)
+		}
+	}
+	if got := r.read(".vizier/jobs/" + polite + "/stdout.log"); got != "up\nasked\n" {
+		t.Errorf("it printed %q", got)
+	}
+}
+
+func survivesTheScheduler(t *testing.T, on string) {
+	r := newRepo(t)
+	id := r.submit(on, effect("alone", "while [ ! -e go ]; do sleep 0.05; done;")+"; exit 7")
+	next := r.submit(on, effect("next", ""), "--after", id)
+	r.eventually(func() string {
+		if r.read("effects/alone") == "" {
+			return "the job has not begun"
+		}
+		return ""
+	})
+	for range 5 {
+		r.killResident()
+		time.Sleep(20 * time.Millisecond)
+	}
+	r.write("go", "")
+	r.eventually(func() string {
+		if strings.Count(r.read("effects/alone"), "\n") < 2 {
+			return "the job has not ended"
+		}
+		return ""
+	})
+	_, _, _ = r.try("", "jobs", "wait", id) // any command that ticks: nobody else is left to
+	if job := r.becomes(id, "failed"); job["exit_code"] != "7" {
+		t.Errorf("%v", job)
+	}
+	r.happened("alone")
+	if job := r.job(next); job["status"] != "blocked_by_dependency" || r.read("effects/next") != "" {
+		t.Errorf("what depends on it: %v", job)
+	}
+}
+
+// One question is enough for all attempts, whatever becomes of them.
+func TestOneCallForAll(t *testing.T) {
+	r := newRepo(t)
+	counter := t.TempDir()
+	real := r.sh("command -v squeue")
+	if err := os.WriteFile(filepath.Join(counter, "squeue"), []byte("#!/bin/sh\necho x >>"+counter+"/calls\nexec "+real+" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	for i := range 40 {
+		lines.WriteString(`{"command": ["sleep", "1"], "executor": "lab", "options": ["--begin=now+1hour"], "name": "j` + strconv.Itoa(i) + "\"}\n")
+	}
+	out, errs, err := r.try(lines.String(), "jobs", "submit", "--batch")
+	if err != nil {
+		t.Fatal(err, errs)
+	}
+	var attempts []kernel.AttemptID
+	for _, id := range strings.Fields(out) {
+		attempts = append(attempts, kernel.AttemptID{Job: kernel.JobID(id), N: 1})
+	}
+	t.Setenv("PATH", counter+":"+os.Getenv("PATH"))
+	e, _ := r.executor("lab")
+	for a, f := range e.Alive(context.Background(), attempts) {
+		if f.Value.Liveness != kernel.Alive || !strings.Contains(f.Value.Remark, "pending on cluster lab: BeginTime") {
+			t.Errorf("%v: %+v", a, f)
+		}
+	}
+	calls, _ := os.ReadFile(counter + "/calls")
+	if string(calls) != "x\n" {
+		t.Errorf("%d attempts took %d calls", len(attempts), strings.Count(string(calls), "x"))
+	}
+	for _, id := range strings.Fields(out) {
+		r.v("jobs", "cancel", id)
+	}
+	for _, id := range strings.Fields(out) {
+		r.becomes(id, "cancelled")
+	}
+	if left := r.sh(`squeue -h --me -t pending -o '%j' | grep -c ` + strings.Fields(out)[0] + ` || true`); left != "0" {
+		t.Errorf("a cancelled job is still in the queue")
+	}
+}

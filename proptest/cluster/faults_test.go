@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A node dies with what runs on it, another's daemon dies while what runs there
+// goes on: the cluster says the same of both, and only one of them is lost.
+func TestNodesFail(t *testing.T) {
+	r := newRepo(t)
+	defer r.healthy()
+	wait := "while [ ! -e $VIZIER_ROOT/go ]; do sleep 0.1; done;"
+	on := func(executor, node, name string, flags ...string) string {
+		return r.submit(executor, effect(name, wait), append([]string{"--option=--nodelist=" + node}, flags...)...)
+	}
+	lost, lostLease := on("lab", "n2", "lost"), on("leases", "n2", "lostlease")
+	lives, livesLease := on("lab", "n3", "lives"), on("leases", "n3", "liveslease")
+	for _, name := range []string{"lost", "lostlease", "lives", "liveslease"} {
+		r.eventually(func() string {
+			if r.read("effects/"+name) == "" {
+				return name + " has not begun"
+			}
+			return ""
+		})
+	}
+	r.slurm("orphan", "n3")
+	r.slurm("lose", "n2")
+	for _, id := range []string{lost, lostLease} {
+		job := r.becomes(id, "failed")
+		if job["failure_class"] != "worker_lost" || !strings.Contains(job["reason"], "ended without a result") {
+			t.Errorf("%v", job)
+		}
+	}
+	r.eventually(func() string { // the cluster has given n3 up as well
+		if out := r.sh(`sinfo -h -n n3 -N -p main -o %T`); !strings.HasPrefix(out, "down") {
+			return "n3 is " + out
+		}
+		return ""
+	})
+	for _, id := range []string{lives, livesLease} {
+		if job := r.becomes(id, "running"); !strings.Contains(job["remark"], "but its runner lives") {
+			t.Errorf("what show says of a runner that was given up: %q", job["remark"])
+		}
+	}
+	r.write("go", "")
+	for _, id := range []string{lives, livesLease} {
+		r.becomes(id, "succeeded")
+	}
+	r.happened("lives")
+	r.happened("liveslease")
+}
+
+// The controller dies and comes back while jobs are being submitted: what it
+// forgot is submitted again, and nothing runs twice.
+func TestControllerDies(t *testing.T) {
+	r := newRepo(t)
+	defer r.slurm("head")
+	const jobs = 40
+	var ids []string
+	for i := range jobs {
+		switch i {
+		case 10, 25:
+			r.slurm("headless")
+		case 14, 30:
+			r.slurm("head")
+		}
+		ids = append(ids, r.submit("lab", effect(fmt.Sprint("c", i), "sleep 0.1;")))
+		if i == 12 {
+			r.eventually(func() string {
+				if why := r.v("jobs", "why", ids[12]); !strings.Contains(why, "its controller cannot be asked") {
+					return why
+				}
+				return ""
+			})
+		}
+	}
+	for i, id := range ids {
+		r.becomes(id, "succeeded")
+		r.happened(fmt.Sprint("c", i))
+	}
+}
+
+// The scheduler dies just before and just after the cluster accepts an attempt.
+func TestSchedulerDiesAroundTheSubmission(t *testing.T) {
+	for _, when := range []string{"before", "after"} {
+		t.Run(when, func(t *testing.T) {
+			r := newRepo(t)
+			real, fake := r.sh("command -v sbatch"), t.TempDir()
+			script := "#!/bin/sh\nkill -9 $PPID\n"
+			if when == "after" {
+				script = "#!/bin/sh\n" + real + " \"$@\" >" + fake + "/accepted\nkill -9 $PPID\n"
+			}
+			if err := os.WriteFile(filepath.Join(fake, "sbatch"), []byte(script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			sane := r.env
+			r.env = append(append([]string{}, sane...), "PATH="+fake+":"+filepath.Dir(bin)+":"+os.Getenv("PATH"))
+			if out, _, err := r.try("", "jobs", "submit", "--executor", "lab", "--name", "x", "--", "sh", "-c", effect("x", "")); err == nil {
+				t.Fatal("it survived: ", out)
+			}
+			r.env = sane
+			id := r.job("@last")["job"]
+			_, _, _ = r.try("", "jobs", "wait", id)
+			if job := r.becomes(id, "succeeded"); job["attempt"] != "1" {
+				t.Errorf("%v", job)
+			}
+			r.happened("x")
+			accepted := r.sh(`squeue -h -t all -o %j | grep -c ` + id)
+			if accepted != "1" {
+				t.Errorf("the cluster was given %s batch jobs for one attempt", accepted)
+			}
+		})
+	}
+}
+
+// Whoever ticks is killed at random moments.
+func TestSchedulerIsKilled(t *testing.T) {
+	r := newRepo(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	const rounds, each = 10, 4
+	for round := range rounds {
+		var lines strings.Builder
+		for k := range each {
+			name := fmt.Sprintf("k%d-%d", round, k)
+			fmt.Fprintf(&lines, `{"ref": %q, "name": %q, "executor": %q, "command": ["sh", "-c", %q]`, name, name, []string{"lab", "local", "leases", "lab"}[k], effect(name, ""))
+			if k > 0 {
+				fmt.Fprintf(&lines, `, "after": ["k%d-%d"]`, round, random.IntN(k))
+			}
+			lines.WriteString("}\n")
+		}
+		cmd := r.command(bin, "jobs", "submit", "--batch")
+		cmd.Stdin = strings.NewReader(lines.String())
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
+		_ = cmd.Process.Signal(syscall.SIGKILL)
+		_ = cmd.Wait()
+		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+		r.killResident()
+	}
+	var ids []string
+	r.eventually(func() string {
+		_, _, _ = r.try("", "jobs", "submit", "--executor", "local", "--", "true") // something that ticks
+		out := r.v("jobs", "list", "--all", "--format", "json", "--fields", "job,status,name")
+		ids = nil
+		for _, j := range parseList(t, out) {
+			if j["status"] != "succeeded" {
+				return "not yet: " + fmt.Sprint(j) + r.files(j["job"])
+			}
+			if strings.HasPrefix(j["name"], "k") {
+				ids = append(ids, j["name"])
+			}
+		}
+		return ""
+	})
+	t.Logf("%d of %d jobs were accepted", len(ids), rounds*each)
+	for _, name := range ids {
+		r.happened(name)
+	}
+	entries, _ := os.ReadDir(filepath.Join(r.dir, "effects"))
+	if len(entries) != len(ids) {
+		t.Errorf("%d effects of %d jobs", len(entries), len(ids))
+	}
+}

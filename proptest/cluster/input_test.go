@@ -1,0 +1,171 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func parseList(t *testing.T, out string) []map[string]string {
+	t.Helper()
+	var doc struct{ Jobs []map[string]string }
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		t.Fatal(err, out)
+	}
+	return doc.Jobs
+}
+
+// What is wrong with a request is said before there is a job.
+func TestBadRequests(t *testing.T) {
+	r := newRepo(t)
+	for want, args := range map[string][]string{
+		"there is no executor named moon in the configuration, which has lab, leases, local": {"--executor", "moon"},
+		`option "partiton=x" of a cluster: expected KEY=VALUE, KEY one of account, cpus`:     {"--executor", "lab", "--option", "partiton=x"},
+		"option cpus=many of a cluster: expected a positive number":                          {"--executor", "lab", "--option", "cpus=many"},
+		"option --requeue of sbatch is not free":                                             {"--executor", "lab", "--option=--requeue"},
+		"executor local has no options: leave out cpus=4":                                    {"--option", "cpus=4"},
+	} {
+		if _, errs, err := r.try("", append(append([]string{"jobs", "submit"}, args...), "--", "true")...); err == nil || !strings.Contains(errs, want) {
+			t.Errorf("%v: %v\n%s", args, err, errs)
+		}
+	}
+	if jobs := parseList(t, r.v("jobs", "list", "--all", "--format", "json")); len(jobs) > 0 {
+		t.Errorf("there are jobs: %v", jobs)
+	}
+}
+
+// What the cluster will never do fails the job, with the cluster's own words.
+func TestHopelessRequests(t *testing.T) {
+	r := newRepo(t)
+	for want, option := range map[string]string{
+		"nvalid partition":        "partition=moon",
+		"emory":                   "memory=9T",
+		"nvalid generic resource": "gres=gpu:9",
+		"unrecognized option":     "--no-such-option",
+	} {
+		job := r.becomes(r.submit("lab", "true", "--option="+option), "failed")
+		if !strings.Contains(job["reason"], "cluster lab refuses it: ") || !strings.Contains(job["reason"], want) {
+			t.Errorf("%s: %q", option, job["reason"])
+		}
+	}
+}
+
+// Without client programs, or a controller, jobs wait and say why; then they
+// run.
+func TestNobodyToAsk(t *testing.T) {
+	r := newRepo(t)
+	tools := t.TempDir()
+	for _, name := range []string{"git", "sh", "echo"} {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(tools, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sane := r.env
+	r.env = append(append([]string{}, sane...), "PATH="+tools)
+	id := r.submit("lab", effect("a", ""))
+	if why := r.v("jobs", "why", id); !strings.Contains(why, "sbatch is not on PATH here") {
+		t.Error(why)
+	}
+	r.env = sane
+	r.eventually(func() string { // the resident scheduler has that PATH
+		if !r.killResident() {
+			return "no resident scheduler"
+		}
+		return ""
+	})
+	r.v("jobs", "submit", "--", "true")
+	r.becomes(id, "succeeded")
+	r.happened("a")
+}
+
+func TestRemovedBehindOurBack(t *testing.T) {
+	r := newRepo(t)
+	waits := r.submit("lab", effect("w", ""), "--option=--begin=now+1hour")
+	runs := r.submit("lab", effect("r", "sleep 600;"))
+	r.eventually(func() string {
+		if r.read("effects/r") == "" {
+			return "it has not begun"
+		}
+		return ""
+	})
+	r.sh(`scancel $(squeue -h -o '%i %j' | grep -e ` + waits + ` -e ` + runs + ` | cut -d' ' -f1)`)
+	if job := r.becomes(waits, "cancelled"); !strings.Contains(job["reason"], "taken off cluster lab by scancel or its administrator before it began") {
+		t.Errorf("%v", job)
+	}
+	if job := r.becomes(runs, "failed"); !strings.Contains(job["reason"], "cluster lab asked it to end (SIGTERM): by scancel") {
+		t.Errorf("%v", job)
+	}
+}
+
+// What holds a job up on the cluster is said by why, and by list and show.
+func TestPendingReasons(t *testing.T) {
+	r := newRepo(t)
+	r.sh("scontrol update nodename=n2 state=drain reason=broom")
+	defer r.sh("scontrol update nodename=n2 state=resume")
+	drained := r.submit("lab", effect("d", ""), "--option=--nodelist=n2")
+	r.eventually(func() string {
+		job, why := r.job(drained), r.v("jobs", "why", drained)
+		if !strings.Contains(job["remark"], "pending on cluster lab: ReqNodeNotAvail") || !strings.Contains(why, job["remark"]) {
+			return fmt.Sprint(job, why)
+		}
+		for _, j := range parseList(t, r.v("jobs", "list", "--format", "json")) {
+			if j["remark"] != job["remark"] {
+				return fmt.Sprint(j)
+			}
+		}
+		return ""
+	})
+	r.sh("scontrol update nodename=n2 state=resume")
+	r.becomes(drained, "succeeded")
+	r.happened("d")
+	r.sh("scontrol update nodename=n2 state=drain reason=broom")
+}
+
+// The cluster's own time limit ends the command in time to say so.
+func TestTimeLimit(t *testing.T) {
+	r := newRepo(t)
+	job := r.becomes(r.submit("lab", "sleep 600", "--option", "time=1m"), "failed")
+	if job["failure_class"] != "timeout" || job["exit_code"] != "124" || job["reason"] != "ended by the time limit of its job on cluster lab" {
+		t.Errorf("%v", job)
+	}
+}
+
+// A job fills the shared disk: its runner keeps the result until there is room.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
+		t.Skip("mounting a small disk takes root: ", err)
+	}
+	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	r := repoAt(t, dir)
+	id := r.submit("lab", `echo up; while [ ! -e go ]; do sleep 0.05; done; cat /dev/zero >filler 2>/dev/null; exit 5`)
+	r.eventually(func() string {
+		if r.read(".vizier/jobs/"+id+"/stdout.log") == "" {
+			return "it has not begun"
+		}
+		return ""
+	})
+	r.write("go", "")
+	r.eventually(func() string {
+		if out, _ := r.command("pgrep", "-f", "cat /dev/zero").Output(); r.read("filler") == "" || len(out) > 0 {
+			return "the disk is not full"
+		}
+		return ""
+	})
+	if job := r.job(id); job["status"] != "running" {
+		t.Errorf("with no room for its result the job is %v", job)
+	}
+	r.sh("rm filler")
+	if job := r.becomes(id, "failed"); job["exit_code"] != "5" {
+		t.Errorf("%v", job)
+	}
+}

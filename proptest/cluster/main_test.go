@@ -1,0 +1,63 @@
+// Package cluster runs the real program against a real Slurm cluster of several
+// nodes, which it starts on this machine, and does violence to both. Every test
+// asserts how it ends.
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+var (
+	bin    string // the program under test, with its runner beside it
+	lab    string // the cluster's directory
+	script string // that starts it
+)
+
+// TestMain builds the program and starts the cluster. Where Slurm cannot be
+// installed, it says so and leaves.
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "vizier-cluster-")
+	if err == nil {
+		err = buildProgram(dir)
+	}
+	if err == nil {
+		script, err = filepath.Abs("../../scripts/slurm-cluster.sh")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	out, err := exec.Command(script, "install").CombinedOutput()
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 3 {
+		fmt.Printf("skipped: no Slurm: %s", out)
+		return
+	}
+	lab = filepath.Join(dir, "lab")
+	if err == nil {
+		out, err = exec.Command(script, "up", lab, "3").CombinedOutput()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		os.Exit(1)
+	}
+	os.Setenv("SLURM_CONF", filepath.Join(lab, "slurm.conf"))
+	code := m.Run()
+	_ = exec.Command(script, "down", lab).Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func buildProgram(dir string) error {
+	bin = filepath.Join(dir, "bin", "vizier")
+	build := exec.Command("go", "build", "-o", bin, "github.com/vizier-scheduler/vizier/cmd/vizier")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build vizier: %w\n%s", err, out)
+	}
+	return os.Link(bin, filepath.Join(dir, "bin", "vizier-runner"))
+}

@@ -1,0 +1,224 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+)
+
+// patience is far more than anything here takes.
+const patience = 2 * time.Minute
+
+// config makes two executors of the one cluster: with locks that cross the file
+// system, and without.
+const config = `
+[executors.lab]
+kind = "slurm"
+poll = "500ms"
+lease = "5s"
+
+timeout = "5s"
+
+[executors.leases]
+kind = "slurm"
+locks = false
+poll = "500ms"
+lease = "5s"
+
+[jobs]
+grace = "2s"
+`
+
+// repo is a scratch repository.
+type repo struct {
+	testing.TB
+	dir string
+	env []string
+}
+
+func newRepo(t *testing.T) *repo {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repoAt(t, dir)
+}
+
+func repoAt(t testing.TB, dir string) *repo {
+	t.Helper()
+	r := &repo{t, dir, append(os.Environ(), "USER=ann", "HOME="+t.TempDir(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"),
+		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b")}
+	r.sh("git init -q -b main . && git commit -q --allow-empty -m start && mkdir .vizier effects")
+	r.write(".vizier/config.toml", config)
+	t.Cleanup(r.leave)
+	return r
+}
+
+// leave ends the resident scheduler and what is left of the jobs.
+func (r *repo) leave() {
+	r.killResident()
+	_ = os.RemoveAll(filepath.Join(r.dir, ".vizier"))
+	r.killResident()
+}
+
+// killResident reports whether there was one.
+func (r *repo) killResident() bool {
+	path := filepath.Join(r.dir, ".vizier/jobs/resident.lock")
+	b, _ := os.ReadFile(path)
+	var pid int
+	if _, err := fmt.Sscanf(string(b), "%d", &pid); err != nil || pid <= 1 || syscall.Kill(pid, syscall.SIGKILL) != nil {
+		return false
+	}
+	for range 1000 { // its last thread holds its place
+		if held, err := proc.Locked(path); err != nil || !held {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return true
+}
+
+func (r *repo) write(name, text string) {
+	r.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o644); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *repo) read(name string) string {
+	b, _ := os.ReadFile(filepath.Join(r.dir, name))
+	return string(b)
+}
+
+func (r *repo) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = r.dir, r.env, time.Second
+	return cmd
+}
+
+func (r *repo) sh(script string) string {
+	r.Helper()
+	out, err := r.command("sh", "-c", script).CombinedOutput()
+	if err != nil {
+		r.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// v runs the program, which must succeed, and returns what it prints.
+func (r *repo) v(args ...string) string {
+	r.Helper()
+	out, errs, err := r.try("", args...)
+	if err != nil {
+		r.Fatalf("vizier %s: %v\n%s%s", strings.Join(args, " "), err, out, errs)
+	}
+	return out
+}
+
+func (r *repo) try(stdin string, args ...string) (out, errs string, err error) {
+	cmd := r.command(bin, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var o, e strings.Builder
+	cmd.Stdout, cmd.Stderr = &o, &e
+	err = cmd.Run()
+	return strings.TrimSpace(o.String()), e.String(), err
+}
+
+// submit enqueues a shell command for an executor.
+func (r *repo) submit(executor, script string, flags ...string) string {
+	r.Helper()
+	args := append([]string{"jobs", "submit", "--executor", executor}, flags...)
+	return r.v(append(args, "--", "sh", "-c", script)...)
+}
+
+// job is what `jobs show` says of a job.
+func (r *repo) job(id string) map[string]string {
+	r.Helper()
+	out := map[string]string{}
+	if err := json.Unmarshal([]byte(r.v("jobs", "show", id, "--format", "json")), &out); err != nil {
+		r.Fatal(err)
+	}
+	return out
+}
+
+// becomes waits until a job has a status and returns what is known of it.
+func (r *repo) becomes(id, status string) map[string]string {
+	r.Helper()
+	var job map[string]string
+	r.eventually(func() string {
+		job = r.job(id)
+		if job["status"] == status {
+			return ""
+		}
+		if final := job["status"]; final == "succeeded" || final == "failed" || final == "cancelled" {
+			r.Fatalf("job %s ended %s, want %s: %v\n%s", id, final, status, job, r.files(id))
+		}
+		return fmt.Sprintf("job %s is %s, want %s: %v\n%s", id, job["status"], status, job, r.v("jobs", "why", id))
+	})
+	return job
+}
+
+// files shows what there is to see of a job.
+func (r *repo) files(id string) string {
+	out, _ := r.command("sh", "-c", "cd .vizier/jobs/"+id+" && tail -n 20 attempts/* *.log; squeue -t all | tail -5").CombinedOutput()
+	return string(out)
+}
+
+// eventually waits until is returns "": that nothing is missing.
+func (r *repo) eventually(is func() string) {
+	r.Helper()
+	var missing string
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if missing = is(); missing == "" {
+			return
+		}
+	}
+	r.Fatal(missing)
+}
+
+// slurm runs a command of the cluster's.
+func (r *repo) slurm(args ...string) {
+	r.Helper()
+	out, err := exec.Command(script, append([]string{args[0], lab}, args[1:]...)...).CombinedOutput()
+	if err != nil {
+		r.Fatalf("%v: %v\n%s", args, err, out)
+	}
+}
+
+// healthy waits until all nodes are up again.
+func (r *repo) healthy() {
+	r.Helper()
+	for _, n := range []string{"n1", "n2", "n3"} {
+		r.slurm("node", n)
+	}
+	r.eventually(func() string {
+		out := r.sh(`sinfo -h -N -p main -o '%N %T'`)
+		if n := strings.Count(out, " idle") + strings.Count(out, " mixed") + strings.Count(out, " allocated"); n != 3 {
+			return "nodes are not up: " + out
+		}
+		return ""
+	})
+}
+
+// effect is a command that leaves its mark once it begins and once it ends.
+func effect(name, between string) string {
+	return fmt.Sprintf(`echo "begin $VIZIER_ATTEMPT" >>%s/effects/%s; %s echo "end $VIZIER_ATTEMPT" >>%s/effects/%s`, "$VIZIER_ROOT", name, between, "$VIZIER_ROOT", name)
+}
+
+// happened fails the test unless the effect happened once, from begin to end.
+func (r *repo) happened(name string) {
+	r.Helper()
+	lines := strings.Fields(r.read("effects/" + name))
+	if len(lines) != 4 || lines[0] != "begin" || lines[2] != "end" || lines[1] != lines[3] {
+		r.Errorf("effect %s: %q", name, lines)
+	}
+}
