@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/git"
@@ -20,7 +22,7 @@ type doctorCmd struct {
 
 func (*doctorCmd) Help() string {
 	return "Looks for what crashes, and hands, left: torn records, strays, stale temporary files, worktrees without an owner, prompts whose names are " +
-		"not true. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
+		"not true; and for what keeps a configured cluster from running jobs. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
 }
 
 // inspection is what a store tells of its files.
@@ -64,6 +66,18 @@ func (c *call) checks(r *repo) []app.Check {
 	}
 }
 
+// checkClusters looks at the executors of other hosts. It tries them by a job of
+// its own, which takes its time, so nobody is kept waiting for the lock.
+func (c *call) checkClusters(r *repo) []app.Finding {
+	var out []app.Finding
+	for _, name := range slices.Sorted(maps.Keys(r.Doctor.clusters)) {
+		for _, f := range r.Doctor.clusters[name].Check(c.ctx) {
+			out = append(out, app.Finding{Check: "clusters", Path: "executors." + name, Problem: f.Problem, Next: f.Next})
+		}
+	}
+	return out
+}
+
 // Run examines the repository.
 func (x *doctorCmd) Run(c *call) error {
 	r, err := c.repo()
@@ -74,6 +88,7 @@ func (x *doctorCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	found = append(found, c.checkClusters(r)...)
 	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Findings: []doctorFinding{}}
 	if doc.Git, _, err = r.Doctor.git.ProgramVersion(c.ctx); err != nil {
 		doc.Git = "none"

@@ -9,6 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -49,8 +50,9 @@ type repo struct {
 
 	// Doctor is what the doctor looks at.
 	Doctor struct {
-		files inspection
-		git   worktreeGit
+		files    inspection
+		git      worktreeGit
+		clusters map[string]*slurm.Cluster
 	}
 	// Events reads the event log after an event's number, and tells when there
 	// may be more.
@@ -100,7 +102,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 	}
-	r.Doctor.files, r.Doctor.git = w.store, w.git
+	r.Doctor.files, r.Doctor.git, r.Doctor.clusters = w.store, w.git, w.clusters
 	return r, nil
 }
 
