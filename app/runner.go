@@ -151,12 +151,17 @@ func (r *Runner) beat(ctx context.Context, a kernel.AttemptID) {
 
 // settle records the result and settles the job. It does not give up: while
 // the disk is full the job keeps its runner and stays running, which is true.
+// Only where the record itself is gone, perhaps with the whole repository,
+// nobody waits for it any more.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := r.conclude(result)
 		_, err2 := s.Finish(ctx, result)
 		if err2 == nil || errors.Is(err2, kernel.ErrStale) || errors.Is(err2, kernel.ErrNotFound) || ctx.Err() != nil {
 			return err2
+		}
+		if _, gone := r.Outcomes.Job(result.Attempt.Job); errors.Is(gone, kernel.ErrNotFound) {
+			return gone
 		}
 		select {
 		case <-ctx.Done():
