@@ -103,6 +103,7 @@ func TestFilesOfATransientJobGo(t *testing.T) {
 		"something in it failed":     {[]kernel.Job{done(inRun("r")), job("b", inRun("r"), is(kernel.Failed))}, false},
 		"its run is over":            {[]kernel.Job{done(inRun("r")), job("b", inRun("r"), is(kernel.Succeeded)), job("c", inRun("r"), routed, is(kernel.Unscheduled))}, true},
 		"another run goes on":        {[]kernel.Job{done(inRun("r")), job("b", inRun("s"), running(1))}, true},
+		"its patch is asked for":     {[]kernel.Job{done(), job("b", needs("command_patch:a"), approval(kernel.Pending, ""))}, false},
 		"a chain of them, in a tick": {[]kernel.Job{done(), sleeper("b", after("a"), transient(kernel.Remove), is(kernel.Succeeded)), job("c", after("b"), is(kernel.Succeeded))}, true},
 	} {
 		s := snapshot(marked(facts(), x, "a"), c.jobs...)

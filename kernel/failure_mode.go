@@ -58,8 +58,7 @@ func (t *tick) handled(j *Job) bool {
 // holdsBack reports that the end of job i in this round may hold others of its
 // run back from now on: it failed, or it was what handled a failure.
 func (t *tick) holdsBack(i int32) bool {
-	j := t.s.jobs[i]
-	return j.Spec.FailureMode == BlockDownstream && (t.at(i) == Failed || j.Spec.Routed)
+	return t.at(i) == Failed && t.s.jobs[i].Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i]
 }
 
 // checkRun blocks a job whose run stops at its first failure. Handlers that a

@@ -58,6 +58,30 @@ func TestAFailureOfATickHoldsBackInIt(t *testing.T) {
 	}
 }
 
+// TestAFailureIsFinalOnceItsHandlerIsBlocked blocks the handler of a failure in
+// a tick, after the jobs had their turn that go on while it is active. The
+// handler needs no failure mode of its own, and not to be started by routes only.
+func TestAFailureIsFinalOnceItsHandlerIsBlocked(t *testing.T) {
+	toFix := func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "fix"}} }
+	failed := job("a", inRun("r"), stopsAtFailure, toFix, is(kernel.Failed))
+	held := "blocked_by_dependency dependencies: held back by the failure of job a"
+
+	s := snapshot(facts(), failed, job("b", inRun("r"), stopsAtFailure), job("fix", after("nobody")))
+	expect(t, s, "b", held)
+	if p := kernel.Decide(s.Apply(kernel.Decide(s))); len(p.Actions) > 0 {
+		t.Errorf("a second tick does %+v", p.Actions)
+	}
+
+	const token = "custom:tok:a"
+	s = snapshot(facts(), failed, job("b", inRun("r"), stopsAtFailure, locks(excl("k"))),
+		job("fix", needs(token)), job("older", running(1), locks(excl("k"))))
+	s = s.Apply(kernel.Decide(s))
+	if got := s.Job("b").State.Status; got != kernel.WaitingOnLocks {
+		t.Fatalf("b: %s while the failure is handled", got)
+	}
+	expect(t, s.WithFacts(marked(facts(), token)), "b", held) // in a tick that judges only who reads the token
+}
+
 // TestGCKeepsWhatHoldsBack keeps an old failure while its run still has a job
 // that would start without it.
 func TestGCKeepsWhatHoldsBack(t *testing.T) {

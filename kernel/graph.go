@@ -22,6 +22,7 @@ type graph struct {
 	asking     []int32            // whose gates read facts
 	outward    []int32            // whose gates read branches or the checkout
 	stopping   map[RunID][]int32  // whose failure stops a run, by that run and by those that handle it
+	handlers   map[int32]bool     // who may handle a failure that stops a run
 	lockers    map[string][]int32 // who names a lock or pool of that key
 	merges     bool               // some job's rewind depends on whether a merge is in progress
 }
@@ -45,6 +46,7 @@ func newGraph(jobs []*Job) *graph {
 		outside:   map[Artifact][]int32{},
 		lockers:   map[string][]int32{},
 		stopping:  map[RunID][]int32{},
+		handlers:  map[int32]bool{},
 	}
 	for i, j := range jobs {
 		g.index[j.ID] = int32(i)
@@ -88,6 +90,7 @@ func newGraph(jobs []*Job) *graph {
 				if k, ok := g.index[r.To]; ok {
 					run := jobs[k].Spec.Origin.Run
 					g.stopping[run] = add(g.stopping[run], int32(i))
+					g.handlers[k] = g.handlers[k] || r.On == OutcomeFailed
 				}
 			}
 		}

@@ -288,7 +288,7 @@ func (j *Job) Attempt() AttemptID { return AttemptID{j.ID, j.State.Attempt} }
 // for.
 func (j *Job) Transient() Transient {
 	if j.State.Amended.Made {
-		return j.State.Amended.Transient
+		return min(j.Spec.Transient, j.State.Amended.Transient)
 	}
 	return j.Spec.Transient
 }

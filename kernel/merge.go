@@ -162,7 +162,7 @@ func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) 
 		{"missing_producer", old.MissingProducer == now.MissingProducer}, {"lock or pool", slices.Equal(old.Locks, now.Locks)},
 		{"require", slices.Equal(old.Preconditions, now.Preconditions)}, {"pinned", old.Pinned == now.Pinned},
 		{"approval", (oldApproval == NotRequired) == (newApproval == NotRequired)},
-		{"idempotent", old.Idempotent == now.Idempotent}, {"resumable", old.Resumable == now.Resumable},
+		{"idempotent", old.Idempotent == now.Idempotent}, {"resumable", old.Resumable == now.Resumable}, {"in_doubt", old.InDoubt == now.InDoubt},
 	} {
 		if !c.same {
 			differ = append(differ, c.what)

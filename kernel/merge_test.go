@@ -137,6 +137,7 @@ func TestOneKeyForDifferentJobs(t *testing.T) {
 		{[]kernel.NewJob{fresh("b", keyed("k"), needs("custom:t:x"), args("false"), locks(excl("l")))}, `key "k" is that of job a, which differs in command, lock or pool`},
 		{[]kernel.NewJob{fresh("b", keyed("k"), after("z"))}, "differs in after, need"},
 		{[]kernel.NewJob{fresh("b", keyed("k"), needs("custom:t:x"), approval(kernel.Pending, ""))}, "differs in approval"},
+		{[]kernel.NewJob{fresh("b", keyed("k"), needs("custom:t:x"), func(j *kernel.Job) { j.Spec.InDoubt = kernel.AskInDoubt })}, "differs in in_doubt"},
 		{[]kernel.NewJob{fresh("b", keyed("n")), fresh("c", keyed("n"), args("x"))}, "is that of job b, which differs in command"},
 		{[]kernel.NewJob{fresh("b", keyed("n")), fresh("c", keyed("n"), func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"b"} })}, "differs in after"},
 	} {

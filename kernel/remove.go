@@ -14,7 +14,9 @@ func (t *tick) spent() Plan {
 			continue
 		}
 		needed := false
-		t.s.graph.eachSuccessor(i, func(k int32) { needed = needed || t.at(k) != Succeeded })
+		reader := func(k int32) { needed = needed || t.at(k) != Succeeded }
+		t.s.graph.eachSuccessor(i, reader)
+		t.s.graph.eachConsumer(Artifact{Kind: CommandPatch, Name: string(j.ID)}, reader) // declared or not, it goes too
 		if needed || t.unwell(j.Spec.Origin.Run) {
 			continue
 		}

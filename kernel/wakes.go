@@ -69,7 +69,7 @@ func (s *Snapshot) unobserved() *Snapshot {
 func (t *tick) restsOn(i int32) bool {
 	j := t.s.jobs[i]
 	if j.State.Spent.Reclaims < j.Budget().Reclaims || j.asks(WorkerLost) || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 ||
-		j.Spec.FailureMode == BlockDownstream {
+		j.Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i] {
 		return true
 	}
 	yes := false

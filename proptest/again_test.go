@@ -89,9 +89,7 @@ func TestARememberingTickKnowsTheQueues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
 		o.Limits.MaxRunning = rapid.IntRange(1, 3).Draw(t, "slots")
-		o.Limits.Executors = map[string]int{"far": rapid.IntRange(0, 2).Draw(t, "slots far away")}
 		for i := range o.Jobs {
-			o.Jobs[i].Spec.Task.Executor = oneOf(t, "executor", "", "", "far")
 			if s := &o.Jobs[i].Spec; !oneIn(t, 4, "held up otherwise") {
 				s.After, s.Needs, s.Pinned, s.Preconditions = nil, nil, kernel.PinnedHead{}, nil
 				s.Transient, s.Routed, s.Task.Args = kernel.NotTransient, false, []string{"true"}

@@ -30,14 +30,16 @@ func TestASecondTickFindsNothingToDo(t *testing.T) {
 		if !samePlan(kernel.Decide(s), p) {
 			t.Fatal("two decisions on one snapshot differ")
 		}
-		if again := kernel.Decide(s.Apply(p)); len(again.Actions) > 0 {
+		again := kernel.Decide(s.Apply(p))
+		tending := func(a kernel.Action) bool { _, ok := a.(kernel.TendPrompt); return ok } // till somebody says that it is done
+		if left := slices.DeleteFunc(slices.Clone(p.Actions), func(a kernel.Action) bool { return !tending(a) }); !slices.Equal(left, again.Actions) {
 			t.Fatalf("first %+v\nthen %+v", p.Actions, again.Actions)
 		}
 	})
 }
 
 // I2: a terminal job's status changes only with a new generation, and a tick
-// starts one only where a route of an attempt that it settles leads. I3: an
+// starts one only where an attempt that it settles leads back to. I3: an
 // attempt only grows, by one, and only when it is launched. Every write is one,
 // over the revision seen.
 func TestWhatATickMayWrite(t *testing.T) {
@@ -47,9 +49,15 @@ func TestWhatATickMayWrite(t *testing.T) {
 		next, launched, written := s.Apply(p), launches(p), map[kernel.JobID]bool{}
 		for _, a := range p.Actions {
 			j := s.Job(a.Subject())
+			if j == nil { // an attempt that is settled submitted it
+				if c, ok := a.(kernel.CreateJob); ok {
+					written[c.Job.ID] = written[c.Job.ID] || c.Job.State.Status == kernel.Running && c.Job.State.Attempt == launched[c.Job.ID]
+				}
+				continue
+			}
 			after := next.Job(j.ID).State
 			rewound := after.Generation > j.State.Generation
-			if rewound && !rewoundByRoute(s, j.ID) || after.Generation < j.State.Generation {
+			if rewound && !ledBack(s, j.ID) || after.Generation < j.State.Generation {
 				t.Fatalf("%s: generation %d -> %d", j.ID, j.State.Generation, after.Generation)
 			}
 			if j.State.Status.Terminal() && !rewound && after.Status != j.State.Status {
@@ -76,9 +84,9 @@ func TestWhatATickMayWrite(t *testing.T) {
 	})
 }
 
-// rewoundByRoute reports that a route of an attempt whose runner is gone leads
-// to id.
-func rewoundByRoute(s *kernel.Snapshot, id kernel.JobID) bool {
+// ledBack reports that an attempt whose runner is gone leads back to id: by a
+// route, or by submitting it again with a larger budget.
+func ledBack(s *kernel.Snapshot, id kernel.JobID) bool {
 	for _, j := range s.Jobs() {
 		live := s.Facts().Runners[j.Attempt()].Value.Liveness
 		ends := live == kernel.Dead || live == kernel.Absent && !j.State.Stop.At.IsZero() // one that never began, of a job that was cancelled, is not taken back
@@ -88,6 +96,17 @@ func rewoundByRoute(s *kernel.Snapshot, id kernel.JobID) bool {
 		for _, r := range j.Spec.Routes {
 			if slices.Contains(s.Downstream(r.To), id) {
 				return true
+			}
+		}
+		r := s.Facts().Results[j.Attempt()].Value
+		if r == nil {
+			continue
+		}
+		for _, n := range r.Submitted {
+			for _, k := range s.Jobs() {
+				if key := n.Spec.IdempotencyKey; key != "" && k.Spec.IdempotencyKey == key && slices.Contains(s.Downstream(k.ID), id) {
+					return true
+				}
 			}
 		}
 	}
@@ -102,7 +121,7 @@ func TestRecordsComeFirst(t *testing.T) {
 		world := false
 		for _, a := range p.Then(kernel.Decide(s.Apply(p))).Actions {
 			switch a.(type) {
-			case kernel.Launch, kernel.Stop, kernel.Sweep, kernel.ClearSentinel, kernel.RemoveWorktree:
+			case kernel.Launch, kernel.Stop, kernel.Sweep, kernel.ClearSentinel, kernel.RemoveWorktree, kernel.TendPrompt:
 				world = true
 			default:
 				if world {
@@ -121,6 +140,10 @@ func TestEveryOpenJobSaysWhy(t *testing.T) {
 		next := s.Apply(kernel.Decide(s))
 		for _, j := range next.Jobs() {
 			st := j.State
+			was := kernel.Job{State: kernel.State{Status: kernel.Queued}} // of one that a settled attempt submitted
+			if k := s.Job(j.ID); k != nil {
+				was = *k
+			}
 			switch {
 			case st.Status.Waiting():
 				if st.Wait.Kind == kernel.NoWait || st.Wait.Detail == "" || st.WaitSince.IsZero() || !slices.Contains(st.WaitedOn.Kinds(), st.Wait.Kind) {
@@ -131,12 +154,12 @@ func TestEveryOpenJobSaysWhy(t *testing.T) {
 					t.Fatalf("%s is overdue: %+v", j.ID, st)
 				}
 			case st.Status == kernel.Unscheduled, st.Status == kernel.Running:
-				if st.Status != s.Job(j.ID).State.Status && (st.Wait != (kernel.WaitReason{}) || !st.RetryAt.IsZero()) {
+				if st.Status != was.State.Status && (st.Wait != (kernel.WaitReason{}) || !st.RetryAt.IsZero()) {
 					t.Fatalf("%s: %+v", j.ID, st)
 				}
 			}
-			if blocked := st.Status == kernel.BlockedByDependency || st.Status == kernel.BlockedByApproval; blocked && s.Job(j.ID).Open() &&
-				s.Job(j.ID).State.Status != kernel.Running && st.Wait.Detail == "" {
+			if blocked := st.Status == kernel.BlockedByDependency || st.Status == kernel.BlockedByApproval; blocked && was.Open() &&
+				was.State.Status != kernel.Running && st.Wait.Detail == "" {
 				t.Fatalf("%s is blocked for nothing", j.ID)
 			}
 		}
@@ -175,10 +198,11 @@ func TestWaitIsNeverWorseThanBlock(t *testing.T) {
 		}
 		s := kernel.NewSnapshot(o)
 		p := kernel.Decide(s)
+		next := s.Apply(p)
 		for _, d := range p.Decisions {
 			label, missing := strings.CutPrefix(d.Reason.Detail, "missing ")
-			j := s.Job(d.Job)
-			if a, err := kernel.ParseArtifact(label); missing && err == nil && j.Spec.MissingProducer == kernel.Wait && len(s.Producers(j.ID, a)) == 0 {
+			j := next.Job(d.Job)
+			if a, err := kernel.ParseArtifact(label); missing && err == nil && j.Spec.MissingProducer == kernel.Wait && len(next.Producers(j.ID, a)) == 0 {
 				t.Fatalf("%+v", d)
 			}
 		}
@@ -211,11 +235,13 @@ func TestOnlyTheDeadAreReclaimed(t *testing.T) {
 }
 
 // Probes name everything that a decision depends on, and answering them leaves
-// no gate that was not observed.
+// no gate that was not observed. Those of jobs that a settled attempt submitted
+// are asked for once it is settled.
 func TestProbesAreComplete(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := observed(World.Draw(t, "world"))
-		s := kernel.NewSnapshot(o)
+		o := World.Draw(t, "world")
+		s := kernel.NewSnapshot(observed(o))
+		s = ask(s.Apply(kernel.Settle(s)), o.Facts)
 		if p := s.Probes(); !p.Empty() {
 			t.Fatalf("the kernel goes on asking: %+v", p)
 		}
@@ -227,7 +253,7 @@ func TestProbesAreComplete(t *testing.T) {
 		}
 		// What was not asked for is not looked at.
 		more := s.WithFacts(Facts.Draw(t, "other facts"))
-		if got := kernel.Decide(more.WithFacts(o.Facts)); !samePlan(got, p) {
+		if got := kernel.Decide(more.WithFacts(s.Facts())); !samePlan(got, p) {
 			t.Fatalf("got %+v\nwant %+v", got, p)
 		}
 	})
@@ -247,13 +273,14 @@ func TestWhatExistsHoldsNobodyUp(t *testing.T) {
 		}
 		s = s.WithFacts(f)
 		p := kernel.Decide(s)
+		next := s.Apply(p)
 		for _, act := range p.Actions {
 			if r, ok := act.(kernel.Reset); ok && a.Kind == kernel.CommandPatch && string(r.Attempt.Job) == a.Name {
 				return // the tick rewinds the job by a route, and its patch goes with that
 			}
 		}
 		for _, d := range p.Decisions {
-			if d.Reason.Kind == kernel.OnDependencies && strings.HasSuffix(d.Reason.Detail, " "+a.String()) && !ownProducer(s, s.Job(d.Job), a) {
+			if d.Reason.Kind == kernel.OnDependencies && strings.HasSuffix(d.Reason.Detail, " "+a.String()) && !ownProducer(next, next.Job(d.Job), a) {
 				t.Fatalf("%s exists: %+v", a, d)
 			}
 		}

@@ -66,7 +66,8 @@ var World = rapid.Custom(func(t *rapid.T) kernel.Observation {
 // Limits draws capacities small enough to matter.
 var Limits = rapid.Custom(func(t *rapid.T) kernel.Limits {
 	return kernel.Limits{MaxRunning: rapid.IntRange(0, 4).Draw(t, "max_running"),
-		Pools: map[string]int{"gpu": rapid.IntRange(0, 3).Draw(t, "gpu")}}
+		Executors: map[string]int{"far": rapid.IntRange(0, 2).Draw(t, "max_running far away")},
+		Pools:     map[string]int{"gpu": rapid.IntRange(0, 3).Draw(t, "gpu")}}
 })
 
 // Spec draws what was asked for; its predecessors may be unknown, unreadable,
@@ -85,6 +86,13 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 			Reclaims: rapid.IntRange(0, 2).Draw(t, "reclaims")},
 		Retry:   kernel.RetryPolicy{}.On(kernel.Signal),
 		InDoubt: oneOf(t, "in doubt", kernel.FailInDoubt, kernel.FailInDoubt, kernel.AskInDoubt, kernel.RerunInDoubt),
+	}
+	if oneIn(t, 4, "far away") {
+		s.Task.Executor = "far"
+		s.Task.Options = rapid.SliceOfN(rapid.SampledFrom([]string{"partition=a", "partition=b"}), 0, 1).Draw(t, "options")
+	}
+	if oneIn(t, 8, "stands for a prompt") {
+		s.Intake = &kernel.Intake{File: "/in/inbox/x.running.md", Rel: "x.prompt.md", Archive: rapid.Bool().Draw(t, "archive")}
 	}
 	s.Task.Builtin = rapid.Bool().Draw(t, "journals effects")
 	s.Origin.Run = rapid.SampledFrom(runs).Draw(t, "run")
@@ -123,15 +131,28 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	st := kernel.State{Status: rapid.SampledFrom(kernel.Statuses()).Draw(t, "status"), Awake: oneIn(t, 4, "awake"),
 		Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"), Generation: rapid.IntRange(0, 2).Draw(t, "generation")}
 	st.Approval.State = oneOf(t, "approval", kernel.NotRequired, kernel.NotRequired, kernel.NotRequired, kernel.Pending, kernel.Approved, kernel.Rejected)
+	st.Approval.Doubt = st.Approval.State != kernel.NotRequired && oneIn(t, 4, "about a doubt")
+	if oneIn(t, 5, "submitted again") {
+		st.Amended = kernel.Amendment{Made: true, Transient: oneOf(t, "mode then", kernel.NotTransient, kernel.OnDemand, kernel.Remove),
+			Budget: j.Spec.Budget}
+		st.Amended.Budget.Retries += rapid.IntRange(0, 1).Draw(t, "more")
+	}
+	if j.Spec.Intake != nil {
+		st.Prompt.Named = oneOf(t, "prompt", kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt)
+	}
 	if st.Status == kernel.Running || st.Status == kernel.FailedRetryable || st.Status == kernel.Succeeded || st.Status == kernel.Failed {
 		st.Attempt++
 		st.Started = j.Created
+	}
+	if st.Status == kernel.Succeeded && j.Spec.Transient == kernel.Remove {
+		st.Removed = oneOf(t, "removed", time.Time{}, now)
 	}
 	if st.Status.Terminal() {
 		st.Finished = now.Add(-time.Duration(rapid.IntRange(0, 50).Draw(t, "ended")) * time.Minute)
 	}
 	if st.Status == kernel.FailedRetryable || st.Status == kernel.Queued && oneIn(t, 4, "refused") {
 		st.RetryAt = now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "again")) * time.Second)
+		st.Refused = rapid.IntRange(0, 2).Draw(t, "refusals")
 		st.Spent.Retries = rapid.IntRange(0, j.Spec.Budget.Retries).Draw(t, "spent")
 	}
 	if st.Status.Waiting() {

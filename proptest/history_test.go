@@ -2,6 +2,7 @@ package proptest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +99,15 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 		h.launched[a] = true
 		h.executions[generation{id, st.jobs[id].State.Generation}]++
 	}
+	for _, a := range p.Actions {
+		if a, ok := a.(kernel.TendPrompt); ok {
+			tended, err := kernel.Tended(kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: h.jobs}), a, true, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.commit(t, tended)
+		}
+	}
 }
 
 // tick decides until nothing is left to do, which is at once.
@@ -110,7 +120,7 @@ func (h *history) tick(t *rapid.T) {
 	} else {
 		h.commit(t, kernel.Decide(h.look()))
 	}
-	if again := kernel.Decide(h.look()); len(again.Actions) > 0 {
+	if again := kernel.Decide(h.look()); len(again.Actions) > 0 { // every prompt was tended
 		t.Fatalf("a second tick finds more to do: %+v", again.Actions)
 	}
 }
@@ -129,7 +139,7 @@ func (h *history) check(t *rapid.T) {
 		case st.Status == kernel.Running && !h.launched[j.Attempt()]:
 			t.Fatalf("%s runs and was never launched", j.ID)
 		}
-		b := j.Spec.Budget
+		b := j.Budget()
 		if n := h.executions[generation{j.ID, st.Generation}]; n > 1+b.Retries+b.Resumes+b.Reclaims+h.leaves[generation{j.ID, st.Generation}] {
 			t.Fatalf("%s: %d executions in generation %d with %+v (I8)", j.ID, n, st.Generation, b)
 		}
@@ -139,8 +149,10 @@ func (h *history) check(t *rapid.T) {
 		running[j.ID] = st.Status == kernel.Running
 		h.seen[j.ID] = st
 	}
-	if m := h.limits.MaxRunning; m > 0 && len(h.alive()) > m {
-		t.Fatalf("%v run, %d may", h.alive(), m)
+	for on, m := range places(h.limits) {
+		if n := runningOn(h.alive(), on); m > 0 && n > m {
+			t.Fatalf("%v run, %d may on %s", h.alive(), m, on)
+		}
 	}
 	for i, j := range h.jobs {
 		for _, k := range h.jobs[:i] {
@@ -149,6 +161,27 @@ func (h *history) check(t *rapid.T) {
 			}
 		}
 	}
+}
+
+// places is how many jobs may run on each executor that limits them.
+func places(l kernel.Limits) map[string]int {
+	all := maps.Clone(l.Executors)
+	if all == nil {
+		all = map[string]int{}
+	}
+	all[kernel.LocalExecutor] = l.MaxRunning
+	return all
+}
+
+// runningOn counts who of jobs runs on executor on.
+func runningOn(jobs []*kernel.Job, on string) int {
+	n := 0
+	for _, j := range jobs {
+		if j.State.Status == kernel.Running && j.Spec.Task.On() == on {
+			n++
+		}
+	}
+	return n
 }
 
 // alive are the jobs on record as running.
@@ -194,7 +227,7 @@ func (h *history) verb(t *rapid.T) {
 	}
 	s, id := h.look(), oneOf(t, "subject", h.jobs...).ID
 	var p kernel.Plan
-	switch oneOf(t, "verb", "retry", "retry", "cancel", "approve", "reject", "gc") {
+	switch oneOf(t, "verb", "retry", "retry", "cancel", "approve", "reject", "gc", "submit again") {
 	case "retry":
 		p, _ = kernel.Retry(s, id, "ann")
 	case "cancel":
@@ -209,6 +242,13 @@ func (h *history) verb(t *rapid.T) {
 		p, _ = kernel.Reject(s, id, "ann", "")
 	case "gc":
 		p = kernel.GC(s, time.Minute)
+	case "submit again":
+		_, p, _ = kernel.Submit(s, again(t, s.Job(id)), "ann")
+		for _, a := range p.Actions {
+			if _, fresh := a.(kernel.CreateJob); fresh { // it has no key
+				return
+			}
+		}
 	}
 	h.commit(t, p)
 }
@@ -246,7 +286,8 @@ func (h *history) end(t *rapid.T) {
 }
 
 func newHistory(t *rapid.T) *history {
-	return &history{now: Epoch, limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max_running"), Pools: map[string]int{"gpu": 2}},
+	return &history{now: Epoch, limits: kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max_running"), Pools: map[string]int{"gpu": 2},
+		Executors: map[string]int{"far": rapid.IntRange(0, 2).Draw(t, "max_running far away")}},
 		markers: map[kernel.Artifact][]kernel.JobID{}, present: map[kernel.Artifact]bool{}, gone: map[kernel.AttemptID]*kernel.Result{},
 		launched: map[kernel.AttemptID]bool{}, executions: map[generation]int{}, leaves: map[generation]int{}, seen: map[kernel.JobID]kernel.State{}}
 }

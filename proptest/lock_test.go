@@ -92,20 +92,23 @@ func TestNoTwoHoldersExcludeEachOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		p := kernel.Decide(s)
-		started := launches(p)
-		var running []*kernel.Job
-		for _, j := range s.Apply(p).Jobs() {
+		next, started := s.Apply(p), launches(p)
+		var alive []*kernel.Job
+		for _, j := range next.Jobs() {
 			if j.State.Status == kernel.Running {
-				running = append(running, j)
+				alive = append(alive, j)
 			}
 		}
-		if m := s.Limits().MaxRunning; m > 0 && len(started) > 0 && len(running) > m {
-			t.Fatalf("%d run, %d may", len(running), m)
+		for id := range started {
+			on := next.Job(id).Spec.Task.On()
+			if m, n := places(s.Limits())[on], runningOn(next.Jobs(), on); m > 0 && n > m {
+				t.Fatalf("%d run, %d may on %s", n, m, on)
+			}
 		}
 		used := 0
-		for i, j := range running {
+		for i, j := range alive {
 			used += units("gpu", j.Spec.Locks)
-			for _, k := range running[:i] {
+			for _, k := range alive[:i] {
 				_, one := started[j.ID]
 				_, other := started[k.ID]
 				if (one || other) && excludes(j.Spec.Locks, k.Spec.Locks) {
@@ -114,7 +117,7 @@ func TestNoTwoHoldersExcludeEachOther(t *testing.T) {
 			}
 		}
 		for id := range started {
-			if units("gpu", s.Job(id).Spec.Locks) > 0 && used > s.Limits().Pools["gpu"] {
+			if units("gpu", next.Job(id).Spec.Locks) > 0 && used > s.Limits().Pools["gpu"] {
 				t.Fatalf("%s was started with %d of %d units in use", id, used, s.Limits().Pools["gpu"])
 			}
 		}
@@ -139,18 +142,22 @@ func TestNobodyIsOvertaken(t *testing.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		p := kernel.Decide(s)
 		started, next := launches(p), s.Apply(p)
-		model := ledger{limits: s.Limits()}
+		model := ledger{limits: kernel.Limits{Pools: s.Limits().Pools}} // of locks; places are counted
+		may, on := places(s.Limits()), map[string]int{}
 		for _, j := range next.Jobs() {
 			if _, fresh := started[j.ID]; j.State.Status == kernel.Running && !fresh {
+				on[j.Spec.Task.On()]++
 				model.held = append(model.held, j.Spec.Locks)
 			}
 		}
 		for _, j := range next.Jobs() {
 			_, fresh := started[j.ID]
-			switch free := model.free(j.Spec.Locks); {
+			at := j.Spec.Task.On()
+			switch free := model.free(j.Spec.Locks) && (may[at] <= 0 || on[at] < may[at]); {
 			case fresh && !free:
 				t.Fatalf("%s was started out of turn", j.ID)
 			case fresh:
+				on[at]++
 				model.held = append(model.held, j.Spec.Locks)
 			case j.State.Status == kernel.WaitingOnLocks && free:
 				t.Fatalf("%s waits for what is free: %s", j.ID, j.State.Wait.Detail)

@@ -97,24 +97,35 @@ func TestDownstreamIsTheClosure(t *testing.T) {
 	})
 }
 
-// judge says what the gates before the locks make of j: the seeds once more,
-// over the statuses of s as they stand. A start has no detail.
-func judge(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
-	first, depends := "", false
+// held names the failure that holds j back, if one does.
+func held(s *kernel.Snapshot, j *kernel.Job) (by kernel.JobID) {
 	for _, p := range s.Jobs() {
 		if !stops(s, j, p) {
 			continue
 		}
-		if first == "" {
-			first = string(p.ID)
+		if by == "" {
+			by = p.ID
 		}
-		depends = depends || closure(s, p, func(k, p *kernel.Job) bool {
+		if closure(s, p, func(k, p *kernel.Job) bool {
 			return p.State.Status != kernel.Succeeded && k.Spec.Origin.Run == j.Spec.Origin.Run && dependsOn(s, k, p)
-		})[j.ID]
+		})[j.ID] {
+			return ""
+		}
 	}
-	if first != "" && !depends {
-		return kernel.BlockedByDependency, "held back by the failure of job " + first
+	return by
+}
+
+// judge says what the gates before the locks make of j: the seeds once more,
+// over the statuses of s as they stand. A start has no detail.
+func judge(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
+	if by := held(s, j); by != "" {
+		return kernel.BlockedByDependency, "held back by the failure of job " + string(by)
 	}
+	return judgeOwn(s, j)
+}
+
+// judgeOwn is judge but for what the failure of another job does to the run.
+func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 	for _, id := range j.Spec.After {
 		p := s.Job(id)
 		switch {
@@ -207,7 +218,7 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 	}
 	if a.Kind != kernel.Custom {
 		f := s.Facts().Present[a]
-		if p := s.Job(kernel.JobID(a.Name)); a.Kind == kernel.CommandPatch && p != nil && p.State.Status == kernel.Succeeded {
+		if p := s.Job(kernel.JobID(a.Name)); a.Kind == kernel.CommandPatch && p != nil && p.State.Status == kernel.Succeeded && p.State.Removed.IsZero() {
 			return true, ""
 		}
 		if !f.Known {
@@ -239,6 +250,12 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 	return false, ""
 }
 
+// heldBackIn: j says that its run stops, by a failure that does stop it. There
+// may be an older one that came out later.
+func heldBackIn(s *kernel.Snapshot, j *kernel.Job) bool {
+	return slices.ContainsFunc(s.Jobs(), func(p *kernel.Job) bool { return stops(s, j, p) && heldBy(j, p) })
+}
+
 // Without locks to contend for, the judgement of every open job after a tick
 // is what the model says of the world as the tick leaves it. So failure
 // reaches exactly the open jobs downstream, and readiness too.
@@ -257,10 +274,16 @@ func TestDecideAgreesWithTheModel(t *testing.T) {
 			j := after.Job(d.Job)
 			st := j.State
 			_, started := launched[d.Job]
-			if !started && (d.From == kernel.Running || st.Status == kernel.Unscheduled || st.RetryAt.After(after.Now())) {
-				continue // settled, asleep or due later: not judged by its gates
+			if !started && (d.From == kernel.Running || d.From.Terminal() && d.From == d.Next || st.Status == kernel.Unscheduled || st.RetryAt.After(after.Now())) {
+				continue // settled, submitted again, asleep or due later: not judged by its gates
 			}
 			want, detail := judge(after, j)
+			if st.Status.Terminal() && held(after, j) != "" {
+				if heldBackIn(after, j) {
+					continue
+				}
+				want, detail = judgeOwn(after, j) // it had ended by itself before that failure came out
+			}
 			if want == kernel.Running && len(j.Spec.Task.Args) == 0 {
 				want, detail = kernel.Failed, "missing child args"
 			}
@@ -292,7 +315,7 @@ func TestTransientJobsRunIffDemanded(t *testing.T) {
 		for grown := true; grown; {
 			grown = false
 			for _, j := range after.Jobs() {
-				asks := waits(j) && (j.Spec.Transient == kernel.NotTransient || demanded[j.ID] || j.State.Status == kernel.FailedRetryable)
+				asks := waits(j) && (j.Transient() == kernel.NotTransient || demanded[j.ID] || j.State.Status == kernel.FailedRetryable)
 				for _, p := range after.Jobs() {
 					if asks && !demanded[p.ID] && lacks(j, p) {
 						demanded[p.ID], grown = true, true
@@ -301,11 +324,14 @@ func TestTransientJobsRunIffDemanded(t *testing.T) {
 			}
 		}
 		for _, j := range after.Jobs() {
-			if j.Spec.Transient == kernel.NotTransient || j.Spec.Routed && !j.State.Awake {
+			if j.Transient() == kernel.NotTransient || j.Spec.Routed && !j.State.Awake {
 				continue
 			}
 			_, started := launched[j.ID]
-			was := before.Job(j.ID).State
+			var was kernel.State // of one that a settled attempt submitted: queued
+			if k := before.Job(j.ID); k != nil {
+				was = k.State
+			}
 			switch asleep := j.State.Status == kernel.Unscheduled; {
 			case asleep && demanded[j.ID]:
 				t.Fatalf("%s is demanded and sleeps", j.ID)
@@ -320,8 +346,14 @@ func TestTransientJobsRunIffDemanded(t *testing.T) {
 func TestUnroutedJobsSleep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
-		for id := range launches(kernel.Decide(s)) {
-			if j := s.Job(id); j.Spec.Routed && !j.State.Awake && j.State.Status != kernel.Running && !rewoundByRoute(s, id) {
+		p := kernel.Decide(s)
+		after := s.Apply(p)
+		for id := range launches(p) {
+			j := s.Job(id)
+			if j == nil {
+				j = &kernel.Job{Spec: after.Job(id).Spec} // a settled attempt submitted it
+			}
+			if j.Spec.Routed && !j.State.Awake && j.State.Status != kernel.Running && !ledBack(s, id) {
 				t.Fatalf("%s started without its route", id)
 			}
 		}

@@ -95,7 +95,12 @@ func (st store) same(u store, revisions bool) bool {
 func observed(o kernel.Observation) kernel.Observation {
 	f := o.Facts
 	o.Facts = kernel.NewFacts()
-	s := kernel.NewSnapshot(o)
+	o.Facts = ask(kernel.NewSnapshot(o), f).Facts()
+	return o
+}
+
+// ask is s with its probes answered from f.
+func ask(s *kernel.Snapshot, f kernel.Facts) *kernel.Snapshot {
 	for range 4 {
 		p := s.Probes()
 		if p.Empty() {
@@ -103,8 +108,7 @@ func observed(o kernel.Observation) kernel.Observation {
 		}
 		s = s.WithFacts(answers(p, f))
 	}
-	o.Facts = s.Facts()
-	return o
+	return s
 }
 
 // answers answers p from f; what f does not know could not be seen.
