@@ -87,6 +87,13 @@ func TestScenarioMap(t *testing.T) {
 			}
 		}
 	}
+	for letter, last := range map[string]int{"U": 27, "X": 40, "A": 33} {
+		for i := 1; i <= last; i++ {
+			if id := fmt.Sprintf("%s%02d", letter, i); !rows[id] {
+				t.Errorf("no row for %s", id)
+			}
+		}
+	}
 	for script := range testsOf(t, "cmd/vizier") {
 		if strings.HasPrefix(script, "flow_") && !named[script] {
 			t.Errorf("%s belongs to no scenario", script)

@@ -18,10 +18,11 @@ const (
 	JobReclaimed       EventKind = "job.reclaimed" // requeued after its runner was lost
 	JobBlocked         EventKind = "job.blocked"
 	JobCancelled       EventKind = "job.cancelled"
-	JobRewound         EventKind = "job.rewound"  // a new generation; it also ends an attempt whose own end is not told
-	JobPromoted        EventKind = "job.promoted" // a sleeping job is needed
-	JobArchived        EventKind = "job.archived" // its files are gone
-	HookFailed         EventKind = "hook.failed"  // a command that was to run at the job's end
+	JobRewound         EventKind = "job.rewound"      // a new generation; it also ends an attempt whose own end is not told
+	JobPromoted        EventKind = "job.promoted"     // a sleeping job is needed
+	JobArchived        EventKind = "job.archived"     // its files are gone
+	EffectCaughtUp     EventKind = "effect.caught_up" // an attempt took over what an earlier one had done
+	HookFailed         EventKind = "hook.failed"      // a command that was to run at the job's end
 	RunSucceeded       EventKind = "run.succeeded"
 	RunFailed          EventKind = "run.failed"
 	RunBlocked         EventKind = "run.blocked"
@@ -85,6 +86,14 @@ func Events(before, after *Snapshot, p Plan) []Event {
 func event(kind EventKind, j *Job, st State, now time.Time) Event {
 	o := &j.Spec.Origin
 	return Event{At: now, Kind: kind, Job: j.ID, Run: o.Run, Node: o.Node, Name: j.Spec.Name, Attempt: st.Attempt, Generation: st.Generation}
+}
+
+// CaughtUp tells that j's running attempt does not do again what an earlier one
+// did.
+func (j *Job) CaughtUp(now time.Time, what string) Event {
+	e := event(EffectCaughtUp, j, j.State, now)
+	e.Reason = what
+	return e
 }
 
 // happened is how j came from one state to another.

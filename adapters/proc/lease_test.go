@@ -43,6 +43,8 @@ func TestVerdicts(t *testing.T) {
 		{name: "elsewhere", claim: other("far", "there"), want: kernel.Alive},
 		{name: "elsewhere, held", held: true, claim: other("far", "there"), want: kernel.Alive},
 		{name: "elsewhere, for long", claim: other("far", "there"), age: old, beat: time.Second, want: kernel.Alive},
+		{name: "works, and the clock has stepped back", held: true, started: own, claim: own, beat: -old, want: kernel.Alive},
+		{name: "elsewhere, and the clock has stepped back", claim: other("far", "there"), age: -old, beat: -old, want: kernel.Alive},
 		{name: "elsewhere, silent", claim: other("far", "there"), age: old, beat: old, want: kernel.Dead},
 		{name: "elsewhere, silent, held", held: true, claim: other("far", "there"), age: old, beat: old, want: kernel.Dead},
 		{name: "elsewhere, its lock free and seen", claim: other("far", "there"), locks: true, want: kernel.Dead},
@@ -82,7 +84,7 @@ func TestVerdicts(t *testing.T) {
 				w.forge(a, claim{Identity: *c.claim})
 				aged(w.Files.ClaimFile(a), c.age)
 			}
-			if c.beat > 0 {
+			if c.beat != 0 {
 				if err := w.Beat(a); err != nil {
 					t.Fatal(err)
 				}
@@ -124,6 +126,21 @@ func TestBeat(t *testing.T) {
 		if got := w.liveness(a); got != kernel.Alive {
 			t.Fatalf("after a heartbeat: %v", got)
 		}
+	}
+	for _, path := range []string{w.Files.ClaimFile(a), w.Files.HeartbeatFile(a)} {
+		if err := os.Chtimes(path, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := kernel.AttemptID{Job: a.Job, N: a.N + 1}
+	if err := w.Beat(next); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.liveness(a); got != kernel.Dead {
+		t.Errorf("after a heartbeat of another attempt: %v", got)
+	}
+	if err := os.Remove(w.Files.HeartbeatFile(next)); err != nil {
+		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(layout(w.root).dir(a.Job) + "/attempts"); len(left) != 2 {
 		t.Errorf("more than a claim and a heartbeat: %v", left)

@@ -60,7 +60,7 @@ func newEmptyWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.env = &Env{Git: git.Open(root), Files: fs.NewStore(w.dir, fs.Options{}), Effects: &w.journal, Stdout: new(bytes.Buffer), Stderr: w.stderr, Now: time.Now}
+	w.env = &Env{Git: git.Open(root), Files: fs.NewStore(w.dir, fs.Options{}), Effects: &w.journal, Events: &w.journal, Stdout: new(bytes.Buffer), Stderr: w.stderr, Now: time.Now}
 	return w
 }
 

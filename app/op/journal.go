@@ -19,6 +19,10 @@ type Effects interface {
 	RecordEffect(ctx context.Context, e kernel.Effect) error
 }
 
+// Events is where an attempt tells of what it took over from an earlier one.
+// Nothing depends on it.
+type Events interface{ AppendEvents([]kernel.Event) error }
+
 // finder looks whether an earlier attempt made an effect. The result is that of
 // one it finds made.
 type finder func(context.Context, *Env, *Node) (kernel.Finding, Result, error)
@@ -43,7 +47,7 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 		return Result{}, err
 	}
 	if what == kernel.CatchUp {
-		fmt.Fprintf(env.Stderr, "%s is not executed again: attempt %d did, and its result is on record\n", n.performs(), old.Attempt)
+		caughtUp(env, n, part, fmt.Sprintf("attempt %d did, and its result is on record", old.Attempt))
 		return taken(old.Result), nil
 	}
 	if what == kernel.Reconcile {
@@ -56,7 +60,11 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 		}
 		switch n.Job.Settle(old, seen) {
 		case kernel.CatchUp:
-			return made, applied(ctx, env, n, e, made)
+			err := applied(ctx, env, n, e, made)
+			if err == nil {
+				caughtUp(env, n, part, made.Reason)
+			}
+			return made, err
 		case kernel.Doubt:
 			return inDoubt(n, old), nil
 		}
@@ -73,6 +81,16 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 		done = failure(ctx, n, err)
 	}
 	return r, errors.Join(err, applied(ctx, env, n, e, done))
+}
+
+// caughtUp tells that what an earlier attempt did is not done again, and how
+// that is known.
+func caughtUp(env *Env, n *Node, part, how string) {
+	what := fmt.Sprintf("%s is not executed again: %s", n.named(part), how)
+	fmt.Fprintln(env.Stderr, what)
+	if env.Events != nil {
+		_ = env.Events.AppendEvents([]kernel.Event{n.Job.CaughtUp(env.Now(), what)}) // it is history: the journal of effects says the same
+	}
 }
 
 // applied records what came of e. That the attempt is not current any more is
@@ -108,11 +126,7 @@ func taken(r kernel.Result) Result {
 
 // inDoubt is the end of an attempt that may not execute what e's may have done.
 func inDoubt(n *Node, e *kernel.Effect) Result {
-	what := n.performs()
-	if e.Part != "" {
-		what = "the " + e.Part + " of " + what
-	}
-	why := fmt.Sprintf("attempt %d was cut off in %s, and whether it was done cannot be told", e.Attempt, what)
+	why := fmt.Sprintf("attempt %d was cut off in %s, and whether it was done cannot be told", e.Attempt, n.named(e.Part))
 	if n.Job.Spec.Doubt() != kernel.AskInDoubt {
 		why += fmt.Sprintf(": see what it did, and `vizier jobs retry %s` executes it again", n.Job.ID)
 	}
@@ -125,6 +139,14 @@ func (n *Node) performs() string {
 		return n.Operation
 	}
 	return n.Control
+}
+
+// named is what n performs, or a part of that.
+func (n *Node) named(part string) string {
+	if part != "" {
+		return "the " + part + " of " + n.performs()
+	}
+	return n.performs()
 }
 
 // goesOn is the finder of operations that, executed again, go on where an

@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"syscall"
 
@@ -14,6 +15,14 @@ type journal struct {
 	entries map[string]kernel.Effect
 	writes  []kernel.Effect // in order
 	full    bool            // of room for results: only intents are taken
+	told    []string        // the events
+}
+
+func (j *journal) AppendEvents(events []kernel.Event) error {
+	for _, e := range events {
+		j.told = append(j.told, fmt.Sprintf("%s %d %s", e.Kind, e.Attempt, e.Reason))
+	}
+	return nil
 }
 
 func (j *journal) Effect(_ kernel.JobID, key string) (*kernel.Effect, error) {

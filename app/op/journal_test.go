@@ -31,7 +31,7 @@ func newTrial(t testing.TB, operation, gate string) *trial {
 	t.Helper()
 	dir := t.TempDir()
 	s := &trial{does: map[string]func(context.Context) int{}}
-	s.env = &Env{Effects: &s.journal, Shell: s, Stdout: io.Discard, Stderr: io.Discard, Now: time.Now}
+	s.env = &Env{Effects: &s.journal, Events: &s.journal, Shell: s, Stdout: io.Discard, Stderr: io.Discard, Now: time.Now}
 	s.Node = &Node{Root: dir, Dir: dir, Job: kernel.Job{ID: "00000000000000000000000000000001"}}
 	s.ManifestNode = workflow.ManifestNode{Node: "n", Uses: operation, Operation: operation, Args: map[string]string{"command": "op"}}
 	if gate != "" {
@@ -93,6 +93,14 @@ func TestWhatALaterAttemptExecutes(t *testing.T) {
 		s.next(true) // killed before its outcome was on record
 		if r, ran := s.attempt(t); r.Outcome != kernel.OutcomeSucceeded || ran != "" {
 			t.Errorf("%+v after %q: all is known to have ended well", r, ran)
+		}
+		want := []string{
+			"effect.caught_up 2 command.run is not executed again: attempt 1 did, and its result is on record",
+			"effect.caught_up 3 command.run is not executed again: attempt 1 did, and its result is on record",
+			"effect.caught_up 3 the gate of command.run is not executed again: attempt 2 did, and its result is on record",
+		}
+		if !slices.Equal(s.journal.told, want) {
+			t.Errorf("the events are %q", s.journal.told)
 		}
 	})
 	t.Run("a failure that a retry knows of", func(t *testing.T) {
@@ -374,7 +382,11 @@ func TestKilledAtEveryStepThereIsOneCommit(t *testing.T) {
 					}
 					w.env.Git, w.env.Effects = real, &w.journal
 					n.Job.State.Lost, n.Job.State.Attempt = 1, 2
+					made := w.git(w.dir, "log", "--format=%h", "--grep", "^Vizier-Effect: "+effectKey(n, "")+"$")
 					r = Run(t.Context(), w.env, n)
+					if told := strings.Join(w.journal.told, "\n"); operation != "git.integrate_plan_branch" && (made != "") != strings.HasPrefix(told, "effect.caught_up 2 ") {
+						t.Errorf("commit %q was there, and the events are %q", made, told)
+					}
 				}
 				if r.Outcome != kernel.OutcomeSucceeded {
 					t.Fatalf("%+v\n%s", r, w.stderr)

@@ -32,6 +32,7 @@ type Env struct {
 	Git     Git
 	Files   Files
 	Effects Effects
+	Events  Events // nil: none is kept
 	Shell   Shell
 	Agents  Agents
 	Stdout  io.Writer // the job's logs: what is written is seen at once

@@ -110,7 +110,7 @@ func readNode(args []string, stdout, stderr io.Writer, env environment) (loadedN
 func (w *world) operations(cfg config.Config, env environment, m workflow.Manifest, stdout, stderr io.Writer) *op.Env {
 	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace}
 	return &op.Env{
-		Git: w.git, Files: w.store, Effects: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
+		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {
 			a := cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)
 			return agent.Settings{Label: a.Label, Command: a.Command, Filter: a.Filter, Timeout: a.Timeout}, nil
