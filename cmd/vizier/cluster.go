@@ -16,7 +16,6 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
-	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
 	"github.com/vizier-scheduler/vizier/app"
@@ -187,15 +186,7 @@ func attend(args []string, env environment) error {
 	if err != nil {
 		return err
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	root, err := git.FindRoot(dir)
-	if err != nil {
-		return err
-	}
-	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.get})
+	root, cfg, err := here(env)
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,21 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	}, nil
 }
 
+// here is the repository that the working directory belongs to, and how it is
+// configured.
+func here(env environment) (git.Root, config.Config, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return git.Root{}, config.Config{}, err
+	}
+	root, err := git.FindRoot(dir)
+	if err != nil {
+		return root, config.Config{}, err
+	}
+	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.get})
+	return root, cfg, err
+}
+
 // leavings is what jobs leave: files of the store and branches.
 type leavings struct {
 	*fs.Store
@@ -216,15 +231,7 @@ func serveAttempt(args []string, stderr io.Writer, env environment) int {
 	if err != nil {
 		return fail(err)
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return fail(err)
-	}
-	root, err := git.FindRoot(dir)
-	if err != nil {
-		return fail(err)
-	}
-	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.get})
+	root, cfg, err := here(env)
 	if err != nil {
 		return fail(err)
 	}

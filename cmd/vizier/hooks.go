@@ -14,7 +14,6 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
-	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -91,15 +90,7 @@ func serveHooks(stderr io.Writer, env environment) int {
 }
 
 func drainHooks(env environment) error {
-	dir, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	root, err := git.FindRoot(dir)
-	if err != nil {
-		return err
-	}
-	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.get})
+	root, cfg, err := here(env)
 	if err != nil {
 		return err
 	}
