@@ -74,12 +74,11 @@ func (s *Scheduler) alive(ctx context.Context, snap *kernel.Snapshot, attempts [
 	}
 }
 
-// WithRemarks is snap with what other executors than this machine's say of the
-// attempts they were given.
+// WithRemarks is snap with what executors say of the attempts they were given.
 func (s *Scheduler) WithRemarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
 	var given []kernel.AttemptID
 	for _, j := range snap.Jobs() {
-		if j.State.Status == kernel.Running && j.Spec.Task.On() != kernel.LocalExecutor {
+		if j.State.Status == kernel.Running {
 			given = append(given, j.Attempt())
 		}
 	}

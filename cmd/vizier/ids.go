@@ -22,7 +22,7 @@ func (r *repo) records(ctx context.Context, scope kernel.Scope) (*kernel.Snapsho
 		Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}), nil
 }
 
-// remarks is snap with what clusters say, as far as they say it soon: people
+// remarks is snap with what executors say, as far as they say it soon: people
 // wait for it.
 func (r *repo) remarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
 	const patience = 2 * time.Second

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-const leases = "[leases]\nttl = \"2s\"\nheartbeat = \"200ms\"\n[jobs]\ngrace = \"300ms\"\n"
+const leases = "[leases]\nttl = \"2s\"\nheartbeat = \"200ms\"\nstalled = \"1s\"\n[jobs]\ngrace = \"300ms\"\n"
 
 // on is the repository as another host sees it that shares its files.
 func (r *repo) on(host string) *repo {

@@ -10,9 +10,9 @@ import (
 )
 
 // A runner that is stopped past everything is not lost: its job stays running,
-// is not started again, and ends as usual once it goes on.
+// is shown as stalled, is not started again, and ends as usual once it goes on.
 func TestAStoppedRunnerIsNotLost(t *testing.T) {
-	r := newRepo(t, pairBin, "")
+	r := newRepo(t, pairBin, leases)
 	job := r.submit("--idempotent", "--lock", "db", "--", "sh", "-c", hold)
 	other := r.submit("--lock", "db", "--", "true")
 	r.held(1)
@@ -24,6 +24,11 @@ func TestAStoppedRunnerIsNotLost(t *testing.T) {
 	r.exits(124, "jobs", "wait", "--timeout", "2500ms", job)
 	if rec := r.is(job, "running", ""); rec.Attempt != 1 {
 		t.Errorf("attempt %d", rec.Attempt)
+	}
+	for _, args := range [][]string{{"jobs", "list"}, {"jobs", "show", job}, {"jobs", "why", job}} {
+		if out := r.ok(args...); !strings.Contains(out, "stalled: not heard of") {
+			t.Errorf("%v does not say so:\n%s", args, out)
+		}
 	}
 	r.is(other, "waiting_on_locks", "")
 	if !r.signal(p, syscall.SIGCONT) {
