@@ -108,19 +108,46 @@ func (n *Node) Beat(ctx context.Context, check func(), stop func(error)) {
 }
 
 // Terminated is why the cluster asked this runner to end, as far as it can be
-// found out: its batch job's time limit or something else.
+// found out: its batch job's time limit or something else. A controller that
+// does not answer is asked again, as long as there is time before it kills.
 func (n *Node) Terminated(ctx context.Context) error {
-	const patience, notice = 5 * time.Second, 2 * time.Minute
+	const patience, pause, notice = 15 * time.Second, time.Second, 2 * time.Minute
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	other := fmt.Errorf("cluster %s asked it to end (SIGTERM): by scancel, for another job's sake or to free the node", n.order.Cluster)
+	for ctx.Err() == nil {
+		state, left, err := timeLeft(ctx)
+		switch {
+		case err == nil && state == "RUNNING" && left <= notice:
+			return &proc.LimitError{Reason: "ended by the time limit of its job on cluster " + n.order.Cluster}
+		case err == nil:
+			return other
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return other
+}
+
+// timeLeft is the state of this batch job, and how long it may still run.
+func timeLeft(ctx context.Context) (state string, left time.Duration, err error) {
+	const patience = 5 * time.Second
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, "squeue", "-h", "-j", os.Getenv("SLURM_JOB_ID"), "-o", "%T %L")
 	cmd.Env, cmd.WaitDelay = clientEnv(os.Environ()), time.Second
 	out, err := cmd.Output()
-	state, left, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
-	if d, ok := duration(left); err == nil && ok && state == "RUNNING" && d <= notice {
-		return &proc.LimitError{Reason: "ended by the time limit of its job on cluster " + n.order.Cluster}
+	if err != nil {
+		return "", 0, err
 	}
-	return fmt.Errorf("cluster %s asked it to end (SIGTERM): by scancel, for another job's sake or to free the node", n.order.Cluster)
+	state, text, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	left, ok := duration(text)
+	if state == "" || state == "RUNNING" && !ok {
+		return state, 0, fmt.Errorf("squeue says %q", out)
+	}
+	return state, left, nil
 }
 
 // duration reads [D-]HH:MM:SS and shorter forms, as squeue writes them.
