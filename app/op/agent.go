@@ -32,6 +32,9 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 	if exit != 0 {
 		why := "the agent " + ended(exit)
+		if exit == exitNotFound {
+			why = fmt.Sprintf("the agent's program was not found (exit %d): install it, or name another agent in .vizier/config.toml", exit)
+		}
 		if last := oneLine(text); last != "" {
 			why += "; its last line was: " + last
 		}
@@ -51,6 +54,9 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 	return ok(""), nil
 }
+
+// exitNotFound is the exit code of a shell that does not find a program.
+const exitNotFound = 127
 
 // exitTimeout is the exit code of what a time limit ended.
 const exitTimeout = 124

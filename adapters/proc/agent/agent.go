@@ -152,8 +152,8 @@ func (a Agents) shim(label string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no agent shim named `%s` was found (looked in %s); set command in [agents.default] of .vizier/config.toml "+
-		"to a program that reads a prompt and writes an answer, or agent to the name of a shim, or to \"%s\" for the agent that comes with vizier: %w",
-		label, strings.Join(a.Shims, ", "), Builtin, kernel.ErrNotFound)
+		"to a program that reads a prompt and writes an answer, or agent to the name of a shim, or to \"%s\" for the agent that comes with vizier",
+		label, strings.Join(a.Shims, ", "), Builtin)
 }
 
 func regular(path string) bool {
