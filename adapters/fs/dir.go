@@ -115,15 +115,10 @@ func (d dir) write(path string, data []byte, durable bool) error {
 // the file system has no such names it is not.
 func (d dir) writeAs(path, also string, data []byte, durable bool) error {
 	return d.in(path, func(d dir, name string) error {
-		temp, fd, err := d.temporary(name)
-		if err != nil {
-			return failed("create", path, err)
+		temp, err := d.stage(path, name, data, durable)
+		if temp == "" {
+			return err
 		}
-		err = writeAll(fd, data)
-		if err == nil && durable {
-			err = unix.Fsync(fd)
-		}
-		err = errors.Join(err, unix.Close(fd))
 		if err == nil && also != "" {
 			d.link(temp, also)
 		}
@@ -140,19 +135,28 @@ func (d dir) writeAs(path, also string, data []byte, durable bool) error {
 	})
 }
 
+// stage writes data whole to a temporary file beside name. With an error, the
+// file is there all the same, unless temp is "".
+func (d dir) stage(path, name string, data []byte, durable bool) (temp string, err error) {
+	temp, fd, err := d.temporary(name)
+	if err != nil {
+		return "", failed("create", path, err)
+	}
+	err = writeAll(fd, data)
+	if err == nil && durable {
+		err = unix.Fsync(fd)
+	}
+	return temp, errors.Join(err, unix.Close(fd))
+}
+
 // writeNew makes the file of that name, whole, if there is none: else it is
 // fs.ErrExist. Of several that try, on whatever hosts, one succeeds.
 func (d dir) writeNew(path string, data []byte, durable bool) error {
 	return d.in(path, func(d dir, name string) error {
-		temp, fd, err := d.temporary(name)
-		if err != nil {
-			return failed("create", path, err)
+		temp, err := d.stage(path, name, data, durable)
+		if temp == "" {
+			return err
 		}
-		err = writeAll(fd, data)
-		if err == nil && durable {
-			err = unix.Fsync(fd)
-		}
-		err = errors.Join(err, unix.Close(fd))
 		if err == nil {
 			err = unix.Linkat(d.fd, temp, d.fd, name, 0)
 		}
