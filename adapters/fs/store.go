@@ -35,6 +35,7 @@ type Store struct {
 	Layout
 	opts Options
 	base *dir // .vizier
+	disk disk
 	made bool // its directories exist
 	lock *schedulerLock
 	log  *journal
@@ -46,7 +47,9 @@ type Store struct {
 
 // NewStore is the store of the repository whose main working tree is dir. It
 // touches nothing until it is used.
-func NewStore(dir string, opts Options) *Store { return &Store{Layout: NewLayout(dir), opts: opts} }
+func NewStore(dir string, opts Options) *Store {
+	return &Store{Layout: NewLayout(dir), opts: opts, disk: machine{}}
+}
 
 // open opens the store; if create, it makes what is missing of its directories.
 func (s *Store) open(create bool) error {
@@ -80,7 +83,7 @@ func (s *Store) openBase(create bool) error {
 	case err != nil:
 		return fmt.Errorf("open store: %w", err)
 	}
-	base, err := openRoot(dir)
+	base, err := openRoot(dir, s.disk)
 	if err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
