@@ -37,6 +37,7 @@ type Options struct {
 type Store struct {
 	Layout
 	opts Options
+	disk disk
 	runs launched
 	lock *schedulerLock
 
@@ -56,7 +57,7 @@ type Store struct {
 // touches nothing until it is used.
 func NewStore(dir string, opts Options) *Store {
 	layout := NewLayout(dir)
-	return &Store{Layout: layout, opts: opts, lock: newSchedulerLock(layout.abs(lockFile), opts.Who)}
+	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who)}
 }
 
 // open opens the store; if create, it makes what is missing of its directories.
@@ -93,7 +94,7 @@ func (s *Store) openBase(create bool) error {
 	case err != nil:
 		return fmt.Errorf("open store: %w", err)
 	}
-	base, err := openRoot(dir)
+	base, err := openRoot(dir, s.disk)
 	if err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
