@@ -129,7 +129,7 @@ func (x *cleanCmd) plan(c *call, snap *kernel.Snapshot, id kernel.JobID, set ker
 	if err != nil {
 		return err
 	}
-	done.Worktrees = len(worktrees.Actions)
+	done.Worktrees = len(worktrees.Actions())
 	if set.Run != "" {
 		done.Manifests = 1
 	}
