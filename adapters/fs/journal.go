@@ -36,7 +36,7 @@ type journal struct {
 // entry is one plan in the journal.
 type entry struct {
 	groups []group
-	world  []kernel.Action
+	world  []kernel.WorldAction
 }
 
 // group is what one job's part of a plan does to files, in this order. The
@@ -320,7 +320,7 @@ type named struct {
 	Action json.RawMessage
 }
 
-func encodeActions(actions []kernel.Action) ([]byte, error) {
+func encodeActions(actions []kernel.WorldAction) ([]byte, error) {
 	if len(actions) == 0 {
 		return nil, nil
 	}
@@ -330,12 +330,12 @@ func encodeActions(actions []kernel.Action) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("journal %T: %w", a, err)
 		}
-		all[i] = named{fmt.Sprintf("%T", a), b}
+		all[i] = named{kernel.WorldActionName(a), b}
 	}
 	return json.Marshal(all)
 }
 
-func decodeActions(b []byte) ([]kernel.Action, error) {
+func decodeActions(b []byte) ([]kernel.WorldAction, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
@@ -343,38 +343,13 @@ func decodeActions(b []byte) ([]kernel.Action, error) {
 	if err := json.Unmarshal(b, &all); err != nil {
 		return nil, err
 	}
-	out := make([]kernel.Action, 0, len(all))
+	out := make([]kernel.WorldAction, 0, len(all))
 	for _, n := range all {
-		a, err := decodeAction(n)
+		a, err := kernel.ReadWorldAction(n.Type, func(into any) error { return json.Unmarshal(n.Action, into) })
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, a)
 	}
 	return out, nil
-}
-
-func decodeAction(n named) (kernel.Action, error) {
-	switch n.Type {
-	case "kernel.Launch":
-		return action[kernel.Launch](n)
-	case "kernel.Stop":
-		return action[kernel.Stop](n)
-	case "kernel.Sweep":
-		return action[kernel.Sweep](n)
-	case "kernel.ClearSentinel":
-		return action[kernel.ClearSentinel](n)
-	case "kernel.TendPrompt":
-		return action[kernel.TendPrompt](n)
-	case "kernel.RemoveWorktree":
-		return action[kernel.RemoveWorktree](n)
-	default:
-		return nil, fmt.Errorf("unknown action %q", n.Type)
-	}
-}
-
-func action[T kernel.Action](n named) (kernel.Action, error) {
-	var a T
-	err := json.Unmarshal(n.Action, &a)
-	return a, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -68,7 +69,7 @@ func (t *Tx) recover() error {
 		}
 	}
 	if t.pos.rebooted {
-		t.unfinished = survivors(t.unfinished)
+		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
 	}
 	if t.pos == pos && !rebooted {
 		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's
@@ -86,18 +87,6 @@ func (e entry) subject() kernel.JobID {
 		}
 	}
 	return ""
-}
-
-// survivors are the actions that another boot does not settle.
-func survivors(actions []kernel.Action) []kernel.Action {
-	var out []kernel.Action
-	for _, a := range actions {
-		switch a.(type) {
-		case kernel.ClearSentinel, kernel.RemoveWorktree, kernel.TendPrompt:
-			out = append(out, a)
-		}
-	}
-	return out
 }
 
 // replayGroup applies g unless the record on disk is already there. Then it
