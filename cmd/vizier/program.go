@@ -95,7 +95,21 @@ type call struct {
 	ctx     context.Context
 	ui      *ui
 	globals globals
-	model   *kong.Application
+	model   *kong.Application // see whole
+}
+
+// whole is the model of every command. It takes a while to build, and who only
+// runs a command does without.
+func (c *call) whole() (*kong.Application, error) {
+	if c.model == nil {
+		var exited bool
+		parser, err := newParser(&grammar{}, io.Discard, &exited)
+		if err != nil {
+			return nil, err
+		}
+		c.model = parser.Model
+	}
+	return c.model, nil
 }
 
 // repo opens the repository.
@@ -103,7 +117,7 @@ func (c *call) repo() (*repo, error) { return c.open(c.ctx, c.env, c.globals) }
 
 // newParser makes the parser of g. Output goes to out; exited tells that help
 // was printed and nothing is left to do.
-func newParser(g *grammar, out io.Writer, exited *bool) (*kong.Kong, error) {
+func newParser(g any, out io.Writer, exited *bool) (*kong.Kong, error) {
 	return kong.New(g, kong.Name("vizier"),
 		kong.Description("A scheduler that lives inside a git repository."),
 		kong.Writers(out, out), kong.Exit(func(int) { *exited = true }),
@@ -129,31 +143,48 @@ func (p *program) runWith(ctx context.Context) int {
 }
 
 func (p *program) execute(c *call) error {
-	var g grammar
-	var exited bool
-	parser, err := newParser(&g, c.ui.out, &exited)
-	if err != nil {
-		return err
-	}
-	c.model = parser.Model
-	if len(p.args) > 0 && p.args[0] == "__complete" {
+	switch {
+	case len(p.args) > 0 && p.args[0] == "__complete":
 		return c.complete(p.args[1:])
-	}
-	if len(p.args) == 0 {
+	case len(p.args) == 0:
 		return c.page(curated())
 	}
-	parsed, err := parser.Parse(flowArguments(parser.Model, p.args))
-	if exited {
+	if g := narrowed(p.args); g != nil {
+		if parsed, err := c.parse(g, io.Discard); err == nil && parsed != nil && !globalsOf(g).Version {
+			return c.execute(parsed, globalsOf(g))
+		}
+	}
+	var g grammar
+	parsed, err := c.parse(&g, c.ui.out)
+	switch {
+	case parsed == nil && err == nil:
 		return nil
-	}
-	if g.Globals.Version || slices.Equal(p.args, []string{"-V"}) || slices.Equal(p.args, []string{"--version"}) {
+	case g.Globals.Version || slices.Equal(p.args, []string{"-V"}) || slices.Equal(p.args, []string{"--version"}):
 		return (&versionCmd{}).Run(c)
-	}
-	if err != nil {
+	case err != nil:
 		return usage(err)
 	}
-	c.globals = g.Globals
-	c.ui.configure(g.Globals)
+	return c.execute(parsed, g.Globals)
+}
+
+// parse parses the arguments by a grammar; nil if help was all that they asked
+// for, and it went to out.
+func (c *call) parse(g any, out io.Writer) (*kong.Context, error) {
+	var exited bool
+	parser, err := newParser(g, out, &exited)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := parser.Parse(flowArguments(parser.Model, c.args))
+	if exited {
+		return nil, nil
+	}
+	return parsed, err
+}
+
+func (c *call) execute(parsed *kong.Context, g globals) error {
+	c.globals = g
+	c.ui.configure(g)
 	return parsed.Run(c)
 }
 
