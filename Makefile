@@ -16,6 +16,8 @@ SEED     ?= 20261121
 # Checks per property; nightly runs take more: make prop N=200000
 N        ?= 20000
 T        ?= 30s
+# A program with the race detector sleeps a second at its exit, and tests start hundreds.
+export GORACE := atexit_sleep_ms=0
 
 .PHONY: build setup demo test check prop fuzz bench golden nocgo fmt install clean
 
