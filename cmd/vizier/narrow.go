@@ -7,9 +7,9 @@ import (
 )
 
 // narrowed is a new grammar with no command but the one that the arguments
-// name, a pointer to a struct whose first field is the globals: to build the
-// parser of every command takes longer than most commands take to run. It is
-// nil where the arguments do not begin with a command or ask for help.
+// name, and no global flag that they cannot mean: to build the parser of the
+// whole takes longer than most commands take to run. It is nil where the
+// arguments do not begin with a command or ask for help.
 //
 // Who parses with it and fails parses again with the whole grammar: what is
 // wrong is told in view of all there is.
@@ -20,19 +20,39 @@ func narrowed(args []string) any {
 	if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
 		return nil
 	}
-	for len(args) > 0 && isSwitch(args[0]) {
-		args = args[1:]
+	words := args
+	for len(words) > 0 && isSwitch(words[0]) {
+		words = words[1:]
 	}
-	t := withOnly(reflect.TypeFor[grammar](), args)
+	t := withOnly(reflect.TypeFor[grammar](), words)
 	if t == nil {
 		return nil
 	}
-	return reflect.New(t).Interface()
+	fields := slices.Collect(t.Fields())
+	fields[0].Type = flagsAmong(args)
+	return reflect.New(reflect.StructOf(fields)).Interface()
 }
 
-// globalsOf are the global flags of a grammar that a parser has filled.
-func globalsOf(grammar any) globals {
-	return reflect.ValueOf(grammar).Elem().Field(0).Interface().(globals)
+// globalsOf are the global flags of a narrow grammar that a parser has filled.
+func globalsOf(narrow any) (g globals) {
+	for f, v := range reflect.ValueOf(narrow).Elem().Field(0).Fields() {
+		reflect.ValueOf(&g).Elem().FieldByName(f.Name).Set(v)
+	}
+	return g
+}
+
+// flagsAmong is the type of the globals with those alone that args may hold. In
+// several short flags behind one dash it may be any.
+func flagsAmong(args []string) reflect.Type {
+	var fields []reflect.StructField
+	for f := range reflect.TypeFor[globals]().Fields() {
+		if slices.ContainsFunc(args, func(arg string) bool {
+			return strings.HasPrefix(arg, "--"+nameOf(f)) || strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--")
+		}) {
+			fields = append(fields, f)
+		}
+	}
+	return reflect.StructOf(fields)
 }
 
 // withOnly is t with that one of its commands alone that words begin with, and

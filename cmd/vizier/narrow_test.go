@@ -70,3 +70,29 @@ func TestErrorsAreToldInViewOfTheWhole(t *testing.T) {
 		}
 	}
 }
+
+func TestNarrowedKnowsTheGlobalsThatAreGiven(t *testing.T) {
+	for _, f := range model(t, &grammar{}).Flags {
+		if f.Name == "help" {
+			continue
+		}
+		for _, word := range []string{"--" + f.Name, "--" + f.Name + "=1", "-" + string(f.Short)} {
+			if f.Short == 0 && !strings.HasPrefix(word, "--") {
+				continue
+			}
+			g := narrowed([]string{"jobs", "list", word})
+			if g == nil || flagOf(model(t, g).Node, word) == nil {
+				t.Errorf("%s is not among the flags", word)
+			}
+		}
+	}
+	g := narrowed([]string{"jobs", "list", "-qv", "--config-file", "x"})
+	var exited bool
+	parser, err := newParser(g, io.Discard, &exited)
+	if err == nil {
+		_, err = parser.Parse([]string{"jobs", "list", "-qv", "--config-file", "x"})
+	}
+	if got := globalsOf(g); err != nil || got != (globals{Verbose: 1, Quiet: true, ConfigFile: "x"}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

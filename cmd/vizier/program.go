@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -21,6 +22,7 @@ type program struct {
 	stdout, stderr io.Writer
 	env            environment
 	open           func(context.Context, environment, globals) (*repo, error)
+	stay           func() // begins again as the program of what stays, if there is one; nil: there is none
 }
 
 // environment is the environment as NAME=VALUE.
@@ -65,7 +67,7 @@ type globals struct {
 	NoANSI     bool   `name:"no-ansi" help:"No colour and no cursor movement, even on a terminal."`
 	NoPager    bool   `name:"no-pager" help:"Never page help."`
 	NoResident bool   `name:"no-resident" help:"Start no resident scheduler, whatever the configuration says."`
-	ConfigFile string `short:"C" placeholder:"PATH" help:"Read only this configuration file."`
+	ConfigFile string `name:"config-file" short:"C" placeholder:"PATH" help:"Read only this configuration file."`
 	Version    bool   `short:"V" help:"Print the version."`
 }
 
@@ -112,6 +114,14 @@ func (c *call) whole() (*kong.Application, error) {
 	return c.model, nil
 }
 
+// stays is for a command that is going to stay for long, before it does
+// anything.
+func (c *call) stays() {
+	if c.stay != nil {
+		c.stay()
+	}
+}
+
 // repo opens the repository.
 func (c *call) repo() (*repo, error) { return c.open(c.ctx, c.env, c.globals) }
 
@@ -126,10 +136,31 @@ func newParser(g any, out io.Writer, exited *bool) (*kong.Kong, error) {
 
 // run parses, executes and reports. Its result is the exit code.
 func (p *program) run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	return p.runWith(ctx)
+}
+
+// promptly is how long a command runs before it listens to signals: most are
+// over by then, and to listen would cost a tenth of their time. Until then a
+// signal ends the process at once, as the store allows for at any moment.
+const promptly = 20 * time.Millisecond
+
+// interruptible is a context that a signal ends. A second Ctrl-C ends the
+// program at once.
+func interruptible() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	listen := time.AfterFunc(promptly, func() {
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		<-signals
+		signal.Stop(signals)
+		cancel()
+	})
+	return ctx, func() {
+		listen.Stop()
+		cancel()
+	}
 }
 
 func (p *program) runWith(ctx context.Context) int {
