@@ -110,8 +110,12 @@ func (c *call) meantFlag(src *workflow.Source, given map[string]string, err erro
 	for _, a := range src.CLI.Named {
 		known[a.Key] = true
 	}
+	model, unknown := c.whole()
+	if unknown != nil {
+		return errors.Join(err, unknown)
+	}
 	var own []string
-	for _, f := range child(c.model.Node, "run").Flags {
+	for _, f := range child(model.Node, "run").Flags {
 		own = append(own, strings.ReplaceAll(f.Name, "-", "_"))
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
