@@ -224,7 +224,7 @@ func (s *Store) archiveOld(next uint64) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(b, x.archive.size)
+	err = s.base.disk.writeAt(int(f.Fd()), b, x.archive.size)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}

@@ -214,7 +214,7 @@ func TestWildNamesStayInTheStore(t *testing.T) {
 }
 
 func TestDirectoriesHaveNoParent(t *testing.T) {
-	base, err := openRoot(t.TempDir())
+	base, err := openRoot(t.TempDir(), machine{})
 	if err != nil {
 		t.Fatal(err)
 	}

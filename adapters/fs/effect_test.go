@@ -130,13 +130,13 @@ func TestAnEffectHasOneOwner(t *testing.T) {
 
 // The moment between the look and the write belongs to nobody else.
 func TestAPlaceThatIsTakenStaysAsItIs(t *testing.T) {
-	d, err := openRoot(t.TempDir())
+	d, err := openRoot(t.TempDir(), machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.close()
 	for _, text := range []string{"first", "second"} {
-		temp, err := d.aside("e.json", []byte(text), false)
+		temp, err := d.stage("e.json", "e.json", []byte(text), false)
 		if err == nil {
 			err = d.place(temp, "e.json", true)
 		}

@@ -126,7 +126,7 @@ func crashIn(t *testing.T, dir string, p kernel.Plan, done int) bool {
 		}
 	}
 	// The lock goes with the process; closing the transaction would do more.
-	if err := errors.Join(s.lock.unlock(), s.Close()); err != nil {
+	if err := errors.Join(tx.unlock(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return done <= len(all)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"strings"
 
@@ -46,7 +45,7 @@ func (t *Tx) recover() error {
 	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			if err := log.file.Truncate(at); err != nil {
+			if err := log.cut(at); err != nil {
 				return fmt.Errorf("journal: %w", err)
 			}
 			break
@@ -183,15 +182,9 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 	}
 }
 
-// removeTree drops a directory below that of the jobs with everything in it;
-// os.Root keeps to it whatever links stand there.
-func (s *Store) removeTree(name string) error {
-	root, err := os.OpenRoot(s.abs(jobsDir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(root.RemoveAll(name), root.Close())
-}
+// removeTree drops a file or directory below that of the jobs with everything
+// in it.
+func (s *Store) removeTree(name string) error { return s.base.disk.removeAll(s.abs(jobsDir), name) }
 
 // stripJob drops what is in a job's directory, but the files that say that
 // there was one.
@@ -200,14 +193,9 @@ func (s *Store) stripJob(id kernel.JobID) error {
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(s.abs(jobsDir))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
 	for _, name := range names {
 		if name != recordName && name != stateName && name != lockName {
-			err = errors.Join(err, root.RemoveAll(string(id)+"/"+name))
+			err = errors.Join(err, s.removeTree(string(id)+"/"+name))
 		}
 	}
 	return err

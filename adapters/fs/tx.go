@@ -10,6 +10,7 @@ import (
 // Tx is a transaction: the scheduler lock, held.
 type Tx struct {
 	s          *Store
+	unlock     release
 	pos        position
 	unfinished []kernel.Action
 	cut        error // a plan is in the journal and not in the files: the next Begin completes it
@@ -46,18 +47,19 @@ func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
 
 // Close releases the lock. It first writes the index, if a new process would
 // be slow without: a cache, so that its failure is nobody's.
-func (t *Tx) Close() error {
+func (t *Tx) Close() (err error) {
+	defer func() { err = errors.Join(err, t.unlock()) }()
 	t.s.tx = nil
 	// A transaction that loaded nothing knows nothing of what others did since.
 	x := &t.s.warm
 	current := x.epoch == t.pos.epoch && x.end == t.pos.end && x.file == t.pos.index
 	if current && t.s.indexDue(t.pos) {
-		var err error
-		if t.pos, err = t.s.writeIndex(t.pos); err != nil {
+		var failed error
+		if t.pos, failed = t.s.writeIndex(t.pos); failed != nil {
 			t.s.warm = index{}
 		}
 	}
-	return t.s.lock.unlock()
+	return nil
 }
 
 // Commit does the record actions of p durably, all or none, and remembers the

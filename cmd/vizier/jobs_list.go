@@ -39,7 +39,7 @@ func (l *listCmd) Run(c *call) error {
 	list := view.ListOf(snap, view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures})
 	c.ui.warnUnreadable(list.Unreadable)
 	if l.Raw {
-		return c.ui.json(list.Raw(r.paths))
+		return c.ui.json(list.Raw(func(id kernel.JobID) view.Paths { return r.paths(id, "json") }))
 	}
 	label := c.labels(r, snap)
 	text := func(row view.ListRow, f view.Field) string {

@@ -62,7 +62,7 @@ func (s *submitCmd) Run(c *call) error {
 	if len(news) == 0 {
 		return usageError(errors.New("standard input has no jobs: expected one JSON object a line"))
 	}
-	rep, err := r.Scheduler.Submit(c.ctx, news, c.env.actor())
+	rep, err := r.Scheduler.Submit(c.ctx, news, c.actor())
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/vizier-scheduler/vizier/adapters/git"
 )
 
 // program is one run of the command line.
@@ -184,9 +186,12 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// actor is who decides an approval.
-func (e environment) actor() string {
-	return cmp.Or(strings.TrimSpace(e.get("VIZIER_APPROVAL_ACTOR")), strings.TrimSpace(e.get("GIT_AUTHOR_NAME")),
-		strings.TrimSpace(e.get("GIT_COMMITTER_NAME")), strings.TrimSpace(e.get("USER")), strings.TrimSpace(e.get("USERNAME")),
-		"unknown")
+// actor is who asks, and who decides an approval.
+func (c *call) actor() string {
+	for _, name := range []string{"VIZIER_APPROVAL_ACTOR", "GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "USER", "USERNAME"} {
+		if who := strings.TrimSpace(c.env.get(name)); who != "" {
+			return who
+		}
+	}
+	return cmp.Or(git.UserName(c.ctx), "unknown")
 }

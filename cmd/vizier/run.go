@@ -139,7 +139,7 @@ func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, er
 	var approval *kernel.Approval
 	switch {
 	case x.RequireApproval:
-		a := kernel.Require(r.Scheduler.Now(), c.env.actor())
+		a := kernel.Require(r.Scheduler.Now(), c.actor())
 		approval = &a
 	case x.NoRequireApproval:
 		approval = &kernel.Approval{}

@@ -199,7 +199,7 @@ func (f *flow) compileAs(c *call, r *repo, ephemeral bool, ids func(node string)
 	jobs, manifest, err := workflow.Compile(f.parsed, workflow.CompileOptions{
 		Run: id, IDs: ids,
 		Selector: f.choice.Selector, Alias: f.choice.Alias, Command: append([]string{"vizier"}, c.args...),
-		At: r.Scheduler.Now(), By: c.env.actor(), Ephemeral: ephemeral,
+		At: r.Scheduler.Now(), By: c.actor(), Ephemeral: ephemeral,
 	})
 	if err != nil {
 		return out, err
