@@ -1,5 +1,6 @@
 # make demo   builds, and shows the main job in a scratch repository
 # make test   everything that must hold before a change lands
+# make test-long   the same at length
 # make        builds bin/vizier, and bin/vizier-resident where libgit2 is to be had
 
 GO       ?= go
@@ -19,7 +20,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build setup demo test check prop fuzz bench golden nocgo fmt install clean
+.PHONY: build setup demo test test-long cluster check prop fuzz bench golden nocgo fmt install clean
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -38,14 +39,25 @@ demo: setup
 	@$(MAKE) --no-print-directory build
 	@sh scripts/demo.sh bin/vizier
 
-test: setup
-	@scripts/slurm-cluster.sh install || echo 'setup: no Slurm, so tests of clusters are skipped'
+test: setup cluster
 	@$(MAKE) --no-print-directory check
 
-# One package at a time: many of them start processes and look at all of them.
+# The same at length, all of it with the race detector: longer tortures, a race
+# detector in every program that tests run, the whole suite of clusters.
+test-long: setup cluster
+	RAPID_SEED=$(SEED) VIZIER_LONG=1 $(GO) test -race -p 2 -timeout 60m ./...
+
+cluster:
+	@scripts/slurm-cluster.sh install || echo 'setup: no Slurm, so tests of clusters are skipped'
+
+# The race detector is for packages that have goroutines: the rest is pure, or
+# starts programs that it does not see into, and takes a third of the time without.
+RACED := ./adapters/... ./app/... ./cmd/... ./proptest/sim
+
 check: fmt nocgo
 	$(GO) vet ./...
-	RAPID_SEED=$(SEED) $(GO) test -race -p 1 -parallel 4 -timeout 40m ./...
+	RAPID_SEED=$(SEED) $(GO) test -p 2 -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+	RAPID_SEED=$(SEED) $(GO) test -race -p 2 -timeout 20m $(RACED)
 ifeq ($(LIBGIT2),yes)
 	$(GO) vet -tags libgit2 ./adapters/git/ ./cmd/vizier/
 	$(GO) test -tags libgit2 ./adapters/git/
