@@ -148,11 +148,20 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 // Explain says why a job is not running, on the world as it stands. It changes
 // nothing.
 func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explanation, *kernel.Snapshot, error) {
-	rec, err := s.Store.Read(ctx, kernel.Scope{Jobs: []kernel.JobID{id}})
+	scope := kernel.Scope{Jobs: []kernel.JobID{id}}
+	rec, err := s.Store.Read(ctx, scope)
 	if err != nil {
 		return kernel.Explanation{}, nil, err
 	}
-	snap := s.observe(ctx, s.fresh(rec))
+	snap := s.fresh(rec)
+	if j := snap.Job(id); j != nil && !j.Open() { // what open jobs refer to is there already
+		scope.Jobs, scope.Artifacts = append(scope.Jobs, j.Spec.After...), j.Spec.Needs
+		if rec, err = s.Store.Read(ctx, scope); err != nil {
+			return kernel.Explanation{}, nil, err
+		}
+		snap = s.fresh(rec)
+	}
+	snap = s.observe(ctx, snap)
 	snap = s.answer(ctx, snap, snap.ProbesOf(id))
 	e, err := kernel.Explain(snap, id)
 	return e, snap, err

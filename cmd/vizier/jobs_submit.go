@@ -44,6 +44,9 @@ func (s *submitCmd) Run(c *call) error {
 	if s.Batch && len(s.Request.Command) > 0 {
 		return usageError(errors.New("--batch reads the commands from standard input: leave out the command"))
 	}
+	if err := c.mayEnqueue(); err != nil {
+		return err
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err

@@ -41,6 +41,11 @@ func (e environment) get(name string) string {
 	return ""
 }
 
+// has reports that a variable is set, if only to nothing.
+func (e environment) has(name string) bool {
+	return slices.ContainsFunc(e, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+}
+
 // grammar is the command line. Its help is the manual's text.
 type grammar struct {
 	Globals globals `embed:"" group:"Global flags:"`

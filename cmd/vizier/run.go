@@ -85,6 +85,9 @@ func (x *runCmd) Run(c *call) error {
 	if x.Check {
 		return x.check(c, r, flows)
 	}
+	if err := c.mayEnqueue(); err != nil {
+		return err
+	}
 	runs, err := x.requests(c, r, flows)
 	if err != nil {
 		return err
