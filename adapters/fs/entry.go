@@ -16,8 +16,12 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			return entry{}, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
 		}
 	}
-	b := builder{s: s, at: map[kernel.JobID]int{}, e: entry{world: p.World}}
-	err := p.Write(&b)
+	b := builder{s: s, at: map[kernel.JobID]int{}}
+	var err error
+	if b.e.world, err = encodeActions(p.World); err != nil {
+		return b.e, err
+	}
+	err = p.Write(&b)
 	return b.e, err
 }
 

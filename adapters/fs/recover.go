@@ -11,10 +11,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// recover brings the files to where the journal is, and finds the actions on
-// the world that are still to be done. After another boot everything in the
-// journal is gone through, and of the actions only those that a boot does not
-// settle are kept: nothing that ran then runs now.
+// recover brings the files to where the journal is, and finds the world actions
+// that are still to be done. After another boot everything in the journal is
+// gone through, and of the actions only those that a boot does not settle are
+// kept: nothing that ran then runs now. What a newer version left to be done,
+// and this one does not know, is ErrNewer: it stays for that version.
 func (t *Tx) recover() error {
 	if err := t.s.openJournal(); err != nil {
 		return err
@@ -36,12 +37,11 @@ func (t *Tx) recover() error {
 	if pos.end > size { // it was emptied, and the mark did not hear of it
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
 	}
+	var last entry
 	if !t.pos.done {
-		e, _, err := log.read(t.pos.start)
-		if err != nil {
+		if last, _, err = log.read(t.pos.start); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
-		t.unfinished = e.world
 	}
 	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
@@ -50,6 +50,9 @@ func (t *Tx) recover() error {
 				return fmt.Errorf("journal: %w", err)
 			}
 			break
+		}
+		if err == nil {
+			err = e.known()
 		}
 		if err != nil {
 			return err
@@ -60,13 +63,15 @@ func (t *Tx) recover() error {
 			}
 		}
 		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
-		t.unfinished = e.world
-		at = next
+		last, at = e, next
 	}
 	if len(t.s.held) != holds {
 		if err := t.s.writeHeld(); err != nil {
 			return err
 		}
+	}
+	if t.unfinished, err = last.actions(); err != nil {
+		return err
 	}
 	if t.pos.rebooted {
 		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })

@@ -204,8 +204,8 @@ func (w *fake) Commit(p kernel.Plan) error {
 }
 
 func (w *fake) Unfinished() []kernel.WorldAction { return nil }
-func (w *fake) Done() error                 { return nil }
-func (w *fake) Close() error                { return nil }
+func (w *fake) Done() error                      { return nil }
+func (w *fake) Close() error                     { return nil }
 
 // The outside world.
 
