@@ -32,8 +32,8 @@ type environment []string
 // as in the system.
 func (e environment) get(name string) string {
 	for _, kv := range slices.Backward(e) {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
+		if len(kv) > len(name) && kv[len(name)] == '=' && kv[:len(name)] == name {
+			return kv[len(name)+1:]
 		}
 	}
 	return ""
