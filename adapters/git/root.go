@@ -127,6 +127,9 @@ func rootAt(at, gitDir string) (Root, error) {
 	if r.Dir, err = mainTree(r, at); err != nil {
 		return r, err
 	}
+	if r.Dir == at && !r.Linked {
+		return r, nil
+	}
 	if own, err := gitDirOf(r.Dir); err != nil || own != r.CommonDir {
 		return r, fmt.Errorf("%s belongs to %s, whose main working tree cannot be used: %s does not belong to it: "+
 			"run vizier in a clone that has a working tree of its own", at, r.CommonDir, r.Dir)
@@ -152,6 +155,9 @@ func mainTree(r Root, at string) (string, error) {
 			"run vizier there", at, r.CommonDir)
 	case r.Linked:
 		dir = filepath.Dir(r.CommonDir)
+	}
+	if dir == at {
+		return dir, nil // whoever found it has followed its links
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", fmt.Errorf("main working tree: %w", err)
