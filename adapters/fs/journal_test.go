@@ -152,6 +152,7 @@ func whole(t *testing.T, base string, p kernel.Plan) map[string]string {
 }
 
 func TestCrashAfterEveryFileOperation(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	p := bigPlan()
@@ -214,6 +215,7 @@ func TestLeftTemporaryFilesDoNotStopAnyone(t *testing.T) {
 // A torn entry never happened: whatever its length it is cut off, and what
 // comes next takes its place.
 func TestTornTailIsCutOff(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	before := tree(t, base)
@@ -264,6 +266,7 @@ var spoilMark = map[string]func(t *testing.T, path string){
 }
 
 func TestReplayFromAnyMarkConverges(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	s := newStore(t, base)
