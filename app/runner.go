@@ -233,5 +233,5 @@ func (s *Scheduler) Finish(ctx context.Context, result kernel.Result) (Report, e
 	scope.Jobs = append(scope.Jobs, result.Attempt.Job)
 	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
 		return kernel.Finish(s.observe(ctx, snap, scope.Artifacts...), result)
-	}, decide)
+	})
 }

@@ -169,7 +169,7 @@ func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *kernel.
 	if err != nil {
 		return err
 	}
-	temp, err := d.aside(name, data, s.opts.Durable)
+	temp, err := d.stage(name, name, data, s.opts.Durable)
 	if err != nil {
 		return err
 	}
@@ -185,28 +185,9 @@ func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *kernel.
 		return d.place(temp, name, missing)
 	})
 	if err != nil {
-		err = errors.Join(err, ignoreMissing(unix.Unlinkat(d.fd, temp, 0)))
+		return d.discard(temp, err)
 	}
-	if err == nil && s.opts.Durable {
-		err = failed("sync directory of", name, unix.Fsync(d.fd))
-	}
-	return err
-}
-
-// aside writes data to a new file beside name.
-func (d dir) aside(name string, data []byte, durable bool) (string, error) {
-	temp, fd, err := d.temporary(name)
-	if err != nil {
-		return "", failed("create", name, err)
-	}
-	err = writeAll(fd, data)
-	if err == nil && durable {
-		err = unix.Fsync(fd)
-	}
-	if err = errors.Join(err, unix.Close(fd)); err != nil {
-		return "", failed("write", name, errors.Join(err, ignoreMissing(unix.Unlinkat(d.fd, temp, 0))))
-	}
-	return temp, nil
+	return d.sync(name, s.opts.Durable)
 }
 
 // place gives the file temp its name: the place of what is there, or, fresh, one
@@ -214,14 +195,14 @@ func (d dir) aside(name string, data []byte, durable bool) (string, error) {
 // now: then kernel.ErrStale.
 func (d dir) place(temp, name string, fresh bool) error {
 	if !fresh {
-		return failed("rename", name, unix.Renameat(d.fd, temp, d.fd, name))
+		return failed("rename", name, d.disk.rename(d.fd, temp, d.fd, name))
 	}
-	err := unix.Linkat(d.fd, temp, d.fd, name, 0)
+	err := d.disk.link(d.fd, temp, d.fd, name)
 	if errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("somebody else has it: %w", kernel.ErrStale)
 	}
 	if err == nil {
-		err = unix.Unlinkat(d.fd, temp, 0)
+		err = d.disk.unlink(d.fd, temp)
 	}
 	return failed("link", name, err)
 }
@@ -231,15 +212,15 @@ func (d dir) place(temp, name string, fresh bool) error {
 func (s *Store) effectsDir(id kernel.JobID) (dir, error) {
 	job, err := s.base.open(jobPath(id, ""))
 	if err != nil {
-		return dir{-1}, err
+		return dir{fd: -1}, err
 	}
 	defer job.close()
 	d, err := job.open(effectsDir)
 	if !errors.Is(err, iofs.ErrNotExist) {
 		return d, err
 	}
-	if d, err = job.make(effectsDir); err == nil && s.opts.Durable {
-		err = failed("sync directory of", effectsDir, unix.Fsync(job.fd))
+	if d, err = job.make(effectsDir); err == nil {
+		err = job.sync(effectsDir, s.opts.Durable)
 	}
 	return d, err
 }

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -28,6 +26,7 @@ import (
 // gone through again. A group of writes belongs to one job and carries the
 // revision it leads to, so going through it twice changes nothing.
 type journal struct {
+	disk disk
 	file *os.File // journal/plans
 	mark *os.File // journal/mark
 	boot string
@@ -37,7 +36,7 @@ type journal struct {
 // entry is one plan in the journal.
 type entry struct {
 	groups []group
-	world  []kernel.Action
+	world  []kernel.WorldAction
 }
 
 // group is what one job's part of a plan does to files, in this order. The
@@ -101,7 +100,7 @@ func openJournal(base dir, boot string, durable bool) (*journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &journal{file, mark, boot, durable}, nil
+	return &journal{base.disk, file, mark, boot, durable}, nil
 }
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
@@ -130,8 +129,8 @@ func (j *journal) setPosition(p position) error {
 	if len(line) >= markSize {
 		return fmt.Errorf("journal mark %s: longer than %d bytes", line, markSize)
 	}
-	_, err := j.mark.WriteAt([]byte(line+strings.Repeat(" ", markSize-1-len(line))+"\n"), 0)
-	return err
+	b := []byte(line + strings.Repeat(" ", markSize-1-len(line)) + "\n")
+	return failed("write", markFile, j.disk.writeAt(int(j.mark.Fd()), b, 0))
 }
 
 func (j *journal) size() (int64, error) {
@@ -148,15 +147,19 @@ func (j *journal) append(e entry, at int64) (int64, error) {
 	if err != nil {
 		return at, err
 	}
-	if _, err := j.file.WriteAt(b, at); err != nil {
-		return at, errors.Join(err, j.file.Truncate(at))
+	err = failed("write", plansFile, j.disk.writeAt(int(j.file.Fd()), b, at))
+	if err == nil && j.sync {
+		err = failed("sync", plansFile, j.disk.syncData(int(j.file.Fd())))
 	}
-	if j.sync {
-		if err := unix.Fdatasync(int(j.file.Fd())); err != nil {
-			return at, errors.Join(err, j.file.Truncate(at))
-		}
+	if err != nil {
+		return at, errors.Join(err, j.cut(at))
 	}
 	return at + int64(len(b)), nil
+}
+
+// cut drops what stands from offset at on.
+func (j *journal) cut(at int64) error {
+	return failed("truncate", plansFile, j.disk.truncate(int(j.file.Fd()), at))
 }
 
 // read returns the entry at offset at and where it ends. A torn entry, which
@@ -192,11 +195,11 @@ func (j *journal) read(at int64) (entry, int64, error) {
 // checkpoint makes every file durable and empties the journal.
 func (j *journal) checkpoint(p position) (position, error) {
 	if j.sync {
-		if err := unix.Syncfs(int(j.file.Fd())); err != nil {
+		if err := j.disk.syncAll(int(j.file.Fd())); err != nil {
 			return p, err
 		}
 	}
-	if err := j.file.Truncate(0); err != nil {
+	if err := j.cut(0); err != nil {
 		return p, err
 	}
 	p.epoch, p.start, p.end = p.epoch+1, 0, 0
@@ -317,7 +320,7 @@ type named struct {
 	Action json.RawMessage
 }
 
-func encodeActions(actions []kernel.Action) ([]byte, error) {
+func encodeActions(actions []kernel.WorldAction) ([]byte, error) {
 	if len(actions) == 0 {
 		return nil, nil
 	}
@@ -327,12 +330,12 @@ func encodeActions(actions []kernel.Action) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("journal %T: %w", a, err)
 		}
-		all[i] = named{fmt.Sprintf("%T", a), b}
+		all[i] = named{kernel.WorldActionName(a), b}
 	}
 	return json.Marshal(all)
 }
 
-func decodeActions(b []byte) ([]kernel.Action, error) {
+func decodeActions(b []byte) ([]kernel.WorldAction, error) {
 	if len(b) == 0 {
 		return nil, nil
 	}
@@ -340,38 +343,13 @@ func decodeActions(b []byte) ([]kernel.Action, error) {
 	if err := json.Unmarshal(b, &all); err != nil {
 		return nil, err
 	}
-	out := make([]kernel.Action, 0, len(all))
+	out := make([]kernel.WorldAction, 0, len(all))
 	for _, n := range all {
-		a, err := decodeAction(n)
+		a, err := kernel.ReadWorldAction(n.Type, func(into any) error { return json.Unmarshal(n.Action, into) })
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, a)
 	}
 	return out, nil
-}
-
-func decodeAction(n named) (kernel.Action, error) {
-	switch n.Type {
-	case "kernel.Launch":
-		return action[kernel.Launch](n)
-	case "kernel.Stop":
-		return action[kernel.Stop](n)
-	case "kernel.Sweep":
-		return action[kernel.Sweep](n)
-	case "kernel.ClearSentinel":
-		return action[kernel.ClearSentinel](n)
-	case "kernel.TendPrompt":
-		return action[kernel.TendPrompt](n)
-	case "kernel.RemoveWorktree":
-		return action[kernel.RemoveWorktree](n)
-	default:
-		return nil, fmt.Errorf("unknown action %q", n.Type)
-	}
-}
-
-func action[T kernel.Action](n named) (kernel.Action, error) {
-	var a T
-	err := json.Unmarshal(n.Action, &a)
-	return a, err
 }

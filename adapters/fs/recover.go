@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -46,7 +46,7 @@ func (t *Tx) recover() error {
 	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			if err := log.file.Truncate(at); err != nil {
+			if err := log.cut(at); err != nil {
 				return fmt.Errorf("journal: %w", err)
 			}
 			break
@@ -69,7 +69,7 @@ func (t *Tx) recover() error {
 		}
 	}
 	if t.pos.rebooted {
-		t.unfinished = survivors(t.unfinished)
+		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
 	}
 	if t.pos == pos && !rebooted {
 		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's
@@ -87,18 +87,6 @@ func (e entry) subject() kernel.JobID {
 		}
 	}
 	return ""
-}
-
-// survivors are the actions that another boot does not settle.
-func survivors(actions []kernel.Action) []kernel.Action {
-	var out []kernel.Action
-	for _, a := range actions {
-		switch a.(type) {
-		case kernel.ClearSentinel, kernel.RemoveWorktree, kernel.TendPrompt:
-			out = append(out, a)
-		}
-	}
-	return out
 }
 
 // replayGroup applies g unless the record on disk is already there. Then it
@@ -183,15 +171,9 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 	}
 }
 
-// removeTree drops a directory below that of the jobs with everything in it;
-// os.Root keeps to it whatever links stand there.
-func (s *Store) removeTree(name string) error {
-	root, err := os.OpenRoot(s.abs(jobsDir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(root.RemoveAll(name), root.Close())
-}
+// removeTree drops a file or directory below that of the jobs with everything
+// in it.
+func (s *Store) removeTree(name string) error { return s.base.disk.removeAll(s.abs(jobsDir), name) }
 
 // stripJob drops what is in a job's directory, but the files that say that
 // there was one.
@@ -200,14 +182,9 @@ func (s *Store) stripJob(id kernel.JobID) error {
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(s.abs(jobsDir))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
 	for _, name := range names {
 		if name != recordName && name != stateName && name != lockName {
-			err = errors.Join(err, root.RemoveAll(string(id)+"/"+name))
+			err = errors.Join(err, s.removeTree(string(id)+"/"+name))
 		}
 	}
 	return err

@@ -37,6 +37,7 @@ type Options struct {
 type Store struct {
 	Layout
 	opts Options
+	disk disk
 	runs launched
 	lock *schedulerLock
 
@@ -56,7 +57,7 @@ type Store struct {
 // touches nothing until it is used.
 func NewStore(dir string, opts Options) *Store {
 	layout := NewLayout(dir)
-	return &Store{Layout: layout, opts: opts, lock: newSchedulerLock(layout.abs(lockFile), opts.Who)}
+	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who)}
 }
 
 // open opens the store; if create, it makes what is missing of its directories.
@@ -76,8 +77,19 @@ func (s *Store) open(create bool) error {
 		return fmt.Errorf("create store: %w", err)
 	}
 	journal.close()
+	s.ignore()
 	s.made = true
 	return nil
+}
+
+// ignore has git ignore what is of this checkout alone, where nobody said what
+// it is to ignore below .vizier: without `vizier init`, `git add` would take the
+// records, logs and values of environments along. A repository that cannot have
+// the file works as well.
+func (s *Store) ignore() {
+	if there, err := s.base.exists(ignoreName); err == nil && !there {
+		_ = s.base.writeNew(ignoreName, []byte(ignored), false)
+	}
 }
 
 func (s *Store) openBase(create bool) error {
@@ -93,7 +105,7 @@ func (s *Store) openBase(create bool) error {
 	case err != nil:
 		return fmt.Errorf("open store: %w", err)
 	}
-	base, err := openRoot(dir)
+	base, err := openRoot(dir, s.disk)
 	if err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}

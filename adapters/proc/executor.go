@@ -115,5 +115,5 @@ func (l *Local) spawn(a kernel.AttemptID, lock *os.File) error {
 	return nil
 }
 
-// program is this program's command line as far as it goes.
+// program is the command line of runners as far as it goes.
 func (l *Local) program() []string { return append([]string{l.Exe}, l.ExeArgs...) }

@@ -44,6 +44,9 @@ func (s *submitCmd) Run(c *call) error {
 	if s.Batch && len(s.Request.Command) > 0 {
 		return usageError(errors.New("--batch reads the commands from standard input: leave out the command"))
 	}
+	if err := c.mayEnqueue(); err != nil {
+		return err
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err
@@ -62,7 +65,7 @@ func (s *submitCmd) Run(c *call) error {
 	if len(news) == 0 {
 		return usageError(errors.New("standard input has no jobs: expected one JSON object a line"))
 	}
-	rep, err := r.Scheduler.Submit(c.ctx, news, c.env.actor())
+	rep, err := r.Scheduler.Submit(c.ctx, news, c.actor())
 	if err != nil {
 		return err
 	}
