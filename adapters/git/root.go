@@ -16,6 +16,7 @@ var ErrNotRepository = errors.New("vizier cannot be used outside a git repositor
 // links.
 type Root struct {
 	Dir       string // the main working tree: the home of .vizier
+	Tree      string // the working tree the search began in
 	GitDir    string // the git directory of the working tree the search began in
 	CommonDir string // the git directory all of its working trees share
 	Linked    bool   // the search began in a linked worktree
@@ -108,7 +109,7 @@ func isGitDir(dir string) bool {
 
 // rootAt is the Root whose working tree at has the git directory gitDir.
 func rootAt(at, gitDir string) (Root, error) {
-	r := Root{Dir: at, GitDir: gitDir, CommonDir: gitDir}
+	r := Root{Dir: at, Tree: at, GitDir: gitDir, CommonDir: gitDir}
 	text, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
 	switch {
 	case err == nil:
@@ -127,8 +128,11 @@ func rootAt(at, gitDir string) (Root, error) {
 	if r.Dir, err = mainTree(r, at); err != nil {
 		return r, err
 	}
-	if r.Dir == at && !r.Linked {
-		return r, nil
+	if !r.Linked {
+		r.Tree = r.Dir
+		if r.Dir == at {
+			return r, nil
+		}
 	}
 	if own, err := gitDirOf(r.Dir); err != nil || own != r.CommonDir {
 		return r, fmt.Errorf("%s belongs to %s, whose main working tree cannot be used: %s does not belong to it: "+

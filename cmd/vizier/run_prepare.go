@@ -204,6 +204,7 @@ func (f *flow) compileAs(c *call, r *repo, ephemeral bool, ids func(node string)
 		Run: id, IDs: ids,
 		Selector: f.choice.Selector, Alias: f.choice.Alias, Command: append([]string{"vizier"}, c.args...),
 		At: r.Scheduler.Now(), By: c.actor(), Ephemeral: ephemeral,
+		Head: func() (string, error) { return r.Git.HeadBranch(c.ctx, r.Tree) },
 	})
 	if err != nil {
 		return out, err
