@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // transact is a transaction, after which the ephemeral runs go that it ended.
@@ -173,7 +174,7 @@ func (t *transaction) flush(ctx context.Context) error {
 		before, plan := t.base, t.plan
 		t.plan = kernel.Plan{}
 		after := before.Apply(plan)
-		events := kernel.Events(before, after, plan)
+		events := event.Of(before, after, plan)
 		plan = t.s.announced(plan, events)
 		if err := t.tx.Commit(plan); err != nil {
 			return fmt.Errorf("commit: %w", err)
