@@ -207,22 +207,15 @@ func (d dir) place(temp, name string, fresh bool) error {
 	return failed("link", name, err)
 }
 
-// effectsDir opens the directory of a job's effects, and makes it durably where
-// it is missing. It never makes the job's.
+// effectsDir opens the directory of a job's effects, and makes it where it is
+// missing: it lasts as soon as a file in it does. It never makes the job's.
 func (s *Store) effectsDir(id kernel.JobID) (dir, error) {
 	job, err := s.base.open(jobPath(id, ""))
 	if err != nil {
 		return dir{fd: -1}, err
 	}
 	defer job.close()
-	d, err := job.open(effectsDir)
-	if !errors.Is(err, iofs.ErrNotExist) {
-		return d, err
-	}
-	if d, err = job.make(effectsDir); err == nil {
-		err = job.sync(effectsDir, s.opts.Durable)
-	}
-	return d, err
+	return job.make(effectsDir)
 }
 
 // fenced calls f while a is its job's current attempt by the journal, and with
