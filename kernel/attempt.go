@@ -25,11 +25,15 @@ const (
 	DataError                   // its own record makes no sense
 	MissingOutput               // it ended well without what it declared
 	RejectedByHost              // the executor refused it for good
+	RateLimited                 // its agent's provider let it do no more for now
+	Unauthorized                // its agent's provider did not accept its key or login
+	Overloaded                  // its agent's provider could not answer
 	numFailureClasses
 )
 
 var failureClassNames = [numFailureClasses]string{"", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
-	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected"}
+	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected",
+	"rate_limited", "unauthorized", "overloaded"}
 
 func (c FailureClass) String() string { return name(failureClassNames[:], int(c), "failure class") }
 
@@ -155,6 +159,7 @@ type Result struct {
 	Reason   string     // one line a person can act on; may be empty
 	Produced []Artifact // what exists because of this attempt
 	Context  *Context   // the execution context it leaves; nil: the one it had; zero: none any more
+	Agent    *AgentRun  // what its agent told; nil: it asked none
 	Ended    time.Time
 
 	// Submitted are jobs that the attempt wants enqueued. They are, all or none,
