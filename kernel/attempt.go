@@ -35,6 +35,15 @@ var failureClassNames = [numFailureClasses]string{"", "exit", "timeout", "signal
 	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected",
 	"rate_limited", "unauthorized", "overloaded"}
 
+// FailureClasses are all classes but NoFailure, in their order.
+func FailureClasses() []FailureClass {
+	var all []FailureClass
+	for c := ExitFailure; c < numFailureClasses; c++ {
+		all = append(all, c)
+	}
+	return all
+}
+
 func (c FailureClass) String() string { return name(failureClassNames[:], int(c), "failure class") }
 
 // ParseFailureClass is the inverse of String for every class but NoFailure.
@@ -160,11 +169,19 @@ type Result struct {
 	Produced []Artifact // what exists because of this attempt
 	Context  *Context   // the execution context it leaves; nil: the one it had; zero: none any more
 	Agent    *AgentRun  // what its agent told; nil: it asked none
+	Place    Place
+	Started  time.Time
 	Ended    time.Time
 
 	// Submitted are jobs that the attempt wants enqueued. They are, all or none,
 	// by the commit that settles its success; those of another end are dropped.
 	Submitted []NewJob
+}
+
+// Place is where an attempt ran: the process of its command, and the host.
+type Place struct {
+	Host string
+	PID  int // 0: no process was started
 }
 
 // Fence refuses a write made under any attempt but the current one (seed 001).

@@ -127,7 +127,7 @@ func (e *expander) retryOn(n *node, t Text, path string) {
 
 func failureClasses() []string {
 	var names []string
-	for c := kernel.ExitFailure; c <= kernel.RejectedByHost; c++ {
+	for _, c := range kernel.FailureClasses() {
 		names = append(names, c.String())
 	}
 	return names
