@@ -33,6 +33,24 @@ func (r AgentRun) Then(next AgentRun) AgentRun {
 	return next
 }
 
+// AgentRequest is what a job asks of an agent.
+type AgentRequest struct {
+	Job     *Job
+	Dir     string // where it works; absolute
+	Prompt  []byte
+	Session string // the conversation to go on with; "": a new one
+	Limit   int    // bytes of the answer that are kept, and one more where there is more
+}
+
+// AgentAnswer is how an agent ended.
+type AgentAnswer struct {
+	Text   []byte
+	Exit   int          // 0: it answered; a death by signal is 128 and its number
+	Class  FailureClass // NoFailure where it answered
+	Reason string       // one line a person can act on; empty where it answered
+	Run    AgentRun
+}
+
 // Usage is what runs of agents used. Of the input, Cached tokens were read
 // from the provider's cache.
 type Usage struct {

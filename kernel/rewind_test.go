@@ -97,6 +97,10 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		next := s.Apply(p)
 		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann"), Awake: j.Spec.Routed,
 			Amended: j.State.Amended, Prompt: full.Prompt}
+		if agent := next.Job("q").State.Agent; agent == nil || agent.Total.Input != 4 || agent.Last.Session != "" {
+			t.Errorf("of its agents is left %+v: its context is gone, and with it the conversation about it", agent)
+		}
+		want.Agent = next.Job("q").State.Agent
 		if got := next.Job("q").State; got != want {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}

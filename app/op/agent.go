@@ -2,7 +2,6 @@ package op
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -23,56 +22,42 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	text, cut, exit, err := askAgent(ctx, env, n, n.Dir, prompt)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return Result{Outcome: kernel.OutcomeFailed, Exit: exitTimeout, Class: kernel.Timeout, Reason: err.Error()}, nil
-	}
+	a, cut, err := askAgent(ctx, env, n, n.Dir, prompt)
 	if err != nil {
 		return Result{}, err
 	}
-	if exit != 0 {
-		why := "the agent " + ended(exit)
-		if exit == exitNotFound {
-			why = fmt.Sprintf("the agent's program was not found (exit %d): install it, or name another agent in .vizier/config.toml", exit)
-		}
-		if last := oneLine(text); last != "" {
-			why += "; its last line was: " + last
-		}
-		return failed(exit, "%s", why), nil
+	if a.Class != kernel.NoFailure {
+		return Result{Outcome: kernel.OutcomeFailed, Exit: max(a.Exit, 1), Class: a.Class, Reason: a.Reason, Agent: &a.Run}, nil
 	}
 	products, err := n.customProducts()
 	if err != nil {
 		return Result{}, err
 	}
-	for _, a := range products {
-		if err := writeText(env, n, a, text); err != nil {
+	for _, p := range products {
+		if err := writeText(env, n, p, string(a.Text)); err != nil {
 			return Result{}, err
 		}
 	}
+	r := ok("")
 	if cut {
-		return ok(fmt.Sprintf("warning: the agent's answer was cut at %d bytes", maxText)), nil
+		r.Reason = fmt.Sprintf("warning: the agent's answer was cut at %d bytes", maxText)
 	}
-	return ok(""), nil
+	r.Agent = &a.Run
+	return r, nil
 }
-
-// exitNotFound is the exit code of a shell that does not find a program.
-const exitNotFound = 127
-
-// exitTimeout is the exit code of what a time limit ended.
-const exitTimeout = 124
 
 // askAgent runs the agent in dir. Its answer is cut at maxText bytes; what
 // came after that is in no log either.
-func askAgent(ctx context.Context, env *Env, n *Node, dir, prompt string) (text string, cut bool, exit int, err error) {
-	answer, exit, err := env.Agents.Run(ctx, dir, &n.Job, []byte(prompt), maxText)
+func askAgent(ctx context.Context, env *Env, n *Node, dir, prompt string) (a kernel.AgentAnswer, cut bool, err error) {
+	a, err = env.Agents.Run(ctx, kernel.AgentRequest{Job: &n.Job, Dir: dir, Prompt: []byte(prompt), Limit: maxText})
 	if err != nil {
-		return "", false, 0, err
+		return kernel.AgentAnswer{}, false, err
 	}
-	if cut = len(answer) > maxText; cut {
-		answer = answer[:maxText]
+	if cut = len(a.Text) > maxText; cut {
+		a.Text = a.Text[:maxText]
 		fmt.Fprintf(env.Stderr, "warning: the agent's answer is longer than %d bytes; the rest is dropped\n", maxText)
 	}
-	return string(answer), cut, exit, ctx.Err()
+	return a, cut, ctx.Err()
 }
 
 // ended says how a command ended that did not succeed.

@@ -48,6 +48,7 @@ type Result struct {
 	Reason   string            // one line a person can act on
 	Produced []kernel.Artifact // besides what the node declares for the outcome
 	Context  *kernel.Context   // where the run goes on; nil: where it is; zero: nowhere any more
+	Agent    *kernel.AgentRun  // what its agent told; nil: it asked none
 }
 
 // operation performs one operation or control policy. An error is a failure of

@@ -188,11 +188,10 @@ type Patches interface {
 
 // Agents runs the agent that the configuration names for a node.
 type Agents interface {
-	// Run gives prompt to job's agent, which works in dir. Its answer goes to
-	// the node's standard output as it is written, and what it says about its
-	// progress to standard error. text is limit bytes of the answer, and one
-	// more where there was more; exit is as of Shell.Run. An agent that is not
-	// configured or cannot be started is an error; one whose own time limit
-	// ended it is a context.DeadlineExceeded.
-	Run(ctx context.Context, dir string, job *kernel.Job, prompt []byte, limit int) (text []byte, exit int, err error)
+	// Run asks the agent of the request's job. Its answer goes to the node's
+	// standard output as it is written, and what it says about its progress to
+	// standard error. A session that the agent does not know any more is begun
+	// anew. An agent that is not configured or cannot be started is an error;
+	// one that failed, or that a time limit of its own ended, is an answer.
+	Run(context.Context, kernel.AgentRequest) (kernel.AgentAnswer, error)
 }
