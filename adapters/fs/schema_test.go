@@ -148,6 +148,7 @@ func TestAttemptSchema(t *testing.T) {
 	for doc, ok := range map[string]bool{
 		`{"host":"h","boot":"b","pid":12,"start":345}`:                                                      true,
 		`{"host":"h","boot":"b","pid":12,"start":345,"child":{"host":"h","boot":"b","pid":13,"start":400}}`: true,
+		`{"host":"h","boot":"b","pid":12,"start":345,"child":null      }`:                                   true,
 		`{"host":"h","boot":"b","pid":0,"start":345}`:                                                       false,
 		`{"host":"h","boot":"","pid":0,"start":0,"void":"taken back"}`:                                      true,
 		`{"host":"h","boot":"b","pid":12,"start":345,"void":""}`:                                            false,
