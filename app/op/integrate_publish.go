@@ -30,7 +30,7 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 		}
 	}
 	if merged == onto {
-		return m.finish(ctx, m.source+" brings nothing new", source)
+		return m.finish(ctx, fmt.Sprintf("%s brings nothing new: %s has not moved", m.source, m.target), source)
 	}
 	for range maxMoves {
 		warning, stop, err := m.judge(ctx, merged)
