@@ -38,6 +38,11 @@ func (e *expander) node(src *nodeSource, n *node) {
 	n.retryMode = e.word(src.retryMode, "retry mode", RetryNever, retryModes, at, ".retry.mode")
 	n.retryBudget = e.count(src.retryBudget, 0, at, ".retry.budget")
 	n.resumable = e.bool(src.resumable, at, ".resumable")
+	n.resume = e.bool(src.resume, at, ".resume")
+	if n.resume && n.known && !n.asksAgent() {
+		e.fail(src.resume.Pos, "resume has no effect: node `"+n.id.Value+"` asks no agent", "remove it, or write resumable for a node that goes on after a time-out",
+			[]string{at, ".resume"})
+	}
 	n.idempotent = e.bool(src.idempotent, at, ".idempotent")
 	n.inDoubt, _ = kernel.ParseInDoubt(e.word(src.inDoubt, "effect_in_doubt", inDoubts[0], inDoubts, at, ".effect_in_doubt"))
 	n.executor = e.text(src.executor, at, ".executor")
@@ -103,6 +108,9 @@ func (e *expander) again(src *nodeSource, n *node, at string) {
 	if n.budget.Retries > 0 && len(src.retryOn) == 0 {
 		for _, c := range defaultRetryOn {
 			n.retry = n.retry.On(c)
+		}
+		if n.asksAgent() {
+			n.retry = n.retry.On(kernel.RateLimited).On(kernel.Overloaded)
 		}
 	}
 }
