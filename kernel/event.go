@@ -41,6 +41,15 @@ type Event struct {
 	Class      FailureClass
 	Reason     string
 	RetryAt    time.Time // of JobFailedRetryable
+	Agent      EventAgent
+}
+
+// EventAgent is what the agent of the attempt that an event ends told. The zero
+// value is nothing.
+type EventAgent struct {
+	Agent, Model, Session string
+	Turns                 int
+	Usage                 Usage
 }
 
 // Events is what p, decided on before and leading to after, makes happen, in
@@ -102,9 +111,13 @@ func happened(j *Job, from, to State, now time.Time) []Event {
 		return nil
 	}
 	var out []Event
+	told := agentTold(from, to)
 	tell := func(kind EventKind, attempt int) *Event {
 		e := event(kind, j, to, now)
 		e.Attempt = attempt
+		if attempt == from.Attempt { // the first such event ends it
+			e.Agent, told = told, EventAgent{}
+		}
 		out = append(out, e)
 		return &out[len(out)-1]
 	}
@@ -140,6 +153,16 @@ func happened(j *Job, from, to State, now time.Time) []Event {
 		e.Exit, e.Class, e.Reason = to.Exit, to.Failure, orElse(to.Reason, to.Wait.Detail)
 	}
 	return out
+}
+
+// agentTold is what the agent told of the attempt that ended between two
+// states.
+func agentTold(from, to State) EventAgent {
+	if to.Agent == nil || from.Agent != nil && from.Agent.Runs == to.Agent.Runs {
+		return EventAgent{}
+	}
+	r := &to.Agent.Last
+	return EventAgent{r.Agent, r.Model, r.Session, r.Turns, r.Usage}
 }
 
 // spent is the class of the failure for which a further attempt was granted.
