@@ -152,6 +152,16 @@ func (r *repo) paths(id kernel.JobID) view.Paths {
 	return p
 }
 
+// details are paths and the job's attempts, which take a look at each.
+func (r *repo) details(id kernel.JobID) (view.Paths, error) {
+	p := r.paths(id)
+	var err error
+	if r.Attempts != nil {
+		p.Attempts, err = r.Attempts(id)
+	}
+	return p, err
+}
+
 func (r *repo) rel(path string) string {
 	if rel, err := filepath.Rel(r.Root, path); err == nil {
 		return rel

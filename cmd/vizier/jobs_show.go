@@ -29,14 +29,18 @@ func (s *showCmd) Run(c *call) error {
 		return err
 	}
 	snap = r.remarks(c.ctx, snap)
+	paths, err := r.details(id)
+	if err != nil {
+		return err
+	}
 	if s.Raw {
-		doc, err := view.ShowRaw(snap, id, r.paths(id))
+		doc, err := view.ShowRaw(snap, id, paths)
 		if err != nil {
 			return err
 		}
 		return c.ui.json(doc)
 	}
-	values, err := view.Show(snap, id, r.paths(id))
+	values, err := view.Show(snap, id, paths)
 	if err != nil {
 		return err
 	}
