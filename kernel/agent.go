@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -107,4 +108,69 @@ func afterLimit(at time.Time, r Result) time.Time {
 		return r.Agent.Resets
 	}
 	return at
+}
+
+// failed says why j ended as it did, with what its agent told of a limit.
+func (j *Job) failed(now time.Time) string {
+	st := &j.State
+	why := orElse(st.Reason, orElse(st.Wait.Detail, orElse(st.Failure.String(), st.Status.String())))
+	switch st.Failure {
+	case RateLimited, Unauthorized, Overloaded:
+		why = st.Failure.String() + ": " + why
+	}
+	if at := j.limitEnds(now); !at.IsZero() {
+		why += "; the limit is over at " + at.UTC().Format(time.RFC3339) + ", in " + Brief(at.Sub(now))
+	}
+	return why
+}
+
+// limitEnds is when the limit is over that ended j's latest attempt, if that is
+// known and still to come.
+func (j *Job) limitEnds(now time.Time) time.Time {
+	a := j.State.Agent
+	if j.State.Failure != RateLimited || a == nil || !a.Last.Resets.After(now) {
+		return time.Time{}
+	}
+	return a.Last.Resets
+}
+
+// agentRemedy is what a person has to do or to wait for before j's agent is
+// asked again; "": nothing.
+func (j *Job) agentRemedy(now time.Time) string {
+	agent := "the agent"
+	if a := j.State.Agent; a != nil && a.Last.Agent != "" {
+		agent = "agent " + a.Last.Agent
+	}
+	switch at := j.limitEnds(now); {
+	case j.State.Failure == Unauthorized:
+		return "log " + agent + " in, or give it a key that its provider accepts"
+	case !at.IsZero():
+		return "wait until " + at.UTC().Format(time.RFC3339) + ", when the limit of " + agent + " is over"
+	case j.State.Failure == RateLimited, j.State.Failure == Overloaded:
+		return "wait until the provider of " + agent + " answers again"
+	}
+	return ""
+}
+
+// Brief is d as people say it, in the two largest of its units: 41s, 6m12s,
+// 2h5m, 3d4h.
+func Brief(d time.Duration) string {
+	units := []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
+	text, parts := "", 0
+	for _, u := range units {
+		n := d / u.size
+		if n > 0 {
+			text += fmt.Sprintf("%d%s", n, u.name)
+		}
+		if d -= n * u.size; text != "" {
+			parts++
+		}
+		if parts == 2 {
+			break
+		}
+	}
+	return orElse(text, "0s")
 }

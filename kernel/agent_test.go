@@ -2,6 +2,7 @@ package kernel_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,5 +124,54 @@ func TestRunsOfOneAttemptAreOne(t *testing.T) {
 	}
 	if !slices.Equal(a.Denied, []string{"Bash", "Edit"}) || !slices.Equal(b.Denied, []string{"Edit", "Web"}) {
 		t.Error("it changed what it was given")
+	}
+}
+
+func TestBrief(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", 999 * time.Millisecond: "0s", 41 * time.Second: "41s", 6*time.Minute + 12*time.Second: "6m12s",
+		time.Hour: "1h", 2*time.Hour + 5*time.Minute + 9*time.Second: "2h5m", 25 * time.Hour: "1d1h", 48*time.Hour + 3*time.Minute: "2d", time.Hour + time.Second: "1h"} {
+		if got := kernel.Brief(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+// why says of what class a failure of an agent's provider is, when a limit is
+// over, and what a person has to do first.
+func TestWhyAnAgentFailed(t *testing.T) {
+	for name, c := range map[string]struct {
+		class  kernel.FailureClass
+		resets time.Time
+		root   string
+		first  string
+	}{
+		"a limit": {kernel.RateLimited, t0.Add(5 * time.Hour), "rate_limited: no more today; the limit is over at 2026-01-01T17:00:00Z, in 4h",
+			"wait until 2026-01-01T17:00:00Z, when the limit of agent claude is over"},
+		"one that is over": {kernel.RateLimited, t0, "rate_limited: no more today", "wait until the provider of agent claude answers again"},
+		"a wrong key":      {kernel.Unauthorized, time.Time{}, "unauthorized: no more today", "log agent claude in, or give it a key that its provider accepts"},
+		"overload":         {kernel.Overloaded, time.Time{}, "overloaded: no more today", "wait until the provider of agent claude answers again"},
+		"another":          {kernel.ExitFailure, t0.Add(5 * time.Hour), "no more today", ""},
+	} {
+		j := job("q", is(kernel.Failed))
+		j.State.Failure, j.State.Reason, j.State.Outcome = c.class, "no more today", kernel.OutcomeFailed
+		j.State.Agent = &kernel.AgentState{Last: kernel.AgentRun{Agent: "claude", Resets: c.resets}}
+		s := snapshot(facts(), j, job("z", is(kernel.BlockedByDependency), after("q")))
+		for _, id := range []kernel.JobID{"q", "z"} {
+			e, err := kernel.Explain(s, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Root == nil || e.Root.Job != "q" || e.Root.Detail != c.root {
+				t.Errorf("%s, %s: root %+v", name, id, e.Root)
+			}
+			var said []string
+			for _, a := range e.Actions {
+				said = append(said, strings.TrimSpace(strings.Join(a.Command, " ")+" "+a.Text))
+			}
+			want := strings.TrimPrefix(c.first+"; jobs retry q", "; ")
+			if got := strings.Join(said, "; "); got != want {
+				t.Errorf("%s, %s: %s, want %s", name, id, got, want)
+			}
+		}
 	}
 }

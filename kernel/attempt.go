@@ -3,6 +3,8 @@ package kernel
 import (
 	"fmt"
 	"hash/fnv"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -89,6 +91,26 @@ func (s ExitSet) Has(code int) bool {
 func (p RetryPolicy) On(c FailureClass) RetryPolicy {
 	p.Classes |= 1 << c
 	return p
+}
+
+// Named is p and what word names: a failure class, or an exit code.
+func (p RetryPolicy) Named(word string) (RetryPolicy, error) {
+	if code, err := strconv.Atoi(word); err == nil {
+		if code < 1 || code > 255 {
+			return p, fmt.Errorf("invalid exit code `%s`: it is from 1 to 255: %w", word, ErrInvalid)
+		}
+		p.Exits = p.Exits.With(code)
+		return p, nil
+	}
+	class, err := ParseFailureClass(word)
+	if err != nil {
+		var names []string
+		for _, c := range FailureClasses() {
+			names = append(names, c.String())
+		}
+		return p, fmt.Errorf("invalid failure class `%s`: it is an exit code or one of %s: %w", word, strings.Join(names, ", "), ErrInvalid)
+	}
+	return p.On(class), nil
 }
 
 // Covers reports whether an attempt that ended as c with exit code is tried

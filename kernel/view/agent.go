@@ -198,32 +198,10 @@ func (a Attempt) String() string {
 		text += " at " + *a.StartedAt
 	}
 	if a.Seconds != nil {
-		text += " for " + duration(a.took)
+		text += " for " + kernel.Brief(a.took)
 	}
 	if a.Host != nil {
 		text += " on " + *a.Host
-	}
-	return text
-}
-
-// duration is d in the two largest of its units: 41s, 6m12s, 2h5m, 3d4h.
-func duration(d time.Duration) string {
-	units := []struct {
-		size time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
-	text, parts := "", 0
-	for _, u := range units {
-		if n := d / u.size; (n > 0 || parts > 0) && parts < 2 {
-			if n > 0 {
-				text += fmt.Sprintf("%d%s", n, u.name)
-			}
-			d -= n * u.size
-			parts++
-		}
-	}
-	if text == "" {
-		return "0s"
 	}
 	return text
 }
@@ -234,5 +212,5 @@ func took(r record) string {
 	if st.Started.IsZero() || st.Finished.Before(st.Started) {
 		return ""
 	}
-	return duration(st.Finished.Sub(st.Started))
+	return kernel.Brief(st.Finished.Sub(st.Started))
 }

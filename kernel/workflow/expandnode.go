@@ -117,28 +117,10 @@ func (e *expander) again(src *nodeSource, n *node, at string) {
 
 // retryOn reads a failure class or an exit code.
 func (e *expander) retryOn(n *node, t Text, path string) {
-	s := strings.TrimSpace(e.text(t, path))
-	if code, err := strconv.Atoi(s); err == nil {
-		if code < 1 || code > 255 {
-			e.fail(t.Pos, "invalid exit code `"+s+"` for "+path, "it is from 1 to 255", []string{path})
-		}
-		n.retry.Exits = n.retry.Exits.With(code)
-		return
+	var err error
+	if n.retry, err = n.retry.Named(strings.TrimSpace(e.text(t, path))); err != nil {
+		e.fail(t.Pos, path+": "+strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error()), "", []string{path})
 	}
-	class, err := kernel.ParseFailureClass(s)
-	if err != nil {
-		e.fail(t.Pos, "invalid failure class `"+s+"` for "+path, "it is an exit code or one of "+strings.Join(failureClasses(), ", "), []string{path})
-		return
-	}
-	n.retry = n.retry.On(class)
-}
-
-func failureClasses() []string {
-	var names []string
-	for _, c := range kernel.FailureClasses() {
-		names = append(names, c.String())
-	}
-	return names
 }
 
 func (e *expander) artifacts(in []artifactSource, path string) []artifact {
