@@ -189,10 +189,10 @@ func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refu
 				continue
 			}
 			have[r.File] = true
-			p = kernel.Plan{Actions: []kernel.Action{kernel.CreateRun{Run: r.Run, Manifest: r.Manifest}}}.Then(p)
+			p = kernel.NewPlan(kernel.CreateRun{Run: r.Run, Manifest: r.Manifest}).Then(p)
 			plan, snap = plan.Then(p), snap.Apply(p)
 		}
 		return plan, nil
-	}, decide)
+	})
 	return refused, rep, err
 }

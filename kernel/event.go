@@ -58,7 +58,7 @@ type EventAgent struct {
 func Events(before, after *Snapshot, p Plan) []Event {
 	var out []Event
 	over := map[RunID]bool{} // runs in which a job stopped being active
-	for _, a := range p.Actions {
+	for _, a := range p.Records {
 		switch a := a.(type) {
 		case CreateJob:
 			fresh := State{Status: a.Job.begins()}

@@ -110,16 +110,6 @@ type PromptState struct {
 	Archived bool       // there is a copy below failed/
 }
 
-// TendPrompt makes the files of a prompt say where its run stands: its copy,
-// its name, the reason beside it. What came of it goes to Tended.
-type TendPrompt struct {
-	Job  JobID
-	Name PromptName
-}
-
-// Subject is the job an action is about.
-func (a TendPrompt) Subject() JobID { return a.Job }
-
 // PromptName is the name that the prompt of a job is to have, by its status.
 func (s Status) PromptName() PromptName {
 	switch {
@@ -140,8 +130,8 @@ func (j *Job) HoldsPrompt() bool {
 
 // tending are the prompts whose names are not what the tick makes of their
 // jobs.
-func (t *tick) tending() []Action {
-	var out []Action
+func (t *tick) tending() []WorldAction {
+	var out []WorldAction
 	for _, i := range t.s.graph.intakes {
 		j := t.s.jobs[i]
 		if want := t.at(i).PromptName(); want != j.State.Prompt.Named {
@@ -163,7 +153,7 @@ func Tended(s *Snapshot, a TendPrompt, found, archived bool) (Plan, error) {
 	}
 	st := j.State
 	st.Prompt = PromptState{a.Name, archived}
-	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}, nil
+	return NewPlan(PutState{j.ID, j.Rev, st}), nil
 }
 
 // withoutInput fails the run of j. Hardly ever has one of its jobs begun: only
@@ -179,12 +169,12 @@ func (s *Snapshot) withoutInput(j *Job) Plan {
 		st.Failure, st.Reason = MissingInput, "the prompt was gone before it could be read: "+j.Spec.Intake.File
 		st.Wait, st.WaitSince, st.RetryAt = WaitReason{}, time.Time{}, time.Time{}
 		if k.State.Status == Running {
-			p.Actions = append(p.Actions, Sweep{k.Attempt()})
+			p.add(Sweep{k.Attempt()})
 		}
 		if k == j {
 			st.Prompt = PromptState{Named: ErrorPrompt}
 		}
-		p.Actions = append(p.Actions, PutState{k.ID, k.Rev, st})
+		p.add(PutState{k.ID, k.Rev, st})
 	}
 	return p
 }

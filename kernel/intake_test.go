@@ -201,7 +201,7 @@ func TestTheNameOfAPromptFollowsItsJob(t *testing.T) {
 			t.Fatalf("%v, want %s", got, want)
 		}
 		if launches := actionsOf[kernel.Launch](p); len(launches) > 0 {
-			for _, a := range p.Actions { // what has no input must not start
+			for _, a := range p.Actions() { // what has no input must not start
 				if _, first := a.(kernel.TendPrompt); first {
 					break
 				}

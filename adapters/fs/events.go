@@ -71,7 +71,7 @@ func (s *Store) AppendEvents(events []kernel.Event) error {
 		}
 		b = append(append(b, line...), '\n')
 	}
-	if _, err := f.Write(b); err != nil {
+	if err := s.base.disk.write(int(f.Fd()), b); err != nil {
 		return fmt.Errorf("event log: %w", err)
 	}
 	if s.opts.EventBytes > 0 && size+int64(len(b)) >= s.opts.EventBytes {

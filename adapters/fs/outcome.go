@@ -100,7 +100,7 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))
 	}
 	if o.Version > recordVersion {
-		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, errNewer))
+		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, ErrNewer))
 	}
 	for _, a := range o.Produced {
 		d.fail("produced", kernel.Artifact(a).Validate())

@@ -4,17 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// recover brings the files to where the journal is, and finds the actions on
-// the world that are still to be done. After another boot everything in the
-// journal is gone through, and of the actions only those that a boot does not
-// settle are kept: nothing that ran then runs now.
+// recover brings the files to where the journal is, and finds the world actions
+// that are still to be done. After another boot everything in the journal is
+// gone through, and of the actions only those that a boot does not settle are
+// kept: nothing that ran then runs now. What a newer version left to be done,
+// and this one does not know, is ErrNewer: it stays for that version.
 func (t *Tx) recover() error {
 	if err := t.s.openJournal(); err != nil {
 		return err
@@ -36,20 +37,22 @@ func (t *Tx) recover() error {
 	if pos.end > size { // it was emptied, and the mark did not hear of it
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
 	}
+	var last entry
 	if !t.pos.done {
-		e, _, err := log.read(t.pos.start)
-		if err != nil {
+		if last, _, err = log.read(t.pos.start); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
-		t.unfinished = e.world
 	}
 	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			if err := log.file.Truncate(at); err != nil {
+			if err := log.cut(at); err != nil {
 				return fmt.Errorf("journal: %w", err)
 			}
 			break
+		}
+		if err == nil {
+			err = e.known()
 		}
 		if err != nil {
 			return err
@@ -60,16 +63,18 @@ func (t *Tx) recover() error {
 			}
 		}
 		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
-		t.unfinished = e.world
-		at = next
+		last, at = e, next
 	}
 	if len(t.s.held) != holds {
 		if err := t.s.writeHeld(); err != nil {
 			return err
 		}
 	}
+	if t.unfinished, err = last.actions(); err != nil {
+		return err
+	}
 	if t.pos.rebooted {
-		t.unfinished = survivors(t.unfinished)
+		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
 	}
 	if t.pos == pos && !rebooted {
 		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's
@@ -87,18 +92,6 @@ func (e entry) subject() kernel.JobID {
 		}
 	}
 	return ""
-}
-
-// survivors are the actions that another boot does not settle.
-func survivors(actions []kernel.Action) []kernel.Action {
-	var out []kernel.Action
-	for _, a := range actions {
-		switch a.(type) {
-		case kernel.ClearSentinel, kernel.RemoveWorktree, kernel.TendPrompt:
-			out = append(out, a)
-		}
-	}
-	return out
 }
 
 // replayGroup applies g unless the record on disk is already there. Then it
@@ -183,15 +176,9 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 	}
 }
 
-// removeTree drops a directory below that of the jobs with everything in it;
-// os.Root keeps to it whatever links stand there.
-func (s *Store) removeTree(name string) error {
-	root, err := os.OpenRoot(s.abs(jobsDir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(root.RemoveAll(name), root.Close())
-}
+// removeTree drops a file or directory below that of the jobs with everything
+// in it.
+func (s *Store) removeTree(name string) error { return s.base.disk.removeAll(s.abs(jobsDir), name) }
 
 // stripJob drops what is in a job's directory, but the files that say that
 // there was one.
@@ -200,14 +187,9 @@ func (s *Store) stripJob(id kernel.JobID) error {
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(s.abs(jobsDir))
-	if err != nil {
-		return err
-	}
-	defer root.Close()
 	for _, name := range names {
 		if name != recordName && name != stateName && name != lockName {
-			err = errors.Join(err, root.RemoveAll(string(id)+"/"+name))
+			err = errors.Join(err, s.removeTree(string(id)+"/"+name))
 		}
 	}
 	return err

@@ -57,7 +57,7 @@ func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, er
 }
 
 // still calls f while nobody changes the store.
-func (s *Store) still(ctx context.Context, f func() error) error {
+func (s *Store) still(ctx context.Context, f func() error) (err error) {
 	if err := s.open(false); err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
 			return nil
@@ -67,13 +67,15 @@ func (s *Store) still(ctx context.Context, f func() error) error {
 	if _, err := s.Read(ctx, kernel.Scope{}); err != nil { // completes what a crash cut short
 		return err
 	}
-	if err := s.lock.shared(ctx); err != nil {
-		if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
-			return f()
-		}
+	unlock, err := s.lock.shared(ctx)
+	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+		return f()
+	}
+	if err != nil {
 		return err
 	}
-	return errors.Join(f(), s.lock.unlock())
+	defer func() { err = errors.Join(err, unlock()) }()
+	return f()
 }
 
 // wrongWith is what is wrong with the record b of a job.

@@ -29,7 +29,11 @@ func (s *showCmd) Run(c *call) error {
 		return err
 	}
 	snap = r.remarks(c.ctx, snap)
-	paths, err := r.details(id)
+	format := s.Format
+	if s.Raw {
+		format = "json"
+	}
+	paths, err := r.details(id, format)
 	if err != nil {
 		return err
 	}
@@ -90,7 +94,7 @@ func (s *statusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	status, err := view.StatusOf(snap, id, r.paths(id))
+	status, err := view.StatusOf(snap, id, r.paths(id, s.Format))
 	if err != nil {
 		return err
 	}

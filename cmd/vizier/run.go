@@ -85,6 +85,9 @@ func (x *runCmd) Run(c *call) error {
 	if x.Check {
 		return x.check(c, r, flows)
 	}
+	if err := c.mayEnqueue(); err != nil {
+		return err
+	}
 	runs, err := x.requests(c, r, flows)
 	if err != nil {
 		return err
@@ -139,7 +142,7 @@ func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, er
 	var approval *kernel.Approval
 	switch {
 	case x.RequireApproval:
-		a := kernel.Require(r.Scheduler.Now(), c.env.actor())
+		a := kernel.Require(r.Scheduler.Now(), c.actor())
 		approval = &a
 	case x.NoRequireApproval:
 		approval = &kernel.Approval{}
