@@ -117,6 +117,7 @@ type Spec struct {
 	Retry           RetryPolicy
 	Resumable       bool
 	Idempotent      bool
+	KeepSession     bool    // its agent goes on with the conversation of the attempt before
 	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
 	InDoubt         InDoubt // see Doubt
 	Task            Task
@@ -184,7 +185,7 @@ type Cleanup struct {
 
 // State is what has happened. A rewind replaces it with a fresh one, so that a
 // field added later is cleared by default instead of forgotten. It is
-// comparable: two equal states need no write.
+// comparable: two equal states need no write. What it points to is not changed.
 type State struct {
 	Status     Status
 	Wait       WaitReason
@@ -207,6 +208,8 @@ type State struct {
 	Failure    FailureClass
 	Reason     string // why it ended as it did, or why it could not be started
 	Stop       StopRequest
+	Place      Place       // of the latest attempt that ended
+	Agent      *AgentState // nil: no attempt asked an agent, or none told anything
 	Context    Context
 	Cancelled  Cleanup   // what a cancel did to the job's worktree
 	Retried    Cleanup   // what the last rewind did to it
