@@ -223,8 +223,9 @@ type State struct {
 // for. The zero value is nothing.
 type Amendment struct {
 	Made      bool
-	Transient Transient // the most conservative mode asked for
-	Budget    Budget    // the largest asked for
+	Transient Transient   // the most conservative mode asked for
+	Budget    Budget      // the largest asked for
+	Retry     RetryPolicy // failures that are tried again besides
 }
 
 // StopRequest asks for the end of a running attempt. The zero value is none.
@@ -266,6 +267,11 @@ func (j *Job) Budget() Budget {
 		return j.State.Amended.Budget
 	}
 	return j.Spec.Budget
+}
+
+// Retry is the policy that counts: any failure that was named is tried again.
+func (j *Job) Retry() RetryPolicy {
+	return j.Spec.Retry.or(j.State.Amended.Retry)
 }
 
 // Begins is the status of a generation's beginning.
