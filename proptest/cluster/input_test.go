@@ -90,7 +90,7 @@ func TestNobodyToAsk(t *testing.T) {
 func TestRemovedBehindOurBack(t *testing.T) {
 	r := newRepo(t)
 	waits := r.submit("lab", effect("w", ""), "--option=--begin=now+1hour")
-	runs := r.submit("lab", effect("r", "sleep 600;"))
+	runs := r.submit("lab", "echo begin >>$VIZIER_ROOT/effects/r; exec sleep 600") // a shell might end well before its own signal comes
 	r.eventually(func() string {
 		if r.read("effects/r") == "" {
 			return "it has not begun"
