@@ -1,16 +1,16 @@
 # make demo   builds, and shows the main job in a scratch repository
 # make test   everything that must hold before a change lands
 # make test-long   the same at length
-# make        builds bin/vizier and bin/vizier-runner
+# make        builds bin/vizier, and bin/vizier-resident where libgit2 is to be had
 
 GO       ?= go
 LIBGIT2  := $(shell pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null && command -v gcc >/dev/null 2>&1 && echo yes)
 ifeq ($(LIBGIT2),yes)
-TAGS     := -tags libgit2
-CGO      := 1
+PROGRAMS := bin/vizier bin/vizier-resident
 else
-CGO      := 0
+PROGRAMS := bin/vizier
 endif
+SLIM     := -trimpath -ldflags '-s -w'
 PREFIX   ?= /usr/local
 # What lands is judged by draws that can be repeated; make prop draws anew.
 SEED     ?= 20261121
@@ -23,8 +23,12 @@ export GORACE := atexit_sleep_ms=0
 .PHONY: build setup demo test test-long cluster check prop fuzz bench golden nocgo fmt install clean
 
 build:
-	CGO_ENABLED=$(CGO) $(GO) build $(TAGS) -o bin/vizier ./cmd/vizier
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/vizier-runner ./cmd/vizier
+	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
+ifeq ($(LIBGIT2),yes)
+	CGO_ENABLED=1 $(GO) build $(SLIM) -tags libgit2 -o bin/vizier-resident ./cmd/vizier
+else
+	rm -f bin/vizier-resident
+endif
 
 setup:
 	@sh scripts/setup.sh
@@ -83,7 +87,7 @@ golden:
 
 install: build
 	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 bin/vizier bin/vizier-runner $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin/
 
 clean:
 	rm -rf bin

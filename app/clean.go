@@ -59,7 +59,7 @@ type CleanOptions struct {
 // forbids it. Records go last: what a crash cuts short can be done again.
 func (s *Scheduler) Clean(ctx context.Context, id kernel.JobID, o CleanOptions) (Cleaned, Report, error) {
 	done, verbs := s.cleaning(ctx, id, o)
-	rep, err := s.transact(ctx, kernel.Scope{All: true}, append(verbs, decide)...)
+	rep, err := s.transact(ctx, kernel.Scope{All: true}, verbs...)
 	done.tell(rep)
 	return *done, rep, err
 }
@@ -78,7 +78,7 @@ func (s *Scheduler) PlanClean(ctx context.Context, id kernel.JobID, o CleanOptio
 	if err != nil {
 		return done, err
 	}
-	done.Removed, done.Worktrees = done.Jobs, len(worktrees.Actions)
+	done.Removed, done.Worktrees = done.Jobs, len(worktrees.World)
 	if done.Run != "" {
 		done.Manifests = 1
 	}
@@ -86,7 +86,7 @@ func (s *Scheduler) PlanClean(ctx context.Context, id kernel.JobID, o CleanOptio
 		return done, nil
 	}
 	goes := func(tree string) bool {
-		return slices.ContainsFunc(worktrees.Actions, func(a kernel.Action) bool {
+		return slices.ContainsFunc(worktrees.World, func(a kernel.WorldAction) bool {
 			w, ok := a.(kernel.RemoveWorktree)
 			return ok && strings.HasSuffix(tree, "/"+w.Context.Worktree)
 		})
@@ -130,7 +130,7 @@ func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOption
 			return kernel.Plan{}, err
 		}
 		plan, err := kernel.Clean(snap, id, o.Force)
-		for _, a := range plan.Actions {
+		for _, a := range plan.Records {
 			if gone, ok := a.(kernel.RemoveJob); ok {
 				markers, payloads := s.Leavings.CountArtifacts(gone.Job, gone.Produces)
 				done.Markers, done.Payloads = done.Markers+markers, done.Payloads+payloads
@@ -216,7 +216,7 @@ func (s *Scheduler) tidy(ctx context.Context, rep *Report) {
 			continue
 		}
 		_, verbs := s.cleaning(ctx, set.Jobs[0], CleanOptions{})
-		_, err := s.through(ctx, kernel.Scope{All: true}, append(verbs, decide)...)
+		_, err := s.through(ctx, kernel.Scope{All: true}, verbs...)
 		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrNotFound) { // others were faster
 			rep.warn(set.Jobs[0], err)
 		}

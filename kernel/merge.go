@@ -130,9 +130,9 @@ func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by
 	if st == j.State {
 		return nil
 	}
-	m.Plan = m.Plan.Then(Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}})
+	m.Plan = m.Plan.Then(NewPlan(PutState{j.ID, j.Rev, st}))
 	if st.Status == Failed && more {
-		again, err := Retry(s.Apply(Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}), j.ID, by)
+		again, err := Retry(s.Apply(NewPlan(PutState{j.ID, j.Rev, st})), j.ID, by)
 		if err != nil {
 			return fmt.Errorf("run it again with a larger limit: %w", err)
 		}

@@ -159,7 +159,7 @@ func TestRetryRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := kernel.Retry(c.s, "q", "ann")
-			if !errors.Is(err, c.err) || err != nil && (!strings.Contains(err.Error(), c.text) || len(p.Actions) > 0) {
+			if !errors.Is(err, c.err) || err != nil && (!strings.Contains(err.Error(), c.text) || len(p.Actions()) > 0) {
 				t.Errorf("%v, %+v", err, p)
 			}
 		})
@@ -303,7 +303,7 @@ func TestCancel(t *testing.T) {
 			got := next.Job("q").State
 			switch {
 			case st.Terminal():
-				if !errors.Is(err, kernel.ErrConflict) || len(p.Actions) > 0 {
+				if !errors.Is(err, kernel.ErrConflict) || len(p.Actions()) > 0 {
 					t.Errorf("%s: %v %+v", st, err, p)
 				}
 				continue

@@ -61,7 +61,7 @@ func (h *history) step(s *Store) {
 	} else if _, err := tx.Load(kernel.Scope{Jobs: []kernel.JobID{h.any().ID}}); err != nil {
 		h.t.Fatal(err)
 	}
-	if err := tx.Commit(kernel.Plan{Actions: plan}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(plan...)); err != nil {
 		h.t.Fatal(err)
 	}
 	closeTx(h.t, tx)
@@ -80,7 +80,7 @@ func (h *history) finish(s *Store) {
 		h.jobs[j.ID] = j
 		tx := begin(h.t, s)
 		load(h.t, tx)
-		if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{a}}); err != nil {
+		if err := tx.Commit(kernel.NewPlan(a)); err != nil {
 			h.t.Fatal(err)
 		}
 		closeTx(h.t, tx)
@@ -291,7 +291,7 @@ func TestFollowingBringsWhatALoadBrings(t *testing.T) {
 		h.suffices(fmt.Sprintf("step %d, followed %v", n, ok), kernel.Records{Jobs: jobs, Succeeded: last.Archived()}, h.needed(""))
 		if j := h.any(); last.Job(j.ID) != nil {
 			a := put(j, func(st *kernel.State) { st.Reason = fmt.Sprint(n) })
-			plan := kernel.Plan{Actions: []kernel.Action{a}}
+			plan := kernel.NewPlan(a)
 			if err := tx.Commit(plan); err != nil {
 				t.Fatal(err)
 			}

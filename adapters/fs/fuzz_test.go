@@ -124,7 +124,7 @@ func scramble(r *rand.Rand, m map[string]any, values []string) {
 }
 
 func FuzzDecodeEntry(f *testing.F) {
-	e := entry{world: []kernel.Action{kernel.Launch{Attempt: kernel.AttemptID{Job: id(1), N: 2}}},
+	e := entry{world: []named{{"kernel.Launch", []byte(`{"Attempt":{"Job":"1","N":2}}`)}},
 		groups: []group{{job: id(1), rev: 3, record: []byte("{}"), state: "queued",
 			ops: []fileOp{{opWrite, "a", "", []byte("b")}, {opRename, "a", "b", nil}}}, {job: id(2), ops: []fileOp{{kind: opRemoveJob}}}}}
 	b, err := e.encode()

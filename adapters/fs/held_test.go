@@ -81,11 +81,11 @@ func TestAChangeThatCannotBeWrittenHoldsUpItsJobAlone(t *testing.T) {
 				rec := load(t, tx)
 				if exists(file(dir, heldFile)) {
 					heldUp(t, dir, rec, n)
-					if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{over(n)}}); !errors.Is(err, kernel.ErrConflict) {
+					if err := tx.Commit(kernel.NewPlan(over(n))); !errors.Is(err, kernel.ErrConflict) {
 						t.Errorf("a plan over a record that is not written: %v", err)
 					}
 				}
-				if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.CreateJob{Job: plain(7)}}}); err != nil {
+				if err := tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: plain(7)})); err != nil {
 					t.Fatal(err)
 				}
 				if err := tx.Done(); err != nil {
@@ -145,7 +145,7 @@ func TestAManifestThatCannotBeWrittenIsTold(t *testing.T) {
 	dir := t.TempDir()
 	closeTx(t, begin(t, newStore(t, dir)))
 	run := kernel.RunID("run_" + id(9))
-	crashIn(t, dir, kernel.Plan{Actions: []kernel.Action{kernel.CreateRun{Run: run, Manifest: []byte("{}")}, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}}}, 0)
+	crashIn(t, dir, kernel.NewPlan(kernel.CreateRun{Run: run, Manifest: []byte("{}")}, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}), 0)
 	writeAt(t, file(dir, runsDir), "in the way")
 	s := newStore(t, dir)
 	rec := read(t, s)

@@ -39,7 +39,7 @@ func writerState(st *kernel.State, n, k int) {
 
 func writerPlan(rec map[kernel.JobID]kernel.Job, k int) kernel.Plan {
 	var p kernel.Plan
-	add := func(a kernel.Action) { p.Actions = append(p.Actions, a) }
+	add := func(a kernel.RecordAction) { p.Records = append(p.Records, a) }
 	for n := 1; n <= writerJobs; n++ {
 		j, ok := rec[id(n)]
 		if !ok {
@@ -62,7 +62,7 @@ func writerPlan(rec map[kernel.JobID]kernel.Job, k int) kernel.Plan {
 	if old := id(writerBase + k - writerKept); rec[old].ID != "" {
 		add(kernel.RemoveJob{Job: old})
 	}
-	add(kernel.Launch{Attempt: kernel.AttemptID{Job: id(1), N: k}})
+	p.World = append(p.World, kernel.Launch{Attempt: kernel.AttemptID{Job: id(1), N: k}})
 	return p
 }
 
@@ -192,7 +192,7 @@ func verifyKilled(t *testing.T, dir, said string, last int) int {
 	if marked := exists(file(dir, artifactFile(markersDir, writerMarker, id(1)))); marked != (k%2 == 1) {
 		t.Fatalf("at plan %d the marker exists: %v", k, marked)
 	}
-	launch := []kernel.Action{kernel.Launch{Attempt: kernel.AttemptID{Job: id(1), N: k}}}
+	launch := []kernel.WorldAction{kernel.Launch{Attempt: kernel.AttemptID{Job: id(1), N: k}}}
 	switch {
 	case len(left) == 0 && k%writerNoDone == 0:
 		t.Fatalf("plan %d was never done, and nothing is left to do", k)

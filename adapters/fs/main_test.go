@@ -111,7 +111,7 @@ func commit(t testing.TB, s *Store, actions ...kernel.Action) {
 	tx := begin(t, s)
 	defer closeTx(t, tx)
 	load(t, tx)
-	if err := tx.Commit(kernel.Plan{Actions: actions}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(actions...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Done(); err != nil {

@@ -94,7 +94,7 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))
 	}
 	if o.Version > recordVersion {
-		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, errNewer))
+		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, ErrNewer))
 	}
 	for _, a := range o.Produced {
 		d.fail("produced", kernel.Artifact(a).Validate())
@@ -153,7 +153,9 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 	if err != nil {
 		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
 	}
-	_ = s.base.write(jobPath(r.Attempt.Job, outcomeName), b, false) // for people: what counts is the other file
+	// This one is for people: what counts is the other. But it is read, and in
+	// part it would be taken for the outcome of a later attempt that nobody can read.
+	_ = s.base.write(jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable)
 	return nil
 }
 

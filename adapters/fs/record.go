@@ -248,8 +248,8 @@ func (f *foreign) empty() bool {
 	return f == nil || len(f.top)+len(f.task)+len(f.again)+len(f.schedule)+len(f.metadata) == 0
 }
 
-// errNewer is a record that a later version wrote.
-var errNewer = errors.New("written by a newer vizier")
+// ErrNewer is what a later version wrote, and this one cannot read.
+var ErrNewer = errors.New("written by a newer vizier")
 
 // decodeRecord reads the record of job id. It never panics, and its error says
 // what is wrong in words.
@@ -269,7 +269,7 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 		version = head.Version
 	}
 	if version > recordVersion {
-		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, errNewer)
+		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, ErrNewer)
 	}
 	if err != nil {
 		return kernel.Job{}, nil, jsonError(err)

@@ -247,7 +247,7 @@ func TestCommitRefusesWhatItCouldNotReadAgain(t *testing.T) {
 			spoil(&j)
 			tx := begin(t, s)
 			load(t, tx)
-			err := tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.CreateJob{Job: j}}})
+			err := tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: j}))
 			closeTx(t, tx)
 			rec := read(t, s)
 			if err == nil || len(rec.Jobs)+len(rec.Unreadable) != 0 {

@@ -26,7 +26,7 @@ func TestCrashInTheFirstEntryKeepsItsActions(t *testing.T) {
 					copyTree(t, base, dir)
 					forceCheckpoint(t, dir)
 				}
-				crashIn(t, dir, kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(1)}}, world(1)...)}, done)
+				crashIn(t, dir, kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}, done)
 				tx := begin(t, newStore(t, dir))
 				if d := cmp.Diff(world(1), tx.Unfinished()); d != "" {
 					t.Errorf("after %d operations, unfinished differ:\n%s", done, d)
@@ -99,7 +99,7 @@ func TestCheckpoint(t *testing.T) {
 				t.Fatal(d)
 			}
 			load(t, tx)
-			if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(1)}}, world(1)...)}); err != nil {
+			if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
 				t.Fatal(err)
 			}
 			closeTx(t, tx)
@@ -128,7 +128,7 @@ func TestNoCheckpointBeforeDone(t *testing.T) {
 	tx := begin(t, s)
 	load(t, tx)
 	for n := 1; n <= 2; n++ {
-		if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(n)}}, world(n)...)}); err != nil {
+		if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(n)}}, World: world(n)}); err != nil {
 			t.Fatal(err)
 		}
 		closeTx(t, tx)
@@ -148,7 +148,7 @@ func TestActionsAfterAnotherBoot(t *testing.T) {
 	dir := t.TempDir()
 	tx := begin(t, newStore(t, dir))
 	load(t, tx)
-	if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(1)}}, world(1)...)}); err != nil {
+	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
 		t.Fatal(err)
 	}
 	closeTx(t, tx)
@@ -201,7 +201,7 @@ func TestReplayTakesNothingLaterAway(t *testing.T) {
 	dir := t.TempDir()
 	makeBase(t, dir)
 	s := newStore(t, dir)
-	commit(t, s, bigPlan().Actions...) // resets job 2
+	commit(t, s, bigPlan().Actions()...) // resets job 2
 	job := find(t, read(t, s), id(2))
 	commit(t, s, put(job, func(st *kernel.State) { st.Status, st.Attempt = kernel.Running, 3 }))
 	for _, name := range []string{"outcome.json", "stdout.log", "command.patch"} {
@@ -249,7 +249,7 @@ func TestBootsWithoutNameAndWithSpaces(t *testing.T) {
 		dir := t.TempDir()
 		tx := begin(t, newStoreWith(t, dir, o))
 		load(t, tx)
-		if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(1)}}, world(1)...)}); err != nil {
+		if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
 			t.Fatal(err)
 		}
 		closeTx(t, tx)

@@ -12,7 +12,7 @@ type Tx struct {
 	s          *Store
 	unlock     release
 	pos        position
-	unfinished []kernel.Action
+	unfinished []kernel.WorldAction
 	cut        error // a plan is in the journal and not in the files: the next Begin completes it
 }
 
@@ -41,9 +41,9 @@ func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
 // or committed here; false where a Load is needed to know.
 func (t *Tx) Changes() (kernel.Changes, bool) { return t.s.changes(t.pos) }
 
-// Unfinished are actions on the world that an earlier transaction committed
+// Unfinished are world actions that an earlier transaction committed
 // and did not see through.
-func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
+func (t *Tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 
 // Close releases the lock. It first writes the index, if a new process would
 // be slow without: a cache, so that its failure is nobody's.
@@ -82,7 +82,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.pos.end > checkpointSize && t.pos.done {
+	if t.s.log.full(t.pos) {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
@@ -95,7 +95,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	}
 	for _, g := range e.groups {
 		if err := t.s.applyGroup(g); err != nil {
-			t.cut = fmt.Errorf("apply %s (the plan is recorded; the next command completes it): %w", g.job, err)
+			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)
 			return t.cut
 		}
 	}

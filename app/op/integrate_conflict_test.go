@@ -121,6 +121,37 @@ func TestConflictThatAPersonCommits(t *testing.T) {
 	}
 }
 
+// A conflict may be resolved so that nothing is left of the plan.
+func TestConflictThatIsResolvedToTheTarget(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		for _, crash := range []int{0, 1, 2} {
+			w := newWorld(t)
+			w.plan(map[string]string{"readme.txt": "theirs\n"})
+			w.commit(w.dir, "readme.txt", "ours\n")
+			main := w.rev("main")
+			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+			w.want(n, kernel.OutcomeBlocked)
+			w.git(w.mergeDir(n), "checkout", "--quiet", "--ours", "readme.txt")
+			w.git(w.mergeDir(n), "add", "readme.txt")
+			if crash > 0 {
+				w.crash(n, crash)
+			}
+			n.Job.State.Generation++
+			r := w.want(n, kernel.OutcomeSucceeded)
+			if squash == "true" && (w.rev("main") != main || !strings.Contains(r.Reason, "nothing to commit: draft/foo brings nothing new to main")) {
+				t.Errorf("crash %d: main %s, %q", crash, w.git(w.dir, "log", "--oneline", "main"), r.Reason)
+			}
+			if squash == "false" && (w.rev("main^") != main || w.git(w.dir, "diff", "main^", "main") != "") {
+				t.Errorf("crash %d: %s: main %s", crash, r.Reason, w.git(w.dir, "log", "--graph", "--oneline", "main"))
+			}
+			if w.has("draft/foo") || w.read(w.dir, "readme.txt") != "ours\n" {
+				t.Error("the branch is left, or the target has changed")
+			}
+			w.tidy()
+		}
+	}
+}
+
 // A merge that somebody has undone is no merge.
 func TestConflictThatAPersonAborts(t *testing.T) {
 	for _, squash := range []string{"true", "false"} {

@@ -292,6 +292,27 @@ func TestMergeWhenTheTargetMoves(t *testing.T) {
 	}
 }
 
+// The target moves to what the merge would have made of it.
+func TestMergeWhenTheTargetHasItAllMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"new.txt": "new\n"})
+	w.git(w.dir, "switch", "--quiet", "--create", "mine")
+	main := w.rev("main")
+	w.env.Git = &moving{Git: w.env.Git, move: func(branch string) {
+		if branch == "main" && w.rev("main") == main {
+			dir := filepath.Join(t.TempDir(), "main")
+			w.git(w.dir, "worktree", "add", "--quiet", dir, "main")
+			w.commit(dir, "new.txt", "new\n")
+			w.git(w.dir, "worktree", "remove", "--force", dir)
+		}
+	}}
+	w.want(w.merge(nil), kernel.OutcomeSucceeded, "nothing to commit: draft/foo brings nothing new to main")
+	if got := w.git(w.dir, "log", "-1", "--format=%s", "main"); got != "add new.txt" {
+		t.Errorf("main ends in %q", got)
+	}
+	w.tidy()
+}
+
 // moving moves branches at the worst moment.
 type moving struct {
 	Git

@@ -26,7 +26,7 @@ func testChanges(b *bench) {
 	b.load(tx, kernel.Scope{})
 	b.told(tx, true)
 	own, mine := put(open, say("own"))
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{own}}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(own)); err != nil {
 		b.Fatal(err)
 	}
 	b.close(tx)
@@ -190,7 +190,7 @@ func testScope(b *bench) {
 	tx := b.begin(b.Process()) // what was left out can be changed once it was asked for
 	b.load(tx, kernel.Scope{Jobs: []kernel.JobID{id(11)}})
 	again, now := put(all[10], end(kernel.Queued))
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{again}}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(again)); err != nil {
 		b.Fatal(err)
 	}
 	b.close(tx)
@@ -222,12 +222,12 @@ func testUnreadable(b *bench) {
 		b.Error("a record that makes no sense was read")
 	}
 	bad, _ := put(one, say("bad"))
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{bad}}); err == nil {
+	if err := tx.Commit(kernel.NewPlan(bad)); err == nil {
 		b.Error("a record that makes no sense was changed")
 	}
 	good, _ := put(two, say("good"))
 	b.load(tx, kernel.Scope{})
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{good}}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(good)); err != nil {
 		b.Error(err)
 	}
 	b.close(tx)
@@ -278,7 +278,7 @@ func testHistory(b *bench) {
 			}
 		}
 		plan, next := randomPlan(r, step, model)
-		if err := tx.Commit(kernel.Plan{Actions: plan}); err != nil {
+		if err := tx.Commit(kernel.NewPlan(plan...)); err != nil {
 			b.Fatalf("step %d: %v", step, err)
 		}
 		model = next

@@ -44,6 +44,9 @@ func (s *scheduleCmd) Run(c *call) error {
 	if err := s.check(c.ui); err != nil {
 		return err
 	}
+	if s.Watch {
+		c.stays()
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err
