@@ -40,7 +40,6 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		}
 	}()
 	if left := tx.Unfinished(); len(left) > 0 {
-		s.last = nil // what changed since is told once, and the recovery is going to hear it
 		if err := s.recover(ctx, tx, left); err != nil {
 			return rep, err
 		}
@@ -201,7 +200,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) er
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
 	}
-	s.last = nil // what changed before this load is not told again
+	s.last = nil // what changed since is told once, and this load hears it
 	rec, err := tx.Load(scope)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
