@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // transact is a transaction, after which the ephemeral runs go that it ended.
@@ -203,7 +204,7 @@ func (t *transaction) flush(ctx context.Context) error {
 // goes on from there.
 func (t *transaction) commit(plan kernel.Plan) error {
 	after := t.base.Apply(plan)
-	events := kernel.Events(t.base, after, plan)
+	events := event.Of(t.base, after, plan)
 	plan = t.s.announced(plan, events)
 	err := t.tx.Commit(plan)
 	if err != nil && !errors.Is(err, kernel.ErrRecorded) {

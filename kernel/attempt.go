@@ -25,18 +25,10 @@ const (
 	DataError                   // its own record makes no sense
 	MissingOutput               // it ended well without what it declared
 	RejectedByHost              // the executor refused it for good
-	numFailureClasses
 )
 
-var failureClassNames = [numFailureClasses]string{"", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
-	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected"}
-
-func (c FailureClass) String() string { return name(failureClassNames[:], int(c), "failure class") }
-
-// ParseFailureClass is the inverse of String for every class but NoFailure.
-func ParseFailureClass(s string) (FailureClass, error) {
-	return parse[FailureClass](failureClassNames[:], s, "failure class")
-}
+var failureClassNames = NewNames[FailureClass]("failure class", "", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
+	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected")
 
 // Budget bounds each kind of "again" that happens by itself: N means at most N
 // further executions of that kind in a generation.
@@ -136,15 +128,9 @@ const (
 	OutcomeFailed
 	OutcomeBlocked
 	OutcomeCancelled
-	numOutcomes
 )
 
-var outcomeNames = [numOutcomes]string{"", "succeeded", "failed", "blocked", "cancelled"}
-
-func (o Outcome) String() string { return name(outcomeNames[:], int(o), "outcome") }
-
-// ParseOutcome is the inverse of String for every outcome but NoOutcome.
-func ParseOutcome(s string) (Outcome, error) { return parse[Outcome](outcomeNames[:], s, "outcome") }
+var outcomeNames = NewNames[Outcome]("outcome", "", "succeeded", "failed", "blocked", "cancelled")
 
 // Result is how one attempt ended, as its runner recorded it.
 type Result struct {

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // tell is what p makes of s, one word an event.
 func tell(s *kernel.Snapshot, p kernel.Plan) string {
 	var out []string
-	for _, e := range kernel.Events(s, s.Apply(p), p) {
+	for _, e := range event.Of(s, s.Apply(p), p) {
 		who := string(e.Job)
 		if who == "" {
 			who = string(e.Run)

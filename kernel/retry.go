@@ -168,7 +168,7 @@ func rewound(j *Job, now time.Time, by string) State {
 	if a := j.State.Approval; a.State != NotRequired && !a.Doubt {
 		fresh.Approval = Require(now, by)
 	}
-	fresh.Status = j.begins()
+	fresh.Status = j.Begins()
 	return fresh
 }
 

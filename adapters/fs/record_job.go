@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // newRecord is the record of j. Every field of kernel.Job has its place here
@@ -55,9 +56,9 @@ func (r *record) intake(j *kernel.Job) {
 	}
 	switch {
 	case st.Status == kernel.Succeeded && st.Prompt.Named == kernel.DonePrompt:
-		r.ProcessedPath = optional(in.Home() + "/" + in.Processed(j.ID))
+		r.ProcessedPath = optional(inbox.Home(in) + "/" + inbox.Processed(in, j.ID))
 	case st.Status.Terminal() && st.Prompt.Named == kernel.ErrorPrompt && st.Prompt.Archived:
-		r.ArchivedPath = optional(in.Home() + "/" + in.Failed(j.ID))
+		r.ArchivedPath = optional(inbox.Home(in) + "/" + inbox.Failed(in, j.ID))
 	}
 }
 

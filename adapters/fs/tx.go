@@ -82,7 +82,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.pos.end > checkpointSize && t.pos.done {
+	if t.s.log.full(t.pos) {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
