@@ -133,6 +133,15 @@ func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
 	return tx, nil
 }
 
+// BeginSettling does not wait.
+func (s lockingStore) BeginSettling(ctx context.Context, r kernel.Result) (app.Tx, error) {
+	tx, err := s.Store.BeginSettling(ctx, r)
+	if err != nil {
+		return nil, busy(ctx, err)
+	}
+	return tx, nil
+}
+
 func (s lockingStore) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
 	within, stop := s.within(ctx)
 	defer stop()
