@@ -161,7 +161,8 @@ type Task struct {
 	Options  []string // KEY=VALUE, what to ask of the executor; it knows which there are
 	Args     []string // job.json: child_args, or the ad-hoc command
 	Builtin  bool     // Args are for this program itself
-	Dir      string   // relative to the repository's root; "" : the root
+	Tree     string   // the linked worktree it was submitted from, absolute; "" : the repository's main one. It counts where nothing prepared another
+	Dir      string   // relative to that working tree; "" : its root
 	Env      []string // NAME=VALUE given at submission
 	PassEnv  []string // names that must be set in the environment of whoever starts an attempt
 	Timeout  time.Duration

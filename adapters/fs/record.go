@@ -117,6 +117,7 @@ type (
 		Executor string   `json:"executor,omitempty"`
 		Options  []string `json:"options,omitempty"`
 		Builtin  bool     `json:"builtin,omitempty"`
+		Tree     string   `json:"worktree,omitempty"`
 		Dir      string   `json:"dir,omitempty"`
 		Env      []string `json:"env,omitempty"`
 		PassEnv  []string `json:"pass_env,omitempty"`

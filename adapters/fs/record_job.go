@@ -34,7 +34,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 	if a := st.Amended; a.Made {
 		r.Amended = &amendedRecord{a.Transient.String(), a.Budget.Retries, a.Budget.Resumes, a.Budget.Reclaims}
 	}
-	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
+	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Tree, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
 		duration(sp.Task.Timeout), duration(sp.Task.Grace)}
 	r.Again.V = newAgain(sp)
 	r.Schedule.V = newSchedule(sp, st)
@@ -178,7 +178,7 @@ func (r *record) job() (kernel.Job, error) {
 		Name: r.Name, Routed: r.Schedule.V.Routed, OwnsContext: r.Schedule.V.OwnsContext, IdempotencyKey: r.Schedule.V.IdempotencyKey,
 		Budget:    kernel.Budget{Retries: r.Again.V.MaxRetries, Resumes: r.Again.V.MaxResumes, Reclaims: r.Again.V.MaxReclaims},
 		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent,
-		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Dir: r.Task.V.Dir,
+		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Tree: r.Task.V.Tree, Dir: r.Task.V.Dir,
 			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv,
 			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
 	}

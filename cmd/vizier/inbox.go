@@ -71,6 +71,9 @@ func (c *call) inboxTarget(home *repo, layout kernel.InboxLayout, p kernel.Inbox
 			return nil, err
 		}
 	}
+	main := *r
+	main.Tree = main.Root // wherever the command stands
+	r = &main
 	return &app.InboxTarget{Root: r.Root, Scheduler: r.Scheduler,
 		Place: func(ctx context.Context, p kernel.InboxPath) (kernel.InboxPath, error) {
 			return c.place(ctx, r, layout, home.Config.Inbox.Owner, p)
