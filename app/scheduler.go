@@ -36,6 +36,7 @@ type Report struct {
 	Applied   []kernel.Action
 	Refused   map[kernel.JobID]string // launches the executor refused, and why
 	Snapshot  *kernel.Snapshot        // as the transaction left it
+	Late      error                   // kernel.ErrRecorded: why what was decided is not written out yet, nor its jobs started; nil: it is
 
 	// Same is the job that was there already, by the id minted for it in vain,
 	// and Note why that job is not going to run.

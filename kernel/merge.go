@@ -163,6 +163,7 @@ func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) 
 		{"require", slices.Equal(old.Preconditions, now.Preconditions)}, {"pinned", old.Pinned == now.Pinned},
 		{"approval", (oldApproval == NotRequired) == (newApproval == NotRequired)},
 		{"idempotent", old.Idempotent == now.Idempotent}, {"resumable", old.Resumable == now.Resumable}, {"in_doubt", old.InDoubt == now.InDoubt},
+		{"resume", old.KeepSession == now.KeepSession},
 	} {
 		if !c.same {
 			differ = append(differ, c.what)

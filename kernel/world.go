@@ -124,15 +124,19 @@ func WorldActionName(a WorldAction) string { return rowOf(a).name }
 // since.
 func OutlastsBoot(a WorldAction) bool { return rowOf(a).outlastsBoot }
 
-// ReadWorldAction is the action of that name with the fields that fill sets;
-// ErrNotFound for a name that this version does not know.
+// ReadWorldAction is the action of that name with the fields that fill sets, or
+// an error where this version does not know the name.
 func ReadWorldAction(name string, fill func(any) error) (WorldAction, error) {
 	for i := range worldActions {
 		if worldActions[i].name == name {
-			return worldActions[i].read(fill)
+			a, err := worldActions[i].read(fill)
+			if err != nil {
+				return nil, fmt.Errorf("action %s: %w", name, err)
+			}
+			return a, nil
 		}
 	}
-	return nil, fmt.Errorf("action %q: %w", name, ErrNotFound)
+	return nil, fmt.Errorf("action %s is not known", name)
 }
 
 func (a Launch) Subject() JobID         { return a.Attempt.Job }

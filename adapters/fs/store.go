@@ -194,7 +194,7 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 	if !errors.Is(err, errBehind) {
 		return rec, err
 	}
-	if err := s.complete(ctx); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if err := s.complete(ctx); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNewer) {
 		return s.readAhead(ctx, scope)
 	} else if err != nil {
 		return kernel.Records{}, err
@@ -252,7 +252,7 @@ func (s *Store) readAsItIs(ctx context.Context, scope kernel.Scope) (kernel.Reco
 }
 
 // readAhead reads what the journal holds and what cannot be written yet, for
-// want of room, as if it were.
+// want of room or of a version that knows it, as if it were.
 func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.Records, err error) {
 	unlock, err := s.lock.shared(ctx)
 	if err != nil {

@@ -82,7 +82,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.pos.end > checkpointSize && t.pos.done {
+	if t.s.log.full(t.pos) {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
@@ -95,7 +95,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	}
 	for _, g := range e.groups {
 		if err := t.s.applyGroup(g); err != nil {
-			t.cut = fmt.Errorf("apply %s (the plan is recorded; the next command completes it): %w", g.job, err)
+			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)
 			return t.cut
 		}
 	}

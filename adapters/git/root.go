@@ -130,6 +130,9 @@ func rootAt(at, gitDir string) (Root, error) {
 	}
 	if !r.Linked {
 		r.Tree = r.Dir
+		if r.Dir == at {
+			return r, nil
+		}
 	}
 	if own, err := gitDirOf(r.Dir); err != nil || own != r.CommonDir {
 		return r, fmt.Errorf("%s belongs to %s, whose main working tree cannot be used: %s does not belong to it: "+
@@ -156,6 +159,9 @@ func mainTree(r Root, at string) (string, error) {
 			"run vizier there", at, r.CommonDir)
 	case r.Linked:
 		dir = filepath.Dir(r.CommonDir)
+	}
+	if dir == at {
+		return dir, nil // whoever found it has followed its links
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", fmt.Errorf("main working tree: %w", err)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"syscall"
 )
 
 // ResidentName is what the program of the resident scheduler is called where it
@@ -40,25 +39,7 @@ func (l *Local) startService(program, name string, files ...*os.File) error {
 		return err
 	}
 	defer null.Close()
-	var p *os.Process
-	_, err = l.start(func() (int, error) {
-		p, err = os.StartProcess(program, append(append([]string{program}, l.ExeArgs...), "__"+name), &os.ProcAttr{
-			Dir:   l.Root,
-			Env:   environment([]string{envRunner + "=" + name}, os.Environ()...),
-			Files: append([]*os.File{null, null, null}, files...),
-			Sys:   &syscall.SysProcAttr{Setsid: true},
-		})
-		if err != nil {
-			return 0, err
-		}
-		return p.Pid, nil
-	})
-	if err != nil {
-		return err
-	}
-	go func() {
-		_, _ = p.Wait()
-		l.forget(p.Pid)
-	}()
-	return nil
+	argv := append(append([]string{program}, l.ExeArgs...), "__"+name)
+	env := environment([]string{envRunner + "=" + name}, os.Environ()...)
+	return l.startProcess(argv, env, append([]*os.File{null, null, null}, files...)...)
 }

@@ -141,6 +141,9 @@ func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 // report tells what a transaction did besides what was asked for: attempts
 // that could not be started, those that were, and every change of a status.
 func (c *call) report(rep app.Report) {
+	if rep.Late != nil {
+		c.ui.warn("%v", rep.Late)
+	}
 	for _, id := range slices.Sorted(maps.Keys(rep.Refused)) {
 		c.ui.warn("job %s: %s", id, rep.Refused[id])
 	}

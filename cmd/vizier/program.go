@@ -34,8 +34,8 @@ type environment []string
 // as in the system.
 func (e environment) get(name string) string {
 	for _, kv := range slices.Backward(e) {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
+		if len(kv) > len(name) && kv[len(name)] == '=' && kv[:len(name)] == name {
+			return kv[len(name)+1:]
 		}
 	}
 	return ""
@@ -187,9 +187,11 @@ func (p *program) execute(c *call) error {
 	case len(p.args) == 0:
 		return c.page(curated())
 	}
-	if g := narrowed(p.args); g != nil {
-		if parsed, err := c.parse(g, io.Discard); err == nil && parsed != nil && !globalsOf(g).Version {
-			return c.execute(parsed, globalsOf(g))
+	if n := narrowed(p.args); n != nil {
+		if parsed, err := c.parse(n.grammar, io.Discard); err == nil && parsed != nil {
+			if g, command := n.filled(); !g.Version {
+				return c.execute(command, g)
+			}
 		}
 	}
 	var g grammar
@@ -202,7 +204,7 @@ func (p *program) execute(c *call) error {
 	case err != nil:
 		return usage(err)
 	}
-	return c.execute(parsed, g.Globals)
+	return c.execute(parsed.Selected().Target.Addr().Interface().(runnable), g.Globals)
 }
 
 // parse parses the arguments by a grammar; nil if help was all that they asked
@@ -220,10 +222,10 @@ func (c *call) parse(g any, out io.Writer) (*kong.Context, error) {
 	return parsed, err
 }
 
-func (c *call) execute(parsed *kong.Context, g globals) error {
+func (c *call) execute(command runnable, g globals) error {
 	c.globals = g
 	c.ui.configure(g)
-	return parsed.Run(c)
+	return command.Run(c)
 }
 
 // usage makes an error of the parser one that exits 2 and names the help to
