@@ -218,6 +218,8 @@ type State struct {
 	Awake      bool      // a route woke it, or someone demanded it
 	Prompt     PromptState
 	Amended    Amendment // by later submissions; a rewind leaves it
+	Retired    bool      // a merge closed the cycle of the plan that it produced for: it counts as no producer
+	Closed     bool      // it is a merge that closed a cycle, and needs no more of it
 }
 
 // Amendment is what later submissions of the same job changed of what was asked

@@ -252,6 +252,8 @@ type (
 		ClaimedAt     *stamp   `json:"claimed_at,omitempty"`
 		Archive       bool     `json:"failure_archive,omitempty"`
 		Archived      bool     `json:"prompt_archived,omitempty"`
+		Retired       bool     `json:"retired,omitempty"`
+		Closed        bool     `json:"closed_plan,omitempty"`
 	}
 )
 

@@ -160,7 +160,7 @@ func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
 		WorktreeOwned: st.Context.Owned, ContextBranch: st.Context.Branch,
 		CancelStatus: st.Cancelled.Status.String(), CancelError: st.Cancelled.Error,
 		RetryStatus: st.Retried.Status.String(), RetryError: st.Retried.Error,
-		LastFailure: st.LastError, LastRetry: optionalStamp(st.Requeued), Archived: st.Prompt.Archived,
+		LastFailure: st.LastError, LastRetry: optionalStamp(st.Requeued), Archived: st.Prompt.Archived, Retired: st.Retired, Closed: st.Closed,
 	}
 	if st.Prompt.Named != kernel.NewPrompt {
 		m.PromptName = st.Prompt.Named.String()
@@ -343,5 +343,6 @@ func (d *decoder) metadata(j *kernel.Job, m *metadata) {
 	j.State.Cancelled = kernel.Cleanup{Status: parsed(d, "metadata.cancel_cleanup_status", m.CancelStatus, kernel.ParseCleanupStatus), Error: m.CancelError}
 	j.State.Retried = kernel.Cleanup{Status: parsed(d, "metadata.retry_cleanup_status", m.RetryStatus, kernel.ParseCleanupStatus), Error: m.RetryError}
 	j.State.LastError, j.State.Requeued = m.LastFailure, stampValue(m.LastRetry)
+	j.State.Retired, j.State.Closed = m.Retired, m.Closed
 	j.State.Prompt = kernel.PromptState{Named: parsed(d, "metadata.prompt_name", m.PromptName, kernel.ParsePromptName), Archived: m.Archived}
 }
