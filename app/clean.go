@@ -16,6 +16,10 @@ type Leavings interface {
 	// kept. It never deletes the only copy of work.
 	DropBranch(ctx context.Context, name string) (dropped bool, kept string, err error)
 
+	// BranchAt reports whether there is a local branch, and the working tree
+	// that stands on it, "" if none does.
+	BranchAt(ctx context.Context, name string) (there bool, tree string, err error)
+
 	// DropPlanStates removes the state records of the plans that jobs made.
 	DropPlanStates([]kernel.JobID) (int, error)
 
@@ -60,6 +64,51 @@ func (s *Scheduler) Clean(ctx context.Context, id kernel.JobID, o CleanOptions) 
 	return *done, rep, err
 }
 
+// PlanClean is what a clean would remove. It changes nothing.
+func (s *Scheduler) PlanClean(ctx context.Context, id kernel.JobID, o CleanOptions) (Cleaned, error) {
+	done := Cleaned{KeptBranches: map[string]string{}}
+	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
+	if err != nil {
+		return done, err
+	}
+	if done.CleanSet, err = kernel.CleanOf(snap, id, o.Force); err != nil {
+		return done, err
+	}
+	worktrees, err := kernel.CleanWorktrees(snap, id, o.Force)
+	if err != nil {
+		return done, err
+	}
+	done.Removed, done.Worktrees = done.Jobs, len(worktrees.World)
+	if done.Run != "" {
+		done.Manifests = 1
+	}
+	if o.KeepBranches {
+		return done, nil
+	}
+	goes := func(tree string) bool {
+		return slices.ContainsFunc(worktrees.World, func(a kernel.WorldAction) bool {
+			w, ok := a.(kernel.RemoveWorktree)
+			return ok && strings.HasSuffix(tree, "/"+w.Context.Worktree)
+		})
+	}
+	for _, name := range draftBranches(snap, done.Jobs) {
+		there, tree, err := s.Leavings.BranchAt(ctx, name)
+		user := userOf(snap, name, done.Jobs)
+		switch {
+		case err != nil:
+			return done, err
+		case !there:
+		case user != "":
+			done.KeptBranches[name] = "job " + string(user) + " works on it"
+		case tree != "" && !goes(tree):
+			done.KeptBranches[name] = "it is checked out in " + tree
+		default:
+			done.Branches = append(done.Branches, name)
+		}
+	}
+	return done, nil
+}
+
 // cleaning is the verbs of a clean, and where they tell what they did.
 func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOptions) (*Cleaned, []verb) {
 	done := &Cleaned{KeptBranches: map[string]string{}, KeptWorktrees: map[kernel.JobID]string{}}
@@ -100,7 +149,7 @@ func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOption
 // dropBranches deletes the draft branches that the jobs of a clean name and no
 // active job outside it does.
 func (s *Scheduler) dropBranches(ctx context.Context, snap *kernel.Snapshot, done *Cleaned) error {
-	for _, name := range DraftBranches(snap, done.Jobs) {
+	for _, name := range draftBranches(snap, done.Jobs) {
 		if user := userOf(snap, name, done.Jobs); user != "" {
 			done.KeptBranches[name] = "job " + string(user) + " works on it"
 			continue
@@ -118,8 +167,8 @@ func (s *Scheduler) dropBranches(ctx context.Context, snap *kernel.Snapshot, don
 	return nil
 }
 
-// DraftBranches are the draft branches that jobs name, in order.
-func DraftBranches(snap *kernel.Snapshot, jobs []kernel.JobID) []string {
+// draftBranches are the draft branches that jobs name, in order.
+func draftBranches(snap *kernel.Snapshot, jobs []kernel.JobID) []string {
 	var names []string
 	for _, id := range jobs {
 		j := snap.Job(id)

@@ -36,6 +36,7 @@ type Report struct {
 	Applied   []kernel.Action
 	Refused   map[kernel.JobID]string // launches the executor refused, and why
 	Snapshot  *kernel.Snapshot        // as the transaction left it
+	Late      error                   // kernel.ErrRecorded: why what was decided is not written out yet, nor its jobs started; nil: it is
 
 	// Same is the job that was there already, by the id minted for it in vain,
 	// and Note why that job is not going to run.
@@ -148,11 +149,20 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 // Explain says why a job is not running, on the world as it stands. It changes
 // nothing.
 func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explanation, *kernel.Snapshot, error) {
-	rec, err := s.Store.Read(ctx, kernel.Scope{Jobs: []kernel.JobID{id}})
+	scope := kernel.Scope{Jobs: []kernel.JobID{id}}
+	rec, err := s.Store.Read(ctx, scope)
 	if err != nil {
 		return kernel.Explanation{}, nil, err
 	}
-	snap := s.observe(ctx, s.fresh(rec))
+	snap := s.fresh(rec)
+	if j := snap.Job(id); j != nil && !j.Open() { // what open jobs refer to is there already
+		scope.Jobs, scope.Artifacts = append(scope.Jobs, j.Spec.After...), j.Spec.Needs
+		if rec, err = s.Store.Read(ctx, scope); err != nil {
+			return kernel.Explanation{}, nil, err
+		}
+		snap = s.fresh(rec)
+	}
+	snap = s.observe(ctx, snap)
 	snap = s.answer(ctx, snap, snap.ProbesOf(id))
 	e, err := kernel.Explain(snap, id)
 	return e, snap, err

@@ -64,11 +64,14 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 			if err := t.flush(ctx); err != nil {
 				return rep, err
 			}
+			if rep.Late != nil { // nothing more can be done
+				return rep, rep.Late
+			}
 		}
 	}
 	err = t.flush(ctx)
 	rep.Snapshot = t.snap
-	if err == nil {
+	if err == nil && rep.Late == nil {
 		s.last = t.base.Remember(t.ticked)
 	}
 	return rep, err
@@ -168,35 +171,57 @@ func (t *transaction) widen(ctx context.Context) error {
 // flush commits the plan so far and does its actions on the world. What comes
 // back from them (a refused launch, a degraded cleanup) is committed as well,
 // and before they are forgotten: after a crash in between they are done again,
-// and answer again.
+// and answer again. So whatever goes wrong once something is committed is left
+// to the next transaction, and told as Late: an error means that nothing
+// happened.
 func (t *transaction) flush(ctx context.Context) error {
-	for !t.plan.Empty() {
-		before, plan := t.base, t.plan
+	for committed := false; !t.plan.Empty(); committed = true {
+		plan := t.plan
 		t.plan = kernel.Plan{}
-		after := before.Apply(plan)
-		events := event.Of(before, after, plan)
-		plan = t.s.announced(plan, events)
-		if err := t.tx.Commit(plan); err != nil {
+		err := t.commit(plan)
+		if err != nil && !committed && !errors.Is(err, kernel.ErrRecorded) {
 			return fmt.Errorf("commit: %w", err)
 		}
-		if t.rep.Decisions == nil { // there is one for every job that waits
-			t.rep.Decisions = slices.Clip(plan.Decisions)
-		} else {
-			t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+		if err == nil {
+			for _, a := range plan.World {
+				t.rep.Applied = append(t.rep.Applied, a)
+			}
+			if t.plan = t.perform(ctx, plan.World); !t.plan.Empty() {
+				continue // what came back is not lost: the plan is done once that is committed
+			}
+			err = t.tx.Done()
 		}
-		t.rep.Applied = append(t.rep.Applied, plan.Actions()...)
-		t.base = after
-		t.events = append(t.events, events...)
-		t.snap = t.base.WithFacts(t.snap.Facts())
-		t.plan = t.perform(ctx, plan.World)
-		if !t.plan.Empty() {
-			continue // what came back is not lost: the plan is done once that is committed
-		}
-		if err := t.tx.Done(); err != nil {
-			return fmt.Errorf("journal: %w", err)
+		if err != nil {
+			t.snap = t.base.WithFacts(t.snap.Facts())
+			t.rep.Late = fmt.Errorf("%w (%w)", kernel.ErrRecorded, err)
+			return nil
 		}
 	}
 	return nil
+}
+
+// commit makes plan durable. Where it is, if only on record, the transaction
+// goes on from there.
+func (t *transaction) commit(plan kernel.Plan) error {
+	after := t.base.Apply(plan)
+	events := event.Of(t.base, after, plan)
+	plan = t.s.announced(plan, events)
+	err := t.tx.Commit(plan)
+	if err != nil && !errors.Is(err, kernel.ErrRecorded) {
+		return err
+	}
+	if t.rep.Decisions == nil { // there is one for every job that waits
+		t.rep.Decisions = slices.Clip(plan.Decisions)
+	} else {
+		t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+	}
+	for _, a := range plan.Records {
+		t.rep.Applied = append(t.rep.Applied, a)
+	}
+	t.base = after
+	t.events = append(t.events, events...)
+	t.snap = t.base.WithFacts(t.snap.Facts())
+	return err
 }
 
 // recover does again what an earlier transaction committed and did not see
@@ -215,7 +240,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 	t.snap = t.base
 	t.plan = t.perform(ctx, left)
 	defer t.tell()
-	if err := t.flush(ctx); err != nil {
+	if err := errors.Join(t.flush(ctx), t.rep.Late); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil

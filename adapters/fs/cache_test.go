@@ -205,12 +205,13 @@ func (h *history) needed(asked kernel.JobID, produced ...kernel.Artifact) map[ke
 // What a process remembers, and what it finds in a cache, is what the records
 // say, whatever happened to the cache.
 func TestCachesChangeNothing(t *testing.T) {
+	oneGoroutine(t)
 	r := seeded(t)
 	h := &history{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
 	stores := []*Store{newStore(t, h.dir), newStore(t, h.dir), newStore(t, h.dir)}
 	steps := 150
-	if testing.Short() {
-		steps = 60
+	if long {
+		steps = 1500
 	}
 	for n := range steps {
 		h.step(stores[r.IntN(len(stores))])
@@ -252,6 +253,7 @@ func TestCachesChangeNothing(t *testing.T) {
 // A process that follows what others change, and writes and archives as they
 // do, knows what it would read.
 func TestFollowingBringsWhatALoadBrings(t *testing.T) {
+	oneGoroutine(t)
 	r := seeded(t)
 	h := &history{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
 	stores := []*Store{newStore(t, h.dir), newStore(t, h.dir)}
@@ -326,6 +328,7 @@ func spoil(r *rand.Rand, path string) {
 
 // A cache that was torn, or of which a single bit turned, is never believed.
 func TestSpoiledCachesAreNotBelieved(t *testing.T) {
+	oneGoroutine(t)
 	r := seeded(t)
 	h := &history{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
 	s := newStore(t, h.dir)

@@ -268,6 +268,7 @@ func playUmask(args string) error {
 }
 
 func TestModesWhateverTheUmask(t *testing.T) {
+	oneGoroutine(t)
 	for _, umask := range []string{"000", "022", "077", "277", "777"} {
 		dir := t.TempDir()
 		a := cast(t, "umask", umask+":"+dir)

@@ -82,6 +82,7 @@ func sayAll(rec kernel.Records, word string, more int) kernel.Plan {
 // However much room there is, a commit on a full disk fails with the reason;
 // nothing is half done, and with room again the store goes on.
 func TestFullDisk(t *testing.T) {
+	oneGoroutine(t)
 	dir := mountSmall(t, 12<<20)
 	s := newStore(t, dir)
 	var jobs []kernel.Action

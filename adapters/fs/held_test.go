@@ -62,6 +62,7 @@ func obstacles(s *Store, id kernel.JobID) map[string]func(t *testing.T) (clear f
 // A committed change of one job that cannot be written holds up that job, and
 // says where; everything else goes on. It is written when the way is clear.
 func TestAChangeThatCannotBeWrittenHoldsUpItsJobAlone(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	want := whole(t, base, bigPlan())

@@ -153,6 +153,7 @@ func whole(t *testing.T, base string, p kernel.Plan) map[string]string {
 }
 
 func TestCrashAfterEveryFileOperation(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	p := bigPlan()
@@ -215,6 +216,7 @@ func TestLeftTemporaryFilesDoNotStopAnyone(t *testing.T) {
 // A torn entry never happened: whatever its length it is cut off, and what
 // comes next takes its place.
 func TestTornTailIsCutOff(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	before := tree(t, base)
@@ -265,6 +267,7 @@ var spoilMark = map[string]func(t *testing.T, path string){
 }
 
 func TestReplayFromAnyMarkConverges(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	s := newStore(t, base)

@@ -28,6 +28,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// detector says that this binary has the race detector, long that the long form
+// of the tests is asked for.
+var (
+	detector = false
+	long     = os.Getenv("VIZIER_LONG") != ""
+)
+
+// oneGoroutine is of tests whose processes have one each: the race detector sees
+// nothing in them and makes them up to ten times as slow.
+func oneGoroutine(t *testing.T) {
+	t.Helper()
+	if detector && !long {
+		t.Skip("runs without the race detector")
+	}
+}
+
 func play(role, args string) {
 	var err error
 	switch role {

@@ -30,6 +30,7 @@ func mustRefuse(t *testing.T, b []byte, words ...string) {
 }
 
 func TestTruncatedRecordIsRefused(t *testing.T) {
+	oneGoroutine(t)
 	j := fullJob()
 	j.ID = id(1)
 	b := bytes.TrimSpace(encode(t, &j, nil))
@@ -121,6 +122,7 @@ func TestNonsenseInARecordIsRefused(t *testing.T) {
 
 // No value of the wrong type passes anywhere a record has a field.
 func TestWrongTypesAreRefusedEverywhere(t *testing.T) {
+	oneGoroutine(t)
 	for level, typ := range map[string]reflect.Type{
 		"": reflect.TypeFor[record](), "task": reflect.TypeFor[taskRecord](), "again": reflect.TypeFor[againRecord](),
 		"schedule": reflect.TypeFor[schedule](), "metadata": reflect.TypeFor[metadata](),

@@ -15,6 +15,7 @@ import (
 // The first plan of a store, and the first after a checkpoint, stand at the
 // journal's start, where a lost mark would make a reader begin as well.
 func TestCrashInTheFirstEntryKeepsItsActions(t *testing.T) {
+	oneGoroutine(t)
 	grown := t.TempDir()
 	growJournal(t, grown)
 	for name, base := range map[string]string{"empty store": "", "after a checkpoint": grown} {
@@ -76,6 +77,7 @@ func forceCheckpoint(t *testing.T, dir string) {
 }
 
 func TestCheckpoint(t *testing.T) {
+	oneGoroutine(t)
 	for name, cut := range map[string]func(t *testing.T, dir string){
 		"uninterrupted": func(*testing.T, string) {},
 		"crash between emptying and marking": func(t *testing.T, dir string) {
@@ -119,6 +121,7 @@ func TestCheckpoint(t *testing.T) {
 // While an earlier plan's actions are to be done, the journal keeps them,
 // whatever its size.
 func TestNoCheckpointBeforeDone(t *testing.T) {
+	oneGoroutine(t)
 	dir := t.TempDir()
 	growJournal(t, dir)
 	s := newStore(t, dir)

@@ -40,6 +40,7 @@ func holds(t *testing.T, s *jsonschema.Schema, b []byte) error {
 
 // Records of all kinds of jobs, as the store leaves them on the disk.
 func TestWrittenRecordsHoldToTheSchema(t *testing.T) {
+	oneGoroutine(t)
 	s := schema(t, "job_record")
 	f := &filler{chance: seeded(t)}
 	dir := t.TempDir()
@@ -66,6 +67,7 @@ func TestWrittenRecordsHoldToTheSchema(t *testing.T) {
 }
 
 func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
+	oneGoroutine(t)
 	s := schema(t, "job_record")
 	if err := holds(t, s, change(t, 1, "version")); err != nil {
 		t.Fatal(err)
@@ -111,6 +113,7 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 }
 
 func TestWrittenOutcomesHoldToTheSchema(t *testing.T) {
+	oneGoroutine(t)
 	s := schema(t, "outcome")
 	f := &filler{chance: seeded(t)}
 	for range 300 {

@@ -77,8 +77,19 @@ func (s *Store) open(create bool) error {
 		return fmt.Errorf("create store: %w", err)
 	}
 	journal.close()
+	s.ignore()
 	s.made = true
 	return nil
+}
+
+// ignore has git ignore what is of this checkout alone, where nobody said what
+// it is to ignore below .vizier: without `vizier init`, `git add` would take the
+// records, logs and values of environments along. A repository that cannot have
+// the file works as well.
+func (s *Store) ignore() {
+	if there, err := s.base.exists(ignoreName); err == nil && !there {
+		_ = s.base.writeNew(ignoreName, []byte(ignored), false)
+	}
 }
 
 func (s *Store) openBase(create bool) error {

@@ -95,7 +95,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	}
 	for _, g := range e.groups {
 		if err := t.s.applyGroup(g); err != nil {
-			t.cut = fmt.Errorf("apply %s (the plan is recorded; the next command completes it): %w", g.job, err)
+			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)
 			return t.cut
 		}
 	}

@@ -49,6 +49,12 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 	return r.cli.unstage(ctx, dir)
 }
 
+// StageTracked stages every change to files that the index at dir has, removed
+// ones included.
+func (r *Repo) StageTracked(ctx context.Context, dir string) error {
+	return r.cli.add(ctx, dir, []string{":(top)"}, "--update")
+}
+
 // unignored are those of dirs, given from the top, that git does not ignore
 // where at runs. To exclude one that it does ignore is an error to git add.
 func (c *cli) unignored(ctx context.Context, at command, dirs []string) ([]string, error) {

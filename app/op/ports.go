@@ -132,6 +132,9 @@ type Commits interface {
 	// own.
 	Stage(ctx context.Context, dir string, paths, force []string) error
 
+	// StageTracked stages every change to files that the index has.
+	StageTracked(ctx context.Context, dir string) error
+
 	// Staged reports that there is something to commit.
 	Staged(ctx context.Context, dir string) (bool, error)
 
@@ -155,6 +158,9 @@ type Merges interface {
 
 	// Merging reports that a merge with a second parent is in progress.
 	Merging(ctx context.Context, dir string) (bool, error)
+
+	// Squashing reports that a merge without one is.
+	Squashing(ctx context.Context, dir string) (bool, error)
 
 	// Unmerged are the paths in conflict in dir, relative to it.
 	Unmerged(ctx context.Context, dir string) ([]string, error)

@@ -63,7 +63,7 @@ func (x *inboxSubmitCmd) Run(c *call) error {
 		var t app.Taken
 		if err == nil {
 			t, err = box.Submit(c.ctx, app.Submission{Name: name, Text: text, At: at, Front: rules.Front{Flow: x.Flow, Set: set}},
-				func(text string, f rules.Front) (string, error) { return inbox.Stamp(text, f, now(), c.env.actor()) })
+				func(text string, f rules.Front) (string, error) { return inbox.Stamp(text, f, now(), c.actor()) })
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", readable(file), inboxMissing(err)))

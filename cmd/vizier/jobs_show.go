@@ -30,13 +30,13 @@ func (s *showCmd) Run(c *call) error {
 	}
 	snap = r.remarks(c.ctx, snap)
 	if s.Raw {
-		doc, err := view.ShowRaw(snap, id, r.paths(id))
+		doc, err := view.ShowRaw(snap, id, r.paths(id, "json"))
 		if err != nil {
 			return err
 		}
 		return c.ui.json(doc)
 	}
-	values, err := view.Show(snap, id, r.paths(id))
+	values, err := view.Show(snap, id, r.paths(id, s.Format))
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (s *statusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	status, err := view.StatusOf(snap, id, r.paths(id))
+	status, err := view.StatusOf(snap, id, r.paths(id, s.Format))
 	if err != nil {
 		return err
 	}

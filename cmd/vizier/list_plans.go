@@ -26,6 +26,7 @@ type planBranches interface {
 	Branches(ctx context.Context, prefix string) (map[string]kernel.CommitID, error)
 	Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error)
 	Head(context.Context) (string, error)
+	HeadBranch(ctx context.Context, dir string) (string, error)
 	IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error)
 	FileAt(ctx context.Context, commit kernel.CommitID, path string) ([]byte, error)
 }

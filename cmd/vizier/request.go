@@ -60,7 +60,7 @@ type intake struct {
 }
 
 func (c *call) intake(r *repo) *intake {
-	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, c.env.actor(), false}
+	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, c.actor(), false}
 }
 
 // newJob reads the request. after finds the job that a reference means.

@@ -19,6 +19,7 @@ type repo struct {
 	Scheduler *app.Scheduler
 	Config    config.Config
 	Root      string // absolute
+	Tree      string // the working tree that the command runs in; absolute
 
 	// Logs says where a job's files are: absolute paths, of files that need
 	// not exist. The stream of LogFile is stdout or stderr.
@@ -95,7 +96,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		return nil, err
 	}
 	r := &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
 		},

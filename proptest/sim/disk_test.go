@@ -279,7 +279,7 @@ func (t *tx) Commit(p kernel.Plan) (err error) {
 	for _, g := range e.groups {
 		n.effect("write %s", g.job)
 		if err := d.apply(g); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", err, kernel.ErrRecorded)
 		}
 		switch {
 		case g.remove:
