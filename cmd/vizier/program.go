@@ -105,6 +105,7 @@ type call struct {
 	ui      *ui
 	globals globals
 	model   *kong.Application // see whole
+	outside string            // see repo.Outside
 }
 
 // whole is the model of every command. It takes a while to build, and who only
@@ -130,7 +131,13 @@ func (c *call) stays() {
 }
 
 // repo opens the repository.
-func (c *call) repo() (*repo, error) { return c.open(c.ctx, c.env, c.globals) }
+func (c *call) repo() (*repo, error) {
+	r, err := c.open(c.ctx, c.env, c.globals)
+	if err == nil {
+		c.outside = r.Outside
+	}
+	return r, err
+}
 
 // newParser makes the parser of g. Output goes to out; exited tells that help
 // was printed and nothing is left to do.

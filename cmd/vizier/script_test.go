@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +33,12 @@ func TestScripts(t *testing.T) {
 				}
 			}
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "unshare" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return exec.Command("unshare", "-pf", "--mount-proc", "true").Run() == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"setid": setid, "exits": exitsWith, "conforms": conformsTo},
 	})

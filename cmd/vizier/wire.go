@@ -65,6 +65,10 @@ type repo struct {
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
 
+	// Outside is who goes on with what is asked for here, in words; "": this
+	// process itself.
+	Outside string
+
 	// InsideJob is the job that this command runs in, if it does.
 	InsideJob func() (kernel.JobID, bool)
 }
@@ -105,6 +109,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		},
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
+		Outside:   w.confine(),
 	}
 	r.Doctor.files, r.Doctor.git, r.Doctor.clusters = w.store, w.git, w.clusters
 	return r, nil
