@@ -31,6 +31,11 @@ func (c AgentChoice) Name() string {
 	return c.Label
 }
 
+// Same reports that c and d are the same agent, started in the same way.
+func (c AgentChoice) Same(d AgentChoice) bool {
+	return c.Label == d.Label && slices.Equal(c.Command, d.Command) && c.Model == d.Model && slices.Equal(c.Flags, d.Flags) && c.Permissions == d.Permissions
+}
+
 // AgentFinding is what was found out of an agent without asking it anything.
 type AgentFinding struct {
 	Name    string
@@ -130,16 +135,23 @@ func (e *AgentError) Error() string { return e.Problem }
 // inView is f of c, in view of what is installed: nobody who configured nothing
 // is left with the name of a program that is not there.
 func (c AgentChoice) inView(p AgentPrograms, f AgentFault) AgentFault {
-	if !f.Fatal {
+	if !f.Fatal || p.Find(c).Installed() {
 		return f
 	}
 	if c.Unnamed {
 		f.Problem = "no agent is configured, and of " + c.Label + ", which is asked then: " + f.Problem
 	}
-	if there := InstalledAgents(p); len(there) > 0 {
+	switch there := InstalledAgents(p); {
+	case len(there) > 0:
 		f.Next = fmt.Sprintf("set agent = %q in .vizier/config.toml, which is installed, or %s", there[0], f.Next)
+	case c.Unnamed:
+		f.Next += fmt.Sprintf(", or set agent in .vizier/config.toml to another: %s, or builtin, which needs no model", strings.Join(others(p, c.Label), ", "))
 	}
 	return f
+}
+
+func others(p AgentPrograms, label string) []string {
+	return slices.DeleteFunc(slices.Clone(p.Known()), func(l string) bool { return l == label })
 }
 
 // InstalledAgents are the labels of the known programs that are there.

@@ -53,6 +53,7 @@ type grammar struct {
 	Init        initCmd        `cmd:"" help:"Write the files of a repository that uses Vizier."`
 	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
 	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
+	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`
 	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
 	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`

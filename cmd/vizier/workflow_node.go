@@ -112,9 +112,7 @@ func (w *world) operations(cfg config.Config, env environment, m workflow.Manife
 	return &op.Env{
 		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {
-			a := cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)
-			return agent.Settings{Label: a.Label, Command: a.Command, Filter: a.Filter, Model: a.Model, Flags: a.Flags,
-				Permissions: agent.Permissions(a.Permissions), Timeout: a.Timeout, Silence: a.Silence}, nil
+			return agentSettings(cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)).Limited(), nil
 		}, Self: selfPath()},
 	}
 }
