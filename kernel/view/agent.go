@@ -54,9 +54,9 @@ func total(a *kernel.AgentState) *AgentTotal {
 	return &AgentTotal{a.Runs, a.Turns, Usage(a.Total)}
 }
 
-// String is the sum on one line, for people; "" of a nil.
+// String is the sum on one line, for people; "" where nothing was told.
 func (t *AgentTotal) String() string {
-	if t == nil {
+	if t == nil || t.Turns == 0 && t.Usage == (Usage{}) {
 		return ""
 	}
 	var parts []string
