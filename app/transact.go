@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // transact is a transaction, after which the ephemeral runs go that it ended.
@@ -32,7 +33,11 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		return rep, err
 	}
 	defer func() {
-		if err = errors.Join(err, tx.Close()); err == nil && s.Lookout != nil {
+		closed := tx.Close()
+		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
+			rep.Late, closed = errors.Join(rep.Late, closed), nil
+		}
+		if err = errors.Join(err, closed); err == nil && s.Lookout != nil {
 			s.Lookout.Call(rep.Snapshot.Wakes())
 		}
 		if s.Hooks != nil && !s.Sandboxed {
@@ -41,7 +46,6 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 	}()
 	left := tx.Unfinished()
 	if len(left) > 0 && !s.Sandboxed {
-		s.last = nil // what changed since is told once, and the recovery is going to hear it
 		if err := s.recover(ctx, tx, left); err != nil {
 			return rep, err
 		}
@@ -229,7 +233,7 @@ func (t *transaction) leave() error {
 // goes on from there.
 func (t *transaction) commit(plan kernel.Plan) error {
 	after := t.base.Apply(plan)
-	events := kernel.Events(t.base, after, plan)
+	events := event.Of(t.base, after, plan)
 	plan = t.s.announced(plan, events)
 	err := t.tx.Commit(plan)
 	if err != nil && !errors.Is(err, kernel.ErrRecorded) {
@@ -256,7 +260,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
 	}
-	s.last = nil // what changed before this load is not told again
+	s.last = nil // what changed since is told once, and this load hears it
 	rec, err := tx.Load(scope)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -30,28 +31,14 @@ const (
 	RateLimited                 // its agent's provider let it do no more for now
 	Unauthorized                // its agent's provider did not accept its key or login
 	Overloaded                  // its agent's provider could not answer
-	numFailureClasses
 )
 
-var failureClassNames = [numFailureClasses]string{"", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
+var failureClassNames = NewNames[FailureClass]("failure class", "", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
 	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected",
-	"rate_limited", "unauthorized", "overloaded"}
+	"rate_limited", "unauthorized", "overloaded")
 
 // FailureClasses are all classes but NoFailure, in their order.
-func FailureClasses() []FailureClass {
-	var all []FailureClass
-	for c := ExitFailure; c < numFailureClasses; c++ {
-		all = append(all, c)
-	}
-	return all
-}
-
-func (c FailureClass) String() string { return name(failureClassNames[:], int(c), "failure class") }
-
-// ParseFailureClass is the inverse of String for every class but NoFailure.
-func ParseFailureClass(s string) (FailureClass, error) {
-	return parse[FailureClass](failureClassNames[:], s, "failure class")
-}
+func FailureClasses() []FailureClass { return failureClassNames.Values()[ExitFailure:] }
 
 // Budget bounds each kind of "again" that happens by itself: N means at most N
 // further executions of that kind in a generation.
@@ -113,6 +100,16 @@ func (p RetryPolicy) Named(word string) (RetryPolicy, error) {
 	return p.On(class), nil
 }
 
+// or is p and what q names besides. Delays are p's where it says any.
+func (p RetryPolicy) or(q RetryPolicy) RetryPolicy {
+	p.Classes |= q.Classes
+	for i := range p.Exits {
+		p.Exits[i] |= q.Exits[i]
+	}
+	p.Base, p.Cap = cmp.Or(p.Base, q.Base), cmp.Or(p.Cap, q.Cap)
+	return p
+}
+
 // Covers reports whether an attempt that ended as c with exit code is tried
 // again: its class is named, or its exit code is.
 func (p RetryPolicy) Covers(c FailureClass, exit int) bool {
@@ -171,15 +168,9 @@ const (
 	OutcomeFailed
 	OutcomeBlocked
 	OutcomeCancelled
-	numOutcomes
 )
 
-var outcomeNames = [numOutcomes]string{"", "succeeded", "failed", "blocked", "cancelled"}
-
-func (o Outcome) String() string { return name(outcomeNames[:], int(o), "outcome") }
-
-// ParseOutcome is the inverse of String for every outcome but NoOutcome.
-func ParseOutcome(s string) (Outcome, error) { return parse[Outcome](outcomeNames[:], s, "outcome") }
+var outcomeNames = NewNames[Outcome]("outcome", "", "succeeded", "failed", "blocked", "cancelled")
 
 // Result is how one attempt ended, as its runner recorded it.
 type Result struct {

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // tell is what p makes of s, one word an event.
 func tell(s *kernel.Snapshot, p kernel.Plan) string {
 	var out []string
-	for _, e := range kernel.Events(s, s.Apply(p), p) {
+	for _, e := range event.Of(s, s.Apply(p), p) {
 		who := string(e.Job)
 		if who == "" {
 			who = string(e.Run)
@@ -151,7 +152,7 @@ func TestTheEndOfAnAttemptTellsOfItsAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range kernel.Events(s, s.Apply(p), p) {
+		for _, e := range event.Of(s, s.Apply(p), p) {
 			want := kernel.EventAgent{}
 			if e.Kind == c.want {
 				want = kernel.EventAgent{Agent: "claude", Model: "m", Session: "s", Turns: 2, Usage: kernel.Usage{Input: 5}}
@@ -168,7 +169,7 @@ func TestTheEndOfAnAttemptTellsOfItsAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range kernel.Events(s, s.Apply(p), p) {
+	for _, e := range event.Of(s, s.Apply(p), p) {
 		if e.Agent != (kernel.EventAgent{}) {
 			t.Errorf("an attempt that asked no agent: %+v", e)
 		}

@@ -148,6 +148,7 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 		if why == byRoute {
 			st.Routed = j.State.Routed
 		}
+		st.Closed = j.State.Closed
 		if i == 0 && j.Spec.Routed {
 			st.Status, st.Awake = Queued, true
 		}
@@ -171,7 +172,7 @@ func rewound(j *Job, now time.Time, by string) State {
 	if a := j.State.Approval; a.State != NotRequired && !a.Doubt {
 		fresh.Approval = Require(now, by)
 	}
-	fresh.Status = j.begins()
+	fresh.Status = j.Begins()
 	return fresh
 }
 

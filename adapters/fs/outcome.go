@@ -159,7 +159,9 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 	if err != nil {
 		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
 	}
-	_ = s.base.write(jobPath(r.Attempt.Job, outcomeName), b, false) // for people: what counts is the other file
+	// This one is for people: what counts is the other. But it is read, and in
+	// part it would be taken for the outcome of a later attempt that nobody can read.
+	_ = s.base.write(jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable)
 	return nil
 }
 

@@ -121,15 +121,20 @@ type (
 		Cleanup     bool   `json:"cleanup_worktree,omitempty"`
 	}
 	amendedRecord struct {
-		Transient   string `json:"transient"`
-		MaxRetries  int    `json:"max_retries"`
-		MaxResumes  int    `json:"max_resumes"`
-		MaxReclaims int    `json:"max_reclaims"`
+		Transient   string   `json:"transient"`
+		MaxRetries  int      `json:"max_retries"`
+		MaxResumes  int      `json:"max_resumes"`
+		MaxReclaims int      `json:"max_reclaims"`
+		RetryOn     []string `json:"retry_on,omitempty"`
+		RetryExits  []int    `json:"retry_exits,omitempty"`
+		BackoffBase string   `json:"backoff_base,omitempty"`
+		BackoffCap  string   `json:"backoff_cap,omitempty"`
 	}
 	taskRecord struct {
 		Executor string   `json:"executor,omitempty"`
 		Options  []string `json:"options,omitempty"`
 		Builtin  bool     `json:"builtin,omitempty"`
+		Tree     string   `json:"worktree,omitempty"`
 		Dir      string   `json:"dir,omitempty"`
 		Env      []string `json:"env,omitempty"`
 		PassEnv  []string `json:"pass_env,omitempty"`
@@ -251,6 +256,8 @@ type (
 		ClaimedAt     *stamp   `json:"claimed_at,omitempty"`
 		Archive       bool     `json:"failure_archive,omitempty"`
 		Archived      bool     `json:"prompt_archived,omitempty"`
+		Retired       bool     `json:"retired,omitempty"`
+		Closed        bool     `json:"closed_plan,omitempty"`
 	}
 )
 

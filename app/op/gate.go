@@ -166,9 +166,10 @@ func (c *conflict) dir(n *Node) string {
 // ask gives the conflict to the agent. That it fails is no reason to give up:
 // what counts is whether files are in conflict afterwards.
 func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
-	text, _, err := promptSource(ctx, env, n)
+	var text string
+	raw, _, err := promptSource(ctx, env, n)
 	if err == nil {
-		text, err = render(n, text)
+		text, err = raw.render(n)
 	}
 	var absent *classed
 	if errors.As(err, &absent) && absent.class == kernel.MissingInput {

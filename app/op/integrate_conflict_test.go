@@ -28,10 +28,11 @@ func (w *world) resolve(n *Node, text string) {
 
 // conflicting is a world where draft/foo and main disagree about readme.txt.
 func conflicting(t *testing.T) *world {
-	w := newWorld(t)
-	w.plan(map[string]string{"readme.txt": "theirs\n", "new.txt": "new\n"})
-	w.commit(w.dir, "readme.txt", "ours\n")
-	return w
+	t.Helper()
+	return worldLike(t, "conflict", newWorld, func(w *world) {
+		w.plan(map[string]string{"readme.txt": "theirs\n", "new.txt": "new\n"})
+		w.commit(w.dir, "readme.txt", "ours\n")
+	})
 }
 
 func TestConflictIsResolvedByHandAndGoesOn(t *testing.T) {
@@ -334,9 +335,6 @@ func (w *world) crash(n *Node, k int) (ended bool) {
 // A resolution is not lost wherever a crash comes, and the target may have
 // moved before it.
 func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("dozens of repositories")
-	}
 	for _, squash := range []string{"true", "false"} {
 		for k, seen := 1, false; !seen; k++ {
 			w := conflicting(t)
@@ -360,13 +358,9 @@ func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
 
 // Wherever a crash comes, the next attempt ends as if there had been none.
 func TestMergeAfterACrashAnywhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("dozens of repositories")
-	}
 	for _, squash := range []string{"true", "false"} {
 		for k, seen := 1, false; !seen; k++ {
-			w := newWorld(t)
-			w.plan(map[string]string{"new.txt": "new\n"})
+			w := planned(t)
 			before := w.rev("main")
 			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
 			if seen = w.crash(n, k); seen && k < 12 {

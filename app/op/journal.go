@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // Effects is the journal of side effects: what an attempt is about to do, and
@@ -89,7 +90,7 @@ func caughtUp(env *Env, n *Node, part, how string) {
 	what := fmt.Sprintf("%s is not executed again: %s", n.named(part), how)
 	fmt.Fprintln(env.Stderr, what)
 	if env.Events != nil {
-		_ = env.Events.AppendEvents([]kernel.Event{n.Job.CaughtUp(env.Now(), what)}) // it is history: the journal of effects says the same
+		_ = env.Events.AppendEvents([]kernel.Event{event.CaughtUp(&n.Job, env.Now(), what)}) // it is history: the journal of effects says the same
 	}
 }
 

@@ -82,6 +82,9 @@ func (x *runCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	for _, w := range flows[0].parsed.Warnings() { // flows differ only in their parameters
+		c.ui.warn("warning: %s", w)
+	}
 	if x.Check {
 		return x.check(c, r, flows)
 	}

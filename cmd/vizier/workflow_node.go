@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
@@ -108,7 +109,11 @@ func readNode(args []string, stdout, stderr io.Writer, env environment) (loadedN
 
 // operations is the world of a node's operation.
 func (w *world) operations(cfg config.Config, env environment, m workflow.Manifest, stdout, stderr io.Writer) *op.Env {
-	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace}
+	params, left := m.Variables()
+	if len(left) > 0 {
+		fmt.Fprintf(stderr, "warning: no variable holds the parameters %s: they are too long; .vizier/jobs/runs/%s.json has them\n", strings.Join(left, ", "), m.Run)
+	}
+	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace, Env: params}
 	return &op.Env{
 		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {

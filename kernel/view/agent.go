@@ -54,7 +54,7 @@ func total(a *kernel.AgentState) *AgentTotal {
 	return &AgentTotal{a.Runs, a.Turns, Usage(a.Total)}
 }
 
-// String is the sum on one line, for people; "" where nothing was told.
+// String is the sum on one line, for people; "" where no agent told anything.
 func (t *AgentTotal) String() string {
 	if t == nil || t.Turns == 0 && t.Usage == (Usage{}) {
 		return ""

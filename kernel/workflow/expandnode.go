@@ -15,7 +15,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 	n.kind = orDefault(src.kind, kindBuiltin)
 	n.use, n.known = lookup(src.uses.Value)
 	n.name = e.text(src.name, at, ".name")
-	n.args = e.entries(src.args, at, ".args")
+	n.args = e.arguments(n.use, src.args, at)
 	n.needs = e.artifacts(src.needs, at+".needs")
 	for _, o := range outcomes {
 		n.produces[o] = e.artifacts(src.produces[o], at+".produces."+o.String())
@@ -179,7 +179,7 @@ func (e *expander) gate(src gateSource, path string) gate {
 	return gate{
 		pos: src.pos, kind: src.kind.Value,
 		policy:      e.word(src.policy, "gate policy", PolicyBlock, gatePolicies, path, ".policy"),
-		script:      e.text(src.script, path, ".script"),
+		script:      e.script(src.script, path, ".script"),
 		id:          e.text(src.id, path, ".id"),
 		required:    e.bool(src.required, path, ".required"),
 		autoResolve: e.bool(src.autoResolve, path, ".auto_resolve"),

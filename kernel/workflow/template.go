@@ -17,6 +17,7 @@ type Template struct {
 	policy    policy
 	contracts []contract
 	nodes     []node
+	warnings  Diagnostics
 }
 
 // Nodes is how many nodes the template has.

@@ -44,7 +44,7 @@ func run(t *testing.T, l template.Loader, name string, set map[string]string) (m
 		t.Fatal(err)
 	}
 	jobs, _, err := workflow.Compile(tmpl, workflow.CompileOptions{Run: kernel.RunID("run_" + name), Alias: name,
-		IDs: func(node string) kernel.JobID { return kernel.JobID(name + "." + node) },
+		IDs:  func(node string) kernel.JobID { return kernel.JobID(name + "." + node) },
 		Head: func() (string, error) { return "main", nil }})
 	if err != nil {
 		t.Fatal(err)
