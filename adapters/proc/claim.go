@@ -23,6 +23,7 @@ import (
 type claim struct {
 	Identity           // the runner
 	Lock     inode     `json:"lock"`            // of the job's lock file
+	Spaces   Spaces    `json:"namespaces"`      // of the runner
 	Void     string    `json:"void,omitempty"`  // why nobody is to run the attempt; then there is no runner
 	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
 }
@@ -69,7 +70,7 @@ func inodeOf(path string) inode {
 // Claim makes this process the only runner of a, for ever: another claim is
 // kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
-	if err := l.place(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job))}); err != nil {
+	if err := l.place(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces()}); err != nil {
 		return err
 	}
 	l.mu.Lock()

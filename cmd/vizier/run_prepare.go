@@ -56,8 +56,8 @@ func (c *call) flow(r *repo, name string, inputs, set []string) (*flow, error) {
 	return f, f.parsed.Inline(func(path string) (string, error) { return readSpec(r, path) })
 }
 
-// load finds and reads the template that name stands for.
-func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, error) {
+// loader reads the templates of r, and the user's own.
+func (c *call) loader(r *repo) template.Loader {
 	loader := template.Loader{Root: r.Root}
 	if w := r.Config.Workflow; w.GlobalEnabled {
 		loader.Global = w.GlobalDir
@@ -65,6 +65,12 @@ func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, 
 			loader.Global = filepath.Join(dir, "workflows")
 		}
 	}
+	return loader
+}
+
+// load finds and reads the template that name stands for.
+func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, error) {
+	loader := c.loader(r)
 	choice, err := loader.Find(name, r.Config.Commands)
 	if err != nil {
 		hint := "vizier help templates"

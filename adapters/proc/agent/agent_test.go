@@ -141,7 +141,8 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 		settings Settings
 		want     string
 	}{
-		"no shim":          {Settings{Label: "codex"}, "no agent shim named `codex` was found (looked in "},
+		"no shim":          {Settings{Label: "mine"}, "no agent shim named `mine` was found (looked in "},
+		"a known one":      {Settings{Label: "codex"}, "codex is not installed: npm install -g @openai/codex, or set another agent"},
 		"a label as path":  {Settings{Label: "../codex"}, "no agent shim named `../codex` was found"},
 		"not installed":    {Settings{Command: []string{"no-such-agent"}}, "command not found: no-such-agent"},
 		"not executable":   {Settings{Command: []string{"./plain.sh"}}, "it is not executable; try `chmod +x"},
@@ -150,6 +151,9 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 		"bad, with filter": {Settings{Command: []string{"no-such-agent"}, Filter: []string{"cat"}}, "command not found: no-such-agent"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if row.settings.Label == "codex" {
+				t.Setenv("PATH", t.TempDir())
+			}
 			x := newTrial(t, row.settings)
 			script(t, filepath.Join(x.Root, "plain.sh"), "#!/bin/sh\n", 0o644)
 			script(t, filepath.Join(x.Root, "empty"), "\x00\x01", 0o755)
