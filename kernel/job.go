@@ -117,6 +117,7 @@ type Spec struct {
 	Retry           RetryPolicy
 	Resumable       bool
 	Idempotent      bool
+	KeepSession     bool    // its agent goes on with the conversation of the attempt before
 	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
 	InDoubt         InDoubt // see Doubt
 	Task            Task
@@ -184,7 +185,7 @@ type Cleanup struct {
 
 // State is what has happened. A rewind replaces it with a fresh one, so that a
 // field added later is cleared by default instead of forgotten. It is
-// comparable: two equal states need no write.
+// comparable: two equal states need no write. What it points to is not changed.
 type State struct {
 	Status     Status
 	Wait       WaitReason
@@ -207,6 +208,8 @@ type State struct {
 	Failure    FailureClass
 	Reason     string // why it ended as it did, or why it could not be started
 	Stop       StopRequest
+	Place      Place       // of the latest attempt that ended
+	Agent      *AgentState // nil: no attempt asked an agent, or none told anything
 	Context    Context
 	Cancelled  Cleanup   // what a cancel did to the job's worktree
 	Retried    Cleanup   // what the last rewind did to it
@@ -220,8 +223,9 @@ type State struct {
 // for. The zero value is nothing.
 type Amendment struct {
 	Made      bool
-	Transient Transient // the most conservative mode asked for
-	Budget    Budget    // the largest asked for
+	Transient Transient   // the most conservative mode asked for
+	Budget    Budget      // the largest asked for
+	Retry     RetryPolicy // failures that are tried again besides
 }
 
 // StopRequest asks for the end of a running attempt. The zero value is none.
@@ -263,6 +267,11 @@ func (j *Job) Budget() Budget {
 		return j.State.Amended.Budget
 	}
 	return j.Spec.Budget
+}
+
+// Retry is the policy that counts: any failure that was named is tried again.
+func (j *Job) Retry() RetryPolicy {
+	return j.Spec.Retry.or(j.State.Amended.Retry)
 }
 
 // Begins is the status of a generation's beginning.

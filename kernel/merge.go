@@ -75,7 +75,7 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 				return Merged{}, err
 			}
 			first.Spec.Transient = min(first.Spec.Transient, spec.Transient)
-			first.Spec.Budget = first.Spec.Budget.or(spec.Budget)
+			first.Spec.Budget, first.Spec.Retry = first.Spec.Budget.or(spec.Budget), first.Spec.Retry.or(spec.Retry)
 			continue
 		}
 		now := s.Apply(m.Plan)
@@ -106,12 +106,12 @@ func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by
 		return err
 	}
 	st := j.State
-	amended := Amendment{Made: true, Transient: min(j.Transient(), spec.Transient), Budget: j.Budget()}
+	amended := Amendment{Made: true, Transient: min(j.Transient(), spec.Transient), Budget: j.Budget(), Retry: st.Amended.Retry}
 	if st.Status != Succeeded {
-		amended.Budget = amended.Budget.or(spec.Budget)
+		amended.Budget, amended.Retry = amended.Budget.or(spec.Budget), amended.Retry.or(spec.Retry)
 	}
 	more := amended.Budget != j.Budget()
-	if more || amended.Transient != j.Transient() {
+	if more || amended.Transient != j.Transient() || amended.Retry != st.Amended.Retry {
 		st.Amended = amended
 	}
 	woken := *j
@@ -163,6 +163,7 @@ func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) 
 		{"require", slices.Equal(old.Preconditions, now.Preconditions)}, {"pinned", old.Pinned == now.Pinned},
 		{"approval", (oldApproval == NotRequired) == (newApproval == NotRequired)},
 		{"idempotent", old.Idempotent == now.Idempotent}, {"resumable", old.Resumable == now.Resumable}, {"in_doubt", old.InDoubt == now.InDoubt},
+		{"resume", old.KeepSession == now.KeepSession},
 	} {
 		if !c.same {
 			differ = append(differ, c.what)

@@ -136,6 +136,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 		st.Amended = kernel.Amendment{Made: true, Transient: oneOf(t, "mode then", kernel.NotTransient, kernel.OnDemand, kernel.Remove),
 			Budget: j.Spec.Budget}
 		st.Amended.Budget.Retries += rapid.IntRange(0, 1).Draw(t, "more")
+		st.Amended.Retry = st.Amended.Retry.On(oneOf(t, "also after", kernel.ExitFailure, kernel.Timeout))
 	}
 	if j.Spec.Intake != nil {
 		st.Prompt.Named = oneOf(t, "prompt", kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt)

@@ -157,6 +157,16 @@ func (r *repo) paths(id kernel.JobID, format string) view.Paths {
 	return p
 }
 
+// details are paths and the job's attempts, which take a look at each.
+func (r *repo) details(id kernel.JobID, format string) (view.Paths, error) {
+	p := r.paths(id, format)
+	var err error
+	if r.Attempts != nil {
+		p.Attempts, err = r.Attempts(id)
+	}
+	return p, err
+}
+
 func (r *repo) rel(path string) string { return relative(r.Root, path) }
 
 // relative is path as seen from dir.

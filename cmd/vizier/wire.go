@@ -33,6 +33,9 @@ type repo struct {
 	// those that cannot be read.
 	Effects func(kernel.JobID) ([]kernel.Effect, error)
 
+	// Attempts are the attempts of a job that left something on record.
+	Attempts func(kernel.JobID) ([]kernel.Result, error)
+
 	// IDs are the ids of all jobs, without their records; nil: only the records
 	// tell.
 	IDs func() ([]kernel.JobID, error)
@@ -96,7 +99,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		return nil, err
 	}
 	r := &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Attempts: w.store.Attempts, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
 		},

@@ -82,6 +82,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		Retry:           n.retry,
 		Resumable:       n.resumable,
 		Idempotent:      n.idempotent,
+		KeepSession:     n.resume,
 		InDoubt:         n.inDoubt,
 		Task: kernel.Task{Executor: n.executor, Options: n.options, Builtin: true, Timeout: n.timeout,
 			Args: []string{"__workflow-node", "--job-id", string(c.ids[i])}},
