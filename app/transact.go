@@ -33,7 +33,11 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		return rep, err
 	}
 	defer func() {
-		if err = errors.Join(err, tx.Close()); err == nil && s.Lookout != nil {
+		closed := tx.Close()
+		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
+			rep.Late, closed = errors.Join(rep.Late, closed), nil
+		}
+		if err = errors.Join(err, closed); err == nil && s.Lookout != nil {
 			s.Lookout.Call(rep.Snapshot.Wakes())
 		}
 		if s.Hooks != nil {
@@ -41,7 +45,6 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		}
 	}()
 	if left := tx.Unfinished(); len(left) > 0 {
-		s.last = nil // what changed since is told once, and the recovery is going to hear it
 		if err := s.recover(ctx, tx, left); err != nil {
 			return rep, err
 		}
@@ -231,7 +234,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
 	}
-	s.last = nil // what changed before this load is not told again
+	s.last = nil // what changed since is told once, and this load hears it
 	rec, err := tx.Load(scope)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)

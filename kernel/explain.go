@@ -161,6 +161,8 @@ func (x *explainer) clears(i int32, k WaitKind, v verdict) string {
 		return "a retry"
 	case v.outcome == blocked && k == OnApproval:
 		return "a retry, which asks for the approval anew"
+	case v.outcome == blocked && v.artifact != (Artifact{}) && v.job != "" && x.t.s.jobs[i].Spec.MissingProducer == Wait:
+		return "a retry of what failed, or another job that produces it"
 	case v.outcome == blocked && v.job != "":
 		return "a retry of what failed"
 	case v.outcome == blocked && k == OnDependencies:

@@ -28,7 +28,11 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 	if len(r.Produced) > 0 {
 		p.add(Publish{r.Attempt, r.Produced})
 	}
+	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.plan() != ""
 	p.add(PutState{j.ID, j.Rev, st})
+	if st.Status == Succeeded {
+		p = p.Then(s.Apply(p).retire(j))
+	}
 	if st.Status == Cancelled && st.Stop.Cleanup && st.Context.Owned {
 		p.add(RemoveWorktree{j.ID, st.Context, true})
 	}

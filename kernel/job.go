@@ -134,7 +134,8 @@ type Task struct {
 	Options  []string // KEY=VALUE, what to ask of the executor; it knows which there are
 	Args     []string // job.json: child_args, or the ad-hoc command
 	Builtin  bool     // Args are for this program itself
-	Dir      string   // relative to the repository's root; "" : the root
+	Tree     string   // the linked worktree it was submitted from, absolute; "" : the repository's main one. It counts where nothing prepared another
+	Dir      string   // relative to that working tree; "" : its root
 	Env      []string // NAME=VALUE given at submission
 	PassEnv  []string // names that must be set in the environment of whoever starts an attempt
 	Timeout  time.Duration
@@ -217,6 +218,8 @@ type State struct {
 	Awake      bool      // a route woke it, or someone demanded it
 	Prompt     PromptState
 	Amended    Amendment // by later submissions; a rewind leaves it
+	Retired    bool      // a merge closed the cycle of the plan that it produced for: it counts as no producer
+	Closed     bool      // it is a merge that closed a cycle, and needs no more of it
 }
 
 // Amendment is what later submissions of the same job changed of what was asked

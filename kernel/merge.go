@@ -154,7 +154,7 @@ func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) 
 		what string
 		same bool
 	}{
-		{"name", old.Name == now.Name}, {"command", slices.Equal(old.Task.Args, now.Task.Args)}, {"cwd", old.Task.Dir == now.Task.Dir},
+		{"name", old.Name == now.Name}, {"command", slices.Equal(old.Task.Args, now.Task.Args)}, {"cwd", old.Task.Tree == now.Task.Tree && old.Task.Dir == now.Task.Dir},
 		{"env", slices.Equal(old.Task.Env, now.Task.Env) && slices.Equal(old.Task.PassEnv, now.Task.PassEnv)},
 		{"executor", old.Task.On() == now.Task.On() && slices.Equal(old.Task.Options, now.Task.Options)},
 		{"timeout", old.Task.Timeout == now.Task.Timeout}, {"after", slices.Equal(old.After, now.After)},

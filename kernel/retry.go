@@ -148,6 +148,7 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 		if why == byRoute {
 			st.Routed = j.State.Routed
 		}
+		st.Closed = j.State.Closed
 		if i == 0 && j.Spec.Routed {
 			st.Status, st.Awake = Queued, true
 		}

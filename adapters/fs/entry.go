@@ -114,15 +114,18 @@ func (b *builder) PutState(a kernel.PutState) error {
 	j := *have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
-	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
+	r := b.s.settles(&j)
+	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; r == nil && ended && j.State.Exit.Known &&
 		j.State.Status != before.Status && !concluded(before, j.State) {
 		st := &j.State
-		r := kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
+		r = &kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
 			Place: st.Place, Started: st.Started, Ended: st.Finished}
 		if st.Agent != before.Agent {
 			r.Agent = &st.Agent.Last
 		}
-		data, err := encodeOutcome(r)
+	}
+	if r != nil {
+		data, err := encodeOutcome(*r)
 		if err != nil {
 			return err
 		}
@@ -132,6 +135,17 @@ func (b *builder) PutState(a kernel.PutState) error {
 		}
 	}
 	return b.put(&j, have.foreign, before.Status.Coarse())
+}
+
+// settles is the result that the transaction under way records with the new
+// state of j, if the state is what that result leads to.
+func (s *Store) settles(j *kernel.Job) *kernel.Result {
+	if s.tx == nil || s.tx.settles == nil || s.tx.settles.Attempt != j.Attempt() || s.tx.settles.Outcome != j.State.Outcome {
+		return nil
+	}
+	r := s.tx.settles
+	s.tx.settles = nil
+	return r
 }
 
 // concluded reports that the runner recorded the outcome itself: it did unless

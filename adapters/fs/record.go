@@ -134,6 +134,7 @@ type (
 		Executor string   `json:"executor,omitempty"`
 		Options  []string `json:"options,omitempty"`
 		Builtin  bool     `json:"builtin,omitempty"`
+		Tree     string   `json:"worktree,omitempty"`
 		Dir      string   `json:"dir,omitempty"`
 		Env      []string `json:"env,omitempty"`
 		PassEnv  []string `json:"pass_env,omitempty"`
@@ -255,6 +256,8 @@ type (
 		ClaimedAt     *stamp   `json:"claimed_at,omitempty"`
 		Archive       bool     `json:"failure_archive,omitempty"`
 		Archived      bool     `json:"prompt_archived,omitempty"`
+		Retired       bool     `json:"retired,omitempty"`
+		Closed        bool     `json:"closed_plan,omitempty"`
 	}
 )
 

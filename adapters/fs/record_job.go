@@ -42,7 +42,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		r.Amended = &amendedRecord{a.Transient.String(), a.Budget.Retries, a.Budget.Resumes, a.Budget.Reclaims, classes, exits,
 			duration(a.Retry.Base), duration(a.Retry.Cap)}
 	}
-	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
+	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Tree, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
 		duration(sp.Task.Timeout), duration(sp.Task.Grace)}
 	r.Again.V = newAgain(sp)
 	r.Schedule.V = newSchedule(sp, st)
@@ -168,7 +168,7 @@ func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
 		WorktreeOwned: st.Context.Owned, ContextBranch: st.Context.Branch,
 		CancelStatus: st.Cancelled.Status.String(), CancelError: st.Cancelled.Error,
 		RetryStatus: st.Retried.Status.String(), RetryError: st.Retried.Error,
-		LastFailure: st.LastError, LastRetry: optionalStamp(st.Requeued), Archived: st.Prompt.Archived,
+		LastFailure: st.LastError, LastRetry: optionalStamp(st.Requeued), Archived: st.Prompt.Archived, Retired: st.Retired, Closed: st.Closed,
 	}
 	if st.Prompt.Named != kernel.NewPrompt {
 		m.PromptName = st.Prompt.Named.String()
@@ -192,7 +192,7 @@ func (r *record) job() (kernel.Job, error) {
 		Name: r.Name, Routed: r.Schedule.V.Routed, OwnsContext: r.Schedule.V.OwnsContext, IdempotencyKey: r.Schedule.V.IdempotencyKey,
 		Budget:    kernel.Budget{Retries: r.Again.V.MaxRetries, Resumes: r.Again.V.MaxResumes, Reclaims: r.Again.V.MaxReclaims},
 		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent, KeepSession: r.Again.V.KeepSession,
-		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Dir: r.Task.V.Dir,
+		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Tree: r.Task.V.Tree, Dir: r.Task.V.Dir,
 			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv,
 			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
 	}
@@ -357,5 +357,6 @@ func (d *decoder) metadata(j *kernel.Job, m *metadata) {
 	j.State.Cancelled = kernel.Cleanup{Status: parsed(d, "metadata.cancel_cleanup_status", m.CancelStatus, kernel.ParseCleanupStatus), Error: m.CancelError}
 	j.State.Retried = kernel.Cleanup{Status: parsed(d, "metadata.retry_cleanup_status", m.RetryStatus, kernel.ParseCleanupStatus), Error: m.RetryError}
 	j.State.LastError, j.State.Requeued = m.LastFailure, stampValue(m.LastRetry)
+	j.State.Retired, j.State.Closed = m.Retired, m.Closed
 	j.State.Prompt = kernel.PromptState{Named: parsed(d, "metadata.prompt_name", m.PromptName, kernel.ParsePromptName), Archived: m.Archived}
 }

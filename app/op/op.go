@@ -24,7 +24,7 @@ type Node struct {
 	workflow.ManifestNode
 
 	Root string // the repository's main working tree; absolute
-	Dir  string // the execution root: absolute, Root or below it
+	Dir  string // the execution root: absolute, Root or a worktree
 }
 
 // Env is what operations reach the world through.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -36,7 +38,7 @@ type request struct {
 	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out." json:"resumable"`
 	IdempotencyKey  string   `placeholder:"KEY" help:"The same job as every other one with this key: it is not enqueued a second time." json:"idempotency_key"`
 	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: its files go once nobody does any more." json:"transient"`
-	Cwd             string   `placeholder:"DIR" help:"Directory to run in, relative to the repository's root." json:"cwd"`
+	Cwd             string   `placeholder:"DIR" help:"Directory to run in: of the working tree where this command runs, or of any other of the repository." json:"cwd"`
 	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable." json:"env"`
 	Executor        string   `placeholder:"NAME" help:"Who runs the job: local, or an executor of the configuration." json:"executor"`
 	Option          []string `sep:"none" name:"option" placeholder:"KEY=VALUE" help:"What to ask of the executor, such as memory=4G or --constraint=gpu of a cluster; repeatable." json:"options"`
@@ -110,6 +112,9 @@ func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (ke
 	fail(budgets(q, &spec))
 	spec.Task, err = task(t.repo, q)
 	fail(err)
+	if spec.Task.Tree != "" && slices.Contains(spec.Preconditions, kernel.Precondition{Kind: kernel.CleanWorktree}) {
+		fail(fmt.Errorf("--require clean_worktree is about the main working tree, and the job runs in %s: let its command look: %w", spec.Task.Tree, kernel.ErrInvalid))
+	}
 	n := kernel.NewJob{ID: t.repo.Scheduler.NewID(), Spec: spec}
 	if q.Approval {
 		n.Approval = kernel.Require(t.repo.Scheduler.Now(), t.actor)
@@ -288,16 +293,37 @@ func task(r *repo, q request) (kernel.Task, error) {
 			t.PassEnv = append(t.PassEnv, name)
 		}
 	}
-	dir := q.Cwd
-	if filepath.IsAbs(dir) {
-		dir = r.rel(filepath.Clean(dir))
+	var err error
+	t.Tree, t.Dir, err = r.workplace(q.Cwd)
+	return t, err
+}
+
+// workplace is the working tree and the directory in it that cwd means to whoever
+// stands in r's tree; "" is the main tree, and a tree's root.
+func (r *repo) workplace(cwd string) (tree, dir string, err error) {
+	at := cwd
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(r.Tree, at)
 	}
-	if dir = filepath.Clean(dir); dir == "." {
-		return t, nil
-	}
+	tree, dir = r.Tree, relative(r.Tree, at)
 	if !filepath.IsLocal(dir) {
-		return t, fmt.Errorf("--cwd %q: outside the repository: %w", q.Cwd, kernel.ErrInvalid)
+		outside := fmt.Errorf("--cwd %q: outside the repository and its worktrees: %w", cwd, kernel.ErrInvalid)
+		there, err := git.FindRoot(at)
+		if err != nil || there.Dir != r.Root {
+			return "", "", outside
+		}
+		if at, err = filepath.EvalSymlinks(at); err != nil {
+			return "", "", outside
+		}
+		if tree, dir = there.Tree, relative(there.Tree, at); !filepath.IsLocal(dir) {
+			return "", "", outside
+		}
 	}
-	t.Dir = filepath.ToSlash(dir)
-	return t, nil
+	if tree == r.Root {
+		tree = ""
+	}
+	if dir == "." {
+		dir = ""
+	}
+	return tree, filepath.ToSlash(dir), nil
 }

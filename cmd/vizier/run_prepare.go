@@ -161,12 +161,12 @@ func slugOf(text string) string {
 // maxSpec bounds a specification, in bytes.
 const maxSpec = 1 << 20
 
-// readSpec reads a specification: a path relative to the repository's root or,
-// where there is no such file, to the working directory.
+// readSpec reads a specification: a path relative to the root of the working tree
+// or, where there is no such file, to the working directory.
 func readSpec(r *repo, path string) (string, error) {
 	at := path
 	if !filepath.IsAbs(path) {
-		at = filepath.Join(r.Root, path)
+		at = filepath.Join(r.Tree, path)
 		if _, err := os.Stat(at); errors.Is(err, os.ErrNotExist) {
 			at = path
 		}
@@ -211,6 +211,9 @@ func (f *flow) compileAs(c *call, r *repo, ephemeral bool, ids func(node string)
 	}
 	for i := range jobs {
 		spec := &jobs[i].Spec
+		if !workflow.Anywhere(spec.Origin.About) {
+			spec.Task.Tree = r.linked()
+		}
 		if class := spec.Origin.About.Class; spec.Task.Executor == "" && (class == "agent" || class == "environment_shell") {
 			spec.Task.Executor = r.Config.Jobs.Executor
 		}

@@ -60,6 +60,7 @@ var showColumns = []column{
 	{Field{"pinned_head", "Pinned head", true}, func(r record) string { return pinned(r.Spec.Pinned) }},
 	{Field{"artifacts", "Artifacts", true}, artifacts},
 	{Field{"execution_root", "Execution root", false}, func(r record) string { return r.State.Context.Root }},
+	{Field{"submitted_from", "Submitted from", true}, func(r record) string { return r.Spec.Task.Tree }},
 	{Field{"worktree", "Worktree", true}, func(r record) string { return r.State.Context.Worktree }},
 	{Field{"worktree_name", "Worktree name", true}, func(r record) string { return r.State.Context.Name }},
 	{Field{"cancel_cleanup", "Cancel cleanup", true}, func(r record) string { return r.State.Cancelled.Status.String() }},

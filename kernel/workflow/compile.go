@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -115,6 +116,10 @@ func (c *compiler) origin(i int) kernel.Origin {
 		Template:  kernel.Template{Selector: c.o.Selector, ID: c.t.ID, Version: c.t.Version, PolicyHash: c.hash},
 		Ephemeral: c.o.Ephemeral,
 		About:     kernel.NodeInfo{Name: n.name, Class: string(n.use.Class), Operation: n.use.Operation, Control: n.use.Policy}}
+	if o.Plan == "" && n.use.Operation == opIntegrate { // whose arguments need not be parameters
+		o.Plan = n.arg("slug", "plan")
+		o.Branch = cmp.Or(n.arg(branches...), o.Branch)
+	}
 	if o.Branch == "" && o.Plan != "" {
 		o.Branch = "draft/" + o.Plan
 	}

@@ -120,6 +120,16 @@ func control(policy string) Use {
 // Inventory is everything a node may use. It must not be changed.
 func Inventory() []Use { return inventory }
 
+// Anywhere reports that what a node does has nothing to do with the working tree
+// that its run was queued from.
+func Anywhere(about kernel.NodeInfo) bool {
+	switch about.Operation {
+	case opIntegrate, opCleanup, "merge.sentinel.write", "merge.sentinel.clear":
+		return true
+	}
+	return slices.Contains([]string{policyConflict, policyApproval, policyTerminal}, about.Control)
+}
+
 func lookup(label string) (Use, bool) {
 	for _, u := range inventory {
 		if u.Label == label {
