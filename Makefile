@@ -42,8 +42,8 @@ demo: setup
 test: setup cluster
 	@$(MAKE) --no-print-directory check
 
-# The same at length, all of it with the race detector: longer tortures, a race
-# detector in every program that tests run, the whole suite of clusters.
+# The same at length, all tests with the race detector, and the program that
+# scripts run too: longer tortures, the whole suite of clusters.
 test-long: setup cluster
 	RAPID_SEED=$(SEED) VIZIER_LONG=1 $(GO) test -race -p 2 -timeout 60m ./...
 
