@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // readPages is the Markdown files of the project.
@@ -436,4 +438,16 @@ func runExample(t *testing.T, bin string, commands []string) []string {
 	text = moments.ReplaceAllString(text, "2026-01-31T12:00:00Z")
 	text = waits.ReplaceAllString(text, "held up for 0s")
 	return strings.Split(text, mark)[1:]
+}
+
+// The journal's page names every action that a journal may hold, and says of
+// each whether another boot leaves it to be done.
+func TestJournalPageHasEveryAction(t *testing.T) {
+	page := readPages(t)["docs/formats/journal.md"]
+	for _, a := range kernel.WorldActions() {
+		row := regexp.MustCompile("(?m)^\\| `" + kernel.WorldActionName(a) + "` \\|.*\\| (yes|no) \\|$").FindStringSubmatch(page)
+		if row == nil || (row[1] == "yes") != kernel.OutlastsBoot(a) {
+			t.Errorf("%s: %q", kernel.WorldActionName(a), row)
+		}
+	}
 }

@@ -19,10 +19,10 @@ var at = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // Of jobs that succeeded it loads only those that are asked for.
 type memory struct {
 	jobs    map[kernel.JobID]kernel.Job
-	left    []kernel.Action // committed and not done
-	changes *kernel.Changes // what others changed; nil: it is not known
-	calls   []string        // what was done, in order
-	scopes  []kernel.Scope  // that were loaded
+	left    []kernel.WorldAction // committed and not done
+	changes *kernel.Changes      // what others changed; nil: it is not known
+	calls   []string             // what was done, in order
+	scopes  []kernel.Scope       // that were loaded
 	plans   []kernel.Plan
 	refuse  map[string]error // what calls answer
 	cleanup kernel.Cleanup
@@ -101,23 +101,17 @@ func (m *memory) Commit(p kernel.Plan) error {
 	for _, j := range m.jobs {
 		all = append(all, j)
 	}
-	m.jobs, m.left = map[kernel.JobID]kernel.Job{}, nil
+	m.jobs = map[kernel.JobID]kernel.Job{}
 	for _, j := range kernel.NewSnapshot(kernel.Observation{Jobs: all}).Apply(p).Jobs() {
 		m.jobs[j.ID] = *j
 	}
-	for _, a := range p.Actions {
-		switch a.(type) {
-		case kernel.Launch, kernel.Stop, kernel.Sweep, kernel.RemoveWorktree, kernel.ClearSentinel, kernel.TendPrompt:
-			m.left = append(m.left, a)
-		}
-	}
-	m.plans = append(m.plans, p)
+	m.left, m.plans = p.World, append(m.plans, p)
 	return nil
 }
 
-func (m *memory) Unfinished() []kernel.Action { return m.left }
-func (m *memory) Done() error                 { m.left = nil; return m.called("done") }
-func (m *memory) Close() error                { m.closed++; return m.refuse["close"] }
+func (m *memory) Unfinished() []kernel.WorldAction { return m.left }
+func (m *memory) Done() error                      { m.left = nil; return m.called("done") }
+func (m *memory) Close() error                     { m.closed++; return m.refuse["close"] }
 
 func (m *memory) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	for _, a := range p.Attempts {
@@ -160,6 +154,10 @@ func (m *memory) ClearSentinel(slug string) error { return m.called("clear %s", 
 
 func (m *memory) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (bool, bool, error) {
 	return true, false, m.called("tend %s %v", j.ID, others)
+}
+
+func (m *memory) BranchAt(_ context.Context, name string) (bool, string, error) {
+	return true, "", m.refuse["branch "+name]
 }
 
 func (m *memory) DropBranch(_ context.Context, name string) (bool, string, error) {

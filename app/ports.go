@@ -31,13 +31,13 @@ type Tx interface {
 	Changes() (kernel.Changes, bool)
 
 	// Commit does the plan's record actions durably, all or none, and
-	// remembers its other actions until Done, or until the next Commit takes
+	// remembers its world actions until Done, or until the next Commit takes
 	// their place.
 	Commit(kernel.Plan) error
 
-	// Unfinished are actions on the world that an earlier transaction
+	// Unfinished are world actions that an earlier transaction
 	// committed and did not see through. They are to be done again.
-	Unfinished() []kernel.Action
+	Unfinished() []kernel.WorldAction
 
 	// Done forgets the remembered actions.
 	Done() error

@@ -156,7 +156,10 @@ func (r *Runner) beat(ctx context.Context, a kernel.AttemptID) {
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := r.conclude(result)
-		_, err2 := s.Finish(ctx, result)
+		rep, err2 := s.Finish(ctx, result)
+		if err2 == nil {
+			err2 = rep.Late // its successors are not started
+		}
 		if err2 == nil || errors.Is(err2, kernel.ErrStale) || errors.Is(err2, kernel.ErrNotFound) || ctx.Err() != nil {
 			return err2
 		}
@@ -233,5 +236,5 @@ func (s *Scheduler) Finish(ctx context.Context, result kernel.Result) (Report, e
 	scope.Jobs = append(scope.Jobs, result.Attempt.Job)
 	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
 		return kernel.Finish(s.observe(ctx, snap, scope.Artifacts...), result)
-	}, decide)
+	})
 }

@@ -32,7 +32,7 @@ func TestRecoveryStartsWhatIsCurrent(t *testing.T) {
 func TestRecoveryDoesEverythingAgain(t *testing.T) {
 	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w", Owned: true}
 	m := newMemory(job("a", running(1)), job("b", func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Failed, Context: tree} }))
-	m.left = []kernel.Action{kernel.Stop{Attempt: kernel.AttemptID{Job: "a", N: 1}}, kernel.Sweep{Attempt: kernel.AttemptID{Job: "a", N: 1}},
+	m.left = []kernel.WorldAction{kernel.Stop{Attempt: kernel.AttemptID{Job: "a", N: 1}}, kernel.Sweep{Attempt: kernel.AttemptID{Job: "a", N: 1}},
 		kernel.ClearSentinel{Job: "a", Slug: "plan"}, kernel.RemoveWorktree{Job: "b", Context: tree}}
 	if _, err := m.scheduler().Tick(t.Context()); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestRecoveryThatFailsIsTold(t *testing.T) {
 	for _, what := range []string{"load", "commit"} {
 		tree := kernel.Context{Worktree: "w", Owned: true}
 		m := newMemory(job("b", func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Failed, Context: tree} }))
-		m.left, m.refuse[what] = []kernel.Action{kernel.RemoveWorktree{Job: "b", Context: tree}}, errDisk
+		m.left, m.refuse[what] = []kernel.WorldAction{kernel.RemoveWorktree{Job: "b", Context: tree}}, errDisk
 		if _, err := m.scheduler().Tick(t.Context()); !errors.Is(err, errDisk) || m.closed != 1 {
 			t.Errorf("%s: %v; the lock was let go of %d times", what, err, m.closed)
 		}
@@ -139,15 +139,16 @@ func TestARefusedLaunchIsTakenBack(t *testing.T) {
 	}
 }
 
-// A commit, and the end of a transaction, that fail are told, and what was
-// known is not believed any more.
+// What goes wrong is told, late where something had happened by then, and what
+// was known is not believed any more.
 func TestATransactionThatFailsIsTold(t *testing.T) {
 	for _, what := range []string{"begin", "load", "commit", "done", "close"} {
 		m := newMemory(job("a", nil))
 		m.refuse[what] = errDisk
 		s := m.scheduler()
-		if _, err := s.Tick(t.Context()); !errors.Is(err, errDisk) {
-			t.Errorf("%s: %v", what, err)
+		rep, err := s.Tick(t.Context())
+		if late := errors.Is(rep.Late, errDisk) && errors.Is(rep.Late, kernel.ErrRecorded); late != (what == "done") || late == errors.Is(err, errDisk) {
+			t.Errorf("%s: %v, late %v", what, err, rep.Late)
 		}
 		if what != "close" && s.last != nil {
 			t.Errorf("%s: it knows %v", what, s.last)
@@ -158,7 +159,7 @@ func TestATransactionThatFailsIsTold(t *testing.T) {
 // What a transaction tells others: whoever looks after what waits, once it is
 // through; the hooks, whatever came of it; the log, whatever is committed.
 func TestWhatATransactionTells(t *testing.T) {
-	for _, fail := range []string{"", "done"} {
+	for _, fail := range []string{"", "close"} {
 		m := newMemory(job("a", nil), job("b", func(j *kernel.Job) { j.Spec.Pinned = kernel.PinnedHead{Branch: "main", Commit: "c"} }))
 		s, log := m.scheduler(), &shelf{}
 		to := &listener{wants: kernel.JobRunning}
@@ -171,13 +172,13 @@ func TestWhatATransactionTells(t *testing.T) {
 			t.Errorf("%v: hooks called %d times, the lookout %d, events %q", err, to.hooks, to.wakes, log.events)
 		}
 		announced := 0
-		for _, a := range m.plans[0].Actions {
+		for _, a := range m.plans[0].Actions() {
 			if e, ok := a.(kernel.Announce); ok && e.Event.Kind == kernel.JobRunning && e.Event.Job == "a" {
 				announced++
 			}
 		}
 		if announced != 1 {
-			t.Errorf("announced %d times: %+v", announced, m.plans[0].Actions)
+			t.Errorf("announced %d times: %+v", announced, m.plans[0].Actions())
 		}
 	}
 }

@@ -43,8 +43,8 @@ func TestATickThatRemembersSeesTheRepositoryChange(t *testing.T) {
 	} {
 		s := snapshot(seen(nil), jobs...)
 		s = s.Apply(kernel.Decide(s)).WithFacts(s.Facts())
-		if p := kernel.Decide(s); len(p.Actions) > 0 {
-			t.Fatalf("before anything changes: %+v", p.Actions)
+		if p := kernel.Decide(s); !p.Empty() {
+			t.Fatalf("before anything changes: %+v", p.Actions())
 		}
 		s = s.WithFacts(seen(change))
 		started := actionsOf[kernel.Launch](kernel.Decide(s))

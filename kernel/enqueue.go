@@ -35,8 +35,8 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		}
 		j := Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
 			State: State{Approval: n.Approval, Context: n.Context}}
-		j.State.Status = j.begins()
-		p.Actions = append(p.Actions, CreateJob{j})
+		j.State.Status = j.Begins()
+		p.add(CreateJob{j})
 	}
 	if err := s.Apply(p).acyclic(jobs); err != nil {
 		return Plan{}, err

@@ -61,10 +61,10 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	case t.at(i) == Queued, st.Status == Queued && st.Refused > 0: // it was refused, and asks again, at once or after a while
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + again(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
-		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + orElse(st.Reason, st.Failure.String()), Clears: "time"}}
+		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].failed(s.now), Clears: "time"}}
 	case st.Status == Failed, st.Status == Cancelled:
-		e.Root = &RootFailure{id, st.Status, orElse(st.Reason, st.Status.String())}
-		x.add(Remedy{Command: []string{"jobs", "retry", string(id)}})
+		e.Root = &RootFailure{id, st.Status, s.jobs[i].failed(s.now)}
+		x.remedies(i)
 	case st.Status != Succeeded:
 		e.Unmet = x.unmet(i)
 		x.remedies(i)
@@ -230,6 +230,9 @@ func (x *explainer) remedies(i int32) {
 	j := x.t.s.jobs[i]
 	switch st := x.t.at(i); {
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
+		if text := j.agentRemedy(x.t.s.now); text != "" {
+			x.add(Remedy{Text: text})
+		}
 		x.add(Remedy{Command: []string{"jobs", "retry", string(j.ID)}})
 		if st == BlockedByApproval && !j.State.Approval.Doubt {
 			x.add(Remedy{Command: []string{"jobs", "approve", string(j.ID)}})
@@ -281,7 +284,7 @@ func (x *explainer) root(i int32) *RootFailure {
 		j := x.t.s.jobs[i]
 		st := x.t.at(i)
 		if st != BlockedByDependency {
-			return &RootFailure{j.ID, st, orElse(j.State.Reason, orElse(j.State.Wait.Detail, st.String()))}
+			return &RootFailure{j.ID, st, j.failed(x.t.s.now)}
 		}
 		next := int32(-1)
 		var own Unmet

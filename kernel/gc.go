@@ -42,10 +42,10 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 	var p Plan
 	for _, j := range s.jobs {
 		if !stays[j.ID] && !keep[j.ID] && old(j) && !j.HoldsPrompt() {
-			p.Actions = append(p.Actions, RemoveJob{j.ID, j.Spec.Produces})
+			p.add(RemoveJob{j.ID, j.Spec.Produces})
 		}
 	}
-	p.Actions = append(p.Actions, s.emptied(p)...)
+	s.dropEmptied(&p)
 	return p
 }
 

@@ -13,19 +13,9 @@ type MissingProducer uint8
 const (
 	Block MissingProducer = iota // a need nobody produces is terminal
 	Wait                         // a need nobody produces yet may still appear
-	numMissingProducers
 )
 
-var missingProducerNames = [numMissingProducers]string{"block", "wait"}
-
-func (m MissingProducer) String() string {
-	return name(missingProducerNames[:], int(m), "missing_producer policy")
-}
-
-// ParseMissingProducer is the inverse of String.
-func ParseMissingProducer(s string) (MissingProducer, error) {
-	return parse[MissingProducer](missingProducerNames[:], s, "missing_producer policy")
-}
+var missingProducerNames = NewNames[MissingProducer]("missing_producer policy", "block", "wait")
 
 // Transient says whether a job runs only when another needs it (seed 002).
 // A smaller mode is the more conservative one.
@@ -36,17 +26,9 @@ const (
 	NotTransient Transient = iota
 	OnDemand               // runs only if a job that is not transient needs it
 	Remove                 // as OnDemand, and its files go when the run is over
-	numTransients
 )
 
-var transientNames = [numTransients]string{"none", "transient", "remove"}
-
-func (m Transient) String() string { return name(transientNames[:], int(m), "transient mode") }
-
-// ParseTransient is the inverse of String.
-func ParseTransient(s string) (Transient, error) {
-	return parse[Transient](transientNames[:], s, "transient mode")
-}
+var transientNames = NewNames[Transient]("transient mode", "none", "transient", "remove")
 
 // PinnedHead holds a job until a branch is at a commit. The zero value pins
 // nothing.
@@ -70,19 +52,9 @@ const (
 	CleanWorktree PreconditionKind = iota
 	BranchExists
 	CustomPrecondition
-	numPreconditionKinds
 )
 
-var preconditionKindNames = [numPreconditionKinds]string{"clean_worktree", "branch_exists", "custom"}
-
-func (k PreconditionKind) String() string {
-	return name(preconditionKindNames[:], int(k), "precondition")
-}
-
-// ParsePreconditionKind is the inverse of String.
-func ParsePreconditionKind(s string) (PreconditionKind, error) {
-	return parse[PreconditionKind](preconditionKindNames[:], s, "precondition")
-}
+var preconditionKindNames = NewNames[PreconditionKind]("precondition", "clean_worktree", "branch_exists", "custom")
 
 // Route says which job is rewound, or given this job's context, when this job
 // ends with an outcome (seed 000's on.<outcome> edges).
@@ -145,6 +117,7 @@ type Spec struct {
 	Retry           RetryPolicy
 	Resumable       bool
 	Idempotent      bool
+	KeepSession     bool    // its agent goes on with the conversation of the attempt before
 	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
 	InDoubt         InDoubt // see Doubt
 	Task            Task
@@ -200,17 +173,9 @@ const (
 	CleanupDone
 	CleanupDegraded
 	CleanupFailed
-	numCleanupStatuses
 )
 
-var cleanupNames = [numCleanupStatuses]string{"", "skipped", "done", "degraded", "failed"}
-
-func (c CleanupStatus) String() string { return name(cleanupNames[:], int(c), "cleanup status") }
-
-// ParseCleanupStatus is the inverse of String for every status but NoCleanup.
-func ParseCleanupStatus(s string) (CleanupStatus, error) {
-	return parse[CleanupStatus](cleanupNames[:], s, "cleanup status")
-}
+var cleanupNames = NewNames[CleanupStatus]("cleanup status", "", "skipped", "done", "degraded", "failed")
 
 // Cleanup is a cleanup's status and, where it went wrong, why.
 type Cleanup struct {
@@ -220,7 +185,7 @@ type Cleanup struct {
 
 // State is what has happened. A rewind replaces it with a fresh one, so that a
 // field added later is cleared by default instead of forgotten. It is
-// comparable: two equal states need no write.
+// comparable: two equal states need no write. What it points to is not changed.
 type State struct {
 	Status     Status
 	Wait       WaitReason
@@ -243,6 +208,8 @@ type State struct {
 	Failure    FailureClass
 	Reason     string // why it ended as it did, or why it could not be started
 	Stop       StopRequest
+	Place      Place       // of the latest attempt that ended
+	Agent      *AgentState // nil: no attempt asked an agent, or none told anything
 	Context    Context
 	Cancelled  Cleanup   // what a cancel did to the job's worktree
 	Retried    Cleanup   // what the last rewind did to it
@@ -301,8 +268,8 @@ func (j *Job) Budget() Budget {
 	return j.Spec.Budget
 }
 
-// begins is the status of a generation's beginning.
-func (j *Job) begins() Status {
+// Begins is the status of a generation's beginning.
+func (j *Job) Begins() Status {
 	if j.Spec.Routed || j.Transient() != NotTransient {
 		return Unscheduled
 	}

@@ -15,17 +15,9 @@ type LockMode uint8
 const (
 	Exclusive LockMode = iota
 	Shared
-	numLockModes
 )
 
-var lockModeNames = [numLockModes]string{"exclusive", "shared"}
-
-func (m LockMode) String() string { return name(lockModeNames[:], int(m), "lock mode") }
-
-// ParseLockMode is the inverse of String.
-func ParseLockMode(s string) (LockMode, error) {
-	return parse[LockMode](lockModeNames[:], s, "lock mode")
-}
+var lockModeNames = NewNames[LockMode]("lock mode", "exclusive", "shared")
 
 // Lock is one request: a key shared or exclusive, or, where Units is positive,
 // that many units of the pool of that name.
@@ -40,7 +32,7 @@ func (l Lock) Pool() bool { return l.Units > 0 }
 
 // Validate refuses empty keys and negative units.
 func (l Lock) Validate() error {
-	if strings.TrimSpace(l.Key) == "" || l.Units < 0 || l.Mode >= numLockModes {
+	if strings.TrimSpace(l.Key) == "" || l.Units < 0 || !lockModeNames.Has(l.Mode) {
 		return fmt.Errorf("lock %q (units %d): %w", l.Key, l.Units, ErrInvalid)
 	}
 	return nil

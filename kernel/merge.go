@@ -130,9 +130,9 @@ func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by
 	if st == j.State {
 		return nil
 	}
-	m.Plan = m.Plan.Then(Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}})
+	m.Plan = m.Plan.Then(NewPlan(PutState{j.ID, j.Rev, st}))
 	if st.Status == Failed && more {
-		again, err := Retry(s.Apply(Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}), j.ID, by)
+		again, err := Retry(s.Apply(NewPlan(PutState{j.ID, j.Rev, st})), j.ID, by)
 		if err != nil {
 			return fmt.Errorf("run it again with a larger limit: %w", err)
 		}
@@ -163,6 +163,7 @@ func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) 
 		{"require", slices.Equal(old.Preconditions, now.Preconditions)}, {"pinned", old.Pinned == now.Pinned},
 		{"approval", (oldApproval == NotRequired) == (newApproval == NotRequired)},
 		{"idempotent", old.Idempotent == now.Idempotent}, {"resumable", old.Resumable == now.Resumable}, {"in_doubt", old.InDoubt == now.InDoubt},
+		{"resume", old.KeepSession == now.KeepSession},
 	} {
 		if !c.same {
 			differ = append(differ, c.what)

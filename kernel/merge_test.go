@@ -51,11 +51,11 @@ func TestAResubmittedJobIsTheOneThereWas(t *testing.T) {
 	for _, st := range []option{is(kernel.WaitingOnDeps), running(1), is(kernel.Succeeded), is(kernel.Cancelled), is(kernel.BlockedByDependency), due(kernel.ExitFailure)} {
 		old := job("a", keyed("k"), after("z"), st)
 		m, _, p := merged(t, snapshot(facts(), old, job("z", running(1))), fresh("b", keyed("k"), after("z")))
-		if m.Same["b"] != "a" || len(m.Plan.Actions) > 0 {
+		if m.Same["b"] != "a" || len(m.Plan.Actions()) > 0 {
 			t.Errorf("%s: %+v", old.State.Status, m)
 		}
 		if len(actionsOf[kernel.CreateJob](p))+len(actionsOf[kernel.Launch](p)) > 0 && old.State.Status != kernel.FailedRetryable {
-			t.Errorf("%s: %+v", old.State.Status, p.Actions)
+			t.Errorf("%s: %+v", old.State.Status, p.Actions())
 		}
 		if wantNote := old.State.Status == kernel.Cancelled || old.State.Status == kernel.BlockedByDependency; (m.Note["a"] != "") != wantNote {
 			t.Errorf("%s: note %q", old.State.Status, m.Note["a"])
@@ -84,8 +84,8 @@ func TestTheMoreConservativeModeCounts(t *testing.T) {
 		if told := tell(s, p); strings.Contains(told, "a job.promoted") != (c.status == kernel.Running) {
 			t.Errorf("%s over %s: %s", c.now, c.was, told)
 		}
-		if c.now > c.was && len(p.Actions) > 0 {
-			t.Errorf("%s over %s: %+v", c.now, c.was, p.Actions)
+		if c.now > c.was && len(p.Actions()) > 0 {
+			t.Errorf("%s over %s: %+v", c.now, c.was, p.Actions())
 		}
 		// A rewind forgets what happened, not what was asked for.
 		back, err := kernel.Retry(snapshot(facts(), func() kernel.Job { j := *a; j.State.Status = kernel.Succeeded; return j }()), "a", "ann")
@@ -106,8 +106,8 @@ func TestALargerLimitRevives(t *testing.T) {
 	})
 	s := snapshot(facts(), old, job("d", after("a"), is(kernel.BlockedByDependency)))
 	m, _, p := merged(t, s, fresh("b", keyed("k"), limits(kernel.Budget{Resumes: 1})))
-	if len(p.Actions) > 0 || !strings.Contains(m.Note["a"], "larger limit") {
-		t.Errorf("%+v %q", p.Actions, m.Note["a"])
+	if len(p.Actions()) > 0 || !strings.Contains(m.Note["a"], "larger limit") {
+		t.Errorf("%+v %q", p.Actions(), m.Note["a"])
 	}
 	m, next, p := merged(t, s, fresh("b", keyed("k"), limits(kernel.Budget{Resumes: 2})))
 	a := next.Job("a")
@@ -142,7 +142,7 @@ func TestOneKeyForDifferentJobs(t *testing.T) {
 		{[]kernel.NewJob{fresh("b", keyed("n")), fresh("c", keyed("n"), func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"b"} })}, "differs in after"},
 	} {
 		m, err := kernel.Merge(s, c.news, "ann")
-		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrInvalid) || len(m.Plan.Actions)+len(m.New) > 0 {
+		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrInvalid) || len(m.Plan.Actions())+len(m.New) > 0 {
 			t.Errorf("%v, %+v", err, m)
 			continue
 		}

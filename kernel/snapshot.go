@@ -214,16 +214,14 @@ func merged[K comparable, V any](a, b map[K]V) map[K]V {
 // launched job runs, a published artifact exists. Actions over another
 // revision than the snapshot's change nothing, as in the store.
 func (s *Snapshot) Apply(p Plan) *Snapshot {
-	if len(p.Actions) == 0 && p.stands == nil {
+	if p.Empty() {
 		return s
 	}
 	next := *s
-	if len(p.Actions) > 0 {
-		next.jobs = slices.Clone(s.jobs)
-	}
+	next.jobs = slices.Clone(s.jobs)
 	reshaped := false
 	var which []int32
-	for _, a := range p.Actions {
+	for _, a := range p.Records {
 		switch a := a.(type) {
 		case CreateJob:
 			if _, exists := s.graph.index[a.Job.ID]; !exists {
@@ -245,7 +243,12 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				next.touch(RemoveJob{gone.ID, gone.Spec.Produces})
 				reshaped = true
 			}
-		case Publish, Reset, Strip, ClearSentinel:
+		case Publish, Reset, Strip:
+			next.touch(a)
+		}
+	}
+	for _, a := range p.World {
+		if a, ok := a.(ClearSentinel); ok {
 			next.touch(a)
 		}
 	}
@@ -257,9 +260,6 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 		return &next
 	}
 	next.moves(s, which)
-	if p.stands != nil && p.stands.graph == next.graph {
-		next.stood, next.moved = p.stands.facts, p.stands.against(next.jobs)
-	}
 	return &next
 }
 

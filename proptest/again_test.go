@@ -29,16 +29,17 @@ func forgetful(s *kernel.Snapshot) *kernel.Snapshot {
 }
 
 func samePlan(p, q kernel.Plan) bool {
-	return reflect.DeepEqual(p.Actions, q.Actions) && reflect.DeepEqual(p.Decisions, q.Decisions)
+	return reflect.DeepEqual(p.Actions(), q.Actions()) && reflect.DeepEqual(p.Decisions, q.Decisions)
 }
 
 // decideBoth is the plan of a tick on s, which nobody can tell from that of a
 // tick that remembers nothing.
-func decideBoth(t *rapid.T, s *kernel.Snapshot) kernel.Plan {
+func decideBoth(t *rapid.T, s *kernel.Snapshot) (kernel.Plan, *kernel.Baseline) {
 	whole := forgetful(s)
-	p, q := kernel.Decide(s), kernel.Decide(whole)
+	p, base := kernel.Tick(s)
+	q := kernel.Decide(whole)
 	if !samePlan(p, q) {
-		t.Fatalf("a tick decides %+v\n%+v\nhad it judged every job, %+v\n%+v", p.Decisions, p.Actions, q.Decisions, q.Actions)
+		t.Fatalf("a tick decides %+v\n%+v\nhad it judged every job, %+v\n%+v", p.Decisions, p.Actions(), q.Decisions, q.Actions())
 	}
 	if got, want := s.Wakes(), whole.Wakes(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("wakes %+v, of the same world made anew %+v", got, want)
@@ -46,7 +47,13 @@ func decideBoth(t *rapid.T, s *kernel.Snapshot) kernel.Plan {
 	if got, want := s.Probes(), whole.Probes(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("probes %+v, of the same world made anew %+v", got, want)
 	}
-	return p
+	return p, base
+}
+
+// ticked is the snapshot that a tick on s leads to, which remembers it.
+func ticked(s *kernel.Snapshot) *kernel.Snapshot {
+	p, base := kernel.Tick(s)
+	return s.Apply(p).Remember(base)
 }
 
 // anotherView is f, where a little of it may be known otherwise.
@@ -179,16 +186,16 @@ func leadOn(t *rapid.T, o kernel.Observation) {
 			_, p := anyVerb(t, s)
 			plan, s = plan.Then(p), s.Apply(p)
 		}
-		p := decideBoth(t, s)
+		p, ticked := decideBoth(t, s)
 		if oneIn(t, 4, "elsewhere") { // a plan may be applied to what it was not decided on
 			other, _ := s.Follow(s.Now(), written(t, s, s.Now()))
-			decideBoth(t, other.WithFacts(s.Facts()).Apply(p))
+			decideBoth(t, other.WithFacts(s.Facts()).Apply(p).Remember(ticked))
 		}
-		plan, s = plan.Then(p), s.Apply(p)
+		plan, s = plan.Then(p), s.Apply(p).Remember(ticked)
 		if oneIn(t, 4, "at once") {
-			base = base.Apply(plan).WithFacts(s.Facts())
+			base = base.Apply(plan).Remember(ticked).WithFacts(s.Facts())
 		} else {
-			base = base.Apply(plan)
+			base = base.Apply(plan).Remember(ticked)
 		}
 		decideBoth(t, s)
 		if oneIn(t, 4, "goes on from there") {

@@ -60,7 +60,7 @@ func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[st
 	d.fail("state", err)
 	e.State = state
 	if r.V.Version > recordVersion {
-		d.fail("version", fmt.Errorf("effect format %d, this program reads up to %d: %w", r.V.Version, recordVersion, errNewer))
+		d.fail("version", fmt.Errorf("effect format %d, this program reads up to %d: %w", r.V.Version, recordVersion, ErrNewer))
 	}
 	if e.Job != id || e.Key != key {
 		d.fail("key", fmt.Errorf("it is not effect %s of job %s", key, id))
@@ -207,53 +207,67 @@ func (d dir) place(temp, name string, fresh bool) error {
 	return failed("link", name, err)
 }
 
-// effectsDir opens the directory of a job's effects, and makes it where it is
-// missing: it lasts as soon as a file in it does. It never makes the job's.
+// effectsDir opens the directory of a job's effects, and makes it durably where
+// it is missing. It never makes the job's.
 func (s *Store) effectsDir(id kernel.JobID) (dir, error) {
 	job, err := s.base.open(jobPath(id, ""))
 	if err != nil {
 		return dir{fd: -1}, err
 	}
 	defer job.close()
-	return job.make(effectsDir)
+	d, err := job.open(effectsDir)
+	if !errors.Is(err, iofs.ErrNotExist) {
+		return d, err
+	}
+	if d, err = job.make(effectsDir); err == nil {
+		err = job.sync(effectsDir, s.opts.Durable)
+	}
+	return d, err
 }
 
 // fenced calls f while a is its job's current attempt by the journal, and with
 // the scheduler lock held, so that it stays so.
 func (s *Store) fenced(ctx context.Context, a kernel.AttemptID, f func() error) error {
-	for try := 0; ; try++ {
-		if err := s.lock.shared(ctx); err != nil {
+	for try := true; ; try = false {
+		if err := s.fencedShared(ctx, a, f, try); !errors.Is(err, errBehind) {
 			return err
 		}
-		_, behind, err := s.behind()
-		if err == nil {
-			err = s.readHeld()
-		}
-		held := s.heldOf(a.Job)
-		if behind = behind || held != "" && try == 0; err == nil && !behind { // perhaps it can be written by now
-			j, _, err := s.readRecord(a.Job)
-			if held != "" {
-				err = errors.New(held)
-			}
-			if err == nil {
-				err = j.Fence(a)
-			}
-			if err == nil {
-				err = f()
-			}
-			return errors.Join(err, s.lock.unlock())
-		}
-		if err = errors.Join(err, s.lock.unlock()); err != nil {
-			return err
-		}
-		tx, err := s.Begin(ctx)
-		if err != nil {
-			return err
-		}
-		if err := tx.Close(); err != nil {
+		if err := s.complete(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// fencedShared is fenced where the files are all there is to read, else
+// errBehind.
+func (s *Store) fencedShared(ctx context.Context, a kernel.AttemptID, f func() error, try bool) (err error) {
+	unlock, err := s.lock.shared(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	_, behind, err := s.behind()
+	if err != nil {
+		return err
+	}
+	if err := s.readHeld(); err != nil {
+		return err
+	}
+	held := s.heldOf(a.Job)
+	if behind || held != "" && try { // perhaps it can be written by now
+		return errBehind
+	}
+	if held != "" {
+		return errors.New(held)
+	}
+	j, _, err := s.readRecord(a.Job)
+	if err != nil {
+		return err
+	}
+	if err := j.Fence(a); err != nil {
+		return err
+	}
+	return f()
 }
 
 // settled are the effects of the generation that j leaves, as they are to be

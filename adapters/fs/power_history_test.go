@@ -98,8 +98,8 @@ func (l *lived) Begin(ctx context.Context) (app.Tx, error) {
 }
 
 func (w watched) Commit(p kernel.Plan) error {
-	err := w.l.does(fmt.Sprintf("commit %T", p.Actions[0]), func() error { return w.Tx.Commit(p) })
-	for _, a := range p.Actions {
+	err := w.l.does(fmt.Sprintf("commit %T", p.Actions()[0]), func() error { return w.Tx.Commit(p) })
+	for _, a := range p.Actions() {
 		if e, ok := a.(kernel.Announce); ok {
 			w.l.ended[e.Event] = true
 		}
@@ -140,6 +140,7 @@ func (l *lived) Call()                         {}
 func (l *lived) DropBranch(context.Context, string) (bool, string, error) {
 	return false, "", nil
 }
+func (l *lived) BranchAt(context.Context, string) (bool, string, error) { return false, "", nil }
 
 // Conclude is the runner's.
 func (l *lived) Conclude(r kernel.Result) error {
@@ -392,7 +393,7 @@ func (l *lived) goesOn(dir string) error {
 	}
 	before, err := tx.Load(kernel.Scope{All: true})
 	if err == nil {
-		err = tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.CreateJob{Job: plain(900)}}})
+		err = tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: plain(900)}))
 	}
 	if err == nil {
 		err = tx.Done()
@@ -414,10 +415,10 @@ func (l *lived) goesOn(dir string) error {
 }
 
 // cuts goes through what cuts of power leave of a history: between any two
-// calls nothing that was not synced, all of it, and a draw, or as many as
+// calls, or after each so many, nothing that was not synced, all of it, and a draw, or as many as
 // VIZIER_TEST_DRAWS says; judge says what is wrong with a store, of which deeds
 // are done and one may be.
-func (l *lived) cuts(judge func(dir string, done int, perhaps *deed) error) (states int) {
+func (l *lived) cuts(every int, judge func(dir string, done int, perhaps *deed) error) (states int) {
 	l.t.Helper()
 	l.rec.whole(l.t)
 	r, draws := seeded(l.t), 1
@@ -426,6 +427,10 @@ func (l *lived) cuts(judge func(dir string, done int, perhaps *deed) error) (sta
 	}
 	p, seen := newPlatter(), map[string]bool{}
 	for n := 0; ; n++ {
+		if n%every != 0 && n < len(l.rec.calls) {
+			p.do(l.rec.calls[n])
+			continue
+		}
 		done, perhaps := 0, (*deed)(nil)
 		for i, d := range l.deeds {
 			if d.to <= n {
@@ -506,10 +511,11 @@ func (l *lived) keeps() func(dir string, done int, perhaps *deed) error {
 
 // After a power cut at any moment a durable store holds what it said it does.
 func TestNothingThatWasCommittedIsLostToAPowerCut(t *testing.T) {
+	oneGoroutine(t)
 	t.Parallel()
 	l := live(t, true)
 	l.history()
-	t.Logf("%d calls, %d states", len(l.rec.calls), l.cuts(l.keeps()))
+	t.Logf("%d calls, %d states", len(l.rec.calls), l.cuts(1, l.keeps()))
 }
 
 // put commits one plan, which may fail.
@@ -519,7 +525,7 @@ func (l *lived) put(actions ...kernel.Action) error {
 	l.must(err)
 	_, err = tx.Load(kernel.Scope{All: true})
 	l.must(err)
-	return errors.Join(tx.Commit(kernel.Plan{Actions: actions}), tx.Close())
+	return errors.Join(tx.Commit(kernel.NewPlan(actions...)), tx.Close())
 }
 
 // obstruct puts a directory in the place of a job's record, or clears it away,
@@ -541,6 +547,7 @@ func (l *lived) obstruct(n int, clear bool) {
 // So it is for changes that could not be written for a while, whatever the
 // journal has forgotten meanwhile.
 func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
+	oneGoroutine(t)
 	t.Parallel()
 	l := live(t, true)
 	l.must(l.put(kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}))
@@ -566,7 +573,7 @@ func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
 		}
 	}
 	keeps := l.keeps()
-	n := l.cuts(func(dir string, done int, perhaps *deed) error {
+	n := l.cuts(1, func(dir string, done int, perhaps *deed) error {
 		if perhaps != nil && perhaps.what == "obstruct" {
 			return nil
 		}
@@ -577,6 +584,7 @@ func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
 
 // The outcome that an attempt is given first is the one, before and after.
 func TestAnOutcomeIsForGoodAfterAPowerCut(t *testing.T) {
+	oneGoroutine(t)
 	t.Parallel()
 	l := live(t, true)
 	j := plain(1)
@@ -587,7 +595,7 @@ func TestAnOutcomeIsForGoodAfterAPowerCut(t *testing.T) {
 	second := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Ended: l.now}
 	l.must(l.does("conclude once", func() error { return l.ConcludeOnce(first) }))
 	made, concluded := l.deeds[0].to, l.deeds[1].to
-	l.cuts(func(dir string, done int, _ *deed) error {
+	l.cuts(1, func(dir string, done int, _ *deed) error {
 		if done < made {
 			return nil
 		}
@@ -614,10 +622,15 @@ func TestAnOutcomeIsForGoodAfterAPowerCut(t *testing.T) {
 // Without syncs a power cut may cost what was done last, and more of one job
 // than of another. It makes nothing up, and the next command works.
 func TestAfterAPowerCutARelaxedStoreGoesOn(t *testing.T) {
+	oneGoroutine(t)
 	t.Parallel()
 	l := live(t, false)
 	l.history()
-	n := l.cuts(func(dir string, _ int, _ *deed) error {
+	every := 5
+	if long {
+		every = 1
+	}
+	n := l.cuts(every, func(dir string, _ int, _ *deed) error {
 		rec, err := l.after(dir).Read(context.Background(), kernel.Scope{All: true})
 		if err != nil {
 			return err
@@ -640,6 +653,7 @@ func TestAfterAPowerCutARelaxedStoreGoesOn(t *testing.T) {
 // Files outside the store are there once they were added, and where they were
 // moved to; while that is under way they are in one place at least.
 func TestNoPromptIsLostToAPowerCut(t *testing.T) {
+	oneGoroutine(t)
 	t.Parallel()
 	dir := t.TempDir()
 	l := &lived{t: t, rec: newRecorder(t, dir)}
@@ -665,7 +679,7 @@ func TestNoPromptIsLostToAPowerCut(t *testing.T) {
 			p.do(l.rec.calls[n])
 		}
 	}
-	l.cuts(func(dir string, done int, perhaps *deed) error {
+	l.cuts(1, func(dir string, done int, perhaps *deed) error {
 		have := tree(t, dir)
 		maps.DeleteFunc(have, func(name, _ string) bool { return strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".tmp") })
 		want := at[done]

@@ -53,6 +53,14 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// unread is a field of the original's that holds nothing here: null, and never
+// read back.
+type unread struct{}
+
+func (unread) MarshalJSONTo(e *jsontext.Encoder) error      { return e.WriteToken(jsontext.Null) }
+func (*unread) UnmarshalJSONFrom(d *jsontext.Decoder) error { return d.SkipValue() }
+func (*unread) UnmarshalJSON([]byte) error                  { return nil }
+
 // The shapes of job.json. Names are those of the seeds where they have one;
 // docs/formats/job.md says what each means.
 type (
@@ -69,6 +77,8 @@ type (
 		UpdatedAt     stamp             `json:"updated_at"`
 		StartedAt     stamp             `json:"started_at"`
 		FinishedAt    stamp             `json:"finished_at"`
+		PID           *int              `json:"pid"`
+		Host          string            `json:"host,omitempty"`
 		ExitCode      *int              `json:"exit_code"`
 		Attempt       int               `json:"attempt"`
 		Generation    int               `json:"generation"`
@@ -85,6 +95,9 @@ type (
 		StdoutPath    string            `json:"stdout_path"`
 		StderrPath    string            `json:"stderr_path"`
 		OutcomePath   *string           `json:"outcome_path"`
+		Agent         *agentRecord      `json:"agent,omitempty"`
+		AgentTotal    *agentTotal       `json:"agent_total,omitempty"`
+		Configuration unread            `json:"config_snapshot"` // a job reads what is in force when it runs
 		Stop          *stopRecord       `json:"stop,omitempty"`
 		RemovedAt     *stamp            `json:"removed_at,omitempty"`
 		Awake         bool              `json:"awake,omitempty"`
@@ -133,6 +146,7 @@ type (
 		BackoffCap  string   `json:"backoff_cap,omitempty"`
 		Resumable   bool     `json:"resumable,omitempty"`
 		Idempotent  bool     `json:"idempotent,omitempty"`
+		KeepSession bool     `json:"keep_session,omitempty"`
 		InDoubt     string   `json:"effect_in_doubt,omitempty"`
 	}
 	schedule struct {
@@ -248,8 +262,8 @@ func (f *foreign) empty() bool {
 	return f == nil || len(f.top)+len(f.task)+len(f.again)+len(f.schedule)+len(f.metadata) == 0
 }
 
-// errNewer is a record that a later version wrote.
-var errNewer = errors.New("written by a newer vizier")
+// ErrNewer is what a later version wrote, and this one cannot read.
+var ErrNewer = errors.New("written by a newer vizier")
 
 // decodeRecord reads the record of job id. It never panics, and its error says
 // what is wrong in words.
@@ -269,7 +283,7 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 		version = head.Version
 	}
 	if version > recordVersion {
-		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, errNewer)
+		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, ErrNewer)
 	}
 	if err != nil {
 		return kernel.Job{}, nil, jsonError(err)

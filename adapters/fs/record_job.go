@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // newRecord is the record of j. Every field of kernel.Job has its place here
@@ -27,6 +28,11 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		r.ExitCode = &code
 		r.OutcomePath = optional(vizierDir + "/" + jobPath(j.ID, outcomeName))
 	}
+	if p := st.Place; p.PID != 0 {
+		r.PID = &p.PID
+	}
+	r.Host = st.Place.Host
+	r.agents(st.Agent)
 	if !st.Stop.At.IsZero() {
 		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By, st.Stop.Cleanup}
 	}
@@ -55,9 +61,9 @@ func (r *record) intake(j *kernel.Job) {
 	}
 	switch {
 	case st.Status == kernel.Succeeded && st.Prompt.Named == kernel.DonePrompt:
-		r.ProcessedPath = optional(in.Home() + "/" + in.Processed(j.ID))
+		r.ProcessedPath = optional(inbox.Home(in) + "/" + inbox.Processed(in, j.ID))
 	case st.Status.Terminal() && st.Prompt.Named == kernel.ErrorPrompt && st.Prompt.Archived:
-		r.ArchivedPath = optional(in.Home() + "/" + in.Failed(j.ID))
+		r.ArchivedPath = optional(inbox.Home(in) + "/" + inbox.Failed(in, j.ID))
 	}
 }
 
@@ -65,7 +71,7 @@ func newAgain(sp *kernel.Spec) againRecord {
 	a := againRecord{
 		MaxRetries: sp.Budget.Retries, MaxResumes: sp.Budget.Resumes, MaxReclaims: sp.Budget.Reclaims,
 		BackoffBase: duration(sp.Retry.Base), BackoffCap: duration(sp.Retry.Cap),
-		Resumable: sp.Resumable, Idempotent: sp.Idempotent,
+		Resumable: sp.Resumable, Idempotent: sp.Idempotent, KeepSession: sp.KeepSession,
 	}
 	if sp.InDoubt != kernel.FailInDoubt {
 		a.InDoubt = sp.InDoubt.String()
@@ -177,7 +183,7 @@ func (r *record) job() (kernel.Job, error) {
 	j.Spec = kernel.Spec{
 		Name: r.Name, Routed: r.Schedule.V.Routed, OwnsContext: r.Schedule.V.OwnsContext, IdempotencyKey: r.Schedule.V.IdempotencyKey,
 		Budget:    kernel.Budget{Retries: r.Again.V.MaxRetries, Resumes: r.Again.V.MaxResumes, Reclaims: r.Again.V.MaxReclaims},
-		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent,
+		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent, KeepSession: r.Again.V.KeepSession,
 		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Dir: r.Task.V.Dir,
 			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv,
 			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
@@ -197,6 +203,10 @@ func (r *record) job() (kernel.Job, error) {
 	st.Outcome = parsed(&d, "outcome", r.Outcome, kernel.ParseOutcome)
 	st.Failure = parsed(&d, "failure_class", r.FailureClass, kernel.ParseFailureClass)
 	st.Reason = value(r.FailureReason)
+	st.Place.Host, st.Agent = r.Host, r.agentState()
+	if r.PID != nil {
+		st.Place.PID = *r.PID
+	}
 	if r.Stop != nil {
 		st.Stop = kernel.StopRequest{At: time.Time(r.Stop.RequestedAt), By: r.Stop.RequestedBy, Cleanup: r.Stop.Cleanup}
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// recover brings the files to where the journal is, and finds the actions on
-// the world that are still to be done. After another boot everything in the
-// journal is gone through, and of the actions only those that a boot does not
-// settle are kept: nothing that ran then runs now.
+// recover brings the files to where the journal is, and finds the world actions
+// that are still to be done. After another boot everything in the journal is
+// gone through, and of the actions only those that a boot does not settle are
+// kept: nothing that ran then runs now. What a newer version left to be done,
+// and this one does not know, is ErrNewer: it stays for that version.
 func (t *Tx) recover() error {
 	if err := t.s.openJournal(); err != nil {
 		return err
@@ -37,12 +38,11 @@ func (t *Tx) recover() error {
 	if pos.end > size { // it was emptied, and the mark did not hear of it
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
 	}
+	var last entry
 	if !t.pos.done {
-		e, _, err := log.read(t.pos.start)
-		if err != nil {
+		if last, _, err = log.read(t.pos.start); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
-		t.unfinished = e.world
 	}
 	var begun map[kernel.JobID]int64
 	if rebooted {
@@ -56,6 +56,9 @@ func (t *Tx) recover() error {
 			}
 			break
 		}
+		if err == nil {
+			err = e.known()
+		}
 		if err != nil {
 			return err
 		}
@@ -68,16 +71,18 @@ func (t *Tx) recover() error {
 			}
 		}
 		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
-		t.unfinished = e.world
-		at = next
+		last, at = e, next
 	}
 	if len(t.s.held) != holds {
 		if err := t.s.writeHeld(); err != nil {
 			return err
 		}
 	}
+	if t.unfinished, err = last.actions(); err != nil {
+		return err
+	}
 	if t.pos.rebooted {
-		t.unfinished = survivors(t.unfinished)
+		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
 	}
 	if t.pos == pos && !rebooted {
 		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's
@@ -129,18 +134,6 @@ func (e entry) subject() kernel.JobID {
 		}
 	}
 	return ""
-}
-
-// survivors are the actions that another boot does not settle.
-func survivors(actions []kernel.Action) []kernel.Action {
-	var out []kernel.Action
-	for _, a := range actions {
-		switch a.(type) {
-		case kernel.ClearSentinel, kernel.RemoveWorktree, kernel.TendPrompt:
-			out = append(out, a)
-		}
-	}
-	return out
 }
 
 // replayGroup applies g unless the record on disk is already there. A power

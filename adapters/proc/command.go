@@ -40,6 +40,17 @@ const (
 var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envCheckpoint, envRunner,
 	envStatus, envName, envClass, envReason, envExit}
 
+// repositoryVariables point git at a repository, an index or a configuration of
+// the caller's: what a hook, or whoever runs git in a peculiar way, has in the
+// environment. `git rev-parse --local-env-vars` lists most of them.
+var repositoryVariables = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_OBJECT_DIRECTORY",
+	"GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX",
+	"GIT_INTERNAL_SUPER_PREFIX", "GIT_SHALLOW_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_QUARANTINE_PATH", "GIT_REFLOG_ACTION"}
+
+// paramPrefix begins the variables that a workflow node gives its scripts: those
+// of another run are not for this one.
+const paramPrefix = "VIZIER_PARAM_"
+
 // command is what is going to be executed.
 type command struct {
 	path       string
@@ -95,7 +106,7 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 				"set it and retry the job from there, or submit it with --env %s=VALUE", name, name, name)
 		}
 	}
-	c.env = environment(l.told(j), slices.Concat(os.Environ(), t.Env, []string{"PWD=" + dir})...)
+	c.env = environment(slices.Concat(l.told(j), asked(t.Env)), append(os.Environ(), "PWD="+dir)...)
 	c.path, err = find(args[0], dir, lookup(c.env, "PATH"))
 	return c, err
 }
@@ -124,16 +135,34 @@ func runnerEnv(a kernel.AttemptID) []string {
 	return environment([]string{envRunner + "=" + label(a)}, os.Environ()...)
 }
 
-// environment is others, of which a later value of a name replaces an earlier
-// one, and told, the only source of our own variables.
+// environment is told and, where that says nothing of a name, others, of which
+// a later value replaces an earlier one. Only told may have our own variables,
+// and those that say which repository git is to look at.
 func environment(told []string, others ...string) []string {
 	seen := map[string]bool{}
-	for _, name := range ownVariables {
+	for _, name := range slices.Concat(ownVariables, repositoryVariables) {
+		seen[name] = true
+	}
+	for _, v := range told {
+		name, _, _ := strings.Cut(v, "=")
 		seen[name] = true
 	}
 	env := slices.Clone(told)
 	for _, v := range slices.Backward(others) {
-		if name, _, _ := strings.Cut(v, "="); !seen[name] {
+		if name, _, _ := strings.Cut(v, "="); !seen[name] && !strings.HasPrefix(name, paramPrefix) {
+			seen[name] = true
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// asked are the variables that a job was submitted with, each once: all but our
+// own and PWD, which is where it runs.
+func asked(vars []string) []string {
+	seen, env := map[string]bool{"PWD": true}, []string(nil)
+	for _, v := range slices.Backward(vars) {
+		if name, _, _ := strings.Cut(v, "="); !seen[name] && !slices.Contains(ownVariables, name) {
 			seen[name] = true
 			env = append(env, v)
 		}

@@ -1,10 +1,12 @@
 package proc
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,13 +68,27 @@ func TestClaimWithACommandCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := len(whole); n <= len(both); n++ {
-		if err := os.WriteFile(w.Files.ClaimFile(a), both[:n], 0o600); err != nil {
+	if !json.Valid(whole) || !json.Valid(both) || len(whole) != len(both) {
+		t.Fatalf("not one JSON value of one length each:\n%s%s", whole, both)
+	}
+	for n := range len(both) + 1 {
+		if err := os.WriteFile(w.Files.ClaimFile(a), slices.Concat(both[:n], whole[n:]), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		c, err := readClaim(w.Files.ClaimFile(a))
 		if err != nil || c.Identity != Self() || c.Child != nil && *c.Child != Self() || n == len(both) && c.Child == nil {
 			t.Fatalf("%d of %d bytes: %+v, error %v", n, len(both), c, err)
+		}
+	}
+}
+
+// Claims on record were written as two values, a line each.
+func TestClaimsOfBefore(t *testing.T) {
+	const runner = `{"host":"h","boot":"b","pid":12,"start":345,"lock":{"dev":1,"ino":2}}` + "\n"
+	for text, child := range map[string]int{runner: 0, runner + `{"child":{"host":"h","boot":"b","pid":13,"start":400}}` + "\n": 13, runner + `{"child":{"ho`: 0} {
+		c, err := decodeClaim("x", []byte(text))
+		if err != nil || c.PID != 12 || c.Lock.Ino != 2 || (c.Child == nil) != (child == 0) || c.Child != nil && c.Child.PID != child {
+			t.Errorf("%s: %+v, error %v", text, c, err)
 		}
 	}
 }

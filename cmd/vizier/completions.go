@@ -47,6 +47,9 @@ func (c *call) complete(words []string) error {
 	if len(words) == 0 {
 		words = []string{""}
 	}
+	if _, err := c.whole(); err != nil {
+		return err
+	}
 	for _, x := range c.candidates(words) {
 		c.ui.print(strings.TrimSuffix(x.text+"\t"+x.about, "\t"))
 	}

@@ -85,6 +85,9 @@ func (x *doctorCmd) Run(c *call) error {
 		return err
 	}
 	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
+	if errors.Is(err, fs.ErrNewer) { // nothing here may be changed, nor be judged by what this version knows
+		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
+	}
 	if err != nil {
 		return err
 	}

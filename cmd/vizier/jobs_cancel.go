@@ -46,7 +46,7 @@ func (x *cancelCmd) Run(c *call) error {
 		return err
 	}
 	cleanup := x.CleanupWorktree || r.Config.Jobs.Cancel.CleanupWorktree && !x.NoCleanupWorktree
-	rep, err := r.Scheduler.Cancel(c.ctx, id, c.env.actor(), cleanup)
+	rep, err := r.Scheduler.Cancel(c.ctx, id, c.actor(), cleanup)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (x *cancelCmd) Run(c *call) error {
 	if j == nil {
 		return fmt.Errorf("cancel %s: its record is gone: %w", id, kernel.ErrNotFound)
 	}
-	p := r.paths(id)
+	p := r.paths(id, x.Format)
 	doc := cancelled{"Job cancelled", id, j.State.Status.String(), p.Stdout, p.Stderr, cmp.Or(j.State.Cancelled.Status, kernel.CleanupSkipped).String()}
 	if why := j.State.Cancelled.Error; why != "" {
 		c.ui.warn("worktree of job %s was not removed: %s", id, why)

@@ -44,6 +44,9 @@ func (s *submitCmd) Run(c *call) error {
 	if s.Batch && len(s.Request.Command) > 0 {
 		return usageError(errors.New("--batch reads the commands from standard input: leave out the command"))
 	}
+	if err := c.mayEnqueue(); err != nil {
+		return err
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err
@@ -62,7 +65,7 @@ func (s *submitCmd) Run(c *call) error {
 	if len(news) == 0 {
 		return usageError(errors.New("standard input has no jobs: expected one JSON object a line"))
 	}
-	rep, err := r.Scheduler.Submit(c.ctx, news, c.env.actor())
+	rep, err := r.Scheduler.Submit(c.ctx, news, c.actor())
 	if err != nil {
 		return err
 	}
@@ -138,6 +141,9 @@ func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 // report tells what a transaction did besides what was asked for: attempts
 // that could not be started, those that were, and every change of a status.
 func (c *call) report(rep app.Report) {
+	if rep.Late != nil {
+		c.ui.warn("%v", rep.Late)
+	}
 	for _, id := range slices.Sorted(maps.Keys(rep.Refused)) {
 		c.ui.warn("job %s: %s", id, rep.Refused[id])
 	}

@@ -28,6 +28,9 @@ type request struct {
 	Approval        bool     `help:"Start only after a person has approved it." json:"approval"`
 	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h." json:"timeout"`
 	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times." json:"retries"`
+	RetryOn         []string `sep:"none" placeholder:"CLASS|CODE" help:"With --retries: only after this failure, a class such as timeout or rate_limited, or an exit code; repeatable." json:"retry_on"`
+	MaxResumes      *int     `placeholder:"N" help:"With --resumable: go on after a time-out up to N times; 3 by default." json:"max_resumes"`
+	MaxReclaims     *int     `placeholder:"N" help:"With --idempotent, or --in-doubt rerun: run it again when its runner is lost up to N times; 2 by default." json:"max_reclaims"`
 	Idempotent      bool     `help:"Running it twice does no harm: run it again when its runner is lost." json:"idempotent"`
 	InDoubt         string   `enum:",fail,ask,rerun" default:"" placeholder:"fail|ask|rerun" help:"What becomes of the job when its runner is lost, and with it whether the command did its work: it fails (the default), it waits for a person's approval to run again, or it runs again." json:"in_doubt"`
 	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out." json:"resumable"`
@@ -60,7 +63,7 @@ type intake struct {
 }
 
 func (c *call) intake(r *repo) *intake {
-	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, c.env.actor(), false}
+	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, c.actor(), false}
 }
 
 // newJob reads the request. after finds the job that a reference means.
@@ -215,7 +218,16 @@ func budgets(q request, spec *kernel.Spec) error {
 		return fmt.Errorf("--retries %d: expected 0 or more: %w", q.Retries, kernel.ErrInvalid)
 	}
 	spec.Budget.Retries = q.Retries
-	if q.Retries > 0 {
+	if len(q.RetryOn) > 0 && q.Retries == 0 {
+		return fmt.Errorf("--retry-on has no effect without retries: add --retries N: %w", kernel.ErrInvalid)
+	}
+	for _, word := range q.RetryOn {
+		var err error
+		if spec.Retry, err = spec.Retry.Named(word); err != nil {
+			return fmt.Errorf("--retry-on: %w", err)
+		}
+	}
+	if q.Retries > 0 && len(q.RetryOn) == 0 {
 		for _, class := range []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.OutOfMemory, kernel.LaunchFailure} {
 			spec.Retry = spec.Retry.On(class)
 		}
@@ -229,13 +241,28 @@ func budgets(q request, spec *kernel.Spec) error {
 			return fmt.Errorf("--in-doubt %s has no effect on an idempotent job: remove it, or --idempotent: %w", q.InDoubt, kernel.ErrInvalid)
 		}
 	}
-	if spec.Doubt() == kernel.RerunInDoubt {
-		spec.Budget.Reclaims = defaultReclaims
+	var err error
+	spec.Budget.Reclaims, err = limit("--max-reclaims", q.MaxReclaims, defaultReclaims, spec.Doubt() == kernel.RerunInDoubt, "--idempotent, or --in-doubt rerun")
+	if err == nil {
+		spec.Budget.Resumes, err = limit("--max-resumes", q.MaxResumes, defaultResumes, q.Resumable, "--resumable")
 	}
-	if q.Resumable {
-		spec.Budget.Resumes = defaultResumes
+	return err
+}
+
+// limit is how often a job may run again in a way that may says it does; without
+// that, a flag is in vain.
+func limit(flag string, given *int, def int, may bool, with string) (int, error) {
+	switch {
+	case given == nil && may:
+		return def, nil
+	case given == nil:
+		return 0, nil
+	case *given < 0:
+		return 0, fmt.Errorf("%s %d: expected 0 or more: %w", flag, *given, kernel.ErrInvalid)
+	case !may:
+		return 0, fmt.Errorf("%s has no effect: add %s: %w", flag, with, kernel.ErrInvalid)
 	}
-	return nil
+	return *given, nil
 }
 
 func task(r *repo, q request) (kernel.Task, error) {

@@ -110,8 +110,12 @@ func (c *call) meantFlag(src *workflow.Source, given map[string]string, err erro
 	for _, a := range src.CLI.Named {
 		known[a.Key] = true
 	}
+	model, unknown := c.whole()
+	if unknown != nil {
+		return errors.Join(err, unknown)
+	}
 	var own []string
-	for _, f := range child(c.model.Node, "run").Flags {
+	for _, f := range child(model.Node, "run").Flags {
 		own = append(own, strings.ReplaceAll(f.Name, "-", "_"))
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -199,7 +203,8 @@ func (f *flow) compileAs(c *call, r *repo, ephemeral bool, ids func(node string)
 	jobs, manifest, err := workflow.Compile(f.parsed, workflow.CompileOptions{
 		Run: id, IDs: ids,
 		Selector: f.choice.Selector, Alias: f.choice.Alias, Command: append([]string{"vizier"}, c.args...),
-		At: r.Scheduler.Now(), By: c.env.actor(), Ephemeral: ephemeral,
+		At: r.Scheduler.Now(), By: c.actor(), Ephemeral: ephemeral,
+		Head: func() (string, error) { return r.Git.HeadBranch(c.ctx, r.Tree) },
 	})
 	if err != nil {
 		return out, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -10,8 +11,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"vizier": main}) }
-
 // TestScripts runs whole commands over real repositories and real processes.
 // Each script starts at the root of a repository with one empty commit; -update
 // rewrites what they expect.
@@ -19,7 +18,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
-			for _, kv := range []string{"USER=ann", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "VIZIER_SCHEDULER_RESIDENT=false", // tested by itself
+			for _, kv := range []string{"USER=ann", "GORACE=" + os.Getenv("GORACE"), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "VIZIER_SCHEDULER_RESIDENT=false", // tested by itself
 				"GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b", "GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b"} {
 				name, value, _ := strings.Cut(kv, "=")
 				env.Setenv(name, value)

@@ -19,6 +19,7 @@ type repo struct {
 	Scheduler *app.Scheduler
 	Config    config.Config
 	Root      string // absolute
+	Tree      string // the working tree that the command runs in; absolute
 
 	// Logs says where a job's files are: absolute paths, of files that need
 	// not exist. The stream of LogFile is stdout or stderr.
@@ -31,6 +32,9 @@ type repo struct {
 	// Effects are a job's journalled side effects, and what is wrong with
 	// those that cannot be read.
 	Effects func(kernel.JobID) ([]kernel.Effect, error)
+
+	// Attempts are the attempts of a job that left something on record.
+	Attempts func(kernel.JobID) ([]kernel.Result, error)
 
 	// IDs are the ids of all jobs, without their records; nil: only the records
 	// tell.
@@ -95,7 +99,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		return nil, err
 	}
 	r := &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Attempts: w.store.Attempts, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
 		},

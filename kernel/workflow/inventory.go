@@ -189,6 +189,9 @@ func (n *node) runsScript() bool {
 	return n.use.Policy == policyConflict && n.autoResolve()
 }
 
+// asksAgent reports that executing n may ask an agent.
+func (n *node) asksAgent() bool { return n.use.Operation == opAgent || n.use.Policy == policyConflict }
+
 // mayBeInDoubt reports that n may do what nobody can tell afterwards whether it
 // was done.
 func (n *node) mayBeInDoubt() bool { return !n.use.Reconcilable || n.runsScript() }
@@ -210,5 +213,6 @@ const (
 )
 
 // defaultRetryOn are the classes that max_retries covers where retry_on is not
-// given.
+// given; of nodes that ask an agent, those of a provider that may answer later
+// as well.
 var defaultRetryOn = []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.OutOfMemory, kernel.Preflight}

@@ -97,6 +97,7 @@ type nodeSource struct {
 	maxResumes    Text
 	maxReclaims   Text
 	resumable     Text
+	resume        Text
 	idempotent    Text
 	inDoubt       Text
 	transient     Text

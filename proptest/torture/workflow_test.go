@@ -17,12 +17,10 @@ import (
 // Whatever is killed while a plan is drafted, approved and merged, who waits and
 // types what `jobs why` names gets one merge and a clean repository.
 func TestAPlanIsMergedOnceWhateverIsKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	t.Parallel()
 	s := seed(t)
 	rng := rand.New(rand.NewPCG(s, 1))
-	left := kills(15)
+	left := kills(8, 100)
 	for round := 0; left > 0 && !t.Failed(); round++ {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			p := newPlanRepo(t)

@@ -26,9 +26,6 @@ type Settings struct {
 // Builtin is the label of the agent that is part of this program.
 const Builtin = "builtin"
 
-// ErrTimeout is an agent that did not answer within its time limit.
-var ErrTimeout = fmt.Errorf("agent timed out: %w", context.DeadlineExceeded)
-
 // Agents runs the agents that a configuration names.
 type Agents struct {
 	Shell
@@ -39,19 +36,24 @@ type Agents struct {
 	Shims  []string // directories of shims, NAME/agent.sh and NAME/filter.sh; the first that has one counts
 }
 
-// Run gives prompt to job's agent, which works in dir. Its answer, or that of
-// its filter, goes to Stdout as it is written and what it says about its
-// progress to Stderr. text is limit bytes of the answer, and one more where
-// there was more. exit is the agent's exit code, or the filter's where only
-// that failed. It is an error when there is no agent, when it cannot be
-// started, and, as ErrTimeout, when its time limit ended it.
-func (a Agents) Run(ctx context.Context, dir string, job *kernel.Job, prompt []byte, limit int) (text []byte, exit int, err error) {
-	s, err := a.Select(job)
+// exitTimeout is the exit code of what a time limit ended, exitNotFound that of
+// a shell that does not find a program.
+const (
+	exitTimeout  = 124
+	exitNotFound = 127
+)
+
+// Run asks the agent of q's job. Its answer, or that of its filter, goes to
+// Stdout as it is written and what it says about its progress to Stderr. The
+// answer's exit code is the agent's, or the filter's where only that failed.
+// It is an error when there is no agent and when it cannot be started.
+func (a Agents) Run(ctx context.Context, q kernel.AgentRequest) (kernel.AgentAnswer, error) {
+	s, err := a.Select(q.Job)
 	if err != nil {
-		return nil, 0, err
+		return kernel.AgentAnswer{}, err
 	}
 	if s, err = a.complete(s); err != nil {
-		return nil, 0, err
+		return kernel.AgentAnswer{}, err
 	}
 	parent := ctx
 	if s.Timeout > 0 {
@@ -59,24 +61,57 @@ func (a Agents) Run(ctx context.Context, dir string, job *kernel.Job, prompt []b
 		ctx, stop = context.WithTimeout(ctx, s.Timeout)
 		defer stop()
 	}
-	out := &capture{limit: limit, to: a.Stdout}
+	out := &capture{limit: q.Limit, to: a.Stdout}
+	r := kernel.AgentAnswer{Run: kernel.AgentRun{Agent: s.Label}}
 	switch {
 	case s.Label == Builtin && len(s.Command) == 0:
-		exit, err = a.builtin(ctx, dir, prompt, out)
+		r.Exit, err = a.builtin(ctx, q.Dir, q.Prompt, out)
 	case len(s.Filter) == 0:
-		cmd := a.command(ctx, dir, s.Command, nil)
-		cmd.Stdin, cmd.Stdout = bytes.NewReader(prompt), out
-		exit, err = a.finish(cmd, cmd.Run())
+		cmd := a.command(ctx, q.Dir, s.Command, nil)
+		cmd.Stdin, cmd.Stdout = bytes.NewReader(q.Prompt), out
+		r.Exit, err = a.finish(cmd, cmd.Run())
 	default:
-		exit, err = a.filtered(ctx, dir, s, prompt, out)
+		r.Exit, err = a.filtered(ctx, q.Dir, s, q.Prompt, out)
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("agent %s: %w", s.Label, err)
+		return kernel.AgentAnswer{}, fmt.Errorf("agent %s: %w", s.Label, err)
 	}
-	if ctx.Err() != nil && parent.Err() == nil {
-		return nil, 0, fmt.Errorf("agent %s did not answer within %s: %w", s.Label, s.Timeout, ErrTimeout)
+	r.Text = out.text
+	switch {
+	case ctx.Err() != nil && parent.Err() == nil:
+		r.Exit, r.Class = exitTimeout, kernel.Timeout
+		r.Reason = fmt.Sprintf("agent %s did not answer within %s", s.Label, s.Timeout)
+	case r.Exit != 0:
+		r.Class, r.Reason = kernel.ExitFailure, failure(r.Exit, string(r.Text))
 	}
-	return out.text, exit, nil
+	return r, nil
+}
+
+// failure says how an agent failed that told nothing but its exit code.
+func failure(exit int, text string) string {
+	var why string
+	switch {
+	case exit == exitNotFound:
+		why = fmt.Sprintf("the agent's program was not found (exit %d): install it, or name another agent in .vizier/config.toml", exit)
+	case exit > 128 && exit < 128+65:
+		why = fmt.Sprintf("the agent was ended by signal %d (exit %d)", exit-128, exit)
+	default:
+		why = fmt.Sprintf("the agent failed (exit %d)", exit)
+	}
+	if last := lastLine(text); last != "" {
+		why += "; its last line was: " + last
+	}
+	return why
+}
+
+// lastLine is the last line of text that says anything, shortened.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	if len(last) > 200 {
+		last = last[:200] + "…"
+	}
+	return last
 }
 
 // filtered runs the agent into its filter.

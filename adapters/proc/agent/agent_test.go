@@ -3,7 +3,6 @@ package agent
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,8 +49,8 @@ func newTrial(t *testing.T, s Settings) *trial {
 
 func (x *trial) ask(t *testing.T, prompt string, limit int) (string, int, error) {
 	t.Helper()
-	text, exit, err := x.Run(t.Context(), x.dir, &kernel.Job{}, []byte(prompt), limit)
-	return string(text), exit, err
+	r, err := x.Run(t.Context(), kernel.AgentRequest{Job: &kernel.Job{}, Dir: x.dir, Prompt: []byte(prompt), Limit: limit})
+	return string(r.Text), r.Exit, err
 }
 
 func script(t *testing.T, path, text string, mode os.FileMode) {
@@ -173,8 +172,9 @@ func TestAShimAndItsFilterAreFound(t *testing.T) {
 
 func TestAnAgentIsEndedWhenItsTimeIsUp(t *testing.T) {
 	x := newTrial(t, Settings{Label: "slow", Timeout: 50 * time.Millisecond, Command: []string{"sh", "-c", "sleep 300"}})
-	if _, _, err := x.ask(t, "", 10); !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "agent slow did not answer within 50ms") {
-		t.Errorf("got %v", err)
+	r, err := x.Run(t.Context(), kernel.AgentRequest{Job: &kernel.Job{}, Dir: x.dir, Limit: 10})
+	if err != nil || r.Class != kernel.Timeout || r.Exit != 124 || r.Reason != "agent slow did not answer within 50ms" {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
