@@ -67,7 +67,7 @@ func (s *submitCmd) Run(c *call) error {
 	}
 	rep, err := r.Scheduler.Submit(c.ctx, news, c.actor())
 	if err != nil {
-		return err
+		return c.barred(err)
 	}
 	c.report(rep)
 	doc := submitted(rep, news, refs)
