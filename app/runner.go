@@ -159,10 +159,7 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := r.conclude(result)
-		rep, err2 := s.Finish(ctx, result)
-		if err2 == nil {
-			err2 = rep.Late // its successors are not started
-		}
+		err2 := finish(ctx, s, result)
 		if settled(err2) || ctx.Err() != nil {
 			return err2
 		}
@@ -193,7 +190,16 @@ func settleAtOnce(ctx context.Context, s *Scheduler, result kernel.Result) error
 	}
 	defer func(was Store) { s.Store = was }(s.Store)
 	s.Store = settling{s.Store, store, result}
-	_, err := s.Finish(ctx, result)
+	return finish(ctx, s, result)
+}
+
+// finish settles the job. Where that is on record and its successors are not
+// started yet, it is an error.
+func finish(ctx context.Context, s *Scheduler, result kernel.Result) error {
+	rep, err := s.Finish(ctx, result)
+	if err == nil {
+		err = rep.Late
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,14 +18,38 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// claim is the content of a claim file: a line of JSON from the claim itself
-// and, once the command runs, a second one that adds it. A line is written by
-// one write, and one that a crash cut off does not count.
+// claim is the content of a claim file, one JSON object. The command's place in
+// it is filled in once that runs: see claimChild.
 type claim struct {
 	Identity           // the runner
 	Lock     inode     `json:"lock"`            // of the job's lock file
-	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
+	Spaces   Spaces    `json:"namespaces"`      // of the runner
 	Void     string    `json:"void,omitempty"`  // why nobody is to run the attempt; then there is no runner
+	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
+}
+
+// noChild stands where a claim's command goes, followed by room for it.
+const noChild = `"child":null`
+
+// encode is c as a file. Where its command is still to come there is room for
+// it.
+func (c claim) encode() ([]byte, error) {
+	if c.Child != nil || c.Void != "" {
+		b, err := json.Marshal(c)
+		return append(b, '\n'), err
+	}
+	longest := c.Identity
+	longest.PID, longest.Start = math.MaxInt32, math.MaxUint64
+	room, err := json.Marshal(longest)
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	b = append(bytes.TrimSuffix(b, []byte("}")), ","+noChild...)
+	return append(append(b, bytes.Repeat([]byte(" "), len(room)-len("null"))...), "}\n"...), nil
 }
 
 // inode identifies a file. The claims in a copy of a repository are about the
@@ -45,7 +70,7 @@ func inodeOf(path string) inode {
 // Claim makes this process the only runner of a, for ever: another claim is
 // kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
-	if err := l.place(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job))}); err != nil {
+	if err := l.place(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces()}); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -105,29 +130,31 @@ func (l *Local) place(a kernel.AttemptID, c claim) error {
 	return nil
 }
 
-// claimChild adds the command to the claim, for signals and for people. It is
+// claimChild adds the command to the claim, for signals and for people, by one
+// write into the room for it: what a crash leaves of that does not count. It is
 // as good as its use: if it cannot be written, a sweep has to go by ancestry
 // and environments alone.
 func (l *Local) claimChild(a kernel.AttemptID, pid int) {
-	child := identify(pid)
-	b, err := json.Marshal(struct {
-		Child *Identity `json:"child"`
-	}{&child})
+	child, err := json.Marshal(identify(pid))
 	if err != nil {
 		return
 	}
-	f, err := openFile(l.Files.ClaimFile(a), os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW)
+	f, err := openFile(l.Files.ClaimFile(a), os.O_RDWR|unix.O_NOFOLLOW)
 	if err != nil {
 		return
 	}
-	_, _ = f.Write(append(b, '\n'))
-	_ = f.Close()
+	defer f.Close()
+	var have [4 << 10]byte
+	n, _ := f.ReadAt(have[:], 0)
+	if at := bytes.Index(have[:n], []byte(noChild)); at >= 0 {
+		_, _ = f.WriteAt(child, int64(at+len(noChild)-len("null")))
+	}
 }
 
 // writeClaim writes c whole to a new file beside path. It is not synced: after
 // a power failure no runner is left that a claim could keep out.
 func writeClaim(path string, c claim) (temp string, err error) {
-	b, err := json.Marshal(c)
+	b, err := c.encode()
 	if err != nil {
 		return "", err
 	}
@@ -142,7 +169,7 @@ func writeClaim(path string, c claim) (temp string, err error) {
 			return "", err
 		}
 	}
-	_, err = f.Write(append(b, '\n'))
+	_, err = f.Write(b)
 	if err = errors.Join(err, f.Close()); err != nil {
 		_ = os.Remove(f.Name())
 	}
@@ -171,12 +198,17 @@ func readClaim(path string) (claim, error) {
 
 func decodeClaim(path string, b []byte) (claim, error) {
 	var c claim
-	lines := json.NewDecoder(bytes.NewReader(b))
-	if err := lines.Decode(&c); err != nil {
+	values := json.NewDecoder(bytes.NewReader(b))
+	err := values.Decode(&c)
+	if before, _, found := bytes.Cut(b, []byte(`,"child":`)); err != nil && found { // it is being filled in, or never was in full
+		c = claim{}
+		err = json.Unmarshal(append(bytes.Clone(before), '}'), &c)
+	}
+	if err != nil {
 		return claim{}, fmt.Errorf("%s: %w", path, err)
 	}
-	var more claim
-	if lines.Decode(&more) == nil && more.Child != nil {
+	var more claim // earlier versions added the command as a second value
+	if c.Child == nil && values.Decode(&more) == nil {
 		c.Child = more.Child
 	}
 	return c, nil

@@ -22,7 +22,7 @@ import (
 // whatever happens.
 func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	r := l.run(ctx, j)
-	r.Attempt, r.Ended = j.Attempt(), l.now()
+	r.Attempt, r.Started, r.Ended, r.Place.Host = j.Attempt(), j.State.Started, l.now(), here().Host
 	return r
 }
 
@@ -66,7 +66,9 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if r.Outcome == kernel.OutcomeSucceeded {
 		r.Produced = customOf(j.Spec.Produces)
 	}
-	return explicit(l.Files.ResultFile(j.Attempt()), j, r)
+	r = explicit(l.Files.ResultFile(j.Attempt()), j, r)
+	r.Place.PID = c.pid
+	return r
 }
 
 func (l *Local) grace() time.Duration { return orDefault(l.Grace, DefaultGrace) }

@@ -134,7 +134,10 @@ func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 		if !merged {
 			id = n.ID
 		}
-		out.Jobs[i] = submittedJob{Job: id, Ref: refs[i], Name: n.Spec.Name, Merged: merged, Note: rep.Note[id]}
+		out.Jobs[i] = submittedJob{Job: id, Ref: refs[i], Name: n.Spec.Name, Merged: merged}
+		if n, ended := rep.Note[id]; ended {
+			out.Jobs[i].Note = view.NotRun(id, n)
+		}
 		if j := rep.Snapshot.Job(id); j != nil {
 			out.Jobs[i].Status, out.Jobs[i].Wait = j.State.Status.String(), j.State.Wait.Detail
 		}
@@ -145,6 +148,9 @@ func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 // report tells what a transaction did besides what was asked for: attempts
 // that could not be started, those that were, and every change of a status.
 func (c *call) report(rep app.Report) {
+	if c.outside != "" && len(rep.Applied) > 0 {
+		c.ui.warn("this is a sandbox, in which nothing is started or ended; what was asked for is on record: %s", c.outside)
+	}
 	if rep.Late != nil {
 		c.ui.warn("%v", rep.Late)
 	}
