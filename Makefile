@@ -17,7 +17,7 @@ SEED     ?= 20261121
 N        ?= 20000
 T        ?= 30s
 
-.PHONY: build setup demo test check prop fuzz bench golden nocgo fmt install clean
+.PHONY: build setup demo test test-agents check prop fuzz bench golden nocgo fmt install clean
 
 build:
 	CGO_ENABLED=$(CGO) $(GO) build $(TAGS) -o bin/vizier ./cmd/vizier
@@ -35,6 +35,12 @@ demo: setup
 test: setup
 	@scripts/slurm-cluster.sh install || echo 'setup: no Slurm, so tests of clusters are skipped'
 	@$(MAKE) --no-print-directory check
+
+# The real agents from npm, of the versions that this is made for, and then the
+# newest ones, which may fail.
+test-agents:
+	@GO=$(GO) scripts/test-agents.sh
+	@GO=$(GO) scripts/test-agents.sh latest
 
 # One package at a time: many of them start processes and look at all of them.
 check: fmt nocgo
@@ -63,7 +69,7 @@ bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...
 
 golden:
-	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config . -update
+	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -update
 	git diff --stat
 
 install: build
