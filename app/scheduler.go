@@ -24,8 +24,14 @@ type Scheduler struct {
 	Events    EventLog // nil: none is kept
 	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
-	Now       func() time.Time
-	NewID     func() kernel.JobID
+
+	// Sandboxed says that what this process starts ends with it, and that it may
+	// not see what others started: it only records what is asked for. Judging
+	// jobs, and all world actions, are left to a transaction elsewhere.
+	Sandboxed bool
+
+	Now   func() time.Time
+	NewID func() kernel.JobID
 
 	last *kernel.Snapshot // the store as the last transaction left it; nil: not known
 }
@@ -36,11 +42,12 @@ type Report struct {
 	Applied   []kernel.Action
 	Refused   map[kernel.JobID]string // launches the executor refused, and why
 	Snapshot  *kernel.Snapshot        // as the transaction left it
+	Late      error                   // kernel.ErrRecorded: why what was decided is not written out yet, nor its jobs started; nil: it is
 
 	// Same is the job that was there already, by the id minted for it in vain,
 	// and Note why that job is not going to run.
 	Same map[kernel.JobID]kernel.JobID
-	Note map[kernel.JobID]string
+	Note map[kernel.JobID]kernel.NotRun
 }
 
 // Started are the jobs whose attempts were launched.
@@ -67,11 +74,9 @@ func (r Report) Updated() []kernel.JobID {
 
 type verb func(*kernel.Snapshot) (kernel.Plan, error)
 
-func decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Decide(s), nil }
-
 // Tick advances every job that can be advanced.
 func (s *Scheduler) Tick(ctx context.Context) (Report, error) {
-	return s.transact(ctx, kernel.Scope{}, decide)
+	return s.transact(ctx, kernel.Scope{})
 }
 
 // Submit enqueues jobs, all or none, and ticks. A job whose idempotency key
@@ -82,7 +87,7 @@ func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob, by string)
 	rep, err := s.transact(ctx, scope, func(snap *kernel.Snapshot) (plan kernel.Plan, err error) {
 		m, plan, err = kernel.Submit(s.observe(ctx, snap, scope.Artifacts...), news, by)
 		return plan, err
-	}, decide)
+	})
 	rep.Same, rep.Note = m.Same, m.Note
 	return rep, err
 }
@@ -104,33 +109,33 @@ func scopeOf(news []kernel.NewJob) kernel.Scope {
 // Approve grants a pending approval and ticks.
 func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, by string) (Report, error) {
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, by) }, decide)
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, by) })
 }
 
 // Reject refuses a pending approval and ticks.
 func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, by, reason string) (Report, error) {
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(snap, id, by, reason) }, decide)
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(snap, id, by, reason) })
 }
 
 // Cancel ends a job, or asks its running attempt to end, and ticks. It does
 // not wait for a running attempt's processes.
 func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, cleanup bool) (Report, error) {
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(snap, id, by, cleanup) }, decide)
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(snap, id, by, cleanup) })
 }
 
 // Retry rewinds root and what depends on it, and ticks.
 func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Report, error) {
 	return s.transact(ctx, kernel.Scope{All: true},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Retry(snap, root, by) }, decide)
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Retry(snap, root, by) })
 }
 
 // GC removes old terminal jobs that nothing open refers to, and what killed
 // processes were writing, and ticks.
 func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, error) {
 	rep, err := s.transact(ctx, kernel.Scope{All: true},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil }, decide)
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil })
 	if err == nil && s.Leavings != nil {
 		_, err = s.Leavings.DropTemporary()
 	}
@@ -150,11 +155,20 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 // Explain says why a job is not running, on the world as it stands. It changes
 // nothing.
 func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explanation, *kernel.Snapshot, error) {
-	rec, err := s.Store.Read(ctx, kernel.Scope{Jobs: []kernel.JobID{id}})
+	scope := kernel.Scope{Jobs: []kernel.JobID{id}}
+	rec, err := s.Store.Read(ctx, scope)
 	if err != nil {
 		return kernel.Explanation{}, nil, err
 	}
-	snap := s.observe(ctx, s.fresh(rec))
+	snap := s.fresh(rec)
+	if j := snap.Job(id); j != nil && !j.Open() { // what open jobs refer to is there already
+		scope.Jobs, scope.Artifacts = append(scope.Jobs, j.Spec.After...), j.Spec.Needs
+		if rec, err = s.Store.Read(ctx, scope); err != nil {
+			return kernel.Explanation{}, nil, err
+		}
+		snap = s.fresh(rec)
+	}
+	snap = s.observe(ctx, snap)
 	snap = s.answer(ctx, snap, snap.ProbesOf(id))
 	e, err := kernel.Explain(snap, id)
 	return e, snap, err

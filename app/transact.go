@@ -7,21 +7,22 @@ import (
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // transact is a transaction, after which the ephemeral runs go that it ended.
 func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...verb) (Report, error) {
 	rep, err := s.through(ctx, scope, verbs...)
-	if err == nil {
+	if err == nil && !s.Sandboxed {
 		s.tidy(ctx, &rep)
 	}
 	return rep, err
 }
 
 // through is the one place where plans meet the world. It takes the scheduler
-// lock, sees to what a crash left undone, lets each verb decide on the
-// snapshot that the verbs before it lead to, commits the whole as one plan and
-// then does its actions on the world.
+// lock, sees to what a crash left undone, lets each verb and at last a tick
+// decide on the snapshot that those before it lead to, commits the whole as one
+// plan and then does its actions on the world.
 //
 // If the process dies before the commit, nothing has happened. If it dies
 // after, the store completes the records and the next holder of the lock does
@@ -32,15 +33,19 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		return rep, err
 	}
 	defer func() {
-		if err = errors.Join(err, tx.Close()); err == nil && s.Lookout != nil {
+		closed := tx.Close()
+		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
+			rep.Late, closed = errors.Join(rep.Late, closed), nil
+		}
+		if err = errors.Join(err, closed); err == nil && s.Lookout != nil {
 			s.Lookout.Call(rep.Snapshot.Wakes())
 		}
-		if s.Hooks != nil {
+		if s.Hooks != nil && !s.Sandboxed {
 			s.Hooks.Call()
 		}
 	}()
-	if left := tx.Unfinished(); len(left) > 0 {
-		s.last = nil // what changed since is told once, and the recovery is going to hear it
+	left := tx.Unfinished()
+	if len(left) > 0 && !s.Sandboxed {
 		if err := s.recover(ctx, tx, left); err != nil {
 			return rep, err
 		}
@@ -49,9 +54,12 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 	if err != nil {
 		return rep, err
 	}
-	t := transaction{s: s, tx: tx, rep: &rep, base: base}
+	t := transaction{s: s, tx: tx, rep: &rep, base: base, left: left}
 	t.snap = t.base
 	defer t.tell()
+	if !s.Sandboxed {
+		verbs = append(verbs, t.tick)
+	}
 	for _, v := range verbs {
 		plan, err := t.decide(ctx, v)
 		if err != nil {
@@ -63,12 +71,15 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 			if err := t.flush(ctx); err != nil {
 				return rep, err
 			}
+			if rep.Late != nil { // nothing more can be done
+				return rep, rep.Late
+			}
 		}
 	}
 	err = t.flush(ctx)
 	rep.Snapshot = t.snap
-	if err == nil {
-		s.last = t.base.Apply(t.plan) // of which nothing is left to do
+	if err == nil && rep.Late == nil {
+		s.last = t.base.Remember(t.ticked)
 	}
 	return rep, err
 }
@@ -111,7 +122,16 @@ type transaction struct {
 	snap *kernel.Snapshot // as the plan so far leaves it
 	plan kernel.Plan      // decided, not yet committed
 
+	ticked *kernel.Baseline
+	left   []kernel.WorldAction // of a sandboxed scheduler: what others are to do
+
 	events []kernel.Event // of what is committed
+}
+
+// tick is the last verb of every transaction.
+func (t *transaction) tick(s *kernel.Snapshot) (plan kernel.Plan, err error) {
+	plan, t.ticked = kernel.Tick(s)
+	return plan, nil
 }
 
 // tell appends what has happened to the event log, before the lock is free for
@@ -126,7 +146,7 @@ func (t *transaction) tell() {
 // whatever became of it, so a plan with one is decided on every job there is.
 func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 	t.snap = t.s.observe(ctx, t.snap)
-	if news := t.snap.Submissions(); len(news) > 0 {
+	if news := t.snap.Submissions(); len(news) > 0 && !t.s.Sandboxed {
 		if err := t.widen(ctx); err != nil {
 			return kernel.Plan{}, err
 		}
@@ -159,146 +179,102 @@ func (t *transaction) widen(ctx context.Context) error {
 // flush commits the plan so far and does its actions on the world. What comes
 // back from them (a refused launch, a degraded cleanup) is committed as well,
 // and before they are forgotten: after a crash in between they are done again,
-// and answer again.
+// and answer again. So whatever goes wrong once something is committed is left
+// to the next transaction, and told as Late: an error means that nothing
+// happened.
 func (t *transaction) flush(ctx context.Context) error {
-	for len(t.plan.Actions) > 0 {
-		before, plan := t.base, t.plan
+	if t.s.Sandboxed {
+		return t.leave()
+	}
+	for committed := false; !t.plan.Empty(); committed = true {
+		plan := t.plan
 		t.plan = kernel.Plan{}
-		after := before.Apply(plan)
-		events := kernel.Events(before, after, plan)
-		plan = t.s.announced(plan, events)
-		if err := t.tx.Commit(plan); err != nil {
+		err := t.commit(plan)
+		if err != nil && !committed && !errors.Is(err, kernel.ErrRecorded) {
 			return fmt.Errorf("commit: %w", err)
 		}
-		if t.rep.Decisions == nil { // there is one for every job that waits
-			t.rep.Decisions = slices.Clip(plan.Decisions)
-		} else {
-			t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+		if err == nil {
+			for _, a := range plan.World {
+				t.rep.Applied = append(t.rep.Applied, a)
+			}
+			if t.plan = t.perform(ctx, plan.World); !t.plan.Empty() {
+				continue // what came back is not lost: the plan is done once that is committed
+			}
+			err = t.tx.Done()
 		}
-		t.rep.Applied = append(t.rep.Applied, plan.Actions...)
-		t.base = after
-		t.events = append(t.events, events...)
-		t.snap = t.base.WithFacts(t.snap.Facts())
-		for _, a := range plan.Actions {
-			answer := t.s.perform(ctx, a, t.snap, t.rep)
-			t.plan = t.plan.Then(answer)
-			t.snap = t.snap.Apply(answer)
-		}
-		if len(t.plan.Actions) > 0 {
-			continue // what came back is not lost: the plan is done once that is committed
-		}
-		if err := t.tx.Done(); err != nil {
-			return fmt.Errorf("journal: %w", err)
+		if err != nil {
+			t.snap = t.base.WithFacts(t.snap.Facts())
+			t.rep.Late = fmt.Errorf("%w (%w)", kernel.ErrRecorded, err)
+			return nil
 		}
 	}
 	return nil
 }
 
+// leave commits the plan so far. Its actions on the world stay on record, with
+// those that were there before: the next holder of the lock takes them for what
+// a crash cut short, and does them.
+func (t *transaction) leave() error {
+	if t.plan.Empty() {
+		return nil
+	}
+	t.left = append(t.left[:len(t.left):len(t.left)], t.plan.World...)
+	plan := t.plan
+	t.plan, plan.World = kernel.Plan{}, t.left
+	err := t.commit(plan)
+	if errors.Is(err, kernel.ErrRecorded) {
+		t.rep.Late = err
+		return nil
+	}
+	return err
+}
+
+// commit makes plan durable. Where it is, if only on record, the transaction
+// goes on from there.
+func (t *transaction) commit(plan kernel.Plan) error {
+	after := t.base.Apply(plan)
+	events := event.Of(t.base, after, plan)
+	plan = t.s.announced(plan, events)
+	err := t.tx.Commit(plan)
+	if err != nil && !errors.Is(err, kernel.ErrRecorded) {
+		return err
+	}
+	if t.rep.Decisions == nil { // there is one for every job that waits
+		t.rep.Decisions = slices.Clip(plan.Decisions)
+	} else {
+		t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+	}
+	for _, a := range plan.Records {
+		t.rep.Applied = append(t.rep.Applied, a)
+	}
+	t.base = after
+	t.events = append(t.events, events...)
+	t.snap = t.base.WithFacts(t.snap.Facts())
+	return err
+}
+
 // recover does again what an earlier transaction committed and did not see
 // through.
-func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) error {
+func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldAction) error {
 	scope := kernel.Scope{}
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
 	}
-	s.last = nil // what changed before this load is not told again
+	s.last = nil // what changed since is told once, and this load hears it
 	rec, err := tx.Load(scope)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	t := transaction{s: s, tx: tx, rep: &Report{}, base: s.fresh(rec)}
 	t.snap = t.base
-	for _, a := range left {
-		answer := s.perform(ctx, a, t.snap, t.rep)
-		t.plan = t.plan.Then(answer)
-		t.snap = t.snap.Apply(answer)
-	}
+	t.plan = t.perform(ctx, left)
 	defer t.tell()
-	if err := t.flush(ctx); err != nil {
+	if err := errors.Join(t.flush(ctx), t.rep.Late); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil
 }
 
-// perform does one action on the world and returns what the kernel makes of
-// the answer. Record actions were done by the commit.
-func (s *Scheduler) perform(ctx context.Context, a kernel.Action, snap *kernel.Snapshot, rep *Report) kernel.Plan {
-	switch a := a.(type) {
-	case kernel.Launch:
-		return s.launch(ctx, a, snap, rep)
-	case kernel.Stop:
-		rep.warn(a.Subject(), s.executorOf(snap, a.Attempt).Stop(ctx, a.Attempt))
-	case kernel.Sweep:
-		rep.warn(a.Subject(), s.executorOf(snap, a.Attempt).Sweep(ctx, a.Attempt))
-	case kernel.ClearSentinel:
-		rep.warn(a.Job, s.Sentinels.ClearSentinel(a.Slug))
-	case kernel.TendPrompt:
-		return s.tend(a, snap, rep)
-	case kernel.RemoveWorktree:
-		c := s.Worktrees.RemoveWorktree(ctx, a.Context)
-		if plan, err := kernel.CleanedUp(snap, a, c); err == nil {
-			return plan
-		}
-	}
-	return kernel.Plan{}
-}
-
-// tend sees to a prompt's files. What goes wrong is told, and tried again by the
-// next tick.
-func (s *Scheduler) tend(a kernel.TendPrompt, snap *kernel.Snapshot, rep *Report) kernel.Plan {
-	j := snap.Job(a.Job)
-	if j == nil || j.Spec.Intake == nil {
-		return kernel.Plan{}
-	}
-	var others []uint64 // of prompts of the same name, of which this one was rewound or is the later
-	for _, k := range snap.Jobs() {
-		if k != j && k.HoldsPrompt() && k.Spec.Intake.File == j.Spec.Intake.File {
-			others = append(others, k.Spec.Intake.Inode)
-		}
-	}
-	found, archived, err := s.Prompts.TendPrompt(j, a.Name, others)
-	if err != nil {
-		rep.warn(a.Job, fmt.Errorf("its prompt: %w", err))
-		return kernel.Plan{}
-	}
-	plan, err := kernel.Tended(snap, a, found, archived)
-	if err != nil {
-		return kernel.Plan{}
-	}
-	return plan
-}
-
-// launch starts an attempt. One that is no longer current, because a crash
-// came between and the world moved on, is left alone.
-func (s *Scheduler) launch(ctx context.Context, a kernel.Launch, snap *kernel.Snapshot, rep *Report) kernel.Plan {
-	j := snap.Job(a.Attempt.Job)
-	if j == nil || j.Fence(a.Attempt) != nil {
-		return kernel.Plan{}
-	}
-	err := s.executorOf(snap, a.Attempt).Start(ctx, a.Attempt)
-	if err == nil {
-		return kernel.Plan{}
-	}
-	rep.warn(a.Attempt.Job, err)
-	var no *Refusal
-	final := errors.As(err, &no)
-	plan, err := kernel.Refuse(snap, a.Attempt, err.Error(), final)
-	if err != nil {
-		return kernel.Plan{}
-	}
-	return plan
-}
-
-func (r *Report) warn(id kernel.JobID, err error) {
-	if err == nil {
-		return
-	}
-	if r.Refused == nil {
-		r.Refused = map[kernel.JobID]string{}
-	}
-	r.Refused[id] = err.Error()
-}
-
 func has[A kernel.Action](p kernel.Plan) bool {
-	return slices.ContainsFunc(p.Actions, func(a kernel.Action) bool { _, ok := a.(A); return ok })
+	return slices.ContainsFunc(p.Actions(), func(a kernel.Action) bool { _, ok := a.(A); return ok })
 }

@@ -37,20 +37,27 @@ type judgement struct {
 // Running attempts whose runner is gone are settled first, by the result on
 // record or as lost, so that their locks are free in the same tick.
 func Decide(s *Snapshot) Plan {
+	p, _ := Tick(s)
+	return p
+}
+
+// Tick is Decide, with what the next tick may rely on: the snapshot that the
+// plan leads to is to Remember it.
+func Tick(s *Snapshot) (Plan, *Baseline) {
 	p, settled := settle(s)
 	t := newTick(settled)
 	if !t.again() {
 		t = newTick(settled)
 		t.whole()
 	}
-	q := t.plan(s)
-	if gone := t.spent(); len(gone.Actions) > 0 {
+	q, base := t.plan(s)
+	if gone := t.spent(); !gone.Empty() {
 		q = q.Then(gone)
 	}
-	if len(p.Actions) == 0 {
-		return q
+	if p.Empty() {
+		return q, base
 	}
-	return p.Then(q)
+	return p.Then(q), base
 }
 
 // newTick is a tick that has judged nothing: every job stands as it is on
@@ -171,7 +178,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 			continue // an earlier one's routes took it along
 		}
 		if r.Class == WorkerLost {
-			q.Actions = append(q.Actions, Sweep{r.Attempt})
+			q.add(Sweep{r.Attempt})
 		}
 		p, s = p.Then(q), s.Apply(q)
 	}
@@ -248,9 +255,9 @@ func (t *tick) judge(i int32) {
 
 // plan turns the judgements into what must change. Decisions tell of the change
 // since before, the snapshot that the tick began with.
-func (t *tick) plan(before *Snapshot) Plan {
+func (t *tick) plan(before *Snapshot) (Plan, *Baseline) {
 	var p Plan
-	var launches []Action
+	p.World = t.tending() // what has no input is not launched
 	var wrote []write
 	put := func(i int32) {
 		j := t.s.jobs[i]
@@ -270,12 +277,12 @@ func (t *tick) plan(before *Snapshot) Plan {
 		}
 		if next.Status == Running && next.Attempt > j.State.Attempt {
 			if !j.State.Started.IsZero() { // after a rewind or a refusal there is nothing to keep
-				p.Actions = append(p.Actions, Rotate{j.Attempt()})
+				p.add(Rotate{j.Attempt()})
 			}
-			launches = append(launches, Launch{AttemptID{j.ID, next.Attempt}})
+			p.World = append(p.World, Launch{AttemptID{j.ID, next.Attempt}})
 		}
-		wrote = append(wrote, write{i, int32(len(p.Actions))})
-		p.Actions = append(p.Actions, PutState{j.ID, j.Rev, next})
+		wrote = append(wrote, write{i, int32(len(p.Records))})
+		p.Records = append(p.Records, PutState{j.ID, j.Rev, next})
 	}
 	if t.all != nil {
 		for i := range t.s.jobs {
@@ -286,10 +293,7 @@ func (t *tick) plan(before *Snapshot) Plan {
 			put(i)
 		}
 	}
-	p.Actions = append(p.Actions, t.tending()...) // what has no input is not launched
-	p.Actions = append(p.Actions, launches...)
-	p.stands = &standing{t.s.graph, t.s.facts, t.s.jobs, p, wrote}
-	return p
+	return p, &Baseline{t.s.graph, t.s.facts, t.s.jobs, p.Records, wrote}
 }
 
 // at is the job of s that is at position i or, in a snapshot of other jobs, was
@@ -352,5 +356,5 @@ func started(st *State, now time.Time) {
 	st.Attempt++
 	st.Started, st.Finished = now, time.Time{}
 	st.Exit, st.Outcome, st.Failure, st.Reason = ExitCode{}, NoOutcome, NoFailure, ""
-	st.Stop = StopRequest{}
+	st.Stop, st.Place = StopRequest{}, Place{}
 }

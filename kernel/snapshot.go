@@ -52,7 +52,7 @@ type Records struct {
 
 // Observation is what the adapters hand over.
 type Observation struct {
-	Now        time.Time // UTC, whole microseconds
+	Now        time.Time // taken in UTC and whole microseconds, as records have it
 	Limits     Limits
 	Jobs       []Job
 	Archived   int              // jobs that succeeded and are not among Jobs
@@ -102,10 +102,13 @@ func TakeSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	s := &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g}
+	s := &Snapshot{now: moment(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g}
 	s.list()
 	return s
 }
+
+// moment is t as it comes back from a record.
+func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 // Changes is what became of a store since it was last read.
 type Changes struct {
@@ -119,7 +122,7 @@ type Changes struct {
 // the graph is another then, and the store is to be read anew.
 func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
 	next := *s
-	next.now, next.facts, next.touched, next.archived = now, &Facts{}, nil, c.Archived
+	next.now, next.facts, next.touched, next.archived = moment(now), &Facts{}, nil, c.Archived
 	if len(c.Jobs) > 0 || len(c.Settled) > 0 {
 		next.jobs = slices.Clone(s.jobs)
 	}
@@ -214,16 +217,14 @@ func merged[K comparable, V any](a, b map[K]V) map[K]V {
 // launched job runs, a published artifact exists. Actions over another
 // revision than the snapshot's change nothing, as in the store.
 func (s *Snapshot) Apply(p Plan) *Snapshot {
-	if len(p.Actions) == 0 && p.stands == nil {
+	if p.Empty() {
 		return s
 	}
 	next := *s
-	if len(p.Actions) > 0 {
-		next.jobs = slices.Clone(s.jobs)
-	}
+	next.jobs = slices.Clone(s.jobs)
 	reshaped := false
 	var which []int32
-	for _, a := range p.Actions {
+	for _, a := range p.Records {
 		switch a := a.(type) {
 		case CreateJob:
 			if _, exists := s.graph.index[a.Job.ID]; !exists {
@@ -245,7 +246,12 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				next.touch(RemoveJob{gone.ID, gone.Spec.Produces})
 				reshaped = true
 			}
-		case Publish, Reset, Strip, ClearSentinel:
+		case Publish, Reset, Strip:
+			next.touch(a)
+		}
+	}
+	for _, a := range p.World {
+		if a, ok := a.(ClearSentinel); ok {
 			next.touch(a)
 		}
 	}
@@ -257,9 +263,6 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 		return &next
 	}
 	next.moves(s, which)
-	if p.stands != nil && p.stands.graph == next.graph {
-		next.stood, next.moved = p.stands.facts, p.stands.against(next.jobs)
-	}
 	return &next
 }
 

@@ -2,27 +2,38 @@ package kernel
 
 import "slices"
 
-// standing is the claim that a tick makes with its plan: the states that the
+// Baseline is the claim that a tick makes beside its plan: the states that the
 // plan leads to are as a tick leaves them, with these facts and in this graph.
-type standing struct {
-	graph *graph
-	facts *Facts
-	jobs  []*Job // that the tick judged
-	plan  Plan
-	wrote []write // of plan, in schedule order
+type Baseline struct {
+	graph   *graph
+	facts   *Facts
+	jobs    []*Job // that the tick judged
+	records []RecordAction
+	wrote   []write // of records, in schedule order
 }
 
-// write is a PutState: of the job at a position, as one action of a plan.
-type write struct{ job, action int32 }
+// write is a PutState: of the job at a position, as one of a plan's records.
+type write struct{ job, record int32 }
+
+// Remember is s with what its next tick may rely on: that b's judged the same
+// jobs, and what is otherwise since. Nothing, where s has other jobs.
+func (s *Snapshot) Remember(b *Baseline) *Snapshot {
+	if b == nil || b.graph != s.graph {
+		return s
+	}
+	next := *s
+	next.stood, next.moved = b.facts, b.against(s.jobs)
+	return &next
+}
 
 // against is which of jobs are in another state than the claim is about.
-func (c *standing) against(jobs []*Job) []int32 {
+func (c *Baseline) against(jobs []*Job) []int32 {
 	var others []int32
 	wrote := c.wrote
 	for i, j := range jobs {
 		switch {
 		case len(wrote) > 0 && wrote[0].job == int32(i):
-			if j.State != c.plan.Actions[wrote[0].action].(PutState).State {
+			if j.State != c.records[wrote[0].record].(PutState).State {
 				others = append(others, int32(i))
 			}
 			wrote = wrote[1:]

@@ -64,7 +64,7 @@ func tens(n int, bind func(j, before *kernel.Job)) kernel.Observation {
 // ended is a world at rest of which one job has just ended well.
 func ended(b testing.TB, o kernel.Observation) (*kernel.Snapshot, kernel.Plan) {
 	s := kernel.NewSnapshot(o)
-	s = s.Apply(kernel.Decide(s))
+	s = ticked(s)
 	j := s.Jobs()[0]
 	p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Produced: j.Spec.Produces})
 	if err != nil {
@@ -105,7 +105,7 @@ func BenchmarkTickAfterOneChange(b *testing.B) {
 					}
 					s.Probes()
 					s = s.WithFacts(facts)
-					s.Apply(kernel.Decide(s)).Wakes()
+					ticked(s).Wakes()
 				})
 			})
 		}
@@ -116,7 +116,7 @@ func BenchmarkTickAfterOneChange(b *testing.B) {
 func TestATickThatConcernsEverybody(t *testing.T) {
 	const n = 20_000
 	s := kernel.NewSnapshot(fan(n, func(*kernel.Job) {}))
-	s = s.Apply(kernel.Decide(s))
+	s = ticked(s)
 	for _, outcome := range []kernel.Outcome{kernel.OutcomeSucceeded, kernel.OutcomeFailed} {
 		p, err := kernel.Finish(s, kernel.Result{Attempt: s.Jobs()[0].Attempt(), Outcome: outcome})
 		if err != nil {

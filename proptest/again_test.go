@@ -1,7 +1,9 @@
 package proptest
 
 import (
+	"flag"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -27,16 +29,17 @@ func forgetful(s *kernel.Snapshot) *kernel.Snapshot {
 }
 
 func samePlan(p, q kernel.Plan) bool {
-	return reflect.DeepEqual(p.Actions, q.Actions) && reflect.DeepEqual(p.Decisions, q.Decisions)
+	return reflect.DeepEqual(p.Actions(), q.Actions()) && reflect.DeepEqual(p.Decisions, q.Decisions)
 }
 
 // decideBoth is the plan of a tick on s, which nobody can tell from that of a
 // tick that remembers nothing.
-func decideBoth(t *rapid.T, s *kernel.Snapshot) kernel.Plan {
+func decideBoth(t *rapid.T, s *kernel.Snapshot) (kernel.Plan, *kernel.Baseline) {
 	whole := forgetful(s)
-	p, q := kernel.Decide(s), kernel.Decide(whole)
+	p, base := kernel.Tick(s)
+	q := kernel.Decide(whole)
 	if !samePlan(p, q) {
-		t.Fatalf("a tick decides %+v\n%+v\nhad it judged every job, %+v\n%+v", p.Decisions, p.Actions, q.Decisions, q.Actions)
+		t.Fatalf("a tick decides %+v\n%+v\nhad it judged every job, %+v\n%+v", p.Decisions, p.Actions(), q.Decisions, q.Actions())
 	}
 	if got, want := s.Wakes(), whole.Wakes(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("wakes %+v, of the same world made anew %+v", got, want)
@@ -44,7 +47,13 @@ func decideBoth(t *rapid.T, s *kernel.Snapshot) kernel.Plan {
 	if got, want := s.Probes(), whole.Probes(); !reflect.DeepEqual(got, want) {
 		t.Fatalf("probes %+v, of the same world made anew %+v", got, want)
 	}
-	return p
+	return p, base
+}
+
+// ticked is the snapshot that a tick on s leads to, which remembers it.
+func ticked(s *kernel.Snapshot) *kernel.Snapshot {
+	p, base := kernel.Tick(s)
+	return s.Apply(p).Remember(base)
 }
 
 // anotherView is f, where a little of it may be known otherwise.
@@ -77,16 +86,30 @@ func replace[K comparable, V any](m, by map[K]V, k K) {
 	}
 }
 
+// checkOften is rapid.Check with ten times the draws, unless it is told how
+// many: what is forgotten shows only where little else happens.
+func checkOften(t *testing.T, prop func(*rapid.T)) {
+	t.Helper()
+	const checks = "rapid.checks"
+	if usual := flag.Lookup(checks); usual.Value.String() == usual.DefValue && os.Getenv("RAPID_CHECKS") == "" {
+		if err := flag.Set(checks, "1000"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = flag.Set(checks, usual.DefValue) }()
+	}
+	rapid.Check(t, prop)
+}
+
 // A tick that remembers the one before decides as one that judges every job,
 // whatever happened in between: records that others wrote, verbs, time, another
 // view of the world. Snapshots are led on as a scheduler does.
 func TestARememberingTickDecidesAsAWholeOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { leadOn(t, World.Draw(t, "world")) })
+	checkOften(t, func(t *rapid.T) { leadOn(t, World.Draw(t, "world")) })
 }
 
 // The same where hardly anything but locks and slots holds anybody up.
 func TestARememberingTickKnowsTheQueues(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
 		o.Limits.MaxRunning = rapid.IntRange(1, 3).Draw(t, "slots")
 		for i := range o.Jobs {
@@ -101,7 +124,7 @@ func TestARememberingTickKnowsTheQueues(t *testing.T) {
 
 // The same where hardly anything but artifacts holds anybody up.
 func TestARememberingTickKnowsTheArtifacts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
 		o.Limits.MaxRunning = 0
 		for i := range o.Jobs {
@@ -126,6 +149,33 @@ func TestARememberingTickKnowsTheArtifacts(t *testing.T) {
 	})
 }
 
+// The same where hardly anything but branches and the checkout holds anybody up.
+func TestARememberingTickKnowsTheRepository(t *testing.T) {
+	checkOften(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		o.Limits.MaxRunning = 0
+		for i := range o.Jobs {
+			s := &o.Jobs[i].Spec
+			s.Needs, s.Locks, s.Preconditions, s.Pinned = nil, nil, nil, kernel.PinnedHead{}
+			if !oneIn(t, 3, "after") {
+				s.After = nil
+			}
+			s.Transient, s.Routed, s.Task.Args = kernel.NotTransient, false, []string{"true"}
+			switch oneOf(t, "reads", "pinned", "clean", "branch", "its branch") {
+			case "pinned":
+				s.Pinned = kernel.PinnedHead{Branch: oneOf(t, "branch", branches...), Commit: oneOf[kernel.CommitID](t, "at", "c1", "c2")}
+			case "clean":
+				s.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}}
+			case "branch":
+				s.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists, Branch: oneOf(t, "branch", branches...)}}
+			case "its branch":
+				s.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists}}
+			}
+		}
+		leadOn(t, o)
+	})
+}
+
 // leadOn leads snapshots on from o as a scheduler does, and looks at each.
 func leadOn(t *rapid.T, o kernel.Observation) {
 	base := kernel.NewSnapshot(o)
@@ -136,16 +186,16 @@ func leadOn(t *rapid.T, o kernel.Observation) {
 			_, p := anyVerb(t, s)
 			plan, s = plan.Then(p), s.Apply(p)
 		}
-		p := decideBoth(t, s)
+		p, ticked := decideBoth(t, s)
 		if oneIn(t, 4, "elsewhere") { // a plan may be applied to what it was not decided on
 			other, _ := s.Follow(s.Now(), written(t, s, s.Now()))
-			decideBoth(t, other.WithFacts(s.Facts()).Apply(p))
+			decideBoth(t, other.WithFacts(s.Facts()).Apply(p).Remember(ticked))
 		}
-		plan, s = plan.Then(p), s.Apply(p)
+		plan, s = plan.Then(p), s.Apply(p).Remember(ticked)
 		if oneIn(t, 4, "at once") {
-			base = base.Apply(plan).WithFacts(s.Facts())
+			base = base.Apply(plan).Remember(ticked).WithFacts(s.Facts())
 		} else {
-			base = base.Apply(plan)
+			base = base.Apply(plan).Remember(ticked)
 		}
 		decideBoth(t, s)
 		if oneIn(t, 4, "goes on from there") {
@@ -188,7 +238,7 @@ func written(t *rapid.T, s *kernel.Snapshot, now time.Time) kernel.Changes {
 
 // The same over histories, in which nothing happens that cannot.
 func TestHistoriesOfARememberingScheduler(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		h := newHistory(t)
 		h.remembers = true
 		h.play(t)

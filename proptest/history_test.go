@@ -85,7 +85,7 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 			st.markers[a] = nil
 		}
 	}
-	st.do(p.Actions)
+	st.do(p.Actions())
 	h.jobs = nil
 	for _, j := range st.jobs {
 		h.jobs = append(h.jobs, j)
@@ -99,7 +99,7 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 		h.launched[a] = true
 		h.executions[generation{id, st.jobs[id].State.Generation}]++
 	}
-	for _, a := range p.Actions {
+	for _, a := range p.Actions() {
 		if a, ok := a.(kernel.TendPrompt); ok {
 			tended, err := kernel.Tended(kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: h.jobs}), a, true, false)
 			if err != nil {
@@ -114,14 +114,14 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 func (h *history) tick(t *rapid.T) {
 	if h.remembers {
 		s := h.follow()
-		p := decideBoth(t, h.observe(s))
-		h.last = s.Apply(p)
+		p, ticked := decideBoth(t, h.observe(s))
+		h.last = s.Apply(p).Remember(ticked)
 		h.commit(t, p)
 	} else {
 		h.commit(t, kernel.Decide(h.look()))
 	}
-	if again := kernel.Decide(h.look()); len(again.Actions) > 0 { // every prompt was tended
-		t.Fatalf("a second tick finds more to do: %+v", again.Actions)
+	if again := kernel.Decide(h.look()); len(again.Actions()) > 0 { // every prompt was tended
+		t.Fatalf("a second tick finds more to do: %+v", again.Actions())
 	}
 }
 
@@ -244,7 +244,7 @@ func (h *history) verb(t *rapid.T) {
 		p = kernel.GC(s, time.Minute)
 	case "submit again":
 		_, p, _ = kernel.Submit(s, again(t, s.Job(id)), "ann")
-		for _, a := range p.Actions {
+		for _, a := range p.Actions() {
 			if _, fresh := a.(kernel.CreateJob); fresh { // it has no key
 				return
 			}

@@ -94,7 +94,7 @@ func (s *Store) readArchive(from, to archive, f func(kernel.Job)) error {
 	if _, err := file.ReadAt(b, from.size); err != nil {
 		return errors.Join(errArchive, err)
 	}
-	if crc32.Update(from.sum, castagnoli, b) != to.sum {
+	if crc32.Update(from.sum, castagnoli(), b) != to.sum {
 		return errArchive
 	}
 	r := &reader{b: b}
@@ -224,7 +224,7 @@ func (s *Store) archiveOld(next uint64) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(b, x.archive.size)
+	err = s.base.disk.writeAt(int(f.Fd()), b, x.archive.size)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (s *Store) archiveOld(next uint64) error {
 		remember(x.archive.producers, *j)
 	}
 	x.archive.size += int64(len(b))
-	x.archive.sum = crc32.Update(x.archive.sum, castagnoli, b)
+	x.archive.sum = crc32.Update(x.archive.sum, castagnoli(), b)
 	x.archive.count += len(moved)
 	return nil
 }

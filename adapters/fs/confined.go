@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"errors"
 	"fmt"
 	iofs "io/fs"
 	"os"
@@ -17,7 +18,7 @@ type Confined struct{ d dir }
 
 // Confine opens the directory at path.
 func Confine(path string) (Confined, error) {
-	d, err := openRoot(path)
+	d, err := openRoot(path, machine{})
 	return Confined{d}, err
 }
 
@@ -49,25 +50,14 @@ func (c Confined) Write(name string, data []byte, durable bool) error {
 // there is one of that name.
 func (c Confined) Add(name string, data []byte) error {
 	return c.above(name, func(d dir, name string) error {
-		temp, fd, err := d.temporary(name)
+		temp, err := d.stage(name, name, data, true)
 		if err != nil {
-			return failed("create", name, err)
+			return err
 		}
-		err = writeAll(fd, data)
-		if err == nil {
-			err = unix.Fsync(fd)
+		if err := d.disk.renameNew(d.fd, temp, d.fd, name); err != nil {
+			return failed("write", name, d.discard(temp, err))
 		}
-		if closed := unix.Close(fd); err == nil {
-			err = closed
-		}
-		if err == nil {
-			err = renameNew(d.fd, temp, d.fd, name)
-		}
-		if err != nil {
-			_ = unix.Unlinkat(d.fd, temp, 0)
-			return failed("write", name, err)
-		}
-		return failed("sync directory of", name, unix.Fsync(d.fd))
+		return d.sync(name, true)
 	})
 }
 
@@ -76,13 +66,10 @@ func (c Confined) Add(name string, data []byte) error {
 func (c Confined) Move(from, to string) error {
 	return c.d.in(from, func(d dir, old string) error {
 		return c.above(to, func(e dir, name string) error {
-			if err := renameNew(d.fd, old, e.fd, name); err != nil {
+			if err := d.disk.renameNew(d.fd, old, e.fd, name); err != nil {
 				return failed("rename", from, err)
 			}
-			if err := unix.Fsync(e.fd); err != nil {
-				return failed("sync directory of", to, err)
-			}
-			return failed("sync directory of", from, unix.Fsync(d.fd))
+			return errors.Join(e.sync(to, true), d.sync(from, true))
 		})
 	})
 }
@@ -152,13 +139,4 @@ func (c Confined) above(name string, f func(dir, string) error) error {
 	}
 	defer parent.close()
 	return f(parent, name[i+1:])
-}
-
-// linkNew is a rename that never replaces, for file systems that have none: for
-// a moment the file has both names.
-func linkNew(from int, old string, to int, name string) error {
-	if err := unix.Linkat(from, old, to, name, 0); err != nil {
-		return err
-	}
-	return unix.Unlinkat(from, old, 0)
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // renameNew renames a file unless the new name is taken.
-func renameNew(from int, old string, to int, name string) error {
+func renameNew(d disk, from int, old string, to int, name string) error {
 	err := unix.Renameat2(from, old, to, name, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
-		return linkNew(from, old, to, name)
+		return linkNew(d, from, old, to, name)
 	}
 	return err
 }

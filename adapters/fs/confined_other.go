@@ -3,6 +3,6 @@
 package fs
 
 // renameNew renames a file unless the new name is taken.
-func renameNew(from int, old string, to int, name string) error {
-	return linkNew(from, old, to, name)
+func renameNew(d disk, from int, old string, to int, name string) error {
+	return linkNew(d, from, old, to, name)
 }

@@ -28,8 +28,8 @@ func (p process) Begin(ctx context.Context) (app.Tx, error) {
 
 // Die lets go of what the system takes from a process that is killed.
 func (p process) Die() {
-	if p.lock != nil {
-		_ = p.lock.unlock()
+	if p.tx != nil {
+		_ = p.tx.unlock()
 	}
 	_ = p.Close()
 }

@@ -26,7 +26,10 @@ const (
 // nothing leads out (semantics 2, decision 15). It is the system's own calls
 // and not os.Root, which opens every element of every path anew and costs five
 // times as much where a plan writes thousands of files.
-type dir struct{ fd int }
+type dir struct {
+	fd   int
+	disk disk
+}
 
 // tempCount makes temporary names unique within the process.
 var tempCount atomic.Uint64 //nolint:gochecknoglobals // a counter of the process
@@ -37,9 +40,9 @@ var pid = strconv.Itoa(os.Getpid()) //nolint:gochecknoglobals // a constant of t
 const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
 // openRoot opens the directory at path; its last element is not a link.
-func openRoot(path string) (dir, error) {
+func openRoot(path string, on disk) (dir, error) {
 	fd, err := retry(func() (int, error) { return unix.Open(path, dirFlags, 0) })
-	return dir{fd}, failed("open", path, err)
+	return dir{fd, on}, failed("open", path, err)
 }
 
 // open opens the directory of that name below d.
@@ -56,9 +59,9 @@ func (d dir) open(name string) (dir, error) {
 			at.close()
 		}
 		if err != nil {
-			return dir{-1}, failed("open", name, err)
+			return dir{fd: -1}, failed("open", name, err)
 		}
-		at = dir{fd}
+		at = dir{fd, d.disk}
 	}
 	return at, nil
 }
@@ -70,7 +73,7 @@ func (d dir) make(name string) (dir, error) {
 	for part := range strings.SplitSeq(name, "/") {
 		next, err := at.open(part)
 		if errors.Is(err, iofs.ErrNotExist) {
-			if err = unix.Mkdirat(at.fd, part, dirMode); err == nil || errors.Is(err, unix.EEXIST) {
+			if err = d.disk.mkdir(at.fd, part); err == nil || errors.Is(err, unix.EEXIST) {
 				if next, err = at.open(part); err == nil {
 					err = unix.Fchmod(next.fd, dirMode)
 				}
@@ -80,7 +83,7 @@ func (d dir) make(name string) (dir, error) {
 			at.close()
 		}
 		if err != nil {
-			return dir{-1}, failed("make directory", name, err)
+			return dir{fd: -1}, failed("make directory", name, err)
 		}
 		at = next
 	}
@@ -116,37 +119,47 @@ func (d dir) write(path string, data []byte, durable bool) error {
 func (d dir) writeAs(path, also string, data []byte, durable bool) error {
 	return d.in(path, func(d dir, name string) error {
 		temp, err := d.stage(path, name, data, durable)
-		if temp == "" {
+		if err != nil {
 			return err
 		}
-		if err == nil && also != "" {
+		if also != "" {
 			d.link(temp, also)
 		}
-		if err == nil {
-			err = unix.Renameat(d.fd, temp, d.fd, name)
+		if err := d.disk.rename(d.fd, temp, d.fd, name); err != nil {
+			return failed("write", path, d.discard(temp, err))
 		}
-		if err != nil {
-			return failed("write", path, errors.Join(err, ignoreMissing(unix.Unlinkat(d.fd, temp, 0))))
-		}
-		if durable {
-			return failed("sync directory of", path, unix.Fsync(d.fd))
-		}
-		return nil
+		return d.sync(path, durable)
 	})
 }
 
-// stage writes data whole to a temporary file beside name. With an error, the
-// file is there all the same, unless temp is "".
+// stage writes data whole to a temporary file beside name, of which nothing is
+// left where that goes wrong. path is what name is called in an error.
 func (d dir) stage(path, name string, data []byte, durable bool) (temp string, err error) {
 	temp, fd, err := d.temporary(name)
 	if err != nil {
 		return "", failed("create", path, err)
 	}
-	err = writeAll(fd, data)
+	err = d.disk.write(fd, data)
 	if err == nil && durable {
-		err = unix.Fsync(fd)
+		err = d.disk.sync(fd)
 	}
-	return temp, errors.Join(err, unix.Close(fd))
+	if err = errors.Join(err, unix.Close(fd)); err != nil {
+		return "", failed("write", path, d.discard(temp, err))
+	}
+	return temp, nil
+}
+
+// discard removes a temporary file that err keeps from being used.
+func (d dir) discard(temp string, err error) error {
+	return errors.Join(err, ignoreMissing(d.disk.unlink(d.fd, temp)))
+}
+
+// sync makes the names in d last, path's among them, if they are to.
+func (d dir) sync(path string, durable bool) error {
+	if !durable {
+		return nil
+	}
+	return failed("sync directory of", path, d.disk.sync(d.fd))
 }
 
 // writeNew makes the file of that name, whole, if there is none: else it is
@@ -154,20 +167,13 @@ func (d dir) stage(path, name string, data []byte, durable bool) (temp string, e
 func (d dir) writeNew(path string, data []byte, durable bool) error {
 	return d.in(path, func(d dir, name string) error {
 		temp, err := d.stage(path, name, data, durable)
-		if temp == "" {
+		if err != nil {
 			return err
 		}
-		if err == nil {
-			err = unix.Linkat(d.fd, temp, d.fd, name, 0)
-		}
-		err = errors.Join(err, ignoreMissing(unix.Unlinkat(d.fd, temp, 0)))
-		if err != nil {
+		if err := d.discard(temp, d.disk.link(d.fd, temp, d.fd, name)); err != nil {
 			return failed("write", path, err)
 		}
-		if durable {
-			return failed("sync directory of", path, unix.Fsync(d.fd))
-		}
-		return nil
+		return d.sync(path, durable)
 	})
 }
 
@@ -179,8 +185,8 @@ func (d dir) link(name, path string) {
 		return
 	}
 	defer at.close()
-	if err := unix.Linkat(d.fd, name, at.fd, other, 0); errors.Is(err, unix.EEXIST) && unix.Unlinkat(at.fd, other, 0) == nil {
-		_ = unix.Linkat(d.fd, name, at.fd, other, 0)
+	if err := d.disk.link(d.fd, name, at.fd, other); errors.Is(err, unix.EEXIST) && d.disk.unlink(at.fd, other) == nil {
+		_ = d.disk.link(d.fd, name, at.fd, other)
 	}
 }
 
@@ -189,9 +195,7 @@ func (d dir) link(name, path string) {
 func (d dir) temporary(name string) (temp string, fd int, err error) {
 	for range 1000 {
 		temp = "." + name + "." + pid + "." + strconv.FormatUint(tempCount.Add(1), 36) + ".tmp"
-		fd, err = retry(func() (int, error) {
-			return unix.Openat(d.fd, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, fileMode)
-		})
+		fd, err = d.disk.create(d.fd, temp, unix.O_WRONLY|unix.O_EXCL)
 		if err != unix.EEXIST { //nolint:errorlint // the system's own value
 			break
 		}
@@ -212,23 +216,10 @@ func private(fd int) error {
 	return unix.Fchmod(fd, fileMode)
 }
 
-func writeAll(fd int, data []byte) error {
-	for len(data) > 0 {
-		n, err := retry(func() (int, error) { return unix.Write(fd, data) })
-		if err != nil {
-			return err
-		}
-		data = data[n:]
-	}
-	return nil
-}
-
 // file opens the file of that name, for f to read.
 func (d dir) file(path string, flags int) (f *os.File, err error) {
 	err = d.in(path, func(d dir, name string) error {
-		fd, err := retry(func() (int, error) {
-			return unix.Openat(d.fd, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)
-		})
+		fd, err := d.openFile(name, flags)
 		if err != nil {
 			return failed("open", path, err)
 		}
@@ -241,13 +232,18 @@ func (d dir) file(path string, flags int) (f *os.File, err error) {
 	return f, err
 }
 
+func (d dir) openFile(name string, flags int) (fd int, err error) {
+	if flags&unix.O_CREAT != 0 {
+		return d.disk.create(d.fd, name, flags)
+	}
+	return retry(func() (int, error) { return unix.Openat(d.fd, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) })
+}
+
 // read reads a regular file of at most limit bytes. It does not wait on a pipe
 // that stands in a record's place.
 func (d dir) read(path string, limit int64) (data []byte, err error) {
 	err = d.in(path, func(d dir, name string) error {
-		fd, err := retry(func() (int, error) {
-			return unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		})
+		fd, err := d.openFile(name, unix.O_RDONLY|unix.O_NONBLOCK)
 		if err != nil {
 			return failed("open", path, err)
 		}
@@ -305,7 +301,7 @@ func (d dir) exists(path string) (found bool, err error) {
 // remove unlinks a file; one that is missing is no error.
 func (d dir) remove(path string) error {
 	return ignoreMissing(d.in(path, func(d dir, name string) error {
-		return failed("remove", path, unix.Unlinkat(d.fd, name, 0))
+		return failed("remove", path, d.disk.unlink(d.fd, name))
 	}))
 }
 
@@ -317,7 +313,7 @@ func (d dir) renameWithin(path, to string) error {
 		if taken, err := d.exists(to); taken || err != nil {
 			return err
 		}
-		return failed("rename", path, unix.Renameat(d.fd, name, d.fd, to))
+		return failed("rename", path, d.disk.rename(d.fd, name, d.fd, to))
 	}))
 }
 

@@ -60,7 +60,7 @@ func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[st
 	d.fail("state", err)
 	e.State = state
 	if r.V.Version > recordVersion {
-		d.fail("version", fmt.Errorf("effect format %d, this program reads up to %d: %w", r.V.Version, recordVersion, errNewer))
+		d.fail("version", fmt.Errorf("effect format %d, this program reads up to %d: %w", r.V.Version, recordVersion, ErrNewer))
 	}
 	if e.Job != id || e.Key != key {
 		d.fail("key", fmt.Errorf("it is not effect %s of job %s", key, id))
@@ -169,7 +169,7 @@ func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *kernel.
 	if err != nil {
 		return err
 	}
-	temp, err := d.aside(name, data, s.opts.Durable)
+	temp, err := d.stage(name, name, data, s.opts.Durable)
 	if err != nil {
 		return err
 	}
@@ -185,28 +185,9 @@ func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *kernel.
 		return d.place(temp, name, missing)
 	})
 	if err != nil {
-		err = errors.Join(err, ignoreMissing(unix.Unlinkat(d.fd, temp, 0)))
+		return d.discard(temp, err)
 	}
-	if err == nil && s.opts.Durable {
-		err = failed("sync directory of", name, unix.Fsync(d.fd))
-	}
-	return err
-}
-
-// aside writes data to a new file beside name.
-func (d dir) aside(name string, data []byte, durable bool) (string, error) {
-	temp, fd, err := d.temporary(name)
-	if err != nil {
-		return "", failed("create", name, err)
-	}
-	err = writeAll(fd, data)
-	if err == nil && durable {
-		err = unix.Fsync(fd)
-	}
-	if err = errors.Join(err, unix.Close(fd)); err != nil {
-		return "", failed("write", name, errors.Join(err, ignoreMissing(unix.Unlinkat(d.fd, temp, 0))))
-	}
-	return temp, nil
+	return d.sync(name, s.opts.Durable)
 }
 
 // place gives the file temp its name: the place of what is there, or, fresh, one
@@ -214,14 +195,14 @@ func (d dir) aside(name string, data []byte, durable bool) (string, error) {
 // now: then kernel.ErrStale.
 func (d dir) place(temp, name string, fresh bool) error {
 	if !fresh {
-		return failed("rename", name, unix.Renameat(d.fd, temp, d.fd, name))
+		return failed("rename", name, d.disk.rename(d.fd, temp, d.fd, name))
 	}
-	err := unix.Linkat(d.fd, temp, d.fd, name, 0)
+	err := d.disk.link(d.fd, temp, d.fd, name)
 	if errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("somebody else has it: %w", kernel.ErrStale)
 	}
 	if err == nil {
-		err = unix.Unlinkat(d.fd, temp, 0)
+		err = d.disk.unlink(d.fd, temp)
 	}
 	return failed("link", name, err)
 }
@@ -231,15 +212,15 @@ func (d dir) place(temp, name string, fresh bool) error {
 func (s *Store) effectsDir(id kernel.JobID) (dir, error) {
 	job, err := s.base.open(jobPath(id, ""))
 	if err != nil {
-		return dir{-1}, err
+		return dir{fd: -1}, err
 	}
 	defer job.close()
 	d, err := job.open(effectsDir)
 	if !errors.Is(err, iofs.ErrNotExist) {
 		return d, err
 	}
-	if d, err = job.make(effectsDir); err == nil && s.opts.Durable {
-		err = failed("sync directory of", effectsDir, unix.Fsync(job.fd))
+	if d, err = job.make(effectsDir); err == nil {
+		err = job.sync(effectsDir, s.opts.Durable)
 	}
 	return d, err
 }
@@ -247,39 +228,46 @@ func (s *Store) effectsDir(id kernel.JobID) (dir, error) {
 // fenced calls f while a is its job's current attempt by the journal, and with
 // the scheduler lock held, so that it stays so.
 func (s *Store) fenced(ctx context.Context, a kernel.AttemptID, f func() error) error {
-	for try := 0; ; try++ {
-		if err := s.lock.shared(ctx); err != nil {
+	for try := true; ; try = false {
+		if err := s.fencedShared(ctx, a, f, try); !errors.Is(err, errBehind) {
 			return err
 		}
-		_, behind, err := s.behind()
-		if err == nil {
-			err = s.readHeld()
-		}
-		held := s.heldOf(a.Job)
-		if behind = behind || held != "" && try == 0; err == nil && !behind { // perhaps it can be written by now
-			j, _, err := s.readRecord(a.Job)
-			if held != "" {
-				err = errors.New(held)
-			}
-			if err == nil {
-				err = j.Fence(a)
-			}
-			if err == nil {
-				err = f()
-			}
-			return errors.Join(err, s.lock.unlock())
-		}
-		if err = errors.Join(err, s.lock.unlock()); err != nil {
-			return err
-		}
-		tx, err := s.Begin(ctx)
-		if err != nil {
-			return err
-		}
-		if err := tx.Close(); err != nil {
+		if err := s.complete(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// fencedShared is fenced where the files are all there is to read, else
+// errBehind.
+func (s *Store) fencedShared(ctx context.Context, a kernel.AttemptID, f func() error, try bool) (err error) {
+	unlock, err := s.lock.shared(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	_, behind, err := s.behind()
+	if err != nil {
+		return err
+	}
+	if err := s.readHeld(); err != nil {
+		return err
+	}
+	held := s.heldOf(a.Job)
+	if behind || held != "" && try { // perhaps it can be written by now
+		return errBehind
+	}
+	if held != "" {
+		return errors.New(held)
+	}
+	j, _, err := s.readRecord(a.Job)
+	if err != nil {
+		return err
+	}
+	if err := j.Fence(a); err != nil {
+		return err
+	}
+	return f()
 }
 
 // settled are the effects of the generation that j leaves, as they are to be

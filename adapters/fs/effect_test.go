@@ -130,13 +130,13 @@ func TestAnEffectHasOneOwner(t *testing.T) {
 
 // The moment between the look and the write belongs to nobody else.
 func TestAPlaceThatIsTakenStaysAsItIs(t *testing.T) {
-	d, err := openRoot(t.TempDir())
+	d, err := openRoot(t.TempDir(), machine{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.close()
 	for _, text := range []string{"first", "second"} {
-		temp, err := d.aside("e.json", []byte(text), false)
+		temp, err := d.stage("e.json", "e.json", []byte(text), false)
 		if err == nil {
 			err = d.place(temp, "e.json", true)
 		}
@@ -162,7 +162,7 @@ func TestALateAttemptRecordsNoEffect(t *testing.T) {
 	load(t, tx)
 	st := j.State
 	again(&st)
-	e, err := s.entryOf(kernel.Plan{Actions: []kernel.Action{kernel.PutState{Job: j.ID, If: j.Rev, State: st}}})
+	e, err := s.entryOf(kernel.NewPlan(kernel.PutState{Job: j.ID, If: j.Rev, State: st}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,8 +268,8 @@ func TestAnEffectWaitsForTheChangesOfItsJob(t *testing.T) {
 	st := j.State
 	st.Attempt = 2
 	a := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "b"}
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.Publish{Attempt: j.Attempt(), Artifacts: []kernel.Artifact{a}},
-		kernel.PutState{Job: j.ID, If: j.Rev, State: st}}}); err == nil {
+	if err := tx.Commit(kernel.NewPlan(kernel.Publish{Attempt: j.Attempt(), Artifacts: []kernel.Artifact{a}},
+		kernel.PutState{Job: j.ID, If: j.Rev, State: st})); err == nil {
 		t.Fatal("the way was not blocked")
 	}
 	closeTx(t, tx)

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -61,7 +59,7 @@ func (s *Store) readHeld() error {
 // a sync, and no journal has it.
 func (s *Store) writeHeld() error {
 	if s.log.sync {
-		if err := unix.Syncfs(s.base.fd); err != nil {
+		if err := s.base.disk.syncAll(s.base.fd); err != nil {
 			return fmt.Errorf("held changes: %w", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"reflect"
+	"sync"
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -180,14 +181,17 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 	return rec, nil
 }
 
-// refersTo calls want with the jobs whose records an open job's gates read,
-// and notes the artifacts whose producers they read.
+// refersTo calls want with the jobs whose records an open job's gates read, and
+// notes the artifacts whose producers they read or its end changes.
 func (s *Store) refersTo(j *kernel.Job, want func(kernel.JobID), needed map[kernel.Artifact]bool) {
 	for _, id := range j.Spec.After {
 		want(id)
 	}
 	for _, r := range j.Spec.Routes {
 		want(r.To)
+	}
+	for _, a := range j.Spec.Closes() {
+		needed[a] = true
 	}
 	for _, a := range j.Spec.Needs {
 		needed[a] = true
@@ -299,11 +303,12 @@ func (s *Store) writeIndex(pos position) (position, error) {
 	return pos, s.log.setPosition(pos)
 }
 
-// castagnoli is the polynomial that processors compute by themselves.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a constant of the process
+// castagnoli is the polynomial that processors compute by themselves. Its table
+// takes longer to make than a whole small store to read.
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // sumOf tells whether a cache is the one that was written.
-func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
 
 func appendEntry(b []byte, id kernel.JobID, f fileStamp, body []byte) []byte {
 	b = putBytes(b, []byte(id))

@@ -42,14 +42,15 @@ func TestAReadDoesNotWaitToWriteTheIndex(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		j := plain(n)
 		j.State.Reason = strings.Repeat("long ", 10000)
-		if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.CreateJob{Job: j}}}); err != nil {
+		if err := tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: j})); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.lock.unlock(); err != nil { // as if this process died here, before it wrote the index
+	if err := tx.unlock(); err != nil { // as if this process died here, before it wrote the index
 		t.Fatal(err)
 	}
-	if err := s.lock.shared(soon(t)); err != nil {
+	unlock, err := s.lock.shared(soon(t))
+	if err != nil {
 		t.Fatal(err)
 	}
 	reader := newStore(t, dir)
@@ -59,7 +60,7 @@ func TestAReadDoesNotWaitToWriteTheIndex(t *testing.T) {
 	if !reader.warm.caught || exists(file(dir, indexFile)) {
 		t.Error("the index was not due: the test says nothing")
 	}
-	if err := s.lock.unlock(); err != nil {
+	if err := unlock(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -8,11 +8,10 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -28,16 +27,19 @@ import (
 // gone through again. A group of writes belongs to one job and carries the
 // revision it leads to, so going through it twice changes nothing.
 type journal struct {
+	disk disk
 	file *os.File // journal/plans
 	mark *os.File // journal/mark
 	boot string
 	sync bool
+	most int64 // see checkpointSize
 }
 
-// entry is one plan in the journal.
+// entry is one plan in the journal. Its world actions stay encoded: only those
+// of the last entry are ever to be done again, by whoever knows them.
 type entry struct {
 	groups []group
-	world  []kernel.Action
+	world  []named
 }
 
 // group is what one job's part of a plan does to files, in this order. The
@@ -67,6 +69,7 @@ const (
 	opCreateJob  // nothing to do: says that there was no such job before
 	opStripJob   // all but the record, its state and the lock
 	opRemoveTree // a directory of a job with all that is in it
+	numOpKinds
 )
 
 // position is the mark's content: the entry that was applied last, and
@@ -101,7 +104,7 @@ func openJournal(base dir, boot string, durable bool) (*journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &journal{file, mark, boot, durable}, nil
+	return &journal{base.disk, file, mark, boot, durable, checkpointSize}, nil
 }
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
@@ -130,8 +133,8 @@ func (j *journal) setPosition(p position) error {
 	if len(line) >= markSize {
 		return fmt.Errorf("journal mark %s: longer than %d bytes", line, markSize)
 	}
-	_, err := j.mark.WriteAt([]byte(line+strings.Repeat(" ", markSize-1-len(line))+"\n"), 0)
-	return err
+	b := []byte(line + strings.Repeat(" ", markSize-1-len(line)) + "\n")
+	return failed("write", markFile, j.disk.writeAt(int(j.mark.Fd()), b, 0))
 }
 
 func (j *journal) size() (int64, error) {
@@ -148,15 +151,19 @@ func (j *journal) append(e entry, at int64) (int64, error) {
 	if err != nil {
 		return at, err
 	}
-	if _, err := j.file.WriteAt(b, at); err != nil {
-		return at, errors.Join(err, j.file.Truncate(at))
+	err = failed("write", plansFile, j.disk.writeAt(int(j.file.Fd()), b, at))
+	if err == nil && j.sync {
+		err = failed("sync", plansFile, j.disk.syncData(int(j.file.Fd())))
 	}
-	if j.sync {
-		if err := unix.Fdatasync(int(j.file.Fd())); err != nil {
-			return at, errors.Join(err, j.file.Truncate(at))
-		}
+	if err != nil {
+		return at, errors.Join(err, j.cut(at))
 	}
 	return at + int64(len(b)), nil
+}
+
+// cut drops what stands from offset at on.
+func (j *journal) cut(at int64) error {
+	return failed("truncate", plansFile, j.disk.truncate(int(j.file.Fd()), at))
 }
 
 // read returns the entry at offset at and where it ends. A torn entry, which
@@ -189,14 +196,18 @@ func (j *journal) read(at int64) (entry, int64, error) {
 	return e, at + 8 + length, nil
 }
 
+// full reports that it is time for a checkpoint. It is not while actions on the
+// world are to be done: the journal has them.
+func (j *journal) full(p position) bool { return p.end > j.most && p.done }
+
 // checkpoint makes every file durable and empties the journal.
 func (j *journal) checkpoint(p position) (position, error) {
 	if j.sync {
-		if err := unix.Syncfs(int(j.file.Fd())); err != nil {
+		if err := j.disk.syncAll(int(j.file.Fd())); err != nil {
 			return p, err
 		}
 	}
-	if err := j.file.Truncate(0); err != nil {
+	if err := j.cut(0); err != nil {
 		return p, err
 	}
 	p.epoch, p.start, p.end = p.epoch+1, 0, 0
@@ -204,9 +215,12 @@ func (j *journal) checkpoint(p position) (position, error) {
 }
 
 func (e entry) encode() ([]byte, error) {
-	world, err := encodeActions(e.world)
-	if err != nil {
-		return nil, err
+	var world []byte
+	if len(e.world) > 0 {
+		var err error
+		if world, err = json.Marshal(e.world); err != nil {
+			return nil, err
+		}
 	}
 	b := make([]byte, 8, 1024)
 	b = putBytes(b, world)
@@ -250,8 +264,10 @@ func decodeEntry(b []byte) (entry, error) {
 	if r.err != nil {
 		return e, r.err
 	}
-	var err error
-	e.world, err = decodeActions(world)
+	if len(world) == 0 {
+		return e, nil
+	}
+	err := json.Unmarshal(world, &e.world)
 	return e, err
 }
 
@@ -311,67 +327,48 @@ func (r *reader) byte() byte {
 	return v
 }
 
-// named is an action in the journal with the name of its type.
+// named is a world action in the journal with the name of its kind.
 type named struct {
 	Type   string
 	Action json.RawMessage
 }
 
-func encodeActions(actions []kernel.Action) ([]byte, error) {
-	if len(actions) == 0 {
-		return nil, nil
-	}
-	all := make([]named, len(actions))
-	for i, a := range actions {
+func encodeActions(actions []kernel.WorldAction) ([]named, error) {
+	var out []named
+	for _, a := range actions {
 		b, err := json.Marshal(a)
 		if err != nil {
 			return nil, fmt.Errorf("journal %T: %w", a, err)
 		}
-		all[i] = named{fmt.Sprintf("%T", a), b}
+		out = append(out, named{kernel.WorldActionName(a), b})
 	}
-	return json.Marshal(all)
+	return out, nil
 }
 
-func decodeActions(b []byte) ([]kernel.Action, error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	var all []named
-	if err := json.Unmarshal(b, &all); err != nil {
-		return nil, err
-	}
-	out := make([]kernel.Action, 0, len(all))
-	for _, n := range all {
-		a, err := decodeAction(n)
+// actions are the world actions of e. One that this version does not know is
+// ErrNewer: the sum was right, so it means something to somebody. Fields that it
+// does not know are another version's, earlier or later, and mean nothing new:
+// an action of another meaning has another name.
+func (e entry) actions() ([]kernel.WorldAction, error) {
+	var out []kernel.WorldAction
+	for _, n := range e.world {
+		a, err := kernel.ReadWorldAction(n.Type, func(into any) error { return json.Unmarshal(n.Action, into) })
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %v: %w", path.Join(vizierDir, plansFile), err, ErrNewer)
 		}
 		out = append(out, a)
 	}
 	return out, nil
 }
 
-func decodeAction(n named) (kernel.Action, error) {
-	switch n.Type {
-	case "kernel.Launch":
-		return action[kernel.Launch](n)
-	case "kernel.Stop":
-		return action[kernel.Stop](n)
-	case "kernel.Sweep":
-		return action[kernel.Sweep](n)
-	case "kernel.ClearSentinel":
-		return action[kernel.ClearSentinel](n)
-	case "kernel.TendPrompt":
-		return action[kernel.TendPrompt](n)
-	case "kernel.RemoveWorktree":
-		return action[kernel.RemoveWorktree](n)
-	default:
-		return nil, fmt.Errorf("unknown action %q", n.Type)
+// known reports, by ErrNewer, that e does to files what this version cannot.
+func (e entry) known() error {
+	for _, g := range e.groups {
+		for _, op := range g.ops {
+			if op.kind >= numOpKinds {
+				return fmt.Errorf("%s: file operation %d of job %s: %w", path.Join(vizierDir, plansFile), op.kind, g.job, ErrNewer)
+			}
+		}
 	}
-}
-
-func action[T kernel.Action](n named) (kernel.Action, error) {
-	var a T
-	err := json.Unmarshal(n.Action, &a)
-	return a, err
+	return nil
 }

@@ -27,79 +27,112 @@ func (e *BusyError) Error() string {
 	return msg
 }
 
-// schedulerLock is the flock on jobs/scheduler.lock. The operating system
-// releases it when its holder dies, and the file is never unlinked, so nothing
-// is ever left to clean up (semantics 3.2).
+// schedulerLock is the flock on jobs/scheduler.lock, and with it the turn to
+// use the store in this process: what a store knows belongs to the goroutine
+// that holds its lock. The operating system releases the flock when its holder
+// dies, and the file is never unlinked, so nothing is ever left to clean up
+// (semantics 3.2).
 type schedulerLock struct {
 	path string
-	held *flock.Flock
-	slip *os.File // the same file, to write into
+	who  string        // names this process to those who wait
+	turn chan struct{} // full while a goroutine has its turn: a flock tells processes apart, not goroutines
+	note *os.File      // the same file, to write the holder into
 }
 
-func newSchedulerLock(path string) *schedulerLock { return &schedulerLock{path: path} }
+func newSchedulerLock(path, who string) *schedulerLock {
+	return &schedulerLock{path: path, who: who, turn: make(chan struct{}, 1)}
+}
 
-// attempt is a file of its own for every try, so that one that was given up and
-// comes through after all has nothing to do with the next.
-func (l *schedulerLock) attempt() (*flock.Flock, error) {
-	if l.held != nil {
-		return nil, fmt.Errorf("lock %s: this process holds it already", l.path)
+// release gives a lock back. A second call does nothing.
+type release func() error
+
+// alone waits for the turn until ctx ends, and leaves other processes alone.
+// Who has the turn does not ask for it again.
+func (l *schedulerLock) alone(ctx context.Context) (release, error) {
+	select {
+	case l.turn <- struct{}{}:
+	default:
+		begun := time.Now()
+		select {
+		case l.turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, &BusyError{l.holder(), time.Since(begun)}
+		}
 	}
-	return flock.New(l.path, flock.SetPermissions(fileMode), flock.SetFlag(os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW)), nil
+	over := false
+	return func() error {
+		if !over {
+			over = true
+			<-l.turn
+		}
+		return nil
+	}, nil
 }
 
-// exclusive waits for the lock until ctx ends. It sleeps in the kernel rather
-// than polling, so that a waiter goes on the moment the holder leaves.
-func (l *schedulerLock) exclusive(ctx context.Context) error {
-	f, err := l.attempt()
+// shared waits until ctx ends for the lock that readers share. A reader signs
+// as well: it is in a writer's way.
+func (l *schedulerLock) shared(ctx context.Context) (release, error) { return l.take(ctx, lockShared) }
+
+// getLock is a way to get the flock: an error of ctx's if it was not to be had.
+type getLock func(context.Context, *flock.Flock) error
+
+// take waits for the turn and then for the flock, by get.
+func (l *schedulerLock) take(ctx context.Context, get getLock) (release, error) {
+	begun := time.Now()
+	leave, err := l.alone(ctx)
 	if err != nil {
+		return nil, err
+	}
+	// A file of its own for every try: one that was given up and comes through
+	// after all has nothing to do with the next.
+	f := flock.New(l.path, flock.SetPermissions(fileMode), flock.SetFlag(os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW))
+	if err := get(ctx, f); err != nil {
+		_ = leave()
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			return nil, &BusyError{l.holder(), time.Since(begun)}
+		}
+		return nil, l.failed(err)
+	}
+	l.sign()
+	return func() error { return errors.Join(f.Unlock(), leave()) }, nil // a second Unlock does nothing
+}
+
+// lockAtOnce waits for nobody.
+func lockAtOnce(_ context.Context, f *flock.Flock) error {
+	ok, err := f.TryLock()
+	if err == nil && !ok {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// lockExclusive sleeps in the kernel rather than polling, so that a waiter goes
+// on the moment the holder leaves.
+func lockExclusive(ctx context.Context, f *flock.Flock) error {
+	if ok, err := f.TryLock(); ok || err != nil {
 		return err
 	}
-	ok, err := f.TryLock()
-	if ok {
-		l.held = f
-	}
-	if ok || err != nil {
-		return l.failed(err)
-	}
 	if ctx.Done() == nil { // a runner waits for ever, and needs nobody to watch over it
-		if err = f.Lock(); err == nil {
-			l.held = f
-		}
-		return l.failed(err)
+		return f.Lock()
 	}
-	begun := time.Now()
 	done := make(chan error, 1)
 	go func() { done <- f.Lock() }()
 	select {
 	case err := <-done:
-		if err == nil {
-			l.held = f
-		}
-		return l.failed(err)
+		return err
 	case <-ctx.Done():
 		go func() {
 			if <-done == nil { // it came after all, and nobody waits for it any more
 				_ = f.Unlock()
 			}
 		}()
-		return &BusyError{l.holder(), time.Since(begun)}
+		return ctx.Err()
 	}
 }
 
-func (l *schedulerLock) shared(ctx context.Context) error {
-	f, err := l.attempt()
-	if err != nil {
-		return err
-	}
-	begun := time.Now()
-	ok, err := f.TryRLockContext(ctx, 2*time.Millisecond)
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return &BusyError{l.holder(), time.Since(begun)}
-	}
-	if ok {
-		l.held = f
-	}
-	return l.failed(err)
+func lockShared(ctx context.Context, f *flock.Flock) error {
+	_, err := f.TryRLockContext(ctx, 2*time.Millisecond)
+	return err
 }
 
 func (l *schedulerLock) failed(err error) error {
@@ -113,34 +146,25 @@ func (l *schedulerLock) failed(err error) error {
 	return fmt.Errorf("lock %s: %w", l.path, err)
 }
 
-func (l *schedulerLock) unlock() error {
-	if l.held == nil {
-		return nil
-	}
-	err := l.held.Unlock()
-	l.held = nil
-	return err
-}
-
 // sign says in the file who holds the lock, for the error of those who wait.
-func (l *schedulerLock) sign(who string) {
-	if l.slip == nil {
+func (l *schedulerLock) sign() {
+	if l.note == nil {
 		f, err := os.OpenFile(l.path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
 		if err != nil {
 			return
 		}
-		l.slip = f
+		l.note = f
 		_ = f.Chmod(fileMode)
 	}
-	_, _ = l.slip.WriteAt(fmt.Appendf(nil, "%-119.119s\n", who), 0)
+	_, _ = l.note.WriteAt(fmt.Appendf(nil, "%-119.119s\n", l.who), 0)
 }
 
 // close lets go of the file. The lock is not held.
 func (l *schedulerLock) close() error {
-	if l.slip == nil {
+	if l.note == nil {
 		return nil
 	}
-	return l.slip.Close()
+	return l.note.Close()
 }
 
 func (l *schedulerLock) holder() string {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,27 +30,40 @@ type Options struct {
 	Now        func() time.Time
 }
 
-// Store keeps one repository's records. Its methods may be called from one
-// goroutine at a time.
+// Store keeps one repository's records. Its methods may be called from any
+// goroutine but Close, after which nothing else is. A goroutine that has begun a
+// transaction does not begin or read until it is closed: it would wait for
+// itself.
 type Store struct {
 	Layout
 	opts Options
-	base *dir // .vizier
-	made bool // its directories exist
+	disk disk
+	runs launched
 	lock *schedulerLock
+
+	opening sync.Mutex // over base and made
+	base    *dir       // .vizier
+	made    bool       // its directories exist
+
+	// What follows belongs to the goroutine that has the lock.
+
 	log  *journal
 	warm index
-	runs launched
 	tx   *Tx    // the transaction under way, if one is
 	held []held // as of when the lock was taken last
 }
 
 // NewStore is the store of the repository whose main working tree is dir. It
 // touches nothing until it is used.
-func NewStore(dir string, opts Options) *Store { return &Store{Layout: NewLayout(dir), opts: opts} }
+func NewStore(dir string, opts Options) *Store {
+	layout := NewLayout(dir)
+	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who)}
+}
 
 // open opens the store; if create, it makes what is missing of its directories.
 func (s *Store) open(create bool) error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
 	if s.base == nil {
 		if err := s.openBase(create); err != nil {
 			return err
@@ -63,8 +77,19 @@ func (s *Store) open(create bool) error {
 		return fmt.Errorf("create store: %w", err)
 	}
 	journal.close()
+	s.ignore()
 	s.made = true
 	return nil
+}
+
+// ignore has git ignore what is of this checkout alone, where nobody said what
+// it is to ignore below .vizier: without `vizier init`, `git add` would take the
+// records, logs and values of environments along. A repository that cannot have
+// the file works as well.
+func (s *Store) ignore() {
+	if there, err := s.base.exists(ignoreName); err == nil && !there {
+		_ = s.base.writeNew(ignoreName, []byte(ignored), false)
+	}
 }
 
 func (s *Store) openBase(create bool) error {
@@ -80,7 +105,7 @@ func (s *Store) openBase(create bool) error {
 	case err != nil:
 		return fmt.Errorf("open store: %w", err)
 	}
-	base, err := openRoot(dir)
+	base, err := openRoot(dir, s.disk)
 	if err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
@@ -93,7 +118,7 @@ func (s *Store) openBase(create bool) error {
 	if err == nil {
 		jobs.close()
 	}
-	s.base, s.lock = &base, newSchedulerLock(s.abs(lockFile))
+	s.base = &base
 	return nil
 }
 
@@ -111,27 +136,59 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Forget lets go of what is known of the records. It is not called while
-// anything else is done with the store but Job.
-func (s *Store) Forget() { s.warm = index{} }
+// Forget lets go of what is known of the records, once nobody uses it.
+func (s *Store) Forget() {
+	leave, _ := s.lock.alone(context.Background()) // which never ends
+	defer leave()
+	s.warm = index{}
+}
 
 // Begin takes the scheduler lock and completes the writes that a crash cut
 // short. A lock that is not free before ctx ends is a *BusyError.
-func (s *Store) Begin(ctx context.Context) (*Tx, error) {
+func (s *Store) Begin(ctx context.Context) (*Tx, error) { return s.begin(ctx, lockExclusive, nil) }
+
+// BeginSettling is Begin for a transaction that is to settle r's attempt, where
+// the lock is free at once: else it is a *BusyError. What settles the attempt
+// records r as well, so that it need not be concluded before: one sync makes
+// both last.
+func (s *Store) BeginSettling(ctx context.Context, r kernel.Result) (*Tx, error) {
+	return s.begin(ctx, lockAtOnce, &r)
+}
+
+func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) (*Tx, error) {
 	if err := s.open(true); err != nil {
 		return nil, err
 	}
-	if err := s.lock.exclusive(ctx); err != nil {
+	unlock, err := s.lock.take(ctx, get)
+	if err != nil {
 		return nil, err
 	}
-	s.lock.sign(s.opts.Who)
-	tx := &Tx{s: s}
-	if err := tx.recover(); err != nil {
-		return nil, errors.Join(err, s.lock.unlock())
+	tx := &Tx{s: s, unlock: unlock, settles: settles}
+	begun := false
+	defer func() { // what panics keeps no lock
+		if !begun {
+			err = errors.Join(err, unlock())
+		}
+	}()
+	if err = tx.recover(); err != nil {
+		return nil, err
 	}
-	s.tx = tx
+	s.tx, begun = tx, true
 	return tx, nil
 }
+
+// complete writes what a crash left in the journal alone.
+func (s *Store) complete(ctx context.Context) error {
+	tx, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	return tx.Close()
+}
+
+// errBehind is a store of which the journal has more than the files, or holds
+// what can perhaps be written by now.
+var errBehind = errors.New("the journal holds changes that are to be written first")
 
 // Read is a consistent read that changes nothing, unless a crash left writes
 // to complete. A store that cannot be locked, on a read-only file system, is
@@ -143,53 +200,76 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		}
 		return kernel.Records{}, err
 	}
-	for try := range 2 {
-		if err := s.lock.shared(ctx); err != nil {
-			if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
-				return s.loadUnlocked(scope)
-			}
-			return kernel.Records{}, err
-		}
-		pos, behind, err := s.behind()
-		if err != nil && (errors.Is(err, iofs.ErrNotExist) || isReadOnly(err)) {
-			rec, err := s.loadUnlocked(scope)
-			return rec, errors.Join(err, s.lock.unlock())
-		}
-		if err == nil {
-			err = s.readHeld()
-			behind = behind || len(s.held) > 0 && try == 0 // perhaps it can be written by now
-		}
-		if err == nil && !behind {
-			rec, err := s.load(pos, scope)
-			err = errors.Join(err, s.lock.unlock())
-			if err == nil && s.indexDue(pos) {
-				s.refreshIndex(ctx)
-			}
-			return rec, err
-		}
-		if err := errors.Join(err, s.lock.unlock()); err != nil {
-			return kernel.Records{}, err
-		}
-		tx, err := s.Begin(ctx)
-		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			return s.readAhead(ctx, scope)
-		}
-		if err != nil {
-			return kernel.Records{}, err
-		}
-		if err := tx.Close(); err != nil {
-			return kernel.Records{}, err
-		}
+	rec, err := s.readShared(ctx, scope, true)
+	if !errors.Is(err, errBehind) {
+		return rec, err
 	}
+	if err := s.complete(ctx); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNewer) {
+		return s.readAhead(ctx, scope)
+	} else if err != nil {
+		return kernel.Records{}, err
+	}
+	if rec, err = s.readShared(ctx, scope, false); errors.Is(err, errBehind) {
+		return s.readAsItIs(ctx, scope)
+	}
+	return rec, err
+}
+
+// readShared reads what the files hold. It is errBehind where they are not all
+// there is to read; what is held does not count as such unless it is to be
+// tried.
+func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (rec kernel.Records, err error) {
+	unlock, err := s.lock.shared(ctx)
+	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+		return s.readAsItIs(ctx, scope)
+	}
+	if err != nil {
+		return rec, err
+	}
+	due := false
+	defer func() {
+		err = errors.Join(err, unlock())
+		if err == nil && due {
+			s.refreshIndex(ctx)
+		}
+	}()
+	pos, behind, err := s.behind()
+	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+		return s.loadUnlocked(scope)
+	}
+	if err != nil {
+		return rec, err
+	}
+	if err := s.readHeld(); err != nil {
+		return rec, err
+	}
+	if behind || len(s.held) > 0 && try {
+		return rec, errBehind
+	}
+	rec, err = s.load(pos, scope)
+	due = err == nil && s.indexDue(pos)
+	return rec, err
+}
+
+// readAsItIs reads every record without the lock that other processes see.
+func (s *Store) readAsItIs(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	leave, err := s.lock.alone(ctx)
+	if err != nil {
+		return kernel.Records{}, err
+	}
+	defer leave()
 	return s.loadUnlocked(scope)
 }
 
 // readAhead reads what the journal holds and what cannot be written yet, for
-// want of room, as if it were.
-func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
-	if err := s.lock.shared(ctx); err != nil {
-		return kernel.Records{}, err
+// want of room or of a version that knows it, as if it were.
+func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.Records, err error) {
+	unlock, err := s.lock.shared(ctx)
+	if err != nil {
+		return rec, err
 	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	defer func() { s.warm = index{} }() // the store is not there yet
 	pos, _, err := s.behind()
 	if err == nil {
 		err = s.catchUp(pos)
@@ -201,12 +281,10 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (kernel.Recor
 			err = errors.Join(err, s.followGroup(g, true, map[kernel.JobID]bool{}))
 		}
 	}
-	var rec kernel.Records
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // an entry that is torn never happened
-		rec, err = s.records(scope)
+		return s.records(scope)
 	}
-	s.warm = index{} // the store is not there yet
-	return rec, errors.Join(err, s.lock.unlock())
+	return rec, err
 }
 
 // refreshIndex writes the index if the lock is free: a cache, so that its
@@ -214,9 +292,7 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (kernel.Recor
 func (s *Store) refreshIndex(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
-	if tx, err := s.Begin(ctx); err == nil {
-		_ = tx.Close()
-	}
+	_ = s.complete(ctx)
 }
 
 // behind is where the journal was applied to, and whether it holds more.
@@ -248,7 +324,7 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 	return rec, err
 }
 
-// loadUnlocked reads every record as it is.
+// loadUnlocked reads every record as it is, for a caller that has the turn.
 func (s *Store) loadUnlocked(scope kernel.Scope) (kernel.Records, error) {
 	s.warm = index{}
 	if err := s.readHeld(); err != nil {

@@ -10,9 +10,11 @@ import (
 // Tx is a transaction: the scheduler lock, held.
 type Tx struct {
 	s          *Store
+	unlock     release
 	pos        position
-	unfinished []kernel.Action
-	cut        error // a plan is in the journal and not in the files: the next Begin completes it
+	unfinished []kernel.WorldAction
+	settles    *kernel.Result // what the transaction is about to settle, if nobody has recorded it
+	cut        error          // a plan is in the journal and not in the files: the next Begin completes it
 }
 
 // Load reads the records of scope. The jobs are shared with the store: they are
@@ -40,24 +42,25 @@ func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
 // or committed here; false where a Load is needed to know.
 func (t *Tx) Changes() (kernel.Changes, bool) { return t.s.changes(t.pos) }
 
-// Unfinished are actions on the world that an earlier transaction committed
+// Unfinished are world actions that an earlier transaction committed
 // and did not see through.
-func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
+func (t *Tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 
 // Close releases the lock. It first writes the index, if a new process would
 // be slow without: a cache, so that its failure is nobody's.
-func (t *Tx) Close() error {
+func (t *Tx) Close() (err error) {
+	defer func() { err = errors.Join(err, t.unlock()) }()
 	t.s.tx = nil
 	// A transaction that loaded nothing knows nothing of what others did since.
 	x := &t.s.warm
 	current := x.epoch == t.pos.epoch && x.end == t.pos.end && x.file == t.pos.index
 	if current && t.s.indexDue(t.pos) {
-		var err error
-		if t.pos, err = t.s.writeIndex(t.pos); err != nil {
+		var failed error
+		if t.pos, failed = t.s.writeIndex(t.pos); failed != nil {
 			t.s.warm = index{}
 		}
 	}
-	return t.s.lock.unlock()
+	return nil
 }
 
 // Commit does the record actions of p durably, all or none, and remembers the
@@ -80,7 +83,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.pos.end > checkpointSize && t.pos.done {
+	if t.s.log.full(t.pos) {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
@@ -93,7 +96,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	}
 	for _, g := range e.groups {
 		if err := t.s.applyGroup(g); err != nil {
-			t.cut = fmt.Errorf("apply %s (the plan is recorded; the next command completes it): %w", g.job, err)
+			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)
 			return t.cut
 		}
 	}

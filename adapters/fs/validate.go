@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // Problem is what is wrong with a file of the store.
@@ -57,7 +58,7 @@ func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, er
 }
 
 // still calls f while nobody changes the store.
-func (s *Store) still(ctx context.Context, f func() error) error {
+func (s *Store) still(ctx context.Context, f func() error) (err error) {
 	if err := s.open(false); err != nil {
 		if errors.Is(err, iofs.ErrNotExist) {
 			return nil
@@ -67,13 +68,15 @@ func (s *Store) still(ctx context.Context, f func() error) error {
 	if _, err := s.Read(ctx, kernel.Scope{}); err != nil { // completes what a crash cut short
 		return err
 	}
-	if err := s.lock.shared(ctx); err != nil {
-		if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
-			return f()
-		}
+	unlock, err := s.lock.shared(ctx)
+	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+		return f()
+	}
+	if err != nil {
 		return err
 	}
-	return errors.Join(f(), s.lock.unlock())
+	defer func() { err = errors.Join(err, unlock()) }()
+	return f()
 }
 
 // wrongWith is what is wrong with the record b of a job.
@@ -110,8 +113,8 @@ func (s *Store) wrongWith(id kernel.JobID, b []byte, shape *shape, holders map[s
 	if text("job_id") != text("id") {
 		bad("job_id: %q is not the id", text("job_id"))
 	}
-	if in.Home() == "" {
-		bad("inbox_file: %q does not end in %q", in.File, kernel.RunningPrompt.Of(in.Rel))
+	if inbox.Home(in) == "" {
+		bad("inbox_file: %q does not end in %q", in.File, inbox.NameOf(kernel.RunningPrompt, in.Rel))
 	}
 	if text("processed_path") != "" && word != "succeeded" {
 		bad("processed_path: the run has not succeeded")

@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -27,7 +28,7 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 		return Result{}, err
 	}
 	if a.Class != kernel.NoFailure {
-		return Result{Outcome: kernel.OutcomeFailed, Exit: max(a.Exit, 1), Class: a.Class, Reason: a.Reason, Agent: &a.Run}, nil
+		return Result{Outcome: kernel.OutcomeFailed, Exit: max(a.Exit, 1), Class: a.Class, Reason: a.Reason}, nil
 	}
 	products, err := n.customProducts()
 	if err != nil {
@@ -38,21 +39,35 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 			return Result{}, err
 		}
 	}
-	r := ok("")
-	if cut {
-		r.Reason = fmt.Sprintf("warning: the agent's answer was cut at %d bytes", maxText)
+	var notes []string
+	if len(a.Run.Denied) > 0 {
+		notes = append(notes, "warning: "+denied(a.Run))
 	}
-	r.Agent = &a.Run
-	return r, nil
+	if cut {
+		notes = append(notes, fmt.Sprintf("warning: the agent's answer was cut at %d bytes", maxText))
+	}
+	return ok(strings.Join(notes, "; ")), nil
 }
 
-// askAgent runs the agent in dir. Its answer is cut at maxText bytes; what
+// denied says what an agent wanted to do and was not allowed to.
+func denied(r kernel.AgentRun) string {
+	return fmt.Sprintf("agent %s was not allowed to use %s", r.Agent, shorten(strings.Join(r.Denied, ", ")))
+}
+
+// askAgent runs the agent in dir. Where the job is to, it goes on with the
+// conversation of the attempt before. Its answer is cut at maxText bytes; what
 // came after that is in no log either.
 func askAgent(ctx context.Context, env *Env, n *Node, dir, prompt string) (a kernel.AgentAnswer, cut bool, err error) {
-	a, err = env.Agents.Run(ctx, kernel.AgentRequest{Job: &n.Job, Dir: dir, Prompt: []byte(prompt), Limit: maxText})
+	_, session := n.Job.Session()
+	a, err = env.Agents.Run(ctx, kernel.AgentRequest{Job: &n.Job, Dir: dir, Prompt: []byte(prompt), Session: session, Limit: maxText})
 	if err != nil {
 		return kernel.AgentAnswer{}, false, err
 	}
+	run := a.Run
+	if env.told != nil {
+		run = env.told.Then(run)
+	}
+	env.told = &run
 	if cut = len(a.Text) > maxText; cut {
 		a.Text = a.Text[:maxText]
 		fmt.Fprintf(env.Stderr, "warning: the agent's answer is longer than %d bytes; the rest is dropped\n", maxText)

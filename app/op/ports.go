@@ -92,6 +92,10 @@ type Branches interface {
 	// Marked is the newest commit that leads to tip, was made since then, and
 	// has the line mark in its message; "" when there is none.
 	Marked(ctx context.Context, tip kernel.CommitID, mark string, since time.Time) (kernel.CommitID, error)
+
+	// Touched reports that a commit that leads to tip and was made since then
+	// changes a file that is not Vizier's own. Times count in seconds.
+	Touched(ctx context.Context, tip kernel.CommitID, since time.Time) (bool, error)
 }
 
 // Trees are the working trees of the repository.
@@ -132,6 +136,9 @@ type Commits interface {
 	// own.
 	Stage(ctx context.Context, dir string, paths, force []string) error
 
+	// StageTracked stages every change to files that the index has.
+	StageTracked(ctx context.Context, dir string) error
+
 	// Staged reports that there is something to commit.
 	Staged(ctx context.Context, dir string) (bool, error)
 
@@ -155,6 +162,9 @@ type Merges interface {
 
 	// Merging reports that a merge with a second parent is in progress.
 	Merging(ctx context.Context, dir string) (bool, error)
+
+	// Squashing reports that a merge without one is.
+	Squashing(ctx context.Context, dir string) (bool, error)
 
 	// Unmerged are the paths in conflict in dir, relative to it.
 	Unmerged(ctx context.Context, dir string) ([]string, error)

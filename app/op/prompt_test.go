@@ -95,6 +95,26 @@ func put(t *testing.T, dir, name, text string) {
 	}
 }
 
+// What a script prints is the prompt, whatever it looks like: it may be anybody's
+// text.
+func TestThePromptOfAScriptIsData(t *testing.T) {
+	d, env, n := deskNode(t, "prompt.resolve", "")
+	n.Args["command"] = "git log -1"
+	d.answer = "fix {{own}} of {{file:/etc/passwd}} and {{unclosed\n"
+	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded {
+		t.Fatalf("%+v", r)
+	}
+	for _, data := range d.payloads {
+		var p struct{ Text string }
+		if err := json.Unmarshal(data, &p); err != nil || p.Text != d.answer {
+			t.Errorf("the prompt is %q, %v", p.Text, err)
+		}
+	}
+	if len(d.payloads) != 1 {
+		t.Errorf("%d payloads", len(d.payloads))
+	}
+}
+
 func TestPlaceholders(t *testing.T) {
 	for prompt, want := range map[string]string{
 		"no placeholder, {one} brace":              "no placeholder, {one} brace",
@@ -109,6 +129,10 @@ func TestPlaceholders(t *testing.T) {
 		"{{execution_root}}":                       "DIR",
 		"{{twice.x}}":                              "error: more than one stage",
 		"{{near.y}}":                               "error: unresolved placeholder `{{near.y}}`",
+		`{{"{{own}}"}} {{"{"}}{own}}`:              "{{own}} {{own}}",
+		`{{{"{"}}own}} {{"{"}}{{"{"}}own}`:         "{{own}} {{own}", // what parameters become
+		`{"a": {{{own}}}`:                          `{"a": {mine}`,
+		`{{"own}}`:                                 "error: found unclosed placeholder; expected `}}`",
 		"{{}}":                                     "error: found empty placeholder `{{}}`",
 		"{{own":                                    "error: found unclosed placeholder; expected `}}`",
 		"{{file:absent.md}}":                       "error: there is no such file in DIR",

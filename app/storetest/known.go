@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -25,7 +26,7 @@ func testChanges(b *bench) {
 	b.load(tx, kernel.Scope{})
 	b.told(tx, true)
 	own, mine := put(open, say("own"))
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{own}}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(own)); err != nil {
 		b.Fatal(err)
 	}
 	b.close(tx)
@@ -95,7 +96,7 @@ func testMarkers(b *bench) {
 }
 
 // An outcome is there as it was given, whoever looks and whatever is said of
-// other attempts, until a reset.
+// other attempts. A reset leaves none that could pass for a later attempt's.
 func testOutcomes(b *bench) {
 	j := plain(1)
 	j.State.Status, j.State.Attempt = kernel.Running, 1
@@ -129,8 +130,8 @@ func testOutcomes(b *bench) {
 	}
 	expect(second)
 	b.commit(p, kernel.Reset{Attempt: second.Attempt})
-	if r := b.result(p, second.Attempt); r != nil {
-		b.Errorf("a result after a reset: %+v", r)
+	if r := b.result(p, kernel.AttemptID{Job: j.ID, N: 3}); r != nil {
+		b.Errorf("a result of the attempt after a reset: %+v", r)
 	}
 }
 
@@ -189,7 +190,7 @@ func testScope(b *bench) {
 	tx := b.begin(b.Process()) // what was left out can be changed once it was asked for
 	b.load(tx, kernel.Scope{Jobs: []kernel.JobID{id(11)}})
 	again, now := put(all[10], end(kernel.Queued))
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{again}}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(again)); err != nil {
 		b.Fatal(err)
 	}
 	b.close(tx)
@@ -221,12 +222,12 @@ func testUnreadable(b *bench) {
 		b.Error("a record that makes no sense was read")
 	}
 	bad, _ := put(one, say("bad"))
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{bad}}); err == nil {
+	if err := tx.Commit(kernel.NewPlan(bad)); err == nil {
 		b.Error("a record that makes no sense was changed")
 	}
 	good, _ := put(two, say("good"))
 	b.load(tx, kernel.Scope{})
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{good}}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(good)); err != nil {
 		b.Error(err)
 	}
 	b.close(tx)
@@ -256,6 +257,12 @@ func testHistory(b *bench) {
 			for _, j := range c.Jobs {
 				known[k][j.ID] = j.Rev
 			}
+			for _, id := range c.Settled { // it is not read any more, for it succeeded
+				if model[id].State.Status != kernel.Succeeded {
+					b.Fatalf("step %d: job %s settled: it is %v", step, id, model[id].State.Status)
+				}
+				known[k][id] = model[id].Rev
+			}
 		} else {
 			known[k] = map[kernel.JobID]kernel.Revision{}
 			for _, j := range b.load(tx, kernel.Scope{All: true}).Jobs {
@@ -271,7 +278,7 @@ func testHistory(b *bench) {
 			}
 		}
 		plan, next := randomPlan(r, step, model)
-		if err := tx.Commit(kernel.Plan{Actions: plan}); err != nil {
+		if err := tx.Commit(kernel.NewPlan(plan...)); err != nil {
 			b.Fatalf("step %d: %v", step, err)
 		}
 		model = next
@@ -297,7 +304,8 @@ func testHistory(b *bench) {
 func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]kernel.Action, map[kernel.JobID]kernel.Job) {
 	var plan []kernel.Action
 	next := map[kernel.JobID]kernel.Job{}
-	for id, j := range model {
+	for _, id := range slices.Sorted(maps.Keys(model)) { // a seed makes the same plans again
+		j := model[id]
 		next[id] = j
 		switch {
 		case r.IntN(40) == 0:

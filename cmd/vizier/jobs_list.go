@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -11,6 +12,7 @@ import (
 
 type listCmd struct {
 	All             bool     `short:"a" help:"Show every job."`
+	Most            int      `name:"most" short:"n" placeholder:"COUNT" help:"Show the newest COUNT of them only."`
 	DismissFailures bool     `help:"Hide jobs that failed."`
 	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order."`
 	Format          string   `enum:",block,table,json" default:"" placeholder:"block|table|json" help:"How the list looks; the default is [display.lists.jobs] format."`
@@ -21,6 +23,9 @@ type listCmd struct {
 func (l *listCmd) Run(c *call) error {
 	if err := rawNeedsJSON(l.Raw, l.Format); err != nil {
 		return err
+	}
+	if l.Most < 0 {
+		return usageError(errors.New("`--most` must not be negative."))
 	}
 	r, err := c.repo()
 	if err != nil {
@@ -36,10 +41,10 @@ func (l *listCmd) Run(c *call) error {
 		return err
 	}
 	snap = r.remarks(c.ctx, snap)
-	list := view.ListOf(snap, view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures})
+	list := view.ListOf(snap, view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most})
 	c.ui.warnUnreadable(list.Unreadable)
 	if l.Raw {
-		return c.ui.json(list.Raw(r.paths))
+		return c.ui.json(list.Raw(func(id kernel.JobID) view.Paths { return r.paths(id, "json") }))
 	}
 	label := c.labels(r, snap)
 	text := func(row view.ListRow, f view.Field) string {
@@ -108,7 +113,7 @@ func (c *call) listTable(l view.List, chosen []view.Field, text func(view.ListRo
 }
 
 func (c *call) listBlocks(l view.List, chosen []view.Field, text func(view.ListRow, view.Field) string) string {
-	out := ""
+	var out strings.Builder
 	for _, r := range l.Rows {
 		rows := make([]row, len(chosen))
 		for i, f := range chosen {
@@ -117,7 +122,8 @@ func (c *call) listBlocks(l view.List, chosen []view.Field, text func(view.ListR
 				rows[i].value = c.ui.paint(rows[i].value, rows[i].value)
 			}
 		}
-		out += "\n" + block(rows, "  ")
+		out.WriteString("\n")
+		out.WriteString(block(rows, "  "))
 	}
-	return out
+	return out.String()
 }

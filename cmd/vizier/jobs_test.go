@@ -3,10 +3,13 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 func status(t *testing.T, w *fake, id kernel.JobID, want kernel.Status) {
@@ -293,4 +296,29 @@ func TestRawKeepsTypes(t *testing.T) {
 		has(t, w.fails(2, "jobs", verb, "--raw"), "`--raw` requires `--format json`.")
 	}
 	w.fails(2, "jobs", "show", "--raw", string(a))
+}
+
+// What a list costs grows with what it prints and not with its square.
+func BenchmarkListBlocks(b *testing.B) {
+	c := &call{ui: &ui{plain: true}}
+	of := func(n int) func() {
+		jobs := make([]kernel.Job, n)
+		for i := range jobs {
+			jobs[i] = kernel.Job{ID: kernel.JobID(fmt.Sprintf("%032x", i)), Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}
+		}
+		l := view.ListOf(kernel.NewSnapshot(kernel.Observation{Jobs: jobs}), view.ListOptions{})
+		return func() {
+			c.listBlocks(l, view.ListFields(), func(r view.ListRow, f view.Field) string { return r.Text(f.Key) })
+		}
+	}
+	few, many := of(1000), of(10_000)
+	var took [2]time.Duration
+	for b.Loop() {
+		for i, list := range []func(){few, many} {
+			begun := time.Now()
+			list()
+			took[i] += time.Since(begun)
+		}
+	}
+	b.ReportMetric(float64(took[1])/float64(took[0]), "x-1000") // 10 is linear
 }

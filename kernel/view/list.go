@@ -14,6 +14,7 @@ type ListOptions struct {
 	All             bool // everything, whatever else is set
 	ShowSucceeded   bool
 	DismissFailures bool // hide what failed
+	Most            int  // only so many of the newest; 0: all
 }
 
 // List is the job list, newest first.
@@ -53,6 +54,13 @@ var listColumns = []column{
 	{Field{"after", "After", false}, after},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"name", "Name", false}, func(r record) string { return title(r.Job) }},
+	{Field{"attempt", "Attempt", false}, func(r record) string { return number(r.State.Attempt) }},
+	{Field{"duration", "Duration", false}, took},
+	{Field{"host", "Host", false}, func(r record) string { return r.State.Place.Host }},
+	{Field{"agent", "Agent", false}, agentText(agentName)},
+	{Field{"model", "Model", false}, agentText(func(a *kernel.AgentRun) string { return a.Model })},
+	{Field{"session", "Session", false}, agentText(func(a *kernel.AgentRun) string { return a.Session })},
+	{Field{"usage", "Usage", false}, usage},
 }
 
 // ListFields are the fields of a list in their default order.
@@ -72,7 +80,7 @@ func (r ListRow) Text(key string) string {
 // ListOf lists the jobs of s.
 func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	l := List{Unreadable: unreadable(s), at: s.Now()}
-	var failed, asleep int
+	var failed, asleep, older int
 	succeeded := s.Archived()
 	jobs := s.Jobs()
 	for _, j := range slices.Backward(jobs) {
@@ -89,19 +97,26 @@ func ListOf(s *kernel.Snapshot, o ListOptions) List {
 			asleep++
 			continue
 		}
+		if o.Most > 0 && len(l.Rows) == o.Most {
+			older++
+			continue
+		}
 		l.Rows = append(l.Rows, ListRow{j.ID, st, j, s.Remark(j.ID)})
 	}
 	switch {
 	case len(jobs)+s.Archived() == 0:
 		l.Outcome = "No background jobs found"
 	case len(l.Rows) > 0:
-		l.Outcome = count(len(l.Rows)) + " background job(s)"
+		l.Outcome = count(len(l.Rows)+older) + " background job(s)"
 	case failed > 0:
 		l.Outcome = "No visible background jobs"
 	default:
 		l.Outcome = "No active background jobs"
 	}
 	l.Hidden = hidden(failed, succeeded, asleep)
+	if older > 0 {
+		l.Hidden = strings.TrimPrefix(l.Hidden+"; "+count(older)+" older", "; ")
+	}
 	return l
 }
 

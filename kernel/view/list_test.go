@@ -26,6 +26,7 @@ func TestListSaysWhatItHides(t *testing.T) {
 		{"failed dismissed", []kernel.Status{s, f}, view.ListOptions{DismissFailures: true}, 0,
 			"No visible background jobs", "1 failed, 1 succeeded (use --all to include)"},
 		{"all wins", []kernel.Status{s, f, u}, view.ListOptions{All: true, DismissFailures: true}, 3, "3 background job(s)", ""},
+		{"the newest", []kernel.Status{q, s, q, q}, view.ListOptions{Most: 2}, 2, "3 background job(s)", "1 succeeded (use --all to include); 1 older"},
 		{"asleep", []kernel.Status{u, q}, view.ListOptions{}, 1, "1 background job(s)", "1 unscheduled (use --all to include)"},
 		{"the rest shows", []kernel.Status{kernel.WaitingOnDeps, kernel.WaitingOnApproval, kernel.WaitingOnLocks, kernel.Running,
 			kernel.FailedRetryable, kernel.Cancelled, kernel.BlockedByApproval, kernel.BlockedByDependency},

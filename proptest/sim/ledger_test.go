@@ -14,7 +14,7 @@ import (
 type ledger struct {
 	truth     map[kernel.JobID]kernel.Job // what the journal says, whatever the files say
 	markers   map[kernel.Artifact][]kernel.JobID
-	due       []kernel.Action // committed actions on the world, not done yet
+	due       []kernel.WorldAction // committed actions on the world, not done yet
 	spawned   map[kernel.AttemptID]int
 	commands  map[kernel.AttemptID]int
 	runs      map[execution]int

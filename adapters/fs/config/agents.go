@@ -28,19 +28,20 @@ type Agent struct {
 	Permissions string        // one of AgentPermissions
 	Timeout     time.Duration // of one answer
 	Silence     time.Duration // without a line of output
+	Unnamed     bool          // of For: no key names it, it is what is asked then
 }
 
 // AgentPermissions are the words for what an agent may do without asking:
 // change files, run commands as well, or everything.
 var AgentPermissions = []string{"edit", "run", "all"}
 
-// DefaultAgent is the shim that is looked for where nothing is configured.
+// DefaultAgent is the program that is looked for where nothing is configured.
 const DefaultAgent = "codex"
 
 // For is the agent of a job of a run that alias started, if one did, of the
 // template that any of selectors names.
 func (a Agents) For(alias string, selectors ...string) Agent {
-	out := Agent{Label: DefaultAgent}
+	out := Agent{Label: DefaultAgent, Unnamed: true}
 	layers := []Agent{{Label: a.Label}, a.Default, a.Commands[alias]}
 	for _, s := range selectors {
 		layers = append(layers, a.Templates[s])
@@ -48,7 +49,7 @@ func (a Agents) For(alias string, selectors ...string) Agent {
 	for _, l := range layers {
 		if l.Label != "" || len(l.Command) > 0 { // another agent: what is the earlier one's own is not for it
 			out.Label, out.Command, out.Filter = cmp.Or(l.Label, out.Label), l.Command, nil
-			out.Model, out.Flags = "", nil
+			out.Model, out.Flags, out.Unnamed = "", nil, false
 		}
 		if len(l.Filter) > 0 {
 			out.Filter = l.Filter

@@ -32,6 +32,22 @@ type Settings struct {
 	Silence     time.Duration // without a line of output; 0: any
 }
 
+// The limits where none are configured. Only of known programs it can be told
+// that they are not silent for long.
+const (
+	DefaultTimeout = 2 * time.Hour
+	DefaultSilence = 15 * time.Minute
+)
+
+// Limited is s with the limits that it lacks.
+func (s Settings) Limited() Settings {
+	s.Timeout = cmp.Or(s.Timeout, DefaultTimeout)
+	if _, known := programOf(s.Label); known && len(s.Command) == 0 {
+		s.Silence = cmp.Or(s.Silence, DefaultSilence)
+	}
+	return s
+}
+
 // Builtin is the label of the agent that is part of this program.
 const Builtin = "builtin"
 
@@ -70,6 +86,9 @@ func (a Agents) Run(ctx context.Context, q kernel.AgentRequest) (kernel.AgentAns
 	}
 	if s, err = a.complete(s); err != nil {
 		return kernel.AgentAnswer{}, err
+	}
+	if last := q.Job.State.Agent; last != nil && last.Last.Agent != s.Label {
+		q.Session = "" // it is another agent's
 	}
 	scratch, err := os.MkdirTemp("", "vizier-agent-")
 	if err != nil {

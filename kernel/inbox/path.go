@@ -1,53 +1,52 @@
-package kernel
+package inbox
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// InboxLayout says what the directories of an inbox mean (seed 004).
-type InboxLayout uint8
+// Layout says what the directories of an inbox mean (seed 004).
+type Layout uint8
 
 // The layouts.
 const (
-	SimpleLayout InboxLayout = iota // every prompt is for the repository of the inbox
-	SingleOwner                     // REPOSITORY/BRANCH/…/FILE
-	MultiOwner                      // OWNER/REPOSITORY/BRANCH/…/FILE
-	numInboxLayouts
+	SimpleLayout Layout = iota // every prompt is for the repository of the inbox
+	SingleOwner                // REPOSITORY/BRANCH/…/FILE
+	MultiOwner                 // OWNER/REPOSITORY/BRANCH/…/FILE
 )
 
-var inboxLayoutNames = [numInboxLayouts]string{"simple", "single_owner", "multi_owner"}
+var layoutNames = kernel.NewNames[Layout]("inbox layout", "simple", "single_owner", "multi_owner")
 
-func (l InboxLayout) String() string { return name(inboxLayoutNames[:], int(l), "inbox layout") }
+func (l Layout) String() string { return layoutNames.Name(l) }
 
-// ParseInboxLayout is the inverse of String.
-func ParseInboxLayout(s string) (InboxLayout, error) {
-	return parse[InboxLayout](inboxLayoutNames[:], s, "inbox layout")
-}
+// ParseLayout is the inverse of String.
+func ParseLayout(s string) (Layout, error) { return layoutNames.Parse(s) }
 
 // BranchMarker is the file that names the branch its directory stands for,
 // where the directory's own name cannot: one with slashes.
 const BranchMarker = ".branch"
 
-// InboxPath is what the path of a prompt says. In the simple layout it says
+// Path is what the path of a prompt says. In the simple layout it says
 // nothing.
-type InboxPath struct{ Owner, Repository, Branch string }
+type Path struct{ Owner, Repository, Branch string }
 
 // Target is the name of the repository, as the configuration knows it.
-func (p InboxPath) Target() string { return p.Owner + "/" + p.Repository }
+func (p Path) Target() string { return p.Owner + "/" + p.Repository }
 
-// ParseInboxPath reads the path of a prompt below the inbox, with slashes.
+// ParsePath reads the path of a prompt below the inbox, with slashes.
 // owner is that of the single-owner layout. branchOf is what the marker of a
 // directory says, "" without one; the nearest above the file counts. A path
 // that does not fit the layout is ErrInvalid: nothing is guessed.
-func ParseInboxPath(layout InboxLayout, owner, rel string, branchOf func(dir string) string) (InboxPath, error) {
-	bad := func(why string) (InboxPath, error) {
-		return InboxPath{}, fmt.Errorf("%s: %w", why, ErrInvalid)
+func ParsePath(layout Layout, owner, rel string, branchOf func(dir string) string) (Path, error) {
+	bad := func(why string) (Path, error) {
+		return Path{}, fmt.Errorf("%s: %w", why, kernel.ErrInvalid)
 	}
 	parts := strings.Split(rel, "/")
-	if _, n, ok := PromptOf(rel); !ok || n != NewPrompt || slices.Contains(parts, "") || slices.Contains(parts, ".") || slices.Contains(parts, "..") {
+	if _, n, ok := PromptOf(rel); !ok || n != kernel.NewPrompt || slices.Contains(parts, "") || slices.Contains(parts, ".") || slices.Contains(parts, "..") {
 		return bad(fmt.Sprintf("%q is not the path of a prompt", rel))
 	}
 	if !utf8.ValidString(rel) {
@@ -56,7 +55,7 @@ func ParseInboxPath(layout InboxLayout, owner, rel string, branchOf func(dir str
 	need, shape := 0, ""
 	switch layout {
 	case SimpleLayout:
-		return InboxPath{}, nil
+		return Path{}, nil
 	case SingleOwner:
 		need, shape = 3, "REPOSITORY/BRANCH/FILE"
 		if owner == "" {
@@ -70,7 +69,7 @@ func ParseInboxPath(layout InboxLayout, owner, rel string, branchOf func(dir str
 	if len(parts) < need {
 		return bad(fmt.Sprintf("%q is too short for the layout %s: expected %s", rel, layout, shape))
 	}
-	p := InboxPath{Owner: owner, Repository: parts[need-3], Branch: parts[need-2]}
+	p := Path{Owner: owner, Repository: parts[need-3], Branch: parts[need-2]}
 	if layout == MultiOwner {
 		p.Owner = parts[0]
 	}
@@ -81,7 +80,7 @@ func ParseInboxPath(layout InboxLayout, owner, rel string, branchOf func(dir str
 		}
 	}
 	if err := validBranch(p.Branch); err != nil {
-		return InboxPath{}, err
+		return Path{}, err
 	}
 	return p, nil
 }
@@ -95,7 +94,7 @@ func validBranch(b string) error {
 	}
 	bad = bad || !utf8.ValidString(b) || strings.ContainsFunc(b, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(" ~^:?*[\\", r) })
 	if bad {
-		return fmt.Errorf("%q is not a branch's name: %w", b, ErrInvalid)
+		return fmt.Errorf("%q is not a branch's name: %w", b, kernel.ErrInvalid)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package kernel
+package inbox
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Front is what the front matter of a prompt says to Vizier. Every other key
@@ -13,7 +15,7 @@ import (
 type Front struct {
 	Flow       string            // the template; "": the configured one
 	Set        map[string]string // its parameters
-	Job        JobID             // the id that the job is to have; "": any
+	Job        kernel.JobID      // the id that the job is to have; "": any
 	Owner      string            // whom the prompt says it is for; "": it does not say
 	Repository string
 	Branch     string
@@ -36,16 +38,16 @@ func SplitFront(text string) (front, body string, err error) {
 		}
 		at = next
 	}
-	return "", "", fmt.Errorf("line 1: the front matter that begins here has no end, a line of three dashes: %w", ErrInvalid)
+	return "", "", fmt.Errorf("line 1: the front matter that begins here has no end, a line of three dashes: %w", kernel.ErrInvalid)
 }
 
 // ValidText refuses what cannot be a prompt.
 func ValidText(text string) error {
 	switch {
 	case !utf8.ValidString(text):
-		return fmt.Errorf("the prompt is not UTF-8 text: %w", ErrInvalid)
+		return fmt.Errorf("the prompt is not UTF-8 text: %w", kernel.ErrInvalid)
 	case strings.ContainsRune(text, 0):
-		return fmt.Errorf("the prompt holds a NUL byte: it is no text: %w", ErrInvalid)
+		return fmt.Errorf("the prompt holds a NUL byte: it is no text: %w", kernel.ErrInvalid)
 	}
 	return nil
 }
@@ -62,17 +64,17 @@ func FrontOf(fields map[string]any) (Front, error) {
 	if pv, ok := fields["pv"].(map[string]any); ok { // another program's: only its id is ours
 		var id string
 		r.text(pv, "job_id", &id)
-		f.Job = JobID(id)
+		f.Job = kernel.JobID(id)
 	}
 	if v, there := fields["vizier"]; there {
 		own, ok := v.(map[string]any)
 		if !ok {
-			return f, fmt.Errorf("front matter: vizier: expected a mapping: %w", ErrInvalid)
+			return f, fmt.Errorf("front matter: vizier: expected a mapping: %w", kernel.ErrInvalid)
 		}
 		known := []string{"flow", "set", "job_id", "owner", "repository", "branch", "created_at", "source"}
 		for _, key := range slices.Sorted(maps.Keys(own)) {
 			if !slices.Contains(known, key) {
-				return f, fmt.Errorf("front matter: vizier.%s: unknown key; expected one of %s: %w", key, strings.Join(known, ", "), ErrInvalid)
+				return f, fmt.Errorf("front matter: vizier.%s: unknown key; expected one of %s: %w", key, strings.Join(known, ", "), kernel.ErrInvalid)
 			}
 		}
 		id := string(f.Job)
@@ -82,10 +84,10 @@ func FrontOf(fields map[string]any) (Front, error) {
 		r.text(own, "owner", &f.Owner)
 		r.text(own, "repository", &f.Repository)
 		r.text(own, "branch", &f.Branch)
-		f.Job = JobID(id)
+		f.Job = kernel.JobID(id)
 	}
-	if f.Job != "" && !ValidJobID(string(f.Job)) && r.err == nil {
-		r.err = fmt.Errorf("front matter: job_id %q: expected 32 lowercase hex digits: %w", f.Job, ErrInvalid)
+	if f.Job != "" && !kernel.ValidJobID(string(f.Job)) && r.err == nil {
+		r.err = fmt.Errorf("front matter: job_id %q: expected 32 lowercase hex digits: %w", f.Job, kernel.ErrInvalid)
 	}
 	return f, r.err
 }
@@ -101,7 +103,7 @@ func (r *frontReader) text(fields map[string]any, key string, to *string) {
 	case ok && s != "":
 		*to = s
 	case r.err == nil:
-		r.err = fmt.Errorf("front matter: %s: expected a text: %w", key, ErrInvalid)
+		r.err = fmt.Errorf("front matter: %s: expected a text: %w", key, kernel.ErrInvalid)
 	}
 }
 
@@ -113,24 +115,24 @@ func (r *frontReader) set(fields map[string]any, key string, to map[string]strin
 	all, ok := v.(map[string]any)
 	if !ok {
 		if r.err == nil {
-			r.err = fmt.Errorf("front matter: %s: expected a mapping of parameters: %w", key, ErrInvalid)
+			r.err = fmt.Errorf("front matter: %s: expected a mapping of parameters: %w", key, kernel.ErrInvalid)
 		}
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s, ok := all[name].(string)
 		if !ok && r.err == nil {
-			r.err = fmt.Errorf("front matter: %s.%s: expected a text, a number, true or false: %w", key, name, ErrInvalid)
+			r.err = fmt.Errorf("front matter: %s.%s: expected a text, a number, true or false: %w", key, name, kernel.ErrInvalid)
 		}
 		to[name] = s
 	}
 }
 
 // For refuses a prompt that says it is for another place than its path does.
-func (f Front) For(p InboxPath) error {
+func (f Front) For(p Path) error {
 	for _, c := range []struct{ key, says, is string }{{"owner", f.Owner, p.Owner}, {"repository", f.Repository, p.Repository}, {"branch", f.Branch, p.Branch}} {
 		if c.says != "" && c.says != c.is {
-			return fmt.Errorf("front matter: vizier.%s is %q, and the prompt lies in the place of %q: %w", c.key, c.says, c.is, ErrInvalid)
+			return fmt.Errorf("front matter: vizier.%s is %q, and the prompt lies in the place of %q: %w", c.key, c.says, c.is, kernel.ErrInvalid)
 		}
 	}
 	return nil

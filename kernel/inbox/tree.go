@@ -1,30 +1,32 @@
-package kernel
+package inbox
 
 import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // PromptFile is a file of an inbox that has one of a prompt's names.
 type PromptFile struct {
 	Rel      string // the path as it was dropped, below the inbox
-	Name     PromptName
+	Name     kernel.PromptName
 	Size     int64
 	Inode    uint64
 	Modified time.Time
 	Changed  time.Time // also by a rename
 }
 
-// InboxStray is what lies in an inbox and is nobody's, and why.
-type InboxStray struct{ Path, Why string }
+// Stray is what lies in an inbox and is nobody's, and why.
+type Stray struct{ Path, Why string }
 
-// InboxListing is what an inbox holds at a moment.
-type InboxListing struct {
+// Listing is what an inbox holds at a moment.
+type Listing struct {
 	Files    []PromptFile
 	Dirs     []string          // all of them, "" for the inbox itself
 	Branches map[string]string // by directory, what its marker says
-	Strays   []InboxStray
+	Strays   []Stray
 }
 
 // Sighting is a new prompt as it was first seen.
@@ -39,16 +41,16 @@ type Sighting struct {
 // one whose time lies in the future by when the system says it changed. seen is
 // what was seen before; what is to be remembered is returned. A prompt whose
 // earlier namesake is still running is left for later.
-func (l InboxListing) Ready(now time.Time, debounce time.Duration, seen map[string]Sighting) (ready []PromptFile, next map[string]Sighting, wait time.Duration) {
+func (l Listing) Ready(now time.Time, debounce time.Duration, seen map[string]Sighting) (ready []PromptFile, next map[string]Sighting, wait time.Duration) {
 	running := map[string]bool{}
 	for _, f := range l.Files {
-		if f.Name == RunningPrompt {
+		if f.Name == kernel.RunningPrompt {
 			running[f.Rel] = true
 		}
 	}
 	next = map[string]Sighting{}
 	for _, f := range l.Files {
-		if f.Name != NewPrompt || running[f.Rel] {
+		if f.Name != kernel.NewPrompt || running[f.Rel] {
 			continue
 		}
 		s, before := seen[f.Rel]
@@ -82,9 +84,9 @@ func (f PromptFile) Compare(g PromptFile) int {
 
 // Expired are the prompts that have said long enough how they ended, and how
 // long it is until the next one has.
-func (l InboxListing) Expired(now time.Time, visible time.Duration) (gone []PromptFile, wait time.Duration) {
+func (l Listing) Expired(now time.Time, visible time.Duration) (gone []PromptFile, wait time.Duration) {
 	for _, f := range l.Files {
-		if f.Name != DonePrompt && f.Name != ErrorPrompt {
+		if f.Name != kernel.DonePrompt && f.Name != kernel.ErrorPrompt {
 			continue
 		}
 		if left := visible - now.Sub(f.Changed); left > 0 && left <= visible {
@@ -99,7 +101,7 @@ func (l InboxListing) Expired(now time.Time, visible time.Duration) (gone []Prom
 }
 
 // OfName are the files with one of the names, in the order of Compare.
-func (l InboxListing) OfName(n PromptName) []PromptFile {
+func (l Listing) OfName(n kernel.PromptName) []PromptFile {
 	var out []PromptFile
 	for _, f := range l.Files {
 		if f.Name == n {

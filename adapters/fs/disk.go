@@ -1,0 +1,99 @@
+package fs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// disk is every call by which the store changes what is on the disk or makes
+// it last. The tests put another in its place, which remembers them, to see
+// what a power cut between any two may leave (power_test.go).
+type disk interface {
+	create(at int, name string, flags int) (fd int, err error) // or opens what is there, where flags say so
+	mkdir(at int, name string) error
+	write(fd int, data []byte) error
+	writeAt(fd int, data []byte, offset int64) error
+	truncate(fd int, size int64) error
+	rename(from int, old string, to int, name string) error    // in place of what has the name
+	renameNew(from int, old string, to int, name string) error // unless the name is taken
+	link(from int, old string, to int, name string) error
+	unlink(at int, name string) error
+	removeAll(dir, name string) error // of the directory at that path
+	sync(fd int) error                // a file with its data, or a directory with its names
+	syncData(fd int) error            // a file's data, and what it takes to read it
+	syncAll(fd int) error             // the whole file system
+}
+
+// machine is the disk of this machine.
+type machine struct{}
+
+func (machine) create(at int, name string, flags int) (int, error) {
+	return retry(func() (int, error) {
+		return unix.Openat(at, name, flags|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, fileMode)
+	})
+}
+
+func (machine) mkdir(at int, name string) error { return unix.Mkdirat(at, name, dirMode) }
+
+func (machine) write(fd int, data []byte) error {
+	for len(data) > 0 {
+		n, err := retry(func() (int, error) { return unix.Write(fd, data) })
+		if err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+func (machine) writeAt(fd int, data []byte, offset int64) error {
+	for len(data) > 0 {
+		n, err := retry(func() (int, error) { return unix.Pwrite(fd, data, offset) })
+		if err != nil {
+			return err
+		}
+		data, offset = data[n:], offset+int64(n)
+	}
+	return nil
+}
+
+func (machine) truncate(fd int, size int64) error { return unix.Ftruncate(fd, size) }
+
+func (machine) rename(from int, old string, to int, name string) error {
+	return unix.Renameat(from, old, to, name)
+}
+
+func (m machine) renameNew(from int, old string, to int, name string) error {
+	return renameNew(m, from, old, to, name)
+}
+
+func (machine) link(from int, old string, to int, name string) error {
+	return unix.Linkat(from, old, to, name, 0)
+}
+
+func (machine) unlink(at int, name string) error { return unix.Unlinkat(at, name, 0) }
+
+// removeAll is os.Root's, which keeps to the directory whatever links stand in
+// it.
+func (machine) removeAll(dir, name string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(root.RemoveAll(name), root.Close())
+}
+
+func (machine) sync(fd int) error     { return unix.Fsync(fd) }
+func (machine) syncData(fd int) error { return unix.Fdatasync(fd) }
+func (machine) syncAll(fd int) error  { return unix.Syncfs(fd) }
+
+// linkNew is a rename that never replaces, for file systems that have none: for
+// a moment the file has both names.
+func linkNew(d disk, from int, old string, to int, name string) error {
+	if err := d.link(from, old, to, name); err != nil {
+		return err
+	}
+	return d.unlink(from, old)
+}

@@ -1,0 +1,111 @@
+package fs
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A runner forgets what it knows on one goroutine while another reads what a
+// submission refers to. The store keeps them apart itself.
+func TestAStoreMayBeForgottenWhileItIsRead(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	actions := make([]kernel.Action, 50)
+	for i := range actions {
+		actions[i] = kernel.CreateJob{Job: plain(i + 1)}
+	}
+	commit(t, s, actions...)
+	var all sync.WaitGroup
+	for _, use := range []func() error{
+		func() error { s.Forget(); return nil },
+		func() error { s.Forget(); return nil },
+		func() error {
+			rec, err := s.Read(t.Context(), kernel.Scope{All: true})
+			if err == nil && len(rec.Jobs) != len(actions) {
+				err = errors.New("a read missed jobs")
+			}
+			return err
+		},
+		func() error {
+			tx, err := s.Begin(t.Context())
+			if err != nil {
+				return err
+			}
+			_, err = tx.Load(kernel.Scope{})
+			return errors.Join(err, tx.Close())
+		},
+	} {
+		all.Go(func() {
+			for range 100 {
+				if err := use(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if tx, err := newStore(t, s.root).Begin(shortly(t)); err != nil {
+		t.Errorf("something kept the lock: %v", err)
+	} else {
+		closeTx(t, tx)
+	}
+}
+
+// Whoever is in the way of a writer is named, a reader as well.
+func TestAReaderIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	o := options()
+	o.Who = "vizier list (pid 4711)"
+	s := NewStore(dir, o)
+	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	if err := os.WriteFile(s.abs(lockFile), []byte("somebody else\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := s.still(t.Context(), func() error {
+		_, err := newStore(t, dir).Begin(shortly(t))
+		mustBeBusy(t, err)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// What panics with the lock in its hands lets go of it.
+func TestAPanicKeepsNoLock(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	j := plain(1)
+	j.State.Status, j.State.Attempt = kernel.Running, 1
+	commit(t, s, kernel.CreateJob{Job: j})
+	for name, use := range map[string]func(){
+		"in a look at the whole store": func() { _ = s.still(t.Context(), func() error { panic("on purpose") }) },
+		"in a fenced write":            func() { _ = s.fenced(t.Context(), j.Attempt(), func() error { panic("on purpose") }) },
+		"in a read": func() {
+			read(t, s)
+			s.warm.live = nil // as a store that was forgotten in the middle of it
+			_, _ = s.Read(t.Context(), kernel.Scope{Jobs: []kernel.JobID{j.ID}})
+		},
+	} {
+		panicked := func() (p any) {
+			defer func() { p = recover() }()
+			use()
+			return nil
+		}()
+		if panicked == nil {
+			t.Errorf("%s: nothing panicked", name)
+		}
+		s.Forget()
+		for _, other := range []*Store{s, newStore(t, dir)} {
+			tx, err := other.Begin(shortly(t))
+			if err != nil {
+				t.Fatalf("%s: the lock is still held: %v", name, err)
+			}
+			closeTx(t, tx)
+		}
+	}
+}
