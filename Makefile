@@ -21,7 +21,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build setup demo test test-long cluster check prop fuzz mutate bench golden golden-scripts nocgo fmt install cleanbuild test-agents clean
+.PHONY: build setup demo test test-long cluster check prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -96,16 +96,12 @@ bench: build
 # What is generated from the code; those of whole commands are make golden-scripts.
 GOLDEN = ^(TestScenarios|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine)$$
 golden:
-<<<<<<< HEAD
-	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config . -run '$(GOLDEN)' -update
+	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -run '$(GOLDEN)' -update
 	git diff --stat
 
 golden-scripts:
 	$(GO) test ./cmd/vizier -run '^TestScripts$$' -update
 	$(GO) test . -run '^TestExamplesRun$$' -update
-=======
-	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -update
->>>>>>> agents-core
 	git diff --stat
 
 install: build
