@@ -1,6 +1,7 @@
 # make demo   builds, and shows the main job in a scratch repository
 # make test   everything that must hold before a change lands
 # make test-long   the same at length
+# make test-agents   with Claude Code, Codex and Gemini CLI from npm
 # make        builds bin/vizier, and bin/vizier-resident where libgit2 is to be had
 
 GO       ?= go
@@ -20,7 +21,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build setup demo test test-long cluster check prop fuzz mutate bench golden nocgo fmt install clean
+.PHONY: build setup demo test test-long test-agents cluster check prop fuzz mutate bench golden nocgo fmt install clean
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -42,10 +43,16 @@ demo: setup
 test: setup cluster
 	@$(MAKE) --no-print-directory check
 
-# The same at length, all of it with the race detector: longer tortures, a race
-# detector in every program that tests run, the whole suite of clusters.
+# The same at length, all tests with the race detector, and the program that
+# scripts run too: longer tortures, the whole suite of clusters.
 test-long: setup cluster
 	RAPID_SEED=$(SEED) VIZIER_LONG=1 $(GO) test -race -p 2 -timeout 60m ./...
+
+# The real agents from npm, of the versions that this is made for, and then the
+# newest ones, which may fail.
+test-agents:
+	@GO=$(GO) scripts/test-agents.sh
+	@GO=$(GO) scripts/test-agents.sh latest
 
 cluster:
 	@scripts/slurm-cluster.sh install || echo 'setup: no Slurm, so tests of clusters are skipped'
@@ -87,7 +94,7 @@ bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...
 
 golden:
-	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config . -update
+	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -update
 	git diff --stat
 
 install: build

@@ -47,7 +47,7 @@ type Report struct {
 	// Same is the job that was there already, by the id minted for it in vain,
 	// and Note why that job is not going to run.
 	Same map[kernel.JobID]kernel.JobID
-	Note map[kernel.JobID]string
+	Note map[kernel.JobID]kernel.NotRun
 }
 
 // Started are the jobs whose attempts were launched.

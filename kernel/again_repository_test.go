@@ -43,7 +43,7 @@ func TestATickThatRemembersSeesTheRepositoryChange(t *testing.T) {
 	} {
 		s := snapshot(seen(nil), jobs...)
 		s = s.Apply(kernel.Decide(s)).WithFacts(s.Facts())
-		if p := kernel.Decide(s); len(p.Actions()) > 0 {
+		if p := kernel.Decide(s); !p.Empty() {
 			t.Fatalf("before anything changes: %+v", p.Actions())
 		}
 		s = s.WithFacts(seen(change))

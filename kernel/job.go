@@ -84,6 +84,14 @@ type Origin struct {
 	Ephemeral bool
 }
 
+// mergeAlias is the alias of the flow that merges plans, as records have it.
+const mergeAlias = "merge"
+
+// Merges is the plan that the job's run merges, if that is what its run is for.
+func (o *Origin) Merges() (plan string, ok bool) {
+	return o.Plan, o.Alias == mergeAlias && o.Plan != ""
+}
+
 // Template identifies the template a job was compiled from.
 type Template struct{ Selector, ID, Version, PolicyHash string }
 

@@ -12,7 +12,13 @@ type Merged struct {
 	New  []NewJob         // still to be enqueued; they refer to the jobs that count
 	Same map[JobID]JobID  // the job that counts, by the id minted in vain
 	Plan Plan             // what the submission changes of jobs that were there
-	Note map[JobID]string // of such a job: why it is not going to run, and what would make it
+	Note map[JobID]NotRun // of such a job that is not going to run
+}
+
+// NotRun is why a job that was submitted again does not run again: it has ended.
+type NotRun struct {
+	Status  Status
+	Removed bool // it succeeded, and its files are gone since
 }
 
 // Merge takes the jobs out of news whose idempotency key another job has, of s
@@ -22,7 +28,7 @@ type Merged struct {
 // systems-and-unification 4.8, 4.12 C29). One key for jobs that differ is
 // ErrConflict.
 func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
-	m := Merged{Same: map[JobID]JobID{}, Note: map[JobID]string{}}
+	m := Merged{Same: map[JobID]JobID{}, Note: map[JobID]NotRun{}}
 	if !slices.ContainsFunc(news, func(n NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
 		m.New = news
 		return m, nil
@@ -121,11 +127,9 @@ func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by
 	}
 	switch {
 	case st.Status.Terminal() && !st.Removed.IsZero() && woken.Transient() == NotTransient:
-		m.Note[j.ID] = "it succeeded, and its files were removed since: `vizier jobs retry " + string(j.ID) + "` makes them again"
-	case st.Status == Failed && !more:
-		m.Note[j.ID] = "it failed: a larger limit of executions, or `vizier jobs retry " + string(j.ID) + "`, runs it again"
-	case st.Status.Terminal() && st.Status != Succeeded && st.Status != Failed:
-		m.Note[j.ID] = "it is " + st.Status.String() + ": `vizier jobs retry " + string(j.ID) + "` runs it again"
+		m.Note[j.ID] = NotRun{st.Status, true}
+	case st.Status == Failed && !more, st.Status.Terminal() && st.Status != Succeeded && st.Status != Failed:
+		m.Note[j.ID] = NotRun{st.Status, false}
 	}
 	if st == j.State {
 		return nil

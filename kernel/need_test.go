@@ -3,7 +3,6 @@ package kernel_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -232,10 +231,10 @@ func TestWhyNamesTheProducerOfAnUnmetNeed(t *testing.T) {
 	}{
 		"in the making":   {[]kernel.Job{makes("p", running(1))}, "p", "job p, running", ""},
 		"the first":       {[]kernel.Job{makes("p", running(1)), makes("r", running(1))}, "p", "job p, running", ""},
-		"who still may":   {[]kernel.Job{makes("p", is(kernel.Failed)), makes("r", pending)}, "r", "job r, queued", "jobs approve r"},
-		"without it":      {[]kernel.Job{makes("p", is(kernel.Succeeded))}, "p", "a retry of what failed", "jobs retry p"},
-		"nobody succeeds": {[]kernel.Job{makes("p", is(kernel.Failed)), makes("r", is(kernel.Cancelled))}, "p", "a retry of what failed", "jobs retry p"},
-		"nobody":          {nil, "", "a job that produces it, then a retry", ""},
+		"who still may":   {[]kernel.Job{makes("p", is(kernel.Failed)), makes("r", pending)}, "r", "job r, queued", "approve r"},
+		"without it":      {[]kernel.Job{makes("p", is(kernel.Succeeded))}, "p", "a retry of what failed", "retry p"},
+		"nobody succeeds": {[]kernel.Job{makes("p", is(kernel.Failed)), makes("r", is(kernel.Cancelled))}, "p", "a retry of what failed", "retry p"},
+		"nobody":          {nil, "", "a job that produces it, then a retry", "produce "},
 	} {
 		e, err := kernel.Explain(snapshot(marked(facts(), label), append(c.producers, job("z", needs(label)))...), "z")
 		if err != nil || len(e.Unmet) != 1 {
@@ -247,7 +246,7 @@ func TestWhyNamesTheProducerOfAnUnmetNeed(t *testing.T) {
 		}
 		remedies := ""
 		if len(e.Actions) > 0 {
-			remedies = strings.Join(e.Actions[0].Command, " ")
+			remedies = e.Actions[0].Kind.String() + " " + string(e.Actions[0].Job)
 		}
 		if remedies != c.remedy {
 			t.Errorf("%s: do %+v, want %q", name, e.Actions, c.remedy)

@@ -229,7 +229,8 @@ func minter(env environment, now func() time.Time) func() kernel.JobID {
 // serveAttempt is the hidden entry point `__shim --attempt JOB/N`: the runner.
 // Its working directory is the repository's root.
 func serveAttempt(args []string, stderr io.Writer, env environment) int {
-	runtime.GOMAXPROCS(1) // it waits most of the time, and hands over between threads cost a tenth of a hop
+	debug.SetGCPercent(50) // there is a runner per running job: memory counts for more than time
+	runtime.GOMAXPROCS(1)  // it waits most of the time, and hands over between threads cost a tenth of a hop
 	fail := func(err error) int {
 		if err == nil || errors.Is(err, kernel.ErrStale) { // somebody else's attempt: leave without a trace
 			return 0

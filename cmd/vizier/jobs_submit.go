@@ -130,7 +130,10 @@ func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 		if !merged {
 			id = n.ID
 		}
-		out.Jobs[i] = submittedJob{Job: id, Ref: refs[i], Name: n.Spec.Name, Merged: merged, Note: rep.Note[id]}
+		out.Jobs[i] = submittedJob{Job: id, Ref: refs[i], Name: n.Spec.Name, Merged: merged}
+		if n, ended := rep.Note[id]; ended {
+			out.Jobs[i].Note = view.NotRun(id, n)
+		}
 		if j := rep.Snapshot.Job(id); j != nil {
 			out.Jobs[i].Status, out.Jobs[i].Wait = j.State.Status.String(), j.State.Wait.Detail
 		}

@@ -111,7 +111,10 @@ func (r *runner) check(ctx context.Context, all []goPackage) error {
 		if slices.Contains(never, p.rel()) {
 			continue
 		}
-		if out, err := r.test(ctx, "", p); err != nil {
+		begun := time.Now()
+		out, err := r.test(ctx, "", p)
+		fmt.Printf("as it is %-45s %5.0fs\n", p.rel(), time.Since(begun).Seconds())
+		if err != nil {
 			fails = append(fails, fmt.Sprintf("%s: %v\n%s", p.rel(), err, out[max(0, len(out)-2000):]))
 		}
 	}
