@@ -21,7 +21,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build setup demo test test-long test-agents cluster check prop fuzz mutate bench golden nocgo fmt install clean
+.PHONY: build setup demo test test-long cluster check prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -93,8 +93,15 @@ mutate:
 bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...
 
+# What is generated from the code; those of whole commands are make golden-scripts.
+GOLDEN = ^(TestScenarios|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine)$$
 golden:
-	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -update
+	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -run '$(GOLDEN)' -update
+	git diff --stat
+
+golden-scripts:
+	$(GO) test ./cmd/vizier -run '^TestScripts$$' -update
+	$(GO) test . -run '^TestExamplesRun$$' -update
 	git diff --stat
 
 install: build

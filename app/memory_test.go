@@ -157,10 +157,6 @@ func (m *memory) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint
 	return true, false, m.called("tend %s %v", j.ID, others)
 }
 
-func (m *memory) BranchAt(_ context.Context, name string) (bool, string, error) {
-	return true, "", m.refuse["branch "+name]
-}
-
 func (m *memory) DropBranch(_ context.Context, name string) (bool, string, error) {
 	return true, "", m.called("drop %s", name)
 }
