@@ -8,6 +8,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -302,7 +303,23 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 			return own
 		}
 	}
+	if latest.Known && (latest.Value == nil || latest.Value.Attempt != a) && s.Applied(a) {
+		return kernel.Seen(&kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: true,
+			Reason: "its runner ended without a result; what it did is on record"})
+	}
 	return latest
+}
+
+// Applied reports that what the attempt was for is on record as done, whatever
+// became of the attempt.
+func (s *Store) Applied(a kernel.AttemptID) bool {
+	if !kernel.ValidJobID(string(a.Job)) {
+		return false
+	}
+	effects, _ := s.Effects(a.Job) // one that cannot be read shows nothing
+	return slices.ContainsFunc(effects, func(e kernel.Effect) bool {
+		return e.Attempt == a.N && e.Part == "" && e.State != kernel.Intended
+	})
 }
 
 func (s *Store) outcome(id kernel.JobID, name string) kernel.Fact[*kernel.Result] {
