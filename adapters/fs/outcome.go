@@ -33,6 +33,7 @@ type outcomeRecord struct {
 	StartedAt     *stamp           `json:"started_at,omitempty"`
 	FinishedAt    stamp            `json:"finished_at"`
 	Agent         *agentRecord     `json:"agent,omitempty"`
+	Applied       bool             `json:"applied,omitempty"`
 
 	// The records that the attempt's submissions are going to be.
 	Submitted []json.RawMessage `json:"submitted,omitempty"`
@@ -51,7 +52,7 @@ type contextRecord struct {
 func newOutcome(r kernel.Result) outcomeRecord {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
 		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), r.Place.Host, r.Place.PID, optionalStamp(r.Started), stamp(r.Ended),
-		newAgentRun(r.Agent), nil}
+		newAgentRun(r.Agent), r.Applied, nil}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
 	}
@@ -95,7 +96,7 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		Outcome: parsed(&d, "outcome", o.Outcome, kernel.ParseOutcome),
 		Class:   parsed(&d, "failure_class", o.FailureClass, kernel.ParseFailureClass),
 		Reason:  value(o.FailureReason), Context: (*kernel.Context)(o.Context),
-		Place: kernel.Place{Host: o.Host, PID: o.PID}, Started: stampValue(o.StartedAt), Ended: time.Time(o.FinishedAt), Agent: o.Agent.run(),
+		Place: kernel.Place{Host: o.Host, PID: o.PID}, Started: stampValue(o.StartedAt), Ended: time.Time(o.FinishedAt), Agent: o.Agent.run(), Applied: o.Applied,
 	}
 	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))
