@@ -38,7 +38,9 @@ type gate struct {
 	// explaining takes them all: it is the same code.
 	check func(t *tick, i int32, from int) (verdict, int)
 
-	// reads asks for the facts that check reads; nil: it reads none.
+	// reads asks for the facts that check reads, and has reports that a job has
+	// such conditions at all; nil: check reads none.
+	has   func(s *Spec) bool
 	reads func(b *prober, j *Job)
 
 	// wakes asks for what would clear v besides a command or the end of a job,
@@ -59,19 +61,30 @@ type gate struct {
 // a job that waits for what may never come ends with its run.
 var gates = [...]gate{
 	{"run", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkRun, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
+		(*tick).checkRun, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"jobs", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkAfter, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
+		(*tick).checkAfter, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
 	{"artifacts", OnDependencies, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkNeeds, (*prober).needs, (*tick).wakesNeeds, (*explainer).clearsNeed, (*explainer).remedyNeed},
+		(*tick).checkNeeds, func(s *Spec) bool { return len(s.Needs) > 0 }, (*prober).needs, (*tick).wakesNeeds, (*explainer).clearsNeed, (*explainer).remedyNeed},
 	{"pinned head", OnPinnedHead, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkPinnedHead, (*prober).pinnedHead, (*tick).wakesPinnedHead, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
+		(*tick).checkPinnedHead, func(s *Spec) bool { return s.Pinned.Branch != "" }, (*prober).pinnedHead, (*tick).wakesPinnedHead, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
 	{"preconditions", OnPreconditions, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkPreconditions, (*prober).preconditions, (*tick).wakesPreconditions, (*explainer).clearsPrecondition, (*explainer).remedyPrecondition},
+		(*tick).checkPreconditions, func(s *Spec) bool { return len(s.Preconditions) > 0 }, (*prober).preconditions, (*tick).wakesPreconditions, (*explainer).clearsPrecondition, (*explainer).remedyPrecondition},
 	{"approval", OnApproval, WaitingOnApproval, BlockedByApproval,
-		(*tick).checkApproval, nil, nil, (*explainer).clearsApproval, (*explainer).remedyApproval},
+		(*tick).checkApproval, nil, nil, nil, (*explainer).clearsApproval, (*explainer).remedyApproval},
 	{"locks", OnLocks, WaitingOnLocks, WaitingOnLocks,
-		(*tick).checkLocks, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
+		(*tick).checkLocks, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
+}
+
+// asks reports whether gates read facts for a job with spec s: any, and others
+// than whether artifacts exist.
+func asks(s *Spec) (any, outward bool) {
+	for i := range gates {
+		if gates[i].has != nil && gates[i].has(s) {
+			any, outward = true, outward || gates[i].kind != OnDependencies
+		}
+	}
+	return any, outward
 }
 
 // Gate is a gate as people see it.

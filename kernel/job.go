@@ -131,6 +131,31 @@ type Spec struct {
 	Task            Task
 }
 
+// differs is in what jobs that were submitted with one key are not the same, in
+// the words of a submission. Fields that it leaves out are named by its test.
+func (s *Spec) differs(o *Spec) []string {
+	var differ []string
+	for _, c := range []struct {
+		what string
+		same bool
+	}{
+		{"name", s.Name == o.Name}, {"command", slices.Equal(s.Task.Args, o.Task.Args)}, {"cwd", s.Task.Tree == o.Task.Tree && s.Task.Dir == o.Task.Dir},
+		{"env", slices.Equal(s.Task.Env, o.Task.Env) && slices.Equal(s.Task.PassEnv, o.Task.PassEnv)},
+		{"executor", s.Task.On() == o.Task.On() && slices.Equal(s.Task.Options, o.Task.Options)},
+		{"timeout", s.Task.Timeout == o.Task.Timeout}, {"after", slices.Equal(s.After, o.After)},
+		{"need", slices.Equal(s.Needs, o.Needs)}, {"produce", slices.Equal(s.Produces, o.Produces)},
+		{"missing_producer", s.MissingProducer == o.MissingProducer}, {"lock or pool", slices.Equal(s.Locks, o.Locks)},
+		{"require", slices.Equal(s.Preconditions, o.Preconditions)}, {"pinned", s.Pinned == o.Pinned},
+		{"idempotent", s.Idempotent == o.Idempotent}, {"resumable", s.Resumable == o.Resumable}, {"in_doubt", s.InDoubt == o.InDoubt},
+		{"resume", s.KeepSession == o.KeepSession},
+	} {
+		if !c.same {
+			differ = append(differ, c.what)
+		}
+	}
+	return differ
+}
+
 // LocalExecutor is the name of the executor of jobs that name none: this
 // machine.
 const LocalExecutor = "local"

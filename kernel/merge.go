@@ -153,25 +153,9 @@ func (b Budget) or(c Budget) Budget {
 // conflict is the error that one key was given to jobs that differ in what they
 // run or in when they may.
 func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) error {
-	var differ []string
-	for _, c := range []struct {
-		what string
-		same bool
-	}{
-		{"name", old.Name == now.Name}, {"command", slices.Equal(old.Task.Args, now.Task.Args)}, {"cwd", old.Task.Tree == now.Task.Tree && old.Task.Dir == now.Task.Dir},
-		{"env", slices.Equal(old.Task.Env, now.Task.Env) && slices.Equal(old.Task.PassEnv, now.Task.PassEnv)},
-		{"executor", old.Task.On() == now.Task.On() && slices.Equal(old.Task.Options, now.Task.Options)},
-		{"timeout", old.Task.Timeout == now.Task.Timeout}, {"after", slices.Equal(old.After, now.After)},
-		{"need", slices.Equal(old.Needs, now.Needs)}, {"produce", slices.Equal(old.Produces, now.Produces)},
-		{"missing_producer", old.MissingProducer == now.MissingProducer}, {"lock or pool", slices.Equal(old.Locks, now.Locks)},
-		{"require", slices.Equal(old.Preconditions, now.Preconditions)}, {"pinned", old.Pinned == now.Pinned},
-		{"approval", (oldApproval == NotRequired) == (newApproval == NotRequired)},
-		{"idempotent", old.Idempotent == now.Idempotent}, {"resumable", old.Resumable == now.Resumable}, {"in_doubt", old.InDoubt == now.InDoubt},
-		{"resume", old.KeepSession == now.KeepSession},
-	} {
-		if !c.same {
-			differ = append(differ, c.what)
-		}
+	differ := old.differs(now)
+	if (oldApproval == NotRequired) != (newApproval == NotRequired) {
+		differ = append(differ, "approval")
 	}
 	if len(differ) == 0 {
 		return nil

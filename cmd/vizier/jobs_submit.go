@@ -71,7 +71,7 @@ func (s *submitCmd) Run(c *call) error {
 	}
 	rep, err := r.Scheduler.Submit(c.ctx, news, by)
 	if err != nil {
-		return err
+		return c.barred(err)
 	}
 	c.report(rep)
 	doc := submitted(rep, news, refs)
