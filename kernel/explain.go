@@ -239,6 +239,7 @@ func (x *explainer) remedies(i int32) {
 			x.add(Remedy{Text: text})
 		}
 		j := x.t.s.wayOut(j)
+		j = x.t.s.Job(x.t.s.restart(j.ID))
 		x.add(Remedy{Command: []string{"jobs", "retry", string(j.ID)}})
 		if st == BlockedByApproval && !j.State.Approval.Doubt {
 			x.add(Remedy{Command: []string{"jobs", "approve", string(j.ID)}})
