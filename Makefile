@@ -20,7 +20,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build setup demo test test-long cluster check prop fuzz bench golden golden-scripts nocgo fmt install clean
+.PHONY: build setup demo test test-long cluster check prop fuzz mutate bench golden golden-scripts nocgo fmt install clean
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -42,8 +42,8 @@ demo: setup
 test: setup cluster
 	@$(MAKE) --no-print-directory check
 
-# The same at length, all of it with the race detector: longer tortures, a race
-# detector in every program that tests run, the whole suite of clusters.
+# The same at length, all tests with the race detector, and the program that
+# scripts run too: longer tortures, the whole suite of clusters.
 test-long: setup cluster
 	RAPID_SEED=$(SEED) VIZIER_LONG=1 $(GO) test -race -p 2 -timeout 60m ./...
 
@@ -77,6 +77,11 @@ fuzz:
 	@for f in $$(grep -rlE '^func Fuzz' --include='*_test.go' . | xargs -n1 dirname | sort -u); do \
 		for t in $$(grep -hoE '^func Fuzz[A-Za-z0-9]*' $$f/*_test.go | cut -d' ' -f2); do \
 			echo "$$f $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(T) $$f || exit 1; done; done
+
+# Which small breakages of the program no test notices: make mutate N=30 SEED=7
+mutate: N = 100
+mutate:
+	$(GO) run ./proptest/mutate -n $(N) -seed $(SEED)
 
 bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...

@@ -356,5 +356,5 @@ func started(st *State, now time.Time) {
 	st.Attempt++
 	st.Started, st.Finished = now, time.Time{}
 	st.Exit, st.Outcome, st.Failure, st.Reason = ExitCode{}, NoOutcome, NoFailure, ""
-	st.Stop = StopRequest{}
+	st.Stop, st.Place = StopRequest{}, Place{}
 }

@@ -16,6 +16,8 @@ type NewJob struct {
 
 // Enqueue adds jobs, all of them or, with an error that names the first
 // problem, none. Specs are normalised: artifacts are canonical, duplicates go.
+// Jobs that are blocked for want of what the new ones produce are opened again,
+// where they may wait for it.
 func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 	batch := make(map[JobID]bool, len(jobs))
 	for _, n := range jobs {
@@ -38,10 +40,11 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		j.State.Status = j.Begins()
 		p.add(CreateJob{j})
 	}
-	if err := s.Apply(p).acyclic(jobs); err != nil {
+	next := s.Apply(p)
+	if err := next.acyclic(jobs); err != nil {
 		return Plan{}, err
 	}
-	return p, nil
+	return p.Then(next.reopen(jobs)), nil
 }
 
 func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {

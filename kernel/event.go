@@ -41,4 +41,13 @@ type Event struct {
 	Class      FailureClass
 	Reason     string
 	RetryAt    time.Time // of JobFailedRetryable
+	Agent      EventAgent
+}
+
+// EventAgent is what the agent of the attempt that an event ends told. The zero
+// value is nothing.
+type EventAgent struct {
+	Agent, Model, Session string
+	Turns                 int
+	Usage                 Usage
 }

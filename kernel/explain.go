@@ -32,7 +32,7 @@ type Remedy struct {
 	Job      JobID      // of those about a job
 	Artifact Artifact   // of ProduceArtifact
 	Pinned   PinnedHead // of MoveBranch
-	Detail   string     // of MendRecord, SubmitAgain and MeetCondition: what is wrong
+	Detail   string     // of MendRecord, SubmitAgain and MeetCondition what is wrong, of SeeToAgent what to do
 }
 
 // RemedyKind is what a person can do.
@@ -47,9 +47,10 @@ const (
 	ProduceArtifact                   // by a job that is not there yet
 	MoveBranch                        // to where it is pinned
 	MeetCondition                     // a condition on the repository
+	SeeToAgent                        // its agent cannot work as things stand
 )
 
-var remedyNames = NewNames[RemedyKind]("remedy", "retry", "approve", "mend_record", "submit_again", "produce", "move_branch", "meet_condition")
+var remedyNames = NewNames[RemedyKind]("remedy", "retry", "approve", "mend_record", "submit_again", "produce", "move_branch", "meet_condition", "see_to_agent")
 
 // RootFailure is the job whose failure a blocked job goes back to.
 type RootFailure struct {
@@ -78,10 +79,10 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	case t.at(i) == Queued, st.Status == Queued && st.Refused > 0: // it was refused, and asks again, at once or after a while
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + again(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
-		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + orElse(st.Reason, st.Failure.String()), Clears: "time"}}
+		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].failed(s.now), Clears: "time"}}
 	case st.Status == Failed, st.Status == Cancelled:
-		e.Root = &RootFailure{id, st.Status, orElse(st.Reason, st.Status.String())}
-		x.add(Remedy{Kind: RetryJob, Job: id})
+		e.Root = &RootFailure{id, st.Status, s.jobs[i].failed(s.now)}
+		x.remedies(i)
 	case st.Status != Succeeded:
 		e.Unmet = x.unmet(i)
 		x.remedies(i)
@@ -208,6 +209,9 @@ func (x *explainer) remedies(i int32) {
 		x.add(Remedy{Kind: SubmitAgain, Job: j.ID, Detail: "has no command"})
 		return
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
+		if text := j.agentRemedy(x.t.s.now); text != "" {
+			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})
+		}
 		x.add(Remedy{Kind: RetryJob, Job: j.ID})
 		if st == BlockedByApproval && !j.State.Approval.Doubt {
 			x.add(Remedy{Kind: ApproveJob, Job: j.ID})
@@ -231,7 +235,7 @@ func (x *explainer) root(i int32) *RootFailure {
 		j := x.t.s.jobs[i]
 		st := x.t.at(i)
 		if st != BlockedByDependency {
-			return &RootFailure{j.ID, st, orElse(j.State.Reason, orElse(j.State.Wait.Detail, st.String()))}
+			return &RootFailure{j.ID, st, j.failed(x.t.s.now)}
 		}
 		next := int32(-1)
 		var own Unmet

@@ -28,7 +28,11 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 	if len(r.Produced) > 0 {
 		p.add(Publish{r.Attempt, r.Produced})
 	}
+	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.plan() != ""
 	p.add(PutState{j.ID, j.Rev, st})
+	if st.Status == Succeeded {
+		p = p.Then(s.Apply(p).retire(j))
+	}
 	if st.Status == Cancelled && st.Stop.Cleanup && st.Context.Owned {
 		p.add(RemoveWorktree{j.ID, st.Context, true})
 	}
@@ -72,6 +76,10 @@ func ended(j *Job, r Result, now time.Time) State {
 		st.Finished = r.Ended
 	}
 	st.Exit, st.Outcome, st.Failure, st.Reason = Exited(r.Exit), r.Outcome, r.Class, r.Reason
+	st.Place = r.Place
+	if r.Agent != nil {
+		st.Agent = st.Agent.with(*r.Agent)
+	}
 	st.Refused = 0
 	if !st.Stop.At.IsZero() && r.Outcome != OutcomeSucceeded {
 		st.Status, st.Exit, st.Outcome = Cancelled, Exited(143), OutcomeCancelled
@@ -102,9 +110,9 @@ func ended(j *Job, r Result, now time.Time) State {
 		if again = st.Spent.Resumes < j.Budget().Resumes; again {
 			st.RetryAt = now
 		}
-	case j.Spec.Retry.Covers(r.Class, r.Exit):
+	case j.Retry().Covers(r.Class, r.Exit):
 		if again = st.Spent.Retries < j.Budget().Retries; again {
-			st.RetryAt = now.Add(j.Spec.Retry.Backoff(r.Attempt, st.Spent.Retries)).Truncate(time.Microsecond)
+			st.RetryAt = afterLimit(now.Add(j.Retry().Backoff(r.Attempt, st.Spent.Retries)), r).Truncate(time.Microsecond)
 			if r.Class == EffectInDoubt { // who names the class says: then execute it again
 				st.Lost = 0
 			}

@@ -144,13 +144,13 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	case inTheMaking:
 		return waits("waiting on " + a.String()).about(a).of(first)
 	case notMade:
-		return blocks("missing " + a.String()).about(a).of(first)
+		return blocks(missing(a)).about(a).of(first)
 	case failed:
-		return blocks("dependency failed for " + a.String()).about(a).of(first)
+		return blocks(producersFailed(a)).about(a).of(first)
 	case awaited:
 		return waits("awaiting producer for " + a.String()).about(a)
 	default:
-		return blocks("missing " + a.String()).about(a)
+		return blocks(missing(a)).about(a)
 	}
 }
 
@@ -167,7 +167,8 @@ const (
 	nobodys          // nobody produces it, and that is final
 )
 
-// need is seed 003's table. first is the producer it is about, if any.
+// need is seed 003's table, asked about the producers of the plan's present cycle
+// (docs/adr: cycles of a plan). first is the producer it is about, if any.
 func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	exists, why := t.exists(i, a)
 	switch {
@@ -178,6 +179,9 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	}
 	var known, active, succeeded bool
 	t.s.graph.eachProducer(i, a, func(p int32) {
+		if t.s.jobs[p].State.Retired {
+			return
+		}
 		s := t.at(p)
 		if s.Active() && !active || !known {
 			first = t.s.jobs[p].ID
@@ -187,6 +191,8 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	switch {
 	case active:
 		return inTheMaking, first, ""
+	case t.s.jobs[i].State.Closed: // it had what it needed, and has used it up
+		return met, "", ""
 	case succeeded:
 		return notMade, first, ""
 	case known:
@@ -220,7 +226,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	found := false
 	own := t.s.graph.ownProducers(i, a)
 	for _, m := range f.Value {
-		if own && !t.sameRun(i, m) {
+		if own && !t.sameRun(i, m) || t.retired(m) {
 			continue
 		}
 		if !found || t.older(newest, m) {
@@ -228,6 +234,13 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 		}
 	}
 	return found && !t.superseded(i, a, newest), ""
+}
+
+// retired reports that job id made something for a cycle of a plan that a merge
+// has closed.
+func (t *tick) retired(id JobID) bool {
+	k, ok := t.s.graph.index[id]
+	return ok && t.s.jobs[k].State.Retired
 }
 
 // superseded reports that a job enqueued after the marker's owner and before

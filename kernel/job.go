@@ -125,6 +125,7 @@ type Spec struct {
 	Retry           RetryPolicy
 	Resumable       bool
 	Idempotent      bool
+	KeepSession     bool    // its agent goes on with the conversation of the attempt before
 	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
 	InDoubt         InDoubt // see Doubt
 	Task            Task
@@ -138,7 +139,7 @@ func (s *Spec) differs(o *Spec) []string {
 		what string
 		same bool
 	}{
-		{"name", s.Name == o.Name}, {"command", slices.Equal(s.Task.Args, o.Task.Args)}, {"cwd", s.Task.Dir == o.Task.Dir},
+		{"name", s.Name == o.Name}, {"command", slices.Equal(s.Task.Args, o.Task.Args)}, {"cwd", s.Task.Tree == o.Task.Tree && s.Task.Dir == o.Task.Dir},
 		{"env", slices.Equal(s.Task.Env, o.Task.Env) && slices.Equal(s.Task.PassEnv, o.Task.PassEnv)},
 		{"executor", s.Task.On() == o.Task.On() && slices.Equal(s.Task.Options, o.Task.Options)},
 		{"timeout", s.Task.Timeout == o.Task.Timeout}, {"after", slices.Equal(s.After, o.After)},
@@ -146,6 +147,7 @@ func (s *Spec) differs(o *Spec) []string {
 		{"missing_producer", s.MissingProducer == o.MissingProducer}, {"lock or pool", slices.Equal(s.Locks, o.Locks)},
 		{"require", slices.Equal(s.Preconditions, o.Preconditions)}, {"pinned", s.Pinned == o.Pinned},
 		{"idempotent", s.Idempotent == o.Idempotent}, {"resumable", s.Resumable == o.Resumable}, {"in_doubt", s.InDoubt == o.InDoubt},
+		{"resume", s.KeepSession == o.KeepSession},
 	} {
 		if !c.same {
 			differ = append(differ, c.what)
@@ -165,7 +167,8 @@ type Task struct {
 	Options  []string // KEY=VALUE, what to ask of the executor; it knows which there are
 	Args     []string // job.json: child_args, or the ad-hoc command
 	Builtin  bool     // Args are for this program itself
-	Dir      string   // relative to the repository's root; "" : the root
+	Tree     string   // the linked worktree it was submitted from, absolute; "" : the repository's main one. It counts where nothing prepared another
+	Dir      string   // relative to that working tree; "" : its root
 	Env      []string // NAME=VALUE given at submission
 	PassEnv  []string // names that must be set in the environment of whoever starts an attempt
 	Timeout  time.Duration
@@ -216,7 +219,7 @@ type Cleanup struct {
 
 // State is what has happened. A rewind replaces it with a fresh one, so that a
 // field added later is cleared by default instead of forgotten. It is
-// comparable: two equal states need no write.
+// comparable: two equal states need no write. What it points to is not changed.
 type State struct {
 	Status     Status
 	Wait       WaitReason
@@ -239,6 +242,8 @@ type State struct {
 	Failure    FailureClass
 	Reason     string // why it ended as it did, or why it could not be started
 	Stop       StopRequest
+	Place      Place       // of the latest attempt that ended
+	Agent      *AgentState // nil: no attempt asked an agent, or none told anything
 	Context    Context
 	Cancelled  Cleanup   // what a cancel did to the job's worktree
 	Retried    Cleanup   // what the last rewind did to it
@@ -246,14 +251,17 @@ type State struct {
 	Awake      bool      // a route woke it, or someone demanded it
 	Prompt     PromptState
 	Amended    Amendment // by later submissions; a rewind leaves it
+	Retired    bool      // a merge closed the cycle of the plan that it produced for: it counts as no producer
+	Closed     bool      // it is a merge that closed a cycle, and needs no more of it
 }
 
 // Amendment is what later submissions of the same job changed of what was asked
 // for. The zero value is nothing.
 type Amendment struct {
 	Made      bool
-	Transient Transient // the most conservative mode asked for
-	Budget    Budget    // the largest asked for
+	Transient Transient   // the most conservative mode asked for
+	Budget    Budget      // the largest asked for
+	Retry     RetryPolicy // failures that are tried again besides
 }
 
 // StopRequest asks for the end of a running attempt. The zero value is none.
@@ -295,6 +303,11 @@ func (j *Job) Budget() Budget {
 		return j.State.Amended.Budget
 	}
 	return j.Spec.Budget
+}
+
+// Retry is the policy that counts: any failure that was named is tried again.
+func (j *Job) Retry() RetryPolicy {
+	return j.Spec.Retry.or(j.State.Amended.Retry)
 }
 
 // Begins is the status of a generation's beginning.

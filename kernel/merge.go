@@ -81,7 +81,7 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 				return Merged{}, err
 			}
 			first.Spec.Transient = min(first.Spec.Transient, spec.Transient)
-			first.Spec.Budget = first.Spec.Budget.or(spec.Budget)
+			first.Spec.Budget, first.Spec.Retry = first.Spec.Budget.or(spec.Budget), first.Spec.Retry.or(spec.Retry)
 			continue
 		}
 		now := s.Apply(m.Plan)
@@ -112,12 +112,12 @@ func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by
 		return err
 	}
 	st := j.State
-	amended := Amendment{Made: true, Transient: min(j.Transient(), spec.Transient), Budget: j.Budget()}
+	amended := Amendment{Made: true, Transient: min(j.Transient(), spec.Transient), Budget: j.Budget(), Retry: st.Amended.Retry}
 	if st.Status != Succeeded {
-		amended.Budget = amended.Budget.or(spec.Budget)
+		amended.Budget, amended.Retry = amended.Budget.or(spec.Budget), amended.Retry.or(spec.Retry)
 	}
 	more := amended.Budget != j.Budget()
-	if more || amended.Transient != j.Transient() {
+	if more || amended.Transient != j.Transient() || amended.Retry != st.Amended.Retry {
 		st.Amended = amended
 	}
 	woken := *j

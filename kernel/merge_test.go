@@ -126,6 +126,33 @@ func TestALargerLimitRevives(t *testing.T) {
 	}
 }
 
+// A budget of retries comes with the failures that it is for: a job that was
+// submitted without any is tried again as the later submission asks.
+func TestALargerLimitComesWithItsFailures(t *testing.T) {
+	retried := func(n int, classes ...kernel.FailureClass) option {
+		return func(j *kernel.Job) {
+			j.Spec.Budget.Retries = n
+			for _, c := range classes {
+				j.Spec.Retry = j.Spec.Retry.On(c)
+			}
+		}
+	}
+	for name, first := range map[string]option{"none": retried(0), "another": retried(1, kernel.Timeout)} {
+		_, next, _ := merged(t, snapshot(facts(), job("a", keyed("k"), running(1), first)), fresh("b", keyed("k"), retried(2, kernel.ExitFailure)))
+		a := next.Job("a")
+		if a.Budget().Retries != 2 || !a.Retry().Covers(kernel.ExitFailure, 1) || a.Retry().Covers(kernel.Timeout, 124) != (name == "another") {
+			t.Fatalf("%s: %+v, retried on %+v", name, a.Budget(), a.Retry())
+		}
+		p, err := kernel.Finish(next, kernel.Result{Attempt: a.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := next.Apply(p).Job("a").State.Status; st != kernel.FailedRetryable {
+			t.Errorf("%s: it ended as %s", name, st)
+		}
+	}
+}
+
 // One key for two jobs is a mistake, and nothing comes of either.
 func TestOneKeyForDifferentJobs(t *testing.T) {
 	args := func(a ...string) option { return func(j *kernel.Job) { j.Spec.Task.Args = a } }

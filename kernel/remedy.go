@@ -38,6 +38,8 @@ func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, at JobID) {
 func (x *explainer) clearsNeed(i int32, v verdict) string {
 	n, _, _ := x.t.need(i, v.artifact)
 	switch {
+	case v.job != "" && v.outcome == blocked && x.t.s.jobs[i].Spec.MissingProducer == Wait:
+		return "a retry of what failed, or another job that produces it"
 	case v.job != "":
 		return x.clearsJob(i, v)
 	case n == awaited:

@@ -142,9 +142,13 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 		j := s.Job(id)
 		st := rewound(j, s.now, by)
 		st.Context = s.carried(j, in)
+		if st.Context.Root == "" && j.State.Context.Root != "" { // what its agent remembers is gone
+			st.Agent = st.Agent.forgetful()
+		}
 		if why == byRoute {
 			st.Routed = j.State.Routed
 		}
+		st.Closed = j.State.Closed
 		if i == 0 && j.Spec.Routed {
 			st.Status, st.Awake = Queued, true
 		}
@@ -164,7 +168,7 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 
 // rewound is the one reset: what a job keeps of its past when it is rewound.
 func rewound(j *Job, now time.Time, by string) State {
-	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended}
+	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent}
 	if a := j.State.Approval; a.State != NotRequired && !a.Doubt {
 		fresh.Approval = Require(now, by)
 	}

@@ -140,6 +140,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 		st.Amended = kernel.Amendment{Made: true, Transient: oneOf(t, "mode then", kernel.NotTransient, kernel.OnDemand, kernel.Remove),
 			Budget: j.Spec.Budget}
 		st.Amended.Budget.Retries += rapid.IntRange(0, 1).Draw(t, "more")
+		st.Amended.Retry = st.Amended.Retry.On(oneOf(t, "also after", kernel.ExitFailure, kernel.Timeout))
 	}
 	if j.Spec.Intake != nil {
 		st.Prompt.Named = oneOf(t, "prompt", kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt)
@@ -161,6 +162,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 		cleanup := kernel.Cleanup{Status: oneOf(t, "cleaned up", kernel.CleanupDone, kernel.CleanupDegraded)}
 		st.Cancelled, st.Retried = cleanup, cleanup
 	}
+	st.Retired, st.Closed = st.Status.Terminal() && oneIn(t, 8, "retired"), oneIn(t, 12, "closed")
 	if st.Status.Terminal() {
 		st.Finished = now.Add(-time.Duration(rapid.IntRange(0, 50).Draw(t, "ended")) * time.Minute)
 	}

@@ -114,16 +114,38 @@ func (b *builder) PutState(a kernel.PutState) error {
 	j := *have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
-	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
+	r := b.s.settles(&j)
+	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; r == nil && ended && j.State.Exit.Known &&
 		j.State.Status != before.Status && !concluded(before, j.State) {
-		data, err := encodeOutcome(kernel.Result{Attempt: j.Attempt(), Outcome: j.State.Outcome, Exit: j.State.Exit.Code,
-			Class: j.State.Failure, Reason: j.State.Reason, Ended: j.State.Finished})
+		st := &j.State
+		r = &kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
+			Place: st.Place, Started: st.Started, Ended: st.Finished}
+		if st.Agent != before.Agent {
+			r.Agent = &st.Agent.Last
+		}
+	}
+	if r != nil {
+		data, err := encodeOutcome(*r)
 		if err != nil {
 			return err
 		}
 		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), data: data})
+		if before.Status == kernel.Running { // the attempt's own, whatever its runner wrote or could not
+			b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, attemptOutcome(r.Attempt.N)), data: data})
+		}
 	}
 	return b.put(&j, have.foreign, before.Status.Coarse())
+}
+
+// settles is the result that the transaction under way records with the new
+// state of j, if the state is what that result leads to.
+func (s *Store) settles(j *kernel.Job) *kernel.Result {
+	if s.tx == nil || s.tx.settles == nil || s.tx.settles.Attempt != j.Attempt() || s.tx.settles.Outcome != j.State.Outcome {
+		return nil
+	}
+	r := s.tx.settles
+	s.tx.settles = nil
+	return r
 }
 
 // concluded reports that the runner recorded the outcome itself: it did unless
@@ -238,9 +260,10 @@ func (s *Store) rotate(a kernel.AttemptID) []fileOp {
 	return ops
 }
 
-// reset puts away what an attempt left, and leaves empty logs (seed 000).
+// reset puts away what an attempt left, and leaves empty logs (seed 000). How
+// it ended stays under its number.
 func (s *Store) reset(a kernel.AttemptID) []fileOp {
-	ops := []fileOp{{kind: opRemove, path: jobPath(a.Job, outcomeName)}, {kind: opRemove, path: jobPath(a.Job, attemptOutcome(a.N))}, {kind: opRemove, path: jobPath(a.Job, patchName)},
+	ops := []fileOp{{kind: opRemove, path: jobPath(a.Job, outcomeName)}, {kind: opRemove, path: jobPath(a.Job, patchName)},
 		{kind: opRemove, path: jobPath(a.Job, noInputName)}}
 	if a.N == 0 {
 		return ops

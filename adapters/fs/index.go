@@ -181,14 +181,17 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 	return rec, nil
 }
 
-// refersTo calls want with the jobs whose records an open job's gates read,
-// and notes the artifacts whose producers they read.
+// refersTo calls want with the jobs whose records an open job's gates read, and
+// notes the artifacts whose producers they read or its end changes.
 func (s *Store) refersTo(j *kernel.Job, want func(kernel.JobID), needed map[kernel.Artifact]bool) {
 	for _, id := range j.Spec.After {
 		want(id)
 	}
 	for _, r := range j.Spec.Routes {
 		want(r.To)
+	}
+	for _, a := range j.Spec.Closes() {
+		needed[a] = true
 	}
 	for _, a := range j.Spec.Needs {
 		needed[a] = true

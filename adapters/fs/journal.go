@@ -32,6 +32,7 @@ type journal struct {
 	mark *os.File // journal/mark
 	boot string
 	sync bool
+	most int64 // see checkpointSize
 }
 
 // entry is one plan in the journal. Its world actions stay encoded: only those
@@ -103,7 +104,7 @@ func openJournal(base dir, boot string, durable bool) (*journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &journal{base.disk, file, mark, boot, durable}, nil
+	return &journal{base.disk, file, mark, boot, durable, checkpointSize}, nil
 }
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
@@ -194,6 +195,10 @@ func (j *journal) read(at int64) (entry, int64, error) {
 	}
 	return e, at + 8 + length, nil
 }
+
+// full reports that it is time for a checkpoint. It is not while actions on the
+// world are to be done: the journal has them.
+func (j *journal) full(p position) bool { return p.end > j.most && p.done }
 
 // checkpoint makes every file durable and empties the journal.
 func (j *journal) checkpoint(p position) (position, error) {

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +44,10 @@ func (t *Tx) recover() error {
 			return fmt.Errorf("journal: %w", err)
 		}
 	}
+	var begun map[kernel.JobID]int64
+	if rebooted {
+		begun = log.begun(t.pos.end)
+	}
 	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -58,6 +63,9 @@ func (t *Tx) recover() error {
 			return err
 		}
 		for _, g := range e.groups {
+			if from, ok := begun[g.job]; ok && at <= from {
+				g = t.s.spared(g)
+			}
 			if err := t.s.replayOrHold(g, e.subject()); err != nil {
 				return fmt.Errorf("recover %s: %w", g.job, err)
 			}
@@ -83,6 +91,40 @@ func (t *Tx) recover() error {
 	return log.setPosition(t.pos)
 }
 
+// begun is where, from an offset on, an attempt of each job began last.
+func (j *journal) begun(at int64) map[kernel.JobID]int64 {
+	out := map[kernel.JobID]int64{}
+	for {
+		e, next, err := j.read(at)
+		if err != nil {
+			return out // whoever goes through it finds out what
+		}
+		for _, g := range e.groups {
+			if job, _, err := decodeRecord(g.job, g.record); err == nil && job.State.Status == kernel.Running {
+				out[g.job] = at
+			}
+		}
+		at = next
+	}
+}
+
+// spared is g, of a job that ran since, without what puts away or replaces the
+// files of an earlier attempt: by now they may be of a later one, which wrote
+// them durably.
+func (s *Store) spared(g group) group {
+	g.ops = slices.DeleteFunc(slices.Clone(g.ops), func(op fileOp) bool {
+		switch {
+		case g.record == nil, op.kind == opCreateJob, strings.HasPrefix(op.path, markersDir+"/"):
+			return false
+		case op.path == jobPath(g.job, outcomeName):
+			return !s.torn(op)
+		default:
+			return len(op.data) == 0
+		}
+	})
+	return g
+}
+
 // subject is the first job that e is about: what is wrong with the rest of e
 // is told by it.
 func (e entry) subject() kernel.JobID {
@@ -94,16 +136,17 @@ func (e entry) subject() kernel.JobID {
 	return ""
 }
 
-// replayGroup applies g unless the record on disk is already there. Then it
-// still goes through g's markers, which only the journal changes: a power
-// failure may have kept the record and lost them.
+// replayGroup applies g unless the record on disk is already there. A power
+// failure may have kept that and not what came before it. So it still goes
+// through g's markers, which only the journal changes, and writes what is there
+// in part: whole, it may be of later.
 func (s *Store) replayGroup(g group) error {
 	j, _, err := s.readRecord(g.job)
 	if err != nil || g.record == nil || j.Rev < g.rev {
 		return s.applyGroup(g)
 	}
 	for _, op := range g.ops {
-		if !strings.HasPrefix(op.path, markersDir+"/") {
+		if !strings.HasPrefix(op.path, markersDir+"/") && (op.kind != opWrite || !s.torn(op)) {
 			continue
 		}
 		if err := s.applyOp(g.job, op); err != nil {
@@ -115,6 +158,12 @@ func (s *Store) replayGroup(g group) error {
 		return nil
 	}
 	return s.base.write(jobPath(g.job, stateName), []byte(word+"\n"), false)
+}
+
+// torn reports that the file which op writes is there and makes no sense.
+func (s *Store) torn(op fileOp) bool {
+	b, err := s.base.read(op.path, maxRecord)
+	return err == nil && json.Valid(op.data) && !json.Valid(b)
 }
 
 // says reports that the state file of id holds word.
@@ -158,7 +207,9 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 			return err
 		}
 		defer parent.close()
-		return parent.write(path.Base(op.path), op.data, false)
+		// An end that a hook is to hear of lasts before its record does: once the
+		// record is there, a file that is not was told.
+		return parent.write(path.Base(op.path), op.data, s.opts.Durable && path.Dir(op.path) == pendingDir)
 	case opRemove:
 		return s.base.remove(op.path)
 	case opRename:

@@ -188,3 +188,13 @@ func (r *Repo) Marked(ctx context.Context, tip kernel.CommitID, mark string, sin
 	out, err := r.cli.read(ctx, append(args, string(tip), "--")...)
 	return kernel.CommitID(strings.TrimSpace(string(out))), err
 }
+
+// Touched reports that a commit that leads to tip and was made since then
+// changes a file outside of .vizier. Times count in seconds.
+func (r *Repo) Touched(ctx context.Context, tip kernel.CommitID, since time.Time) (bool, error) {
+	if err := commits(tip); err != nil {
+		return false, fmt.Errorf("look for a change: %w", err)
+	}
+	out, err := r.cli.read(ctx, "rev-list", "--max-count=1", fmt.Sprintf("--since=%d", since.Unix()), string(tip), "--", ":(top)", ":(top,exclude).vizier")
+	return len(strings.TrimSpace(string(out))) > 0, err
+}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -183,6 +185,9 @@ func lookup(env []string, name string) string {
 // links lead there.
 func (l *Local) dir(j *kernel.Job) (string, error) {
 	at := j.Spec.Task.Dir
+	if tree := j.Spec.Task.Tree; tree != "" && (j.State.Context.Root == "" || j.State.Context.Root == ".") {
+		return l.treeDir(j, tree)
+	}
 	path := filepath.Join(l.Root, j.State.Context.Root, at)
 	if path == filepath.Clean(l.Root) {
 		return path, nil
@@ -191,16 +196,24 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	if filepath.IsAbs(at) || filepath.IsAbs(j.State.Context.Root) {
 		return "", outside
 	}
-	root, err := filepath.EvalSymlinks(l.Root)
+	if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" && strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return filepath.EvalSymlinks(l.Root) // an earlier attempt moved it away; this one ends the work
+		}
+	}
+	return inside(l.Root, path, outside)
+}
+
+// inside is the directory at path, which is in root whatever links lead there;
+// else the error is outside.
+func inside(root, path string, outside error) (string, error) {
+	at, err := filepath.EvalSymlinks(root)
 	if err != nil {
 		return "", fmt.Errorf("repository: %w", err)
 	}
 	real, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
+	if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(path, filepath.Clean(root)+string(filepath.Separator)) {
 		return "", outside
-	}
-	if errors.Is(err, fs.ErrNotExist) && j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" {
-		return root, nil // an earlier attempt moved it away; this one ends the work
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("working directory %s does not exist", path)
@@ -208,13 +221,28 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("working directory: %w", err)
 	}
-	if real != root && !strings.HasPrefix(real, root+string(filepath.Separator)) {
+	if real != at && !strings.HasPrefix(real, at+string(filepath.Separator)) {
 		return "", outside
 	}
 	if st, err := os.Stat(real); err != nil || !st.IsDir() {
 		return "", fmt.Errorf("working directory %s is not a directory", path)
 	}
 	return real, nil
+}
+
+// treeDir is the working directory of a job that belongs into a linked worktree.
+func (l *Local) treeDir(j *kernel.Job, tree string) (string, error) {
+	if st, err := os.Lstat(filepath.Join(tree, ".git")); err != nil || !st.Mode().IsRegular() {
+		if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.prepare" {
+			return l.Root, nil // it makes a tree of its own
+		}
+		return "", fmt.Errorf("the worktree %s that the job was submitted from is gone: `git worktree add` it again and retry, or submit the job from another", tree)
+	}
+	outside := fmt.Errorf("working directory %s is outside the worktree %s", j.Spec.Task.Dir, tree)
+	if filepath.IsAbs(j.Spec.Task.Dir) {
+		return "", outside
+	}
+	return inside(tree, filepath.Join(tree, j.Spec.Task.Dir), outside)
 }
 
 // find is the file of a command, as a shell in dir would find it.
@@ -240,11 +268,12 @@ func executable(name, dir string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}
-	st, err := os.Stat(file)
+	var st unix.Stat_t // of a dozen directories most do not have it
+	err := unix.Stat(file, &st)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+	case err == unix.ENOENT || err == unix.ENOTDIR:
 		return "", notFound(name)
-	case err != nil || st.IsDir() || st.Mode()&0o111 == 0:
+	case err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR || st.Mode&0o111 == 0:
 		return "", notExecutable(name)
 	}
 	return file, nil

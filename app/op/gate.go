@@ -185,15 +185,12 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 	for _, f := range c.files {
 		fmt.Fprintf(&b, "- %s\n", f)
 	}
-	_, _, exit, err := askAgent(ctx, env, n, c.mark.Worktree, b.String())
-	if errors.Is(err, context.DeadlineExceeded) {
-		fmt.Fprintf(env.Stderr, "warning: %v\n", err)
-		return exitTimeout, nil
+	a, _, err := askAgent(ctx, env, n, c.mark.Worktree, b.String())
+	if err == nil && a.Class != kernel.NoFailure {
+		fmt.Fprintf(env.Stderr, "warning: %s\n", a.Reason)
+		return max(a.Exit, 1), nil
 	}
-	if err == nil && exit != 0 {
-		fmt.Fprintf(env.Stderr, "warning: the agent %s\n", ended(exit))
-	}
-	return exit, err
+	return 0, err
 }
 
 // stage takes a file that has changed and holds no conflict marker any more as

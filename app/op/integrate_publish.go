@@ -147,7 +147,7 @@ func (m *integration) message(ctx context.Context) (string, error) {
 }
 
 func (m *integration) nothing() string {
-	return "nothing to commit: " + m.source + " brings nothing new to " + m.target
+	return "nothing to commit: " + m.source + " brings nothing new to " + m.target + ", which has not moved"
 }
 
 // finish tidies up after a merge: the source branch, where that was asked for

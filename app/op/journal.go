@@ -100,7 +100,7 @@ func caughtUp(env *Env, n *Node, part, how string) {
 func applied(ctx context.Context, env *Env, n *Node, e kernel.Effect, r Result) error {
 	e.State = kernel.Applied
 	e.Result = kernel.Result{Attempt: n.Job.Attempt(), Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason,
-		Produced: r.Produced, Context: r.Context, Ended: env.Now().UTC()}
+		Produced: r.Produced, Context: r.Context, Agent: env.told, Ended: env.Now().UTC()}
 	err := env.Effects.RecordEffect(ctx, e)
 	if err != nil && !errors.Is(err, kernel.ErrStale) {
 		fmt.Fprintln(env.Stderr, "warning:", err)
@@ -122,7 +122,7 @@ func fell(ctx context.Context, env *Env, n *Node, r Result) error {
 
 // taken is the result that an effect on record had.
 func taken(r kernel.Result) Result {
-	return Result{Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason, Produced: r.Produced, Context: r.Context}
+	return Result{Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason, Produced: r.Produced, Context: r.Context, Agent: r.Agent}
 }
 
 // inDoubt is the end of an attempt that may not execute what e's may have done.

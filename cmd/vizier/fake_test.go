@@ -51,7 +51,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	}
 	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w,
 		Limits: kernel.Limits{MaxRunning: 100}, Now: func() time.Time { return w.now }, NewID: w.mint}
-	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Logs: logs(w.dir),
+	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Tree: w.dir, Logs: logs(w.dir),
 		Effects:   func(kernel.JobID) ([]kernel.Effect, error) { return w.effects, nil },
 		Resident:  func() int { return w.resident },
 		InsideJob: func() (kernel.JobID, bool) { return w.inside, w.inside != "" }}, nil

@@ -157,7 +157,25 @@ func (r *repo) paths(id kernel.JobID, format string) view.Paths {
 	return p
 }
 
+// details are paths and the job's attempts, which take a look at each.
+func (r *repo) details(id kernel.JobID, format string) (view.Paths, error) {
+	p := r.paths(id, format)
+	var err error
+	if r.Attempts != nil {
+		p.Attempts, err = r.Attempts(id)
+	}
+	return p, err
+}
+
 func (r *repo) rel(path string) string { return relative(r.Root, path) }
+
+// linked is the linked worktree that the command runs in; "": it is the main one.
+func (r *repo) linked() string {
+	if r.Tree == r.Root {
+		return ""
+	}
+	return r.Tree
+}
 
 // relative is path as seen from dir.
 func relative(dir, path string) string {

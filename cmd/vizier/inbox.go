@@ -72,6 +72,9 @@ func (c *call) inboxTarget(home *repo, layout rules.Layout, p rules.Path) (*app.
 			return nil, err
 		}
 	}
+	main := *r
+	main.Tree = main.Root // wherever the command stands
+	r = &main
 	return &app.InboxTarget{Root: r.Root, Scheduler: r.Scheduler,
 		Place: func(ctx context.Context, p rules.Path) (rules.Path, error) {
 			return c.place(ctx, r, layout, home.Config.Inbox.Owner, p)

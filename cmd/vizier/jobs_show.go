@@ -29,14 +29,22 @@ func (s *showCmd) Run(c *call) error {
 		return err
 	}
 	snap = r.remarks(c.ctx, snap)
+	format := s.Format
 	if s.Raw {
-		doc, err := view.ShowRaw(snap, id, r.paths(id, "json"))
+		format = "json"
+	}
+	paths, err := r.details(id, format)
+	if err != nil {
+		return err
+	}
+	if s.Raw {
+		doc, err := view.ShowRaw(snap, id, paths)
 		if err != nil {
 			return err
 		}
 		return c.ui.json(doc)
 	}
-	values, err := view.Show(snap, id, r.paths(id, s.Format))
+	values, err := view.Show(snap, id, paths)
 	if err != nil {
 		return err
 	}

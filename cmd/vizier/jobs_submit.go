@@ -144,6 +144,9 @@ func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 // report tells what a transaction did besides what was asked for: attempts
 // that could not be started, those that were, and every change of a status.
 func (c *call) report(rep app.Report) {
+	if c.outside != "" && len(rep.Applied) > 0 {
+		c.ui.warn("this is a sandbox, in which nothing is started or ended; what was asked for is on record: %s", c.outside)
+	}
 	if rep.Late != nil {
 		c.ui.warn("%v", rep.Late)
 	}

@@ -68,9 +68,13 @@ func happened(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Even
 		return nil
 	}
 	var out []kernel.Event
+	told := agentTold(from, to)
 	tell := func(kind kernel.EventKind, attempt int) *kernel.Event {
 		e := event(kind, j, to, now)
 		e.Attempt = attempt
+		if attempt == from.Attempt { // the first such event ends it
+			e.Agent, told = told, kernel.EventAgent{}
+		}
 		out = append(out, e)
 		return &out[len(out)-1]
 	}
@@ -106,6 +110,16 @@ func happened(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Even
 		e.Exit, e.Class, e.Reason = to.Exit, to.Failure, cmp.Or(to.Reason, to.Wait.Detail)
 	}
 	return out
+}
+
+// agentTold is what the agent told of the attempt that ended between two
+// states.
+func agentTold(from, to kernel.State) kernel.EventAgent {
+	if to.Agent == nil || from.Agent != nil && from.Agent.Runs == to.Agent.Runs {
+		return kernel.EventAgent{}
+	}
+	r := &to.Agent.Last
+	return kernel.EventAgent{Agent: r.Agent, Model: r.Model, Session: r.Session, Turns: r.Turns, Usage: r.Usage}
 }
 
 // spent is the class of the failure for which a further attempt was granted.

@@ -19,6 +19,8 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 		return nil, "move branch " + r.Pinned.Branch + " to " + string(r.Pinned.Commit)
 	case kernel.MeetCondition:
 		return nil, "clear the precondition: " + r.Detail
+	case kernel.SeeToAgent:
+		return nil, r.Detail
 	}
 	return nil, ""
 }

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -82,6 +83,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		Retry:           n.retry,
 		Resumable:       n.resumable,
 		Idempotent:      n.idempotent,
+		KeepSession:     n.resume,
 		InDoubt:         n.inDoubt,
 		Task: kernel.Task{Executor: n.executor, Options: n.options, Builtin: true, Timeout: n.timeout,
 			Args: []string{"__workflow-node", "--job-id", string(c.ids[i])}},
@@ -114,6 +116,10 @@ func (c *compiler) origin(i int) kernel.Origin {
 		Template:  kernel.Template{Selector: c.o.Selector, ID: c.t.ID, Version: c.t.Version, PolicyHash: c.hash},
 		Ephemeral: c.o.Ephemeral,
 		About:     kernel.NodeInfo{Name: n.name, Class: string(n.use.Class), Operation: n.use.Operation, Control: n.use.Policy}}
+	if o.Plan == "" && n.use.Operation == opIntegrate { // whose arguments need not be parameters
+		o.Plan = n.arg("slug", "plan")
+		o.Branch = cmp.Or(n.arg(branches...), o.Branch)
+	}
 	if o.Branch == "" && o.Plan != "" {
 		o.Branch = "draft/" + o.Plan
 	}

@@ -43,10 +43,12 @@ func TestEveryKeyOfANodeCounts(t *testing.T) {
 		"gates": `[{"kind": "approval", "required": "true"}]`, "retry": `{"mode": "on_failure", "budget": "2"}`, "on": `{"succeeded": ["b"]}`,
 		"timeout": `"5m"`, "max_retries": `"2"`, "max_resumes": `"2"`, "max_reclaims": `"7"`, "effect_in_doubt": `"ask"`, "resumable": `"true"`,
 		"idempotent": `"true"`, "transient": `"transient"`, "executor": `"far"`, "options": `["a=b"]`, "retry_on": `["timeout"]`,
+		"resume": `"true"`,
 	}
 	with := map[string]map[string]string{ // what a key is of use with alone
 		"options": {"executor": `"far"`}, "max_resumes": {"resumable": `"true"`}, "retry_on": {"max_retries": `"1"`}, "max_reclaims": {"idempotent": `"true"`},
 		"kind": {"uses": `"cap.env.builtin.worktree.cleanup"`}, "uses": {"kind": `"builtin"`},
+		"resume": {"kind": `"agent"`, "uses": `"cap.agent.invoke"`, "args": `{}`, "needs": `[{"custom": {"type_id": "prompt_text", "key": "p"}}]`},
 	}
 	noHash := map[string]string{"name": "for people"}
 	noJob := map[string]string{"args": "in the manifest, which a job's runtime reads"}
