@@ -168,9 +168,20 @@ func TestARewindTouchesItsSetOnly(t *testing.T) {
 		for _, root := range s.Jobs() {
 			// The set may begin at the job that makes the worktree root ran in.
 			first, _ := kernel.RetryOf(s, root.ID)
-			set := s.Downstream(first.Root)
-			if !slices.Contains(set, root.ID) || !slices.Equal(set, first.Jobs) {
-				t.Fatalf("retry of %s: %+v, downstream %v", root.ID, first, set)
+			set, downstream := first.Jobs, s.Downstream(first.Root)
+			if !slices.Contains(downstream, root.ID) || len(set) < len(downstream) || !slices.Equal(set[:len(downstream)], downstream) {
+				t.Fatalf("retry of %s: %+v, downstream %v", root.ID, first, downstream)
+			}
+			for _, id := range set[len(downstream):] { // what a member's end woke, and what depends on that
+				if !slices.ContainsFunc(set, func(by kernel.JobID) bool {
+					j := s.Job(by)
+					return slices.ContainsFunc(j.Spec.Routes, func(r kernel.Route) bool {
+						to := s.Job(r.To)
+						return to != nil && to.Spec.Routed && to.State.Awake && slices.Contains(s.Downstream(r.To), id)
+					})
+				}) {
+					t.Fatalf("retry of %s takes %s along: %+v", root.ID, id, first)
+				}
 			}
 			running := false
 			for _, id := range set {

@@ -113,5 +113,5 @@ func (r *repo) terminal(c *call, id kernel.JobID) (bool, error) {
 		return false, err
 	}
 	j := snap.Job(id)
-	return j == nil || j.State.Status.Terminal(), nil
+	return j == nil || j.State.Status.Terminal() && snap.Pending(id) == "", nil
 }

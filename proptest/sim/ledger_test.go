@@ -61,7 +61,7 @@ func (w *world) checkEntry(p *process, e entry) {
 	w.due = e.world
 	before := maps.Clone(w.truth)
 	batches := map[string]int{}
-	routed, rewound := 0, kernel.JobID("")
+	routed, rewound, opened := 0, kernel.JobID(""), kernel.JobID("")
 	for _, g := range e.groups {
 		for _, a := range g.forget {
 			w.markers[a] = without(w.markers[a], g.job)
@@ -82,7 +82,11 @@ func (w *world) checkEntry(p *process, e entry) {
 			continue
 		}
 		routed += max(0, g.record.State.Routed-old.State.Routed)
-		if g.record.State.Generation > old.State.Generation {
+		switch neverRan := old.State.Status == kernel.BlockedByDependency && old.State.Outcome == kernel.NoOutcome; {
+		case g.record.State.Generation == old.State.Generation:
+		case neverRan:
+			opened = g.job
+		default:
 			rewound = g.job
 		}
 	}
@@ -94,6 +98,9 @@ func (w *world) checkEntry(p *process, e entry) {
 	}
 	if rewound != "" && routed == 0 && p.verb != "retry" {
 		w.fail("%s was rewound in a %s, and no route was taken", rewound, p.verb)
+	}
+	if opened != "" && routed == 0 && p.verb != "retry" && len(batches) == 0 {
+		w.fail("%s was opened again in a %s that enqueued nothing", opened, p.verb)
 	}
 	for _, g := range e.groups {
 		old, had := before[g.job]
