@@ -97,7 +97,7 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 	if oneIn(t, 8, "merges a plan") {
 		s.Origin.Alias, s.Origin.Plan = "merge", "foo"
 	}
-	s.Origin.Ephemeral, s.Idempotent, s.KeepSession = oneIn(t, 8, "ephemeral"), oneIn(t, 8, "idempotent"), oneIn(t, 8, "keeps its session")
+	s.Origin.Ephemeral, s.Idempotent = oneIn(t, 8, "ephemeral"), oneIn(t, 8, "idempotent")
 	s.Task.Builtin = rapid.Bool().Draw(t, "journals effects")
 	s.Origin.Run = rapid.SampledFrom(runs).Draw(t, "run")
 	s.After = rapid.SliceOfN(rapid.SampledFrom(jobIDs), 0, 2).Draw(t, "after")
@@ -142,9 +142,6 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 		st.Amended.Budget.Retries += rapid.IntRange(0, 1).Draw(t, "more")
 		st.Amended.Retry = st.Amended.Retry.On(oneOf(t, "also after", kernel.ExitFailure, kernel.Timeout))
 	}
-	_, merges := j.Spec.Origin.Merges()
-	st.Closed = merges && st.Status == kernel.Succeeded && oneIn(t, 2, "closed a cycle")
-	st.Retired = st.Status.Terminal() && !st.Closed && oneIn(t, 8, "of a cycle that is closed")
 	if j.Spec.Intake != nil {
 		st.Prompt.Named = oneOf(t, "prompt", kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt)
 	}
@@ -165,6 +162,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 		cleanup := kernel.Cleanup{Status: oneOf(t, "cleaned up", kernel.CleanupDone, kernel.CleanupDegraded)}
 		st.Cancelled, st.Retried = cleanup, cleanup
 	}
+	st.Retired, st.Closed = st.Status.Terminal() && oneIn(t, 8, "retired"), oneIn(t, 12, "closed")
 	if st.Status.Terminal() {
 		st.Finished = now.Add(-time.Duration(rapid.IntRange(0, 50).Draw(t, "ended")) * time.Minute)
 	}
