@@ -94,7 +94,7 @@ bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...
 
 # What is generated from the code; those of whole commands are make golden-scripts.
-GOLDEN = ^(TestScenarios|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine)$$
+GOLDEN = ^(TestScenarios|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine|TestRecordedStreams)$$
 golden:
 	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -run '$(GOLDEN)' -update
 	git diff --stat
