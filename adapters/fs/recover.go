@@ -147,7 +147,7 @@ func (s *Store) replayGroup(g group) error {
 	}
 	for _, op := range g.ops {
 		again := strings.HasPrefix(op.path, markersDir+"/") || op.kind == opWrite && s.torn(op)
-		if op.kind == opWrite && op.to != "" { // an outcome, which nobody else has recorded
+		if op.kind == opWrite && op.to != "" && !again { // an outcome, which nobody else has recorded
 			again = j.State.Removed.IsZero()
 			if j.Rev > g.rev { // by now it may be that of an earlier attempt: then it stays under its own name
 				op.path, op.to = jobPath(g.job, op.to), ""
