@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -418,7 +419,7 @@ func runExample(t *testing.T, bin string, commands []string) []string {
 			_ = exec.Command(scripts+"/slurm-cluster.sh", "down", home+"/lab").Run()
 		}
 	})
-	cmd.Env = []string{"PATH=" + bin + ":" + scripts + ":" + os.Getenv("PATH"), "HOME=" + home, "USER=ann", "VIZIER_SCHEDULER_MAX_RUNNING=4",
+	cmd.Env = []string{"PATH=" + bin + ":" + scripts + ":" + withoutAgents(os.Getenv("PATH")), "HOME=" + home, "USER=ann", "VIZIER_SCHEDULER_MAX_RUNNING=4",
 		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=ann@example.com", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=ann@example.com"}
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.CombinedOutput()
@@ -450,4 +451,15 @@ func TestJournalPageHasEveryAction(t *testing.T) {
 			t.Errorf("%s: %q", kernel.WorldActionName(a), row)
 		}
 	}
+}
+
+// withoutAgents is path without the directories that have agents: what this
+// machine has installed is on no page.
+func withoutAgents(path string) string {
+	return strings.Join(slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
+		return slices.ContainsFunc([]string{"claude", "codex", "gemini"}, func(name string) bool {
+			_, err := os.Stat(filepath.Join(dir, name))
+			return err == nil
+		})
+	}), ":")
 }

@@ -19,6 +19,14 @@ type Store interface {
 	Read(context.Context, kernel.Scope) (kernel.Records, error)
 }
 
+// Settler is a Store that need not be told twice how an attempt ended.
+type Settler interface {
+	// BeginSettling is Begin for a transaction that is to settle r's attempt,
+	// where the lock is free at once: else it is ErrBusy. What settles the
+	// attempt records r as well, so that it need not be concluded before.
+	BeginSettling(context.Context, kernel.Result) (Tx, error)
+}
+
 // Tx is a transaction: the scheduler lock, held.
 type Tx interface {
 	// Load reads the records of a scope. The store may go on using the jobs it

@@ -24,8 +24,14 @@ type Scheduler struct {
 	Events    EventLog // nil: none is kept
 	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
-	Now       func() time.Time
-	NewID     func() kernel.JobID
+
+	// Sandboxed says that what this process starts ends with it, and that it may
+	// not see what others started: it only records what is asked for. Judging
+	// jobs, and all world actions, are left to a transaction elsewhere.
+	Sandboxed bool
+
+	Now   func() time.Time
+	NewID func() kernel.JobID
 
 	last *kernel.Snapshot // the store as the last transaction left it; nil: not known
 }
@@ -41,7 +47,7 @@ type Report struct {
 	// Same is the job that was there already, by the id minted for it in vain,
 	// and Note why that job is not going to run.
 	Same map[kernel.JobID]kernel.JobID
-	Note map[kernel.JobID]string
+	Note map[kernel.JobID]kernel.NotRun
 }
 
 // Started are the jobs whose attempts were launched.

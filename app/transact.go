@@ -13,7 +13,7 @@ import (
 // transact is a transaction, after which the ephemeral runs go that it ended.
 func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...verb) (Report, error) {
 	rep, err := s.through(ctx, scope, verbs...)
-	if err == nil {
+	if err == nil && !s.Sandboxed {
 		s.tidy(ctx, &rep)
 	}
 	return rep, err
@@ -33,15 +33,19 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		return rep, err
 	}
 	defer func() {
-		if err = errors.Join(err, tx.Close()); err == nil && s.Lookout != nil {
+		closed := tx.Close()
+		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
+			rep.Late, closed = errors.Join(rep.Late, closed), nil
+		}
+		if err = errors.Join(err, closed); err == nil && s.Lookout != nil {
 			s.Lookout.Call(rep.Snapshot.Wakes())
 		}
-		if s.Hooks != nil {
+		if s.Hooks != nil && !s.Sandboxed {
 			s.Hooks.Call()
 		}
 	}()
-	if left := tx.Unfinished(); len(left) > 0 {
-		s.last = nil // what changed since is told once, and the recovery is going to hear it
+	left := tx.Unfinished()
+	if len(left) > 0 && !s.Sandboxed {
 		if err := s.recover(ctx, tx, left); err != nil {
 			return rep, err
 		}
@@ -50,10 +54,13 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 	if err != nil {
 		return rep, err
 	}
-	t := transaction{s: s, tx: tx, rep: &rep, base: base}
+	t := transaction{s: s, tx: tx, rep: &rep, base: base, left: left}
 	t.snap = t.base
 	defer t.tell()
-	for _, v := range append(verbs, t.tick) {
+	if !s.Sandboxed {
+		verbs = append(verbs, t.tick)
+	}
+	for _, v := range verbs {
 		plan, err := t.decide(ctx, v)
 		if err != nil {
 			return rep, err
@@ -116,6 +123,7 @@ type transaction struct {
 	plan kernel.Plan      // decided, not yet committed
 
 	ticked *kernel.Baseline
+	left   []kernel.WorldAction // of a sandboxed scheduler: what others are to do
 
 	events []kernel.Event // of what is committed
 }
@@ -138,7 +146,7 @@ func (t *transaction) tell() {
 // whatever became of it, so a plan with one is decided on every job there is.
 func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 	t.snap = t.s.observe(ctx, t.snap)
-	if news := t.snap.Submissions(); len(news) > 0 {
+	if news := t.snap.Submissions(); len(news) > 0 && !t.s.Sandboxed {
 		if err := t.widen(ctx); err != nil {
 			return kernel.Plan{}, err
 		}
@@ -175,6 +183,9 @@ func (t *transaction) widen(ctx context.Context) error {
 // to the next transaction, and told as Late: an error means that nothing
 // happened.
 func (t *transaction) flush(ctx context.Context) error {
+	if t.s.Sandboxed {
+		return t.leave()
+	}
 	for committed := false; !t.plan.Empty(); committed = true {
 		plan := t.plan
 		t.plan = kernel.Plan{}
@@ -198,6 +209,24 @@ func (t *transaction) flush(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// leave commits the plan so far. Its actions on the world stay on record, with
+// those that were there before: the next holder of the lock takes them for what
+// a crash cut short, and does them.
+func (t *transaction) leave() error {
+	if t.plan.Empty() {
+		return nil
+	}
+	t.left = append(t.left[:len(t.left):len(t.left)], t.plan.World...)
+	plan := t.plan
+	t.plan, plan.World = kernel.Plan{}, t.left
+	err := t.commit(plan)
+	if errors.Is(err, kernel.ErrRecorded) {
+		t.rep.Late = err
+		return nil
+	}
+	return err
 }
 
 // commit makes plan durable. Where it is, if only on record, the transaction
@@ -231,7 +260,7 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
 	}
-	s.last = nil // what changed before this load is not told again
+	s.last = nil // what changed since is told once, and this load hears it
 	rec, err := tx.Load(scope)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)

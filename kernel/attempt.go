@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -97,6 +98,16 @@ func (p RetryPolicy) Named(word string) (RetryPolicy, error) {
 		return p, fmt.Errorf("invalid failure class `%s`: it is an exit code or one of %s: %w", word, strings.Join(names, ", "), ErrInvalid)
 	}
 	return p.On(class), nil
+}
+
+// or is p and what q names besides. Delays are p's where it says any.
+func (p RetryPolicy) or(q RetryPolicy) RetryPolicy {
+	p.Classes |= q.Classes
+	for i := range p.Exits {
+		p.Exits[i] |= q.Exits[i]
+	}
+	p.Base, p.Cap = cmp.Or(p.Base, q.Base), cmp.Or(p.Cap, q.Cap)
+	return p
 }
 
 // Covers reports whether an attempt that ended as c with exit code is tried

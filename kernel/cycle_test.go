@@ -218,7 +218,7 @@ func TestARetryBeginsWhereTheWorktreeIsMade(t *testing.T) {
 		t.Errorf("%+v, %v", set, err)
 	}
 	e, err := kernel.Explain(s, "c")
-	if err != nil || len(e.Actions) != 1 || e.Actions[0].Command[2] != "a" {
+	if err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}) {
 		t.Errorf("why: %+v, %v", e, err)
 	}
 }

@@ -253,3 +253,15 @@ func TestARouteWakesATransientJobNobodyDemands(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A sleeper that demand would wake is no litter, whoever else makes the same.
+func TestGCKeepsASleeperThatIsNeeded(t *testing.T) {
+	sleeper := job("a-sleeper", is(kernel.Unscheduled), transient(kernel.OnDemand), produces("custom:tok:a"), inRun("r1"))
+	s := snapshot(marked(facts(), "custom:tok:a"), sleeper, job("b-maker", produces("custom:tok:a")), job("c-consumer", needs("custom:tok:a")))
+	if p := kernel.GC(s, 0); !p.Empty() {
+		t.Errorf("%+v goes", p.Records)
+	}
+	if p := kernel.GC(snapshot(facts(), sleeper), 0); p.Empty() {
+		t.Error("one that nobody needs stays")
+	}
+}

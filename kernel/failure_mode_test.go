@@ -27,7 +27,7 @@ func TestHeldBackIsExplained(t *testing.T) {
 		why.Unmet[0].Detail != "held back by the failure of job a" || !why.Unmet[0].Final || why.Unmet[1].Kind != kernel.OnApproval {
 		t.Errorf("%+v, root %+v", why, why.Root)
 	}
-	if len(why.Actions) != 2 || !slices.Equal(why.Actions[0].Command, []string{"jobs", "retry", "a"}) || !slices.Equal(why.Actions[1].Command, []string{"jobs", "approve", "b"}) {
+	if len(why.Actions) != 2 || why.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}) || why.Actions[1] != (kernel.Remedy{Kind: kernel.ApproveJob, Job: "b"}) {
 		t.Errorf("actions: %+v", why.Actions)
 	}
 	set, err := kernel.RetryOf(s, "a")

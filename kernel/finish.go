@@ -110,9 +110,9 @@ func ended(j *Job, r Result, now time.Time) State {
 		if again = st.Spent.Resumes < j.Budget().Resumes; again {
 			st.RetryAt = now
 		}
-	case j.Spec.Retry.Covers(r.Class, r.Exit):
+	case j.Retry().Covers(r.Class, r.Exit):
 		if again = st.Spent.Retries < j.Budget().Retries; again {
-			st.RetryAt = afterLimit(now.Add(j.Spec.Retry.Backoff(r.Attempt, st.Spent.Retries)), r).Truncate(time.Microsecond)
+			st.RetryAt = afterLimit(now.Add(j.Retry().Backoff(r.Attempt, st.Spent.Retries)), r).Truncate(time.Microsecond)
 			if r.Class == EffectInDoubt { // who names the class says: then execute it again
 				st.Lost = 0
 			}

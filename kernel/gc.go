@@ -166,7 +166,7 @@ func (s *Snapshot) keepProducers(consumer int32, a Artifact, keep map[JobID]bool
 		if newest.State.Status == Succeeded {
 			succeeded = newest
 		}
-		if a.Kind == Custom && !markers.Known {
+		if a.Kind == Custom && !markers.Known || newest.State.Status == Unscheduled { // demand may wake it
 			keep[newest.ID] = true
 		}
 	})

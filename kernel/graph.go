@@ -74,11 +74,11 @@ func newGraph(jobs []*Job) *graph {
 		if j.Spec.Transient != NotTransient {
 			g.transients = append(g.transients, int32(i))
 		}
-		outward := j.Spec.Pinned.Branch != "" || len(j.Spec.Preconditions) > 0
+		asking, outward := asks(&j.Spec)
 		if outward {
 			g.outward = append(g.outward, int32(i))
 		}
-		if outward || len(j.Spec.Needs) > 0 {
+		if asking {
 			g.asking = append(g.asking, int32(i))
 		}
 		for _, l := range j.Spec.Locks {

@@ -88,7 +88,7 @@ func TestAConflictHasOneWayOut(t *testing.T) {
 		f.Present[artifact(sentinel)] = kernel.Seen(open)
 		for _, id := range []kernel.JobID{"m", "t"} {
 			e, err := kernel.Explain(snapshot(f, conflicting(kernel.BlockedByDependency, func(j *kernel.Job) { j.State.Outcome = kernel.OutcomeBlocked })...), id)
-			if err != nil || len(e.Actions) != 1 || !slices.Equal(e.Actions[0].Command, []string{"jobs", "retry", want}) {
+			if err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: kernel.JobID(want)}) {
 				t.Errorf("conflict open %v: why %s: %+v, %v", open, id, e.Actions, err)
 			}
 		}

@@ -84,6 +84,14 @@ type Origin struct {
 	Ephemeral bool
 }
 
+// mergeAlias is the alias of the flow that merges plans, as records have it.
+const mergeAlias = "merge"
+
+// Merges is the plan that the job's run merges, if that is what its run is for.
+func (o *Origin) Merges() (plan string, ok bool) {
+	return o.Plan, o.Alias == mergeAlias && o.Plan != ""
+}
+
 // Template identifies the template a job was compiled from.
 type Template struct{ Selector, ID, Version, PolicyHash string }
 
@@ -121,6 +129,31 @@ type Spec struct {
 	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
 	InDoubt         InDoubt // see Doubt
 	Task            Task
+}
+
+// differs is in what jobs that were submitted with one key are not the same, in
+// the words of a submission. Fields that it leaves out are named by its test.
+func (s *Spec) differs(o *Spec) []string {
+	var differ []string
+	for _, c := range []struct {
+		what string
+		same bool
+	}{
+		{"name", s.Name == o.Name}, {"command", slices.Equal(s.Task.Args, o.Task.Args)}, {"cwd", s.Task.Tree == o.Task.Tree && s.Task.Dir == o.Task.Dir},
+		{"env", slices.Equal(s.Task.Env, o.Task.Env) && slices.Equal(s.Task.PassEnv, o.Task.PassEnv)},
+		{"executor", s.Task.On() == o.Task.On() && slices.Equal(s.Task.Options, o.Task.Options)},
+		{"timeout", s.Task.Timeout == o.Task.Timeout}, {"after", slices.Equal(s.After, o.After)},
+		{"need", slices.Equal(s.Needs, o.Needs)}, {"produce", slices.Equal(s.Produces, o.Produces)},
+		{"missing_producer", s.MissingProducer == o.MissingProducer}, {"lock or pool", slices.Equal(s.Locks, o.Locks)},
+		{"require", slices.Equal(s.Preconditions, o.Preconditions)}, {"pinned", s.Pinned == o.Pinned},
+		{"idempotent", s.Idempotent == o.Idempotent}, {"resumable", s.Resumable == o.Resumable}, {"in_doubt", s.InDoubt == o.InDoubt},
+		{"resume", s.KeepSession == o.KeepSession},
+	} {
+		if !c.same {
+			differ = append(differ, c.what)
+		}
+	}
+	return differ
 }
 
 // LocalExecutor is the name of the executor of jobs that name none: this
@@ -226,8 +259,9 @@ type State struct {
 // for. The zero value is nothing.
 type Amendment struct {
 	Made      bool
-	Transient Transient // the most conservative mode asked for
-	Budget    Budget    // the largest asked for
+	Transient Transient   // the most conservative mode asked for
+	Budget    Budget      // the largest asked for
+	Retry     RetryPolicy // failures that are tried again besides
 }
 
 // StopRequest asks for the end of a running attempt. The zero value is none.
@@ -269,6 +303,11 @@ func (j *Job) Budget() Budget {
 		return j.State.Amended.Budget
 	}
 	return j.Spec.Budget
+}
+
+// Retry is the policy that counts: any failure that was named is tried again.
+func (j *Job) Retry() RetryPolicy {
+	return j.Spec.Retry.or(j.State.Amended.Retry)
 }
 
 // Begins is the status of a generation's beginning.

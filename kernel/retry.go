@@ -104,14 +104,14 @@ func (j *Job) mergeSlugs() []string {
 		}
 	}
 	for _, l := range j.Spec.Locks {
-		if slug, ok := strings.CutPrefix(l.Key, "merge_sentinel:"); ok {
+		if slug, ok := l.Conflict(); ok {
 			slugs = append(slugs, slug)
 		}
 	}
 	// What a merge's conflict woke is there to look at the conflict: a retry of
 	// it is the way out, and no reason to forget what was resolved.
-	if j.Spec.Origin.Alias == "merge" && j.Spec.Origin.Plan != "" && !j.Spec.Routed {
-		slugs = append(slugs, j.Spec.Origin.Plan)
+	if plan, ok := j.Spec.Origin.Merges(); ok && !j.Spec.Routed {
+		slugs = append(slugs, plan)
 	}
 	return slugs
 }

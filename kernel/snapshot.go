@@ -52,7 +52,7 @@ type Records struct {
 
 // Observation is what the adapters hand over.
 type Observation struct {
-	Now        time.Time // UTC, whole microseconds
+	Now        time.Time // taken in UTC and whole microseconds, as records have it
 	Limits     Limits
 	Jobs       []Job
 	Archived   int              // jobs that succeeded and are not among Jobs
@@ -102,10 +102,13 @@ func TakeSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	s := &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g}
+	s := &Snapshot{now: moment(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g}
 	s.list()
 	return s
 }
+
+// moment is t as it comes back from a record.
+func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 // Changes is what became of a store since it was last read.
 type Changes struct {
@@ -119,7 +122,7 @@ type Changes struct {
 // the graph is another then, and the store is to be read anew.
 func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
 	next := *s
-	next.now, next.facts, next.touched, next.archived = now, &Facts{}, nil, c.Archived
+	next.now, next.facts, next.touched, next.archived = moment(now), &Facts{}, nil, c.Archived
 	if len(c.Jobs) > 0 || len(c.Settled) > 0 {
 		next.jobs = slices.Clone(s.jobs)
 	}

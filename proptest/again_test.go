@@ -1,7 +1,9 @@
 package proptest
 
 import (
+	"flag"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"testing"
@@ -84,16 +86,30 @@ func replace[K comparable, V any](m, by map[K]V, k K) {
 	}
 }
 
+// checkOften is rapid.Check with ten times the draws, unless it is told how
+// many: what is forgotten shows only where little else happens.
+func checkOften(t *testing.T, prop func(*rapid.T)) {
+	t.Helper()
+	const checks = "rapid.checks"
+	if usual := flag.Lookup(checks); usual.Value.String() == usual.DefValue && os.Getenv("RAPID_CHECKS") == "" {
+		if err := flag.Set(checks, "1000"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = flag.Set(checks, usual.DefValue) }()
+	}
+	rapid.Check(t, prop)
+}
+
 // A tick that remembers the one before decides as one that judges every job,
 // whatever happened in between: records that others wrote, verbs, time, another
 // view of the world. Snapshots are led on as a scheduler does.
 func TestARememberingTickDecidesAsAWholeOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { leadOn(t, World.Draw(t, "world")) })
+	checkOften(t, func(t *rapid.T) { leadOn(t, World.Draw(t, "world")) })
 }
 
 // The same where hardly anything but locks and slots holds anybody up.
 func TestARememberingTickKnowsTheQueues(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
 		o.Limits.MaxRunning = rapid.IntRange(1, 3).Draw(t, "slots")
 		for i := range o.Jobs {
@@ -108,7 +124,7 @@ func TestARememberingTickKnowsTheQueues(t *testing.T) {
 
 // The same where hardly anything but artifacts holds anybody up.
 func TestARememberingTickKnowsTheArtifacts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		o := World.Draw(t, "world")
 		o.Limits.MaxRunning = 0
 		for i := range o.Jobs {
@@ -127,6 +143,33 @@ func TestARememberingTickKnowsTheArtifacts(t *testing.T) {
 			}
 			if !oneIn(t, 3, "makes what it makes") {
 				s.Produces = []kernel.Artifact{oneOf(t, "makes", artifacts[:2]...)}
+			}
+		}
+		leadOn(t, o)
+	})
+}
+
+// The same where hardly anything but branches and the checkout holds anybody up.
+func TestARememberingTickKnowsTheRepository(t *testing.T) {
+	checkOften(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		o.Limits.MaxRunning = 0
+		for i := range o.Jobs {
+			s := &o.Jobs[i].Spec
+			s.Needs, s.Locks, s.Preconditions, s.Pinned = nil, nil, nil, kernel.PinnedHead{}
+			if !oneIn(t, 3, "after") {
+				s.After = nil
+			}
+			s.Transient, s.Routed, s.Task.Args = kernel.NotTransient, false, []string{"true"}
+			switch oneOf(t, "reads", "pinned", "clean", "branch", "its branch") {
+			case "pinned":
+				s.Pinned = kernel.PinnedHead{Branch: oneOf(t, "branch", branches...), Commit: oneOf[kernel.CommitID](t, "at", "c1", "c2")}
+			case "clean":
+				s.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}}
+			case "branch":
+				s.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists, Branch: oneOf(t, "branch", branches...)}}
+			case "its branch":
+				s.Preconditions = []kernel.Precondition{{Kind: kernel.BranchExists}}
 			}
 		}
 		leadOn(t, o)
@@ -195,7 +238,7 @@ func written(t *rapid.T, s *kernel.Snapshot, now time.Time) kernel.Changes {
 
 // The same over histories, in which nothing happens that cannot.
 func TestHistoriesOfARememberingScheduler(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	checkOften(t, func(t *rapid.T) {
 		h := newHistory(t)
 		h.remembers = true
 		h.play(t)

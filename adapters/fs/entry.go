@@ -114,7 +114,13 @@ func (b *builder) PutState(a kernel.PutState) error {
 	j := *have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
-	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
+	if r := b.s.settles(&j); r != nil { // as its runner would have recorded it, under both names
+		data, err := encodeOutcome(*r)
+		if err != nil {
+			return err
+		}
+		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), to: attemptOutcome(r.Attempt.N), data: data})
+	} else if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
 		j.State.Status != before.Status && !concluded(before, j.State) {
 		st := &j.State
 		r := kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
@@ -132,6 +138,17 @@ func (b *builder) PutState(a kernel.PutState) error {
 		}
 	}
 	return b.put(&j, have.foreign, before.Status.Coarse())
+}
+
+// settles is the result that the transaction under way records with the new
+// state of j, if the state is what that result leads to.
+func (s *Store) settles(j *kernel.Job) *kernel.Result {
+	if s.tx == nil || s.tx.settles == nil || s.tx.settles.Attempt != j.Attempt() || s.tx.settles.Outcome != j.State.Outcome {
+		return nil
+	}
+	r := s.tx.settles
+	s.tx.settles = nil
+	return r
 }
 
 // concluded reports that the runner recorded the outcome itself: it did unless

@@ -36,6 +36,7 @@ type lived struct {
 	deeds []deed
 	now   time.Time
 	sched *app.Scheduler
+	busy  bool // the lock was not free when an attempt was to be settled
 
 	started  []kernel.AttemptID
 	dead     map[kernel.AttemptID]bool
@@ -94,6 +95,15 @@ type watched struct {
 
 func (l *lived) Begin(ctx context.Context) (app.Tx, error) {
 	tx, err := l.Store.Begin(ctx)
+	return watched{tx, l}, err
+}
+
+// BeginSettling finds the lock free every second time.
+func (l *lived) BeginSettling(ctx context.Context, r kernel.Result) (app.Tx, error) {
+	if l.busy = !l.busy; l.busy {
+		return nil, &BusyError{}
+	}
+	tx, err := l.Store.BeginSettling(ctx, r)
 	return watched{tx, l}, err
 }
 
@@ -415,10 +425,10 @@ func (l *lived) goesOn(dir string) error {
 }
 
 // cuts goes through what cuts of power leave of a history: between any two
-// calls nothing that was not synced, all of it, and a draw, or as many as
+// calls, or after each so many, nothing that was not synced, all of it, and a draw, or as many as
 // VIZIER_TEST_DRAWS says; judge says what is wrong with a store, of which deeds
 // are done and one may be.
-func (l *lived) cuts(judge func(dir string, done int, perhaps *deed) error) (states int) {
+func (l *lived) cuts(every int, judge func(dir string, done int, perhaps *deed) error) (states int) {
 	l.t.Helper()
 	l.rec.whole(l.t)
 	r, draws := seeded(l.t), 1
@@ -427,6 +437,10 @@ func (l *lived) cuts(judge func(dir string, done int, perhaps *deed) error) (sta
 	}
 	p, seen := newPlatter(), map[string]bool{}
 	for n := 0; ; n++ {
+		if n%every != 0 && n < len(l.rec.calls) {
+			p.do(l.rec.calls[n])
+			continue
+		}
 		done, perhaps := 0, (*deed)(nil)
 		for i, d := range l.deeds {
 			if d.to <= n {
@@ -485,9 +499,10 @@ func (l *lived) sights() func(n int) sight {
 }
 
 // keeps is the law of full durability: what was done is there, what was under
-// way is there whole or not at all, and the next command works.
+// way is there whole or not at all, and, as far as that is tried, the next
+// command works.
 func (l *lived) keeps() func(dir string, done int, perhaps *deed) error {
-	sights := l.sights()
+	sights, n := l.sights(), 0
 	return func(dir string, done int, perhaps *deed) error {
 		v, err := l.look(dir)
 		if err != nil {
@@ -501,16 +516,20 @@ func (l *lived) keeps() func(dir string, done int, perhaps *deed) error {
 		} else if err != nil {
 			return err
 		}
+		if n++; n%4 > 0 && !long {
+			return nil
+		}
 		return l.goesOn(dir)
 	}
 }
 
 // After a power cut at any moment a durable store holds what it said it does.
 func TestNothingThatWasCommittedIsLostToAPowerCut(t *testing.T) {
+	oneGoroutine(t)
 	t.Parallel()
 	l := live(t, true)
 	l.history()
-	t.Logf("%d calls, %d states", len(l.rec.calls), l.cuts(l.keeps()))
+	t.Logf("%d calls, %d states", len(l.rec.calls), l.cuts(1, l.keeps()))
 }
 
 // put commits one plan, which may fail.
@@ -542,6 +561,7 @@ func (l *lived) obstruct(n int, clear bool) {
 // So it is for changes that could not be written for a while, whatever the
 // journal has forgotten meanwhile.
 func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
+	oneGoroutine(t)
 	t.Parallel()
 	l := live(t, true)
 	l.must(l.put(kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}))
@@ -567,7 +587,7 @@ func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
 		}
 	}
 	keeps := l.keeps()
-	n := l.cuts(func(dir string, done int, perhaps *deed) error {
+	n := l.cuts(1, func(dir string, done int, perhaps *deed) error {
 		if perhaps != nil && perhaps.what == "obstruct" {
 			return nil
 		}
@@ -578,6 +598,7 @@ func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
 
 // The outcome that an attempt is given first is the one, before and after.
 func TestAnOutcomeIsForGoodAfterAPowerCut(t *testing.T) {
+	oneGoroutine(t)
 	t.Parallel()
 	l := live(t, true)
 	j := plain(1)
@@ -588,7 +609,7 @@ func TestAnOutcomeIsForGoodAfterAPowerCut(t *testing.T) {
 	second := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Ended: l.now}
 	l.must(l.does("conclude once", func() error { return l.ConcludeOnce(first) }))
 	made, concluded := l.deeds[0].to, l.deeds[1].to
-	l.cuts(func(dir string, done int, _ *deed) error {
+	l.cuts(1, func(dir string, done int, _ *deed) error {
 		if done < made {
 			return nil
 		}
@@ -615,10 +636,15 @@ func TestAnOutcomeIsForGoodAfterAPowerCut(t *testing.T) {
 // Without syncs a power cut may cost what was done last, and more of one job
 // than of another. It makes nothing up, and the next command works.
 func TestAfterAPowerCutARelaxedStoreGoesOn(t *testing.T) {
+	oneGoroutine(t)
 	t.Parallel()
 	l := live(t, false)
 	l.history()
-	n := l.cuts(func(dir string, _ int, _ *deed) error {
+	every := 5
+	if long {
+		every = 1
+	}
+	n := l.cuts(every, func(dir string, _ int, _ *deed) error {
 		rec, err := l.after(dir).Read(context.Background(), kernel.Scope{All: true})
 		if err != nil {
 			return err
@@ -641,6 +667,7 @@ func TestAfterAPowerCutARelaxedStoreGoesOn(t *testing.T) {
 // Files outside the store are there once they were added, and where they were
 // moved to; while that is under way they are in one place at least.
 func TestNoPromptIsLostToAPowerCut(t *testing.T) {
+	oneGoroutine(t)
 	t.Parallel()
 	dir := t.TempDir()
 	l := &lived{t: t, rec: newRecorder(t, dir)}
@@ -666,7 +693,7 @@ func TestNoPromptIsLostToAPowerCut(t *testing.T) {
 			p.do(l.rec.calls[n])
 		}
 	}
-	l.cuts(func(dir string, done int, perhaps *deed) error {
+	l.cuts(1, func(dir string, done int, perhaps *deed) error {
 		have := tree(t, dir)
 		maps.DeleteFunc(have, func(name, _ string) bool { return strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".tmp") })
 		want := at[done]

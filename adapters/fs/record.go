@@ -121,10 +121,14 @@ type (
 		Cleanup     bool   `json:"cleanup_worktree,omitempty"`
 	}
 	amendedRecord struct {
-		Transient   string `json:"transient"`
-		MaxRetries  int    `json:"max_retries"`
-		MaxResumes  int    `json:"max_resumes"`
-		MaxReclaims int    `json:"max_reclaims"`
+		Transient   string   `json:"transient"`
+		MaxRetries  int      `json:"max_retries"`
+		MaxResumes  int      `json:"max_resumes"`
+		MaxReclaims int      `json:"max_reclaims"`
+		RetryOn     []string `json:"retry_on,omitempty"`
+		RetryExits  []int    `json:"retry_exits,omitempty"`
+		BackoffBase string   `json:"backoff_base,omitempty"`
+		BackoffCap  string   `json:"backoff_cap,omitempty"`
 	}
 	taskRecord struct {
 		Executor string   `json:"executor,omitempty"`

@@ -38,7 +38,9 @@ func newRecord(j *kernel.Job, now time.Time) record {
 	}
 	r.RemovedAt = optionalStamp(st.Removed)
 	if a := st.Amended; a.Made {
-		r.Amended = &amendedRecord{a.Transient.String(), a.Budget.Retries, a.Budget.Resumes, a.Budget.Reclaims}
+		classes, exits := retriedOn(a.Retry)
+		r.Amended = &amendedRecord{a.Transient.String(), a.Budget.Retries, a.Budget.Resumes, a.Budget.Reclaims, classes, exits,
+			duration(a.Retry.Base), duration(a.Retry.Cap)}
 	}
 	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Tree, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
 		duration(sp.Task.Timeout), duration(sp.Task.Grace)}
@@ -76,17 +78,23 @@ func newAgain(sp *kernel.Spec) againRecord {
 	if sp.InDoubt != kernel.FailInDoubt {
 		a.InDoubt = sp.InDoubt.String()
 	}
-	for c := kernel.ExitFailure; sp.Retry.Classes>>c > 0; c++ {
-		if sp.Retry.Classes&(1<<c) != 0 {
-			a.RetryOn = append(a.RetryOn, c.String())
+	a.RetryOn, a.RetryExits = retriedOn(sp.Retry)
+	return a
+}
+
+// retriedOn are the failure classes and the exit codes that a policy names.
+func retriedOn(p kernel.RetryPolicy) (classes []string, exits []int) {
+	for c := kernel.ExitFailure; p.Classes>>c > 0; c++ {
+		if p.Classes&(1<<c) != 0 {
+			classes = append(classes, c.String())
 		}
 	}
 	for code := range 256 {
-		if sp.Retry.Exits.Has(code) {
-			a.RetryExits = append(a.RetryExits, code)
+		if p.Exits.Has(code) {
+			exits = append(exits, code)
 		}
 	}
-	return a
+	return classes, exits
 }
 
 func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
@@ -225,6 +233,8 @@ func (r *record) job() (kernel.Job, error) {
 	if a := r.Amended; a != nil {
 		st.Amended = kernel.Amendment{Made: true, Transient: parsed(&d, "amended.transient", a.Transient, kernel.ParseTransient),
 			Budget: kernel.Budget{Retries: a.MaxRetries, Resumes: a.MaxResumes, Reclaims: a.MaxReclaims}}
+		d.retriedOn(&st.Amended.Retry, "amended.retry_on", a.RetryOn, a.RetryExits)
+		st.Amended.Retry.Base, st.Amended.Retry.Cap = d.duration("amended.backoff_base", a.BackoffBase), d.duration("amended.backoff_cap", a.BackoffCap)
 	}
 	if r.Attempt < 0 || r.Generation < 0 || r.Retries < 0 || r.Resumes < 0 || r.Reclaims < 0 || r.LostAttempt < 0 {
 		d.fail("attempt", fmt.Errorf("counters are not negative"))
@@ -264,13 +274,17 @@ func parsed[T any](d *decoder, field, s string, parse func(string) (T, error)) T
 func (d *decoder) again(sp *kernel.Spec, a *againRecord) {
 	sp.InDoubt = parsed(d, "again.effect_in_doubt", a.InDoubt, kernel.ParseInDoubt)
 	sp.Retry.Base, sp.Retry.Cap = d.duration("again.backoff_base", a.BackoffBase), d.duration("again.backoff_cap", a.BackoffCap)
-	for _, c := range a.RetryOn {
+	d.retriedOn(&sp.Retry, "again.retry_on", a.RetryOn, a.RetryExits)
+}
+
+func (d *decoder) retriedOn(p *kernel.RetryPolicy, field string, classes []string, exits []int) {
+	for _, c := range classes {
 		class, err := kernel.ParseFailureClass(c)
-		d.fail("again.retry_on", err)
-		sp.Retry = sp.Retry.On(class)
+		d.fail(field, err)
+		*p = p.On(class)
 	}
-	for _, code := range a.RetryExits {
-		sp.Retry.Exits = sp.Retry.Exits.With(code)
+	for _, code := range exits {
+		p.Exits = p.Exits.With(code)
 	}
 }
 

@@ -145,15 +145,25 @@ func (s *Store) Forget() {
 
 // Begin takes the scheduler lock and completes the writes that a crash cut
 // short. A lock that is not free before ctx ends is a *BusyError.
-func (s *Store) Begin(ctx context.Context) (*Tx, error) {
+func (s *Store) Begin(ctx context.Context) (*Tx, error) { return s.begin(ctx, lockExclusive, nil) }
+
+// BeginSettling is Begin for a transaction that is to settle r's attempt, where
+// the lock is free at once: else it is a *BusyError. What settles the attempt
+// records r as well, so that it need not be concluded before: one sync makes
+// both last.
+func (s *Store) BeginSettling(ctx context.Context, r kernel.Result) (*Tx, error) {
+	return s.begin(ctx, lockAtOnce, &r)
+}
+
+func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) (*Tx, error) {
 	if err := s.open(true); err != nil {
 		return nil, err
 	}
-	unlock, err := s.lock.exclusive(ctx)
+	unlock, err := s.lock.take(ctx, get)
 	if err != nil {
 		return nil, err
 	}
-	tx := &Tx{s: s, unlock: unlock}
+	tx := &Tx{s: s, unlock: unlock, settles: settles}
 	begun := false
 	defer func() { // what panics keeps no lock
 		if !begun {

@@ -13,7 +13,8 @@ type Tx struct {
 	unlock     release
 	pos        position
 	unfinished []kernel.WorldAction
-	cut        error // a plan is in the journal and not in the files: the next Begin completes it
+	settles    *kernel.Result // what the transaction is about to settle, if nobody has recorded it
+	cut        error          // a plan is in the journal and not in the files: the next Begin completes it
 }
 
 // Load reads the records of scope. The jobs are shared with the store: they are

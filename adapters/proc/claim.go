@@ -10,6 +10,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +23,7 @@ import (
 type claim struct {
 	Identity           // the runner
 	Lock     inode     `json:"lock"`            // of the job's lock file
+	Spaces   Spaces    `json:"namespaces"`      // of the runner
 	Void     string    `json:"void,omitempty"`  // why nobody is to run the attempt; then there is no runner
 	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
 }
@@ -67,7 +70,15 @@ func inodeOf(path string) inode {
 // Claim makes this process the only runner of a, for ever: another claim is
 // kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
-	return l.place(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job))})
+	if err := l.place(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces()}); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.held[a.Job]; h != nil && h.attempt == a {
+		h.claimed = true
+	}
+	return nil
 }
 
 // Void takes the claim of a for nobody: whoever means to run it comes too late.
@@ -94,20 +105,22 @@ func (l *Local) Claimed(a kernel.AttemptID) (host, void string, err error) {
 // place makes c the claim of a, if it has none.
 func (l *Local) place(a kernel.AttemptID, c claim) error {
 	path := l.Files.ClaimFile(a)
-	if info, err := os.Lstat(filepath.Dir(path)); err == nil && !info.IsDir() {
+	info, err := os.Lstat(filepath.Dir(path))
+	switch {
+	case err == nil && !info.IsDir():
 		return fmt.Errorf("claim %s: %s is not a directory (a symbolic link is not followed): move it away", label(a), filepath.Dir(path))
-	}
-	temp, err := writeClaim(path, c)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.Mkdir(filepath.Dir(path), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
-			temp, err = writeClaim(path, c)
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("claim %s: %w", label(a), err)
 		}
 	}
+	temp, err := writeClaim(path, c)
 	if err != nil {
 		return fmt.Errorf("claim %s: %w", label(a), err)
 	}
-	err = os.Link(temp, path)
-	_ = os.Remove(temp)
+	if err = moveNew(temp, path); err != nil {
+		_ = os.Remove(temp)
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("claim %s: claimed before: %w", label(a), kernel.ErrStale)
 	}
@@ -126,7 +139,7 @@ func (l *Local) claimChild(a kernel.AttemptID, pid int) {
 	if err != nil {
 		return
 	}
-	f, err := os.OpenFile(l.Files.ClaimFile(a), os.O_RDWR|unix.O_NOFOLLOW, 0)
+	f, err := openFile(l.Files.ClaimFile(a), os.O_RDWR|unix.O_NOFOLLOW)
 	if err != nil {
 		return
 	}
@@ -145,9 +158,16 @@ func writeClaim(path string, c claim) (temp string, err error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return "", err
+	var f *os.File
+	for { // a name that is taken was left by a process of the same pid that was killed
+		name := "." + filepath.Base(path) + "." + strconv.Itoa(os.Getpid()) + "." + strconv.FormatUint(claims.Add(1), 36) + ".tmp"
+		f, err = openFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
 	}
 	_, err = f.Write(b)
 	if err = errors.Join(err, f.Close()); err != nil {
@@ -156,8 +176,20 @@ func writeClaim(path string, c claim) (temp string, err error) {
 	return f.Name(), err
 }
 
+// claims makes names unique within the process.
+var claims atomic.Uint64
+
+// linkNew is moveNew where the system has no such call.
+func linkNew(temp, path string) error {
+	err := os.Link(temp, path)
+	if err == nil {
+		_ = os.Remove(temp)
+	}
+	return err
+}
+
 func readClaim(path string) (claim, error) {
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if err != nil {
 		return claim{}, err
 	}

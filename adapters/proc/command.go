@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -266,11 +268,12 @@ func executable(name, dir string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}
-	st, err := os.Stat(file)
+	var st unix.Stat_t // of a dozen directories most do not have it
+	err := unix.Stat(file, &st)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+	case err == unix.ENOENT || err == unix.ENOTDIR:
 		return "", notFound(name)
-	case err != nil || st.IsDir() || st.Mode()&0o111 == 0:
+	case err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR || st.Mode&0o111 == 0:
 		return "", notExecutable(name)
 	}
 	return file, nil

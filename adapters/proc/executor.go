@@ -82,11 +82,10 @@ func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, erro
 // spawn starts the runner. Its stderr is the job's, so that a crash of the
 // runner is on record.
 func (l *Local) spawn(a kernel.AttemptID, lock *os.File) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	null, err := null()
 	if err != nil {
 		return err
 	}
-	defer null.Close()
 	log, err := openLog(l.Files.LogFile(a.Job, "stderr"))
 	if err != nil {
 		return err

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -221,4 +224,56 @@ func TestALookerIsNoHolder(t *testing.T) {
 		t.Fatalf("free, and not taken: %v", err)
 	}
 	_ = f.Close()
+}
+
+// TryLock takes a lock that is free, and no other, whoever holds that.
+func TestTryLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if _, err := TryLock(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is missing: %v", err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := TryLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := Locked(path); !held || err != nil {
+		t.Errorf("taken, and not held: %v", err)
+	}
+	if g, err := TryLock(path); !errors.Is(err, kernel.ErrConflict) || g != nil {
+		t.Errorf("taken twice: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := TryLock(path); err != nil || g.Close() != nil {
+		t.Errorf("let go of, and not to be had: %v", err)
+	}
+}
+
+// No child of a runner inherits its job's lock, whoever starts it: what that
+// leaves running would pass for the runner.
+func TestNobodyInheritsTheLockOfARunner(t *testing.T) {
+	w := setup(t, "sh", "-c", "ls -l /proc/self/fd/ && echo listed")
+	a := w.launch()
+	wantResult(t, w.outcome(a), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	if open := w.log("stdout"); !strings.Contains(open, "stdout.log") || !strings.Contains(open, "listed") || strings.Contains(open, "job.lock") {
+		t.Errorf("the command has open\n%s", open)
+	}
+	f, err := TryLock(w.Files.LockFile(a.Job))
+	for end := time.Now().Add(time.Minute); errors.Is(err, kernel.ErrConflict) && time.Now().Before(end); f, err = TryLock(w.Files.LockFile(a.Job)) {
+		time.Sleep(time.Millisecond) // until the runner is gone
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	heir := as("heir", w.root, label(a))
+	c := exec.Command(heir[0], heir[1:]...)
+	c.ExtraFiles = []*os.File{f}
+	if open, err := c.CombinedOutput(); err != nil || !strings.Contains(string(open), " 1 -> ") || strings.Contains(string(open), "job.lock") {
+		t.Errorf("%v: its child has open\n%s", err, open)
+	}
 }

@@ -34,11 +34,10 @@ func (l *Local) StartHooks() error {
 }
 
 func (l *Local) startService(program, name string, files ...*os.File) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	null, err := null()
 	if err != nil {
 		return err
 	}
-	defer null.Close()
 	argv := append(append([]string{program}, l.ExeArgs...), "__"+name)
 	env := environment([]string{envRunner + "=" + name}, os.Environ()...)
 	return l.startProcess(argv, env, append([]*os.File{null, null, null}, files...)...)

@@ -114,7 +114,7 @@ func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
 }
 
 func readResult(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}

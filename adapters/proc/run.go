@@ -107,11 +107,10 @@ type child struct {
 // startCommand starts the command in a session of its own. It dies with this
 // process.
 func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error) {
-	null, err := os.Open(os.DevNull)
+	null, err := null()
 	if err != nil {
 		return nil, err
 	}
-	defer null.Close()
 	stdout, err := openLog(l.Files.LogFile(id, "stdout"))
 	if err != nil {
 		return nil, err
@@ -139,7 +138,7 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 
 // openLog opens a log to append to. The command writes to it without a detour.
 func openLog(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}

@@ -101,7 +101,7 @@ func (p performer) gated(ctx context.Context, env *Env, n *Node) (Result, error)
 func (n *Node) ownBranches() []string {
 	var own []string
 	for _, l := range n.Job.Spec.Locks {
-		if name, ok := strings.CutPrefix(l.Key, "branch:"); ok && l.Mode == kernel.Exclusive {
+		if name, ok := l.Branch(); ok && l.Mode == kernel.Exclusive {
 			own = append(own, name)
 		}
 	}

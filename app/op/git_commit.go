@@ -93,7 +93,7 @@ func unchanged(ctx context.Context, env *Env, n *Node) (Result, error) {
 		run := asked.State.Agent.Last
 		who, next = fmt.Sprintf("agent %s ended well and changed nothing", run.Agent), asked.ID
 		if len(run.Denied) > 0 {
-			why = "; " + denied(run) + ": give it more with permissions in .vizier/config.toml"
+			why = "; " + denied(run) + ", which permissions = \"run\" or \"all\" of its table in .vizier/config.toml lets it"
 		}
 	}
 	return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.MissingOutput,

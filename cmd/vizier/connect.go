@@ -133,6 +133,15 @@ func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
 	return tx, nil
 }
 
+// BeginSettling does not wait.
+func (s lockingStore) BeginSettling(ctx context.Context, r kernel.Result) (app.Tx, error) {
+	tx, err := s.Store.BeginSettling(ctx, r)
+	if err != nil {
+		return nil, busy(ctx, err)
+	}
+	return tx, nil
+}
+
 func (s lockingStore) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
 	within, stop := s.within(ctx)
 	defer stop()
@@ -221,6 +230,7 @@ func minter(env environment, now func() time.Time) func() kernel.JobID {
 // Its working directory is the repository's root.
 func serveAttempt(args []string, stderr io.Writer, env environment) int {
 	debug.SetGCPercent(50) // there is a runner per running job: memory counts for more than time
+	runtime.GOMAXPROCS(1)  // it waits most of the time, and hands over between threads cost a tenth of a hop
 	fail := func(err error) int {
 		if err == nil || errors.Is(err, kernel.ErrStale) { // somebody else's attempt: leave without a trace
 			return 0

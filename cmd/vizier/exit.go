@@ -43,6 +43,10 @@ func classify(err error) class {
 		}
 		return c
 	}
+	var stuck *app.AgentError
+	if errors.As(err, &stuck) {
+		return class{"agent", 2, stuck.Next}
+	}
 	var broken *config.Error
 	if errors.As(err, &broken) {
 		return class{"config", 2, "the keys are in docs/config.md; `vizier -C FILE` reads another file"}

@@ -52,7 +52,9 @@ func (x *cancelCmd) Run(c *call) error {
 	}
 	c.report(rep)
 	snap := rep.Snapshot
-	if j := snap.Job(id); !j.State.Status.Terminal() {
+	if j := snap.Job(id); r.Outside != "" && !j.State.Status.Terminal() {
+		return x.requested(c, r, j)
+	} else if !j.State.Status.Terminal() {
 		patience := cmp.Or(j.Spec.Task.Grace, r.Config.Jobs.Grace) + killMargin
 		ctx, stop := context.WithTimeout(c.ctx, patience)
 		defer stop()
@@ -86,5 +88,15 @@ func (x *cancelCmd) Run(c *call) error {
 	if j.State.Status == kernel.Cancelled {
 		c.ui.print(fmt.Sprintf("Job %s marked cancelled (stdout: %s, stderr: %s, cleanup=%s)", id, doc.Stdout, doc.Stderr, doc.Cleanup))
 	}
+	return nil
+}
+
+// requested answers for a job that others are to end.
+func (x *cancelCmd) requested(c *call, r *repo, j *kernel.Job) error {
+	p := r.paths(j.ID, x.Format)
+	if x.Format == "json" {
+		return c.ui.json(cancelled{"Cancel requested", j.ID, j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String()})
+	}
+	c.ui.print(fmt.Sprintf("Job %s is asked to end", j.ID))
 	return nil
 }

@@ -65,9 +65,13 @@ func (s *submitCmd) Run(c *call) error {
 	if len(news) == 0 {
 		return usageError(errors.New("standard input has no jobs: expected one JSON object a line"))
 	}
-	rep, err := r.Scheduler.Submit(c.ctx, news, c.actor())
+	by := "" // it counts for jobs that may be there already, and may take a question to git
+	if slices.ContainsFunc(news, func(n kernel.NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
+		by = c.actor()
+	}
+	rep, err := r.Scheduler.Submit(c.ctx, news, by)
 	if err != nil {
-		return err
+		return c.barred(err)
 	}
 	c.report(rep)
 	doc := submitted(rep, news, refs)
@@ -130,7 +134,10 @@ func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 		if !merged {
 			id = n.ID
 		}
-		out.Jobs[i] = submittedJob{Job: id, Ref: refs[i], Name: n.Spec.Name, Merged: merged, Note: rep.Note[id]}
+		out.Jobs[i] = submittedJob{Job: id, Ref: refs[i], Name: n.Spec.Name, Merged: merged}
+		if n, ended := rep.Note[id]; ended {
+			out.Jobs[i].Note = view.NotRun(id, n)
+		}
 		if j := rep.Snapshot.Job(id); j != nil {
 			out.Jobs[i].Status, out.Jobs[i].Wait = j.State.Status.String(), j.State.Wait.Detail
 		}
@@ -141,6 +148,9 @@ func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 // report tells what a transaction did besides what was asked for: attempts
 // that could not be started, those that were, and every change of a status.
 func (c *call) report(rep app.Report) {
+	if c.outside != "" && len(rep.Applied) > 0 {
+		c.ui.warn("this is a sandbox, in which nothing is started or ended; what was asked for is on record: %s", c.outside)
+	}
 	if rep.Late != nil {
 		c.ui.warn("%v", rep.Late)
 	}

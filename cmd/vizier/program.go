@@ -53,6 +53,7 @@ type grammar struct {
 	Init        initCmd        `cmd:"" help:"Write the files of a repository that uses Vizier."`
 	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
 	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
+	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`
 	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
 	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
@@ -105,6 +106,7 @@ type call struct {
 	ui      *ui
 	globals globals
 	model   *kong.Application // see whole
+	outside string            // see repo.Outside
 }
 
 // whole is the model of every command. It takes a while to build, and who only
@@ -130,7 +132,13 @@ func (c *call) stays() {
 }
 
 // repo opens the repository.
-func (c *call) repo() (*repo, error) { return c.open(c.ctx, c.env, c.globals) }
+func (c *call) repo() (*repo, error) {
+	r, err := c.open(c.ctx, c.env, c.globals)
+	if err == nil {
+		c.outside = r.Outside
+	}
+	return r, err
+}
 
 // newParser makes the parser of g. Output goes to out; exited tells that help
 // was printed and nothing is left to do.

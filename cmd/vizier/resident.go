@@ -72,6 +72,7 @@ func reside(env environment) error {
 			return err
 		}
 	}
+	post.Space = proc.PIDSpace()
 	outside := watch.NewWatcher(w.store.Layout, root.CommonDir)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

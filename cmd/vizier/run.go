@@ -156,6 +156,9 @@ func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, er
 		if err != nil {
 			return nil, err
 		}
+		if err := f.mayStart(r, run); err != nil {
+			return nil, err
+		}
 		run.After, run.Approval = after, approval
 		runs = append(runs, run.RunRequest)
 		after = run.sinks

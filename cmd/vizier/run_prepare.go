@@ -60,9 +60,8 @@ func (c *call) flow(r *repo, name string, inputs, set []string) (*flow, error) {
 	return f, f.parsed.Inline(func(path string) (string, error) { return readSpec(r, path) })
 }
 
-// load finds and reads the template that name stands for. With findings it is
-// read as far as it could be, or nil.
-func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, error) {
+// loader reads the templates of r, and the user's own.
+func (c *call) loader(r *repo) template.Loader {
 	loader := template.Loader{Root: r.Root}
 	if w := r.Config.Workflow; w.GlobalEnabled {
 		loader.Global = w.GlobalDir
@@ -70,6 +69,13 @@ func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, 
 			loader.Global = filepath.Join(dir, "workflows")
 		}
 	}
+	return loader
+}
+
+// load finds and reads the template that name stands for. With findings it is
+// read as far as it could be, or nil.
+func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, error) {
+	loader := c.loader(r)
 	choice, err := loader.Find(name, r.Config.Commands)
 	if err != nil {
 		hint := "vizier help templates"

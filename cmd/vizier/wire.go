@@ -9,6 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
 	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -65,6 +66,13 @@ type repo struct {
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
 
+	// AgentPrograms looks at the programs of agents; nil: nobody does.
+	AgentPrograms app.AgentPrograms
+
+	// Outside is who goes on with what is asked for here, in words; "": this
+	// process itself.
+	Outside string
+
 	// InsideJob is the job that this command runs in, if it does.
 	InsideJob func() (kernel.JobID, bool)
 }
@@ -105,6 +113,9 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		},
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
+		Outside:   w.confine(),
+
+		AgentPrograms: programsOf{agent.Agents{Root: root.Dir, Shims: shimDirs(env)}},
 	}
 	r.Doctor.files, r.Doctor.git, r.Doctor.clusters = w.store, w.git, w.clusters
 	return r, nil

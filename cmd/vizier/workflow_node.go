@@ -117,15 +117,31 @@ func (w *world) operations(cfg config.Config, env environment, m workflow.Manife
 	return &op.Env{
 		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {
-			a := cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)
-			return agent.Settings{Label: a.Label, Command: a.Command, Filter: a.Filter, Timeout: a.Timeout}, nil
-		}},
+			return agentSettings(cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)).Limited(), nil
+		}, Self: selfPath()},
 	}
 }
 
-// shimDirs are where the scripts that run well-known agents are looked for:
-// where the environment says, beside this program, where a package puts them,
-// and in a checkout of Vizier that it was built in.
+// selfPath is this program's path as agents may use it. A node may run as the
+// resident program, which is beside it.
+func selfPath() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if program := filepath.Join(filepath.Dir(exe), "vizier"); isFile(program) {
+		return program
+	}
+	return exe
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// shimDirs are where the scripts that run other agents are looked for: where
+// the environment says, beside this program, and where a package puts them.
 func shimDirs(env environment) []string {
 	var dirs []string
 	if dir := env.get("VIZIER_AGENT_SHIMS_DIR"); dir != "" {
@@ -133,7 +149,7 @@ func shimDirs(env environment) []string {
 	}
 	if exe, err := os.Executable(); err == nil {
 		bin := filepath.Dir(exe)
-		dirs = append(dirs, filepath.Join(bin, "agents"), filepath.Join(bin, "..", "share", "vizier", "agents"), filepath.Join(bin, "..", "examples", "agents"))
+		dirs = append(dirs, filepath.Join(bin, "agents"), filepath.Join(bin, "..", "share", "vizier", "agents"))
 	}
 	return dirs
 }

@@ -69,7 +69,7 @@ func (t *Template) locksOf(i int, g *graph, target string) []kernel.Lock {
 	slices.Sort(names)
 	locks := make([]kernel.Lock, len(names))
 	for k, name := range names {
-		locks[k] = kernel.Lock{Key: "branch:" + name}
+		locks[k] = kernel.BranchLock(name)
 	}
 	return locks
 }

@@ -54,7 +54,7 @@ func newPlanRepo(t *testing.T) planRepo {
 	r := newRepo(t, plainBin, "")
 	r.resident = true
 	r.ok("init")
-	r.write(".vizier/config.toml", "agent = \"builtin\"\n[scheduler]\nresident_linger = \"300ms\"\n")
+	r.write(".vizier/config.toml", "agent = \"builtin\"\n[scheduler]\nmax_running = 4\nresident_linger = \"300ms\"\n")
 	r.write(".vizier/prompts/DRAFT_PROMPTS.md", "The steps of the plan.\n")
 	r.write(".vizier/prompts/APPROVE_PROMPTS.md",
 		"Do it.\n```sh\nb=$(git branch --show-current)\nsleep 0.05\necho \"made on $b\" >\"${b#draft/}.txt\"\n```\n")

@@ -3,10 +3,12 @@ package agent
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -108,12 +110,19 @@ func TestHowAnAgentEnds(t *testing.T) {
 		"badly, before its filter":     {Settings{Command: []string{"sh", "-c", "echo a; exit 5"}, Filter: []string{"cat"}}, 5, "a\n"},
 		"with a filter that fails":     {Settings{Command: []string{"echo", "a"}, Filter: []string{"sh", "-c", "cat >/dev/null; exit 9"}}, 9, ""},
 		"with a filter that has it":    {Settings{Command: []string{"sh", "-c", "while :; do echo a; done"}, Filter: []string{"head", "-n1"}}, 0, "a\n"},
-		"leaving a process behind":     {Settings{Command: []string{"sh", "-c", "sleep 300 >/dev/null 2>&1 & echo a"}}, 0, "a\n"},
+		"leaving a process behind":     {Settings{Command: []string{"sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $! >left; echo a"}}, 0, "a\n"},
 		"builtin, which carries out":   {Settings{Label: Builtin}, 0, "Do this:\nand say so\n"},
 		"builtin, with its own script": {Settings{Label: Builtin, Command: []string{"echo", "mine"}}, 0, "mine\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTrial(t, row.settings)
+			t.Cleanup(func() {
+				var left int
+				if b, err := os.ReadFile(filepath.Join(x.dir, "left")); err == nil {
+					_, _ = fmt.Sscan(string(b), &left)
+					_ = syscall.Kill(left, syscall.SIGKILL)
+				}
+			})
 			text, exit, err := x.ask(t, "Do this:\n```sh\necho x > made\n```\nand say so", 1000)
 			if text != row.text || exit != row.exit || err != nil {
 				t.Errorf("%q, %d, %v", text, exit, err)
@@ -141,7 +150,8 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 		settings Settings
 		want     string
 	}{
-		"no shim":          {Settings{Label: "codex"}, "no agent shim named `codex` was found (looked in "},
+		"no shim":          {Settings{Label: "mine"}, "no agent shim named `mine` was found (looked in "},
+		"a known one":      {Settings{Label: "codex"}, "codex is not installed: npm install -g @openai/codex, or set another agent"},
 		"a label as path":  {Settings{Label: "../codex"}, "no agent shim named `../codex` was found"},
 		"not installed":    {Settings{Command: []string{"no-such-agent"}}, "command not found: no-such-agent"},
 		"not executable":   {Settings{Command: []string{"./plain.sh"}}, "it is not executable; try `chmod +x"},
@@ -150,6 +160,9 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 		"bad, with filter": {Settings{Command: []string{"no-such-agent"}, Filter: []string{"cat"}}, "command not found: no-such-agent"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if row.settings.Label == "codex" {
+				t.Setenv("PATH", t.TempDir())
+			}
 			x := newTrial(t, row.settings)
 			script(t, filepath.Join(x.Root, "plain.sh"), "#!/bin/sh\n", 0o644)
 			script(t, filepath.Join(x.Root, "empty"), "\x00\x01", 0o755)
