@@ -233,3 +233,18 @@ func TestLinesAreBounded(t *testing.T) {
 		t.Errorf("%d dropped, lines %q", dropped, got)
 	}
 }
+
+// Newer versions of Claude Code tell what the whole session used, and besides
+// what this answer did.
+func TestUsageOfAResumedSession(t *testing.T) {
+	const line = `{"type":"result","is_error":false,"num_turns":1,"result":"ok","session_id":"s","total_cost_usd":0.3,"usage":{"input_tokens":100,"cache_read_input_tokens":10,"output_tokens":20},` +
+		`"modelUsage":{"m":{"inputTokens":300,"outputTokens":60,"cacheReadInputTokens":30,"costUSD":0.3}}SINCE}`
+	for since, want := range map[string]kernel.Usage{
+		"": {Input: 330, Cached: 30, Output: 60, CostUSD: 0.3},
+		`,"model_usage_since_last_result":{"m":{"inputTokens":100,"outputTokens":20,"cacheReadInputTokens":10,"costUSD":0.1}}`: {Input: 110, Cached: 10, Output: 20, CostUSD: 0.1},
+	} {
+		if r := replay(claudeCode, "s", []byte(strings.Replace(line, "SINCE", since, 1)), nil, 0, 100); r.run.Usage != want {
+			t.Errorf("%s: %+v", since, r.run.Usage)
+		}
+	}
+}
