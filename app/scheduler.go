@@ -135,6 +135,7 @@ func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Re
 // processes were writing, and ticks.
 func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, error) {
 	rep, err := s.transact(ctx, kernel.Scope{All: true},
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GCWorktrees(snap, olderThan), nil },
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil })
 	if err == nil && s.Leavings != nil {
 		_, err = s.Leavings.DropTemporary()

@@ -216,6 +216,7 @@ func (x *explainer) remedies(i int32) {
 			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})
 		}
 		j := x.t.s.wayOut(j)
+		j = x.t.s.Job(x.t.s.restart(j.ID))
 		x.add(Remedy{Kind: RetryJob, Job: j.ID})
 		if st == BlockedByApproval && !j.State.Approval.Doubt {
 			x.add(Remedy{Kind: ApproveJob, Job: j.ID})
