@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -26,8 +27,6 @@ type Scheduler struct {
 	Limits    kernel.Limits
 	Now       func() time.Time
 	NewID     func() kernel.JobID
-
-	last *kernel.Snapshot // the store as the last transaction left it; nil: not known
 }
 
 // Report is what a use case did, for a person or a program to read.
@@ -35,7 +34,8 @@ type Report struct {
 	Decisions []kernel.Decision
 	Applied   []kernel.Action
 	Refused   map[kernel.JobID]string // launches the executor refused, and why
-	Snapshot  *kernel.Snapshot        // as the transaction left it
+	Snapshot  *kernel.Snapshot        // as the transaction left it: at least what it was about
+	Wakes     kernel.Wakes            // what is to be looked after from then on
 
 	// Same is the job that was there already, by the id minted for it in vain,
 	// and Note why that job is not going to run.
@@ -150,14 +150,54 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 // Explain says why a job is not running, on the world as it stands. It changes
 // nothing.
 func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explanation, *kernel.Snapshot, error) {
-	rec, err := s.Store.Read(ctx, kernel.Scope{Jobs: []kernel.JobID{id}})
-	if err != nil {
-		return kernel.Explanation{}, nil, err
+	var e kernel.Explanation
+	var refused error
+	near := []kernel.Near{{Kind: kernel.Itself, Job: id}, {Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
+	snap, err := s.Look(ctx, near, func(snap *kernel.Snapshot) *kernel.Snapshot {
+		snap = s.observe(ctx, snap)
+		snap = s.answer(ctx, snap, snap.ProbesOf(id))
+		e, refused = kernel.Explain(snap, id)
+		return snap
+	})
+	return e, snap, errors.Join(err, refused)
+}
+
+// Look shows look what is near to something, and again with what it looked at in
+// vain, until that is nothing. What look has learned on the way is what it
+// returns.
+func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*kernel.Snapshot) *kernel.Snapshot) (*kernel.Snapshot, error) {
+	for facts, round := kernel.NewFacts(), 0; ; round++ {
+		scope := kernel.Scope{Near: near}
+		if round == mostRounds {
+			scope = kernel.Scope{}
+			for _, n := range near {
+				if n.Kind == kernel.Itself {
+					scope.Jobs = append(scope.Jobs, n.Job)
+				}
+			}
+		}
+		rec, err := s.Store.Read(ctx, scope)
+		if err != nil {
+			return nil, err
+		}
+		snap := look(s.snapshot(rec, scope).WithFacts(facts))
+		more, whole := snap.Lacks()
+		if !whole && len(more) == 0 && (rec.Narrow == false || snap.Probes().Empty()) {
+			return snap, nil
+		}
+		if near, facts = append(near, more...), snap.Facts(); whole {
+			round = mostRounds - 1
+		}
 	}
-	snap := s.observe(ctx, s.fresh(rec))
-	snap = s.answer(ctx, snap, snap.ProbesOf(id))
-	e, err := kernel.Explain(snap, id)
-	return e, snap, err
+}
+
+// snapshot is of what scope brought.
+func (s *Scheduler) snapshot(rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
+	o := kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}
+	if rec.Narrow {
+		o.Near, o.Dirty = scope.Near, rec.Dirty
+	}
+	return kernel.TakeSnapshot(o)
 }
 
 func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {

@@ -191,6 +191,9 @@ func ending(s Status) EventKind {
 func runEnds(s *Snapshot, runs map[RunID]bool) []Event {
 	members := map[RunID][]*Job{}
 	var order []RunID
+	for run := range runs {
+		s.members(run)
+	}
 	for _, j := range s.jobs {
 		if run := j.Spec.Origin.Run; run != "" && runs[run] {
 			if members[run] == nil {

@@ -44,13 +44,13 @@ type RootFailure struct {
 // Explain computes every unmet gate of a job by the code that decides.
 func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	_, s = settle(s)
-	i, ok := s.graph.index[id]
+	i, ok := s.find(id)
 	if !ok {
 		return Explanation{}, fmt.Errorf("explain %s: %w", id, ErrNotFound)
 	}
 	t := newTick(s)
 	t.watch = i
-	t.whole()
+	t.judgeAll()
 	x := explainer{t: t, seen: map[int32]bool{}}
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
 	switch st := s.jobs[i].State; {
@@ -247,7 +247,7 @@ func (x *explainer) remedy(i int32, u Unmet) {
 	j := x.t.s.jobs[i]
 	switch u.Kind {
 	case OnDependencies:
-		if k, ok := x.t.s.graph.index[u.Job]; ok {
+		if k, ok := x.t.s.find(u.Job); ok {
 			if x.t.at(k) == Succeeded { // it ended well without what it declared
 				x.add(Remedy{Command: []string{"jobs", "retry", string(u.Job)}})
 				return
@@ -290,7 +290,7 @@ func (x *explainer) root(i int32) *RootFailure {
 				continue
 			}
 			own = u
-			if k, ok := x.t.s.graph.index[u.Job]; ok && x.t.at(k).Terminal() && x.t.at(k) != Succeeded {
+			if k, ok := x.t.s.find(u.Job); ok && x.t.at(k).Terminal() && x.t.at(k) != Succeeded {
 				next = k
 				break
 			}

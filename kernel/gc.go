@@ -14,6 +14,7 @@ import (
 // first failure. A run's manifest goes with its last job.
 // The snapshot must hold every job.
 func GC(s *Snapshot, olderThan time.Duration) Plan {
+	s.all()
 	old := func(j *Job) bool {
 		at := j.State.Finished
 		if at.IsZero() {

@@ -14,7 +14,11 @@ type Decision struct {
 type Plan struct {
 	Decisions []Decision // one for every job that a tick changes, in schedule order
 	Actions   []Action   // records first, then the rest of the world, in order
-	stands    *standing  // of a tick: what it leads to
+
+	// Judged is what a tick judged by besides records and facts, the limits: it
+	// says that all was judged that what changed before concerns. "": it is no
+	// tick's.
+	Judged string
 }
 
 // Then is p followed by q, where q was decided on the snapshot that p leads
@@ -25,8 +29,8 @@ func (p Plan) Then(q Plan) Plan {
 	if len(q.Decisions) == 0 {
 		out.Decisions = p.Decisions
 	}
-	if out.stands = q.stands; q.stands == nil {
-		out.stands = p.stands
+	if out.Judged = q.Judged; len(q.Actions) == 0 && q.Judged == "" {
+		out.Judged = p.Judged
 	}
 	last := map[JobID]int{} // the record write of a job that a later one merges into
 	var world []Action

@@ -10,37 +10,37 @@ import (
 )
 
 // entryOf is p as files.
-func (s *Store) entryOf(p kernel.Plan) (entry, error) {
-	b := builder{s: s, at: map[kernel.JobID]int{}}
+func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
+	b := &builder{s: s, at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*known{}}
 	for _, a := range p.Actions {
 		if id := a.Subject(); !aboutRun(a) && !kernel.ValidJobID(string(id)) { // it would become a path
-			return b.e, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
+			return b, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
 		}
 		switch a := a.(type) {
 		case kernel.CreateJob:
 			j := a.Job
 			if why := s.heldOf(j.ID); why != "" {
-				return b.e, fmt.Errorf("create %s: %s: %w", j.ID, why, kernel.ErrConflict)
+				return b, fmt.Errorf("create %s: %s: %w", j.ID, why, kernel.ErrConflict)
 			}
-			if _, live := s.warm.live[j.ID]; live {
-				return b.e, fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
+			if b.jobs[j.ID] != nil {
+				return b, fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
 			}
 			if found, err := s.base.exists(jobPath(j.ID, recordName)); found || err != nil {
-				return b.e, errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
+				return b, errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
 			}
 			if err := b.put(&j, nil, ""); err != nil {
-				return b.e, err
+				return b, err
 			}
 			g := b.group(j.ID)
 			g.ops = append(g.ops, fileOp{kind: opCreateJob})
 		case kernel.PutState:
 			if err := b.putState(a); err != nil {
-				return b.e, err
+				return b, err
 			}
 		case kernel.CreateRun:
 			name, err := runFile(a.Run)
 			if err != nil {
-				return b.e, err
+				return b, err
 			}
 			g := b.group("")
 			g.ops = append(g.ops, fileOp{kind: opWrite, path: name, data: a.Manifest})
@@ -53,12 +53,11 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			g := b.group(a.Job)
 			g.rev, g.record, g.state = 0, nil, ""
 			g.ops = append(append(g.ops, fileOp{kind: opRemoveJob}), forget(a.Job, a.Produces)...)
-			s.leaveArchive(a.Job)
-			delete(s.warm.live, a.Job)
+			b.jobs[a.Job] = nil
 		case kernel.Announce:
 			data, err := toLine(newEventRecord(0, a.Event))
 			if err != nil {
-				return b.e, err
+				return b, err
 			}
 			g := b.group(a.Event.Job)
 			g.ops = append(g.ops, fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
@@ -67,12 +66,12 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			g.ops = append(append(g.ops, fileOp{kind: opStripJob}), forget(a.Job, a.Produces)...)
 		case kernel.Publish:
 			if err := b.publish(a); err != nil {
-				return b.e, err
+				return b, err
 			}
 		case kernel.Reset:
 			g := b.group(a.Attempt.Job)
 			g.ops = append(append(g.ops, s.reset(a.Attempt)...), forget(a.Attempt.Job, a.Produces)...)
-			if have, ok := s.warm.live[a.Attempt.Job]; ok {
+			if have, err := b.have(a.Attempt.Job); err == nil && have != nil {
 				g.ops = append(g.ops, s.settled(have.job)...)
 			}
 		case kernel.Rotate:
@@ -82,7 +81,7 @@ func (s *Store) entryOf(p kernel.Plan) (entry, error) {
 			b.e.world = append(b.e.world, a)
 		}
 	}
-	return b.e, nil
+	return b, nil
 }
 
 // aboutRun reports that a is about a manifest, and so about no job.
@@ -95,9 +94,18 @@ func aboutRun(a kernel.Action) bool {
 }
 
 type builder struct {
-	s  *Store
-	e  entry
-	at map[kernel.JobID]int
+	s    *Store
+	e    entry
+	at   map[kernel.JobID]int
+	jobs map[kernel.JobID]*known // as the plan leaves them; nil: gone
+}
+
+// have is a job as the plan so far leaves it.
+func (b *builder) have(id kernel.JobID) (*known, error) {
+	if k, ok := b.jobs[id]; ok {
+		return k, nil
+	}
+	return b.s.touch(id)
 }
 
 func (b *builder) group(id kernel.JobID) *group {
@@ -122,7 +130,7 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	if word := j.State.Status.Coarse(); word != was || !b.s.says(j.ID, word) {
 		g.state = word
 	}
-	b.s.warm.live[j.ID] = known{job: j, foreign: f}
+	b.jobs[j.ID] = &known{job: j, foreign: f}
 	b.s.runs.note(j, data)
 	return nil
 }
@@ -131,17 +139,14 @@ func (b *builder) putState(a kernel.PutState) error {
 	if why := b.s.heldOf(a.Job); why != "" {
 		return fmt.Errorf("commit %s: %s: %w", a.Job, why, kernel.ErrConflict)
 	}
-	have, ok := b.s.warm.live[a.Job]
-	if !ok {
-		j, f, err := b.s.readRecord(a.Job)
-		if errors.Is(err, iofs.ErrNotExist) {
+	have, err := b.have(a.Job)
+	if err == nil && have == nil {
+		if _, _, err = b.s.readRecord(a.Job); err == nil || errors.Is(err, iofs.ErrNotExist) {
 			err = kernel.ErrNotFound
 		}
-		if err != nil {
-			return fmt.Errorf("commit %s: %w", a.Job, err)
-		}
-		b.s.leaveArchive(a.Job)
-		have = known{job: &j, foreign: f}
+	}
+	if err != nil {
+		return fmt.Errorf("commit %s: %w", a.Job, err)
 	}
 	if have.job.Rev != a.If {
 		return fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, have.job.Rev, a.If, kernel.ErrStale)

@@ -108,7 +108,7 @@ func detached(c *call, id kernel.JobID, err error) error {
 
 // terminal reports that a job has ended. One that vanished has, too.
 func (r *repo) terminal(c *call, id kernel.JobID) (bool, error) {
-	snap, err := r.records(c.ctx, kernel.Scope{Jobs: []kernel.JobID{id}})
+	snap, err := r.records(c.ctx, only([]kernel.JobID{id}))
 	if err != nil {
 		return false, err
 	}

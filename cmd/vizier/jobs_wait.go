@@ -66,7 +66,7 @@ func (w *waitCmd) Run(c *call) error {
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
 	case timedOut:
-		if snap, err = r.records(c.ctx, kernel.Scope{Jobs: ids}); err != nil {
+		if snap, err = r.records(c.ctx, only(ids)); err != nil {
 			return err
 		}
 	case c.ctx.Err() != nil:
@@ -103,7 +103,7 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 		if err := t.tick(ctx, r); err != nil {
 			return nil, err
 		}
-		snap, err := r.records(ctx, kernel.Scope{Jobs: ids})
+		snap, err := r.records(ctx, only(ids))
 		if err != nil {
 			return nil, err
 		}
