@@ -18,6 +18,16 @@ type Near struct {
 	Key      string    // of a lock, of an idempotent submission, or the name of an executor
 	At       time.Time // of Due
 	Most     int       // of those that say so: not more than these, the first in schedule order
+	Among    uint16    // of Newest: a bit for each status
+}
+
+// Has reports that n names jobs of a status.
+func (n Near) Has(st Status) bool { return n.Among == 0 || n.Among&(1<<st) != 0 }
+
+// With is n with the jobs of a status.
+func (n Near) With(st Status) Near {
+	n.Among |= 1 << st
+	return n
 }
 
 // NearKind says what the jobs have to do with what a Near names.
@@ -41,6 +51,7 @@ const (
 	Stoppers                     // the jobs that failed and whose failure stops a run
 	Handled                      // the jobs whose failure, which stops a run, is handled by a job
 	Prompts                      // the jobs that hold the prompt of that file, named by Key
+	Newest                       // the last Most in schedule order, of all statuses or of those that it has
 	numNearKinds
 )
 
@@ -199,6 +210,8 @@ func (n Near) Selects(j *Job) bool {
 		return j.Spec.Origin.Run == n.Run
 	case Keyed:
 		return j.Spec.IdempotencyKey == n.Key
+	case Newest:
+		return n.Has(j.State.Status)
 	case Stoppers:
 		return j.stops()
 	case Handled:
@@ -301,6 +314,8 @@ func Pick(jobs []Job, near []Near) []Job {
 			if n.Most > 0 && len(list) > n.Most {
 				list = list[:n.Most]
 			}
+		case n.Kind == Newest:
+			list = list[max(0, len(list)-n.Most):]
 		case n.Kind == Stoppers:
 			list = stoppers(jobs, at, list, n.Run)
 		case n.Kind == Due:

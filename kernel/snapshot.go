@@ -50,9 +50,10 @@ type Records struct {
 	Unreadable map[JobID]string // why, with the record's path
 	Succeeded  int              // jobs that ended well and were not asked for
 
-	Narrow bool    // only what Scope.Near asked for was read
-	Dirty  []JobID // of a narrow read: jobs that changed since a tick last judged what that concerns
-	Judged string  // of a narrow read: see Plan.Judged; of the last tick; "": not all was judged
+	Narrow bool           // only what Scope.Near asked for was read
+	Dirty  []JobID        // of a narrow read: jobs that changed since a tick last judged what that concerns
+	Counts map[Status]int // of a narrow read of the Newest: how many jobs have each status
+	Judged string         // of a narrow read: see Plan.Judged; of the last tick; "": not all was judged
 }
 
 // Observation is what the adapters hand over.
@@ -64,8 +65,9 @@ type Observation struct {
 	Unreadable map[JobID]string // records that exist but make no sense, and why
 	Facts      Facts
 
-	Near  []Near  // not nil: Jobs are those that these name, and not all
-	Dirty []JobID // of these, those that no tick has judged as they are
+	Near   []Near         // not nil: Jobs are those that these name, and not all
+	Counts map[Status]int // as in Records
+	Dirty  []JobID        // of these, those that no tick has judged as they are
 }
 
 // Snapshot is everything a decision may depend on, seen at one moment under
@@ -80,9 +82,10 @@ type Snapshot struct {
 	touched    []Action // what applied plans do to artifacts; a later observation may not show it yet
 	graph      *graph
 	in         [FailedRetryable + 1][]int32 // the jobs in a listed status, in schedule order
-	near       *narrow                      // nil: these are all jobs there are
-	moved      []JobID                      // of some jobs: those that no tick has judged as they are
-	born       []JobID                      // of these, those that are new, or of which nobody knows how they were judged
+	counts     map[Status]int
+	near       *narrow // nil: these are all jobs there are
+	moved      []JobID // of some jobs: those that no tick has judged as they are
+	born       []JobID // of these, those that are new, or of which nobody knows how they were judged
 }
 
 // NewSnapshot sorts, copies and indexes an observation. Of records with one id,
@@ -111,7 +114,7 @@ func TakeSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	s := &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, moved: o.Dirty, born: o.Dirty}
+	s := &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, moved: o.Dirty, born: o.Dirty, counts: o.Counts}
 	if o.Near != nil {
 		s.near = newNarrow(o.Near)
 		s.graph.near = s.near
@@ -146,6 +149,10 @@ func (s *Snapshot) Job(id JobID) *Job {
 	}
 	return nil
 }
+
+// Counts is how many jobs have each status, where s does not hold all; nil: it is
+// not known.
+func (s *Snapshot) Counts() map[Status]int { return s.counts }
 
 // Unreadable is why the record of id makes no sense, or "".
 func (s *Snapshot) Unreadable(id JobID) string { return s.unreadable[id] }

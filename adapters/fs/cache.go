@@ -282,22 +282,28 @@ func (c *cache) replace(was, now *known, dirty bool) error {
 }
 
 func (c *cache) count(was, now *known) error {
-	n := 0
-	for delta, k := range map[int]*known{-1: was, 1: now} {
-		if k != nil && k.job.State.Status == kernel.Succeeded {
-			n += delta
-		}
-	}
-	if n == 0 {
+	if was != nil && now != nil && was.job.State.Status == now.job.State.Status {
 		return nil
 	}
-	have, err := c.succeeded()
-	c.set(keySucceeded, binary.AppendVarint(nil, int64(have+n)))
-	return err
+	for delta, k := range map[int]*known{-1: was, 1: now} {
+		if k == nil {
+			continue
+		}
+		st := k.job.State.Status
+		n, err := c.counted(st)
+		if err != nil {
+			return err
+		}
+		c.set(countKey(st), binary.AppendVarint(nil, int64(n+delta)))
+	}
+	return nil
 }
 
-func (c *cache) succeeded() (int, error) {
-	b, err := c.kv.get(keySucceeded)
+func countKey(st kernel.Status) string { return keyCount + string([]byte{byte(st)}) }
+
+// counted is how many jobs have a status.
+func (c *cache) counted(st kernel.Status) (int, error) {
+	b, err := c.kv.get(countKey(st))
 	if b == nil || err != nil {
 		return 0, err
 	}

@@ -34,8 +34,8 @@ const (
 	keyHandled  = "h" // handler, created, id
 	keyPrompt   = "i" // file, created, id
 
-	keyJudged    = "J" // what the last tick judged by
-	keySucceeded = "S" // how many jobs have succeeded
+	keyJudged = "J" // what the last tick judged by
+	keyCount  = "S" // status; the value is how many jobs have it
 )
 
 // part ends what is variable in a key. No value has it inside: it is escaped.

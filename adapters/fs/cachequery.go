@@ -27,7 +27,7 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 	}
 	if err == nil {
 		var n int
-		n, err = s.cache.succeeded()
+		n, err = s.cache.counted(kernel.Succeeded)
 		r.rec.Succeeded += n
 	}
 	s.hideHeld(&r.rec)
@@ -136,11 +136,20 @@ func (r *reading) first(prefix string, most int, yes func(*kernel.Job) bool) (er
 // open brings what is open, what did not succeed, what these refer to, what a
 // route may yet rewind, and what was asked for besides.
 func (r *reading) open(scope kernel.Scope) error {
+	var all []string
 	for _, st := range kernel.Statuses() {
 		if st == kernel.Succeeded && !scope.All {
 			continue
 		}
-		if err := r.addAll(statusKey(st)); err != nil {
+		keys, err := r.s.cache.keys(statusKey(st))
+		if err != nil {
+			return err
+		}
+		all = append(all, keys...)
+	}
+	r.rec.Jobs = make([]kernel.Job, 0, len(all)+8)
+	for _, key := range all {
+		if err := r.add(idIn(key)); err != nil {
 			return err
 		}
 	}
@@ -255,6 +264,8 @@ func (r *reading) answer(n kernel.Near) error {
 		return r.first(statusKey(kernel.WaitingOnLocks), n.Most, always)
 	case kernel.Members:
 		return r.members(n)
+	case kernel.Newest:
+		return r.newest(n)
 	case kernel.Keyed:
 		return r.addAll(keyOf(keyKeyed, n.Key))
 	case kernel.Stoppers:
@@ -290,6 +301,36 @@ func (r *reading) due(n kernel.Near) (err error) {
 		return err == nil && key[len(keyDue):len(keyDue)+8] <= bigEndian(n.At)
 	})
 	return errors.Join(err, each)
+}
+
+// newest brings the last of some statuses, and counts all that have them.
+func (r *reading) newest(n kernel.Near) error {
+	r.rec.Counts = map[kernel.Status]int{}
+	var all []string
+	for _, st := range kernel.Statuses() {
+		count, err := r.s.cache.counted(st)
+		if err != nil {
+			return err
+		}
+		r.rec.Counts[st] = count
+		if !n.Has(st) {
+			continue
+		}
+		keys, err := r.s.cache.keys(statusKey(st))
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			all = append(all, key[len(statusKey(st)):])
+		}
+	}
+	slices.Sort(all)
+	for _, key := range all[max(0, len(all)-n.Most):] {
+		if err := r.add(idIn(key)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *reading) members(n kernel.Near) error {

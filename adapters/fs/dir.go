@@ -295,15 +295,14 @@ type fileStamp struct {
 	inode    uint64
 }
 
-// stamp is that of the file of that name.
+// stamp is that of the file of that name. It looks the whole path up at once, and
+// so through links: a stamp says that a file is the one that was read before, and
+// nothing of where it is.
 func (d dir) stamp(path string) (f fileStamp) {
-	_ = d.in(path, func(d dir, name string) error {
-		var st unix.Stat_t
-		if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
-			f = fileStamp{st.Mtim.Nano(), st.Size, st.Ino}
-		}
-		return nil
-	})
+	var st unix.Stat_t
+	if err := unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+		f = fileStamp{st.Mtim.Nano(), st.Size, st.Ino}
+	}
 	return f
 }
 

@@ -289,7 +289,8 @@ func randomNear(r *rand.Rand, all []kernel.Job) []kernel.Near {
 		{Kind: kernel.Producers, Artifact: a}, {Kind: kernel.RunProducers, Run: run, Artifact: a},
 		{Kind: kernel.Contenders, Key: "x"}, {Kind: kernel.Line, Key: kernel.LocalExecutor, Most: most}, {Kind: kernel.Waiters, Most: most},
 		{Kind: kernel.Members, Run: "r1", Most: most}, {Kind: kernel.Keyed, Key: "k1"}, {Kind: kernel.Stoppers, Run: run},
-		{Kind: kernel.Handled, Job: j.ID}, {Kind: kernel.Prompts, Key: "/in/inbox/x.running.md"},
+		{Kind: kernel.Handled, Job: j.ID}, {Kind: kernel.Newest, Most: most}, kernel.Near{Kind: kernel.Newest, Most: most}.With(j.State.Status).With(k.State.Status),
+		{Kind: kernel.Prompts, Key: "/in/inbox/x.running.md"},
 	}
 }
 

@@ -20,7 +20,7 @@ func (r *repo) records(ctx context.Context, scope kernel.Scope) (*kernel.Snapsho
 	}
 	o := kernel.Observation{Now: r.Scheduler.Now(), Limits: r.Scheduler.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}
 	if rec.Narrow {
-		o.Near = scope.Near
+		o.Near, o.Counts = scope.Near, rec.Counts
 	}
 	return kernel.TakeSnapshot(o), nil
 }
@@ -101,7 +101,7 @@ func (r *repo) members(ctx context.Context, refs []string) (ids []kernel.JobID, 
 // jobs are at hand without their records; what else a job may be called by is
 // in these.
 func (r *repo) mentioned(refs []string) kernel.Scope {
-	var runs []kernel.Near
+	var others []kernel.Near
 	var ids, all []kernel.JobID
 	for _, ref := range refs {
 		if kernel.ValidJobID(ref) {
@@ -109,7 +109,11 @@ func (r *repo) mentioned(refs []string) kernel.Scope {
 			continue
 		}
 		if run, whole := strings.CutPrefix(ref, "run_"); whole && kernel.ValidJobID(run) {
-			runs = append(runs, kernel.Near{Kind: kernel.Members, Run: kernel.RunID(ref)})
+			others = append(others, kernel.Near{Kind: kernel.Members, Run: kernel.RunID(ref)})
+			continue
+		}
+		if ref == "@last" {
+			others = append(others, kernel.Near{Kind: kernel.Newest, Most: 1})
 			continue
 		}
 		if all == nil && r.IDs != nil {
@@ -126,8 +130,8 @@ func (r *repo) mentioned(refs []string) kernel.Scope {
 		}
 	}
 	scope := only(ids)
-	scope.Near = append(scope.Near, runs...)
-	scope.All = len(runs) > 0 // of a store that cannot tell
+	scope.Near = append(scope.Near, others...)
+	scope.All = len(others) > 0 // of a store that cannot tell
 	return scope
 }
 
