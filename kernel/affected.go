@@ -77,6 +77,8 @@ func (a *affected) widen(watch int32) {
 	for _, id := range a.s.moved {
 		if i, ok := a.s.find(id); ok {
 			a.spread(i)
+		} else { // its record is gone, or makes no sense any more
+			a.s.all()
 		}
 	}
 	for _, i := range slices.Concat(a.s.in[FailedRetryable], a.s.in[Queued]) {

@@ -186,10 +186,58 @@ func (s *Store) reread(id kernel.JobID) error {
 	case ignoreMissing(err) == nil:
 		return s.cache.remove(id)
 	}
+	why := err.Error()
+	if have, err := s.cache.kv.get(keyUnread + string(id)); err != nil || string(have) == why {
+		return err
+	}
 	if err := s.cache.remove(id); err != nil {
 		return err
 	}
-	s.cache.set(keyUnread+string(id), []byte(err.Error()))
+	s.cache.set(keyUnread+string(id), []byte(why))
+	s.cache.set(keyDirty+string(id), []byte{}) // who depends on it is to be told
+	return nil
+}
+
+// patrolMost is how many records each transaction looks at for edits by hand, of
+// jobs that it has nothing to do with: in turn all of those that have not
+// succeeded.
+const patrolMost = 64
+
+// patrol looks at the records of the next few jobs.
+func (s *Store) patrol() error {
+	c := s.cache
+	from, err := c.kv.get(keyPatrol)
+	if err != nil {
+		return err
+	}
+	var keys []string
+	for _, at := range []string{max(keyStatus, string(from)), keyStatus} {
+		err := c.kv.eachFrom(at, keyStatus, func(key string, _ []byte) bool {
+			if kernel.Status(key[len(keyStatus)]) != kernel.Succeeded {
+				keys = append(keys, key)
+			}
+			return len(keys) <= patrolMost
+		})
+		if err != nil {
+			return err
+		}
+		if len(keys) > patrolMost || at == keyStatus {
+			break
+		}
+		keys = keys[:0] // few are left: with them from the beginning on
+		from = nil
+	}
+	for _, key := range keys[:min(len(keys), patrolMost)] {
+		if _, err := s.touch(idIn(key)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(keys) > patrolMost:
+		c.set(keyPatrol, []byte(keys[patrolMost]))
+	case len(from) > 0:
+		c.set(keyPatrol, nil)
+	}
 	return nil
 }
 

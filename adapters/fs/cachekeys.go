@@ -35,6 +35,7 @@ const (
 	keyPrompt   = "i" // file, created, id
 
 	keyJudged = "J" // what the last tick judged by
+	keyPatrol = "P" // the value is the key up to which the patrol came
 	keyCount  = "S" // status; the value is how many jobs have it
 )
 

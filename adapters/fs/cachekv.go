@@ -288,7 +288,12 @@ func (k *kv) get(key string) ([]byte, error) {
 // each calls f with the keys of a prefix and their values, in order, until it
 // returns false.
 func (k *kv) each(prefix string, f func(key string, value []byte) bool) error {
-	m := k.merged(prefix)
+	return k.eachFrom(prefix, prefix, f)
+}
+
+// eachFrom is each from a key on.
+func (k *kv) eachFrom(from, prefix string, f func(key string, value []byte) bool) error {
+	m := k.merged(from)
 	for {
 		key, value, err := m.next()
 		if err != nil || key == "" || !strings.HasPrefix(key, prefix) {

@@ -15,11 +15,23 @@ type Tx struct {
 	unlock     release
 	pos        position
 	unfinished []kernel.Action
+	patrolled  bool
 	cut        error // a plan is in the journal and not in the files: the next Begin completes it
 }
 
 // Load reads the records of scope.
-func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) { return t.s.load(t.pos, scope) }
+func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
+	if !t.patrolled && scope.Near != nil {
+		if err := t.s.catchUp(t.pos); err != nil {
+			return kernel.Records{}, err
+		}
+		if err := t.s.patrol(); err != nil {
+			t.s.dropCache()
+		}
+		t.patrolled = true
+	}
+	return t.s.load(t.pos, scope)
+}
 
 // Unfinished are actions on the world that an earlier transaction committed
 // and did not see through.
