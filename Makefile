@@ -1,15 +1,16 @@
 # make demo   builds, and shows the main job in a scratch repository
 # make test   everything that must hold before a change lands
-# make        builds bin/vizier and bin/vizier-runner
+# make test-long   the same at length
+# make        builds bin/vizier, and bin/vizier-resident where libgit2 is to be had
 
 GO       ?= go
 LIBGIT2  := $(shell pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null && command -v gcc >/dev/null 2>&1 && echo yes)
 ifeq ($(LIBGIT2),yes)
-TAGS     := -tags libgit2
-CGO      := 1
+PROGRAMS := bin/vizier bin/vizier-resident
 else
-CGO      := 0
+PROGRAMS := bin/vizier
 endif
+SLIM     := -trimpath -ldflags '-s -w'
 PREFIX   ?= /usr/local
 # What lands is judged by draws that can be repeated; make prop draws anew.
 SEED     ?= 20261121
@@ -19,11 +20,15 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build setup demo test check prop fuzz bench golden nocgo fmt install clean
+.PHONY: build setup demo test test-long cluster check prop fuzz mutate bench golden golden-scripts nocgo fmt install clean
 
 build:
-	CGO_ENABLED=$(CGO) $(GO) build $(TAGS) -o bin/vizier ./cmd/vizier
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/vizier-runner ./cmd/vizier
+	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
+ifeq ($(LIBGIT2),yes)
+	CGO_ENABLED=1 $(GO) build $(SLIM) -tags libgit2 -o bin/vizier-resident ./cmd/vizier
+else
+	rm -f bin/vizier-resident
+endif
 
 setup:
 	@sh scripts/setup.sh
@@ -34,14 +39,26 @@ demo: setup
 	@$(MAKE) --no-print-directory build
 	@sh scripts/demo.sh bin/vizier
 
-test: setup
-	@scripts/slurm-cluster.sh install || echo 'setup: no Slurm, so tests of clusters are skipped'
+test: setup cluster
 	@$(MAKE) --no-print-directory check
 
-# One package at a time: many of them start processes and look at all of them.
+# The same at length, all tests with the race detector, and the program that
+# scripts run too: longer tortures, the whole suite of clusters.
+test-long: setup cluster
+	RAPID_SEED=$(SEED) VIZIER_LONG=1 $(GO) test -race -p 2 -timeout 60m ./...
+
+cluster:
+	@scripts/slurm-cluster.sh install || echo 'setup: no Slurm, so tests of clusters are skipped'
+
+# The race detector is for packages that have goroutines: the rest is pure, or
+# starts programs that it does not see into, and takes a third of the time without.
+# Half of adapters/fs says of itself that it gains nothing, and runs without.
+RACED := ./adapters/... ./app/... ./cmd/... ./proptest/sim
+
 check: fmt nocgo
 	$(GO) vet ./...
-	RAPID_SEED=$(SEED) $(GO) test -race -p 1 -parallel 4 -timeout 40m ./...
+	RAPID_SEED=$(SEED) $(GO) test -p 2 -timeout 20m ./adapters/fs $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+	RAPID_SEED=$(SEED) $(GO) test -race -p 2 -timeout 20m $(RACED)
 ifeq ($(LIBGIT2),yes)
 	$(GO) vet -tags libgit2 ./adapters/git/ ./cmd/vizier/
 	$(GO) test -tags libgit2 ./adapters/git/
@@ -61,16 +78,28 @@ fuzz:
 		for t in $$(grep -hoE '^func Fuzz[A-Za-z0-9]*' $$f/*_test.go | cut -d' ' -f2); do \
 			echo "$$f $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(T) $$f || exit 1; done; done
 
+# Which small breakages of the program no test notices: make mutate N=30 SEED=7
+mutate: N = 100
+mutate:
+	$(GO) run ./proptest/mutate -n $(N) -seed $(SEED)
+
 bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...
 
+# What is generated from the code; those of whole commands are make golden-scripts.
+GOLDEN = ^(TestScenarios|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine)$$
 golden:
-	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config . -update
+	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config . -run '$(GOLDEN)' -update
+	git diff --stat
+
+golden-scripts:
+	$(GO) test ./cmd/vizier -run '^TestScripts$$' -update
+	$(GO) test . -run '^TestExamplesRun$$' -update
 	git diff --stat
 
 install: build
 	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 755 bin/vizier bin/vizier-runner $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin/
 
 clean:
 	rm -rf bin

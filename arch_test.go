@@ -24,10 +24,12 @@ var mayImport = map[string][]string{
 	"kernel":          {},
 	"kernel/view":     {"kernel"},
 	"kernel/workflow": {"kernel"},
-	"adapters":        {"kernel", "kernel/view", "kernel/workflow", "docs"},
-	"app":             {"kernel", "kernel/view", "kernel/workflow"},
-	"cmd":             {"kernel", "kernel/view", "kernel/workflow", "app", "adapters"},
-	"proptest":        {"kernel", "kernel/view", "kernel/workflow", "app", "adapters"},
+	"kernel/inbox":    {"kernel"},
+	"kernel/event":    {"kernel"},
+	"adapters":        {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "docs"},
+	"app":             {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event"},
+	"cmd":             {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "app", "adapters"},
+	"proptest":        {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "app", "adapters"},
 	"docs":            {},
 }
 

@@ -10,9 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // readPages is the Markdown files of the project.
@@ -416,7 +419,7 @@ func runExample(t *testing.T, bin string, commands []string) []string {
 			_ = exec.Command(scripts+"/slurm-cluster.sh", "down", home+"/lab").Run()
 		}
 	})
-	cmd.Env = []string{"PATH=" + bin + ":" + scripts + ":" + os.Getenv("PATH"), "HOME=" + home, "USER=ann", "VIZIER_SCHEDULER_MAX_RUNNING=4",
+	cmd.Env = []string{"PATH=" + bin + ":" + scripts + ":" + withoutAgents(os.Getenv("PATH")), "HOME=" + home, "USER=ann", "VIZIER_SCHEDULER_MAX_RUNNING=4",
 		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=ann@example.com", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=ann@example.com"}
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.CombinedOutput()
@@ -436,4 +439,27 @@ func runExample(t *testing.T, bin string, commands []string) []string {
 	text = moments.ReplaceAllString(text, "2026-01-31T12:00:00Z")
 	text = waits.ReplaceAllString(text, "held up for 0s")
 	return strings.Split(text, mark)[1:]
+}
+
+// The journal's page names every action that a journal may hold, and says of
+// each whether another boot leaves it to be done.
+func TestJournalPageHasEveryAction(t *testing.T) {
+	page := readPages(t)["docs/formats/journal.md"]
+	for _, a := range kernel.WorldActions() {
+		row := regexp.MustCompile("(?m)^\\| `" + kernel.WorldActionName(a) + "` \\|.*\\| (yes|no) \\|$").FindStringSubmatch(page)
+		if row == nil || (row[1] == "yes") != kernel.OutlastsBoot(a) {
+			t.Errorf("%s: %q", kernel.WorldActionName(a), row)
+		}
+	}
+}
+
+// withoutAgents is path without the directories that have agents: what this
+// machine has installed is on no page.
+func withoutAgents(path string) string {
+	return strings.Join(slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
+		return slices.ContainsFunc([]string{"claude", "codex", "gemini"}, func(name string) bool {
+			_, err := os.Stat(filepath.Join(dir, name))
+			return err == nil
+		})
+	}), ":")
 }

@@ -16,6 +16,10 @@ type Leavings interface {
 	// kept. It never deletes the only copy of work.
 	DropBranch(ctx context.Context, name string) (dropped bool, kept string, err error)
 
+	// BranchAt reports whether there is a local branch, and the working tree
+	// that stands on it, "" if none does.
+	BranchAt(ctx context.Context, name string) (there bool, tree string, err error)
+
 	// DropPlanStates removes the state records of the plans that jobs made.
 	DropPlanStates([]kernel.JobID) (int, error)
 
@@ -55,9 +59,54 @@ type CleanOptions struct {
 // forbids it. Records go last: what a crash cuts short can be done again.
 func (s *Scheduler) Clean(ctx context.Context, id kernel.JobID, o CleanOptions) (Cleaned, Report, error) {
 	done, verbs := s.cleaning(ctx, id, o)
-	rep, err := s.transact(ctx, kernel.Scope{All: true}, append(verbs, decide)...)
+	rep, err := s.transact(ctx, kernel.Scope{All: true}, verbs...)
 	done.tell(rep)
 	return *done, rep, err
+}
+
+// PlanClean is what a clean would remove. It changes nothing.
+func (s *Scheduler) PlanClean(ctx context.Context, id kernel.JobID, o CleanOptions) (Cleaned, error) {
+	done := Cleaned{KeptBranches: map[string]string{}}
+	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
+	if err != nil {
+		return done, err
+	}
+	if done.CleanSet, err = kernel.CleanOf(snap, id, o.Force); err != nil {
+		return done, err
+	}
+	worktrees, err := kernel.CleanWorktrees(snap, id, o.Force)
+	if err != nil {
+		return done, err
+	}
+	done.Removed, done.Worktrees = done.Jobs, len(worktrees.World)
+	if done.Run != "" {
+		done.Manifests = 1
+	}
+	if o.KeepBranches {
+		return done, nil
+	}
+	goes := func(tree string) bool {
+		return slices.ContainsFunc(worktrees.World, func(a kernel.WorldAction) bool {
+			w, ok := a.(kernel.RemoveWorktree)
+			return ok && strings.HasSuffix(tree, "/"+w.Context.Worktree)
+		})
+	}
+	for _, name := range draftBranches(snap, done.Jobs) {
+		there, tree, err := s.Leavings.BranchAt(ctx, name)
+		user := userOf(snap, name, done.Jobs)
+		switch {
+		case err != nil:
+			return done, err
+		case !there:
+		case user != "":
+			done.KeptBranches[name] = "job " + string(user) + " works on it"
+		case tree != "" && !goes(tree):
+			done.KeptBranches[name] = "it is checked out in " + tree
+		default:
+			done.Branches = append(done.Branches, name)
+		}
+	}
+	return done, nil
 }
 
 // cleaning is the verbs of a clean, and where they tell what they did.
@@ -81,7 +130,7 @@ func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOption
 			return kernel.Plan{}, err
 		}
 		plan, err := kernel.Clean(snap, id, o.Force)
-		for _, a := range plan.Actions {
+		for _, a := range plan.Records {
 			if gone, ok := a.(kernel.RemoveJob); ok {
 				markers, payloads := s.Leavings.CountArtifacts(gone.Job, gone.Produces)
 				done.Markers, done.Payloads = done.Markers+markers, done.Payloads+payloads
@@ -100,7 +149,7 @@ func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOption
 // dropBranches deletes the draft branches that the jobs of a clean name and no
 // active job outside it does.
 func (s *Scheduler) dropBranches(ctx context.Context, snap *kernel.Snapshot, done *Cleaned) error {
-	for _, name := range DraftBranches(snap, done.Jobs) {
+	for _, name := range draftBranches(snap, done.Jobs) {
 		if user := userOf(snap, name, done.Jobs); user != "" {
 			done.KeptBranches[name] = "job " + string(user) + " works on it"
 			continue
@@ -118,8 +167,8 @@ func (s *Scheduler) dropBranches(ctx context.Context, snap *kernel.Snapshot, don
 	return nil
 }
 
-// DraftBranches are the draft branches that jobs name, in order.
-func DraftBranches(snap *kernel.Snapshot, jobs []kernel.JobID) []string {
+// draftBranches are the draft branches that jobs name, in order.
+func draftBranches(snap *kernel.Snapshot, jobs []kernel.JobID) []string {
 	var names []string
 	for _, id := range jobs {
 		j := snap.Job(id)
@@ -167,7 +216,7 @@ func (s *Scheduler) tidy(ctx context.Context, rep *Report) {
 			continue
 		}
 		_, verbs := s.cleaning(ctx, set.Jobs[0], CleanOptions{})
-		_, err := s.through(ctx, kernel.Scope{All: true}, append(verbs, decide)...)
+		_, err := s.through(ctx, kernel.Scope{All: true}, verbs...)
 		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrNotFound) { // others were faster
 			rep.warn(set.Jobs[0], err)
 		}

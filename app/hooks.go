@@ -27,10 +27,10 @@ func (s *Scheduler) announced(p kernel.Plan, events []kernel.Event) kernel.Plan 
 	if s.Hooks == nil {
 		return p
 	}
-	p.Actions = slices.Clone(p.Actions)
+	p.Records = slices.Clone(p.Records)
 	for _, e := range events {
 		if e.Job != "" && s.Hooks.Wants(e.Kind) {
-			p.Actions = append(p.Actions, kernel.Announce{Event: e})
+			p.Records = append(p.Records, kernel.Announce{Event: e})
 		}
 	}
 	return p

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // InboxTree is the files of an inbox. Rel is the path that a prompt was dropped
@@ -19,7 +20,7 @@ type InboxTree interface {
 	// with this one. It reports false where another has it.
 	Lock() (io.Closer, bool, error)
 
-	Scan() (kernel.InboxListing, error)
+	Scan() (inbox.Listing, error)
 
 	// Claim makes a new prompt a running one. It reports false where somebody
 	// else was faster, or the prompt's namesake is not through.
@@ -51,7 +52,7 @@ type InboxTree interface {
 // Inbox turns prompts into runs.
 type Inbox struct {
 	Tree     InboxTree
-	Layout   kernel.InboxLayout
+	Layout   inbox.Layout
 	Owner    string
 	Archive  bool          // keep a copy of the prompts whose runs failed
 	Debounce time.Duration // how long a file is still before it is claimed
@@ -60,12 +61,12 @@ type Inbox struct {
 	Now      func() time.Time
 
 	// Parse reads a prompt: its front matter, and the text below.
-	Parse func(text string) (kernel.Front, string, error)
+	Parse func(text string) (inbox.Front, string, error)
 
 	// Find is the repository that a path names.
-	Find func(kernel.InboxPath) (*InboxTarget, error)
+	Find func(inbox.Path) (*InboxTarget, error)
 
-	seen    map[string]kernel.Sighting
+	seen    map[string]inbox.Sighting
 	targets map[string]*InboxTarget
 }
 
@@ -76,7 +77,7 @@ type InboxTarget struct {
 
 	// Place completes what the path says by what the repository is, and
 	// refuses a branch that it does not have.
-	Place func(context.Context, kernel.InboxPath) (kernel.InboxPath, error)
+	Place func(context.Context, inbox.Path) (inbox.Path, error)
 
 	// Prepare makes the run of a prompt. The job that the run ends in gets the
 	// id and stands for the prompt.
@@ -85,7 +86,7 @@ type InboxTarget struct {
 
 // Prompt is a prompt that is to be run.
 type Prompt struct {
-	Front  kernel.Front
+	Front  inbox.Front
 	Body   string // without the front matter
 	ID     kernel.JobID
 	Intake kernel.Intake
@@ -115,8 +116,8 @@ type InboxReport struct {
 
 // claimed is a prompt that is called running, with where it belongs.
 type claimed struct {
-	kernel.PromptFile
-	place  kernel.InboxPath
+	inbox.PromptFile
+	place  inbox.Path
 	target *InboxTarget
 	fresh  bool // claimed by this pass
 }
@@ -139,8 +140,8 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 	for _, s := range list.Strays {
 		rep.Left = append(rep.Left, Left{s.Path, s.Why})
 	}
-	running := x.resolve(ctx, list, list.OfName(kernel.RunningPrompt), func(f kernel.PromptFile, err error) {
-		rep.Left = append(rep.Left, Left{kernel.RunningPrompt.Of(f.Rel), err.Error()})
+	running := x.resolve(ctx, list, list.OfName(kernel.RunningPrompt), func(f inbox.PromptFile, err error) {
+		rep.Left = append(rep.Left, Left{inbox.NameOf(kernel.RunningPrompt, f.Rel), err.Error()})
 	})
 	if tick {
 		for _, t := range targetsOf(running) {
@@ -153,7 +154,7 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 	ready, seen, wait := list.Ready(x.Now(), x.Debounce, x.seen)
 	x.seen, rep.Waiting = seen, len(seen)
 	rep.due(wait)
-	fresh := x.resolve(ctx, list, ready, func(f kernel.PromptFile, err error) { x.fail(f.Rel, kernel.NewPrompt, err, &rep) })
+	fresh := x.resolve(ctx, list, ready, func(f inbox.PromptFile, err error) { x.fail(f.Rel, kernel.NewPrompt, err, &rep) })
 	return rep, x.takeAll(ctx, running, fresh, &rep)
 }
 
@@ -180,26 +181,26 @@ func (x *Inbox) lock(ctx context.Context) (io.Closer, error) {
 }
 
 // finish takes the prompts away that have said for long enough how they ended.
-func (x *Inbox) finish(list kernel.InboxListing, rep *InboxReport) {
+func (x *Inbox) finish(list inbox.Listing, rep *InboxReport) {
 	gone, wait := list.Expired(x.Now(), x.Visible)
 	rep.due(wait)
 	for _, f := range gone {
 		if err := x.Tree.Finish(f.Rel, f.Name); err != nil {
-			rep.Left = append(rep.Left, Left{f.Name.Of(f.Rel), err.Error()})
+			rep.Left = append(rep.Left, Left{inbox.NameOf(f.Name, f.Rel), err.Error()})
 			continue
 		}
-		rep.Finished = append(rep.Finished, f.Name.Of(f.Rel))
+		rep.Finished = append(rep.Finished, inbox.NameOf(f.Name, f.Rel))
 	}
 }
 
 // resolve finds where each prompt belongs.
-func (x *Inbox) resolve(ctx context.Context, list kernel.InboxListing, files []kernel.PromptFile, bad func(kernel.PromptFile, error)) []claimed {
+func (x *Inbox) resolve(ctx context.Context, list inbox.Listing, files []inbox.PromptFile, bad func(inbox.PromptFile, error)) []claimed {
 	var out []claimed
 	branches := func(dir string) string { return list.Branches[dir] }
-	known := map[kernel.InboxPath]kernel.InboxPath{}
-	wrong := map[kernel.InboxPath]error{}
+	known := map[inbox.Path]inbox.Path{}
+	wrong := map[inbox.Path]error{}
 	for _, f := range files {
-		p, err := kernel.ParseInboxPath(x.Layout, x.Owner, f.Rel, branches)
+		p, err := inbox.ParsePath(x.Layout, x.Owner, f.Rel, branches)
 		if err != nil {
 			bad(f, err)
 			continue
@@ -223,7 +224,7 @@ func (x *Inbox) resolve(ctx context.Context, list kernel.InboxListing, files []k
 	return out
 }
 
-func (x *Inbox) find(p kernel.InboxPath) (*InboxTarget, error) {
+func (x *Inbox) find(p inbox.Path) (*InboxTarget, error) {
 	if t := x.targets[p.Target()]; t != nil {
 		return t, nil
 	}
@@ -253,9 +254,9 @@ func targetsOf(prompts []claimed) []*InboxTarget {
 func (x *Inbox) fail(rel string, from kernel.PromptName, why error, rep *InboxReport) {
 	text := strings.TrimSuffix(why.Error(), ": "+kernel.ErrInvalid.Error())
 	if err := x.Tree.Fail(rel, from, text); err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		rep.Left = append(rep.Left, Left{from.Of(rel), errors.Join(why, err).Error()})
+		rep.Left = append(rep.Left, Left{inbox.NameOf(from, rel), errors.Join(why, err).Error()})
 		return
 	}
-	rep.Failed = append(rep.Failed, Left{kernel.ErrorPrompt.Of(rel), text})
+	rep.Failed = append(rep.Failed, Left{inbox.NameOf(kernel.ErrorPrompt, rel), text})
 	rep.due(x.Visible)
 }

@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // PromptStatus is where a prompt stands.
 type PromptStatus struct {
-	File       kernel.PromptFile // Rel alone where only a record tells of it
-	Gone       bool              // there is no such file in the inbox
-	Repository string            // the root of its repository; "": not known
-	Job        *kernel.Job       // nil: none
-	Age        time.Duration     // since it was dropped, or its job was made
-	Stalled    bool              // it runs and gives no sign of life
-	Reason     string            // why it does not go on
+	File       inbox.PromptFile // Rel alone where only a record tells of it
+	Gone       bool             // there is no such file in the inbox
+	Repository string           // the root of its repository; "": not known
+	Job        *kernel.Job      // nil: none
+	Age        time.Duration    // since it was dropped, or its job was made
+	Stalled    bool             // it runs and gives no sign of life
+	Reason     string           // why it does not go on
 }
 
 // InboxStatus is what an inbox holds, and what its jobs do.
@@ -94,7 +95,7 @@ func (x *Inbox) describe(j *kernel.Job, t *InboxTarget, files map[string]PromptS
 			return
 		}
 		key = string(j.ID)
-		have = PromptStatus{File: kernel.PromptFile{Rel: in.Rel, Name: word}, Gone: true, Age: max(0, x.Now().Sub(j.Created))}
+		have = PromptStatus{File: inbox.PromptFile{Rel: in.Rel, Name: word}, Gone: true, Age: max(0, x.Now().Sub(j.Created))}
 	}
 	have.Repository, have.Job, have.Stalled, have.Reason = t.Root, j, stalled(j), cmp.Or(j.State.Reason, j.State.Wait.Detail)
 	files[key] = have

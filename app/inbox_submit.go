@@ -8,15 +8,16 @@ import (
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // Submission is a prompt that a program drops.
 type Submission struct {
 	Name   string // of the file, x.prompt.md
 	Text   string // front matter and all
-	At     kernel.InboxPath
-	Front  kernel.Front // what the caller adds to the prompt's own front matter
-	Source string       // who submits it
+	At     inbox.Path
+	Front  inbox.Front // what the caller adds to the prompt's own front matter
+	Source string      // who submits it
 }
 
 // names is how many names are tried for a prompt.
@@ -26,14 +27,14 @@ const names = 5
 // is nothing to wait for. A prompt that could not be run is refused, and nothing
 // is dropped. If enqueueing fails after that, the prompt keeps its id and is
 // enqueued by the next pass; the error says so.
-func (x *Inbox) Submit(ctx context.Context, s Submission, stamp func(text string, f kernel.Front) (string, error)) (Taken, error) {
+func (x *Inbox) Submit(ctx context.Context, s Submission, stamp func(text string, f inbox.Front) (string, error)) (Taken, error) {
 	dir := x.dirOf(s.At)
 	list, err := x.Tree.Scan()
 	if err != nil {
 		return Taken{}, err
 	}
 	marked := x.marked(list, dir, s.At)
-	where, err := kernel.ParseInboxPath(x.Layout, x.Owner, join(dir, s.Name), func(string) string { return marked })
+	where, err := inbox.ParsePath(x.Layout, x.Owner, join(dir, s.Name), func(string) string { return marked })
 	if err != nil {
 		return Taken{}, err
 	}
@@ -52,7 +53,7 @@ func (x *Inbox) Submit(ctx context.Context, s Submission, stamp func(text string
 	if s.Front.Job = own.Job; s.Front.Job == "" {
 		s.Front.Job = target.Scheduler.NewID()
 	}
-	if x.Layout != kernel.SimpleLayout {
+	if x.Layout != inbox.SimpleLayout {
 		s.Front.Owner, s.Front.Repository, s.Front.Branch = place.Owner, place.Repository, place.Branch
 	}
 	text, err := stamp(s.Text, s.Front)
@@ -76,12 +77,12 @@ func (x *Inbox) Submit(ctx context.Context, s Submission, stamp func(text string
 }
 
 // dirOf is the directory for a target.
-func (x *Inbox) dirOf(p kernel.InboxPath) string {
+func (x *Inbox) dirOf(p inbox.Path) string {
 	branch := strings.ReplaceAll(p.Branch, "/", "-")
 	switch x.Layout {
-	case kernel.SingleOwner:
+	case inbox.SingleOwner:
 		return p.Repository + "/" + branch
-	case kernel.MultiOwner:
+	case inbox.MultiOwner:
 		return p.Owner + "/" + p.Repository + "/" + branch
 	default:
 		return ""
@@ -90,7 +91,7 @@ func (x *Inbox) dirOf(p kernel.InboxPath) string {
 
 // marked is the branch that the directory stands for by its marker, or would:
 // a name with slashes needs one.
-func (x *Inbox) marked(list kernel.InboxListing, dir string, p kernel.InboxPath) string {
+func (x *Inbox) marked(list inbox.Listing, dir string, p inbox.Path) string {
 	if have := list.Branches[dir]; have != "" {
 		return have
 	}
@@ -103,7 +104,7 @@ func (x *Inbox) marked(list kernel.InboxListing, dir string, p kernel.InboxPath)
 func join(dir, name string) string { return strings.TrimPrefix(dir+"/"+name, "/") }
 
 // try prepares the run of a prompt that is not dropped yet.
-func (x *Inbox) try(ctx context.Context, t *InboxTarget, place kernel.InboxPath, text, rel string) error {
+func (x *Inbox) try(ctx context.Context, t *InboxTarget, place inbox.Path, text, rel string) error {
 	front, body, err := x.Parse(text)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (x *Inbox) try(ctx context.Context, t *InboxTarget, place kernel.InboxPath,
 
 // drop places the prompt under the first of its names that is free: its own, or
 // one with a part of the job's id.
-func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, place kernel.InboxPath, s Submission, text string) (string, error) {
+func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, place inbox.Path, s Submission, text string) (string, error) {
 	files, err := t.held(ctx)
 	if err != nil {
 		return "", err
@@ -155,7 +156,7 @@ func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, pl
 }
 
 // takeOne claims a prompt that was just dropped and enqueues it.
-func (x *Inbox) takeOne(ctx context.Context, t *InboxTarget, place kernel.InboxPath, rel string, id kernel.JobID) (Taken, error) {
+func (x *Inbox) takeOne(ctx context.Context, t *InboxTarget, place inbox.Path, rel string, id kernel.JobID) (Taken, error) {
 	later := func(why error) error {
 		return fmt.Errorf("the prompt is in the inbox as %s, and becomes job %s with the next `vizier inbox once`: %w", rel, id, why)
 	}
@@ -163,7 +164,7 @@ func (x *Inbox) takeOne(ctx context.Context, t *InboxTarget, place kernel.InboxP
 		return Taken{}, later(err)
 	}
 	var rep InboxReport
-	c := claimed{kernel.PromptFile{Rel: rel}, place, t, true}
+	c := claimed{inbox.PromptFile{Rel: rel}, place, t, true}
 	if err := x.take(ctx, []claimed{c}, &rep); err != nil {
 		return Taken{}, later(err)
 	}

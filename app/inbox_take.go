@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // batch is how many prompts are enqueued at once.
@@ -90,7 +91,7 @@ func (x *Inbox) take(ctx context.Context, prompts []claimed, rep *InboxReport) e
 		switch {
 		case errors.Is(err, iofs.ErrNotExist) && !c.fresh: // its job ended while this pass looked
 		case errors.Is(err, iofs.ErrNotExist): // somebody took it away: it was never enqueued
-			rep.Left = append(rep.Left, Left{kernel.RunningPrompt.Of(c.Rel), "it vanished"})
+			rep.Left = append(rep.Left, Left{inbox.NameOf(kernel.RunningPrompt, c.Rel), "it vanished"})
 		case err != nil:
 			x.fail(c.Rel, kernel.RunningPrompt, err, rep)
 		default:
@@ -189,10 +190,10 @@ func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refu
 				continue
 			}
 			have[r.File] = true
-			p = kernel.Plan{Actions: []kernel.Action{kernel.CreateRun{Run: r.Run, Manifest: r.Manifest}}}.Then(p)
+			p = kernel.NewPlan(kernel.CreateRun{Run: r.Run, Manifest: r.Manifest}).Then(p)
 			plan, snap = plan.Then(p), snap.Apply(p)
 		}
 		return plan, nil
-	}, decide)
+	})
 	return refused, rep, err
 }

@@ -19,6 +19,14 @@ type Store interface {
 	Read(context.Context, kernel.Scope) (kernel.Records, error)
 }
 
+// Settler is a Store that need not be told twice how an attempt ended.
+type Settler interface {
+	// BeginSettling is Begin for a transaction that is to settle r's attempt,
+	// where the lock is free at once: else it is ErrBusy. What settles the
+	// attempt records r as well, so that it need not be concluded before.
+	BeginSettling(context.Context, kernel.Result) (Tx, error)
+}
+
 // Tx is a transaction: the scheduler lock, held.
 type Tx interface {
 	// Load reads the records of a scope. The store may go on using the jobs it
@@ -26,14 +34,14 @@ type Tx interface {
 	Load(kernel.Scope) (kernel.Records, error)
 
 	// Commit does the plan's record actions durably, all or none, and
-	// remembers its other actions until Done, or until the next Commit takes
+	// remembers its world actions until Done, or until the next Commit takes
 	// their place. A store that reads narrowly remembers as well which jobs
 	// changed since a plan was Judged; of a plan without actions it is that alone.
 	Commit(kernel.Plan) error
 
-	// Unfinished are actions on the world that an earlier transaction
+	// Unfinished are world actions that an earlier transaction
 	// committed and did not see through. They are to be done again.
-	Unfinished() []kernel.Action
+	Unfinished() []kernel.WorldAction
 
 	// Done forgets the remembered actions.
 	Done() error

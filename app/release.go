@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -13,13 +14,18 @@ import (
 // Version is the version of a release (semver.org, without pre-releases).
 type Version struct{ Major, Minor, Patch uint32 }
 
-var versionTag = regexp.MustCompile(`^v(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$`)
+var versionTag = pattern(`^v(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$`)
+
+// pattern is compiled when it is used first: few processes release anything.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // LatestVersion is the highest of the versions that tags name as vX.Y.Z, 0.0.0
 // and false if none does. Other tags do not count.
 func LatestVersion(tags []string) (v Version, found bool) {
 	for _, t := range tags {
-		if !versionTag.MatchString(t) {
+		if !versionTag().MatchString(t) {
 			continue
 		}
 		var w Version
@@ -84,18 +90,18 @@ type subject struct {
 }
 
 var (
-	conventional = regexp.MustCompile(`^([A-Za-z]+)(?:\(([^()]+)\))?(!)?: +(.*\S)`)
-	breakingNote = regexp.MustCompile(`(?m)^BREAKING[ -]CHANGE: +\S`)
+	conventional = pattern(`^([A-Za-z]+)(?:\(([^()]+)\))?(!)?: +(.*\S)`)
+	breakingNote = pattern(`(?m)^BREAKING[ -]CHANGE: +\S`)
 )
 
 func (c Change) subject() subject {
 	line, body, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
 	line = strings.TrimSpace(line)
-	m := conventional.FindStringSubmatch(line)
+	m := conventional().FindStringSubmatch(line)
 	if m == nil {
 		return subject{text: line}
 	}
-	return subject{kind: strings.ToLower(m[1]), scope: m[2], text: m[4], breaking: m[3] != "" || breakingNote.MatchString(body)}
+	return subject{kind: strings.ToLower(m[1]), scope: m[2], text: m[4], breaking: m[3] != "" || breakingNote().MatchString(body)}
 }
 
 // bump is what a change by itself asks for.

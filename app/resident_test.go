@@ -75,9 +75,9 @@ func (s *shed) Commit(p kernel.Plan) error {
 	s.job = *kernel.NewSnapshot(kernel.Observation{Jobs: []kernel.Job{s.job}}).Apply(p).Jobs()[0]
 	return nil
 }
-func (s *shed) Unfinished() []kernel.Action { return nil }
-func (s *shed) Done() error                 { return nil }
-func (s *shed) Close() error                { return nil }
+func (s *shed) Unfinished() []kernel.WorldAction { return nil }
+func (s *shed) Done() error                      { return nil }
+func (s *shed) Close() error                     { return nil }
 
 func (s *shed) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	s.mu.Lock()

@@ -37,13 +37,13 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 		more := scopeOf(jobs)
 		scope.Jobs, scope.Artifacts = append(scope.Jobs, more.Jobs...), append(scope.Artifacts, more.Artifacts...)
 		rep.Roots = append(rep.Roots, roots)
-		manifests.Actions = append(manifests.Actions, kernel.CreateRun{Run: r.Run, Manifest: r.Manifest})
+		manifests.Records = append(manifests.Records, kernel.CreateRun{Run: r.Run, Manifest: r.Manifest})
 	}
 	var err error
 	rep.Report, err = s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
 		jobs, err := kernel.Enqueue(snap, news)
 		return manifests.Then(jobs), err
-	}, decide)
+	})
 	return rep, err
 }
 

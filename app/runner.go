@@ -153,10 +153,13 @@ func (r *Runner) beat(ctx context.Context, a kernel.AttemptID) {
 // Only where the record itself is gone, perhaps with the whole repository,
 // nobody waits for it any more.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
+	if err := settleAtOnce(ctx, s, result); settled(err) {
+		return err
+	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := r.conclude(result)
-		_, err2 := s.Finish(ctx, result)
-		if err2 == nil || errors.Is(err2, kernel.ErrStale) || errors.Is(err2, kernel.ErrNotFound) || ctx.Err() != nil {
+		err2 := finish(ctx, s, result)
+		if settled(err2) || ctx.Err() != nil {
 			return err2
 		}
 		if _, gone := r.Outcomes.Job(result.Attempt.Job); errors.Is(gone, kernel.ErrNotFound) {
@@ -168,6 +171,46 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 		case <-time.After(wait):
 		}
 	}
+}
+
+// settled reports that nothing is left to do with a result: it was refused for
+// good, or err is nil.
+func settled(err error) bool {
+	return err == nil || errors.Is(err, kernel.ErrStale) || errors.Is(err, kernel.ErrNotFound)
+}
+
+// settleAtOnce settles the job by one commit that records the result as well.
+// Where the lock is not free it does nothing: who has to wait for it records the
+// result first.
+func settleAtOnce(ctx context.Context, s *Scheduler, result kernel.Result) error {
+	store, ok := s.Store.(Settler)
+	if !ok {
+		return ErrBusy
+	}
+	defer func(was Store) { s.Store = was }(s.Store)
+	s.Store = settling{s.Store, store, result}
+	return finish(ctx, s, result)
+}
+
+// finish settles the job. Where that is on record and its successors are not
+// started yet, it is an error.
+func finish(ctx context.Context, s *Scheduler, result kernel.Result) error {
+	rep, err := s.Finish(ctx, result)
+	if err == nil {
+		err = rep.Late
+	}
+	return err
+}
+
+// settling is a store whose transaction settles a result.
+type settling struct {
+	Store
+	settler Settler
+	result  kernel.Result
+}
+
+func (s settling) Begin(ctx context.Context) (Tx, error) {
+	return s.settler.BeginSettling(ctx, s.result)
 }
 
 // conclude records the result, unless the attempt is no longer current: a job
@@ -232,5 +275,5 @@ func (s *Scheduler) Finish(ctx context.Context, result kernel.Result) (Report, e
 	scope.Jobs = append(scope.Jobs, result.Attempt.Job)
 	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
 		return kernel.Finish(s.observe(ctx, snap, scope.Artifacts...), result)
-	}, decide)
+	})
 }

@@ -1,8 +1,13 @@
 package app
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // A runner rests while its command runs, and is done with it before it goes on.
@@ -27,5 +32,140 @@ func TestARunnerRests(t *testing.T) {
 	r.rest()() // the command was quick
 	if rests != 1 {
 		t.Errorf("after a quick command it rested %d times", rests)
+	}
+}
+
+// Serve goes on with what its ticks start, one attempt after another, and lets
+// go of each lock.
+func TestARunnerGoesOnWithWhatItsTickStarts(t *testing.T) {
+	m := newMemory(job("a", running(1)), job("b", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"a"} }))
+	a := kernel.AttemptID{Job: "a", N: 1}
+	if err := m.runner(nil).Serve(t.Context(), a, lock{m, a}); err != nil {
+		t.Fatal(err)
+	}
+	m.expectCalls(t, "claim a/1", "conclude a/1 succeeded", "commit", "acquire b/1", "done", "release a/1",
+		"claim b/1", "conclude b/1 succeeded", "commit", "done", "release b/1")
+}
+
+// What keeps a runner from its attempt, or from letting go of the lock, is told.
+func TestServeTellsWhatWentWrong(t *testing.T) {
+	a := kernel.AttemptID{Job: "a", N: 1}
+	for name, c := range map[string]struct {
+		change func(*memory)
+		want   error
+		calls  []string
+	}{
+		"the record is gone":  {func(m *memory) { m.gone["a"] = true }, kernel.ErrNotFound, []string{"release a/1"}},
+		"another attempt":     {func(m *memory) { m.jobs["a"] = job("a", running(2)) }, kernel.ErrStale, []string{"release a/1"}},
+		"claimed by another":  {func(m *memory) { m.refuse["claim a/1"] = kernel.ErrStale }, kernel.ErrStale, []string{"claim a/1", "release a/1"}},
+		"a lock that stays":   {func(m *memory) { m.refuse["release a/1"] = errDisk }, errDisk, []string{"claim a/1", "conclude a/1 succeeded", "commit", "done", "release a/1"}},
+		"settled by somebody": {func(m *memory) { m.refuse["commit"] = kernel.ErrStale }, kernel.ErrStale, []string{"claim a/1", "conclude a/1 succeeded", "commit", "release a/1"}},
+	} {
+		m := newMemory(job("a", running(1)))
+		c.change(m)
+		if err := m.runner(nil).Serve(t.Context(), a, lock{m, a}); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if !slices.Equal(m.calls, c.calls) {
+			t.Errorf("%s: %q, want %q", name, m.calls, c.calls)
+		}
+	}
+}
+
+// Stop ends the attempt under way, and says why; where none is it does nothing.
+func TestStopEndsTheAttemptUnderWay(t *testing.T) {
+	m := newMemory(job("a", running(1)))
+	why := errors.New("the machine goes down")
+	var r *Runner
+	r = m.runner(func(ctx context.Context, j *kernel.Job) kernel.Result {
+		if ctx.Err() != nil {
+			t.Errorf("stopped before it was: %v", context.Cause(ctx))
+		}
+		r.Stop(why)
+		if !errors.Is(context.Cause(ctx), why) {
+			t.Errorf("after a stop: %v", context.Cause(ctx))
+		}
+		return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 143, Class: kernel.Signal, Ended: at}
+	})
+	r.Stop(why)
+	a := kernel.AttemptID{Job: "a", N: 1}
+	if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+		t.Fatal(err)
+	}
+	r.Stop(why)
+	if st := m.jobs["a"].State; st.Status != kernel.Failed || st.Failure != kernel.Signal {
+		t.Errorf("a is %+v", st)
+	}
+}
+
+// A stop on record is heard by the attempt that it is about, before its command
+// as well, and so is that the attempt is not current any more.
+func TestCheckHearsOfAStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*kernel.Job)
+		want   error
+	}{
+		"nothing":         {func(*kernel.Job) {}, nil},
+		"a stop":          {func(j *kernel.Job) { j.State.Stop.At = at }, ErrStopped},
+		"another attempt": {func(j *kernel.Job) { j.State.Attempt = 2 }, kernel.ErrStale},
+	} {
+		m := newMemory(job("a", running(1)))
+		var r *Runner
+		r = m.runner(func(ctx context.Context, j *kernel.Job) kernel.Result {
+			changed := *j
+			c.change(&changed)
+			m.jobs["a"] = changed
+			r.Check()
+			if err := context.Cause(ctx); (c.want == nil) != (err == nil) || !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+			return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Ended: at}
+		})
+		a := kernel.AttemptID{Job: "a", N: 1}
+		err := r.Serve(t.Context(), a, lock{m, a})
+		if stale := errors.Is(c.want, kernel.ErrStale); stale != errors.Is(err, kernel.ErrStale) || stale == slices.Contains(m.calls, "conclude a/1 succeeded") {
+			t.Errorf("%s: %v, %q", name, err, m.calls)
+		}
+	}
+	m := newMemory(job("a", func(j *kernel.Job) { running(1)(j); j.State.Stop.At = at }))
+	a := kernel.AttemptID{Job: "a", N: 1}
+	_ = m.runner(func(ctx context.Context, j *kernel.Job) kernel.Result {
+		if !errors.Is(context.Cause(ctx), ErrStopped) {
+			t.Errorf("its command begins: %v", context.Cause(ctx))
+		}
+		return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 143, Class: kernel.Signal, Ended: at}
+	}).Serve(t.Context(), a, lock{m, a})
+}
+
+// A panic is a result, and so are submissions that make no sense. Those of an
+// attempt that failed are not asked for.
+func TestWhatARunnerMakesOfItsCommandsEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		run         func(context.Context, *kernel.Job) kernel.Result
+		submissions func(context.Context, *kernel.Job) ([]kernel.NewJob, error)
+		status      kernel.Status
+		class       kernel.FailureClass
+		jobs        int
+	}{
+		"panic": {func(context.Context, *kernel.Job) kernel.Result { panic("oh") }, nil, kernel.Failed, kernel.LaunchFailure, 1},
+		"submits": {nil, func(context.Context, *kernel.Job) ([]kernel.NewJob, error) {
+			return []kernel.NewJob{{ID: "b", Spec: job("b", nil).Spec}}, nil
+		}, kernel.Succeeded, kernel.NoFailure, 2},
+		"submits nonsense": {nil, func(context.Context, *kernel.Job) ([]kernel.NewJob, error) { return nil, kernel.ErrInvalid }, kernel.Failed, kernel.DataError, 1},
+		"fails": {func(_ context.Context, j *kernel.Job) kernel.Result {
+			return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure, Ended: at}
+		}, func(context.Context, *kernel.Job) ([]kernel.NewJob, error) { panic("asked") }, kernel.Failed, kernel.ExitFailure, 1},
+	} {
+		m := newMemory(job("a", running(1)))
+		m.refuse["acquire b/1"] = errDisk
+		r := m.runner(c.run)
+		r.Submissions = c.submissions
+		a := kernel.AttemptID{Job: "a", N: 1}
+		if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if st := m.jobs["a"].State; st.Status != c.status || st.Failure != c.class || len(m.jobs) != c.jobs {
+			t.Errorf("%s: %+v, %d jobs", name, st, len(m.jobs))
+		}
 	}
 }

@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -25,8 +26,14 @@ type Scheduler struct {
 	Events    EventLog // nil: none is kept
 	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
-	Now       func() time.Time
-	NewID     func() kernel.JobID
+
+	// Sandboxed says that what this process starts ends with it, and that it may
+	// not see what others started: it only records what is asked for. Judging
+	// jobs, and all world actions, are left to a transaction elsewhere.
+	Sandboxed bool
+
+	Now   func() time.Time
+	NewID func() kernel.JobID
 }
 
 // Report is what a use case did, for a person or a program to read.
@@ -36,11 +43,12 @@ type Report struct {
 	Refused   map[kernel.JobID]string // launches the executor refused, and why
 	Snapshot  *kernel.Snapshot        // as the transaction left it: at least what it was about
 	Wakes     kernel.Wakes            // what is to be looked after from then on
+	Late      error                   // kernel.ErrRecorded: why what was decided is not written out yet, nor its jobs started; nil: it is
 
 	// Same is the job that was there already, by the id minted for it in vain,
 	// and Note why that job is not going to run.
 	Same map[kernel.JobID]kernel.JobID
-	Note map[kernel.JobID]string
+	Note map[kernel.JobID]kernel.NotRun
 }
 
 // Started are the jobs whose attempts were launched.
@@ -67,11 +75,9 @@ func (r Report) Updated() []kernel.JobID {
 
 type verb func(*kernel.Snapshot) (kernel.Plan, error)
 
-func decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Decide(s), nil }
-
 // Tick advances every job that can be advanced.
 func (s *Scheduler) Tick(ctx context.Context) (Report, error) {
-	return s.transact(ctx, kernel.Scope{}, decide)
+	return s.transact(ctx, kernel.Scope{})
 }
 
 // Submit enqueues jobs, all or none, and ticks. A job whose idempotency key
@@ -82,7 +88,7 @@ func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob, by string)
 	rep, err := s.transact(ctx, scope, func(snap *kernel.Snapshot) (plan kernel.Plan, err error) {
 		m, plan, err = kernel.Submit(s.observe(ctx, snap, scope.Artifacts...), news, by)
 		return plan, err
-	}, decide)
+	})
 	rep.Same, rep.Note = m.Same, m.Note
 	return rep, err
 }
@@ -104,33 +110,33 @@ func scopeOf(news []kernel.NewJob) kernel.Scope {
 // Approve grants a pending approval and ticks.
 func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, by string) (Report, error) {
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, by) }, decide)
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, by) })
 }
 
 // Reject refuses a pending approval and ticks.
 func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, by, reason string) (Report, error) {
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(snap, id, by, reason) }, decide)
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(snap, id, by, reason) })
 }
 
 // Cancel ends a job, or asks its running attempt to end, and ticks. It does
 // not wait for a running attempt's processes.
 func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, cleanup bool) (Report, error) {
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(snap, id, by, cleanup) }, decide)
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(snap, id, by, cleanup) })
 }
 
 // Retry rewinds root and what depends on it, and ticks.
 func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Report, error) {
 	return s.transact(ctx, kernel.Scope{All: true},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Retry(snap, root, by) }, decide)
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Retry(snap, root, by) })
 }
 
 // GC removes old terminal jobs that nothing open refers to, and what killed
 // processes were writing, and ticks.
 func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, error) {
 	rep, err := s.transact(ctx, kernel.Scope{All: true},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil }, decide)
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil })
 	if err == nil && s.Leavings != nil {
 		_, err = s.Leavings.DropTemporary()
 	}
@@ -152,13 +158,26 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explanation, *kernel.Snapshot, error) {
 	var e kernel.Explanation
 	var refused error
-	near := []kernel.Near{{Kind: kernel.Itself, Job: id}, {Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
-	snap, err := s.Look(ctx, near, func(snap *kernel.Snapshot) *kernel.Snapshot {
+	explain := func(snap *kernel.Snapshot) *kernel.Snapshot {
 		snap = s.observe(ctx, snap)
 		snap = s.answer(ctx, snap, snap.ProbesOf(id))
 		e, refused = kernel.Explain(snap, id)
 		return snap
-	})
+	}
+	near := []kernel.Near{{Kind: kernel.Itself, Job: id}, {Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
+	snap, err := s.Look(ctx, near, explain)
+	if err != nil || snap.Narrow() {
+		return e, snap, errors.Join(err, refused)
+	}
+	if j := snap.Job(id); j != nil && !j.Open() { // what open jobs refer to is there already
+		for _, p := range j.Spec.After {
+			near = append(near, kernel.Near{Kind: kernel.Itself, Job: p})
+		}
+		for _, a := range j.Spec.Needs {
+			near = append(near, kernel.Near{Kind: kernel.Producers, Artifact: a})
+		}
+		snap, err = s.Look(ctx, near, explain)
+	}
 	return e, snap, errors.Join(err, refused)
 }
 
@@ -166,15 +185,11 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 // vain, until that is nothing. What look has learned on the way is what it
 // returns.
 func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*kernel.Snapshot) *kernel.Snapshot) (*kernel.Snapshot, error) {
+	var asked kernel.Probes
 	for facts, round := kernel.NewFacts(), 0; ; round++ {
-		scope := kernel.Scope{Near: near}
-		if round == mostRounds {
-			scope = kernel.Scope{}
-			for _, n := range near {
-				if n.Kind == kernel.Itself {
-					scope.Jobs = append(scope.Jobs, n.Job)
-				}
-			}
+		scope := besides(near)
+		if round < mostRounds {
+			scope.Near = near
 		}
 		rec, err := s.Store.Read(ctx, scope)
 		if err != nil {
@@ -182,9 +197,11 @@ func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*ker
 		}
 		snap := look(s.snapshot(rec, scope).WithFacts(facts))
 		more, whole := snap.Lacks()
-		if !whole && len(more) == 0 && (rec.Narrow == false || snap.Probes().Empty()) {
+		p := snap.Probes()
+		if !whole && len(more) == 0 && (!rec.Narrow || p.Empty() || reflect.DeepEqual(p, asked)) {
 			return snap, nil
 		}
+		asked = p
 		if near, facts = append(near, more...), snap.Facts(); whole {
 			round = mostRounds - 1
 		}

@@ -4,24 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // transact is a transaction, after which the ephemeral runs go that it ended.
 func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...verb) (Report, error) {
 	rep, err := s.through(ctx, scope, verbs...)
-	if err == nil {
+	if err == nil && !s.Sandboxed {
 		s.tidy(ctx, &rep)
 	}
 	return rep, err
 }
 
 // through is the one place where plans meet the world. It takes the scheduler
-// lock, sees to what a crash left undone, lets each verb decide on the
-// snapshot that the verbs before it lead to, commits the whole as one plan and
-// then does its actions on the world.
+// lock, sees to what a crash left undone, lets each verb and at last a tick
+// decide on the snapshot that those before it lead to, commits the whole as one
+// plan and then does its actions on the world.
 //
 // If the process dies before the commit, nothing has happened. If it dies
 // after, the store completes the records and the next holder of the lock does
@@ -32,23 +34,31 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		return rep, err
 	}
 	defer func() {
-		if err = errors.Join(err, tx.Close()); err == nil && s.Lookout != nil {
+		closed := tx.Close()
+		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
+			rep.Late, closed = errors.Join(rep.Late, closed), nil
+		}
+		if err = errors.Join(err, closed); err == nil && s.Lookout != nil {
 			s.Lookout.Call(rep.Wakes)
 		}
-		if s.Hooks != nil {
+		if s.Hooks != nil && !s.Sandboxed {
 			s.Hooks.Call()
 		}
 	}()
-	if left := tx.Unfinished(); len(left) > 0 {
+	left := tx.Unfinished()
+	if len(left) > 0 && !s.Sandboxed {
 		if err := s.recover(ctx, tx, left); err != nil {
 			return rep, err
 		}
 	}
-	t := transaction{s: s, tx: tx, rep: &rep}
+	t := transaction{s: s, tx: tx, rep: &rep, left: left}
 	if err := t.load(scope); err != nil {
 		return rep, err
 	}
 	defer t.tell()
+	if !s.Sandboxed {
+		verbs = append(verbs, decide)
+	}
 	for _, v := range verbs {
 		plan, err := t.decide(ctx, v)
 		if err != nil {
@@ -60,14 +70,19 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 			if err := t.flush(ctx); err != nil {
 				return rep, err
 			}
+			if rep.Late != nil { // nothing more can be done
+				return rep, rep.Late
+			}
 		}
 	}
-	if err = t.flush(ctx); err == nil {
+	if err = t.flush(ctx); err == nil && rep.Late == nil {
 		err = t.settle(func() { rep.Wakes = t.snap.Wakes() })
 	}
 	rep.Snapshot = t.snap
 	return rep, err
 }
+
+func decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Decide(s), nil }
 
 // load begins with the jobs that every tick looks at and those that scope
 // names. Where limits changed since the last tick, or it is not known what that
@@ -109,6 +124,21 @@ func named(scope kernel.Scope) []kernel.Near {
 	return near
 }
 
+// besides is what near names that may not be open: to be read with all that is.
+func besides(near []kernel.Near) (scope kernel.Scope) {
+	for _, n := range near {
+		switch n.Kind {
+		case kernel.Itself:
+			scope.Jobs = append(scope.Jobs, n.Job)
+		case kernel.Producers, kernel.RunProducers:
+			scope.Artifacts = append(scope.Artifacts, n.Artifact)
+		case kernel.Keyed:
+			scope.Keys = append(scope.Keys, n.Key)
+		}
+	}
+	return scope
+}
+
 // settle repeats look, which is a decision, until the snapshot lacks nothing that
 // it looks at.
 func (t *transaction) settle(look func()) error {
@@ -140,14 +170,16 @@ const mostRounds = 24
 
 // transaction is one transact under way.
 type transaction struct {
-	s        *Scheduler
-	tx       Tx
-	rep      *Report
-	near     []kernel.Near    // what was asked for
-	base     *kernel.Snapshot // as the store has it
-	unjudged bool             // no tick has judged all of base
-	snap     *kernel.Snapshot // as the plan so far leaves it
-	plan     kernel.Plan      // decided, not yet committed
+	s    *Scheduler
+	tx   Tx
+	rep  *Report
+	base *kernel.Snapshot // as the store has it
+	snap *kernel.Snapshot // as the plan so far leaves it
+	plan kernel.Plan      // decided, not yet committed
+
+	near     []kernel.Near        // what was asked for
+	unjudged bool                 // no tick has judged all of base
+	left     []kernel.WorldAction // of a sandboxed scheduler: what others are to do
 
 	events []kernel.Event // of what is committed
 }
@@ -165,7 +197,7 @@ func (t *transaction) tell() {
 // with one is decided on every job there is.
 func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 	t.snap = t.s.observe(ctx, t.snap)
-	if news := t.snap.Submissions(); len(news) > 0 {
+	if news := t.snap.Submissions(); len(news) > 0 && !t.s.Sandboxed {
 		if err := t.widen(true); err != nil {
 			return kernel.Plan{}, err
 		}
@@ -186,32 +218,24 @@ func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 
 // ask asks v until it has seen all that it looks at, facts among it.
 func (t *transaction) ask(ctx context.Context, v verb) (plan kernel.Plan, err error) {
-	for {
+	for asked := t.snap.Probes(); ; { // which nobody can answer
 		if failed := t.settle(func() { plan, err = v(t.snap) }); failed != nil {
 			return kernel.Plan{}, failed
 		}
-		seen := t.s.observe(ctx, t.snap)
-		if seen == t.snap {
+		p := t.snap.Probes()
+		if p.Empty() || reflect.DeepEqual(p, asked) {
 			return plan, err
 		}
-		t.snap = seen
+		t.snap = t.s.observe(ctx, t.snap)
+		asked = t.snap.Probes()
 	}
 }
 
 // widen loads every job that there is, or every one that is open, with those
 // that were asked for.
 func (t *transaction) widen(all bool) error {
-	scope := kernel.Scope{All: all}
-	for _, n := range t.near {
-		switch n.Kind {
-		case kernel.Itself:
-			scope.Jobs = append(scope.Jobs, n.Job)
-		case kernel.Producers, kernel.RunProducers:
-			scope.Artifacts = append(scope.Artifacts, n.Artifact)
-		case kernel.Keyed:
-			scope.Keys = append(scope.Keys, n.Key)
-		}
-	}
+	scope := besides(t.near)
+	scope.All = all
 	rec, err := t.tx.Load(scope)
 	if err != nil {
 		return err
@@ -225,47 +249,91 @@ func (t *transaction) widen(all bool) error {
 // flush commits the plan so far and does its actions on the world. What comes
 // back from them (a refused launch, a degraded cleanup) is committed as well,
 // and before they are forgotten: after a crash in between they are done again,
-// and answer again.
+// and answer again. So whatever goes wrong once something is committed is left
+// to the next transaction, and told as Late: an error means that nothing
+// happened.
 func (t *transaction) flush(ctx context.Context) error {
-	for len(t.plan.Actions) > 0 || t.unjudged && t.plan.Judged != "" {
-		var after *kernel.Snapshot
-		var events []kernel.Event
-		if err := t.settle(func() {
-			after = t.base.Apply(t.plan)
-			events = kernel.Events(t.base, after, t.plan)
-		}); err != nil {
-			return err
-		}
-		plan := t.s.announced(t.plan, events)
-		if err := t.tx.Commit(plan); err != nil {
+	if t.s.Sandboxed {
+		return t.leave()
+	}
+	for committed := false; !t.plan.Empty() || t.unjudged && t.plan.Judged != ""; committed = true {
+		plan := t.plan
+		err := t.commit(plan)
+		if err != nil && !committed && !errors.Is(err, kernel.ErrRecorded) {
 			return fmt.Errorf("commit: %w", err)
 		}
-		t.plan, t.unjudged = kernel.Plan{}, false
-		if t.rep.Decisions == nil { // there is one for every job that waits
-			t.rep.Decisions = slices.Clip(plan.Decisions)
-		} else {
-			t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+		if err == nil {
+			for _, a := range plan.World {
+				t.rep.Applied = append(t.rep.Applied, a)
+			}
+			if err = t.perform(ctx, plan.World); err == nil && !t.plan.Empty() {
+				continue // what came back is not lost: the plan is done once that is committed
+			}
+			if err == nil {
+				err = t.tx.Done()
+			}
 		}
-		t.rep.Applied = append(t.rep.Applied, plan.Actions...)
-		t.base = after
-		t.events = append(t.events, events...)
-		t.snap = t.base.WithFacts(t.snap.Facts())
-		if err := t.perform(ctx, plan.Actions); err != nil {
-			return err
-		}
-		if len(t.plan.Actions) > 0 {
-			continue // what came back is not lost: the plan is done once that is committed
-		}
-		if err := t.tx.Done(); err != nil {
-			return fmt.Errorf("journal: %w", err)
+		if err != nil {
+			t.snap = t.base.WithFacts(t.snap.Facts())
+			t.rep.Late = fmt.Errorf("%w (%w)", kernel.ErrRecorded, err)
+			return nil
 		}
 	}
 	return nil
 }
 
+// leave commits the plan so far. Its actions on the world stay on record, with
+// those that were there before: the next holder of the lock takes them for what
+// a crash cut short, and does them.
+func (t *transaction) leave() error {
+	if t.plan.Empty() {
+		return nil
+	}
+	t.left = append(t.left[:len(t.left):len(t.left)], t.plan.World...)
+	plan := t.plan
+	plan.World = t.left
+	err := t.commit(plan)
+	if errors.Is(err, kernel.ErrRecorded) {
+		t.rep.Late = err
+		return nil
+	}
+	return err
+}
+
+// commit makes plan durable. Where it is, if only on record, the transaction
+// goes on from there.
+func (t *transaction) commit(plan kernel.Plan) error {
+	var after *kernel.Snapshot
+	var events []kernel.Event
+	if err := t.settle(func() {
+		after = t.base.Apply(plan)
+		events = event.Of(t.base, after, plan)
+	}); err != nil {
+		return err
+	}
+	plan = t.s.announced(plan, events)
+	err := t.tx.Commit(plan)
+	if err != nil && !errors.Is(err, kernel.ErrRecorded) {
+		return err
+	}
+	if t.rep.Decisions == nil { // there is one for every job that waits
+		t.rep.Decisions = slices.Clip(plan.Decisions)
+	} else {
+		t.rep.Decisions = append(t.rep.Decisions, plan.Decisions...)
+	}
+	for _, a := range plan.Records {
+		t.rep.Applied = append(t.rep.Applied, a)
+	}
+	t.plan, t.unjudged = kernel.Plan{}, false
+	t.base = after
+	t.events = append(t.events, events...)
+	t.snap = t.base.WithFacts(t.snap.Facts())
+	return err
+}
+
 // recover does again what an earlier transaction committed and did not see
 // through.
-func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) error {
+func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldAction) error {
 	scope := kernel.Scope{}
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
@@ -280,109 +348,12 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.Action) er
 	if err := t.perform(ctx, left); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	if err := t.flush(ctx); err != nil {
+	if err := errors.Join(t.flush(ctx), t.rep.Late); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil
 }
 
-// perform does actions on the world and plans what the kernel makes of the
-// answers.
-func (t *transaction) perform(ctx context.Context, actions []kernel.Action) error {
-	for _, a := range actions {
-		if _, ok := a.(kernel.TendPrompt); ok && t.snap.Narrow() { // it looks at who else has the prompt
-			if err := t.widen(false); err != nil {
-				return err
-			}
-		}
-		answer := t.s.perform(ctx, a, t.snap, t.rep)
-		if answer == nil {
-			continue
-		}
-		var plan kernel.Plan
-		var refused error
-		if err := t.settle(func() { plan, refused = answer(t.snap) }); err != nil {
-			return err
-		}
-		if refused == nil {
-			t.plan = t.plan.Then(plan)
-			t.snap = t.snap.Apply(plan)
-		}
-	}
-	return nil
-}
-
-// perform does one action on the world and returns what the kernel makes of
-// the answer; nil: nothing. Record actions were done by the commit.
-func (s *Scheduler) perform(ctx context.Context, a kernel.Action, snap *kernel.Snapshot, rep *Report) verb {
-	switch a := a.(type) {
-	case kernel.Launch:
-		return s.launch(ctx, a, snap, rep)
-	case kernel.Stop:
-		rep.warn(a.Subject(), s.executorOf(snap, a.Attempt).Stop(ctx, a.Attempt))
-	case kernel.Sweep:
-		rep.warn(a.Subject(), s.executorOf(snap, a.Attempt).Sweep(ctx, a.Attempt))
-	case kernel.ClearSentinel:
-		rep.warn(a.Job, s.Sentinels.ClearSentinel(a.Slug))
-	case kernel.TendPrompt:
-		return s.tend(a, snap, rep)
-	case kernel.RemoveWorktree:
-		c := s.Worktrees.RemoveWorktree(ctx, a.Context)
-		return func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.CleanedUp(snap, a, c) }
-	}
-	return nil
-}
-
-// tend sees to a prompt's files. What goes wrong is told, and tried again by the
-// next tick.
-func (s *Scheduler) tend(a kernel.TendPrompt, snap *kernel.Snapshot, rep *Report) verb {
-	j := snap.Job(a.Job)
-	if j == nil || j.Spec.Intake == nil {
-		return nil
-	}
-	var others []uint64 // of prompts of the same name, of which this one was rewound or is the later
-	for _, k := range snap.Jobs() {
-		if k != j && k.HoldsPrompt() && k.Spec.Intake.File == j.Spec.Intake.File {
-			others = append(others, k.Spec.Intake.Inode)
-		}
-	}
-	found, archived, err := s.Prompts.TendPrompt(j, a.Name, others)
-	if err != nil {
-		rep.warn(a.Job, fmt.Errorf("its prompt: %w", err))
-		return nil
-	}
-	return func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Tended(snap, a, found, archived) }
-}
-
-// launch starts an attempt. One that is no longer current, because a crash
-// came between and the world moved on, is left alone.
-func (s *Scheduler) launch(ctx context.Context, a kernel.Launch, snap *kernel.Snapshot, rep *Report) verb {
-	j := snap.Job(a.Attempt.Job)
-	if j == nil || j.Fence(a.Attempt) != nil {
-		return nil
-	}
-	err := s.executorOf(snap, a.Attempt).Start(ctx, a.Attempt)
-	if err == nil {
-		return nil
-	}
-	rep.warn(a.Attempt.Job, err)
-	var no *Refusal
-	final := errors.As(err, &no)
-	return func(snap *kernel.Snapshot) (kernel.Plan, error) {
-		return kernel.Refuse(snap, a.Attempt, err.Error(), final)
-	}
-}
-
-func (r *Report) warn(id kernel.JobID, err error) {
-	if err == nil {
-		return
-	}
-	if r.Refused == nil {
-		r.Refused = map[kernel.JobID]string{}
-	}
-	r.Refused[id] = err.Error()
-}
-
 func has[A kernel.Action](p kernel.Plan) bool {
-	return slices.ContainsFunc(p.Actions, func(a kernel.Action) bool { _, ok := a.(A); return ok })
+	return slices.ContainsFunc(p.Actions(), func(a kernel.Action) bool { _, ok := a.(A); return ok })
 }

@@ -1,12 +1,38 @@
 package kernel
 
-// Action is one effect on the world. The set is closed.
+// Action is one effect: on the records or on the rest of the world.
 //
 //sumtype:decl
-type Action interface{ Subject() JobID }
+type Action interface {
+	Subject() JobID // the job it is about; "" for those of runs
+	addTo(*Plan)
+}
 
-// The actions of records. A store does all of a plan's or none, whatever
-// order they stand in.
+// RecordAction is an effect on the records. A store does all of a plan's or
+// none, whatever order they stand in.
+//
+//sumtype:decl
+type RecordAction interface {
+	Action
+	write(RecordWriter) error
+}
+
+// RecordWriter does record actions. It has a method for each, so that a store
+// which knows too few of them does not compile.
+type RecordWriter interface {
+	CreateJob(CreateJob) error
+	PutState(PutState) error
+	CreateRun(CreateRun) error
+	RemoveRun(RemoveRun) error
+	RemoveJob(RemoveJob) error
+	Strip(Strip) error
+	Publish(Publish) error
+	Announce(Announce) error
+	Reset(Reset) error
+	Rotate(Rotate) error
+}
+
+// The record actions.
 type (
 	// CreateJob adds a record.
 	CreateJob struct{ Job Job }
@@ -62,46 +88,35 @@ type (
 	Rotate struct{ Attempt AttemptID }
 )
 
-// The actions on the rest of the world, done in order after the records are
-// durable. Each may be repeated after a crash.
-type (
-	// Launch starts the executor for an attempt already recorded as running.
-	Launch struct{ Attempt AttemptID }
+func (a CreateJob) Subject() JobID { return a.Job.ID }
+func (a PutState) Subject() JobID  { return a.Job }
+func (a CreateRun) Subject() JobID { return "" }
+func (a RemoveRun) Subject() JobID { return "" }
+func (a RemoveJob) Subject() JobID { return a.Job }
+func (a Strip) Subject() JobID     { return a.Job }
+func (a Publish) Subject() JobID   { return a.Attempt.Job }
+func (a Announce) Subject() JobID  { return a.Event.Job }
+func (a Reset) Subject() JobID     { return a.Attempt.Job }
+func (a Rotate) Subject() JobID    { return a.Attempt.Job }
 
-	// Stop ends an attempt's processes: TERM to the group, grace, KILL.
-	Stop struct{ Attempt AttemptID }
+func (a CreateJob) addTo(p *Plan) { p.Records = append(p.Records, a) }
+func (a PutState) addTo(p *Plan)  { p.Records = append(p.Records, a) }
+func (a CreateRun) addTo(p *Plan) { p.Records = append(p.Records, a) }
+func (a RemoveRun) addTo(p *Plan) { p.Records = append(p.Records, a) }
+func (a RemoveJob) addTo(p *Plan) { p.Records = append(p.Records, a) }
+func (a Strip) addTo(p *Plan)     { p.Records = append(p.Records, a) }
+func (a Publish) addTo(p *Plan)   { p.Records = append(p.Records, a) }
+func (a Announce) addTo(p *Plan)  { p.Records = append(p.Records, a) }
+func (a Reset) addTo(p *Plan)     { p.Records = append(p.Records, a) }
+func (a Rotate) addTo(p *Plan)    { p.Records = append(p.Records, a) }
 
-	// Sweep ends what a lost attempt's runner may have left running.
-	Sweep struct{ Attempt AttemptID }
-
-	// ClearSentinel drops an open merge conflict's mark.
-	ClearSentinel struct {
-		Job  JobID
-		Slug string
-	}
-
-	// RemoveWorktree takes a job's own worktree away, never the only copy of
-	// work. What came of it goes to CleanedUp.
-	RemoveWorktree struct {
-		Job     JobID
-		Context Context
-		Cancel  bool // asked for by a cancel, not by a rewind
-	}
-)
-
-// Subject is the job an action is about.
-func (a CreateJob) Subject() JobID      { return a.Job.ID }
-func (a CreateRun) Subject() JobID      { return "" }
-func (a RemoveRun) Subject() JobID      { return "" }
-func (a PutState) Subject() JobID       { return a.Job }
-func (a RemoveJob) Subject() JobID      { return a.Job }
-func (a Strip) Subject() JobID          { return a.Job }
-func (a Announce) Subject() JobID       { return a.Event.Job }
-func (a Publish) Subject() JobID        { return a.Attempt.Job }
-func (a Reset) Subject() JobID          { return a.Attempt.Job }
-func (a Rotate) Subject() JobID         { return a.Attempt.Job }
-func (a Launch) Subject() JobID         { return a.Attempt.Job }
-func (a Stop) Subject() JobID           { return a.Attempt.Job }
-func (a Sweep) Subject() JobID          { return a.Attempt.Job }
-func (a ClearSentinel) Subject() JobID  { return a.Job }
-func (a RemoveWorktree) Subject() JobID { return a.Job }
+func (a CreateJob) write(w RecordWriter) error { return w.CreateJob(a) }
+func (a PutState) write(w RecordWriter) error  { return w.PutState(a) }
+func (a CreateRun) write(w RecordWriter) error { return w.CreateRun(a) }
+func (a RemoveRun) write(w RecordWriter) error { return w.RemoveRun(a) }
+func (a RemoveJob) write(w RecordWriter) error { return w.RemoveJob(a) }
+func (a Strip) write(w RecordWriter) error     { return w.Strip(a) }
+func (a Publish) write(w RecordWriter) error   { return w.Publish(a) }
+func (a Announce) write(w RecordWriter) error  { return w.Announce(a) }
+func (a Reset) write(w RecordWriter) error     { return w.Reset(a) }
+func (a Rotate) write(w RecordWriter) error    { return w.Rotate(a) }

@@ -11,17 +11,9 @@ const (
 	Pending
 	Approved
 	Rejected
-	numApprovalStates
 )
 
-var approvalNames = [numApprovalStates]string{"", "pending", "approved", "rejected"}
-
-func (s ApprovalState) String() string { return name(approvalNames[:], int(s), "approval state") }
-
-// ParseApprovalState is the inverse of String for every state but NotRequired.
-func ParseApprovalState(s string) (ApprovalState, error) {
-	return parse[ApprovalState](approvalNames[:], s, "approval state")
-}
+var approvalNames = NewNames[ApprovalState]("approval state", "", "pending", "approved", "rejected")
 
 // Approval is a job's human gate and how it was decided.
 type Approval struct {

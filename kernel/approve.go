@@ -13,7 +13,7 @@ func Approve(s *Snapshot, id JobID, by string) (Plan, error) {
 	}
 	st := j.State
 	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Approved, s.now, by, ""
-	return Plan{Actions: []Action{PutState{id, j.Rev, st}}}, nil
+	return NewPlan(PutState{id, j.Rev, st}), nil
 }
 
 // Reject refuses a job's pending approval and with it the job: it ends as
@@ -29,7 +29,7 @@ func Reject(s *Snapshot, id JobID, by, reason string) (Plan, error) {
 	st.Status, st.Wait = BlockedByApproval, WaitReason{OnApproval, orElse(reason, "approval rejected")}
 	st.WaitedOn, st.WaitSince = st.WaitedOn.With(OnApproval), s.now
 	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, st.Wait.Detail
-	p := Plan{Actions: []Action{PutState{id, j.Rev, st}}}
+	p := NewPlan(PutState{id, j.Rev, st})
 	return p.Then(s.Apply(p).route(id)), nil
 }
 

@@ -18,18 +18,10 @@ const (
 	MergeSentinel                     // an open merge conflict
 	CommandPatch                      // a job's patch file
 	Custom                            // a marker of one of the jobs that declare it
-	numArtifactKinds
 )
 
-var artifactKindNames = [numArtifactKinds]string{"plan_branch", "plan_doc", "plan_commits", "target_branch",
-	"merge_sentinel", "command_patch", "custom"}
-
-func (k ArtifactKind) String() string { return name(artifactKindNames[:], int(k), "artifact kind") }
-
-// ParseArtifactKind is the inverse of String.
-func ParseArtifactKind(s string) (ArtifactKind, error) {
-	return parse[ArtifactKind](artifactKindNames[:], s, "artifact kind")
-}
+var artifactKindNames = NewNames[ArtifactKind]("artifact kind", "plan_branch", "plan_doc", "plan_commits", "target_branch",
+	"merge_sentinel", "command_patch", "custom")
 
 // Artifact identifies what a job needs or produces. It is comparable, so it is
 // its own map key.
@@ -79,7 +71,7 @@ func (a Artifact) String() string {
 func (a Artifact) Validate() error {
 	plan := a.Kind <= PlanCommits
 	switch {
-	case a.Kind >= numArtifactKinds:
+	case !artifactKindNames.Has(a.Kind):
 		return fmt.Errorf("artifact kind %d: %w", a.Kind, ErrInvalid)
 	case a.Name == "" || a.Kind == Custom && a.Ref == "":
 		return fmt.Errorf("artifact %q: empty name: %w", a, ErrInvalid)
@@ -101,12 +93,12 @@ func ParseArtifact(label string) (Artifact, error) {
 	kind, rest, ok := strings.Cut(label, ":")
 	if !ok {
 		return Artifact{}, fmt.Errorf("artifact %q: expected KIND:NAME, KIND one of %s: %w",
-			label, strings.Join(artifactKindNames[:], ", "), ErrInvalid)
+			label, artifactKindNames.List(), ErrInvalid)
 	}
 	k, err := ParseArtifactKind(kind)
 	if err != nil {
 		return Artifact{}, fmt.Errorf("artifact %q: KIND is one of %s: %w",
-			label, strings.Join(artifactKindNames[:], ", "), ErrInvalid)
+			label, artifactKindNames.List(), ErrInvalid)
 	}
 	a := Artifact{Kind: k, Name: rest}
 	switch {

@@ -1,8 +1,11 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -25,18 +28,17 @@ const (
 	DataError                   // its own record makes no sense
 	MissingOutput               // it ended well without what it declared
 	RejectedByHost              // the executor refused it for good
-	numFailureClasses
+	RateLimited                 // its agent's provider let it do no more for now
+	Unauthorized                // its agent's provider did not accept its key or login
+	Overloaded                  // its agent's provider could not answer
 )
 
-var failureClassNames = [numFailureClasses]string{"", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
-	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected"}
+var failureClassNames = NewNames[FailureClass]("failure class", "", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
+	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected",
+	"rate_limited", "unauthorized", "overloaded")
 
-func (c FailureClass) String() string { return name(failureClassNames[:], int(c), "failure class") }
-
-// ParseFailureClass is the inverse of String for every class but NoFailure.
-func ParseFailureClass(s string) (FailureClass, error) {
-	return parse[FailureClass](failureClassNames[:], s, "failure class")
-}
+// FailureClasses are all classes but NoFailure, in their order.
+func FailureClasses() []FailureClass { return failureClassNames.Values()[ExitFailure:] }
 
 // Budget bounds each kind of "again" that happens by itself: N means at most N
 // further executions of that kind in a generation.
@@ -75,6 +77,36 @@ func (s ExitSet) Has(code int) bool {
 // On is p and class.
 func (p RetryPolicy) On(c FailureClass) RetryPolicy {
 	p.Classes |= 1 << c
+	return p
+}
+
+// Named is p and what word names: a failure class, or an exit code.
+func (p RetryPolicy) Named(word string) (RetryPolicy, error) {
+	if code, err := strconv.Atoi(word); err == nil {
+		if code < 1 || code > 255 {
+			return p, fmt.Errorf("invalid exit code `%s`: it is from 1 to 255: %w", word, ErrInvalid)
+		}
+		p.Exits = p.Exits.With(code)
+		return p, nil
+	}
+	class, err := ParseFailureClass(word)
+	if err != nil {
+		var names []string
+		for _, c := range FailureClasses() {
+			names = append(names, c.String())
+		}
+		return p, fmt.Errorf("invalid failure class `%s`: it is an exit code or one of %s: %w", word, strings.Join(names, ", "), ErrInvalid)
+	}
+	return p.On(class), nil
+}
+
+// or is p and what q names besides. Delays are p's where it says any.
+func (p RetryPolicy) or(q RetryPolicy) RetryPolicy {
+	p.Classes |= q.Classes
+	for i := range p.Exits {
+		p.Exits[i] |= q.Exits[i]
+	}
+	p.Base, p.Cap = cmp.Or(p.Base, q.Base), cmp.Or(p.Cap, q.Cap)
 	return p
 }
 
@@ -136,15 +168,9 @@ const (
 	OutcomeFailed
 	OutcomeBlocked
 	OutcomeCancelled
-	numOutcomes
 )
 
-var outcomeNames = [numOutcomes]string{"", "succeeded", "failed", "blocked", "cancelled"}
-
-func (o Outcome) String() string { return name(outcomeNames[:], int(o), "outcome") }
-
-// ParseOutcome is the inverse of String for every outcome but NoOutcome.
-func ParseOutcome(s string) (Outcome, error) { return parse[Outcome](outcomeNames[:], s, "outcome") }
+var outcomeNames = NewNames[Outcome]("outcome", "", "succeeded", "failed", "blocked", "cancelled")
 
 // Result is how one attempt ended, as its runner recorded it.
 type Result struct {
@@ -155,11 +181,20 @@ type Result struct {
 	Reason   string     // one line a person can act on; may be empty
 	Produced []Artifact // what exists because of this attempt
 	Context  *Context   // the execution context it leaves; nil: the one it had; zero: none any more
+	Agent    *AgentRun  // what its agent told; nil: it asked none
+	Place    Place
+	Started  time.Time
 	Ended    time.Time
 
 	// Submitted are jobs that the attempt wants enqueued. They are, all or none,
 	// by the commit that settles its success; those of another end are dropped.
 	Submitted []NewJob
+}
+
+// Place is where an attempt ran: the process of its command, and the host.
+type Place struct {
+	Host string
+	PID  int // 0: no process was started
 }
 
 // Fence refuses a write made under any attempt but the current one (seed 001).

@@ -43,19 +43,19 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {
 		p := Plan{}
 		if st.Stop.At.IsZero() {
 			st.Stop = StopRequest{s.now, by, cleanup}
-			p.Actions = append(p.Actions, PutState{id, j.Rev, st})
+			p.add(PutState{id, j.Rev, st})
 		}
-		p.Actions = append(p.Actions, Stop{j.Attempt()})
+		p.add(Stop{j.Attempt()})
 		return p, nil
 	}
 	st.Status, st.Finished, st.Exit, st.Outcome = Cancelled, s.now, Exited(143), OutcomeCancelled
 	st.Wait, st.RetryAt = WaitReason{}, time.Time{}
 	st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(by, "unknown")
 	st.Cancelled.Status = CleanupSkipped
-	p := Plan{Actions: []Action{PutState{id, j.Rev, st}}}
+	p := NewPlan(PutState{id, j.Rev, st})
 	p = p.Then(s.Apply(p).route(id))
 	if cleanup && st.Context.Owned {
-		p.Actions = append(p.Actions, RemoveWorktree{id, st.Context, true})
+		p.add(RemoveWorktree{id, st.Context, true})
 	}
 	return p, nil
 }

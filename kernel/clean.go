@@ -84,7 +84,7 @@ func CleanWorktrees(s *Snapshot, id JobID, force bool) (Plan, error) {
 	}
 	for _, id := range set.Jobs {
 		if c := s.Job(id).State.Context; c.Owned {
-			p.Actions = append(p.Actions, RemoveWorktree{Job: id, Context: c})
+			p.add(RemoveWorktree{Job: id, Context: c})
 		}
 	}
 	return p, nil
@@ -101,32 +101,31 @@ func Clean(s *Snapshot, id JobID, force bool) (Plan, error) {
 	}
 	for _, id := range set.Jobs {
 		if j := s.Job(id); force || !j.State.Context.Owned {
-			p.Actions = append(p.Actions, RemoveJob{id, j.Spec.Produces})
+			p.add(RemoveJob{id, j.Spec.Produces})
 		}
 	}
-	p.Actions = append(p.Actions, s.emptied(p)...)
+	s.dropEmptied(&p)
 	return p, nil
 }
 
-// emptied removes the manifests of the runs whose last jobs p removes. A record
-// that cannot be read may be of any run, so that none goes while there is one.
-func (s *Snapshot) emptied(p Plan) []Action {
+// dropEmptied makes p remove the manifests of the runs whose last jobs it
+// removes. A record that cannot be read may be of any run, so that none goes
+// while there is one.
+func (s *Snapshot) dropEmptied(p *Plan) {
 	left := map[RunID]int{}
 	for _, j := range s.jobs {
 		left[j.Spec.Origin.Run]++
 	}
-	var out []Action
-	for _, a := range p.Actions {
+	for _, a := range p.Records {
 		gone, ok := a.(RemoveJob)
 		if !ok {
 			continue
 		}
 		run := s.Job(gone.Job).Spec.Origin.Run
 		if left[run]--; left[run] == 0 && run != "" && len(s.unreadable) == 0 {
-			out = append(out, RemoveRun{run})
+			p.add(RemoveRun{run})
 		}
 	}
-	return out
 }
 
 // SpentRuns are the ephemeral runs that are over and that nothing active

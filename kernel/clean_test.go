@@ -70,7 +70,7 @@ func TestCleanInTwoHalves(t *testing.T) {
 	s := snapshot(facts(), job("a", is(kernel.Succeeded), inRun("r"), ownsTree), job("b", is(kernel.Succeeded), inRun("r")))
 	p, err := kernel.CleanWorktrees(s, "b", false)
 	trees := actionsOf[kernel.RemoveWorktree](p)
-	if err != nil || len(trees) != 1 || len(p.Actions) != 1 || trees[0].Job != "a" {
+	if err != nil || len(trees) != 1 || len(p.Actions()) != 1 || trees[0].Job != "a" {
 		t.Fatalf("%+v %v", p, err)
 	}
 	for _, c := range []struct {

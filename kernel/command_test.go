@@ -98,8 +98,8 @@ func (w *stage) tick(s *kernel.Snapshot) []string {
 	p := kernel.Decide(s)
 	w.commit(s, p)
 	answer := told(s, s.Apply(p), p, true)
-	if again := kernel.Decide(w.look()); len(again.Actions) > 0 {
-		w.t.Errorf("a second tick finds more to do: %+v", again.Actions)
+	if again := kernel.Decide(w.look()); len(again.Actions()) > 0 {
+		w.t.Errorf("a second tick finds more to do: %+v", again.Actions())
 	}
 	return answer
 }

@@ -42,10 +42,10 @@ func Decide(s *Snapshot) Plan {
 	t := newTick(settled)
 	t.judgeAll()
 	q := t.plan(s)
-	if gone := t.spent(); len(gone.Actions) > 0 {
+	if gone := t.spent(); !gone.Empty() {
 		q = q.Then(gone)
 	}
-	if len(p.Actions) > 0 {
+	if !p.Empty() {
 		q = p.Then(q)
 	}
 	q.Judged = s.limits.String()
@@ -180,7 +180,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 			continue // an earlier one's routes took it along
 		}
 		if r.Class == WorkerLost {
-			q.Actions = append(q.Actions, Sweep{r.Attempt})
+			q.add(Sweep{r.Attempt})
 		}
 		p, s = p.Then(q), s.Apply(q)
 	}
@@ -259,7 +259,7 @@ func (t *tick) judge(i int32) {
 // since before, the snapshot that the tick began with.
 func (t *tick) plan(before *Snapshot) Plan {
 	var p Plan
-	var launches []Action
+	p.World = t.tending() // what has no input is not launched
 	put := func(i int32) {
 		j := t.s.jobs[i]
 		was := before.at(i, j)
@@ -278,11 +278,11 @@ func (t *tick) plan(before *Snapshot) Plan {
 		}
 		if next.Status == Running && next.Attempt > j.State.Attempt {
 			if !j.State.Started.IsZero() { // after a rewind or a refusal there is nothing to keep
-				p.Actions = append(p.Actions, Rotate{j.Attempt()})
+				p.add(Rotate{j.Attempt()})
 			}
-			launches = append(launches, Launch{AttemptID{j.ID, next.Attempt}})
+			p.World = append(p.World, Launch{AttemptID{j.ID, next.Attempt}})
 		}
-		p.Actions = append(p.Actions, PutState{j.ID, j.Rev, next})
+		p.Records = append(p.Records, PutState{j.ID, j.Rev, next})
 	}
 	if t.s.near == nil {
 		for i := range t.s.jobs {
@@ -293,8 +293,6 @@ func (t *tick) plan(before *Snapshot) Plan {
 			put(i)
 		}
 	}
-	p.Actions = append(p.Actions, t.tending()...) // what has no input is not launched
-	p.Actions = append(p.Actions, launches...)
 	return p
 }
 
@@ -358,5 +356,5 @@ func started(st *State, now time.Time) {
 	st.Attempt++
 	st.Started, st.Finished = now, time.Time{}
 	st.Exit, st.Outcome, st.Failure, st.Reason = ExitCode{}, NoOutcome, NoFailure, ""
-	st.Stop = StopRequest{}
+	st.Stop, st.Place = StopRequest{}, Place{}
 }

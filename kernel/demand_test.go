@@ -23,8 +23,8 @@ func sleeps(t *testing.T, s *kernel.Snapshot, ids ...kernel.JobID) {
 			t.Errorf("%s: %s", id, said(st.Status, st.Wait))
 		}
 	}
-	if again := kernel.Decide(next); len(again.Actions) > 0 {
-		t.Errorf("a second tick finds more to do: %+v", again.Actions)
+	if again := kernel.Decide(next); len(again.Actions()) > 0 {
+		t.Errorf("a second tick finds more to do: %+v", again.Actions())
 	}
 }
 
@@ -113,8 +113,8 @@ func TestFilesOfATransientJobGo(t *testing.T) {
 		if strips != c.goes || c.goes && (a.Status != kernel.Succeeded || !a.Removed.Equal(s.Now())) {
 			t.Errorf("%s: %v, %+v", name, strips, a)
 		}
-		if again := kernel.Decide(s.Apply(p)); len(again.Actions) > 0 {
-			t.Errorf("%s: a second tick finds more to do: %+v", name, again.Actions)
+		if again := kernel.Decide(s.Apply(p)); len(again.Actions()) > 0 {
+			t.Errorf("%s: a second tick finds more to do: %+v", name, again.Actions())
 		}
 	}
 }
@@ -135,8 +135,8 @@ func TestATombstoneHasNoFiles(t *testing.T) {
 func TestGCKeepsTombstones(t *testing.T) {
 	a := sleeper("a", is(kernel.Succeeded), finishedAt(t0.Add(-1000*time.Hour)))
 	a.State.Removed = t0
-	if p := kernel.GC(snapshot(facts(), a, job("b", after("a"), approval(kernel.Pending, ""))), time.Hour); len(p.Actions) > 0 {
-		t.Errorf("%+v", p.Actions)
+	if p := kernel.GC(snapshot(facts(), a, job("b", after("a"), approval(kernel.Pending, ""))), time.Hour); len(p.Actions()) > 0 {
+		t.Errorf("%+v", p.Actions())
 	}
 }
 
@@ -162,8 +162,8 @@ func TestDemandThatGoesAway(t *testing.T) {
 		sleeps(t, snapshot(facts(), sleeper("a", is(s), held), job("b", is(kernel.Cancelled), after("a"))), "a")
 	}
 	s := snapshot(facts(), sleeper("a", running(1)), job("b", is(kernel.Cancelled), after("a")))
-	if p := kernel.Decide(s); len(p.Actions) > 0 {
-		t.Errorf("%+v", p.Actions)
+	if p := kernel.Decide(s); len(p.Actions()) > 0 {
+		t.Errorf("%+v", p.Actions())
 	}
 }
 
@@ -175,7 +175,7 @@ func TestABlockedJobDemandsNothing(t *testing.T) {
 		expect(t, s, demander, "blocked_by_dependency dependencies: dependency failed for job f (failed)")
 		sleeps(t, s, "a")
 		if p := kernel.Decide(s); len(actionsOf[kernel.Launch](p)) > 0 {
-			t.Errorf("%+v", p.Actions)
+			t.Errorf("%+v", p.Actions())
 		}
 	}
 }
@@ -225,7 +225,7 @@ func TestNobodyElseIsReclaimed(t *testing.T) {
 		j.State.Attempt, j.State.Started, j.Spec.Budget.Reclaims = 3, t0.AddDate(0, 0, -7), 2
 		p := kernel.Decide(snapshot(dead(facts(), j.Attempt(), nil), j))
 		if reclaimed := len(actionsOf[kernel.Sweep](p)) > 0; reclaimed != (s == kernel.Running) {
-			t.Errorf("%s: %+v", s, p.Actions)
+			t.Errorf("%s: %+v", s, p.Actions())
 		}
 	}
 }
@@ -251,5 +251,17 @@ func TestARouteWakesATransientJobNobodyDemands(t *testing.T) {
 	sleeps(t, s, "q")
 	if got := s.Apply(kernel.Decide(s)).Job("q").State; !got.Awake || got.Generation != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A sleeper that demand would wake is no litter, whoever else makes the same.
+func TestGCKeepsASleeperThatIsNeeded(t *testing.T) {
+	sleeper := job("a-sleeper", is(kernel.Unscheduled), transient(kernel.OnDemand), produces("custom:tok:a"), inRun("r1"))
+	s := snapshot(marked(facts(), "custom:tok:a"), sleeper, job("b-maker", produces("custom:tok:a")), job("c-consumer", needs("custom:tok:a")))
+	if p := kernel.GC(s, 0); !p.Empty() {
+		t.Errorf("%+v goes", p.Records)
+	}
+	if p := kernel.GC(snapshot(facts(), sleeper), 0); p.Empty() {
+		t.Error("one that nobody needs stays")
 	}
 }

@@ -10,7 +10,8 @@
 //
 //	s := kernel.NewSnapshot(kernel.Observation{Now: now, Jobs: jobs, Facts: facts})
 //	plan := kernel.Decide(s)
-//	for _, a := range plan.Actions { … } // do them, in this order
+//	err := plan.Write(store)                                      // the records first
+//	for _, a := range plan.World { kernel.Perform(performer, a) } // then the rest
 //
 // Verbs compose without touching the world, because [Snapshot.Apply] is the
 // snapshot that a plan leads to:

@@ -15,17 +15,9 @@ const (
 	FailInDoubt  InDoubt = iota // it fails, as effect_in_doubt
 	AskInDoubt                  // it waits for a person's leave to execute it again
 	RerunInDoubt                // it is executed again: twice does no harm
-	numInDoubts
 )
 
-var inDoubtNames = [numInDoubts]string{"fail", "ask", "rerun"}
-
-func (p InDoubt) String() string { return name(inDoubtNames[:], int(p), "effect_in_doubt policy") }
-
-// ParseInDoubt is the inverse of String.
-func ParseInDoubt(s string) (InDoubt, error) {
-	return parse[InDoubt](inDoubtNames[:], s, "effect_in_doubt policy")
-}
+var inDoubtNames = NewNames[InDoubt]("effect_in_doubt policy", "fail", "ask", "rerun")
 
 // Doubt is the job's policy for effects in doubt. What is idempotent is never
 // in doubt.
@@ -44,17 +36,9 @@ const (
 	Intended  EffectState = iota // it is about to be made, or was when its attempt was cut off
 	Applied                      // it was made, and how that ended is on record
 	Committed                    // the job's record has advanced past the attempt that made it
-	numEffectStates
 )
 
-var effectStateNames = [numEffectStates]string{"intent", "applied", "committed"}
-
-func (s EffectState) String() string { return name(effectStateNames[:], int(s), "effect state") }
-
-// ParseEffectState is the inverse of String.
-func ParseEffectState(s string) (EffectState, error) {
-	return parse[EffectState](effectStateNames[:], s, "effect state")
-}
+var effectStateNames = NewNames[EffectState]("effect state", "intent", "applied", "committed")
 
 // Effect is the journal's entry of one side effect of a job. Its key is the
 // same for every attempt of a generation, and for nothing else.

@@ -196,7 +196,7 @@ func TestAnEffectInDoubt(t *testing.T) {
 				t.Errorf("rejected: %s", st.Status)
 			}
 			e, err := kernel.Explain(s, "a")
-			if err != nil || len(e.Actions) != 1 || strings.Join(e.Actions[0].Command, " ") != "jobs retry a" {
+			if err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}) {
 				t.Errorf("what would start it: %+v, %v", e.Actions, err)
 			}
 			again, err := kernel.Retry(s, "a", "ann")

@@ -24,8 +24,8 @@ func TestCancelledBeforeItBegan(t *testing.T) {
 	if j.State.Status != kernel.Cancelled || j.State.Exit != kernel.Exited(143) || !strings.HasPrefix(j.State.Reason, "cancelled by ") {
 		t.Errorf("%+v", j.State)
 	}
-	if again := kernel.Decide(s.Apply(p)); len(again.Actions) > 0 {
-		t.Errorf("a second tick: %+v", again.Actions)
+	if again := kernel.Decide(s.Apply(p)); len(again.Actions()) > 0 {
+		t.Errorf("a second tick: %+v", again.Actions())
 	}
 }
 

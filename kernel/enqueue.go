@@ -16,6 +16,8 @@ type NewJob struct {
 
 // Enqueue adds jobs, all of them or, with an error that names the first
 // problem, none. Specs are normalised: artifacts are canonical, duplicates go.
+// Jobs that are blocked for want of what the new ones produce are opened again,
+// where they may wait for it.
 func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 	batch := make(map[JobID]bool, len(jobs))
 	for _, n := range jobs {
@@ -35,13 +37,14 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		}
 		j := Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
 			State: State{Approval: n.Approval, Context: n.Context}}
-		j.State.Status = j.begins()
-		p.Actions = append(p.Actions, CreateJob{j})
+		j.State.Status = j.Begins()
+		p.add(CreateJob{j})
 	}
-	if err := s.Apply(p).acyclic(jobs); err != nil {
+	next := s.Apply(p)
+	if err := next.acyclic(jobs); err != nil {
 		return Plan{}, err
 	}
-	return p, nil
+	return p.Then(next.reopen(jobs)), nil
 }
 
 // holds reports that s has job id. Of some jobs that is not all there is to say:

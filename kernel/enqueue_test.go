@@ -38,7 +38,7 @@ func TestEnqueue(t *testing.T) {
 			t.Errorf("%s is %s", id, st)
 		}
 	}
-	if len(p.Actions) != 3 || len(next.Jobs()) != 4 {
+	if len(p.Actions()) != 3 || len(next.Jobs()) != 4 {
 		t.Errorf("%+v", p)
 	}
 	if q, r := next.Predecessors("q"), next.Successors("r"); words(q) != "p r" || words(r) != "q" {
@@ -82,8 +82,8 @@ func TestEnqueueRefusals(t *testing.T) {
 			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v, want %s", err, c.text)
 			}
-			if len(p.Actions) > 0 {
-				t.Errorf("and yet it plans %+v", p.Actions)
+			if len(p.Actions()) > 0 {
+				t.Errorf("and yet it plans %+v", p.Actions())
 			}
 		})
 	}

@@ -10,4 +10,8 @@ var (
 	ErrStale    = errors.New("stale attempt") // seed 001's ErrStaleAttempt
 	ErrInvalid  = errors.New("invalid")
 	ErrConflict = errors.New("conflict") // the job's status does not allow it
+
+	// ErrRecorded is a commit that is durable and could not be written out, as
+	// on a full disk: it has happened, and whoever takes the lock next writes it.
+	ErrRecorded = errors.New("it is on record, and the next command completes it")
 )

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // tell is what p makes of s, one word an event.
 func tell(s *kernel.Snapshot, p kernel.Plan) string {
 	var out []string
-	for _, e := range kernel.Events(s, s.Apply(p), p) {
+	for _, e := range event.Of(s, s.Apply(p), p) {
 		who := string(e.Job)
 		if who == "" {
 			who = string(e.Run)
@@ -125,5 +126,52 @@ func TestEventsOfVerbs(t *testing.T) {
 	s = snapshot(facts(), job("a", is(kernel.Succeeded), finishedAt(t0)))
 	if got, want := tell(s, kernel.GC(s, time.Minute)), "a job.archived"; got != want {
 		t.Errorf("gc:\n%s", got)
+	}
+}
+
+// The event that ends an attempt has what its agent told, and no other has.
+func TestTheEndOfAnAttemptTellsOfItsAgent(t *testing.T) {
+	run := kernel.AgentRun{Agent: "claude", Model: "m", Session: "s", Turns: 2, Usage: kernel.Usage{Input: 5}}
+	for name, c := range map[string]struct {
+		retries int
+		outcome kernel.Outcome
+		want    kernel.EventKind
+	}{
+		"it succeeds":       {0, kernel.OutcomeSucceeded, kernel.JobSucceeded},
+		"it fails":          {0, kernel.OutcomeFailed, kernel.JobFailedFinal},
+		"it is tried again": {1, kernel.OutcomeFailed, kernel.JobFailedRetryable},
+	} {
+		j := job("q", running(2), budget(c.retries, 0, 0))
+		j.State.Agent = &kernel.AgentState{Last: kernel.AgentRun{Session: "older"}, Runs: 1}
+		s := snapshot(facts(), j)
+		r := kernel.Result{Attempt: j.Attempt(), Outcome: c.outcome, Agent: &run}
+		if c.outcome == kernel.OutcomeFailed {
+			r.Class, r.Exit = kernel.ExitFailure, 1
+		}
+		p, err := kernel.Finish(s, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range event.Of(s, s.Apply(p), p) {
+			want := kernel.EventAgent{}
+			if e.Kind == c.want {
+				want = kernel.EventAgent{Agent: "claude", Model: "m", Session: "s", Turns: 2, Usage: kernel.Usage{Input: 5}}
+			}
+			if e.Agent != want || e.Job == "q" && e.Kind != c.want {
+				t.Errorf("%s: %s %+v", name, e.Kind, e.Agent)
+			}
+		}
+	}
+	j := job("q", running(2))
+	j.State.Agent = &kernel.AgentState{Last: run, Runs: 1}
+	s := snapshot(facts(), j)
+	p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range event.Of(s, s.Apply(p), p) {
+		if e.Agent != (kernel.EventAgent{}) {
+			t.Errorf("an attempt that asked no agent: %+v", e)
+		}
 	}
 }

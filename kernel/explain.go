@@ -3,8 +3,6 @@ package kernel
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -28,11 +26,31 @@ type Unmet struct {
 	Clears   string // who or what can clear it, in words
 }
 
-// Remedy is something a person can do.
+// Remedy is something a person can do. How it is typed is the front end's.
 type Remedy struct {
-	Command []string // arguments of vizier; empty: Text says what to do
-	Text    string
+	Kind     RemedyKind
+	Job      JobID      // of those about a job
+	Artifact Artifact   // of ProduceArtifact
+	Pinned   PinnedHead // of MoveBranch
+	Detail   string     // of MendRecord, SubmitAgain and MeetCondition what is wrong, of SeeToAgent what to do
 }
+
+// RemedyKind is what a person can do.
+type RemedyKind uint8
+
+// The kinds of remedies.
+const (
+	RetryJob        RemedyKind = iota // rewind it
+	ApproveJob                        // say yes to it
+	MendRecord                        // its record cannot be read
+	SubmitAgain                       // its record is gone, or makes no sense
+	ProduceArtifact                   // by a job that is not there yet
+	MoveBranch                        // to where it is pinned
+	MeetCondition                     // a condition on the repository
+	SeeToAgent                        // its agent cannot work as things stand
+)
+
+var remedyNames = NewNames[RemedyKind]("remedy", "retry", "approve", "mend_record", "submit_again", "produce", "move_branch", "meet_condition", "see_to_agent")
 
 // RootFailure is the job whose failure a blocked job goes back to.
 type RootFailure struct {
@@ -55,16 +73,16 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
 	switch st := s.jobs[i].State; {
 	case st.Status == Running:
-		e.Unmet = heldUp(s.facts.Runners[s.jobs[i].Attempt()])
+		e.Unmet = remarks(s.facts.Runners[s.jobs[i].Attempt()])
 	case st.Status == Unscheduled && t.at(i) == Unscheduled:
 		e.Unmet = []Unmet{x.asleep(s.jobs[i])}
 	case t.at(i) == Queued, st.Status == Queued && st.Refused > 0: // it was refused, and asks again, at once or after a while
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + again(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
-		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + orElse(st.Reason, st.Failure.String()), Clears: "time"}}
+		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].failed(s.now), Clears: "time"}}
 	case st.Status == Failed, st.Status == Cancelled:
-		e.Root = &RootFailure{id, st.Status, orElse(st.Reason, st.Status.String())}
-		x.add(Remedy{Command: []string{"jobs", "retry", string(id)}})
+		e.Root = &RootFailure{id, st.Status, s.jobs[i].failed(s.now)}
+		x.remedies(i)
 	case st.Status != Succeeded:
 		e.Unmet = x.unmet(i)
 		x.remedies(i)
@@ -83,8 +101,8 @@ func again(at time.Time) string {
 	return "at " + at.Format(time.RFC3339)
 }
 
-// heldUp is what an executor says of an attempt that it was given.
-func heldUp(r Fact[Runner]) []Unmet {
+// remarks is what an executor says of an attempt that it was given.
+func remarks(r Fact[Runner]) []Unmet {
 	switch {
 	case r.Err != "":
 		return []Unmet{{Detail: "its runner cannot be asked for: " + r.Err, Clears: "its executor, once it can be asked again"}}
@@ -103,7 +121,7 @@ func (s *Snapshot) Remark(id JobID) string {
 	if j == nil || j.State.Status != Running {
 		return ""
 	}
-	for _, u := range heldUp(s.facts.Runners[j.Attempt()]) {
+	for _, u := range remarks(s.facts.Runners[j.Attempt()]) {
 		return u.Detail
 	}
 	return ""
@@ -115,11 +133,11 @@ type explainer struct {
 	actions []Remedy
 }
 
-func (x *explainer) add(r Remedy) {
-	if !slices.ContainsFunc(x.actions, func(have Remedy) bool {
-		return slices.Equal(have.Command, r.Command) && (len(r.Command) > 0 || have.Text == r.Text)
-	}) {
-		x.actions = append(x.actions, r)
+func (x *explainer) add(all ...Remedy) {
+	for _, r := range all {
+		if !slices.Contains(x.actions, r) {
+			x.actions = append(x.actions, r)
+		}
 	}
 }
 
@@ -130,24 +148,11 @@ func (x *explainer) asleep(j *Job) Unmet {
 	return Unmet{Detail: "nobody needs it", Clears: "a job that depends on it and is not transient"}
 }
 
-// unmet lists the conditions of job i that do not hold. Its place in the queue
-// for locks is the one it has in this tick.
+// unmet lists the conditions of job i that do not hold.
 func (x *explainer) unmet(i int32) []Unmet {
-	locks := x.t.locks
-	if x.t.watch == i {
-		x.t.locks = x.t.watched
-	}
-	defer func() { x.t.locks = locks }()
 	var out []Unmet
-	for _, g := range gates {
-		for from := 0; ; {
-			v, next := g.check(x.t, i, from)
-			if v.outcome == passed {
-				break
-			}
-			from = next
-			out = append(out, Unmet{g.kind, v.detail, v.outcome == blocked, v.job, v.artifact, x.clears(i, g.kind, v)})
-		}
+	for _, h := range x.verdicts(i) {
+		out = append(out, Unmet{h.gate.kind, h.detail, h.outcome == blocked, h.job, h.artifact, h.gate.clears(x, i, h.verdict)})
 	}
 	if len(x.t.s.jobs[i].Spec.Task.Args) == 0 {
 		out = append(out, Unmet{Kind: OnDependencies, Detail: "missing child args", Final: true, Clears: "a new submission: this record has no command"})
@@ -155,32 +160,32 @@ func (x *explainer) unmet(i int32) []Unmet {
 	return out
 }
 
-func (x *explainer) clears(i int32, k WaitKind, v verdict) string {
-	switch {
-	case v.outcome == blocked && k == OnApproval && x.t.s.jobs[i].State.Approval.Doubt:
-		return "a retry"
-	case v.outcome == blocked && k == OnApproval:
-		return "a retry, which asks for the approval anew"
-	case v.outcome == blocked && v.job != "":
-		return "a retry of what failed"
-	case v.outcome == blocked && k == OnDependencies:
-		return "a job that produces it, then a retry"
-	case v.outcome == blocked:
-		return "a new submission"
-	case v.job != "":
-		return "job " + x.describe(v.job)
-	case k == OnDependencies && strings.HasPrefix(v.detail, "awaiting"):
-		return "any job that produces it"
-	case k == OnApproval:
-		return "a person"
-	case k == OnLocks:
-		return x.holders(i)
-	case k == OnPinnedHead:
-		p := x.t.s.jobs[i].Spec.Pinned
-		return "branch " + p.Branch + " at " + string(p.Commit)
-	default:
-		return "the repository"
+// heldUp is a gate's verdict that is not that the job passes.
+type heldUp struct {
+	gate *gate
+	verdict
+}
+
+// verdicts are all that hold job i up. Its place in the queue for locks is the
+// one it has in this tick.
+func (x *explainer) verdicts(i int32) []heldUp {
+	locks := x.t.locks
+	if x.t.watch == i {
+		x.t.locks = x.t.watched
 	}
+	defer func() { x.t.locks = locks }()
+	var out []heldUp
+	for k := range gates {
+		for from := 0; ; {
+			v, next := gates[k].check(x.t, i, from)
+			if v.outcome == passed {
+				break
+			}
+			from = next
+			out = append(out, heldUp{&gates[k], v})
+		}
+	}
+	return out
 }
 
 func (x *explainer) describe(id JobID) string {
@@ -189,35 +194,6 @@ func (x *explainer) describe(id JobID) string {
 		return string(id)
 	}
 	return j.label() + ", " + j.State.Status.String()
-}
-
-// holders names the running jobs, and the older waiting ones, whose locks keep
-// job i out.
-func (x *explainer) holders(i int32) string {
-	mine := x.t.s.jobs[i].Spec.Locks
-	var names []string
-	running := 0
-	for k, j := range x.t.s.jobs {
-		if x.t.at(int32(k)) == Running {
-			running++
-		}
-		holds := x.t.at(int32(k)) == Running || x.t.at(int32(k)) == WaitingOnLocks && int32(k) < i
-		if int32(k) == i || !holds {
-			continue
-		}
-		for _, l := range j.Spec.Locks {
-			if slices.ContainsFunc(mine, func(m Lock) bool {
-				return m.Key == l.Key && m.Pool() == l.Pool() && (m.Pool() || m.Mode == Exclusive || l.Mode == Exclusive)
-			}) {
-				names = append(names, x.describe(j.ID)+" ("+l.Key+")")
-				break
-			}
-		}
-	}
-	if len(names) == 0 {
-		return strconv.Itoa(running) + " running jobs: the next that ends makes room"
-	}
-	return "job " + strings.Join(names, "; ")
 }
 
 // remedies collects what a person must do before job i can start: its own
@@ -229,49 +205,27 @@ func (x *explainer) remedies(i int32) {
 	x.seen[i] = true
 	j := x.t.s.jobs[i]
 	switch st := x.t.at(i); {
+	case !st.Terminal() && len(j.Spec.Task.Args) == 0 || st == Failed && j.Open(): // the next tick fails it, and every one after a retry
+		x.add(Remedy{Kind: SubmitAgain, Job: j.ID, Detail: "has no command"})
+		return
 	case st == Failed || st == Cancelled || st == BlockedByApproval || st == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
-		x.add(Remedy{Command: []string{"jobs", "retry", string(j.ID)}})
+		if text := j.agentRemedy(x.t.s.now); text != "" {
+			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})
+		}
+		x.add(Remedy{Kind: RetryJob, Job: j.ID})
 		if st == BlockedByApproval && !j.State.Approval.Doubt {
-			x.add(Remedy{Command: []string{"jobs", "approve", string(j.ID)}})
+			x.add(Remedy{Kind: ApproveJob, Job: j.ID})
 		}
 		return
 	case st == Running || st == Succeeded || st == FailedRetryable:
 		return
 	}
-	for _, u := range x.unmet(i) {
-		x.remedy(i, u)
-	}
-}
-
-func (x *explainer) remedy(i int32, u Unmet) {
-	j := x.t.s.jobs[i]
-	switch u.Kind {
-	case OnDependencies:
-		if k, ok := x.t.s.find(u.Job); ok {
-			if x.t.at(k) == Succeeded { // it ended well without what it declared
-				x.add(Remedy{Command: []string{"jobs", "retry", string(u.Job)}})
-				return
-			}
+	for _, h := range x.verdicts(i) {
+		does, at := h.gate.remedy(x, i, h.verdict)
+		x.add(does...)
+		if k, ok := x.t.s.find(at); at != "" && ok {
 			x.remedies(k)
-			return
 		}
-		switch {
-		case u.Job != "" && x.t.s.unreadable[u.Job] != "":
-			x.add(Remedy{Text: "mend the record of job " + string(u.Job) + ": " + x.t.s.unreadable[u.Job]})
-		case u.Job != "":
-			x.add(Remedy{Text: "submit the work again: the record of job " + string(u.Job) + " is gone"})
-		case u.Artifact.Name != "":
-			x.add(Remedy{Text: "queue a job that produces " + u.Artifact.String()})
-		}
-		if u.Final {
-			x.add(Remedy{Command: []string{"jobs", "retry", string(j.ID)}})
-		}
-	case OnPinnedHead:
-		x.add(Remedy{Text: "move branch " + j.Spec.Pinned.Branch + " to " + string(j.Spec.Pinned.Commit)})
-	case OnPreconditions:
-		x.add(Remedy{Text: "clear the precondition: " + u.Detail})
-	case OnApproval:
-		x.add(Remedy{Command: []string{"jobs", "approve", string(j.ID)}})
 	}
 }
 
@@ -281,7 +235,7 @@ func (x *explainer) root(i int32) *RootFailure {
 		j := x.t.s.jobs[i]
 		st := x.t.at(i)
 		if st != BlockedByDependency {
-			return &RootFailure{j.ID, st, orElse(j.State.Reason, orElse(j.State.Wait.Detail, st.String()))}
+			return &RootFailure{j.ID, st, j.failed(x.t.s.now)}
 		}
 		next := int32(-1)
 		var own Unmet

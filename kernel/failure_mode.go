@@ -10,17 +10,9 @@ type FailureMode uint8
 const (
 	ContinueIndependent FailureMode = iota // they go on
 	BlockDownstream                        // those that have not started are blocked
-	numFailureModes
 )
 
-var failureModeNames = [numFailureModes]string{"continue_independent", "block_downstream"}
-
-func (m FailureMode) String() string { return name(failureModeNames[:], int(m), "failure mode") }
-
-// ParseFailureMode is the inverse of String.
-func ParseFailureMode(s string) (FailureMode, error) {
-	return parse[FailureMode](failureModeNames[:], s, "failure mode")
-}
+var failureModeNames = NewNames[FailureMode]("failure mode", "continue_independent", "block_downstream")
 
 // failure is what holds the jobs of a run back.
 type failure struct {

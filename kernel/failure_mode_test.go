@@ -27,7 +27,7 @@ func TestHeldBackIsExplained(t *testing.T) {
 		why.Unmet[0].Detail != "held back by the failure of job a" || !why.Unmet[0].Final || why.Unmet[1].Kind != kernel.OnApproval {
 		t.Errorf("%+v, root %+v", why, why.Root)
 	}
-	if len(why.Actions) != 2 || !slices.Equal(why.Actions[0].Command, []string{"jobs", "retry", "a"}) || !slices.Equal(why.Actions[1].Command, []string{"jobs", "approve", "b"}) {
+	if len(why.Actions) != 2 || why.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}) || why.Actions[1] != (kernel.Remedy{Kind: kernel.ApproveJob, Job: "b"}) {
 		t.Errorf("actions: %+v", why.Actions)
 	}
 	set, err := kernel.RetryOf(s, "a")
@@ -53,8 +53,8 @@ func TestAFailureOfATickHoldsBackInIt(t *testing.T) {
 		}
 	}
 	next := s.Apply(kernel.Decide(s))
-	if p := kernel.Decide(next); len(p.Actions) > 0 {
-		t.Errorf("a second tick does %+v", p.Actions)
+	if p := kernel.Decide(next); len(p.Actions()) > 0 {
+		t.Errorf("a second tick does %+v", p.Actions())
 	}
 }
 
@@ -68,8 +68,8 @@ func TestAFailureIsFinalOnceItsHandlerIsBlocked(t *testing.T) {
 
 	s := snapshot(facts(), failed, job("b", inRun("r"), stopsAtFailure), job("fix", after("nobody")))
 	expect(t, s, "b", held)
-	if p := kernel.Decide(s.Apply(kernel.Decide(s))); len(p.Actions) > 0 {
-		t.Errorf("a second tick does %+v", p.Actions)
+	if p := kernel.Decide(s.Apply(kernel.Decide(s))); len(p.Actions()) > 0 {
+		t.Errorf("a second tick does %+v", p.Actions())
 	}
 
 	const token = "custom:tok:a"
@@ -88,7 +88,7 @@ func TestGCKeepsWhatHoldsBack(t *testing.T) {
 	for _, mode := range []option{stopsAtFailure, func(*kernel.Job) {}} {
 		old := finishedAt(t0.Add(-time.Hour))
 		s := snapshot(facts(), job("a", inRun("r"), mode, is(kernel.Failed), old), job("b", inRun("r"), mode))
-		removes := len(kernel.GC(s, 0).Actions) > 0
+		removes := len(kernel.GC(s, 0).Actions()) > 0
 		if keeps := s.Job("b").Spec.FailureMode == kernel.BlockDownstream; removes == keeps {
 			t.Errorf("failure mode %s: removes %v", s.Job("b").Spec.FailureMode, removes)
 		}

@@ -17,17 +17,24 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 	if err := j.Fence(r.Attempt); err != nil {
 		return Plan{}, fmt.Errorf("finish: %w", err)
 	}
-	st, actions := ended(j, r, s.now)
 	var p Plan
+	st := ended(j, r, s.now)
 	if r.Context != nil {
 		st.Context = *r.Context
 		if st.Context == (Context{}) {
 			p = s.forsake(j)
 		}
 	}
-	p = p.Then(Plan{Actions: append(actions, PutState{j.ID, j.Rev, st})})
+	if len(r.Produced) > 0 {
+		p.add(Publish{r.Attempt, r.Produced})
+	}
+	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.plan() != ""
+	p.add(PutState{j.ID, j.Rev, st})
+	if st.Status == Succeeded {
+		p = p.Then(s.Apply(p).retire(j))
+	}
 	if st.Status == Cancelled && st.Stop.Cleanup && st.Context.Owned {
-		p.Actions = append(p.Actions, RemoveWorktree{j.ID, st.Context, true})
+		p.add(RemoveWorktree{j.ID, st.Context, true})
 	}
 	if st.Status == Succeeded && len(r.Submitted) > 0 {
 		_, q, err := Submit(s.Apply(p), r.Submitted, "job "+string(j.ID))
@@ -60,36 +67,35 @@ func (s *Snapshot) Submissions() []NewJob {
 	return out
 }
 
-// ended is the state of a running job whose attempt ended as r, and what comes
-// to exist by it. It alone says whether a job runs again by itself, and spend
+// ended is the state of a running job whose attempt ended as r. It alone says whether a job runs again by itself, and spend
 // by which of the budgets (semantics 2, decision 4).
-func ended(j *Job, r Result, now time.Time) (State, []Action) {
+func ended(j *Job, r Result, now time.Time) State {
 	st := j.State
 	st.Finished = now
 	if !r.Ended.IsZero() {
 		st.Finished = r.Ended
 	}
 	st.Exit, st.Outcome, st.Failure, st.Reason = Exited(r.Exit), r.Outcome, r.Class, r.Reason
-	var actions []Action
-	if len(r.Produced) > 0 {
-		actions = []Action{Publish{r.Attempt, r.Produced}}
+	st.Place = r.Place
+	if r.Agent != nil {
+		st.Agent = st.Agent.with(*r.Agent)
 	}
 	st.Refused = 0
 	if !st.Stop.At.IsZero() && r.Outcome != OutcomeSucceeded {
 		st.Status, st.Exit, st.Outcome = Cancelled, Exited(143), OutcomeCancelled
 		st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(st.Stop.By, "unknown")
-		return st, actions
+		return st
 	}
 	switch r.Outcome {
 	case OutcomeSucceeded:
 		st.Status, st.Failure, st.LastError = Succeeded, NoFailure, ""
-		return st, actions
+		return st
 	case OutcomeBlocked:
 		st.Status = BlockedByDependency
-		return st, actions
+		return st
 	case OutcomeCancelled:
 		st.Status = Cancelled
-		return st, actions
+		return st
 	}
 	st.Outcome, st.LastError = OutcomeFailed, r.Reason
 	again := false
@@ -104,9 +110,9 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 		if again = st.Spent.Resumes < j.Budget().Resumes; again {
 			st.RetryAt = now
 		}
-	case j.Spec.Retry.Covers(r.Class, r.Exit):
+	case j.Retry().Covers(r.Class, r.Exit):
 		if again = st.Spent.Retries < j.Budget().Retries; again {
-			st.RetryAt = now.Add(j.Spec.Retry.Backoff(r.Attempt, st.Spent.Retries)).Truncate(time.Microsecond)
+			st.RetryAt = afterLimit(now.Add(j.Retry().Backoff(r.Attempt, st.Spent.Retries)), r).Truncate(time.Microsecond)
 			if r.Class == EffectInDoubt { // who names the class says: then execute it again
 				st.Lost = 0
 			}
@@ -114,10 +120,10 @@ func ended(j *Job, r Result, now time.Time) (State, []Action) {
 	}
 	if again {
 		st.Status = FailedRetryable
-		return st, actions
+		return st
 	}
 	st.Status = Failed
-	return st, actions
+	return st
 }
 
 // spend makes st, of a failure that is to be tried again, one that has been
@@ -168,5 +174,5 @@ func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 		}
 		st.Refused++
 	}
-	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}, nil
+	return NewPlan(PutState{j.ID, j.Rev, st}), nil
 }

@@ -212,11 +212,11 @@ func TestFence(t *testing.T) {
 			snap := snapshot(facts(), j)
 			allowed := s == kernel.Running && n == 2
 			finish, err := kernel.Finish(snap, kernel.Result{Attempt: kernel.AttemptID{Job: "q", N: n}, Outcome: kernel.OutcomeSucceeded})
-			if errors.Is(err, kernel.ErrStale) == allowed || len(finish.Actions) > 0 != allowed {
+			if errors.Is(err, kernel.ErrStale) == allowed || len(finish.Actions()) > 0 != allowed {
 				t.Errorf("finish %s attempt %d: %v %+v", s, n, err, finish)
 			}
 			refuse, err := kernel.Refuse(snap, kernel.AttemptID{Job: "q", N: n}, "no", false)
-			if errors.Is(err, kernel.ErrStale) == allowed || len(refuse.Actions) > 0 != allowed {
+			if errors.Is(err, kernel.ErrStale) == allowed || len(refuse.Actions()) > 0 != allowed {
 				t.Errorf("refuse %s attempt %d: %v %+v", s, n, err, refuse)
 			}
 		}
@@ -426,7 +426,7 @@ func TestSubmissionsOfAnAttempt(t *testing.T) {
 		}
 	}
 	if again := kernel.Decide(next.WithFacts(s.Facts())); len(actionsOf[kernel.CreateJob](again)) > 0 {
-		t.Errorf("%+v", again.Actions)
+		t.Errorf("%+v", again.Actions())
 	}
 	// What is in error fails the attempt, and none of it is enqueued.
 	for _, bad := range []*kernel.Result{submits(fresh("n1"), fresh("n2", after("nobody"))), submits(fresh("n1", after("n2")), fresh("n2", after("n1"))),
@@ -438,14 +438,14 @@ func TestSubmissionsOfAnAttempt(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		if len(actionsOf[kernel.CreateJob](p))+len(actionsOf[kernel.Publish](p)) > 0 {
-			t.Errorf("%+v", p.Actions)
+			t.Errorf("%+v", p.Actions())
 		}
 	}
 	failed := *good
 	failed.Outcome, failed.Class = kernel.OutcomeFailed, kernel.ExitFailure
 	p, err = kernel.Finish(snapshot(facts(), maker()...), failed)
 	if err != nil || len(actionsOf[kernel.CreateJob](p)) > 0 {
-		t.Errorf("%v, %+v", err, p.Actions)
+		t.Errorf("%v, %+v", err, p.Actions())
 	}
 }
 

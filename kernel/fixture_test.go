@@ -138,8 +138,8 @@ func expect(t *testing.T, s *kernel.Snapshot, id kernel.JobID, want string) {
 	if got := said(j.State.Status, j.State.Wait); got != want {
 		t.Errorf("%s is left as %s, want %s", id, got, want)
 	}
-	if again := kernel.Decide(s.Apply(kernel.Decide(s))); len(again.Actions) > 0 {
-		t.Errorf("a second tick finds more to do: %+v", again.Actions)
+	if again := kernel.Decide(s.Apply(kernel.Decide(s))); len(again.Actions()) > 0 {
+		t.Errorf("a second tick finds more to do: %+v", again.Actions())
 	}
 }
 
@@ -153,7 +153,7 @@ func said(s kernel.Status, w kernel.WaitReason) string {
 // actionsOf are the plan's actions of one type.
 func actionsOf[A kernel.Action](p kernel.Plan) []A {
 	var out []A
-	for _, a := range p.Actions {
+	for _, a := range p.Actions() {
 		if one, ok := a.(A); ok {
 			out = append(out, one)
 		}

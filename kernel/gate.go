@@ -24,28 +24,82 @@ func blocks(detail string) verdict { return verdict{outcome: blocked, detail: de
 func (v verdict) of(id JobID) verdict      { v.job = id; return v }
 func (v verdict) about(a Artifact) verdict { v.artifact = a; return v }
 
-// gate is one row of seed 000's list. check looks at the job's conditions of
-// this gate from position from on, and returns the first that does not pass
-// with the position after it; a verdict that passed ends the gate. Deciding
-// takes the first verdict, explaining takes them all: it is the same code.
+// gate is one row of seed 000's list: all there is to know of a condition for
+// starting.
 type gate struct {
+	name      string // what people call it: see `vizier help gates`
 	kind      WaitKind
 	onWait    Status
 	onBlocked Status
-	check     func(t *tick, i int32, from int) (verdict, int)
+
+	// check looks at the job's conditions of this gate from position from on,
+	// and returns the first that does not pass with the position after it; a
+	// verdict that passed ends the gate. Deciding takes the first verdict,
+	// explaining takes them all: it is the same code.
+	check func(t *tick, i int32, from int) (verdict, int)
+
+	// reads asks for the facts that check reads, and has reports that a job has
+	// such conditions at all; nil: check reads none.
+	has   func(s *Spec) bool
+	reads func(b *prober, j *Job)
+
+	// wakes asks for what would clear v besides a command or the end of a job,
+	// and reports that it could not be observed; nil: nothing else does. next is
+	// the position after v's condition.
+	wakes func(t *tick, b *prober, i int32, v verdict, next int) (again bool)
+
+	// clears says in words who or what clears v.
+	clears func(x *explainer, i int32, v verdict) string
+
+	// remedy is what a person can do about v, and else the job in whose way the
+	// same is to be looked for; neither: it needs nobody.
+	remedy func(x *explainer, i int32, v verdict) (does []Remedy, at JobID)
 }
 
 // gates are checked in order and the first that does not pass decides. To seed
 // 000's list is added, before all others, what the failure mode of a run says:
 // a job that waits for what may never come ends with its run.
 var gates = [...]gate{
-	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkRun},
-	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkAfter},
-	{OnDependencies, WaitingOnDeps, BlockedByDependency, (*tick).checkNeeds},
-	{OnPinnedHead, WaitingOnDeps, BlockedByDependency, (*tick).checkPinnedHead},
-	{OnPreconditions, WaitingOnDeps, BlockedByDependency, (*tick).checkPreconditions},
-	{OnApproval, WaitingOnApproval, BlockedByApproval, (*tick).checkApproval},
-	{OnLocks, WaitingOnLocks, WaitingOnLocks, (*tick).checkLocks},
+	{"run", OnDependencies, WaitingOnDeps, BlockedByDependency,
+		(*tick).checkRun, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
+	{"jobs", OnDependencies, WaitingOnDeps, BlockedByDependency,
+		(*tick).checkAfter, nil, nil, nil, (*explainer).clearsJob, (*explainer).remedyJob},
+	{"artifacts", OnDependencies, WaitingOnDeps, BlockedByDependency,
+		(*tick).checkNeeds, func(s *Spec) bool { return len(s.Needs) > 0 }, (*prober).needs, (*tick).wakesNeeds, (*explainer).clearsNeed, (*explainer).remedyNeed},
+	{"pinned head", OnPinnedHead, WaitingOnDeps, BlockedByDependency,
+		(*tick).checkPinnedHead, func(s *Spec) bool { return s.Pinned.Branch != "" }, (*prober).pinnedHead, (*tick).wakesPinnedHead, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
+	{"preconditions", OnPreconditions, WaitingOnDeps, BlockedByDependency,
+		(*tick).checkPreconditions, func(s *Spec) bool { return len(s.Preconditions) > 0 }, (*prober).preconditions, (*tick).wakesPreconditions, (*explainer).clearsPrecondition, (*explainer).remedyPrecondition},
+	{"approval", OnApproval, WaitingOnApproval, BlockedByApproval,
+		(*tick).checkApproval, nil, nil, nil, (*explainer).clearsApproval, (*explainer).remedyApproval},
+	{"locks", OnLocks, WaitingOnLocks, WaitingOnLocks,
+		(*tick).checkLocks, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
+}
+
+// asks reports whether gates read facts for a job with spec s: any, and others
+// than whether artifacts exist.
+func asks(s *Spec) (any, outward bool) {
+	for i := range gates {
+		if gates[i].has != nil && gates[i].has(s) {
+			any, outward = true, outward || gates[i].kind != OnDependencies
+		}
+	}
+	return any, outward
+}
+
+// Gate is a gate as people see it.
+type Gate struct {
+	Name string
+	Kind WaitKind // what a job that it holds up is said to wait on
+}
+
+// Gates are all gates, in the order in which they are asked.
+func Gates() []Gate {
+	var out []Gate
+	for i := range gates {
+		out = append(out, Gate{gates[i].name, gates[i].kind})
+	}
+	return out
 }
 
 func (t *tick) checkAfter(i int32, from int) (verdict, int) {
@@ -90,13 +144,13 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	case inTheMaking:
 		return waits(waitingOnToken + a.String()).about(a).of(first)
 	case notMade:
-		return blocks("missing " + a.String()).about(a).of(first)
+		return blocks(missing(a)).about(a).of(first)
 	case failed:
-		return blocks("dependency failed for " + a.String()).about(a).of(first)
+		return blocks(producersFailed(a)).about(a).of(first)
 	case awaited:
 		return waits("awaiting producer for " + a.String()).about(a)
 	default:
-		return blocks("missing " + a.String()).about(a)
+		return blocks(missing(a)).about(a)
 	}
 }
 
@@ -113,7 +167,8 @@ const (
 	nobodys          // nobody produces it, and that is final
 )
 
-// need is seed 003's table. first is the producer it is about, if any.
+// need is seed 003's table, asked about the producers of the plan's present cycle
+// (docs/adr: cycles of a plan). first is the producer it is about, if any.
 func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	exists, why := t.exists(i, a)
 	switch {
@@ -124,6 +179,9 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	}
 	var known, active, succeeded bool
 	t.s.graph.eachProducer(i, a, func(p int32) {
+		if t.s.jobs[p].State.Retired {
+			return
+		}
 		s := t.at(p)
 		if s.Active() && !active || !known {
 			first = t.s.jobs[p].ID
@@ -133,6 +191,8 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	switch {
 	case active:
 		return inTheMaking, first, ""
+	case t.s.jobs[i].State.Closed: // it had what it needed, and has used it up
+		return met, "", ""
 	case succeeded:
 		return notMade, first, ""
 	case known:
@@ -168,7 +228,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	found := false
 	own := t.s.graph.ownProducers(i, a)
 	for _, m := range f.Value {
-		if own && !t.sameRun(i, m) {
+		if own && !t.sameRun(i, m) || t.retired(m) {
 			continue
 		}
 		if !found || t.older(newest, m) {
@@ -176,6 +236,13 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 		}
 	}
 	return found && !t.superseded(i, a, newest), ""
+}
+
+// retired reports that job id made something for a cycle of a plan that a merge
+// has closed.
+func (t *tick) retired(id JobID) bool {
+	k, ok := t.s.find(id)
+	return ok && t.s.jobs[k].State.Retired
 }
 
 // superseded reports that a job enqueued after the marker's owner and before

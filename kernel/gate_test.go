@@ -202,7 +202,7 @@ func TestMissingChildArgs(t *testing.T) {
 // A terminal job is never judged again, whatever its gates would say.
 func TestTerminalJobsAreLeftAlone(t *testing.T) {
 	for _, s := range kernel.Statuses() {
-		if p := kernel.Decide(snapshot(facts(), job("q", is(s), after("gone")))); s.Terminal() && len(p.Decisions)+len(p.Actions) > 0 {
+		if p := kernel.Decide(snapshot(facts(), job("q", is(s), after("gone")))); s.Terminal() && len(p.Decisions)+len(p.Actions()) > 0 {
 			t.Errorf("%s: %+v", s, p)
 		}
 	}

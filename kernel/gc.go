@@ -43,10 +43,10 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 	var p Plan
 	for _, j := range s.jobs {
 		if !stays[j.ID] && !keep[j.ID] && old(j) && !j.HoldsPrompt() {
-			p.Actions = append(p.Actions, RemoveJob{j.ID, j.Spec.Produces})
+			p.add(RemoveJob{j.ID, j.Spec.Produces})
 		}
 	}
-	p.Actions = append(p.Actions, s.emptied(p)...)
+	s.dropEmptied(&p)
 	return p
 }
 
@@ -125,7 +125,7 @@ func (s *Snapshot) keepProducers(consumer int32, a Artifact, keep map[JobID]bool
 		if newest.State.Status == Succeeded {
 			succeeded = newest
 		}
-		if a.Kind == Custom && !markers.Known {
+		if a.Kind == Custom && !markers.Known || newest.State.Status == Unscheduled { // demand may wake it
 			keep[newest.ID] = true
 		}
 	})

@@ -75,11 +75,11 @@ func newGraph(jobs []*Job) *graph {
 		if j.Spec.Transient != NotTransient {
 			g.transients = append(g.transients, int32(i))
 		}
-		outward := j.Spec.Pinned.Branch != "" || len(j.Spec.Preconditions) > 0
+		asking, outward := asks(&j.Spec)
 		if outward {
 			g.outward = append(g.outward, int32(i))
 		}
-		if outward || len(j.Spec.Needs) > 0 {
+		if asking {
 			g.asking = append(g.asking, int32(i))
 		}
 		for _, l := range j.Spec.Locks {
@@ -185,6 +185,15 @@ func (g *graph) hasSuccessor(i int32, such func(int32) bool) bool {
 		}
 	}
 	return yes
+}
+
+// eachConsumerIn calls f with the consumers of a for whom it counts that a job
+// of run makes it.
+func (g *graph) eachConsumerIn(run RunID, a Artifact, f func(int32)) {
+	g.near.look(Near{Kind: RunConsumers, Run: run, Artifact: a})
+	for _, c := range slices.Concat(g.inRun[scoped{run, a}].consumers, g.outside[a]) {
+		f(c)
+	}
 }
 
 // eachConsumer calls f with every consumer of a; a job may come more than once.

@@ -2,8 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"path"
-	"strings"
 	"time"
 )
 
@@ -31,94 +29,15 @@ const (
 	RunningPrompt                   // claimed; its run is not over
 	DonePrompt                      // its run succeeded
 	ErrorPrompt                     // its run did not, or there could be none
-	numPromptNames
 )
 
-var promptNames = [numPromptNames]string{"prompt", "running", "done", "error"}
-
-func (n PromptName) String() string { return name(promptNames[:], int(n), "prompt name") }
-
-// ParsePromptName is the inverse of String.
-func ParsePromptName(s string) (PromptName, error) {
-	return parse[PromptName](promptNames[:], s, "prompt name")
-}
-
-// Of is the path of a prompt under this name: x.prompt.md becomes x.running.md,
-// and where it is called something else the word comes before the extension.
-func (n PromptName) Of(prompt string) string {
-	dir, file := path.Split(prompt)
-	if stem, ok := strings.CutSuffix(file, ".prompt.md"); ok && stem != "" {
-		return dir + stem + "." + n.String() + ".md"
-	}
-	ext := path.Ext(file)
-	if ext == file {
-		ext = ""
-	}
-	return dir + strings.TrimSuffix(file, ext) + "." + n.String() + ext
-}
-
-// PromptOf reads a file's name: the path that the prompt was dropped as, and
-// which of its names this is. It is false for a file that is no prompt's.
-func PromptOf(file string) (prompt string, n PromptName, ok bool) {
-	for n := range numPromptNames {
-		if stem, ok := strings.CutSuffix(file, "."+n.String()+".md"); ok && stem != "" && !strings.HasSuffix(stem, "/") {
-			return stem + ".prompt.md", n, true
-		}
-	}
-	return "", 0, false
-}
-
-// ReasonOf is the file that says why a prompt is called x.error.md.
-func ReasonOf(prompt string) string {
-	return strings.TrimSuffix(ErrorPrompt.Of(prompt), ".md") + ".txt"
-}
-
-// Home is the directory that holds the inbox and the trees beside it. It is ""
-// where File and Rel do not belong together.
-func (in *Intake) Home() string {
-	inbox, ok := strings.CutSuffix(in.File, "/"+RunningPrompt.Of(in.Rel))
-	if !ok || path.Base(inbox) != InboxDir {
-		return ""
-	}
-	return path.Dir(inbox)
-}
-
-// The trees of an inbox, below its home (seed 004).
-const (
-	InboxDir     = "inbox"
-	ProcessedDir = "processed"
-	FinishedDir  = "finished"
-	FailedDir    = "failed"
-)
-
-// Processed is where the copy of the prompt lies, below the home.
-func (in *Intake) Processed(id JobID) string { return in.below(ProcessedDir, id) + "/prompt.md" }
-
-// NoInput is the file that says there was no prompt to copy.
-func (in *Intake) NoInput(id JobID) string { return in.below(ProcessedDir, id) + "/NO_INPUT.md" }
-
-// Failed is where another copy lies after a failure, if they are archived.
-func (in *Intake) Failed(id JobID) string { return in.below(FailedDir, id) + "/" + path.Base(in.Rel) }
-
-func (in *Intake) below(tree string, id JobID) string {
-	return strings.Join([]string{tree, in.Owner, in.Repository, in.Branch, string(id)}, "/")
-}
+var promptNames = NewNames[PromptName]("prompt name", "prompt", "running", "done", "error")
 
 // PromptState is what is known of a prompt's file.
 type PromptState struct {
 	Named    PromptName // the last name that was given; NewPrompt: not looked at yet
 	Archived bool       // there is a copy below failed/
 }
-
-// TendPrompt makes the files of a prompt say where its run stands: its copy,
-// its name, the reason beside it. What came of it goes to Tended.
-type TendPrompt struct {
-	Job  JobID
-	Name PromptName
-}
-
-// Subject is the job an action is about.
-func (a TendPrompt) Subject() JobID { return a.Job }
 
 // PromptName is the name that the prompt of a job is to have, by its status.
 func (s Status) PromptName() PromptName {
@@ -140,8 +59,8 @@ func (j *Job) HoldsPrompt() bool {
 
 // tending are the prompts whose names are not what the tick makes of their
 // jobs.
-func (t *tick) tending() []Action {
-	var out []Action
+func (t *tick) tending() []WorldAction {
+	var out []WorldAction
 	for _, i := range t.s.graph.intakes {
 		j := t.s.jobs[i]
 		if want := t.at(i).PromptName(); want != j.State.Prompt.Named {
@@ -163,7 +82,7 @@ func Tended(s *Snapshot, a TendPrompt, found, archived bool) (Plan, error) {
 	}
 	st := j.State
 	st.Prompt = PromptState{a.Name, archived}
-	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}, nil
+	return NewPlan(PutState{j.ID, j.Rev, st}), nil
 }
 
 // withoutInput fails the run of j. Hardly ever has one of its jobs begun: only
@@ -180,12 +99,12 @@ func (s *Snapshot) withoutInput(j *Job) Plan {
 		st.Failure, st.Reason = MissingInput, "the prompt was gone before it could be read: "+j.Spec.Intake.File
 		st.Wait, st.WaitSince, st.RetryAt = WaitReason{}, time.Time{}, time.Time{}
 		if k.State.Status == Running {
-			p.Actions = append(p.Actions, Sweep{k.Attempt()})
+			p.add(Sweep{k.Attempt()})
 		}
 		if k == j {
 			st.Prompt = PromptState{Named: ErrorPrompt}
 		}
-		p.Actions = append(p.Actions, PutState{k.ID, k.Rev, st})
+		p.add(PutState{k.ID, k.Rev, st})
 	}
 	return p
 }

@@ -13,19 +13,9 @@ type MissingProducer uint8
 const (
 	Block MissingProducer = iota // a need nobody produces is terminal
 	Wait                         // a need nobody produces yet may still appear
-	numMissingProducers
 )
 
-var missingProducerNames = [numMissingProducers]string{"block", "wait"}
-
-func (m MissingProducer) String() string {
-	return name(missingProducerNames[:], int(m), "missing_producer policy")
-}
-
-// ParseMissingProducer is the inverse of String.
-func ParseMissingProducer(s string) (MissingProducer, error) {
-	return parse[MissingProducer](missingProducerNames[:], s, "missing_producer policy")
-}
+var missingProducerNames = NewNames[MissingProducer]("missing_producer policy", "block", "wait")
 
 // Transient says whether a job runs only when another needs it (seed 002).
 // A smaller mode is the more conservative one.
@@ -36,17 +26,9 @@ const (
 	NotTransient Transient = iota
 	OnDemand               // runs only if a job that is not transient needs it
 	Remove                 // as OnDemand, and its files go when the run is over
-	numTransients
 )
 
-var transientNames = [numTransients]string{"none", "transient", "remove"}
-
-func (m Transient) String() string { return name(transientNames[:], int(m), "transient mode") }
-
-// ParseTransient is the inverse of String.
-func ParseTransient(s string) (Transient, error) {
-	return parse[Transient](transientNames[:], s, "transient mode")
-}
+var transientNames = NewNames[Transient]("transient mode", "none", "transient", "remove")
 
 // PinnedHead holds a job until a branch is at a commit. The zero value pins
 // nothing.
@@ -70,19 +52,9 @@ const (
 	CleanWorktree PreconditionKind = iota
 	BranchExists
 	CustomPrecondition
-	numPreconditionKinds
 )
 
-var preconditionKindNames = [numPreconditionKinds]string{"clean_worktree", "branch_exists", "custom"}
-
-func (k PreconditionKind) String() string {
-	return name(preconditionKindNames[:], int(k), "precondition")
-}
-
-// ParsePreconditionKind is the inverse of String.
-func ParsePreconditionKind(s string) (PreconditionKind, error) {
-	return parse[PreconditionKind](preconditionKindNames[:], s, "precondition")
-}
+var preconditionKindNames = NewNames[PreconditionKind]("precondition", "clean_worktree", "branch_exists", "custom")
 
 // Route says which job is rewound, or given this job's context, when this job
 // ends with an outcome (seed 000's on.<outcome> edges).
@@ -110,6 +82,14 @@ type Origin struct {
 
 	// Ephemeral asks that all that was made for the run goes when it is over.
 	Ephemeral bool
+}
+
+// mergeAlias is the alias of the flow that merges plans, as records have it.
+const mergeAlias = "merge"
+
+// Merges is the plan that the job's run merges, if that is what its run is for.
+func (o *Origin) Merges() (plan string, ok bool) {
+	return o.Plan, o.Alias == mergeAlias && o.Plan != ""
 }
 
 // Template identifies the template a job was compiled from.
@@ -145,9 +125,35 @@ type Spec struct {
 	Retry           RetryPolicy
 	Resumable       bool
 	Idempotent      bool
+	KeepSession     bool    // its agent goes on with the conversation of the attempt before
 	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
 	InDoubt         InDoubt // see Doubt
 	Task            Task
+}
+
+// differs is in what jobs that were submitted with one key are not the same, in
+// the words of a submission. Fields that it leaves out are named by its test.
+func (s *Spec) differs(o *Spec) []string {
+	var differ []string
+	for _, c := range []struct {
+		what string
+		same bool
+	}{
+		{"name", s.Name == o.Name}, {"command", slices.Equal(s.Task.Args, o.Task.Args)}, {"cwd", s.Task.Tree == o.Task.Tree && s.Task.Dir == o.Task.Dir},
+		{"env", slices.Equal(s.Task.Env, o.Task.Env) && slices.Equal(s.Task.PassEnv, o.Task.PassEnv)},
+		{"executor", s.Task.On() == o.Task.On() && slices.Equal(s.Task.Options, o.Task.Options)},
+		{"timeout", s.Task.Timeout == o.Task.Timeout}, {"after", slices.Equal(s.After, o.After)},
+		{"need", slices.Equal(s.Needs, o.Needs)}, {"produce", slices.Equal(s.Produces, o.Produces)},
+		{"missing_producer", s.MissingProducer == o.MissingProducer}, {"lock or pool", slices.Equal(s.Locks, o.Locks)},
+		{"require", slices.Equal(s.Preconditions, o.Preconditions)}, {"pinned", s.Pinned == o.Pinned},
+		{"idempotent", s.Idempotent == o.Idempotent}, {"resumable", s.Resumable == o.Resumable}, {"in_doubt", s.InDoubt == o.InDoubt},
+		{"resume", s.KeepSession == o.KeepSession},
+	} {
+		if !c.same {
+			differ = append(differ, c.what)
+		}
+	}
+	return differ
 }
 
 // LocalExecutor is the name of the executor of jobs that name none: this
@@ -161,7 +167,8 @@ type Task struct {
 	Options  []string // KEY=VALUE, what to ask of the executor; it knows which there are
 	Args     []string // job.json: child_args, or the ad-hoc command
 	Builtin  bool     // Args are for this program itself
-	Dir      string   // relative to the repository's root; "" : the root
+	Tree     string   // the linked worktree it was submitted from, absolute; "" : the repository's main one. It counts where nothing prepared another
+	Dir      string   // relative to that working tree; "" : its root
 	Env      []string // NAME=VALUE given at submission
 	PassEnv  []string // names that must be set in the environment of whoever starts an attempt
 	Timeout  time.Duration
@@ -200,17 +207,9 @@ const (
 	CleanupDone
 	CleanupDegraded
 	CleanupFailed
-	numCleanupStatuses
 )
 
-var cleanupNames = [numCleanupStatuses]string{"", "skipped", "done", "degraded", "failed"}
-
-func (c CleanupStatus) String() string { return name(cleanupNames[:], int(c), "cleanup status") }
-
-// ParseCleanupStatus is the inverse of String for every status but NoCleanup.
-func ParseCleanupStatus(s string) (CleanupStatus, error) {
-	return parse[CleanupStatus](cleanupNames[:], s, "cleanup status")
-}
+var cleanupNames = NewNames[CleanupStatus]("cleanup status", "", "skipped", "done", "degraded", "failed")
 
 // Cleanup is a cleanup's status and, where it went wrong, why.
 type Cleanup struct {
@@ -220,7 +219,7 @@ type Cleanup struct {
 
 // State is what has happened. A rewind replaces it with a fresh one, so that a
 // field added later is cleared by default instead of forgotten. It is
-// comparable: two equal states need no write.
+// comparable: two equal states need no write. What it points to is not changed.
 type State struct {
 	Status     Status
 	Wait       WaitReason
@@ -243,6 +242,8 @@ type State struct {
 	Failure    FailureClass
 	Reason     string // why it ended as it did, or why it could not be started
 	Stop       StopRequest
+	Place      Place       // of the latest attempt that ended
+	Agent      *AgentState // nil: no attempt asked an agent, or none told anything
 	Context    Context
 	Cancelled  Cleanup   // what a cancel did to the job's worktree
 	Retried    Cleanup   // what the last rewind did to it
@@ -250,14 +251,17 @@ type State struct {
 	Awake      bool      // a route woke it, or someone demanded it
 	Prompt     PromptState
 	Amended    Amendment // by later submissions; a rewind leaves it
+	Retired    bool      // a merge closed the cycle of the plan that it produced for: it counts as no producer
+	Closed     bool      // it is a merge that closed a cycle, and needs no more of it
 }
 
 // Amendment is what later submissions of the same job changed of what was asked
 // for. The zero value is nothing.
 type Amendment struct {
 	Made      bool
-	Transient Transient // the most conservative mode asked for
-	Budget    Budget    // the largest asked for
+	Transient Transient   // the most conservative mode asked for
+	Budget    Budget      // the largest asked for
+	Retry     RetryPolicy // failures that are tried again besides
 }
 
 // StopRequest asks for the end of a running attempt. The zero value is none.
@@ -301,8 +305,13 @@ func (j *Job) Budget() Budget {
 	return j.Spec.Budget
 }
 
-// begins is the status of a generation's beginning.
-func (j *Job) begins() Status {
+// Retry is the policy that counts: any failure that was named is tried again.
+func (j *Job) Retry() RetryPolicy {
+	return j.Spec.Retry.or(j.State.Amended.Retry)
+}
+
+// Begins is the status of a generation's beginning.
+func (j *Job) Begins() Status {
 	if j.Spec.Routed || j.Transient() != NotTransient {
 		return Unscheduled
 	}

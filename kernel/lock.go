@@ -15,17 +15,9 @@ type LockMode uint8
 const (
 	Exclusive LockMode = iota
 	Shared
-	numLockModes
 )
 
-var lockModeNames = [numLockModes]string{"exclusive", "shared"}
-
-func (m LockMode) String() string { return name(lockModeNames[:], int(m), "lock mode") }
-
-// ParseLockMode is the inverse of String.
-func ParseLockMode(s string) (LockMode, error) {
-	return parse[LockMode](lockModeNames[:], s, "lock mode")
-}
+var lockModeNames = NewNames[LockMode]("lock mode", "exclusive", "shared")
 
 // Lock is one request: a key shared or exclusive, or, where Units is positive,
 // that many units of the pool of that name.
@@ -38,9 +30,27 @@ type Lock struct {
 // Pool reports whether l asks for units of a counted pool.
 func (l Lock) Pool() bool { return l.Units > 0 }
 
+// What the prefixes of keys mean. They stand in records, so they never change.
+const (
+	branchKey   = "branch:"
+	conflictKey = "merge_sentinel:"
+)
+
+// BranchLock is a lock of whoever changes a branch.
+func BranchLock(branch string) Lock { return Lock{Key: branchKey + branch} }
+
+// Branch is the branch that l is about.
+func (l Lock) Branch() (branch string, ok bool) {
+	branch, ok = strings.CutPrefix(l.Key, branchKey)
+	return branch, ok && !l.Pool()
+}
+
+// Conflict is the plan whose merge conflict l is about.
+func (l Lock) Conflict() (plan string, ok bool) { return strings.CutPrefix(l.Key, conflictKey) }
+
 // Validate refuses empty keys and negative units.
 func (l Lock) Validate() error {
-	if strings.TrimSpace(l.Key) == "" || l.Units < 0 || l.Mode >= numLockModes {
+	if strings.TrimSpace(l.Key) == "" || l.Units < 0 || !lockModeNames.Has(l.Mode) {
 		return fmt.Errorf("lock %q (units %d): %w", l.Key, l.Units, ErrInvalid)
 	}
 	return nil

@@ -106,7 +106,7 @@ func TestAQueueForAPoolIsQuiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := kernel.Decide(s.Apply(finish)); len(actionsOf[kernel.PutState](p)) != 1 {
-		t.Errorf("b starts, and this is written: %+v", p.Actions)
+		t.Errorf("b starts, and this is written: %+v", p.Actions())
 	}
 }
 

@@ -12,7 +12,13 @@ type Merged struct {
 	New  []NewJob         // still to be enqueued; they refer to the jobs that count
 	Same map[JobID]JobID  // the job that counts, by the id minted in vain
 	Plan Plan             // what the submission changes of jobs that were there
-	Note map[JobID]string // of such a job: why it is not going to run, and what would make it
+	Note map[JobID]NotRun // of such a job that is not going to run
+}
+
+// NotRun is why a job that was submitted again does not run again: it has ended.
+type NotRun struct {
+	Status  Status
+	Removed bool // it succeeded, and its files are gone since
 }
 
 // Merge takes the jobs out of news whose idempotency key another job has, of s
@@ -22,7 +28,7 @@ type Merged struct {
 // systems-and-unification 4.8, 4.12 C29). One key for jobs that differ is
 // ErrConflict.
 func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
-	m := Merged{Same: map[JobID]JobID{}, Note: map[JobID]string{}}
+	m := Merged{Same: map[JobID]JobID{}, Note: map[JobID]NotRun{}}
 	if !slices.ContainsFunc(news, func(n NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
 		m.New = news
 		return m, nil
@@ -80,7 +86,7 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 				return Merged{}, err
 			}
 			first.Spec.Transient = min(first.Spec.Transient, spec.Transient)
-			first.Spec.Budget = first.Spec.Budget.or(spec.Budget)
+			first.Spec.Budget, first.Spec.Retry = first.Spec.Budget.or(spec.Budget), first.Spec.Retry.or(spec.Retry)
 			continue
 		}
 		now := s.Apply(m.Plan)
@@ -111,12 +117,12 @@ func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by
 		return err
 	}
 	st := j.State
-	amended := Amendment{Made: true, Transient: min(j.Transient(), spec.Transient), Budget: j.Budget()}
+	amended := Amendment{Made: true, Transient: min(j.Transient(), spec.Transient), Budget: j.Budget(), Retry: st.Amended.Retry}
 	if st.Status != Succeeded {
-		amended.Budget = amended.Budget.or(spec.Budget)
+		amended.Budget, amended.Retry = amended.Budget.or(spec.Budget), amended.Retry.or(spec.Retry)
 	}
 	more := amended.Budget != j.Budget()
-	if more || amended.Transient != j.Transient() {
+	if more || amended.Transient != j.Transient() || amended.Retry != st.Amended.Retry {
 		st.Amended = amended
 	}
 	woken := *j
@@ -126,18 +132,16 @@ func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by
 	}
 	switch {
 	case st.Status.Terminal() && !st.Removed.IsZero() && woken.Transient() == NotTransient:
-		m.Note[j.ID] = "it succeeded, and its files were removed since: `vizier jobs retry " + string(j.ID) + "` makes them again"
-	case st.Status == Failed && !more:
-		m.Note[j.ID] = "it failed: a larger limit of executions, or `vizier jobs retry " + string(j.ID) + "`, runs it again"
-	case st.Status.Terminal() && st.Status != Succeeded && st.Status != Failed:
-		m.Note[j.ID] = "it is " + st.Status.String() + ": `vizier jobs retry " + string(j.ID) + "` runs it again"
+		m.Note[j.ID] = NotRun{st.Status, true}
+	case st.Status == Failed && !more, st.Status.Terminal() && st.Status != Succeeded && st.Status != Failed:
+		m.Note[j.ID] = NotRun{st.Status, false}
 	}
 	if st == j.State {
 		return nil
 	}
-	m.Plan = m.Plan.Then(Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}})
+	m.Plan = m.Plan.Then(NewPlan(PutState{j.ID, j.Rev, st}))
 	if st.Status == Failed && more {
-		again, err := Retry(s.Apply(Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}), j.ID, by)
+		again, err := Retry(s.Apply(NewPlan(PutState{j.ID, j.Rev, st})), j.ID, by)
 		if err != nil {
 			return fmt.Errorf("run it again with a larger limit: %w", err)
 		}
@@ -154,24 +158,9 @@ func (b Budget) or(c Budget) Budget {
 // conflict is the error that one key was given to jobs that differ in what they
 // run or in when they may.
 func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) error {
-	var differ []string
-	for _, c := range []struct {
-		what string
-		same bool
-	}{
-		{"name", old.Name == now.Name}, {"command", slices.Equal(old.Task.Args, now.Task.Args)}, {"cwd", old.Task.Dir == now.Task.Dir},
-		{"env", slices.Equal(old.Task.Env, now.Task.Env) && slices.Equal(old.Task.PassEnv, now.Task.PassEnv)},
-		{"executor", old.Task.On() == now.Task.On() && slices.Equal(old.Task.Options, now.Task.Options)},
-		{"timeout", old.Task.Timeout == now.Task.Timeout}, {"after", slices.Equal(old.After, now.After)},
-		{"need", slices.Equal(old.Needs, now.Needs)}, {"produce", slices.Equal(old.Produces, now.Produces)},
-		{"missing_producer", old.MissingProducer == now.MissingProducer}, {"lock or pool", slices.Equal(old.Locks, now.Locks)},
-		{"require", slices.Equal(old.Preconditions, now.Preconditions)}, {"pinned", old.Pinned == now.Pinned},
-		{"approval", (oldApproval == NotRequired) == (newApproval == NotRequired)},
-		{"idempotent", old.Idempotent == now.Idempotent}, {"resumable", old.Resumable == now.Resumable}, {"in_doubt", old.InDoubt == now.InDoubt},
-	} {
-		if !c.same {
-			differ = append(differ, c.what)
-		}
+	differ := old.differs(now)
+	if (oldApproval == NotRequired) != (newApproval == NotRequired) {
+		differ = append(differ, "approval")
 	}
 	if len(differ) == 0 {
 		return nil

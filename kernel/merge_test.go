@@ -51,14 +51,14 @@ func TestAResubmittedJobIsTheOneThereWas(t *testing.T) {
 	for _, st := range []option{is(kernel.WaitingOnDeps), running(1), is(kernel.Succeeded), is(kernel.Cancelled), is(kernel.BlockedByDependency), due(kernel.ExitFailure)} {
 		old := job("a", keyed("k"), after("z"), st)
 		m, _, p := merged(t, snapshot(facts(), old, job("z", running(1))), fresh("b", keyed("k"), after("z")))
-		if m.Same["b"] != "a" || len(m.Plan.Actions) > 0 {
+		if m.Same["b"] != "a" || len(m.Plan.Actions()) > 0 {
 			t.Errorf("%s: %+v", old.State.Status, m)
 		}
 		if len(actionsOf[kernel.CreateJob](p))+len(actionsOf[kernel.Launch](p)) > 0 && old.State.Status != kernel.FailedRetryable {
-			t.Errorf("%s: %+v", old.State.Status, p.Actions)
+			t.Errorf("%s: %+v", old.State.Status, p.Actions())
 		}
-		if wantNote := old.State.Status == kernel.Cancelled || old.State.Status == kernel.BlockedByDependency; (m.Note["a"] != "") != wantNote {
-			t.Errorf("%s: note %q", old.State.Status, m.Note["a"])
+		if wantNote := old.State.Status == kernel.Cancelled || old.State.Status == kernel.BlockedByDependency; (m.Note["a"] != (kernel.NotRun{})) != wantNote {
+			t.Errorf("%s: note %+v", old.State.Status, m.Note["a"])
 		}
 	}
 }
@@ -84,8 +84,8 @@ func TestTheMoreConservativeModeCounts(t *testing.T) {
 		if told := tell(s, p); strings.Contains(told, "a job.promoted") != (c.status == kernel.Running) {
 			t.Errorf("%s over %s: %s", c.now, c.was, told)
 		}
-		if c.now > c.was && len(p.Actions) > 0 {
-			t.Errorf("%s over %s: %+v", c.now, c.was, p.Actions)
+		if c.now > c.was && len(p.Actions()) > 0 {
+			t.Errorf("%s over %s: %+v", c.now, c.was, p.Actions())
 		}
 		// A rewind forgets what happened, not what was asked for.
 		back, err := kernel.Retry(snapshot(facts(), func() kernel.Job { j := *a; j.State.Status = kernel.Succeeded; return j }()), "a", "ann")
@@ -106,12 +106,12 @@ func TestALargerLimitRevives(t *testing.T) {
 	})
 	s := snapshot(facts(), old, job("d", after("a"), is(kernel.BlockedByDependency)))
 	m, _, p := merged(t, s, fresh("b", keyed("k"), limits(kernel.Budget{Resumes: 1})))
-	if len(p.Actions) > 0 || !strings.Contains(m.Note["a"], "larger limit") {
-		t.Errorf("%+v %q", p.Actions, m.Note["a"])
+	if len(p.Actions()) > 0 || m.Note["a"] != (kernel.NotRun{Status: kernel.Failed}) {
+		t.Errorf("%+v %+v", p.Actions(), m.Note["a"])
 	}
 	m, next, p := merged(t, s, fresh("b", keyed("k"), limits(kernel.Budget{Resumes: 2})))
 	a := next.Job("a")
-	if a.State.Status != kernel.Running || a.State.Attempt != 3 || a.State.Generation != 1 || a.Budget().Resumes != 2 || m.Note["a"] != "" {
+	if a.State.Status != kernel.Running || a.State.Attempt != 3 || a.State.Generation != 1 || a.Budget().Resumes != 2 || m.Note["a"] != (kernel.NotRun{}) {
 		t.Errorf("%+v", a.State)
 	}
 	if st := next.Job("d").State.Status; st != kernel.WaitingOnDeps || a.Rev != 2 {
@@ -123,6 +123,33 @@ func TestALargerLimitRevives(t *testing.T) {
 	s = snapshot(facts(), old, job("d", after("a"), running(1)))
 	if _, err := kernel.Merge(s, []kernel.NewJob{fresh("b", keyed("k"), limits(kernel.Budget{Resumes: 2}))}, "ann"); !errors.Is(err, kernel.ErrRunning) {
 		t.Errorf("%v", err)
+	}
+}
+
+// A budget of retries comes with the failures that it is for: a job that was
+// submitted without any is tried again as the later submission asks.
+func TestALargerLimitComesWithItsFailures(t *testing.T) {
+	retried := func(n int, classes ...kernel.FailureClass) option {
+		return func(j *kernel.Job) {
+			j.Spec.Budget.Retries = n
+			for _, c := range classes {
+				j.Spec.Retry = j.Spec.Retry.On(c)
+			}
+		}
+	}
+	for name, first := range map[string]option{"none": retried(0), "another": retried(1, kernel.Timeout)} {
+		_, next, _ := merged(t, snapshot(facts(), job("a", keyed("k"), running(1), first)), fresh("b", keyed("k"), retried(2, kernel.ExitFailure)))
+		a := next.Job("a")
+		if a.Budget().Retries != 2 || !a.Retry().Covers(kernel.ExitFailure, 1) || a.Retry().Covers(kernel.Timeout, 124) != (name == "another") {
+			t.Fatalf("%s: %+v, retried on %+v", name, a.Budget(), a.Retry())
+		}
+		p, err := kernel.Finish(next, kernel.Result{Attempt: a.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := next.Apply(p).Job("a").State.Status; st != kernel.FailedRetryable {
+			t.Errorf("%s: it ended as %s", name, st)
+		}
 	}
 }
 
@@ -142,7 +169,7 @@ func TestOneKeyForDifferentJobs(t *testing.T) {
 		{[]kernel.NewJob{fresh("b", keyed("n")), fresh("c", keyed("n"), func(j *kernel.Job) { j.Spec.After = []kernel.JobID{"b"} })}, "differs in after"},
 	} {
 		m, err := kernel.Merge(s, c.news, "ann")
-		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrInvalid) || len(m.Plan.Actions)+len(m.New) > 0 {
+		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrInvalid) || len(m.Plan.Actions())+len(m.New) > 0 {
 			t.Errorf("%v, %+v", err, m)
 			continue
 		}

@@ -39,7 +39,7 @@ const (
 	Attended                     // see Job.attended
 	Due                          // whose retry is due at At; and the one that is due next
 	Dependents                   // the open jobs that run after a job; the first Most, if there is one, that do not run
-	Consumers                    // the open jobs that need an artifact
+	Consumers                    // the jobs that need an artifact: those that are open, or that a new producer opens again
 	RunConsumers                 // those of them for which it counts that a job of a run makes it; Most as of Dependents
 	Producers                    // the jobs that declare an artifact
 	RunProducers                 // those of them that belong to a run
@@ -52,7 +52,6 @@ const (
 	Handled                      // the jobs whose failure, which stops a run, is handled by a job
 	Prompts                      // the jobs that hold the prompt of that file, named by Key
 	Newest                       // the last Most in schedule order, of all statuses or of those that it has
-	numNearKinds
 )
 
 // narrow is what a snapshot of some of the jobs remembers: what it was asked to
@@ -157,22 +156,20 @@ func (s *Snapshot) find(id JobID) (int32, bool) {
 	return i, ok
 }
 
-// members looks for the jobs of a run, where that is not known to go on.
-func (s *Snapshot) members(run RunID) {
-	if s.near == nil {
-		return
-	}
-	n := 1
+// Members are the jobs of a run, in schedule order: all of them, or enough to tell
+// that it goes on.
+func (s *Snapshot) Members(run RunID) []*Job {
+	var out []*Job
+	active := false
 	for _, j := range s.jobs {
-		if j.Spec.Origin.Run != run {
-			continue
+		if j.Spec.Origin.Run == run {
+			out, active = append(out, j), active || j.State.Status.Active()
 		}
-		if j.State.Status.Active() {
-			return
-		}
-		n++
 	}
-	s.near.look(Near{Kind: Members, Run: run, Most: n})
+	if !active {
+		s.near.look(Near{Kind: Members, Run: run, Most: len(out) + 1})
+	}
+	return out
 }
 
 // ask notes that a gate of j reads a fact, unless it was observed.
@@ -195,7 +192,7 @@ func (n Near) Selects(j *Job) bool {
 	case Dependents:
 		return j.Open() && (n.Most == 0 || j.State.Status != Running) && slices.Contains(j.Spec.After, n.Job)
 	case Consumers, RunConsumers:
-		return j.Open() && (n.Most == 0 || j.State.Status != Running) && slices.Contains(j.Spec.Needs, n.Artifact)
+		return j.Consumes() && (n.Most == 0 || j.Open() && j.State.Status != Running) && slices.Contains(j.Spec.Needs, n.Artifact)
 	case Producers:
 		return slices.Contains(j.Spec.Produces, n.Artifact)
 	case RunProducers:
@@ -221,6 +218,12 @@ func (n Near) Selects(j *Job) bool {
 	default:
 		return false
 	}
+}
+
+// Consumes reports that something may still come of what j needs: it is open, or
+// is opened again by a new producer.
+func (j *Job) Consumes() bool {
+	return j.Open() || j.Spec.MissingProducer == Wait && j.neverRan()
 }
 
 // stops reports that j failed, and that its run, or one in which a job handles
@@ -255,7 +258,7 @@ func (j *Job) outside() bool {
 	if st.Status != Queued && !st.Status.Waiting() && st.Status != FailedRetryable || waitsForJob(st.Wait) != "" && st.Status == WaitingOnDeps {
 		return false
 	}
-	if j.Spec.Pinned.Branch != "" || len(j.Spec.Preconditions) > 0 {
+	if _, outward := asks(&j.Spec); outward {
 		return true
 	}
 	for _, a := range j.Spec.Needs {

@@ -217,3 +217,39 @@ func TestTokenOfAnAttemptSettledInTheSameTick(t *testing.T) {
 		expect(t, s, consumer, "running")
 	}
 }
+
+// Who is told why a job waits for an artifact is told of the job that makes it,
+// and what to do about that one.
+func TestWhyNamesTheProducerOfAnUnmetNeed(t *testing.T) {
+	const label = "custom:t:x"
+	makes := func(id kernel.JobID, o option) kernel.Job { return job(id, produces(label), o) }
+	pending := func(j *kernel.Job) { j.State.Approval.State = kernel.Pending }
+	for name, c := range map[string]struct {
+		producers      []kernel.Job
+		job            kernel.JobID
+		clears, remedy string
+	}{
+		"in the making":   {[]kernel.Job{makes("p", running(1))}, "p", "job p, running", ""},
+		"the first":       {[]kernel.Job{makes("p", running(1)), makes("r", running(1))}, "p", "job p, running", ""},
+		"who still may":   {[]kernel.Job{makes("p", is(kernel.Failed)), makes("r", pending)}, "r", "job r, queued", "approve r"},
+		"without it":      {[]kernel.Job{makes("p", is(kernel.Succeeded))}, "p", "a retry of what failed", "retry p"},
+		"nobody succeeds": {[]kernel.Job{makes("p", is(kernel.Failed)), makes("r", is(kernel.Cancelled))}, "p", "a retry of what failed", "retry p"},
+		"nobody":          {nil, "", "a job that produces it, then a retry", "produce "},
+	} {
+		e, err := kernel.Explain(snapshot(marked(facts(), label), append(c.producers, job("z", needs(label)))...), "z")
+		if err != nil || len(e.Unmet) != 1 {
+			t.Errorf("%s: %v, unmet %+v", name, err, e.Unmet)
+			continue
+		}
+		if u := e.Unmet[0]; u.Job != c.job || u.Artifact != artifact(label) || u.Clears != c.clears {
+			t.Errorf("%s: about job %q and %s, cleared by %q", name, u.Job, u.Artifact, u.Clears)
+		}
+		remedies := ""
+		if len(e.Actions) > 0 {
+			remedies = e.Actions[0].Kind.String() + " " + string(e.Actions[0].Job)
+		}
+		if remedies != c.remedy {
+			t.Errorf("%s: do %+v, want %q", name, e.Actions, c.remedy)
+		}
+	}
+}

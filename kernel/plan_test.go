@@ -58,7 +58,7 @@ func TestApply(t *testing.T) {
 		{"the world", []kernel.Action{kernel.Launch{Attempt: a}, kernel.Stop{Attempt: a}, kernel.Sweep{Attempt: a}, kernel.Rotate{Attempt: a}}, "a queued 1, b queued 1", "old"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			next := s.Apply(kernel.Plan{Actions: c.actions})
+			next := s.Apply(kernel.NewPlan(c.actions...))
 			if got := listed(next); got != c.jobs {
 				t.Errorf("jobs %s, want %s", got, c.jobs)
 			}
@@ -72,7 +72,7 @@ func TestApply(t *testing.T) {
 	}
 	// What nobody asked about stays unknown.
 	s = snapshot(facts(), job("a"))
-	if next := s.Apply(kernel.Plan{Actions: []kernel.Action{kernel.Publish{Attempt: a, Artifacts: artifacts(x)}}}); next.Facts().Markers[artifact(x)].Known {
+	if next := s.Apply(kernel.NewPlan(kernel.Publish{Attempt: a, Artifacts: artifacts(x)})); next.Facts().Markers[artifact(x)].Known {
 		t.Error("one marker that was published passed for all there are")
 	}
 }
@@ -104,25 +104,25 @@ func TestThen(t *testing.T) {
 	tick := kernel.Decide(s.Apply(enqueue).Apply(cancel))
 	all := both.Then(tick)
 	var kinds []string
-	for _, a := range all.Actions {
+	for _, a := range all.Actions() {
 		kinds = append(kinds, reflect.TypeOf(a).Name()+":"+string(a.Subject()))
 	}
 	if got := words(kinds); got != "CreateJob:q PutState:p Stop:p Launch:q" {
 		t.Errorf("%s", got)
 	}
-	if q := all.Actions[0].(kernel.CreateJob).Job; q.State.Status != kernel.Running || q.State.Attempt != 1 || q.Rev != 1 {
+	if q := all.Actions()[0].(kernel.CreateJob).Job; q.State.Status != kernel.Running || q.State.Attempt != 1 || q.Rev != 1 {
 		t.Errorf("%+v", q)
 	}
 	if !reflect.DeepEqual(all.Decisions, tick.Decisions) || !reflect.DeepEqual(all.Then(kernel.Plan{}).Decisions, tick.Decisions) {
 		t.Errorf("decisions %+v", all.Decisions)
 	}
 	for _, p := range []kernel.Plan{enqueue.Then(kernel.Plan{}), (kernel.Plan{}).Then(enqueue)} {
-		if !reflect.DeepEqual(p.Actions, enqueue.Actions) {
-			t.Errorf("with an empty plan: %+v", p.Actions)
+		if !reflect.DeepEqual(p.Actions(), enqueue.Actions()) {
+			t.Errorf("with an empty plan: %+v", p.Actions())
 		}
 	}
 	// Two plans of one snapshot do not get into each other's way.
-	if again := enqueue.Then(cancel).Then(tick); !reflect.DeepEqual(again, all) || len(enqueue.Actions) != 1 {
+	if again := enqueue.Then(cancel).Then(tick); !reflect.DeepEqual(again, all) || len(enqueue.Actions()) != 1 {
 		t.Error("Then changed its operands")
 	}
 }

@@ -1,7 +1,5 @@
 package kernel
 
-import "strings"
-
 // canonical reads the custom preconditions that seed 000 supports as what they
 // stand for; the ID stays, for the messages.
 func (p Precondition) canonical() Precondition {
@@ -28,7 +26,7 @@ func (j *Job) branchFor(p Precondition) string {
 	}
 	found := ""
 	for _, l := range j.Spec.Locks {
-		if b, ok := strings.CutPrefix(l.Key, "branch:"); ok && !l.Pool() {
+		if b, ok := l.Branch(); ok {
 			if found != "" && found != b {
 				return ""
 			}

@@ -119,10 +119,22 @@ func (b *prober) routes(j *Job) {
 }
 
 func (b *prober) gates(j *Job) {
+	for i := range gates {
+		if gates[i].reads != nil {
+			gates[i].reads(b, j)
+		}
+	}
+}
+
+func (b *prober) needs(j *Job) {
 	for _, a := range j.Spec.Needs {
 		b.artifact(a)
 	}
-	b.branch(j.Spec.Pinned.Branch)
+}
+
+func (b *prober) pinnedHead(j *Job) { b.branch(j.Spec.Pinned.Branch) }
+
+func (b *prober) preconditions(j *Job) {
 	for _, p := range j.Spec.Preconditions {
 		switch p.canonical().Kind {
 		case CleanWorktree:

@@ -22,7 +22,7 @@ func (t *tick) spent() Plan {
 		}
 		st := j.State
 		st.Removed = t.s.now
-		p.Actions = append(p.Actions, Strip{j.ID, slices.Clone(j.Spec.Produces)}, PutState{j.ID, j.Rev, st})
+		p.add(Strip{j.ID, slices.Clone(j.Spec.Produces)}, PutState{j.ID, j.Rev, st})
 	}
 	return p
 }

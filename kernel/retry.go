@@ -98,14 +98,14 @@ func (j *Job) mergeSlugs() []string {
 		}
 	}
 	for _, l := range j.Spec.Locks {
-		if slug, ok := strings.CutPrefix(l.Key, "merge_sentinel:"); ok {
+		if slug, ok := l.Conflict(); ok {
 			slugs = append(slugs, slug)
 		}
 	}
 	// What a merge's conflict woke is there to look at the conflict: a retry of
 	// it is the way out, and no reason to forget what was resolved.
-	if j.Spec.Origin.Alias == "merge" && j.Spec.Origin.Plan != "" && !j.Spec.Routed {
-		slugs = append(slugs, j.Spec.Origin.Plan)
+	if plan, ok := j.Spec.Origin.Merges(); ok && !j.Spec.Routed {
+		slugs = append(slugs, plan)
 	}
 	return slugs
 }
@@ -143,33 +143,37 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 		j := s.Job(id)
 		st := rewound(j, s.now, by)
 		st.Context = s.carried(j, in)
+		if st.Context.Root == "" && j.State.Context.Root != "" { // what its agent remembers is gone
+			st.Agent = st.Agent.forgetful()
+		}
 		if why == byRoute {
 			st.Routed = j.State.Routed
 		}
+		st.Closed = j.State.Closed
 		if i == 0 && j.Spec.Routed {
 			st.Status, st.Awake = Queued, true
 		}
 		if c := j.State.Context; c.Owned {
-			p.Actions = append(p.Actions, RemoveWorktree{Job: id, Context: c})
+			p.add(RemoveWorktree{Job: id, Context: c})
 		}
-		p.Actions = append(p.Actions, Reset{j.Attempt(), j.Spec.Produces}, PutState{id, j.Rev, st})
+		p.add(Reset{j.Attempt(), j.Spec.Produces}, PutState{id, j.Rev, st})
 	}
 	if why == byRoute {
 		return p
 	}
 	for _, slug := range s.mergeSlugs(set) {
-		p.Actions = append(p.Actions, ClearSentinel{set[0], slug})
+		p.add(ClearSentinel{set[0], slug})
 	}
 	return p
 }
 
 // rewound is the one reset: what a job keeps of its past when it is rewound.
 func rewound(j *Job, now time.Time, by string) State {
-	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended}
+	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent}
 	if a := j.State.Approval; a.State != NotRequired && !a.Doubt {
 		fresh.Approval = Require(now, by)
 	}
-	fresh.Status = j.begins()
+	fresh.Status = j.Begins()
 	return fresh
 }
 
@@ -192,5 +196,5 @@ func CleanedUp(s *Snapshot, a RemoveWorktree, c Cleanup) (Plan, error) {
 	} else {
 		st.Context = a.Context
 	}
-	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}, nil
+	return NewPlan(PutState{j.ID, j.Rev, st}), nil
 }

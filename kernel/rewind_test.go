@@ -58,7 +58,7 @@ func TestRetrySetStartsWithItsRoot(t *testing.T) {
 }
 
 // A rewound job keeps its attempt number, its record's identity, what was asked
-// for, what its prompt is called and that it asks for approval; nothing else. The test fills every field of State, so
+// for, what its prompt is called, what its agents used, what it used up of a plan and that it asks for approval; nothing else. The test fills every field of State, so
 // that a new one is looked at here.
 func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 	full := kernel.State{
@@ -70,6 +70,8 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		Stop: kernel.StopRequest{At: t0, By: "x"}, Context: kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true},
 		Cancelled: kernel.Cleanup{Status: kernel.CleanupDone, Error: "e"}, Retried: kernel.Cleanup{Status: kernel.CleanupFailed, Error: "e"},
 		Removed: t0, Awake: true, Prompt: kernel.PromptState{Named: kernel.ErrorPrompt, Archived: true}, Amended: kernel.Amendment{Made: true, Budget: kernel.Budget{Retries: 9}},
+		Place: kernel.Place{Host: "h", PID: 3}, Agent: &kernel.AgentState{Last: kernel.AgentRun{Session: "s"}, Runs: 2, Turns: 3, Total: kernel.Usage{Input: 4}},
+		Retired: true, Closed: true,
 	}
 	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
@@ -95,7 +97,11 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		}
 		next := s.Apply(p)
 		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann"), Awake: j.Spec.Routed,
-			Amended: j.State.Amended, Prompt: full.Prompt}
+			Amended: j.State.Amended, Prompt: full.Prompt, Closed: true}
+		if agent := next.Job("q").State.Agent; agent == nil || agent.Total.Input != 4 || agent.Last.Session != "" {
+			t.Errorf("of its agents is left %+v: its context is gone, and with it the conversation about it", agent)
+		}
+		want.Agent = next.Job("q").State.Agent
 		if got := next.Job("q").State; got != want {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
@@ -159,7 +165,7 @@ func TestRetryRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := kernel.Retry(c.s, "q", "ann")
-			if !errors.Is(err, c.err) || err != nil && (!strings.Contains(err.Error(), c.text) || len(p.Actions) > 0) {
+			if !errors.Is(err, c.err) || err != nil && (!strings.Contains(err.Error(), c.text) || len(p.Actions()) > 0) {
 				t.Errorf("%v, %+v", err, p)
 			}
 		})
@@ -303,7 +309,7 @@ func TestCancel(t *testing.T) {
 			got := next.Job("q").State
 			switch {
 			case st.Terminal():
-				if !errors.Is(err, kernel.ErrConflict) || len(p.Actions) > 0 {
+				if !errors.Is(err, kernel.ErrConflict) || len(p.Actions()) > 0 {
 					t.Errorf("%s: %v %+v", st, err, p)
 				}
 				continue

@@ -62,7 +62,7 @@ func (s *Snapshot) handOver(from, to *Job) Plan {
 	if st == to.State {
 		return Plan{}
 	}
-	return Plan{Actions: []Action{PutState{to.ID, to.Rev, st}}}
+	return NewPlan(PutState{to.ID, to.Rev, st})
 }
 
 // sendBack rewinds the target of a route, or wakes it. The source keeps count,
@@ -83,7 +83,7 @@ func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
 	}
 	st := from.State
 	st.Routed++
-	counted := Plan{Actions: []Action{PutState{from.ID, from.Rev, st}}}
+	counted := NewPlan(PutState{from.ID, from.Rev, st})
 	next := s.Apply(counted)
 	p := next.rewind(set, "route of "+string(from.ID), byRoute)
 	target := next.Apply(p).Job(to.ID)
@@ -94,7 +94,7 @@ func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
 	st = target.State
 	c.Owned = false
 	st.Context = c
-	return counted.Then(p).Then(Plan{Actions: []Action{PutState{to.ID, target.Rev, st}}})
+	return counted.Then(p).Then(NewPlan(PutState{to.ID, target.Rev, st}))
 }
 
 func (s *Snapshot) note(j *Job, what string) Plan {
@@ -103,7 +103,7 @@ func (s *Snapshot) note(j *Job, what string) Plan {
 		st.Reason += "; "
 	}
 	st.Reason += what
-	return Plan{Actions: []Action{PutState{j.ID, j.Rev, st}}}
+	return NewPlan(PutState{j.ID, j.Rev, st})
 }
 
 // carried is the context that a job gets back when it is rewound: that of a
@@ -164,7 +164,7 @@ func (s *Snapshot) forsake(j *Job) Plan {
 		if k.ID != j.ID && k.Spec.Origin.Run == j.Spec.Origin.Run && k.State.Context.Worktree == gone {
 			st := k.State
 			st.Context = Context{}
-			p.Actions = append(p.Actions, PutState{k.ID, k.Rev, st})
+			p.add(PutState{k.ID, k.Rev, st})
 		}
 	}
 	return p

@@ -58,7 +58,7 @@ type Records struct {
 
 // Observation is what the adapters hand over.
 type Observation struct {
-	Now        time.Time // UTC, whole microseconds
+	Now        time.Time // taken in UTC and whole microseconds, as records have it
 	Limits     Limits
 	Jobs       []Job
 	Archived   int              // jobs that succeeded and are not among Jobs
@@ -114,7 +114,7 @@ func TakeSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	s := &Snapshot{now: o.Now, limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, moved: o.Dirty, born: o.Dirty, counts: o.Counts}
+	s := &Snapshot{now: moment(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, moved: o.Dirty, born: o.Dirty, counts: o.Counts}
 	if o.Near != nil {
 		s.near = newNarrow(o.Near)
 		s.graph.near = s.near
@@ -128,6 +128,11 @@ func (s *Snapshot) regraph() {
 	s.graph = newGraph(s.jobs)
 	s.graph.near = s.near
 	s.list()
+}
+
+// moment is t as it comes back from a record.
+func moment(t time.Time) time.Time {
+	return t.UTC().Truncate(time.Microsecond)
 }
 
 // Now is the moment of the observation.
@@ -204,7 +209,7 @@ func merged[K comparable, V any](a, b map[K]V) map[K]V {
 // launched job runs, a published artifact exists. Actions over another
 // revision than the snapshot's change nothing, as in the store.
 func (s *Snapshot) Apply(p Plan) *Snapshot {
-	if len(p.Actions) == 0 {
+	if p.Empty() {
 		if p.Judged != "" && len(s.moved) > 0 {
 			next := *s
 			next.moved, next.born = nil, nil
@@ -217,7 +222,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 	next.moved, next.born = s.moved[:len(s.moved):len(s.moved)], s.born[:len(s.born):len(s.born)]
 	reshaped := false
 	var which []int32
-	for _, a := range p.Actions {
+	for _, a := range p.Records {
 		switch a := a.(type) {
 		case CreateJob:
 			if _, exists := s.graph.index[a.Job.ID]; !exists {
@@ -241,7 +246,12 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				next.touch(RemoveJob{gone.ID, gone.Spec.Produces})
 				reshaped = true
 			}
-		case Publish, Reset, Strip, ClearSentinel:
+		case Publish, Reset, Strip:
+			next.touch(a)
+		}
+	}
+	for _, a := range p.World {
+		if a, ok := a.(ClearSentinel); ok {
 			next.touch(a)
 		}
 	}

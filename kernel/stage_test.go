@@ -87,7 +87,7 @@ func answer[T any](w *stage, v T) kernel.Fact[T] {
 
 // commit does a plan and says what came of it.
 func (w *stage) commit(s *kernel.Snapshot, p kernel.Plan) []string {
-	for _, a := range p.Actions {
+	for _, a := range p.Actions() {
 		switch a := a.(type) {
 		case kernel.Publish:
 			for _, x := range a.Artifacts {
@@ -127,7 +127,7 @@ func told(before, after *kernel.Snapshot, p kernel.Plan, tick bool) []string {
 		subjects[j.ID] = subjects[j.ID] || tick && (j.State.Status.Waiting() || j.State.Status == kernel.FailedRetryable)
 	}
 	var others []string
-	for _, a := range p.Actions {
+	for _, a := range p.Actions() {
 		switch a := a.(type) {
 		case kernel.PutState, kernel.CreateJob:
 			subjects[a.Subject()] = true

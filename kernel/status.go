@@ -1,7 +1,5 @@
 package kernel
 
-import "fmt"
-
 // Status is where a job stands. The zero value is Queued.
 type Status uint8
 
@@ -20,21 +18,11 @@ const (
 	Cancelled
 	BlockedByDependency
 	BlockedByApproval
-	numStatuses
 )
 
-var statusNames = [numStatuses]string{"queued", "waiting_on_deps", "waiting_on_approval", "waiting_on_locks",
+var statusNames = NewNames[Status]("status", "queued", "waiting_on_deps", "waiting_on_approval", "waiting_on_locks",
 	"running", "failed_retryable", "unscheduled", "succeeded", "failed", "cancelled",
-	"blocked_by_dependency", "blocked_by_approval"}
-
-// Statuses are all of them, in order.
-func Statuses() []Status {
-	all := make([]Status, numStatuses)
-	for i := range all {
-		all[i] = Status(i)
-	}
-	return all
-}
+	"blocked_by_dependency", "blocked_by_approval")
 
 // Terminal reports that only a rewind moves the job again.
 func (s Status) Terminal() bool { return s >= Succeeded }
@@ -45,11 +33,6 @@ func (s Status) Active() bool { return s <= FailedRetryable }
 
 // Waiting reports that a gate holds the job up for now.
 func (s Status) Waiting() bool { return s >= WaitingOnDeps && s <= WaitingOnLocks }
-
-func (s Status) String() string { return name(statusNames[:], int(s), "status") }
-
-// ParseStatus is the inverse of String.
-func ParseStatus(s string) (Status, error) { return parse[Status](statusNames[:], s, "status") }
 
 // Coarse is the word of seed 004's five-state contract for s.
 func (s Status) Coarse() string {
@@ -65,20 +48,4 @@ func (s Status) Coarse() string {
 	default:
 		return "queued"
 	}
-}
-
-func name(names []string, i int, kind string) string {
-	if i < len(names) {
-		return names[i]
-	}
-	return fmt.Sprintf("%s(%d)", kind, i)
-}
-
-func parse[T ~uint8](names []string, s, kind string) (T, error) {
-	for i, n := range names {
-		if n == s && s != "" {
-			return T(i), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown %s %q: %w", kind, s, ErrInvalid)
 }

@@ -14,14 +14,7 @@ const (
 	numWaitKinds
 )
 
-var waitKindNames = [numWaitKinds]string{"", "dependencies", "pinned_head", "preconditions", "approval", "locks"}
-
-func (k WaitKind) String() string { return name(waitKindNames[:], int(k), "wait kind") }
-
-// ParseWaitKind is the inverse of String for every kind but NoWait.
-func ParseWaitKind(s string) (WaitKind, error) {
-	return parse[WaitKind](waitKindNames[:], s, "wait kind")
-}
+var waitKindNames = NewNames[WaitKind]("wait kind", "", "dependencies", "pinned_head", "preconditions", "approval", "locks")
 
 // WaitReason says why a job is not running. The zero value means that it is
 // not waiting.

@@ -88,31 +88,23 @@ func (t *tick) restsOn(i int32) bool {
 // unless that is the end of another job. It reports whether the condition could
 // not be observed.
 func (t *tick) outside(b *prober, i int32) (again bool) {
-	j := t.s.jobs[i]
-	switch j.State.Wait.Kind {
-	case OnDependencies:
-		for _, id := range j.Spec.After {
-			if k, ok := t.s.find(id); !ok || t.at(k) != Succeeded {
-				return false
-			}
+	for k := range gates {
+		if gates[k].kind != t.s.jobs[i].State.Wait.Kind {
+			continue
 		}
-		for _, a := range j.Spec.Needs {
-			switch n, _, _ := t.need(i, a); {
-			case n == met:
-				continue
-			case n == unknown, n == awaited, n == inTheMaking && a.Kind != Custom: // a job that makes a token tells the scheduler so
-				b.artifact(a)
-				return t.unseen(a)
-			}
-			return false
+		if v, next := gates[k].check(t, i, 0); v.outcome != passed {
+			return gates[k].wakes != nil && gates[k].wakes(t, b, i, v, next)
 		}
-	case OnPinnedHead:
-		b.branch(j.Spec.Pinned.Branch)
-		return t.s.facts.Heads[j.Spec.Pinned.Branch].Err != ""
-	case OnPreconditions:
-		if v, next := t.checkPreconditions(i, 0); v.outcome == waiting {
-			return t.precondition(b, j, j.Spec.Preconditions[next-1])
-		}
+	}
+	return false
+}
+
+// wakesNeeds: a job that makes a token tells the scheduler so.
+func (t *tick) wakesNeeds(b *prober, i int32, v verdict, _ int) (again bool) {
+	a := v.artifact
+	if n, _, _ := t.need(i, a); n == unknown || n == awaited || n == inTheMaking && a.Kind != Custom {
+		b.artifact(a)
+		return t.unseen(a)
 	}
 	return false
 }
@@ -124,11 +116,21 @@ func (t *tick) unseen(a Artifact) bool {
 	return t.s.facts.Present[a].Err != ""
 }
 
-// precondition is outside for one precondition. The branch that is checked out
-// is asked for along with the fact that it is.
-func (t *tick) precondition(b *prober, j *Job, p Precondition) (again bool) {
-	f := t.s.facts
-	if p.canonical().Kind == CleanWorktree {
+func (t *tick) wakesPinnedHead(b *prober, i int32, _ verdict, _ int) (again bool) {
+	branch := t.s.jobs[i].Spec.Pinned.Branch
+	b.branch(branch)
+	return t.s.facts.Heads[branch].Err != ""
+}
+
+// wakesPreconditions asks for the branch that is checked out along with the fact
+// that it is.
+func (t *tick) wakesPreconditions(b *prober, i int32, v verdict, next int) (again bool) {
+	if v.outcome != waiting {
+		return false
+	}
+	j, f := t.s.jobs[i], t.s.facts
+	p := j.Spec.Preconditions[next-1].canonical()
+	if p.Kind == CleanWorktree {
 		b.p.Clean = true
 		return f.Clean.Err != ""
 	}

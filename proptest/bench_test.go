@@ -158,8 +158,8 @@ func TestDecideIsNotQuadratic(t *testing.T) {
 		}
 		o.Jobs[0].State.Status = kernel.Failed
 		s = kernel.NewSnapshot(o)
-		if again := kernel.Decide(s.Apply(kernel.Decide(s))); len(again.Actions) > 0 {
-			t.Errorf("%s: a second tick finds %d things to do", shape.name, len(again.Actions))
+		if again := kernel.Decide(s.Apply(kernel.Decide(s))); len(again.Actions()) > 0 {
+			t.Errorf("%s: a second tick finds %d things to do", shape.name, len(again.Actions()))
 		}
 	}
 }

@@ -32,8 +32,8 @@ func TestASecondTickFindsNothingToDo(t *testing.T) {
 		}
 		again := kernel.Decide(s.Apply(p))
 		tending := func(a kernel.Action) bool { _, ok := a.(kernel.TendPrompt); return ok } // till somebody says that it is done
-		if left := slices.DeleteFunc(slices.Clone(p.Actions), func(a kernel.Action) bool { return !tending(a) }); !slices.Equal(left, again.Actions) {
-			t.Fatalf("first %+v\nthen %+v", p.Actions, again.Actions)
+		if left := slices.DeleteFunc(slices.Clone(p.Actions()), func(a kernel.Action) bool { return !tending(a) }); !slices.Equal(left, again.Actions()) {
+			t.Fatalf("first %+v\nthen %+v", p.Actions(), again.Actions())
 		}
 	})
 }
@@ -47,7 +47,7 @@ func TestWhatATickMayWrite(t *testing.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		p := kernel.Decide(s)
 		next, launched, written := s.Apply(p), launches(p), map[kernel.JobID]bool{}
-		for _, a := range p.Actions {
+		for _, a := range p.Actions() {
 			j := s.Job(a.Subject())
 			if j == nil { // an attempt that is settled submitted it
 				if c, ok := a.(kernel.CreateJob); ok {
@@ -119,7 +119,7 @@ func TestRecordsComeFirst(t *testing.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		name, p := anyVerb(t, s)
 		world := false
-		for _, a := range p.Then(kernel.Decide(s.Apply(p))).Actions {
+		for _, a := range p.Then(kernel.Decide(s.Apply(p))).Actions() {
 			switch a.(type) {
 			case kernel.Launch, kernel.Stop, kernel.Sweep, kernel.ClearSentinel, kernel.RemoveWorktree, kernel.TendPrompt:
 				world = true
@@ -226,7 +226,7 @@ func TestOnlyTheDeadAreReclaimed(t *testing.T) {
 				t.Fatalf("%s is not known to be gone: %+v", j.ID, next.Job(j.ID).State)
 			}
 		}
-		for _, a := range p.Actions {
+		for _, a := range p.Actions() {
 			if sweep, ok := a.(kernel.Sweep); ok && s.Job(sweep.Attempt.Job).Fence(sweep.Attempt) != nil {
 				t.Fatalf("%+v", sweep)
 			}
@@ -274,7 +274,7 @@ func TestWhatExistsHoldsNobodyUp(t *testing.T) {
 		s = s.WithFacts(f)
 		p := kernel.Decide(s)
 		next := s.Apply(p)
-		for _, act := range p.Actions {
+		for _, act := range p.Actions() {
 			if r, ok := act.(kernel.Reset); ok && a.Kind == kernel.CommandPatch && string(r.Attempt.Job) == a.Name {
 				return // the tick rewinds the job by a route, and its patch goes with that
 			}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // The events of a plan account for it: as many attempts begin as are counted,
@@ -19,7 +20,7 @@ func TestEventsAccountForThePlan(t *testing.T) {
 		p = p.Then(kernel.Decide(s.Apply(p)))
 		after := s.Apply(p)
 		told := map[kernel.JobID][]kernel.EventKind{}
-		for _, e := range kernel.Events(s, after, p) {
+		for _, e := range event.Of(s, after, p) {
 			if e.Job != "" {
 				told[e.Job] = append(told[e.Job], e.Kind)
 			}

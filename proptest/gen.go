@@ -94,6 +94,10 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 	if oneIn(t, 8, "stands for a prompt") {
 		s.Intake = &kernel.Intake{File: "/in/inbox/x.running.md", Rel: "x.prompt.md", Archive: rapid.Bool().Draw(t, "archive")}
 	}
+	if oneIn(t, 8, "merges a plan") {
+		s.Origin.Alias, s.Origin.Plan = "merge", "foo"
+	}
+	s.Origin.Ephemeral, s.Idempotent = oneIn(t, 8, "ephemeral"), oneIn(t, 8, "idempotent")
 	s.Task.Builtin = rapid.Bool().Draw(t, "journals effects")
 	s.Origin.Run = rapid.SampledFrom(runs).Draw(t, "run")
 	s.After = rapid.SliceOfN(rapid.SampledFrom(jobIDs), 0, 2).Draw(t, "after")
@@ -136,6 +140,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 		st.Amended = kernel.Amendment{Made: true, Transient: oneOf(t, "mode then", kernel.NotTransient, kernel.OnDemand, kernel.Remove),
 			Budget: j.Spec.Budget}
 		st.Amended.Budget.Retries += rapid.IntRange(0, 1).Draw(t, "more")
+		st.Amended.Retry = st.Amended.Retry.On(oneOf(t, "also after", kernel.ExitFailure, kernel.Timeout))
 	}
 	if j.Spec.Intake != nil {
 		st.Prompt.Named = oneOf(t, "prompt", kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt)
@@ -146,6 +151,16 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	}
 	if st.Status == kernel.Succeeded && j.Spec.Transient == kernel.Remove {
 		st.Removed = oneOf(t, "removed", time.Time{}, now)
+	}
+	if st.Status.Terminal() || st.Status == kernel.FailedRetryable {
+		st.Outcome, st.Exit = outcome(t), kernel.Exited(rapid.IntRange(0, 2).Draw(t, "exited"))
+		st.Failure = oneOf(t, "failed as", kernel.NoFailure, kernel.ExitFailure, kernel.WorkerLost, kernel.EffectInDoubt)
+	}
+	if oneIn(t, 4, "failed before") {
+		st.LastError, st.Reason, st.Requeued = "of old", "of old", j.Created
+		st.Lost, st.Routed = rapid.IntRange(0, st.Attempt).Draw(t, "lost"), rapid.IntRange(0, 3).Draw(t, "routed")
+		cleanup := kernel.Cleanup{Status: oneOf(t, "cleaned up", kernel.CleanupDone, kernel.CleanupDegraded)}
+		st.Cancelled, st.Retried = cleanup, cleanup
 	}
 	if st.Status.Terminal() {
 		st.Finished = now.Add(-time.Duration(rapid.IntRange(0, 50).Draw(t, "ended")) * time.Minute)

@@ -86,7 +86,7 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 			st.markers[a] = nil
 		}
 	}
-	st.do(p.Actions)
+	st.do(p.Actions())
 	h.jobs = nil
 	for _, j := range st.jobs {
 		h.jobs = append(h.jobs, j)
@@ -100,7 +100,7 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 		h.launched[a] = true
 		h.executions[generation{id, st.jobs[id].State.Generation}]++
 	}
-	for _, a := range p.Actions {
+	for _, a := range p.Actions() {
 		if a, ok := a.(kernel.TendPrompt); ok {
 			tended, err := kernel.Tended(kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: h.jobs}), a, true, false)
 			if err != nil {
@@ -124,8 +124,8 @@ func (h *history) tick(t *rapid.T) {
 			h.judged[j.ID] = j
 		}
 	}
-	if again := kernel.Decide(h.look()); len(again.Actions) > 0 { // every prompt was tended
-		t.Fatalf("a second tick finds more to do: %+v", again.Actions)
+	if again := kernel.Decide(h.look()); len(again.Actions()) > 0 { // every prompt was tended
+		t.Fatalf("a second tick finds more to do: %+v", again.Actions())
 	}
 }
 
@@ -248,7 +248,7 @@ func (h *history) verb(t *rapid.T) {
 		p = kernel.GC(s, time.Minute)
 	case "submit again":
 		_, p, _ = kernel.Submit(s, again(t, s.Job(id)), "ann")
-		for _, a := range p.Actions {
+		for _, a := range p.Actions() {
 			if _, fresh := a.(kernel.CreateJob); fresh { // it has no key
 				return
 			}

@@ -1,6 +1,7 @@
 package proptest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -175,6 +176,9 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 	}
 	switch j.State.Approval.State {
 	case kernel.Pending:
+		if st := j.State; st.Failure != kernel.NoFailure { // it was executed before
+			return kernel.WaitingOnApproval, "awaiting human approval to execute it again: " + cmp.Or(st.Reason, st.Failure.String())
+		}
 		return kernel.WaitingOnApproval, "awaiting human approval"
 	case kernel.Rejected:
 		return kernel.BlockedByApproval, "approval rejected"

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 	"pgregory.net/rapid"
 )
 
 func samePlan(p, q kernel.Plan) bool {
-	return reflect.DeepEqual(p.Actions, q.Actions) && reflect.DeepEqual(p.Decisions, q.Decisions)
+	return reflect.DeepEqual(p.Actions(), q.Actions()) && reflect.DeepEqual(p.Decisions, q.Decisions)
 }
 
 // dirty are the jobs that changed since the last tick; false where some went.
@@ -46,7 +47,7 @@ func (h *history) decideNear(t *rapid.T, whole kernel.Plan) {
 		s = h.observe(s)
 		p := kernel.Decide(s)
 		after := s.Apply(p)
-		events, wakes := kernel.Events(s, after, p), after.Wakes()
+		events, wakes := event.Of(s, after, p), after.Wakes()
 		more, all := s.Lacks()
 		if all {
 			return
@@ -54,10 +55,10 @@ func (h *history) decideNear(t *rapid.T, whole kernel.Plan) {
 		if len(more) == 0 && s.Probes().Empty() {
 			h.narrow++
 			if !samePlan(p, whole) {
-				t.Fatalf("changed %v\na tick on %d jobs decides %+v\n%+v\none on all %d jobs\n%+v\n%+v", ids, s.Held(), p.Decisions, p.Actions, len(h.jobs), whole.Decisions, whole.Actions)
+				t.Fatalf("changed %v\na tick on %d jobs decides %+v\n%+v\none on all %d jobs\n%+v\n%+v", ids, s.Held(), p.Decisions, p.Actions(), len(h.jobs), whole.Decisions, whole.Actions())
 			}
 			all := h.look()
-			if want := kernel.Events(all, all.Apply(whole), whole); !reflect.DeepEqual(events, want) {
+			if want := event.Of(all, all.Apply(whole), whole); !reflect.DeepEqual(events, want) {
 				t.Fatalf("events %+v, of all jobs %+v", events, want)
 			}
 			if want := all.Apply(whole).Wakes(); wakes.At != want.At || wakes.Again != want.Again || wakes.Empty() != want.Empty() {
@@ -147,7 +148,7 @@ func anyWorld(t *rapid.T, o kernel.Observation) {
 		facts := anotherView(t, s.Facts())
 		next := kernel.NewSnapshot(kernel.Observation{Now: s.Now().Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "seconds")) * time.Second), Limits: o.Limits, Jobs: judged, Unreadable: o.Unreadable, Facts: facts})
 		_, p := anyVerb(t, next)
-		if slices.ContainsFunc(p.Actions, func(a kernel.Action) bool {
+		if slices.ContainsFunc(p.Actions(), func(a kernel.Action) bool {
 			switch a.(type) {
 			case kernel.RemoveJob, kernel.Reset, kernel.Strip:
 				return true
@@ -166,7 +167,7 @@ func anyWorld(t *rapid.T, o kernel.Observation) {
 // judged to s.
 func nearIn(t *rapid.T, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) {
 	near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
-	for _, a := range p.Actions {
+	for _, a := range p.Actions() {
 		if put, ok := a.(kernel.PutState); ok {
 			near = append(near, kernel.Near{Kind: kernel.Itself, Job: put.Job})
 		}
@@ -184,7 +185,7 @@ func nearIn(t *rapid.T, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) 
 		}
 		if len(more) == 0 {
 			if want := kernel.Decide(s); !samePlan(got, want) {
-				t.Fatalf("after %+v\na tick on %d jobs decides %+v\n%+v\none on all %d\n%+v\n%+v", p.Actions, n.Held(), got.Decisions, got.Actions, len(s.Jobs()), want.Decisions, want.Actions)
+				t.Fatalf("after %+v\na tick on %d jobs decides %+v\n%+v\none on all %d\n%+v\n%+v", p.Actions(), n.Held(), got.Decisions, got.Actions(), len(s.Jobs()), want.Decisions, want.Actions())
 			}
 			return
 		}

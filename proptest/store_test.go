@@ -157,7 +157,7 @@ func statusOf(s *kernel.Snapshot) map[kernel.JobID]kernel.Status {
 // launches are the attempts a plan starts.
 func launches(p kernel.Plan) map[kernel.JobID]int {
 	out := map[kernel.JobID]int{}
-	for _, a := range p.Actions {
+	for _, a := range p.Actions() {
 		if l, ok := a.(kernel.Launch); ok {
 			out[l.Attempt.Job] = l.Attempt.N
 		}
@@ -182,7 +182,7 @@ func TestWorldsAreInteresting(t *testing.T) {
 				seen[d.Reason.Kind.String()]++
 			}
 		}
-		for _, a := range p.Actions {
+		for _, a := range p.Actions() {
 			seen[reflect.TypeOf(a).Name()]++
 		}
 	}

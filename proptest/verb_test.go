@@ -53,8 +53,8 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 				kernel.Cleanup{Status: oneOf(t, "cleanup", kernel.CleanupDone, kernel.CleanupSkipped, kernel.CleanupDegraded, kernel.CleanupFailed)})
 		}
 	}
-	if err != nil && len(p.Actions) > 0 {
-		t.Fatalf("%s refuses (%v) and plans %+v", name, err, p.Actions)
+	if err != nil && len(p.Actions()) > 0 {
+		t.Fatalf("%s refuses (%v) and plans %+v", name, err, p.Actions())
 	}
 	return name, p
 }
@@ -90,9 +90,9 @@ func TestApplyAgreesWithAStore(t *testing.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		name, p := anyVerb(t, s)
 		st := newStore(s)
-		st.do(p.Actions)
+		st.do(p.Actions())
 		if got := newStore(s.Apply(p)); !got.same(st, true) {
-			t.Fatalf("%s: %+v\ngot  %+v\nwant %+v", name, p.Actions, got, st)
+			t.Fatalf("%s: %+v\ngot  %+v\nwant %+v", name, p.Actions(), got, st)
 		}
 	})
 }
@@ -109,10 +109,10 @@ func TestThenIsOneAfterTheOther(t *testing.T) {
 			together, apart = together.Then(p), apart.Apply(p)
 		}
 		if got, want := newStore(s.Apply(together)), newStore(apart); !got.same(want, false) {
-			t.Fatalf("%v: %+v\ngot  %+v\nwant %+v", names, together.Actions, got, want)
+			t.Fatalf("%v: %+v\ngot  %+v\nwant %+v", names, together.Actions(), got, want)
 		}
 		writes := map[kernel.JobID]bool{}
-		for _, a := range together.Actions {
+		for _, a := range together.Actions() {
 			if put, ok := a.(kernel.PutState); ok {
 				if writes[put.Job] {
 					t.Fatalf("%v: %s is written twice", names, put.Job)
@@ -131,12 +131,12 @@ func TestAnyPlanMayBeRepeated(t *testing.T) {
 		name, p := anyVerb(t, s)
 		p = p.Then(kernel.Decide(s.Apply(p)))
 		want := newStore(s)
-		want.do(p.Actions)
+		want.do(p.Actions())
 		got := newStore(s)
-		got.do(p.Actions[:rapid.IntRange(0, len(p.Actions)).Draw(t, "crash after")])
-		got.do(p.Actions)
+		got.do(p.Actions()[:rapid.IntRange(0, len(p.Actions())).Draw(t, "crash after")])
+		got.do(p.Actions())
 		if !got.same(want, true) {
-			t.Fatalf("%s: %+v\ngot  %+v\nwant %+v", name, p.Actions, got, want)
+			t.Fatalf("%s: %+v\ngot  %+v\nwant %+v", name, p.Actions(), got, want)
 		}
 	})
 }
@@ -150,10 +150,10 @@ func TestAStaleAttemptChangesNothing(t *testing.T) {
 			a := kernel.AttemptID{Job: j.ID, N: rapid.IntRange(0, 5).Draw(t, "attempt")}
 			current := j.State.Status == kernel.Running && a == j.Attempt()
 			p, err := kernel.Finish(s, kernel.Result{Attempt: a, Outcome: kernel.OutcomeSucceeded, Produced: j.Spec.Produces})
-			if errors.Is(err, kernel.ErrStale) == current || (len(p.Actions) > 0) != current {
+			if errors.Is(err, kernel.ErrStale) == current || (len(p.Actions()) > 0) != current {
 				t.Fatalf("finish %v of %+v: %v", a, j.State, err)
 			}
-			if p, err = kernel.Refuse(s, a, "no", false); errors.Is(err, kernel.ErrStale) == current || (len(p.Actions) > 0) != current {
+			if p, err = kernel.Refuse(s, a, "no", false); errors.Is(err, kernel.ErrStale) == current || (len(p.Actions()) > 0) != current {
 				t.Fatalf("refuse %v of %+v: %v", a, j.State, err)
 			}
 		}
@@ -211,7 +211,7 @@ func TestGCChangesNoDecision(t *testing.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
 		p := kernel.GC(s, time.Duration(rapid.IntRange(0, 40).Draw(t, "age"))*time.Minute)
 		next := s.Apply(p)
-		for _, a := range p.Actions {
+		for _, a := range p.Actions() {
 			if r, ok := a.(kernel.RemoveRun); ok {
 				if n := len(membersOf(next, r.Run)); n > 0 {
 					t.Fatalf("the manifest of %s went, and %d of its jobs stay", r.Run, n)
@@ -240,7 +240,7 @@ func TestGCChangesNoDecision(t *testing.T) {
 		}
 		for _, d := range got {
 			if want[d.Job] != d {
-				t.Fatalf("after %+v: %+v, before %+v", p.Actions, d, want[d.Job])
+				t.Fatalf("after %+v: %+v, before %+v", p.Actions(), d, want[d.Job])
 			}
 		}
 	})
@@ -258,8 +258,8 @@ func TestCleanTakesNoneThatIsNeeded(t *testing.T) {
 		force := rapid.Bool().Draw(t, "force")
 		p, err := kernel.Clean(s, j.ID, force)
 		if err != nil {
-			if len(p.Actions) > 0 {
-				t.Fatalf("refused (%v), and plans %+v", err, p.Actions)
+			if len(p.Actions()) > 0 {
+				t.Fatalf("refused (%v), and plans %+v", err, p.Actions())
 			}
 			return
 		}
@@ -279,7 +279,7 @@ func TestCleanTakesNoneThatIsNeeded(t *testing.T) {
 				}
 			}
 		}
-		for _, a := range p.Actions {
+		for _, a := range p.Actions() {
 			if r, ok := a.(kernel.RemoveRun); ok && len(membersOf(next, r.Run)) > 0 {
 				t.Fatalf("the manifest of %s went before its jobs", r.Run)
 			}

@@ -16,7 +16,7 @@ type cache struct {
 	kv       *kv
 	at       place  // of the journal, which it stands for
 	logged   place  // which its log stands for
-	unlogged []edit // in between
+	unlogged []setting // in between
 	anew     bool   // made of every record: its log has nothing of it
 }
 
@@ -249,7 +249,7 @@ func (s *Store) jobsStamp() int64 {
 
 // set changes a key, for the next piece of the log.
 func (c *cache) set(key string, value []byte) {
-	e := edit{key, value}
+	e := setting{key, value}
 	c.kv.recent.put(e)
 	if !c.anew {
 		c.unlogged = append(c.unlogged, e)
@@ -369,7 +369,7 @@ func (c *cache) consumers(was, now *known) error {
 	if now != nil {
 		next = now.job
 	}
-	if old != nil && old.Open() && (next == nil || !next.Open()) {
+	if old != nil && old.Consumes() && (next == nil || !next.Consumes()) {
 		for _, a := range old.Spec.Needs {
 			c.set(placed(needKey(keyNeeds, a, old), old), nil)
 			c.set(placed(needKey(keyOutside, a, old), old), nil)
@@ -383,7 +383,7 @@ func (c *cache) consumers(was, now *known) error {
 			}
 		}
 	}
-	if next != nil && next.Open() && (old == nil || !old.Open()) {
+	if next != nil && next.Consumes() && (old == nil || !old.Consumes()) {
 		for _, a := range next.Spec.Needs {
 			own, err := c.ownProducer(a, next)
 			if err != nil {

@@ -62,7 +62,7 @@ func (h *history) step(s *Store) {
 	} else if _, err := tx.Load(kernel.Scope{Jobs: []kernel.JobID{h.any().ID}}); err != nil {
 		h.t.Fatal(err)
 	}
-	if err := tx.Commit(kernel.Plan{Actions: plan}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(plan...)); err != nil {
 		h.t.Fatal(err)
 	}
 	closeTx(h.t, tx)
@@ -81,7 +81,7 @@ func (h *history) finish(s *Store) {
 		h.jobs[j.ID] = j
 		tx := begin(h.t, s)
 		load(h.t, tx)
-		if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{a}}); err != nil {
+		if err := tx.Commit(kernel.NewPlan(a)); err != nil {
 			h.t.Fatal(err)
 		}
 		closeTx(h.t, tx)
@@ -206,12 +206,13 @@ func (h *history) needed(asked kernel.JobID, produced ...kernel.Artifact) map[ke
 // What a process remembers, and what it finds in a cache, is what the records
 // say, whatever happened to the cache.
 func TestCachesChangeNothing(t *testing.T) {
+	oneGoroutine(t)
 	r := seeded(t)
 	h := &history{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
 	stores := []*Store{newStore(t, h.dir), newStore(t, h.dir), newStore(t, h.dir)}
 	steps := 150
-	if testing.Short() {
-		steps = 60
+	if long {
+		steps = 1500
 	}
 	for n := range steps {
 		h.step(stores[r.IntN(len(stores))])
@@ -285,6 +286,7 @@ func spoil(r *rand.Rand, path string) {
 
 // A cache that was torn, or of which a single bit turned, is never believed.
 func TestSpoiledCachesAreNotBelieved(t *testing.T) {
+	oneGoroutine(t)
 	r := seeded(t)
 	h := &history{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
 	s := newStore(t, h.dir)

@@ -42,7 +42,7 @@ func TestAReadDoesNotWaitToWriteTheCache(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		j := plain(n)
 		j.State.Reason = strings.Repeat("long ", 10000)
-		if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.CreateJob{Job: j}}}); err != nil {
+		if err := tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: j})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,8 +32,8 @@ type kv struct {
 	size   int64 // of all tables
 }
 
-// edit is a key and what it is from now on; nil: gone.
-type edit struct {
+// setting is a key and what it is from now on; nil: gone.
+type setting struct {
 	key   string
 	value []byte
 }
@@ -51,11 +52,12 @@ const (
 
 var errCache = errors.New("the cache makes no sense")
 
-// castagnoli is the polynomial that processors compute by themselves.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a constant of the process
+// castagnoli is the polynomial that processors compute by themselves. Its table
+// takes longer to make than a whole small store to read.
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // sumOf tells whether bytes are those that were written.
-func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
 
 // recent is what the log holds: values by key, and the keys in order, in pieces
 // so that there is room between them.
@@ -67,7 +69,7 @@ type recent struct {
 
 const pieceMost = 512
 
-func (r *recent) put(c edit) {
+func (r *recent) put(c setting) {
 	if r.values == nil {
 		r.values = map[string][]byte{}
 	}
@@ -227,9 +229,9 @@ func (k *kv) follow(accept func(note []byte) bool) error {
 		if !accept(r.bytes()) {
 			return errCache
 		}
-		changes := make([]edit, 0, r.count())
+		changes := make([]setting, 0, r.count())
 		for len(changes) < cap(changes) && r.err == nil {
-			changes = append(changes, edit{string(r.bytes()), r.value()})
+			changes = append(changes, setting{string(r.bytes()), r.value()})
 		}
 		if r.err != nil {
 			return errCache
@@ -258,7 +260,7 @@ func putValue(b, v []byte) []byte {
 
 // add writes changes, which are in what is recent already, to the log, for a
 // caller that nobody else changes the map beside.
-func (k *kv) add(note []byte, changes []edit) error {
+func (k *kv) add(note []byte, changes []setting) error {
 	b := putBytes(make([]byte, 8, 1024), note)
 	b = binary.AppendUvarint(b, uint64(len(changes)))
 	for _, c := range changes {

@@ -71,14 +71,17 @@ func (s *Store) touch(id kernel.JobID) (*known, error) {
 			return nil, err
 		}
 	}
-	if k.strange {
-		_, f, err := s.readRecord(id)
-		if err != nil {
-			return nil, ignoreMissing(err)
-		}
-		k.foreign, k.strange = f, false
+	return k, s.readForeign(k)
+}
+
+// readForeign reads what the record of k holds besides what the kernel knows.
+func (s *Store) readForeign(k *known) error {
+	if !k.strange {
+		return nil
 	}
-	return k, nil
+	_, f, err := s.readRecord(k.job.ID)
+	k.foreign, k.strange = f, false
+	return err
 }
 
 // add brings a job, unless it is there.
@@ -165,7 +168,7 @@ func (r *reading) open(scope kernel.Scope) error {
 		if j.State.Status.Active() && j.Spec.Origin.Run != "" {
 			runs[j.Spec.Origin.Run] = true
 		}
-		for _, a := range j.Spec.Needs {
+		for _, a := range slices.Concat(j.Spec.Needs, j.Spec.Closes()) {
 			artifacts[a] = true
 		}
 		scope.Jobs = append(slices.Clip(scope.Jobs), refersTo(j)...)

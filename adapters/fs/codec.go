@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"reflect"
 	"time"
 
@@ -59,6 +60,11 @@ func newCodec(t reflect.Type) codec {
 		return codec{
 			func(b []byte, v reflect.Value) []byte { return binary.AppendUvarint(b, v.Uint()) },
 			func(r *reader, v reflect.Value) { v.SetUint(r.uint()) },
+		}
+	case reflect.Float64:
+		return codec{
+			func(b []byte, v reflect.Value) []byte { return binary.AppendUvarint(b, math.Float64bits(v.Float())) },
+			func(r *reader, v reflect.Value) { v.SetFloat(math.Float64frombits(r.uint())) },
 		}
 	case reflect.Slice:
 		return sliceCodec(t)

@@ -39,7 +39,7 @@ func TestRefusedPlansChangeNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tx := begin(t, s)
 			load(t, tx)
-			err := tx.Commit(kernel.Plan{Actions: []kernel.Action{good, kernel.CreateJob{Job: plain(4)}, c.bad}})
+			err := tx.Commit(kernel.NewPlan(good, kernel.CreateJob{Job: plain(4)}, c.bad))
 			if !errors.Is(err, c.want) {
 				t.Errorf("commit: %v, want %v", err, c.want)
 			}
@@ -58,8 +58,8 @@ func TestRefusedPlansChangeNothing(t *testing.T) {
 	}
 	tx := begin(t, s)
 	load(t, tx)
-	_ = tx.Commit(kernel.Plan{Actions: []kernel.Action{good, stale}})
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{good}}); err != nil {
+	_ = tx.Commit(kernel.NewPlan(good, stale))
+	if err := tx.Commit(kernel.NewPlan(good)); err != nil {
 		t.Errorf("the good part of a refused plan by itself: %v", err)
 	}
 	closeTx(t, tx)

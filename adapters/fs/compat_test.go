@@ -75,10 +75,29 @@ func story(t *testing.T, dir string) string {
 	closeTx(t, tx)
 	after := read(t, newStoreWith(t, dir, o))
 	tell(&out, "ticked", after)
-	if raw := contentOf(t, s.RecordFile(id(3))); !strings.Contains(raw, `"x_future": "kept"`) {
+	if raw, err := os.ReadFile(s.RecordFile(id(3))); err == nil && !strings.Contains(string(raw), `"x_future": "kept"`) {
 		t.Errorf("a foreign field was lost:\n%s", raw)
 	}
 	return out.String()
+}
+
+// A process of the boot in which a released program died does what that one
+// had left to do, whatever kind of action it is.
+func TestUnfinishedActionsOfReleasedJournals(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, vizierDir), os.DirFS(compat+"/v1-unfinished/store")); err != nil {
+		t.Fatal(err)
+	}
+	tx := begin(t, newStore(t, dir))
+	defer closeTx(t, tx)
+	a := kernel.AttemptID{Job: id(1), N: 1}
+	tree := kernel.Context{Root: "root", Worktree: "worktree", Name: "name", Branch: "branch", Owned: true}
+	want := []kernel.WorldAction{kernel.Launch{Attempt: a}, kernel.Stop{Attempt: a}, kernel.Sweep{Attempt: a},
+		kernel.ClearSentinel{Job: id(1), Slug: "plan"}, kernel.RemoveWorktree{Job: id(1), Context: tree, Cancel: true},
+		kernel.TendPrompt{Job: id(1), Name: kernel.ErrorPrompt}}
+	if d := cmp.Diff(want, tx.Unfinished()); d != "" {
+		t.Error(d)
+	}
 }
 
 // kept asserts that now holds all that was written then.
@@ -182,8 +201,8 @@ func writeCompat(t *testing.T, to string) {
 		t.Fatal(err)
 	}
 	last := job(13, "in the journal alone", func(j *kernel.Job) {})
-	crashIn(t, dir, kernel.Plan{Actions: []kernel.Action{last, kernel.Launch{Attempt: kernel.AttemptID{Job: id(13), N: 1}},
-		kernel.ClearSentinel{Job: id(13), Slug: "plan"}}}, 0)
+	crashIn(t, dir, kernel.NewPlan(last, kernel.Launch{Attempt: kernel.AttemptID{Job: id(13), N: 1}},
+		kernel.ClearSentinel{Job: id(13), Slug: "plan"}), 0)
 	for _, name := range []string{cacheFile} {
 		if err := os.RemoveAll(file(dir, name)); err != nil {
 			t.Fatal(err)

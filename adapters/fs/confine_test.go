@@ -89,7 +89,7 @@ func useAll(t *testing.T, dir string) (errs []string) {
 		}
 		_, err = tx.Load(kernel.Scope{All: true})
 		note(err)
-		note(tx.Commit(kernel.Plan{Actions: []kernel.Action{action}}))
+		note(tx.Commit(kernel.NewPlan(action)))
 		note(tx.Close())
 	}
 	return errs
@@ -170,7 +170,7 @@ func TestWildNamesStayInTheStore(t *testing.T) {
 			kernel.Publish{Attempt: attempt, Artifacts: []kernel.Artifact{custom("t", "k")}}, kernel.Reset{Attempt: attempt}, kernel.Rotate{Attempt: attempt}} {
 			tx := begin(t, s)
 			load(t, tx)
-			if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{a}}); err == nil {
+			if err := tx.Commit(kernel.NewPlan(a)); err == nil {
 				t.Errorf("%T of job %q was committed", a, name)
 			}
 			closeTx(t, tx)
@@ -252,9 +252,9 @@ func playUmask(args string) error {
 			return err
 		}
 		j := plain(n)
-		if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.CreateJob{Job: j},
+		if err := tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: j},
 			kernel.Publish{Attempt: kernel.AttemptID{Job: j.ID, N: 1}, Artifacts: []kernel.Artifact{custom("t", strings.Repeat("k", 300))}},
-			kernel.Reset{Attempt: kernel.AttemptID{Job: j.ID, N: 1}}}}); err != nil {
+			kernel.Reset{Attempt: kernel.AttemptID{Job: j.ID, N: 1}})); err != nil {
 			return err
 		}
 		if err := tx.Close(); err != nil {
@@ -268,6 +268,7 @@ func playUmask(args string) error {
 }
 
 func TestModesWhateverTheUmask(t *testing.T) {
+	oneGoroutine(t)
 	for _, umask := range []string{"000", "022", "077", "277", "777"} {
 		dir := t.TempDir()
 		a := cast(t, "umask", umask+":"+dir)

@@ -60,7 +60,7 @@ func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[st
 	d.fail("state", err)
 	e.State = state
 	if r.V.Version > recordVersion {
-		d.fail("version", fmt.Errorf("effect format %d, this program reads up to %d: %w", r.V.Version, recordVersion, errNewer))
+		d.fail("version", fmt.Errorf("effect format %d, this program reads up to %d: %w", r.V.Version, recordVersion, ErrNewer))
 	}
 	if e.Job != id || e.Key != key {
 		d.fail("key", fmt.Errorf("it is not effect %s of job %s", key, id))

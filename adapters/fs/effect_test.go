@@ -162,7 +162,7 @@ func TestALateAttemptRecordsNoEffect(t *testing.T) {
 	load(t, tx)
 	st := j.State
 	again(&st)
-	e, err := s.entryOf(kernel.Plan{Actions: []kernel.Action{kernel.PutState{Job: j.ID, If: j.Rev, State: st}}})
+	e, err := s.entryOf(kernel.NewPlan(kernel.PutState{Job: j.ID, If: j.Rev, State: st}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,8 +268,8 @@ func TestAnEffectWaitsForTheChangesOfItsJob(t *testing.T) {
 	st := j.State
 	st.Attempt = 2
 	a := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "b"}
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.Publish{Attempt: j.Attempt(), Artifacts: []kernel.Artifact{a}},
-		kernel.PutState{Job: j.ID, If: j.Rev, State: st}}}); err == nil {
+	if err := tx.Commit(kernel.NewPlan(kernel.Publish{Attempt: j.Attempt(), Artifacts: []kernel.Artifact{a}},
+		kernel.PutState{Job: j.ID, If: j.Rev, State: st})); err == nil {
 		t.Fatal("the way was not blocked")
 	}
 	closeTx(t, tx)

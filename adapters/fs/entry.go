@@ -11,77 +11,18 @@ import (
 
 // entryOf is p as files.
 func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
-	b := &builder{s: s, at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*known{}}
-	for _, a := range p.Actions {
+	for _, a := range p.Actions() {
 		if id := a.Subject(); !aboutRun(a) && !kernel.ValidJobID(string(id)) { // it would become a path
-			return b, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
-		}
-		switch a := a.(type) {
-		case kernel.CreateJob:
-			j := a.Job
-			if why := s.heldOf(j.ID); why != "" {
-				return b, fmt.Errorf("create %s: %s: %w", j.ID, why, kernel.ErrConflict)
-			}
-			if b.jobs[j.ID] != nil {
-				return b, fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
-			}
-			if found, err := s.base.exists(jobPath(j.ID, recordName)); found || err != nil {
-				return b, errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
-			}
-			if err := b.put(&j, nil, ""); err != nil {
-				return b, err
-			}
-			g := b.group(j.ID)
-			g.ops = append(g.ops, fileOp{kind: opCreateJob})
-		case kernel.PutState:
-			if err := b.putState(a); err != nil {
-				return b, err
-			}
-		case kernel.CreateRun:
-			name, err := runFile(a.Run)
-			if err != nil {
-				return b, err
-			}
-			g := b.group("")
-			g.ops = append(g.ops, fileOp{kind: opWrite, path: name, data: a.Manifest})
-		case kernel.RemoveRun:
-			if name, err := runFile(a.Run); err == nil { // another id has no file here
-				g := b.group("")
-				g.ops = append(g.ops, fileOp{kind: opRemove, path: name}, fileOp{kind: opRemove, path: followedFile(name)})
-			}
-		case kernel.RemoveJob:
-			g := b.group(a.Job)
-			g.rev, g.record, g.state = 0, nil, ""
-			g.ops = append(append(g.ops, fileOp{kind: opRemoveJob}), forget(a.Job, a.Produces)...)
-			b.jobs[a.Job] = nil
-		case kernel.Announce:
-			data, err := toLine(newEventRecord(0, a.Event))
-			if err != nil {
-				return b, err
-			}
-			g := b.group(a.Event.Job)
-			g.ops = append(g.ops, fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
-		case kernel.Strip:
-			g := b.group(a.Job)
-			g.ops = append(append(g.ops, fileOp{kind: opStripJob}), forget(a.Job, a.Produces)...)
-		case kernel.Publish:
-			if err := b.publish(a); err != nil {
-				return b, err
-			}
-		case kernel.Reset:
-			g := b.group(a.Attempt.Job)
-			g.ops = append(append(g.ops, s.reset(a.Attempt)...), forget(a.Attempt.Job, a.Produces)...)
-			if have, err := b.have(a.Attempt.Job); err == nil && have != nil {
-				g.ops = append(g.ops, s.settled(have.job)...)
-			}
-		case kernel.Rotate:
-			g := b.group(a.Attempt.Job)
-			g.ops = append(g.ops, s.rotate(a.Attempt)...)
-		default:
-			b.e.world = append(b.e.world, a)
+			return nil, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
 		}
 	}
-	return b, nil
+	b := &builder{s: s, at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*known{}}
+	var err error
+	if b.e.world, err = encodeActions(p.World); err != nil {
+		return b, err
+	}
+	err = p.Write(b)
+	return b, err
 }
 
 // aboutRun reports that a is about a manifest, and so about no job.
@@ -93,6 +34,7 @@ func aboutRun(a kernel.Action) bool {
 	return false
 }
 
+// builder makes an entry of record actions.
 type builder struct {
 	s    *Store
 	e    entry
@@ -105,7 +47,11 @@ func (b *builder) have(id kernel.JobID) (*known, error) {
 	if k, ok := b.jobs[id]; ok {
 		return k, nil
 	}
-	return b.s.touch(id)
+	k, err := b.s.cache.entry(id) // as it was loaded
+	if err != nil || k == nil {
+		return nil, err
+	}
+	return k, b.s.readForeign(k)
 }
 
 func (b *builder) group(id kernel.JobID) *group {
@@ -116,6 +62,12 @@ func (b *builder) group(id kernel.JobID) *group {
 		b.e.groups = append(b.e.groups, group{job: id})
 	}
 	return &b.e.groups[i]
+}
+
+// does makes ops part of what is done for a job, or for none.
+func (b *builder) does(id kernel.JobID, ops ...fileOp) {
+	g := b.group(id)
+	g.ops = append(g.ops, ops...)
 }
 
 // put makes j's record part of the entry. was is the coarse state that was
@@ -135,7 +87,25 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	return nil
 }
 
-func (b *builder) putState(a kernel.PutState) error {
+// CreateJob adds a record, where there is none.
+func (b *builder) CreateJob(a kernel.CreateJob) error {
+	j := a.Job
+	if why := b.s.heldOf(j.ID); why != "" {
+		return fmt.Errorf("create %s: %s: %w", j.ID, why, kernel.ErrConflict)
+	}
+	if b.jobs[j.ID] != nil {
+		return fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
+	}
+	if found, err := b.s.base.exists(jobPath(j.ID, recordName)); found || err != nil {
+		return errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
+	}
+	err := b.put(&j, nil, "")
+	b.does(j.ID, fileOp{kind: opCreateJob})
+	return err
+}
+
+// PutState replaces a record that has the revision it was planned over.
+func (b *builder) PutState(a kernel.PutState) error {
 	if why := b.s.heldOf(a.Job); why != "" {
 		return fmt.Errorf("commit %s: %s: %w", a.Job, why, kernel.ErrConflict)
 	}
@@ -154,17 +124,38 @@ func (b *builder) putState(a kernel.PutState) error {
 	j := *have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
-	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
+	r := b.s.settles(&j)
+	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; r == nil && ended && j.State.Exit.Known &&
 		j.State.Status != before.Status && !concluded(before, j.State) {
-		data, err := encodeOutcome(kernel.Result{Attempt: j.Attempt(), Outcome: j.State.Outcome, Exit: j.State.Exit.Code,
-			Class: j.State.Failure, Reason: j.State.Reason, Ended: j.State.Finished})
+		st := &j.State
+		r = &kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
+			Place: st.Place, Started: st.Started, Ended: st.Finished}
+		if st.Agent != nil && (before.Agent == nil || st.Agent.Runs != before.Agent.Runs) {
+			r.Agent = &st.Agent.Last
+		}
+	}
+	if r != nil {
+		data, err := encodeOutcome(*r)
 		if err != nil {
 			return err
 		}
-		g := b.group(a.Job)
-		g.ops = append(g.ops, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), data: data})
+		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), data: data})
+		if before.Status == kernel.Running { // the attempt's own, whatever its runner wrote or could not
+			b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, attemptOutcome(r.Attempt.N)), data: data})
+		}
 	}
 	return b.put(&j, have.foreign, before.Status.Coarse())
+}
+
+// settles is the result that the transaction under way records with the new
+// state of j, if the state is what that result leads to.
+func (s *Store) settles(j *kernel.Job) *kernel.Result {
+	if s.tx == nil || s.tx.settles == nil || s.tx.settles.Attempt != j.Attempt() || s.tx.settles.Outcome != j.State.Outcome {
+		return nil
+	}
+	r := s.tx.settles
+	s.tx.settles = nil
+	return r
 }
 
 // concluded reports that the runner recorded the outcome itself: it did unless
@@ -183,7 +174,64 @@ type markerRecord struct {
 	WrittenAt stamp  `json:"written_at"`
 }
 
-func (b *builder) publish(a kernel.Publish) error {
+// CreateRun writes a manifest.
+func (b *builder) CreateRun(a kernel.CreateRun) error {
+	name, err := runFile(a.Run)
+	b.does("", fileOp{kind: opWrite, path: name, data: a.Manifest})
+	return err
+}
+
+// RemoveRun drops a manifest.
+func (b *builder) RemoveRun(a kernel.RemoveRun) error {
+	if name, err := runFile(a.Run); err == nil { // another id has no file here
+		b.does("", fileOp{kind: opRemove, path: name}, fileOp{kind: opRemove, path: followedFile(name)})
+	}
+	return nil
+}
+
+// RemoveJob drops a record with all that belongs to it.
+func (b *builder) RemoveJob(a kernel.RemoveJob) error {
+	g := b.group(a.Job)
+	g.rev, g.record, g.state = 0, nil, ""
+	b.does(a.Job, fileOp{kind: opRemoveJob})
+	b.does(a.Job, forget(a.Job, a.Produces)...)
+	b.jobs[a.Job] = nil
+	return nil
+}
+
+// Strip drops all of a job but its record.
+func (b *builder) Strip(a kernel.Strip) error {
+	b.does(a.Job, fileOp{kind: opStripJob})
+	b.does(a.Job, forget(a.Job, a.Produces)...)
+	return nil
+}
+
+// Announce leaves an end to be told to hooks.
+func (b *builder) Announce(a kernel.Announce) error {
+	data, err := toLine(newEventRecord(0, a.Event))
+	b.does(a.Event.Job, fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
+	return err
+}
+
+// Reset puts away what earlier attempts left.
+func (b *builder) Reset(a kernel.Reset) error {
+	id := a.Attempt.Job
+	b.does(id, b.s.reset(a.Attempt)...)
+	b.does(id, forget(id, a.Produces)...)
+	if have, err := b.have(id); err == nil && have != nil {
+		b.does(id, b.s.settled(have.job)...)
+	}
+	return nil
+}
+
+// Rotate keeps logs under their attempt's number.
+func (b *builder) Rotate(a kernel.Rotate) error {
+	b.does(a.Attempt.Job, b.s.rotate(a.Attempt)...)
+	return nil
+}
+
+// Publish writes the markers of custom artifacts.
+func (b *builder) Publish(a kernel.Publish) error {
 	for _, art := range a.Artifacts {
 		if art.Kind != kernel.Custom {
 			continue
@@ -192,8 +240,7 @@ func (b *builder) publish(a kernel.Publish) error {
 		if err != nil {
 			return err
 		}
-		g := b.group(a.Attempt.Job)
-		g.ops = append(g.ops, fileOp{kind: opWrite, path: artifactFile(markersDir, art, a.Attempt.Job), data: append(data, '\n')})
+		b.does(a.Attempt.Job, fileOp{kind: opWrite, path: artifactFile(markersDir, art, a.Attempt.Job), data: append(data, '\n')})
 	}
 	return nil
 }
@@ -222,9 +269,10 @@ func (s *Store) rotate(a kernel.AttemptID) []fileOp {
 	return ops
 }
 
-// reset puts away what an attempt left, and leaves empty logs (seed 000).
+// reset puts away what an attempt left, and leaves empty logs (seed 000). How
+// it ended stays under its number.
 func (s *Store) reset(a kernel.AttemptID) []fileOp {
-	ops := []fileOp{{kind: opRemove, path: jobPath(a.Job, outcomeName)}, {kind: opRemove, path: jobPath(a.Job, attemptOutcome(a.N))}, {kind: opRemove, path: jobPath(a.Job, patchName)},
+	ops := []fileOp{{kind: opRemove, path: jobPath(a.Job, outcomeName)}, {kind: opRemove, path: jobPath(a.Job, patchName)},
 		{kind: opRemove, path: jobPath(a.Job, noInputName)}}
 	if a.N == 0 {
 		return ops

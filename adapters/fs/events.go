@@ -37,6 +37,7 @@ type eventRecord struct {
 	Class      string           `json:"failure_class,omitempty"`
 	Reason     string           `json:"reason,omitempty"`
 	RetryAt    *stamp           `json:"retry_at,omitempty"`
+	Agent      *agentRecord     `json:"agent,omitempty"`
 }
 
 // AppendEvents writes events behind those that are there, in one write.
@@ -84,6 +85,9 @@ func newEventRecord(seq uint64, e kernel.Event) eventRecord {
 		Generation: e.Generation, Class: e.Class.String(), Reason: e.Reason, RetryAt: optionalStamp(e.RetryAt)}
 	if e.Exit.Known {
 		r.ExitCode = &e.Exit.Code
+	}
+	if a := e.Agent; a != (kernel.EventAgent{}) {
+		r.Agent = newAgentRun(&kernel.AgentRun{Agent: a.Agent, Model: a.Model, Session: a.Session, Turns: a.Turns, Usage: a.Usage})
 	}
 	return r
 }

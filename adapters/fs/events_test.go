@@ -157,9 +157,7 @@ func TestEventsLeaveTheCacheAlone(t *testing.T) {
 
 // Writers that are killed leave whole lines with growing numbers, each once.
 func TestEventWritersAreKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it kills processes")
-	}
+	oneGoroutine(t)
 	dir := t.TempDir()
 	s := eventStore(t, dir, 2000, 50)
 	happens(t, s, "a")

@@ -116,6 +116,8 @@ func (f *filler) generic(v reflect.Value) {
 		v.SetUint(uint64(1 + f.pick(enumSize(v)-1)))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(f.next())
+	case reflect.Float64:
+		v.SetFloat(float64(f.next()) / 3)
 	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(f.next()))
 	default:

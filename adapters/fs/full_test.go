@@ -74,7 +74,7 @@ func said(t *testing.T, rec kernel.Records) string {
 func sayAll(rec kernel.Records, word string, more int) kernel.Plan {
 	var p kernel.Plan
 	for _, j := range rec.Jobs {
-		p.Actions = append(p.Actions, put(j, func(st *kernel.State) { st.Reason = word + strings.Repeat(" long", more) }))
+		p.Records = append(p.Records, put(j, func(st *kernel.State) { st.Reason = word + strings.Repeat(" long", more) }))
 	}
 	return p
 }
@@ -82,6 +82,7 @@ func sayAll(rec kernel.Records, word string, more int) kernel.Plan {
 // However much room there is, a commit on a full disk fails with the reason;
 // nothing is half done, and with room again the store goes on.
 func TestFullDisk(t *testing.T) {
+	oneGoroutine(t)
 	dir := mountSmall(t, 12<<20)
 	s := newStore(t, dir)
 	var jobs []kernel.Action
@@ -98,7 +99,7 @@ func TestFullDisk(t *testing.T) {
 		before := read(t, s)
 		was := said(t, before)
 		want := fmt.Sprintf("%03d", pages)
-		commit(t, s, sayAll(before, was, 0).Actions...) // small again, so that each record needs room to grow
+		commit(t, s, sayAll(before, was, 0).Actions()...) // small again, so that each record needs room to grow
 		fill(t, filler, pages*4096)
 		tx := begin(t, s)
 		rec := load(t, tx)
@@ -111,7 +112,7 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("with %d pages: %v", pages, err)
 			}
 			// A smaller plan may be recorded in its place, if it left no trace.
-			_ = tx.Commit(kernel.Plan{Actions: []kernel.Action{put(find(t, rec, id(1)), func(st *kernel.State) { st.Reason = "BAD" })}})
+			_ = tx.Commit(kernel.NewPlan(put(find(t, rec, id(1)), func(st *kernel.State) { st.Reason = "BAD" })))
 		}
 		_ = tx.Close()
 		if err := os.Remove(filler); err != nil {
@@ -127,7 +128,7 @@ func TestFullDisk(t *testing.T) {
 					t.Fatalf("with %d pages a plan is half done: job %s says %q", pages, j.ID, word)
 				}
 			}
-			commit(t, newStore(t, dir), sayAll(after, want, 0).Actions...)
+			commit(t, newStore(t, dir), sayAll(after, want, 0).Actions()...)
 			continue
 		}
 		if got := said(t, after); got != was && (err == nil || got != want) {
@@ -165,7 +166,7 @@ func playSmallFiles(dir string) error {
 		}
 		return tx.Commit(p(rec))
 	}
-	create := kernel.Plan{Actions: []kernel.Action{kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}}}
+	create := kernel.NewPlan(kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)})
 	if err := try(func(kernel.Records) kernel.Plan { return create }); err != nil {
 		return err
 	}

@@ -79,6 +79,7 @@ func settles(t *testing.T, j kernel.Job, f *foreign) {
 // Records whose values were exchanged at random for others are refused, or
 // they settle.
 func TestScrambledRecords(t *testing.T) {
+	oneGoroutine(t)
 	r := seeded(t)
 	values := strings.Fields(`null true "" "x" "1h" "queued" "shared" 0 -1 7 1.5 1e300 [] [null] ["x",1] {} {"custom":{"type_id":"a","key":"b"}}
 		"2026-01-01T00:00:00.1234567+02:00" "0001-01-01T00:00:00Z" "9999-12-31T23:59:59Z"`)
@@ -123,7 +124,7 @@ func scramble(r *rand.Rand, m map[string]any, values []string) {
 }
 
 func FuzzDecodeEntry(f *testing.F) {
-	e := entry{world: []kernel.Action{kernel.Launch{Attempt: kernel.AttemptID{Job: id(1), N: 2}}},
+	e := entry{world: []named{{"kernel.Launch", []byte(`{"Attempt":{"Job":"1","N":2}}`)}},
 		groups: []group{{job: id(1), rev: 3, record: []byte("{}"), state: "queued",
 			ops: []fileOp{{opWrite, "a", "", []byte("b")}, {opRename, "a", "b", nil}}}, {job: id(2), ops: []fileOp{{kind: opRemoveJob}}}}}
 	b, err := e.encode()

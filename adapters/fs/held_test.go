@@ -62,6 +62,7 @@ func obstacles(s *Store, id kernel.JobID) map[string]func(t *testing.T) (clear f
 // A committed change of one job that cannot be written holds up that job, and
 // says where; everything else goes on. It is written when the way is clear.
 func TestAChangeThatCannotBeWrittenHoldsUpItsJobAlone(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	want := whole(t, base, bigPlan())
@@ -80,11 +81,11 @@ func TestAChangeThatCannotBeWrittenHoldsUpItsJobAlone(t *testing.T) {
 				rec := load(t, tx)
 				if exists(file(dir, heldFile)) {
 					heldUp(t, dir, rec, n)
-					if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{over(n)}}); !errors.Is(err, kernel.ErrConflict) {
+					if err := tx.Commit(kernel.NewPlan(over(n))); !errors.Is(err, kernel.ErrConflict) {
 						t.Errorf("a plan over a record that is not written: %v", err)
 					}
 				}
-				if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{kernel.CreateJob{Job: plain(7)}}}); err != nil {
+				if err := tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: plain(7)})); err != nil {
 					t.Fatal(err)
 				}
 				if err := tx.Done(); err != nil {
@@ -144,7 +145,7 @@ func TestAManifestThatCannotBeWrittenIsTold(t *testing.T) {
 	dir := t.TempDir()
 	closeTx(t, begin(t, newStore(t, dir)))
 	run := kernel.RunID("run_" + id(9))
-	crashIn(t, dir, kernel.Plan{Actions: []kernel.Action{kernel.CreateRun{Run: run, Manifest: []byte("{}")}, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}}}, 0)
+	crashIn(t, dir, kernel.NewPlan(kernel.CreateRun{Run: run, Manifest: []byte("{}")}, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}), 0)
 	writeAt(t, file(dir, runsDir), "in the way")
 	s := newStore(t, dir)
 	rec := read(t, s)

@@ -68,7 +68,7 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 		return []Oddity{odd}
 	case err != nil:
 		odd := Oddity{Path: name, Text: "the record cannot be read: " + err.Error()}
-		if b := s.journalled(id); b != nil && !errors.Is(err, errNewer) {
+		if b := s.journalled(id); b != nil && !errors.Is(err, ErrNewer) {
 			odd.Fix = func() error {
 				if err := s.base.write(jobPath(id, recordName), b, true); err != nil {
 					return err

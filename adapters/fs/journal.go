@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -31,12 +32,14 @@ type journal struct {
 	mark *os.File // journal/mark
 	boot string
 	sync bool
+	most int64 // see checkpointSize
 }
 
-// entry is one plan in the journal.
+// entry is one plan in the journal. Its world actions stay encoded: only those
+// of the last entry are ever to be done again, by whoever knows them.
 type entry struct {
 	groups []group
-	world  []kernel.Action
+	world  []named
 }
 
 // group is what one job's part of a plan does to files, in this order. The
@@ -66,6 +69,7 @@ const (
 	opCreateJob  // nothing to do: says that there was no such job before
 	opStripJob   // all but the record, its state and the lock
 	opRemoveTree // a directory of a job with all that is in it
+	numOpKinds
 )
 
 // position is the mark's content: the entry that was applied last, and
@@ -99,7 +103,7 @@ func openJournal(base dir, boot string, durable bool) (*journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &journal{base.disk, file, mark, boot, durable}, nil
+	return &journal{base.disk, file, mark, boot, durable, checkpointSize}, nil
 }
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
@@ -191,6 +195,10 @@ func (j *journal) read(at int64) (entry, int64, error) {
 	return e, at + 8 + length, nil
 }
 
+// full reports that it is time for a checkpoint. It is not while actions on the
+// world are to be done: the journal has them.
+func (j *journal) full(p position) bool { return p.end > j.most && p.done }
+
 // checkpoint makes every file durable and empties the journal.
 func (j *journal) checkpoint(p position) (position, error) {
 	if j.sync {
@@ -206,9 +214,12 @@ func (j *journal) checkpoint(p position) (position, error) {
 }
 
 func (e entry) encode() ([]byte, error) {
-	world, err := encodeActions(e.world)
-	if err != nil {
-		return nil, err
+	var world []byte
+	if len(e.world) > 0 {
+		var err error
+		if world, err = json.Marshal(e.world); err != nil {
+			return nil, err
+		}
 	}
 	b := make([]byte, 8, 1024)
 	b = putBytes(b, world)
@@ -252,8 +263,10 @@ func decodeEntry(b []byte) (entry, error) {
 	if r.err != nil {
 		return e, r.err
 	}
-	var err error
-	e.world, err = decodeActions(world)
+	if len(world) == 0 {
+		return e, nil
+	}
+	err := json.Unmarshal(world, &e.world)
 	return e, err
 }
 
@@ -313,67 +326,48 @@ func (r *reader) byte() byte {
 	return v
 }
 
-// named is an action in the journal with the name of its type.
+// named is a world action in the journal with the name of its kind.
 type named struct {
 	Type   string
 	Action json.RawMessage
 }
 
-func encodeActions(actions []kernel.Action) ([]byte, error) {
-	if len(actions) == 0 {
-		return nil, nil
-	}
-	all := make([]named, len(actions))
-	for i, a := range actions {
+func encodeActions(actions []kernel.WorldAction) ([]named, error) {
+	var out []named
+	for _, a := range actions {
 		b, err := json.Marshal(a)
 		if err != nil {
 			return nil, fmt.Errorf("journal %T: %w", a, err)
 		}
-		all[i] = named{fmt.Sprintf("%T", a), b}
+		out = append(out, named{kernel.WorldActionName(a), b})
 	}
-	return json.Marshal(all)
+	return out, nil
 }
 
-func decodeActions(b []byte) ([]kernel.Action, error) {
-	if len(b) == 0 {
-		return nil, nil
-	}
-	var all []named
-	if err := json.Unmarshal(b, &all); err != nil {
-		return nil, err
-	}
-	out := make([]kernel.Action, 0, len(all))
-	for _, n := range all {
-		a, err := decodeAction(n)
+// actions are the world actions of e. One that this version does not know is
+// ErrNewer: the sum was right, so it means something to somebody. Fields that it
+// does not know are another version's, earlier or later, and mean nothing new:
+// an action of another meaning has another name.
+func (e entry) actions() ([]kernel.WorldAction, error) {
+	var out []kernel.WorldAction
+	for _, n := range e.world {
+		a, err := kernel.ReadWorldAction(n.Type, func(into any) error { return json.Unmarshal(n.Action, into) })
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %v: %w", path.Join(vizierDir, plansFile), err, ErrNewer)
 		}
 		out = append(out, a)
 	}
 	return out, nil
 }
 
-func decodeAction(n named) (kernel.Action, error) {
-	switch n.Type {
-	case "kernel.Launch":
-		return action[kernel.Launch](n)
-	case "kernel.Stop":
-		return action[kernel.Stop](n)
-	case "kernel.Sweep":
-		return action[kernel.Sweep](n)
-	case "kernel.ClearSentinel":
-		return action[kernel.ClearSentinel](n)
-	case "kernel.TendPrompt":
-		return action[kernel.TendPrompt](n)
-	case "kernel.RemoveWorktree":
-		return action[kernel.RemoveWorktree](n)
-	default:
-		return nil, fmt.Errorf("unknown action %q", n.Type)
+// known reports, by ErrNewer, that e does to files what this version cannot.
+func (e entry) known() error {
+	for _, g := range e.groups {
+		for _, op := range g.ops {
+			if op.kind >= numOpKinds {
+				return fmt.Errorf("%s: file operation %d of job %s: %w", path.Join(vizierDir, plansFile), op.kind, g.job, ErrNewer)
+			}
+		}
 	}
-}
-
-func action[T kernel.Action](n named) (kernel.Action, error) {
-	var a T
-	err := json.Unmarshal(n.Action, &a)
-	return a, err
+	return nil
 }

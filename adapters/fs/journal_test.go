@@ -17,15 +17,16 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// world are two actions that a store only remembers.
-func world(n int) []kernel.Action {
-	return []kernel.Action{
-		kernel.Launch{Attempt: kernel.AttemptID{Job: id(n), N: 1}},
-		kernel.Stop{Attempt: kernel.AttemptID{Job: id(n), N: 2}},
-		kernel.Sweep{Attempt: kernel.AttemptID{Job: id(n), N: 3}},
-		kernel.ClearSentinel{Job: id(n), Slug: "plan"},
-		kernel.RemoveWorktree{Job: id(n), Context: kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true}, Cancel: true},
+// world are actions that a store only remembers: one of every kind.
+func world(n int) []kernel.WorldAction {
+	actions := kernel.WorldActions()
+	f := filler{n: int64(n)}
+	for i, a := range actions {
+		v := reflect.New(reflect.TypeOf(a)).Elem()
+		f.fill(v)
+		actions[i] = v.Interface().(kernel.WorldAction)
 	}
+	return actions
 }
 
 // makeBase makes a store in dir with jobs 1–4, of which 2 and 3 left logs, an
@@ -64,7 +65,7 @@ func bigPlan() kernel.Plan {
 	}
 	fresh := plain(5)
 	ended := at(4)
-	return kernel.Plan{Actions: append([]kernel.Action{
+	return kernel.Plan{Records: []kernel.RecordAction{
 		kernel.CreateJob{Job: fresh},
 		kernel.Publish{Attempt: kernel.AttemptID{Job: id(1), N: 1}, Artifacts: []kernel.Artifact{custom("t", "1"), custom(strings.Repeat("long", 200), "x")}},
 		put(at(1), func(st *kernel.State) { st.Status = kernel.Running; st.Reason = "started" }),
@@ -77,7 +78,7 @@ func bigPlan() kernel.Plan {
 		put(ended, func(st *kernel.State) {
 			st.Status, st.Exit, st.Outcome = kernel.BlockedByDependency, kernel.Exited(1), kernel.OutcomeBlocked
 		}),
-	}, world(1)...)}
+	}, World: world(1)}
 }
 
 // steps are the file operations of applying e, one by one, as applyGroup does
@@ -153,6 +154,7 @@ func whole(t *testing.T, base string, p kernel.Plan) map[string]string {
 }
 
 func TestCrashAfterEveryFileOperation(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	p := bigPlan()
@@ -215,6 +217,7 @@ func TestLeftTemporaryFilesDoNotStopAnyone(t *testing.T) {
 // A torn entry never happened: whatever its length it is cut off, and what
 // comes next takes its place.
 func TestTornTailIsCutOff(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	before := tree(t, base)
@@ -246,7 +249,7 @@ func TestTornTailIsCutOff(t *testing.T) {
 	}
 	want := whole(t, base, bigPlan())
 	writeAt(t, file(dir, plansFile), old+tails[len(tails)-1])
-	commit(t, newStore(t, dir), bigPlan().Actions...)
+	commit(t, newStore(t, dir), bigPlan().Actions()...)
 	if d := cmp.Diff(want, tree(t, dir)); d != "" {
 		t.Fatalf("the next commit after a torn one:\n%s", d)
 	}
@@ -265,10 +268,11 @@ var spoilMark = map[string]func(t *testing.T, path string){
 }
 
 func TestReplayFromAnyMarkConverges(t *testing.T) {
+	oneGoroutine(t)
 	base := t.TempDir()
 	makeBase(t, base)
 	s := newStore(t, base)
-	commit(t, s, bigPlan().Actions...)
+	commit(t, s, bigPlan().Actions()...)
 	last := find(t, read(t, s), id(1))
 	for n := range 20 {
 		commit(t, s, put(last, func(st *kernel.State) { st.Reason = fmt.Sprint("step ", n) }))

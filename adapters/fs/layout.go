@@ -38,7 +38,13 @@ const (
 	effectsDir  = "effects"
 
 	checkpointDir = "checkpoint"
+
+	ignoreName = ".gitignore"
 )
+
+// ignored is what git is to ignore below .vizier, the file that says so
+// included.
+const ignored = "# What Vizier keeps here for this checkout alone.\n/.gitignore\n/jobs/\n/sessions/\n/state/\n/tmp/\n/tmp-worktrees/\n"
 
 // Layout answers where the files of one repository's store are, as absolute
 // paths for people and for processes.

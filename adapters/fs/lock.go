@@ -69,17 +69,15 @@ func (l *schedulerLock) alone(ctx context.Context) (release, error) {
 	}, nil
 }
 
-// exclusive waits for the lock until ctx ends.
-func (l *schedulerLock) exclusive(ctx context.Context) (release, error) {
-	return l.take(ctx, lockExclusive)
-}
-
 // shared waits until ctx ends for the lock that readers share. A reader signs
 // as well: it is in a writer's way.
 func (l *schedulerLock) shared(ctx context.Context) (release, error) { return l.take(ctx, lockShared) }
 
+// getLock is a way to get the flock: an error of ctx's if it was not to be had.
+type getLock func(context.Context, *flock.Flock) error
+
 // take waits for the turn and then for the flock, by get.
-func (l *schedulerLock) take(ctx context.Context, get func(context.Context, *flock.Flock) error) (release, error) {
+func (l *schedulerLock) take(ctx context.Context, get getLock) (release, error) {
 	begun := time.Now()
 	leave, err := l.alone(ctx)
 	if err != nil {
@@ -97,6 +95,15 @@ func (l *schedulerLock) take(ctx context.Context, get func(context.Context, *flo
 	}
 	l.sign()
 	return func() error { return errors.Join(f.Unlock(), leave()) }, nil // a second Unlock does nothing
+}
+
+// lockAtOnce waits for nobody.
+func lockAtOnce(_ context.Context, f *flock.Flock) error {
+	ok, err := f.TryLock()
+	if err == nil && !ok {
+		return context.DeadlineExceeded
+	}
+	return err
 }
 
 // lockExclusive sleeps in the kernel rather than polling, so that a waiter goes

@@ -28,6 +28,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// detector says that this binary has the race detector, long that the long form
+// of the tests is asked for.
+var (
+	detector = false
+	long     = os.Getenv("VIZIER_LONG") != ""
+)
+
+// oneGoroutine is of tests whose processes have one each: the race detector sees
+// nothing in them and makes them up to ten times as slow.
+func oneGoroutine(t *testing.T) {
+	t.Helper()
+	if detector && !long {
+		t.Skip("runs without the race detector")
+	}
+}
+
 func play(role, args string) {
 	var err error
 	switch role {
@@ -95,7 +111,7 @@ func commit(t testing.TB, s *Store, actions ...kernel.Action) {
 	tx := begin(t, s)
 	defer closeTx(t, tx)
 	load(t, tx)
-	if err := tx.Commit(kernel.Plan{Actions: actions}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(actions...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Done(); err != nil {

@@ -27,7 +27,11 @@ type outcomeRecord struct {
 	FailureReason *string          `json:"failure_reason"`
 	Produced      []artifactRecord `json:"produced"`
 	Context       *contextRecord   `json:"context,omitempty"`
+	Host          string           `json:"host,omitempty"`
+	PID           int              `json:"pid,omitempty"`
+	StartedAt     *stamp           `json:"started_at,omitempty"`
 	FinishedAt    stamp            `json:"finished_at"`
+	Agent         *agentRecord     `json:"agent,omitempty"`
 
 	// The records that the attempt's submissions are going to be.
 	Submitted []json.RawMessage `json:"submitted,omitempty"`
@@ -45,7 +49,8 @@ type contextRecord struct {
 
 func newOutcome(r kernel.Result) outcomeRecord {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
-		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), stamp(r.Ended), nil}
+		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), r.Place.Host, r.Place.PID, optionalStamp(r.Started), stamp(r.Ended),
+		newAgentRun(r.Agent), nil}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
 	}
@@ -88,13 +93,14 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		Attempt: kernel.AttemptID{Job: kernel.JobID(o.ID), N: o.Attempt}, Exit: o.ExitCode,
 		Outcome: parsed(&d, "outcome", o.Outcome, kernel.ParseOutcome),
 		Class:   parsed(&d, "failure_class", o.FailureClass, kernel.ParseFailureClass),
-		Reason:  value(o.FailureReason), Context: (*kernel.Context)(o.Context), Ended: time.Time(o.FinishedAt),
+		Reason:  value(o.FailureReason), Context: (*kernel.Context)(o.Context),
+		Place: kernel.Place{Host: o.Host, PID: o.PID}, Started: stampValue(o.StartedAt), Ended: time.Time(o.FinishedAt), Agent: o.Agent.run(),
 	}
 	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))
 	}
 	if o.Version > recordVersion {
-		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, errNewer))
+		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, ErrNewer))
 	}
 	for _, a := range o.Produced {
 		d.fail("produced", kernel.Artifact(a).Validate())
@@ -153,7 +159,9 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 	if err != nil {
 		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
 	}
-	_ = s.base.write(jobPath(r.Attempt.Job, outcomeName), b, false) // for people: what counts is the other file
+	// This one is for people: what counts is the other. But it is read, and in
+	// part it would be taken for the outcome of a later attempt that nobody can read.
+	_ = s.base.write(jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable)
 	return nil
 }
 

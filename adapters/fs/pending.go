@@ -72,5 +72,8 @@ func decodeEvent(b []byte) (kernel.Event, bool) {
 	if r.ExitCode != nil {
 		e.Exit = kernel.Exited(*r.ExitCode)
 	}
+	if a := r.Agent; a != nil {
+		e.Agent = kernel.EventAgent{Agent: a.Agent, Model: a.Model, Session: a.Session, Turns: a.Turns, Usage: a.Usage.usage()}
+	}
 	return e, d.err == nil
 }

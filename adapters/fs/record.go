@@ -53,6 +53,14 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// unread is a field of the original's that holds nothing here: null, and never
+// read back.
+type unread struct{}
+
+func (unread) MarshalJSONTo(e *jsontext.Encoder) error      { return e.WriteToken(jsontext.Null) }
+func (*unread) UnmarshalJSONFrom(d *jsontext.Decoder) error { return d.SkipValue() }
+func (*unread) UnmarshalJSON([]byte) error                  { return nil }
+
 // The shapes of job.json. Names are those of the seeds where they have one;
 // docs/formats/job.md says what each means.
 type (
@@ -69,6 +77,8 @@ type (
 		UpdatedAt     stamp             `json:"updated_at"`
 		StartedAt     stamp             `json:"started_at"`
 		FinishedAt    stamp             `json:"finished_at"`
+		PID           *int              `json:"pid"`
+		Host          string            `json:"host,omitempty"`
 		ExitCode      *int              `json:"exit_code"`
 		Attempt       int               `json:"attempt"`
 		Generation    int               `json:"generation"`
@@ -85,6 +95,9 @@ type (
 		StdoutPath    string            `json:"stdout_path"`
 		StderrPath    string            `json:"stderr_path"`
 		OutcomePath   *string           `json:"outcome_path"`
+		Agent         *agentRecord      `json:"agent,omitempty"`
+		AgentTotal    *agentTotal       `json:"agent_total,omitempty"`
+		Configuration unread            `json:"config_snapshot"` // a job reads what is in force when it runs
 		Stop          *stopRecord       `json:"stop,omitempty"`
 		RemovedAt     *stamp            `json:"removed_at,omitempty"`
 		Awake         bool              `json:"awake,omitempty"`
@@ -108,15 +121,20 @@ type (
 		Cleanup     bool   `json:"cleanup_worktree,omitempty"`
 	}
 	amendedRecord struct {
-		Transient   string `json:"transient"`
-		MaxRetries  int    `json:"max_retries"`
-		MaxResumes  int    `json:"max_resumes"`
-		MaxReclaims int    `json:"max_reclaims"`
+		Transient   string   `json:"transient"`
+		MaxRetries  int      `json:"max_retries"`
+		MaxResumes  int      `json:"max_resumes"`
+		MaxReclaims int      `json:"max_reclaims"`
+		RetryOn     []string `json:"retry_on,omitempty"`
+		RetryExits  []int    `json:"retry_exits,omitempty"`
+		BackoffBase string   `json:"backoff_base,omitempty"`
+		BackoffCap  string   `json:"backoff_cap,omitempty"`
 	}
 	taskRecord struct {
 		Executor string   `json:"executor,omitempty"`
 		Options  []string `json:"options,omitempty"`
 		Builtin  bool     `json:"builtin,omitempty"`
+		Tree     string   `json:"worktree,omitempty"`
 		Dir      string   `json:"dir,omitempty"`
 		Env      []string `json:"env,omitempty"`
 		PassEnv  []string `json:"pass_env,omitempty"`
@@ -133,6 +151,7 @@ type (
 		BackoffCap  string   `json:"backoff_cap,omitempty"`
 		Resumable   bool     `json:"resumable,omitempty"`
 		Idempotent  bool     `json:"idempotent,omitempty"`
+		KeepSession bool     `json:"keep_session,omitempty"`
 		InDoubt     string   `json:"effect_in_doubt,omitempty"`
 	}
 	schedule struct {
@@ -237,6 +256,8 @@ type (
 		ClaimedAt     *stamp   `json:"claimed_at,omitempty"`
 		Archive       bool     `json:"failure_archive,omitempty"`
 		Archived      bool     `json:"prompt_archived,omitempty"`
+		Retired       bool     `json:"retired,omitempty"`
+		Closed        bool     `json:"closed_plan,omitempty"`
 	}
 )
 
@@ -248,8 +269,8 @@ func (f *foreign) empty() bool {
 	return f == nil || len(f.top)+len(f.task)+len(f.again)+len(f.schedule)+len(f.metadata) == 0
 }
 
-// errNewer is a record that a later version wrote.
-var errNewer = errors.New("written by a newer vizier")
+// ErrNewer is what a later version wrote, and this one cannot read.
+var ErrNewer = errors.New("written by a newer vizier")
 
 // decodeRecord reads the record of job id. It never panics, and its error says
 // what is wrong in words.
@@ -269,7 +290,7 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 		version = head.Version
 	}
 	if version > recordVersion {
-		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, errNewer)
+		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, ErrNewer)
 	}
 	if err != nil {
 		return kernel.Job{}, nil, jsonError(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // newRecord is the record of j. Every field of kernel.Job has its place here
@@ -27,14 +28,21 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		r.ExitCode = &code
 		r.OutcomePath = optional(vizierDir + "/" + jobPath(j.ID, outcomeName))
 	}
+	if p := st.Place; p.PID != 0 {
+		r.PID = &p.PID
+	}
+	r.Host = st.Place.Host
+	r.agents(st.Agent)
 	if !st.Stop.At.IsZero() {
 		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By, st.Stop.Cleanup}
 	}
 	r.RemovedAt = optionalStamp(st.Removed)
 	if a := st.Amended; a.Made {
-		r.Amended = &amendedRecord{a.Transient.String(), a.Budget.Retries, a.Budget.Resumes, a.Budget.Reclaims}
+		classes, exits := retriedOn(a.Retry)
+		r.Amended = &amendedRecord{a.Transient.String(), a.Budget.Retries, a.Budget.Resumes, a.Budget.Reclaims, classes, exits,
+			duration(a.Retry.Base), duration(a.Retry.Cap)}
 	}
-	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
+	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Tree, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
 		duration(sp.Task.Timeout), duration(sp.Task.Grace)}
 	r.Again.V = newAgain(sp)
 	r.Schedule.V = newSchedule(sp, st)
@@ -55,9 +63,9 @@ func (r *record) intake(j *kernel.Job) {
 	}
 	switch {
 	case st.Status == kernel.Succeeded && st.Prompt.Named == kernel.DonePrompt:
-		r.ProcessedPath = optional(in.Home() + "/" + in.Processed(j.ID))
+		r.ProcessedPath = optional(inbox.Home(in) + "/" + inbox.Processed(in, j.ID))
 	case st.Status.Terminal() && st.Prompt.Named == kernel.ErrorPrompt && st.Prompt.Archived:
-		r.ArchivedPath = optional(in.Home() + "/" + in.Failed(j.ID))
+		r.ArchivedPath = optional(inbox.Home(in) + "/" + inbox.Failed(in, j.ID))
 	}
 }
 
@@ -65,22 +73,28 @@ func newAgain(sp *kernel.Spec) againRecord {
 	a := againRecord{
 		MaxRetries: sp.Budget.Retries, MaxResumes: sp.Budget.Resumes, MaxReclaims: sp.Budget.Reclaims,
 		BackoffBase: duration(sp.Retry.Base), BackoffCap: duration(sp.Retry.Cap),
-		Resumable: sp.Resumable, Idempotent: sp.Idempotent,
+		Resumable: sp.Resumable, Idempotent: sp.Idempotent, KeepSession: sp.KeepSession,
 	}
 	if sp.InDoubt != kernel.FailInDoubt {
 		a.InDoubt = sp.InDoubt.String()
 	}
-	for c := kernel.ExitFailure; sp.Retry.Classes>>c > 0; c++ {
-		if sp.Retry.Classes&(1<<c) != 0 {
-			a.RetryOn = append(a.RetryOn, c.String())
+	a.RetryOn, a.RetryExits = retriedOn(sp.Retry)
+	return a
+}
+
+// retriedOn are the failure classes and the exit codes that a policy names.
+func retriedOn(p kernel.RetryPolicy) (classes []string, exits []int) {
+	for c := kernel.ExitFailure; p.Classes>>c > 0; c++ {
+		if p.Classes&(1<<c) != 0 {
+			classes = append(classes, c.String())
 		}
 	}
 	for code := range 256 {
-		if sp.Retry.Exits.Has(code) {
-			a.RetryExits = append(a.RetryExits, code)
+		if p.Exits.Has(code) {
+			exits = append(exits, code)
 		}
 	}
-	return a
+	return classes, exits
 }
 
 func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
@@ -154,7 +168,7 @@ func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
 		WorktreeOwned: st.Context.Owned, ContextBranch: st.Context.Branch,
 		CancelStatus: st.Cancelled.Status.String(), CancelError: st.Cancelled.Error,
 		RetryStatus: st.Retried.Status.String(), RetryError: st.Retried.Error,
-		LastFailure: st.LastError, LastRetry: optionalStamp(st.Requeued), Archived: st.Prompt.Archived,
+		LastFailure: st.LastError, LastRetry: optionalStamp(st.Requeued), Archived: st.Prompt.Archived, Retired: st.Retired, Closed: st.Closed,
 	}
 	if st.Prompt.Named != kernel.NewPrompt {
 		m.PromptName = st.Prompt.Named.String()
@@ -177,8 +191,8 @@ func (r *record) job() (kernel.Job, error) {
 	j.Spec = kernel.Spec{
 		Name: r.Name, Routed: r.Schedule.V.Routed, OwnsContext: r.Schedule.V.OwnsContext, IdempotencyKey: r.Schedule.V.IdempotencyKey,
 		Budget:    kernel.Budget{Retries: r.Again.V.MaxRetries, Resumes: r.Again.V.MaxResumes, Reclaims: r.Again.V.MaxReclaims},
-		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent,
-		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Dir: r.Task.V.Dir,
+		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent, KeepSession: r.Again.V.KeepSession,
+		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Tree: r.Task.V.Tree, Dir: r.Task.V.Dir,
 			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv,
 			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
 	}
@@ -197,6 +211,10 @@ func (r *record) job() (kernel.Job, error) {
 	st.Outcome = parsed(&d, "outcome", r.Outcome, kernel.ParseOutcome)
 	st.Failure = parsed(&d, "failure_class", r.FailureClass, kernel.ParseFailureClass)
 	st.Reason = value(r.FailureReason)
+	st.Place.Host, st.Agent = r.Host, r.agentState()
+	if r.PID != nil {
+		st.Place.PID = *r.PID
+	}
 	if r.Stop != nil {
 		st.Stop = kernel.StopRequest{At: time.Time(r.Stop.RequestedAt), By: r.Stop.RequestedBy, Cleanup: r.Stop.Cleanup}
 	}
@@ -215,6 +233,8 @@ func (r *record) job() (kernel.Job, error) {
 	if a := r.Amended; a != nil {
 		st.Amended = kernel.Amendment{Made: true, Transient: parsed(&d, "amended.transient", a.Transient, kernel.ParseTransient),
 			Budget: kernel.Budget{Retries: a.MaxRetries, Resumes: a.MaxResumes, Reclaims: a.MaxReclaims}}
+		d.retriedOn(&st.Amended.Retry, "amended.retry_on", a.RetryOn, a.RetryExits)
+		st.Amended.Retry.Base, st.Amended.Retry.Cap = d.duration("amended.backoff_base", a.BackoffBase), d.duration("amended.backoff_cap", a.BackoffCap)
 	}
 	if r.Attempt < 0 || r.Generation < 0 || r.Retries < 0 || r.Resumes < 0 || r.Reclaims < 0 || r.LostAttempt < 0 {
 		d.fail("attempt", fmt.Errorf("counters are not negative"))
@@ -254,13 +274,17 @@ func parsed[T any](d *decoder, field, s string, parse func(string) (T, error)) T
 func (d *decoder) again(sp *kernel.Spec, a *againRecord) {
 	sp.InDoubt = parsed(d, "again.effect_in_doubt", a.InDoubt, kernel.ParseInDoubt)
 	sp.Retry.Base, sp.Retry.Cap = d.duration("again.backoff_base", a.BackoffBase), d.duration("again.backoff_cap", a.BackoffCap)
-	for _, c := range a.RetryOn {
+	d.retriedOn(&sp.Retry, "again.retry_on", a.RetryOn, a.RetryExits)
+}
+
+func (d *decoder) retriedOn(p *kernel.RetryPolicy, field string, classes []string, exits []int) {
+	for _, c := range classes {
 		class, err := kernel.ParseFailureClass(c)
-		d.fail("again.retry_on", err)
-		sp.Retry = sp.Retry.On(class)
+		d.fail(field, err)
+		*p = p.On(class)
 	}
-	for _, code := range a.RetryExits {
-		sp.Retry.Exits = sp.Retry.Exits.With(code)
+	for _, code := range exits {
+		p.Exits = p.Exits.With(code)
 	}
 }
 
@@ -333,5 +357,6 @@ func (d *decoder) metadata(j *kernel.Job, m *metadata) {
 	j.State.Cancelled = kernel.Cleanup{Status: parsed(d, "metadata.cancel_cleanup_status", m.CancelStatus, kernel.ParseCleanupStatus), Error: m.CancelError}
 	j.State.Retried = kernel.Cleanup{Status: parsed(d, "metadata.retry_cleanup_status", m.RetryStatus, kernel.ParseCleanupStatus), Error: m.RetryError}
 	j.State.LastError, j.State.Requeued = m.LastFailure, stampValue(m.LastRetry)
+	j.State.Retired, j.State.Closed = m.Retired, m.Closed
 	j.State.Prompt = kernel.PromptState{Named: parsed(d, "metadata.prompt_name", m.PromptName, kernel.ParsePromptName), Archived: m.Archived}
 }

@@ -71,6 +71,7 @@ func eachLeaf(v reflect.Value, path string, visit func(string, reflect.Value)) {
 }
 
 func TestRecordOfAnyJobIsTheIdentity(t *testing.T) {
+	oneGoroutine(t)
 	f := &filler{chance: seeded(t)}
 	for range 2000 {
 		j := f.job()

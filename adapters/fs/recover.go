@@ -1,19 +1,22 @@
 package fs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// recover brings the files to where the journal is, and finds the actions on
-// the world that are still to be done. After another boot everything in the
-// journal is gone through, and of the actions only those that a boot does not
-// settle are kept: nothing that ran then runs now.
+// recover brings the files to where the journal is, and finds the world actions
+// that are still to be done. After another boot everything in the journal is
+// gone through, and of the actions only those that a boot does not settle are
+// kept: nothing that ran then runs now. What a newer version left to be done,
+// and this one does not know, is ErrNewer: it stays for that version.
 func (t *Tx) recover() error {
 	if err := t.s.openJournal(); err != nil {
 		return err
@@ -35,12 +38,15 @@ func (t *Tx) recover() error {
 	if pos.end > size { // it was emptied, and the mark did not hear of it
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
 	}
+	var last entry
 	if !t.pos.done {
-		e, _, err := log.read(t.pos.start)
-		if err != nil {
+		if last, _, err = log.read(t.pos.start); err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}
-		t.unfinished = e.world
+	}
+	var begun map[kernel.JobID]int64
+	if rebooted {
+		begun = log.begun(t.pos.end)
 	}
 	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
@@ -50,31 +56,73 @@ func (t *Tx) recover() error {
 			}
 			break
 		}
+		if err == nil {
+			err = e.known()
+		}
 		if err != nil {
 			return err
 		}
 		for _, g := range e.groups {
+			if from, ok := begun[g.job]; ok && at <= from {
+				g = t.s.spared(g)
+			}
 			if err := t.s.replayOrHold(g, e.subject()); err != nil {
 				return fmt.Errorf("recover %s: %w", g.job, err)
 			}
 		}
 		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
-		t.unfinished = e.world
-		at = next
+		last, at = e, next
 	}
 	if len(t.s.held) != holds {
 		if err := t.s.writeHeld(); err != nil {
 			return err
 		}
 	}
+	if t.unfinished, err = last.actions(); err != nil {
+		return err
+	}
 	if t.pos.rebooted {
-		t.unfinished = survivors(t.unfinished)
+		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
 	}
 	if t.pos == pos && !rebooted {
 		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's
 	}
 	t.pos.dir = t.s.jobsStamp()
 	return log.setPosition(t.pos)
+}
+
+// begun is where, from an offset on, an attempt of each job began last.
+func (j *journal) begun(at int64) map[kernel.JobID]int64 {
+	out := map[kernel.JobID]int64{}
+	for {
+		e, next, err := j.read(at)
+		if err != nil {
+			return out // whoever goes through it finds out what
+		}
+		for _, g := range e.groups {
+			if job, _, err := decodeRecord(g.job, g.record); err == nil && job.State.Status == kernel.Running {
+				out[g.job] = at
+			}
+		}
+		at = next
+	}
+}
+
+// spared is g, of a job that ran since, without what puts away or replaces the
+// files of an earlier attempt: by now they may be of a later one, which wrote
+// them durably.
+func (s *Store) spared(g group) group {
+	g.ops = slices.DeleteFunc(slices.Clone(g.ops), func(op fileOp) bool {
+		switch {
+		case g.record == nil, op.kind == opCreateJob, strings.HasPrefix(op.path, markersDir+"/"):
+			return false
+		case op.path == jobPath(g.job, outcomeName):
+			return !s.torn(op)
+		default:
+			return len(op.data) == 0
+		}
+	})
+	return g
 }
 
 // subject is the first job that e is about: what is wrong with the rest of e
@@ -88,28 +136,17 @@ func (e entry) subject() kernel.JobID {
 	return ""
 }
 
-// survivors are the actions that another boot does not settle.
-func survivors(actions []kernel.Action) []kernel.Action {
-	var out []kernel.Action
-	for _, a := range actions {
-		switch a.(type) {
-		case kernel.ClearSentinel, kernel.RemoveWorktree, kernel.TendPrompt:
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// replayGroup applies g unless the record on disk is already there. Then it
-// still goes through g's markers, which only the journal changes: a power
-// failure may have kept the record and lost them.
+// replayGroup applies g unless the record on disk is already there. A power
+// failure may have kept that and not what came before it. So it still goes
+// through g's markers, which only the journal changes, and writes what is there
+// in part: whole, it may be of later.
 func (s *Store) replayGroup(g group) error {
 	j, _, err := s.readRecord(g.job)
 	if err != nil || g.record == nil || j.Rev < g.rev {
 		return s.applyGroup(g)
 	}
 	for _, op := range g.ops {
-		if !strings.HasPrefix(op.path, markersDir+"/") {
+		if !strings.HasPrefix(op.path, markersDir+"/") && (op.kind != opWrite || !s.torn(op)) {
 			continue
 		}
 		if err := s.applyOp(g.job, op); err != nil {
@@ -121,6 +158,12 @@ func (s *Store) replayGroup(g group) error {
 		return nil
 	}
 	return s.base.write(jobPath(g.job, stateName), []byte(word+"\n"), false)
+}
+
+// torn reports that the file which op writes is there and makes no sense.
+func (s *Store) torn(op fileOp) bool {
+	b, err := s.base.read(op.path, maxRecord)
+	return err == nil && json.Valid(op.data) && !json.Valid(b)
 }
 
 // says reports that the state file of id holds word.
@@ -164,7 +207,9 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 			return err
 		}
 		defer parent.close()
-		return parent.write(path.Base(op.path), op.data, false)
+		// An end that a hook is to hear of lasts before its record does: once the
+		// record is there, a file that is not was told.
+		return parent.write(path.Base(op.path), op.data, s.opts.Durable && path.Dir(op.path) == pendingDir)
 	case opRemove:
 		return s.base.remove(op.path)
 	case opRename:

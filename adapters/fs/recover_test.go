@@ -15,6 +15,7 @@ import (
 // The first plan of a store, and the first after a checkpoint, stand at the
 // journal's start, where a lost mark would make a reader begin as well.
 func TestCrashInTheFirstEntryKeepsItsActions(t *testing.T) {
+	oneGoroutine(t)
 	grown := t.TempDir()
 	growJournal(t, grown)
 	for name, base := range map[string]string{"empty store": "", "after a checkpoint": grown} {
@@ -25,7 +26,7 @@ func TestCrashInTheFirstEntryKeepsItsActions(t *testing.T) {
 					copyTree(t, base, dir)
 					forceCheckpoint(t, dir)
 				}
-				crashIn(t, dir, kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(1)}}, world(1)...)}, done)
+				crashIn(t, dir, kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}, done)
 				tx := begin(t, newStore(t, dir))
 				if d := cmp.Diff(world(1), tx.Unfinished()); d != "" {
 					t.Errorf("after %d operations, unfinished differ:\n%s", done, d)
@@ -76,6 +77,7 @@ func forceCheckpoint(t *testing.T, dir string) {
 }
 
 func TestCheckpoint(t *testing.T) {
+	oneGoroutine(t)
 	for name, cut := range map[string]func(t *testing.T, dir string){
 		"uninterrupted": func(*testing.T, string) {},
 		"crash between emptying and marking": func(t *testing.T, dir string) {
@@ -97,7 +99,7 @@ func TestCheckpoint(t *testing.T) {
 				t.Fatal(d)
 			}
 			load(t, tx)
-			if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(1)}}, world(1)...)}); err != nil {
+			if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
 				t.Fatal(err)
 			}
 			closeTx(t, tx)
@@ -119,13 +121,14 @@ func TestCheckpoint(t *testing.T) {
 // While an earlier plan's actions are to be done, the journal keeps them,
 // whatever its size.
 func TestNoCheckpointBeforeDone(t *testing.T) {
+	oneGoroutine(t)
 	dir := t.TempDir()
 	growJournal(t, dir)
 	s := newStore(t, dir)
 	tx := begin(t, s)
 	load(t, tx)
 	for n := 1; n <= 2; n++ {
-		if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(n)}}, world(n)...)}); err != nil {
+		if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(n)}}, World: world(n)}); err != nil {
 			t.Fatal(err)
 		}
 		closeTx(t, tx)
@@ -145,7 +148,7 @@ func TestActionsAfterAnotherBoot(t *testing.T) {
 	dir := t.TempDir()
 	tx := begin(t, newStore(t, dir))
 	load(t, tx)
-	if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(1)}}, world(1)...)}); err != nil {
+	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
 		t.Fatal(err)
 	}
 	closeTx(t, tx)
@@ -198,7 +201,7 @@ func TestReplayTakesNothingLaterAway(t *testing.T) {
 	dir := t.TempDir()
 	makeBase(t, dir)
 	s := newStore(t, dir)
-	commit(t, s, bigPlan().Actions...) // resets job 2
+	commit(t, s, bigPlan().Actions()...) // resets job 2
 	job := find(t, read(t, s), id(2))
 	commit(t, s, put(job, func(st *kernel.State) { st.Status, st.Attempt = kernel.Running, 3 }))
 	for _, name := range []string{"outcome.json", "stdout.log", "command.patch"} {
@@ -246,7 +249,7 @@ func TestBootsWithoutNameAndWithSpaces(t *testing.T) {
 		dir := t.TempDir()
 		tx := begin(t, newStoreWith(t, dir, o))
 		load(t, tx)
-		if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(1)}}, world(1)...)}); err != nil {
+		if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
 			t.Fatal(err)
 		}
 		closeTx(t, tx)

@@ -77,8 +77,19 @@ func (s *Store) open(create bool) error {
 		return fmt.Errorf("create store: %w", err)
 	}
 	journal.close()
+	s.ignore()
 	s.made = true
 	return nil
+}
+
+// ignore has git ignore what is of this checkout alone, where nobody said what
+// it is to ignore below .vizier: without `vizier init`, `git add` would take the
+// records, logs and values of environments along. A repository that cannot have
+// the file works as well.
+func (s *Store) ignore() {
+	if there, err := s.base.exists(ignoreName); err == nil && !there {
+		_ = s.base.writeNew(ignoreName, []byte(ignored), false)
+	}
 }
 
 func (s *Store) openBase(create bool) error {
@@ -135,15 +146,25 @@ func (s *Store) Forget() {
 
 // Begin takes the scheduler lock and completes the writes that a crash cut
 // short. A lock that is not free before ctx ends is a *BusyError.
-func (s *Store) Begin(ctx context.Context) (*Tx, error) {
+func (s *Store) Begin(ctx context.Context) (*Tx, error) { return s.begin(ctx, lockExclusive, nil) }
+
+// BeginSettling is Begin for a transaction that is to settle r's attempt, where
+// the lock is free at once: else it is a *BusyError. What settles the attempt
+// records r as well, so that it need not be concluded before: one sync makes
+// both last.
+func (s *Store) BeginSettling(ctx context.Context, r kernel.Result) (*Tx, error) {
+	return s.begin(ctx, lockAtOnce, &r)
+}
+
+func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) (*Tx, error) {
 	if err := s.open(true); err != nil {
 		return nil, err
 	}
-	unlock, err := s.lock.exclusive(ctx)
+	unlock, err := s.lock.take(ctx, get)
 	if err != nil {
 		return nil, err
 	}
-	tx := &Tx{s: s, unlock: unlock}
+	tx := &Tx{s: s, unlock: unlock, settles: settles}
 	begun := false
 	defer func() { // what panics keeps no lock
 		if !begun {
@@ -184,7 +205,7 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 	if !errors.Is(err, errBehind) {
 		return rec, err
 	}
-	if err := s.complete(ctx); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if err := s.complete(ctx); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNewer) {
 		return s.readAhead(ctx, scope)
 	} else if err != nil {
 		return kernel.Records{}, err
@@ -242,7 +263,7 @@ func (s *Store) readAsItIs(ctx context.Context, scope kernel.Scope) (kernel.Reco
 }
 
 // readAhead reads what the journal holds and what cannot be written yet, for
-// want of room, as if it were.
+// want of room or of a version that knows it, as if it were.
 func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.Records, err error) {
 	unlock, err := s.lock.shared(ctx)
 	if err != nil {

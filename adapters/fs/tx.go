@@ -14,7 +14,8 @@ type Tx struct {
 	s          *Store
 	unlock     release
 	pos        position
-	unfinished []kernel.Action
+	unfinished []kernel.WorldAction
+	settles    *kernel.Result // what the transaction is about to settle, if nobody has recorded it
 	patrolled  bool
 	cut        error // a plan is in the journal and not in the files: the next Begin completes it
 }
@@ -33,9 +34,9 @@ func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	return t.s.load(t.pos, scope)
 }
 
-// Unfinished are actions on the world that an earlier transaction committed
+// Unfinished are world actions that an earlier transaction committed
 // and did not see through.
-func (t *Tx) Unfinished() []kernel.Action { return t.unfinished }
+func (t *Tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 
 // Close releases the lock. It first writes the cache, if a new process would be
 // slow without: its failure is nobody's.
@@ -67,14 +68,14 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	if err := t.s.catchUp(t.pos); err != nil {
 		return err
 	}
-	if len(p.Actions) == 0 {
+	if p.Empty() {
 		return t.know(p, nil)
 	}
 	b, err := t.s.entryOf(p)
 	if err != nil {
 		return err
 	}
-	if t.pos.end > checkpointSize && t.pos.done {
+	if t.s.log.full(t.pos) {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
@@ -86,7 +87,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	}
 	for _, g := range b.e.groups {
 		if err := t.s.applyGroup(g); err != nil {
-			t.cut = fmt.Errorf("apply %s (the plan is recorded; the next command completes it): %w", g.job, err)
+			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)
 			return t.cut
 		}
 	}

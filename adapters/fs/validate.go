@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // Problem is what is wrong with a file of the store.
@@ -112,8 +113,8 @@ func (s *Store) wrongWith(id kernel.JobID, b []byte, shape *shape, holders map[s
 	if text("job_id") != text("id") {
 		bad("job_id: %q is not the id", text("job_id"))
 	}
-	if in.Home() == "" {
-		bad("inbox_file: %q does not end in %q", in.File, kernel.RunningPrompt.Of(in.Rel))
+	if inbox.Home(in) == "" {
+		bad("inbox_file: %q does not end in %q", in.File, inbox.NameOf(kernel.RunningPrompt, in.Rel))
 	}
 	if text("processed_path") != "" && word != "succeeded" {
 		bad("processed_path: the run has not succeeded")

@@ -14,6 +14,7 @@ import (
 // The shape says of a record what a library says that knows all of JSON Schema:
 // of sound ones and of ones with a value changed anywhere.
 func TestTheShapeIsTheSchema(t *testing.T) {
+	oneGoroutine(t)
 	lib := schema(t, "job_record")
 	own, err := recordShape()
 	if err != nil {
@@ -101,6 +102,7 @@ func intakeJob(n int) kernel.Job {
 // Validate finds what breaks the contract of seed 004, and nothing in a sound
 // store.
 func TestValidate(t *testing.T) {
+	oneGoroutine(t)
 	for name, c := range map[string]struct {
 		breakIt func(t *testing.T, s *Store, dir string)
 		want    string

@@ -39,3 +39,14 @@ func (r *Repo) DropBranch(ctx context.Context, name string) (dropped bool, kept 
 	}
 	return err == nil, "", err
 }
+
+// BranchAt reports whether there is a branch of that name, and the working tree
+// that stands on it, "" if none does.
+func (r *Repo) BranchAt(ctx context.Context, name string) (there bool, tree string, err error) {
+	tips, err := r.Heads(ctx, []string{name})
+	if err != nil || tips[name] == "" {
+		return false, "", err
+	}
+	tree, err = r.cli.checkedOut(ctx, name)
+	return true, tree, err
+}

@@ -49,6 +49,12 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 	return r.cli.unstage(ctx, dir)
 }
 
+// StageTracked stages every change to files that the index at dir has, removed
+// ones included.
+func (r *Repo) StageTracked(ctx context.Context, dir string) error {
+	return r.cli.add(ctx, dir, []string{":(top)"}, "--update")
+}
+
 // unignored are those of dirs, given from the top, that git does not ignore
 // where at runs. To exclude one that it does ignore is an error to git add.
 func (c *cli) unignored(ctx context.Context, at command, dirs []string) ([]string, error) {
@@ -181,4 +187,14 @@ func (r *Repo) Marked(ctx context.Context, tip kernel.CommitID, mark string, sin
 	}
 	out, err := r.cli.read(ctx, append(args, string(tip), "--")...)
 	return kernel.CommitID(strings.TrimSpace(string(out))), err
+}
+
+// Touched reports that a commit that leads to tip and was made since then
+// changes a file outside of .vizier. Times count in seconds.
+func (r *Repo) Touched(ctx context.Context, tip kernel.CommitID, since time.Time) (bool, error) {
+	if err := commits(tip); err != nil {
+		return false, fmt.Errorf("look for a change: %w", err)
+	}
+	out, err := r.cli.read(ctx, "rev-list", "--max-count=1", fmt.Sprintf("--since=%d", since.Unix()), string(tip), "--", ":(top)", ":(top,exclude).vizier")
+	return len(strings.TrimSpace(string(out))) > 0, err
 }

@@ -8,14 +8,19 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // DropStaleLocks removes the lock files that a killed git left in the git
-// directory of the linked worktree at dir before that time. Whoever calls it
+// directory of a job's worktree at dir before that time. Whoever calls it
 // knows that no git of before then runs there. Anywhere else it does nothing:
-// in the main working tree a person may be at work, and the locks of branches
-// are everybody's.
+// in a working tree of the user's a person may be at work, and the locks of
+// branches are everybody's.
 func (r *Repo) DropStaleLocks(dir string, before time.Time) error {
+	if _, err := r.ownedDir(kernel.Context{Worktree: dir, Owned: true}); err != nil {
+		return nil //nolint:nilerr // it is not a job's
+	}
 	w, err := worktreeAt(r.root.CommonDir, dir)
 	if err != nil || w.Name == "" {
 		return err

@@ -64,3 +64,28 @@ func TestStaleLocksOfBranches(t *testing.T) {
 	_ = work.Wait()
 	gone(true)
 }
+
+// In a worktree of a job nobody else works; in one of the user's somebody may.
+func TestStaleLocksOfWorktrees(t *testing.T) {
+	f := newFixture(t)
+	f.commit("a.txt", "1\n")
+	f.git("worktree", "add", "--quiet", ".vizier/tmp-worktrees/job", "-b", "one")
+	f.git("worktree", "add", "--quiet", "../users", "-b", "two")
+	r := Open(f.root())
+	for dir, stays := range map[string]bool{f.path(".vizier/tmp-worktrees/job"): false, f.path("../users"): true} {
+		w, err := worktreeAt(f.path(".git"), dir)
+		if err != nil || w.Name == "" {
+			t.Fatal(w, err)
+		}
+		lock := w.gitDir + "/index.lock"
+		if err := os.WriteFile(lock, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.DropStaleLocks(dir, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(lock); (err == nil) != stays {
+			t.Errorf("%s: the lock: %v, want it to stay: %v", dir, err, stays)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -98,6 +99,15 @@ func (r *Repo) Merging(ctx context.Context, dir string) (bool, error) {
 	return id != "", err
 }
 
+// Squashing reports that a squash merge is in progress in the worktree at dir.
+func (r *Repo) Squashing(_ context.Context, dir string) (bool, error) {
+	w, err := worktreeAt(r.root.CommonDir, dir)
+	if err != nil || w.Name == "" {
+		return false, err
+	}
+	return exists(filepath.Join(w.gitDir, "SQUASH_MSG"))
+}
+
 // Detach puts the worktree at dir on a commit, whatever is in its way.
 func (r *Repo) Detach(ctx context.Context, dir string, commit kernel.CommitID) error {
 	if err := commits(commit); err != nil {
@@ -116,7 +126,8 @@ func (r *Repo) RemoveFile(ctx context.Context, dir, path string) error {
 
 // Replay makes of merged, a commit on top of the commit from, the same on top
 // of the commit onto: with its message, its author and its further parents.
-// Nothing is checked out. The result is "" when that conflicts.
+// Nothing is checked out. The result is "" when that conflicts, and onto where
+// a commit with one parent would change nothing there.
 func (r *Repo) Replay(ctx context.Context, merged, from, onto kernel.CommitID) (kernel.CommitID, error) {
 	if err := commits(merged, from, onto); err != nil {
 		return "", fmt.Errorf("replay: %w", err)
@@ -146,8 +157,13 @@ func (r *Repo) Replay(ctx context.Context, merged, from, onto kernel.CommitID) (
 	if err != nil {
 		return "", err
 	}
-	args := []string{"commit-tree", "-p", string(onto)}
-	if parents := strings.Fields(f[0]); len(parents) > 1 {
+	args, parents := []string{"commit-tree", "-p", string(onto)}, strings.Fields(f[0])
+	if len(parents) <= 1 {
+		there, err := step(nil, "", "rev-parse", "--verify", string(onto)+"^{tree}")
+		if err != nil || there == files {
+			return onto, err
+		}
+	} else {
 		for _, p := range parents[1:] {
 			args = append(args, "-p", p)
 		}

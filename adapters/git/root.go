@@ -16,6 +16,7 @@ var ErrNotRepository = errors.New("vizier cannot be used outside a git repositor
 // links.
 type Root struct {
 	Dir       string // the main working tree: the home of .vizier
+	Tree      string // the working tree the search began in
 	GitDir    string // the git directory of the working tree the search began in
 	CommonDir string // the git directory all of its working trees share
 	Linked    bool   // the search began in a linked worktree
@@ -108,7 +109,7 @@ func isGitDir(dir string) bool {
 
 // rootAt is the Root whose working tree at has the git directory gitDir.
 func rootAt(at, gitDir string) (Root, error) {
-	r := Root{Dir: at, GitDir: gitDir, CommonDir: gitDir}
+	r := Root{Dir: at, Tree: at, GitDir: gitDir, CommonDir: gitDir}
 	text, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
 	switch {
 	case err == nil:
@@ -126,6 +127,12 @@ func rootAt(at, gitDir string) (Root, error) {
 	}
 	if r.Dir, err = mainTree(r, at); err != nil {
 		return r, err
+	}
+	if !r.Linked {
+		r.Tree = r.Dir
+		if r.Dir == at {
+			return r, nil
+		}
 	}
 	if own, err := gitDirOf(r.Dir); err != nil || own != r.CommonDir {
 		return r, fmt.Errorf("%s belongs to %s, whose main working tree cannot be used: %s does not belong to it: "+
@@ -152,6 +159,9 @@ func mainTree(r Root, at string) (string, error) {
 			"run vizier there", at, r.CommonDir)
 	case r.Linked:
 		dir = filepath.Dir(r.CommonDir)
+	}
+	if dir == at {
+		return dir, nil // whoever found it has followed its links
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", fmt.Errorf("main working tree: %w", err)

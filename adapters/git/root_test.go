@@ -26,8 +26,8 @@ func TestFindRoot(t *testing.T) {
 	f.git("clone", "--quiet", "--separate-git-dir", f.path("../elsewhere.git"), ".", f.path("../separate"))
 
 	git := f.path(".git")
-	main := Root{Dir: f.dir, GitDir: git, CommonDir: git}
-	fromLinked := Root{Dir: f.dir, GitDir: filepath.Join(git, "worktrees/linked-tree"), CommonDir: git, Linked: true}
+	main := Root{Dir: f.dir, Tree: f.dir, GitDir: git, CommonDir: git}
+	fromLinked := Root{Dir: f.dir, Tree: linked, GitDir: filepath.Join(git, "worktrees/linked-tree"), CommonDir: git, Linked: true}
 	module := filepath.Join(git, "modules/sub")
 	for _, c := range []struct {
 		name, dir string
@@ -40,12 +40,12 @@ func TestFindRoot(t *testing.T) {
 		{"a .git directory that is none is passed over", "fake", main},
 		{"linked worktree", "../linked tree", fromLinked},
 		{"below a linked worktree", "../linked tree/below/it", fromLinked},
-		{"submodule", "sub", Root{Dir: f.path("sub"), GitDir: module, CommonDir: module}},
+		{"submodule", "sub", Root{Dir: f.path("sub"), Tree: f.path("sub"), GitDir: module, CommonDir: module}},
 		{"worktree of a submodule", "../sub linked",
-			Root{Dir: f.path("sub"), GitDir: filepath.Join(module, "worktrees/sub-linked"), CommonDir: module, Linked: true}},
-		{"nested repository", "inner", Root{Dir: f.path("inner"), GitDir: f.path("inner/.git"), CommonDir: f.path("inner/.git")}},
+			Root{Dir: f.path("sub"), Tree: f.path("../sub linked"), GitDir: filepath.Join(module, "worktrees/sub-linked"), CommonDir: module, Linked: true}},
+		{"nested repository", "inner", Root{Dir: f.path("inner"), Tree: f.path("inner"), GitDir: f.path("inner/.git"), CommonDir: f.path("inner/.git")}},
 		{"git directory elsewhere", "../separate",
-			Root{Dir: f.path("../separate"), GitDir: f.path("../elsewhere.git"), CommonDir: f.path("../elsewhere.git")}},
+			Root{Dir: f.path("../separate"), Tree: f.path("../separate"), GitDir: f.path("../elsewhere.git"), CommonDir: f.path("../elsewhere.git")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := FindRoot(f.path(c.dir))

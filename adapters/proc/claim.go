@@ -7,22 +7,49 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// claim is the content of a claim file: a line of JSON from the claim itself
-// and, once the command runs, a second one that adds it. A line is written by
-// one write, and one that a crash cut off does not count.
+// claim is the content of a claim file, one JSON object. The command's place in
+// it is filled in once that runs: see claimChild.
 type claim struct {
 	Identity           // the runner
 	Lock     inode     `json:"lock"`            // of the job's lock file
-	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
+	Spaces   Spaces    `json:"namespaces"`      // of the runner
 	Void     string    `json:"void,omitempty"`  // why nobody is to run the attempt; then there is no runner
+	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
+}
+
+// noChild stands where a claim's command goes, followed by room for it.
+const noChild = `"child":null`
+
+// encode is c as a file. Where its command is still to come there is room for
+// it.
+func (c claim) encode() ([]byte, error) {
+	if c.Child != nil || c.Void != "" {
+		b, err := json.Marshal(c)
+		return append(b, '\n'), err
+	}
+	longest := c.Identity
+	longest.PID, longest.Start = math.MaxInt32, math.MaxUint64
+	room, err := json.Marshal(longest)
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	b = append(bytes.TrimSuffix(b, []byte("}")), ","+noChild...)
+	return append(append(b, bytes.Repeat([]byte(" "), len(room)-len("null"))...), "}\n"...), nil
 }
 
 // inode identifies a file. The claims in a copy of a repository are about the
@@ -43,7 +70,15 @@ func inodeOf(path string) inode {
 // Claim makes this process the only runner of a, for ever: another claim is
 // kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
-	return l.place(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job))})
+	if err := l.place(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces()}); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.held[a.Job]; h != nil && h.attempt == a {
+		h.claimed = true
+	}
+	return nil
 }
 
 // Void takes the claim of a for nobody: whoever means to run it comes too late.
@@ -70,20 +105,22 @@ func (l *Local) Claimed(a kernel.AttemptID) (host, void string, err error) {
 // place makes c the claim of a, if it has none.
 func (l *Local) place(a kernel.AttemptID, c claim) error {
 	path := l.Files.ClaimFile(a)
-	if info, err := os.Lstat(filepath.Dir(path)); err == nil && !info.IsDir() {
+	info, err := os.Lstat(filepath.Dir(path))
+	switch {
+	case err == nil && !info.IsDir():
 		return fmt.Errorf("claim %s: %s is not a directory (a symbolic link is not followed): move it away", label(a), filepath.Dir(path))
-	}
-	temp, err := writeClaim(path, c)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.Mkdir(filepath.Dir(path), 0o700); err == nil || errors.Is(err, fs.ErrExist) {
-			temp, err = writeClaim(path, c)
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("claim %s: %w", label(a), err)
 		}
 	}
+	temp, err := writeClaim(path, c)
 	if err != nil {
 		return fmt.Errorf("claim %s: %w", label(a), err)
 	}
-	err = os.Link(temp, path)
-	_ = os.Remove(temp)
+	if err = moveNew(temp, path); err != nil {
+		_ = os.Remove(temp)
+	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("claim %s: claimed before: %w", label(a), kernel.ErrStale)
 	}
@@ -93,45 +130,66 @@ func (l *Local) place(a kernel.AttemptID, c claim) error {
 	return nil
 }
 
-// claimChild adds the command to the claim, for signals and for people. It is
+// claimChild adds the command to the claim, for signals and for people, by one
+// write into the room for it: what a crash leaves of that does not count. It is
 // as good as its use: if it cannot be written, a sweep has to go by ancestry
 // and environments alone.
 func (l *Local) claimChild(a kernel.AttemptID, pid int) {
-	child := identify(pid)
-	b, err := json.Marshal(struct {
-		Child *Identity `json:"child"`
-	}{&child})
+	child, err := json.Marshal(identify(pid))
 	if err != nil {
 		return
 	}
-	f, err := os.OpenFile(l.Files.ClaimFile(a), os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0)
+	f, err := openFile(l.Files.ClaimFile(a), os.O_RDWR|unix.O_NOFOLLOW)
 	if err != nil {
 		return
 	}
-	_, _ = f.Write(append(b, '\n'))
-	_ = f.Close()
+	defer f.Close()
+	var have [4 << 10]byte
+	n, _ := f.ReadAt(have[:], 0)
+	if at := bytes.Index(have[:n], []byte(noChild)); at >= 0 {
+		_, _ = f.WriteAt(child, int64(at+len(noChild)-len("null")))
+	}
 }
 
 // writeClaim writes c whole to a new file beside path. It is not synced: after
 // a power failure no runner is left that a claim could keep out.
 func writeClaim(path string, c claim) (temp string, err error) {
-	b, err := json.Marshal(c)
+	b, err := c.encode()
 	if err != nil {
 		return "", err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return "", err
+	var f *os.File
+	for { // a name that is taken was left by a process of the same pid that was killed
+		name := "." + filepath.Base(path) + "." + strconv.Itoa(os.Getpid()) + "." + strconv.FormatUint(claims.Add(1), 36) + ".tmp"
+		f, err = openFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
 	}
-	_, err = f.Write(append(b, '\n'))
+	_, err = f.Write(b)
 	if err = errors.Join(err, f.Close()); err != nil {
 		_ = os.Remove(f.Name())
 	}
 	return f.Name(), err
 }
 
+// claims makes names unique within the process.
+var claims atomic.Uint64
+
+// linkNew is moveNew where the system has no such call.
+func linkNew(temp, path string) error {
+	err := os.Link(temp, path)
+	if err == nil {
+		_ = os.Remove(temp)
+	}
+	return err
+}
+
 func readClaim(path string) (claim, error) {
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if err != nil {
 		return claim{}, err
 	}
@@ -140,12 +198,17 @@ func readClaim(path string) (claim, error) {
 
 func decodeClaim(path string, b []byte) (claim, error) {
 	var c claim
-	lines := json.NewDecoder(bytes.NewReader(b))
-	if err := lines.Decode(&c); err != nil {
+	values := json.NewDecoder(bytes.NewReader(b))
+	err := values.Decode(&c)
+	if before, _, found := bytes.Cut(b, []byte(`,"child":`)); err != nil && found { // it is being filled in, or never was in full
+		c = claim{}
+		err = json.Unmarshal(append(bytes.Clone(before), '}'), &c)
+	}
+	if err != nil {
 		return claim{}, fmt.Errorf("%s: %w", path, err)
 	}
-	var more claim
-	if lines.Decode(&more) == nil && more.Child != nil {
+	var more claim // earlier versions added the command as a second value
+	if c.Child == nil && values.Decode(&more) == nil {
 		c.Child = more.Child
 	}
 	return c, nil

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -39,6 +41,17 @@ const (
 
 var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envCheckpoint, envRunner,
 	envStatus, envName, envClass, envReason, envExit}
+
+// repositoryVariables point git at a repository, an index or a configuration of
+// the caller's: what a hook, or whoever runs git in a peculiar way, has in the
+// environment. `git rev-parse --local-env-vars` lists most of them.
+var repositoryVariables = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_OBJECT_DIRECTORY",
+	"GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX",
+	"GIT_INTERNAL_SUPER_PREFIX", "GIT_SHALLOW_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_QUARANTINE_PATH", "GIT_REFLOG_ACTION"}
+
+// paramPrefix begins the variables that a workflow node gives its scripts: those
+// of another run are not for this one.
+const paramPrefix = "VIZIER_PARAM_"
 
 // command is what is going to be executed.
 type command struct {
@@ -95,7 +108,7 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 				"set it and retry the job from there, or submit it with --env %s=VALUE", name, name, name)
 		}
 	}
-	c.env = environment(l.told(j), slices.Concat(os.Environ(), t.Env, []string{"PWD=" + dir})...)
+	c.env = environment(slices.Concat(l.told(j), asked(t.Env)), append(os.Environ(), "PWD="+dir)...)
 	c.path, err = find(args[0], dir, lookup(c.env, "PATH"))
 	return c, err
 }
@@ -124,16 +137,34 @@ func runnerEnv(a kernel.AttemptID) []string {
 	return environment([]string{envRunner + "=" + label(a)}, os.Environ()...)
 }
 
-// environment is others, of which a later value of a name replaces an earlier
-// one, and told, the only source of our own variables.
+// environment is told and, where that says nothing of a name, others, of which
+// a later value replaces an earlier one. Only told may have our own variables,
+// and those that say which repository git is to look at.
 func environment(told []string, others ...string) []string {
 	seen := map[string]bool{}
-	for _, name := range ownVariables {
+	for _, name := range slices.Concat(ownVariables, repositoryVariables) {
+		seen[name] = true
+	}
+	for _, v := range told {
+		name, _, _ := strings.Cut(v, "=")
 		seen[name] = true
 	}
 	env := slices.Clone(told)
 	for _, v := range slices.Backward(others) {
-		if name, _, _ := strings.Cut(v, "="); !seen[name] {
+		if name, _, _ := strings.Cut(v, "="); !seen[name] && !strings.HasPrefix(name, paramPrefix) {
+			seen[name] = true
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// asked are the variables that a job was submitted with, each once: all but our
+// own and PWD, which is where it runs.
+func asked(vars []string) []string {
+	seen, env := map[string]bool{"PWD": true}, []string(nil)
+	for _, v := range slices.Backward(vars) {
+		if name, _, _ := strings.Cut(v, "="); !seen[name] && !slices.Contains(ownVariables, name) {
 			seen[name] = true
 			env = append(env, v)
 		}
@@ -154,6 +185,9 @@ func lookup(env []string, name string) string {
 // links lead there.
 func (l *Local) dir(j *kernel.Job) (string, error) {
 	at := j.Spec.Task.Dir
+	if tree := j.Spec.Task.Tree; tree != "" && (j.State.Context.Root == "" || j.State.Context.Root == ".") {
+		return l.treeDir(j, tree)
+	}
 	path := filepath.Join(l.Root, j.State.Context.Root, at)
 	if path == filepath.Clean(l.Root) {
 		return path, nil
@@ -162,16 +196,24 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	if filepath.IsAbs(at) || filepath.IsAbs(j.State.Context.Root) {
 		return "", outside
 	}
-	root, err := filepath.EvalSymlinks(l.Root)
+	if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" && strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return filepath.EvalSymlinks(l.Root) // an earlier attempt moved it away; this one ends the work
+		}
+	}
+	return inside(l.Root, path, outside)
+}
+
+// inside is the directory at path, which is in root whatever links lead there;
+// else the error is outside.
+func inside(root, path string, outside error) (string, error) {
+	at, err := filepath.EvalSymlinks(root)
 	if err != nil {
 		return "", fmt.Errorf("repository: %w", err)
 	}
 	real, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
+	if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(path, filepath.Clean(root)+string(filepath.Separator)) {
 		return "", outside
-	}
-	if errors.Is(err, fs.ErrNotExist) && j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" {
-		return root, nil // an earlier attempt moved it away; this one ends the work
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("working directory %s does not exist", path)
@@ -179,13 +221,28 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("working directory: %w", err)
 	}
-	if real != root && !strings.HasPrefix(real, root+string(filepath.Separator)) {
+	if real != at && !strings.HasPrefix(real, at+string(filepath.Separator)) {
 		return "", outside
 	}
 	if st, err := os.Stat(real); err != nil || !st.IsDir() {
 		return "", fmt.Errorf("working directory %s is not a directory", path)
 	}
 	return real, nil
+}
+
+// treeDir is the working directory of a job that belongs into a linked worktree.
+func (l *Local) treeDir(j *kernel.Job, tree string) (string, error) {
+	if st, err := os.Lstat(filepath.Join(tree, ".git")); err != nil || !st.Mode().IsRegular() {
+		if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.prepare" {
+			return l.Root, nil // it makes a tree of its own
+		}
+		return "", fmt.Errorf("the worktree %s that the job was submitted from is gone: `git worktree add` it again and retry, or submit the job from another", tree)
+	}
+	outside := fmt.Errorf("working directory %s is outside the worktree %s", j.Spec.Task.Dir, tree)
+	if filepath.IsAbs(j.Spec.Task.Dir) {
+		return "", outside
+	}
+	return inside(tree, filepath.Join(tree, j.Spec.Task.Dir), outside)
 }
 
 // find is the file of a command, as a shell in dir would find it.
@@ -211,11 +268,12 @@ func executable(name, dir string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}
-	st, err := os.Stat(file)
+	var st unix.Stat_t // of a dozen directories most do not have it
+	err := unix.Stat(file, &st)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+	case err == unix.ENOENT || err == unix.ENOTDIR:
 		return "", notFound(name)
-	case err != nil || st.IsDir() || st.Mode()&0o111 == 0:
+	case err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR || st.Mode&0o111 == 0:
 		return "", notExecutable(name)
 	}
 	return file, nil

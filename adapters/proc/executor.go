@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -81,39 +82,42 @@ func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, erro
 // spawn starts the runner. Its stderr is the job's, so that a crash of the
 // runner is on record.
 func (l *Local) spawn(a kernel.AttemptID, lock *os.File) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	null, err := null()
 	if err != nil {
 		return err
 	}
-	defer null.Close()
 	log, err := openLog(l.Files.LogFile(a.Job, "stderr"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	argv := append(l.program(), "__shim", "--attempt", label(a))
-	var runner *os.Process
-	_, err = l.start(func() (int, error) {
-		runner, err = os.StartProcess(l.Exe, argv, &os.ProcAttr{
-			Dir:   l.Root,
-			Env:   runnerEnv(a),
-			Files: []*os.File{null, null, log, lock},
-			Sys:   &syscall.SysProcAttr{Setsid: true},
-		})
-		if err != nil {
-			return 0, fmt.Errorf("runner: %w", err)
-		}
-		return runner.Pid, nil
-	})
+	if err := l.startProcess(argv, runnerEnv(a), null, null, log, lock); err != nil {
+		return fmt.Errorf("runner: %w", err)
+	}
+	return nil
+}
+
+// startProcess starts a process that outlives this one, in a session of its own
+// at the repository's root, and reaps it when it ends before this one does. It
+// goes without os.Process, which would first fork another to see whether the
+// system has handles on processes: a command starts one runner and ends.
+func (l *Local) startProcess(argv, env []string, files ...*os.File) error {
+	attr := &syscall.ProcAttr{Dir: l.Root, Env: env, Sys: &syscall.SysProcAttr{Setsid: true}}
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	pid, err := l.start(func() (int, error) { return syscall.ForkExec(argv[0], argv, attr) })
+	runtime.KeepAlive(files)
 	if err != nil {
-		return err
+		return &os.PathError{Op: "start", Path: argv[0], Err: err}
 	}
 	go func() {
-		_, _ = runner.Wait()
-		l.forget(runner.Pid)
+		wait(pid)
+		l.forget(pid)
 	}()
 	return nil
 }
 
-// program is this program's command line as far as it goes.
+// program is the command line of runners as far as it goes.
 func (l *Local) program() []string { return append([]string{l.Exe}, l.ExeArgs...) }

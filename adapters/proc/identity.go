@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,6 +37,9 @@ var here = sync.OnceValue(func() Identity {
 func (i Identity) elsewhere() bool {
 	return i.Boot != "" && i.Boot != here().Boot && i.Host != here().Host
 }
+
+// Boot is the id of this boot of this host.
+func Boot() string { return here().Boot }
 
 // Self identifies this process.
 func Self() Identity { return self() }
@@ -108,7 +112,8 @@ func (p process) runner() (is, maybe bool) {
 		return lookupRaw(environ, envRunner) != "", false
 	}
 	program, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/exe")
-	return false, err == nil && program == ownProgram()
+	own := ownProgram()
+	return false, err == nil && (program == own || program == filepath.Join(filepath.Dir(own), ResidentName))
 }
 
 var ownProgram = sync.OnceValue(func() string {

@@ -51,7 +51,9 @@ func (l *Local) Beat(a kernel.AttemptID) error {
 func (l *Local) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
 	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Runner], len(attempts))
 	for _, a := range attempts {
-		if r, err := l.alive(a); err != nil {
+		if l.runs(a) {
+			facts[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
+		} else if r, err := l.alive(a); err != nil {
 			facts[a] = kernel.Unseen[kernel.Runner](err.Error())
 		} else {
 			facts[a] = kernel.Seen(r)
@@ -100,7 +102,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 // claimant is who made the claim at path. The usual case, a runner of this
 // host, goes without a decoder.
 func claimant(path string) (Identity, error) {
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if err == nil && bytes.Contains(b, []byte(here().Boot)) {
 		return here(), nil
 	}

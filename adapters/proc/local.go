@@ -50,7 +50,8 @@ type Files interface {
 // Local is the executor and the workload of this machine. A process has one,
 // and runs one command at a time with it.
 type Local struct {
-	Exe     string   // this program; absolute
+	Exe     string   // the program of runners; absolute
+	Stays   string   // the program of the resident scheduler; "": Exe
 	ExeArgs []string // what precedes the arguments of a runner and of a builtin
 	Root    string   // the repository's root; absolute
 	Files   Files

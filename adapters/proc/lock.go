@@ -23,6 +23,7 @@ type heldLock struct {
 	l       *Local
 	attempt kernel.AttemptID
 	f       *os.File
+	claimed bool // by this process
 }
 
 // Close lets go of the lock.
@@ -45,9 +46,18 @@ func (l *Local) hold(a kernel.AttemptID, f *os.File) *heldLock {
 	if l.held == nil {
 		l.held = map[kernel.JobID]*heldLock{}
 	}
-	h := &heldLock{l, a, f}
+	h := &heldLock{l: l, attempt: a, f: f}
 	l.held[a.Job] = h
 	return h
+}
+
+// runs reports that this process is a's runner: it has claimed it and holds the
+// lock.
+func (l *Local) runs(a kernel.AttemptID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.held[a.Job]
+	return h != nil && h.attempt == a && h.claimed
 }
 
 // takeOver is the lock this process holds for an earlier attempt of the job,
@@ -111,7 +121,7 @@ func (l *Local) Inherited(a kernel.AttemptID) (io.Closer, error) {
 }
 
 func openLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, fmt.Errorf("job lock: %w", err)
 	}
@@ -151,7 +161,7 @@ func Locked(path string) (bool, error) { return locked(path) }
 // closed or the process ends. It is kernel.ErrConflict while another process
 // holds it.
 func TryLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
+	f, err := openFile(path, os.O_RDWR|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -202,7 +212,7 @@ func inscribe(f *os.File, a kernel.AttemptID) error {
 // inscribed is the attempt that was last noted in the lock file, 0 for none,
 // and where it was started.
 func inscribed(path string) (n int, by Identity) {
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if err != nil {
 		return 0, by
 	}

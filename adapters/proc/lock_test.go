@@ -1,12 +1,17 @@
 package proc
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -63,13 +68,27 @@ func TestClaimWithACommandCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := len(whole); n <= len(both); n++ {
-		if err := os.WriteFile(w.Files.ClaimFile(a), both[:n], 0o600); err != nil {
+	if !json.Valid(whole) || !json.Valid(both) || len(whole) != len(both) {
+		t.Fatalf("not one JSON value of one length each:\n%s%s", whole, both)
+	}
+	for n := range len(both) + 1 {
+		if err := os.WriteFile(w.Files.ClaimFile(a), slices.Concat(both[:n], whole[n:]), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		c, err := readClaim(w.Files.ClaimFile(a))
 		if err != nil || c.Identity != Self() || c.Child != nil && *c.Child != Self() || n == len(both) && c.Child == nil {
 			t.Fatalf("%d of %d bytes: %+v, error %v", n, len(both), c, err)
+		}
+	}
+}
+
+// Claims on record were written as two values, a line each.
+func TestClaimsOfBefore(t *testing.T) {
+	const runner = `{"host":"h","boot":"b","pid":12,"start":345,"lock":{"dev":1,"ino":2}}` + "\n"
+	for text, child := range map[string]int{runner: 0, runner + `{"child":{"host":"h","boot":"b","pid":13,"start":400}}` + "\n": 13, runner + `{"child":{"ho`: 0} {
+		c, err := decodeClaim("x", []byte(text))
+		if err != nil || c.PID != 12 || c.Lock.Ino != 2 || (c.Child == nil) != (child == 0) || c.Child != nil && c.Child.PID != child {
+			t.Errorf("%s: %+v, error %v", text, c, err)
 		}
 	}
 }
@@ -205,4 +224,56 @@ func TestALookerIsNoHolder(t *testing.T) {
 		t.Fatalf("free, and not taken: %v", err)
 	}
 	_ = f.Close()
+}
+
+// TryLock takes a lock that is free, and no other, whoever holds that.
+func TestTryLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if _, err := TryLock(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is missing: %v", err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := TryLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := Locked(path); !held || err != nil {
+		t.Errorf("taken, and not held: %v", err)
+	}
+	if g, err := TryLock(path); !errors.Is(err, kernel.ErrConflict) || g != nil {
+		t.Errorf("taken twice: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := TryLock(path); err != nil || g.Close() != nil {
+		t.Errorf("let go of, and not to be had: %v", err)
+	}
+}
+
+// No child of a runner inherits its job's lock, whoever starts it: what that
+// leaves running would pass for the runner.
+func TestNobodyInheritsTheLockOfARunner(t *testing.T) {
+	w := setup(t, "sh", "-c", "ls -l /proc/self/fd/ && echo listed")
+	a := w.launch()
+	wantResult(t, w.outcome(a), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	if open := w.log("stdout"); !strings.Contains(open, "stdout.log") || !strings.Contains(open, "listed") || strings.Contains(open, "job.lock") {
+		t.Errorf("the command has open\n%s", open)
+	}
+	f, err := TryLock(w.Files.LockFile(a.Job))
+	for end := time.Now().Add(time.Minute); errors.Is(err, kernel.ErrConflict) && time.Now().Before(end); f, err = TryLock(w.Files.LockFile(a.Job)) {
+		time.Sleep(time.Millisecond) // until the runner is gone
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	heir := as("heir", w.root, label(a))
+	c := exec.Command(heir[0], heir[1:]...)
+	c.ExtraFiles = []*os.File{f}
+	if open, err := c.CombinedOutput(); err != nil || !strings.Contains(string(open), " 1 -> ") || strings.Contains(string(open), "job.lock") {
+		t.Errorf("%v: its child has open\n%s", err, open)
+	}
 }

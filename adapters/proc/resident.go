@@ -1,59 +1,44 @@
 package proc
 
 import (
+	"cmp"
 	"fmt"
 	"os"
-	"syscall"
 )
+
+// ResidentName is what the program of the resident scheduler is called where it
+// is one of its own.
+const ResidentName = "vizier-resident"
 
 // ResidentFD is where a resident scheduler finds the lock it was started with.
 const ResidentFD = inheritedFD
 
-// StartResident starts this program as `__resident`, in a session of its own,
+// StartResident starts the program of what stays as `__resident`, in a session of its own,
 // with lock as descriptor ResidentFD. It is no part of the job that the caller
 // may run in: what ends the leftovers of a job leaves it alone, as it does
 // runners.
 func (l *Local) StartResident(lock *os.File) error {
-	if err := l.startService("resident", lock); err != nil {
+	if err := l.startService(cmp.Or(l.Stays, l.Exe), "resident", lock); err != nil {
 		return fmt.Errorf("start the resident scheduler: %w", err)
 	}
 	return nil
 }
 
-// StartHooks starts this program as `__hooks`, in a session of its own like the
+// StartHooks starts the program of runners as `__hooks`, in a session of its own like the
 // resident scheduler.
 func (l *Local) StartHooks() error {
-	if err := l.startService("hooks"); err != nil {
+	if err := l.startService(l.Exe, "hooks"); err != nil {
 		return fmt.Errorf("start the hooks: %w", err)
 	}
 	return nil
 }
 
-func (l *Local) startService(name string, files ...*os.File) error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+func (l *Local) startService(program, name string, files ...*os.File) error {
+	null, err := null()
 	if err != nil {
 		return err
 	}
-	defer null.Close()
-	var p *os.Process
-	_, err = l.start(func() (int, error) {
-		p, err = os.StartProcess(l.Exe, append(l.program(), "__"+name), &os.ProcAttr{
-			Dir:   l.Root,
-			Env:   environment([]string{envRunner + "=" + name}, os.Environ()...),
-			Files: append([]*os.File{null, null, null}, files...),
-			Sys:   &syscall.SysProcAttr{Setsid: true},
-		})
-		if err != nil {
-			return 0, err
-		}
-		return p.Pid, nil
-	})
-	if err != nil {
-		return err
-	}
-	go func() {
-		_, _ = p.Wait()
-		l.forget(p.Pid)
-	}()
-	return nil
+	argv := append(append([]string{program}, l.ExeArgs...), "__"+name)
+	env := environment([]string{envRunner + "=" + name}, os.Environ()...)
+	return l.startProcess(argv, env, append([]*os.File{null, null, null}, files...)...)
 }

@@ -82,6 +82,7 @@ type explicitResult struct {
 		Branch   string `json:"worktree_branch"`
 		Owned    bool   `json:"worktree_owned"`
 	} `json:"context"` // of a builtin command only: where its run goes on
+	Agent *kernel.AgentRun `json:"agent"` // likewise: what its agent told
 }
 
 // explicit is r as the result file at path corrects it. A file that makes no
@@ -113,7 +114,7 @@ func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
 }
 
 func readResult(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +157,12 @@ func (e explicitResult) over(r kernel.Result, j *kernel.Job) (kernel.Result, err
 			return r, errors.New("context: only a workflow node has one")
 		}
 		r.Context = (*kernel.Context)(e.Context)
+	}
+	if e.Agent != nil {
+		if !j.Spec.Task.Builtin {
+			return r, errors.New("agent: only a workflow node asks one")
+		}
+		r.Agent = e.Agent
 	}
 	switch r.Outcome {
 	case kernel.OutcomeFailed:

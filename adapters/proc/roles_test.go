@@ -19,6 +19,21 @@ import (
 var roles = map[string]func(args []string) int{
 	"nothing": func([]string) int { return 0 },
 
+	// heir inherits a job's lock, and lists what a child of another's making has
+	// open.
+	"heir": func(args []string) int {
+		a, err := ParseAttempt(args[1])
+		if err != nil {
+			return fail(err)
+		}
+		if _, err := newLocal(args[0]).Inherited(a); err != nil {
+			return fail(err)
+		}
+		list := exec.Command("ls", "-l", "/proc/self/fd/")
+		list.Stdout = os.Stdout
+		return fail(list.Run())
+	},
+
 	// sleeper says its pid and stays.
 	"sleeper": func([]string) int {
 		fmt.Println("sleeper", os.Getpid())

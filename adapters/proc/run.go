@@ -22,7 +22,7 @@ import (
 // whatever happens.
 func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	r := l.run(ctx, j)
-	r.Attempt, r.Ended = j.Attempt(), l.now()
+	r.Attempt, r.Started, r.Ended, r.Place.Host = j.Attempt(), j.State.Started, l.now(), here().Host
 	return r
 }
 
@@ -66,7 +66,9 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if r.Outcome == kernel.OutcomeSucceeded {
 		r.Produced = customOf(j.Spec.Produces)
 	}
-	return explicit(l.Files.ResultFile(j.Attempt()), j, r)
+	r = explicit(l.Files.ResultFile(j.Attempt()), j, r)
+	r.Place.PID = c.pid
+	return r
 }
 
 func (l *Local) grace() time.Duration { return orDefault(l.Grace, DefaultGrace) }
@@ -94,11 +96,10 @@ type child struct {
 // startCommand starts the command in a session of its own. It dies with this
 // process.
 func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error) {
-	null, err := os.Open(os.DevNull)
+	null, err := null()
 	if err != nil {
 		return nil, err
 	}
-	defer null.Close()
 	stdout, err := openLog(l.Files.LogFile(id, "stdout"))
 	if err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 
 // openLog opens a log to append to. The command writes to it without a detour.
 func openLog(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}

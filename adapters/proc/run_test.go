@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -84,6 +85,41 @@ func TestRunTellsTheCommandWhereItIs(t *testing.T) {
 		dir, label(a), a.Job, w.Files.ResultFile(a), w.root, w.Files.SubmissionsFile(a), dir)
 	if w.log("stdout") != want {
 		t.Fatalf("the command saw\n%s\nwant\n%s", w.log("stdout"), want)
+	}
+}
+
+// What a git hook has in its environment is not about the job's repository, nor
+// are another run's parameters about this one.
+func TestJobsKnowNothingOfTheirSubmittersRepository(t *testing.T) {
+	listed, err := exec.Command("git", "rev-parse", "--local-env-vars").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := append(strings.Fields(string(listed)), "GIT_NAMESPACE", "GIT_QUARANTINE_PATH", "GIT_REFLOG_ACTION", "VIZIER_PARAM_TAG")
+	for _, name := range foreign {
+		t.Setenv(name, "/elsewhere")
+	}
+	t.Setenv("GIT_AUTHOR_NAME", "Ann")
+	w := setup(t, "env")
+	w.job.Spec.Task.Env = []string{"GIT_WORK_TREE=/asked", "GIT_DIR=/asked"}
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	seen := map[string]string{}
+	for name, env := range map[string]string{"the job": w.log("stdout"), "its runner": strings.Join(runnerEnv(w.job.Attempt()), "\n")} {
+		for line := range strings.Lines(env) {
+			v, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			seen[name+" "+v] = value
+		}
+		for _, v := range foreign {
+			if value, there := seen[name+" "+v]; there && value != "/asked" {
+				t.Errorf("%s has %s=%s", name, v, value)
+			}
+		}
+		if seen[name+" GIT_AUTHOR_NAME"] != "Ann" {
+			t.Errorf("%s does not know who it works for", name)
+		}
+	}
+	if seen["the job GIT_DIR"] != "/asked" || seen["the job GIT_WORK_TREE"] != "/asked" {
+		t.Error("what was asked for is not there")
 	}
 }
 

@@ -24,7 +24,7 @@ func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", label(a), err)
 	}
-	if c.elsewhere() {
+	if c.elsewhere() || c.Spaces.away() {
 		return nil // its runner looks for a stop with every heartbeat
 	}
 	held, err := locked(l.Files.LockFile(a.Job))
@@ -54,6 +54,9 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 			return fmt.Errorf("sweep %s: it ran on host %s and can only be ended there", label(a), c.Host)
 		}
 		return nil // nothing survives a reboot
+	}
+	if c.Spaces.away() {
+		return fmt.Errorf("sweep %s: it ran in another pid namespace and can only be ended there", label(a))
 	}
 	var left []process
 	quiet := 0 // a process in the middle of an exec shows no environment, so look twice

@@ -72,12 +72,34 @@ var oomFile = sync.OnceValue(func() string {
 	return ""
 })
 
-func oomKills() uint64 {
+// oomEvents is that file, open; nil: there is none. It is asked twice for each
+// command.
+var oomEvents = sync.OnceValue(func() *os.File {
 	if oomFile() == "" {
+		return nil
+	}
+	f, _ := openFile(oomFile(), os.O_RDONLY)
+	return f
+})
+
+func oomKills() uint64 {
+	f := oomEvents()
+	if f == nil {
 		return 0
 	}
-	b, _ := os.ReadFile(oomFile())
-	return countOOM(b)
+	b := make([]byte, 512)
+	n, _ := f.ReadAt(b, 0) // up to the end of the file, which is shorter
+	return countOOM(b[:n])
+}
+
+// moveNew gives a file another name unless that is taken: then it is
+// fs.ErrExist.
+func moveNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if err == unix.EINVAL || err == unix.ENOSYS { // not on every file system
+		return linkNew(from, to)
+	}
+	return err
 }
 
 // countOOM reads the oom_kill line of memory.events or memory.oom_control.

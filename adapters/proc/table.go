@@ -8,7 +8,7 @@ import (
 
 // readProc is a file of /proc/PID, or nil.
 func readProc(pid int, name string) []byte {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name)
+	b, err := readFile("/proc/" + strconv.Itoa(pid) + "/" + name)
 	if err != nil {
 		return nil
 	}

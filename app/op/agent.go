@@ -2,8 +2,8 @@ package op
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -23,56 +23,56 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	text, cut, exit, err := askAgent(ctx, env, n, n.Dir, prompt)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return Result{Outcome: kernel.OutcomeFailed, Exit: exitTimeout, Class: kernel.Timeout, Reason: err.Error()}, nil
-	}
+	a, cut, err := askAgent(ctx, env, n, n.Dir, prompt)
 	if err != nil {
 		return Result{}, err
 	}
-	if exit != 0 {
-		why := "the agent " + ended(exit)
-		if exit == exitNotFound {
-			why = fmt.Sprintf("the agent's program was not found (exit %d): install it, or name another agent in .vizier/config.toml", exit)
-		}
-		if last := oneLine(text); last != "" {
-			why += "; its last line was: " + last
-		}
-		return failed(exit, "%s", why), nil
+	if a.Class != kernel.NoFailure {
+		return Result{Outcome: kernel.OutcomeFailed, Exit: max(a.Exit, 1), Class: a.Class, Reason: a.Reason}, nil
 	}
 	products, err := n.customProducts()
 	if err != nil {
 		return Result{}, err
 	}
-	for _, a := range products {
-		if err := writeText(env, n, a, text); err != nil {
+	for _, p := range products {
+		if err := writeText(env, n, p, string(a.Text)); err != nil {
 			return Result{}, err
 		}
 	}
-	if cut {
-		return ok(fmt.Sprintf("warning: the agent's answer was cut at %d bytes", maxText)), nil
+	var notes []string
+	if len(a.Run.Denied) > 0 {
+		notes = append(notes, "warning: "+denied(a.Run))
 	}
-	return ok(""), nil
+	if cut {
+		notes = append(notes, fmt.Sprintf("warning: the agent's answer was cut at %d bytes", maxText))
+	}
+	return ok(strings.Join(notes, "; ")), nil
 }
 
-// exitNotFound is the exit code of a shell that does not find a program.
-const exitNotFound = 127
+// denied says what an agent wanted to do and was not allowed to.
+func denied(r kernel.AgentRun) string {
+	return fmt.Sprintf("agent %s was not allowed to use %s", r.Agent, shorten(strings.Join(r.Denied, ", ")))
+}
 
-// exitTimeout is the exit code of what a time limit ended.
-const exitTimeout = 124
-
-// askAgent runs the agent in dir. Its answer is cut at maxText bytes; what
+// askAgent runs the agent in dir. Where the job is to, it goes on with the
+// conversation of the attempt before. Its answer is cut at maxText bytes; what
 // came after that is in no log either.
-func askAgent(ctx context.Context, env *Env, n *Node, dir, prompt string) (text string, cut bool, exit int, err error) {
-	answer, exit, err := env.Agents.Run(ctx, dir, &n.Job, []byte(prompt), maxText)
+func askAgent(ctx context.Context, env *Env, n *Node, dir, prompt string) (a kernel.AgentAnswer, cut bool, err error) {
+	_, session := n.Job.Session()
+	a, err = env.Agents.Run(ctx, kernel.AgentRequest{Job: &n.Job, Dir: dir, Prompt: []byte(prompt), Session: session, Limit: maxText})
 	if err != nil {
-		return "", false, 0, err
+		return kernel.AgentAnswer{}, false, err
 	}
-	if cut = len(answer) > maxText; cut {
-		answer = answer[:maxText]
+	run := a.Run
+	if env.told != nil {
+		run = env.told.Then(run)
+	}
+	env.told = &run
+	if cut = len(a.Text) > maxText; cut {
+		a.Text = a.Text[:maxText]
 		fmt.Fprintf(env.Stderr, "warning: the agent's answer is longer than %d bytes; the rest is dropped\n", maxText)
 	}
-	return string(answer), cut, exit, ctx.Err()
+	return a, cut, ctx.Err()
 }
 
 // ended says how a command ended that did not succeed.

@@ -37,30 +37,36 @@ func controlled(ctx context.Context, env *Env, n *Node, part string) (Result, er
 		return c.end(env, n, step)
 	}
 	return once(ctx, env, n, part, nil, func(ctx context.Context, env *Env, n *Node) (Result, error) {
-		return c.control(ctx, env, n, seen)
+		if branch := n.judgedBranch(); branch != "" {
+			return c.judgeBranch(ctx, env, n, branch, seen)
+		}
+		r, _, err := c.control(ctx, env, n, seen)
+		return r, err
 	})
 }
 
-// control runs what n's control policy asks for until the node has ended.
-func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow.Seen) (r Result, err error) {
+// control runs what n's control policy asks for until the node has ended. It
+// has repaired something if it ran more than one script.
+func (c *conflict) control(ctx context.Context, env *Env, n *Node, seen workflow.Seen) (r Result, repaired bool, err error) {
 	for {
 		seen.Sentinel, seen.Unmerged = c != nil, c.unmerged()
 		step := workflow.Control(n.ManifestNode, seen)
 		exit := 0
 		switch step.Run {
 		case workflow.Nothing:
-			return c.end(env, n, step)
+			r, err = c.end(env, n, step)
+			return r, len(seen.Exits) > 1, err
 		case workflow.RunScript:
 			exit, err = env.Shell.Run(ctx, c.dir(n), step.Script, nil)
 		case workflow.RunAgent:
 			exit, err = c.ask(ctx, env, n)
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil {
-			return Result{}, err
+			return Result{}, false, err
 		}
 		seen.Exits = append(seen.Exits, exit)
 		if err := c.stage(ctx, env); err != nil {
-			return Result{}, err
+			return Result{}, false, err
 		}
 	}
 }
@@ -95,7 +101,7 @@ func (p performer) gated(ctx context.Context, env *Env, n *Node) (Result, error)
 func (n *Node) ownBranches() []string {
 	var own []string
 	for _, l := range n.Job.Spec.Locks {
-		if name, ok := strings.CutPrefix(l.Key, "branch:"); ok && l.Mode == kernel.Exclusive {
+		if name, ok := l.Branch(); ok && l.Mode == kernel.Exclusive {
 			own = append(own, name)
 		}
 	}
@@ -160,9 +166,10 @@ func (c *conflict) dir(n *Node) string {
 // ask gives the conflict to the agent. That it fails is no reason to give up:
 // what counts is whether files are in conflict afterwards.
 func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
-	text, _, err := promptSource(ctx, env, n)
+	var text string
+	raw, _, err := promptSource(ctx, env, n)
 	if err == nil {
-		text, err = render(n, text)
+		text, err = raw.render(n)
 	}
 	var absent *classed
 	if errors.As(err, &absent) && absent.class == kernel.MissingInput {
@@ -178,15 +185,12 @@ func (c *conflict) ask(ctx context.Context, env *Env, n *Node) (int, error) {
 	for _, f := range c.files {
 		fmt.Fprintf(&b, "- %s\n", f)
 	}
-	_, _, exit, err := askAgent(ctx, env, n, c.mark.Worktree, b.String())
-	if errors.Is(err, context.DeadlineExceeded) {
-		fmt.Fprintf(env.Stderr, "warning: %v\n", err)
-		return exitTimeout, nil
+	a, _, err := askAgent(ctx, env, n, c.mark.Worktree, b.String())
+	if err == nil && a.Class != kernel.NoFailure {
+		fmt.Fprintf(env.Stderr, "warning: %s\n", a.Reason)
+		return max(a.Exit, 1), nil
 	}
-	if err == nil && exit != 0 {
-		fmt.Fprintf(env.Stderr, "warning: the agent %s\n", ended(exit))
-	}
-	return exit, err
+	return 0, err
 }
 
 // stage takes a file that has changed and holds no conflict marker any more as

@@ -61,13 +61,64 @@ func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Resul
 		return Result{}, err
 	}
 	if !staged {
-		return ok("nothing to commit"), nil
+		return unchanged(ctx, env, n)
 	}
 	id, err := env.Git.Commit(ctx, n.Dir, withEffect(message, effectKey(n, "")))
 	if err != nil {
 		return gitFailed(env, n, err)
 	}
 	return ok("commit " + short(id)), nil
+}
+
+// unchanged is the result of a commit for which there is nothing. With
+// allow_empty = false that is a failure, unless the run committed something
+// before, as an agent may do itself that was asked not to.
+func unchanged(ctx context.Context, env *Env, n *Node) (Result, error) {
+	allowed, err := n.flag("allow_empty", true)
+	if err != nil {
+		return Result{}, err
+	}
+	if allowed {
+		return ok("nothing to commit"), nil
+	}
+	tip, err := env.Git.HeadCommit(ctx, n.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	if touched, err := env.Git.Touched(ctx, tip, n.Job.Created); err != nil || touched {
+		return ok("nothing more to commit: the run has committed before"), err
+	}
+	who, next, why := "nothing was changed", n.Job.ID, ""
+	if asked := agentBefore(env, n); asked != nil {
+		run := asked.State.Agent.Last
+		who, next = fmt.Sprintf("agent %s ended well and changed nothing", run.Agent), asked.ID
+		if len(run.Denied) > 0 {
+			why = "; " + denied(run) + ", which permissions = \"run\" or \"all\" of its table in .vizier/config.toml lets it"
+		}
+	}
+	return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.MissingOutput,
+		Reason: fmt.Sprintf("%s%s; `vizier jobs retry %s` asks again, and where nothing is to be done run it with allow_empty=true", who, why, next)}, nil
+}
+
+// agentBefore is the nearest job before n that asked an agent; nil: none is
+// known.
+func agentBefore(env *Env, n *Node) *kernel.Job {
+	seen := map[kernel.JobID]bool{}
+	for queue := n.Job.Spec.After; env.Records != nil && len(queue) > 0; queue = queue[1:] {
+		if seen[queue[0]] {
+			continue
+		}
+		seen[queue[0]] = true
+		j, err := env.Records.Job(queue[0])
+		switch {
+		case err != nil:
+		case j.State.Agent != nil:
+			return &j
+		default:
+			queue = append(queue, j.Spec.After...)
+		}
+	}
+	return nil
 }
 
 // stage stages paths, nil for everything, and the plan documents that n

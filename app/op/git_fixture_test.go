@@ -32,16 +32,25 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := newEmptyWorld(t)
-	w.write(w.dir, ".gitignore", ".vizier/jobs/\n.vizier/tmp/\n.vizier/tmp-worktrees/\n.vizier/sessions/\n")
-	w.commit(w.dir, "readme.txt", "one\n")
-	return w
+	return worldLike(t, "one commit", newEmptyWorld, func(w *world) {
+		w.write(w.dir, ".gitignore", ".vizier/jobs/\n.vizier/tmp/\n.vizier/tmp-worktrees/\n.vizier/sessions/\n")
+		w.commit(w.dir, "readme.txt", "one\n")
+	})
 }
 
 func newEmptyWorld(t *testing.T) *world {
 	t.Helper()
+	w := newDirectory(t)
+	w.git(w.dir, "init", "--quiet", "--template=", "--initial-branch=main")
+	return w.open()
+}
+
+// newDirectory is a world whose directory is empty.
+func newDirectory(t *testing.T) *world {
+	t.Helper()
 	for name, value := range map[string]string{
 		"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1",
+		"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "maintenance.auto", "GIT_CONFIG_VALUE_0": "false", // a process for each commit
 		"GIT_AUTHOR_NAME": "Ann", "GIT_AUTHOR_EMAIL": "ann@example.org",
 		"GIT_COMMITTER_NAME": "Ann", "GIT_COMMITTER_EMAIL": "ann@example.org",
 	} {
@@ -55,13 +64,57 @@ func newEmptyWorld(t *testing.T) *world {
 	if err := os.Mkdir(w.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	w.git(w.dir, "init", "--quiet", "--initial-branch=main")
+	return w
+}
+
+// open makes what operations reach the repository through.
+func (w *world) open() *world {
+	w.Helper()
 	root, err := git.FindRoot(w.dir)
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
 	w.env = &Env{Git: git.Open(root), Files: fs.NewStore(w.dir, fs.Options{}), Effects: &w.journal, Events: &w.journal, Stdout: new(bytes.Buffer), Stderr: w.stderr, Now: time.Now}
 	return w
+}
+
+// originals has the repositories that worlds are copied from, by name.
+var originals = map[string]string{}
+
+// originalsIn is their directory.
+var originalsIn string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "vizier-op-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	originalsIn = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// worldLike is a world that more has made of from's: the first of that name is
+// kept and copied, since git takes ten times as long.
+func worldLike(t *testing.T, name string, from func(*testing.T) *world, more func(*world)) *world {
+	t.Helper()
+	if originals[name] == "" {
+		w := from(t)
+		more(w)
+		to := filepath.Join(originalsIn, name)
+		if err := os.CopyFS(to, os.DirFS(w.dir)); err != nil {
+			t.Fatal(err)
+		}
+		originals[name] = to
+	}
+	w := newDirectory(t)
+	if err := os.CopyFS(w.dir, os.DirFS(originals[name])); err != nil {
+		t.Fatal(err)
+	}
+	w.git(w.dir, "update-index", "--refresh") // the files are others
+	return w.open()
 }
 
 // git runs git as a person would.

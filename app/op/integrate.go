@@ -45,7 +45,11 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		return m.finish(ctx, "merged as "+short(done)+" by an earlier attempt", source)
+		what := "merged as " + short(done) + " by an earlier attempt"
+		if done == onto {
+			what = m.nothing()
+		}
+		return m.finish(ctx, what, source)
 	}
 	if m.tip == "" {
 		return failed(1, "there is no branch %s to merge", m.source), nil

@@ -28,10 +28,11 @@ func (w *world) resolve(n *Node, text string) {
 
 // conflicting is a world where draft/foo and main disagree about readme.txt.
 func conflicting(t *testing.T) *world {
-	w := newWorld(t)
-	w.plan(map[string]string{"readme.txt": "theirs\n", "new.txt": "new\n"})
-	w.commit(w.dir, "readme.txt", "ours\n")
-	return w
+	t.Helper()
+	return worldLike(t, "conflict", newWorld, func(w *world) {
+		w.plan(map[string]string{"readme.txt": "theirs\n", "new.txt": "new\n"})
+		w.commit(w.dir, "readme.txt", "ours\n")
+	})
 }
 
 func TestConflictIsResolvedByHandAndGoesOn(t *testing.T) {
@@ -117,6 +118,37 @@ func TestConflictThatAPersonCommits(t *testing.T) {
 			t.Errorf("crash %d: the person's commit was not taken", k/2+1)
 		}
 		w.tidy()
+	}
+}
+
+// A conflict may be resolved so that nothing is left of the plan.
+func TestConflictThatIsResolvedToTheTarget(t *testing.T) {
+	for _, squash := range []string{"true", "false"} {
+		for _, crash := range []int{0, 1, 2} {
+			w := newWorld(t)
+			w.plan(map[string]string{"readme.txt": "theirs\n"})
+			w.commit(w.dir, "readme.txt", "ours\n")
+			main := w.rev("main")
+			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
+			w.want(n, kernel.OutcomeBlocked)
+			w.git(w.mergeDir(n), "checkout", "--quiet", "--ours", "readme.txt")
+			w.git(w.mergeDir(n), "add", "readme.txt")
+			if crash > 0 {
+				w.crash(n, crash)
+			}
+			n.Job.State.Generation++
+			r := w.want(n, kernel.OutcomeSucceeded)
+			if squash == "true" && (w.rev("main") != main || !strings.Contains(r.Reason, "nothing to commit: draft/foo brings nothing new to main")) {
+				t.Errorf("crash %d: main %s, %q", crash, w.git(w.dir, "log", "--oneline", "main"), r.Reason)
+			}
+			if squash == "false" && (w.rev("main^") != main || w.git(w.dir, "diff", "main^", "main") != "") {
+				t.Errorf("crash %d: %s: main %s", crash, r.Reason, w.git(w.dir, "log", "--graph", "--oneline", "main"))
+			}
+			if w.has("draft/foo") || w.read(w.dir, "readme.txt") != "ours\n" {
+				t.Error("the branch is left, or the target has changed")
+			}
+			w.tidy()
+		}
 	}
 }
 
@@ -303,9 +335,6 @@ func (w *world) crash(n *Node, k int) (ended bool) {
 // A resolution is not lost wherever a crash comes, and the target may have
 // moved before it.
 func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("dozens of repositories")
-	}
 	for _, squash := range []string{"true", "false"} {
 		for k, seen := 1, false; !seen; k++ {
 			w := conflicting(t)
@@ -329,13 +358,9 @@ func TestResolvedConflictAfterACrashAnywhere(t *testing.T) {
 
 // Wherever a crash comes, the next attempt ends as if there had been none.
 func TestMergeAfterACrashAnywhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("dozens of repositories")
-	}
 	for _, squash := range []string{"true", "false"} {
 		for k, seen := 1, false; !seen; k++ {
-			w := newWorld(t)
-			w.plan(map[string]string{"new.txt": "new\n"})
+			w := planned(t)
 			before := w.rev("main")
 			n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
 			if seen = w.crash(n, k); seen && k < 12 {

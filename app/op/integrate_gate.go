@@ -2,10 +2,7 @@ package op
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,33 +19,16 @@ func (m *integration) judge(ctx context.Context, merged kernel.CommitID) (warnin
 	if !slices.ContainsFunc(m.n.Gates, func(g workflow.ManifestGate) bool { return g.Kind == "cicd" && strings.TrimSpace(g.Script) != "" }) {
 		return "", nil, nil
 	}
-	rel := path.Join(worktreeHome, "gate-"+fileName(m.slug)+"-"+string(m.n.Job.ID))
-	n := *m.n
-	n.Dir = filepath.Join(n.Root, rel)
-	tree := kernel.Context{Worktree: rel, Owned: true}
-	remove := func(c context.Context) error {
-		if gone := m.env.Git.RemoveWorktree(c, tree); gone.Error != "" {
-			return errors.New(gone.Error)
-		}
-		return nil
-	}
-	if err := remove(ctx); err != nil { // of an attempt that was killed
-		return "", nil, err
-	}
-	if _, err := m.env.Git.EnsureWorktree(ctx, n.Dir, "", merged); err != nil {
-		return "", nil, err
-	}
-	r, err := controlled(ctx, m.env, &n, gatePart+" of "+short(merged))
-	if gone := remove(context.WithoutCancel(ctx)); gone != nil {
-		fmt.Fprintln(m.env.Stderr, gone)
-	}
+	r, err := inTree(ctx, m.env, m.n, merged, func(n *Node) (Result, error) {
+		return controlled(ctx, m.env, n, gatePart+" of "+short(merged))
+	})
 	switch {
 	case err != nil:
 		return "", nil, err
 	case r.Class == kernel.EffectInDoubt:
 		return "", &r, nil
 	case r.Outcome != kernel.OutcomeSucceeded:
-		r.Reason += fmt.Sprintf("; %s has not moved: mend %s, then `vizier jobs retry %s`", m.target, m.source, n.Job.ID)
+		r.Reason += fmt.Sprintf("; %s has not moved: mend %s, then `vizier jobs retry %s`", m.target, m.source, m.n.Job.ID)
 		return "", &r, nil
 	case r.Reason != "":
 		return "; " + r.Reason, nil, nil

@@ -29,10 +29,10 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 			return Result{}, err
 		}
 	}
-	if merged == onto {
-		return m.finish(ctx, m.source+" brings nothing new", source)
-	}
 	for range maxMoves {
+		if merged == onto {
+			return m.finish(ctx, m.nothing(), source)
+		}
 		warning, stop, err := m.judge(ctx, merged)
 		if err != nil || stop != nil {
 			return deref(stop), err
@@ -144,6 +144,10 @@ func (m *integration) message(ctx context.Context) (string, error) {
 	}
 	text := strings.TrimSpace(strings.ReplaceAll(string(doc), "\x00", ""))
 	return strings.TrimSpace(subject + "\n\n" + text), nil
+}
+
+func (m *integration) nothing() string {
+	return "nothing to commit: " + m.source + " brings nothing new to " + m.target + ", which has not moved"
 }
 
 // finish tidies up after a merge: the source branch, where that was asked for

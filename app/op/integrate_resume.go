@@ -23,11 +23,11 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 		return false, nil, err
 	}
 	if len(files) == 0 {
-		empty, err := m.empty(ctx, onto)
-		if err == nil && empty {
+		goOn, err := m.resolved(ctx, onto)
+		if err == nil && !goOn {
 			err = m.discard(ctx)
 		}
-		return !empty, nil, err
+		return goOn, nil, err
 	}
 	open, err := readSentinel(m.env, m.slug)
 	if err != nil {
@@ -38,6 +38,21 @@ func (m *integration) resume(ctx context.Context, source, onto, merged kernel.Co
 		return false, r, err
 	}
 	return false, nil, m.discard(ctx)
+}
+
+// resolved reports that a merge without conflicts any more is one to go on
+// with. Resolved so that nothing differs from the target, a squash merge looks
+// like one that somebody has undone, but for git's note that it is one.
+func (m *integration) resolved(ctx context.Context, onto kernel.CommitID) (bool, error) {
+	empty, err := m.empty(ctx, onto)
+	if err != nil || !empty {
+		return err == nil, err
+	}
+	squashing, err := m.env.Git.Squashing(ctx, m.dir)
+	if err != nil || !squashing {
+		return false, err
+	}
+	return true, m.env.Git.SetMergeState(ctx, m.dir, "", "", onto)
 }
 
 // empty reports that the worktree holds nothing but the commit onto: the merge

@@ -30,6 +30,12 @@ func (w *world) plan(files map[string]string) {
 	w.branch("draft/foo", all)
 }
 
+// planned is a world with a plan whose change makes new.txt.
+func planned(t *testing.T) *world {
+	t.Helper()
+	return worldLike(t, "planned", newWorld, func(w *world) { w.plan(map[string]string{"new.txt": "new\n"}) })
+}
+
 // tidy asserts that nothing of a merge is left.
 func (w *world) tidy() {
 	w.Helper()
@@ -82,8 +88,7 @@ func TestSquashMergeEmbedsAndRemovesThePlanDocument(t *testing.T) {
 }
 
 func TestMergeWithoutSquash(t *testing.T) {
-	w := newWorld(t)
-	w.plan(map[string]string{"new.txt": "new\n"})
+	w := planned(t)
 	w.git(w.dir, "config", "merge.ff", "false") // which squash does not agree with
 	before := w.rev("main")
 	n := w.merge(map[string]string{"squash": "no", "message": "Merge it", "delete_branch": "yes"})
@@ -258,8 +263,7 @@ func TestMergeSaysWhatIsWrong(t *testing.T) {
 // The target moves between the merge and the compare-and-swap.
 func TestMergeWhenTheTargetMoves(t *testing.T) {
 	for _, squash := range []string{"true", "false"} {
-		w := newWorld(t)
-		w.plan(map[string]string{"new.txt": "new\n"})
+		w := planned(t)
 		w.git(w.dir, "switch", "--quiet", "--create", "mine")
 		w.write(w.dir, "other.txt", "operator's\n")
 		moves := 3
@@ -286,6 +290,27 @@ func TestMergeWhenTheTargetMoves(t *testing.T) {
 		}
 		w.tidy()
 	}
+}
+
+// The target moves to what the merge would have made of it.
+func TestMergeWhenTheTargetHasItAllMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.plan(map[string]string{"new.txt": "new\n"})
+	w.git(w.dir, "switch", "--quiet", "--create", "mine")
+	main := w.rev("main")
+	w.env.Git = &moving{Git: w.env.Git, move: func(branch string) {
+		if branch == "main" && w.rev("main") == main {
+			dir := filepath.Join(t.TempDir(), "main")
+			w.git(w.dir, "worktree", "add", "--quiet", dir, "main")
+			w.commit(dir, "new.txt", "new\n")
+			w.git(w.dir, "worktree", "remove", "--force", dir)
+		}
+	}}
+	w.want(w.merge(nil), kernel.OutcomeSucceeded, "nothing to commit: draft/foo brings nothing new to main")
+	if got := w.git(w.dir, "log", "-1", "--format=%s", "main"); got != "add new.txt" {
+		t.Errorf("main ends in %q", got)
+	}
+	w.tidy()
 }
 
 // moving moves branches at the worst moment.

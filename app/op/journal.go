@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
 // Effects is the journal of side effects: what an attempt is about to do, and
@@ -89,7 +90,7 @@ func caughtUp(env *Env, n *Node, part, how string) {
 	what := fmt.Sprintf("%s is not executed again: %s", n.named(part), how)
 	fmt.Fprintln(env.Stderr, what)
 	if env.Events != nil {
-		_ = env.Events.AppendEvents([]kernel.Event{n.Job.CaughtUp(env.Now(), what)}) // it is history: the journal of effects says the same
+		_ = env.Events.AppendEvents([]kernel.Event{event.CaughtUp(&n.Job, env.Now(), what)}) // it is history: the journal of effects says the same
 	}
 }
 
@@ -99,7 +100,7 @@ func caughtUp(env *Env, n *Node, part, how string) {
 func applied(ctx context.Context, env *Env, n *Node, e kernel.Effect, r Result) error {
 	e.State = kernel.Applied
 	e.Result = kernel.Result{Attempt: n.Job.Attempt(), Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason,
-		Produced: r.Produced, Context: r.Context, Ended: env.Now().UTC()}
+		Produced: r.Produced, Context: r.Context, Agent: env.told, Ended: env.Now().UTC()}
 	err := env.Effects.RecordEffect(ctx, e)
 	if err != nil && !errors.Is(err, kernel.ErrStale) {
 		fmt.Fprintln(env.Stderr, "warning:", err)
@@ -121,7 +122,7 @@ func fell(ctx context.Context, env *Env, n *Node, r Result) error {
 
 // taken is the result that an effect on record had.
 func taken(r kernel.Result) Result {
-	return Result{Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason, Produced: r.Produced, Context: r.Context}
+	return Result{Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason, Produced: r.Produced, Context: r.Context, Agent: r.Agent}
 }
 
 // inDoubt is the end of an attempt that may not execute what e's may have done.

@@ -365,7 +365,7 @@ func TestKilledAtEveryStepThereIsOneCommit(t *testing.T) {
 			t.Run(fmt.Sprint(operation, " ", at), func(t *testing.T) {
 				w := newWorld(t)
 				if operation == "git.integrate_plan_branch" {
-					w.branch("draft/foo", map[string]string{"work.txt": "1\n", planFile("foo"): "the plan\n"})
+					w = worldLike(t, "work", newWorld, func(w *world) { w.plan(map[string]string{"work.txt": "1\n"}) })
 				} else {
 					w.write(w.dir, "work.txt", "1\n")
 					w.git(w.dir, "add", "work.txt")

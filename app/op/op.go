@@ -24,7 +24,7 @@ type Node struct {
 	workflow.ManifestNode
 
 	Root string // the repository's main working tree; absolute
-	Dir  string // the execution root: absolute, Root or below it
+	Dir  string // the execution root: absolute, Root or a worktree
 }
 
 // Env is what operations reach the world through.
@@ -38,6 +38,14 @@ type Env struct {
 	Stdout  io.Writer // the job's logs: what is written is seen at once
 	Stderr  io.Writer
 	Now     func() time.Time
+	Records Records
+
+	told *kernel.AgentRun // what the agents told that n asked so far
+}
+
+// Records are the records of jobs.
+type Records interface {
+	Job(kernel.JobID) (kernel.Job, error)
 }
 
 // Result is how an operation ended.
@@ -48,6 +56,7 @@ type Result struct {
 	Reason   string            // one line a person can act on
 	Produced []kernel.Artifact // besides what the node declares for the outcome
 	Context  *kernel.Context   // where the run goes on; nil: where it is; zero: nowhere any more
+	Agent    *kernel.AgentRun  // what its agent told; nil: it asked none
 }
 
 // operation performs one operation or control policy. An error is a failure of
@@ -73,12 +82,17 @@ func blocked(format string, args ...any) Result {
 // panics included; what the node declares for its outcome is part of the
 // result.
 func Run(ctx context.Context, env *Env, n *Node) (r Result) {
+	own := *env
+	env = &own
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(env.Stderr, "panic: %v\n%s", p, debug.Stack())
 			r = Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.LaunchFailure, Reason: fmt.Sprintf("panic in %s: %v", n.Uses, p)}
 		}
 		r.Reason = strings.TrimSpace(strings.ReplaceAll(r.Reason, "\n", " "))
+		if env.told != nil {
+			r.Agent = env.told
+		}
 	}()
 	run, found := lookup(n)
 	if !found {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -98,14 +97,4 @@ func customs[R interface {
 		}
 	}
 	return out, nil
-}
-
-// oneLine is the last line of text that says anything, shortened.
-func oneLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	last := strings.TrimSpace(lines[len(lines)-1])
-	if len(last) > 200 {
-		last = last[:200] + "…"
-	}
-	return last
 }

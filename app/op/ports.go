@@ -92,6 +92,10 @@ type Branches interface {
 	// Marked is the newest commit that leads to tip, was made since then, and
 	// has the line mark in its message; "" when there is none.
 	Marked(ctx context.Context, tip kernel.CommitID, mark string, since time.Time) (kernel.CommitID, error)
+
+	// Touched reports that a commit that leads to tip and was made since then
+	// changes a file that is not Vizier's own. Times count in seconds.
+	Touched(ctx context.Context, tip kernel.CommitID, since time.Time) (bool, error)
 }
 
 // Trees are the working trees of the repository.
@@ -132,6 +136,9 @@ type Commits interface {
 	// own.
 	Stage(ctx context.Context, dir string, paths, force []string) error
 
+	// StageTracked stages every change to files that the index has.
+	StageTracked(ctx context.Context, dir string) error
+
 	// Staged reports that there is something to commit.
 	Staged(ctx context.Context, dir string) (bool, error)
 
@@ -155,6 +162,9 @@ type Merges interface {
 
 	// Merging reports that a merge with a second parent is in progress.
 	Merging(ctx context.Context, dir string) (bool, error)
+
+	// Squashing reports that a merge without one is.
+	Squashing(ctx context.Context, dir string) (bool, error)
 
 	// Unmerged are the paths in conflict in dir, relative to it.
 	Unmerged(ctx context.Context, dir string) ([]string, error)
@@ -188,11 +198,10 @@ type Patches interface {
 
 // Agents runs the agent that the configuration names for a node.
 type Agents interface {
-	// Run gives prompt to job's agent, which works in dir. Its answer goes to
-	// the node's standard output as it is written, and what it says about its
-	// progress to standard error. text is limit bytes of the answer, and one
-	// more where there was more; exit is as of Shell.Run. An agent that is not
-	// configured or cannot be started is an error; one whose own time limit
-	// ended it is a context.DeadlineExceeded.
-	Run(ctx context.Context, dir string, job *kernel.Job, prompt []byte, limit int) (text []byte, exit int, err error)
+	// Run asks the agent of the request's job. Its answer goes to the node's
+	// standard output as it is written, and what it says about its progress to
+	// standard error. A session that the agent does not know any more is begun
+	// anew. An agent that is not configured or cannot be started is an error;
+	// one that failed, or that a time limit of its own ended, is an answer.
+	Run(context.Context, kernel.AgentRequest) (kernel.AgentAnswer, error)
 }

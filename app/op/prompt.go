@@ -17,9 +17,9 @@ import (
 // bytes: far more than any model reads.
 const maxText = 8 << 20
 
-// promptResolve makes the prompt of an agent: from the text, the file or the
-// output of the script that its arguments name, with the placeholders of
-// seed 000's prompts filled in.
+// promptResolve makes the prompt of an agent: from the text or the file that its
+// arguments name, with the placeholders of seed 000's prompts filled in, or from
+// what their script prints.
 func promptResolve(ctx context.Context, env *Env, n *Node) (Result, error) {
 	products, err := n.customProducts()
 	if err != nil {
@@ -32,7 +32,7 @@ func promptResolve(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil || r.Outcome != kernel.NoOutcome {
 		return r, err
 	}
-	text, err := render(n, raw)
+	text, err := raw.render(n)
 	if err != nil {
 		return Result{}, err
 	}
@@ -45,33 +45,46 @@ func promptResolve(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return ok(fmt.Sprintf("prompt of %d bytes", len(text))), nil
 }
 
-// promptSource is the prompt before its placeholders are filled in. A Result
-// with an outcome ends the node.
-func promptSource(ctx context.Context, env *Env, n *Node) (string, Result, error) {
+// source is a prompt before its placeholders are filled in.
+type source struct {
+	text   string
+	author bool // it was written as a prompt; else it is data, whatever it looks like
+}
+
+func (s source) render(n *Node) (string, error) {
+	if !s.author {
+		return s.text, nil
+	}
+	return render(n, s.text)
+}
+
+// promptSource is what n's prompt is made of. A Result with an outcome ends the
+// node.
+func promptSource(ctx context.Context, env *Env, n *Node) (source, Result, error) {
 	if text := n.Args["prompt_text"]; strings.TrimSpace(text) != "" {
-		return text, Result{}, nil
+		return source{text, true}, Result{}, nil
 	}
 	if path := n.arg("prompt_file"); path != "" {
 		text, err := n.readFile(path)
 		if errors.Is(err, iofs.ErrNotExist) {
 			err = missingInput("prompt file %s is neither in %s nor in the main checkout; `vizier init` writes the shipped prompts", path, n.Dir)
 		}
-		return text, Result{}, err
+		return source{text, true}, Result{}, err
 	}
 	script := n.arg("command", "script")
 	if script == "" {
-		return "", Result{}, missingInput("no prompt: set prompt_text, prompt_file, command or script")
+		return source{}, Result{}, missingInput("no prompt: set prompt_text, prompt_file, command or script")
 	}
 	out, exit, err := env.Shell.Output(ctx, n.Dir, script, nil, maxText)
 	switch {
 	case err != nil:
-		return "", Result{}, err
+		return source{}, Result{}, err
 	case exit != 0:
-		return "", failed(exit, "the prompt's script failed (exit %d)", exit), nil
+		return source{}, failed(exit, "the prompt's script failed (exit %d)", exit), nil
 	case len(out) > maxText:
-		return "", Result{}, fmt.Errorf("the prompt's script printed more than %d bytes", maxText)
+		return source{}, Result{}, fmt.Errorf("the prompt's script printed more than %d bytes", maxText)
 	}
-	return string(out), Result{}, nil
+	return source{text: string(out)}, Result{}, nil
 }
 
 // readFile reads a file of the execution root. What is not there but belongs
@@ -106,8 +119,9 @@ func readRegular(path string) (string, error) {
 }
 
 // render fills in {{KEY}} once: an argument of the node by its name, one of
-// another node as NODE.ARGUMENT, execution_root, or file:PATH. What is filled
-// in is not looked at again.
+// another node as NODE.ARGUMENT, execution_root, file:PATH, or "TEXT" for what
+// would be a placeholder itself. What is filled in is not looked at again. Of
+// more than two braces in a row the last two count.
 func render(n *Node, text string) (string, error) {
 	var b strings.Builder
 	for {
@@ -116,7 +130,18 @@ func render(n *Node, text string) (string, error) {
 		if !found {
 			return b.String(), nil
 		}
-		key, after, closed := strings.Cut(rest, "}}")
+		more := strings.TrimLeft(rest, "{")
+		b.WriteString(rest[:len(rest)-len(more)])
+		end := "}}"
+		if strings.HasPrefix(more, `"`) {
+			end = `"}}`
+		}
+		key, after, closed := strings.Cut(more, end)
+		if literal, quoted := strings.CutPrefix(key, `"`); quoted && closed {
+			b.WriteString(literal)
+			text = after
+			continue
+		}
 		if !closed {
 			return "", errors.New("found unclosed placeholder; expected `}}`")
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,6 +25,7 @@ type desk struct {
 	producers []kernel.JobID
 	answer    string
 	exit      int
+	told      kernel.AgentAnswer // and answer as its text
 	broken    error
 	asked     string // the prompt that the agent got
 	script    string // what ran
@@ -50,9 +50,11 @@ func (d *desk) Producers(*kernel.Job, kernel.Artifact) ([]kernel.JobID, error) {
 // deskAgent is the agent of a desk.
 type deskAgent struct{ *desk }
 
-func (d deskAgent) Run(_ context.Context, _ string, _ *kernel.Job, prompt []byte, limit int) ([]byte, int, error) {
-	d.desk.asked = string(prompt)
-	return []byte(d.answer[:min(len(d.answer), limit+1)]), d.exit, d.broken
+func (d deskAgent) Run(_ context.Context, q kernel.AgentRequest) (kernel.AgentAnswer, error) {
+	d.desk.asked = string(q.Prompt)
+	a := d.told
+	a.Text = []byte(d.answer[:min(len(d.answer), q.Limit+1)])
+	return a, d.broken
 }
 
 func (d *desk) Output(_ context.Context, _, script string, _ []string, _ int) ([]byte, int, error) {
@@ -93,6 +95,26 @@ func put(t *testing.T, dir, name, text string) {
 	}
 }
 
+// What a script prints is the prompt, whatever it looks like: it may be anybody's
+// text.
+func TestThePromptOfAScriptIsData(t *testing.T) {
+	d, env, n := deskNode(t, "prompt.resolve", "")
+	n.Args["command"] = "git log -1"
+	d.answer = "fix {{own}} of {{file:/etc/passwd}} and {{unclosed\n"
+	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded {
+		t.Fatalf("%+v", r)
+	}
+	for _, data := range d.payloads {
+		var p struct{ Text string }
+		if err := json.Unmarshal(data, &p); err != nil || p.Text != d.answer {
+			t.Errorf("the prompt is %q, %v", p.Text, err)
+		}
+	}
+	if len(d.payloads) != 1 {
+		t.Errorf("%d payloads", len(d.payloads))
+	}
+}
+
 func TestPlaceholders(t *testing.T) {
 	for prompt, want := range map[string]string{
 		"no placeholder, {one} brace":              "no placeholder, {one} brace",
@@ -107,6 +129,10 @@ func TestPlaceholders(t *testing.T) {
 		"{{execution_root}}":                       "DIR",
 		"{{twice.x}}":                              "error: more than one stage",
 		"{{near.y}}":                               "error: unresolved placeholder `{{near.y}}`",
+		`{{"{{own}}"}} {{"{"}}{own}}`:              "{{own}} {{own}}",
+		`{{{"{"}}own}} {{"{"}}{{"{"}}own}`:         "{{own}} {{own}", // what parameters become
+		`{"a": {{{own}}}`:                          `{"a": {mine}`,
+		`{{"own}}`:                                 "error: found unclosed placeholder; expected `}}`",
 		"{{}}":                                     "error: found empty placeholder `{{}}`",
 		"{{own":                                    "error: found unclosed placeholder; expected `}}`",
 		"{{file:absent.md}}":                       "error: there is no such file in DIR",
@@ -191,19 +217,19 @@ func TestAnAgentGetsTheNewestPromptAndItsAnswerIsKept(t *testing.T) {
 	d.producers = []kernel.JobID{"without", "new", "old"}
 	d.payloads["new custom:prompt_text:main"] = []byte(`{"assistant_text": "do it"}`)
 	d.payloads["old custom:prompt_text:main"] = []byte(`{"text": "do that"}`)
-	d.answer, d.exit = "cannot\ngo on\n", 4
-	if r := retry(); r.Outcome != kernel.OutcomeFailed || r.Exit != 4 || !strings.HasSuffix(r.Reason, "(exit 4); its last line was: go on") {
+	d.told = kernel.AgentAnswer{Exit: 4, Class: kernel.RateLimited, Reason: "no more today", Run: kernel.AgentRun{Session: "s1", Turns: 2}}
+	if r := retry(); r.Outcome != kernel.OutcomeFailed || r.Exit != 4 || r.Class != kernel.RateLimited || r.Reason != "no more today" || r.Agent == nil || r.Agent.Session != "s1" {
 		t.Errorf("an agent that fails: %+v", r)
 	}
 	if d.asked != "do it" || d.payloads["me custom:plan_text:x"] != nil {
 		t.Errorf("it was asked %q and left %s", d.asked, d.payloads["me custom:plan_text:x"])
 	}
-	d.broken = fmt.Errorf("agent x did not answer within 1h: %w", context.DeadlineExceeded)
-	if r := retry(); r.Class != kernel.Timeout || r.Exit != 124 || !strings.Contains(r.Reason, "within 1h") {
-		t.Errorf("an agent that takes too long: %+v", r)
+	d.broken = errors.New("no agent shim named x")
+	if r := retry(); r.Class != kernel.LaunchFailure || !strings.Contains(r.Reason, "no agent shim") || r.Agent != nil {
+		t.Errorf("an agent that is not there: %+v", r)
 	}
-	d.answer, d.exit, d.broken = strings.Repeat("x", maxText+5), 0, nil
-	if r := retry(); r.Outcome != kernel.OutcomeSucceeded || !strings.Contains(r.Reason, "was cut at 8388608 bytes") {
+	d.answer, d.told, d.broken = strings.Repeat("x", maxText+5), kernel.AgentAnswer{Run: kernel.AgentRun{Session: "s2"}}, nil
+	if r := retry(); r.Outcome != kernel.OutcomeSucceeded || r.Agent == nil || r.Agent.Session != "s2" || !strings.Contains(r.Reason, "was cut at 8388608 bytes") {
 		t.Errorf("a long answer: %+v", r.Reason)
 	}
 	if text, err := textOf(d.payloads["me custom:plan_text:x"]); len(text) != maxText || err != nil {

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ const worktreeHome = ".vizier/tmp-worktrees"
 
 // worktreePrepare gives the run a worktree of its branch. The job owns it
 // (semantics 3.11). A branch that does not exist begins at the commit of the
-// main working tree.
+// working tree that the run was queued from.
 //
 // Two trees on one branch get in each other's way: a commit in one moves the
 // branch under the other. So a tree of the operator's on the branch is an
@@ -96,16 +97,17 @@ func worktreeCleanup(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 }
 
-// ensureBranch makes a branch at the main working tree's commit, unless it
-// exists.
+// ensureBranch makes a branch at the commit of the working tree that the run was
+// queued from, unless it exists.
 func ensureBranch(ctx context.Context, env *Env, n *Node, branch string) error {
 	tip, err := tipOf(ctx, env, branch)
 	if err != nil || tip != "" {
 		return err
 	}
-	head, err := env.Git.HeadCommit(ctx, n.Root)
+	from := cmp.Or(n.Job.Spec.Task.Tree, n.Root)
+	head, err := env.Git.HeadCommit(ctx, from)
 	if err != nil {
-		return err
+		return fmt.Errorf("look where %s stands: %w", from, err)
 	}
 	if head == "" {
 		return errors.New("the repository has no commit to start it from: commit something first")

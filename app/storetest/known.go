@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -45,7 +46,7 @@ func testMarkers(b *bench) {
 }
 
 // An outcome is there as it was given, whoever looks and whatever is said of
-// other attempts, until a reset.
+// other attempts. A reset leaves none that could pass for a later attempt's.
 func testOutcomes(b *bench) {
 	j := plain(1)
 	j.State.Status, j.State.Attempt = kernel.Running, 1
@@ -79,8 +80,8 @@ func testOutcomes(b *bench) {
 	}
 	expect(second)
 	b.commit(p, kernel.Reset{Attempt: second.Attempt})
-	if r := b.result(p, second.Attempt); r != nil {
-		b.Errorf("a result after a reset: %+v", r)
+	if r := b.result(p, kernel.AttemptID{Job: j.ID, N: 3}); r != nil {
+		b.Errorf("a result of the attempt after a reset: %+v", r)
 	}
 }
 
@@ -139,7 +140,7 @@ func testScope(b *bench) {
 	tx := b.begin(b.Process()) // what was left out can be changed once it was asked for
 	b.load(tx, kernel.Scope{Jobs: []kernel.JobID{id(11)}})
 	again, now := put(all[10], end(kernel.Queued))
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{again}}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(again)); err != nil {
 		b.Fatal(err)
 	}
 	b.close(tx)
@@ -171,12 +172,12 @@ func testUnreadable(b *bench) {
 		b.Error("a record that makes no sense was read")
 	}
 	bad, _ := put(one, say("bad"))
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{bad}}); err == nil {
+	if err := tx.Commit(kernel.NewPlan(bad)); err == nil {
 		b.Error("a record that makes no sense was changed")
 	}
 	good, _ := put(two, say("good"))
 	b.load(tx, kernel.Scope{})
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{good}}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(good)); err != nil {
 		b.Error(err)
 	}
 	b.close(tx)
@@ -216,8 +217,9 @@ func testHistory(b *bench) {
 			}
 		}
 		plan, next := randomPlan(r, step, model)
-		judged := []string{"", "some limits"}[min(r.IntN(3), 1)]
-		if err := tx.Commit(kernel.Plan{Actions: plan, Judged: judged}); err != nil {
+		judged := kernel.NewPlan(plan...)
+		judged.Judged = []string{"", "some limits"}[min(r.IntN(3), 1)]
+		if err := tx.Commit(judged); err != nil {
 			b.Fatalf("step %d: %v", step, err)
 		}
 		model = next
@@ -333,7 +335,8 @@ func entangle(r *rand.Rand, j *kernel.Job, model map[kernel.JobID]kernel.Job) {
 func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]kernel.Action, map[kernel.JobID]kernel.Job) {
 	var plan []kernel.Action
 	next := map[kernel.JobID]kernel.Job{}
-	for id, j := range model {
+	for _, id := range slices.Sorted(maps.Keys(model)) { // a seed makes the same plans again
+		j := model[id]
 		next[id] = j
 		switch {
 		case r.IntN(40) == 0:

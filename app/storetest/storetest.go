@@ -126,7 +126,7 @@ func (b *bench) commit(p Process, actions ...kernel.Action) {
 	b.Helper()
 	tx := b.begin(p)
 	b.load(tx, kernel.Scope{All: true})
-	if err := tx.Commit(kernel.Plan{Actions: actions}); err != nil {
+	if err := tx.Commit(kernel.NewPlan(actions...)); err != nil {
 		b.Fatal(err)
 	}
 	if err := tx.Done(); err != nil {
@@ -264,8 +264,8 @@ func testRefused(b *bench) {
 	}{{stale, kernel.ErrStale}, {unknown, kernel.ErrNotFound}, {kernel.CreateJob{Job: plain(2)}, kernel.ErrConflict}} {
 		tx := b.begin(b.Process())
 		b.load(tx, kernel.Scope{})
-		err := tx.Commit(kernel.Plan{Actions: []kernel.Action{good, kernel.CreateJob{Job: plain(3)},
-			kernel.Publish{Attempt: one.Attempt(), Artifacts: []kernel.Artifact{token("a")}}, c.bad}})
+		err := tx.Commit(kernel.NewPlan(good, kernel.CreateJob{Job: plain(3)},
+			kernel.Publish{Attempt: one.Attempt(), Artifacts: []kernel.Artifact{token("a")}}, c.bad))
 		b.is(err, c.want)
 		b.close(tx)
 		b.holds(one, two)
@@ -275,8 +275,8 @@ func testRefused(b *bench) {
 	}
 	tx := b.begin(b.Process())
 	b.load(tx, kernel.Scope{})
-	b.is(tx.Commit(kernel.Plan{Actions: []kernel.Action{good, stale}}), kernel.ErrStale)
-	if err := tx.Commit(kernel.Plan{Actions: []kernel.Action{good}}); err != nil {
+	b.is(tx.Commit(kernel.NewPlan(good, stale)), kernel.ErrStale)
+	if err := tx.Commit(kernel.NewPlan(good)); err != nil {
 		b.Errorf("the good part by itself: %v", err)
 	}
 	b.close(tx)
@@ -298,7 +298,7 @@ func testRevisions(b *bench) {
 	tx := b.begin(p)
 	b.load(tx, kernel.Scope{})
 	for _, a := range []kernel.PutState{first, second, third} {
-		b.is(tx.Commit(kernel.Plan{Actions: []kernel.Action{a}}), kernel.ErrStale)
+		b.is(tx.Commit(kernel.NewPlan(a)), kernel.ErrStale)
 	}
 	b.close(tx)
 	b.holds(most)
@@ -321,18 +321,42 @@ func testRemove(b *bench) {
 	tx := b.begin(p)
 	b.load(tx, kernel.Scope{})
 	a, _ := put(one, say("gone"))
-	b.is(tx.Commit(kernel.Plan{Actions: []kernel.Action{a}}), kernel.ErrNotFound)
+	b.is(tx.Commit(kernel.NewPlan(a)), kernel.ErrNotFound)
 	b.close(tx)
 	change, _ := put(two, end(kernel.Failed))
 	b.commit(b.Process(), change, kernel.RemoveJob{Job: two.ID, Produces: two.Spec.Produces})
 	b.holds()
 }
 
-// world are actions that a store only remembers.
-func world(n int) []kernel.Action {
-	a := kernel.AttemptID{Job: id(n), N: 1}
-	return []kernel.Action{kernel.Launch{Attempt: a}, kernel.Stop{Attempt: a}, kernel.Sweep{Attempt: a},
-		kernel.ClearSentinel{Job: id(n), Slug: "plan"}}
+// world are actions that a store only remembers: one of every kind.
+func world(n int) []kernel.WorldAction {
+	actions := kernel.WorldActions()
+	for i, a := range actions {
+		v := reflect.New(reflect.TypeOf(a)).Elem()
+		fill(v, n)
+		actions[i] = v.Interface().(kernel.WorldAction)
+	}
+	return actions
+}
+
+// fill gives every field of an action a value.
+func fill(v reflect.Value, n int) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), n+i)
+		}
+	case reflect.String:
+		v.SetString(string(id(n)))
+	case reflect.Int:
+		v.SetInt(int64(n))
+	case reflect.Uint8:
+		v.SetUint(1)
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		panic("storetest cannot fill a " + v.Type().String())
+	}
 }
 
 // What a plan does to the world is remembered until it is done, across
@@ -340,7 +364,7 @@ func world(n int) []kernel.Action {
 func testUnfinished(b *bench) {
 	tx := b.begin(b.Process())
 	b.load(tx, kernel.Scope{})
-	if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(1)}}, world(1)...)}); err != nil {
+	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
 		b.Fatal(err)
 	}
 	b.close(tx)
@@ -348,7 +372,7 @@ func testUnfinished(b *bench) {
 	b.unfinished(world(1)...)
 	tx = b.begin(b.Process())
 	b.load(tx, kernel.Scope{})
-	if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(2)}}, world(2)...)}); err != nil {
+	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(2)}}, World: world(2)}); err != nil {
 		b.Fatal(err)
 	}
 	b.close(tx)
@@ -364,7 +388,7 @@ func testUnfinished(b *bench) {
 	b.unfinished()
 }
 
-func (b *bench) unfinished(want ...kernel.Action) {
+func (b *bench) unfinished(want ...kernel.WorldAction) {
 	b.Helper()
 	for range 2 {
 		tx := b.begin(b.Process())
@@ -383,7 +407,7 @@ func testDeath(b *bench) {
 	p = b.Process()
 	tx := b.begin(p)
 	b.load(tx, kernel.Scope{})
-	if err := tx.Commit(kernel.Plan{Actions: append([]kernel.Action{kernel.CreateJob{Job: plain(1)}}, world(1)...)}); err != nil {
+	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
 		b.Fatal(err)
 	}
 	p.Die()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
@@ -120,8 +121,12 @@ func parseBatch(in io.Reader) ([]batchLine, error) {
 	return out, bad.err()
 }
 
-// decodeStrict reads one JSON object and nothing else.
+// decodeStrict reads one JSON object and nothing else. A key may be spelt as
+// its flag is.
 func decodeStrict(text []byte, into *batchLine) error {
+	if bytes.IndexByte(text, '-') >= 0 {
+		text = underscored(text)
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
@@ -131,6 +136,27 @@ func decodeStrict(text []byte, into *batchLine) error {
 		return errors.New("expected one JSON object a line, found more after it")
 	}
 	return nil
+}
+
+// underscored is an object whose keys that are spelt like flags are spelt like
+// keys; what is no such object is left as it is.
+func underscored(text []byte) []byte {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(text, &object) != nil {
+		return text
+	}
+	changed := false
+	for key, v := range object {
+		name := strings.ReplaceAll(key, "-", "_")
+		if _, taken := object[name]; !taken && slices.Contains(batchKeys(), name) {
+			delete(object, key)
+			object[name], changed = v, true
+		}
+	}
+	if out, err := json.Marshal(object); changed && err == nil {
+		return out
+	}
+	return text
 }
 
 // explainJSON says in the words of the keys what is wrong.

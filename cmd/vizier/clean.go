@@ -67,23 +67,20 @@ func (x *cleanCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, err := r.Scheduler.Snapshot(c.ctx, kernel.Scope{All: true})
-	if err != nil {
-		return err
-	}
-	set, err := kernel.CleanOf(snap, id, x.Force)
+	options := app.CleanOptions{Force: x.Force, KeepBranches: x.KeepBranches}
+	planned, err := r.Scheduler.PlanClean(c.ctx, id, options)
 	if err != nil {
 		return refusedClean(err)
 	}
 	if x.DryRun {
-		return x.plan(c, snap, id, set)
+		return x.answer(c, id, planned)
 	}
 	if !x.Yes {
-		if agreed, err := c.agree(set); !agreed || err != nil {
+		if agreed, err := c.agree(planned.CleanSet); !agreed || err != nil {
 			return err
 		}
 	}
-	done, rep, err := r.Scheduler.Clean(c.ctx, id, app.CleanOptions{Force: x.Force, KeepBranches: x.KeepBranches})
+	done, rep, err := r.Scheduler.Clean(c.ctx, id, options)
 	if err != nil {
 		return refusedClean(err)
 	}
@@ -120,23 +117,6 @@ func (c *call) agree(set kernel.CleanSet) (bool, error) {
 	}
 	c.ui.print("Outcome: nothing removed")
 	return false, nil
-}
-
-// plan prints what would go.
-func (x *cleanCmd) plan(c *call, snap *kernel.Snapshot, id kernel.JobID, set kernel.CleanSet) error {
-	done := app.Cleaned{CleanSet: set, Removed: set.Jobs}
-	worktrees, err := kernel.CleanWorktrees(snap, id, x.Force)
-	if err != nil {
-		return err
-	}
-	done.Worktrees = len(worktrees.Actions)
-	if set.Run != "" {
-		done.Manifests = 1
-	}
-	if !x.KeepBranches {
-		done.Branches = app.DraftBranches(snap, set.Jobs)
-	}
-	return x.answer(c, id, done)
 }
 
 func (x *cleanCmd) answer(c *call, id kernel.JobID, done app.Cleaned) error {

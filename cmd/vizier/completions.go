@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/template"
+	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -46,6 +47,9 @@ type candidate struct{ text, about string }
 func (c *call) complete(words []string) error {
 	if len(words) == 0 {
 		words = []string{""}
+	}
+	if _, err := c.whole(); err != nil {
+		return err
 	}
 	for _, x := range c.candidates(words) {
 		c.ui.print(strings.TrimSuffix(x.text+"\t"+x.about, "\t"))
@@ -148,6 +152,10 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 			if e != "" {
 				out = append(out, candidate{text: e})
 			}
+		}
+	case v.Name == "agent":
+		for _, name := range append(agent.Known(), agent.Builtin) {
+			out = append(out, candidate{text: name})
 		}
 	case v.Name == "job" || v.Name == "after":
 		return c.jobCandidates()

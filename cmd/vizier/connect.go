@@ -40,7 +40,7 @@ type world struct {
 // connect wires the adapters of a repository. It touches nothing.
 func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
-	exe, err := runnerExecutable()
+	exe, stays, err := programs()
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +48,13 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	now := clock(env)
 	newStore := func() *fs.Store {
 		return fs.NewStore(root, fs.Options{
-			Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Self().Boot, Now: now,
+			Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Boot(), Now: now,
 			EventBytes: cfg.Events.MaxBytes, EventFiles: cfg.Events.Files,
 			Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 		})
 	}
 	store := newStore()
-	local := &proc.Local{Exe: exe, Root: root, Files: store, Grace: cfg.Jobs.Grace, MaxLog: cfg.Logs.MaxBytes, Now: now,
+	local := &proc.Local{Exe: exe, Stays: stays, Root: root, Files: store, Grace: cfg.Jobs.Grace, MaxLog: cfg.Logs.MaxBytes, Now: now,
 		Lease: proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}}
 	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Executors: map[string]int{}, Pools: cfg.Pools}
 	away := clusters(cfg, local, newStore)
@@ -133,6 +133,15 @@ func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
 	return tx, nil
 }
 
+// BeginSettling does not wait.
+func (s lockingStore) BeginSettling(ctx context.Context, r kernel.Result) (app.Tx, error) {
+	tx, err := s.Store.BeginSettling(ctx, r)
+	if err != nil {
+		return nil, busy(ctx, err)
+	}
+	return tx, nil
+}
+
 func (s lockingStore) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
 	within, stop := s.within(ctx)
 	defer stop()
@@ -161,22 +170,26 @@ func busy(ctx context.Context, err error) error {
 	}
 }
 
-// runnerName is the program that runners are started as where it stands beside
-// this one: the same source without cgo, since a runner starts often and a C
-// library would cost it more than all its work.
-const runnerName = "vizier-runner"
-
-func runnerExecutable() (string, error) {
-	exe, err := os.Executable()
+// programs are the file of this program, which runners are started as, and that
+// of what stays, such as the resident scheduler. The second is the same source
+// with libgit2, where it stands beside the first: it asks git without a process,
+// and takes longer to start than most commands take to run.
+func programs() (short, stays string, err error) {
+	own, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("find this program's file: %w", err)
+		return "", "", fmt.Errorf("find this program's file: %w", err)
 	}
-	if slim := filepath.Join(filepath.Dir(exe), runnerName); slim != exe {
-		if info, err := os.Stat(slim); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return slim, nil
+	beside := func(name string) string {
+		file := filepath.Join(filepath.Dir(own), name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file
 		}
+		return own
 	}
-	return exe, nil
+	if filepath.Base(own) == proc.ResidentName {
+		return beside("vizier"), own, nil
+	}
+	return own, beside(proc.ResidentName), nil
 }
 
 // clock is the time in the precision of records. VIZIER_NOW fixes it for tests.
@@ -217,6 +230,7 @@ func minter(env environment, now func() time.Time) func() kernel.JobID {
 // Its working directory is the repository's root.
 func serveAttempt(args []string, stderr io.Writer, env environment) int {
 	debug.SetGCPercent(50) // there is a runner per running job: memory counts for more than time
+	runtime.GOMAXPROCS(1)  // it waits most of the time, and hands over between threads cost a tenth of a hop
 	fail := func(err error) int {
 		if err == nil || errors.Is(err, kernel.ErrStale) { // somebody else's attempt: leave without a trace
 			return 0

@@ -22,7 +22,7 @@ type doctorCmd struct {
 
 func (*doctorCmd) Help() string {
 	return "Looks for what crashes, and hands, left: torn records, strays, stale temporary files, worktrees without an owner, prompts whose names are " +
-		"not true; and for what keeps a configured cluster from running jobs. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
+		"not true; for what keeps a configured cluster from running jobs; and for what is wrong with the agents that templates ask: it starts their programs for version and help. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
 }
 
 // inspection is what a store tells of its files.
@@ -85,10 +85,16 @@ func (x *doctorCmd) Run(c *call) error {
 		return err
 	}
 	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
+	if errors.Is(err, fs.ErrNewer) { // nothing here may be changed, nor be judged by what this version knows
+		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
+	}
 	if err != nil {
 		return err
 	}
 	found = append(found, c.checkClusters(r)...)
+	if r.AgentPrograms != nil {
+		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
+	}
 	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Findings: []doctorFinding{}}
 	if doc.Git, _, err = r.Doctor.git.ProgramVersion(c.ctx); err != nil {
 		doc.Git = "none"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
@@ -27,6 +28,9 @@ var (
 	classTimeout = class{"timeout", 124, ""}
 )
 
+// newerHint is the way on where another version has left work.
+const newerHint = "run `vizier doctor --fix` of the version that wrote it, or of a later one: it finishes what was begun; until then this one only looks"
+
 // classify finds the class of an error. The first row that fits decides; an
 // error that fits none is a plain failure.
 func classify(err error) class {
@@ -37,6 +41,10 @@ func classify(err error) class {
 			c.hint = own.hint
 		}
 		return c
+	}
+	var stuck *app.AgentError
+	if errors.As(err, &stuck) {
+		return class{"agent", 2, stuck.Next}
 	}
 	var broken *config.Error
 	if errors.As(err, &broken) {
@@ -53,6 +61,7 @@ func classify(err error) class {
 		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier jobs wait`, or end them with `vizier jobs cancel`"}},
 		{kernel.ErrConflict, class{"conflict", 1, ""}},
 		{kernel.ErrStale, class{"stale", 1, ""}},
+		{fs.ErrNewer, class{"newer", 1, newerHint}},
 		{app.ErrBusy, class{"busy", 1, "another command holds the scheduler lock; [scheduler] lock_timeout says how long to wait"}},
 		{context.DeadlineExceeded, class{"timeout", 124, ""}},
 	} {

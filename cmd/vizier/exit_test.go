@@ -12,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
@@ -36,6 +37,7 @@ func examples() map[string]struct {
 		"running":          {fmt.Errorf("job x: %w", kernel.ErrRunning), 1},
 		"stale":            {fmt.Errorf("job x: %w", kernel.ErrStale), 1},
 		"refused":          {refuse(errors.New("no"), ""), 10},
+		"newer":            {fmt.Errorf("journal: %w", fs.ErrNewer), 1},
 		"busy":             {fmt.Errorf("submit: %w", app.ErrBusy), 1},
 		"timeout":          {fmt.Errorf("wait: %w", context.DeadlineExceeded), 124},
 		"interrupted":      {fmt.Errorf("wait: %w", context.Canceled), 130},

@@ -51,7 +51,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	}
 	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w,
 		Limits: kernel.Limits{MaxRunning: 100}, Now: func() time.Time { return w.now }, NewID: w.mint}
-	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Logs: logs(w.dir),
+	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Tree: w.dir, Logs: logs(w.dir),
 		Effects:   func(kernel.JobID) ([]kernel.Effect, error) { return w.effects, nil },
 		Resident:  func() int { return w.resident },
 		InsideJob: func() (kernel.JobID, bool) { return w.inside, w.inside != "" }}, nil
@@ -191,7 +191,7 @@ func (w *fake) Commit(p kernel.Plan) error {
 	for _, j := range next.Jobs() {
 		w.jobs = append(w.jobs, *j)
 	}
-	for _, a := range p.Actions {
+	for _, a := range p.Actions() {
 		if published, ok := a.(kernel.Publish); ok {
 			for _, x := range published.Artifacts {
 				w.facts.Markers[x] = kernel.Seen([]kernel.JobID{published.Attempt.Job})
@@ -201,9 +201,9 @@ func (w *fake) Commit(p kernel.Plan) error {
 	return nil
 }
 
-func (w *fake) Unfinished() []kernel.Action { return nil }
-func (w *fake) Done() error                 { return nil }
-func (w *fake) Close() error                { return nil }
+func (w *fake) Unfinished() []kernel.WorldAction { return nil }
+func (w *fake) Done() error                      { return nil }
+func (w *fake) Close() error                     { return nil }
 
 // The outside world.
 

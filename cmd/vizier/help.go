@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 )
 
@@ -34,11 +36,15 @@ func (h *helpCmd) Run(c *call) error {
 			return c.page(string(text))
 		}
 	}
-	if node := c.model.Node; len(h.Topic) > 0 {
+	model, err := c.whole()
+	if err != nil {
+		return err
+	}
+	if node := model.Node; len(h.Topic) > 0 {
 		for _, word := range h.Topic {
 			next := child(node, word)
 			if next == nil {
-				return h.unknown(c, word)
+				return h.unknown(model, word)
 			}
 			node = next
 		}
@@ -46,9 +52,9 @@ func (h *helpCmd) Run(c *call) error {
 	return c.reference(h.Topic)
 }
 
-func (h *helpCmd) unknown(c *call, word string) error {
+func (h *helpCmd) unknown(model *kong.Application, word string) error {
 	names := topics()
-	for _, n := range c.model.Children {
+	for _, n := range model.Children {
 		if !n.Hidden {
 			names = append(names, n.Name)
 		}

@@ -85,6 +85,7 @@ func TestCompletions(t *testing.T) {
 		{[]string{"jobs", "submit", "--after", "0"}, []string{"00000001\t"}, "--"},
 		{[]string{"jobs", "submit", "--name", "x", "--", "jobs", ""}, nil, "submit"},
 		{[]string{"jobs", "show", "--fields", "pi"}, []string{"pid\t"}, "job"},
+		{[]string{"init", "--agent", "c"}, []string{"claude\n", "codex\n"}, "gemini"},
 		{[]string{"help", "g"}, []string{"gates\n"}, "jobs"},
 		{[]string{"completions", ""}, []string{"bash\n", "zsh\n", "fish\n"}, "--"},
 	} {

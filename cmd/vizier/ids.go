@@ -158,26 +158,61 @@ func (c *call) labels(r *repo, s *kernel.Snapshot) func(kernel.JobID) string {
 	}
 }
 
-// paths are where a job's files are, as seen from the repository's root.
-func (r *repo) paths(id kernel.JobID) view.Paths {
-	p := view.Paths{Stdout: r.rel(r.Logs.LogFile(id, "stdout")), Stderr: r.rel(r.Logs.LogFile(id, "stderr"))}
+// paths are where a job's files are: for programs as seen from the repository's
+// root, for people from the directory they stand in.
+func (r *repo) paths(id kernel.JobID, format string) view.Paths {
+	rel := r.rel
+	if here, err := workingDir(); err == nil && format != "json" {
+		rel = func(path string) string { return relative(here, path) }
+	}
+	p := view.Paths{Stdout: rel(r.Logs.LogFile(id, "stdout")), Stderr: rel(r.Logs.LogFile(id, "stderr"))}
 	if file := r.Logs.OutcomeFile(id); file != "" {
 		if _, err := os.Stat(file); err == nil {
-			p.Outcome = r.rel(file)
+			p.Outcome = rel(file)
 		}
 	}
 	if logs, err := filepath.Glob(filepath.Join(r.Logs.JobDir(id), "hooks", "*.log")); err == nil {
 		for i, log := range logs {
-			logs[i] = r.rel(log)
+			logs[i] = rel(log)
 		}
 		p.Hooks = strings.Join(logs, ", ")
 	}
 	return p
 }
 
-func (r *repo) rel(path string) string {
-	if rel, err := filepath.Rel(r.Root, path); err == nil {
+// details are paths and the job's attempts, which take a look at each.
+func (r *repo) details(id kernel.JobID, format string) (view.Paths, error) {
+	p := r.paths(id, format)
+	var err error
+	if r.Attempts != nil {
+		p.Attempts, err = r.Attempts(id)
+	}
+	return p, err
+}
+
+func (r *repo) rel(path string) string { return relative(r.Root, path) }
+
+// linked is the linked worktree that the command runs in; "": it is the main one.
+func (r *repo) linked() string {
+	if r.Tree == r.Root {
+		return ""
+	}
+	return r.Tree
+}
+
+// relative is path as seen from dir.
+func relative(dir, path string) string {
+	if rel, err := filepath.Rel(dir, path); err == nil {
 		return rel
 	}
 	return path
+}
+
+// workingDir is the working directory, free of symbolic links.
+func workingDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
 }

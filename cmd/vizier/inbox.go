@@ -15,6 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 type inboxCmd struct {
@@ -50,29 +51,32 @@ func (r *repo) inboxHome() string {
 // inbox is the inbox of r.
 func (c *call) inbox(r *repo) (*app.Inbox, error) {
 	cfg := r.Config.Inbox
-	layout, err := kernel.ParseInboxLayout(cfg.Layout)
+	layout, err := rules.ParseLayout(cfg.Layout)
 	if err != nil {
 		return nil, err
 	}
 	return &app.Inbox{
 		Tree: inboxTree{inbox.Tree{Home: r.inboxHome(), Now: now}}, Layout: layout, Owner: cfg.Owner, Archive: cfg.FailureArchive,
 		Debounce: cfg.Debounce, Visible: cfg.Visible, Patience: r.Config.Scheduler.LockTimeout, Now: now, Parse: inbox.ParsePrompt,
-		Find: func(p kernel.InboxPath) (*app.InboxTarget, error) { return c.inboxTarget(r, layout, p) },
+		Find: func(p rules.Path) (*app.InboxTarget, error) { return c.inboxTarget(r, layout, p) },
 	}, nil
 }
 
 // inboxTarget is the repository that a path names: in the simple layout r
 // itself, otherwise the one that the configuration says.
-func (c *call) inboxTarget(home *repo, layout kernel.InboxLayout, p kernel.InboxPath) (*app.InboxTarget, error) {
+func (c *call) inboxTarget(home *repo, layout rules.Layout, p rules.Path) (*app.InboxTarget, error) {
 	r := home
-	if layout != kernel.SimpleLayout {
+	if layout != rules.SimpleLayout {
 		var err error
 		if r, err = c.configured(home, p.Target()); err != nil {
 			return nil, err
 		}
 	}
+	main := *r
+	main.Tree = main.Root // wherever the command stands
+	r = &main
 	return &app.InboxTarget{Root: r.Root, Scheduler: r.Scheduler,
-		Place: func(ctx context.Context, p kernel.InboxPath) (kernel.InboxPath, error) {
+		Place: func(ctx context.Context, p rules.Path) (rules.Path, error) {
 			return c.place(ctx, r, layout, home.Config.Inbox.Owner, p)
 		},
 		Prepare: func(p app.Prompt) (app.RunRequest, error) {
@@ -115,8 +119,8 @@ func (c *call) configured(home *repo, name string) (*repo, error) {
 }
 
 // place completes what a path says. Its branch must exist.
-func (c *call) place(ctx context.Context, r *repo, layout kernel.InboxLayout, owner string, p kernel.InboxPath) (kernel.InboxPath, error) {
-	if layout == kernel.SimpleLayout {
+func (c *call) place(ctx context.Context, r *repo, layout rules.Layout, owner string, p rules.Path) (rules.Path, error) {
+	if layout == rules.SimpleLayout {
 		head, err := r.checkedOut(ctx)
 		if head == "" {
 			head = "HEAD"
@@ -124,7 +128,7 @@ func (c *call) place(ctx context.Context, r *repo, layout kernel.InboxLayout, ow
 		if owner == "" {
 			owner = "local"
 		}
-		return kernel.InboxPath{Owner: owner, Repository: filepath.Base(r.Root), Branch: head}, err
+		return rules.Path{Owner: owner, Repository: filepath.Base(r.Root), Branch: head}, err
 	}
 	facts := kernel.NewFacts()
 	for _, o := range r.Scheduler.Observers {
@@ -135,7 +139,7 @@ func (c *call) place(ctx context.Context, r *repo, layout kernel.InboxLayout, ow
 		return p, fmt.Errorf("branch %q of %s: %s", p.Branch, p.Target(), f.Err)
 	case f.Value == "":
 		return p, fmt.Errorf("%s has no local branch %q: create or fetch it in %s; a branch with slashes needs a file %s that names it: %w",
-			p.Target(), p.Branch, r.Root, kernel.BranchMarker, kernel.ErrInvalid)
+			p.Target(), p.Branch, r.Root, rules.BranchMarker, kernel.ErrInvalid)
 	}
 	return p, nil
 }
@@ -160,7 +164,7 @@ var (
 )
 
 // promptRun makes the run of a prompt.
-func (c *call) promptRun(r *repo, layout kernel.InboxLayout, flow string, p app.Prompt) (app.RunRequest, error) {
+func (c *call) promptRun(r *repo, layout rules.Layout, flow string, p app.Prompt) (app.RunRequest, error) {
 	if p.Front.Flow != "" {
 		flow = p.Front.Flow
 	}
@@ -199,10 +203,10 @@ func (c *call) promptRun(r *repo, layout kernel.InboxLayout, flow string, p app.
 		return app.RunRequest{}, fmt.Errorf("the prompt has no text, which the template %s needs: %w", flow, kernel.ErrInvalid)
 	}
 	target := declared(branchParams)
-	if _, given := p.Front.Set[target]; target != "" && !given && layout != kernel.SimpleLayout {
+	if _, given := p.Front.Set[target]; target != "" && !given && layout != rules.SimpleLayout {
 		set = append(set, target+"="+p.Intake.Branch)
 	}
-	if target == "" && layout != kernel.SimpleLayout {
+	if target == "" && layout != rules.SimpleLayout {
 		head, err := r.checkedOut(c.ctx)
 		if err == nil && head != p.Intake.Branch {
 			err = fmt.Errorf("the template %s works on the branch that is checked out, which is %q in %s, and the prompt is for %q: "+

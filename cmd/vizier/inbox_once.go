@@ -9,6 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 type inboxInitCmd struct{}
@@ -28,7 +29,7 @@ func (x *inboxInitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range []string{kernel.InboxDir, kernel.ProcessedDir, kernel.FinishedDir, kernel.FailedDir} {
+	for _, dir := range []string{rules.Dir, rules.ProcessedDir, rules.FinishedDir, rules.FailedDir} {
 		at := filepath.Join(tree.Home, dir, ".gitignore")
 		f, err := os.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if os.IsExist(err) {

@@ -11,6 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 type inboxSubmitCmd struct {
@@ -61,8 +62,8 @@ func (x *inboxSubmitCmd) Run(c *call) error {
 		text, name, err := x.read(c, file)
 		var t app.Taken
 		if err == nil {
-			t, err = box.Submit(c.ctx, app.Submission{Name: name, Text: text, At: at, Front: kernel.Front{Flow: x.Flow, Set: set}},
-				func(text string, f kernel.Front) (string, error) { return inbox.Stamp(text, f, now(), c.env.actor()) })
+			t, err = box.Submit(c.ctx, app.Submission{Name: name, Text: text, At: at, Front: rules.Front{Flow: x.Flow, Set: set}},
+				func(text string, f rules.Front) (string, error) { return inbox.Stamp(text, f, now(), c.actor()) })
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", readable(file), inboxMissing(err)))
@@ -83,19 +84,19 @@ func (x *inboxSubmitCmd) Run(c *call) error {
 }
 
 // target is where the prompts are for.
-func (x *inboxSubmitCmd) target(box *app.Inbox) (kernel.InboxPath, error) {
-	p := kernel.InboxPath{Owner: box.Owner, Repository: x.Repository, Branch: x.Branch}
+func (x *inboxSubmitCmd) target(box *app.Inbox) (rules.Path, error) {
+	p := rules.Path{Owner: box.Owner, Repository: x.Repository, Branch: x.Branch}
 	if owner, name, ok := strings.Cut(x.Repository, "/"); ok {
 		p.Owner, p.Repository = owner, name
 	}
 	switch {
-	case box.Layout == kernel.SimpleLayout && (x.Repository != "" || x.Branch != ""):
+	case box.Layout == rules.SimpleLayout && (x.Repository != "" || x.Branch != ""):
 		return p, errors.New("--repository and --branch are for an inbox that serves several repositories: see [inbox] layout")
-	case box.Layout == kernel.SimpleLayout:
-		return kernel.InboxPath{}, nil
+	case box.Layout == rules.SimpleLayout:
+		return rules.Path{}, nil
 	case p.Repository == "" || p.Branch == "" || p.Owner == "":
 		return p, fmt.Errorf("the layout %s needs --repository OWNER/NAME and --branch BRANCH", box.Layout)
-	case box.Layout == kernel.SingleOwner && p.Owner != box.Owner:
+	case box.Layout == rules.SingleOwner && p.Owner != box.Owner:
 		return p, fmt.Errorf("--repository %s: the owner of this inbox is %s", x.Repository, box.Owner)
 	}
 	return p, nil

@@ -15,6 +15,7 @@ func (*inboxWatchCmd) Help() string {
 
 // Run watches.
 func (x *inboxWatchCmd) Run(c *call) error {
+	c.stays()
 	r, err := c.repo()
 	if err != nil {
 		return err

@@ -17,12 +17,14 @@ import (
 var scaffold embed.FS
 
 type initCmd struct {
-	Check bool `help:"Only tell what is missing; exit 1 if anything is."`
+	Agent string `placeholder:"NAME" help:"The agent that templates ask: claude, codex, gemini, builtin or a shim. Without it one that is installed is taken."`
+	Check bool   `help:"Only tell what is missing; exit 1 if anything is."`
 }
 
 func (*initCmd) Help() string {
 	return "Writes the shipped templates and their prompts, a configuration and ci.sh where they are missing, and Vizier's block in " +
-		".gitignore. No file that exists is changed, but for that block."
+		".gitignore. No file that exists is changed, but for that block. A new configuration names an agent that is installed: on a terminal it asks " +
+		"which, where there are several."
 }
 
 // starter is a file that `vizier init` writes.
@@ -35,7 +37,7 @@ type starter struct {
 // starters are the files of a repository that uses Vizier.
 func starters() ([]starter, error) {
 	var out []starter
-	for _, s := range []starter{{".vizier/config.toml", nil, 0o644}, {".vizier/narrative/snapshot.md", nil, 0o644},
+	for _, s := range []starter{{configPath, nil, 0o644}, {".vizier/narrative/snapshot.md", nil, 0o644},
 		{".vizier/narrative/glossary.md", nil, 0o644}, {"ci.sh", nil, 0o755}} {
 		var err error
 		if s.text, err = scaffold.ReadFile("scaffold/" + path.Base(s.path)); err != nil {
@@ -69,10 +71,16 @@ func (x *initCmd) Run(c *call) error {
 		return err
 	}
 	var missing []string
+	agent := ""
 	for _, s := range files {
 		absent, err := s.missing(r.Root)
 		if err != nil {
 			return err
+		}
+		if s.path == configPath && !x.Check {
+			if s, agent, err = x.configured(c, r, s, absent); err != nil {
+				return err
+			}
 		}
 		if !absent {
 			continue
@@ -96,7 +104,11 @@ func (x *initCmd) Run(c *call) error {
 			return fmt.Errorf("write .gitignore: %w", err)
 		}
 	}
-	return x.answer(c, missing)
+	if err := x.answer(c, missing); err != nil || agent == "" {
+		return err
+	}
+	c.ui.print("Agent: " + agent)
+	return nil
 }
 
 func (x *initCmd) answer(c *call, missing []string) error {

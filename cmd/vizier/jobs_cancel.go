@@ -46,13 +46,15 @@ func (x *cancelCmd) Run(c *call) error {
 		return err
 	}
 	cleanup := x.CleanupWorktree || r.Config.Jobs.Cancel.CleanupWorktree && !x.NoCleanupWorktree
-	rep, err := r.Scheduler.Cancel(c.ctx, id, c.env.actor(), cleanup)
+	rep, err := r.Scheduler.Cancel(c.ctx, id, c.actor(), cleanup)
 	if err != nil {
 		return err
 	}
 	c.report(rep)
 	snap := rep.Snapshot
-	if j := snap.Job(id); !j.State.Status.Terminal() {
+	if j := snap.Job(id); r.Outside != "" && !j.State.Status.Terminal() {
+		return x.requested(c, r, j)
+	} else if !j.State.Status.Terminal() {
 		patience := cmp.Or(j.Spec.Task.Grace, r.Config.Jobs.Grace) + killMargin
 		ctx, stop := context.WithTimeout(c.ctx, patience)
 		defer stop()
@@ -71,7 +73,7 @@ func (x *cancelCmd) Run(c *call) error {
 	if j == nil {
 		return fmt.Errorf("cancel %s: its record is gone: %w", id, kernel.ErrNotFound)
 	}
-	p := r.paths(id)
+	p := r.paths(id, x.Format)
 	doc := cancelled{"Job cancelled", id, j.State.Status.String(), p.Stdout, p.Stderr, cmp.Or(j.State.Cancelled.Status, kernel.CleanupSkipped).String()}
 	if why := j.State.Cancelled.Error; why != "" {
 		c.ui.warn("worktree of job %s was not removed: %s", id, why)
@@ -86,5 +88,15 @@ func (x *cancelCmd) Run(c *call) error {
 	if j.State.Status == kernel.Cancelled {
 		c.ui.print(fmt.Sprintf("Job %s marked cancelled (stdout: %s, stderr: %s, cleanup=%s)", id, doc.Stdout, doc.Stderr, doc.Cleanup))
 	}
+	return nil
+}
+
+// requested answers for a job that others are to end.
+func (x *cancelCmd) requested(c *call, r *repo, j *kernel.Job) error {
+	p := r.paths(j.ID, x.Format)
+	if x.Format == "json" {
+		return c.ui.json(cancelled{"Cancel requested", j.ID, j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String()})
+	}
+	c.ui.print(fmt.Sprintf("Job %s is asked to end", j.ID))
 	return nil
 }

@@ -43,7 +43,7 @@ func (a *approveCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	rep, err := r.Scheduler.Approve(c.ctx, id, c.env.actor())
+	rep, err := r.Scheduler.Approve(c.ctx, id, c.actor())
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (x *rejectCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	rep, err := r.Scheduler.Reject(c.ctx, id, c.env.actor(), x.Reason)
+	rep, err := r.Scheduler.Reject(c.ctx, id, c.actor(), x.Reason)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (x *retryCmd) Run(c *call) error {
 	doc := retried{"Jobs to retry", id, set.Root, listed(set.Succeeded), listed(set.Jobs),
 		[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, set.Why}
 	if !x.DryRun {
-		rep, err := r.Scheduler.Retry(c.ctx, id, c.env.actor())
+		rep, err := r.Scheduler.Retry(c.ctx, id, c.actor())
 		if err != nil {
 			return err
 		}

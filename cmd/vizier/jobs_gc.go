@@ -40,7 +40,7 @@ func (g *gcCmd) Run(c *call) error {
 		if err != nil {
 			return err
 		}
-		actions = kernel.GC(snap, age).Actions
+		actions = kernel.GC(snap, age).Actions()
 	} else {
 		rep, err := r.Scheduler.GC(c.ctx, age)
 		if err != nil {

@@ -50,7 +50,7 @@ func (l *listCmd) Run(c *call) error {
 	list := view.ListOf(snap, o)
 	c.ui.warnUnreadable(list.Unreadable)
 	if l.Raw {
-		return c.ui.json(list.Raw(r.paths))
+		return c.ui.json(list.Raw(func(id kernel.JobID) view.Paths { return r.paths(id, "json") }))
 	}
 	label := c.labels(r, snap)
 	text := func(row view.ListRow, f view.Field) string {

@@ -44,6 +44,9 @@ func (s *scheduleCmd) Run(c *call) error {
 	if err := s.check(c.ui); err != nil {
 		return err
 	}
+	if s.Watch {
+		c.stays()
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err
@@ -83,8 +86,7 @@ func (s *scheduleCmd) Run(c *call) error {
 	return nil
 }
 
-// read makes the schedule of this moment. A focus that names no job gives an
-// empty one.
+// read makes the schedule of this moment.
 func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	scope := kernel.Scope{All: s.All || s.Job != ""}
 	snap, err := r.Scheduler.Snapshot(c.ctx, scope)
@@ -97,10 +99,7 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	o := view.ScheduleOptions{All: s.All, MaxDepth: s.MaxDepth, Label: c.labels(r, snap)}
 	if s.Job != "" {
 		id, err := view.Resolve(snap, s.Job)
-		switch {
-		case errors.Is(err, kernel.ErrNotFound):
-			id = kernel.JobID(s.Job)
-		case err != nil:
+		if err != nil {
 			return view.Schedule{}, err
 		}
 		o.Focus = id

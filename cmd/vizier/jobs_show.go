@@ -29,14 +29,22 @@ func (s *showCmd) Run(c *call) error {
 		return err
 	}
 	snap = r.remarks(c.ctx, snap)
+	format := s.Format
 	if s.Raw {
-		doc, err := view.ShowRaw(snap, id, r.paths(id))
+		format = "json"
+	}
+	paths, err := r.details(id, format)
+	if err != nil {
+		return err
+	}
+	if s.Raw {
+		doc, err := view.ShowRaw(snap, id, paths)
 		if err != nil {
 			return err
 		}
 		return c.ui.json(doc)
 	}
-	values, err := view.Show(snap, id, r.paths(id))
+	values, err := view.Show(snap, id, paths)
 	if err != nil {
 		return err
 	}
@@ -86,7 +94,7 @@ func (s *statusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	status, err := view.StatusOf(snap, id, r.paths(id))
+	status, err := view.StatusOf(snap, id, r.paths(id, s.Format))
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,9 @@ func (s *submitCmd) Run(c *call) error {
 	if s.Batch && len(s.Request.Command) > 0 {
 		return usageError(errors.New("--batch reads the commands from standard input: leave out the command"))
 	}
+	if err := c.mayEnqueue(); err != nil {
+		return err
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err
@@ -62,7 +65,7 @@ func (s *submitCmd) Run(c *call) error {
 	if len(news) == 0 {
 		return usageError(errors.New("standard input has no jobs: expected one JSON object a line"))
 	}
-	rep, err := r.Scheduler.Submit(c.ctx, news, c.env.actor())
+	rep, err := r.Scheduler.Submit(c.ctx, news, c.actor())
 	if err != nil {
 		return err
 	}
@@ -127,7 +130,10 @@ func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 		if !merged {
 			id = n.ID
 		}
-		out.Jobs[i] = submittedJob{Job: id, Ref: refs[i], Name: n.Spec.Name, Merged: merged, Note: rep.Note[id]}
+		out.Jobs[i] = submittedJob{Job: id, Ref: refs[i], Name: n.Spec.Name, Merged: merged}
+		if n, ended := rep.Note[id]; ended {
+			out.Jobs[i].Note = view.NotRun(id, n)
+		}
 		if j := rep.Snapshot.Job(id); j != nil {
 			out.Jobs[i].Status, out.Jobs[i].Wait = j.State.Status.String(), j.State.Wait.Detail
 		}
@@ -138,6 +144,12 @@ func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
 // report tells what a transaction did besides what was asked for: attempts
 // that could not be started, those that were, and every change of a status.
 func (c *call) report(rep app.Report) {
+	if c.outside != "" && len(rep.Applied) > 0 {
+		c.ui.warn("this is a sandbox, in which nothing is started or ended; what was asked for is on record: %s", c.outside)
+	}
+	if rep.Late != nil {
+		c.ui.warn("%v", rep.Late)
+	}
 	for _, id := range slices.Sorted(maps.Keys(rep.Refused)) {
 		c.ui.warn("job %s: %s", id, rep.Refused[id])
 	}

@@ -143,7 +143,7 @@ func unfinished(s *kernel.Snapshot, ids []kernel.JobID, sleepers map[kernel.JobI
 func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, timedOut bool) (waited, error) {
 	doc := waited{Outcome: "succeeded", Jobs: make([]view.Status, len(ids))}
 	for i, id := range ids {
-		status, err := view.StatusOf(s, id, r.paths(id))
+		status, err := view.StatusOf(s, id, r.paths(id, "json"))
 		if err != nil {
 			return doc, err
 		}

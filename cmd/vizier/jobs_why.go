@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type whyCmd struct {
@@ -82,11 +83,8 @@ func explained(e kernel.Explanation) explanation {
 		out.Unmet = append(out.Unmet, m)
 	}
 	for _, a := range e.Actions {
-		m := remedy{Text: a.Text}
-		if len(a.Command) > 0 {
-			m.Command = append([]string{"vizier"}, a.Command...)
-		}
-		out.Actions = append(out.Actions, m)
+		command, text := view.Remedy(a)
+		out.Actions = append(out.Actions, remedy{command, text})
 	}
 	if e.Root != nil {
 		out.Root = &rootFailure{e.Root.Job, e.Root.Status.String(), e.Root.Detail}
@@ -131,9 +129,9 @@ func whyText(e kernel.Explanation, now time.Time) string {
 		b.WriteString("\nIt needs nobody: it starts by itself.\n")
 	}
 	for _, a := range e.Actions {
-		text := a.Text
-		if len(a.Command) > 0 {
-			text = strings.TrimSpace("vizier " + strings.Join(a.Command, " ") + "  " + text)
+		command, text := view.Remedy(a)
+		if len(command) > 0 {
+			text = strings.Join(command, " ")
 		}
 		b.WriteString("  " + text + "\n")
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type draftsCmd struct {
@@ -26,6 +27,7 @@ type planBranches interface {
 	Branches(ctx context.Context, prefix string) (map[string]kernel.CommitID, error)
 	Heads(ctx context.Context, branches []string) (map[string]kernel.CommitID, error)
 	Head(context.Context) (string, error)
+	HeadBranch(ctx context.Context, dir string) (string, error)
 	IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error)
 	FileAt(ctx context.Context, commit kernel.CommitID, path string) ([]byte, error)
 }
@@ -46,6 +48,8 @@ type draft struct {
 	Job     kernel.JobID `json:"job,omitempty"`
 	Status  string       `json:"job_status,omitempty"`
 	Started string       `json:"job_started,omitempty"`
+
+	Agents *view.AgentTotal `json:"agent_total,omitempty"` // of all its jobs on record
 }
 
 // Run prints the plans.
@@ -132,6 +136,7 @@ func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
 				d.Started = j.State.Started.Format(time.RFC3339)
 			}
 		}
+		d.Agents = view.TotalOf(jobsOf(snap, slug))
 		out = append(out, d)
 	}
 	return out, nil
@@ -150,6 +155,17 @@ func jobOf(s *kernel.Snapshot, slug string) *kernel.Job {
 		}
 	}
 	return best
+}
+
+// jobsOf are the jobs about a plan.
+func jobsOf(s *kernel.Snapshot, slug string) []*kernel.Job {
+	var out []*kernel.Job
+	for _, j := range s.Jobs() {
+		if j.Spec.Origin.Plan == slug {
+			out = append(out, j)
+		}
+	}
+	return out
 }
 
 // planSummary is the first line of the specification in a plan's document.
@@ -176,7 +192,7 @@ func (doc draftList) text(asTable bool) string {
 			cells = append(cells, []string{d.Plan, d.Branch, d.Summary, string(d.Job), d.Status})
 			continue
 		}
-		rows := []row{{"Plan", d.Plan}, {"Branch", d.Branch}, {"Summary", d.Summary}, {"Job", string(d.Job)}, {"Job status", d.Status}, {"Job started", d.Started}}
+		rows := []row{{"Plan", d.Plan}, {"Branch", d.Branch}, {"Summary", d.Summary}, {"Job", string(d.Job)}, {"Job status", d.Status}, {"Job started", d.Started}, {"Usage", d.Agents.String()}}
 		if d.Job != "" {
 			rows = append(rows, row{"Status", "vizier jobs status " + string(d.Job)}, row{"Logs", "vizier jobs tail --follow " + string(d.Job)})
 		}

@@ -15,6 +15,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, environ []str
 	if code, ok := internalCommand(args, stdin, stdout, stderr, environ); ok {
 		return code
 	}
-	p := program{args: args, stdin: stdin, stdout: stdout, stderr: stderr, env: environment(environ), open: open}
+	p := program{args: args, stdin: stdin, stdout: stdout, stderr: stderr, env: environment(environ), open: open,
+		stay: func() { becomeStaying(args, environ) }}
 	return p.run()
 }

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/vizier-scheduler/vizier/adapters/git"
 )
 
 // program is one run of the command line.
@@ -21,6 +24,7 @@ type program struct {
 	stdout, stderr io.Writer
 	env            environment
 	open           func(context.Context, environment, globals) (*repo, error)
+	stay           func() // begins again as the program of what stays, if there is one; nil: there is none
 }
 
 // environment is the environment as NAME=VALUE.
@@ -30,11 +34,16 @@ type environment []string
 // as in the system.
 func (e environment) get(name string) string {
 	for _, kv := range slices.Backward(e) {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
+		if len(kv) > len(name) && kv[len(name)] == '=' && kv[:len(name)] == name {
+			return kv[len(name)+1:]
 		}
 	}
 	return ""
+}
+
+// has reports that a variable is set, if only to nothing.
+func (e environment) has(name string) bool {
+	return slices.ContainsFunc(e, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
 }
 
 // grammar is the command line. Its help is the manual's text.
@@ -44,6 +53,7 @@ type grammar struct {
 	Init        initCmd        `cmd:"" help:"Write the files of a repository that uses Vizier."`
 	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
 	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
+	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`
 	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
 	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
@@ -65,7 +75,7 @@ type globals struct {
 	NoANSI     bool   `name:"no-ansi" help:"No colour and no cursor movement, even on a terminal."`
 	NoPager    bool   `name:"no-pager" help:"Never page help."`
 	NoResident bool   `name:"no-resident" help:"Start no resident scheduler, whatever the configuration says."`
-	ConfigFile string `short:"C" placeholder:"PATH" help:"Read only this configuration file."`
+	ConfigFile string `name:"config-file" short:"C" placeholder:"PATH" help:"Read only this configuration file."`
 	Version    bool   `short:"V" help:"Print the version."`
 }
 
@@ -95,15 +105,44 @@ type call struct {
 	ctx     context.Context
 	ui      *ui
 	globals globals
-	model   *kong.Application
+	model   *kong.Application // see whole
+	outside string            // see repo.Outside
+}
+
+// whole is the model of every command. It takes a while to build, and who only
+// runs a command does without.
+func (c *call) whole() (*kong.Application, error) {
+	if c.model == nil {
+		var exited bool
+		parser, err := newParser(&grammar{}, io.Discard, &exited)
+		if err != nil {
+			return nil, err
+		}
+		c.model = parser.Model
+	}
+	return c.model, nil
+}
+
+// stays is for a command that is going to stay for long, before it does
+// anything.
+func (c *call) stays() {
+	if c.stay != nil {
+		c.stay()
+	}
 }
 
 // repo opens the repository.
-func (c *call) repo() (*repo, error) { return c.open(c.ctx, c.env, c.globals) }
+func (c *call) repo() (*repo, error) {
+	r, err := c.open(c.ctx, c.env, c.globals)
+	if err == nil {
+		c.outside = r.Outside
+	}
+	return r, err
+}
 
 // newParser makes the parser of g. Output goes to out; exited tells that help
 // was printed and nothing is left to do.
-func newParser(g *grammar, out io.Writer, exited *bool) (*kong.Kong, error) {
+func newParser(g any, out io.Writer, exited *bool) (*kong.Kong, error) {
 	return kong.New(g, kong.Name("vizier"),
 		kong.Description("A scheduler that lives inside a git repository."),
 		kong.Writers(out, out), kong.Exit(func(int) { *exited = true }),
@@ -112,10 +151,31 @@ func newParser(g *grammar, out io.Writer, exited *bool) (*kong.Kong, error) {
 
 // run parses, executes and reports. Its result is the exit code.
 func (p *program) run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	return p.runWith(ctx)
+}
+
+// promptly is how long a command runs before it listens to signals: most are
+// over by then, and to listen would cost a tenth of their time. Until then a
+// signal ends the process at once, as the store allows for at any moment.
+const promptly = 20 * time.Millisecond
+
+// interruptible is a context that a signal ends. A second Ctrl-C ends the
+// program at once.
+func interruptible() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	listen := time.AfterFunc(promptly, func() {
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+		<-signals
+		signal.Stop(signals)
+		cancel()
+	})
+	return ctx, func() {
+		listen.Stop()
+		cancel()
+	}
 }
 
 func (p *program) runWith(ctx context.Context) int {
@@ -129,32 +189,51 @@ func (p *program) runWith(ctx context.Context) int {
 }
 
 func (p *program) execute(c *call) error {
-	var g grammar
-	var exited bool
-	parser, err := newParser(&g, c.ui.out, &exited)
-	if err != nil {
-		return err
-	}
-	c.model = parser.Model
-	if len(p.args) > 0 && p.args[0] == "__complete" {
+	switch {
+	case len(p.args) > 0 && p.args[0] == "__complete":
 		return c.complete(p.args[1:])
-	}
-	if len(p.args) == 0 {
+	case len(p.args) == 0:
 		return c.page(curated())
 	}
-	parsed, err := parser.Parse(flowArguments(parser.Model, p.args))
-	if exited {
+	if n := narrowed(p.args); n != nil {
+		if parsed, err := c.parse(n.grammar, io.Discard); err == nil && parsed != nil {
+			if g, command := n.filled(); !g.Version {
+				return c.execute(command, g)
+			}
+		}
+	}
+	var g grammar
+	parsed, err := c.parse(&g, c.ui.out)
+	switch {
+	case parsed == nil && err == nil:
 		return nil
-	}
-	if g.Globals.Version || slices.Equal(p.args, []string{"-V"}) || slices.Equal(p.args, []string{"--version"}) {
+	case g.Globals.Version || slices.Equal(p.args, []string{"-V"}) || slices.Equal(p.args, []string{"--version"}):
 		return (&versionCmd{}).Run(c)
-	}
-	if err != nil {
+	case err != nil:
 		return usage(err)
 	}
-	c.globals = g.Globals
-	c.ui.configure(g.Globals)
-	return parsed.Run(c)
+	return c.execute(parsed.Selected().Target.Addr().Interface().(runnable), g.Globals)
+}
+
+// parse parses the arguments by a grammar; nil if help was all that they asked
+// for, and it went to out.
+func (c *call) parse(g any, out io.Writer) (*kong.Context, error) {
+	var exited bool
+	parser, err := newParser(g, out, &exited)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := parser.Parse(flowArguments(parser.Model, c.args))
+	if exited {
+		return nil, nil
+	}
+	return parsed, err
+}
+
+func (c *call) execute(command runnable, g globals) error {
+	c.globals = g
+	c.ui.configure(g)
+	return command.Run(c)
 }
 
 // usage makes an error of the parser one that exits 2 and names the help to
@@ -184,9 +263,12 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// actor is who decides an approval.
-func (e environment) actor() string {
-	return cmp.Or(strings.TrimSpace(e.get("VIZIER_APPROVAL_ACTOR")), strings.TrimSpace(e.get("GIT_AUTHOR_NAME")),
-		strings.TrimSpace(e.get("GIT_COMMITTER_NAME")), strings.TrimSpace(e.get("USER")), strings.TrimSpace(e.get("USERNAME")),
-		"unknown")
+// actor is who asks, and who decides an approval.
+func (c *call) actor() string {
+	for _, name := range []string{"VIZIER_APPROVAL_ACTOR", "GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "USER", "USERNAME"} {
+		if who := strings.TrimSpace(c.env.get(name)); who != "" {
+			return who
+		}
+	}
+	return cmp.Or(git.UserName(c.ctx), "unknown")
 }

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -28,12 +30,15 @@ type request struct {
 	Approval        bool     `help:"Start only after a person has approved it." json:"approval"`
 	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h." json:"timeout"`
 	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times." json:"retries"`
+	RetryOn         []string `sep:"none" placeholder:"CLASS|CODE" help:"With --retries: only after this failure, a class such as timeout or rate_limited, or an exit code; repeatable." json:"retry_on"`
+	MaxResumes      *int     `placeholder:"N" help:"With --resumable: go on after a time-out up to N times; 3 by default." json:"max_resumes"`
+	MaxReclaims     *int     `placeholder:"N" help:"With --idempotent, or --in-doubt rerun: run it again when its runner is lost up to N times; 2 by default." json:"max_reclaims"`
 	Idempotent      bool     `help:"Running it twice does no harm: run it again when its runner is lost." json:"idempotent"`
 	InDoubt         string   `enum:",fail,ask,rerun" default:"" placeholder:"fail|ask|rerun" help:"What becomes of the job when its runner is lost, and with it whether the command did its work: it fails (the default), it waits for a person's approval to run again, or it runs again." json:"in_doubt"`
 	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out." json:"resumable"`
 	IdempotencyKey  string   `placeholder:"KEY" help:"The same job as every other one with this key: it is not enqueued a second time." json:"idempotency_key"`
 	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: its files go once nobody does any more." json:"transient"`
-	Cwd             string   `placeholder:"DIR" help:"Directory to run in, relative to the repository's root." json:"cwd"`
+	Cwd             string   `placeholder:"DIR" help:"Directory to run in: of the working tree where this command runs, or of any other of the repository." json:"cwd"`
 	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable." json:"env"`
 	Executor        string   `placeholder:"NAME" help:"Who runs the job: local, or an executor of the configuration." json:"executor"`
 	Option          []string `sep:"none" name:"option" placeholder:"KEY=VALUE" help:"What to ask of the executor, such as memory=4G or --constraint=gpu of a cluster; repeatable." json:"options"`
@@ -60,7 +65,7 @@ type intake struct {
 }
 
 func (c *call) intake(r *repo) *intake {
-	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, c.env.actor(), false}
+	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, c.actor(), false}
 }
 
 // newJob reads the request. after finds the job that a reference means.
@@ -107,6 +112,9 @@ func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (ke
 	fail(budgets(q, &spec))
 	spec.Task, err = task(t.repo, q)
 	fail(err)
+	if spec.Task.Tree != "" && slices.Contains(spec.Preconditions, kernel.Precondition{Kind: kernel.CleanWorktree}) {
+		fail(fmt.Errorf("--require clean_worktree is about the main working tree, and the job runs in %s: let its command look: %w", spec.Task.Tree, kernel.ErrInvalid))
+	}
 	n := kernel.NewJob{ID: t.repo.Scheduler.NewID(), Spec: spec}
 	if q.Approval {
 		n.Approval = kernel.Require(t.repo.Scheduler.Now(), t.actor)
@@ -215,7 +223,16 @@ func budgets(q request, spec *kernel.Spec) error {
 		return fmt.Errorf("--retries %d: expected 0 or more: %w", q.Retries, kernel.ErrInvalid)
 	}
 	spec.Budget.Retries = q.Retries
-	if q.Retries > 0 {
+	if len(q.RetryOn) > 0 && q.Retries == 0 {
+		return fmt.Errorf("--retry-on has no effect without retries: add --retries N: %w", kernel.ErrInvalid)
+	}
+	for _, word := range q.RetryOn {
+		var err error
+		if spec.Retry, err = spec.Retry.Named(word); err != nil {
+			return fmt.Errorf("--retry-on: %w", err)
+		}
+	}
+	if q.Retries > 0 && len(q.RetryOn) == 0 {
 		for _, class := range []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.OutOfMemory, kernel.LaunchFailure} {
 			spec.Retry = spec.Retry.On(class)
 		}
@@ -229,13 +246,28 @@ func budgets(q request, spec *kernel.Spec) error {
 			return fmt.Errorf("--in-doubt %s has no effect on an idempotent job: remove it, or --idempotent: %w", q.InDoubt, kernel.ErrInvalid)
 		}
 	}
-	if spec.Doubt() == kernel.RerunInDoubt {
-		spec.Budget.Reclaims = defaultReclaims
+	var err error
+	spec.Budget.Reclaims, err = limit("--max-reclaims", q.MaxReclaims, defaultReclaims, spec.Doubt() == kernel.RerunInDoubt, "--idempotent, or --in-doubt rerun")
+	if err == nil {
+		spec.Budget.Resumes, err = limit("--max-resumes", q.MaxResumes, defaultResumes, q.Resumable, "--resumable")
 	}
-	if q.Resumable {
-		spec.Budget.Resumes = defaultResumes
+	return err
+}
+
+// limit is how often a job may run again in a way that may says it does; without
+// that, a flag is in vain.
+func limit(flag string, given *int, def int, may bool, with string) (int, error) {
+	switch {
+	case given == nil && may:
+		return def, nil
+	case given == nil:
+		return 0, nil
+	case *given < 0:
+		return 0, fmt.Errorf("%s %d: expected 0 or more: %w", flag, *given, kernel.ErrInvalid)
+	case !may:
+		return 0, fmt.Errorf("%s has no effect: add %s: %w", flag, with, kernel.ErrInvalid)
 	}
-	return nil
+	return *given, nil
 }
 
 func task(r *repo, q request) (kernel.Task, error) {
@@ -261,16 +293,37 @@ func task(r *repo, q request) (kernel.Task, error) {
 			t.PassEnv = append(t.PassEnv, name)
 		}
 	}
-	dir := q.Cwd
-	if filepath.IsAbs(dir) {
-		dir = r.rel(filepath.Clean(dir))
+	var err error
+	t.Tree, t.Dir, err = r.workplace(q.Cwd)
+	return t, err
+}
+
+// workplace is the working tree and the directory in it that cwd means to whoever
+// stands in r's tree; "" is the main tree, and a tree's root.
+func (r *repo) workplace(cwd string) (tree, dir string, err error) {
+	at := cwd
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(r.Tree, at)
 	}
-	if dir = filepath.Clean(dir); dir == "." {
-		return t, nil
-	}
+	tree, dir = r.Tree, relative(r.Tree, at)
 	if !filepath.IsLocal(dir) {
-		return t, fmt.Errorf("--cwd %q: outside the repository: %w", q.Cwd, kernel.ErrInvalid)
+		outside := fmt.Errorf("--cwd %q: outside the repository and its worktrees: %w", cwd, kernel.ErrInvalid)
+		there, err := git.FindRoot(at)
+		if err != nil || there.Dir != r.Root {
+			return "", "", outside
+		}
+		if at, err = filepath.EvalSymlinks(at); err != nil {
+			return "", "", outside
+		}
+		if tree, dir = there.Tree, relative(there.Tree, at); !filepath.IsLocal(dir) {
+			return "", "", outside
+		}
 	}
-	t.Dir = filepath.ToSlash(dir)
-	return t, nil
+	if tree == r.Root {
+		tree = ""
+	}
+	if dir == "." {
+		dir = ""
+	}
+	return tree, filepath.ToSlash(dir), nil
 }

@@ -72,6 +72,7 @@ func reside(env environment) error {
 			return err
 		}
 	}
+	post.Space = proc.PIDSpace()
 	outside := watch.NewWatcher(w.store.Layout, root.CommonDir)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -82,9 +83,21 @@ func reside(env environment) error {
 	return nil
 }
 
+// becomeStaying replaces this process by the program of what stays, where there
+// is one and this is another.
+func becomeStaying(args, environ []string) {
+	own, err := os.Executable()
+	if err != nil {
+		return
+	}
+	if _, stays, err := programs(); err == nil && stays != own {
+		_ = syscall.Exec(stays, append(os.Args[:1:1], args...), environ) // it can be done without
+	}
+}
+
 // programFile is this program's file as it stands on the disk.
 func programFile() os.FileInfo {
-	exe, err := runnerExecutable()
+	exe, err := os.Executable()
 	if err != nil {
 		return nil
 	}

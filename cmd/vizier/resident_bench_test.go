@@ -18,12 +18,10 @@ import (
 func benchGround(b *testing.B, config string) *ground {
 	b.Helper()
 	bin := b.TempDir()
-	for _, name := range []string{"vizier", runnerName} {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(bin, name), ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			b.Fatalf("%v\n%s", err, out)
-		}
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(bin, "vizier"), ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
 	}
 	b.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return newGround(b, config)

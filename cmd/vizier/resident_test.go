@@ -145,7 +145,7 @@ func (g *ground) runner(id kernel.JobID, n int) int {
 	var claim struct{ PID int }
 	g.eventually("a runner of "+string(id), func() bool {
 		b, err := os.ReadFile(g.layout().ClaimFile(kernel.AttemptID{Job: id, N: n}))
-		return err == nil && json.NewDecoder(bytes.NewReader(b)).Decode(&claim) == nil && bytes.Contains(b, []byte(`"child"`))
+		return err == nil && json.NewDecoder(bytes.NewReader(b)).Decode(&claim) == nil && bytes.Contains(b, []byte(`"child":{`))
 	})
 	return claim.PID
 }

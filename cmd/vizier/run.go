@@ -82,8 +82,14 @@ func (x *runCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	for _, w := range flows[0].parsed.Warnings() { // flows differ only in their parameters
+		c.ui.warn("warning: %s", w)
+	}
 	if x.Check {
 		return x.check(c, r, flows)
+	}
+	if err := c.mayEnqueue(); err != nil {
+		return err
 	}
 	runs, err := x.requests(c, r, flows)
 	if err != nil {
@@ -139,7 +145,7 @@ func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, er
 	var approval *kernel.Approval
 	switch {
 	case x.RequireApproval:
-		a := kernel.Require(r.Scheduler.Now(), c.env.actor())
+		a := kernel.Require(r.Scheduler.Now(), c.actor())
 		approval = &a
 	case x.NoRequireApproval:
 		approval = &kernel.Approval{}
@@ -148,6 +154,9 @@ func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, er
 	for _, f := range flows {
 		run, err := f.compile(c, r, x.Ephemeral)
 		if err != nil {
+			return nil, err
+		}
+		if err := f.mayStart(r, run); err != nil {
 			return nil, err
 		}
 		run.After, run.Approval = after, approval

@@ -57,11 +57,12 @@ func (id runIdentity) rows() []row {
 
 // checkedFlow is `run --check --format json`.
 type checkedFlow struct {
-	Outcome  string `json:"outcome"` // workflow_validation_passed
-	Selector string `json:"workflow_template_selector"`
-	Template string `json:"workflow_template_id"`
-	Version  string `json:"workflow_template_version"`
-	Nodes    int    `json:"node_count"`
+	Outcome  string   `json:"outcome"` // workflow_validation_passed
+	Selector string   `json:"workflow_template_selector"`
+	Template string   `json:"workflow_template_id"`
+	Version  string   `json:"workflow_template_version"`
+	Nodes    int      `json:"node_count"`
+	Warnings []string `json:"warnings"`
 }
 
 // checkedFlows is the same of a batch.
@@ -81,7 +82,10 @@ func (x *runCmd) check(c *call, r *repo, flows []*flow) error {
 		items = append(items, f.item)
 	}
 	f := flows[0]
-	doc := checkedFlow{"workflow_validation_passed", f.choice.Selector, f.source.ID.Value, f.source.Version.Value, f.parsed.Nodes()}
+	doc := checkedFlow{"workflow_validation_passed", f.choice.Selector, f.source.ID.Value, f.source.Version.Value, f.parsed.Nodes(), []string{}}
+	for _, w := range f.parsed.Warnings() {
+		doc.Warnings = append(doc.Warnings, w.String())
+	}
 	switch {
 	case x.Format == "json" && x.single():
 		return c.ui.json(doc)

@@ -11,7 +11,7 @@ import (
 
 // specItem is one specification of a directory of them.
 type specItem struct {
-	File string `json:"spec_file,omitempty"` // relative to the repository's root
+	File string `json:"spec_file,omitempty"` // relative to the working tree's root
 	Slug string `json:"slug,omitempty"`
 }
 
@@ -20,9 +20,9 @@ type specItem struct {
 func specItems(r *repo, dir string) ([]specItem, error) {
 	at := dir
 	if !filepath.IsAbs(at) {
-		at = filepath.Join(r.Root, dir)
+		at = filepath.Join(r.Tree, dir)
 	}
-	if rel, err := filepath.Rel(r.Root, at); err != nil || !filepath.IsLocal(rel) {
+	if rel, err := filepath.Rel(r.Tree, at); err != nil || !filepath.IsLocal(rel) {
 		return nil, usageError(fmt.Errorf("--spec-dir %s: outside the repository", dir))
 	}
 	var items []specItem
@@ -36,7 +36,7 @@ func specItems(r *repo, dir string) ([]specItem, error) {
 			return nil
 		}
 		stem, err := filepath.Rel(at, strings.TrimSuffix(path, filepath.Ext(path)))
-		items = append(items, specItem{filepath.ToSlash(r.rel(path)), slugOfPath(stem)})
+		items = append(items, specItem{filepath.ToSlash(relative(r.Tree, path)), slugOfPath(stem)})
 		return err
 	})
 	if err != nil {

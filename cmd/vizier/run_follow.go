@@ -11,6 +11,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // terminalRun is `run --follow --format json`.
@@ -20,7 +21,8 @@ type terminalRun struct {
 	ExitCode int    `json:"exit_code"`
 	runIdentity
 	endedAs
-	Cleanup string `json:"ephemeral_cleanup,omitempty"` // of an ephemeral run: completed or deferred
+	Agents  *view.AgentTotal `json:"agent_total,omitempty"`
+	Cleanup string           `json:"ephemeral_cleanup,omitempty"` // of an ephemeral run: completed or deferred
 }
 
 // terminalRuns is `run --repeat N --follow --format json`: the runs up to the
@@ -50,6 +52,7 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 		}
 		one := terminalRun{Outcome: "workflow_run_terminal", runIdentity: ids[i]}
 		one.endedAs, one.State, one.ExitCode = ended(snap, f.jobs)
+		one.Agents = view.TotalOf(f.known(snap))
 		if hold := held[run.Run]; hold != nil {
 			if one.Cleanup, err = c.tidied(r, f.jobs, hold); err != nil {
 				return err
@@ -106,7 +109,7 @@ func (c *call) tidied(r *repo, jobs []kernel.JobID, hold io.Closer) (string, err
 
 func (t terminalRun) rows() []row {
 	rows := append([]row{{"Outcome", "Workflow run " + t.State}}, t.runIdentity.rows()...)
-	rows = append(rows, row{"Exit", strconv.Itoa(t.ExitCode)})
+	rows = append(rows, row{"Exit", strconv.Itoa(t.ExitCode)}, row{"Usage", t.Agents.String()})
 	if t.Cleanup != "" {
 		rows = append(rows, row{"Cleanup", t.Cleanup})
 	}
@@ -156,6 +159,17 @@ func (f *runFollower) join(s *kernel.Snapshot) {
 			f.add(j.ID)
 		}
 	}
+}
+
+// known are the jobs of the run that s has.
+func (f *runFollower) known(s *kernel.Snapshot) []*kernel.Job {
+	var out []*kernel.Job
+	for _, id := range f.jobs {
+		if j := s.Job(id); j != nil {
+			out = append(out, j)
+		}
+	}
+	return out
 }
 
 // follow prints until the run is over and nothing more was written since it

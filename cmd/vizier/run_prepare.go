@@ -56,8 +56,8 @@ func (c *call) flow(r *repo, name string, inputs, set []string) (*flow, error) {
 	return f, f.parsed.Inline(func(path string) (string, error) { return readSpec(r, path) })
 }
 
-// load finds and reads the template that name stands for.
-func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, error) {
+// loader reads the templates of r, and the user's own.
+func (c *call) loader(r *repo) template.Loader {
 	loader := template.Loader{Root: r.Root}
 	if w := r.Config.Workflow; w.GlobalEnabled {
 		loader.Global = w.GlobalDir
@@ -65,6 +65,12 @@ func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, 
 			loader.Global = filepath.Join(dir, "workflows")
 		}
 	}
+	return loader
+}
+
+// load finds and reads the template that name stands for.
+func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, error) {
+	loader := c.loader(r)
 	choice, err := loader.Find(name, r.Config.Commands)
 	if err != nil {
 		hint := "vizier help templates"
@@ -110,8 +116,12 @@ func (c *call) meantFlag(src *workflow.Source, given map[string]string, err erro
 	for _, a := range src.CLI.Named {
 		known[a.Key] = true
 	}
+	model, unknown := c.whole()
+	if unknown != nil {
+		return errors.Join(err, unknown)
+	}
 	var own []string
-	for _, f := range child(c.model.Node, "run").Flags {
+	for _, f := range child(model.Node, "run").Flags {
 		own = append(own, strings.ReplaceAll(f.Name, "-", "_"))
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -157,12 +167,12 @@ func slugOf(text string) string {
 // maxSpec bounds a specification, in bytes.
 const maxSpec = 1 << 20
 
-// readSpec reads a specification: a path relative to the repository's root or,
-// where there is no such file, to the working directory.
+// readSpec reads a specification: a path relative to the root of the working tree
+// or, where there is no such file, to the working directory.
 func readSpec(r *repo, path string) (string, error) {
 	at := path
 	if !filepath.IsAbs(path) {
-		at = filepath.Join(r.Root, path)
+		at = filepath.Join(r.Tree, path)
 		if _, err := os.Stat(at); errors.Is(err, os.ErrNotExist) {
 			at = path
 		}
@@ -199,13 +209,17 @@ func (f *flow) compileAs(c *call, r *repo, ephemeral bool, ids func(node string)
 	jobs, manifest, err := workflow.Compile(f.parsed, workflow.CompileOptions{
 		Run: id, IDs: ids,
 		Selector: f.choice.Selector, Alias: f.choice.Alias, Command: append([]string{"vizier"}, c.args...),
-		At: r.Scheduler.Now(), By: c.env.actor(), Ephemeral: ephemeral,
+		At: r.Scheduler.Now(), By: c.actor(), Ephemeral: ephemeral,
+		Head: func() (string, error) { return r.Git.HeadBranch(c.ctx, r.Tree) },
 	})
 	if err != nil {
 		return out, err
 	}
 	for i := range jobs {
 		spec := &jobs[i].Spec
+		if !workflow.Anywhere(spec.Origin.About) {
+			spec.Task.Tree = r.linked()
+		}
 		if class := spec.Origin.About.Class; spec.Task.Executor == "" && (class == "agent" || class == "environment_shell") {
 			spec.Task.Executor = r.Config.Jobs.Executor
 		}

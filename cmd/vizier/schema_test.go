@@ -54,6 +54,15 @@ func TestDocumentsConform(t *testing.T) {
 		} {
 			conforms(t, schema, w.ok(strings.Fields(args)...))
 		}
+		conforms(t, "jobs_submit", w.ok("jobs", "submit", "--format", "json", "--name", "n", "--idempotency-key", "k", "--", "true"))
+		conforms(t, "jobs_submit", w.ok("jobs", "submit", "--format", "json", "--name", "n", "--idempotency-key", "k", "--", "true"))
+		conforms(t, "jobs_approve", w.ok("jobs", "approve", "--format", "json", string(w.submit("--approval"))))
+		no := w.submit("--approval")
+		conforms(t, "jobs_reject", w.ok("jobs", "reject", "--format", "json", string(no)))
+		conforms(t, "jobs_retry", w.ok("jobs", "retry", "--dry-run", "--format", "json", string(no)))
+		conforms(t, "jobs_retry", w.ok("jobs", "retry", "--format", "json", string(no)))
+		conforms(t, "jobs_cancel", w.ok("jobs", "cancel", "--format", "json", string(no)))
+		conforms(t, "jobs_gc", w.ok("jobs", "gc", "--dry-run", "--format", "json"))
 		_, out, _ := w.run("jobs", "wait", string(a), "--timeout", "1ms", "--format", "json")
 		conforms(t, "jobs_wait", out)
 		_, _, err := w.run("jobs", "show", "nope", "--format", "json")

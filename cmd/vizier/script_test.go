@@ -1,14 +1,18 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
 )
 
 // TestScripts runs whole commands over real repositories and real processes.
@@ -19,6 +23,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
 			for _, kv := range []string{"USER=ann", "GORACE=" + os.Getenv("GORACE"), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "VIZIER_SCHEDULER_RESIDENT=false", // tested by itself
+				"PATH=" + withoutAgents(env.Getenv("PATH")),
 				"GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b", "GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b"} {
 				name, value, _ := strings.Cut(kv, "=")
 				env.Setenv(name, value)
@@ -33,8 +38,23 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
+		Condition: func(name string) (bool, error) {
+			if name != "unshare" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return exec.Command("unshare", "-pf", "--mount-proc", "true").Run() == nil, nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"setid": setid, "exits": exitsWith, "conforms": conformsTo},
 	})
+}
+
+// withoutAgents is path without the directories that have agents: what this
+// machine has installed is no matter of these tests.
+func withoutAgents(path string) string {
+	dirs := slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
+		return slices.ContainsFunc(agent.Known(), func(name string) bool { return isFile(filepath.Join(dir, name)) })
+	})
+	return strings.Join(dirs, string(filepath.ListSeparator))
 }
 
 // setid is `setid NAME...`: the lines of the last command's output, which must

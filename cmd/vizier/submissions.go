@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func (w *world) submissions(root string, cfg config.Config) func(context.Context
 			return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier jobs submit --batch`", st.Size(), maxSubmissionBytes)
 		}
 		o := &j.Spec.Origin
-		in := intake{ctx, &repo{Scheduler: w.scheduler, Config: cfg, Root: root},
+		in := intake{ctx, &repo{Scheduler: w.scheduler, Config: cfg, Root: root, Tree: cmp.Or(j.Spec.Task.Tree, root)},
 			kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral}, "job " + string(j.ID), true}
 		news, _, err := in.batch(io.LimitReader(f, maxSubmissionBytes))
 		if err == nil && len(news) > maxSubmissions {

@@ -74,6 +74,21 @@ func TestSubmitSaysWhatBecomesOfADoubt(t *testing.T) {
 	has(t, w.fails(2, "jobs", "submit", "--in-doubt", "maybe", "--", "true"), "in-doubt")
 }
 
+func TestSubmitSaysWhatIsTriedAgainAndHowOften(t *testing.T) {
+	w := newFake(t)
+	_, out, _ := w.runIn(`{"command":["true"],"retries":2,"retry_on":["rate_limited","75"],"resumable":true,"max_resumes":0,"idempotent":true,"max_reclaims":7}`, "jobs", "submit", "--batch")
+	for _, id := range []kernel.JobID{kernel.JobID(strings.TrimSpace(out)),
+		w.submit("--retries", "2", "--retry-on", "rate_limited", "--retry-on", "75", "--resumable", "--max-resumes", "0", "--idempotent", "--max-reclaims", "7")} {
+		got := w.job(id).Spec
+		if got.Budget != (kernel.Budget{Retries: 2, Resumes: 0, Reclaims: 7}) {
+			t.Errorf("%+v", got.Budget)
+		}
+		if r := got.Retry; !r.Covers(kernel.RateLimited, 1) || !r.Covers(kernel.ExitFailure, 75) || r.Covers(kernel.ExitFailure, 1) || r.Covers(kernel.Timeout, 124) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 func TestSubmitRefusesNonsense(t *testing.T) {
 	w := newFake(t)
 	for _, c := range []struct {
@@ -93,6 +108,12 @@ func TestSubmitRefusesNonsense(t *testing.T) {
 		{2, "--pinned nix: no such branch", []string{"--pinned", "nix", "--", "x"}},
 		{2, `--timeout "10"`, []string{"--timeout", "10", "--", "x"}},
 		{2, "--retries -1", []string{"--retries=-1", "--", "x"}},
+		{2, "--retry-on has no effect without retries: add --retries N", []string{"--retry-on", "timeout", "--", "x"}},
+		{2, "--retry-on: invalid failure class `sunspots`", []string{"--retries", "1", "--retry-on", "sunspots", "--", "x"}},
+		{2, "--retry-on: invalid exit code `256`", []string{"--retries", "1", "--retry-on", "256", "--", "x"}},
+		{2, "--max-resumes has no effect: add --resumable", []string{"--max-resumes", "1", "--", "x"}},
+		{2, "--max-reclaims has no effect: add --idempotent", []string{"--max-reclaims", "1", "--", "x"}},
+		{2, "--max-reclaims -1: expected 0 or more", []string{"--idempotent", "--max-reclaims=-1", "--", "x"}},
 		{2, `--env "=x"`, []string{"--env", "=x", "--", "x"}},
 		{2, `--cwd "../other": outside the repository`, []string{"--cwd", "../other", "--", "x"}},
 		{2, `--cwd "/etc"`, []string{"--cwd", "/etc", "--", "x"}},

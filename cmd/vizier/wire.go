@@ -9,6 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
 	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -19,6 +20,7 @@ type repo struct {
 	Scheduler *app.Scheduler
 	Config    config.Config
 	Root      string // absolute
+	Tree      string // the working tree that the command runs in; absolute
 
 	// Logs says where a job's files are: absolute paths, of files that need
 	// not exist. The stream of LogFile is stdout or stderr.
@@ -31,6 +33,9 @@ type repo struct {
 	// Effects are a job's journalled side effects, and what is wrong with
 	// those that cannot be read.
 	Effects func(kernel.JobID) ([]kernel.Effect, error)
+
+	// Attempts are the attempts of a job that left something on record.
+	Attempts func(kernel.JobID) ([]kernel.Result, error)
 
 	// IDs are the ids of all jobs, without their records; nil: only the records
 	// tell.
@@ -60,6 +65,13 @@ type repo struct {
 
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
+
+	// AgentPrograms looks at the programs of agents; nil: nobody does.
+	AgentPrograms app.AgentPrograms
+
+	// Outside is who goes on with what is asked for here, in words; "": this
+	// process itself.
+	Outside string
 
 	// InsideJob is the job that this command runs in, if it does.
 	InsideJob func() (kernel.JobID, bool)
@@ -95,12 +107,15 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		return nil, err
 	}
 	r := &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Attempts: w.store.Attempts, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
 		},
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
+		Outside:   w.confine(),
+
+		AgentPrograms: programsOf{agent.Agents{Root: root.Dir, Shims: shimDirs(env)}},
 	}
 	r.Doctor.files, r.Doctor.git, r.Doctor.clusters = w.store, w.git, w.clusters
 	return r, nil

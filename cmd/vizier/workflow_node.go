@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
@@ -37,7 +38,7 @@ func serveNode(args []string, stdout, stderr io.Writer, env environment) int {
 	if r.Outcome != kernel.OutcomeSucceeded {
 		fmt.Fprintf(stderr, "workflow node %s %s (exit %d): %s\n", n.node.ManifestNode.Node, r.Outcome, r.Exit, r.Reason)
 		if ctx.Err() != nil { // who ended it knows better why: a time limit, or a person
-			return 143
+			r = op.Result{Exit: 143, Agent: r.Agent}
 		}
 	}
 	if err := writeResult(at.file, resultOf(&n.node.Job, r)); err != nil {
@@ -108,19 +109,39 @@ func readNode(args []string, stdout, stderr io.Writer, env environment) (loadedN
 
 // operations is the world of a node's operation.
 func (w *world) operations(cfg config.Config, env environment, m workflow.Manifest, stdout, stderr io.Writer) *op.Env {
-	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace}
+	params, left := m.Variables()
+	if len(left) > 0 {
+		fmt.Fprintf(stderr, "warning: no variable holds the parameters %s: they are too long; .vizier/jobs/runs/%s.json has them\n", strings.Join(left, ", "), m.Run)
+	}
+	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace, Env: params}
 	return &op.Env{
-		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
+		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {
-			a := cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)
-			return agent.Settings{Label: a.Label, Command: a.Command, Filter: a.Filter, Timeout: a.Timeout}, nil
-		}},
+			return agentSettings(cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)).Limited(), nil
+		}, Self: selfPath()},
 	}
 }
 
-// shimDirs are where the scripts that run well-known agents are looked for:
-// where the environment says, beside this program, where a package puts them,
-// and in a checkout of Vizier that it was built in.
+// selfPath is this program's path as agents may use it. A node may run as the
+// runner, which is the same program under another name.
+func selfPath() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if program := filepath.Join(filepath.Dir(exe), "vizier"); isFile(program) {
+		return program
+	}
+	return exe
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// shimDirs are where the scripts that run other agents are looked for: where
+// the environment says, beside this program, and where a package puts them.
 func shimDirs(env environment) []string {
 	var dirs []string
 	if dir := env.get("VIZIER_AGENT_SHIMS_DIR"); dir != "" {
@@ -128,7 +149,7 @@ func shimDirs(env environment) []string {
 	}
 	if exe, err := os.Executable(); err == nil {
 		bin := filepath.Dir(exe)
-		dirs = append(dirs, filepath.Join(bin, "agents"), filepath.Join(bin, "..", "share", "vizier", "agents"), filepath.Join(bin, "..", "examples", "agents"))
+		dirs = append(dirs, filepath.Join(bin, "agents"), filepath.Join(bin, "..", "share", "vizier", "agents"))
 	}
 	return dirs
 }
@@ -136,12 +157,14 @@ func shimDirs(env environment) []string {
 // nodeResult is the result file of a workflow node.
 type nodeResult struct {
 	Attempt  string       `json:"attempt"`
-	Outcome  string       `json:"outcome"`
-	Exit     int          `json:"exit"`
+	Outcome  string       `json:"outcome,omitempty"` // "": as the runner saw it end
+	Exit     int          `json:"exit,omitempty"`
 	Class    string       `json:"class,omitempty"`
-	Reason   string       `json:"reason"`
-	Produced []string     `json:"produced"`
+	Reason   *string      `json:"reason,omitempty"`
+	Produced *[]string    `json:"produced,omitempty"`
 	Context  *nodeContext `json:"context,omitempty"`
+
+	Agent *kernel.AgentRun `json:"agent,omitempty"`
 }
 
 type nodeContext struct {
@@ -157,14 +180,19 @@ const maxReason = 4096
 
 func resultOf(j *kernel.Job, r op.Result) nodeResult {
 	a := j.Attempt()
-	out := nodeResult{Attempt: fmt.Sprintf("%s/%d", a.Job, a.N), Outcome: r.Outcome.String(), Exit: r.Exit, Class: r.Class.String(),
-		Reason: r.Reason[:min(len(r.Reason), maxReason)], Produced: []string{}, Context: (*nodeContext)(r.Context)}
+	out := nodeResult{Attempt: fmt.Sprintf("%s/%d", a.Job, a.N), Agent: r.Agent}
+	if r.Outcome == kernel.NoOutcome {
+		return out
+	}
+	reason, produced := r.Reason[:min(len(r.Reason), maxReason)], []string{}
 	for _, p := range r.Produced {
 		p = p.Canonical()
-		if p.Kind == kernel.Custom && slices.Contains(j.Spec.Produces, p) && !slices.Contains(out.Produced, p.String()) {
-			out.Produced = append(out.Produced, p.String())
+		if p.Kind == kernel.Custom && slices.Contains(j.Spec.Produces, p) && !slices.Contains(produced, p.String()) {
+			produced = append(produced, p.String())
 		}
 	}
+	out.Outcome, out.Exit, out.Class, out.Context = r.Outcome.String(), r.Exit, r.Class.String(), (*nodeContext)(r.Context)
+	out.Reason, out.Produced = &reason, &produced
 	return out
 }
 

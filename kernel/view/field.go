@@ -25,7 +25,10 @@ type Value struct {
 type Paths struct {
 	Stdout, Stderr, Outcome string
 	Hooks                   string // logs of the hooks that were called
-	PID                     int    // of the latest attempt's runner; 0: none known
+
+	// Attempts are the job's attempts in their order, as far as they are known.
+	// One without an outcome has no end on record.
+	Attempts []kernel.Result
 }
 
 // Unreadable is a record that makes no sense, and why. It is listed beside the

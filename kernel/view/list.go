@@ -58,6 +58,13 @@ var listColumns = []column{
 	{Field{"after", "After", false}, after},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"name", "Name", false}, func(r record) string { return title(r.Job) }},
+	{Field{"attempt", "Attempt", false}, func(r record) string { return number(r.State.Attempt) }},
+	{Field{"duration", "Duration", false}, took},
+	{Field{"host", "Host", false}, func(r record) string { return r.State.Place.Host }},
+	{Field{"agent", "Agent", false}, agentText(agentName)},
+	{Field{"model", "Model", false}, agentText(func(a *kernel.AgentRun) string { return a.Model })},
+	{Field{"session", "Session", false}, agentText(func(a *kernel.AgentRun) string { return a.Session })},
+	{Field{"usage", "Usage", false}, usage},
 }
 
 // ListFields are the fields of a list in their default order.

@@ -32,6 +32,7 @@ type RawJob struct {
 	StartedAt    *string      `json:"started_at"`
 	FinishedAt   *string      `json:"finished_at"`
 	PID          *int         `json:"pid"`
+	Host         *string      `json:"host"`
 	ExitCode     *int         `json:"exit_code"`
 	StdoutPath   string       `json:"stdout_path"`
 	StderrPath   string       `json:"stderr_path"`
@@ -43,6 +44,9 @@ type RawJob struct {
 	FailureClass *string      `json:"failure_class"`
 	Reason       *string      `json:"reason"`
 	RetryAt      *string      `json:"retry_at"`
+	Agent        *Agent       `json:"agent"`              // what the latest agent told
+	AgentTotal   *AgentTotal  `json:"agent_total"`        // of all attempts
+	Attempts     []Attempt    `json:"attempts,omitempty"` // of show alone
 	Schedule     RawGates     `json:"schedule"`
 	Workflow     RawWorkflow  `json:"workflow"`
 	Context      RawContext   `json:"context"`
@@ -132,7 +136,9 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 	if err != nil {
 		return RawShow{}, err
 	}
-	return RawShow{1, stamp(s.Now()), raw(record{j, p, s.Remark(id)})}, nil
+	doc := raw(record{j, p, s.Remark(id)})
+	doc.Attempts = attempts(j, p.Attempts)
+	return RawShow{1, stamp(s.Now()), doc}, nil
 }
 
 func raw(r record) RawJob {
@@ -145,9 +151,10 @@ func raw(r record) RawJob {
 		Attempt: st.Attempt, Generation: st.Generation, FailureClass: nullable(st.Failure.String()),
 		Reason: nullable(st.Reason), RetryAt: moment(st.RetryAt), Schedule: rawGates(r.Job),
 	}
-	if r.PID != 0 {
-		j.PID = &r.PID
+	if n := pid(r); n != 0 {
+		j.PID = &n
 	}
+	j.Host, j.Agent, j.AgentTotal = nullable(st.Place.Host), agentOf(lastAgent(r.Job)), total(st.Agent)
 	if st.Exit.Known {
 		j.ExitCode = &st.Exit.Code
 	}

@@ -9,9 +9,9 @@ import (
 )
 
 const bareJob = `{"job_id":"a","name":"do a","status":"queued","command":[],"created_at":"2026-02-01T12:00:00+00:00",` +
-	`"started_at":null,"finished_at":null,"pid":null,"exit_code":null,"stdout_path":"a.out","stderr_path":"a.err",` +
+	`"started_at":null,"finished_at":null,"pid":null,"host":null,"exit_code":null,"stdout_path":"a.out","stderr_path":"a.err",` +
 	`"outcome_path":null,"wait":null,"waited_on":[],"attempt":0,"generation":0,"failure_class":null,"reason":null,` +
-	`"retry_at":null,"schedule":{"after":[],"dependencies":[],"artifacts":[],"locks":[],"approval":null,"pinned_head":null},` +
+	`"retry_at":null,"agent":null,"agent_total":null,"schedule":{"after":[],"dependencies":[],"artifacts":[],"locks":[],"approval":null,"pinned_head":null},` +
 	`"workflow":{"run_id":null,"node_id":null,"node_name":null,"executor_class":null,"executor_operation":null,` +
 	`"control_policy":null,"template_selector":null,"template_id":null,"template_version":null},` +
 	`"context":{"command_alias":null,"plan":null,"target":null,"branch":null,"execution_root":null}}`
@@ -47,14 +47,22 @@ func TestRawJob(t *testing.T) {
 		j.State.Approval = kernel.Approval{State: kernel.Rejected, RequestedAt: noon, RequestedBy: "Ann", DecidedAt: noon, DecidedBy: "Bob", Reason: "No"}
 		j.State.Attempt, j.State.Exit, j.State.Failure = 2, kernel.Exited(10), kernel.Timeout
 		j.State.Started, j.State.Finished, j.State.RetryAt = noon, noon, noon
+		j.State.Outcome = kernel.OutcomeFailed
+		j.State.Place = kernel.Place{Host: "h", PID: 7}
+		j.State.Agent = &kernel.AgentState{Last: kernel.AgentRun{Agent: "claude", Session: "s", Resets: noon}, Runs: 2, Turns: 5, Total: kernel.Usage{Input: 3, CostUSD: 0.5}}
 	})
-	shown, err := view.ShowRaw(snap(j), "a", view.Paths{PID: 7, Outcome: "o.json"})
+	shown, err := view.ShowRaw(snap(j), "a", view.Paths{Outcome: "o.json", Attempts: []kernel.Result{{Attempt: kernel.AttemptID{Job: "a", N: 1}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := valid(t, "jobs_raw.schema.json", shown)
 	for _, part := range []string{
-		`"pid":7,"exit_code":10,`, `"outcome_path":"o.json"`, `"wait":{"kind":"approval","detail":"No"},"waited_on":["pinned_head","approval"]`,
+		`"pid":7,"host":"h","exit_code":10,`,
+		`"agent":{"agent":"claude","version":null,"model":null,"session":"s","turns":0,"usage":{"input_tokens":0,"cached_tokens":0,"output_tokens":0,"cost_usd":0},` +
+			`"resets_at":"2026-02-01T12:00:00+00:00","denied":[]},"agent_total":{"runs":2,"turns":5,"usage":{"input_tokens":3,"cached_tokens":0,"output_tokens":0,"cost_usd":0.5}}`,
+		`"attempts":[{"attempt":1,"status":"lost","started_at":null,"finished_at":null,"seconds":null,"host":null,"pid":null,"exit_code":null,"failure_class":null,"reason":null,"agent":null},` +
+			`{"attempt":2,"status":"failed","started_at":"2026-02-01T12:00:00+00:00"`,
+		`"outcome_path":"o.json"`, `"wait":{"kind":"approval","detail":"No"},"waited_on":["pinned_head","approval"]`,
 		`"attempt":2,`, `"failure_class":"timeout"`, `"retry_at":"2026-02-01T12:00:00+00:00"`,
 		`"after":[{"job_id":"z","policy":"success"}],"dependencies":["plan_doc:p (draft/p)"],"artifacts":["custom:t:k"],`,
 		`"locks":[{"key":"k","mode":"shared"},{"key":"gpu","mode":"exclusive","units":2}],`,

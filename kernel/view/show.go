@@ -13,7 +13,7 @@ import (
 var showColumns = []column{
 	{Field{"job", "Job", true}, func(r record) string { return string(r.ID) }},
 	{Field{"status", "Status", true}, func(r record) string { return r.State.Status.String() }},
-	{Field{"pid", "PID", true}, func(r record) string { return number(r.PID) }},
+	{Field{"pid", "PID", true}, func(r record) string { return number(pid(r)) }},
 	{Field{"started", "Started", true}, func(r record) string { return stamp(r.State.Started) }},
 	{Field{"finished", "Finished", true}, func(r record) string { return stamp(r.State.Finished) }},
 	{Field{"exit_code", "Exit code", true}, exitCode},
@@ -60,6 +60,7 @@ var showColumns = []column{
 	{Field{"pinned_head", "Pinned head", true}, func(r record) string { return pinned(r.Spec.Pinned) }},
 	{Field{"artifacts", "Artifacts", true}, artifacts},
 	{Field{"execution_root", "Execution root", false}, func(r record) string { return r.State.Context.Root }},
+	{Field{"submitted_from", "Submitted from", true}, func(r record) string { return r.Spec.Task.Tree }},
 	{Field{"worktree", "Worktree", true}, func(r record) string { return r.State.Context.Worktree }},
 	{Field{"worktree_name", "Worktree name", true}, func(r record) string { return r.State.Context.Name }},
 	{Field{"cancel_cleanup", "Cancel cleanup", true}, func(r record) string { return r.State.Cancelled.Status.String() }},
@@ -75,6 +76,17 @@ var showColumns = []column{
 	{Field{"reason", "Reason", true}, func(r record) string { return r.State.Reason }},
 	{Field{"wait_since", "Wait since", true}, func(r record) string { return stamp(r.State.WaitSince) }},
 	{Field{"attempt", "Attempt", true}, func(r record) string { return number(r.State.Attempt) }},
+	{Field{"attempts", "Attempts", true}, func(r record) string {
+		return strings.Join(texts(attempts(r.Job, r.Attempts), Attempt.String), " | ")
+	}},
+	{Field{"host", "Host", false}, func(r record) string { return r.State.Place.Host }},
+	{Field{"duration", "Duration", false}, took},
+	{Field{"agent", "Agent", true}, agentText(agentName)},
+	{Field{"model", "Model", true}, agentText(func(a *kernel.AgentRun) string { return a.Model })},
+	{Field{"session", "Session", true}, agentText(func(a *kernel.AgentRun) string { return a.Session })},
+	{Field{"usage", "Usage", true}, usage},
+	{Field{"denied", "Denied", true}, agentText(func(a *kernel.AgentRun) string { return strings.Join(a.Denied, ", ") })},
+	{Field{"limit_resets_at", "Limit resets at", true}, agentText(func(a *kernel.AgentRun) string { return stamp(a.Resets) })},
 	{Field{"generation", "Generation", true}, func(r record) string { return number(r.State.Generation) }},
 	{Field{"retries", "Retries", true}, func(r record) string { return spent(r.State.Spent.Retries, r.Budget().Retries) }},
 	{Field{"resumes", "Resumes", true}, func(r record) string { return spent(r.State.Spent.Resumes, r.Budget().Resumes) }},
@@ -89,6 +101,15 @@ var showColumns = []column{
 	{Field{"deadline", "Deadline", true}, func(r record) string { return stamp(deadline(r)) }},
 	{Field{"cancel_requested_at", "Cancel requested at", true}, func(r record) string { return stamp(r.State.Stop.At) }},
 	{Field{"cancel_requested_by", "Cancel requested by", true}, func(r record) string { return r.State.Stop.By }},
+}
+
+// pid is the process of the attempt under way, or of the latest that ended.
+func pid(r record) int {
+	all := attempts(r.Job, r.Attempts)
+	if n := len(all); n > 0 && all[n-1].PID != nil {
+		return *all[n-1].PID
+	}
+	return 0
 }
 
 func template(r record) string {

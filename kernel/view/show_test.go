@@ -45,13 +45,16 @@ func TestShowEverything(t *testing.T) {
 		j.State.Spent = kernel.Budget{Retries: 1}
 		j.State.Attempt, j.State.Generation = 3, 1
 		j.State.Started = noon
+		j.State.Agent = &kernel.AgentState{Last: kernel.AgentRun{Agent: "claude", Version: "2.1", Model: "m", Session: "s", Resets: noon, Denied: []string{"Bash", "Web"}},
+			Runs: 1, Turns: 4, Total: kernel.Usage{Input: 12345, Cached: 10000, Output: 67, CostUSD: 0.0123}}
 		j.State.Failure, j.State.Reason = kernel.Timeout, "too slow"
 		j.State.Stop = kernel.StopRequest{At: noon, By: "Bob"}
 		j.State.Context = kernel.Context{Root: "wt/x", Worktree: "wt/x", Name: "x"}
 		j.State.Retried = kernel.Cleanup{Status: kernel.CleanupDegraded, Error: "busy"}
 		j.State.Approval = kernel.Approval{State: kernel.Approved, RequestedAt: noon, RequestedBy: "Ann", DecidedAt: noon, DecidedBy: "Bob", Reason: "ok"}
 	})
-	equal(t, show(t, snap(j), "a", view.Paths{Stdout: "o", Stderr: "e", Outcome: "r", PID: 7}), [][2]string{
+	equal(t, show(t, snap(j), "a", view.Paths{Stdout: "o", Stderr: "e", Outcome: "r", Attempts: []kernel.Result{{Attempt: kernel.AttemptID{Job: "a", N: 2}, Outcome: kernel.OutcomeFailed, Exit: 2, Class: kernel.RateLimited,
+		Place: kernel.Place{Host: "h", PID: 6}, Started: noon, Ended: noon.Add(75 * time.Second)}, {Attempt: kernel.AttemptID{Job: "a", N: 3}, Place: kernel.Place{Host: "h", PID: 7}}}}), [][2]string{
 		{"Job", "a"}, {"Status", "running"}, {"PID", "7"}, {"Started", "2026-02-01T12:00:00+00:00"},
 		{"Stdout", "o"}, {"Stderr", "e"}, {"Outcome", "r"},
 		{"Scope", "merge"}, {"Plan", "Foo"}, {"Target", "main"}, {"Branch", "draft/Foo"}, {"Workflow run", "run_1"},
@@ -66,7 +69,9 @@ func TestShowEverything(t *testing.T) {
 		{"Artifacts", "none"}, {"Execution root", "wt/x"}, {"Worktree", "wt/x"}, {"Worktree name", "x"},
 		{"Retry cleanup", "degraded"}, {"Retry cleanup error", "busy"}, {"Command", "vizier run merge"},
 		{"Name", "Integrate"}, {"Created", "2026-02-01T12:00:00+00:00"}, {"Failure class", "timeout"}, {"Reason", "too slow"},
-		{"Attempt", "3"}, {"Generation", "1"}, {"Retries", "1 of 2"}, {"Resumes", "0 of 1"},
+		{"Attempt", "3"}, {"Attempts", "2 failed (rate_limited) exit 2 at 2026-02-01T12:00:00+00:00 for 1m15s on h | 3 running at 2026-02-01T12:00:00+00:00 on h"},
+		{"Agent", "claude 2.1"}, {"Model", "m"}, {"Session", "s"}, {"Usage", "12,345 tokens in (10,000 cached), 67 out, $0.0123, 4 turns, 1 run"}, {"Denied", "Bash, Web"},
+		{"Limit resets at", "2026-02-01T12:00:00+00:00"}, {"Generation", "1"}, {"Retries", "1 of 2"}, {"Resumes", "0 of 1"},
 		{"Deadline", "2026-02-01T12:01:00+00:00"}, {"Cancel requested at", "2026-02-01T12:00:00+00:00"}, {"Cancel requested by", "Bob"},
 	})
 }
@@ -100,7 +105,7 @@ func TestShowFieldsMatchTheSchema(t *testing.T) {
 	}
 	equal(t, described, map[string]any{})
 	equal(t, off, []string{"workflow_run", "workflow_node_attempt", "workflow_node_outcome", "workflow_executor_class",
-		"workflow_executor_operation", "workflow_control_policy", "execution_root", "retry_cleanup", "retry_cleanup_error"})
+		"workflow_executor_operation", "workflow_control_policy", "execution_root", "retry_cleanup", "retry_cleanup_error", "host", "duration"})
 }
 
 func TestStatus(t *testing.T) {

@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +20,7 @@ type CompileOptions struct {
 	Command  []string                       // the command line, for people
 	At       time.Time                      // when approvals were asked for
 	By       string                         // who asked
+	Head     func() (string, error)         // where merges go that name no target; nil or "": they have to name one
 
 	Ephemeral bool // all that is made for the run goes when it is over
 }
@@ -33,6 +36,9 @@ func Compile(t *Template, o CompileOptions) ([]kernel.NewJob, Manifest, error) {
 		return nil, Manifest{}, err
 	}
 	c := &compiler{t: t, g: g, o: o, ids: make([]kernel.JobID, len(t.nodes)), hash: PolicyHash(t)}
+	if c.targets, err = t.targets(g, o.Head); err != nil {
+		return nil, Manifest{}, err
+	}
 	for i := range t.nodes {
 		c.ids[i] = o.IDs(t.nodes[i].id.Value)
 	}
@@ -53,20 +59,22 @@ type compiler struct {
 	o    CompileOptions
 	ids  []kernel.JobID
 	hash string
+
+	targets []string // see Template.targets
 }
 
 func (c *compiler) job(i int) kernel.NewJob {
 	n := &c.t.nodes[i]
 	spec := kernel.Spec{
 		Name:            n.name,
-		Origin:          c.origin(n),
+		Origin:          c.origin(i),
 		Needs:           sortedArtifacts(c.resolve(n.needs)),
 		Produces:        sortedArtifacts(c.products(n)),
 		MissingProducer: c.t.policy.missingProducer,
 		FailureMode:     c.t.policy.failureMode,
 		Pinned:          n.pinned,
 		Preconditions:   n.preconditions,
-		Locks:           c.t.locksOf(i, c.g),
+		Locks:           c.t.locksOf(i, c.g, c.targets[i]),
 		Routes:          c.routes(i),
 		Routed:          c.g.routed[i],
 		OwnsContext:     n.use.Operation == opPrepare,
@@ -75,6 +83,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		Retry:           n.retry,
 		Resumable:       n.resumable,
 		Idempotent:      n.idempotent,
+		KeepSession:     n.resume,
 		InDoubt:         n.inDoubt,
 		Task: kernel.Task{Executor: n.executor, Options: n.options, Builtin: true, Timeout: n.timeout,
 			Args: []string{"__workflow-node", "--job-id", string(c.ids[i])}},
@@ -92,7 +101,8 @@ func (c *compiler) job(i int) kernel.NewJob {
 	return job
 }
 
-func (c *compiler) origin(n *node) kernel.Origin {
+func (c *compiler) origin(i int) kernel.Origin {
+	n := &c.t.nodes[i]
 	first := func(keys ...string) string {
 		for _, k := range keys {
 			if v := c.t.Params[k]; v != "" {
@@ -106,8 +116,15 @@ func (c *compiler) origin(n *node) kernel.Origin {
 		Template:  kernel.Template{Selector: c.o.Selector, ID: c.t.ID, Version: c.t.Version, PolicyHash: c.hash},
 		Ephemeral: c.o.Ephemeral,
 		About:     kernel.NodeInfo{Name: n.name, Class: string(n.use.Class), Operation: n.use.Operation, Control: n.use.Policy}}
+	if o.Plan == "" && n.use.Operation == opIntegrate { // whose arguments need not be parameters
+		o.Plan = n.arg("slug", "plan")
+		o.Branch = cmp.Or(n.arg(branches...), o.Branch)
+	}
 	if o.Branch == "" && o.Plan != "" {
 		o.Branch = "draft/" + o.Plan
+	}
+	if o.Target == "" {
+		o.Target = c.targets[i]
 	}
 	for _, g := range n.gates {
 		o.About.Gates = append(o.About.Gates, g.String())
@@ -188,6 +205,10 @@ func (c *compiler) node(i int) ManifestNode {
 		Operation: n.use.Operation, Control: n.use.Policy, Gates: make([]ManifestGate, 0, len(n.gates)),
 		Retry: ManifestRetry{n.retryMode, n.retryBudget}, Needs: records(sortedArtifacts(c.resolve(n.needs))),
 		Routes: make(map[string][]ManifestRoute, len(outcomes)), Artifacts: make(map[string][]ArtifactRecord, len(outcomes))}
+	if target := c.targets[i]; target != "" {
+		m.Args = maps.Clone(n.args)
+		m.Args[argTarget] = target
+	}
 	for _, g := range n.gates {
 		m.Gates = append(m.Gates, ManifestGate{g.kind, g.policy, g.script, g.autoResolve, g.required, g.id, g.args})
 	}

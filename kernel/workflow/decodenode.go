@@ -51,6 +51,7 @@ func (d *decoder) node(i int, v Value) nodeSource {
 		"max_reclaims":    d.text(&n.maxReclaims),
 		"effect_in_doubt": d.text(&n.inDoubt),
 		"resumable":       d.text(&n.resumable),
+		"resume":          d.text(&n.resume),
 		"idempotent":      d.text(&n.idempotent),
 		"transient":       d.text(&n.transient),
 		"executor":        d.text(&n.executor),

@@ -11,7 +11,8 @@ import (
 
 // Expand replaces ${name} by the parameter of that name, once, in every text
 // but ids, references, words that select a kind, and the parameters
-// themselves; $${ stands for ${. It then reads every text as what it stands
+// themselves; ${name@Q} is the same as one word of a shell, and $${ stands for
+// ${. What it puts into a prompt is no placeholder there. It then reads every text as what it stands
 // for. All findings are returned at once; each names its field.
 func Expand(src *Source, params map[string]string) (*Template, error) {
 	e := &expander{params: params, memo: map[string]string{}}
@@ -27,11 +28,13 @@ func Expand(src *Source, params map[string]string) (*Template, error) {
 		t.contracts = append(t.contracts, contract{pos: c.pos, schema: c.schema,
 			id: e.text(c.id, at, ".id"), version: e.text(c.version, at, ".version")})
 	}
+	e.variables()
 	t.nodes = make([]node, len(src.nodes))
 	for i := range src.nodes {
 		e.node(&src.nodes[i], &t.nodes[i])
 	}
 	t.patches()
+	t.warnings = e.warnings
 	if err := e.err(); err != nil {
 		return nil, err
 	}
@@ -50,6 +53,8 @@ type expander struct {
 	params map[string]string
 	id     string            // of the node under way
 	memo   map[string]string // expanded texts: templates repeat themselves
+
+	warnings Diagnostics
 }
 
 // text is t without placeholders. The field's path is its parts together; they
@@ -61,21 +66,29 @@ func (e *expander) text(t Text, path ...string) string {
 	if out, ok := e.memo[t.Value]; ok {
 		return out
 	}
-	out, problem, hint := interpolate(t.Value, e.params)
+	out, ok := e.replace(t, nil, path)
+	if ok {
+		e.memo[t.Value] = out
+	}
+	return out
+}
+
+// replace is t with its placeholders replaced by what as makes of the values.
+func (e *expander) replace(t Text, as func(string) string, path []string) (out string, ok bool) {
+	out, problem, hint := interpolate(t.Value, e.params, as)
 	if problem != "" {
 		e.fail(t.Pos, problem+" in "+strings.Join(path, ""), hint, path)
-		return out
 	}
-	e.memo[t.Value] = out
-	return out
+	return out, problem == ""
 }
 
 func (e *expander) fail(pos Pos, msg, hint string, path []string) {
 	e.add(Diagnostic{Pos: pos, Node: e.id, Field: strings.Join(path, ""), Msg: msg, Hint: hint})
 }
 
-// interpolate replaces the placeholders of s.
-func interpolate(s string, params map[string]string) (out, problem, hint string) {
+// interpolate replaces the placeholders of s by what as makes of their values;
+// nil leaves them as they are.
+func interpolate(s string, params map[string]string, as func(string) string) (out, problem, hint string) {
 	var b strings.Builder
 	for {
 		at := strings.Index(s, "${")
@@ -95,6 +108,12 @@ func interpolate(s string, params map[string]string) (out, problem, hint string)
 		}
 		name := strings.TrimSpace(s[at+2 : at+end])
 		value, ok := params[name]
+		if bare, quoted := strings.CutSuffix(name, quotedForm); quoted && !ok {
+			if value, ok = params[bare]; ok {
+				value = ShellQuote(value)
+			}
+			name = bare
+		}
 		switch {
 		case name == "":
 			return b.String(), "empty parameter placeholder", "write $${} for a literal ${}"
@@ -104,6 +123,9 @@ func interpolate(s string, params map[string]string) (out, problem, hint string)
 				hint = "declare it in [params], or write $${" + name + "} for a literal ${" + name + "}"
 			}
 			return b.String(), "unresolved parameter `" + name + "`", hint
+		}
+		if as != nil {
+			value = as(value)
 		}
 		b.WriteString(value)
 		s = s[at+end+1:]

@@ -167,6 +167,41 @@ func TestRetryOnFailureIsABudgetOfRetries(t *testing.T) {
 	}
 }
 
+// A node that asks an agent may go on with its conversation, and with retries
+// it waits for a provider that may answer later.
+func TestNodesThatAskAnAgent(t *testing.T) {
+	const ask = `{"id": "x", "kind": "agent", "uses": "cap.agent.invoke", "needs": [{"custom": {"type_id": "prompt_text", "key": "k"}}]`
+	hashes := map[string]bool{}
+	for more, want := range map[string]bool{``: false, `, "resume": true`: true, `, "resume": "${yes}"`: true, `, "resume": false`: false} {
+		jobs, m := compile(t, strings.Replace(wrap(ask+more+`}`), `"params": {`, `"params": {"yes": true, `, 1), nil)
+		if got := jobs["x"].Spec.KeepSession; got != want {
+			t.Errorf("%s: %v", more, got)
+		}
+		hashes[m.PolicyHash] = true
+	}
+	if len(hashes) != 2 {
+		t.Errorf("%d policy hashes of 2 policies", len(hashes))
+	}
+	for text, retried := range map[string]bool{
+		ask + `, "max_retries": 1}`:                          true,
+		ask + `, "max_retries": 1, "retry_on": ["timeout"]}`: false,
+		`{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}, "max_retries": 1}`: false,
+	} {
+		jobs, _ := compile(t, wrap(text), nil)
+		r := jobs["x"].Spec.Retry
+		if r.Covers(kernel.RateLimited, 1) != retried || r.Covers(kernel.Overloaded, 1) != retried || r.Covers(kernel.Unauthorized, 1) {
+			t.Errorf("%s: classes %b", text, r.Classes)
+		}
+	}
+	jobs, _ := compile(t, wrap(ask+`, "max_retries": 1, "retry_on": ["unauthorized", "overloaded", "rate_limited"]}`), nil)
+	if r := jobs["x"].Spec.Retry; !r.Covers(kernel.RateLimited, 1) || !r.Covers(kernel.Unauthorized, 1) || !r.Covers(kernel.Overloaded, 1) || r.Covers(kernel.ExitFailure, 1) {
+		t.Errorf("classes %b", r.Classes)
+	}
+	if _, err := build(wrap(`{"id": "x", "uses": "cap.env.builtin.git.stage_commit", "resume": true}`), nil); err == nil || !strings.Contains(err.Error(), "resume has no effect: node `x` asks no agent") {
+		t.Errorf("of a commit: %v", err)
+	}
+}
+
 func TestWhatBecomesOfAnEffectInDoubt(t *testing.T) {
 	hashes := map[string]bool{}
 	for more, want := range map[string]kernel.InDoubt{``: kernel.FailInDoubt, `, "effect_in_doubt": "ask"`: kernel.AskInDoubt,

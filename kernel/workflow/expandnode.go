@@ -15,7 +15,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 	n.kind = orDefault(src.kind, kindBuiltin)
 	n.use, n.known = lookup(src.uses.Value)
 	n.name = e.text(src.name, at, ".name")
-	n.args = e.entries(src.args, at, ".args")
+	n.args = e.arguments(n.use, src.args, at)
 	n.needs = e.artifacts(src.needs, at+".needs")
 	for _, o := range outcomes {
 		n.produces[o] = e.artifacts(src.produces[o], at+".produces."+o.String())
@@ -38,6 +38,11 @@ func (e *expander) node(src *nodeSource, n *node) {
 	n.retryMode = e.word(src.retryMode, "retry mode", RetryNever, retryModes, at, ".retry.mode")
 	n.retryBudget = e.count(src.retryBudget, 0, at, ".retry.budget")
 	n.resumable = e.bool(src.resumable, at, ".resumable")
+	n.resume = e.bool(src.resume, at, ".resume")
+	if n.resume && n.known && !n.asksAgent() {
+		e.fail(src.resume.Pos, "resume has no effect: node `"+n.id.Value+"` asks no agent", "remove it, or write resumable for a node that goes on after a time-out",
+			[]string{at, ".resume"})
+	}
 	n.idempotent = e.bool(src.idempotent, at, ".idempotent")
 	n.inDoubt, _ = kernel.ParseInDoubt(e.word(src.inDoubt, "effect_in_doubt", inDoubts[0], inDoubts, at, ".effect_in_doubt"))
 	n.executor = e.text(src.executor, at, ".executor")
@@ -104,33 +109,18 @@ func (e *expander) again(src *nodeSource, n *node, at string) {
 		for _, c := range defaultRetryOn {
 			n.retry = n.retry.On(c)
 		}
+		if n.asksAgent() {
+			n.retry = n.retry.On(kernel.RateLimited).On(kernel.Overloaded)
+		}
 	}
 }
 
 // retryOn reads a failure class or an exit code.
 func (e *expander) retryOn(n *node, t Text, path string) {
-	s := strings.TrimSpace(e.text(t, path))
-	if code, err := strconv.Atoi(s); err == nil {
-		if code < 1 || code > 255 {
-			e.fail(t.Pos, "invalid exit code `"+s+"` for "+path, "it is from 1 to 255", []string{path})
-		}
-		n.retry.Exits = n.retry.Exits.With(code)
-		return
+	var err error
+	if n.retry, err = n.retry.Named(strings.TrimSpace(e.text(t, path))); err != nil {
+		e.fail(t.Pos, path+": "+strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error()), "", []string{path})
 	}
-	class, err := kernel.ParseFailureClass(s)
-	if err != nil {
-		e.fail(t.Pos, "invalid failure class `"+s+"` for "+path, "it is an exit code or one of "+strings.Join(failureClasses(), ", "), []string{path})
-		return
-	}
-	n.retry = n.retry.On(class)
-}
-
-func failureClasses() []string {
-	var names []string
-	for c := kernel.ExitFailure; c <= kernel.RejectedByHost; c++ {
-		names = append(names, c.String())
-	}
-	return names
 }
 
 func (e *expander) artifacts(in []artifactSource, path string) []artifact {
@@ -189,7 +179,7 @@ func (e *expander) gate(src gateSource, path string) gate {
 	return gate{
 		pos: src.pos, kind: src.kind.Value,
 		policy:      e.word(src.policy, "gate policy", PolicyBlock, gatePolicies, path, ".policy"),
-		script:      e.text(src.script, path, ".script"),
+		script:      e.script(src.script, path, ".script"),
 		id:          e.text(src.id, path, ".id"),
 		required:    e.bool(src.required, path, ".required"),
 		autoResolve: e.bool(src.autoResolve, path, ".auto_resolve"),

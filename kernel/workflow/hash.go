@@ -88,6 +88,9 @@ func (h *hasher) node(n *node) {
 	for _, word := range n.retry.Exits {
 		h.list(strconv.FormatUint(word, 16))
 	}
+	if n.resume { // likewise
+		h.list("resume")
+	}
 	if len(n.options) > 0 { // or hashes on record would change
 		h.set("options", slices.Clone(n.options))
 	}

@@ -120,6 +120,16 @@ func control(policy string) Use {
 // Inventory is everything a node may use. It must not be changed.
 func Inventory() []Use { return inventory }
 
+// Anywhere reports that what a node does has nothing to do with the working tree
+// that its run was queued from.
+func Anywhere(about kernel.NodeInfo) bool {
+	switch about.Operation {
+	case opIntegrate, opCleanup, "merge.sentinel.write", "merge.sentinel.clear":
+		return true
+	}
+	return slices.Contains([]string{policyConflict, policyApproval, policyTerminal}, about.Control)
+}
+
 func lookup(label string) (Use, bool) {
 	for _, u := range inventory {
 		if u.Label == label {
@@ -189,6 +199,9 @@ func (n *node) runsScript() bool {
 	return n.use.Policy == policyConflict && n.autoResolve()
 }
 
+// asksAgent reports that executing n may ask an agent.
+func (n *node) asksAgent() bool { return n.use.Operation == opAgent || n.use.Policy == policyConflict }
+
 // mayBeInDoubt reports that n may do what nobody can tell afterwards whether it
 // was done.
 func (n *node) mayBeInDoubt() bool { return !n.use.Reconcilable || n.runsScript() }
@@ -210,5 +223,6 @@ const (
 )
 
 // defaultRetryOn are the classes that max_retries covers where retry_on is not
-// given.
+// given; of nodes that ask an agent, those of a provider that may answer later
+// as well.
 var defaultRetryOn = []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.OutOfMemory, kernel.Preflight}

@@ -18,7 +18,10 @@ var lockArgs = []string{"branch", "source_branch", "plan_branch", "target", "tar
 // files of the main checkout gets repo_serial. One whose effect on files is the
 // user's own business (a command) gets nothing: to serialise unrelated runs for
 // its sake would help nobody.
-func (t *Template) locksOf(i int, g *graph) []kernel.Lock {
+//
+// target is the branch that the node moves or judges without naming it; a merge
+// changes the branch of its plan as well.
+func (t *Template) locksOf(i int, g *graph, target string) []kernel.Lock {
 	n := &t.nodes[i]
 	if len(n.locks) > 0 {
 		return n.locks
@@ -34,6 +37,10 @@ func (t *Template) locksOf(i int, g *graph) []kernel.Lock {
 	}
 	for _, key := range lockArgs {
 		add(n.arg(key))
+	}
+	add(target)
+	if n.use.Operation == opIntegrate {
+		add(t.sourceOf(n))
 	}
 	for _, a := range n.needs {
 		add(a.Branch())
@@ -62,7 +69,7 @@ func (t *Template) locksOf(i int, g *graph) []kernel.Lock {
 	slices.Sort(names)
 	locks := make([]kernel.Lock, len(names))
 	for k, name := range names {
-		locks[k] = kernel.Lock{Key: "branch:" + name}
+		locks[k] = kernel.BranchLock(name)
 	}
 	return locks
 }

@@ -129,7 +129,7 @@ func compile(t testing.TB, text string, set map[string]string) (map[string]kerne
 func compileTemplate(t testing.TB, tmpl *workflow.Template) (map[string]kernel.NewJob, workflow.Manifest) {
 	t.Helper()
 	jobs, m, err := workflow.Compile(tmpl, workflow.CompileOptions{Run: "run_1", Alias: "draft", Selector: "draft", At: someTime, By: "ann",
-		IDs: func(node string) kernel.JobID { return kernel.JobID("id-" + node) }})
+		IDs: func(node string) kernel.JobID { return kernel.JobID("id-" + node) }, Head: onMain})
 	if err != nil {
 		t.Fatalf("compile: %v", err)
 	}
@@ -149,3 +149,6 @@ func accepted(t testing.TB, jobs []kernel.NewJob) {
 		t.Fatalf("the kernel refuses what was compiled: %v", err)
 	}
 }
+
+// onMain is a working tree that stands on main.
+func onMain() (string, error) { return "main", nil }

@@ -125,7 +125,7 @@ func FuzzExpansion(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_, m, err := workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) }})
+		_, m, err := workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) }, Head: onMain})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func BenchmarkCompile(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, _, err := workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) }}); err != nil {
+		if _, _, err := workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) }, Head: onMain}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,6 +1,10 @@
 package workflow
 
-import "github.com/vizier-scheduler/vizier/kernel"
+import (
+	"slices"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
 
 // Text is a value as it was written, and where. Integers and booleans are text
 // as well: ${name} may stand for them.
@@ -97,6 +101,7 @@ type nodeSource struct {
 	maxResumes    Text
 	maxReclaims   Text
 	resumable     Text
+	resume        Text
 	idempotent    Text
 	inDoubt       Text
 	transient     Text
@@ -126,6 +131,12 @@ type gateSource struct {
 	pos                                             Pos
 	kind, policy, required, script, autoResolve, id Text
 	args                                            []Entry
+}
+
+// AsksAgent reports that a node of s gives an agent work. A gate that may ask
+// one for help does not count.
+func (s *Source) AsksAgent() bool {
+	return slices.ContainsFunc(s.nodes, func(n nodeSource) bool { u, _ := lookup(n.uses.Value); return u.Operation == opAgent })
 }
 
 // param is the default of a parameter.

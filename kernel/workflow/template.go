@@ -17,6 +17,7 @@ type Template struct {
 	policy    policy
 	contracts []contract
 	nodes     []node
+	warnings  Diagnostics
 }
 
 // Nodes is how many nodes the template has.
@@ -54,6 +55,7 @@ type node struct {
 	retry         kernel.RetryPolicy
 	timeout       time.Duration
 	resumable     bool
+	resume        bool // the agent goes on with its conversation
 	idempotent    bool
 	inDoubt       kernel.InDoubt
 	transient     kernel.Transient

@@ -28,8 +28,8 @@ func BenchmarkDecideAgainstNinja(b *testing.B) {
 	const n = 100_000
 	dir := edges(b, n)
 	o := jobs(n)
-	if left := kernel.Decide(kernel.NewSnapshot(o)); len(left.Actions) > 0 {
-		b.Fatalf("the tick finds %d things to do", len(left.Actions))
+	if left := kernel.Decide(kernel.NewSnapshot(o)); len(left.Actions()) > 0 {
+		b.Fatalf("the tick finds %d things to do", len(left.Actions()))
 	}
 	var build, tick, whole cost
 	for b.Loop() {

@@ -53,6 +53,7 @@ func TestCheck(t *testing.T) {
 		}
 	})
 	t.Run("controller", func(t *testing.T) {
+		atLength(t)
 		conf, err := os.ReadFile(os.Getenv("SLURM_CONF"))
 		if err != nil {
 			t.Fatal(err)

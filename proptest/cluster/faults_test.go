@@ -14,6 +14,7 @@ import (
 // A node dies with what runs on it, another's daemon dies while what runs there
 // goes on: the cluster says the same of both, and only one of them is lost.
 func TestNodesFail(t *testing.T) {
+	atLength(t)
 	r := newRepo(t)
 	defer r.healthy()
 	wait := "while [ ! -e $VIZIER_ROOT/go ]; do sleep 0.1; done;"
@@ -60,6 +61,7 @@ func TestNodesFail(t *testing.T) {
 // The controller dies and comes back while jobs are being submitted: what it
 // forgot is submitted again, and nothing runs twice.
 func TestControllerDies(t *testing.T) {
+	atLength(t)
 	r := newRepo(t)
 	defer r.slurm("head")
 	const jobs = 40
@@ -126,7 +128,10 @@ func TestSchedulerIsKilled(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	const rounds, each = 10, 4
+	rounds, each := 4, 4
+	if long {
+		rounds = 40
+	}
 	for round := range rounds {
 		var lines strings.Builder
 		for k := range each {

@@ -90,7 +90,7 @@ func TestNobodyToAsk(t *testing.T) {
 func TestRemovedBehindOurBack(t *testing.T) {
 	r := newRepo(t)
 	waits := r.submit("lab", effect("w", ""), "--option=--begin=now+1hour")
-	runs := r.submit("lab", effect("r", "sleep 600;"))
+	runs := r.submit("lab", "echo begin >>$VIZIER_ROOT/effects/r; exec sleep 600") // a shell might end well before its own signal comes
 	r.eventually(func() string {
 		if r.read("effects/r") == "" {
 			return "it has not begun"
@@ -132,6 +132,7 @@ func TestPendingReasons(t *testing.T) {
 
 // The cluster's own time limit ends the command in time to say so.
 func TestTimeLimit(t *testing.T) {
+	atLength(t)
 	r := newRepo(t)
 	job := r.becomes(r.submit("lab", "sleep 600", "--option", "time=1m"), "failed")
 	if job["failure_class"] != "timeout" || job["exit_code"] != "124" || job["reason"] != "ended by the time limit of its job on cluster lab" {
@@ -147,7 +148,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
 	r := repoAt(t, dir)
-	id := r.submit("lab", `echo up; while [ ! -e go ]; do sleep 0.05; done; cat /dev/zero >filler 2>/dev/null; exit 5`)
+	id := r.submit("lab", `echo up; while [ ! -e go ]; do sleep 0.05; done; dd if=/dev/zero of="$VIZIER_ROOT/filler" bs=64k 2>/dev/null; exit 5`)
 	r.eventually(func() string {
 		if r.read(".vizier/jobs/"+id+"/stdout.log") == "" {
 			return "it has not begun"
@@ -156,7 +157,7 @@ func TestFullDisk(t *testing.T) {
 	})
 	r.write("go", "")
 	r.eventually(func() string {
-		if out, _ := r.command("pgrep", "-f", "cat /dev/zero").Output(); r.read("filler") == "" || len(out) > 0 {
+		if out, _ := r.command("pgrep", "-f", "of="+dir+"/filler").Output(); r.read("filler") == "" || len(out) > 0 {
 			return "the disk is not full"
 		}
 		return ""

@@ -18,6 +18,17 @@ var (
 	script string // that starts it
 )
 
+// long asks for the long form of the tests.
+var long = os.Getenv("VIZIER_LONG") != ""
+
+// atLength is of tests that wait for time limits and time-outs of the cluster's.
+func atLength(t *testing.T) {
+	t.Helper()
+	if !long {
+		t.Skip("half a minute of waiting: VIZIER_LONG=1 runs it")
+	}
+}
+
 // TestMain builds the program and starts the cluster. Where Slurm cannot be
 // installed, it says so and leaves.
 func TestMain(m *testing.M) {

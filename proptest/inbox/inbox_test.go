@@ -22,6 +22,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 func TestMain(m *testing.M) {
@@ -170,11 +171,11 @@ func (w *world) process() (*app.Scheduler, *app.Inbox, *fs.Store) {
 		Limits: kernel.Limits{MaxRunning: 3}, Now: now, NewID: w.id}
 	box := &app.Inbox{Tree: tree{inbox.Tree{Home: w.home(), Now: time.Now}, w}, Archive: true, Patience: time.Second, Now: now, Parse: inbox.ParsePrompt}
 	target := &app.InboxTarget{Root: w.dir, Scheduler: sched,
-		Place: func(context.Context, kernel.InboxPath) (kernel.InboxPath, error) {
-			return kernel.InboxPath{Owner: "local", Repository: "r", Branch: "main"}, nil
+		Place: func(context.Context, rules.Path) (rules.Path, error) {
+			return rules.Path{Owner: "local", Repository: "r", Branch: "main"}, nil
 		},
 		Prepare: w.prepare}
-	box.Find = func(kernel.InboxPath) (*app.InboxTarget, error) { return target, nil }
+	box.Find = func(rules.Path) (*app.InboxTarget, error) { return target, nil }
 	return sched, box, st
 }
 
@@ -370,7 +371,7 @@ func (w *world) check(t *rapid.T) {
 		if in == nil {
 			continue
 		}
-		copied := filepath.Join(w.home(), filepath.FromSlash(in.Processed(j.ID)))
+		copied := filepath.Join(w.home(), filepath.FromSlash(rules.Processed(in, j.ID)))
 		if _, err := os.Stat(copied); err == nil {
 			token := w.token(t, copied)
 			if other := owners[token]; other != "" {
@@ -413,9 +414,9 @@ func (w *world) settle(t *rapid.T) {
 	states := map[string]kernel.Status{}
 	for _, j := range w.records(t) {
 		if in := j.Spec.Intake; in != nil {
-			if copied := filepath.Join(w.home(), filepath.FromSlash(in.Processed(j.ID))); exists(copied) {
+			if copied := filepath.Join(w.home(), filepath.FromSlash(rules.Processed(in, j.ID))); exists(copied) {
 				states[w.token(t, copied)] = j.State.Status
-			} else if !exists(filepath.Join(w.home(), filepath.FromSlash(in.NoInput(j.ID)))) {
+			} else if !exists(filepath.Join(w.home(), filepath.FromSlash(rules.NoInput(in, j.ID)))) {
 				t.Errorf("job %s has neither a copy of its prompt nor a note that there was none", j.ID)
 			}
 		}

@@ -36,7 +36,7 @@ type mark struct {
 
 type entry struct {
 	groups []group
-	world  []kernel.Action
+	world  []kernel.WorldAction
 }
 
 // group is a plan's part about one job. The record comes last.
@@ -62,7 +62,7 @@ func (d *disk) write() error {
 type tx struct {
 	n          *node
 	pos        mark
-	unfinished []kernel.Action
+	unfinished []kernel.WorldAction
 }
 
 func (n *node) Begin(context.Context) (app.Tx, error) {
@@ -102,13 +102,7 @@ func (t *tx) recover() error {
 		t.unfinished = e.world
 	}
 	if t.pos.rebooted {
-		t.unfinished = slices.DeleteFunc(slices.Clone(t.unfinished), func(a kernel.Action) bool {
-			switch a.(type) {
-			case kernel.ClearSentinel, kernel.RemoveWorktree:
-				return false
-			}
-			return true
-		})
+		t.unfinished = slices.DeleteFunc(slices.Clone(t.unfinished), func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
 	}
 	if t.pos != d.mark {
 		t.n.effect("mark")
@@ -238,11 +232,11 @@ func (n *node) Read(_ context.Context, scope kernel.Scope) (kernel.Records, erro
 	return n.w.disk.read(n.ids(scope)), nil
 }
 
-func (t *tx) Unfinished() []kernel.Action { return t.unfinished }
+func (t *tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 
 func (t *tx) Commit(p kernel.Plan) (err error) {
 	n, d := t.n, &t.n.w.disk
-	if len(p.Actions) == 0 {
+	if p.Empty() {
 		d.judge(p)
 		return nil
 	}
@@ -260,7 +254,7 @@ func (t *tx) Commit(p kernel.Plan) (err error) {
 	for _, g := range e.groups {
 		n.effect("write %s", g.job)
 		if err := d.apply(g); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", err, kernel.ErrRecorded)
 		}
 	}
 	n.effect("mark")
@@ -273,53 +267,77 @@ func (t *tx) Commit(p kernel.Plan) (err error) {
 // entry is p as files. A plan over another revision than the store's is
 // refused whole.
 func (d *disk) entry(p kernel.Plan) (entry, error) {
-	var e entry
-	at := map[kernel.JobID]int{}
-	of := func(id kernel.JobID) *group {
-		if _, ok := at[id]; !ok {
-			at[id] = len(e.groups)
-			e.groups = append(e.groups, group{job: id})
-		}
-		return &e.groups[at[id]]
-	}
-	for _, a := range p.Actions {
-		switch a := a.(type) {
-		case kernel.CreateJob:
-			if _, taken := d.records[a.Job.ID]; taken {
-				return e, fmt.Errorf("create %s: %w", a.Job.ID, kernel.ErrConflict)
-			}
-			of(a.Job.ID).record = &a.Job
-		case kernel.PutState:
-			j, ok := d.records[a.Job]
-			if g := of(a.Job); g.record != nil {
-				j = *g.record
-			} else if !ok {
-				return e, fmt.Errorf("commit %s: %w", a.Job, kernel.ErrNotFound)
-			}
-			if j.Rev != a.If {
-				return e, fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, j.Rev, a.If, kernel.ErrStale)
-			}
-			j.State, j.Rev = a.State, a.If+1
-			of(a.Job).record = &j
-		case kernel.RemoveJob:
-			g := of(a.Job)
-			g.record, g.publish, g.remove, g.forget = nil, nil, true, custom(a.Produces)
-		case kernel.Strip:
-			g := of(a.Job)
-			g.forget = append(g.forget, custom(a.Produces)...)
-		case kernel.Publish:
-			g := of(a.Attempt.Job)
-			g.publish = append(g.publish, custom(a.Artifacts)...)
-		case kernel.Reset:
-			g := of(a.Attempt.Job)
-			g.reset, g.publish, g.forget = true, nil, append(g.forget, custom(a.Produces)...)
-		case kernel.Rotate, kernel.CreateRun, kernel.RemoveRun:
-		default:
-			e.world = append(e.world, a)
-		}
-	}
-	return e, nil
+	b := entryBuilder{d: d, e: entry{world: p.World}, at: map[kernel.JobID]int{}}
+	err := p.Write(&b)
+	return b.e, err
 }
+
+type entryBuilder struct {
+	d  *disk
+	e  entry
+	at map[kernel.JobID]int
+}
+
+func (b *entryBuilder) of(id kernel.JobID) *group {
+	if _, ok := b.at[id]; !ok {
+		b.at[id] = len(b.e.groups)
+		b.e.groups = append(b.e.groups, group{job: id})
+	}
+	return &b.e.groups[b.at[id]]
+}
+
+func (b *entryBuilder) CreateJob(a kernel.CreateJob) error {
+	if _, taken := b.d.records[a.Job.ID]; taken {
+		return fmt.Errorf("create %s: %w", a.Job.ID, kernel.ErrConflict)
+	}
+	b.of(a.Job.ID).record = &a.Job
+	return nil
+}
+
+func (b *entryBuilder) PutState(a kernel.PutState) error {
+	j, ok := b.d.records[a.Job]
+	if g := b.of(a.Job); g.record != nil {
+		j = *g.record
+	} else if !ok {
+		return fmt.Errorf("commit %s: %w", a.Job, kernel.ErrNotFound)
+	}
+	if j.Rev != a.If {
+		return fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, j.Rev, a.If, kernel.ErrStale)
+	}
+	j.State, j.Rev = a.State, a.If+1
+	b.of(a.Job).record = &j
+	return nil
+}
+
+func (b *entryBuilder) RemoveJob(a kernel.RemoveJob) error {
+	g := b.of(a.Job)
+	g.record, g.publish, g.remove, g.forget = nil, nil, true, custom(a.Produces)
+	return nil
+}
+
+func (b *entryBuilder) Strip(a kernel.Strip) error {
+	g := b.of(a.Job)
+	g.forget = append(g.forget, custom(a.Produces)...)
+	return nil
+}
+
+func (b *entryBuilder) Publish(a kernel.Publish) error {
+	g := b.of(a.Attempt.Job)
+	g.publish = append(g.publish, custom(a.Artifacts)...)
+	return nil
+}
+
+func (b *entryBuilder) Reset(a kernel.Reset) error {
+	g := b.of(a.Attempt.Job)
+	g.reset, g.publish, g.forget = true, nil, append(g.forget, custom(a.Produces)...)
+	return nil
+}
+
+// Logs, manifests and hooks are no part of this world.
+func (b *entryBuilder) Rotate(kernel.Rotate) error       { return nil }
+func (b *entryBuilder) CreateRun(kernel.CreateRun) error { return nil }
+func (b *entryBuilder) RemoveRun(kernel.RemoveRun) error { return nil }
+func (b *entryBuilder) Announce(kernel.Announce) error   { return nil }
 
 func custom(in []kernel.Artifact) []kernel.Artifact {
 	return slices.DeleteFunc(slices.Clone(in), func(a kernel.Artifact) bool { return a.Kind != kernel.Custom })

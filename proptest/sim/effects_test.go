@@ -28,8 +28,8 @@ func (w *world) checkReplayed() {
 }
 
 // perform notes that an action on the world was done.
-func (w *world) perform(done kernel.Action) {
-	key := func(a kernel.Action) string {
+func (w *world) perform(done kernel.WorldAction) {
+	key := func(a kernel.WorldAction) string {
 		switch a := a.(type) {
 		case kernel.Launch:
 			return fmt.Sprint("launch ", a.Attempt)
@@ -41,7 +41,7 @@ func (w *world) perform(done kernel.Action) {
 			return fmt.Sprintf("%T %v", a, a)
 		}
 	}
-	w.due = slices.DeleteFunc(slices.Clone(w.due), func(a kernel.Action) bool { return key(a) == key(done) })
+	w.due = slices.DeleteFunc(slices.Clone(w.due), func(a kernel.WorldAction) bool { return key(a) == key(done) })
 }
 
 // checkPerformed holds when committed actions are forgotten: they were done.

@@ -14,7 +14,7 @@ import (
 type ledger struct {
 	truth     map[kernel.JobID]kernel.Job // what the journal says, whatever the files say
 	markers   map[kernel.Artifact][]kernel.JobID
-	due       []kernel.Action // committed actions on the world, not done yet
+	due       []kernel.WorldAction // committed actions on the world, not done yet
 	spawned   map[kernel.AttemptID]int
 	commands  map[kernel.AttemptID]int
 	runs      map[execution]int
@@ -55,6 +55,23 @@ func (l *ledger) fail(format string, args ...any) {
 
 func (l *ledger) jobIDs() []kernel.JobID { return slices.Sorted(maps.Keys(l.truth)) }
 
+// reopened reports that old, which was blocked before it began, may go back to
+// waiting: it hangs on a job that e brings.
+func reopened(e entry, before map[kernel.JobID]kernel.Job, old kernel.Job) bool {
+	if old.State.Status != kernel.BlockedByDependency || old.State.Outcome != kernel.NoOutcome {
+		return false
+	}
+	jobs := slices.Collect(maps.Values(before))
+	var news []kernel.JobID
+	for _, g := range e.groups {
+		if _, had := before[g.job]; !had && g.record != nil {
+			jobs, news = append(jobs, *g.record), append(news, g.job)
+		}
+	}
+	s := kernel.NewSnapshot(kernel.Observation{Jobs: jobs})
+	return slices.ContainsFunc(news, func(id kernel.JobID) bool { return slices.Contains(s.Downstream(id), old.ID) })
+}
+
 // checkEntry judges a plan at the moment it becomes durable.
 func (w *world) checkEntry(p *process, e entry) {
 	w.checkPerformed("before the next plan")
@@ -82,7 +99,7 @@ func (w *world) checkEntry(p *process, e entry) {
 			continue
 		}
 		routed += max(0, g.record.State.Routed-old.State.Routed)
-		if g.record.State.Generation > old.State.Generation {
+		if g.record.State.Generation > old.State.Generation && !reopened(e, before, old) {
 			rewound = g.job
 		}
 	}

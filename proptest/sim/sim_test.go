@@ -141,8 +141,8 @@ func (m *machine) submit(t *rapid.T) {
 	m.do(t, "submit", func(s *app.Scheduler) (app.Report, error) {
 		rep, err := s.Submit(context.Background(), news, "ann")
 		for _, n := range news {
-			if _, there := m.w.truth[n.ID]; err == nil && !there {
-				m.w.fail("%s was submitted and is not there", n.ID)
+			if _, there := m.w.truth[n.ID]; there != (err == nil) {
+				m.w.fail("%s was submitted with the error %v, and is there: %t", n.ID, err, there)
 			}
 			for _, id := range n.Spec.After {
 				if _, there := m.w.truth[id]; err == nil && !there {

@@ -42,6 +42,7 @@ func (r *repo) killRunner(id string) {
 // A runner that is killed takes its command with it. The next tick reclaims the
 // job while its budget lasts, dependents wait, and after that it has failed.
 func TestALostRunnerIsReclaimedWithinItsBudget(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "")
 	job := r.submit("--idempotent", "--", "sh", "-c", hold)
 	next := r.submit("--after", job, "--", "true")
@@ -72,6 +73,7 @@ func TestALostRunnerIsReclaimedWithinItsBudget(t *testing.T) {
 
 // A job that is not known to bear a second execution does not get one.
 func TestALostJobThatMayNotRunTwice(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "")
 	job := r.submit("--lock", "db", "--", "sh", "-c", hold)
 	other := r.submit("--lock", "db", "--", "true")
@@ -89,8 +91,10 @@ func TestALostJobThatMayNotRunTwice(t *testing.T) {
 // A runner that dies between recording the outcome and settling the job loses
 // nothing, and the job does not run again.
 func TestAnOutcomeOnRecordCounts(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ command, status string }{{"exit 0", "succeeded"}, {"exit 3", "failed"}} {
 		t.Run(c.status, func(t *testing.T) {
+			t.Parallel()
 			r := newRepo(t, plainBin, "")
 			job := r.submit("--idempotent", "--produce", "custom:a:b", "--", "sh", "-c", hold+"; "+c.command)
 			next := r.submit("--need", "custom:a:b", "--", "true")
@@ -129,6 +133,7 @@ func (r *repo) holdLock() (free func()) {
 // A command that is killed in the middle of its transaction leaves nothing
 // that the next one has to wait for.
 func TestTheLockOfTheDeadIsFree(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "[scheduler]\nlock_timeout = \"1h\"\n")
 	job := r.submit("--", "true")
 	r.wait(job)
@@ -158,6 +163,7 @@ func TestTheLockOfTheDeadIsFree(t *testing.T) {
 // An attempt's claim whose pid is another process's by now is dead, and nobody
 // signals that process.
 func TestAPidThatWasUsedAgain(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "")
 	job := r.submit("--", "sh", "-c", hold)
 	child := r.held(1)
@@ -188,6 +194,7 @@ func TestAPidThatWasUsedAgain(t *testing.T) {
 // After a reboot nothing that ran runs. What was recorded stands, what was lost
 // is told, and no pid of before is believed.
 func TestAReboot(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "[scheduler]\nmax_running = 4\n")
 	lost := r.submit("--", "sh", "-c", hold)
 	r.held(1)
@@ -223,6 +230,7 @@ func TestAReboot(t *testing.T) {
 
 // What a crash leaves beside the records is nobody's record.
 func TestLeftoverFiles(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "")
 	job := r.submit("--", "true")
 	r.wait(job)

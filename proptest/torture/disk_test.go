@@ -39,6 +39,7 @@ func fillDisk(t *testing.T, dir string) (undo func()) {
 // On a full disk a command fails loudly and changes nothing. What runs stays
 // running until its end can be recorded, and is settled once there is room.
 func TestAFullDisk(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -102,6 +103,7 @@ func commandEnded(r *repo, id string) bool {
 // Where a person may only read, everything can be looked at, and what would
 // write is refused with the reason.
 func TestAReadOnlyRepository(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to become somebody else")
 	}
@@ -152,6 +154,7 @@ func TestAReadOnlyRepository(t *testing.T) {
 
 // Output is data: as much of it as there is, byte by byte.
 func TestOutputOfAnyKind(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, pairBin, "")
 	huge := r.submit("--", "sh", "-c", "yes 0123456789abcde | head -c 67108864; head -c 1048576 /dev/zero >&2")
 	binary := r.submit("--", "sh", "-c", `printf '\000\001\377\376\033[2J\r\n\303\050'; printf 'no end' >&2`)
@@ -182,12 +185,13 @@ func TestOutputOfAnyKind(t *testing.T) {
 	r.coherent()
 }
 
-// A batch of ten thousand is one transaction, and so is one that is refused.
+// A batch of thousands is one transaction, and so is one that is refused.
 func TestAHugeBatch(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
+	t.Parallel()
+	n := 1000
+	if long {
+		n = 10_000
 	}
-	const n = 10_000
 	r := newRepo(t, pairBin, "[store]\ndurability = \"relaxed\"\n")
 	gate := r.submit("--approval", "--", "true")
 	var b strings.Builder

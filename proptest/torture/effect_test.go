@@ -57,12 +57,14 @@ func (r *repo) tick() { r.wait(r.submit("--", "true")) }
 // What a lost attempt of a script may have done is not done again without
 // leave; with leave it is.
 func TestAScriptInDoubt(t *testing.T) {
+	t.Parallel()
 	script := "args = { script = '''" + hold + "''' }\n"
 	for policy, more := range map[string]string{
 		"fail": "max_reclaims = 2", "ask": `effect_in_doubt = "ask"`, "rejected": `effect_in_doubt = "ask"`,
 		"rerun": `effect_in_doubt = "rerun"`, "idempotent": "idempotent = true", "retried": "max_reclaims = 1\nmax_retries = 1\nretry_on = [\"effect_in_doubt\"]",
 	} {
 		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
 			r := newRepo(t, pairBin, "")
 			job := r.node("cap.env.shell.command.run", script+more)
 			r.held(1)
@@ -116,6 +118,7 @@ func TestAScriptInDoubt(t *testing.T) {
 
 // Of a plain command the attempt is the effect: lost, it asks where it is to.
 func TestACommandInDoubt(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "")
 	job := r.submit("--in-doubt", "ask", "--", "sh", "-c", hold)
 	next := r.submit("--after", job, "--", "true")
@@ -155,6 +158,7 @@ func (r *repo) hook(name string) {
 // U08: killed when git has committed and nothing is on record of it, or just
 // before, the next attempt decides which, and there is one commit.
 func TestACommitIsMadeOnceWhereverItIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ uses, args string }{
 		{"cap.env.builtin.git.stage_commit", `message = "the work"`},
 		{"cap.env.builtin.git.commit", `message = "the work"`},
@@ -162,6 +166,7 @@ func TestACommitIsMadeOnceWhereverItIsKilled(t *testing.T) {
 	} {
 		for _, at := range []string{"pre-commit", "post-commit"} {
 			t.Run(c.uses+"/"+at, func(t *testing.T) {
+				t.Parallel()
 				r := newRepo(t, plainBin, "")
 				r.write(".gitignore", "*\n!work.txt\n!later.txt\n!.gitignore\n")
 				r.git("add", "-A")
@@ -209,6 +214,7 @@ func TestACommitIsMadeOnceWhereverItIsKilled(t *testing.T) {
 // U22: a rewind makes the effect anew, under another key, and what the earlier
 // generation did is remembered.
 func TestARewindHasEffectsOfItsOwn(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "")
 	job := r.node("cap.env.shell.command.run", `args = { script = "echo ran >>ran" }`)
 	r.wait(job)
@@ -235,12 +241,10 @@ func TestARewindHasEffectsOfItsOwn(t *testing.T) {
 // Whatever is killed, and whenever, no script of a node runs to its end twice
 // unless it may, and every job ends or says what is in doubt.
 func TestNoScriptIsDoneTwiceWhateverIsKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	t.Parallel()
 	s := seed(t)
 	rng := rand.New(rand.NewPCG(s, 2))
-	for left, round := kills(40), 0; left > 0 && !t.Failed(); round++ {
+	for left, round := kills(20, 400), 0; left > 0 && !t.Failed(); round++ {
 		r := newRepo(t, plainBin, "")
 		job := r.node("cap.env.shell.command.run", "args = { script = 'echo begun >>begun; sleep 0.0"+fmt.Sprint(rng.IntN(4))+"; echo done >>done' }\nmax_reclaims = 2")
 		struck := 0

@@ -8,6 +8,7 @@ import (
 
 // A runner whose repository is deleted does not stay behind for ever.
 func TestARunnerEndsWithItsRepository(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, pairBin, "")
 	job := r.submit("--", "sh", "-c", `echo "$VIZIER_ATTEMPT $$" >> held; sleep 1`)
 	r.held(1)

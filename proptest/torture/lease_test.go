@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-const leases = "[leases]\nttl = \"2s\"\nheartbeat = \"200ms\"\nstalled = \"1s\"\n[jobs]\ngrace = \"300ms\"\n"
+const leases = "[leases]\nttl = \"4s\"\nheartbeat = \"200ms\"\nstalled = \"1s\"\n[jobs]\ngrace = \"300ms\"\n"
 
 // on is the repository as another host sees it that shares its files.
 func (r *repo) on(host string) *repo {
@@ -20,14 +20,12 @@ func (r *repo) on(host string) *repo {
 // they do not, the job is taken from it; and when it comes back it learns so,
 // ends its command and writes nothing.
 func TestAnotherHostTakesOver(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	t.Parallel()
 	r := newRepo(t, pairBin, leases)
 	near, far := r.on("near"), r.on("far")
 	job := far.submit("--idempotent", "--", "sh", "-c", hold)
 	r.held(1)
-	near.exits(124, "jobs", "wait", "--timeout", "5s", job) // longer than a lease
+	near.exits(124, "jobs", "wait", "--timeout", "6s", job) // longer than a lease
 	if rec := r.is(job, "running", ""); rec.Attempt != 1 || rec.Reclaims != 0 {
 		t.Fatalf("taken from a runner that lives: %+v", rec)
 	}
@@ -75,6 +73,7 @@ func TestAnotherHostTakesOver(t *testing.T) {
 // A cancel given on one host reaches the runner on another with its next
 // heartbeat.
 func TestCancelFromAnotherHost(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, pairBin, leases)
 	near, far := r.on("near"), r.on("far")
 	job := far.submit("--", "sh", "-c", hold)
@@ -93,6 +92,7 @@ func TestCancelFromAnotherHost(t *testing.T) {
 // A job that waits is nobody's to reclaim, however long ago its last attempt
 // was (U10).
 func TestWaitingJobsAreNotReclaimed(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, pairBin, leases)
 	near, far := r.on("near"), r.on("far")
 	job := far.submit("--approval", "--", "true")

@@ -10,6 +10,7 @@ import (
 // A job that waits for an approval is nobody's to reclaim, whatever attempt of
 // an earlier generation it has on record.
 func TestApprovalAfterARewindIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "")
 	job := r.submit("--approval", "--idempotent", "--", "sh", "-c", hold)
 	r.ok("jobs", "approve", job)
@@ -37,6 +38,7 @@ func TestApprovalAfterARewindIsLeftAlone(t *testing.T) {
 // A stream of shared requests does not starve an exclusive one, and what waits
 // for a pool holds up nobody who does not.
 func TestLocksAreGrantedInOrder(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, pairBin, "[scheduler]\nmax_running = 4\n[pools]\ngpu = 1\n")
 	const note = `echo "$VIZIER_JOB_ID" >> order; `
 	first := r.submit("--lock", "db:shared", "--pool", "gpu", "--", "sh", "-c", hold)
@@ -67,6 +69,7 @@ func TestLocksAreGrantedInOrder(t *testing.T) {
 // A rewind takes what had succeeded downstream along: attempts go on, the
 // earlier logs are kept and the current ones begin empty.
 func TestRewindOfASuccess(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "")
 	a := r.submit("--produce", "custom:a:a", "--", "sh", "-c", `echo a$VIZIER_ATTEMPT`)
 	b := r.submit("--need", "custom:a:a", "--approval", "--", "sh", "-c", `echo b$VIZIER_ATTEMPT`)
@@ -97,6 +100,7 @@ func TestRewindOfASuccess(t *testing.T) {
 // A clock that steps back changes no order within what is there, loses
 // nothing and holds up nothing.
 func TestAClockThatStepsBack(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "[scheduler]\nmax_running = 1\n")
 	base := r.submit("--", "sh", "-c", hold)
 	r.held(1)
@@ -127,6 +131,7 @@ func TestAClockThatStepsBack(t *testing.T) {
 
 // Any number of commands may tick at once.
 func TestManySchedulersAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, pairBin, "[scheduler]\nmax_running = 3\n")
 	root := r.submit("--", "sh", "-c", hold)
 	r.held(1)

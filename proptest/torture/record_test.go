@@ -22,8 +22,10 @@ var damage = map[string]func(string) string{
 // One record that makes no sense blocks what depends on it, with the reason,
 // and nothing else.
 func TestADamagedRecordIsContained(t *testing.T) {
+	t.Parallel()
 	for name, damaged := range damage {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRepo(t, plainBin, "")
 			bad := r.submit("--approval", "--", "true")
 			text := r.read(r.jobPath(bad, "job.json"))
@@ -72,6 +74,7 @@ func TestADamagedRecordIsContained(t *testing.T) {
 
 // Fields that another program put into a record stay there.
 func TestForeignFieldsAreKept(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "")
 	job := r.submit("--approval", "--", "true")
 	path := r.jobPath(job, "job.json")
@@ -93,6 +96,7 @@ func TestForeignFieldsAreKept(t *testing.T) {
 // A state file that says something else than the record is not believed, and
 // the next writer puts it right.
 func TestAStateFileThatLies(t *testing.T) {
+	t.Parallel()
 	for _, lie := range []string{"succeeded\n", "", "\x00\xff", strings.Repeat("x", 1<<20)} {
 		r := newRepo(t, plainBin, "")
 		job := r.submit("--approval", "--", "true")
@@ -110,6 +114,7 @@ func TestAStateFileThatLies(t *testing.T) {
 
 // Nothing follows a symbolic link out of .vizier.
 func TestLinksLeadNowhere(t *testing.T) {
+	t.Parallel()
 	outside := func(t *testing.T) (dir, file string) {
 		dir = t.TempDir()
 		file = filepath.Join(dir, "precious")
@@ -136,6 +141,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 	}
 	for _, at := range []string{".vizier", ".vizier/jobs"} {
 		t.Run(at, func(t *testing.T) {
+			t.Parallel()
 			r := newRepo(t, plainBin, "")
 			dir, file := outside(t)
 			r.write(".vizier/keep", "")
@@ -148,6 +154,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 	}
 	for _, name := range []string{"job.json", "state", "stdout.log", "stderr.log", "outcome.json", "attempts", "job.lock"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := newRepo(t, plainBin, "[scheduler]\nlock_timeout = \"5s\"\n")
 			job := r.submit("--approval", "--", "echo", "out")
 			dir, file := outside(t)

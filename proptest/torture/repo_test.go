@@ -42,9 +42,14 @@ func repoAt(t testing.TB, dir, bin, config string) *repo {
 	r := &repo{t: t, dir: dir, bin: bin}
 	r.git("init", "-q", "-b", "main")
 	r.git("commit", "-q", "--allow-empty", "-m", "start")
-	if config != "" {
-		r.write(".vizier/config.toml", config)
+	if !strings.Contains(config, "max_running") { // the default is the number of processors
+		head, rest, found := strings.Cut(config, "[scheduler]\n")
+		if !found {
+			head, rest = "", config
+		}
+		config = head + "[scheduler]\nmax_running = 4\n" + rest
 	}
+	r.write(".vizier/config.toml", config)
 	t.Cleanup(r.endAll)
 	return r
 }

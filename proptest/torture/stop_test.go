@@ -12,6 +12,7 @@ import (
 // A runner that is stopped past everything is not lost: its job stays running,
 // is shown as stalled, is not started again, and ends as usual once it goes on.
 func TestAStoppedRunnerIsNotLost(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, pairBin, leases)
 	job := r.submit("--idempotent", "--lock", "db", "--", "sh", "-c", hold)
 	other := r.submit("--lock", "db", "--", "true")
@@ -45,11 +46,13 @@ func TestAStoppedRunnerIsNotLost(t *testing.T) {
 
 // A cancel reaches a command that ignores TERM, whatever its runner's state.
 func TestCancelOfWhatDoesNotWantToEnd(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		stop bool
 	}{{"the command ignores TERM", false}, {"its runner is stopped as well", true}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			r := newRepo(t, plainBin, "[jobs]\ngrace = \"300ms\"\n")
 			job := r.submit("--lock", "db", "--", "sh", "-c", `trap "echo TERM >> heard" TERM; (trap "" TERM; while :; do sleep 0.05; done) & `+hold)
 			r.held(1)
@@ -77,8 +80,10 @@ func TestCancelOfWhatDoesNotWantToEnd(t *testing.T) {
 
 // Ctrl-C ends what waits in the foreground, and no job.
 func TestInterruptLeavesJobsRunning(t *testing.T) {
+	t.Parallel()
 	for _, word := range []string{"wait", "attach"} {
 		t.Run(word, func(t *testing.T) {
+			t.Parallel()
 			r := newRepo(t, plainBin, "")
 			// The job is submitted in the group that gets the signal, as from a shell.
 			script := exec.Command("sh", "-c", `trap : INT; id=$("$0" jobs submit -- sh -c "$1") && echo $id > id && "$0" jobs `+word+` $id; echo $? > code`, r.bin, "trap 'echo hit >> hit' INT; "+hold)
@@ -126,6 +131,7 @@ func listens(pid string, sig syscall.Signal) bool {
 // A job ends when its command does: a daemon that the command leaves behind,
 // in a session of its own and with its output open, holds up nothing.
 func TestADaemonIsNotLeftBehind(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, pairBin, "[jobs]\ngrace = \"300ms\"\n")
 	job := r.submit("--lock", "db", "--", "sh", "-c",
 		`setsid sh -c 'trap "" TERM; echo $$ > daemon; while :; do sleep 1; done' & until test -s daemon; do sleep 0.01; done`)
@@ -139,6 +145,7 @@ func TestADaemonIsNotLeftBehind(t *testing.T) {
 // The same holds of a job whose runner and command are both killed: what
 // escaped into a session of its own is found and ended before the lock passes.
 func TestADaemonOfTheDeadIsSwept(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t, plainBin, "")
 	job := r.submit("--lock", "db", "--", "sh", "-c", `setsid sh -c 'trap "" TERM; echo $$ > daemon; exec sleep 600' & `+hold)
 	next := r.submit("--lock", "db", "--", "sh", "-c", deadDaemon)

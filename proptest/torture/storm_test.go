@@ -23,14 +23,23 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
-// kills is how many processes a storm kills: VIZIER_TORTURE, or few enough for
-// every day.
-func kills(fallback int) int64 {
-	if n, err := strconv.Atoi(os.Getenv("VIZIER_TORTURE")); err == nil && n > 0 {
-		return int64(n)
+// long asks for the long form of the tests.
+var long = os.Getenv("VIZIER_LONG") != ""
+
+// size is what a variable of the environment says, or what is enough for every
+// day, or for the long form.
+func size(variable string, everyDay, atLength int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil && n > 0 {
+		return n
 	}
-	return int64(fallback)
+	if long {
+		return atLength
+	}
+	return everyDay
 }
+
+// kills is how many processes a storm kills.
+func kills(everyDay, atLength int) int64 { return int64(size("VIZIER_TORTURE", everyDay, atLength)) }
 
 // storm kills processes of a repository at random moments until it is calmed.
 type storm struct {

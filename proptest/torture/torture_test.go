@@ -20,13 +20,11 @@ func ids(nodes []*node) []string {
 // Whoever kills commands, every job runs exactly once and succeeds: jobs belong
 // to their runners, and commands leave nothing half done.
 func TestKilledCommandsCostNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	t.Parallel()
 	s := seed(t)
 	r := newRepo(t, plainBin, stormConfig)
 	r.resident = true
-	st := newStorm(r, s, kills(150))
+	st := newStorm(r, s, kills(60, 1000))
 	rng := rand.New(rand.NewPCG(s, 0))
 	var all []*node
 	for round := 0; round == 0 || st.left.Load() > 0; round++ {
@@ -62,13 +60,11 @@ func TestKilledCommandsCostNothing(t *testing.T) {
 // Whatever is killed, no job is lost, none runs twice in one attempt, none
 // starts too early, nothing dead holds a lock, and a rewind heals what failed.
 func TestNothingIsLostWhateverIsKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	t.Parallel()
 	s := seed(t)
 	r := newRepo(t, pairBin, stormConfig)
 	r.resident = true
-	st := newStorm(r, s, kills(200))
+	st := newStorm(r, s, kills(80, 1000))
 	rng := rand.New(rand.NewPCG(s, 0))
 	var all []*node
 	for round := 0; round == 0 || st.left.Load() > 0; round++ {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,48 +20,55 @@ type Agents struct {
 
 // Agent is an agent, or a part of one. What is zero is left to others.
 type Agent struct {
-	Label   string        // a shim's name, or "builtin"
-	Command []string      // instead of a shim
-	Filter  []string      // makes the answer out of the command's output
-	Timeout time.Duration // of one answer
+	Label       string        // of a known program, a shim, or "builtin"
+	Command     []string      // instead
+	Filter      []string      // makes the answer out of the command's output
+	Model       string        // "": the agent's own choice
+	Flags       []string      // more of its program
+	Permissions string        // one of AgentPermissions
+	Timeout     time.Duration // of one answer
+	Silence     time.Duration // without a line of output
+	Unnamed     bool          // of For: no key names it, it is what is asked then
 }
 
-// DefaultAgent is the shim that is looked for where nothing is configured.
+// AgentPermissions are the words for what an agent may do without asking:
+// change files, run commands as well, or everything.
+var AgentPermissions = []string{"edit", "run", "all"}
+
+// DefaultAgent is the program that is looked for where nothing is configured.
 const DefaultAgent = "codex"
 
 // For is the agent of a job of a run that alias started, if one did, of the
 // template that any of selectors names.
 func (a Agents) For(alias string, selectors ...string) Agent {
-	out := Agent{Label: DefaultAgent}
+	out := Agent{Label: DefaultAgent, Unnamed: true}
 	layers := []Agent{{Label: a.Label}, a.Default, a.Commands[alias]}
 	for _, s := range selectors {
 		layers = append(layers, a.Templates[s])
 	}
 	for _, l := range layers {
-		if l.Label != "" || len(l.Command) > 0 { // another agent: the earlier one's filter is not for it
-			out.Label, out.Command, out.Filter = orElse(l.Label, out.Label), l.Command, nil
+		if l.Label != "" || len(l.Command) > 0 { // another agent: what is the earlier one's own is not for it
+			out.Label, out.Command, out.Filter = cmp.Or(l.Label, out.Label), l.Command, nil
+			out.Model, out.Flags, out.Unnamed = "", nil, false
 		}
 		if len(l.Filter) > 0 {
 			out.Filter = l.Filter
 		}
-		if l.Timeout > 0 {
-			out.Timeout = l.Timeout
+		if l.Flags != nil {
+			out.Flags = l.Flags
 		}
+		out.Model = cmp.Or(l.Model, out.Model)
+		out.Permissions = cmp.Or(l.Permissions, out.Permissions)
+		out.Timeout = cmp.Or(l.Timeout, out.Timeout)
+		out.Silence = cmp.Or(l.Silence, out.Silence)
 	}
 	return out
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 func agents() setting {
 	return setting{key: "agents.NAME",
 		doc: "Which agent nodes are given: default, commands.ALIAS or templates.\"SELECTOR\", each with the keys agent, command, " +
-			"progress_filter and timeout.",
+			"progress_filter, model, flags, permissions, timeout and silence.",
 		get:   func(c *Config) any { return c.Agents.shown() },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(c.Agents.shown())) },
 		put: func(c *Config, name string, v any) error {
@@ -94,7 +102,7 @@ func readAgents(to *map[string]Agent, name string, v any) error {
 	return nil
 }
 
-var agentKeys = []string{"agent", "command", "progress_filter", "timeout"}
+var agentKeys = []string{"agent", "command", "progress_filter", "model", "flags", "permissions", "timeout", "silence"}
 
 // read takes the keys of one table over those that are there.
 func (a *Agent) read(name string, v any) error {
@@ -111,11 +119,18 @@ func (a *Agent) read(name string, v any) error {
 			a.Command, err = words(keys[key])
 		case "progress_filter":
 			a.Filter, err = words(keys[key])
-		case "timeout":
-			text, _ := keys[key].(string)
-			if a.Timeout, err = time.ParseDuration(text); err != nil || a.Timeout <= 0 {
-				err = mismatch("a duration such as \"30m\"", keys[key])
+		case "model":
+			a.Model, err = str(keys[key])
+		case "flags":
+			a.Flags, err = flags(keys[key])
+		case "permissions":
+			if a.Permissions, err = str(keys[key]); err != nil || !slices.Contains(AgentPermissions, a.Permissions) {
+				err = mismatch("one of \"edit\", \"run\" and \"all\"", keys[key])
 			}
+		case "timeout":
+			a.Timeout, err = limit(keys[key])
+		case "silence":
+			a.Silence, err = limit(keys[key])
 		default:
 			return fmt.Errorf("unknown key %s.%s%s", name, key, hint(Nearest(key, agentKeys)))
 		}
@@ -124,6 +139,31 @@ func (a *Agent) read(name string, v any) error {
 		}
 	}
 	return nil
+}
+
+// limit is a duration that is more than nothing.
+func limit(v any) (time.Duration, error) {
+	text, _ := v.(string)
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, mismatch("a duration such as \"30m\"", v)
+	}
+	return d, nil
+}
+
+// flags is a list of words; an empty one is a value too.
+func flags(v any) ([]string, error) {
+	list, ok := v.([]any)
+	out := []string{}
+	for _, e := range list {
+		s, word := e.(string)
+		ok = ok && word
+		out = append(out, s)
+	}
+	if !ok {
+		return nil, mismatch("an array of strings", v)
+	}
+	return out, nil
 }
 
 // words is a command: a list of its words, or a single word.
@@ -149,13 +189,17 @@ func words(v any) ([]string, error) {
 func (a Agents) shown() map[string]string {
 	out := map[string]string{}
 	add := func(name string, e Agent) {
-		for key, v := range map[string]string{"agent": e.Label, "command": strings.Join(e.Command, " "), "progress_filter": strings.Join(e.Filter, " ")} {
+		for key, v := range map[string]string{"agent": e.Label, "command": strings.Join(e.Command, " "), "progress_filter": strings.Join(e.Filter, " "),
+			"model": e.Model, "flags": strings.Join(e.Flags, " "), "permissions": e.Permissions} {
 			if v != "" {
 				out[name+"."+key] = v
 			}
 		}
 		if e.Timeout > 0 {
 			out[name+".timeout"] = e.Timeout.String()
+		}
+		if e.Silence > 0 {
+			out[name+".silence"] = e.Silence.String()
 		}
 	}
 	add("default", a.Default)

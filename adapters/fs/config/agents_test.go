@@ -8,12 +8,17 @@ import (
 )
 
 func TestTheMoreParticularAgentWins(t *testing.T) {
-	c, err := Load(layers(t, "agent = \"gemini\"\n[agents.default]\nprogress_filter = \"jq\"\ntimeout = \"1h\"\n", `
+	c, err := Load(layers(t, "agent = \"gemini\"\n[agents.default]\nprogress_filter = \"jq\"\ntimeout = \"1h\"\nmodel = \"pro\"\nflags = [\"--x\"]\nsilence = \"20m\"\n", `
 [agents.commands.draft]
 command = ["my-agent", "--fast"]
+[agents.commands.approve]
+model = "flash"
+flags = []
+permissions = "run"
 [agents.templates."template.stage.merge@v2"]
 agent = "claude"
 timeout = "5m"
+flags = ["--effort", "low"]
 `, nil))
 	if err != nil {
 		t.Fatal(err)
@@ -22,9 +27,10 @@ timeout = "5m"
 		alias, selector string
 		want            Agent
 	}{
-		{"", "", Agent{Label: "gemini", Filter: []string{"jq"}, Timeout: time.Hour}},
-		{"draft", "x", Agent{Label: "gemini", Command: []string{"my-agent", "--fast"}, Timeout: time.Hour}},
-		{"draft", "template.stage.merge@v2", Agent{Label: "claude", Timeout: 5 * time.Minute}},
+		{"", "", Agent{Label: "gemini", Filter: []string{"jq"}, Model: "pro", Flags: []string{"--x"}, Timeout: time.Hour, Silence: 20 * time.Minute}},
+		{"approve", "", Agent{Label: "gemini", Filter: []string{"jq"}, Model: "flash", Flags: []string{}, Permissions: "run", Timeout: time.Hour, Silence: 20 * time.Minute}},
+		{"draft", "x", Agent{Label: "gemini", Command: []string{"my-agent", "--fast"}, Timeout: time.Hour, Silence: 20 * time.Minute}},
+		{"approve", "template.stage.merge@v2", Agent{Label: "claude", Flags: []string{"--effort", "low"}, Permissions: "run", Timeout: 5 * time.Minute, Silence: 20 * time.Minute}},
 	} {
 		if got := c.Agents.For(row.alias, row.selector); !reflect.DeepEqual(got, row.want) {
 			t.Errorf("%q %q: got %+v, want %+v", row.alias, row.selector, got, row.want)
@@ -37,8 +43,10 @@ timeout = "5m"
 	for key, want := range map[string]string{
 		"agents.default.timeout":                             "vizier/config.toml:4",
 		"agents.commands.draft.command":                      ".vizier/config.toml:3",
-		`agents.templates."template.stage.merge@v2".agent`:   ".vizier/config.toml:5",
-		`agents.templates."template.stage.merge@v2".timeout`: ".vizier/config.toml:6",
+		"agents.default.silence":                             "vizier/config.toml:7",
+		"agents.commands.approve.permissions":                ".vizier/config.toml:7",
+		`agents.templates."template.stage.merge@v2".agent`:   ".vizier/config.toml:9",
+		`agents.templates."template.stage.merge@v2".timeout`: ".vizier/config.toml:10",
 	} {
 		if !strings.HasSuffix(origins[key], want) {
 			t.Errorf("%s comes from %q, want %s", key, origins[key], want)
@@ -46,6 +54,22 @@ timeout = "5m"
 	}
 	if got := (Agents{}).For("", ""); got.Label != DefaultAgent {
 		t.Errorf("nothing configured: got %+v", got)
+	}
+}
+
+func TestBadKeysOfAgents(t *testing.T) {
+	for text, want := range map[string]string{
+		"permissions = \"root\"": "default.permissions: expected one of \"edit\", \"run\" and \"all\", found \"root\"",
+		"permissions = 3":        "default.permissions: expected one of",
+		"flags = \"--fast\"":     "default.flags: expected an array of strings",
+		"flags = [1]":            "default.flags: expected an array of strings",
+		"model = 4":              "default.model: expected",
+		"silence = \"0s\"":       "default.silence: expected a duration such as \"30m\"",
+		"permission = \"run\"":   "unknown key default.permission (did you mean permissions?)",
+	} {
+		if _, err := Load(layers(t, "", "[agents.default]\n"+text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }
 

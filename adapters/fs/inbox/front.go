@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // maxFront bounds a front matter, in bytes.
@@ -19,17 +20,17 @@ const maxFront = 64 << 10
 
 // ParsePrompt reads a prompt: what its front matter says, and the text below
 // it.
-func ParsePrompt(text string) (kernel.Front, string, error) {
-	if err := kernel.ValidText(text); err != nil {
-		return kernel.Front{}, "", err
+func ParsePrompt(text string) (inbox.Front, string, error) {
+	if err := inbox.ValidText(text); err != nil {
+		return inbox.Front{}, "", err
 	}
-	front, body, err := kernel.SplitFront(text)
+	front, body, err := inbox.SplitFront(text)
 	if err != nil {
-		return kernel.Front{}, "", err
+		return inbox.Front{}, "", err
 	}
 	root, err := frontNode(front)
 	if err != nil {
-		return kernel.Front{}, "", err
+		return inbox.Front{}, "", err
 	}
 	fields := map[string]any{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
@@ -40,18 +41,18 @@ func ParsePrompt(text string) (kernel.Front, string, error) {
 			continue // somebody else's
 		}
 		if _, again := fields[key]; again {
-			return kernel.Front{}, "", fmt.Errorf("front matter, line %d: %s stands twice: %w", root.Content[i].Line, key, kernel.ErrInvalid)
+			return inbox.Front{}, "", fmt.Errorf("front matter, line %d: %s stands twice: %w", root.Content[i].Line, key, kernel.ErrInvalid)
 		}
 		v, err := plain(root.Content[i+1], 0)
 		if err != nil && key == "pv" {
 			continue
 		}
 		if err != nil {
-			return kernel.Front{}, "", err
+			return inbox.Front{}, "", err
 		}
 		fields[key] = v
 	}
-	f, err := kernel.FrontOf(fields)
+	f, err := inbox.FrontOf(fields)
 	return f, body, err
 }
 
@@ -111,11 +112,11 @@ func plain(n *yaml.Node, depth int) (any, error) {
 
 // Stamp adds to a prompt, under the key vizier, what f says, and when and by
 // whom it was submitted. Every other key stays as it is, and so does the text.
-func Stamp(text string, f kernel.Front, at time.Time, source string) (string, error) {
+func Stamp(text string, f inbox.Front, at time.Time, source string) (string, error) {
 	if _, _, err := ParsePrompt(text); err != nil {
 		return "", err
 	}
-	front, body, err := kernel.SplitFront(text)
+	front, body, err := inbox.SplitFront(text)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 func newTree(t testing.TB) Tree {
@@ -63,7 +64,7 @@ func TestOneClaims(t *testing.T) {
 		rel := fmt.Sprintf("p%d.prompt.md", i)
 		drop(t, tree, "inbox/"+rel, "new")
 		if i%5 == 0 {
-			drop(t, tree, "inbox/"+kernel.RunningPrompt.Of(rel), "running")
+			drop(t, tree, "inbox/"+inbox.NameOf(kernel.RunningPrompt, rel), "running")
 		}
 		var won atomic.Int32
 		var all sync.WaitGroup
@@ -80,10 +81,10 @@ func TestOneClaims(t *testing.T) {
 		}
 		all.Wait()
 		if i%5 == 0 {
-			if won.Load() != 0 || content(t, tree, "inbox/"+kernel.RunningPrompt.Of(rel)) != "running" || content(t, tree, "inbox/"+rel) != "new" {
+			if won.Load() != 0 || content(t, tree, "inbox/"+inbox.NameOf(kernel.RunningPrompt, rel)) != "running" || content(t, tree, "inbox/"+rel) != "new" {
 				t.Fatalf("%s was claimed over its namesake", rel)
 			}
-		} else if won.Load() != 1 || content(t, tree, "inbox/"+kernel.RunningPrompt.Of(rel)) != "new" {
+		} else if won.Load() != 1 || content(t, tree, "inbox/"+inbox.NameOf(kernel.RunningPrompt, rel)) != "new" {
 			t.Fatalf("%s: %d claimed it", rel, won.Load())
 		}
 	}
@@ -310,7 +311,7 @@ func FuzzParsePrompt(f *testing.F) {
 			return
 		}
 		id := kernel.JobID(strings.Repeat("b", 32))
-		stamped, err := Stamp(text, kernel.Front{Job: id, Set: map[string]string{"k": "v: 'x'\n#"}}, time.Unix(0, 0), "a \"b\"")
+		stamped, err := Stamp(text, inbox.Front{Job: id, Set: map[string]string{"k": "v: 'x'\n#"}}, time.Unix(0, 0), "a \"b\"")
 		if err != nil {
 			return // what is no mapping cannot be added to
 		}

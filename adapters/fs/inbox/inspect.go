@@ -8,6 +8,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // Inspect looks for what nobody accounts for in the trees: temporary files of
@@ -15,7 +16,7 @@ import (
 // among jobs. Paths are relative to the home.
 func (t Tree) Inspect(jobs map[kernel.JobID]bool) (odd []fs.Oddity, err error) {
 	err = t.with(func(c fs.Confined) error {
-		for _, tree := range []string{kernel.InboxDir, kernel.ProcessedDir, kernel.FinishedDir, kernel.FailedDir} {
+		for _, tree := range []string{inbox.Dir, inbox.ProcessedDir, inbox.FinishedDir, inbox.FailedDir} {
 			if err := t.inspect(c, tree, jobs, &odd, 0); err != nil {
 				return err
 			}
@@ -34,7 +35,7 @@ func (t Tree) inspect(c fs.Confined, dir string, jobs map[kernel.JobID]bool, odd
 	for _, name := range names {
 		have[name] = true
 	}
-	copies := strings.HasPrefix(dir, kernel.ProcessedDir+"/") || strings.HasPrefix(dir, kernel.FailedDir+"/")
+	copies := strings.HasPrefix(dir, inbox.ProcessedDir+"/") || strings.HasPrefix(dir, inbox.FailedDir+"/")
 	for _, name := range names {
 		at := path.Join(dir, name)
 		remove := func() error {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // Notices tells when an inbox changes. Where the system allows no more watches
@@ -72,7 +72,7 @@ func (n *Notices) listen() {
 				return
 			}
 			name := path.Base(e.Name)
-			if strings.HasPrefix(name, ".") && name != kernel.BranchMarker {
+			if strings.HasPrefix(name, ".") && name != inbox.BranchMarker {
 				continue // a file being written, the lock
 			}
 		case _, ok := <-n.notify.Errors: // an overflow: anything may have changed

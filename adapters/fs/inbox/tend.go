@@ -12,6 +12,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // Tender makes the files of prompts say what their jobs do. It works on the
@@ -23,9 +24,9 @@ type Tender struct{ Tree Tree } // its Home is not used
 // failed. Files with the numbers in others are other jobs'. It may be repeated.
 func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (found, archived bool, err error) {
 	in := j.Spec.Intake
-	home := in.Home()
+	home := inbox.Home(in)
 	if home == "" || !strings.HasPrefix(home, "/") {
-		return false, false, fmt.Errorf("the prompt of job %s: %s does not end in %s", j.ID, in.File, kernel.RunningPrompt.Of(in.Rel))
+		return false, false, fmt.Errorf("the prompt of job %s: %s does not end in %s", j.ID, in.File, inbox.NameOf(kernel.RunningPrompt, in.Rel))
 	}
 	tree := t.Tree
 	tree.Home = home
@@ -46,9 +47,9 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, others 
 		return found, false, err
 	}
 	if want == kernel.ErrorPrompt && in.Archive && found {
-		data, err := c.Read(in.Processed(j.ID), maxCopy)
+		data, err := c.Read(inbox.Processed(in, j.ID), maxCopy)
 		if err == nil {
-			err = c.Write(in.Failed(j.ID), data, true)
+			err = c.Write(inbox.Failed(in, j.ID), data, true)
 		}
 		if err != nil {
 			return found, false, err
@@ -65,10 +66,10 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, others 
 // end; and once a job was rewound, what is called running may have come between.
 func locate(c fs.Confined, j *kernel.Job, others []uint64) (string, error) {
 	in := j.Spec.Intake
-	running := path.Join(kernel.InboxDir, kernel.RunningPrompt.Of(in.Rel))
+	running := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, in.Rel))
 	anew := ""
-	for _, at := range []string{running, path.Join(kernel.InboxDir, kernel.DonePrompt.Of(in.Rel)), path.Join(kernel.InboxDir, kernel.ErrorPrompt.Of(in.Rel)),
-		path.Join(kernel.FinishedDir, kernel.DonePrompt.Of(in.Rel)), path.Join(kernel.FinishedDir, kernel.ErrorPrompt.Of(in.Rel))} {
+	for _, at := range []string{running, path.Join(inbox.Dir, inbox.NameOf(kernel.DonePrompt, in.Rel)), path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, in.Rel)),
+		path.Join(inbox.FinishedDir, inbox.NameOf(kernel.DonePrompt, in.Rel)), path.Join(inbox.FinishedDir, inbox.NameOf(kernel.ErrorPrompt, in.Rel))} {
 		e, err := c.Stat(at)
 		switch {
 		case errors.Is(err, iofs.ErrNotExist):
@@ -90,13 +91,13 @@ func locate(c fs.Confined, j *kernel.Job, others []uint64) (string, error) {
 // stampedPlace is where the prompt of a job that was rewound lies below finished
 // under a name that got a stamp; "" if it does not.
 func stampedPlace(c fs.Confined, j *kernel.Job) (string, error) {
-	dir, file := path.Split(path.Join(kernel.FinishedDir, j.Spec.Intake.Rel))
+	dir, file := path.Split(path.Join(inbox.FinishedDir, j.Spec.Intake.Rel))
 	names, err := c.Names(path.Clean(dir))
 	for _, name := range names {
 		if !strings.HasPrefix(name, strings.TrimSuffix(file, "prompt.md")) {
 			continue
 		}
-		if _, _, ours := kernel.PromptOf(name); !ours {
+		if _, _, ours := inbox.PromptOf(name); !ours {
 			continue
 		}
 		e, err := c.Stat(dir + name)
@@ -124,19 +125,19 @@ func later(j *kernel.Job, e fs.Entry) bool {
 // that there is one. Where there never was a prompt it says so in the place.
 func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
 	in := j.Spec.Intake
-	_, err := c.Stat(in.Processed(j.ID))
+	_, err := c.Stat(inbox.Processed(in, j.ID))
 	if err == nil || !errors.Is(err, iofs.ErrNotExist) {
 		return err == nil, err
 	}
 	if at == "" {
 		note := fmt.Sprintf("# No input\n\nThe prompt of job %s was gone before it could be copied:\n\n    %s\n\nThe job has failed. Drop the prompt again to run it.\n", j.ID, in.File)
-		return false, c.Write(in.NoInput(j.ID), []byte(note), true)
+		return false, c.Write(inbox.NoInput(in, j.ID), []byte(note), true)
 	}
 	data, err := c.Read(at, maxCopy)
 	if err != nil {
 		return false, err
 	}
-	err = c.Add(in.Processed(j.ID), data)
+	err = c.Add(inbox.Processed(in, j.ID), data)
 	if errors.Is(err, iofs.ErrExist) {
 		err = nil
 	}
@@ -148,19 +149,19 @@ func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
 func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName) error {
 	rel := j.Spec.Intake.Rel
 	tree, _, _ := strings.Cut(at, "/")
-	to := path.Join(tree, want.Of(rel))
+	to := path.Join(tree, inbox.NameOf(want, rel))
 	switch {
 	case at == "" || at == to:
 		return nil
-	case tree == kernel.FinishedDir && want == kernel.RunningPrompt:
+	case tree == inbox.FinishedDir && want == kernel.RunningPrompt:
 		return nil // it has left the inbox; its record says that it runs again
-	case tree == kernel.FinishedDir:
+	case tree == inbox.FinishedDir:
 		return renameFinished(c, j, at, want)
 	case want == kernel.RunningPrompt:
 		if err := c.Move(at, to); err != nil && !errors.Is(err, iofs.ErrExist) { // a namesake runs: this one is told apart by its record
 			return err
 		}
-		return c.Remove(path.Join(tree, kernel.ReasonOf(rel)))
+		return c.Remove(path.Join(tree, inbox.ReasonOf(rel)))
 	case want == kernel.ErrorPrompt:
 		return t.nameError(c, at, rel, reasonOf(j))
 	}
@@ -171,7 +172,7 @@ func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.Prompt
 		return err
 	}
 	if strings.HasSuffix(at, "."+kernel.ErrorPrompt.String()+".md") {
-		return c.Remove(path.Join(tree, kernel.ReasonOf(rel)))
+		return c.Remove(path.Join(tree, inbox.ReasonOf(rel)))
 	}
 	return nil
 }
@@ -179,24 +180,24 @@ func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.Prompt
 // renameFinished is rename for a prompt that has left the inbox and may have got
 // a stamp.
 func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName) error {
-	prompt, is, _ := kernel.PromptOf(at)
+	prompt, is, _ := inbox.PromptOf(at)
 	if is == want {
 		return nil
 	}
-	if _, err := c.Stat(want.Of(prompt)); err == nil {
+	if _, err := c.Stat(inbox.NameOf(want, prompt)); err == nil {
 		prompt = stampedPrompt(prompt, string(j.ID))
 	}
 	if want == kernel.ErrorPrompt {
-		if err := c.Write(kernel.ReasonOf(prompt), []byte(reasonOf(j)+"\n"), true); err != nil {
+		if err := c.Write(inbox.ReasonOf(prompt), []byte(reasonOf(j)+"\n"), true); err != nil {
 			return err
 		}
 	}
-	if err := c.Move(at, want.Of(prompt)); err != nil {
+	if err := c.Move(at, inbox.NameOf(want, prompt)); err != nil {
 		return err
 	}
 	if is == kernel.ErrorPrompt {
-		was, _, _ := kernel.PromptOf(at)
-		return c.Remove(kernel.ReasonOf(was))
+		was, _, _ := inbox.PromptOf(at)
+		return c.Remove(inbox.ReasonOf(was))
 	}
 	return nil
 }

@@ -17,13 +17,14 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // MaxPrompt bounds a prompt, in bytes.
 const MaxPrompt = 1 << 20
 
 // lockName is the file whose flock is held while prompts are claimed.
-const lockName = kernel.InboxDir + "/.lock"
+const lockName = inbox.Dir + "/.lock"
 
 // Tree is the trees of one inbox.
 type Tree struct {
@@ -40,7 +41,7 @@ func (t Tree) with(f func(fs.Confined) error) error {
 	if err == nil {
 		defer c.Close()
 		var e fs.Entry
-		if e, err = c.Stat(kernel.InboxDir); err == nil && e.Mode != iofs.ModeDir {
+		if e, err = c.Stat(inbox.Dir); err == nil && e.Mode != iofs.ModeDir {
 			return fmt.Errorf("%s is not a directory (a symbolic link is not followed): move it away", t.Inbox())
 		}
 		if err == nil {
@@ -48,7 +49,7 @@ func (t Tree) with(f func(fs.Confined) error) error {
 		}
 	}
 	if errors.Is(err, iofs.ErrNotExist) {
-		return fmt.Errorf("%s: %w", path.Join(t.Home, kernel.InboxDir), ErrNoInbox)
+		return fmt.Errorf("%s: %w", path.Join(t.Home, inbox.Dir), ErrNoInbox)
 	}
 	return err
 }
@@ -63,7 +64,7 @@ func (t Tree) Init() (made bool, err error) {
 		return false, err
 	}
 	defer c.Close()
-	for _, name := range []string{kernel.InboxDir, kernel.ProcessedDir, kernel.FinishedDir, kernel.FailedDir} {
+	for _, name := range []string{inbox.Dir, inbox.ProcessedDir, inbox.FinishedDir, inbox.FailedDir} {
 		if _, err := c.Stat(name); errors.Is(err, iofs.ErrNotExist) {
 			made = true
 		}
@@ -75,10 +76,12 @@ func (t Tree) Init() (made bool, err error) {
 }
 
 // Inbox is where prompts are dropped.
-func (t Tree) Inbox() string { return path.Join(t.Home, kernel.InboxDir) }
+func (t Tree) Inbox() string { return path.Join(t.Home, inbox.Dir) }
 
 // File is the absolute path of a prompt under one of its names.
-func (t Tree) File(rel string, n kernel.PromptName) string { return path.Join(t.Inbox(), n.Of(rel)) }
+func (t Tree) File(rel string, n kernel.PromptName) string {
+	return path.Join(t.Inbox(), inbox.NameOf(n, rel))
+}
 
 // Lock keeps other processes from claiming, until it is closed. It reports
 // false where another has it.
@@ -98,19 +101,19 @@ const staleTemp = time.Hour
 
 // Scan lists the inbox. It completes a claim that a crash left with both names,
 // and removes temporary files that are older than an hour.
-func (t Tree) Scan() (l kernel.InboxListing, err error) {
+func (t Tree) Scan() (l inbox.Listing, err error) {
 	l.Branches = map[string]string{}
 	err = t.with(func(c fs.Confined) error { return t.scan(c, &l, "", 0) })
 	return l, err
 }
 
-func (t Tree) scan(c fs.Confined, l *kernel.InboxListing, dir string, depth int) error {
-	names, err := c.Names(path.Join(kernel.InboxDir, dir))
+func (t Tree) scan(c fs.Confined, l *inbox.Listing, dir string, depth int) error {
+	names, err := c.Names(path.Join(inbox.Dir, dir))
 	if err != nil {
 		if depth == 0 {
 			return err
 		}
-		l.Strays = append(l.Strays, kernel.InboxStray{Path: dir, Why: err.Error()})
+		l.Strays = append(l.Strays, inbox.Stray{Path: dir, Why: err.Error()})
 		return nil
 	}
 	l.Dirs = append(l.Dirs, dir)
@@ -118,9 +121,9 @@ func (t Tree) scan(c fs.Confined, l *kernel.InboxListing, dir string, depth int)
 	first := len(l.Files)
 	for _, name := range names {
 		rel := path.Join(dir, name)
-		at := path.Join(kernel.InboxDir, rel)
-		prompt, word, ours := kernel.PromptOf(rel)
-		stray := func(why string) { l.Strays = append(l.Strays, kernel.InboxStray{Path: rel, Why: why}) }
+		at := path.Join(inbox.Dir, rel)
+		prompt, word, ours := inbox.PromptOf(rel)
+		stray := func(why string) { l.Strays = append(l.Strays, inbox.Stray{Path: rel, Why: why}) }
 		if strings.HasPrefix(name, ".") {
 			t.hidden(c, l, dir, name, at)
 			continue
@@ -144,23 +147,23 @@ func (t Tree) scan(c fs.Confined, l *kernel.InboxListing, dir string, depth int)
 		case e.Mode != 0:
 			stray("not a regular file")
 		default:
-			l.Files = append(l.Files, kernel.PromptFile{Rel: prompt, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed})
-			inodes[word.Of(prompt)] = e.Inode
+			l.Files = append(l.Files, inbox.PromptFile{Rel: prompt, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed})
+			inodes[inbox.NameOf(word, prompt)] = e.Inode
 		}
 	}
 	return t.unlinkTwins(c, l, first, inodes)
 }
 
 // hidden looks at what is not a prompt: a marker, the lock, a temporary file.
-func (t Tree) hidden(c fs.Confined, l *kernel.InboxListing, dir, name, at string) {
+func (t Tree) hidden(c fs.Confined, l *inbox.Listing, dir, name, at string) {
 	switch {
-	case name == kernel.BranchMarker:
+	case name == inbox.BranchMarker:
 		text, err := c.Read(at, 4096)
 		if branch := strings.TrimSpace(string(text)); err == nil && branch != "" {
 			l.Branches[dir] = branch
 			return
 		}
-		l.Strays = append(l.Strays, kernel.InboxStray{Path: path.Join(dir, name), Why: "it names no branch"})
+		l.Strays = append(l.Strays, inbox.Stray{Path: path.Join(dir, name), Why: "it names no branch"})
 		l.Branches[dir] = " " // no branch's name: what lies below is refused
 	case strings.HasSuffix(name, ".tmp"):
 		if e, err := c.Stat(at); err == nil && e.Mode == 0 && t.Now().Sub(e.Changed) > staleTemp {
@@ -171,11 +174,11 @@ func (t Tree) hidden(c fs.Confined, l *kernel.InboxListing, dir, name, at string
 
 // unlinkTwins ends the claims that have both names: where renaming takes two
 // steps, whoever took the first was killed, or is about to take the second.
-func (t Tree) unlinkTwins(c fs.Confined, l *kernel.InboxListing, first int, inodes map[string]uint64) error {
+func (t Tree) unlinkTwins(c fs.Confined, l *inbox.Listing, first int, inodes map[string]uint64) error {
 	kept := l.Files[:first]
 	for _, f := range l.Files[first:] {
-		if claimed, ok := inodes[kernel.RunningPrompt.Of(f.Rel)]; ok && f.Name == kernel.NewPrompt && claimed == f.Inode {
-			if err := c.Remove(path.Join(kernel.InboxDir, f.Rel)); err != nil {
+		if claimed, ok := inodes[inbox.NameOf(kernel.RunningPrompt, f.Rel)]; ok && f.Name == kernel.NewPrompt && claimed == f.Inode {
+			if err := c.Remove(path.Join(inbox.Dir, f.Rel)); err != nil {
 				return err
 			}
 			continue
@@ -190,7 +193,7 @@ func (t Tree) unlinkTwins(c fs.Confined, l *kernel.InboxListing, first int, inod
 // somebody else was faster, or the prompt's namesake is not through.
 func (t Tree) Claim(rel string) (claimed bool, err error) {
 	err = t.with(func(c fs.Confined) error {
-		err := c.Move(path.Join(kernel.InboxDir, rel), path.Join(kernel.InboxDir, kernel.RunningPrompt.Of(rel)))
+		err := c.Move(path.Join(inbox.Dir, rel), path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel)))
 		claimed = err == nil
 		if errors.Is(err, iofs.ErrExist) || errors.Is(err, iofs.ErrNotExist) {
 			return nil
@@ -204,7 +207,7 @@ func (t Tree) Claim(rel string) (claimed bool, err error) {
 // be a prompt is kernel.ErrInvalid; a file that is gone is fs.ErrNotExist.
 func (t Tree) Read(rel string) (text string, inode uint64, err error) {
 	err = t.with(func(c fs.Confined) error {
-		at := path.Join(kernel.InboxDir, kernel.RunningPrompt.Of(rel))
+		at := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel))
 		e, err := c.Stat(at)
 		switch {
 		case err != nil:
@@ -225,7 +228,7 @@ func (t Tree) Read(rel string) (text string, inode uint64, err error) {
 // Still reports that a claimed prompt is there and is the file of that number.
 func (t Tree) Still(rel string, inode uint64) bool {
 	return t.with(func(c fs.Confined) error {
-		e, err := c.Stat(path.Join(kernel.InboxDir, kernel.RunningPrompt.Of(rel)))
+		e, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel)))
 		if err == nil && e.Inode != inode {
 			err = iofs.ErrNotExist
 		}
@@ -238,25 +241,25 @@ func (t Tree) Still(rel string, inode uint64) bool {
 func (t Tree) Drop(rel, text string) error {
 	return t.with(func(c fs.Confined) error {
 		for n := range kernel.ErrorPrompt + 1 {
-			if _, err := c.Stat(path.Join(kernel.InboxDir, n.Of(rel))); !errors.Is(err, iofs.ErrNotExist) {
+			if _, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(n, rel))); !errors.Is(err, iofs.ErrNotExist) {
 				return errors.Join(iofs.ErrExist, err)
 			}
 		}
-		return c.Add(path.Join(kernel.InboxDir, rel), []byte(text))
+		return c.Add(path.Join(inbox.Dir, rel), []byte(text))
 	})
 }
 
 // Mark writes the marker of a directory: the branch that it stands for.
 func (t Tree) Mark(dir, branch string) error {
 	return t.with(func(c fs.Confined) error {
-		return c.Write(path.Join(kernel.InboxDir, dir, kernel.BranchMarker), []byte(branch+"\n"), true)
+		return c.Write(path.Join(inbox.Dir, dir, inbox.BranchMarker), []byte(branch+"\n"), true)
 	})
 }
 
 // Fail names a prompt that cannot be run, and says why beside it.
 func (t Tree) Fail(rel string, from kernel.PromptName, why string) error {
 	return t.with(func(c fs.Confined) error {
-		return t.nameError(c, path.Join(kernel.InboxDir, from.Of(rel)), rel, why)
+		return t.nameError(c, path.Join(inbox.Dir, inbox.NameOf(from, rel)), rel, why)
 	})
 }
 
@@ -266,15 +269,15 @@ func (t Tree) nameError(c fs.Confined, at, rel, why string) error {
 	if err := t.makeWay(c, rel, kernel.ErrorPrompt); err != nil {
 		return err
 	}
-	if err := c.Write(path.Join(kernel.InboxDir, kernel.ReasonOf(rel)), []byte(strings.TrimSpace(why)+"\n"), true); err != nil {
+	if err := c.Write(path.Join(inbox.Dir, inbox.ReasonOf(rel)), []byte(strings.TrimSpace(why)+"\n"), true); err != nil {
 		return err
 	}
-	return c.Move(at, path.Join(kernel.InboxDir, kernel.ErrorPrompt.Of(rel)))
+	return c.Move(at, path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, rel)))
 }
 
 // makeWay takes an earlier prompt of that name out of the inbox at once.
 func (t Tree) makeWay(c fs.Confined, rel string, n kernel.PromptName) error {
-	_, err := c.Stat(path.Join(kernel.InboxDir, n.Of(rel)))
+	_, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(n, rel)))
 	if errors.Is(err, iofs.ErrNotExist) {
 		return nil
 	}
@@ -291,20 +294,20 @@ func (t Tree) Finish(rel string, n kernel.PromptName) error {
 }
 
 func (t Tree) finish(c fs.Confined, rel string, n kernel.PromptName) error {
-	name, reason := n.Of(rel), kernel.ReasonOf(rel)
+	name, reason := inbox.NameOf(n, rel), inbox.ReasonOf(rel)
 	stamp := "" // where the name is taken, it gets the time
 	for range 100 {
-		to := path.Join(kernel.FinishedDir, stamped(name, stamp))
+		to := path.Join(inbox.FinishedDir, stamped(name, stamp))
 		_, err := c.Stat(to)
 		switch {
 		case errors.Is(err, iofs.ErrNotExist):
 			if n == kernel.ErrorPrompt {
-				err := move(c, path.Join(kernel.InboxDir, reason), path.Join(kernel.FinishedDir, stamped(reason, stamp)))
+				err := move(c, path.Join(inbox.Dir, reason), path.Join(inbox.FinishedDir, stamped(reason, stamp)))
 				if err != nil && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrExist) {
 					return err
 				}
 			}
-			err = move(c, path.Join(kernel.InboxDir, name), to)
+			err = move(c, path.Join(inbox.Dir, name), to)
 			if err == nil || errors.Is(err, iofs.ErrNotExist) { // or somebody else did
 				return nil
 			}
@@ -316,7 +319,7 @@ func (t Tree) finish(c fs.Confined, rel string, n kernel.PromptName) error {
 		}
 		stamp = strconv.FormatInt(t.Now().UnixNano(), 36) + strconv.Itoa(os.Getpid()%10)
 	}
-	return fmt.Errorf("move %s below %s: no free name", name, kernel.FinishedDir)
+	return fmt.Errorf("move %s below %s: no free name", name, inbox.FinishedDir)
 }
 
 // move is Move, also to another file system: there a copy comes first.

@@ -69,6 +69,7 @@ func compile(name, text string) ([]kernel.NewJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs, _, err := workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) }})
+	jobs, _, err := workflow.Compile(tmpl, workflow.CompileOptions{IDs: func(n string) kernel.JobID { return kernel.JobID(n) },
+		Head: func() (string, error) { return "main", nil }})
 	return jobs, err
 }

@@ -44,7 +44,8 @@ func run(t *testing.T, l template.Loader, name string, set map[string]string) (m
 		t.Fatal(err)
 	}
 	jobs, _, err := workflow.Compile(tmpl, workflow.CompileOptions{Run: kernel.RunID("run_" + name), Alias: name,
-		IDs: func(node string) kernel.JobID { return kernel.JobID(name + "." + node) }})
+		IDs:  func(node string) kernel.JobID { return kernel.JobID(name + "." + node) },
+		Head: func() (string, error) { return "main", nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,22 +255,23 @@ func TestShippedPreflight(t *testing.T) {
 	}
 }
 
-// V9: whoever may merge into a branch may also run the gate after the merge,
-// and nobody else meanwhile.
-func TestAMergeAndItsGateLockTheSame(t *testing.T) {
+// V9: who merges into a branch, resolves a conflict with it or judges it has it
+// to itself meanwhile, named or not.
+func TestMergesLockWhatTheyMove(t *testing.T) {
 	l := installed(t)
 	for _, c := range []struct {
-		set  map[string]string
-		want string
+		set                   map[string]string
+		merge, conflict, cicd string
 	}{
-		{map[string]string{"name": "foo", "target": "main"}, "[branch:main]"},
-		{map[string]string{"branch": "mine", "target": "main"}, "[branch:main branch:mine]"},
-		{map[string]string{"name": "foo", "branch": "mine"}, "[branch:mine]"},
+		{map[string]string{"name": "foo", "target": "next"}, "[branch:draft/foo branch:next]", "[branch:next]", "[branch:next]"},
+		{map[string]string{"branch": "mine", "target": "next"}, "[branch:mine branch:next]", "[branch:mine branch:next]", "[branch:next]"},
+		{map[string]string{"name": "foo", "branch": "mine"}, "[branch:main branch:mine]", "[branch:main branch:mine]", "[branch:main]"},
+		{map[string]string{"name": "foo"}, "[branch:draft/foo branch:main]", "[branch:main]", "[branch:main]"},
 	} {
 		specs, _ := run(t, l, "merge", c.set)
-		for _, node := range []string{"merge_integrate", "merge_gate_cicd", "merge_conflict_resolution"} {
-			if got := fmt.Sprint(lockKeys(specs[node])); got != c.want {
-				t.Errorf("%v: %s locks %s, want %s", c.set, node, got, c.want)
+		for node, want := range map[string]string{"merge_integrate": c.merge, "merge_conflict_resolution": c.conflict, "merge_gate_cicd": c.cicd} {
+			if got := fmt.Sprint(lockKeys(specs[node])); got != want {
+				t.Errorf("%v: %s locks %s, want %s", c.set, node, got, want)
 			}
 		}
 	}

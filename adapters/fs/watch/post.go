@@ -20,9 +20,12 @@ import (
 )
 
 // Post is the place, held by this process. The lock file says in its first
-// line which process that is and in its second what it looks after. A change
+// line which process that is, in its second what it looks after and in its
+// third in which pid namespace it is. A change
 // of the file's times is a call.
 type Post struct {
+	Space string // the pid namespace of this process; "": not known
+
 	path string
 	f    *os.File
 }
@@ -40,7 +43,7 @@ func Take(path string) (*Post, error) {
 	if !ok || err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &Post{path, f}, nil
+	return &Post{path: path, f: f}, nil
 }
 
 // Inherited is the place at path as Call handed it over, or nil: descriptor fd
@@ -51,7 +54,7 @@ func Inherited(path string, fd int) *Post {
 		return nil
 	}
 	unix.CloseOnExec(fd)
-	p := &Post{path, os.NewFile(uintptr(fd), path)}
+	p := &Post{path: path, f: os.NewFile(uintptr(fd), path)}
 	if ok, _ := lock(p.f); !ok {
 		return nil
 	}
@@ -101,18 +104,25 @@ func Call(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 
 // PID is the process that has the place at path; 0: nobody has.
 func PID(path string) int {
+	pid, _ := Holder(path)
+	return pid
+}
+
+// Holder is the process that has the place at path, and the pid namespace that
+// it is in; 0: nobody has.
+func Holder(path string) (pid int, space string) {
 	f, err := open(path, 0)
 	if err != nil {
-		return 0
+		return 0, ""
 	}
 	defer f.Close()
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
 		_ = unlock(f)
-		return 0
+		return 0, ""
 	}
-	first, _ := lines(f)
-	pid, _ := strconv.Atoi(first)
-	return pid
+	first, _, third := lines(f)
+	pid, _ = strconv.Atoi(first)
+	return pid, third
 }
 
 // Held reports that the lock file is where it was: the repository is still
@@ -135,7 +145,7 @@ func (p *Post) Announce(w *kernel.Wakes) {
 	if w != nil {
 		what = digest(*w)
 	}
-	_, _ = p.f.WriteAt([]byte(fmt.Sprintf("%-10d\n%-16s\n", os.Getpid(), what)), 0) // without it there are calls for nothing
+	_, _ = p.f.WriteAt([]byte(fmt.Sprintf("%-10d\n%-16s\n%s\n", os.Getpid(), what, p.Space)), 0) // without it there are calls for nothing
 }
 
 // Leave gives the place up.
@@ -184,16 +194,17 @@ func lock(f *os.File) (bool, error) {
 // copy of the descriptor.
 func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
-func lines(f *os.File) (first, second string) {
-	var b [64]byte
+func lines(f *os.File) (first, second, third string) {
+	var b [128]byte
 	n, _ := f.ReadAt(b[:], 0)
 	first, rest, _ := strings.Cut(string(b[:n]), "\n")
-	second, _, _ = strings.Cut(rest, "\n")
-	return strings.TrimSpace(first), strings.TrimSpace(second)
+	second, rest, _ = strings.Cut(rest, "\n")
+	third, _, _ = strings.Cut(rest, "\n")
+	return strings.TrimSpace(first), strings.TrimSpace(second), strings.TrimSpace(third)
 }
 
 func says(f *os.File) string {
-	_, what := lines(f)
+	_, what, _ := lines(f)
 	return what
 }
 

@@ -2,10 +2,14 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,20 +18,37 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Settings is an agent: a command that reads a prompt from its standard input
-// and writes its answer to its standard output.
+// Settings is an agent and how it is to work.
 type Settings struct {
-	Label   string        // a name below a directory of shims, or Builtin
-	Command []string      // instead of the label's shim
-	Filter  []string      // makes the answer out of the command's output; may be empty
-	Timeout time.Duration // 0: none of its own
+	Label   string   // of a known program, a name below a directory of shims, or Builtin
+	Command []string // instead: reads a prompt from its standard input and writes its answer to its standard output
+	Filter  []string // makes the answer out of the command's output; may be empty
+
+	Model       string        // "": the program's own choice
+	Flags       []string      // more of them
+	Permissions Permissions   // "": MayEdit
+	Timeout     time.Duration // of one answer; 0: none of its own
+	Silence     time.Duration // without a line of output; 0: any
+}
+
+// The limits where none are configured. Only of known programs it can be told
+// that they are not silent for long.
+const (
+	DefaultTimeout = 2 * time.Hour
+	DefaultSilence = 15 * time.Minute
+)
+
+// Limited is s with the limits that it lacks.
+func (s Settings) Limited() Settings {
+	s.Timeout = cmp.Or(s.Timeout, DefaultTimeout)
+	if _, known := programOf(s.Label); known && len(s.Command) == 0 {
+		s.Silence = cmp.Or(s.Silence, DefaultSilence)
+	}
+	return s
 }
 
 // Builtin is the label of the agent that is part of this program.
 const Builtin = "builtin"
-
-// ErrTimeout is an agent that did not answer within its time limit.
-var ErrTimeout = fmt.Errorf("agent timed out: %w", context.DeadlineExceeded)
 
 // Agents runs the agents that a configuration names.
 type Agents struct {
@@ -37,55 +58,286 @@ type Agents struct {
 	Select func(*kernel.Job) (Settings, error)
 	Root   string   // what commands with a relative path are relative to
 	Shims  []string // directories of shims, NAME/agent.sh and NAME/filter.sh; the first that has one counts
+	Self   string   // this program; "": agents are not told
 }
 
-// Run gives prompt to job's agent, which works in dir. Its answer, or that of
-// its filter, goes to Stdout as it is written and what it says about its
-// progress to Stderr. text is limit bytes of the answer, and one more where
-// there was more. exit is the agent's exit code, or the filter's where only
-// that failed. It is an error when there is no agent, when it cannot be
-// started, and, as ErrTimeout, when its time limit ended it.
-func (a Agents) Run(ctx context.Context, dir string, job *kernel.Job, prompt []byte, limit int) (text []byte, exit int, err error) {
-	s, err := a.Select(job)
+// exitTimeout is the exit code of what a time limit ended, exitNotFound that of
+// a shell that does not find a program.
+const (
+	exitTimeout  = 124
+	exitNotFound = 127
+)
+
+// errTooLong and errSilent are limits that ended an agent.
+var (
+	errTooLong = errors.New("it took too long")
+	errSilent  = errors.New("it was silent for too long")
+)
+
+// Run asks the agent of q's job. Its answer, or that of its filter, goes to
+// Stdout and what it says about its progress to Stderr, as they come; known
+// programs end with their answer. It is an error when there is no agent, and
+// when it cannot be started.
+func (a Agents) Run(ctx context.Context, q kernel.AgentRequest) (kernel.AgentAnswer, error) {
+	s, err := a.Select(q.Job)
 	if err != nil {
-		return nil, 0, err
+		return kernel.AgentAnswer{}, err
 	}
 	if s, err = a.complete(s); err != nil {
-		return nil, 0, err
+		return kernel.AgentAnswer{}, err
 	}
-	parent := ctx
+	if last := q.Job.State.Agent; last != nil && last.Last.Agent != s.Label {
+		q.Session = "" // it is another agent's
+	}
+	scratch, err := os.MkdirTemp("", "vizier-agent-")
+	if err != nil {
+		return kernel.AgentAnswer{}, err
+	}
+	defer os.RemoveAll(scratch)
+	limits, stop := s.limits(ctx)
+	defer stop()
+	k := &asking{Agents: a, Settings: s, q: q, scratch: scratch, limits: limits, out: &capture{limit: q.Limit, to: a.Stdout}}
+	if s.Silence > 0 {
+		k.Stderr = &pulse{k.limits, k.Stderr}
+	}
+	r, err := k.ask(limits.ctx)
+	if err != nil {
+		return kernel.AgentAnswer{}, fmt.Errorf("agent %s: %w", s.Label, err)
+	}
+	r.Text = k.out.text
+	if ctx.Err() != nil {
+		return r, nil
+	}
+	switch cause := context.Cause(limits.ctx); {
+	case errors.Is(cause, errTooLong):
+		r.Exit, r.Class = exitTimeout, kernel.Timeout
+		r.Reason = fmt.Sprintf("agent %s did not answer within %s", s.Label, s.Timeout)
+	case errors.Is(cause, errSilent):
+		r.Exit, r.Class = exitTimeout, kernel.Timeout
+		r.Reason = fmt.Sprintf("agent %s said nothing for %s, as long as the key silence allows", s.Label, s.Silence)
+	}
+	return r, nil
+}
+
+// limits end an agent that takes too long, or is silent for too long.
+type limits struct {
+	ctx    context.Context
+	silent *time.Timer // nil: it may be
+	of     time.Duration
+}
+
+func (s Settings) limits(ctx context.Context) (*limits, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	l := &limits{ctx: ctx, of: s.Silence}
+	var timers []*time.Timer
 	if s.Timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, s.Timeout)
-		defer stop()
+		timers = append(timers, time.AfterFunc(s.Timeout, func() { cancel(errTooLong) }))
 	}
-	out := &capture{limit: limit, to: a.Stdout}
+	if s.Silence > 0 {
+		l.silent = time.AfterFunc(s.Silence, func() { cancel(errSilent) })
+		timers = append(timers, l.silent)
+	}
+	return l, func() {
+		for _, t := range timers {
+			t.Stop()
+		}
+		cancel(nil)
+	}
+}
+
+// heard notes that the agent said something.
+func (l *limits) heard() {
+	if l.silent != nil && l.ctx.Err() == nil {
+		l.silent.Reset(l.of)
+	}
+}
+
+// pulse notes what is written.
+type pulse struct {
+	*limits
+	to io.Writer
+}
+
+func (p *pulse) Write(b []byte) (int, error) {
+	p.heard()
+	return p.to.Write(b)
+}
+
+// asking is one request to an agent.
+type asking struct {
+	Agents
+	Settings
+	q       kernel.AgentRequest
+	scratch string // a directory that is removed at the end
+	limits  *limits
+	out     *capture
+}
+
+func (k *asking) ask(ctx context.Context) (kernel.AgentAnswer, error) {
+	p, known := programOf(k.Label)
+	if known = known && len(k.Settings.Command) == 0; known && len(k.Filter) == 0 {
+		r, gone, err := k.known(ctx, p)
+		if gone && k.q.Session != "" && err == nil {
+			fmt.Fprintf(k.Stderr, "%s does not have session %s any more, and begins anew\n", p.Name, k.q.Session)
+			k.q.Session = ""
+			r, _, err = k.known(ctx, p)
+		}
+		return r, err
+	}
+	r := kernel.AgentAnswer{Run: kernel.AgentRun{Agent: k.Label}}
+	file := filepath.Join(k.scratch, "report.json")
+	env := append(k.surroundings(), reportVariable+"="+file)
+	if known { // with a filter of a person's own
+		more, err := k.start(p)
+		if err != nil {
+			return r, err
+		}
+		env = append(env, more...)
+	}
+	out := io.Writer(k.out)
+	if k.Silence > 0 {
+		out = &pulse{k.limits, out}
+	}
+	var err error
 	switch {
-	case s.Label == Builtin && len(s.Command) == 0:
-		exit, err = a.builtin(ctx, dir, prompt, out)
-	case len(s.Filter) == 0:
-		cmd := a.command(ctx, dir, s.Command, nil)
-		cmd.Stdin, cmd.Stdout = bytes.NewReader(prompt), out
-		exit, err = a.finish(cmd, cmd.Run())
+	case k.Label == Builtin && len(k.Settings.Command) == 0:
+		r.Exit, err = k.builtin(ctx, k.q.Dir, k.q.Prompt, k.out)
+	case len(k.Filter) == 0:
+		cmd := k.command(ctx, k.q.Dir, k.Settings.Command, env)
+		cmd.Stdin, cmd.Stdout = bytes.NewReader(k.q.Prompt), out
+		r.Exit, err = k.finish(cmd, cmd.Run())
 	default:
-		exit, err = a.filtered(ctx, dir, s, prompt, out)
+		r.Exit, err = k.filtered(ctx, env, out)
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("agent %s: %w", s.Label, err)
+		return r, err
 	}
-	if ctx.Err() != nil && parent.Err() == nil {
-		return nil, 0, fmt.Errorf("agent %s did not answer within %s: %w", s.Label, s.Timeout, ErrTimeout)
+	if r.Exit != 0 {
+		r.Class, r.Reason = kernel.ExitFailure, failure(r.Exit, string(k.out.text))
 	}
-	return out.text, exit, nil
+	if err := readReport(file, &r); err != nil {
+		fmt.Fprintf(k.Stderr, "warning: what agent %s told in $%s is not taken: %v\n", k.Label, reportVariable, err)
+	}
+	return r, nil
+}
+
+// surroundings are what every agent is told: how to start this program, even
+// where PATH does not have it.
+func (k *asking) surroundings() []string {
+	if k.Self == "" {
+		return nil
+	}
+	env := []string{"VIZIER=" + k.Self}
+	if _, err := exec.LookPath("vizier"); err != nil {
+		env = append(env, "PATH="+os.Getenv("PATH")+string(filepath.ListSeparator)+filepath.Dir(k.Self))
+	}
+	return env
+}
+
+// start makes a known program the command, and tells the environment that it
+// needs besides.
+func (k *asking) start(p program) (env []string, err error) {
+	k.Settings.Command = append([]string{p.Name}, p.flags(k.Settings, k.q, k.scratch)...)
+	if p.env != nil {
+		env, err = p.env(k.scratch)
+	}
+	return env, err
+}
+
+// known asks an agent whose program is known. gone: it does not have the
+// session that it was to go on with.
+func (k *asking) known(ctx context.Context, p program) (r kernel.AgentAnswer, gone bool, err error) {
+	env, err := k.start(p)
+	if err != nil {
+		return r, false, err
+	}
+	env = append(env, k.surroundings()...)
+	jobs := filepath.Join(k.scratch, "submissions.jsonl")
+	sandboxed := p.sandboxed != nil && p.sandboxed(k.Settings)
+	if sandboxed {
+		env = append(env, submissionsVariable+"="+jobs)
+	}
+	version := p.askVersion(ctx)
+	s := &stream{progress: k.Stderr, limit: k.q.Limit, now: time.Now, gone: p.gone,
+		run: kernel.AgentRun{Agent: k.Label, Session: k.q.Session, Model: k.Model}}
+	parser := p.parser(s)
+	out, errs := s.stdout(parser), s.stderr(parser)
+	cmd := k.command(ctx, k.q.Dir, k.Settings.Command, env)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(k.q.Prompt), out, errs
+	if k.Silence > 0 {
+		cmd.Stdout, cmd.Stderr = &pulse{k.limits, out}, &pulse{k.limits, errs}
+	}
+	err = cmd.Run()
+	if cmd.ProcessState == nil && errors.Is(err, exec.ErrNotFound) {
+		return r, false, fmt.Errorf("%s is not installed: npm install -g %s, or set another agent in .vizier/config.toml", p.Name, p.Package)
+	}
+	if r.Exit, err = k.finish(cmd, err); err != nil {
+		return r, false, err
+	}
+	out.close()
+	errs.close()
+	parser.end(r.Exit)
+	if s.run.Version == "" {
+		s.run.Version = <-version
+	}
+	if s.run.Version != "" && older(s.run.Version, p.Made) {
+		s.show(fmt.Sprintf("warning: %s %s is older than %s, which this vizier was made for", p.Name, s.run.Version, p.Made))
+	}
+	r.Class, r.Reason = p.ending(s, r.Exit, k.Settings)
+	gone = s.lost || strings.Contains(s.fault.words, p.gone)
+	if r.Run = s.run; r.Class != kernel.NoFailure {
+		r.Exit = max(r.Exit, 1)
+		return r, gone, nil
+	}
+	if !bytes.HasSuffix(s.said, []byte("\n")) {
+		s.said = append(s.said, '\n')
+	}
+	if _, err := k.out.Write(s.said); err != nil {
+		return r, false, err
+	}
+	if sandboxed {
+		err = submitted(jobs)
+	}
+	return r, false, err
+}
+
+// failure says how an agent failed that told nothing but its exit code.
+func failure(exit int, text string) string {
+	why := ended("the agent", exit)
+	if exit == exitNotFound {
+		why = fmt.Sprintf("the agent's program was not found (exit %d): install it, or name another agent in .vizier/config.toml", exit)
+	}
+	if last := lastLine(text); last != "" {
+		why += "; its last line was: " + last
+	}
+	return why
+}
+
+// ended says how a program ended that did not succeed.
+func ended(who string, exit int) string {
+	if exit > 128 && exit < 128+65 {
+		return fmt.Sprintf("%s was ended by signal %d (exit %d)", who, exit-128, exit)
+	}
+	return fmt.Sprintf("%s failed (exit %d)", who, exit)
+}
+
+// lastLine is the last line of text that says anything, shortened.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	if len(last) > 200 {
+		last = last[:200] + "…"
+	}
+	return last
 }
 
 // filtered runs the agent into its filter.
-func (a Agents) filtered(ctx context.Context, dir string, s Settings, prompt []byte, out *capture) (int, error) {
+func (k *asking) filtered(ctx context.Context, env []string, out io.Writer) (int, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return 0, err
 	}
-	filter := a.command(ctx, dir, s.Filter, nil)
+	filter := k.command(ctx, k.q.Dir, k.Filter, env)
 	filter.Stdin, filter.Stdout = r, out
 	err = filter.Start()
 	r.Close()
@@ -93,8 +345,8 @@ func (a Agents) filtered(ctx context.Context, dir string, s Settings, prompt []b
 		w.Close()
 		return 0, fmt.Errorf("progress filter: %w", refused(filter, err))
 	}
-	agent := a.command(ctx, dir, s.Command, nil)
-	agent.Stdin, agent.Stdout = bytes.NewReader(prompt), w
+	agent := k.command(ctx, k.q.Dir, k.Settings.Command, env)
+	agent.Stdin, agent.Stdout = bytes.NewReader(k.q.Prompt), w
 	err = agent.Start()
 	w.Close()
 	if err != nil {
@@ -102,19 +354,41 @@ func (a Agents) filtered(ctx context.Context, dir string, s Settings, prompt []b
 	} else {
 		err = agent.Wait()
 	}
-	filterExit, filterErr := a.finish(filter, filter.Wait())
+	filterExit, filterErr := k.finish(filter, filter.Wait())
 	if agent.ProcessState == nil {
 		return 0, err
 	}
-	exit, err := a.finish(agent, err)
+	exit, err := k.finish(agent, err)
 	broken := exit == 128+int(syscall.SIGPIPE) // the filter had read enough
 	if exit != 0 && !broken {
 		return exit, errors.Join(err, filterErr)
 	}
-	if filterExit != 0 {
-		fmt.Fprintf(a.Stderr, "the progress filter of agent %s failed (exit %d)\n", s.Label, filterExit)
+	if filterExit != 0 && ctx.Err() == nil {
+		fmt.Fprintf(k.Stderr, "the progress filter of agent %s failed (exit %d)\n", k.Label, filterExit)
 	}
 	return filterExit, errors.Join(err, filterErr)
+}
+
+// submissionsVariable names the file to which an attempt appends the jobs that
+// it submits.
+const submissionsVariable = "VIZIER_SUBMISSIONS"
+
+// submitted passes on the jobs that an agent submitted from its sandbox.
+func submitted(file string) error {
+	jobs, err := os.ReadFile(file)
+	to := os.Getenv(submissionsVariable)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (len(jobs) == 0 || to == "") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(jobs)
+	return errors.Join(err, f.Close())
 }
 
 // complete finds the files of the agent's commands.
@@ -124,6 +398,9 @@ func (a Agents) complete(s Settings) (Settings, error) {
 	}
 	if len(s.Command) == 0 {
 		shim, err := a.shim(s.Label)
+		if _, known := programOf(s.Label); err != nil && known {
+			return s, nil
+		}
 		if err != nil {
 			return s, err
 		}

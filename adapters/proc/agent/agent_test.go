@@ -3,11 +3,12 @@ package agent
 import (
 	"bytes"
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,8 +51,8 @@ func newTrial(t *testing.T, s Settings) *trial {
 
 func (x *trial) ask(t *testing.T, prompt string, limit int) (string, int, error) {
 	t.Helper()
-	text, exit, err := x.Run(t.Context(), x.dir, &kernel.Job{}, []byte(prompt), limit)
-	return string(text), exit, err
+	r, err := x.Run(t.Context(), kernel.AgentRequest{Job: &kernel.Job{}, Dir: x.dir, Prompt: []byte(prompt), Limit: limit})
+	return string(r.Text), r.Exit, err
 }
 
 func script(t *testing.T, path, text string, mode os.FileMode) {
@@ -109,12 +110,19 @@ func TestHowAnAgentEnds(t *testing.T) {
 		"badly, before its filter":     {Settings{Command: []string{"sh", "-c", "echo a; exit 5"}, Filter: []string{"cat"}}, 5, "a\n"},
 		"with a filter that fails":     {Settings{Command: []string{"echo", "a"}, Filter: []string{"sh", "-c", "cat >/dev/null; exit 9"}}, 9, ""},
 		"with a filter that has it":    {Settings{Command: []string{"sh", "-c", "while :; do echo a; done"}, Filter: []string{"head", "-n1"}}, 0, "a\n"},
-		"leaving a process behind":     {Settings{Command: []string{"sh", "-c", "sleep 300 >/dev/null 2>&1 & echo a"}}, 0, "a\n"},
+		"leaving a process behind":     {Settings{Command: []string{"sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $! >left; echo a"}}, 0, "a\n"},
 		"builtin, which carries out":   {Settings{Label: Builtin}, 0, "Do this:\nand say so\n"},
 		"builtin, with its own script": {Settings{Label: Builtin, Command: []string{"echo", "mine"}}, 0, "mine\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := newTrial(t, row.settings)
+			t.Cleanup(func() {
+				var left int
+				if b, err := os.ReadFile(filepath.Join(x.dir, "left")); err == nil {
+					_, _ = fmt.Sscan(string(b), &left)
+					_ = syscall.Kill(left, syscall.SIGKILL)
+				}
+			})
 			text, exit, err := x.ask(t, "Do this:\n```sh\necho x > made\n```\nand say so", 1000)
 			if text != row.text || exit != row.exit || err != nil {
 				t.Errorf("%q, %d, %v", text, exit, err)
@@ -142,7 +150,8 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 		settings Settings
 		want     string
 	}{
-		"no shim":          {Settings{Label: "codex"}, "no agent shim named `codex` was found (looked in "},
+		"no shim":          {Settings{Label: "mine"}, "no agent shim named `mine` was found (looked in "},
+		"a known one":      {Settings{Label: "codex"}, "codex is not installed: npm install -g @openai/codex, or set another agent"},
 		"a label as path":  {Settings{Label: "../codex"}, "no agent shim named `../codex` was found"},
 		"not installed":    {Settings{Command: []string{"no-such-agent"}}, "command not found: no-such-agent"},
 		"not executable":   {Settings{Command: []string{"./plain.sh"}}, "it is not executable; try `chmod +x"},
@@ -151,6 +160,9 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 		"bad, with filter": {Settings{Command: []string{"no-such-agent"}, Filter: []string{"cat"}}, "command not found: no-such-agent"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if row.settings.Label == "codex" {
+				t.Setenv("PATH", t.TempDir())
+			}
 			x := newTrial(t, row.settings)
 			script(t, filepath.Join(x.Root, "plain.sh"), "#!/bin/sh\n", 0o644)
 			script(t, filepath.Join(x.Root, "empty"), "\x00\x01", 0o755)
@@ -173,8 +185,9 @@ func TestAShimAndItsFilterAreFound(t *testing.T) {
 
 func TestAnAgentIsEndedWhenItsTimeIsUp(t *testing.T) {
 	x := newTrial(t, Settings{Label: "slow", Timeout: 50 * time.Millisecond, Command: []string{"sh", "-c", "sleep 300"}})
-	if _, _, err := x.ask(t, "", 10); !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "agent slow did not answer within 50ms") {
-		t.Errorf("got %v", err)
+	r, err := x.Run(t.Context(), kernel.AgentRequest{Job: &kernel.Job{}, Dir: x.dir, Limit: 10})
+	if err != nil || r.Class != kernel.Timeout || r.Exit != 124 || r.Reason != "agent slow did not answer within 50ms" {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

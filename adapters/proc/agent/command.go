@@ -29,6 +29,7 @@ const resultVariable = "VIZIER_RESULT_FILE="
 type Shell struct {
 	Stdout, Stderr io.Writer
 	Grace          time.Duration // between TERM and KILL; 0: DefaultGrace
+	Env            []string      // NAME=VALUE for whatever it runs, agents included
 }
 
 // Run runs `sh -c script` in dir and returns its exit code; a death by signal
@@ -54,7 +55,7 @@ func (s Shell) Output(ctx context.Context, dir, script string, env []string, lim
 func (s Shell) command(ctx context.Context, dir string, args, env []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = dir
-	cmd.Env = slices.DeleteFunc(slices.Concat(os.Environ(), []string{"PWD=" + dir}, env), func(v string) bool {
+	cmd.Env = slices.DeleteFunc(slices.Concat(os.Environ(), s.Env, []string{"PWD=" + dir}, env), func(v string) bool {
 		return strings.HasPrefix(v, resultVariable)
 	})
 	cmd.Stderr = s.Stderr

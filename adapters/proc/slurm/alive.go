@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
@@ -52,6 +53,8 @@ func (e evidence) judge(cluster string) verdict {
 	switch {
 	case e.ended:
 		return verdict{runner: kernel.Runner{Liveness: kernel.Dead}}
+	case strings.HasPrefix(e.void, takenOff): // whoever took the claim has not recorded the end yet, or died
+		return verdict{lost: cancelled(e.void)}
 	case e.void != "":
 		return verdict{runner: kernel.Runner{Liveness: kernel.Absent, Remark: e.void}}
 	case e.host == "" && !e.ordered:
@@ -81,12 +84,20 @@ func (e evidence) waiting(cluster string, alive func(string) verdict) verdict {
 	case !e.job.over():
 		return alive(fmt.Sprintf("starting on cluster %s (its job is %s)", cluster, e.job.id))
 	case e.job.state == "CANCELLED" && e.job.node == "": // from the queue; on a node a reused number may be the reason
-		why := fmt.Sprintf("taken off cluster %s by scancel or its administrator before it began (its job was %s)", cluster, e.job.id)
-		return verdict{void: why, lost: &kernel.Result{Outcome: kernel.OutcomeCancelled, Exit: 143, Reason: why}}
+		why := fmt.Sprintf(takenOff+"%s by scancel or its administrator before it began (its job was %s)", cluster, e.job.id)
+		return verdict{void: why, lost: cancelled(why)}
 	default:
 		return verdict{void: fmt.Sprintf("cluster %s ended it before it began (job %s: %s, %s): see its runner log, and whether its nodes see the repository",
 			cluster, e.job.id, e.job.state, e.job.reason)}
 	}
+}
+
+// takenOff begins what the claim of an attempt says that is over with it, instead
+// of being there to be submitted anew.
+const takenOff = "taken off cluster "
+
+func cancelled(why string) *kernel.Result {
+	return &kernel.Result{Outcome: kernel.OutcomeCancelled, Exit: 143, Reason: why}
 }
 
 // begun judges an attempt that has a runner and no outcome.

@@ -36,6 +36,7 @@ func TestJudge(t *testing.T) {
 		{name: "an order", e: ordered, want: "ask"},
 		{name: "nobody to ask", e: away(ordered), want: "unseen"},
 		{name: "never submitted", e: asked(with(ordered, func(e *evidence) { e.submitted = "" }), nil), want: "alive"},
+		{name: "taken from the queue, and who saw it has not recorded that yet", e: evidence{void: "taken off cluster c by scancel"}, ends: kernel.OutcomeCancelled, says: "scancel"},
 		{name: "never submitted, long ago", e: asked(with(ordered, func(e *evidence) { e.submitted, e.age = "", time.Hour }), nil), want: "void"},
 		{name: "forgotten", e: asked(ordered, nil), want: "void", says: "forgot"},
 		{name: "pending", e: asked(ordered, in("PENDING", "")), want: "alive", says: "pending on cluster c: Resources (its job is 7)"},

@@ -1,0 +1,74 @@
+package fs
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// claimedBy is what a claim, attempts/N.json, says of where its attempt runs.
+type claimedBy struct {
+	Host  string `json:"host"`
+	Child *struct {
+		PID int `json:"pid"`
+	} `json:"child"`
+}
+
+// Attempts are the attempts of a job that left something on record, in their
+// order. One without an outcome has no end on record: it runs, or was lost.
+func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
+	if err := s.open(false); err != nil {
+		return nil, ignoreMissing(err)
+	}
+	if !kernel.ValidJobID(string(id)) {
+		return nil, fmt.Errorf("attempts of job %q: %w", id, kernel.ErrInvalid)
+	}
+	names, err := s.base.names(jobPath(id, attemptsDir))
+	if err != nil {
+		return nil, fmt.Errorf("attempts of job %s: %w", id, err)
+	}
+	found := map[int]kernel.Result{}
+	for _, name := range names {
+		number, what, _ := strings.Cut(name, ".")
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 || what != "json" && what != "outcome.json" {
+			continue
+		}
+		if r := s.outcome(id, attemptOutcome(n)).Value; r != nil && r.Attempt.N == n {
+			found[n] = *r
+			continue
+		}
+		r := kernel.Result{Attempt: kernel.AttemptID{Job: id, N: n}}
+		if b, err := s.base.read(jobPath(id, attemptsDir+"/"+number+".json"), maxRecord); err == nil {
+			r.Place = placeOf(b)
+		}
+		found[n] = r
+	}
+	out := make([]kernel.Result, 0, len(found))
+	for _, r := range found {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b kernel.Result) int { return cmp.Compare(a.Attempt.N, b.Attempt.N) })
+	return out, nil
+}
+
+// placeOf is where a claim says that its attempt runs. Those of before say it in
+// several values.
+func placeOf(claim []byte) kernel.Place {
+	var p kernel.Place
+	for values := json.NewDecoder(strings.NewReader(string(claim))); ; {
+		var c claimedBy
+		if values.Decode(&c) != nil {
+			return p
+		}
+		p.Host = cmp.Or(p.Host, c.Host)
+		if c.Child != nil {
+			p.PID = c.Child.PID
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// newerEntry is what a newer version commits: job 1 says "newer", and more.
+func newerEntry(t *testing.T, s *Store, change func(*entry)) entry {
+	t.Helper()
+	b, err := s.entryOf(kernel.Plan{Records: []kernel.RecordAction{put(plain(1), func(st *kernel.State) { st.Reason = "newer" })}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&b.e)
+	return b.e
+}
+
+// What a newer version left to be done, and this one does not know, keeps this
+// one from changing anything and not from looking. Nothing of it is lost: the
+// newer version finds it as it was.
+func TestJournalOfANewerVersion(t *testing.T) {
+	const action, files, done = 0, 1, 2 // how far the newer version came: the journal, the files, the end
+	for name, c := range map[string]struct {
+		change func(*entry)
+		came   int
+		boot   string
+		free   bool // this version may go on
+	}{
+		"an action, in the journal alone":  {teleport, action, "", false},
+		"an action, the files are written": {teleport, files, "", false},
+		"an action, after another boot":    {teleport, files, "boot-2", false},
+		"an action that was done":          {teleport, done, "", true},
+		"another type of a field":          {func(e *entry) { e.world = []named{{"kernel.Stop", []byte(`{"Attempt":"x"}`)}} }, files, "", false},
+		"a file operation": {func(e *entry) {
+			e.groups[0].ops = append(e.groups[0].ops, fileOp{kind: numOpKinds, path: "x"})
+		}, action, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := newStore(t, dir)
+			commit(t, s, kernel.CreateJob{Job: plain(1)})
+			tx := begin(t, s)
+			load(t, tx)
+			e := newerEntry(t, s, c.change)
+			end, err := s.log.append(e, tx.pos.end)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.came >= files {
+				for _, g := range e.groups {
+					if err := s.applyGroup(g); err != nil {
+						t.Fatal(err)
+					}
+				}
+				tx.pos.start, tx.pos.end, tx.pos.done = tx.pos.end, end, c.came == done
+				if err := s.log.setPosition(tx.pos); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(tx.unlock(), s.Close()); err != nil {
+				t.Fatal(err)
+			}
+
+			o := options()
+			if c.boot != "" {
+				o.Boot = c.boot
+			}
+			journal := contentOf(t, file(dir, plansFile))
+			for range 2 { // the first look changes nothing about the second
+				rec := read(t, newStoreWith(t, dir, o))
+				if got := find(t, rec, id(1)).State.Reason; got != "newer" {
+					t.Errorf("looking finds %q", got)
+				}
+				s := newStoreWith(t, dir, o)
+				tx, err := s.Begin(context.Background())
+				if c.free {
+					if err != nil {
+						t.Fatal(err)
+					}
+					closeTx(t, tx)
+					return
+				}
+				if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "written by a newer vizier") {
+					t.Fatalf("it may change: %v", err)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d := cmp.Diff(journal, contentOf(t, file(dir, plansFile))); d != "" {
+				t.Errorf("the journal is another:\n%s", d)
+			}
+			if p, _, err := (&journalReader{t, dir, o}).position(); err != nil || p.done && p.end == end {
+				t.Errorf("it counts as done: %+v %v", p, err)
+			}
+		})
+	}
+}
+
+func teleport(e *entry) {
+	e.world = []named{{"kernel.Launch", []byte(`{"Attempt":{"Job":"` + string(id(1)) + `","N":1}}`)}, {"kernel.Teleport", []byte(`{"To":"mars"}`)}}
+}
+
+// journalReader reads the mark of a store that nobody has open.
+type journalReader struct {
+	t   *testing.T
+	dir string
+	o   Options
+}
+
+func (r *journalReader) position() (position, bool, error) {
+	s := newStoreWith(r.t, r.dir, r.o)
+	if err := s.open(false); err != nil {
+		return position{}, false, err
+	}
+	if err := s.openJournal(); err != nil {
+		return position{}, false, err
+	}
+	return s.log.position()
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package fs
+
+func init() { detector = true }

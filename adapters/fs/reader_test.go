@@ -1,0 +1,81 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Who reads without the lock while others commit sees each record as some
+// commit left it, whole and never an older one than before.
+func TestReadersWithoutTheLockSeeWholeRecords(t *testing.T) {
+	const commits = 150
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	j := plain(1)
+	j.Spec.Produces = []kernel.Artifact{custom("t", "k")}
+	j.State.Status, j.State.Attempt = kernel.Running, 1
+	commit(t, s, kernel.CreateJob{Job: j})
+	outcome := func(rev kernel.Revision) kernel.Result {
+		return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure, Reason: fmt.Sprint(rev), Ended: t0}
+	}
+	if err := errors.Join(s.Conclude(outcome(1)), s.WritePayload(j.ID, j.Spec.Produces[0], []byte("1"))); err != nil {
+		t.Fatal(err)
+	}
+	var over atomic.Bool
+	var readers sync.WaitGroup
+	reads := make([]int, 3)
+	for n := range reads {
+		r := newStore(t, dir)
+		readers.Go(func() {
+			last := kernel.Revision(0)
+			for !over.Load() {
+				have, err := r.Job(j.ID)
+				if err != nil || have.Rev < last || have.State.Reason != reasonOf(have.Rev) {
+					t.Errorf("after revision %d: %v, revision %d says %q", last, err, have.Rev, have.State.Reason)
+					return
+				}
+				f := kernel.NewFacts()
+				r.Observe(t.Context(), kernel.Probes{Attempts: []kernel.AttemptID{j.Attempt()}}, &f)
+				if got := f.Results[j.Attempt()]; !got.Known || got.Value == nil {
+					t.Errorf("an outcome that is being replaced: %+v", got)
+					return
+				}
+				if b, err := r.Payload(j.ID, j.Spec.Produces[0]); err != nil || len(b) == 0 {
+					t.Errorf("a payload that is being replaced: %q, %v", b, err)
+					return
+				}
+				last = have.Rev
+				reads[n]++
+			}
+		})
+	}
+	for rev := j.Rev; rev <= commits; rev++ {
+		j.Rev = rev
+		a := put(j, func(st *kernel.State) { st.Reason = reasonOf(rev + 1) })
+		commit(t, s, a)
+		j.State = a.State
+		if err := errors.Join(s.Conclude(outcome(rev)), s.WritePayload(j.ID, j.Spec.Produces[0], fmt.Append(nil, rev))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over.Store(true)
+	readers.Wait()
+	for n, count := range reads {
+		if count == 0 && !t.Failed() {
+			t.Errorf("reader %d read nothing", n)
+		}
+	}
+}
+
+// reasonOf is what a job says at a revision: much, to be written in parts.
+func reasonOf(rev kernel.Revision) string {
+	if rev == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%0*d", 20_000, rev)
+}

@@ -1,0 +1,104 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// counting is a disk that counts its syncs.
+type counting struct {
+	machine
+	syncs int
+}
+
+func (c *counting) sync(fd int) error     { c.syncs++; return c.machine.sync(fd) }
+func (c *counting) syncData(fd int) error { c.syncs++; return c.machine.syncData(fd) }
+func (c *counting) syncAll(fd int) error  { c.syncs++; return c.machine.syncAll(fd) }
+
+// running is a store with one job that runs.
+func running(t *testing.T) (*Store, kernel.Job, kernel.Result) {
+	t.Helper()
+	s := newStore(t, t.TempDir())
+	j := plain(1)
+	j.State.Status, j.State.Attempt = kernel.Running, 1
+	commit(t, s, kernel.CreateJob{Job: j})
+	return s, j, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 3, Class: kernel.ExitFailure,
+		Reason: "exit code 3", Ended: t0}
+}
+
+func hasFailed(j kernel.Job) kernel.PutState {
+	return put(j, func(st *kernel.State) {
+		st.Status, st.Outcome, st.Exit, st.Failure, st.Finished = kernel.Failed, kernel.OutcomeFailed, kernel.ExitCode{Known: true, Code: 3}, kernel.ExitFailure, t0
+	})
+}
+
+// A settlement and the outcome it rests on are one commit, with one sync.
+func TestSettlingRecordsTheOutcome(t *testing.T) {
+	s, j, r := running(t)
+	s.opts.Durable = true
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := &counting{}
+	s.disk = d
+	tx, err := s.BeginSettling(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	load(t, tx)
+	before := d.syncs
+	if err := tx.Commit(kernel.NewPlan(hasFailed(j))); err != nil {
+		t.Fatal(err)
+	}
+	if d.syncs != before+1 {
+		t.Errorf("%d syncs, want 1", d.syncs-before)
+	}
+	closeTx(t, tx)
+	other := newStoreWith(t, s.Layout.root, s.opts)
+	closeTx(t, begin(t, other))
+	if got := other.outcome(j.ID, outcomeName); got.Value == nil || got.Value.Exit != 3 || got.Value.Reason != r.Reason {
+		t.Errorf("the outcome is %+v", got)
+	}
+}
+
+// Without the lock there is no waiting, and nothing has happened.
+func TestSettlingWaitsForNobody(t *testing.T) {
+	s, j, r := running(t)
+	tx := begin(t, newStoreWith(t, s.Layout.root, s.opts))
+	var busy *BusyError
+	if _, err := s.BeginSettling(context.Background(), r); !errors.As(err, &busy) {
+		t.Errorf("got %v, want a BusyError", err)
+	}
+	if _, err := os.Stat(s.OutcomeFile(j.ID)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is an outcome: %v", err)
+	}
+	closeTx(t, tx)
+}
+
+// What is not settled is not recorded: another attempt's result, and one that
+// the state contradicts.
+func TestSettlingRecordsNothingElse(t *testing.T) {
+	for name, change := range map[string]func(*kernel.Result){
+		"another attempt": func(r *kernel.Result) { r.Attempt.N = 2 },
+		"another outcome": func(r *kernel.Result) { r.Outcome = kernel.OutcomeSucceeded },
+	} {
+		s, j, r := running(t)
+		change(&r)
+		tx, err := s.BeginSettling(context.Background(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		load(t, tx)
+		if err := tx.Commit(kernel.NewPlan(hasFailed(j))); err != nil {
+			t.Fatal(err)
+		}
+		closeTx(t, tx)
+		if _, err := os.Stat(s.OutcomeFile(j.ID)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: there is an outcome: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Permissions are what an agent may do without asking, in one word.
+type Permissions string
+
+// The permissions. Whatever an agent may do, it works in a directory of its
+// own; what keeps it there is the agent's affair.
+const (
+	MayEdit Permissions = "edit" // change files
+	MayRun  Permissions = "run"  // run commands as well
+	MayAll  Permissions = "all"  // everything, without a sandbox
+)
+
+// program is an agent's program that is known here: how to start it and what
+// its output means.
+type program struct {
+	Name    string
+	Made    string // the version that this was made for
+	Package string // of npm
+	Login   string // how a person logs in
+
+	gone      string // what it says of a session that it does not have
+	flags     func(s Settings, q kernel.AgentRequest, scratch string) []string
+	env       func(scratch string) ([]string, error) // nil: none of its own
+	sandboxed func(Settings) bool                    // its commands write in few places; nil: they do not
+	parser    func(*stream) parser
+}
+
+// programs are those that are known.
+var programs = []program{claudeCode, codex, gemini}
+
+func programOf(label string) (program, bool) {
+	for _, p := range programs {
+		if p.Name == label {
+			return p, true
+		}
+	}
+	return program{}, false
+}
+
+// Version asks a known agent's program for its version; "" when it does not
+// tell.
+func Version(ctx context.Context, name string) string {
+	cmd := exec.CommandContext(ctx, name, "--version")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	return versionIn.FindString(string(out))
+}
+
+var versionIn = regexp.MustCompile(`\d+\.\d+\.\d+[-\w.]*`)
+
+// older reports that version a came before b. What is no number counts as 0.
+func older(a, b string) bool {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range max(len(x), len(y)) {
+		if c := cmp.Compare(number(x, i), number(y, i)); c != 0 {
+			return c < 0
+		}
+	}
+	return false
+}
+
+func number(parts []string, i int) int {
+	if i >= len(parts) {
+		return 0
+	}
+	digits, _, _ := strings.Cut(parts[i], "-")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// refusal is how programs say that they do not know a flag or its value.
+var refusal = regexp.MustCompile(`(?i)unknown option|unexpected argument|unknown arguments?:|invalid value|is invalid\. allowed choices|invalid values`)
+
+// ending is the class of how the program ended, and a sentence about it that a
+// person can act on; no class when it answered.
+func (p program) ending(s *stream, exit int, set Settings) (kernel.FailureClass, string) {
+	f := s.fault
+	switch {
+	case f.class == kernel.NoFailure && exit == 0 && s.done && len(s.said) > 0:
+		return kernel.NoFailure, ""
+	case f.class == kernel.NoFailure && exit == 0 && s.done:
+		return kernel.ExitFailure, fmt.Sprintf("agent %s ended without an answer", p.Name)
+	case f.class == kernel.NoFailure && exit == 0:
+		return kernel.ExitFailure, fmt.Sprintf("agent %s stopped in the middle, without a result%s", p.Name, because(s.last))
+	case f.class == kernel.NoFailure && s.events == 0 && refusal.MatchString(s.last):
+		return kernel.ExitFailure, p.refused(s, set)
+	}
+	words := cmp.Or(f.words, s.last)
+	switch f.class {
+	case kernel.RateLimited:
+		until := ""
+		if !s.run.Resets.IsZero() {
+			until = " until " + s.run.Resets.UTC().Format("2006-01-02 15:04 UTC")
+		}
+		return f.class, fmt.Sprintf("%s is at a limit of its provider%s%s", p.Name, until, because(words))
+	case kernel.Unauthorized:
+		return f.class, fmt.Sprintf("%s is not logged in, or its key is not accepted%s; %s", p.Name, because(words), p.Login)
+	case kernel.Overloaded:
+		return f.class, fmt.Sprintf("the provider of %s could not answer%s", p.Name, because(words))
+	}
+	return kernel.ExitFailure, ended("agent "+p.Name, exit) + because(words)
+}
+
+func because(words string) string {
+	if words == "" {
+		return ""
+	}
+	return ": " + strings.TrimRight(words, " .")
+}
+
+// refused says what to do when the program does not take its flags.
+func (p program) refused(s *stream, set Settings) string {
+	for _, f := range set.Flags {
+		if name, _, _ := strings.Cut(f, "="); strings.HasPrefix(name, "-") && strings.Contains(s.last, strings.TrimLeft(name, "-")) {
+			return fmt.Sprintf("%s %s does not take `%s` of the key flags%s", p.Name, s.run.Version, f, because(s.last))
+		}
+	}
+	return fmt.Sprintf("%s %s does not take the flags of %s, which this vizier was made for%s; install that version: npm install -g %s@%s",
+		p.Name, s.run.Version, p.Made, because(s.last), p.Package, p.Made)
+}
+
+// classOfStatus is the class of an HTTP status.
+func classOfStatus(status int) kernel.FailureClass {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return kernel.Unauthorized
+	case status == http.StatusTooManyRequests || status == http.StatusPaymentRequired:
+		return kernel.RateLimited
+	case status >= 500 && status < 600:
+		return kernel.Overloaded
+	}
+	return kernel.ExitFailure
+}
+
+var (
+	statusIn     = regexp.MustCompile(`(?i)(?:status:? |"code":\s?)([45]\d\d)`)
+	limitWords   = regexp.MustCompile(`(?i)usage limit|rate.?limit|quota|RESOURCE_EXHAUSTED|too many requests`)
+	keyWords     = regexp.MustCompile(`(?i)api.key|unauthenticated|unauthorized|not logged in|log ?in again|authentication`)
+	troubleWords = regexp.MustCompile(`(?i)overloaded|unavailable|at capacity|high demand|stream disconnected|stream ended|terminated|fetch failed|connection|timed? ?out|internal server error`)
+)
+
+// classOfWords is the class of an error by what it says.
+func classOfWords(words string) kernel.FailureClass {
+	if m := statusIn.FindStringSubmatch(words); m != nil {
+		status, err := strconv.Atoi(m[1])
+		if class := classOfStatus(status); err == nil && class != kernel.ExitFailure {
+			return class
+		}
+	}
+	switch {
+	case limitWords.MatchString(words):
+		return kernel.RateLimited
+	case keyWords.MatchString(words):
+		return kernel.Unauthorized
+	case troubleWords.MatchString(words):
+		return kernel.Overloaded
+	}
+	return kernel.ExitFailure
+}
+
+// askVersion tells the version on the channel, once. It does not hold up the
+// agent: one that does not tell at once has none.
+func (p program) askVersion(ctx context.Context) <-chan string {
+	told := make(chan string, 1)
+	go func() {
+		ctx, stop := context.WithTimeout(ctx, time.Minute)
+		defer stop()
+		told <- Version(ctx, p.Name)
+	}()
+	return told
+}

@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// reportVariable names the file in which a person's own agent, or its filter,
+// may tell what the known ones tell in their output.
+const reportVariable = "VIZIER_AGENT_REPORT"
+
+// maxReport is how long that file may be, in bytes.
+const maxReport = 64 << 10
+
+// report is what such a file holds: all keys may be left out.
+type report struct {
+	Class   string    `json:"class"` // rate_limited, unauthorized, overloaded, timeout or exit
+	Reason  string    `json:"reason"`
+	Resets  time.Time `json:"resets_at"`
+	Session string    `json:"session"`
+	Model   string    `json:"model"`
+	Version string    `json:"version"`
+	Turns   int       `json:"turns"`
+	Usage   struct {
+		Input  int64   `json:"input_tokens"`
+		Cached int64   `json:"cached_tokens"`
+		Output int64   `json:"output_tokens"`
+		Cost   float64 `json:"cost_usd"`
+	} `json:"usage"`
+	Denied []string `json:"denied"`
+}
+
+// reportable are the classes that an agent may tell.
+var reportable = map[string]kernel.FailureClass{}
+
+func init() {
+	for _, c := range []kernel.FailureClass{kernel.RateLimited, kernel.Unauthorized, kernel.Overloaded, kernel.Timeout, kernel.ExitFailure} {
+		reportable[c.String()] = c
+	}
+}
+
+// readReport adds to an answer what the file at path tells. A failure that it
+// tells is one, whatever the exit code.
+func readReport(path string, a *kernel.AgentAnswer) error {
+	f, err := os.Open(path)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxReport+1))
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	if len(data) > maxReport {
+		return fmt.Errorf("it is longer than %d bytes", maxReport)
+	}
+	var r report
+	if err := json.Unmarshal(data, &r); err != nil {
+		return err
+	}
+	class, known := reportable[r.Class]
+	if r.Class != "" && !known {
+		return fmt.Errorf("class %q: expected rate_limited, unauthorized, overloaded, timeout or exit", r.Class)
+	}
+	if known {
+		a.Class = class
+		if a.Exit == 0 {
+			a.Exit = 1
+		}
+		if a.Reason == "" {
+			a.Reason = "the agent failed: " + class.String()
+		}
+	}
+	if reason := cut(plain(r.Reason), maxWords); reason != "" && a.Class != kernel.NoFailure {
+		a.Reason = reason
+	}
+	run := &a.Run
+	run.Session, run.Model, run.Version = plain(r.Session), plain(r.Model), plain(r.Version)
+	run.Turns = max(r.Turns, 0)
+	run.Usage = kernel.Usage{Input: max(r.Usage.Input, 0), Cached: max(r.Usage.Cached, 0), Output: max(r.Usage.Output, 0), CostUSD: max(r.Usage.Cost, 0)}
+	if !r.Resets.IsZero() {
+		run.Resets = r.Resets.UTC()
+	}
+	for _, d := range r.Denied[:min(len(r.Denied), maxDenied)] {
+		run.Denied = append(run.Denied, cut(plain(d), maxShown))
+	}
+	return nil
+}

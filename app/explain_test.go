@@ -1,0 +1,45 @@
+package app
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// archive is a store that hands out what was asked for by name alone, as one
+// does whose other jobs ended long ago.
+type archive []kernel.Job
+
+func (archive) Begin(context.Context) (Tx, error) { return nil, ErrBusy }
+
+func (a archive) Read(_ context.Context, scope kernel.Scope) (rec kernel.Records, err error) {
+	for _, j := range a {
+		if slices.Contains(scope.Jobs, j.ID) {
+			rec.Jobs = append(rec.Jobs, j)
+		}
+	}
+	return rec, nil
+}
+
+// What a job that ended came after is asked for as well: it is not gone.
+func TestAnEndedJobIsExplainedWithWhatItCameAfter(t *testing.T) {
+	id := func(c string) kernel.JobID { return kernel.JobID("0000000000000000000000000000000" + c) }
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	jobs := archive{
+		{ID: id("1"), Created: at, Rev: 1, State: kernel.State{Status: kernel.Succeeded}},
+		{ID: id("2"), Created: at, Rev: 1, State: kernel.State{Status: kernel.Failed, Reason: "exit code 3"}},
+		{ID: id("3"), Created: at, Rev: 1, Spec: kernel.Spec{After: []kernel.JobID{id("1"), id("2")}, Task: kernel.Task{Args: []string{"true"}}},
+			State: kernel.State{Status: kernel.BlockedByDependency}},
+	}
+	s := &Scheduler{Store: jobs, Now: func() time.Time { return at }}
+	e, _, err := s.Explain(t.Context(), id("3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Unmet) != 1 || e.Root == nil || e.Root.Job != id("2") {
+		t.Errorf("unmet %+v, root %+v: want the job that failed alone", e.Unmet, e.Root)
+	}
+}

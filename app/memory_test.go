@@ -1,0 +1,221 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+var at = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// memory is a store, an executor and all else that a scheduler has, in memory.
+// Of jobs that succeeded it loads only those that are asked for.
+type memory struct {
+	jobs    map[kernel.JobID]kernel.Job
+	left    []kernel.WorldAction // committed and not done
+	calls   []string             // what was done, in order
+	scopes  []kernel.Scope       // that were loaded
+	plans   []kernel.Plan
+	refuse  map[string]error // what calls answer
+	cleanup kernel.Cleanup
+	alive   kernel.Liveness // of every runner
+	results map[kernel.AttemptID]*kernel.Result
+	gone    map[kernel.JobID]bool // jobs that Job does not find
+	closed  int
+}
+
+func newMemory(jobs ...kernel.Job) *memory {
+	m := &memory{jobs: map[kernel.JobID]kernel.Job{}, refuse: map[string]error{}, results: map[kernel.AttemptID]*kernel.Result{},
+		cleanup: kernel.Cleanup{Status: kernel.CleanupDone}, alive: kernel.Alive, gone: map[kernel.JobID]bool{}}
+	for _, j := range jobs {
+		m.jobs[j.ID] = j
+	}
+	return m
+}
+
+func (m *memory) scheduler() *Scheduler {
+	return &Scheduler{Store: m, Observers: []Observer{m}, Executor: m, Worktrees: m, Sentinels: m, Prompts: m, Leavings: m,
+		Now: func() time.Time { return at }}
+}
+
+// a job that starts at the next tick, if change does not keep it from that.
+func job(id kernel.JobID, change func(*kernel.Job)) kernel.Job {
+	j := kernel.Job{ID: id, Created: at, Rev: 1, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}
+	if change != nil {
+		change(&j)
+	}
+	return j
+}
+
+func running(n int) func(*kernel.Job) {
+	return func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Running, Attempt: n, Started: at} }
+}
+
+func (m *memory) called(format string, args ...any) error {
+	what := fmt.Sprintf(format, args...)
+	m.calls = append(m.calls, what)
+	return m.refuse[what]
+}
+
+func (m *memory) Begin(context.Context) (Tx, error) { return m, m.refuse["begin"] }
+
+func (m *memory) Read(_ context.Context, scope kernel.Scope) (kernel.Records, error) {
+	return m.Load(scope)
+}
+
+func (m *memory) Load(scope kernel.Scope) (kernel.Records, error) {
+	m.scopes = append(m.scopes, scope)
+	var rec kernel.Records
+	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
+		j := m.jobs[id]
+		key := j.Spec.IdempotencyKey
+		if j.State.Status == kernel.Succeeded && !scope.All && !slices.Contains(scope.Jobs, id) && (key == "" || !slices.Contains(scope.Keys, key)) {
+			rec.Succeeded++
+			continue
+		}
+		rec.Jobs = append(rec.Jobs, j)
+	}
+	return rec, m.refuse["load"]
+}
+
+func (m *memory) Commit(p kernel.Plan) error {
+	if err := m.called("commit"); err != nil {
+		return err
+	}
+	var all []kernel.Job
+	for _, j := range m.jobs {
+		all = append(all, j)
+	}
+	m.jobs = map[kernel.JobID]kernel.Job{}
+	for _, j := range kernel.NewSnapshot(kernel.Observation{Jobs: all}).Apply(p).Jobs() {
+		m.jobs[j.ID] = *j
+	}
+	m.left = p.World
+	m.plans = append(m.plans, p)
+	return nil
+}
+
+func (m *memory) Unfinished() []kernel.WorldAction { return m.left }
+func (m *memory) Done() error                      { m.left = nil; return m.called("done") }
+func (m *memory) Close() error                     { m.closed++; return m.refuse["close"] }
+
+func (m *memory) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	for _, a := range p.Attempts {
+		f.Results[a] = kernel.Seen(m.results[a])
+	}
+	for _, a := range p.Artifacts {
+		f.Present[a] = kernel.Seen(false)
+	}
+	for _, a := range p.Markers {
+		f.Markers[a] = kernel.Seen[[]kernel.JobID](nil)
+	}
+}
+
+func (m *memory) Start(_ context.Context, a kernel.AttemptID) error {
+	return m.called("start %s/%d", a.Job, a.N)
+}
+
+func (m *memory) Alive(_ context.Context, all []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
+	out := map[kernel.AttemptID]kernel.Fact[kernel.Runner]{}
+	for _, a := range all {
+		out[a] = kernel.Seen(kernel.Runner{Liveness: m.alive})
+	}
+	return out
+}
+
+func (m *memory) Stop(_ context.Context, a kernel.AttemptID) error {
+	return m.called("stop %s/%d", a.Job, a.N)
+}
+
+func (m *memory) Sweep(_ context.Context, a kernel.AttemptID) error {
+	return m.called("sweep %s/%d", a.Job, a.N)
+}
+
+func (m *memory) RemoveWorktree(_ context.Context, c kernel.Context) kernel.Cleanup {
+	_ = m.called("remove %s", c.Worktree)
+	return m.cleanup
+}
+
+func (m *memory) ClearSentinel(slug string) error { return m.called("clear %s", slug) }
+
+func (m *memory) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (bool, bool, error) {
+	return true, false, m.called("tend %s %v", j.ID, others)
+}
+
+func (m *memory) BranchAt(_ context.Context, name string) (bool, string, error) {
+	return true, "", m.refuse["branch "+name]
+}
+
+func (m *memory) DropBranch(_ context.Context, name string) (bool, string, error) {
+	return true, "", m.called("drop %s", name)
+}
+func (m *memory) DropPlanStates([]kernel.JobID) (int, error)                { return 0, m.called("drop states") }
+func (m *memory) CountArtifacts(kernel.JobID, []kernel.Artifact) (int, int) { return 2, 1 }
+func (m *memory) DropTemporary() (int, error)                               { return 0, m.called("drop temporary") }
+func (m *memory) Followed(kernel.RunID) bool                                { return m.refuse["followed"] != nil }
+
+// Job and the rest are what a runner has.
+func (m *memory) Job(id kernel.JobID) (kernel.Job, error) {
+	j, ok := m.jobs[id]
+	if !ok || m.gone[id] {
+		return j, kernel.ErrNotFound
+	}
+	return j, m.refuse["job"]
+}
+
+func (m *memory) Conclude(r kernel.Result) error {
+	if err := m.called("conclude %s/%d %s", r.Attempt.Job, r.Attempt.N, r.Outcome); err != nil {
+		return err
+	}
+	m.results[r.Attempt] = &r
+	return nil
+}
+
+// workload is what a runner runs.
+type workload struct {
+	*memory
+	run func(context.Context, *kernel.Job) kernel.Result
+}
+
+func (w *workload) Claim(a kernel.AttemptID) error { return w.called("claim %s/%d", a.Job, a.N) }
+func (w *workload) Beat(kernel.AttemptID) error    { return nil }
+
+func (w *workload) Acquire(a kernel.AttemptID) (io.Closer, error) {
+	return lock{w.memory, a}, w.called("acquire %s/%d", a.Job, a.N)
+}
+
+func (w *workload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
+	if w.run != nil {
+		return w.run(ctx, j)
+	}
+	return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Ended: at}
+}
+
+// lock is a job's.
+type lock struct {
+	m *memory
+	a kernel.AttemptID
+}
+
+func (l lock) Close() error { return l.m.called("release %s/%d", l.a.Job, l.a.N) }
+
+func (m *memory) runner(run func(context.Context, *kernel.Job) kernel.Result) *Runner {
+	return &Runner{Scheduler: m.scheduler(), Outcomes: m, Workload: &workload{m, run}}
+}
+
+// expectCalls asserts what was done, in order.
+func (m *memory) expectCalls(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(m.calls, want) {
+		t.Errorf("done was\n%q, want\n%q", m.calls, want)
+	}
+}
+
+var errDisk = errors.New("disk on fire")

@@ -1,0 +1,174 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// chorus is agents that answer one after another, and what they were asked.
+type chorus struct {
+	answers []kernel.AgentAnswer
+	asked   []kernel.AgentRequest
+	then    func() // before an answer
+}
+
+func (c *chorus) Run(_ context.Context, q kernel.AgentRequest) (kernel.AgentAnswer, error) {
+	c.asked = append(c.asked, q)
+	if c.then != nil {
+		c.then()
+	}
+	a := c.answers[0]
+	c.answers = c.answers[1:]
+	return a, nil
+}
+
+// invoking is a node that asks an agent, whose prompt is there.
+func invoking(t *testing.T) (*desk, *Env, *Node, *chorus) {
+	d, env, n := deskNode(t, "agent.invoke", "")
+	n.Job.State.Status, n.Job.State.Attempt = kernel.Running, 1
+	need := kernel.Artifact{Kind: kernel.Custom, Name: "prompt_text", Ref: "main"}
+	n.Needs, n.Artifacts = []workflow.ArtifactRecord{workflow.RecordOf(need)}, nil
+	d.producers = []kernel.JobID{"writer"}
+	d.payloads["writer custom:prompt_text:main"] = []byte(`{"text": "do it"}`)
+	c := &chorus{}
+	env.Agents = c
+	return d, env, n, c
+}
+
+func TestAnAttemptTellsWhatItsAgentToldHoweverItEnds(t *testing.T) {
+	told := kernel.AgentRun{Agent: "claude", Session: "s", Turns: 3, Usage: kernel.Usage{Input: 7}}
+	ctx, stop := context.WithCancel(t.Context())
+	for name, c := range map[string]struct {
+		answer kernel.AgentAnswer
+		ctx    context.Context
+		then   func()
+		want   kernel.Outcome
+		class  kernel.FailureClass
+		says   string
+	}{
+		"it answered":       {kernel.AgentAnswer{Run: told}, t.Context(), nil, kernel.OutcomeSucceeded, kernel.NoFailure, ""},
+		"its limit is over": {kernel.AgentAnswer{Run: told, Exit: 1, Class: kernel.RateLimited, Reason: "no more today"}, t.Context(), nil, kernel.OutcomeFailed, kernel.RateLimited, "no more today"},
+		"it was cancelled":  {kernel.AgentAnswer{Run: told, Exit: 143, Class: kernel.ExitFailure}, ctx, stop, kernel.OutcomeFailed, kernel.Signal, ""},
+	} {
+		_, env, n, agents := invoking(t)
+		agents.answers, agents.then = []kernel.AgentAnswer{c.answer}, c.then
+		r := Run(c.ctx, env, n)
+		if r.Outcome != c.want || r.Class != c.class || !strings.Contains(r.Reason, c.says) || r.Agent == nil || r.Agent.Session != "s" || r.Agent.Usage.Input != 7 {
+			t.Errorf("%s: %+v, agent %+v", name, r, r.Agent)
+		}
+	}
+}
+
+// A later attempt goes on with the conversation where its job asks for that.
+func TestAnAgentGoesOnWithItsSession(t *testing.T) {
+	for keep, want := range map[bool]string{true: "one", false: ""} {
+		_, env, n, agents := invoking(t)
+		n.Job.Spec.KeepSession = keep
+		n.Job.State.Agent = &kernel.AgentState{Last: kernel.AgentRun{Agent: "claude", Session: "one"}}
+		agents.answers = []kernel.AgentAnswer{{}}
+		if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded || agents.asked[0].Session != want {
+			t.Errorf("keep %v: asked to go on with %q: %+v", keep, agents.asked[0].Session, r)
+		}
+	}
+}
+
+func TestWhatAnAgentWasDeniedIsTold(t *testing.T) {
+	_, env, n, agents := invoking(t)
+	agents.answers = []kernel.AgentAnswer{{Run: kernel.AgentRun{Agent: "claude", Denied: []string{"Bash", "Write"}}}}
+	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded || !strings.Contains(r.Reason, "agent claude was not allowed to use Bash, Write") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What an attempt used that was lost after its agent had answered is told by
+// the attempt that takes its answer over.
+func TestAnAnswerTakenOverBringsItsUsageAlong(t *testing.T) {
+	_, env, n, agents := invoking(t)
+	agents.answers = []kernel.AgentAnswer{{Run: kernel.AgentRun{Agent: "claude", Usage: kernel.Usage{Output: 5}}}}
+	if r := Run(t.Context(), env, n); r.Outcome != kernel.OutcomeSucceeded {
+		t.Fatalf("%+v", r)
+	}
+	n.Job.State.Attempt, n.Job.State.Lost = 2, 1
+	r := Run(t.Context(), env, n)
+	if r.Outcome != kernel.OutcomeSucceeded || len(agents.asked) != 1 || r.Agent == nil || r.Agent.Usage.Output != 5 {
+		t.Errorf("asked %d times: %+v, agent %+v", len(agents.asked), r, r.Agent)
+	}
+}
+
+// past is the record of jobs that ended.
+type past []kernel.Job
+
+func (p past) Job(id kernel.JobID) (kernel.Job, error) {
+	if i := slices.IndexFunc(p, func(j kernel.Job) bool { return j.ID == id }); i >= 0 {
+		return p[i], nil
+	}
+	return kernel.Job{}, fmt.Errorf("job %s: %w", id, kernel.ErrNotFound)
+}
+
+// A commit that has to have something fails where the run changed nothing, and
+// says what its agent was not allowed to do.
+func TestACommitThatMayNotBeEmpty(t *testing.T) {
+	w := newWorld(t)
+	long := time.Now().Add(-time.Hour)
+	strict := func(args ...string) *Node {
+		n := w.node("git.stage_commit", map[string]string{"allow_empty": append(args, "false")[0]})
+		n.Job.Created = time.Now().Add(2 * time.Second) // after whatever is there
+		n.Job.Spec.After = []kernel.JobID{"between"}
+		return n
+	}
+	between := kernel.Job{ID: "between", Spec: kernel.Spec{After: []kernel.JobID{"gone", "asker"}}}
+	asker := kernel.Job{ID: "asker", State: kernel.State{Agent: &kernel.AgentState{Last: kernel.AgentRun{Agent: "claude", Denied: []string{"Bash"}}}}}
+
+	r := w.want(strict(), kernel.OutcomeFailed, "nothing was changed", "allow_empty=true")
+	if r.Class != kernel.MissingOutput {
+		t.Errorf("class %v", r.Class)
+	}
+	w.env.Records = past{between, asker}
+	w.want(strict(), kernel.OutcomeFailed, "agent claude ended well and changed nothing", "was not allowed to use Bash", "vizier jobs retry asker")
+	w.want(strict("true"), kernel.OutcomeSucceeded, "nothing to commit")
+	w.want(strict("perhaps"), kernel.OutcomeFailed, "allow_empty")
+	w.want(w.node("git.stage_commit", nil), kernel.OutcomeSucceeded, "nothing to commit")
+
+	own := strict()
+	own.Job.Created = long
+	w.want(own, kernel.OutcomeSucceeded, "committed before")
+	w.commit(w.dir, ".vizier/implementation-plans/x.md", "a plan, and no change") // which is Vizier's own
+	own = strict()
+	own.Job.Created = time.Now()
+	for w.git(w.dir, "log", "-1", "--format=%ct", "--", "readme.txt") >= fmt.Sprint(own.Job.Created.Unix()) {
+		own.Job.Created = own.Job.Created.Add(time.Second)
+	}
+	w.want(own, kernel.OutcomeFailed, "changed nothing")
+	w.write(w.dir, "new.txt", "a change")
+	w.want(strict(), kernel.OutcomeSucceeded, "commit ")
+}
+
+func TestRunsOfAConflictGateAreOne(t *testing.T) {
+	env := &Env{Agents: &chorus{answers: []kernel.AgentAnswer{{Run: kernel.AgentRun{Turns: 1}}, {Run: kernel.AgentRun{Turns: 2, Session: "b"}}}}}
+	for range 2 {
+		if _, _, err := askAgent(t.Context(), env, &Node{}, "", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if env.told.Turns != 3 || env.told.Session != "b" {
+		t.Errorf("%+v", env.told)
+	}
+	env.Agents = broken{}
+	if _, _, err := askAgent(t.Context(), env, &Node{}, "", ""); err == nil || env.told.Turns != 3 {
+		t.Errorf("an agent that cannot be started: %v, %+v", err, env.told)
+	}
+}
+
+type broken struct{}
+
+func (broken) Run(context.Context, kernel.AgentRequest) (kernel.AgentAnswer, error) {
+	return kernel.AgentAnswer{}, errors.New("it is not there")
+}

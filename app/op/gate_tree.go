@@ -1,0 +1,108 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// inTree lets do judge a commit in a worktree of its own, so that neither what
+// somebody has in a checkout nor what a script leaves there counts.
+func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(*Node) (Result, error)) (Result, error) {
+	slug, _ := mergeOf(n)
+	rel := path.Join(worktreeHome, "gate-"+fileName(slug)+"-"+string(n.Job.ID))
+	there := *n
+	there.Dir = filepath.Join(n.Root, rel)
+	tree := kernel.Context{Worktree: rel, Owned: true}
+	remove := func(c context.Context) error {
+		if gone := env.Git.RemoveWorktree(c, tree); gone.Error != "" {
+			return errors.New(gone.Error)
+		}
+		return nil
+	}
+	if err := remove(ctx); err != nil { // of an attempt that was killed
+		return Result{}, err
+	}
+	if _, err := env.Git.EnsureWorktree(ctx, there.Dir, "", at); err != nil {
+		return Result{}, err
+	}
+	r, err := do(&there)
+	if gone := remove(context.WithoutCancel(ctx)); gone != nil {
+		fmt.Fprintln(env.Stderr, gone)
+	}
+	return r, err
+}
+
+// judgedBranch is the branch that n's CI script is about; "": what is in its
+// own execution root.
+func (n *Node) judgedBranch() string {
+	if n.Control != "gate.cicd" && n.Operation != "cicd.run" {
+		return ""
+	}
+	return n.arg("target_branch", "target")
+}
+
+// judgeBranch runs n's scripts on what branch is now. A repair goes onto the
+// branch, or the gate would accept what nobody has.
+func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch string, seen workflow.Seen) (Result, error) {
+	tip, err := tipOf(ctx, env, branch)
+	if err == nil && tip == "" {
+		return failed(1, "there is no branch %s for %s to judge", branch, n.Node), nil
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return inTree(ctx, env, n, tip, func(n *Node) (Result, error) {
+		r, repaired, err := c.control(ctx, env, n, seen)
+		switch {
+		case err != nil:
+			return r, err
+		case r.Outcome == kernel.OutcomeFailed:
+			r.Reason += fmt.Sprintf(" on %s: mend it there, then `vizier jobs retry %s`", branch, n.Job.ID)
+		case r.Outcome == kernel.OutcomeSucceeded && repaired:
+			return keepRepair(ctx, env, n, branch, tip, r)
+		}
+		return r, nil
+	})
+}
+
+// keepRepair moves branch to what a repair made of tip in n's tree: its commits,
+// and its changes to files that git knows.
+func keepRepair(ctx context.Context, env *Env, n *Node, branch string, tip kernel.CommitID, r Result) (Result, error) {
+	if err := env.Git.StageTracked(ctx, n.Dir); err != nil {
+		return gitFailed(env, n, err)
+	}
+	staged, err := env.Git.Staged(ctx, n.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	head, err := env.Git.HeadCommit(ctx, n.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	if staged {
+		head, err = env.Git.Commit(ctx, n.Dir, withEffect("fix: repair what the CI gate of "+branch+" found", effectKey(n, "repair")))
+		if err != nil {
+			return gitFailed(env, n, err)
+		}
+	}
+	if head == tip {
+		return r, nil
+	}
+	obstacle, moved, err := env.Git.Advance(ctx, branch, tip, head)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case obstacle != "":
+		return blocked("%s; then run `vizier jobs retry %s`", obstacle, n.Job.ID), nil
+	case !moved:
+		return failed(1, "branch %s moved while the CI gate repaired it: `vizier jobs retry %s`", branch, n.Job.ID), nil
+	}
+	r.Reason += ", as " + short(head)
+	return r, nil
+}

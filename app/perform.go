@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// performer does the actions on the world of one commit.
+type performer struct {
+	*transaction
+	ctx context.Context
+	err error // what the kernel makes of an answer could not be found out
+}
+
+// perform does actions in order, and plans what the kernel makes of the answers.
+func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction) error {
+	p := performer{transaction: t, ctx: ctx}
+	for _, a := range actions {
+		if _, ok := a.(kernel.TendPrompt); ok && t.snap.Narrow() { // it looks at who else has the prompt
+			if err := t.widen(false); err != nil {
+				return err
+			}
+		}
+		answer := kernel.Perform(&p, a)
+		if p.err != nil {
+			return p.err
+		}
+		t.plan, t.snap = t.plan.Then(answer), t.snap.Apply(answer)
+	}
+	return nil
+}
+
+// answer is what v makes of an action's answer: nothing where the job that it is
+// about has gone on meanwhile.
+func (p *performer) answer(v verb) (plan kernel.Plan) {
+	var refused error
+	p.err = p.settle(func() { plan, refused = v(p.snap) })
+	if refused != nil {
+		return kernel.Plan{}
+	}
+	return plan
+}
+
+// Launch starts an attempt. One that is no longer current, because a crash came
+// between and the world moved on, is left alone.
+func (p *performer) Launch(a kernel.Launch) kernel.Plan {
+	j := p.snap.Job(a.Attempt.Job)
+	if j == nil || j.Fence(a.Attempt) != nil {
+		return kernel.Plan{}
+	}
+	err := p.s.executorOf(p.snap, a.Attempt).Start(p.ctx, a.Attempt)
+	if err == nil {
+		return kernel.Plan{}
+	}
+	p.rep.warn(a.Attempt.Job, err)
+	var no *Refusal
+	final := errors.As(err, &no)
+	return p.answer(func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Refuse(s, a.Attempt, err.Error(), final) })
+}
+
+// Stop asks an attempt to end.
+func (p *performer) Stop(a kernel.Stop) kernel.Plan {
+	p.rep.warn(a.Attempt.Job, p.s.executorOf(p.snap, a.Attempt).Stop(p.ctx, a.Attempt))
+	return kernel.Plan{}
+}
+
+// Sweep ends what is left of an attempt.
+func (p *performer) Sweep(a kernel.Sweep) kernel.Plan {
+	p.rep.warn(a.Attempt.Job, p.s.executorOf(p.snap, a.Attempt).Sweep(p.ctx, a.Attempt))
+	return kernel.Plan{}
+}
+
+// ClearSentinel drops an open merge conflict's mark.
+func (p *performer) ClearSentinel(a kernel.ClearSentinel) kernel.Plan {
+	p.rep.warn(a.Job, p.s.Sentinels.ClearSentinel(a.Slug))
+	return kernel.Plan{}
+}
+
+// RemoveWorktree takes a job's worktree away.
+func (p *performer) RemoveWorktree(a kernel.RemoveWorktree) kernel.Plan {
+	c := p.s.Worktrees.RemoveWorktree(p.ctx, a.Context)
+	return p.answer(func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.CleanedUp(s, a, c) })
+}
+
+// TendPrompt sees to a prompt's files. What goes wrong is told, and tried again
+// by the next tick.
+func (p *performer) TendPrompt(a kernel.TendPrompt) kernel.Plan {
+	j := p.snap.Job(a.Job)
+	if j == nil || j.Spec.Intake == nil {
+		return kernel.Plan{}
+	}
+	var others []uint64 // of prompts of the same name, of which this one was rewound or is the later
+	for _, k := range p.snap.Jobs() {
+		if k != j && k.HoldsPrompt() && k.Spec.Intake.File == j.Spec.Intake.File {
+			others = append(others, k.Spec.Intake.Inode)
+		}
+	}
+	found, archived, err := p.s.Prompts.TendPrompt(j, a.Name, others)
+	if err != nil {
+		p.rep.warn(a.Job, fmt.Errorf("its prompt: %w", err))
+		return kernel.Plan{}
+	}
+	return p.answer(func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Tended(s, a, found, archived) })
+}
+
+func (r *Report) warn(id kernel.JobID, err error) {
+	if err == nil {
+		return
+	}
+	if r.Refused == nil {
+		r.Refused = map[kernel.JobID]string{}
+	}
+	r.Refused[id] = err.Error()
+}

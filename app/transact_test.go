@@ -1,0 +1,202 @@
+package app
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What a crash left to be started is started if it is still to be: not an
+// attempt that another came after, nor one of a job that is gone or has ended.
+func TestRecoveryStartsWhatIsCurrent(t *testing.T) {
+	m := newMemory(job("a", running(2)), job("b", running(1)), job("c", func(j *kernel.Job) {
+		j.State = kernel.State{Status: kernel.Failed, Attempt: 1}
+	}))
+	for _, id := range []kernel.JobID{"a", "b", "c", "gone"} {
+		m.left = append(m.left, kernel.Launch{Attempt: kernel.AttemptID{Job: id, N: 1}})
+	}
+	if _, err := m.scheduler().Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.expectCalls(t, "start b/1")
+	if m.jobs["a"].State.Attempt != 2 || m.jobs["a"].Rev != 1 {
+		t.Errorf("a is %+v", m.jobs["a"])
+	}
+}
+
+// Everything else that was left is done again, and what comes of it is
+// recorded before it is forgotten.
+func TestRecoveryDoesEverythingAgain(t *testing.T) {
+	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w", Owned: true}
+	m := newMemory(job("a", running(1)), job("b", func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Failed, Context: tree} }))
+	m.left = []kernel.WorldAction{kernel.Stop{Attempt: kernel.AttemptID{Job: "a", N: 1}}, kernel.Sweep{Attempt: kernel.AttemptID{Job: "a", N: 1}},
+		kernel.ClearSentinel{Job: "a", Slug: "plan"}, kernel.RemoveWorktree{Job: "b", Context: tree}}
+	if _, err := m.scheduler().Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.expectCalls(t, "stop a/1", "sweep a/1", "clear plan", "remove w", "commit", "done")
+	if c := m.jobs["b"].State; c.Context.Owned || c.Retried.Status != kernel.CleanupDone {
+		t.Errorf("b is %+v", c)
+	}
+}
+
+func TestRecoveryThatFailsIsTold(t *testing.T) {
+	for _, what := range []string{"load", "commit"} {
+		tree := kernel.Context{Worktree: "w", Owned: true}
+		m := newMemory(job("b", func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Failed, Context: tree} }))
+		m.left, m.refuse[what] = []kernel.WorldAction{kernel.RemoveWorktree{Job: "b", Context: tree}}, errDisk
+		if _, err := m.scheduler().Tick(t.Context()); !errors.Is(err, errDisk) || m.closed != 1 {
+			t.Errorf("%s: %v; the lock was let go of %d times", what, err, m.closed)
+		}
+	}
+}
+
+// A job that was submitted under a key is found though it succeeded long ago,
+// by a process that has seen the store before as well.
+func TestSubmitFindsTheKeyOfAJobThatSucceeded(t *testing.T) {
+	m := newMemory(job("a", func(j *kernel.Job) {
+		j.Spec.IdempotencyKey, j.State.Status = "k", kernel.Succeeded
+	}))
+	s := m.scheduler()
+	for _, id := range []kernel.JobID{"b", "c", "d"} {
+		if id == "c" {
+			s = m.scheduler()
+			if _, err := s.Tick(t.Context()); err != nil { // which sees nothing of a
+				t.Fatal(err)
+			}
+		}
+		again := job(id, nil)
+		again.Spec.IdempotencyKey = "k"
+		rep, err := s.Submit(t.Context(), []kernel.NewJob{{ID: id, Spec: again.Spec}}, "ann")
+		if err != nil || rep.Same[id] != "a" || len(m.jobs) != 1 {
+			t.Errorf("%v: the same as %v, %d jobs", err, rep.Same, len(m.jobs))
+		}
+	}
+}
+
+// What came of a worktree is known before the next verb decides.
+func TestAWorktreeIsSeenToBeforeTheNextVerb(t *testing.T) {
+	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w", Branch: "draft/x", Owned: true}
+	owner := func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Failed, Attempt: 1, Context: tree} }
+	m := newMemory(job("a", owner))
+	done, _, err := m.scheduler().Clean(t.Context(), "a", CleanOptions{})
+	if err != nil || done.Worktrees != 1 || len(done.KeptWorktrees) != 0 || len(done.Removed) != 1 || done.Markers != 2 || done.Payloads != 1 {
+		t.Errorf("%v: %+v", err, done)
+	}
+	m.expectCalls(t, "commit", "remove w", "commit", "done", "drop states", "commit", "done")
+
+	m = newMemory(job("a", owner))
+	m.cleanup = kernel.Cleanup{Status: kernel.CleanupDegraded, Error: "busy"}
+	done, _, err = m.scheduler().Clean(t.Context(), "a", CleanOptions{})
+	if err != nil || done.Worktrees != 0 || done.KeptWorktrees["a"] != "busy" {
+		t.Errorf("%v: %+v", err, done)
+	}
+}
+
+// A launch that is refused is taken back by the same transaction, and told.
+func TestARefusedLaunchIsTakenBack(t *testing.T) {
+	for _, final := range []bool{false, true} {
+		m := newMemory(job("a", nil))
+		m.refuse["start a/1"] = errDisk
+		if final {
+			m.refuse["start a/1"] = &Refusal{"no such program"}
+		}
+		rep, err := m.scheduler().Tick(t.Context())
+		if err != nil || rep.Refused["a"] != m.refuse["start a/1"].Error() || len(rep.Started()) != 0 {
+			t.Errorf("%v: %+v", err, rep.Refused)
+		}
+		m.expectCalls(t, "commit", "start a/1", "commit", "done")
+		if st := m.jobs["a"].State; st.Status == kernel.Running || final != (st.Status == kernel.Failed) {
+			t.Errorf("final %v: %+v", final, st)
+		}
+	}
+}
+
+// A commit that fails is an error. What goes wrong after it is told, and is no
+// error: what is on record happens.
+func TestATransactionThatFailsIsTold(t *testing.T) {
+	for _, what := range []string{"begin", "load", "commit", "done", "close"} {
+		m := newMemory(job("a", nil))
+		m.refuse[what] = errDisk
+		s := m.scheduler()
+		rep, err := s.Tick(t.Context())
+		if late := what == "done" || what == "close"; !errors.Is(errors.Join(err, rep.Late), errDisk) || late != (err == nil) {
+			t.Errorf("%s: %v, late %v", what, err, rep.Late)
+		}
+	}
+}
+
+// What a transaction tells others: whoever looks after what waits, once it is
+// through; the hooks, whatever came of it; the log, what is committed.
+func TestWhatATransactionTells(t *testing.T) {
+	for _, fail := range []string{"", "load"} {
+		m := newMemory(job("a", nil), job("b", func(j *kernel.Job) { j.Spec.Pinned = kernel.PinnedHead{Branch: "main", Commit: "c"} }))
+		s, log := m.scheduler(), &shelf{}
+		to := &listener{wants: kernel.JobRunning}
+		s.Events, s.Hooks, s.Lookout = log, hooksOf{to}, to
+		if fail != "" {
+			m.refuse[fail] = errDisk
+		}
+		_, err := s.Tick(t.Context())
+		if (err != nil) != (fail != "") || to.hooks != 1 || (to.wakes == 1) != (err == nil) || (len(log.events) > 0) != (err == nil) {
+			t.Errorf("%v: hooks called %d times, the lookout %d, events %q", err, to.hooks, to.wakes, log.events)
+		}
+		if err != nil {
+			continue
+		}
+		announced := 0
+		for _, a := range m.plans[0].Actions() {
+			if e, ok := a.(kernel.Announce); ok && e.Event.Kind == kernel.JobRunning && e.Event.Job == "a" {
+				announced++
+			}
+		}
+		if announced != 1 {
+			t.Errorf("announced %d times: %+v", announced, m.plans[0].Actions())
+		}
+	}
+}
+
+// listener is a lookout and hooks that count their calls.
+type listener struct {
+	wants        kernel.EventKind
+	wakes, hooks int
+}
+
+func (l *listener) Call(kernel.Wakes) { l.wakes++ }
+
+type hooksOf struct{ l *listener }
+
+func (h hooksOf) Wants(k kernel.EventKind) bool { return k == h.l.wants }
+func (h hooksOf) Call()                         { h.l.hooks++ }
+
+// An ephemeral run goes when it is over, unless somebody follows it.
+func TestAnEphemeralRunGoesWhenItIsOver(t *testing.T) {
+	for _, followed := range []bool{false, true} {
+		m := newMemory(job("a", func(j *kernel.Job) {
+			j.Spec.Origin.Run, j.Spec.Origin.Ephemeral, j.State.Status = "r", true, kernel.Failed
+		}))
+		if followed {
+			m.refuse["followed"] = errDisk
+		}
+		if _, err := m.scheduler().Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left := len(m.jobs); (left == 1) != followed {
+			t.Errorf("followed %v: %d jobs are left", followed, left)
+		}
+	}
+}
+
+func TestGCDropsWhatKilledProcessesWereWriting(t *testing.T) {
+	m := newMemory(job("a", func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Failed, Finished: at.Add(-2 * time.Hour)} }))
+	if _, err := m.scheduler().GC(t.Context(), time.Hour); err != nil || len(m.jobs) != 0 {
+		t.Errorf("%v: %d jobs are left", err, len(m.jobs))
+	}
+	m.expectCalls(t, "commit", "done", "drop temporary")
+	m.refuse["begin"] = errDisk
+	if _, err := m.scheduler().GC(t.Context(), time.Hour); !errors.Is(err, errDisk) || len(m.calls) != 3 {
+		t.Errorf("%v: %q", err, m.calls)
+	}
+}

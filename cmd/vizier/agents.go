@@ -1,0 +1,169 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
+	"github.com/vizier-scheduler/vizier/app"
+)
+
+type agentsCmd struct {
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+}
+
+func (*agentsCmd) Help() string {
+	return "Lists the agents that are installed, and those that templates ask, each with its version, the templates, and what is wrong with it. " +
+		"It starts their programs for version and help, and asks none of them anything. Exits 1 when a template's agent cannot start."
+}
+
+// agentList is `agents --format json`.
+type agentList struct {
+	Outcome string      `json:"outcome"` // agents
+	Agents  []agentItem `json:"agents"`
+}
+
+type agentItem struct {
+	Agent     string         `json:"agent"`
+	Installed bool           `json:"installed"`
+	Builtin   bool           `json:"builtin"`
+	Program   string         `json:"program,omitempty"`
+	Version   string         `json:"version,omitempty"`
+	MadeFor   string         `json:"made_for,omitempty"`
+	Default   bool           `json:"default"` // asked where nothing is configured
+	Flows     []string       `json:"flows"`
+	Problems  []agentProblem `json:"problems"`
+}
+
+type agentProblem struct {
+	Problem string `json:"problem"`
+	Next    string `json:"next"`
+	Fatal   bool   `json:"fatal"` // it cannot start
+}
+
+// Run lists the agents.
+func (x *agentsCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	doc, stuck := agentList{Outcome: "agents", Agents: []agentItem{}}, false
+	for _, row := range app.ListAgents(c.ctx, r.AgentPrograms, c.agentChoices(r)) {
+		item := agentItem{row.Name, row.Installed(), row.Builtin, row.Program, row.Version, row.MadeFor, row.Unnamed, listed(row.Flows), []agentProblem{}}
+		for _, f := range row.Faults {
+			item.Problems = append(item.Problems, agentProblem(f))
+			stuck = stuck || f.Fatal && len(row.Flows) > 0
+		}
+		doc.Agents = append(doc.Agents, item)
+	}
+	if x.Format == "json" {
+		err = c.ui.json(doc)
+	} else {
+		c.ui.text(doc.text())
+	}
+	if err == nil && stuck {
+		err = exits(1)
+	}
+	return err
+}
+
+func (d agentList) text() string {
+	cells := [][]string{{"Agent", "Version", "Program", "Asked by"}}
+	problems := ""
+	for _, a := range d.Agents {
+		program := cmp.Or(a.Program, "not installed")
+		if a.Builtin {
+			program = "part of vizier"
+		}
+		name := a.Agent
+		if a.Default {
+			name += " (default)"
+		}
+		cells = append(cells, []string{name, cmp.Or(a.Version, "-"), program, cmp.Or(strings.Join(a.Flows, ", "), "-")})
+		for _, p := range a.Problems {
+			problems += "\n" + a.Agent + ": " + oneLine(p.Problem) + "\n  next: " + oneLine(p.Next) + "\n"
+		}
+	}
+	if len(d.Agents) == 0 {
+		return "No agent is installed\n"
+	}
+	return table(cells, nil) + problems
+}
+
+// agentChoices are the agents of the templates that the repository has, and the
+// one of every other, each once. What cannot be read asks none.
+func (c *call) agentChoices(r *repo) []app.AgentChoice {
+	var out []app.AgentChoice
+	add := func(a config.Agent, flow string) {
+		n := agentChoice(a)
+		i := slices.IndexFunc(out, func(have app.AgentChoice) bool { return have.Same(n) })
+		if i < 0 {
+			i, out = len(out), append(out, n)
+		}
+		if flow != "" && !slices.Contains(out[i].Flows, flow) {
+			out[i].Flows = append(out[i].Flows, flow)
+		}
+	}
+	names := slices.Concat(c.loader(r).Names(), slices.Sorted(maps.Keys(r.Config.Commands)))
+	for _, name := range names {
+		if choice, src, err := c.load(r, name); err == nil && src.AsksAgent() {
+			add(r.Config.Agents.For(choice.Alias, src.ID.Value+"@"+src.Version.Value, choice.Selector), name)
+		}
+	}
+	add(r.Config.Agents.For(""), "")
+	return out
+}
+
+func agentChoice(a config.Agent) app.AgentChoice {
+	return app.AgentChoice{Label: a.Label, Command: a.Command, Model: a.Model, Flags: a.Flags, Permissions: a.Permissions, Unnamed: a.Unnamed}
+}
+
+func agentSettings(a config.Agent) agent.Settings {
+	return agent.Settings{Label: a.Label, Command: a.Command, Filter: a.Filter, Model: a.Model, Flags: a.Flags,
+		Permissions: agent.Permissions(a.Permissions), Timeout: a.Timeout, Silence: a.Silence}
+}
+
+// mayStart refuses a run whose agent cannot start here. Agents that start on
+// another host are that one's matter.
+func (f *flow) mayStart(r *repo, run compiled) error {
+	if r.AgentPrograms == nil {
+		return nil
+	}
+	var chosen []app.AgentChoice
+	for _, j := range run.Jobs {
+		if j.Spec.Origin.About.Class == "agent" && r.Scheduler.Executors[j.Spec.Task.Executor] == nil {
+			o := &j.Spec.Origin
+			chosen = append(chosen, agentChoice(r.Config.Agents.For(o.Alias, o.Template.ID+"@"+o.Template.Version, o.Template.Selector)))
+		}
+	}
+	return app.MayStart(r.AgentPrograms, chosen)
+}
+
+// programsOf are the programs of agents, as the use cases see them.
+type programsOf struct{ agent.Agents }
+
+func (p programsOf) Known() []string { return agent.Known() }
+
+func (p programsOf) Find(c app.AgentChoice) app.AgentFinding {
+	return foundAgent(p.Agents.Find(settingsOf(c)))
+}
+
+func (p programsOf) Probe(ctx context.Context, c app.AgentChoice) app.AgentFinding {
+	return foundAgent(p.Agents.Probe(ctx, settingsOf(c)))
+}
+
+func settingsOf(c app.AgentChoice) agent.Settings {
+	return agent.Settings{Label: c.Label, Command: c.Command, Model: c.Model, Flags: c.Flags, Permissions: agent.Permissions(c.Permissions)}
+}
+
+func foundAgent(f agent.Found) app.AgentFinding {
+	out := app.AgentFinding{Name: f.Name, Program: f.Program, Builtin: f.Builtin, Version: f.Version, MadeFor: f.MadeFor}
+	for _, x := range f.Faults {
+		out.Faults = append(out.Faults, app.AgentFault(x))
+	}
+	return out
+}

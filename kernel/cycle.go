@@ -1,0 +1,137 @@
+package kernel
+
+import (
+	"strings"
+	"time"
+)
+
+// integrate is the operation that merges a plan, and so closes its cycle.
+const integrate = "git.integrate_plan_branch"
+
+// stageToken is the type of the custom artifacts that pass a plan from one stage
+// to the next; their keys end with the plan's name.
+const stageToken = "stage_token"
+
+// plan is the plan that a merge is of, or "".
+func (sp *Spec) plan() string {
+	if sp.Origin.About.Operation != integrate {
+		return ""
+	}
+	if sp.Origin.Plan != "" {
+		return sp.Origin.Plan
+	}
+	return strings.TrimPrefix(sp.Origin.Branch, "draft/")
+}
+
+// Closes are the artifacts whose producers do not count any more once a merge has
+// succeeded, as far as its spec tells: what it needed of a plan, and the plan.
+// A store that judges the job knows their producers.
+func (sp *Spec) Closes() []Artifact {
+	plan := sp.plan()
+	if plan == "" {
+		return nil
+	}
+	out := []Artifact{
+		{Kind: PlanBranch, Name: plan, Ref: sp.Origin.Branch},
+		{Kind: PlanDoc, Name: plan, Ref: sp.Origin.Branch},
+		{Kind: PlanCommits, Name: plan, Ref: sp.Origin.Branch},
+	}
+	for i := range out {
+		out[i] = out[i].Canonical()
+	}
+	for _, a := range sp.Needs {
+		if a.Kind == Custom {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// retire is what the success of merge j does to the plan's earlier producers: the
+// next cycle of the plan begins as if it were the first. What is at work is of
+// that cycle.
+func (s *Snapshot) retire(j *Job) Plan {
+	var p Plan
+	plan := j.Spec.plan()
+	if plan == "" {
+		return p
+	}
+	s.all()
+	closed := map[Artifact]bool{}
+	for _, a := range j.Spec.Closes() {
+		closed[a] = true
+	}
+	for a := range s.graph.producers {
+		if a.Kind == Custom && a.Name == stageToken && strings.HasSuffix(a.Ref, ":"+plan) {
+			closed[a] = true
+		}
+	}
+	for _, k := range s.jobs {
+		if k.ID == j.ID || k.State.Retired || !k.State.Status.Terminal() {
+			continue
+		}
+		for _, a := range k.Spec.Produces {
+			if closed[a] {
+				st := k.State
+				st.Retired = true
+				p.add(PutState{k.ID, k.Rev, st})
+				break
+			}
+		}
+	}
+	return p
+}
+
+// reopen puts consumers that may wait for a producer, and that are blocked for
+// want of one, back to where they wait, now that jobs of s are enqueued which
+// produce what they need. What they held up follows them.
+func (s *Snapshot) reopen(news []NewJob) Plan {
+	var p Plan
+	seen := map[JobID]bool{}
+	for _, n := range news {
+		made := s.Job(n.ID)
+		for _, a := range made.Spec.Produces {
+			s.graph.eachConsumerIn(made.Spec.Origin.Run, a, func(c int32) {
+				if seen[s.jobs[c].ID] || !s.jobs[c].lacks(a) {
+					return
+				}
+				for _, id := range s.Downstream(s.jobs[c].ID) {
+					if k := s.Job(id); !seen[id] && k.neverRan() {
+						seen[id] = true
+						p.add(PutState{id, k.Rev, k.reopened()})
+					}
+				}
+			})
+		}
+	}
+	return p
+}
+
+// lacks reports that j is blocked for want of a, which it may wait for.
+func (j *Job) lacks(a Artifact) bool {
+	if j.Spec.MissingProducer != Wait || !j.neverRan() || j.State.Wait.Kind != OnDependencies {
+		return false
+	}
+	return j.State.Wait.Detail == producersFailed(a) || j.State.Wait.Detail == missing(a)
+}
+
+// neverRan reports that j was blocked before it began.
+func (j *Job) neverRan() bool {
+	return j.State.Status == BlockedByDependency && j.State.Outcome == NoOutcome
+}
+
+// reopened is the state of a blocked job that goes back to waiting. It had ended,
+// so a new generation begins; nothing was executed that there were to reset.
+func (j *Job) reopened() State {
+	st := j.State
+	st.Generation++
+	st.Status = j.Begins()
+	if st.Status == Unscheduled && st.Awake {
+		st.Status = Queued
+	}
+	st.Wait, st.WaitSince = WaitReason{}, time.Time{}
+	return st
+}
+
+func producersFailed(a Artifact) string { return "dependency failed for " + a.String() }
+func missing(a Artifact) string         { return "missing " + a.String() }

@@ -1,0 +1,164 @@
+package kernel_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+const (
+	planBranch = "plan_branch:foo (draft/foo)"
+	planDoc    = "plan_doc:foo (draft/foo)"
+	approved   = "custom:stage_token:approve:foo"
+)
+
+// A stage of a plan is a run of one job, as the shipped ones need and produce.
+func draft(id kernel.JobID, o ...option) kernel.Job {
+	return job(id, append([]option{inRun(kernel.RunID("r" + id)), produces(planBranch, planDoc), policy(kernel.Wait)}, o...)...)
+}
+
+func approve(id kernel.JobID, o ...option) kernel.Job {
+	return job(id, append([]option{inRun(kernel.RunID("r" + id)), needs(planBranch, planDoc), produces(approved), policy(kernel.Wait)}, o...)...)
+}
+
+func merge(id kernel.JobID, o ...option) kernel.Job {
+	return job(id, append([]option{inRun(kernel.RunID("r" + id)), needs(approved), policy(kernel.Wait), func(j *kernel.Job) {
+		j.Spec.Origin.About.Operation, j.Spec.Origin.Plan, j.Spec.Origin.Branch = "git.integrate_plan_branch", "foo", "draft/foo"
+	}}, o...)...)
+}
+
+// planned is what is there once a plan is drafted (branch) or approved (token).
+func planned(branch bool, tokens ...kernel.JobID) kernel.Facts {
+	f := marked(facts(), approved, tokens...)
+	f.Present[artifact(planBranch)], f.Present[artifact(planDoc)] = kernel.Seen(branch), kernel.Seen(branch)
+	return f
+}
+
+// integrated is the snapshot after merge m of jobs has ended as it did.
+func integrated(t *testing.T, m kernel.JobID, o kernel.Outcome, f kernel.Facts, jobs ...kernel.Job) *kernel.Snapshot {
+	t.Helper()
+	s := snapshot(f, jobs...)
+	p, err := kernel.Finish(s, kernel.Result{Attempt: s.Job(m).Attempt(), Outcome: o, Exit: 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = s.Apply(p)
+	gone := kernel.NewFacts()
+	gone.Present[artifact(planBranch)], gone.Present[artifact(planDoc)] = kernel.Seen(false), kernel.Seen(false)
+	return s.WithFacts(gone)
+}
+
+// enqueued is s with jobs put on record in its next moment.
+func enqueued(t *testing.T, s *kernel.Snapshot, jobs ...kernel.Job) *kernel.Snapshot {
+	t.Helper()
+	var news []kernel.NewJob
+	for _, j := range jobs {
+		news = append(news, kernel.NewJob{ID: j.ID, Spec: j.Spec})
+	}
+	p, err := kernel.Enqueue(s, news)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Apply(p)
+}
+
+// Seed 003's first row again, for the second cycle of a name: whatever is queued
+// first waits for what comes, and for nothing of the first cycle.
+func TestTheSecondCycleOfAPlanIsLikeTheFirst(t *testing.T) {
+	first := []kernel.Job{draft("a0", is(kernel.Failed)), draft("a1", is(kernel.Succeeded)), approve("b1", is(kernel.Succeeded)), merge("c1", running(1))}
+	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"), first...)
+	s = enqueued(t, s, merge("m2"))
+	expect(t, s, "m2", "waiting_on_deps dependencies: awaiting producer for "+approved)
+	s = enqueued(t, s, approve("n2"))
+	expect(t, s, "m2", "waiting_on_deps dependencies: waiting on "+approved)
+	expect(t, s, "n2", "waiting_on_deps dependencies: awaiting producer for "+planBranch)
+	s = enqueued(t, s, draft("o2"))
+	expect(t, s, "n2", "waiting_on_deps dependencies: waiting on "+planBranch)
+	expect(t, s, "o2", "running")
+
+	// A merge that did not succeed closes nothing.
+	for _, o := range []kernel.Outcome{kernel.OutcomeFailed, kernel.OutcomeBlocked} {
+		s := enqueued(t, integrated(t, "c1", o, planned(true, "b1"), first...), merge("m2"), approve("n2", after("m2")))
+		expect(t, s, "m2", "running")
+	}
+}
+
+// What is at work for the next cycle while a merge ends stays.
+func TestAMergeClosesOnlyWhatHasEnded(t *testing.T) {
+	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"),
+		draft("a1", is(kernel.Succeeded)), approve("b1", is(kernel.Succeeded)), merge("c1", running(1)),
+		draft("d2", running(1)), approve("e2"), merge("f2"))
+	expect(t, s, "e2", "waiting_on_deps dependencies: waiting on "+planBranch)
+	expect(t, s, "f2", "waiting_on_deps dependencies: waiting on "+approved)
+	for id, retired := range map[kernel.JobID]bool{"a1": true, "b1": true, "c1": false, "d2": false, "e2": false} {
+		if s.Job(id).State.Retired != retired {
+			t.Errorf("%s: retired %v", id, !retired)
+		}
+	}
+}
+
+// Other plans, and jobs that only look like it, are not touched.
+func TestAMergeClosesOnlyItsPlan(t *testing.T) {
+	other := job("o", produces("custom:stage_token:approve:xfoo"), is(kernel.Succeeded))
+	alike := job("p", produces("custom:build:foo"), is(kernel.Succeeded))
+	another := job("q", produces("custom:stage_token:review:foo"), is(kernel.Succeeded))
+	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"), other, alike, another, approve("b1", is(kernel.Succeeded)), merge("c1", running(1)))
+	for id, retired := range map[kernel.JobID]bool{"o": false, "p": false, "q": true} {
+		if s.Job(id).State.Retired != retired {
+			t.Errorf("%s: retired %v", id, !retired)
+		}
+	}
+}
+
+// A merge that is retried has had its token, unless that is made anew as well.
+func TestARetriedMergeNeedsNoSecondToken(t *testing.T) {
+	s := integrated(t, "c1", kernel.OutcomeSucceeded, planned(true, "b1"), approve("b1", is(kernel.Succeeded)), merge("c1", running(1)))
+	again := func(root kernel.JobID) *kernel.Snapshot {
+		p, err := kernel.Retry(s, root, "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Apply(p)
+	}
+	expect(t, again("c1"), "c1", "running")
+	expect(t, again("b1"), "c1", "waiting_on_deps dependencies: waiting on "+approved)
+}
+
+// Semantics 22: a consumer that may wait is blocked by producers that failed, and
+// is open to a later one, with what it held up.
+func TestABlockedConsumerIsOpenToALaterProducer(t *testing.T) {
+	blocked := func(o ...option) kernel.Job {
+		j := approve("b1", append([]option{is(kernel.BlockedByDependency)}, o...)...)
+		j.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "dependency failed for " + planBranch}
+		return j
+	}
+	held := job("b2", inRun("rb1"), after("b1"), is(kernel.BlockedByDependency))
+	held.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "dependency failed for job b1 (blocked_by_dependency)"}
+	ended := job("b3", inRun("rb1"), after("b2"), is(kernel.Cancelled))
+	failed := draft("a1", is(kernel.Failed))
+
+	s := snapshot(planned(false), failed, blocked(), held, ended)
+	expect(t, s, "b1", "blocked_by_dependency dependencies: dependency failed for "+planBranch)
+	e, err := kernel.Explain(s, "b1")
+	if err != nil || len(e.Unmet) == 0 || e.Unmet[0].Clears != "a retry of what failed, or another job that produces it" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	s = enqueued(t, s, draft("x1"))
+	expect(t, s, "b1", "waiting_on_deps dependencies: waiting on "+planBranch)
+	expect(t, s, "b2", "waiting_on_deps dependencies: waiting on job b1")
+	if s.Job("b3").State.Status != kernel.Cancelled || s.Job("b1").State.Generation != 1 {
+		t.Error("more was opened than was blocked, or within the generation that ended")
+	}
+
+	for name, j := range map[string]kernel.Job{
+		"a consumer that may not wait":  blocked(policy(kernel.Block)),
+		"one that ended as blocked":     blocked(func(j *kernel.Job) { j.State.Outcome = kernel.OutcomeBlocked }),
+		"one that is blocked otherwise": blocked(func(j *kernel.Job) { j.Spec.Needs = artifacts("custom:t:x") }),
+	} {
+		s := enqueued(t, snapshot(planned(false), failed, j), draft("x1"))
+		if got := s.Job("b1").State; got != j.State {
+			t.Errorf("%s: %s", name, strings.TrimSpace(said(got.Status, got.Wait)))
+		}
+	}
+}

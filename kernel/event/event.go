@@ -1,0 +1,209 @@
+// Package event tells what a plan makes happen to jobs and runs: history, on
+// which no decision rests. It is as pure as the kernel.
+package event
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Of is what p, decided on before and leading to after, makes happen, in
+// the order of p's actions. A plan tells only where a job ends up, so what it
+// went through on the way there is told from what its counters say.
+func Of(before, after *kernel.Snapshot, p kernel.Plan) []kernel.Event {
+	var out []kernel.Event
+	over := map[kernel.RunID]bool{} // runs in which a job stopped being active
+	for _, a := range p.Records {
+		switch a := a.(type) {
+		case kernel.CreateJob:
+			fresh := kernel.State{Status: a.Job.Begins()}
+			out = append(out, event(kernel.JobCreated, &a.Job, fresh, before.Now()))
+			out = append(out, happened(&a.Job, fresh, a.Job.State, before.Now())...)
+			if run := a.Job.Spec.Origin.Run; run != "" && !a.Job.State.Status.Active() {
+				over[run] = true
+			}
+		case kernel.PutState:
+			j := before.Job(a.Job)
+			if j == nil {
+				continue
+			}
+			out = append(out, happened(j, j.State, a.State, before.Now())...)
+			if run := j.Spec.Origin.Run; run != "" && j.State.Status.Active() && !a.State.Status.Active() {
+				over[run] = true
+			}
+		case kernel.Strip:
+			if j := before.Job(a.Job); j != nil {
+				out = append(out, event(kernel.JobArchived, j, j.State, before.Now()))
+			}
+		case kernel.RemoveJob:
+			if j := before.Job(a.Job); j != nil {
+				out = append(out, event(kernel.JobArchived, j, j.State, before.Now()))
+			}
+		}
+	}
+	if len(over) > 0 {
+		out = append(out, runEnds(after, over)...)
+	}
+	return out
+}
+
+func event(kind kernel.EventKind, j *kernel.Job, st kernel.State, now time.Time) kernel.Event {
+	o := &j.Spec.Origin
+	return kernel.Event{At: now, Kind: kind, Job: j.ID, Run: o.Run, Node: o.Node, Name: j.Spec.Name, Attempt: st.Attempt, Generation: st.Generation}
+}
+
+// CaughtUp tells that j's running attempt does not do again what an earlier one
+// did.
+func CaughtUp(j *kernel.Job, now time.Time, what string) kernel.Event {
+	e := event(kernel.EffectCaughtUp, j, j.State, now)
+	e.Reason = what
+	return e
+}
+
+// happened is how j came from one state to another.
+func happened(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Event {
+	if from.Status == to.Status && from.Attempt == to.Attempt && from.Generation == to.Generation {
+		return nil
+	}
+	var out []kernel.Event
+	told := agentTold(from, to)
+	tell := func(kind kernel.EventKind, attempt int) *kernel.Event {
+		e := event(kind, j, to, now)
+		e.Attempt = attempt
+		if attempt == from.Attempt { // the first such event ends it
+			e.Agent, told = told, kernel.EventAgent{}
+		}
+		out = append(out, e)
+		return &out[len(out)-1]
+	}
+	at := from.Status
+	if to.Generation > from.Generation {
+		tell(kernel.JobRewound, from.Attempt)
+		after := *j
+		after.State = to
+		at = after.Begins()
+	} else if class, again := spent(from, to); again {
+		e := tell(kernel.JobFailedRetryable, from.Attempt)
+		e.Class, e.RetryAt = class, to.RetryAt
+		if to.Status == kernel.FailedRetryable {
+			e.Exit, e.Reason = to.Exit, to.Reason
+		}
+		from.Failure, at = class, kernel.FailedRetryable
+	}
+	if to.Status != kernel.Unscheduled && to.Status != kernel.Cancelled {
+		switch {
+		case at == kernel.Unscheduled:
+			tell(kernel.JobPromoted, from.Attempt)
+		case at == kernel.FailedRetryable && to.Status != kernel.FailedRetryable && !to.Status.Terminal():
+			tell(requeued(j, from.Failure), from.Attempt)
+		case to.Refused > from.Refused:
+			tell(kernel.JobRequeued, from.Attempt).Reason = to.Reason
+		}
+	}
+	if to.Attempt > from.Attempt {
+		tell(kernel.JobRunning, to.Attempt)
+	}
+	if to.Status.Terminal() && (at != to.Status || to.Generation > from.Generation) {
+		e := tell(ending(to.Status), to.Attempt)
+		e.Exit, e.Class, e.Reason = to.Exit, to.Failure, cmp.Or(to.Reason, to.Wait.Detail)
+	}
+	return out
+}
+
+// agentTold is what the agent told of the attempt that ended between two
+// states.
+func agentTold(from, to kernel.State) kernel.EventAgent {
+	if to.Agent == nil || from.Agent != nil && from.Agent.Runs == to.Agent.Runs {
+		return kernel.EventAgent{}
+	}
+	r := &to.Agent.Last
+	return kernel.EventAgent{Agent: r.Agent, Model: r.Model, Session: r.Session, Turns: r.Turns, Usage: r.Usage}
+}
+
+// spent is the class of the failure for which a further attempt was granted.
+// The budget is spent when the job goes on, which may be in the same plan.
+func spent(was, st kernel.State) (kernel.FailureClass, bool) {
+	from, to := was.Spent, st.Spent
+	switch {
+	case was.Status == kernel.FailedRetryable:
+		return kernel.NoFailure, false
+	case st.Status == kernel.FailedRetryable:
+		return st.Failure, true
+	case to.Reclaims > from.Reclaims:
+		return kernel.WorkerLost, true
+	case to.Resumes > from.Resumes:
+		return kernel.Timeout, true
+	default:
+		return st.Failure, to.Retries > from.Retries
+	}
+}
+
+// requeued is the kind of "again" that follows a failure (semantics 2,
+// decision 4).
+func requeued(j *kernel.Job, class kernel.FailureClass) kernel.EventKind {
+	switch {
+	case class == kernel.WorkerLost:
+		return kernel.JobReclaimed
+	case class == kernel.Timeout && j.Spec.Resumable:
+		return kernel.JobResumed
+	default:
+		return kernel.JobRequeued
+	}
+}
+
+func ending(s kernel.Status) kernel.EventKind {
+	switch s {
+	case kernel.Succeeded:
+		return kernel.JobSucceeded
+	case kernel.Cancelled:
+		return kernel.JobCancelled
+	case kernel.BlockedByDependency, kernel.BlockedByApproval:
+		return kernel.JobBlocked
+	default:
+		return kernel.JobFailedFinal
+	}
+}
+
+// runEnds are the ends of those of runs that are over, in order of their first
+// jobs.
+func runEnds(s *kernel.Snapshot, runs map[kernel.RunID]bool) []kernel.Event {
+	members := map[kernel.RunID][]*kernel.Job{}
+	var order []kernel.RunID
+	for run := range runs {
+		if members[run] = s.Members(run); len(members[run]) > 0 {
+			order = append(order, run)
+		}
+	}
+	slices.SortFunc(order, func(a, b kernel.RunID) int { return members[a][0].Compare(members[b][0]) })
+	var out []kernel.Event
+	for _, run := range order {
+		kinds := map[kernel.Outcome]kernel.EventKind{kernel.OutcomeSucceeded: kernel.RunSucceeded, kernel.OutcomeFailed: kernel.RunFailed, kernel.OutcomeBlocked: kernel.RunBlocked}
+		if kind, over := kinds[RunResult(members[run])]; over {
+			out = append(out, kernel.Event{At: s.Now(), Kind: kind, Run: run})
+		}
+	}
+	return out
+}
+
+// RunResult is how the run of these jobs ended: one that failed or was
+// cancelled fails it. NoOutcome: something in it still goes on, or nothing in
+// it ever did. A job that sleeps keeps no run open.
+func RunResult(members []*kernel.Job) kernel.Outcome {
+	result := kernel.NoOutcome
+	for _, j := range members {
+		switch st := j.State.Status; {
+		case st.Active():
+			return kernel.NoOutcome
+		case st == kernel.Failed || st == kernel.Cancelled:
+			result = kernel.OutcomeFailed
+		case st == kernel.Succeeded && result == kernel.NoOutcome:
+			result = kernel.OutcomeSucceeded
+		case st.Terminal() && st != kernel.Succeeded && result != kernel.OutcomeFailed:
+			result = kernel.OutcomeBlocked
+		}
+	}
+	return result
+}

@@ -1,0 +1,31 @@
+package kernel
+
+import "testing"
+
+// A row of the table of gates says who clears its verdicts and what a person
+// can do. That a gate which reads facts is looked after when a job waits for it
+// is a law of package proptest.
+func TestRowsOfGatesAreWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, g := range gates {
+		if g.name == "" || seen[g.name] || g.check == nil || g.clears == nil || g.remedy == nil {
+			t.Errorf("the row of gate %q lacks something, or is there twice", g.name)
+		}
+		seen[g.name] = true
+		if (g.reads == nil) != (g.wakes == nil) || (g.reads == nil) != (g.has == nil) {
+			t.Errorf("gate %q reads facts and nobody looks after them, or the other way about", g.name)
+		}
+		if !g.onWait.Waiting() || g.onBlocked.Active() && g.onBlocked != g.onWait {
+			t.Errorf("gate %q leaves jobs %s and %s", g.name, g.onWait, g.onBlocked)
+		}
+	}
+	for _, k := range waitKindNames.Values()[1:] {
+		found := false
+		for _, g := range gates {
+			found = found || g.kind == k
+		}
+		if !found {
+			t.Errorf("no gate makes a job wait for %s", k)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package inbox
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Front is what the front matter of a prompt says to Vizier. Every other key
+// in it is somebody else's.
+type Front struct {
+	Flow       string            // the template; "": the configured one
+	Set        map[string]string // its parameters
+	Job        kernel.JobID      // the id that the job is to have; "": any
+	Owner      string            // whom the prompt says it is for; "": it does not say
+	Repository string
+	Branch     string
+}
+
+// SplitFront cuts a prompt into its front matter, without the lines of dashes
+// around it, and the rest. A prompt that does not begin with such a line has
+// none.
+func SplitFront(text string) (front, body string, err error) {
+	text = strings.TrimPrefix(text, "\ufeff")
+	line, rest, more := strings.Cut(text, "\n")
+	if strings.TrimRight(line, " \t\r") != "---" || !more {
+		return "", text, nil
+	}
+	for at := 0; at < len(rest); {
+		line, _, _ := strings.Cut(rest[at:], "\n")
+		next := min(at+len(line)+1, len(rest))
+		if end := strings.TrimRight(line, " \t\r"); end == "---" || end == "..." {
+			return rest[:at], rest[next:], nil
+		}
+		at = next
+	}
+	return "", "", fmt.Errorf("line 1: the front matter that begins here has no end, a line of three dashes: %w", kernel.ErrInvalid)
+}
+
+// ValidText refuses what cannot be a prompt.
+func ValidText(text string) error {
+	switch {
+	case !utf8.ValidString(text):
+		return fmt.Errorf("the prompt is not UTF-8 text: %w", kernel.ErrInvalid)
+	case strings.ContainsRune(text, 0):
+		return fmt.Errorf("the prompt holds a NUL byte: it is no text: %w", kernel.ErrInvalid)
+	}
+	return nil
+}
+
+// FrontOf reads the keys of a front matter: flow and set, and the same below
+// vizier, where a program puts what counts more, with job_id, owner,
+// repository and branch. The job id may stand below pv as well (seed 004).
+// Values are strings, maps of them, or something that is neither.
+func FrontOf(fields map[string]any) (Front, error) {
+	f := Front{Set: map[string]string{}}
+	r := frontReader{}
+	r.text(fields, "flow", &f.Flow)
+	r.set(fields, "set", f.Set)
+	if pv, ok := fields["pv"].(map[string]any); ok { // another program's: only its id is ours
+		var id string
+		r.text(pv, "job_id", &id)
+		f.Job = kernel.JobID(id)
+	}
+	if v, there := fields["vizier"]; there {
+		own, ok := v.(map[string]any)
+		if !ok {
+			return f, fmt.Errorf("front matter: vizier: expected a mapping: %w", kernel.ErrInvalid)
+		}
+		known := []string{"flow", "set", "job_id", "owner", "repository", "branch", "created_at", "source"}
+		for _, key := range slices.Sorted(maps.Keys(own)) {
+			if !slices.Contains(known, key) {
+				return f, fmt.Errorf("front matter: vizier.%s: unknown key; expected one of %s: %w", key, strings.Join(known, ", "), kernel.ErrInvalid)
+			}
+		}
+		id := string(f.Job)
+		r.text(own, "flow", &f.Flow)
+		r.set(own, "set", f.Set)
+		r.text(own, "job_id", &id)
+		r.text(own, "owner", &f.Owner)
+		r.text(own, "repository", &f.Repository)
+		r.text(own, "branch", &f.Branch)
+		f.Job = kernel.JobID(id)
+	}
+	if f.Job != "" && !kernel.ValidJobID(string(f.Job)) && r.err == nil {
+		r.err = fmt.Errorf("front matter: job_id %q: expected 32 lowercase hex digits: %w", f.Job, kernel.ErrInvalid)
+	}
+	return f, r.err
+}
+
+// frontReader keeps the first problem.
+type frontReader struct{ err error }
+
+func (r *frontReader) text(fields map[string]any, key string, to *string) {
+	v, there := fields[key]
+	s, ok := v.(string)
+	switch {
+	case !there:
+	case ok && s != "":
+		*to = s
+	case r.err == nil:
+		r.err = fmt.Errorf("front matter: %s: expected a text: %w", key, kernel.ErrInvalid)
+	}
+}
+
+func (r *frontReader) set(fields map[string]any, key string, to map[string]string) {
+	v, there := fields[key]
+	if !there {
+		return
+	}
+	all, ok := v.(map[string]any)
+	if !ok {
+		if r.err == nil {
+			r.err = fmt.Errorf("front matter: %s: expected a mapping of parameters: %w", key, kernel.ErrInvalid)
+		}
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s, ok := all[name].(string)
+		if !ok && r.err == nil {
+			r.err = fmt.Errorf("front matter: %s.%s: expected a text, a number, true or false: %w", key, name, kernel.ErrInvalid)
+		}
+		to[name] = s
+	}
+}
+
+// For refuses a prompt that says it is for another place than its path does.
+func (f Front) For(p Path) error {
+	for _, c := range []struct{ key, says, is string }{{"owner", f.Owner, p.Owner}, {"repository", f.Repository, p.Repository}, {"branch", f.Branch, p.Branch}} {
+		if c.says != "" && c.says != c.is {
+			return fmt.Errorf("front matter: vizier.%s is %q, and the prompt lies in the place of %q: %w", c.key, c.says, c.is, kernel.ErrInvalid)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Names are the words for the values of an enumeration, in order from 0. A
+// value whose word is empty is not written anywhere.
+type Names[T ~uint8] struct {
+	kind  string
+	words []string
+}
+
+// NewNames names the values of an enumeration; kind is what errors call it.
+func NewNames[T ~uint8](kind string, words ...string) Names[T] { return Names[T]{kind, words} }
+
+// Name is the word for v.
+func (n Names[T]) Name(v T) string {
+	if n.Has(v) {
+		return n.words[v]
+	}
+	return fmt.Sprintf("%s(%d)", n.kind, v)
+}
+
+// Has reports that v is one of the enumeration.
+func (n Names[T]) Has(v T) bool { return int(v) < len(n.words) }
+
+// Parse is the inverse of Name, for every value that has a word.
+func (n Names[T]) Parse(s string) (T, error) {
+	for i, word := range n.words {
+		if word == s && s != "" {
+			return T(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown %s %q: %w", n.kind, s, ErrInvalid)
+}
+
+// List is all the words, for errors.
+func (n Names[T]) List() string { return strings.Join(n.words, ", ") }
+
+// Values are all of the enumeration, in order.
+func (n Names[T]) Values() []T {
+	all := make([]T, len(n.words))
+	for i := range all {
+		all[i] = T(i)
+	}
+	return all
+}
+
+// Statuses are all statuses, in order.
+func Statuses() []Status { return statusNames.Values() }
+
+// The words for the enumerations, as they stand in records and documents.
+
+func (v ApprovalState) String() string    { return approvalNames.Name(v) }
+func (v ArtifactKind) String() string     { return artifactKindNames.Name(v) }
+func (v FailureClass) String() string     { return failureClassNames.Name(v) }
+func (v Outcome) String() string          { return outcomeNames.Name(v) }
+func (v InDoubt) String() string          { return inDoubtNames.Name(v) }
+func (v EffectState) String() string      { return effectStateNames.Name(v) }
+func (v FailureMode) String() string      { return failureModeNames.Name(v) }
+func (v PromptName) String() string       { return promptNames.Name(v) }
+func (v MissingProducer) String() string  { return missingProducerNames.Name(v) }
+func (v Transient) String() string        { return transientNames.Name(v) }
+func (v PreconditionKind) String() string { return preconditionKindNames.Name(v) }
+func (v CleanupStatus) String() string    { return cleanupNames.Name(v) }
+func (v LockMode) String() string         { return lockModeNames.Name(v) }
+func (v Status) String() string           { return statusNames.Name(v) }
+func (v RemedyKind) String() string       { return remedyNames.Name(v) }
+func (v WaitKind) String() string         { return waitKindNames.Name(v) }
+
+// The inverses of String.
+
+func ParseApprovalState(s string) (ApprovalState, error)       { return approvalNames.Parse(s) }
+func ParseArtifactKind(s string) (ArtifactKind, error)         { return artifactKindNames.Parse(s) }
+func ParseFailureClass(s string) (FailureClass, error)         { return failureClassNames.Parse(s) }
+func ParseOutcome(s string) (Outcome, error)                   { return outcomeNames.Parse(s) }
+func ParseInDoubt(s string) (InDoubt, error)                   { return inDoubtNames.Parse(s) }
+func ParseEffectState(s string) (EffectState, error)           { return effectStateNames.Parse(s) }
+func ParseFailureMode(s string) (FailureMode, error)           { return failureModeNames.Parse(s) }
+func ParsePromptName(s string) (PromptName, error)             { return promptNames.Parse(s) }
+func ParseMissingProducer(s string) (MissingProducer, error)   { return missingProducerNames.Parse(s) }
+func ParseTransient(s string) (Transient, error)               { return transientNames.Parse(s) }
+func ParsePreconditionKind(s string) (PreconditionKind, error) { return preconditionKindNames.Parse(s) }
+func ParseCleanupStatus(s string) (CleanupStatus, error)       { return cleanupNames.Parse(s) }
+func ParseLockMode(s string) (LockMode, error)                 { return lockModeNames.Parse(s) }
+func ParseStatus(s string) (Status, error)                     { return statusNames.Parse(s) }
+func ParseWaitKind(s string) (WaitKind, error)                 { return waitKindNames.Parse(s) }

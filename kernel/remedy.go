@@ -1,0 +1,130 @@
+package kernel
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// What clears a gate's verdicts, and what a person can do about them: the last
+// two columns of the table of gates.
+
+func (x *explainer) clearsJob(_ int32, v verdict) string {
+	if v.outcome == blocked {
+		return "a retry of what failed"
+	}
+	return "job " + x.describe(v.job)
+}
+
+func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, at JobID) {
+	k, known := x.t.s.find(v.job)
+	why := x.t.s.unreadable[v.job]
+	switch {
+	case known && x.t.at(k) == Succeeded: // it ended well without what it declared
+		return []Remedy{{Kind: RetryJob, Job: v.job}}, ""
+	case known:
+		return nil, v.job
+	case why != "":
+		does = append(does, Remedy{Kind: MendRecord, Job: v.job, Detail: why})
+	default:
+		does = append(does, Remedy{Kind: SubmitAgain, Job: v.job, Detail: "is gone"})
+	}
+	if v.outcome == blocked {
+		does = append(does, Remedy{Kind: RetryJob, Job: x.t.s.jobs[i].ID})
+	}
+	return does, ""
+}
+
+func (x *explainer) clearsNeed(i int32, v verdict) string {
+	n, _, _ := x.t.need(i, v.artifact)
+	switch {
+	case v.job != "" && v.outcome == blocked && x.t.s.jobs[i].Spec.MissingProducer == Wait:
+		return "a retry of what failed, or another job that produces it"
+	case v.job != "":
+		return x.clearsJob(i, v)
+	case n == awaited:
+		return "any job that produces it"
+	case n == unknown:
+		return "the repository"
+	default:
+		return "a job that produces it, then a retry"
+	}
+}
+
+func (x *explainer) remedyNeed(i int32, v verdict) (does []Remedy, at JobID) {
+	if v.job != "" {
+		return x.remedyJob(i, v)
+	}
+	does = []Remedy{{Kind: ProduceArtifact, Artifact: v.artifact}}
+	if v.outcome == blocked {
+		does = append(does, Remedy{Kind: RetryJob, Job: x.t.s.jobs[i].ID})
+	}
+	return does, ""
+}
+
+func (x *explainer) clearsPinnedHead(i int32, _ verdict) string {
+	p := x.t.s.jobs[i].Spec.Pinned
+	return "branch " + p.Branch + " at " + string(p.Commit)
+}
+
+func (x *explainer) remedyPinnedHead(i int32, _ verdict) (does []Remedy, at JobID) {
+	return []Remedy{{Kind: MoveBranch, Pinned: x.t.s.jobs[i].Spec.Pinned}}, ""
+}
+
+func (x *explainer) clearsPrecondition(_ int32, v verdict) string {
+	if v.outcome == blocked {
+		return "a new submission"
+	}
+	return "the repository"
+}
+
+func (x *explainer) remedyPrecondition(_ int32, v verdict) (does []Remedy, at JobID) {
+	return []Remedy{{Kind: MeetCondition, Detail: v.detail}}, ""
+}
+
+func (x *explainer) clearsApproval(i int32, v verdict) string {
+	switch {
+	case v.outcome != blocked:
+		return "a person"
+	case x.t.s.jobs[i].State.Approval.Doubt:
+		return "a retry"
+	default:
+		return "a retry, which asks for the approval anew"
+	}
+}
+
+func (x *explainer) remedyApproval(i int32, _ verdict) (does []Remedy, at JobID) {
+	return []Remedy{{Kind: ApproveJob, Job: x.t.s.jobs[i].ID}}, ""
+}
+
+// remedyLocks: whoever holds them ends by itself.
+func (x *explainer) remedyLocks(int32, verdict) (does []Remedy, at JobID) { return nil, "" }
+
+// holders names the running jobs, and the older waiting ones, whose locks keep
+// job i out.
+func (x *explainer) holders(i int32, _ verdict) string {
+	mine := x.t.s.jobs[i].Spec.Locks
+	var names []string
+	running := 0
+	for k, j := range x.t.s.jobs {
+		if x.t.at(int32(k)) == Running {
+			running++
+		}
+		holds := x.t.at(int32(k)) == Running || x.t.at(int32(k)) == WaitingOnLocks && int32(k) < i
+		if int32(k) == i || !holds {
+			continue
+		}
+		for _, l := range j.Spec.Locks {
+			if slices.ContainsFunc(mine, func(m Lock) bool {
+				return m.Key == l.Key && m.Pool() == l.Pool() && (m.Pool() || m.Mode == Exclusive || l.Mode == Exclusive)
+			}) {
+				names = append(names, x.describe(j.ID)+" ("+l.Key+")")
+				break
+			}
+		}
+	}
+	if len(names) == 0 {
+		return strconv.Itoa(running) + " running jobs: the next that ends makes room"
+	}
+	return "job " + strings.Join(names, "; ")
+}

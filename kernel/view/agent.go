@@ -1,0 +1,216 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Agent is what the agent of an attempt told. What it did not tell is null.
+type Agent struct {
+	Agent    *string  `json:"agent"`
+	Version  *string  `json:"version"`
+	Model    *string  `json:"model"`
+	Session  *string  `json:"session"`
+	Turns    int      `json:"turns"`
+	Usage    Usage    `json:"usage"`
+	ResetsAt *string  `json:"resets_at"`
+	Denied   []string `json:"denied"`
+}
+
+// Usage is what agents used: tokens, of which cached ones are among the input,
+// and US dollars as far as they are told.
+type Usage struct {
+	Input   int64   `json:"input_tokens"`
+	Cached  int64   `json:"cached_tokens"`
+	Output  int64   `json:"output_tokens"`
+	CostUSD float64 `json:"cost_usd"`
+}
+
+// AgentTotal is the sum over attempts that asked an agent.
+type AgentTotal struct {
+	Runs  int   `json:"runs"` // attempts
+	Turns int   `json:"turns"`
+	Usage Usage `json:"usage"`
+}
+
+// TotalOf is what the agents of jobs used; nil: none of them asked one.
+func TotalOf(jobs []*kernel.Job) *AgentTotal {
+	var sum kernel.AgentState
+	for _, j := range jobs {
+		if a := j.State.Agent; a != nil {
+			sum.Runs, sum.Turns, sum.Total = sum.Runs+a.Runs, sum.Turns+a.Turns, sum.Total.Plus(a.Total)
+		}
+	}
+	return total(&sum)
+}
+
+func total(a *kernel.AgentState) *AgentTotal {
+	if a == nil || a.Runs == 0 {
+		return nil
+	}
+	return &AgentTotal{a.Runs, a.Turns, Usage(a.Total)}
+}
+
+// String is the sum on one line, for people; "" where no agent told anything.
+func (t *AgentTotal) String() string {
+	if t == nil || t.Turns == 0 && t.Usage == (Usage{}) {
+		return ""
+	}
+	var parts []string
+	if u := t.Usage; u.Input != 0 || u.Output != 0 {
+		in := count(int(u.Input)) + " tokens in"
+		if u.Cached != 0 {
+			in += " (" + count(int(u.Cached)) + " cached)"
+		}
+		parts = append(parts, in, count(int(u.Output))+" out")
+	}
+	if t.Usage.CostUSD != 0 {
+		parts = append(parts, dollars(t.Usage.CostUSD))
+	}
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{t.Turns, "turn"}, {t.Runs, "run"}} {
+		switch {
+		case p.n == 1:
+			parts = append(parts, "1 "+p.what)
+		case p.n > 1:
+			parts = append(parts, count(p.n)+" "+p.what+"s")
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// dollars is an amount with as many digits as tell something.
+func dollars(usd float64) string {
+	if usd < 0.1 {
+		return fmt.Sprintf("$%.4f", usd)
+	}
+	return fmt.Sprintf("$%.2f", usd)
+}
+
+func agentOf(r *kernel.AgentRun) *Agent {
+	if r == nil {
+		return nil
+	}
+	return &Agent{nullable(r.Agent), nullable(r.Version), nullable(r.Model), nullable(r.Session), r.Turns, Usage(r.Usage), moment(r.Resets), orEmpty(r.Denied)}
+}
+
+// lastAgent is what the job's latest agent told; nil: none did.
+func lastAgent(j *kernel.Job) *kernel.AgentRun {
+	if j.State.Agent == nil {
+		return nil
+	}
+	return &j.State.Agent.Last
+}
+
+// agentText is of what agentRun returns, or "" where no agent told anything.
+func agentText(text func(*kernel.AgentRun) string) func(record) string {
+	return func(r record) string {
+		if a := lastAgent(r.Job); a != nil {
+			return text(a)
+		}
+		return ""
+	}
+}
+
+func agentName(a *kernel.AgentRun) string { return strings.TrimSpace(a.Agent + " " + a.Version) }
+
+func usage(r record) string { return total(r.State.Agent).String() }
+
+// Attempt is one execution of a job, by docs/schemas/jobs_raw.schema.json.
+type Attempt struct {
+	Attempt      int      `json:"attempt"`
+	Status       string   `json:"status"` // running, lost or an outcome
+	StartedAt    *string  `json:"started_at"`
+	FinishedAt   *string  `json:"finished_at"`
+	Seconds      *float64 `json:"seconds"`
+	Host         *string  `json:"host"`
+	PID          *int     `json:"pid"`
+	ExitCode     *int     `json:"exit_code"`
+	FailureClass *string  `json:"failure_class"`
+	Reason       *string  `json:"reason"`
+	Agent        *Agent   `json:"agent"`
+
+	took time.Duration
+}
+
+// attempts are the executions of a job: those on record, of which known knows
+// the ends, and the latest by the job's own record.
+func attempts(j *kernel.Job, known []kernel.Result) []Attempt {
+	st := &j.State
+	out := make([]Attempt, 0, len(known))
+	latest := kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
+		Place: st.Place, Started: st.Started, Ended: st.Finished}
+	found := false
+	for _, r := range known {
+		switch {
+		case r.Attempt.N != st.Attempt || st.Started.IsZero(): // the record is about a later one, or about none any more
+			out = append(out, attempt(r))
+			continue
+		case r.Outcome == kernel.NoOutcome && r.Place.Host != "" && st.Status == kernel.Running:
+			latest.Place = r.Place
+		}
+		latest.Agent, found = r.Agent, true
+		out = append(out, attempt(latest))
+	}
+	if !found && st.Attempt > 0 && !st.Started.IsZero() {
+		out = append(out, attempt(latest))
+	}
+	if n := len(out); n > 0 && out[n-1].Attempt == st.Attempt && st.Status == kernel.Running {
+		out[n-1].Status = kernel.Running.String()
+	}
+	return out
+}
+
+func attempt(r kernel.Result) Attempt {
+	a := Attempt{Attempt: r.Attempt.N, Status: r.Outcome.String(), StartedAt: moment(r.Started), FinishedAt: moment(r.Ended),
+		Host: nullable(r.Place.Host), FailureClass: nullable(r.Class.String()), Reason: nullable(line(r.Reason)), Agent: agentOf(r.Agent)}
+	if r.Place.PID != 0 {
+		a.PID = &r.Place.PID
+	}
+	if r.Outcome == kernel.NoOutcome {
+		a.Status = "lost"
+		return a
+	}
+	a.ExitCode = &r.Exit
+	if !r.Started.IsZero() && !r.Ended.Before(r.Started) {
+		a.took = r.Ended.Sub(r.Started)
+		s := a.took.Seconds()
+		a.Seconds = &s
+	}
+	return a
+}
+
+// String is the attempt in a few words, for people.
+func (a Attempt) String() string {
+	text := fmt.Sprintf("%d %s", a.Attempt, a.Status)
+	if a.ExitCode != nil && a.FailureClass != nil && *a.FailureClass != kernel.ExitFailure.String() {
+		text += " (" + *a.FailureClass + ")"
+	}
+	if a.ExitCode != nil && *a.ExitCode != 0 {
+		text += fmt.Sprintf(" exit %d", *a.ExitCode)
+	}
+	if a.StartedAt != nil {
+		text += " at " + *a.StartedAt
+	}
+	if a.Seconds != nil {
+		text += " for " + kernel.Brief(a.took)
+	}
+	if a.Host != nil {
+		text += " on " + *a.Host
+	}
+	return text
+}
+
+// took is how long the latest attempt ran that ended.
+func took(r record) string {
+	st := r.State
+	if st.Started.IsZero() || st.Finished.Before(st.Started) {
+		return ""
+	}
+	return kernel.Brief(st.Finished.Sub(st.Started))
+}

@@ -1,0 +1,40 @@
+package view
+
+import "github.com/vizier-scheduler/vizier/kernel"
+
+// Remedy is what to type to do r, or else what to do in words.
+func Remedy(r kernel.Remedy) (command []string, text string) {
+	switch r.Kind {
+	case kernel.RetryJob:
+		return []string{"vizier", "jobs", "retry", string(r.Job)}, ""
+	case kernel.ApproveJob:
+		return []string{"vizier", "jobs", "approve", string(r.Job)}, ""
+	case kernel.MendRecord:
+		return nil, "mend the record of job " + string(r.Job) + ": " + r.Detail
+	case kernel.SubmitAgain:
+		return nil, "submit the work again: the record of job " + string(r.Job) + " " + r.Detail
+	case kernel.ProduceArtifact:
+		return nil, "queue a job that produces " + r.Artifact.String()
+	case kernel.MoveBranch:
+		return nil, "move branch " + r.Pinned.Branch + " to " + string(r.Pinned.Commit)
+	case kernel.MeetCondition:
+		return nil, "clear the precondition: " + r.Detail
+	case kernel.SeeToAgent:
+		return nil, r.Detail
+	}
+	return nil, ""
+}
+
+// NotRun is why job id, which was submitted again, does not run again, and what
+// would run it.
+func NotRun(id kernel.JobID, n kernel.NotRun) string {
+	retry := "`vizier jobs retry " + string(id) + "`"
+	switch {
+	case n.Removed:
+		return "it succeeded, and its files were removed since: " + retry + " makes them again"
+	case n.Status == kernel.Failed:
+		return "it failed: a larger limit of executions, or " + retry + ", runs it again"
+	default:
+		return "it is " + n.Status.String() + ": " + retry + " runs it again"
+	}
+}

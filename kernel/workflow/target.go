@@ -1,0 +1,79 @@
+package workflow
+
+import (
+	"cmp"
+	"slices"
+)
+
+// argTarget is the argument in which a node is told of a branch that it did not
+// name.
+const argTarget = "target_branch"
+
+// targets are, for each node that merges, resolves a merge's conflicts or judges
+// what a merge came to, the branch that it is about without naming it; "" for any
+// other node. A merge goes to the target of the parameters or to head; the others
+// have that of their merge: the one that wakes them, or the nearest before them,
+// unless they work in a worktree of the run's.
+func (t *Template) targets(g *graph, head func() (string, error)) ([]string, error) {
+	var r report
+	out := make([]string, len(t.nodes))
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		if n.use.Operation != opIntegrate || n.arg(targetArgs...) != "" {
+			continue
+		}
+		out[i] = cmp.Or(t.Params[argTarget], t.Params["target"])
+		if out[i] == "" && head != nil {
+			var err error
+			if out[i], err = head(); err != nil {
+				return nil, err
+			}
+		}
+		if out[i] == "" {
+			r.add(Diagnostic{Pos: n.pos, Node: n.id.Value, Field: "nodes[" + n.id.Value + "].args." + argTarget, Hint: "name it with --target BRANCH, or switch to a branch",
+				Msg: "node `" + n.id.Value + "` merges into no branch: none is named, and none is checked out"})
+		}
+	}
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		switch {
+		case n.arg(targetArgs...) != "":
+		case n.use.Policy == policyConflict:
+			out[i] = t.merged(g.routes[i], g, out)
+		case (n.use.Policy == policyCICD || n.use.Operation == opCICD) && t.worktreeOf(i, g) == nil:
+			out[i] = t.merged(g.parents(i), g, out)
+		}
+	}
+	return out, r.err()
+}
+
+var targetArgs = []string{"target", argTarget}
+
+// merged is the target of the first merge among the nodes at from and those
+// before them, or "".
+func (t *Template) merged(from []int, g *graph, targets []string) string {
+	queue := slices.Clone(from)
+	for at := 0; at < len(queue); at++ {
+		if n := &t.nodes[queue[at]]; n.use.Operation == opIntegrate {
+			return cmp.Or(n.arg(targetArgs...), targets[queue[at]])
+		}
+		for _, p := range g.parents(queue[at]) {
+			if !slices.Contains(queue, p) {
+				queue = append(queue, p)
+			}
+		}
+	}
+	return ""
+}
+
+// sourceOf is the branch that a merge takes from where its arguments do not name
+// it.
+func (t *Template) sourceOf(n *node) string {
+	if n.arg(branches...) != "" {
+		return ""
+	}
+	if slug := n.arg("slug", "plan"); slug != "" {
+		return "draft/" + slug
+	}
+	return ""
+}

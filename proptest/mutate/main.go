@@ -1,0 +1,141 @@
+// Command mutate breaks the program in small ways, one at a time, and tells
+// which of them no test notices.
+//
+//	go run ./proptest/mutate -n 100 -seed 7
+//
+// It draws mutants (a condition negated, a comparison changed, a call, an
+// assignment or a defer left out, a boolean swapped, an error dropped, a
+// constant off by one) over kernel, app and adapters. The tree is not touched:
+// each mutant is an overlay of the go command. Those that do not compile are
+// drawn again. Each runs the tests that are most likely to notice first, and
+// stops at the first that fails or takes too long.
+//
+// A mutant of code that kills processes and removes files may do so anywhere.
+// So tests run with processes of their own, and see all but a temporary
+// directory and the build cache read-only.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+func main() {
+	n := flag.Int("n", 100, "mutants")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the draw")
+	only := flag.String("only", "", "files whose path has this in it")
+	parallel := flag.Int("p", runtime.NumCPU(), "mutants at a time")
+	timeout := flag.Duration("timeout", 5*time.Minute, "of one package's tests")
+	unguarded := flag.Bool("unguarded", false, "run tests without namespaces of their own")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *n, *seed, *only, *parallel, runner{timeout: *timeout, guarded: !*unguarded}); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+// verdict is what became of a mutant.
+type verdict struct {
+	mutant
+	by string // the package whose tests noticed; "": none did
+}
+
+func run(ctx context.Context, n int, seed uint64, only string, parallel int, r runner) error {
+	packages, err := listPackages(ctx)
+	if err != nil {
+		return err
+	}
+	var all []mutant
+	for _, p := range packages {
+		if !strings.HasPrefix(p.rel(), "kernel") && !strings.HasPrefix(p.rel(), "app") && !strings.HasPrefix(p.rel(), "adapters") {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			found, err := mutantsOf(filepath.Join(p.Dir, name))
+			if err != nil {
+				return err
+			}
+			for _, m := range found {
+				if m.pkg = p; strings.Contains(m.file, only) {
+					all = append(all, m)
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("no file has %q in its path", only)
+	}
+	fmt.Printf("mutate: seed %d, %d of %d mutants\n", seed, n, len(all))
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if r.dir, err = filepath.Abs(filepath.Join(os.TempDir(), "vizier-mutate")); err != nil {
+		return err
+	}
+	if err := r.check(ctx, packages); err != nil {
+		return err
+	}
+	report(drawn(ctx, all, n, parallel, r, packages), seed)
+	return ctx.Err()
+}
+
+// drawn tries mutants in their order until n of them compiled.
+func drawn(ctx context.Context, all []mutant, n, parallel int, r runner, packages []goPackage) (out []verdict) {
+	var mu sync.Mutex
+	next, sure := 0, 0 // sure: compiled, or being tried
+	var wg sync.WaitGroup
+	for range parallel {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				if next == len(all) || sure == n || ctx.Err() != nil {
+					mu.Unlock()
+					return
+				}
+				at := next
+				next, sure = next+1, sure+1
+				mu.Unlock()
+				begun := time.Now()
+				by, ok := r.try(ctx, at, all[at], packages)
+				mu.Lock()
+				if !ok {
+					sure--
+				} else {
+					out = append(out, verdict{all[at], by})
+					fmt.Printf("%3d %-50s %5.0fs %s\n", len(out), all[at].place(), time.Since(begun).Seconds(), noticed(by))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+func noticed(by string) string {
+	if by == "" {
+		return "SURVIVED"
+	}
+	return by
+}
+
+func report(out []verdict, seed uint64) {
+	killed := 0
+	for _, v := range out {
+		if v.by != "" {
+			killed++
+			continue
+		}
+		fmt.Printf("\n%s: %s\n%s", v.place(), v.kind, v.diff())
+	}
+	fmt.Printf("\nseed %d: %d of %d mutants were noticed\n", seed, killed, len(out))
+}

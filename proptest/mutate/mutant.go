@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// mutant is one small change of one file.
+type mutant struct {
+	pkg      goPackage
+	file     string // absolute
+	src      string
+	from, to int // what of src is replaced
+	by       string
+	kind     string
+}
+
+// mutantsOf lists the mutants of a file.
+func mutantsOf(path string) ([]mutant, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, path, src, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	w := finder{path: path, src: string(src), at: func(p token.Pos) int { return fset.Position(p).Offset }}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			ast.Inspect(d, w.visit)
+		case *ast.GenDecl:
+			if d.Tok == token.CONST || d.Tok == token.VAR {
+				ast.Inspect(d, w.visit)
+			}
+		}
+	}
+	return w.found, nil
+}
+
+type finder struct {
+	path, src string
+	at        func(token.Pos) int
+	found     []mutant
+}
+
+func (w *finder) text(n ast.Node) string { return w.src[w.at(n.Pos()):w.at(n.End())] }
+
+func (w *finder) add(kind string, from, to token.Pos, by string) {
+	w.found = append(w.found, mutant{file: w.path, src: w.src, from: w.at(from), to: w.at(to), by: by, kind: kind})
+}
+
+// swaps are the operators that are taken for one another.
+var swaps = map[token.Token]string{token.EQL: "!=", token.NEQ: "==", token.LSS: "<=", token.LEQ: "<", token.GTR: ">=", token.GEQ: ">",
+	token.LAND: "||", token.LOR: "&&", token.ADD: "-", token.SUB: "+"}
+
+func (w *finder) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.IfStmt:
+		w.add("condition negated", n.Cond.Pos(), n.Cond.End(), "!("+w.text(n.Cond)+")")
+	case *ast.BinaryExpr:
+		if by, ok := swaps[n.Op]; ok {
+			w.add("operator changed", n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), by)
+		}
+	case *ast.ExprStmt:
+		w.add("call left out", n.Pos(), n.End(), "")
+	case *ast.IncDecStmt:
+		w.add("count left out", n.Pos(), n.End(), "")
+	case *ast.AssignStmt:
+		if n.Tok != token.DEFINE {
+			w.add("assignment left out", n.Pos(), n.End(), "")
+		}
+	case *ast.DeferStmt:
+		w.add("defer left out", n.Pos(), n.End(), "")
+	case *ast.BranchStmt:
+		if n.Tok != token.FALLTHROUGH {
+			w.add(n.Tok.String()+" left out", n.Pos(), n.End(), "")
+		}
+	case *ast.BasicLit:
+		if v, err := strconv.ParseInt(n.Value, 0, 32); n.Kind == token.INT && err == nil {
+			w.add("off by one", n.Pos(), n.End(), fmt.Sprint(v+1))
+		}
+	case *ast.ReturnStmt:
+		w.returns(n)
+	case *ast.CallExpr:
+		if s, ok := n.Fun.(*ast.SelectorExpr); ok && w.text(s) == "errors.Join" && len(n.Args) > 1 {
+			for _, a := range n.Args {
+				w.add("error dropped", a.Pos(), a.End(), "nil")
+			}
+		}
+	}
+	return true
+}
+
+// returns swaps booleans and drops errors, and the calls that they come from.
+func (w *finder) returns(n *ast.ReturnStmt) {
+	for i, r := range n.Results {
+		last := i == len(n.Results)-1
+		switch r := r.(type) {
+		case *ast.Ident:
+			switch {
+			case r.Name == "true":
+				w.add("boolean swapped", r.Pos(), r.End(), "false")
+			case r.Name == "false":
+				w.add("boolean swapped", r.Pos(), r.End(), "true")
+			case last && strings.HasPrefix(r.Name, "err"):
+				w.add("error dropped", r.Pos(), r.End(), "nil")
+			}
+		case *ast.CallExpr:
+			if last {
+				w.add("error dropped", r.Pos(), r.End(), "nil")
+			}
+		}
+	}
+}
+
+// mutated is the file as the mutant has it.
+func (m mutant) mutated() string { return m.src[:m.from] + m.by + m.src[m.to:] }
+
+func (m mutant) line() int { return 1 + strings.Count(m.src[:m.from], "\n") }
+
+func (m mutant) place() string {
+	return fmt.Sprintf("%s/%s:%d", m.pkg.rel(), filepath.Base(m.file), m.line())
+}
+
+// diff is the lines that differ.
+func (m mutant) diff() string {
+	begin := strings.LastIndexByte(m.src[:m.from], '\n') + 1
+	end := m.to + strings.IndexByte(m.src[m.to:]+"\n", '\n')
+	lines := func(sign, text string) string { return sign + strings.ReplaceAll(text, "\n", "\n"+sign) + "\n" }
+	return lines("-", m.src[begin:end]) + lines("+", m.src[begin:m.from]+m.by+m.src[m.to:end])
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const source = `package p
+
+import "errors"
+
+const most = 8
+
+func f(n int, err error) (bool, error) {
+	defer unlock()
+	if n < most && err == nil {
+		count++
+		last = n
+		sync(n)
+		return true, g(n)
+	}
+	for {
+		break
+	}
+	return false, errors.Join(err, g(n))
+}
+`
+
+func mutants(t *testing.T) []mutant {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "p.go")
+	if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := mutantsOf(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestEveryKindOfMutant(t *testing.T) {
+	var got []string
+	for _, m := range mutants(t) {
+		got = append(got, fmt.Sprintf("%d %s: %s", m.line(), m.kind, m.by))
+		if _, err := parser.ParseFile(token.NewFileSet(), "", m.mutated(), 0); err != nil || m.mutated() == source {
+			t.Errorf("%s: %v", got[len(got)-1], err)
+		}
+	}
+	for _, want := range []string{"5 off by one: 9", "8 defer left out: ", "9 condition negated: !(n < most && err == nil)", "9 operator changed: <=",
+		"9 operator changed: ||", "9 operator changed: !=", "10 count left out: ", "11 assignment left out: ", "12 call left out: ",
+		"13 boolean swapped: false", "13 error dropped: nil", "16 break left out: ", "18 boolean swapped: true", "18 error dropped: nil"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %q among\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+	if n := len(got); n != 16 { // of the last line each error by itself, and all
+		t.Errorf("%d mutants:\n%s", n, strings.Join(got, "\n"))
+	}
+}
+
+func TestADiffIsTheLinesThatDiffer(t *testing.T) {
+	for _, m := range mutants(t) {
+		if m.kind == "call left out" && m.diff() != "-\t\tsync(n)\n+\t\t\n" {
+			t.Errorf("%q", m.diff())
+		}
+	}
+}
+
+// The package itself comes first, those that have nothing to do with it never.
+func TestWhoMayNoticeAMutant(t *testing.T) {
+	p := func(name string, imports ...string) goPackage {
+		q := goPackage{ImportPath: module + "/" + name, TestGoFiles: []string{"a_test.go"}}
+		for _, i := range imports {
+			q.Imports = append(q.Imports, module+"/"+i)
+		}
+		return q
+	}
+	model := p("proptest/sim")
+	model.TestImports = []string{module + "/app"}
+	all := []goPackage{p("adapters/fs", "kernel"), p("adapters/git"), p("app", "kernel"), p("cmd/vizier", "app", "adapters/fs"), p("kernel"), model, p("proptest/torture", "app")}
+	for name, want := range map[string]string{"kernel": "kernel app proptest/sim adapters/fs cmd/vizier", "app": "app proptest/sim cmd/vizier",
+		"adapters/git": "adapters/git", "adapters/fs": "adapters/fs cmd/vizier"} {
+		var got []string
+		for _, q := range testsOf(p(name), all) {
+			got = append(got, q.rel())
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", name, got, want)
+		}
+	}
+}
