@@ -1,6 +1,7 @@
 # make demo   builds, and shows the main job in a scratch repository
 # make test   everything that must hold before a change lands
 # make test-long   the same at length
+# make test-agents   with Claude Code, Codex and Gemini CLI from npm
 # make        builds bin/vizier, and bin/vizier-resident where libgit2 is to be had
 
 GO       ?= go
@@ -20,7 +21,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build setup demo test test-long cluster check prop fuzz mutate bench golden golden-scripts nocgo fmt install clean
+.PHONY: build setup demo test test-long cluster check prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -46,6 +47,12 @@ test: setup cluster
 # scripts run too: longer tortures, the whole suite of clusters.
 test-long: setup cluster
 	RAPID_SEED=$(SEED) VIZIER_LONG=1 $(GO) test -race -p 2 -timeout 60m ./...
+
+# The real agents from npm, of the versions that this is made for, and then the
+# newest ones, which may fail.
+test-agents:
+	@GO=$(GO) scripts/test-agents.sh
+	@GO=$(GO) scripts/test-agents.sh latest
 
 cluster:
 	@scripts/slurm-cluster.sh install || echo 'setup: no Slurm, so tests of clusters are skipped'
@@ -87,9 +94,9 @@ bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...
 
 # What is generated from the code; those of whole commands are make golden-scripts.
-GOLDEN = ^(TestScenarios|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine)$$
+GOLDEN = ^(TestScenarios|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine|TestRecordedStreams)$$
 golden:
-	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config . -run '$(GOLDEN)' -update
+	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -run '$(GOLDEN)' -update
 	git diff --stat
 
 golden-scripts:

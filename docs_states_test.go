@@ -24,12 +24,13 @@ const (
 	byResult  = "the result its runner records"
 	byRefusal = "the executor, which cannot start it"
 	byRoute   = "another node's route"
+	byOffer   = "a new job that produces what it needs, if it may wait for it"
 	byReject  = "`vizier jobs reject`"
 	byCancel  = "`vizier jobs cancel`"
 	byRetry   = "`vizier jobs retry`, of it or of what it depends on"
 )
 
-var movers = []string{byTick, byLoss, byResult, byRefusal, byRoute, byReject, byCancel, byRetry}
+var movers = []string{byTick, byLoss, byResult, byRefusal, byRoute, byOffer, byReject, byCancel, byRetry}
 
 // variant is one way a job and its surroundings may be.
 type variant struct {
@@ -97,6 +98,12 @@ func (v variant) world(from kernel.Status) kernel.Observation {
 	if v.later {
 		x.State.RetryAt = noon.Add(time.Hour)
 	}
+	needed := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "x"}
+	x.Spec.Needs, x.Spec.MissingProducer = []kernel.Artifact{needed}, kernel.Wait
+	o.Facts.Markers[needed] = kernel.Seen([]kernel.JobID{"z"})
+	if from == kernel.BlockedByDependency {
+		x.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "missing " + needed.String()}
+	}
 	switch v.sleeper {
 	case 1, 2:
 		x.Spec.Transient = kernel.OnDemand
@@ -128,6 +135,8 @@ func observedMoves() map[move]bool {
 			try(byReject, p, err)
 			p, err = kernel.Retry(s, "x", "ann")
 			try(byRetry, p, err)
+			p, err = kernel.Enqueue(s, []kernel.NewJob{{ID: "zz", Spec: kernel.Spec{Produces: s.Job("x").Spec.Needs, Task: kernel.Task{Args: []string{"true"}}}}})
+			try(byOffer, p, err)
 			for _, outcome := range []kernel.Outcome{kernel.OutcomeFailed, kernel.OutcomeSucceeded} {
 				p, err = kernel.Finish(s, kernel.Result{Attempt: kernel.AttemptID{Job: "h", N: 1}, Outcome: outcome})
 				try(byRoute, p, err)
@@ -178,7 +187,7 @@ func stateMachine(moves map[move]bool) string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# The states of a job\n\nGenerated from the kernel by `go test -run TestStateMachine . -update`: the moves are those it made when every\n" +
 		"verb was tried on a job of every status in every surrounding that matters to it. `kernel.Status` has the sets.\n")
-	line("*Active*: it goes on without anyone's help, so dependents wait for it. *Terminal*: only a retry or a route moves it again.\n" +
+	line("*Active*: it goes on without anyone's help, so dependents wait for it. *Terminal*: only a retry or a route moves it again, and out of\n`blocked_by_dependency` a new job that produces what it lacked.\n" +
 		"*Word* is what the file `state` beside `job.json` says.\n")
 	line("| status | active | terminal | word | meaning |\n|---|---|---|---|---|")
 	tick := map[bool]string{true: "yes"}
@@ -227,7 +236,8 @@ func stateMachine(moves map[move]bool) string {
 	}
 	line("\nA running job that is cancelled stays `running` until its processes are gone; its result then makes it `cancelled`. An approval\n" +
 		"moves nothing itself: the tick after it does. A tick that finds a runner gone settles the job by the result on record, if there is\n" +
-		"one, and goes on to judge it. Nothing moves a terminal job but a retry or a route, and neither moves a running one.")
+		"one, and goes on to judge it. Nothing moves a terminal job but a retry, a route, or a new job that\n" +
+		"produces what it was blocked for want of; none of them moves a running one.")
 	return b.String()
 }
 
@@ -235,7 +245,7 @@ func TestStateMachine(t *testing.T) {
 	const page = "docs/state-machine.md"
 	moves := observedMoves()
 	for m := range moves {
-		if m.from.Terminal() && m.by != byRetry && m.by != byRoute {
+		if m.from.Terminal() && m.by != byRetry && m.by != byRoute && m.by != byOffer {
 			t.Errorf("%s ends a terminal status: %s to %s", m.by, m.from, m.to)
 		}
 		if m.from == kernel.Running && (m.by == byRetry || m.by == byRoute) {

@@ -149,13 +149,10 @@ func (m *memory) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint
 	return true, false, m.called("tend %s %v", j.ID, others)
 }
 
-func (m *memory) BranchAt(_ context.Context, name string) (bool, string, error) {
-	return true, "", m.refuse["branch "+name]
-}
-
 func (m *memory) DropBranch(_ context.Context, name string) (bool, string, error) {
 	return true, "", m.called("drop %s", name)
 }
+func (m *memory) BranchAt(context.Context, string) (bool, string, error)    { return true, "", nil }
 func (m *memory) DropPlanStates([]kernel.JobID) (int, error)                { return 0, m.called("drop states") }
 func (m *memory) CountArtifacts(kernel.JobID, []kernel.Artifact) (int, int) { return 2, 1 }
 func (m *memory) DropTemporary() (int, error)                               { return 0, m.called("drop temporary") }

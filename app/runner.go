@@ -19,8 +19,13 @@ import (
 type Runner struct {
 	Scheduler *Scheduler
 	Outcomes  Outcomes
-	Workload  Workload
-	Beat      time.Duration // between two heartbeats, at each of which the record is asked as well; 0: none
+
+	// Applied tells whether what an attempt was for is on record as done; nil:
+	// nobody can tell.
+	Applied func(kernel.AttemptID) bool
+
+	Workload Workload
+	Beat     time.Duration // between two heartbeats, at each of which the record is asked as well; 0: none
 
 	// Rest, if there is one, is called when a command has been running for a
 	// while: what is known of the store can be read again, and is let go of
@@ -121,6 +126,9 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 		go r.beat(ctx, job.Attempt())
 	}
 	result = r.Workload.Run(ctx, job)
+	if result.Killed(job) && r.Applied != nil {
+		result.Applied = r.Applied(result.Attempt)
+	}
 	if result.Outcome != kernel.OutcomeSucceeded || r.Submissions == nil {
 		return result
 	}

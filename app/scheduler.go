@@ -6,7 +6,6 @@ package app
 import (
 	"context"
 	"errors"
-	"reflect"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -136,6 +135,7 @@ func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Re
 // processes were writing, and ticks.
 func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, error) {
 	rep, err := s.transact(ctx, kernel.Scope{All: true},
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GCWorktrees(snap, olderThan), nil },
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil })
 	if err == nil && s.Leavings != nil {
 		_, err = s.Leavings.DropTemporary()
@@ -159,9 +159,14 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 	var e kernel.Explanation
 	var refused error
 	explain := func(snap *kernel.Snapshot) *kernel.Snapshot {
-		snap = s.observe(ctx, snap)
-		snap = s.answer(ctx, snap, snap.ProbesOf(id))
-		e, refused = kernel.Explain(snap, id)
+		for range 3 { // what an answer leads to may be asked about as well
+			snap = s.observe(ctx, snap)
+			snap = s.answer(ctx, snap, snap.ProbesOf(id))
+			e, refused = kernel.Explain(snap, id)
+			if !snap.Narrow() || snap.Probes().Empty() {
+				break
+			}
+		}
 		return snap
 	}
 	near := []kernel.Near{{Kind: kernel.Itself, Job: id}, {Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
@@ -185,7 +190,6 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 // vain, until that is nothing. What look has learned on the way is what it
 // returns.
 func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*kernel.Snapshot) *kernel.Snapshot) (*kernel.Snapshot, error) {
-	var asked kernel.Probes
 	for facts, round := kernel.NewFacts(), 0; ; round++ {
 		scope := besides(near)
 		if round < mostRounds {
@@ -197,11 +201,9 @@ func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*ker
 		}
 		snap := look(s.snapshot(rec, scope).WithFacts(facts))
 		more, whole := snap.Lacks()
-		p := snap.Probes()
-		if !whole && len(more) == 0 && (!rec.Narrow || p.Empty() || reflect.DeepEqual(p, asked)) {
+		if !whole && len(more) == 0 {
 			return snap, nil
 		}
-		asked = p
 		if near, facts = append(near, more...), snap.Facts(); whole {
 			round = mostRounds - 1
 		}

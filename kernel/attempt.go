@@ -186,6 +186,10 @@ type Result struct {
 	Started  time.Time
 	Ended    time.Time
 
+	// Applied says of an attempt that was cut off that its side effect is on
+	// record as made: one that takes it over makes nothing.
+	Applied bool
+
 	// Submitted are jobs that the attempt wants enqueued. They are, all or none,
 	// by the commit that settles its success; those of another end are dropped.
 	Submitted []NewJob

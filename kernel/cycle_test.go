@@ -162,3 +162,63 @@ func TestABlockedConsumerIsOpenToALaterProducer(t *testing.T) {
 		}
 	}
 }
+
+// A token that no merge has used up stays, however old its job is; the worktree of
+// what goes, goes first.
+func TestGCOfPlans(t *testing.T) {
+	failed := draft("a1", is(kernel.Failed), func(j *kernel.Job) {
+		j.State.Context = kernel.Context{Root: "w", Worktree: "w", Owned: true}
+	})
+	older, token := approve("b1", is(kernel.Succeeded)), approve("b2", is(kernel.Succeeded))
+	used := job("c1", produces("custom:stage_token:approve:bar"), is(kernel.Succeeded), func(j *kernel.Job) { j.State.Retired = true })
+	s := snapshot(planned(false), failed, older, token, used)
+	removed := func(p kernel.Plan) (ids []kernel.JobID) {
+		for _, a := range actionsOf[kernel.RemoveJob](p) {
+			ids = append(ids, a.Job)
+		}
+		return ids
+	}
+	if got := words(removed(kernel.GC(s, 0))); got != "b1 c1" {
+		t.Errorf("removed %s", got)
+	}
+	trees := actionsOf[kernel.RemoveWorktree](kernel.GCWorktrees(s, 0))
+	if len(trees) != 1 || trees[0].Job != "a1" {
+		t.Fatalf("worktrees: %v", trees)
+	}
+	p, err := kernel.CleanedUp(s, trees[0], kernel.Cleanup{Status: kernel.CleanupDone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := words(removed(kernel.GC(s.Apply(p), 0))); got != "a1 b1 c1" {
+		t.Errorf("once the worktree is gone: removed %s", got)
+	}
+}
+
+// A stage that ran in a worktree which is gone is retried from the job that makes
+// it, and everybody says so.
+func TestARetryBeginsWhereTheWorktreeIsMade(t *testing.T) {
+	tree := kernel.Context{Root: "w", Worktree: "w", Branch: "draft/foo"}
+	in := func(j *kernel.Job) { j.State.Context = tree }
+	hands := func(to kernel.JobID) option {
+		return func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeSucceeded, To: to}} }
+	}
+	prepare := job("a", inRun("r"), is(kernel.Succeeded), in, hands("b"), func(j *kernel.Job) {
+		j.Spec.OwnsContext, j.State.Context.Owned = true, true
+	})
+	work := job("b", inRun("r"), after("a"), is(kernel.Succeeded), in, hands("c"))
+	stage := job("c", inRun("r"), after("b"), running(1), in)
+	s := snapshot(facts(), prepare, work, stage)
+	p, err := kernel.Finish(s, kernel.Result{Attempt: stage.Attempt(), Outcome: kernel.OutcomeFailed, Class: kernel.LaunchFailure, Exit: 126, Context: &kernel.Context{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = s.Apply(p)
+	set, err := kernel.RetryOf(s, "c")
+	if err != nil || set.Root != "a" || words(set.Jobs) != "a b c" {
+		t.Errorf("%+v, %v", set, err)
+	}
+	e, err := kernel.Explain(s, "c")
+	if err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}) {
+		t.Errorf("why: %+v, %v", e, err)
+	}
+}

@@ -80,6 +80,9 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + again(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
 		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].failed(s.now), Clears: "time"}}
+	case s.Pending(id) != "":
+		by := s.Pending(id)
+		e.Unmet = []Unmet{{Detail: "waiting for what its end woke: " + orElse(st.Reason, st.Wait.Detail), Job: by, Clears: "job " + x.describe(by)}}
 	case st.Status == Failed, st.Status == Cancelled:
 		e.Root = &RootFailure{id, st.Status, s.jobs[i].failed(s.now)}
 		x.remedies(i)
@@ -212,6 +215,8 @@ func (x *explainer) remedies(i int32) {
 		if text := j.agentRemedy(x.t.s.now); text != "" {
 			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})
 		}
+		j := x.t.s.wayOut(j)
+		j = x.t.s.Job(x.t.s.restart(j.ID))
 		x.add(Remedy{Kind: RetryJob, Job: j.ID})
 		if st == BlockedByApproval && !j.State.Approval.Doubt {
 			x.add(Remedy{Kind: ApproveJob, Job: j.ID})

@@ -103,7 +103,7 @@ func ended(j *Job, r Result, now time.Time) State {
 	case j.asks(r.Class):
 		again, st.RetryAt, st.Lost, st.Approval = true, now, 0, j.leave(now)
 	case r.Class == WorkerLost:
-		if again = st.Spent.Reclaims < j.Budget().Reclaims; again {
+		if again = j.reclaimed(r); again {
 			st.RetryAt, st.Lost = now, r.Attempt.N
 		}
 	case r.Class == Timeout && j.Spec.Resumable:
@@ -118,12 +118,33 @@ func ended(j *Job, r Result, now time.Time) State {
 			}
 		}
 	}
+	if !again && r.Killed(j) && j.reclaimed(r) {
+		again, st.RetryAt, st.Lost, st.Failure = true, now, r.Attempt.N, WorkerLost
+	}
 	if again {
 		st.Status = FailedRetryable
 		return st
 	}
 	st.Status = Failed
 	return st
+}
+
+// Killed reports that a node's own process was ended before it could say how its
+// operation ended. Its journal of effects knows how far that got, as after the
+// loss of a runner.
+func (r *Result) Killed(j *Job) bool {
+	return j.Spec.Task.Builtin && (r.Class == Signal || r.Class == OutOfMemory)
+}
+
+// reclaimed reports that an attempt that was cut off is followed by another: within
+// the budget for that, and once beyond it where all that is left is to take over
+// what was done.
+func (j *Job) reclaimed(r Result) bool {
+	budget := j.Budget().Reclaims
+	if r.Applied {
+		budget++
+	}
+	return j.State.Spent.Reclaims < budget
 }
 
 // spend makes st, of a failure that is to be tried again, one that has been

@@ -456,3 +456,50 @@ func ids(s *kernel.Snapshot) []kernel.JobID {
 	}
 	return out
 }
+
+// A node whose own process was killed has a journal of effects, as one whose
+// runner was lost: it is reclaimed, unless a retry covers it, and once more where
+// what it did is on record.
+func TestAKilledNodeIsReclaimed(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		class   kernel.FailureClass
+		builtin bool
+		budget  kernel.Budget
+		retry   bool // the class is retried
+		spent   kernel.Budget
+		applied bool
+		want    kernel.FailureClass // it goes on as; else it has failed
+	}{
+		{"killed", kernel.Signal, true, kernel.Budget{Reclaims: 1}, false, kernel.Budget{}, false, kernel.WorkerLost},
+		{"out of memory", kernel.OutOfMemory, true, kernel.Budget{Reclaims: 1}, false, kernel.Budget{}, false, kernel.WorkerLost},
+		{"a command of a person's", kernel.Signal, false, kernel.Budget{Reclaims: 1}, false, kernel.Budget{}, false, kernel.NoFailure},
+		{"its script was", kernel.ExitFailure, true, kernel.Budget{Reclaims: 1}, false, kernel.Budget{}, false, kernel.NoFailure},
+		{"no budget", kernel.Signal, true, kernel.Budget{}, false, kernel.Budget{}, false, kernel.NoFailure},
+		{"spent", kernel.Signal, true, kernel.Budget{Reclaims: 1}, false, kernel.Budget{Reclaims: 1}, false, kernel.NoFailure},
+		{"retried", kernel.Signal, true, kernel.Budget{Retries: 1, Reclaims: 1}, true, kernel.Budget{}, false, kernel.Signal},
+		{"retried before", kernel.Signal, true, kernel.Budget{Retries: 1, Reclaims: 1}, true, kernel.Budget{Retries: 1}, false, kernel.WorkerLost},
+		{"applied", kernel.Signal, true, kernel.Budget{}, false, kernel.Budget{}, true, kernel.WorkerLost},
+		{"applied, and lost", kernel.WorkerLost, true, kernel.Budget{}, false, kernel.Budget{}, true, kernel.WorkerLost},
+		{"applied, and lost again", kernel.WorkerLost, true, kernel.Budget{}, false, kernel.Budget{Reclaims: 1}, true, kernel.NoFailure},
+	} {
+		j := job("q", running(4))
+		j.Spec.Task.Builtin, j.Spec.Budget, j.State.Spent = c.builtin, c.budget, c.spent
+		if c.retry {
+			j.Spec.Retry = j.Spec.Retry.On(c.class)
+		}
+		s := snapshot(facts(), j)
+		p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Class: c.class, Exit: 137, Applied: c.applied})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := s.Apply(p).Job("q").State
+		again, lost := st.Status == kernel.FailedRetryable, 0
+		if c.want == kernel.WorkerLost {
+			lost = 4
+		}
+		if again != (c.want != kernel.NoFailure) || again && st.Failure != c.want || !again && st.Failure != c.class || st.Lost != lost {
+			t.Errorf("%s: %s as %s, lost %d", c.name, st.Status, st.Failure, st.Lost)
+		}
+	}
+}

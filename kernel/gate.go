@@ -1,5 +1,7 @@
 package kernel
 
+import "slices"
+
 type outcome uint8
 
 const (
@@ -228,7 +230,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	found := false
 	own := t.s.graph.ownProducers(i, a)
 	for _, m := range f.Value {
-		if own && !t.sameRun(i, m) || t.retired(m) {
+		if own && !t.sameRun(i, m) || t.retired(m, a) {
 			continue
 		}
 		if !found || t.older(newest, m) {
@@ -238,11 +240,11 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	return found && !t.superseded(i, a, newest), ""
 }
 
-// retired reports that job id made something for a cycle of a plan that a merge
-// has closed.
-func (t *tick) retired(id JobID) bool {
+// retired reports that job id made a for a cycle of a plan that a merge has
+// closed.
+func (t *tick) retired(id JobID, a Artifact) bool {
 	k, ok := t.s.find(id)
-	return ok && t.s.jobs[k].State.Retired
+	return ok && t.s.jobs[k].State.Retired && slices.Contains(t.s.jobs[k].Spec.Produces, a)
 }
 
 // superseded reports that a job enqueued after the marker's owner and before

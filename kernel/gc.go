@@ -10,10 +10,36 @@ import (
 // whatever that or an open job refers to: its predecessors, the jobs whose
 // patch it needs, and of each artifact it needs the newest producer, the newest
 // that succeeded and the owners of its markers; where the markers are not
-// known, every producer; and what did not succeed in a run that stops at its
+// known, every producer; the tokens of plans that are not merged; and what did not succeed in a run that stops at its
 // first failure. A run's manifest goes with its last job.
 // The snapshot must hold every job.
+// A job whose worktree is still there keeps its record: see GCWorktrees.
 func GC(s *Snapshot, olderThan time.Duration) Plan {
+	var p Plan
+	for _, j := range s.collectable(olderThan) {
+		if !j.State.Context.Owned {
+			p.add(RemoveJob{j.ID, j.Spec.Produces})
+		}
+	}
+	s.dropEmptied(&p)
+	return p
+}
+
+// GCWorktrees is the first half of it: the worktrees that such jobs own go, parked
+// where nothing else keeps their work, while there are still records to say what
+// came of it.
+func GCWorktrees(s *Snapshot, olderThan time.Duration) Plan {
+	var p Plan
+	for _, j := range s.collectable(olderThan) {
+		if c := j.State.Context; c.Owned {
+			p.add(RemoveWorktree{Job: j.ID, Context: c})
+		}
+	}
+	return p
+}
+
+// collectable are the jobs that a GC is about.
+func (s *Snapshot) collectable(olderThan time.Duration) []*Job {
 	s.all()
 	old := func(j *Job) bool {
 		at := j.State.Finished
@@ -40,14 +66,30 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 			keep = s.referred(stays)
 		}
 	}
-	var p Plan
+	s.keepTokens(keep)
+	var gone []*Job
 	for _, j := range s.jobs {
 		if !stays[j.ID] && !keep[j.ID] && old(j) && !j.HoldsPrompt() {
-			p.add(RemoveJob{j.ID, j.Spec.Produces})
+			gone = append(gone, j)
 		}
 	}
-	s.dropEmptied(&p)
-	return p
+	return gone
+}
+
+// keepTokens keeps the newest token of each stage of a plan that no merge has used
+// up: nobody may need it yet, and the plan is to be merged.
+func (s *Snapshot) keepTokens(keep map[JobID]bool) {
+	newest := map[Artifact]JobID{}
+	for _, j := range s.jobs {
+		for _, a := range j.Spec.Produces {
+			if a.Kind == Custom && a.Name == stageToken && j.State.Status == Succeeded && !j.State.Retired {
+				newest[a] = j.ID
+			}
+		}
+	}
+	for _, id := range newest {
+		keep[id] = true
+	}
 }
 
 // referred is what jobs that stay refer to, and what their routes may rewind.

@@ -51,6 +51,7 @@ const (
 	Stoppers                     // the jobs that failed and whose failure stops a run
 	Handled                      // the jobs whose failure, which stops a run, is handled by a job
 	Prompts                      // the jobs that hold the prompt of that file, named by Key
+	Woken                        // the active jobs that only a route starts
 	Newest                       // the last Most in schedule order, of all statuses or of those that it has
 )
 
@@ -207,6 +208,8 @@ func (n Near) Selects(j *Job) bool {
 		return j.Spec.Origin.Run == n.Run
 	case Keyed:
 		return j.Spec.IdempotencyKey == n.Key
+	case Woken:
+		return j.woken()
 	case Newest:
 		return n.Has(j.State.Status)
 	case Stoppers:
@@ -225,6 +228,9 @@ func (n Near) Selects(j *Job) bool {
 func (j *Job) Consumes() bool {
 	return j.Open() || j.Spec.MissingProducer == Wait && j.neverRan()
 }
+
+// woken reports that j, which only a route starts, is at work or about to be.
+func (j *Job) woken() bool { return j.Spec.Routed && j.State.Status.Active() }
 
 // stops reports that j failed, and that its run, or one in which a job handles
 // that, stops at it.

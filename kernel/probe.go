@@ -66,8 +66,11 @@ func (s *Snapshot) ProbesOf(id JobID) Probes {
 		return b.p
 	}
 	for _, k := range s.graph.closure([]int32{i}, s.graph.eachPredecessor) {
-		if s.jobs[k].State.Status == BlockedByDependency {
-			b.gates(s.jobs[k])
+		if j := s.jobs[k]; j.State.Status == BlockedByDependency {
+			b.gates(j)
+			if plan := j.Spec.plan(); plan != "" { // its conflict may be open
+				b.artifact(Artifact{Kind: MergeSentinel, Name: plan})
+			}
 		}
 	}
 	return b.p

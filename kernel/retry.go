@@ -15,7 +15,8 @@ type RetrySet struct {
 	Why       map[JobID]string
 }
 
-// RetryOf lists what a rewind of root would touch, and why each job is in it.
+// RetryOf lists what a rewind of root would touch, and why each job is in it: what
+// depends on it, and what the ends of those woke.
 // It refuses a set with a running member, and one that holds a merge while git
 // is in the middle of one.
 func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
@@ -25,12 +26,17 @@ func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
 	}
 	set.Root = s.restart(root)
 	set.Jobs = s.Downstream(set.Root)
+	woken := s.handlers(set.Jobs)
+	set.Jobs = append(set.Jobs, woken...)
 	var running []string
 	for _, id := range set.Jobs {
 		if st := s.Job(id).State.Status; st == Running {
 			running = append(running, fmt.Sprintf("%s (%s)", id, st))
 		}
 		set.Why[id] = s.whyRewound(set.Root, id, set.Jobs)
+	}
+	for _, id := range woken {
+		set.Why[id] = "was woken by how an earlier one ended"
 	}
 	if len(running) > 0 {
 		return set, fmt.Errorf("cannot retry while jobs are running in the retry set: %s: %w",

@@ -9,6 +9,13 @@ import (
 // no budget of its own: every loop has an end.
 const DefaultRouteBudget = 3
 
+func (r Route) budget() int {
+	if r.Budget <= 0 {
+		return DefaultRouteBudget
+	}
+	return r.Budget
+}
+
 // route is what follows from the outcome of job id, which has just ended: its
 // success hands its execution context to the jobs its routes name, and another
 // outcome rewinds them, or wakes them. s has the job as it ended.
@@ -68,11 +75,7 @@ func (s *Snapshot) handOver(from, to *Job) Plan {
 // sendBack rewinds the target of a route, or wakes it. The source keeps count,
 // also where it is rewound itself.
 func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
-	budget := r.Budget
-	if budget <= 0 {
-		budget = DefaultRouteBudget
-	}
-	if from.State.Routed >= budget {
+	if from.State.Routed >= r.budget() {
 		return s.note(from, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.label(), from.State.Routed))
 	}
 	set := s.Downstream(to.ID)

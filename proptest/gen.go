@@ -162,6 +162,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 		cleanup := kernel.Cleanup{Status: oneOf(t, "cleaned up", kernel.CleanupDone, kernel.CleanupDegraded)}
 		st.Cancelled, st.Retried = cleanup, cleanup
 	}
+	st.Retired, st.Closed = st.Status.Terminal() && oneIn(t, 8, "retired"), oneIn(t, 12, "closed")
 	if st.Status.Terminal() {
 		st.Finished = now.Add(-time.Duration(rapid.IntRange(0, 50).Draw(t, "ended")) * time.Minute)
 	}

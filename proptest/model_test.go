@@ -194,13 +194,15 @@ func judgeNeed(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (kernel.Sta
 	if why != "" {
 		return kernel.WaitingOnDeps, "cannot tell whether " + a.String() + " exists: " + why
 	}
-	producers := producersOf(s, j, a)
+	producers := slices.DeleteFunc(slices.Clone(producersOf(s, j, a)), func(p *kernel.Job) bool { return p.State.Retired })
 	in := func(yes func(kernel.Status) bool) bool {
 		return slices.ContainsFunc(producers, func(p *kernel.Job) bool { return yes(p.State.Status) })
 	}
 	switch {
 	case in(func(s kernel.Status) bool { return !s.Terminal() }):
 		return kernel.WaitingOnDeps, "waiting on " + a.String()
+	case j.State.Closed:
+		return 0, ""
 	case in(func(s kernel.Status) bool { return s == kernel.Succeeded }):
 		return kernel.BlockedByDependency, "missing " + a.String()
 	case len(producers) > 0:
@@ -241,6 +243,9 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 		return a < b
 	}
 	for _, owner := range f.Value {
+		if p := s.Job(owner); p != nil && p.State.Retired {
+			continue
+		}
 		if ownProducer(s, j, a) && (s.Job(owner) == nil || s.Job(owner).Spec.Origin.Run != j.Spec.Origin.Run) {
 			continue
 		}

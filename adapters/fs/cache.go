@@ -14,10 +14,10 @@ import (
 // it (docs/formats/cache.md).
 type cache struct {
 	kv       *kv
-	at       place  // of the journal, which it stands for
-	logged   place  // which its log stands for
+	at       place     // of the journal, which it stands for
+	logged   place     // which its log stands for
 	unlogged []setting // in between
-	anew     bool   // made of every record: its log has nothing of it
+	anew     bool      // made of every record: its log has nothing of it
 }
 
 // place is one in the journal.

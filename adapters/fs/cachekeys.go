@@ -28,6 +28,7 @@ const (
 	keyLine     = "q" // executor, created, id; waiting for a place
 	keyMember   = "r" // run, created, id
 	keyActive   = "R" // run, created, id
+	keyWoken    = "W" // created, id
 	keyKeyed    = "k" // idempotency key, created, id
 	keyStopper  = "f" // run, created, id
 	keyStoppers = "F" // id; with routes
@@ -81,6 +82,9 @@ func keysOf(j *kernel.Job) []string {
 	is := func(kind kernel.NearKind) bool { return kernel.Near{Kind: kind}.Selects(j) }
 	if is(kernel.Attended) {
 		add(keyAttended)
+	}
+	if is(kernel.Woken) {
+		add(keyWoken)
 	}
 	if is(kernel.Due) {
 		keys = append(keys, keyDue+bigEndian(st.RetryAt)+string(j.ID))

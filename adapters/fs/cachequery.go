@@ -267,6 +267,8 @@ func (r *reading) answer(n kernel.Near) error {
 		return r.first(statusKey(kernel.WaitingOnLocks), n.Most, always)
 	case kernel.Members:
 		return r.members(n)
+	case kernel.Woken:
+		return r.addAll(keyWoken)
 	case kernel.Newest:
 		return r.newest(n)
 	case kernel.Keyed:

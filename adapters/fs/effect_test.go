@@ -282,3 +282,30 @@ func TestAnEffectWaitsForTheChangesOfItsJob(t *testing.T) {
 		t.Errorf("once the way was clear: %v", err)
 	}
 }
+
+// Of an attempt without a result that is known to have done what it was for, an
+// observer tells.
+func TestWhatALostAttemptDidIsSeen(t *testing.T) {
+	s, j := effectStore(t, 1, false)
+	seen := func() *kernel.Result {
+		t.Helper()
+		f := kernel.NewFacts()
+		s.Observe(soon(t), kernel.Probes{Attempts: []kernel.AttemptID{j.Attempt()}}, &f)
+		if f := f.Results[j.Attempt()]; f.Known {
+			return f.Value
+		}
+		t.Fatal("not answered")
+		return nil
+	}
+	part := applied(intent(j))
+	part.Key, part.Part = strings.Repeat("a", 64), "gate"
+	mustRecord(t, s, part)
+	mustRecord(t, s, intent(j))
+	if r := seen(); r != nil {
+		t.Errorf("before it was applied: %+v", r)
+	}
+	mustRecord(t, s, applied(intent(j)))
+	if r := seen(); r == nil || !r.Applied || r.Class != kernel.WorkerLost || r.Attempt != j.Attempt() {
+		t.Errorf("applied: %+v", r)
+	}
+}

@@ -124,18 +124,21 @@ func (b *builder) PutState(a kernel.PutState) error {
 	j := *have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
-	r := b.s.settles(&j)
-	if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; r == nil && ended && j.State.Exit.Known &&
+	if r := b.s.settles(&j); r != nil { // as its runner would have recorded it, under both names
+		data, err := encodeOutcome(*r)
+		if err != nil {
+			return err
+		}
+		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), to: attemptOutcome(r.Attempt.N), data: data})
+	} else if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
 		j.State.Status != before.Status && !concluded(before, j.State) {
 		st := &j.State
-		r = &kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
+		r := kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
 			Place: st.Place, Started: st.Started, Ended: st.Finished}
 		if st.Agent != nil && (before.Agent == nil || st.Agent.Runs != before.Agent.Runs) {
 			r.Agent = &st.Agent.Last
 		}
-	}
-	if r != nil {
-		data, err := encodeOutcome(*r)
+		data, err := encodeOutcome(r)
 		if err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ type group struct {
 type fileOp struct {
 	kind opKind
 	path string
-	to   string // of opRename
+	to   string // of opRename; of opWrite a second name, below the file's directory, or ""
 	data []byte // of opWrite
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type outcomeRecord struct {
 	StartedAt     *stamp           `json:"started_at,omitempty"`
 	FinishedAt    stamp            `json:"finished_at"`
 	Agent         *agentRecord     `json:"agent,omitempty"`
+	Applied       bool             `json:"applied,omitempty"`
 
 	// The records that the attempt's submissions are going to be.
 	Submitted []json.RawMessage `json:"submitted,omitempty"`
@@ -50,7 +52,7 @@ type contextRecord struct {
 func newOutcome(r kernel.Result) outcomeRecord {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
 		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), r.Place.Host, r.Place.PID, optionalStamp(r.Started), stamp(r.Ended),
-		newAgentRun(r.Agent), nil}
+		newAgentRun(r.Agent), r.Applied, nil}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
 	}
@@ -94,7 +96,7 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		Outcome: parsed(&d, "outcome", o.Outcome, kernel.ParseOutcome),
 		Class:   parsed(&d, "failure_class", o.FailureClass, kernel.ParseFailureClass),
 		Reason:  value(o.FailureReason), Context: (*kernel.Context)(o.Context),
-		Place: kernel.Place{Host: o.Host, PID: o.PID}, Started: stampValue(o.StartedAt), Ended: time.Time(o.FinishedAt), Agent: o.Agent.run(),
+		Place: kernel.Place{Host: o.Host, PID: o.PID}, Started: stampValue(o.StartedAt), Ended: time.Time(o.FinishedAt), Agent: o.Agent.run(), Applied: o.Applied,
 	}
 	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))
@@ -302,7 +304,23 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 			return own
 		}
 	}
+	if latest.Known && (latest.Value == nil || latest.Value.Attempt != a) && s.Applied(a) {
+		return kernel.Seen(&kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: true,
+			Reason: "its runner ended without a result; what it did is on record"})
+	}
 	return latest
+}
+
+// Applied reports that what the attempt was for is on record as done, whatever
+// became of the attempt.
+func (s *Store) Applied(a kernel.AttemptID) bool {
+	if !kernel.ValidJobID(string(a.Job)) {
+		return false
+	}
+	effects, _ := s.Effects(a.Job) // one that cannot be read shows nothing
+	return slices.ContainsFunc(effects, func(e kernel.Effect) bool {
+		return e.Attempt == a.N && e.Part == "" && e.State != kernel.Intended
+	})
 }
 
 func (s *Store) outcome(id kernel.JobID, name string) kernel.Fact[*kernel.Result] {

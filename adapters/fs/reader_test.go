@@ -26,6 +26,7 @@ func TestReadersWithoutTheLockSeeWholeRecords(t *testing.T) {
 	if err := errors.Join(s.Conclude(outcome(1)), s.WritePayload(j.ID, j.Spec.Produces[0], []byte("1"))); err != nil {
 		t.Fatal(err)
 	}
+	attempt, id, made := j.Attempt(), j.ID, j.Spec.Produces[0] // j goes on changing
 	var over atomic.Bool
 	var readers sync.WaitGroup
 	reads := make([]int, 3)
@@ -33,19 +34,19 @@ func TestReadersWithoutTheLockSeeWholeRecords(t *testing.T) {
 		r := newStore(t, dir)
 		readers.Go(func() {
 			last := kernel.Revision(0)
-			for !over.Load() {
-				have, err := r.Job(j.ID)
+			for !over.Load() || reads[n] == 0 {
+				have, err := r.Job(id)
 				if err != nil || have.Rev < last || have.State.Reason != reasonOf(have.Rev) {
 					t.Errorf("after revision %d: %v, revision %d says %q", last, err, have.Rev, have.State.Reason)
 					return
 				}
 				f := kernel.NewFacts()
-				r.Observe(t.Context(), kernel.Probes{Attempts: []kernel.AttemptID{j.Attempt()}}, &f)
-				if got := f.Results[j.Attempt()]; !got.Known || got.Value == nil {
+				r.Observe(t.Context(), kernel.Probes{Attempts: []kernel.AttemptID{attempt}}, &f)
+				if got := f.Results[attempt]; !got.Known || got.Value == nil {
 					t.Errorf("an outcome that is being replaced: %+v", got)
 					return
 				}
-				if b, err := r.Payload(j.ID, j.Spec.Produces[0]); err != nil || len(b) == 0 {
+				if b, err := r.Payload(id, made); err != nil || len(b) == 0 {
 					t.Errorf("a payload that is being replaced: %q, %v", b, err)
 					return
 				}
@@ -65,11 +66,6 @@ func TestReadersWithoutTheLockSeeWholeRecords(t *testing.T) {
 	}
 	over.Store(true)
 	readers.Wait()
-	for n, count := range reads {
-		if count == 0 && !t.Failed() {
-			t.Errorf("reader %d read nothing", n)
-		}
-	}
 }
 
 // reasonOf is what a job says at a revision: much, to be written in parts.

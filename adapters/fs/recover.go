@@ -146,7 +146,14 @@ func (s *Store) replayGroup(g group) error {
 		return s.applyGroup(g)
 	}
 	for _, op := range g.ops {
-		if !strings.HasPrefix(op.path, markersDir+"/") && (op.kind != opWrite || !s.torn(op)) {
+		again := strings.HasPrefix(op.path, markersDir+"/") || op.kind == opWrite && s.torn(op)
+		if op.kind == opWrite && op.to != "" && !again { // an outcome, which nobody else has recorded
+			again = j.State.Removed.IsZero()
+			if j.Rev > g.rev { // by now it may be that of an earlier attempt: then it stays under its own name
+				op.path, op.to = jobPath(g.job, op.to), ""
+			}
+		}
+		if !again {
 			continue
 		}
 		if err := s.applyOp(g.job, op); err != nil {
@@ -209,7 +216,7 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 		defer parent.close()
 		// An end that a hook is to hear of lasts before its record does: once the
 		// record is there, a file that is not was told.
-		return parent.write(path.Base(op.path), op.data, s.opts.Durable && path.Dir(op.path) == pendingDir)
+		return parent.writeAs(path.Base(op.path), op.to, op.data, s.opts.Durable && path.Dir(op.path) == pendingDir)
 	case opRemove:
 		return s.base.remove(op.path)
 	case opRename:

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
@@ -29,7 +31,11 @@ func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	cmd, err := l.prepare(j)
 	if err != nil {
-		return notStarted(err)
+		r := notStarted(err)
+		if root := j.State.Context.Root; root != "" && root != "." && isGone(filepath.Join(l.Root, root)) {
+			r.Context = &kernel.Context{} // so that a retry begins where it is made
+		}
+		return r
 	}
 	if ctx.Err() != nil {
 		return stopped(ctx)
@@ -72,6 +78,11 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 }
 
 func (l *Local) grace() time.Duration { return orDefault(l.Grace, DefaultGrace) }
+
+func isGone(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
+}
 
 // ending is why a command ended.
 type ending int

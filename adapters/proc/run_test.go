@@ -123,6 +123,19 @@ func TestJobsKnowNothingOfTheirSubmittersRepository(t *testing.T) {
 	}
 }
 
+// A worktree that is gone is told of, so that a retry begins where it is made.
+func TestRunInAWorktreeThatIsGone(t *testing.T) {
+	w := setup(t, "true")
+	w.job.State.Context = kernel.Context{Root: "gone", Worktree: "gone"}
+	if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure || r.Context == nil || *r.Context != (kernel.Context{}) {
+		t.Errorf("%+v", r)
+	}
+	w.job.State.Context, w.job.Spec.Task.Dir = kernel.Context{}, "nowhere"
+	if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure || r.Context != nil {
+		t.Errorf("a directory that was named wrongly: %+v", r)
+	}
+}
+
 func TestRunWantsTheVariablesPassedOn(t *testing.T) {
 	w := setup(t, "sh", "-c", `echo "$PASSED_ON"`)
 	w.job.Spec.Task.PassEnv = []string{"PATH", "PASSED_ON"}

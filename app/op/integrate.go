@@ -226,7 +226,18 @@ func (m *integration) conflict(files []string) (*Result, error) {
 		}
 	}
 	r := blocked("merging %s into %s is in conflict: resolve %s in %s, `git add` them, then `vizier jobs retry %s`",
-		m.source, m.target, shorten(strings.Join(files, ", ")), m.dir, m.n.Job.ID)
+		m.source, m.target, shorten(strings.Join(files, ", ")), m.dir, m.n.conflictGate())
 	r.Produced = []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: m.slug}}
 	return &r, nil
+}
+
+// conflictGate is the job to retry once the conflict of merge n is resolved: the
+// gate that sends the merge on, where it has one.
+func (n *Node) conflictGate() kernel.JobID {
+	for _, r := range n.Routes[kernel.OutcomeBlocked.String()] {
+		if to := n.Manifest.Nodes[r.Node]; to.Control == "gate.conflict_resolution" {
+			return to.Job
+		}
+	}
+	return n.Job.ID
 }

@@ -291,7 +291,7 @@ func randomNear(r *rand.Rand, all []kernel.Job) []kernel.Near {
 		{Kind: kernel.Producers, Artifact: a}, {Kind: kernel.RunProducers, Run: run, Artifact: a},
 		{Kind: kernel.Contenders, Key: "x"}, {Kind: kernel.Line, Key: kernel.LocalExecutor, Most: most}, {Kind: kernel.Waiters, Most: most},
 		{Kind: kernel.Members, Run: "r1", Most: most}, {Kind: kernel.Keyed, Key: "k1"}, {Kind: kernel.Stoppers, Run: run},
-		{Kind: kernel.Handled, Job: j.ID}, {Kind: kernel.Newest, Most: most}, kernel.Near{Kind: kernel.Newest, Most: most}.With(j.State.Status).With(k.State.Status),
+		{Kind: kernel.Handled, Job: j.ID}, {Kind: kernel.Woken}, {Kind: kernel.Newest, Most: most}, kernel.Near{Kind: kernel.Newest, Most: most}.With(j.State.Status).With(k.State.Status),
 		{Kind: kernel.Prompts, Key: "/in/inbox/x.running.md"},
 	}
 }
@@ -319,6 +319,7 @@ func entangle(r *rand.Rand, j *kernel.Job, model map[kernel.JobID]kernel.Job) {
 	if r.IntN(3) == 0 {
 		s.Locks = []kernel.Lock{{Key: []string{"x", "y"}[r.IntN(2)]}}
 	}
+	s.Routed = r.IntN(4) == 0
 	if r.IntN(3) == 0 {
 		s.FailureMode = kernel.BlockDownstream
 	}

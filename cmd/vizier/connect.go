@@ -258,7 +258,7 @@ func serveAttempt(args []string, stderr io.Writer, env environment) int {
 	if err != nil {
 		return fail(err)
 	}
-	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Workload: w.local, Beat: cfg.Leases.Heartbeat,
+	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Applied: w.store.Applied, Workload: w.local, Beat: cfg.Leases.Heartbeat,
 		Submissions: w.submissions(root.Dir, cfg), Rest: func() {
 			w.store.Forget()
 			debug.FreeOSMemory()

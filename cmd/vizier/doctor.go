@@ -207,8 +207,30 @@ func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 	return out, nil
 }
 
+// temporary are the worktrees that are named after a job which has not come to its
+// end: that of a merge, with what was resolved in it, and of a gate.
+func (r *repo) temporary(j *kernel.Job) []string {
+	found, err := filepath.Glob(filepath.Join(r.Root, ".vizier/tmp-worktrees", "*-"+string(j.ID)))
+	if err != nil {
+		return nil
+	}
+	for i, path := range found {
+		found[i] = filepath.ToSlash(r.rel(path))
+	}
+	return found
+}
+
 func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	owned := map[string]bool{}
+	unended := map[kernel.RunID]bool{} // something of it may yet work in its worktrees
+	for _, j := range s.Jobs() {
+		if st := j.State.Status; st != kernel.Succeeded && st != kernel.Unscheduled {
+			unended[j.Spec.Origin.Run] = true
+			for _, w := range r.temporary(j) {
+				owned[w] = true
+			}
+		}
+	}
 	var out []app.Finding
 	for _, j := range s.Jobs() {
 		c := j.State.Context
@@ -216,7 +238,7 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 			continue
 		}
 		owned[c.Worktree] = true
-		if _, err := os.Stat(filepath.Join(r.Root, c.Worktree)); errors.Is(err, os.ErrNotExist) && c.Owned {
+		if _, err := os.Stat(filepath.Join(r.Root, c.Worktree)); errors.Is(err, os.ErrNotExist) && c.Owned && unended[j.Spec.Origin.Run] {
 			out = append(out, app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(j.ID) + " is gone", Next: "vizier jobs retry " + string(j.ID)})
 		}
 	}

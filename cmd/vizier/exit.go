@@ -11,6 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 // class is a kind of error: what JSON calls it, how the program exits, and what
@@ -112,6 +113,31 @@ type errorBody struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint"`
+
+	Findings []finding `json:"findings,omitempty"` // about a template and its input, one by one
+}
+
+// finding is one of several things that are wrong.
+type finding struct {
+	Message string `json:"message"`
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Node    string `json:"node,omitempty"`
+	Field   string `json:"field,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// findingsOf are the findings that an error consists of.
+func findingsOf(err error) []finding {
+	var found workflow.Diagnostics
+	if !errors.As(err, &found) {
+		return nil
+	}
+	out := make([]finding, len(found))
+	for i, d := range found {
+		out[i] = finding{d.Msg, d.Pos.File, d.Pos.Line, d.Node, d.Field, d.Hint}
+	}
+	return out
 }
 
 // fail reports err, if there is one, and returns the exit code.
@@ -127,7 +153,7 @@ func (u *ui) fail(err error, asJSON bool) int {
 	if asJSON {
 		enc := json.NewEncoder(u.err)
 		enc.SetEscapeHTML(false)
-		if enc.Encode(errorDocument{errorBody{c.code, message(err), c.hint}}) == nil {
+		if enc.Encode(errorDocument{errorBody{c.code, message(err), c.hint, findingsOf(err)}}) == nil {
 			return c.exit
 		}
 	}

@@ -34,6 +34,15 @@ func only(ids []kernel.JobID) kernel.Scope {
 	return scope
 }
 
+// look shows look the records of some jobs, and again with what it looked at
+// besides, until that is all.
+func (r *repo) look(ctx context.Context, ids []kernel.JobID, look func(*kernel.Snapshot)) (*kernel.Snapshot, error) {
+	return r.Scheduler.Look(ctx, only(ids).Near, func(s *kernel.Snapshot) *kernel.Snapshot {
+		look(s)
+		return s
+	})
+}
+
 // remarks is snap with what executors say, as far as they say it soon: people
 // wait for it.
 func (r *repo) remarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {

@@ -40,7 +40,10 @@ func (g *gcCmd) Run(c *call) error {
 		if err != nil {
 			return err
 		}
-		actions = kernel.GC(snap, age).Actions()
+		for _, a := range kernel.GCWorktrees(snap, age).World { // they go with their worktrees
+			actions = append(actions, kernel.RemoveJob{Job: a.Subject()})
+		}
+		actions = append(actions, kernel.GC(snap, age).Actions()...)
 	} else {
 		rep, err := r.Scheduler.GC(c.ctx, age)
 		if err != nil {

@@ -65,9 +65,13 @@ func (s *submitCmd) Run(c *call) error {
 	if len(news) == 0 {
 		return usageError(errors.New("standard input has no jobs: expected one JSON object a line"))
 	}
-	rep, err := r.Scheduler.Submit(c.ctx, news, c.actor())
+	by := "" // it counts for jobs that may be there already, and may take a question to git
+	if slices.ContainsFunc(news, func(n kernel.NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
+		by = c.actor()
+	}
+	rep, err := r.Scheduler.Submit(c.ctx, news, by)
 	if err != nil {
-		return err
+		return c.barred(err)
 	}
 	c.report(rep)
 	doc := submitted(rep, news, refs)

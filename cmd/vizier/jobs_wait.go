@@ -19,7 +19,8 @@ type waitCmd struct {
 }
 
 func (*waitCmd) Help() string {
-	return "Exits 0 when all have succeeded, 1 when some failed or were cancelled, 10 when some are blocked, 124 when time is up."
+	return "Exits 0 when all have succeeded, 1 when some failed or were cancelled, 10 when some are blocked, 124 when time is up. " +
+		"A job that something woken by its end may yet send back has not ended."
 }
 
 // waited is `jobs wait --format json`.
@@ -93,7 +94,7 @@ func (w *waitCmd) Run(c *call) error {
 	return exits(doc.ExitCode)
 }
 
-// await waits until all of ids are terminal, or sleep if they are among the
+// await waits until all of ids have ended, or sleep if they are among the
 // sleepers, and returns the world as it was then. It ticks while it waits.
 func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers map[kernel.JobID]bool) (*kernel.Snapshot, error) {
 	var p pace
@@ -103,11 +104,12 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 		if err := t.tick(ctx, r); err != nil {
 			return nil, err
 		}
-		snap, err := r.records(ctx, only(ids))
+		var open int
+		var counts string
+		snap, err := r.look(ctx, ids, func(s *kernel.Snapshot) { open, counts = unfinished(s, ids, sleepers) })
 		if err != nil {
 			return nil, err
 		}
-		open, counts := unfinished(snap, ids, sleepers)
 		if open == 0 {
 			return snap, nil
 		}
@@ -126,7 +128,7 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 func unfinished(s *kernel.Snapshot, ids []kernel.JobID, sleepers map[kernel.JobID]bool) (int, string) {
 	open, by := 0, make([]int, len(kernel.Statuses()))
 	for _, id := range ids {
-		if j := s.Job(id); j != nil && j.Open() && !(sleepers[id] && j.State.Status == kernel.Unscheduled) {
+		if j := s.Job(id); j != nil && (j.Open() || s.Pending(id) != "") && !(sleepers[id] && j.State.Status == kernel.Unscheduled) {
 			open++
 			by[j.State.Status]++
 		}

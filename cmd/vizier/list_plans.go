@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ type draftsCmd struct {
 }
 
 func (*draftsCmd) Help() string {
-	return "A plan is listed while its branch draft/SLUG has commits that the target branch has not."
+	return "A plan is listed while its branch draft/SLUG has commits that the target branch has not, one that is stuck in a conflict included."
 }
 
 // planBranches is what the list of plans asks of git.
@@ -30,6 +31,7 @@ type planBranches interface {
 	HeadBranch(ctx context.Context, dir string) (string, error)
 	IsAncestor(ctx context.Context, commit, tip kernel.CommitID) (bool, error)
 	FileAt(ctx context.Context, commit kernel.CommitID, path string) ([]byte, error)
+	LastFile(ctx context.Context, tip, base kernel.CommitID, path string) ([]byte, error)
 }
 
 // draftList is `list --format json`.
@@ -126,11 +128,17 @@ func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
 		if err != nil {
 			return nil, err
 		}
+		open := openMerge(snap, slug)
+		if plan == nil && open != nil { // the merge has taken the document off the branch
+			if plan, err = r.Git.LastFile(c.ctx, tips[branch], target, ".vizier/implementation-plans/"+slug+".md"); err != nil {
+				return nil, err
+			}
+		}
 		if merged || plan == nil {
 			continue
 		}
 		d := draft{Plan: slug, Branch: branch, Summary: planSummary(string(plan))}
-		if j := jobOf(snap, slug); j != nil {
+		if j := cmp.Or(open, jobOf(snap, slug)); j != nil {
 			d.Job, d.Status = j.ID, j.State.Status.String()
 			if !j.State.Started.IsZero() {
 				d.Started = j.State.Started.Format(time.RFC3339)
@@ -140,6 +148,21 @@ func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
 		out = append(out, d)
 	}
 	return out, nil
+}
+
+// openMerge is the merge of a plan that has begun and not come to its end, such as
+// one in a conflict; nil: none has.
+func openMerge(s *kernel.Snapshot, slug string) *kernel.Job {
+	var last *kernel.Job
+	for _, j := range s.Jobs() {
+		if j.Spec.Origin.Plan == slug && j.Spec.Origin.About.Operation == "git.integrate_plan_branch" && j.State.Attempt > 0 {
+			last = j
+		}
+	}
+	if last == nil || last.State.Status == kernel.Succeeded {
+		return nil
+	}
+	return last
 }
 
 // jobOf is the job that tells most about a plan: an active one, else the

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/git"
@@ -60,12 +61,12 @@ type intake struct {
 	ctx    context.Context
 	repo   *repo
 	origin kernel.Origin // of the jobs
-	actor  string        // who asks for their approvals
+	actor  func() string // who asks for their approvals
 	late   bool          // whole ids that they refer to are looked up when they are enqueued
 }
 
 func (c *call) intake(r *repo) *intake {
-	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, c.actor(), false}
+	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, sync.OnceValue(c.actor), false}
 }
 
 // newJob reads the request. after finds the job that a reference means.
@@ -117,7 +118,7 @@ func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (ke
 	}
 	n := kernel.NewJob{ID: t.repo.Scheduler.NewID(), Spec: spec}
 	if q.Approval {
-		n.Approval = kernel.Require(t.repo.Scheduler.Now(), t.actor)
+		n.Approval = kernel.Require(t.repo.Scheduler.Now(), t.actor())
 	}
 	return n, errors.Join(errs...)
 }

@@ -34,24 +34,28 @@ type flow struct {
 func (c *call) flow(r *repo, name string, inputs, set []string) (*flow, error) {
 	f := &flow{name: name, inputs: inputs}
 	var err error
-	if f.choice, f.source, err = c.load(r, name); err != nil {
-		return nil, err
+	var misread error
+	if f.choice, f.source, misread = c.load(r, name); f.source == nil {
+		return nil, misread
 	}
 	given, err := settings(set)
 	if err != nil {
 		return nil, err
 	}
 	if f.params, err = workflow.Bind(name, f.source, given, inputs); err != nil {
-		return nil, c.meantFlag(f.source, given, err)
+		return nil, c.meantFlag(f.source, given, workflow.Findings(f.source, f.params, misread, err))
+	}
+	if misread != nil {
+		return nil, workflow.Findings(f.source, f.params, misread)
 	}
 	if err := f.nameSlug(c, r); err != nil {
 		return nil, err
 	}
 	if f.parsed, err = workflow.Expand(f.source, f.params); err != nil {
-		return nil, err
+		return nil, workflow.Findings(f.source, f.params)
 	}
 	if err := workflow.Preflight(name, f.source, f.parsed, inputs); err != nil {
-		return nil, &failure{class: classUsage, err: err, hint: "vizier run " + name + " --help"}
+		return nil, &failure{class: classUsage, err: workflow.Findings(f.source, f.params, err), hint: "vizier run " + name + " --help"}
 	}
 	return f, f.parsed.Inline(func(path string) (string, error) { return readSpec(r, path) })
 }
@@ -68,7 +72,8 @@ func (c *call) loader(r *repo) template.Loader {
 	return loader
 }
 
-// load finds and reads the template that name stands for.
+// load finds and reads the template that name stands for. With findings it is
+// read as far as it could be, or nil.
 func (c *call) load(r *repo, name string) (template.Resolved, *workflow.Source, error) {
 	loader := c.loader(r)
 	choice, err := loader.Find(name, r.Config.Commands)

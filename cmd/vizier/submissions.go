@@ -45,7 +45,7 @@ func (w *world) submissions(root string, cfg config.Config) func(context.Context
 		}
 		o := &j.Spec.Origin
 		in := intake{ctx, &repo{Scheduler: w.scheduler, Config: cfg, Root: root, Tree: cmp.Or(j.Spec.Task.Tree, root)},
-			kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral}, "job " + string(j.ID), true}
+			kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral}, func() string { return "job " + string(j.ID) }, true}
 		news, _, err := in.batch(io.LimitReader(f, maxSubmissionBytes))
 		if err == nil && len(news) > maxSubmissions {
 			err = fmt.Errorf("%d jobs, of at most %d: submit them with `vizier jobs submit --batch`", len(news), maxSubmissions)

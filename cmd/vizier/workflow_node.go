@@ -123,7 +123,7 @@ func (w *world) operations(cfg config.Config, env environment, m workflow.Manife
 }
 
 // selfPath is this program's path as agents may use it. A node may run as the
-// runner, which is the same program under another name.
+// resident program, which is beside it.
 func selfPath() string {
 	exe, err := os.Executable()
 	if err != nil {

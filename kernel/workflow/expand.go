@@ -15,6 +15,15 @@ import (
 // ${. What it puts into a prompt is no placeholder there. It then reads every text as what it stands
 // for. All findings are returned at once; each names its field.
 func Expand(src *Source, params map[string]string) (*Template, error) {
+	t, err := expand(src, params)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// expand is Expand, with the template as far as it could be read.
+func expand(src *Source, params map[string]string) (*Template, error) {
 	e := &expander{params: params, memo: map[string]string{}}
 	t := &Template{ID: src.ID.Value, Version: src.Version.Value, Params: params, pos: src.ID.Pos}
 	t.policy = policy{
@@ -35,10 +44,7 @@ func Expand(src *Source, params map[string]string) (*Template, error) {
 	}
 	t.patches()
 	t.warnings = e.warnings
-	if err := e.err(); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, e.err()
 }
 
 func orDefault(t Text, alt string) string {

@@ -150,6 +150,7 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, name, func(x *trial, s agent.Settings) {
+				s.Timeout = 0
 				for limit := 10 * time.Second; limit < 5*time.Minute; limit *= 2 {
 					row.set(&s, limit)
 					r := x.ask(s, "Make a plan.", "")

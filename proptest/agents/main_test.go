@@ -71,9 +71,6 @@ func prepare(dir string) error {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build vizier: %w\n%s", err, out)
 	}
-	if err := os.Link(vizier, filepath.Join(dir, "vizier", "vizier-runner")); err != nil {
-		return err
-	}
 	if err := os.Mkdir(wrappers, 0o755); err != nil {
 		return err
 	}

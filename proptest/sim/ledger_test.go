@@ -55,30 +55,13 @@ func (l *ledger) fail(format string, args ...any) {
 
 func (l *ledger) jobIDs() []kernel.JobID { return slices.Sorted(maps.Keys(l.truth)) }
 
-// reopened reports that old, which was blocked before it began, may go back to
-// waiting: it hangs on a job that e brings.
-func reopened(e entry, before map[kernel.JobID]kernel.Job, old kernel.Job) bool {
-	if old.State.Status != kernel.BlockedByDependency || old.State.Outcome != kernel.NoOutcome {
-		return false
-	}
-	jobs := slices.Collect(maps.Values(before))
-	var news []kernel.JobID
-	for _, g := range e.groups {
-		if _, had := before[g.job]; !had && g.record != nil {
-			jobs, news = append(jobs, *g.record), append(news, g.job)
-		}
-	}
-	s := kernel.NewSnapshot(kernel.Observation{Jobs: jobs})
-	return slices.ContainsFunc(news, func(id kernel.JobID) bool { return slices.Contains(s.Downstream(id), old.ID) })
-}
-
 // checkEntry judges a plan at the moment it becomes durable.
 func (w *world) checkEntry(p *process, e entry) {
 	w.checkPerformed("before the next plan")
 	w.due = e.world
 	before := maps.Clone(w.truth)
 	batches := map[string]int{}
-	routed, rewound := 0, kernel.JobID("")
+	routed, rewound, opened := 0, kernel.JobID(""), kernel.JobID("")
 	for _, g := range e.groups {
 		for _, a := range g.forget {
 			w.markers[a] = without(w.markers[a], g.job)
@@ -99,7 +82,11 @@ func (w *world) checkEntry(p *process, e entry) {
 			continue
 		}
 		routed += max(0, g.record.State.Routed-old.State.Routed)
-		if g.record.State.Generation > old.State.Generation && !reopened(e, before, old) {
+		switch neverRan := old.State.Status == kernel.BlockedByDependency && old.State.Outcome == kernel.NoOutcome; {
+		case g.record.State.Generation == old.State.Generation:
+		case neverRan:
+			opened = g.job
+		default:
 			rewound = g.job
 		}
 	}
@@ -111,6 +98,9 @@ func (w *world) checkEntry(p *process, e entry) {
 	}
 	if rewound != "" && routed == 0 && p.verb != "retry" {
 		w.fail("%s was rewound in a %s, and no route was taken", rewound, p.verb)
+	}
+	if opened != "" && routed == 0 && p.verb != "retry" && len(batches) == 0 {
+		w.fail("%s was opened again in a %s that enqueued nothing", opened, p.verb)
 	}
 	for _, g := range e.groups {
 		old, had := before[g.job]

@@ -26,7 +26,11 @@ type Loader struct {
 // absolute, with everything it imports. Its error holds all findings.
 func (l Loader) Load(path string) (*workflow.Source, error) {
 	src, err := l.Read(path)
-	if err != nil {
+	var found workflow.Diagnostics
+	switch {
+	case errors.As(err, &found) && src != nil && len(src.Imports) == 0: // what was read can be looked at further
+		return src, err
+	case err != nil:
 		return nil, err
 	}
 	return workflow.Compose(src, l.Import)

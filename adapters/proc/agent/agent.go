@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -186,7 +187,8 @@ func (k *asking) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 	}
 	r := kernel.AgentAnswer{Run: kernel.AgentRun{Agent: k.Label}}
 	file := filepath.Join(k.scratch, "report.json")
-	env := append(k.surroundings(), reportVariable+"="+file)
+	env := append(k.surroundings(), reportVariable+"="+file, "VIZIER_AGENT_SESSION="+k.q.Session, "VIZIER_AGENT_MODEL="+k.Model,
+		"VIZIER_AGENT_PERMISSIONS="+string(cmp.Or(k.Permissions, MayEdit)))
 	if known { // with a filter of a person's own
 		more, err := k.start(p)
 		if err != nil {
@@ -409,7 +411,7 @@ func (a Agents) complete(s Settings) (Settings, error) {
 			s.Filter = []string{filter}
 		}
 	}
-	s.Command, s.Filter = a.located(s.Command), a.located(s.Filter)
+	s.Command, s.Filter = slices.Concat(a.located(s.Command), s.Flags), a.located(s.Filter)
 	return s, nil
 }
 

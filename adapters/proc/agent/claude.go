@@ -74,13 +74,28 @@ type claudeEvent struct {
 		Read    int64 `json:"cache_read_input_tokens"`
 		Output  int64 `json:"output_tokens"`
 	}
-	Models map[string]struct {
-		InputTokens, OutputTokens, CacheReadInputTokens, CacheCreationInputTokens int64
-	} `json:"modelUsage"`
+	Models  claudeModels `json:"modelUsage"`                    // newer versions: of the whole session
+	Since   claudeModels `json:"model_usage_since_last_result"` // of this answer; older versions do not tell
 	Denials []struct {
 		Tool  string    `json:"tool_name"`
 		Input claudeUse `json:"tool_input"`
 	} `json:"permission_denials"`
+}
+
+// claudeModels is what each model used, those of the program's own agents too.
+type claudeModels map[string]struct {
+	InputTokens, OutputTokens, CacheReadInputTokens, CacheCreationInputTokens int64
+	CostUSD                                                                   float64
+}
+
+func (all claudeModels) usage() kernel.Usage {
+	var u kernel.Usage
+	for _, name := range slices.Sorted(maps.Keys(all)) { // costs add up the same every time
+		m := all[name]
+		u = u.Plus(kernel.Usage{Input: m.InputTokens + m.CacheReadInputTokens + m.CacheCreationInputTokens,
+			Cached: m.CacheReadInputTokens, Output: m.OutputTokens, CostUSD: m.CostUSD})
+	}
+	return u
 }
 
 // claudeUse is what a tool is used for, of the tools whose use is worth a line.
@@ -170,13 +185,11 @@ func (c *claudeParser) assistant(e claudeEvent) {
 func (c *claudeParser) result(e claudeEvent) {
 	c.run.Turns = e.Turns
 	c.run.Usage = kernel.Usage{Input: e.Usage.Input + e.Usage.Read + e.Usage.Written, Cached: e.Usage.Read, Output: e.Usage.Output, CostUSD: e.Cost}
-	if len(e.Models) > 0 { // those of its own agents are in there too
-		u := kernel.Usage{CostUSD: e.Cost}
-		for _, name := range slices.Sorted(maps.Keys(e.Models)) {
-			m := e.Models[name]
-			u = u.Plus(kernel.Usage{Input: m.InputTokens + m.CacheReadInputTokens + m.CacheCreationInputTokens, Cached: m.CacheReadInputTokens, Output: m.OutputTokens})
-		}
-		c.run.Usage = u
+	switch {
+	case len(e.Since) > 0:
+		c.run.Usage = e.Since.usage()
+	case len(e.Models) > 0:
+		c.run.Usage = e.Models.usage()
 	}
 	for _, d := range e.Denials {
 		c.denied(strings.TrimSpace(d.Tool + " " + d.Input.String()))

@@ -17,7 +17,7 @@ import (
 var gemini = program{
 	Name: "gemini", Made: "0.61.0", Package: "@google/gemini-cli",
 	Login: "start `gemini` and choose how to log in, or set GEMINI_API_KEY",
-	gone:  "Error resuming session: Invalid session identifier",
+	gone:  "Error resuming session",
 	flags: func(s Settings, q kernel.AgentRequest, scratch string) []string {
 		args := []string{"--debug", "--output-format", "stream-json"}
 		switch s.Permissions {
@@ -209,7 +209,8 @@ var geminiMessage = regexp.MustCompile(`"message":\s*"((?:[^"\\]|\\.)*)"`)
 
 // geminiWords is the message in an error that is quoted as JSON.
 func geminiWords(text string) string {
-	text = strings.TrimSuffix(strings.TrimPrefix(text, "[API Error: "), "]")
+	text = strings.TrimPrefix(text, "[API Error: ")
+	text = strings.TrimSuffix(strings.Replace(text, "]\n", "\n", 1), "]")
 	if m := geminiMessage.FindStringSubmatch(text); m != nil {
 		return m[1]
 	}

@@ -74,7 +74,7 @@ func (a Agents) Find(s Settings) Found {
 }
 
 // probeTime is how long a program may take to tell its version or its help.
-const probeTime = 15 * time.Second
+const probeTime = 30 * time.Second
 
 // Probe is Find, and starts a known program for its version and its help. What
 // it says of the login is what files and the environment show.

@@ -111,6 +111,20 @@ func TestAgentsFindThisProgram(t *testing.T) {
 	}
 }
 
+// A person's own agent is told what known ones get as flags.
+func TestWhatAnAgentIsTold(t *testing.T) {
+	told := []string{"/bin/sh", "-c", `echo "$VIZIER_AGENT_SESSION $VIZIER_AGENT_MODEL $VIZIER_AGENT_PERMISSIONS $*"`, "x"}
+	for want, s := range map[string]Settings{
+		"s1  edit \n":       {Command: told},
+		"s1 m all --fast\n": {Command: told, Model: "m", Permissions: MayAll, Flags: []string{"--fast"}},
+	} {
+		x := newTrial(t, s)
+		if r := x.request(t, kernel.AgentRequest{Session: "s1"}); string(r.Text) != want {
+			t.Errorf("%q, want %q", r.Text, want)
+		}
+	}
+}
+
 func TestASessionThatIsGone(t *testing.T) {
 	x, args := standIn(t, Settings{Label: "codex"}, `case "$*" in *resume*) echo "Error: no rollout found for thread id s1" >&2; exit 1;; esac
 echo '{"type":"thread.started","thread_id":"s2"}'

@@ -105,7 +105,6 @@ func (s *stream) denied(what string) {
 		return
 	}
 	s.run.Denied = append(s.run.Denied, what)
-	s.flush()
 	s.show("not allowed: " + what)
 }
 

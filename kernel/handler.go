@@ -1,0 +1,75 @@
+package kernel
+
+import "slices"
+
+// Pending is the job at work, woken by a route, that may yet send id back to its
+// beginning, "" if there is none: until it has had its turn, that id is blocked or
+// has failed is no end.
+func (s *Snapshot) Pending(id JobID) JobID {
+	j := s.Job(id)
+	if j == nil || !j.State.Status.Terminal() || j.State.Status == Succeeded {
+		return ""
+	}
+	s.near.look(Near{Kind: Woken})
+	for _, k := range s.jobs {
+		if k.ID != id && k.woken() && s.sendsBack(k, id, map[JobID]bool{}) {
+			return k.ID
+		}
+	}
+	return ""
+}
+
+// sendsBack reports that k, or what it leads to by its success, has a route that
+// rewinds id and that it may take.
+func (s *Snapshot) sendsBack(k *Job, id JobID, seen map[JobID]bool) bool {
+	seen[k.ID] = true
+	for _, r := range k.Spec.Routes {
+		to := s.Job(r.To)
+		switch {
+		case to == nil:
+		case r.On == OutcomeSucceeded && slices.Contains(to.Spec.After, k.ID): // it hands over
+			if to.Spec.Routed && !seen[to.ID] && s.sendsBack(to, id, seen) {
+				return true
+			}
+		case k.State.Routed < r.budget() && slices.Contains(s.Downstream(to.ID), id):
+			return true
+		}
+	}
+	return false
+}
+
+// handlers are the jobs that the ends of jobs in set woke by a route, and that
+// have not succeeded, with what depends on them: a rewind of the set takes back
+// what woke them.
+func (s *Snapshot) handlers(set []JobID) []JobID {
+	var out []JobID
+	for at := 0; at < len(set); at++ { // it grows
+		for _, r := range s.Job(set[at]).Spec.Routes {
+			to := s.Job(r.To)
+			if to == nil || r.On == OutcomeSucceeded || !to.Spec.Routed || !to.State.Awake || to.State.Status == Succeeded || slices.Contains(set, to.ID) {
+				continue
+			}
+			for _, id := range s.Downstream(to.ID) {
+				if !slices.Contains(set, id) {
+					set, out = append(set[:len(set):len(set)], id), append(out, id)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// wayOut is the job whose retry ends the run of j, which ended as blocked: what its
+// conflict woke to look at it, while that is open, else itself.
+func (s *Snapshot) wayOut(j *Job) *Job {
+	plan := j.Spec.plan()
+	if plan == "" || !s.facts.Present[Artifact{Kind: MergeSentinel, Name: plan}].Value {
+		return j
+	}
+	for _, r := range j.Spec.Routes {
+		if to := s.Job(r.To); to != nil && r.On == OutcomeBlocked && to.Spec.Routed && to.State.Status.Terminal() && to.State.Status != Succeeded {
+			return to
+		}
+	}
+	return j
+}

@@ -1,0 +1,99 @@
+package kernel_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+const sentinel = "merge_sentinel:foo"
+
+// conflicting is a merge whose conflict woke gate g, with what comes after it; g
+// stands as it does.
+func conflicting(g kernel.Status, o ...option) []kernel.Job {
+	m := merge("m", func(j *kernel.Job) {
+		j.State.Status, j.State.Outcome, j.State.Attempt = kernel.BlockedByDependency, kernel.OutcomeBlocked, 1
+		j.State.Reason = "in conflict"
+		j.Spec.Needs = nil
+		j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeBlocked, To: "g"}}
+	})
+	gate := job("g", append([]option{inRun("rm"), routed, is(g), func(j *kernel.Job) {
+		j.State.Awake = g != kernel.Unscheduled
+		j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeSucceeded, To: "m"}}
+	}}, o...)...)
+	ci := job("t", inRun("rm"), after("m"), is(kernel.BlockedByDependency))
+	ci.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "dependency failed for job m (blocked_by_dependency)"}
+	return []kernel.Job{m, gate, ci}
+}
+
+// Issue: what is blocked only until a route has had its turn is not an end.
+func TestWhatARouteMaySendBackHasNotEnded(t *testing.T) {
+	for _, st := range kernel.Statuses() {
+		s := snapshot(facts(), conflicting(st)...)
+		want := kernel.JobID("")
+		if st.Active() {
+			want = "g"
+		}
+		for _, id := range []kernel.JobID{"m", "t"} {
+			if got := s.Pending(id); got != want {
+				t.Errorf("the gate is %s: %s waits for %q, want %q", st, id, got, want)
+			}
+		}
+		if s.Pending("g") != "" {
+			t.Errorf("the gate, %s, waits for itself", st)
+		}
+	}
+	spent := snapshot(facts(), conflicting(kernel.Running, func(j *kernel.Job) { j.State.Routed = kernel.DefaultRouteBudget })...)
+	if got := spent.Pending("t"); got != "" {
+		t.Errorf("with a route that is exhausted: %q", got)
+	}
+	e, err := kernel.Explain(snapshot(facts(), conflicting(kernel.Running)...), "t")
+	if err != nil || len(e.Actions) > 0 || e.Root != nil || len(e.Unmet) != 1 || e.Unmet[0].Job != "g" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// A retry of the merge takes back what its conflict woke, or the run would be
+// blocked for ever by a gate that nothing wakes any more.
+func TestARetryTakesBackWhatItsEndWoke(t *testing.T) {
+	for _, st := range []kernel.Status{kernel.BlockedByDependency, kernel.Failed, kernel.Cancelled, kernel.Queued} {
+		s := snapshot(facts(), conflicting(st)...)
+		p, err := kernel.Retry(s, "m", "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := s.Apply(p)
+		if got := next.Job("g").State; got.Status != kernel.Unscheduled || got.Awake {
+			t.Errorf("the gate, %s, is %s, awake %v", st, got.Status, got.Awake)
+		}
+		if next.Job("m").State.Status != kernel.Queued || next.Job("t").State.Status != kernel.Queued {
+			t.Error("the merge or what follows is not queued")
+		}
+	}
+	// What has succeeded stays, and what is at work is not robbed.
+	s := snapshot(facts(), conflicting(kernel.Succeeded)...)
+	if set, err := kernel.RetryOf(s, "m"); err != nil || slices.Contains(set.Jobs, "g") {
+		t.Errorf("%v, %v", set.Jobs, err)
+	}
+	if _, err := kernel.RetryOf(snapshot(facts(), conflicting(kernel.Running, running(1))...), "m"); err == nil {
+		t.Error("a merge is retried while its conflict is being resolved")
+	}
+}
+
+// All that is blocked by a conflict names the one job whose retry ends the run.
+func TestAConflictHasOneWayOut(t *testing.T) {
+	for open, want := range map[bool]string{true: "g", false: "m"} {
+		f := facts()
+		f.Present[artifact(sentinel)] = kernel.Seen(open)
+		for _, id := range []kernel.JobID{"m", "t"} {
+			e, err := kernel.Explain(snapshot(f, conflicting(kernel.BlockedByDependency, func(j *kernel.Job) { j.State.Outcome = kernel.OutcomeBlocked })...), id)
+			if err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: kernel.JobID(want)}) {
+				t.Errorf("conflict open %v: why %s: %+v, %v", open, id, e.Actions, err)
+			}
+		}
+	}
+	if p := snapshot(facts(), conflicting(kernel.BlockedByDependency)...).ProbesOf("t"); !slices.Contains(p.Artifacts, artifact(sentinel)) {
+		t.Errorf("whether the conflict is open is not asked: %v", p.Artifacts)
+	}
+}

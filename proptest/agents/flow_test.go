@@ -1,0 +1,195 @@
+package agents
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/proptest/agents/model"
+)
+
+// flows is a trial with Vizier in its repository. The model makes a plan,
+// unless it is asked to implement it.
+func flows(t *testing.T, name, config string) *trial {
+	t.Helper()
+	x := newTrial(t, name)
+	x.sh("vizier init")
+	x.write("repo/.vizier/config.toml", config)
+	x.write("repo/.vizier/prompts/DRAFT_PROMPTS.md", "Plan this: {{persist_plan.spec_text}}\n")
+	x.write("repo/.vizier/prompts/APPROVE_PROMPTS.md", model.Marker+"\n")
+	x.write("repo/ci.sh", "#!/bin/sh\ngrep -q hello hello.txt\n")
+	x.sh("git add -A && git commit -q -m 'use vizier'")
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, _ := x.try("vizier jobs schedule --all; tail .vizier/jobs/*/*.log")
+			t.Log(out)
+		}
+	})
+	return x
+}
+
+// run enqueues a run and returns its id.
+func (x *trial) run(args string) string {
+	x.Helper()
+	out := x.sh("vizier run " + args)
+	for line := range strings.Lines(out) {
+		if id, ok := strings.CutPrefix(line, "Run:"); ok {
+			return strings.TrimSpace(id)
+		}
+	}
+	x.Fatalf("vizier run %s: no run in %s", args, out)
+	return ""
+}
+
+// main takes a plan through all stages.
+func (x *trial) main() {
+	x.Helper()
+	merge := x.run("merge --name greet --target main --cicd-script ./ci.sh")
+	x.run("approve --name greet")
+	x.run("draft --spec-text 'A file that greets' --name greet")
+	x.sh("vizier jobs wait " + merge + "/terminal")
+	if got := x.read(model.File); got != model.Content {
+		x.Errorf("main has %q", got)
+	}
+	message := x.sh("git log -1 --format=%B main")
+	if !strings.Contains(message, model.Plan) || strings.Contains(message, model.Telling) {
+		x.Errorf("the plan in the commit: %s", message)
+	}
+	if left := x.sh("git branch --format='%(refname:short)'; git status --porcelain"); left != "main\n" {
+		x.Errorf("left behind: %s", left)
+	}
+}
+
+func TestDraftApproveMerge(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"claude", "codex", "gemini"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			flows(t, model.Work, "agent = \""+name+"\"\n").main()
+		})
+	}
+	t.Run("mixed", func(t *testing.T) {
+		t.Parallel()
+		x := flows(t, model.Work, "agent = \"claude\"\n[agents.commands.draft]\nagent = \"gemini\"\n[agents.commands.approve]\nagent = \"codex\"\n")
+		x.main()
+		asked := ""
+		for _, r := range x.model.Requests(model.Work) {
+			asked += r.Path + "\n"
+		}
+		if !strings.Contains(asked, "streamGenerateContent") || !strings.Contains(asked, "/v1/responses") {
+			x.Errorf("asked were %s", asked)
+		}
+	})
+}
+
+// A failure is told in words where people look for it.
+func TestWhyAnAgentFailed(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"claude", "codex", "gemini"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := flows(t, model.Key, "agent = \""+name+"\"\n")
+			run := x.run("draft --spec-text 'A file that greets' --name greet")
+			if out, err := x.try("vizier jobs wait " + run + "/terminal"); err == nil {
+				x.Fatalf("it succeeded: %s", out)
+			}
+			if why := x.sh("vizier jobs why " + run + "/terminal"); !strings.Contains(why, name+" is not logged in, or its key is not accepted") {
+				x.Errorf("why says %s", why)
+			}
+			tail := x.sh("vizier jobs tail " + run + "/invoke_agent")
+			if n := strings.Count(tail, "is not logged in, or"); n != 1 {
+				x.Errorf("told %d times in %s", n, tail)
+			}
+		})
+	}
+}
+
+// within waits until ask says so.
+func (x *trial) within(limit time.Duration, what string, ask func() bool) {
+	x.Helper()
+	for end := time.Now().Add(limit); !ask(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			x.Fatalf("after %s: not %s", limit, what)
+		}
+	}
+}
+
+// processes are those of the trial's home and repository, by what they run.
+func (x *trial) processes() (found []int) {
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		x.Fatal(err)
+	}
+	for _, name := range all {
+		data, err := os.ReadFile(name)
+		if err == nil && strings.Contains(string(data), "PWD="+x.base) && strings.Contains(string(data), "VIZIER_JOB_ID=") {
+			pid, err := strconv.Atoi(strings.Split(name, "/")[2])
+			if err == nil {
+				found = append(found, pid)
+			}
+		}
+	}
+	return found
+}
+
+func (x *trial) status(job string) string {
+	x.Helper()
+	var shown struct{ Status string }
+	out := x.sh("vizier jobs show --format json " + job)
+	if err := json.Unmarshal([]byte(out), &shown); err != nil {
+		x.Fatalf("%v: %s", err, out)
+	}
+	return shown.Status
+}
+
+// hanging is a run whose agent waits for its model.
+func hanging(t *testing.T, name string) (x *trial, job string) {
+	x = flows(t, model.Hang, "agent = \""+name+"\"\n[jobs]\ngrace = \"5s\"\n")
+	run := x.run("draft --spec-text 'A file that greets' --name greet")
+	x.within(3*time.Minute, "asked", func() bool { return len(x.model.Requests(model.Hang)) > 0 })
+	return x, run + "/invoke_agent"
+}
+
+func TestCancelEndsAnAgent(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"claude", "codex", "gemini"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x, job := hanging(t, name)
+			x.sh("vizier jobs cancel " + job)
+			x.within(time.Minute, "cancelled", func() bool { return x.status(job) == "cancelled" })
+			x.within(time.Minute, "without processes", func() bool { return len(x.processes()) == 0 })
+		})
+	}
+}
+
+// Whoever runs the attempt is killed, and the agent goes with it; the attempt is
+// executed again.
+func TestKillDashNine(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"claude", "codex", "gemini"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x, job := hanging(t, name)
+			before := x.processes()
+			x.at(model.Plain)
+			for _, pid := range before {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			if len(before) == 0 {
+				x.Fatal("nothing ran")
+			}
+			_, _ = x.try("vizier jobs schedule")
+			x.within(3*time.Minute, "ended", func() bool { s := x.status(job); return s == "succeeded" || s == "failed" })
+			if s := x.status(job); s == "failed" {
+				x.sh("vizier jobs retry " + job)
+			}
+			x.within(3*time.Minute, "succeeded", func() bool { return x.status(job) == "succeeded" })
+		})
+	}
+}
