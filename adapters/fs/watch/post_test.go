@@ -191,3 +191,29 @@ func TestDigest(t *testing.T) {
 		}
 	}
 }
+
+// Who only looks has the lock shared and for a moment: that is no holder, and
+// is waited for.
+func TestWhoLooksDoesNotHaveThePlace(t *testing.T) {
+	path := place(t)
+	looker, err := open(path, os.O_CREATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer looker.Close()
+	if err := unix.Flock(int(looker.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := Take(path); p != nil || err == nil {
+		t.Fatalf("while somebody looks without end: %v, error %v", p, err)
+	}
+	if pid, _ := Holder(path); pid != 0 {
+		t.Errorf("held by %d", pid)
+	}
+	if err := unlock(looker); err != nil {
+		t.Fatal(err)
+	}
+	if take(t, path) == nil {
+		t.Error("free, and not to be had")
+	}
+}

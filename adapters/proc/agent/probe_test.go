@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -95,6 +96,17 @@ func TestAProgramIsProbed(t *testing.T) {
 		f := a.Probe(t.Context(), c.s)
 		if got := faults(f); !strings.Contains(got, c.want) || (got == "") != (c.want == "") || f.Version != c.version {
 			t.Errorf("%+v: version %s, %s\nwant %s", c.s, f.Version, got, c.want)
+		}
+	}
+}
+
+// Of a program that is not there, or is not known, nothing is asked.
+func TestWhatIsNotProbed(t *testing.T) {
+	bench(t, nil)
+	for _, s := range []Settings{{Label: "claude"}, {Label: "nobody", Command: []string{"nobody"}}} {
+		f := Agents{}.Probe(t.Context(), s)
+		if g := (Agents{}).Find(s); !reflect.DeepEqual(f, g) {
+			t.Errorf("%s: %+v, where it is not there %+v", s.Label, f, g)
 		}
 	}
 }
