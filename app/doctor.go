@@ -42,7 +42,6 @@ func (s *Scheduler) Examine(ctx context.Context, checks []Check, fix bool) (foun
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, tx.Close()) }()
-	s.last = nil // what is mended here is not told
 	rec, err := tx.Load(kernel.Scope{All: true})
 	if err != nil {
 		return nil, err

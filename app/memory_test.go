@@ -20,7 +20,6 @@ var at = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 type memory struct {
 	jobs    map[kernel.JobID]kernel.Job
 	left    []kernel.WorldAction // committed and not done
-	changes *kernel.Changes      // what others changed; nil: it is not known
 	calls   []string             // what was done, in order
 	scopes  []kernel.Scope       // that were loaded
 	plans   []kernel.Plan
@@ -84,13 +83,6 @@ func (m *memory) Load(scope kernel.Scope) (kernel.Records, error) {
 		rec.Jobs = append(rec.Jobs, j)
 	}
 	return rec, m.refuse["load"]
-}
-
-func (m *memory) Changes() (kernel.Changes, bool) {
-	if m.changes == nil {
-		return kernel.Changes{}, false
-	}
-	return *m.changes, true
 }
 
 func (m *memory) Commit(p kernel.Plan) error {

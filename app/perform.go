@@ -10,23 +10,38 @@ import (
 
 // performer does the actions on the world of one commit.
 type performer struct {
-	ctx  context.Context
-	s    *Scheduler
-	snap *kernel.Snapshot // as the actions before this one leave it
-	rep  *Report
+	*transaction
+	ctx context.Context
+	err error // what the kernel makes of an answer could not be found out
 }
 
-// perform does actions in order, and returns what the kernel makes of the
-// answers with the snapshot that leads to.
-func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction) kernel.Plan {
-	p := performer{ctx, t.s, t.snap, t.rep}
-	var answers kernel.Plan
+// perform does actions in order, and plans what the kernel makes of the answers.
+func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction) error {
+	p := performer{transaction: t, ctx: ctx}
 	for _, a := range actions {
+		if _, ok := a.(kernel.TendPrompt); ok && t.snap.Narrow() { // it looks at who else has the prompt
+			if err := t.widen(false); err != nil {
+				return err
+			}
+		}
 		answer := kernel.Perform(&p, a)
-		answers, p.snap = answers.Then(answer), p.snap.Apply(answer)
+		if p.err != nil {
+			return p.err
+		}
+		t.plan, t.snap = t.plan.Then(answer), t.snap.Apply(answer)
 	}
-	t.snap = p.snap
-	return answers
+	return nil
+}
+
+// answer is what v makes of an action's answer: nothing where the job that it is
+// about has gone on meanwhile.
+func (p *performer) answer(v verb) (plan kernel.Plan) {
+	var refused error
+	p.err = p.settle(func() { plan, refused = v(p.snap) })
+	if refused != nil {
+		return kernel.Plan{}
+	}
+	return plan
 }
 
 // Launch starts an attempt. One that is no longer current, because a crash came
@@ -42,7 +57,8 @@ func (p *performer) Launch(a kernel.Launch) kernel.Plan {
 	}
 	p.rep.warn(a.Attempt.Job, err)
 	var no *Refusal
-	return unless(kernel.Refuse(p.snap, a.Attempt, err.Error(), errors.As(err, &no)))
+	final := errors.As(err, &no)
+	return p.answer(func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Refuse(s, a.Attempt, err.Error(), final) })
 }
 
 // Stop asks an attempt to end.
@@ -65,7 +81,8 @@ func (p *performer) ClearSentinel(a kernel.ClearSentinel) kernel.Plan {
 
 // RemoveWorktree takes a job's worktree away.
 func (p *performer) RemoveWorktree(a kernel.RemoveWorktree) kernel.Plan {
-	return unless(kernel.CleanedUp(p.snap, a, p.s.Worktrees.RemoveWorktree(p.ctx, a.Context)))
+	c := p.s.Worktrees.RemoveWorktree(p.ctx, a.Context)
+	return p.answer(func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.CleanedUp(s, a, c) })
 }
 
 // TendPrompt sees to a prompt's files. What goes wrong is told, and tried again
@@ -86,16 +103,7 @@ func (p *performer) TendPrompt(a kernel.TendPrompt) kernel.Plan {
 		p.rep.warn(a.Job, fmt.Errorf("its prompt: %w", err))
 		return kernel.Plan{}
 	}
-	return unless(kernel.Tended(p.snap, a, found, archived))
-}
-
-// unless is an answer's plan, or none where the job that it is about has gone
-// on meanwhile.
-func unless(p kernel.Plan, err error) kernel.Plan {
-	if err != nil {
-		return kernel.Plan{}
-	}
-	return p
+	return p.answer(func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Tended(s, a, found, archived) })
 }
 
 func (r *Report) warn(id kernel.JobID, err error) {

@@ -33,14 +33,10 @@ type Tx interface {
 	// hands out: they are neither changed nor moved.
 	Load(kernel.Scope) (kernel.Records, error)
 
-	// Changes is what other transactions changed since this store was last
-	// loaded from or committed to; false where that is not known, or where a
-	// Load would bring or leave out other jobs than it did.
-	Changes() (kernel.Changes, bool)
-
 	// Commit does the plan's record actions durably, all or none, and
 	// remembers its world actions until Done, or until the next Commit takes
-	// their place.
+	// their place. A store that reads narrowly remembers as well which jobs
+	// changed since a plan was Judged; of a plan without actions it is that alone.
 	Commit(kernel.Plan) error
 
 	// Unfinished are world actions that an earlier transaction

@@ -116,7 +116,7 @@ func (r *Resident) tick(ctx context.Context) (w kernel.Wakes, sure bool) {
 		if err != nil {
 			return w, false
 		}
-		w = rep.Snapshot.Wakes()
+		w = rep.Wakes
 		fresh, complete := r.Outside.Watch(w.Outside)
 		sure = r.Runners.Watch(w.Outside.Attempts) && complete && !w.Again
 		if !fresh {
@@ -171,7 +171,6 @@ func (r *Resident) rest(ctx context.Context, w kernel.Wakes, sure bool, again, l
 		case <-due.C:
 			return false
 		case <-slim.C:
-			r.Scheduler.last = nil // to be had again for a read
 			debug.FreeOSMemory()
 		case <-r.Outside.Changed():
 			return true

@@ -71,7 +71,6 @@ func (s *shed) Read(context.Context, kernel.Scope) (kernel.Records, error) {
 func (s *shed) Load(kernel.Scope) (kernel.Records, error) {
 	return kernel.Records{Jobs: []kernel.Job{s.job}}, nil
 }
-func (s *shed) Changes() (kernel.Changes, bool) { return kernel.Changes{}, false }
 func (s *shed) Commit(p kernel.Plan) error {
 	s.job = *kernel.NewSnapshot(kernel.Observation{Jobs: []kernel.Job{s.job}}).Apply(p).Jobs()[0]
 	return nil

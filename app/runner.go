@@ -79,7 +79,7 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 	if err := r.Workload.Claim(a); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	rested := r.rest(s)
+	rested := r.rest()
 	result := r.run(ctx, &job)
 	rested()
 	return r.settle(ctx, s, result)
@@ -89,14 +89,13 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 const restAfter = time.Second
 
 // rest has the runner rest after a while, if it is not over by then.
-func (r *Runner) rest(s *Scheduler) (over func()) {
+func (r *Runner) rest() (over func()) {
 	if r.Rest == nil {
 		return func() {}
 	}
 	done := make(chan struct{})
 	later := time.AfterFunc(restAfter, func() {
 		defer close(done)
-		s.last = nil
 		r.Rest()
 	})
 	return func() {

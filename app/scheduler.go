@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -32,8 +33,6 @@ type Scheduler struct {
 
 	Now   func() time.Time
 	NewID func() kernel.JobID
-
-	last *kernel.Snapshot // the store as the last transaction left it; nil: not known
 }
 
 // Report is what a use case did, for a person or a program to read.
@@ -41,7 +40,8 @@ type Report struct {
 	Decisions []kernel.Decision
 	Applied   []kernel.Action
 	Refused   map[kernel.JobID]string // launches the executor refused, and why
-	Snapshot  *kernel.Snapshot        // as the transaction left it
+	Snapshot  *kernel.Snapshot        // as the transaction left it: at least what it was about
+	Wakes     kernel.Wakes            // what is to be looked after from then on
 	Late      error                   // kernel.ErrRecorded: why what was decided is not written out yet, nor its jobs started; nil: it is
 
 	// Same is the job that was there already, by the id minted for it in vain,
@@ -156,23 +156,67 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 // Explain says why a job is not running, on the world as it stands. It changes
 // nothing.
 func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explanation, *kernel.Snapshot, error) {
-	scope := kernel.Scope{Jobs: []kernel.JobID{id}}
-	rec, err := s.Store.Read(ctx, scope)
-	if err != nil {
-		return kernel.Explanation{}, nil, err
-	}
-	snap := s.fresh(rec)
-	if j := snap.Job(id); j != nil && !j.Open() { // what open jobs refer to is there already
-		scope.Jobs, scope.Artifacts = append(scope.Jobs, j.Spec.After...), j.Spec.Needs
-		if rec, err = s.Store.Read(ctx, scope); err != nil {
-			return kernel.Explanation{}, nil, err
+	var e kernel.Explanation
+	var refused error
+	explain := func(snap *kernel.Snapshot) *kernel.Snapshot {
+		for range 3 { // what an answer leads to may be asked about as well
+			snap = s.observe(ctx, snap)
+			snap = s.answer(ctx, snap, snap.ProbesOf(id))
+			e, refused = kernel.Explain(snap, id)
+			if !snap.Narrow() || snap.Probes().Empty() {
+				break
+			}
 		}
-		snap = s.fresh(rec)
+		return snap
 	}
-	snap = s.observe(ctx, snap)
-	snap = s.answer(ctx, snap, snap.ProbesOf(id))
-	e, err := kernel.Explain(snap, id)
-	return e, snap, err
+	near := []kernel.Near{{Kind: kernel.Itself, Job: id}, {Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
+	snap, err := s.Look(ctx, near, explain)
+	if err != nil || snap.Narrow() {
+		return e, snap, errors.Join(err, refused)
+	}
+	if j := snap.Job(id); j != nil && !j.Open() { // what open jobs refer to is there already
+		for _, p := range j.Spec.After {
+			near = append(near, kernel.Near{Kind: kernel.Itself, Job: p})
+		}
+		for _, a := range j.Spec.Needs {
+			near = append(near, kernel.Near{Kind: kernel.Producers, Artifact: a})
+		}
+		snap, err = s.Look(ctx, near, explain)
+	}
+	return e, snap, errors.Join(err, refused)
+}
+
+// Look shows look what is near to something, and again with what it looked at in
+// vain, until that is nothing. What look has learned on the way is what it
+// returns.
+func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*kernel.Snapshot) *kernel.Snapshot) (*kernel.Snapshot, error) {
+	for facts, round := kernel.NewFacts(), 0; ; round++ {
+		scope := besides(near)
+		if round < mostRounds {
+			scope.Near = near
+		}
+		rec, err := s.Store.Read(ctx, scope)
+		if err != nil {
+			return nil, err
+		}
+		snap := look(s.snapshot(rec, scope).WithFacts(facts))
+		more, whole := snap.Lacks()
+		if !whole && len(more) == 0 {
+			return snap, nil
+		}
+		if near, facts = append(near, more...), snap.Facts(); whole {
+			round = mostRounds - 1
+		}
+	}
+}
+
+// snapshot is of what scope brought.
+func (s *Scheduler) snapshot(rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
+	o := kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}
+	if rec.Narrow {
+		o.Near, o.Dirty = scope.Near, rec.Dirty
+	}
+	return kernel.TakeSnapshot(o)
 }
 
 func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -38,7 +39,7 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 			rep.Late, closed = errors.Join(rep.Late, closed), nil
 		}
 		if err = errors.Join(err, closed); err == nil && s.Lookout != nil {
-			s.Lookout.Call(rep.Snapshot.Wakes())
+			s.Lookout.Call(rep.Wakes)
 		}
 		if s.Hooks != nil && !s.Sandboxed {
 			s.Hooks.Call()
@@ -50,15 +51,13 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 			return rep, err
 		}
 	}
-	base, err := s.load(tx, scope)
-	if err != nil {
+	t := transaction{s: s, tx: tx, rep: &rep, left: left}
+	if err := t.load(scope); err != nil {
 		return rep, err
 	}
-	t := transaction{s: s, tx: tx, rep: &rep, base: base, left: left}
-	t.snap = t.base
 	defer t.tell()
 	if !s.Sandboxed {
-		verbs = append(verbs, t.tick)
+		verbs = append(verbs, decide)
 	}
 	for _, v := range verbs {
 		plan, err := t.decide(ctx, v)
@@ -76,42 +75,98 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 			}
 		}
 	}
-	err = t.flush(ctx)
-	rep.Snapshot = t.snap
-	if err == nil && rep.Late == nil {
-		s.last = t.base.Remember(t.ticked)
+	if err = t.flush(ctx); err == nil && rep.Late == nil {
+		err = t.settle(func() { rep.Wakes = t.snap.Wakes() })
 	}
+	rep.Snapshot = t.snap
 	return rep, err
 }
 
-// load is the snapshot of what the store holds. A process that has seen the
-// store before follows what changed since, which costs nothing where nothing
-// did.
-func (s *Scheduler) load(tx Tx, scope kernel.Scope) (*kernel.Snapshot, error) {
-	last := s.last
-	s.last = nil // until this transaction is through, nothing is known
-	if last != nil && covers(last, scope) {
-		if c, ok := tx.Changes(); ok {
-			if next, ok := last.Follow(s.Now(), c); ok {
-				return next, nil
-			}
-		}
+func decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Decide(s), nil }
+
+// load begins with the jobs that every tick looks at and those that scope
+// names. Where limits changed since the last tick, or it is not known what that
+// judged, it begins with every one.
+func (t *transaction) load(scope kernel.Scope) error {
+	if !scope.All {
+		scope.Near = append([]kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: t.s.Now()}}, named(scope)...)
 	}
-	rec, err := tx.Load(scope)
+	t.near = scope.Near
+	rec, err := t.tx.Load(scope)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return s.fresh(rec), nil
+	if rec.Narrow && rec.Judged != t.s.Limits.String() {
+		scope.Near = nil
+		if rec, err = t.tx.Load(scope); err != nil {
+			return err
+		}
+		t.unjudged = true
+	}
+	t.unjudged = t.unjudged || len(rec.Dirty) > 0
+	t.base = t.s.snapshot(rec, scope)
+	t.snap = t.base
+	return nil
 }
 
-func covers(s *kernel.Snapshot, scope kernel.Scope) bool {
+// named is scope as what it names.
+func named(scope kernel.Scope) []kernel.Near {
+	var near []kernel.Near
 	for _, id := range scope.Jobs {
-		if s.Job(id) == nil {
-			return false
+		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
+	}
+	for _, a := range scope.Artifacts {
+		near = append(near, kernel.Near{Kind: kernel.Producers, Artifact: a})
+	}
+	for _, key := range scope.Keys {
+		near = append(near, kernel.Near{Kind: kernel.Keyed, Key: key})
+	}
+	return near
+}
+
+// besides is what near names that may not be open: to be read with all that is.
+func besides(near []kernel.Near) (scope kernel.Scope) {
+	for _, n := range near {
+		switch n.Kind {
+		case kernel.Itself:
+			scope.Jobs = append(scope.Jobs, n.Job)
+		case kernel.Producers, kernel.RunProducers:
+			scope.Artifacts = append(scope.Artifacts, n.Artifact)
+		case kernel.Keyed:
+			scope.Keys = append(scope.Keys, n.Key)
 		}
 	}
-	return !scope.All && len(scope.Artifacts) == 0 && len(scope.Keys) == 0
+	return scope
 }
+
+// settle repeats look, which is a decision, until the snapshot lacks nothing that
+// it looks at.
+func (t *transaction) settle(look func()) error {
+	for round := 1; ; round++ {
+		look()
+		near, whole := t.snap.Lacks()
+		more, all := t.base.Lacks()
+		if near, whole = append(near, more...), whole || all; !whole && len(near) == 0 {
+			return nil
+		}
+		if whole || round > mostRounds {
+			if err := t.widen(false); err != nil {
+				return err
+			}
+			continue
+		}
+		rec, err := t.tx.Load(kernel.Scope{Near: near})
+		if err != nil {
+			return err
+		}
+		t.near = append(t.near, near...)
+		t.base, t.snap = t.base.With(rec, near), t.snap.With(rec, near)
+	}
+}
+
+// mostRounds is how often a decision may ask for more before it gets everything:
+// what goes on for long goes a long way.
+const mostRounds = 24
 
 // transaction is one transact under way.
 type transaction struct {
@@ -122,16 +177,11 @@ type transaction struct {
 	snap *kernel.Snapshot // as the plan so far leaves it
 	plan kernel.Plan      // decided, not yet committed
 
-	ticked *kernel.Baseline
-	left   []kernel.WorldAction // of a sandboxed scheduler: what others are to do
+	near     []kernel.Near        // what was asked for
+	unjudged bool                 // no tick has judged all of base
+	left     []kernel.WorldAction // of a sandboxed scheduler: what others are to do
 
 	events []kernel.Event // of what is committed
-}
-
-// tick is the last verb of every transaction.
-func (t *transaction) tick(s *kernel.Snapshot) (plan kernel.Plan, err error) {
-	plan, t.ticked = kernel.Tick(s)
-	return plan, nil
 }
 
 // tell appends what has happened to the event log, before the lock is free for
@@ -142,12 +192,13 @@ func (t *transaction) tell() {
 	}
 }
 
-// decide observes and asks v. A rewind takes along what hangs on its root,
-// whatever became of it, so a plan with one is decided on every job there is.
+// decide observes and asks v, as often as what v looks at leads further. A
+// rewind takes along what hangs on its root, whatever became of it, so a plan
+// with one is decided on every job there is.
 func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 	t.snap = t.s.observe(ctx, t.snap)
 	if news := t.snap.Submissions(); len(news) > 0 && !t.s.Sandboxed {
-		if err := t.widen(ctx); err != nil {
+		if err := t.widen(true); err != nil {
 			return kernel.Plan{}, err
 		}
 		t.snap = t.s.observe(ctx, t.snap, scopeOf(news).Artifacts...)
@@ -155,24 +206,43 @@ func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 		t.plan = t.plan.Then(settled)
 		t.snap = t.s.observe(ctx, t.snap.Apply(settled))
 	}
-	plan, err := v(t.snap)
+	plan, err := t.ask(ctx, v)
 	if err != nil || t.snap.Archived() == 0 || !has[kernel.Reset](plan) {
 		return plan, err
 	}
-	if err := t.widen(ctx); err != nil {
+	if err := t.widen(true); err != nil {
 		return kernel.Plan{}, err
 	}
-	return v(t.snap)
+	return t.ask(ctx, v)
 }
 
-// widen loads every job there is.
-func (t *transaction) widen(ctx context.Context) error {
-	rec, err := t.tx.Load(kernel.Scope{All: true})
+// ask asks v until it has seen all that it looks at, facts among it.
+func (t *transaction) ask(ctx context.Context, v verb) (plan kernel.Plan, err error) {
+	for asked := t.snap.Probes(); ; { // which nobody can answer
+		if failed := t.settle(func() { plan, err = v(t.snap) }); failed != nil {
+			return kernel.Plan{}, failed
+		}
+		p := t.snap.Probes()
+		if p.Empty() || reflect.DeepEqual(p, asked) {
+			return plan, err
+		}
+		t.snap = t.s.observe(ctx, t.snap)
+		asked = t.snap.Probes()
+	}
+}
+
+// widen loads every job that there is, or every one that is open, with those
+// that were asked for.
+func (t *transaction) widen(all bool) error {
+	scope := besides(t.near)
+	scope.All = all
+	rec, err := t.tx.Load(scope)
 	if err != nil {
 		return err
 	}
+	facts := t.snap.Facts()
 	t.base = t.s.fresh(rec)
-	t.snap = t.s.observe(ctx, t.base.Apply(t.plan))
+	t.snap = t.base.Apply(t.plan).WithFacts(facts)
 	return nil
 }
 
@@ -186,9 +256,8 @@ func (t *transaction) flush(ctx context.Context) error {
 	if t.s.Sandboxed {
 		return t.leave()
 	}
-	for committed := false; !t.plan.Empty(); committed = true {
+	for committed := false; !t.plan.Empty() || t.unjudged && t.plan.Judged != ""; committed = true {
 		plan := t.plan
-		t.plan = kernel.Plan{}
 		err := t.commit(plan)
 		if err != nil && !committed && !errors.Is(err, kernel.ErrRecorded) {
 			return fmt.Errorf("commit: %w", err)
@@ -197,10 +266,12 @@ func (t *transaction) flush(ctx context.Context) error {
 			for _, a := range plan.World {
 				t.rep.Applied = append(t.rep.Applied, a)
 			}
-			if t.plan = t.perform(ctx, plan.World); !t.plan.Empty() {
+			if err = t.perform(ctx, plan.World); err == nil && !t.plan.Empty() {
 				continue // what came back is not lost: the plan is done once that is committed
 			}
-			err = t.tx.Done()
+			if err == nil {
+				err = t.tx.Done()
+			}
 		}
 		if err != nil {
 			t.snap = t.base.WithFacts(t.snap.Facts())
@@ -220,7 +291,7 @@ func (t *transaction) leave() error {
 	}
 	t.left = append(t.left[:len(t.left):len(t.left)], t.plan.World...)
 	plan := t.plan
-	t.plan, plan.World = kernel.Plan{}, t.left
+	plan.World = t.left
 	err := t.commit(plan)
 	if errors.Is(err, kernel.ErrRecorded) {
 		t.rep.Late = err
@@ -232,8 +303,14 @@ func (t *transaction) leave() error {
 // commit makes plan durable. Where it is, if only on record, the transaction
 // goes on from there.
 func (t *transaction) commit(plan kernel.Plan) error {
-	after := t.base.Apply(plan)
-	events := event.Of(t.base, after, plan)
+	var after *kernel.Snapshot
+	var events []kernel.Event
+	if err := t.settle(func() {
+		after = t.base.Apply(plan)
+		events = event.Of(t.base, after, plan)
+	}); err != nil {
+		return err
+	}
 	plan = t.s.announced(plan, events)
 	err := t.tx.Commit(plan)
 	if err != nil && !errors.Is(err, kernel.ErrRecorded) {
@@ -247,6 +324,7 @@ func (t *transaction) commit(plan kernel.Plan) error {
 	for _, a := range plan.Records {
 		t.rep.Applied = append(t.rep.Applied, a)
 	}
+	t.plan, t.unjudged = kernel.Plan{}, false
 	t.base = after
 	t.events = append(t.events, events...)
 	t.snap = t.base.WithFacts(t.snap.Facts())
@@ -260,15 +338,16 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 	for _, a := range left {
 		scope.Jobs = append(scope.Jobs, a.Subject())
 	}
-	s.last = nil // what changed since is told once, and this load hears it
 	rec, err := tx.Load(scope)
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	t := transaction{s: s, tx: tx, rep: &Report{}, base: s.fresh(rec)}
 	t.snap = t.base
-	t.plan = t.perform(ctx, left)
 	defer t.tell()
+	if err := t.perform(ctx, left); err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
 	if err := errors.Join(t.flush(ctx), t.rep.Late); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -74,30 +73,6 @@ func TestSubmitFindsTheKeyOfAJobThatSucceeded(t *testing.T) {
 		if err != nil || rep.Same[id] != "a" || len(m.jobs) != 1 {
 			t.Errorf("%v: the same as %v, %d jobs", err, rep.Same, len(m.jobs))
 		}
-		m.changes = &kernel.Changes{} // nothing, since
-	}
-}
-
-// A process that has seen the store loads it again for what it has not seen.
-func TestWhatWasNotSeenIsLoaded(t *testing.T) {
-	m := newMemory(job("a", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }), job("b", running(1)))
-	s := m.scheduler()
-	tick := func(want int) {
-		t.Helper()
-		if _, err := s.Tick(t.Context()); err != nil || len(m.scopes) != want {
-			t.Errorf("%v: loaded %d times, want %d", err, len(m.scopes), want)
-		}
-	}
-	tick(1)
-	m.changes = &kernel.Changes{}
-	tick(1)
-	if _, err := s.Cancel(t.Context(), "a", "ann", false); err == nil || len(m.scopes) != 2 || !slices.Contains(m.scopes[1].Jobs, "a") {
-		t.Errorf("%v: loaded %+v", err, m.scopes)
-	}
-	tick(3) // what failed may have changed anything
-	tick(3)
-	if _, err := s.Retry(t.Context(), "a", "ann"); err != nil || !m.scopes[len(m.scopes)-1].All {
-		t.Errorf("%v: loaded %+v", err, m.scopes)
 	}
 }
 
@@ -140,7 +115,7 @@ func TestARefusedLaunchIsTakenBack(t *testing.T) {
 }
 
 // A commit that fails is an error. What goes wrong after it is told, and is no
-// error: what is on record happens. What was known is not believed any more.
+// error: what is on record happens.
 func TestATransactionThatFailsIsTold(t *testing.T) {
 	for _, what := range []string{"begin", "load", "commit", "done", "close"} {
 		m := newMemory(job("a", nil))
@@ -149,9 +124,6 @@ func TestATransactionThatFailsIsTold(t *testing.T) {
 		rep, err := s.Tick(t.Context())
 		if late := what == "done" || what == "close"; !errors.Is(errors.Join(err, rep.Late), errDisk) || late != (err == nil) {
 			t.Errorf("%s: %v, late %v", what, err, rep.Late)
-		}
-		if what != "close" && s.last != nil {
-			t.Errorf("%s: it knows %v", what, s.last)
 		}
 	}
 }

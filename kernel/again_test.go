@@ -17,8 +17,7 @@ func TestWhoComesLateToTheLocksIsBehindThoseWhoWait(t *testing.T) {
 		job("d-first", running(1)),
 		job("e-maker", after("d-first"), produces(token)),
 		job("f-consumer", needs(token), locks(shared("y"))))
-	p, base := kernel.Tick(s)
-	s = s.Apply(p).Remember(base)
+	s = s.Apply(kernel.Decide(s))
 	for id, want := range map[kernel.JobID]kernel.Status{"c-waiter": kernel.WaitingOnLocks, "f-consumer": kernel.WaitingOnDeps} {
 		if got := s.Job(id).State.Status; got != want {
 			t.Fatalf("%s: %s, want %s", id, got, want)

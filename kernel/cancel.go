@@ -18,6 +18,7 @@ func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
 	if err != nil || j.Spec.Intake == nil || j.Spec.Origin.Run == "" {
 		return p, err
 	}
+	s.all()
 	for _, k := range s.jobs {
 		next := s.Apply(p)
 		if k = next.Job(k.ID); k.ID == id || k.Spec.Origin.Run != j.Spec.Origin.Run || !k.State.Status.Active() {

@@ -17,6 +17,7 @@ type CleanSet struct {
 // go: a job of it is active, which nothing overrides, or an active job outside
 // it depends on it, which force overrides. The snapshot must hold every job.
 func CleanOf(s *Snapshot, id JobID, force bool) (CleanSet, error) {
+	s.all()
 	j := s.Job(id)
 	if j == nil {
 		return CleanSet{}, fmt.Errorf("clean %s: %w", id, ErrNotFound)

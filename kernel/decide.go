@@ -31,33 +31,34 @@ type judgement struct {
 // Decide judges every open job in schedule order and carries what follows from
 // each judgement through the whole graph, so that a second Decide on the
 // outcome finds nothing to do. It is total: whatever the snapshot holds, it
-// returns a plan. What cannot come out otherwise than in the tick before is
-// not judged again: see affected.
+// returns a plan. In a snapshot of some jobs, only what may come out otherwise
+// than when it was judged last is judged: see affected. Where it then Lacks
+// jobs, its plan counts for nothing.
 //
 // Running attempts whose runner is gone are settled first, by the result on
 // record or as lost, so that their locks are free in the same tick.
 func Decide(s *Snapshot) Plan {
-	p, _ := Tick(s)
-	return p
-}
-
-// Tick is Decide, with what the next tick may rely on: the snapshot that the
-// plan leads to is to Remember it.
-func Tick(s *Snapshot) (Plan, *Baseline) {
 	p, settled := settle(s)
 	t := newTick(settled)
-	if !t.again() {
-		t = newTick(settled)
-		t.whole()
-	}
-	q, base := t.plan(s)
+	t.judgeAll()
+	q := t.plan(s)
 	if gone := t.spent(); !gone.Empty() {
 		q = q.Then(gone)
 	}
-	if p.Empty() {
-		return q, base
+	if !p.Empty() {
+		q = p.Then(q)
 	}
-	return p.Then(q), base
+	q.Judged = s.limits.String()
+	return q
+}
+
+// judgeAll judges every job that may come out otherwise than it was judged last.
+func (t *tick) judgeAll() {
+	if t.s.near == nil {
+		t.whole()
+	} else if !t.nearby() {
+		t.s.all()
+	}
 }
 
 // newTick is a tick that has judged nothing: every job stands as it is on
@@ -167,6 +168,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		if !over {
 			continue
 		}
+		s.all() // its end may lead anywhere
 		var q Plan
 		var err error
 		if s.facts.Runners[r.Attempt].Value.Liveness == Absent && jobs[i].State.Stop.At.IsZero() {
@@ -255,10 +257,9 @@ func (t *tick) judge(i int32) {
 
 // plan turns the judgements into what must change. Decisions tell of the change
 // since before, the snapshot that the tick began with.
-func (t *tick) plan(before *Snapshot) (Plan, *Baseline) {
+func (t *tick) plan(before *Snapshot) Plan {
 	var p Plan
 	p.World = t.tending() // what has no input is not launched
-	var wrote []write
 	put := func(i int32) {
 		j := t.s.jobs[i]
 		was := before.at(i, j)
@@ -281,10 +282,9 @@ func (t *tick) plan(before *Snapshot) (Plan, *Baseline) {
 			}
 			p.World = append(p.World, Launch{AttemptID{j.ID, next.Attempt}})
 		}
-		wrote = append(wrote, write{i, int32(len(p.Records))})
 		p.Records = append(p.Records, PutState{j.ID, j.Rev, next})
 	}
-	if t.all != nil {
+	if t.s.near == nil {
 		for i := range t.s.jobs {
 			put(int32(i))
 		}
@@ -293,7 +293,7 @@ func (t *tick) plan(before *Snapshot) (Plan, *Baseline) {
 			put(i)
 		}
 	}
-	return p, &Baseline{t.s.graph, t.s.facts, t.s.jobs, p.Records, wrote}
+	return p
 }
 
 // at is the job of s that is at position i or, in a snapshot of other jobs, was

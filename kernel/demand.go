@@ -6,6 +6,7 @@ package kernel
 // a demanded transient job demands in turn (seed 002; systems-and-unification
 // 4.8). A job that only a route starts sleeps until one has.
 func (t *tick) wake() bool {
+	t.s.all()
 	transients := false
 	for i, j := range t.s.jobs {
 		transient := j.Transient() != NotTransient
@@ -59,7 +60,7 @@ func (t *tick) demandTransients() {
 // artifacts that do not exist for it.
 func (t *tick) eachMissing(i int32, f func(int32)) {
 	for _, id := range t.s.jobs[i].Spec.After {
-		if k, ok := t.s.graph.index[id]; ok {
+		if k, ok := t.s.find(id); ok {
 			f(k)
 		}
 	}

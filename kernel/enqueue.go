@@ -24,7 +24,7 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		switch {
 		case n.ID == "":
 			return Plan{}, fmt.Errorf("enqueue: empty job id: %w", ErrInvalid)
-		case batch[n.ID] || s.Job(n.ID) != nil || s.unreadable[n.ID] != "":
+		case batch[n.ID] || s.holds(n.ID) || s.unreadable[n.ID] != "":
 			return Plan{}, fmt.Errorf("enqueue: job id %s is taken: %w", n.ID, ErrConflict)
 		}
 		batch[n.ID] = true
@@ -45,6 +45,13 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		return Plan{}, err
 	}
 	return p.Then(next.reopen(jobs)), nil
+}
+
+// holds reports that s has job id. Of some jobs that is not all there is to say:
+// the store refuses a job that it has.
+func (s *Snapshot) holds(id JobID) bool {
+	_, ok := s.graph.index[id]
+	return ok
 }
 
 func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
@@ -120,13 +127,14 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 	)
 	mark := make([]uint8, len(s.jobs))
 	t := newTick(s)
+	back := s.near == nil || s.leadsBack(jobs)
 	var path []int32
 	var visit func(i int32) []int32
 	visit = func(i int32) (cycle []int32) {
 		if mark[i] == open {
 			return append(slices.Clone(path[slices.Index(path, i):]), i)
 		}
-		if mark[i] == done || s.jobs[i].State.Status.Terminal() {
+		if mark[i] == done || s.jobs[i].State.Status.Terminal() || !back && !s.near.born[s.jobs[i].ID] {
 			return nil
 		}
 		mark[i] = open
@@ -150,6 +158,22 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 		}
 	}
 	return nil
+}
+
+// leadsBack reports that a job which was there before needs what one of the new
+// ones makes. Else no cycle leads through such a job, as none runs after one that
+// is new.
+func (s *Snapshot) leadsBack(jobs []NewJob) bool {
+	yes := false
+	for _, n := range jobs {
+		s.graph.eachSuccessor(s.graph.index[n.ID], func(k int32) {
+			yes = yes || !s.near.born[s.jobs[k].ID] && s.jobs[k].Open()
+		})
+	}
+	if yes {
+		s.all()
+	}
+	return yes
 }
 
 // label is the job's id with the name people gave it.

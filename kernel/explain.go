@@ -62,13 +62,13 @@ type RootFailure struct {
 // Explain computes every unmet gate of a job by the code that decides.
 func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	_, s = settle(s)
-	i, ok := s.graph.index[id]
+	i, ok := s.find(id)
 	if !ok {
 		return Explanation{}, fmt.Errorf("explain %s: %w", id, ErrNotFound)
 	}
 	t := newTick(s)
 	t.watch = i
-	t.whole()
+	t.judgeAll()
 	x := explainer{t: t, seen: map[int32]bool{}}
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
 	switch st := s.jobs[i].State; {
@@ -228,7 +228,7 @@ func (x *explainer) remedies(i int32) {
 	for _, h := range x.verdicts(i) {
 		does, at := h.gate.remedy(x, i, h.verdict)
 		x.add(does...)
-		if k, ok := x.t.s.graph.index[at]; ok {
+		if k, ok := x.t.s.find(at); at != "" && ok {
 			x.remedies(k)
 		}
 	}
@@ -249,7 +249,7 @@ func (x *explainer) root(i int32) *RootFailure {
 				continue
 			}
 			own = u
-			if k, ok := x.t.s.graph.index[u.Job]; ok && x.t.at(k).Terminal() && x.t.at(k) != Succeeded {
+			if k, ok := x.t.s.find(u.Job); ok && x.t.at(k).Terminal() && x.t.at(k) != Succeeded {
 				next = k
 				break
 			}

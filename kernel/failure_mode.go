@@ -42,7 +42,7 @@ func (t *tick) noteFailure(i int32) {
 
 func (t *tick) handled(j *Job) bool {
 	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool {
-		k, ok := t.s.graph.index[r.To]
+		k, ok := t.s.find(r.To)
 		return ok && r.On == OutcomeFailed && t.at(k).Active()
 	})
 }
@@ -50,6 +50,7 @@ func (t *tick) handled(j *Job) bool {
 // holdsBack reports that the end of job i in this round may hold others of its
 // run back from now on: it failed, or it was what handled a failure.
 func (t *tick) holdsBack(i int32) bool {
+	t.s.near.look(Near{Kind: Handled, Job: t.s.jobs[i].ID})
 	return t.at(i) == Failed && t.s.jobs[i].Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i]
 }
 
@@ -62,6 +63,7 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	}
 	f := t.failures[j.Spec.Origin.Run]
 	if f == nil {
+		t.s.unfailing(j.Spec.Origin.Run)
 		return verdict{}, 1
 	}
 	if f.downstream == nil {
@@ -82,6 +84,18 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	return blocks(heldBack(f.first)).of(f.first), 1
 }
 
+// unfailing notes that a decision rests on that nothing stops a run. Where some
+// job's failure may, every job is looked at.
+func (s *Snapshot) unfailing(run RunID) {
+	if s.near == nil || run == "" {
+		return
+	}
+	s.near.look(Near{Kind: Stoppers, Run: run})
+	if slices.ContainsFunc(s.graph.stopping[run], func(k int32) bool { return s.jobs[k].stops() }) {
+		s.all()
+	}
+}
+
 func heldBack(by JobID) string { return "held back by the failure of job " + string(by) }
 
 // eachHeldBack calls f with the jobs that the failure of job i holds back.
@@ -90,6 +104,7 @@ func (s *Snapshot) eachHeldBack(i int32, f func(int32)) {
 	if by.Spec.FailureMode != BlockDownstream || by.State.Status != Failed {
 		return
 	}
+	s.all()
 	why := WaitReason{OnDependencies, heldBack(by.ID)}
 	for k, j := range s.jobs {
 		if j.State.Status == BlockedByDependency && j.State.Wait == why {

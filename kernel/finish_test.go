@@ -320,7 +320,7 @@ func TestRefusedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ = s.Apply(p).Follow(st.RetryAt, kernel.Changes{})
+	s = later(s.Apply(p), st.RetryAt)
 	s = s.Apply(kernel.Decide(s))
 	if got := statuses(s); got != "a:running b:succeeded" {
 		t.Error(got)

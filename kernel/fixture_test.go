@@ -178,3 +178,12 @@ func statuses(s *kernel.Snapshot) string {
 	}
 	return strings.Join(b, " ")
 }
+
+// later is s at another moment, with nothing observed.
+func later(s *kernel.Snapshot, now time.Time) *kernel.Snapshot {
+	o := kernel.Observation{Now: now, Limits: s.Limits(), Facts: kernel.NewFacts()}
+	for _, j := range s.Jobs() {
+		o.Jobs = append(o.Jobs, *j)
+	}
+	return kernel.NewSnapshot(o)
+}

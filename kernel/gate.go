@@ -108,7 +108,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 	after := t.s.jobs[i].Spec.After
 	for n := from; n < len(after); n++ {
 		id := after[n]
-		k, ok := t.s.graph.index[id]
+		k, ok := t.s.find(id)
 		switch {
 		case !ok && t.s.unreadable[id] != "":
 			return blocks("scheduler data error for job dependency " + string(id) + ": " + t.s.unreadable[id]).of(id), n + 1
@@ -118,7 +118,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		switch s := t.at(k); {
 		case s == Succeeded:
 		case !s.Terminal():
-			return waits("waiting on job " + string(id)).of(id), n + 1
+			return waits(waitingOnJob + string(id)).of(id), n + 1
 		default:
 			return blocks("dependency failed for job " + string(id) + " (" + s.String() + ")").of(id), n + 1
 		}
@@ -144,7 +144,7 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	case unknown:
 		return waits("cannot tell whether " + a.String() + " exists: " + why).about(a)
 	case inTheMaking:
-		return waits("waiting on " + a.String()).about(a).of(first)
+		return waits(waitingOnToken + a.String()).about(a).of(first)
 	case notMade:
 		return blocks(missing(a)).about(a).of(first)
 	case failed:
@@ -210,8 +210,9 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	if a.Kind != Custom {
 		f := t.s.facts.Present[a]
+		t.s.ask(t.s.jobs[i], f.asked())
 		if a.Kind == CommandPatch && !f.Value {
-			if k, ok := t.s.graph.index[JobID(a.Name)]; ok && t.at(k) == Succeeded && t.s.jobs[k].State.Removed.IsZero() {
+			if k, ok := t.s.find(JobID(a.Name)); ok && t.at(k) == Succeeded && t.s.jobs[k].State.Removed.IsZero() {
 				return true, ""
 			}
 		}
@@ -221,6 +222,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 		return f.Value, ""
 	}
 	f := t.s.facts.Markers[a]
+	t.s.ask(t.s.jobs[i], f.asked())
 	if !f.Known {
 		return false, unobserved(f.Err)
 	}
@@ -241,7 +243,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 // retired reports that job id made a for a cycle of a plan that a merge has
 // closed.
 func (t *tick) retired(id JobID, a Artifact) bool {
-	k, ok := t.s.graph.index[id]
+	k, ok := t.s.find(id)
 	return ok && t.s.jobs[k].State.Retired && slices.Contains(t.s.jobs[k].Spec.Produces, a)
 }
 
@@ -259,8 +261,8 @@ func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 // older reports that job a was created before job b. Ids of the store grow
 // with time, which orders jobs whose records are gone.
 func (t *tick) older(a, b JobID) bool {
-	i, ok := t.s.graph.index[a]
-	k, ok2 := t.s.graph.index[b]
+	i, ok := t.s.find(a)
+	k, ok2 := t.s.find(b)
 	if ok && ok2 {
 		return i < k
 	}
@@ -268,7 +270,7 @@ func (t *tick) older(a, b JobID) bool {
 }
 
 func (t *tick) sameRun(i int32, id JobID) bool {
-	k, ok := t.s.graph.index[id]
+	k, ok := t.s.find(id)
 	return ok && t.s.jobs[k].Spec.Origin.Run == t.s.jobs[i].Spec.Origin.Run
 }
 
@@ -284,6 +286,7 @@ func (t *tick) checkPinnedHead(i int32, from int) (verdict, int) {
 	if from > 0 || p.Branch == "" {
 		return verdict{}, 1
 	}
+	t.s.ask(t.s.jobs[i], t.s.facts.Heads[p.Branch].asked())
 	if f := t.s.facts.Heads[p.Branch]; f.Known && f.Value == p.Commit {
 		return verdict{}, 1
 	}

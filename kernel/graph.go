@@ -10,7 +10,8 @@ import "slices"
 // 3.8). Templates use the same keys in every run, so producers and consumers
 // are found by run as well as by artifact, and no list grows with the history.
 type graph struct {
-	jobs      []*Job // for their specs
+	near      *narrow // of a graph of some jobs
+	jobs      []*Job  // for their specs
 	index     map[JobID]int32
 	afterOf   [][]int32 // who names this job in After
 	producers map[Artifact][]int32
@@ -124,6 +125,7 @@ func (g *graph) ownProducers(consumer int32, a Artifact) bool {
 	if run == "" {
 		return false
 	}
+	g.near.look(Near{Kind: RunProducers, Run: run, Artifact: a})
 	own := g.inRun[scoped{run, a}].producers
 	return len(own) > 1 || len(own) == 1 && own[0] != consumer
 }
@@ -134,6 +136,8 @@ func (g *graph) eachProducer(consumer int32, a Artifact, f func(int32)) {
 	list := g.producers[a]
 	if g.ownProducers(consumer, a) {
 		list = g.inRun[scoped{g.jobs[consumer].Spec.Origin.Run, a}].producers
+	} else {
+		g.near.look(Near{Kind: Producers, Artifact: a})
 	}
 	for _, p := range list {
 		if p != consumer {
@@ -145,30 +149,56 @@ func (g *graph) eachProducer(consumer int32, a Artifact, f func(int32)) {
 // eachSuccessor calls f with the direct dependents of i over both kinds of
 // edge; a job may come more than once.
 func (g *graph) eachSuccessor(i int32, f func(int32)) {
+	g.near.look(Near{Kind: Dependents, Job: g.jobs[i].ID})
+	for _, a := range g.jobs[i].Spec.Produces {
+		g.near.look(Near{Kind: RunConsumers, Run: g.jobs[i].Spec.Origin.Run, Artifact: a})
+	}
+	g.eachSuccessorHere(i, f)
+}
+
+// eachSuccessorHere is eachSuccessor of those that are there.
+func (g *graph) eachSuccessorHere(i int32, f func(int32)) {
 	for _, k := range g.afterOf[i] {
 		f(k)
 	}
+	run := g.jobs[i].Spec.Origin.Run
 	for _, a := range g.jobs[i].Spec.Produces {
-		g.eachConsumerIn(g.jobs[i].Spec.Origin.Run, a, func(c int32) {
-			if c != i {
-				f(c)
+		for _, list := range [][]int32{g.inRun[scoped{run, a}].consumers, g.outside[a]} {
+			for _, c := range list {
+				if c != i {
+					f(c)
+				}
 			}
-		})
+		}
 	}
+}
+
+// hasSuccessor reports that a direct dependent of i is such. Of many in a graph
+// of some jobs, few are looked for: the first that do not run.
+func (g *graph) hasSuccessor(i int32, such func(int32) bool) bool {
+	yes, here := false, 1
+	g.eachSuccessorHere(i, func(k int32) { yes, here = yes || such(k), here+1 })
+	if !yes {
+		g.near.look(Near{Kind: Dependents, Job: g.jobs[i].ID, Most: here})
+		for _, a := range g.jobs[i].Spec.Produces {
+			g.near.look(Near{Kind: RunConsumers, Run: g.jobs[i].Spec.Origin.Run, Artifact: a, Most: here})
+		}
+	}
+	return yes
 }
 
 // eachConsumerIn calls f with the consumers of a for whom it counts that a job
 // of run makes it.
 func (g *graph) eachConsumerIn(run RunID, a Artifact, f func(int32)) {
-	for _, list := range [][]int32{g.inRun[scoped{run, a}].consumers, g.outside[a]} {
-		for _, c := range list {
-			f(c)
-		}
+	g.near.look(Near{Kind: RunConsumers, Run: run, Artifact: a})
+	for _, c := range slices.Concat(g.inRun[scoped{run, a}].consumers, g.outside[a]) {
+		f(c)
 	}
 }
 
 // eachConsumer calls f with every consumer of a; a job may come more than once.
 func (g *graph) eachConsumer(a Artifact, f func(int32)) {
+	g.near.look(Near{Kind: Consumers, Artifact: a})
 	for _, c := range g.outside[a] {
 		f(c)
 	}
@@ -184,6 +214,8 @@ func (g *graph) eachPredecessor(i int32, f func(int32)) {
 	for _, id := range g.jobs[i].Spec.After {
 		if k, ok := g.index[id]; ok {
 			f(k)
+		} else {
+			g.near.look(Near{Kind: Itself, Job: id})
 		}
 	}
 	for _, a := range g.jobs[i].Spec.Needs {
@@ -222,7 +254,8 @@ func (s *Snapshot) ids(at []int32) []JobID {
 // and what a failure among them holds back, with what depends on that: root
 // first, then schedule order. Nil when there is no such job.
 func (s *Snapshot) Downstream(root JobID) []JobID {
-	i, ok := s.graph.index[root]
+	s.all()
+	i, ok := s.find(root)
 	if !ok {
 		return nil
 	}
@@ -245,7 +278,7 @@ func (s *Snapshot) Successors(id JobID) []JobID { return s.neighbours(id, s.grap
 func (s *Snapshot) Predecessors(id JobID) []JobID { return s.neighbours(id, s.graph.eachPredecessor) }
 
 func (s *Snapshot) neighbours(id JobID, step func(int32, func(int32))) []JobID {
-	i, ok := s.graph.index[id]
+	i, ok := s.find(id)
 	if !ok {
 		return nil
 	}
@@ -258,7 +291,7 @@ func (s *Snapshot) neighbours(id JobID, step func(int32, func(int32))) []JobID {
 // Producers are the jobs whose production of a counts for consumer, in
 // schedule order.
 func (s *Snapshot) Producers(consumer JobID, a Artifact) []JobID {
-	i, ok := s.graph.index[consumer]
+	i, ok := s.find(consumer)
 	if !ok {
 		return nil
 	}

@@ -10,8 +10,9 @@ func (s *Snapshot) Pending(id JobID) JobID {
 	if j == nil || !j.State.Status.Terminal() || j.State.Status == Succeeded {
 		return ""
 	}
+	s.near.look(Near{Kind: Woken})
 	for _, k := range s.jobs {
-		if k.ID != id && k.Spec.Routed && k.State.Status.Active() && s.sendsBack(k, id, map[JobID]bool{}) {
+		if k.ID != id && k.woken() && s.sendsBack(k, id, map[JobID]bool{}) {
 			return k.ID
 		}
 	}

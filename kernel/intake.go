@@ -89,6 +89,7 @@ func Tended(s *Snapshot, a TendPrompt, found, archived bool) (Plan, error) {
 // where the copy could not be made before. Those are ended.
 func (s *Snapshot) withoutInput(j *Job) Plan {
 	var p Plan
+	s.all()
 	for _, k := range s.jobs {
 		if k != j && (j.Spec.Origin.Run == "" || k.Spec.Origin.Run != j.Spec.Origin.Run) || !k.Open() {
 			continue

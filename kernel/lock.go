@@ -63,6 +63,10 @@ type Limits struct {
 	Pools      map[string]int // a pool that is not named here has one unit
 }
 
+// String tells limits apart: a job waits for another reason where they are
+// others.
+func (l Limits) String() string { return fmt.Sprint(l.MaxRunning, l.Executors, l.Pools) }
+
 // running is how many jobs an executor may run, and the name of that limit.
 func (l Limits) running(executor string) (int, string) {
 	if executor == LocalExecutor {

@@ -37,6 +37,11 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 	for _, n := range news {
 		batch[n.ID] = true
 	}
+	for _, n := range news {
+		if key := n.Spec.IdempotencyKey; key != "" {
+			s.near.look(Near{Kind: Keyed, Key: key})
+		}
+	}
 	byKey := map[string]*Job{}
 	for _, j := range s.jobs {
 		if key := j.Spec.IdempotencyKey; key != "" {

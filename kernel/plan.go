@@ -15,6 +15,11 @@ type Plan struct {
 	Decisions []Decision     // one for every job that a tick changes, in schedule order
 	Records   []RecordAction // done first, all or none
 	World     []WorldAction  // done after that, in order
+
+	// Judged is what a tick judged by besides records and facts, the limits: it
+	// says that all was judged that what changed before concerns. "": it is no
+	// tick's.
+	Judged string
 }
 
 // NewPlan is the plan to do actions.
@@ -63,6 +68,9 @@ func (p Plan) Then(q Plan) Plan {
 		World: append(p.World[:len(p.World):len(p.World)], q.World...)}
 	if len(q.Decisions) == 0 {
 		out.Decisions = p.Decisions
+	}
+	if out.Judged = q.Judged; q.Empty() && q.Judged == "" {
+		out.Judged = p.Judged
 	}
 	last := map[JobID]int{} // the record write of a job that a later one merges into
 	for _, a := range append(p.Records[:len(p.Records):len(p.Records)], q.Records...) {

@@ -50,7 +50,7 @@ func (t *tick) checkPrecondition(j *Job, p Precondition) verdict {
 	custom := p.Kind == CustomPrecondition
 	switch p = p.canonical(); p.Kind {
 	case CleanWorktree:
-		return t.checkClean(custom)
+		return t.checkClean(j, custom)
 	case BranchExists:
 		return t.checkBranch(j, p, custom)
 	default:
@@ -58,9 +58,10 @@ func (t *tick) checkPrecondition(j *Job, p Precondition) verdict {
 	}
 }
 
-func (t *tick) checkClean(custom bool) verdict {
+func (t *tick) checkClean(j *Job, custom bool) verdict {
 	const dirty = "working tree has uncommitted or untracked changes"
 	f := t.s.facts.Clean
+	t.s.ask(j, f.asked())
 	switch {
 	case !f.Known:
 		return waits("cannot tell whether the working tree is clean: " + unobserved(f.Err))
@@ -77,6 +78,7 @@ func (t *tick) checkBranch(j *Job, p Precondition, custom bool) verdict {
 	branch := j.branchFor(p)
 	if branch == "" {
 		head := t.s.facts.Head
+		t.s.ask(j, head.asked())
 		if !head.Known {
 			return waits("cannot tell which branch is checked out: " + unobserved(head.Err))
 		}
@@ -90,6 +92,7 @@ func (t *tick) checkBranch(j *Job, p Precondition, custom bool) verdict {
 			"(set precondition.branch, pinned_head, or a single branch lock)")
 	}
 	f := t.s.facts.Heads[branch]
+	t.s.ask(j, f.asked())
 	switch {
 	case !f.Known:
 		return waits("cannot tell whether branch `" + branch + "` exists: " + unobserved(f.Err))

@@ -26,9 +26,12 @@ func (s *Snapshot) Probes(also ...Artifact) Probes {
 	for _, a := range also {
 		b.artifact(a.Canonical())
 	}
-	b.p.Merging = s.graph.merges && !s.facts.Merging.asked()
+	b.p.Merging = s.near == nil && s.graph.merges && !s.facts.Merging.asked()
 	for _, i := range s.graph.asking {
-		if j := s.jobs[i]; j.Open() && (j.State.Status != Running || s.gone(j)) {
+		if s.near != nil && !s.near.asking[s.jobs[i].ID] {
+			continue
+		}
+		if j := s.jobs[i]; s.near != nil || j.Open() && (j.State.Status != Running || s.gone(j)) {
 			b.gates(j)
 		}
 	}
@@ -58,7 +61,7 @@ func (s *Snapshot) ProbesOf(id JobID) Probes {
 	for _, name := range b.p.Branches {
 		b.branches[name] = true
 	}
-	i, ok := s.graph.index[id]
+	i, ok := s.find(id)
 	if !ok {
 		return b.p
 	}

@@ -17,7 +17,7 @@ func (x *explainer) clearsJob(_ int32, v verdict) string {
 }
 
 func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, at JobID) {
-	k, known := x.t.s.graph.index[v.job]
+	k, known := x.t.s.find(v.job)
 	why := x.t.s.unreadable[v.job]
 	switch {
 	case known && x.t.at(k) == Succeeded: // it ended well without what it declared

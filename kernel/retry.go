@@ -139,6 +139,7 @@ const (
 // job gets back the execution context that a predecessor outside of the set
 // hands on.
 func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
+	s.all()
 	var p Plan
 	in := make(map[JobID]bool, len(set))
 	for _, id := range set {

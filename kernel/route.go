@@ -162,6 +162,7 @@ func (s *Snapshot) forsake(j *Job) Plan {
 	if gone == "" || j.Spec.Origin.Run == "" {
 		return p
 	}
+	s.all()
 	for _, k := range s.jobs {
 		if k.ID != j.ID && k.Spec.Origin.Run == j.Spec.Origin.Run && k.State.Context.Worktree == gone {
 			st := k.State

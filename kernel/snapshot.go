@@ -37,6 +37,7 @@ type Facts struct {
 // Scope says which records a read must bring besides the open ones and those
 // that open ones refer to.
 type Scope struct {
+	Near      []Near     // if any, then only these, if the store can tell; the rest does not count
 	All       bool       // every record
 	Jobs      []JobID    // these
 	Artifacts []Artifact // and every producer of these
@@ -48,6 +49,11 @@ type Records struct {
 	Jobs       []Job
 	Unreadable map[JobID]string // why, with the record's path
 	Succeeded  int              // jobs that ended well and were not asked for
+
+	Narrow bool           // only what Scope.Near asked for was read
+	Dirty  []JobID        // of a narrow read: jobs that changed since a tick last judged what that concerns
+	Counts map[Status]int // of a narrow read of the Newest: how many jobs have each status
+	Judged string         // of a narrow read: see Plan.Judged; of the last tick; "": not all was judged
 }
 
 // Observation is what the adapters hand over.
@@ -58,6 +64,10 @@ type Observation struct {
 	Archived   int              // jobs that succeeded and are not among Jobs
 	Unreadable map[JobID]string // records that exist but make no sense, and why
 	Facts      Facts
+
+	Near   []Near         // not nil: Jobs are those that these name, and not all
+	Counts map[Status]int // as in Records
+	Dirty  []JobID        // of these, those that no tick has judged as they are
 }
 
 // Snapshot is everything a decision may depend on, seen at one moment under
@@ -72,8 +82,10 @@ type Snapshot struct {
 	touched    []Action // what applied plans do to artifacts; a later observation may not show it yet
 	graph      *graph
 	in         [FailedRetryable + 1][]int32 // the jobs in a listed status, in schedule order
-	stood      *Facts                       // see affected; nil: no tick has seen this graph
-	moved      []int32                      // whose state is another since
+	counts     map[Status]int
+	near       *narrow // nil: these are all jobs there are
+	moved      []JobID // of some jobs: those that no tick has judged as they are
+	born       []JobID // of these, those that are new, or of which nobody knows how they were judged
 }
 
 // NewSnapshot sorts, copies and indexes an observation. Of records with one id,
@@ -102,52 +114,25 @@ func TakeSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	s := &Snapshot{now: moment(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g}
+	s := &Snapshot{now: moment(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, moved: o.Dirty, born: o.Dirty, counts: o.Counts}
+	if o.Near != nil {
+		s.near = newNarrow(o.Near)
+		s.graph.near = s.near
+	}
 	s.list()
 	return s
 }
 
-// moment is t as it comes back from a record.
-func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
-
-// Changes is what became of a store since it was last read.
-type Changes struct {
-	Jobs     []Job   // as they are now
-	Settled  []JobID // succeeded, and of no more concern to what is open: not read any more
-	Archived int     // as in Observation
+// regraph makes graph and lists anew, after jobs came or went.
+func (s *Snapshot) regraph() {
+	s.graph = newGraph(s.jobs)
+	s.graph.near = s.near
+	s.list()
 }
 
-// Follow is s brought to what the store became by c, at another moment and
-// with nothing observed yet. It is false where c holds a job that s does not:
-// the graph is another then, and the store is to be read anew.
-func (s *Snapshot) Follow(now time.Time, c Changes) (*Snapshot, bool) {
-	next := *s
-	next.now, next.facts, next.touched, next.archived = moment(now), &Facts{}, nil, c.Archived
-	if len(c.Jobs) > 0 || len(c.Settled) > 0 {
-		next.jobs = slices.Clone(s.jobs)
-	}
-	var which []int32
-	for k := range c.Jobs {
-		i, ok := s.graph.index[c.Jobs[k].ID]
-		if !ok {
-			return nil, false
-		}
-		next.jobs[i] = &c.Jobs[k]
-		which = append(which, i)
-	}
-	next.moves(s, which)
-	if len(c.Settled) == 0 {
-		return &next, true
-	}
-	for _, id := range c.Settled {
-		if i, ok := s.graph.index[id]; ok {
-			next.jobs[i] = nil
-		}
-	}
-	next.jobs = slices.DeleteFunc(next.jobs, func(j *Job) bool { return j == nil })
-	next.graph, next.stood, next.moved = newGraph(next.jobs), nil, nil
-	next.list()
-	return &next, true
+// moment is t as it comes back from a record.
+func moment(t time.Time) time.Time {
+	return t.UTC().Truncate(time.Microsecond)
 }
 
 // Now is the moment of the observation.
@@ -157,15 +142,22 @@ func (s *Snapshot) Now() time.Time { return s.now }
 func (s *Snapshot) Limits() Limits { return s.limits }
 
 // Jobs are all jobs in schedule order. They must not be changed.
-func (s *Snapshot) Jobs() []*Job { return s.jobs }
+func (s *Snapshot) Jobs() []*Job {
+	s.all()
+	return s.jobs
+}
 
 // Job is the job of that id, or nil. It must not be changed.
 func (s *Snapshot) Job(id JobID) *Job {
-	if i, ok := s.graph.index[id]; ok {
+	if i, ok := s.find(id); ok {
 		return s.jobs[i]
 	}
 	return nil
 }
+
+// Counts is how many jobs have each status, where s does not hold all; nil: it is
+// not known.
+func (s *Snapshot) Counts() map[Status]int { return s.counts }
 
 // Unreadable is why the record of id makes no sense, or "".
 func (s *Snapshot) Unreadable(id JobID) string { return s.unreadable[id] }
@@ -218,10 +210,16 @@ func merged[K comparable, V any](a, b map[K]V) map[K]V {
 // revision than the snapshot's change nothing, as in the store.
 func (s *Snapshot) Apply(p Plan) *Snapshot {
 	if p.Empty() {
+		if p.Judged != "" && len(s.moved) > 0 {
+			next := *s
+			next.moved, next.born = nil, nil
+			return &next
+		}
 		return s
 	}
 	next := *s
 	next.jobs = slices.Clone(s.jobs)
+	next.moved, next.born = s.moved[:len(s.moved):len(s.moved)], s.born[:len(s.born):len(s.born)]
 	reshaped := false
 	var which []int32
 	for _, a := range p.Records {
@@ -230,6 +228,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 			if _, exists := s.graph.index[a.Job.ID]; !exists {
 				j := a.Job
 				next.jobs = append(next.jobs, &j)
+				next.bear(j.ID)
 				reshaped = true
 			}
 		case PutState:
@@ -237,6 +236,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				j := *next.jobs[i]
 				j.State, j.Rev = a.State, a.If+1
 				next.jobs[i] = &j
+				next.move(j.ID)
 				which = append(which, i)
 			}
 		case RemoveJob:
@@ -258,12 +258,30 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 	if reshaped {
 		next.jobs = slices.DeleteFunc(next.jobs, func(j *Job) bool { return j == nil })
 		sortJobs(next.jobs)
-		next.graph, next.stood, next.moved = newGraph(next.jobs), nil, nil
-		next.list()
-		return &next
+		next.regraph()
+	} else {
+		next.moves(s, which)
 	}
-	next.moves(s, which)
+	if p.Judged != "" {
+		next.moved, next.born = nil, nil
+	}
 	return &next
+}
+
+// move notes that no tick has judged job id as it is. Of all jobs every tick
+// judges all.
+func (s *Snapshot) move(id JobID) {
+	if s.near != nil {
+		s.moved = append(s.moved, id)
+	}
+}
+
+// bear is move of a job that is new.
+func (s *Snapshot) bear(id JobID) {
+	if s.near != nil {
+		s.moved, s.born = append(s.moved, id), append(s.born, id)
+		s.near.born[id] = true
+	}
 }
 
 // touch makes a's effect on artifacts part of what is known, and of what comes

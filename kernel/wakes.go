@@ -31,7 +31,7 @@ func (w Wakes) Empty() bool { return w.At.IsZero() && w.Outside.Empty() && !w.Ag
 // where something rests on it that the runner can no longer see to.
 func (s *Snapshot) Wakes() Wakes {
 	t := newTick(s)
-	locks := len(s.in[WaitingOnLocks]) > 0 // somebody waits for what a running job holds
+	locks := s.contended()
 	b := prober{s: s.unobserved(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	var w Wakes
 	for _, i := range s.in[Running] {
@@ -55,6 +55,14 @@ func (s *Snapshot) Wakes() Wakes {
 	return w
 }
 
+// contended reports that somebody waits for what a running job holds.
+func (s *Snapshot) contended() bool {
+	if len(s.in[WaitingOnLocks]) == 0 && s.near != nil {
+		s.near.look(Near{Kind: Waiters, Most: len(s.jobs) + 1})
+	}
+	return len(s.in[WaitingOnLocks]) > 0
+}
+
 // unobserved is s with nothing observed: a prober asks for all it comes across.
 func (s *Snapshot) unobserved() *Snapshot {
 	next := *s
@@ -68,13 +76,12 @@ func (s *Snapshot) unobserved() *Snapshot {
 // a job depends on it.
 func (t *tick) restsOn(i int32) bool {
 	j := t.s.jobs[i]
+	t.s.near.look(Near{Kind: Handled, Job: j.ID})
 	if j.State.Spent.Reclaims < j.Budget().Reclaims || j.asks(WorkerLost) || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 ||
 		j.Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i] {
 		return true
 	}
-	yes := false
-	t.s.graph.eachSuccessor(i, func(k int32) { yes = yes || !t.at(k).Terminal() && t.at(k) != Running })
-	return yes
+	return t.s.graph.hasSuccessor(i, func(k int32) bool { return !t.at(k).Terminal() && t.at(k) != Running })
 }
 
 // outside asks b for what would clear the first condition that job i waits on,

@@ -101,7 +101,7 @@ func BenchmarkDecide(b *testing.B) {
 		for _, n := range sizes {
 			b.Run(fmt.Sprintf("%s=%d", shape.name, n), func(b *testing.B) {
 				s := kernel.NewSnapshot(shape.make(n))
-				s = forgetful(s.Apply(kernel.Decide(s)))
+				s = s.Apply(kernel.Decide(s))
 				perJob(b, n, func() { kernel.Decide(s) })
 			})
 		}
@@ -170,7 +170,7 @@ func TestAllocationsPerJob(t *testing.T) {
 	const n = 1_000
 	for _, shape := range shapes {
 		s := kernel.NewSnapshot(shape.make(n))
-		s = forgetful(s.Apply(kernel.Decide(s)))
+		s = s.Apply(kernel.Decide(s))
 		if all := testing.AllocsPerRun(5, func() { kernel.Decide(s) }); all > 2*n+50 {
 			t.Errorf("%s: %.0f allocations for %d jobs", shape.name, all, n)
 		}

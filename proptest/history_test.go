@@ -28,8 +28,9 @@ type history struct {
 	leaves     map[generation]int // given by a person, to execute again what is in doubt
 	seen       map[kernel.JobID]kernel.State
 
-	remembers bool
-	last      *kernel.Snapshot // the store after the last tick, where it does
+	near   bool                        // ticks are made on what is near to what changed
+	judged map[kernel.JobID]kernel.Job // the records after the last tick
+	narrow int                         // ticks that did not need every job
 }
 
 type generation struct {
@@ -112,13 +113,16 @@ func (h *history) commit(t *rapid.T, p kernel.Plan) {
 
 // tick decides until nothing is left to do, which is at once.
 func (h *history) tick(t *rapid.T) {
-	if h.remembers {
-		s := h.follow()
-		p, ticked := decideBoth(t, h.observe(s))
-		h.last = s.Apply(p).Remember(ticked)
-		h.commit(t, p)
-	} else {
-		h.commit(t, kernel.Decide(h.look()))
+	p := kernel.Decide(h.look())
+	if h.near {
+		h.decideNear(t, p)
+	}
+	h.commit(t, p)
+	if h.near {
+		h.judged = map[kernel.JobID]kernel.Job{}
+		for _, j := range h.jobs {
+			h.judged[j.ID] = j
+		}
 	}
 	if again := kernel.Decide(h.look()); len(again.Actions()) > 0 { // every prompt was tended
 		t.Fatalf("a second tick finds more to do: %+v", again.Actions())

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// codec writes values of one type in a compact form for the index. It walks
+// codec writes values of one type in a compact form for the cache. It walks
 // the type by reflection, so a field added to the kernel is never forgotten;
 // the fingerprint of the type tells a file of another shape apart.
 type codec struct {
@@ -75,7 +75,7 @@ func newCodec(t reflect.Type) codec {
 	case reflect.Struct:
 		return structCodec(t)
 	default:
-		panic(fmt.Sprintf("fs: the index cannot hold a %s", t))
+		panic(fmt.Sprintf("fs: the cache cannot hold a %s", t))
 	}
 }
 
@@ -142,7 +142,7 @@ func structCodec(t reflect.Type) codec {
 	fields := make([]codec, t.NumField())
 	for i := range fields {
 		if !t.Field(i).IsExported() {
-			panic(fmt.Sprintf("fs: the index cannot hold field %s of %s", t.Field(i).Name, t))
+			panic(fmt.Sprintf("fs: the cache cannot hold field %s of %s", t.Field(i).Name, t))
 		}
 		fields[i] = newCodec(t.Field(i).Type)
 	}

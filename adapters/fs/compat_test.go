@@ -203,7 +203,7 @@ func writeCompat(t *testing.T, to string) {
 	last := job(13, "in the journal alone", func(j *kernel.Job) {})
 	crashIn(t, dir, kernel.NewPlan(last, kernel.Launch{Attempt: kernel.AttemptID{Job: id(13), N: 1}},
 		kernel.ClearSentinel{Job: id(13), Slug: "plan"}), 0)
-	for _, name := range []string{indexFile, archiveFile} {
+	for _, name := range []string{cacheFile} {
 		if err := os.RemoveAll(file(dir, name)); err != nil {
 			t.Fatal(err)
 		}

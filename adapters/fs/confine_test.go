@@ -204,7 +204,7 @@ func TestWildNamesStayInTheStore(t *testing.T) {
 	}
 	after := all(t, outer)
 	for _, m := range []map[string]string{before, after} {
-		for _, bookkeeping := range []string{plansFile, markFile, lockFile, indexFile} {
+		for _, bookkeeping := range []string{plansFile, markFile, lockFile, cacheFile} {
 			delete(m, file(dir, bookkeeping))
 		}
 	}

@@ -287,6 +287,38 @@ func (d dir) names(path string) ([]string, error) {
 	return names, errors.Join(err, f.Close())
 }
 
+// fileStamp tells whether a file was replaced or edited. The zero value is that
+// of no regular file.
+type fileStamp struct {
+	modified int64
+	size     int64
+	inode    uint64
+}
+
+// stamp is that of the file of that name. It looks the whole path up at once, and
+// so through links: a stamp says that a file is the one that was read before, and
+// nothing of where it is.
+func (d dir) stamp(path string) (f fileStamp) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+		f = fileStamp{st.Mtim.Nano(), st.Size, st.Ino}
+	}
+	return f
+}
+
+// modified is when the directory of that name was last changed; 0: it is not
+// known.
+func (d dir) modified(path string) (at int64) {
+	_ = d.in(path, func(d dir, name string) error {
+		var st unix.Stat_t
+		if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil {
+			at = st.Mtim.Nano()
+		}
+		return nil
+	})
+	return at
+}
+
 // exists reports whether there is anything of that name.
 func (d dir) exists(path string) (found bool, err error) {
 	err = d.in(path, func(d dir, name string) error {

@@ -166,10 +166,10 @@ func TestALateAttemptRecordsNoEffect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.log.append(e, tx.pos.end); err != nil { // and no more: the process was killed here
+	if _, err := s.log.append(e.e, tx.pos.end); err != nil { // and no more: the process was killed here
 		t.Fatal(err)
 	}
-	s.warm = index{}
+	s.dropCache()
 	closeTx(t, tx)
 
 	before := contentOf(t, s.abs(name))

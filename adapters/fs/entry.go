@@ -10,19 +10,19 @@ import (
 )
 
 // entryOf is p as files.
-func (s *Store) entryOf(p kernel.Plan) (entry, error) {
+func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
 	for _, a := range p.Actions() {
 		if id := a.Subject(); !aboutRun(a) && !kernel.ValidJobID(string(id)) { // it would become a path
-			return entry{}, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
+			return nil, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
 		}
 	}
-	b := builder{s: s, at: map[kernel.JobID]int{}}
+	b := &builder{s: s, at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*known{}}
 	var err error
 	if b.e.world, err = encodeActions(p.World); err != nil {
-		return b.e, err
+		return b, err
 	}
-	err = p.Write(&b)
-	return b.e, err
+	err = p.Write(b)
+	return b, err
 }
 
 // aboutRun reports that a is about a manifest, and so about no job.
@@ -36,9 +36,22 @@ func aboutRun(a kernel.Action) bool {
 
 // builder makes an entry of record actions.
 type builder struct {
-	s  *Store
-	e  entry
-	at map[kernel.JobID]int
+	s    *Store
+	e    entry
+	at   map[kernel.JobID]int
+	jobs map[kernel.JobID]*known // as the plan leaves them; nil: gone
+}
+
+// have is a job as the plan so far leaves it.
+func (b *builder) have(id kernel.JobID) (*known, error) {
+	if k, ok := b.jobs[id]; ok {
+		return k, nil
+	}
+	k, err := b.s.cache.entry(id) // as it was loaded
+	if err != nil || k == nil {
+		return nil, err
+	}
+	return k, b.s.readForeign(k)
 }
 
 func (b *builder) group(id kernel.JobID) *group {
@@ -69,7 +82,7 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	if word := j.State.Status.Coarse(); word != was || !b.s.says(j.ID, word) {
 		g.state = word
 	}
-	b.s.warm.live[j.ID] = known{job: j, foreign: f}
+	b.jobs[j.ID] = &known{job: j, foreign: f}
 	b.s.runs.note(j, data)
 	return nil
 }
@@ -80,7 +93,7 @@ func (b *builder) CreateJob(a kernel.CreateJob) error {
 	if why := b.s.heldOf(j.ID); why != "" {
 		return fmt.Errorf("create %s: %s: %w", j.ID, why, kernel.ErrConflict)
 	}
-	if _, live := b.s.warm.live[j.ID]; live {
+	if b.jobs[j.ID] != nil {
 		return fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
 	}
 	if found, err := b.s.base.exists(jobPath(j.ID, recordName)); found || err != nil {
@@ -96,17 +109,14 @@ func (b *builder) PutState(a kernel.PutState) error {
 	if why := b.s.heldOf(a.Job); why != "" {
 		return fmt.Errorf("commit %s: %s: %w", a.Job, why, kernel.ErrConflict)
 	}
-	have, ok := b.s.warm.live[a.Job]
-	if !ok {
-		j, f, err := b.s.readRecord(a.Job)
-		if errors.Is(err, iofs.ErrNotExist) {
+	have, err := b.have(a.Job)
+	if err == nil && have == nil {
+		if _, _, err = b.s.readRecord(a.Job); err == nil || errors.Is(err, iofs.ErrNotExist) {
 			err = kernel.ErrNotFound
 		}
-		if err != nil {
-			return fmt.Errorf("commit %s: %w", a.Job, err)
-		}
-		b.s.leaveArchive(a.Job)
-		have = known{job: &j, foreign: f}
+	}
+	if err != nil {
+		return fmt.Errorf("commit %s: %w", a.Job, err)
 	}
 	if have.job.Rev != a.If {
 		return fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, have.job.Rev, a.If, kernel.ErrStale)
@@ -125,7 +135,7 @@ func (b *builder) PutState(a kernel.PutState) error {
 		st := &j.State
 		r := kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
 			Place: st.Place, Started: st.Started, Ended: st.Finished}
-		if st.Agent != before.Agent {
+		if st.Agent != nil && (before.Agent == nil || st.Agent.Runs != before.Agent.Runs) {
 			r.Agent = &st.Agent.Last
 		}
 		data, err := encodeOutcome(r)
@@ -188,8 +198,7 @@ func (b *builder) RemoveJob(a kernel.RemoveJob) error {
 	g.rev, g.record, g.state = 0, nil, ""
 	b.does(a.Job, fileOp{kind: opRemoveJob})
 	b.does(a.Job, forget(a.Job, a.Produces)...)
-	b.s.leaveArchive(a.Job)
-	delete(b.s.warm.live, a.Job)
+	b.jobs[a.Job] = nil
 	return nil
 }
 
@@ -212,7 +221,7 @@ func (b *builder) Reset(a kernel.Reset) error {
 	id := a.Attempt.Job
 	b.does(id, b.s.reset(a.Attempt)...)
 	b.does(id, forget(id, a.Produces)...)
-	if have, ok := b.s.warm.live[id]; ok {
+	if have, err := b.have(id); err == nil && have != nil {
 		b.does(id, b.s.settled(have.job)...)
 	}
 	return nil

@@ -87,7 +87,7 @@ func TestAPanicKeepsNoLock(t *testing.T) {
 		"in a fenced write":            func() { _ = s.fenced(t.Context(), j.Attempt(), func() error { panic("on purpose") }) },
 		"in a read": func() {
 			read(t, s)
-			s.warm.live = nil // as a store that was forgotten in the middle of it
+			s.cache.kv = nil // as a store that was forgotten in the middle of it
 			_, _ = s.Read(t.Context(), kernel.Scope{Jobs: []kernel.JobID{j.ID}})
 		},
 	} {

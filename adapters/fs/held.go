@@ -91,7 +91,7 @@ func (s *Store) tryHeld() error {
 	if len(s.held) == len(was) {
 		return nil
 	}
-	s.warm = index{} // the records are news to it
+	s.dropCache() // the records are news to it
 	return s.writeHeld()
 }
 

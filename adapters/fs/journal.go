@@ -79,9 +79,8 @@ type position struct {
 	epoch      uint64 // grows when the journal is emptied
 	start, end int64
 	done       bool
-	rebooted   bool   // another boot came after that entry
-	dir        int64  // modification time of the jobs directory after the last commit
-	index      uint64 // which index file counts: grows with each that is written
+	rebooted   bool  // another boot came after that entry
+	dir        int64 // modification time of the jobs directory after the last commit
 }
 
 const (
@@ -89,7 +88,7 @@ const (
 	markFile  = journalDir + "/mark"
 	markSize  = 256
 	// markLayout is the fields of a position, in order.
-	markLayout = "%q %d %d %d %t %t %d %d"
+	markLayout = "%q %d %d %d %t %t %d"
 	// checkpointSize is how large the journal grows before everything is
 	// synced and it starts over.
 	checkpointSize = 8 << 20
@@ -117,19 +116,19 @@ func (j *journal) position() (p position, fresh bool, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return p, false, err
 	}
-	_, err = fmt.Sscanf(string(buf[:n]), markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted, &p.dir, &p.index)
+	_, err = fmt.Sscanf(string(buf[:n]), markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted, &p.dir)
 	if err != nil || p.start < 0 || p.end < p.start {
 		// Its epoch is gone, too: a new one that no cache can have seen.
 		return position{boot: j.boot, epoch: uint64(time.Now().UnixNano()), done: true}, true, nil
 	}
 	if p.boot != j.boot {
-		return position{boot: j.boot, epoch: p.epoch + 1, done: true, index: p.index + 1}, true, nil
+		return position{boot: j.boot, epoch: p.epoch + 1, done: true}, true, nil
 	}
 	return p, false, nil
 }
 
 func (j *journal) setPosition(p position) error {
-	line := fmt.Sprintf(markLayout, p.boot, p.epoch, p.start, p.end, p.done, p.rebooted, p.dir, p.index)
+	line := fmt.Sprintf(markLayout, p.boot, p.epoch, p.start, p.end, p.done, p.rebooted, p.dir)
 	if len(line) >= markSize {
 		return fmt.Errorf("journal mark %s: longer than %d bytes", line, markSize)
 	}

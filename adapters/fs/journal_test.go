@@ -113,10 +113,11 @@ func crashIn(t *testing.T, dir string, p kernel.Plan, done int) bool {
 	s := newStore(t, dir)
 	tx := begin(t, s)
 	load(t, tx)
-	e, err := s.entryOf(p)
+	b, err := s.entryOf(p)
 	if err != nil {
 		t.Fatal(err)
 	}
+	e := b.e
 	if _, err := s.log.append(e, tx.pos.end); err != nil {
 		t.Fatal(err)
 	}

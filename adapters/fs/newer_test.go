@@ -14,12 +14,12 @@ import (
 // newerEntry is what a newer version commits: job 1 says "newer", and more.
 func newerEntry(t *testing.T, s *Store, change func(*entry)) entry {
 	t.Helper()
-	e, err := s.entryOf(kernel.Plan{Records: []kernel.RecordAction{put(plain(1), func(st *kernel.State) { st.Reason = "newer" })}})
+	b, err := s.entryOf(kernel.Plan{Records: []kernel.RecordAction{put(plain(1), func(st *kernel.State) { st.Reason = "newer" })}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	change(&e)
-	return e
+	change(&b.e)
+	return b.e
 }
 
 // What a newer version left to be done, and this one does not know, keeps this

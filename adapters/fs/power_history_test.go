@@ -114,12 +114,22 @@ func (w watched) Commit(p kernel.Plan) error {
 			w.l.ended[e.Event] = true
 		}
 	}
-	for id, k := range w.l.warm.live {
+	if w.l.cache == nil {
+		return err
+	}
+	entries, failed := w.l.cache.keys(keyEntry)
+	for _, key := range entries {
+		id := idIn(key)
+		k, failed := w.l.cache.entry(id)
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
 		if w.l.versions[id] == nil {
 			w.l.versions[id] = map[kernel.Revision]kernel.Job{}
 		}
 		w.l.versions[id][k.job.Rev] = *k.job
 	}
+	err = errors.Join(err, failed)
 	return err
 }
 
@@ -254,7 +264,7 @@ func (l *lived) history() {
 	ok(l.sched.Retry(ctx, id(1), "ann"))
 	l.serve()
 	large := job(4, "is large", nil) // so that an index is due
-	large.Spec.Task.Args, large.Approval = []string{strings.Repeat("x", indexEvery)}, kernel.Require(l.now, "ann")
+	large.Spec.Task.Args, large.Approval = []string{strings.Repeat("x", logMost)}, kernel.Require(l.now, "ann")
 	ok(l.sched.Submit(ctx, []kernel.NewJob{large}, ""))
 	ok(l.sched.Reject(ctx, id(4), "ann", "too large"))
 	run, err := l.sched.EnqueueRun(ctx, app.RunRequest{Run: kernel.RunID("run_" + string(id(5))), Manifest: []byte("{}"),
@@ -533,12 +543,16 @@ func TestNothingThatWasCommittedIsLostToAPowerCut(t *testing.T) {
 }
 
 // put commits one plan, which may fail.
-func (l *lived) put(actions ...kernel.Action) error {
+func (l *lived) put(actions ...kernel.Action) error { return l.putAfter(func() {}, actions...) }
+
+// putAfter is put where something happens once the records are loaded.
+func (l *lived) putAfter(happens func(), actions ...kernel.Action) error {
 	l.t.Helper()
 	tx, err := l.Begin(context.Background())
 	l.must(err)
 	_, err = tx.Load(kernel.Scope{All: true})
 	l.must(err)
+	happens()
 	return errors.Join(tx.Commit(kernel.NewPlan(actions...)), tx.Close())
 }
 
@@ -566,8 +580,7 @@ func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
 	l := live(t, true)
 	l.must(l.put(kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}))
 	for n := 1; n <= 2; n++ {
-		l.obstruct(n, false)
-		if l.put(kernel.PutState{Job: id(n), If: 1, State: kernel.State{Status: kernel.Failed, Reason: "held"}}) == nil {
+		if l.putAfter(func() { l.obstruct(n, false) }, kernel.PutState{Job: id(n), If: 1, State: kernel.State{Status: kernel.Failed, Reason: "held"}}) == nil {
 			t.Fatal("nothing was in the way")
 		}
 		l.process()

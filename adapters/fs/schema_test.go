@@ -292,7 +292,7 @@ func TestEveryPathIsOnTheLayoutPage(t *testing.T) {
 	page := contentOf(t, "../../docs/formats/layout.md")
 	l := NewLayout("/r")
 	a := kernel.AttemptID{Job: "ID"}
-	for _, name := range []string{lockFile, plansFile, markFile, indexFile, archiveFile, sentinelsDir, runsDir, markersDir, payloadsDir,
+	for _, name := range []string{lockFile, plansFile, markFile, cacheFile, sentinelsDir, runsDir, markersDir, payloadsDir,
 		jobPath("ID", recordName), jobPath("ID", stateName), jobPath("ID", outcomeName), jobPath("ID", patchName), jobPath("ID", effectsDir),
 		strings.TrimPrefix(l.LockFile("ID"), "/r/.vizier/"), strings.TrimPrefix(l.LogFile("ID", "stdout"), "/r/.vizier/"),
 		strings.Replace(strings.TrimPrefix(l.ClaimFile(a), "/r/.vizier/"), "0", "N", 1),

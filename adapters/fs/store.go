@@ -47,10 +47,10 @@ type Store struct {
 
 	// What follows belongs to the goroutine that has the lock.
 
-	log  *journal
-	warm index
-	tx   *Tx    // the transaction under way, if one is
-	held []held // as of when the lock was taken last
+	log   *journal
+	cache *cache // of the records; nil: to be opened
+	tx    *Tx    // the transaction under way, if one is
+	held  []held // as of when the lock was taken last
 }
 
 // NewStore is the store of the repository whose main working tree is dir. It
@@ -132,6 +132,7 @@ func (s *Store) Close() error {
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}
+	s.dropCache()
 	s.base, s.log, s.made = nil, nil, false
 	return err
 }
@@ -140,7 +141,7 @@ func (s *Store) Close() error {
 func (s *Store) Forget() {
 	leave, _ := s.lock.alone(context.Background()) // which never ends
 	defer leave()
-	s.warm = index{}
+	s.dropCache()
 }
 
 // Begin takes the scheduler lock and completes the writes that a crash cut
@@ -230,7 +231,7 @@ func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (r
 	defer func() {
 		err = errors.Join(err, unlock())
 		if err == nil && due {
-			s.refreshIndex(ctx)
+			s.refreshCache(ctx)
 		}
 	}()
 	pos, behind, err := s.behind()
@@ -247,7 +248,7 @@ func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (r
 		return rec, errBehind
 	}
 	rec, err = s.load(pos, scope)
-	due = err == nil && s.indexDue(pos)
+	due = err == nil && s.cache.due()
 	return rec, err
 }
 
@@ -269,7 +270,7 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.R
 		return rec, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	defer func() { s.warm = index{} }() // the store is not there yet
+	defer s.dropCache() // the store is not there yet
 	pos, _, err := s.behind()
 	if err == nil {
 		err = s.catchUp(pos)
@@ -278,7 +279,7 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.R
 		var e entry
 		e, at, err = s.log.read(at)
 		for _, g := range e.groups {
-			err = errors.Join(err, s.followGroup(g, true, map[kernel.JobID]bool{}))
+			err = errors.Join(err, s.followGroup(g))
 		}
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // an entry that is torn never happened
@@ -287,9 +288,8 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.R
 	return rec, err
 }
 
-// refreshIndex writes the index if the lock is free: a cache, so that its
-// failure is nobody's.
-func (s *Store) refreshIndex(ctx context.Context) {
+// refreshCache writes the cache if the lock is free: its failure is nobody's.
+func (s *Store) refreshCache(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
 	_ = s.complete(ctx)
@@ -314,9 +314,8 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 		return kernel.Records{}, err
 	}
 	rec, err := s.records(scope)
-	if errors.Is(err, errArchive) { // a cache went wrong: do without
-		s.warm = index{}
-		if err := s.scan(pos, s.jobsStamp()); err != nil {
+	if errors.Is(err, errCache) { // it went wrong: do without
+		if err := s.scan(place{pos.epoch, pos.end}); err != nil {
 			return kernel.Records{}, err
 		}
 		return s.records(scope)
@@ -326,14 +325,13 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 
 // loadUnlocked reads every record as it is, for a caller that has the turn.
 func (s *Store) loadUnlocked(scope kernel.Scope) (kernel.Records, error) {
-	s.warm = index{}
 	if err := s.readHeld(); err != nil {
 		return kernel.Records{}, err
 	}
-	if err := s.scan(position{}, 0); err != nil {
+	defer s.dropCache()
+	if err := s.scan(place{}); err != nil {
 		return kernel.Records{}, err
 	}
-	s.warm.caught = false
 	return s.records(scope)
 }
 

@@ -3,6 +3,8 @@ package fs
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -14,50 +16,39 @@ type Tx struct {
 	pos        position
 	unfinished []kernel.WorldAction
 	settles    *kernel.Result // what the transaction is about to settle, if nobody has recorded it
-	cut        error          // a plan is in the journal and not in the files: the next Begin completes it
+	patrolled  bool
+	cut        error // a plan is in the journal and not in the files: the next Begin completes it
 }
 
-// Load reads the records of scope. The jobs are shared with the store: they are
-// neither changed nor moved.
+// Load reads the records of scope.
 func (t *Tx) Load(scope kernel.Scope) (kernel.Records, error) {
-	rec, err := t.s.load(t.pos, scope)
-	x := &t.s.warm
-	x.served, x.changed, x.settled, x.brought = err == nil, nil, nil, map[kernel.JobID]bool{}
-	if err != nil {
-		return rec, err
-	}
-	for i := range rec.Jobs {
-		id := rec.Jobs[i].ID
-		if k, live := x.live[id]; live { // one copy is enough
-			k.job = &rec.Jobs[i]
-			x.live[id] = k
-		} else {
-			x.brought[id] = true
+	if !t.patrolled && scope.Near != nil {
+		if err := t.s.catchUp(t.pos); err != nil {
+			return kernel.Records{}, err
 		}
+		if err := t.s.patrol(); err != nil {
+			t.s.dropCache()
+		}
+		t.patrolled = true
 	}
-	return rec, nil
+	return t.s.load(t.pos, scope)
 }
-
-// Changes is what other processes changed since the records were last loaded
-// or committed here; false where a Load is needed to know.
-func (t *Tx) Changes() (kernel.Changes, bool) { return t.s.changes(t.pos) }
 
 // Unfinished are world actions that an earlier transaction committed
 // and did not see through.
 func (t *Tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 
-// Close releases the lock. It first writes the index, if a new process would
-// be slow without: a cache, so that its failure is nobody's.
+// Close releases the lock. It first writes the cache, if a new process would be
+// slow without: its failure is nobody's.
 func (t *Tx) Close() (err error) {
 	defer func() { err = errors.Join(err, t.unlock()) }()
 	t.s.tx = nil
-	// A transaction that loaded nothing knows nothing of what others did since.
-	x := &t.s.warm
-	current := x.epoch == t.pos.epoch && x.end == t.pos.end && x.file == t.pos.index
-	if current && t.s.indexDue(t.pos) {
-		var failed error
-		if t.pos, failed = t.s.writeIndex(t.pos); failed != nil {
-			t.s.warm = index{}
+	if c := t.s.cache; c != nil && c.at == (place{t.pos.epoch, t.pos.end}) && c.due() {
+		if failed := t.s.saveCache(); failed != nil {
+			t.s.dropCache()
+		} else if dir := t.s.jobsStamp(); t.pos.dir != dir { // it was made of what is there
+			t.pos.dir = dir
+			return t.s.log.setPosition(t.pos)
 		}
 	}
 	return nil
@@ -68,18 +59,19 @@ func (t *Tx) Close() (err error) {
 func (t *Tx) Commit(p kernel.Plan) (err error) {
 	defer func() {
 		if err != nil {
-			t.s.warm = index{}
+			t.s.dropCache()
 		}
 	}()
 	if t.cut != nil {
 		return fmt.Errorf("an earlier plan of this transaction is not complete: %w", t.cut)
 	}
-	if !t.s.warm.caught {
-		if err := t.s.catchUp(t.pos); err != nil {
-			return err
-		}
+	if err := t.s.catchUp(t.pos); err != nil {
+		return err
 	}
-	e, err := t.s.entryOf(p)
+	if p.Empty() {
+		return t.know(p, nil)
+	}
+	b, err := t.s.entryOf(p)
 	if err != nil {
 		return err
 	}
@@ -87,22 +79,50 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
-		t.s.warm.written = never // the index file is of the epoch before
 	}
 	start := t.pos.end
-	end, err := t.s.log.append(e, start)
+	end, err := t.s.log.append(b.e, start)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	for _, g := range e.groups {
+	for _, g := range b.e.groups {
 		if err := t.s.applyGroup(g); err != nil {
 			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)
 			return t.cut
 		}
 	}
-	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()
-	t.s.warm.epoch, t.s.warm.end, t.s.warm.dir = t.pos.epoch, t.pos.end, t.pos.dir
-	return t.s.log.setPosition(t.pos)
+	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(b.e.world) == 0, false, t.s.jobsStamp()
+	if err := t.s.log.setPosition(t.pos); err != nil {
+		return err
+	}
+	if t.know(p, b.jobs) != nil {
+		t.s.dropCache()
+	}
+	return nil
+}
+
+// know makes the cache know what p led to.
+func (t *Tx) know(p kernel.Plan, jobs map[kernel.JobID]*known) error {
+	c := t.s.cache
+	if p.Judged != "" {
+		if err := c.judge(p.Judged); err != nil {
+			return err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(jobs)) {
+		k := jobs[id]
+		if k == nil {
+			if err := c.remove(id); err != nil {
+				return err
+			}
+			continue
+		}
+		k.file = t.s.stampOf(id)
+		if err := c.put(*k, p.Judged == ""); err != nil {
+			return err
+		}
+	}
+	return c.log(place{t.pos.epoch, t.pos.end})
 }
 
 // Done forgets the remembered actions.
@@ -116,15 +136,12 @@ func (t *Tx) Done() error {
 }
 
 // aside does what changes names in the jobs directory without being about a
-// job: the index that stands for the directory goes on doing so.
+// job: the cache that stands for the directory goes on doing so.
 func (s *Store) aside(change func() error) error {
 	before := s.jobsStamp()
 	err := change()
 	after := s.jobsStamp()
 	if t := s.tx; t != nil && after != before && t.pos.dir == before {
-		if s.warm.dir == before {
-			s.warm.dir = after
-		}
 		t.pos.dir = after
 		return errors.Join(err, s.log.setPosition(t.pos))
 	}

@@ -9,59 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
-
-// What others changed leads from what was loaded to what a load would bring;
-// where it cannot be told so, it is not told.
-func testChanges(b *bench) {
-	open, ended := plain(1), plain(2)
-	ended.State.Status = kernel.Failed
-	b.commit(b.Process(), kernel.CreateJob{Job: open}, kernel.CreateJob{Job: ended})
-	p := b.Process()
-	tx := b.begin(p)
-	if _, ok := tx.Changes(); ok {
-		b.Error("told before anything was loaded")
-	}
-	b.load(tx, kernel.Scope{})
-	b.told(tx, true)
-	own, mine := put(open, say("own"))
-	if err := tx.Commit(kernel.NewPlan(own)); err != nil {
-		b.Fatal(err)
-	}
-	b.close(tx)
-	tx = b.begin(p)
-	b.told(tx, true)
-	b.close(tx)
-	theirs, now := put(mine, say("theirs"))
-	b.commit(b.Process(), theirs)
-	tx = b.begin(p)
-	b.told(tx, true, now)
-	b.told(tx, true)
-	b.close(tx)
-	b.commit(b.Process(), kernel.CreateJob{Job: plain(3)})
-	tx = b.begin(p)
-	b.told(tx, false)
-	b.load(tx, kernel.Scope{})
-	b.close(tx)
-	b.commit(b.Process(), kernel.RemoveJob{Job: ended.ID})
-	tx = b.begin(p)
-	b.told(tx, false)
-	b.close(tx)
-}
-
-func (b *bench) told(tx interface {
-	Changes() (kernel.Changes, bool)
-}, ok bool, want ...kernel.Job) {
-	b.Helper()
-	c, told := tx.Changes()
-	if told != ok || len(c.Jobs) != len(want) {
-		b.Fatalf("told %v: %d jobs, want %v: %d", told, len(c.Jobs), ok, len(want))
-	}
-	for i := range want {
-		b.same(want[i], c.Jobs[i])
-	}
-}
 
 // Markers say which jobs made an artifact exist. A reset and a removal take a
 // job's away, and nobody else's.
@@ -253,22 +203,11 @@ func testHistory(b *bench) {
 	for step := range 150 {
 		k := r.IntN(len(processes))
 		tx := b.begin(processes[k])
-		if c, ok := tx.Changes(); ok && known[k] != nil {
-			for _, j := range c.Jobs {
-				known[k][j.ID] = j.Rev
-			}
-			for _, id := range c.Settled { // it is not read any more, for it succeeded
-				if model[id].State.Status != kernel.Succeeded {
-					b.Fatalf("step %d: job %s settled: it is %v", step, id, model[id].State.Status)
-				}
-				known[k][id] = model[id].Rev
-			}
-		} else {
-			known[k] = map[kernel.JobID]kernel.Revision{}
-			for _, j := range b.load(tx, kernel.Scope{All: true}).Jobs {
-				known[k][j.ID] = j.Rev
-			}
+		known[k] = map[kernel.JobID]kernel.Revision{}
+		for _, j := range b.load(tx, kernel.Scope{All: true}).Jobs {
+			known[k][j.ID] = j.Rev
 		}
+		b.near(r, tx, model)
 		if len(known[k]) != len(model) {
 			b.Fatalf("step %d: process %d knows %d jobs of %d", step, k, len(known[k]), len(model))
 		}
@@ -278,7 +217,9 @@ func testHistory(b *bench) {
 			}
 		}
 		plan, next := randomPlan(r, step, model)
-		if err := tx.Commit(kernel.NewPlan(plan...)); err != nil {
+		judged := kernel.NewPlan(plan...)
+		judged.Judged = []string{"", "some limits"}[min(r.IntN(3), 1)]
+		if err := tx.Commit(judged); err != nil {
 			b.Fatalf("step %d: %v", step, err)
 		}
 		model = next
@@ -299,6 +240,97 @@ func testHistory(b *bench) {
 	b.holds(all...)
 }
 
+// near asks a store that can tell for what is near to something, and demands
+// what the definition says.
+func (b *bench) near(r *rand.Rand, tx app.Tx, model map[kernel.JobID]kernel.Job) {
+	b.Helper()
+	var all []kernel.Job
+	for _, j := range model {
+		all = append(all, j)
+	}
+	slices.SortFunc(all, func(j, k kernel.Job) int { return j.Compare(&k) })
+	for _, n := range randomNear(r, all) {
+		rec := b.load(tx, kernel.Scope{Near: []kernel.Near{n}})
+		if !rec.Narrow {
+			return
+		}
+		dirty := map[kernel.JobID]bool{}
+		for _, id := range rec.Dirty {
+			dirty[id] = true
+		}
+		want, have := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
+		for _, j := range kernel.Pick(all, []kernel.Near{n}) {
+			want[j.ID] = true
+		}
+		for _, j := range rec.Jobs {
+			if have[j.ID] = true; !want[j.ID] && !dirty[j.ID] {
+				b.Fatalf("%+v: job %s is not near", n, j.ID)
+			}
+			b.same(model[j.ID], j)
+		}
+		for id := range want {
+			if !have[id] {
+				b.Fatalf("%+v: job %s is missing", n, id)
+			}
+		}
+	}
+}
+
+// randomNear is a question of every kind, about jobs there are.
+func randomNear(r *rand.Rand, all []kernel.Job) []kernel.Near {
+	if len(all) == 0 {
+		return nil
+	}
+	j, k := all[r.IntN(len(all))], all[r.IntN(len(all))]
+	most, run := 1+r.IntN(3), k.Spec.Origin.Run
+	a := token(fmt.Sprint(r.IntN(3)))
+	return []kernel.Near{
+		{Kind: kernel.Itself, Job: j.ID}, {Kind: kernel.Attended}, {Kind: kernel.Due, At: j.State.RetryAt},
+		{Kind: kernel.Dependents, Job: j.ID}, {Kind: kernel.Dependents, Job: j.ID, Most: most},
+		{Kind: kernel.Consumers, Artifact: a}, {Kind: kernel.RunConsumers, Run: run, Artifact: a}, {Kind: kernel.RunConsumers, Artifact: a},
+		{Kind: kernel.Producers, Artifact: a}, {Kind: kernel.RunProducers, Run: run, Artifact: a},
+		{Kind: kernel.Contenders, Key: "x"}, {Kind: kernel.Line, Key: kernel.LocalExecutor, Most: most}, {Kind: kernel.Waiters, Most: most},
+		{Kind: kernel.Members, Run: "r1", Most: most}, {Kind: kernel.Keyed, Key: "k1"}, {Kind: kernel.Stoppers, Run: run},
+		{Kind: kernel.Handled, Job: j.ID}, {Kind: kernel.Woken}, {Kind: kernel.Newest, Most: most}, kernel.Near{Kind: kernel.Newest, Most: most}.With(j.State.Status).With(k.State.Status),
+		{Kind: kernel.Prompts, Key: "/in/inbox/x.running.md"},
+	}
+}
+
+// entangle draws what a new job has to do with those there are.
+func entangle(r *rand.Rand, j *kernel.Job, model map[kernel.JobID]kernel.Job) {
+	s := &j.Spec
+	s.Origin.Run = []kernel.RunID{"", "r1", "r2"}[r.IntN(3)]
+	for id := range model {
+		switch r.IntN(20) {
+		case 0:
+			s.After = append(s.After, id)
+		case 1:
+			s.Routes = append(s.Routes, kernel.Route{On: kernel.OutcomeFailed, To: id})
+		}
+	}
+	slices.Sort(s.After)
+	for n := range 3 {
+		if a := token(fmt.Sprint(n)); r.IntN(4) == 0 {
+			s.Needs = append(s.Needs, a)
+		} else if r.IntN(4) == 0 {
+			s.Produces = append(s.Produces, a)
+		}
+	}
+	if r.IntN(3) == 0 {
+		s.Locks = []kernel.Lock{{Key: []string{"x", "y"}[r.IntN(2)]}}
+	}
+	s.Routed = r.IntN(4) == 0
+	if r.IntN(3) == 0 {
+		s.FailureMode = kernel.BlockDownstream
+	}
+	if r.IntN(4) == 0 {
+		s.IdempotencyKey = []string{"k1", "k2"}[r.IntN(2)]
+	}
+	if r.IntN(6) == 0 {
+		s.Intake = &kernel.Intake{File: "/in/inbox/x.running.md", Rel: "x.prompt.md"}
+	}
+}
+
 // randomPlan is a plan over the jobs of model, and what it leads to. Removals
 // go by themselves, as their sort in a plan is another test's.
 func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]kernel.Action, map[kernel.JobID]kernel.Job) {
@@ -315,11 +347,20 @@ func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]ke
 			a, now := put(j, func(st *kernel.State) {
 				st.Status = kernel.Statuses()[r.IntN(len(kernel.Statuses()))]
 				st.Reason = fmt.Sprint(step)
+				if st.Wait = (kernel.WaitReason{}); st.Status.Waiting() {
+					st.Wait = []kernel.WaitReason{{Kind: kernel.OnLocks, Detail: "waiting on locks"}, {Kind: kernel.OnLocks, Detail: "waiting on pool max_running (1 of 1 in use)"},
+						{Kind: kernel.OnDependencies, Detail: "waiting on job " + string(id)}, {Kind: kernel.OnDependencies, Detail: "awaiting producer for custom:t:1"}}[r.IntN(4)]
+				}
+				st.RetryAt = time.Time{}
+				if r.IntN(2) == 0 {
+					st.RetryAt = epoch.Add(time.Duration(r.IntN(3)) * time.Second)
+				}
 			})
 			plan, next[id] = append(plan, a), now
 		}
 	}
-	if j := plain(step + 1); r.IntN(3) > 0 {
+	j := plain(step + 1)
+	if entangle(r, &j, model); r.IntN(3) > 0 {
 		plan, next[j.ID] = append(plan, kernel.CreateJob{Job: j}), j
 	}
 	return plan, next

@@ -51,7 +51,6 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		{"unfinished", testUnfinished},
 		{"death", testDeath},
 		{"lock", testLock},
-		{"changes", testChanges},
 		{"markers", testMarkers},
 		{"outcomes", testOutcomes},
 		{"scope", testScope},

@@ -181,8 +181,6 @@ func (w *fake) Read(context.Context, kernel.Scope) (kernel.Records, error) {
 	return w.Load(kernel.Scope{})
 }
 
-func (w *fake) Changes() (kernel.Changes, bool) { return kernel.Changes{}, false }
-
 func (w *fake) Load(kernel.Scope) (kernel.Records, error) {
 	return kernel.Records{Jobs: slices.Clone(w.jobs), Unreadable: w.unreadable}, nil
 }

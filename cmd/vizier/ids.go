@@ -18,8 +18,29 @@ func (r *repo) records(ctx context.Context, scope kernel.Scope) (*kernel.Snapsho
 	if err != nil {
 		return nil, err
 	}
-	return kernel.NewSnapshot(kernel.Observation{Now: r.Scheduler.Now(), Limits: r.Scheduler.Limits,
-		Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}), nil
+	o := kernel.Observation{Now: r.Scheduler.Now(), Limits: r.Scheduler.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}
+	if rec.Narrow {
+		o.Near, o.Counts = scope.Near, rec.Counts
+	}
+	return kernel.TakeSnapshot(o), nil
+}
+
+// only is what has to be read of some jobs and of nothing else.
+func only(ids []kernel.JobID) kernel.Scope {
+	scope := kernel.Scope{Jobs: ids, Near: make([]kernel.Near, len(ids))}
+	for i, id := range ids {
+		scope.Near[i] = kernel.Near{Kind: kernel.Itself, Job: id}
+	}
+	return scope
+}
+
+// look shows look the records of some jobs, and again with what it looked at
+// besides, until that is all.
+func (r *repo) look(ctx context.Context, ids []kernel.JobID, look func(*kernel.Snapshot)) (*kernel.Snapshot, error) {
+	return r.Scheduler.Look(ctx, only(ids).Near, func(s *kernel.Snapshot) *kernel.Snapshot {
+		look(s)
+		return s
+	})
 }
 
 // remarks is snap with what executors say, as far as they say it soon: people
@@ -89,26 +110,37 @@ func (r *repo) members(ctx context.Context, refs []string) (ids []kernel.JobID, 
 // jobs are at hand without their records; what else a job may be called by is
 // in these.
 func (r *repo) mentioned(refs []string) kernel.Scope {
-	const many = 100 // then reading the rest costs little more
-	var scope kernel.Scope
-	var all []kernel.JobID
+	var others []kernel.Near
+	var ids, all []kernel.JobID
 	for _, ref := range refs {
 		if kernel.ValidJobID(ref) {
-			scope.Jobs = append(scope.Jobs, kernel.JobID(ref))
+			ids = append(ids, kernel.JobID(ref))
+			continue
+		}
+		if run, whole := strings.CutPrefix(ref, "run_"); whole && kernel.ValidJobID(run) {
+			others = append(others, kernel.Near{Kind: kernel.Members, Run: kernel.RunID(ref)})
+			continue
+		}
+		if ref == "@last" {
+			others = append(others, kernel.Near{Kind: kernel.Newest, Most: 1})
 			continue
 		}
 		if all == nil && r.IDs != nil {
 			all, _ = r.IDs() // without them every record is read
 		}
-		before := len(scope.Jobs)
+		before := len(ids)
 		for _, id := range all {
 			if ref != "" && strings.HasPrefix(string(id), ref) {
-				scope.Jobs = append(scope.Jobs, id)
+				ids = append(ids, id)
 			}
 		}
-		scope.All = scope.All || len(scope.Jobs) == before
+		if len(ids) == before {
+			return kernel.Scope{All: true}
+		}
 	}
-	scope.All = scope.All || len(scope.Jobs) > many
+	scope := only(ids)
+	scope.Near = append(scope.Near, others...)
+	scope.All = len(others) > 0 // of a store that cannot tell
 	return scope
 }
 

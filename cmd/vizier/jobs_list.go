@@ -36,12 +36,18 @@ func (l *listCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, err := r.records(c.ctx, kernel.Scope{All: l.All || display.ShowSucceeded})
+	o := view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most}
+	scope := kernel.Scope{All: l.All || display.ShowSucceeded}
+	if l.Most > 0 {
+		scope.Near = []kernel.Near{o.Near()}
+	}
+	snap, err := r.records(c.ctx, scope)
 	if err != nil {
 		return err
 	}
+	o.Counts = snap.Counts()
 	snap = r.remarks(c.ctx, snap)
-	list := view.ListOf(snap, view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most})
+	list := view.ListOf(snap, o)
 	c.ui.warnUnreadable(list.Unreadable)
 	if l.Raw {
 		return c.ui.json(list.Raw(func(id kernel.JobID) view.Paths { return r.paths(id, "json") }))

@@ -108,10 +108,10 @@ func detached(c *call, id kernel.JobID, err error) error {
 
 // terminal reports that a job has ended. One that vanished has, too.
 func (r *repo) terminal(c *call, id kernel.JobID) (bool, error) {
-	snap, err := r.records(c.ctx, kernel.Scope{Jobs: []kernel.JobID{id}})
-	if err != nil {
-		return false, err
-	}
-	j := snap.Job(id)
-	return j == nil || j.State.Status.Terminal() && snap.Pending(id) == "", nil
+	ended := false
+	_, err := r.look(c.ctx, []kernel.JobID{id}, func(snap *kernel.Snapshot) {
+		j := snap.Job(id)
+		ended = j == nil || j.State.Status.Terminal() && snap.Pending(id) == ""
+	})
+	return ended, err
 }

@@ -93,6 +93,7 @@ func TestUnreadableRecordsDoNotHideTheOthers(t *testing.T) {
 
 func TestShowAndStatus(t *testing.T) {
 	w := newFake(t)
+	t.Chdir(w.dir)
 	a := w.submit("--name", "build")
 	stdout := "jobs/" + string(a) + "/stdout.log"
 	has(t, w.ok("jobs", "show", "@last"), "Job "+string(a)+"\n", "Status:", "running", "Stdout:", stdout, "make all")
@@ -193,6 +194,7 @@ func TestRetry(t *testing.T) {
 
 func TestCancelEndsWaitingAndRunningJobs(t *testing.T) {
 	w := newFake(t)
+	t.Chdir(w.dir)
 	a := w.submit()
 	b := w.submit("--after", string(a))
 	got := w.ok("jobs", "cancel", string(b))

@@ -67,7 +67,7 @@ func (w *waitCmd) Run(c *call) error {
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
 	case timedOut:
-		if snap, err = r.records(c.ctx, kernel.Scope{Jobs: ids}); err != nil {
+		if snap, err = r.records(c.ctx, only(ids)); err != nil {
 			return err
 		}
 	case c.ctx.Err() != nil:
@@ -104,11 +104,12 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 		if err := t.tick(ctx, r); err != nil {
 			return nil, err
 		}
-		snap, err := r.records(ctx, kernel.Scope{Jobs: ids})
+		var open int
+		var counts string
+		snap, err := r.look(ctx, ids, func(s *kernel.Snapshot) { open, counts = unfinished(s, ids, sleepers) })
 		if err != nil {
 			return nil, err
 		}
-		open, counts := unfinished(snap, ids, sleepers)
 		if open == 0 {
 			return snap, nil
 		}

@@ -211,7 +211,7 @@ func (r *repo) sinks(c *call, run kernel.RunID) ([]kernel.JobID, error) {
 		return nil, fmt.Errorf("invalid --after run reference `run:%s`: %w", run, err)
 	}
 	all := sinksOf(m)
-	snap, err := r.records(c.ctx, kernel.Scope{Jobs: all})
+	snap, err := r.records(c.ctx, only(all))
 	if err != nil {
 		return nil, err
 	}

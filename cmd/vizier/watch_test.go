@@ -35,9 +35,7 @@ func TestScheduleFormats(t *testing.T) {
 	has(t, w.ok("jobs", "schedule", "--format", "dag"), "Schedule (DAG, verbose)\n", "`-- after:success -> "+string(a)+" running")
 	has(t, w.ok("jobs", "schedule", "--all"), string(done))
 	has(t, w.ok("jobs", "schedule", "--job", string(b)[:8], "--max-depth", "0"), "1  -     test")
-	if got := w.ok("jobs", "schedule", "--job", "nope"); got != "Outcome: No scheduled jobs\n" {
-		t.Errorf("unknown focus: %q", got)
-	}
+	has(t, w.fails(1, "jobs", "schedule", "--job", "nope"), "no background job nope")
 	has(t, w.ok("jobs", "schedule", "--format", "dot"), "digraph schedule {")
 	has(t, w.ok("jobs", "schedule", "--format", "mermaid"), "flowchart LR")
 }

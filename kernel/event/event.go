@@ -4,6 +4,7 @@ package event
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -171,14 +172,12 @@ func ending(s kernel.Status) kernel.EventKind {
 func runEnds(s *kernel.Snapshot, runs map[kernel.RunID]bool) []kernel.Event {
 	members := map[kernel.RunID][]*kernel.Job{}
 	var order []kernel.RunID
-	for _, j := range s.Jobs() {
-		if run := j.Spec.Origin.Run; run != "" && runs[run] {
-			if members[run] == nil {
-				order = append(order, run)
-			}
-			members[run] = append(members[run], j)
+	for run := range runs {
+		if members[run] = s.Members(run); len(members[run]) > 0 {
+			order = append(order, run)
 		}
 	}
+	slices.SortFunc(order, func(a, b kernel.RunID) int { return members[a][0].Compare(members[b][0]) })
 	var out []kernel.Event
 	for _, run := range order {
 		kinds := map[kernel.Outcome]kernel.EventKind{kernel.OutcomeSucceeded: kernel.RunSucceeded, kernel.OutcomeFailed: kernel.RunFailed, kernel.OutcomeBlocked: kernel.RunBlocked}

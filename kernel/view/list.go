@@ -15,6 +15,10 @@ type ListOptions struct {
 	ShowSucceeded   bool
 	DismissFailures bool // hide what failed
 	Most            int  // only so many of the newest; 0: all
+
+	// Counts is how many jobs have each status; nil: the snapshot holds all that
+	// the list is of.
+	Counts map[kernel.Status]int
 }
 
 // List is the job list, newest first.
@@ -77,44 +81,61 @@ func (r ListRow) Text(key string) string {
 	return ""
 }
 
+// hides reports that a list does not show jobs of a status.
+func (o ListOptions) hides(st kernel.Status) bool {
+	return !o.All && (st == kernel.Succeeded && !o.ShowSucceeded || st == kernel.Failed && o.DismissFailures || st == kernel.Unscheduled)
+}
+
+// Near is what a list with a Most shows, of a store that can tell.
+func (o ListOptions) Near() kernel.Near {
+	n := kernel.Near{Kind: kernel.Newest, Most: o.Most}
+	for _, st := range kernel.Statuses() {
+		if !o.hides(st) {
+			n = n.With(st)
+		}
+	}
+	return n
+}
+
 // ListOf lists the jobs of s.
 func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	l := List{Unreadable: unreadable(s), at: s.Now()}
-	var failed, asleep, older int
-	succeeded := s.Archived()
-	jobs := s.Jobs()
+	jobs, counts := s.Jobs(), o.Counts
+	if counts == nil {
+		counts = map[kernel.Status]int{kernel.Succeeded: s.Archived()}
+		for _, j := range jobs {
+			counts[j.State.Status]++
+		}
+	}
+	all, shown := 0, 0
+	for st, n := range counts {
+		if all += n; !o.hides(st) {
+			shown += n
+		}
+	}
 	for _, j := range slices.Backward(jobs) {
-		st := j.State.Status
-		switch {
-		case o.All:
-		case st == kernel.Succeeded && !o.ShowSucceeded:
-			succeeded++
-			continue
-		case st == kernel.Failed && o.DismissFailures:
-			failed++
-			continue
-		case st == kernel.Unscheduled:
-			asleep++
-			continue
+		if st := j.State.Status; !o.hides(st) && (o.Most == 0 || len(l.Rows) < o.Most) {
+			l.Rows = append(l.Rows, ListRow{j.ID, st, j, s.Remark(j.ID)})
 		}
-		if o.Most > 0 && len(l.Rows) == o.Most {
-			older++
-			continue
+	}
+	gone := func(st kernel.Status) int {
+		if o.hides(st) {
+			return counts[st]
 		}
-		l.Rows = append(l.Rows, ListRow{j.ID, st, j, s.Remark(j.ID)})
+		return 0
 	}
 	switch {
-	case len(jobs)+s.Archived() == 0:
+	case all == 0:
 		l.Outcome = "No background jobs found"
 	case len(l.Rows) > 0:
-		l.Outcome = count(len(l.Rows)+older) + " background job(s)"
-	case failed > 0:
+		l.Outcome = count(shown) + " background job(s)"
+	case gone(kernel.Failed) > 0:
 		l.Outcome = "No visible background jobs"
 	default:
 		l.Outcome = "No active background jobs"
 	}
-	l.Hidden = hidden(failed, succeeded, asleep)
-	if older > 0 {
+	l.Hidden = hidden(gone(kernel.Failed), gone(kernel.Succeeded), gone(kernel.Unscheduled))
+	if older := shown - len(l.Rows); o.Most > 0 && older > 0 {
 		l.Hidden = strings.TrimPrefix(l.Hidden+"; "+count(older)+" older", "; ")
 	}
 	return l

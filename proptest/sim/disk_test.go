@@ -23,8 +23,9 @@ type disk struct {
 	journal  []entry
 	mark     mark
 	archive  map[kernel.JobID]bool // succeeded, and of no interest to any open job
-	index    int                   // which index file counts
-	indexed  int                   // the journal's length when it was written
+	archived int                   // the journal's length when something went there
+	dirty    map[kernel.JobID]bool // what changed since a tick judged all that concerns
+	judged   string                // what that tick judged by
 	space    int                   // writes until the disk is full; negative: it is not
 }
 
@@ -56,15 +57,6 @@ func (d *disk) write() error {
 	}
 	d.space = max(d.space-1, -1)
 	return nil
-}
-
-// view is what one process knows of the store (the contract of Tx.Changes).
-type view struct {
-	served  bool
-	end     int // of the journal, as far as it has been followed
-	index   int
-	brought map[kernel.JobID]bool // what its last Load brought, and what it did since
-	extra   map[kernel.JobID]bool // archived jobs that a Load asked for
 }
 
 type tx struct {
@@ -139,14 +131,24 @@ func (d *disk) apply(g group) error {
 	}
 	if g.record != nil {
 		d.records[g.job] = *g.record
+		d.dirty[g.job] = true
 		delete(d.archive, g.job)
 	}
 	if g.remove {
 		delete(d.records, g.job)
+		delete(d.dirty, g.job)
 		delete(d.outcomes, g.job)
 		delete(d.archive, g.job)
 	}
 	return nil
+}
+
+// judge notes what a tick judged, if p is its plan.
+func (d *disk) judge(p kernel.Plan) {
+	if p.Judged != "" {
+		clear(d.dirty)
+		d.judged = p.Judged
+	}
 }
 
 func (d *disk) applyMarkers(g group) {
@@ -162,13 +164,10 @@ func (d *disk) applyMarkers(g group) {
 // refer to and what is asked for.
 func (n *node) ids(scope kernel.Scope) map[kernel.JobID]bool {
 	d, out := &n.w.disk, map[kernel.JobID]bool{}
-	if n.view.extra == nil {
-		n.view.extra = map[kernel.JobID]bool{}
-	}
 	want := slices.Clone(scope.Jobs)
 	needed := slices.Clone(scope.Artifacts)
 	for id, j := range d.records {
-		if d.archive[id] && !n.view.extra[id] && !scope.All {
+		if d.archive[id] && !scope.All {
 			continue
 		}
 		out[id] = true
@@ -179,7 +178,7 @@ func (n *node) ids(scope kernel.Scope) map[kernel.JobID]bool {
 	}
 	for _, id := range want {
 		if _, ok := d.records[id]; ok && !out[id] {
-			out[id], n.view.extra[id] = true, true
+			out[id] = true
 		}
 	}
 	for id := range d.archive {
@@ -200,13 +199,20 @@ func refers(j kernel.Job) ([]kernel.JobID, []kernel.Artifact) {
 }
 
 func (t *tx) Load(scope kernel.Scope) (kernel.Records, error) {
-	d, v := &t.n.w.disk, &t.n.view
-	if !v.served || v.index != d.index {
-		v.extra = map[kernel.JobID]bool{}
+	d := &t.n.w.disk
+	if scope.Near == nil || !t.n.w.narrow {
+		return d.read(t.n.ids(scope)), nil
 	}
-	ids := t.n.ids(scope)
-	*v = view{true, len(d.journal), d.index, ids, v.extra}
-	return d.read(ids), nil
+	var all []kernel.Job
+	for _, j := range d.records {
+		all = append(all, j)
+	}
+	slices.SortFunc(all, func(j, k kernel.Job) int { return j.Compare(&k) })
+	near := slices.Clone(scope.Near)
+	for id := range d.dirty {
+		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
+	}
+	return kernel.Records{Narrow: true, Jobs: kernel.Pick(all, near), Judged: d.judged, Dirty: slices.Sorted(maps.Keys(d.dirty))}, nil
 }
 
 func (d *disk) read(ids map[kernel.JobID]bool) kernel.Records {
@@ -226,45 +232,14 @@ func (n *node) Read(_ context.Context, scope kernel.Scope) (kernel.Records, erro
 	return n.w.disk.read(n.ids(scope)), nil
 }
 
-func (t *tx) Changes() (kernel.Changes, bool) {
-	d, v := &t.n.w.disk, &t.n.view
-	if !v.served || v.index != d.index {
-		return kernel.Changes{}, false
-	}
-	changed, born := map[kernel.JobID]bool{}, false
-	for ; v.end < len(d.journal); v.end++ {
-		for _, g := range d.journal[v.end].groups {
-			changed[g.job] = changed[g.job] || g.record != nil
-			born = born || g.record != nil && !v.brought[g.job]
-		}
-	}
-	if ids := t.n.ids(kernel.Scope{}); born || !subset(ids, v.brought) || !subset(v.brought, d.records) {
-		v.served = false
-		return kernel.Changes{}, false
-	}
-	maps.DeleteFunc(changed, func(_ kernel.JobID, written bool) bool { return !written })
-	rec := d.read(changed)
-	return kernel.Changes{Jobs: rec.Jobs, Archived: d.read(v.brought).Succeeded}, true
-}
-
-func subset[K comparable, A, B any](a map[K]A, b map[K]B) bool {
-	for k := range a {
-		if _, ok := b[k]; !ok {
-			return false
-		}
-	}
-	return true
-}
-
 func (t *tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 
 func (t *tx) Commit(p kernel.Plan) (err error) {
-	n, d, v := t.n, &t.n.w.disk, &t.n.view
-	defer func() {
-		if err != nil {
-			*v = view{}
-		}
-	}()
+	n, d := t.n, &t.n.w.disk
+	if p.Empty() {
+		d.judge(p)
+		return nil
+	}
 	e, err := d.entry(p)
 	if err != nil {
 		n.w.fail("%s commits a plan that the store refuses: %v", n.name, err)
@@ -281,16 +256,11 @@ func (t *tx) Commit(p kernel.Plan) (err error) {
 		if err := d.apply(g); err != nil {
 			return fmt.Errorf("%w: %w", err, kernel.ErrRecorded)
 		}
-		switch {
-		case g.remove:
-			delete(v.brought, g.job)
-		case g.record != nil && v.brought != nil:
-			v.brought[g.job] = true
-		}
 	}
 	n.effect("mark")
 	t.pos = mark{start: len(d.journal) - 1, end: len(d.journal), done: len(e.world) == 0}
-	d.mark, v.end = t.pos, t.pos.end
+	d.mark = t.pos
+	d.judge(p) // who takes the lock after a crash before this does not know
 	return nil
 }
 
@@ -392,7 +362,7 @@ func (t *tx) Close() error {
 	}
 	n.effect("unlock")
 	const due = 8 // entries that a new process may have to go through
-	if len(d.journal)-d.indexed >= due {
+	if len(d.journal)-d.archived >= due {
 		n.archiveOld()
 	}
 	d.lock = nil
@@ -412,10 +382,8 @@ func (n *node) archiveOld() {
 	for id, j := range d.records {
 		produces := slices.ContainsFunc(j.Spec.Produces, func(a kernel.Artifact) bool { return slices.Contains(needed, a) })
 		if j.State.Status == kernel.Succeeded && !slices.Contains(keep, id) && !produces {
-			n.view.served = n.view.served && d.archive[id]
 			d.archive[id] = true
 		}
 	}
-	d.index, d.indexed = d.index+1, len(d.journal)
-	n.view.index = d.index
+	d.archived = len(d.journal)
 }

@@ -16,6 +16,7 @@ import (
 // and what is wrong with them just now.
 type world struct {
 	disk      disk
+	narrow    bool // whether it can tell what is near
 	now       time.Time
 	limits    kernel.Limits
 	processes []*process // those that live

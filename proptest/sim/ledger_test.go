@@ -136,7 +136,8 @@ func (w *world) checkChange(p *process, old, now kernel.Job) {
 		(b == kernel.Approved && p.verb == "approve" || b == kernel.Rejected && p.verb == "reject")) {
 		w.fail("%s: approval %s -> %s in a %s", now.ID, a, b, p.verb)
 	}
-	if again && was.Approval.State != kernel.NotRequired && is.Approval.State != kernel.Pending {
+	opened := was.Status == kernel.BlockedByDependency && was.Outcome == kernel.NoOutcome && p.verb != "retry" // nothing ran: what was approved is what runs
+	if again && !opened && was.Approval.State != kernel.NotRequired && is.Approval.State != kernel.Pending {
 		w.fail("%s: it was rewound, and its approval is still %s", now.ID, is.Approval.State)
 	}
 	if (was.Approval.State == kernel.NotRequired) != (is.Approval.State == kernel.NotRequired) {

@@ -145,7 +145,6 @@ func without[T comparable](list []T, v T) []T {
 type node struct {
 	*process
 	home  int // the host that its processes are on
-	view  view
 	sched *app.Scheduler
 }
 

@@ -67,6 +67,7 @@ func newMachine(t *rapid.T) *machine {
 	w := newWorld(kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max running"), Pools: map[string]int{"gpu": 2}})
 	w.hosts, w.shared = 1+rapid.IntRange(0, 1).Draw(t, "second host"), rapid.Bool().Draw(t, "locks are seen everywhere")
 	w.trusting = w.shared && rapid.Bool().Draw(t, "and known to be")
+	w.narrow = rapid.Bool().Draw(t, "the store can tell what is near")
 	return &machine{w: w}
 }
 
@@ -75,7 +76,7 @@ func newWorld(limits kernel.Limits) *world {
 		locks: map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, beats: map[kernel.AttemptID]time.Time{},
 		children: map[kernel.AttemptID]*child{}, sentinels: map[string]bool{}, faults: faults{cleanup: kernel.CleanupDone}}
 	w.disk = disk{records: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
-		outcomes: map[kernel.JobID]map[int]kernel.Result{}, archive: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
+		outcomes: map[kernel.JobID]map[int]kernel.Result{}, archive: map[kernel.JobID]bool{}, dirty: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
 	return w
 }
 
@@ -129,7 +130,7 @@ func (w *world) checkReport(rep app.Report) {
 		}
 	}
 	for _, id := range w.jobIDs() {
-		if j := w.truth[id]; j.Open() && rep.Snapshot.Job(id) == nil {
+		if j := w.truth[id]; j.Open() && !rep.Snapshot.Narrow() && rep.Snapshot.Job(id) == nil {
 			w.fail("a scheduler does not know %s, which is %s", id, j.State.Status)
 		}
 	}
@@ -318,7 +319,7 @@ func (m *machine) losePower(t *rapid.T) {
 		clear(d.markers)
 	}
 	clear(d.archive)
-	d.index, d.indexed, d.mark = d.index+1, 0, mark{end: -1}
+	d.archived, d.mark, d.judged = 0, mark{end: -1}, ""
 	m.watchers = [2]*node{}
 }
 

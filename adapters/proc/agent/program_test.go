@@ -192,7 +192,7 @@ func TestSilence(t *testing.T) {
 		"telling":            {Settings{Label: "x", Command: []string{"sh", "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 0.5; echo $i >&2; done"}}, kernel.NoFailure},
 		"answering":          {Settings{Label: "x", Command: []string{"sh", "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 0.5; echo $i; done"}}, kernel.NoFailure},
 		"a program, silent":  {Settings{Label: "codex"}, kernel.Timeout},
-		"a filter's own end": {Settings{Label: "x", Command: []string{"sh", "-c", "sleep 300"}, Filter: []string{"sh", "-c", "trap 'exit 9' TERM; cat & wait"}}, kernel.Timeout},
+		"a filter's own end": {Settings{Label: "x", Command: []string{"sh", "-c", "trap 'exit 0' TERM; sleep 300 & wait"}, Filter: []string{"sh", "-c", "trap 'exit 9' TERM; cat"}}, kernel.Timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			row.s.Silence = 2 * time.Second

@@ -32,9 +32,9 @@ func TestATransactionThatLoadedNothingWritesNoIndex(t *testing.T) {
 	}
 }
 
-// A read has its answer before it thinks of the index, so it does not fail
+// A read has its answer before it thinks of the cache, so it does not fail
 // where others read as well and it cannot have the lock for itself.
-func TestAReadDoesNotWaitToWriteTheIndex(t *testing.T) {
+func TestAReadDoesNotWaitToWriteTheCache(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	tx := begin(t, s)
@@ -46,7 +46,7 @@ func TestAReadDoesNotWaitToWriteTheIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := tx.unlock(); err != nil { // as if this process died here, before it wrote the index
+	if err := tx.unlock(); err != nil { // as if this process died here, before it wrote the cache
 		t.Fatal(err)
 	}
 	unlock, err := s.lock.shared(soon(t))
@@ -57,8 +57,8 @@ func TestAReadDoesNotWaitToWriteTheIndex(t *testing.T) {
 	if rec, err := reader.Read(shortly(t), kernel.Scope{All: true}); err != nil || len(rec.Jobs) != 5 {
 		t.Errorf("read %d jobs: %v", len(rec.Jobs), err)
 	}
-	if !reader.warm.caught || exists(file(dir, indexFile)) {
-		t.Error("the index was not due: the test says nothing")
+	if !reader.cache.due() || exists(file(dir, cacheFile)) {
+		t.Error("the cache was not due: the test says nothing")
 	}
 	if err := unlock(); err != nil {
 		t.Fatal(err)

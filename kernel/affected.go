@@ -1,0 +1,236 @@
+package kernel
+
+import (
+	"slices"
+	"strings"
+)
+
+// A tick on some of the jobs judges those that changed since one last judged
+// what that concerns, and what may come out otherwise for it. That is right
+// because a gate reads nothing but the job's own record, the clock where a retry
+// is due, the statuses of the jobs its edges lead to, facts, and the locks that
+// running jobs hold and older jobs wait for. A job for which all of that is as
+// it was when it was last judged is judged as it was. Others are in the set that
+// widen makes of
+//
+//   - the jobs that moved or are due, and those that wait for them (spread);
+//   - those that read facts that no job makes (see outside);
+//   - those that wait for a lock which one of the set names, or for a slot of
+//     their executor that may be free for them (queues);
+//
+// and what ends in the tick is carried on through the graph as ever. Where more
+// may follow than that, all is judged: where what becomes of a job is a property
+// of the whole graph (see entangled); where something moved in a run that stops
+// at a failure it has; where a job comes to the locks out of its turn; where the
+// slots come out otherwise than foreseen; and where a runner is gone, for what
+// its job's end leads to may be anywhere. It is a law in proptest that nobody
+// can tell the difference.
+type affected struct {
+	s    *Snapshot
+	seen map[int32]bool
+	list []int32
+	born map[JobID]bool
+}
+
+// nearby judges what may have changed since a tick last did, and reports false
+// where that is no less than everything.
+func (t *tick) nearby() bool {
+	if slices.ContainsFunc(t.s.jobs, (*Job).entangled) {
+		return false
+	}
+	set := affected{s: t.s, seen: map[int32]bool{}, born: map[JobID]bool{}}
+	for _, id := range t.s.born {
+		set.born[id] = true
+	}
+	set.widen(t.watch)
+	for _, i := range set.list {
+		if v := t.of(i); t.s.jobs[i].unrouted() && t.idle(i) {
+			v.status = Unscheduled
+		}
+	}
+	for _, i := range t.s.in[Running] {
+		t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)
+	}
+	first := set.firstInLine()
+	for _, i := range append(set.list, int32(len(t.s.jobs))) {
+		for ; len(first) > 0 && first[0] < i; first = first[1:] {
+			if j := t.s.jobs[first[0]]; j.State.Wait.Detail != t.locks.full(j.Spec.Task.On()) {
+				return false
+			}
+		}
+		if int(i) < len(t.s.jobs) {
+			if i == t.watch {
+				t.watched = t.locks.clone()
+			}
+			t.judge(i)
+		}
+	}
+	t.carry(0)
+	return !t.late
+}
+
+// widen fills the set, in schedule order; a job that is to be explained is in it.
+func (a *affected) widen(watch int32) {
+	if watch >= 0 {
+		a.add(watch)
+	}
+	for _, id := range a.s.moved {
+		if i, ok := a.s.find(id); ok {
+			a.spread(i)
+		} else { // its record is gone, or makes no sense any more
+			a.s.all()
+		}
+	}
+	for _, i := range slices.Concat(a.s.in[FailedRetryable], a.s.in[Queued]) {
+		if !a.s.now.Before(a.s.jobs[i].State.RetryAt) {
+			a.spread(i)
+		}
+	}
+	for i, j := range a.s.jobs {
+		if j.outside() {
+			a.reader(int32(i))
+		}
+	}
+	a.queues()
+	slices.Sort(a.list)
+}
+
+func (a *affected) add(i int32) {
+	if !a.seen[i] {
+		a.seen[i] = true
+		a.list = append(a.list, i)
+	}
+}
+
+// reader adds a job that reads what has changed, if it is one that gates hold.
+func (a *affected) reader(i int32) {
+	if s := a.s.jobs[i].State.Status; s == Queued || s.Waiting() {
+		a.add(i)
+	}
+}
+
+// spread adds job i and those that read its status: its patch is there once it
+// has succeeded, whether it declares one or not.
+func (a *affected) spread(i int32) {
+	a.add(i)
+	j := a.s.jobs[i]
+	a.s.unfailing(j.Spec.Origin.Run)
+	patch := Artifact{Kind: CommandPatch, Name: string(j.ID)}
+	reader := func(k int32) {
+		if !a.elsewhere(k, j, patch) {
+			a.reader(k)
+		}
+	}
+	a.s.graph.eachSuccessor(i, reader)
+	if !a.born[j.ID] { // before that nobody can have named it
+		a.s.graph.eachConsumer(patch, reader)
+	}
+}
+
+// elsewhere reports that job k waits for another job than j, or for what j does
+// not make: while it does, nothing behind that counts. A new producer may be the
+// one that counts from now on, whatever its consumers waited for.
+func (a *affected) elsewhere(k int32, j *Job, patch Artifact) bool {
+	st := &a.s.jobs[k].State
+	if st.Status != WaitingOnDeps || a.born[a.s.jobs[k].ID] {
+		return false
+	}
+	if id := waitsForJob(st.Wait); id != "" {
+		return id != j.ID
+	}
+	if token := waitsForToken(st.Wait); token != "" && !a.born[j.ID] {
+		return !slices.ContainsFunc(append(j.Spec.Produces, patch), func(p Artifact) bool { return p.String() == token })
+	}
+	return false
+}
+
+// queues adds who waits for a slot that may be free, and then who waits for a
+// lock of anyone in the set: so the set holds every claim to a lock that it
+// names, but those of running jobs.
+func (a *affected) queues() {
+	free, left := a.slots(), 0
+	for _, i := range a.s.in[Running] {
+		if on := a.s.jobs[i].Spec.Task.On(); free[on] > 0 {
+			free[on]--
+		}
+	}
+	for _, n := range free {
+		left += n
+	}
+	a.line(free)
+	for _, w := range a.s.in[WaitingOnLocks] {
+		if left == 0 {
+			break
+		}
+		if j := a.s.jobs[w]; !a.seen[w] && j.inLine() && free[j.Spec.Task.On()] > 0 {
+			a.add(w)
+			free[j.Spec.Task.On()]--
+			left--
+		}
+	}
+	named := map[string]bool{}
+	for at := 0; at < len(a.list); at++ {
+		for _, l := range a.s.jobs[a.list[at]].Spec.Locks {
+			if named[l.Key] {
+				continue
+			}
+			named[l.Key] = true
+			a.s.near.look(Near{Kind: Contenders, Key: l.Key})
+			for _, w := range a.s.graph.lockers[l.Key] {
+				if a.s.jobs[w].State.Status == WaitingOnLocks {
+					a.add(w)
+				}
+			}
+		}
+	}
+}
+
+// line looks for those that the slots which may be free are for, and for one
+// more: see firstInLine.
+func (a *affected) line(free map[string]int) {
+	if a.s.near == nil {
+		return
+	}
+	for on, n := range free {
+		for _, i := range a.list { // as the store has them, they may be in the line
+			if j := a.s.jobs[i]; !a.born[j.ID] && j.Spec.Task.On() == on {
+				n++
+			}
+		}
+		a.s.near.look(Near{Kind: Line, Key: on, Most: n + 1})
+	}
+}
+
+// slots is how many jobs may run on each limited executor of a job in the set:
+// on others as many run as ran, whatever the set comes to.
+func (a *affected) slots() map[string]int {
+	may := map[string]int{}
+	for _, i := range a.list {
+		on := a.s.jobs[i].Spec.Task.On()
+		if m, _ := a.s.limits.running(on); m > 0 {
+			may[on] = m
+		}
+	}
+	return may
+}
+
+// inLine reports that j waits for nothing but that fewer jobs run.
+func (j *Job) inLine() bool { return strings.HasPrefix(j.State.Wait.Detail, waitingOnSlot) }
+
+// firstInLine is, for each executor, the first job outside of the set that
+// waits for a slot on it. When it would have its turn, as many slots must be
+// taken as before: then those behind it find the same, and none need be judged.
+func (a *affected) firstInLine() []int32 {
+	var first []int32
+	open := a.slots()
+	for _, w := range a.s.in[WaitingOnLocks] {
+		if len(open) == 0 {
+			break
+		}
+		if j := a.s.jobs[w]; !a.seen[w] && j.inLine() && open[j.Spec.Task.On()] > 0 {
+			first = append(first, w)
+			delete(open, j.Spec.Task.On())
+		}
+	}
+	return first
+}

@@ -1,0 +1,381 @@
+package kernel
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Near names jobs by what they have to do with something, so that a store can
+// find them by key. A decision about one job among many is made on a snapshot of
+// those that are near it.
+type Near struct {
+	Kind     NearKind
+	Job      JobID
+	Run      RunID
+	Artifact Artifact
+	Key      string    // of a lock, of an idempotent submission, or the name of an executor
+	At       time.Time // of Due
+	Most     int       // of those that say so: not more than these, the first in schedule order
+	Among    uint16    // of Newest: a bit for each status
+}
+
+// Has reports that n names jobs of a status.
+func (n Near) Has(st Status) bool { return n.Among == 0 || n.Among&(1<<st) != 0 }
+
+// With is n with the jobs of a status.
+func (n Near) With(st Status) Near {
+	n.Among |= 1 << st
+	return n
+}
+
+// NearKind says what the jobs have to do with what a Near names.
+type NearKind uint8
+
+// The kinds. Open jobs are those that a tick may still change.
+const (
+	Itself       NearKind = iota // the job of that id
+	Attended                     // see Job.attended
+	Due                          // whose retry is due at At; and the one that is due next
+	Dependents                   // the open jobs that run after a job; the first Most, if there is one, that do not run
+	Consumers                    // the jobs that need an artifact: those that are open, or that a new producer opens again
+	RunConsumers                 // those of them for which it counts that a job of a run makes it; Most as of Dependents
+	Producers                    // the jobs that declare an artifact
+	RunProducers                 // those of them that belong to a run
+	Contenders                   // the jobs that wait for the lock or the pool of that key
+	Line                         // the first Most that wait for a place on an executor
+	Waiters                      // the first Most that wait for locks, pools or places
+	Members                      // the first Most of a run's jobs that are active; all of the run if it has fewer active ones
+	Keyed                        // the jobs with an idempotency key
+	Stoppers                     // the jobs that failed and whose failure stops a run
+	Handled                      // the jobs whose failure, which stops a run, is handled by a job
+	Prompts                      // the jobs that hold the prompt of that file, named by Key
+	Woken                        // the active jobs that only a route starts
+	Newest                       // the last Most in schedule order, of all statuses or of those that it has
+)
+
+// narrow is what a snapshot of some of the jobs remembers: what it was asked to
+// hold, and what decisions looked for beyond that. What they come to then is to
+// be thrown away; they are made again once it is there.
+type narrow struct {
+	known  map[Near]bool
+	most   map[Near]int   // of a Near that has a Most: the largest that is known, without it
+	born   map[JobID]bool // that the store does not have yet
+	lacks  map[Near]bool
+	asking map[JobID]bool // whose gates read what nobody observed
+	whole  bool           // some decision looks at every job
+}
+
+// Lacks is what decisions on s looked for in vain: whole where that is every
+// job. Of a snapshot of all jobs nothing is missing.
+func (s *Snapshot) Lacks() (near []Near, whole bool) {
+	if s.near == nil {
+		return nil, false
+	}
+	return slices.Collect(maps.Keys(s.near.lacks)), s.near.whole
+}
+
+// Narrow reports that s holds some of the jobs there are.
+func (s *Snapshot) Narrow() bool { return s.near != nil }
+
+// Held is how many jobs s holds.
+func (s *Snapshot) Held() int { return len(s.jobs) }
+
+// With is s with what a store found for near. What s holds already is left as it
+// is.
+func (s *Snapshot) With(rec Records, near []Near) *Snapshot {
+	next, jobs := *s, rec.Jobs
+	for _, id := range rec.Dirty {
+		if !slices.Contains(s.moved, id) {
+			next.moved, next.born = append(slices.Clip(next.moved), id), append(slices.Clip(next.born), id)
+		}
+	}
+	if next.unreadable = s.unreadable; len(rec.Unreadable) > 0 {
+		next.unreadable = merged(s.unreadable, rec.Unreadable)
+	}
+	next.near = newNarrow(near)
+	maps.Copy(next.near.known, s.near.known)
+	for n, most := range s.near.most {
+		next.near.most[n] = max(next.near.most[n], most)
+	}
+	next.near.asking, next.near.born = maps.Clone(s.near.asking), maps.Clone(s.near.born)
+	next.jobs = slices.Clone(s.jobs)
+	for k := range jobs {
+		if _, have := s.graph.index[jobs[k].ID]; !have {
+			next.jobs = append(next.jobs, &jobs[k])
+		}
+	}
+	sortJobs(next.jobs)
+	next.regraph()
+	return &next
+}
+
+// look notes that a decision looks for jobs, unless they are there.
+func (x *narrow) look(n Near) {
+	if x == nil || x.known[n] || x.born[n.Job] {
+		return
+	}
+	if all := n; n.Most > 0 { // more of them, or all, may be there
+		if all.Most = 0; x.known[all] || x.most[all] >= n.Most {
+			return
+		}
+	}
+	x.lacks[n] = true
+}
+
+// learn notes that the jobs of n are there.
+func (x *narrow) learn(n Near) {
+	x.known[n] = true
+	if most := n; n.Most > 0 {
+		most.Most = 0
+		x.most[most] = max(x.most[most], n.Most)
+	}
+}
+
+func newNarrow(near []Near) *narrow {
+	x := &narrow{known: map[Near]bool{}, most: map[Near]int{}, lacks: map[Near]bool{}, asking: map[JobID]bool{}, born: map[JobID]bool{}}
+	for _, n := range near {
+		x.learn(n)
+	}
+	return x
+}
+
+// all notes that a decision looks at every job.
+func (s *Snapshot) all() {
+	if s.near != nil {
+		s.near.whole = true
+	}
+}
+
+// find is where job id is. A decision that asks depends on whether it exists.
+func (s *Snapshot) find(id JobID) (int32, bool) {
+	i, ok := s.graph.index[id]
+	if !ok {
+		s.near.look(Near{Kind: Itself, Job: id})
+	}
+	return i, ok
+}
+
+// Members are the jobs of a run, in schedule order: all of them, or enough to tell
+// that it goes on.
+func (s *Snapshot) Members(run RunID) []*Job {
+	var out []*Job
+	active := false
+	for _, j := range s.jobs {
+		if j.Spec.Origin.Run == run {
+			out, active = append(out, j), active || j.State.Status.Active()
+		}
+	}
+	if !active {
+		s.near.look(Near{Kind: Members, Run: run, Most: len(out) + 1})
+	}
+	return out
+}
+
+// ask notes that a gate of j reads a fact, unless it was observed.
+func (s *Snapshot) ask(j *Job, asked bool) {
+	if s.near != nil && !asked {
+		s.near.asking[j.ID] = true
+	}
+}
+
+// Selects reports whether n names j, as far as that rests on j alone: of kinds
+// that name the first of them, one of which j may be.
+func (n Near) Selects(j *Job) bool {
+	switch n.Kind {
+	case Itself:
+		return j.ID == n.Job
+	case Attended:
+		return j.attended()
+	case Due:
+		return j.State.Status == FailedRetryable || j.State.Status == Queued
+	case Dependents:
+		return j.Open() && (n.Most == 0 || j.State.Status != Running) && slices.Contains(j.Spec.After, n.Job)
+	case Consumers, RunConsumers:
+		return j.Consumes() && (n.Most == 0 || j.Open() && j.State.Status != Running) && slices.Contains(j.Spec.Needs, n.Artifact)
+	case Producers:
+		return slices.Contains(j.Spec.Produces, n.Artifact)
+	case RunProducers:
+		return j.Spec.Origin.Run == n.Run && slices.Contains(j.Spec.Produces, n.Artifact)
+	case Contenders:
+		return j.State.Status == WaitingOnLocks && slices.ContainsFunc(j.Spec.Locks, func(l Lock) bool { return l.Key == n.Key })
+	case Line:
+		return j.State.Status == WaitingOnLocks && j.inLine() && j.Spec.Task.On() == n.Key
+	case Waiters:
+		return j.State.Status == WaitingOnLocks
+	case Members:
+		return j.Spec.Origin.Run == n.Run
+	case Keyed:
+		return j.Spec.IdempotencyKey == n.Key
+	case Woken:
+		return j.woken()
+	case Newest:
+		return n.Has(j.State.Status)
+	case Stoppers:
+		return j.stops()
+	case Handled:
+		return j.Spec.FailureMode == BlockDownstream && slices.ContainsFunc(j.Spec.Routes, func(r Route) bool { return r.To == n.Job })
+	case Prompts:
+		return j.HoldsPrompt() && j.Spec.Intake.File == n.Key
+	default:
+		return false
+	}
+}
+
+// Consumes reports that something may still come of what j needs: it is open, or
+// is opened again by a new producer.
+func (j *Job) Consumes() bool {
+	return j.Open() || j.Spec.MissingProducer == Wait && j.neverRan()
+}
+
+// woken reports that j, which only a route starts, is at work or about to be.
+func (j *Job) woken() bool { return j.Spec.Routed && j.State.Status.Active() }
+
+// stops reports that j failed, and that its run, or one in which a job handles
+// that, stops at it.
+func (j *Job) stops() bool {
+	return j.State.Status == Failed && j.Spec.FailureMode == BlockDownstream
+}
+
+// attended reports that every tick looks at j: its runner may have died, what it
+// waits for is not in the hands of any job, its prompt does not say what became
+// of it, or what becomes of it rests on more than is near it.
+func (j *Job) attended() bool {
+	return j.State.Status == Running || j.outside() || j.entangled() ||
+		j.Spec.Intake != nil && j.State.Status.PromptName() != j.State.Prompt.Named
+}
+
+// entangled reports that whether j sleeps, goes or stays is a property of the
+// whole graph.
+func (j *Job) entangled() bool {
+	if j.Transient() != NotTransient {
+		return j.Open() && j.State.Status != Running ||
+			j.Transient() == Remove && j.State.Status == Succeeded && j.State.Removed.IsZero()
+	}
+	return j.Spec.Origin.Ephemeral && !j.Open()
+}
+
+// outside reports that something that no job makes may change how an open job
+// is judged: a branch, the checkout, a marker that came from elsewhere. It does
+// not for one that waits for another job: nothing after that gate counts.
+func (j *Job) outside() bool {
+	st := &j.State
+	if st.Status != Queued && !st.Status.Waiting() && st.Status != FailedRetryable || waitsForJob(st.Wait) != "" && st.Status == WaitingOnDeps {
+		return false
+	}
+	if _, outward := asks(&j.Spec); outward {
+		return true
+	}
+	for _, a := range j.Spec.Needs {
+		if a.Kind != Custom || st.Status == WaitingOnDeps && waitsForToken(st.Wait) == "" {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	waitingOnJob   = "waiting on job "
+	waitingOnToken = "waiting on "
+)
+
+// waitsForJob is the job that a reason names, which has to end.
+func waitsForJob(w WaitReason) JobID {
+	if id, ok := strings.CutPrefix(w.Detail, waitingOnJob); ok && w.Kind == OnDependencies {
+		return JobID(id)
+	}
+	return ""
+}
+
+// waitsForToken is the label of the token that a reason names and that a job is
+// making.
+func waitsForToken(w WaitReason) string {
+	if label, ok := strings.CutPrefix(w.Detail, waitingOnToken); ok && w.Kind == OnDependencies && strings.HasPrefix(label, Custom.String()+":") {
+		return label
+	}
+	return ""
+}
+
+// Pick is what a store that holds jobs answers to near, in the order of jobs:
+// the definition of every kind. Jobs are in schedule order.
+func Pick(jobs []Job, near []Near) []Job {
+	at := make(map[JobID]int, len(jobs))
+	for i := range jobs {
+		at[jobs[i].ID] = i
+	}
+	picked := make([]bool, len(jobs))
+	for _, n := range near {
+		var list []int
+		for i := range jobs {
+			if n.Selects(&jobs[i]) {
+				list = append(list, i)
+			}
+		}
+		switch {
+		case n.Kind == RunConsumers:
+			list = slices.DeleteFunc(list, func(i int) bool {
+				run := jobs[i].Spec.Origin.Run
+				return run != n.Run && run != "" && slices.ContainsFunc(jobs, func(p Job) bool {
+					return p.ID != jobs[i].ID && p.Spec.Origin.Run == run && slices.Contains(p.Spec.Produces, n.Artifact)
+				})
+			})
+			if n.Most > 0 && len(list) > n.Most {
+				list = list[:n.Most]
+			}
+		case n.Kind == Newest:
+			list = list[max(0, len(list)-n.Most):]
+		case n.Kind == Stoppers:
+			list = stoppers(jobs, at, list, n.Run)
+		case n.Kind == Due:
+			list = dueAt(jobs, list, n.At)
+		case n.Kind == Members:
+			if n.Most == 0 {
+				break
+			}
+			if active := slices.DeleteFunc(slices.Clone(list), func(i int) bool { return !jobs[i].State.Status.Active() }); len(active) >= n.Most {
+				list = active[:n.Most]
+			}
+		case n.Most > 0 && len(list) > n.Most:
+			list = list[:n.Most]
+		}
+		for _, i := range list {
+			picked[i] = true
+		}
+	}
+	var out []Job
+	for i, yes := range picked {
+		if yes {
+			out = append(out, jobs[i])
+		}
+	}
+	return out
+}
+
+// stoppers are those of list that stop a run, and the jobs that handle it.
+func stoppers(jobs []Job, at map[JobID]int, list []int, run RunID) []int {
+	var out []int
+	for _, i := range list {
+		here, targets := jobs[i].Spec.Origin.Run == run, []int(nil)
+		for _, r := range jobs[i].Spec.Routes {
+			if k, ok := at[r.To]; ok {
+				here, targets = here || jobs[k].Spec.Origin.Run == run, append(targets, k)
+			}
+		}
+		if here {
+			out = append(append(out, i), targets...)
+		}
+	}
+	return out
+}
+
+// dueAt are those of list whose retry is due, and the next.
+func dueAt(jobs []Job, list []int, now time.Time) []int {
+	slices.SortStableFunc(list, func(a, b int) int { return jobs[a].State.RetryAt.Compare(jobs[b].State.RetryAt) })
+	for n, i := range list {
+		if now.Before(jobs[i].State.RetryAt) {
+			return list[:n+1]
+		}
+	}
+	return list
+}

@@ -1,0 +1,131 @@
+package proptest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// neighbourhoods are worlds of n jobs, all of them open, of which few depend on
+// any one.
+var neighbourhoods = []struct {
+	name string
+	make func(n int) kernel.Observation
+}{
+	{"chains", func(n int) kernel.Observation {
+		return tens(n, func(j, before *kernel.Job) { j.Spec.After = []kernel.JobID{before.ID} })
+	}},
+	{"artifacts", func(n int) kernel.Observation {
+		return tens(n, func(j, before *kernel.Job) {
+			before.Spec.Produces = []kernel.Artifact{{Kind: kernel.Custom, Name: "tok", Ref: string(before.ID[31:])}}
+			j.Spec.Needs = before.Spec.Produces
+		})
+	}},
+	{"locks", func(n int) kernel.Observation { // ten wait for one lock, all others for another
+		o := tens(n, func(*kernel.Job, *kernel.Job) {})
+		for i := range o.Jobs {
+			o.Jobs[i].State.Approval, o.Jobs[i].Spec.Locks = kernel.Approval{}, []kernel.Lock{{Key: "x"}}
+			if i < 10 {
+				o.Jobs[i].Spec.Locks = []kernel.Lock{{Key: "y"}}
+			}
+		}
+		return o
+	}},
+	{"slots", func(n int) kernel.Observation {
+		o := tens(n, func(*kernel.Job, *kernel.Job) {})
+		o.Limits.MaxRunning = 8
+		return o
+	}},
+}
+
+// tens is n jobs in runs of ten, each bound to the one before it. The first run
+// has begun, the others wait for somebody to approve their first job.
+func tens(n int, bind func(j, before *kernel.Job)) kernel.Observation {
+	o := kernel.Observation{Now: Epoch.Add(time.Hour), Facts: kernel.NewFacts()}
+	for i := range n {
+		j := benchJob(i, i)
+		j.Spec.Origin.Run = kernel.RunID(fmt.Sprint("run_", i/10))
+		if i >= 10 && i%10 == 0 {
+			j.State.Approval.State = kernel.Pending
+		}
+		o.Jobs = append(o.Jobs, j)
+		if i%10 > 0 {
+			bind(&o.Jobs[i], &o.Jobs[i-1])
+		}
+		for _, a := range o.Jobs[i].Spec.Needs {
+			o.Facts.Markers[a] = kernel.Seen[[]kernel.JobID](nil)
+		}
+	}
+	return o
+}
+
+// ended is a world at rest of which one job has just ended well: on all of it,
+// and on what is near to that.
+func ended(b testing.TB, o kernel.Observation) (whole, near *kernel.Snapshot) {
+	s := kernel.NewSnapshot(o)
+	s = s.Apply(kernel.Decide(s))
+	var jobs []kernel.Job
+	for _, j := range s.Jobs() {
+		jobs = append(jobs, *j)
+	}
+	j := s.Jobs()[0]
+	p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Produced: j.Spec.Produces})
+	if err != nil {
+		b.Fatal(err)
+	}
+	whole = s.Apply(p)
+	ask := []kernel.Near{{Kind: kernel.Itself, Job: j.ID}, {Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
+	running := slices.DeleteFunc(kernel.Pick(jobs, ask), func(k kernel.Job) bool { return k.State.Status != kernel.Running || k.ID == j.ID })
+	near = kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: o.Limits, Jobs: kernel.Pick(jobs, ask), Near: ask, Facts: whole.Facts()}).Apply(p)
+	for range 100 {
+		kernel.Decide(near)
+		more, all := near.Lacks()
+		if all {
+			b.Fatal("every job is looked at")
+		}
+		if len(more) == 0 {
+			near = near.With(kernel.Records{Jobs: running}, nil)
+			return whole, near
+		}
+		near = near.With(kernel.Records{Jobs: kernel.Pick(jobs, more)}, more)
+	}
+	b.Fatal("what is near never ends")
+	return nil, nil
+}
+
+// A tick after the end of one job, on whose end few others depend, is made on as
+// few jobs among many as among few, and is the tick on all of them.
+func TestATickIsMadeOnWhatDepends(t *testing.T) {
+	for _, shape := range neighbourhoods {
+		held := map[int]int{}
+		for _, n := range []int{100, 20_000} {
+			whole, near := ended(t, shape.make(n))
+			p := kernel.Decide(near)
+			if !samePlan(p, kernel.Decide(whole)) || len(launches(p)) != 1 {
+				t.Fatalf("%s of %d: %v start", shape.name, n, launches(p))
+			}
+			for _, j := range near.Jobs() {
+				if j.State.Status != kernel.Running {
+					held[n]++
+				}
+			}
+		}
+		if held[20_000] != held[100] {
+			t.Errorf("%s: on %d jobs of 20,000 and %d of 100", shape.name, held[20_000], held[100])
+		}
+	}
+}
+
+// BenchmarkDecideAfterOneChange is that tick, on what is near and on all.
+func BenchmarkDecideAfterOneChange(b *testing.B) {
+	for _, shape := range neighbourhoods {
+		for _, n := range sizes[1:] {
+			whole, near := ended(b, shape.make(n))
+			b.Run(fmt.Sprintf("%s=%d/near", shape.name, n), func(b *testing.B) { perJob(b, n, func() { kernel.Decide(near) }) })
+			b.Run(fmt.Sprintf("%s=%d/whole", shape.name, n), func(b *testing.B) { perJob(b, n, func() { kernel.Decide(whole) }) })
+		}
+	}
+}

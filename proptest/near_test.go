@@ -1,0 +1,229 @@
+package proptest
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/event"
+	"pgregory.net/rapid"
+)
+
+func samePlan(p, q kernel.Plan) bool {
+	return reflect.DeepEqual(p.Actions(), q.Actions()) && reflect.DeepEqual(p.Decisions, q.Decisions)
+}
+
+// dirty are the jobs that changed since the last tick; false where some went.
+func (h *history) dirty() (ids []kernel.JobID, ok bool) {
+	here := 0
+	for _, j := range h.jobs {
+		was, known := h.judged[j.ID]
+		if known {
+			here++
+		}
+		if !known || was.Rev != j.Rev || was.State != j.State {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids, here == len(h.judged)
+}
+
+// decideNear demands that a tick on what is near to what changed is the whole
+// one, and so are its events and what it leaves to look after.
+func (h *history) decideNear(t *rapid.T, whole kernel.Plan) {
+	ids, ok := h.dirty()
+	if !ok || h.judged == nil {
+		return
+	}
+	near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: h.now}}
+	for _, id := range ids {
+		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
+	}
+	pick := func(near []kernel.Near) []kernel.Job { return kernel.Pick(h.jobs, near) }
+	s := kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: pick(near), Near: near, Dirty: ids})
+	for range 100 {
+		s = h.observe(s)
+		p := kernel.Decide(s)
+		after := s.Apply(p)
+		events, wakes := event.Of(s, after, p), after.Wakes()
+		more, all := s.Lacks()
+		if all {
+			return
+		}
+		if len(more) == 0 && s.Probes().Empty() {
+			h.narrow++
+			if !samePlan(p, whole) {
+				t.Fatalf("changed %v\na tick on %d jobs decides %+v\n%+v\none on all %d jobs\n%+v\n%+v", ids, s.Held(), p.Decisions, p.Actions(), len(h.jobs), whole.Decisions, whole.Actions())
+			}
+			all := h.look()
+			if want := event.Of(all, all.Apply(whole), whole); !reflect.DeepEqual(events, want) {
+				t.Fatalf("events %+v, of all jobs %+v", events, want)
+			}
+			if want := all.Apply(whole).Wakes(); wakes.At != want.At || wakes.Again != want.Again || wakes.Empty() != want.Empty() {
+				t.Fatalf("wakes %+v, of all jobs %+v", wakes, want)
+			}
+			return
+		}
+		s = s.With(kernel.Records{Jobs: pick(more)}, more)
+	}
+	t.Fatal("what is near never ends")
+}
+
+// A tick on the jobs that are near to what changed is the tick on all of them,
+// whatever happened before.
+func TestATickOnWhatIsNearIsTheWholeTick(t *testing.T) {
+	narrow, ticks := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHistory(t)
+		h.near = true
+		h.play(t)
+		narrow += h.narrow
+		ticks++
+	})
+	t.Logf("%d ticks in %d histories did not need every job", narrow, ticks)
+	if narrow == 0 {
+		t.Error("it tested nothing")
+	}
+}
+
+// The same of worlds in any state, once a tick has judged them.
+func TestATickOnWhatIsNearInAnyWorld(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { anyWorld(t, World.Draw(t, "world")) })
+}
+
+// The same where hardly anything but locks and slots holds anybody up.
+func TestATickOnWhatIsNearKnowsTheQueues(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		o.Limits.MaxRunning = rapid.IntRange(1, 3).Draw(t, "slots")
+		for i := range o.Jobs {
+			if s := &o.Jobs[i].Spec; !oneIn(t, 4, "held up otherwise") {
+				s.After, s.Needs, s.Pinned, s.Preconditions = nil, nil, kernel.PinnedHead{}, nil
+				s.Transient, s.Routed, s.Task.Args = kernel.NotTransient, false, []string{"true"}
+			}
+		}
+		anyWorld(t, o)
+	})
+}
+
+// The same where hardly anything but artifacts holds anybody up.
+func TestATickOnWhatIsNearKnowsTheArtifacts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		o.Limits.MaxRunning = 0
+		for i := range o.Jobs {
+			s := &o.Jobs[i].Spec
+			s.Pinned, s.Preconditions = kernel.PinnedHead{}, nil
+			if !oneIn(t, 3, "after") {
+				s.After = nil
+			}
+			if !oneIn(t, 3, "locks") {
+				s.Locks = nil
+			}
+			s.Transient, s.Routed, s.Task.Args = kernel.NotTransient, false, []string{"true"}
+			s.Origin.Run = oneOf[kernel.RunID](t, "of run", "", "r1", "r1", "r1", "r2")
+			if !oneIn(t, 3, "needs what it needs") {
+				s.Needs = []kernel.Artifact{oneOf(t, "needs", artifacts[:2]...)}
+			}
+			if !oneIn(t, 3, "makes what it makes") {
+				s.Produces = []kernel.Artifact{oneOf(t, "makes", artifacts[:2]...)}
+			}
+		}
+		anyWorld(t, o)
+	})
+}
+
+// anyWorld lets a tick judge a world and goes on from there: verbs, time, what
+// is outside. Markers come and go with the jobs that make them only.
+func anyWorld(t *rapid.T, o kernel.Observation) {
+	s := kernel.NewSnapshot(o)
+	for range rapid.IntRange(1, 6).Draw(t, "ticks") {
+		s = s.Apply(kernel.Decide(s))
+		var judged []kernel.Job
+		for _, j := range s.Jobs() {
+			judged = append(judged, *j)
+		}
+		facts := anotherView(t, s.Facts())
+		next := kernel.NewSnapshot(kernel.Observation{Now: s.Now().Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "seconds")) * time.Second), Limits: o.Limits, Jobs: judged, Unreadable: o.Unreadable, Facts: facts})
+		_, p := anyVerb(t, next)
+		if slices.ContainsFunc(p.Actions(), func(a kernel.Action) bool {
+			switch a.(type) {
+			case kernel.RemoveJob, kernel.Reset, kernel.Strip:
+				return true
+			}
+			return false
+		}) {
+			return // every job is looked at for these
+		}
+		next = next.Apply(p)
+		nearIn(t, judged, next, p)
+		s = next
+	}
+}
+
+// nearIn decides on what is near to the jobs that p changed, which led from
+// judged to s.
+func nearIn(t *rapid.T, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) {
+	near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
+	for _, a := range p.Actions() {
+		if put, ok := a.(kernel.PutState); ok {
+			near = append(near, kernel.Near{Kind: kernel.Itself, Job: put.Job})
+		}
+	}
+	unreadable := map[kernel.JobID]string{}
+	for _, id := range s.UnreadableIDs() {
+		unreadable[id] = s.Unreadable(id)
+	}
+	n := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits(), Jobs: kernel.Pick(judged, near), Near: near, Unreadable: unreadable, Facts: s.Facts()}).Apply(p)
+	for range 100 {
+		got := kernel.Decide(n)
+		more, all := n.Lacks()
+		if all {
+			return
+		}
+		if len(more) == 0 {
+			if want := kernel.Decide(s); !samePlan(got, want) {
+				t.Fatalf("after %+v\na tick on %d jobs decides %+v\n%+v\none on all %d\n%+v\n%+v", p.Actions(), n.Held(), got.Decisions, got.Actions(), len(s.Jobs()), want.Decisions, want.Actions())
+			}
+			return
+		}
+		n = n.With(kernel.Records{Jobs: kernel.Pick(judged, more)}, more)
+	}
+	t.Fatal("what is near never ends")
+}
+
+// anotherView is f, where a little of what no job makes may be known otherwise.
+func anotherView(t *rapid.T, f kernel.Facts) kernel.Facts {
+	other := Facts.Draw(t, "facts")
+	next := f
+	next.Present, next.Heads = map[kernel.Artifact]kernel.Fact[bool]{}, map[string]kernel.Fact[kernel.CommitID]{}
+	for k, v := range f.Present {
+		next.Present[k] = v
+	}
+	for k, v := range f.Heads {
+		next.Heads[k] = v
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "news") {
+		switch oneOf(t, "what", "artifact", "head", "checked out", "clean") {
+		case "artifact":
+			replace(next.Present, other.Present, oneOf(t, "of", artifacts...))
+		case "head":
+			replace(next.Heads, other.Heads, oneOf(t, "branch", branches...))
+		case "checked out":
+			next.Head = other.Head
+		case "clean":
+			next.Clean = other.Clean
+		}
+	}
+	return next
+}
+
+func replace[K comparable, V any](m, by map[K]V, k K) {
+	if v, ok := by[k]; ok {
+		m[k] = v
+	} else {
+		delete(m, k)
+	}
+}
