@@ -3,6 +3,7 @@ package proc
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,8 @@ func TestResultFileCorrectsTheExit(t *testing.T) {
 		{0, `{"exit":256}`, failed, 1, kernel.DataError, "expected 0 to 255", ""},
 		{0, `{"produced":["custom:c:3"]}`, failed, 1, kernel.DataError, "does not declare it", ""},
 		{0, `{"produced":["custom"]}`, failed, 1, kernel.DataError, "expected KIND:NAME", ""},
+		{0, `{"context":{}}`, failed, 1, kernel.DataError, "only a workflow node has one", ""},
+		{0, `{"agent":{}}`, failed, 1, kernel.DataError, "only a workflow node asks one", ""},
 		{0, `{"outcme":"succeeded"}`, failed, 1, kernel.DataError, "unknown field", ""},
 		{7, `{"outcome":`, failed, 7, kernel.DataError, "unexpected EOF", ""},
 		{0, `{} {}`, failed, 1, kernel.DataError, "more than one value", ""},
@@ -72,6 +75,20 @@ func TestResultFileCorrectsTheExit(t *testing.T) {
 		if r.Outcome != test.outcome || r.Exit != test.code || r.Class != test.class || !reason || !slices.Equal(r.Produced, want) {
 			t.Errorf("exit %d and %.80s: %+v", test.exit, test.file, r)
 		}
+	}
+}
+
+// A workflow node may leave a context, and tell of the agent that it asked.
+func TestResultFileOfANode(t *testing.T) {
+	w := setup(t, "sh", "-c", `printf '{"context":{"execution_root":"w"},"agent":{}}' > "$VIZIER_RESULT_FILE"`)
+	w.job.Spec.Task.Builtin = true
+	exe := filepath.Join(t.TempDir(), "vizier")
+	if err := os.WriteFile(exe, []byte("#!/bin/sh\nexec \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w.Exe = exe
+	if r := w.Run(bg, &w.job); r.Outcome != kernel.OutcomeSucceeded || r.Context == nil || r.Context.Root != "w" || r.Agent == nil {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -19,6 +19,9 @@ func TestControl(t *testing.T) {
 	warn := workflow.ManifestGate{Kind: "script", Policy: "warn", Script: "check"}
 	ci := workflow.ManifestGate{Kind: "cicd", Policy: "block", Script: "ci"}
 	until := workflow.ManifestRetry{Mode: "until_gate", Budget: 2}
+	byGate, byItsArg := ci, ci
+	byGate.AutoResolve, byItsArg.Args = true, map[string]string{"auto_resolve": "true"}
+	script2 := map[string]string{"auto_resolve_script": "fix"}
 	fix := map[string]string{"auto_resolve": "true", "auto_resolve_script": "fix"}
 	auto := map[string]string{"auto_resolve": "yes"}
 	seen := func(exits ...int) workflow.Seen { return workflow.Seen{Exits: exits} }
@@ -49,6 +52,9 @@ func TestControl(t *testing.T) {
 		{"ci: fails, repair off", manifestNode("gate.cicd", workflow.ManifestRetry{}, map[string]string{"auto_resolve": "off", "auto_resolve_script": "fix"}, ci), seen(4), "failed 4"},
 		{"ci: fails, nothing to repair with", manifestNode("gate.cicd", workflow.ManifestRetry{}, auto, ci), seen(4), "failed 4"},
 		{"ci: repair", manifestNode("gate.cicd", workflow.ManifestRetry{}, fix, ci), seen(4), "run fix"},
+		{"ci: repair, says the gate", manifestNode("gate.cicd", workflow.ManifestRetry{}, script2, byGate), seen(4), "run fix"},
+		{"ci: repair, says an argument of the gate", manifestNode("gate.cicd", workflow.ManifestRetry{}, script2, byItsArg), seen(4), "run fix"},
+		{"ci: no repair, says nobody", manifestNode("gate.cicd", workflow.ManifestRetry{}, script2, ci), seen(4), "failed 4"},
 		{"ci: repair failed, the first exit counts", manifestNode("gate.cicd", workflow.ManifestRetry{}, fix, ci), seen(4, 5), "failed 4"},
 		{"ci: once more", manifestNode("gate.cicd", workflow.ManifestRetry{}, fix, ci), seen(4, 0), "run ci"},
 		{"ci: repaired", manifestNode("gate.cicd", workflow.ManifestRetry{}, fix, ci), seen(4, 0, 0), "succeeded 0"},

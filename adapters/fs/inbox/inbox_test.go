@@ -346,3 +346,17 @@ func BenchmarkScan(b *testing.B) {
 		})
 	}
 }
+
+// What is wrong with front matter is an error however deep it stands.
+func TestFrontMatterThatMakesNoSense(t *testing.T) {
+	for _, c := range []struct{ front, want string }{
+		{"vizier:\n  flow: &x draft\n  branch: *x\n", "line 4: an alias"},
+		{"vizier:\n  flow: draft\n  flow: merge\n", `line 4: "flow" stands twice`},
+		{"vizier:\n  set:\n    b: 1\n    b: 2\n", `line 5: "b" stands twice`},
+		{"vizier: {set: {b: {c: {d: {e: 1}}}}}\n", "line 2: too deep"},
+	} {
+		if _, _, err := ParsePrompt("---\n" + c.front + "---\ntext\n"); !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.front, err, c.want)
+		}
+	}
+}

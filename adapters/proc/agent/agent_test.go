@@ -220,3 +220,30 @@ func TestScriptsDoNotLearnOfTheResultFile(t *testing.T) {
 		t.Errorf("%q, %d, %v", out, exit, err)
 	}
 }
+
+// What agents say goes onto lines of its own without what steers a terminal.
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "one\ttwo \n three": "one two three", "\x1b[31;1mred\x1b[0m end": "red end", "a\x00b\x07\x7fc": "abc", "bad \xff byte": "bad byte", "é ü": "é ü",
+	} {
+		if got := plain(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestLimitsWhereNoneAreConfigured(t *testing.T) {
+	for _, c := range []struct {
+		s                Settings
+		timeout, silence time.Duration
+	}{
+		{Settings{Label: "claude"}, DefaultTimeout, DefaultSilence},
+		{Settings{Label: "claude", Timeout: 1, Silence: 2}, 1, 2},
+		{Settings{Label: "claude", Command: []string{"mine"}}, DefaultTimeout, 0},
+		{Settings{Label: "mine", Silence: 3}, DefaultTimeout, 3},
+	} {
+		if got := c.s.Limited(); got.Timeout != c.timeout || got.Silence != c.silence {
+			t.Errorf("%+v: %v, %v", c.s, got.Timeout, got.Silence)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What is wrong is told, mended only if that is asked for, and then after a
+// tick; a repair or a look that fails is told as well.
+func TestExamine(t *testing.T) {
+	for _, fix := range []bool{false, true} {
+		m := newMemory(job("a", nil), job("b", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }))
+		mend := func(what string) func(context.Context) error {
+			return func(context.Context) error { return m.called("mend %s", what) }
+		}
+		m.refuse["mend two"] = errDisk
+		checks := []Check{
+			{"files", func(_ context.Context, s *kernel.Snapshot) ([]Finding, error) {
+				if s.Job("b") == nil {
+					t.Error("it sees not every job")
+				}
+				return []Finding{{Problem: "one", Fix: mend("one")}, {Problem: "two", Fix: mend("two")}, {Problem: "three"}}, nil
+			}},
+			{"git", func(context.Context, *kernel.Snapshot) ([]Finding, error) { return []Finding{{Problem: "four"}}, errDisk }},
+		}
+		found, err := m.scheduler().Examine(t.Context(), checks, fix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, f := range found {
+			what := f.Check + ": " + f.Problem
+			if f.Fixed {
+				what += " (mended)"
+			}
+			said = append(said, what)
+		}
+		want, calls := []string{"files: one", "files: two", "files: three", "git: four", "git: it cannot be looked at: disk on fire"}, []string(nil)
+		if fix {
+			want[0], want[1] = "files: one (mended)", "files: two; the repair failed: disk on fire"
+			calls = []string{"commit", "start a/1", "done", "mend one", "mend two"}
+		}
+		if !slices.Equal(said, want) {
+			t.Errorf("fix %v: %q, want %q", fix, said, want)
+		}
+		m.expectCalls(t, calls...)
+	}
+	for _, what := range []string{"begin", "load", "close"} {
+		m := newMemory(job("a", nil))
+		m.refuse[what] = errDisk
+		for _, fix := range []bool{false, true} {
+			if _, err := m.scheduler().Examine(t.Context(), nil, fix); !errors.Is(err, errDisk) {
+				t.Errorf("%s, fix %v: %v", what, fix, err)
+			}
+		}
+	}
+}
