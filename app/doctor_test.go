@@ -25,7 +25,9 @@ func TestExamine(t *testing.T) {
 				}
 				return []Finding{{Problem: "one", Fix: mend("one")}, {Problem: "two", Fix: mend("two")}, {Problem: "three"}}, nil
 			}},
-			{"git", func(context.Context, *kernel.Snapshot) ([]Finding, error) { return []Finding{{Problem: "four"}}, errDisk }},
+			{"git", func(context.Context, *kernel.Snapshot) ([]Finding, error) {
+				return []Finding{{Problem: "four"}}, errDisk
+			}},
 		}
 		found, err := m.scheduler().Examine(t.Context(), checks, fix)
 		if err != nil {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -198,5 +199,29 @@ func TestGCDropsWhatKilledProcessesWereWriting(t *testing.T) {
 	m.refuse["begin"] = errDisk
 	if _, err := m.scheduler().GC(t.Context(), time.Hour); !errors.Is(err, errDisk) || len(m.calls) != 3 {
 		t.Errorf("%v: %q", err, m.calls)
+	}
+}
+
+// A plan that is recorded and cannot be written out yet has happened: that is
+// told as late, the plan's actions are the next transaction's, and its events
+// are told.
+func TestAPlanThatIsRecordedHasHappened(t *testing.T) {
+	for _, sandboxed := range []bool{false, true} {
+		m := newMemory(job("a", nil))
+		m.refuse["commit"] = fmt.Errorf("apply: %w", kernel.ErrRecorded)
+		s, log := m.scheduler(), &shelf{}
+		s.Events, s.Sandboxed = log, sandboxed
+		rep, err := s.Tick(t.Context())
+		if err != nil || !errors.Is(rep.Late, kernel.ErrRecorded) || len(log.events) != 1 {
+			t.Errorf("sandboxed %v: %v, late %v, events %q", sandboxed, err, rep.Late, log.events)
+		}
+		if j := rep.Snapshot.Job("a"); j.State.Status != kernel.Running {
+			t.Errorf("a is %+v", j.State)
+		}
+		m.expectCalls(t, "commit")
+		m.refuse["commit"] = errDisk
+		if rep, err := s.Tick(t.Context()); !errors.Is(err, errDisk) || rep.Late != nil || len(log.events) != 1 {
+			t.Errorf("sandboxed %v: %v, late %v, events %q", sandboxed, err, rep.Late, log.events)
+		}
 	}
 }
