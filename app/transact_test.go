@@ -207,21 +207,21 @@ func TestGCDropsWhatKilledProcessesWereWriting(t *testing.T) {
 // are told.
 func TestAPlanThatIsRecordedHasHappened(t *testing.T) {
 	for _, sandboxed := range []bool{false, true} {
-		m := newMemory(job("a", nil))
-		m.refuse["commit"] = fmt.Errorf("apply: %w", kernel.ErrRecorded)
+		m := newMemory()
 		s, log := m.scheduler(), &shelf{}
 		s.Events, s.Sandboxed = log, sandboxed
-		rep, err := s.Tick(t.Context())
-		if err != nil || !errors.Is(rep.Late, kernel.ErrRecorded) || len(log.events) != 1 {
-			t.Errorf("sandboxed %v: %v, late %v, events %q", sandboxed, err, rep.Late, log.events)
+		submit := func() (Report, error) {
+			return s.Submit(t.Context(), []kernel.NewJob{{ID: "a", Spec: job("a", nil).Spec}}, "ann")
 		}
-		if j := rep.Snapshot.Job("a"); j.State.Status != kernel.Running {
-			t.Errorf("a is %+v", j.State)
-		}
-		m.expectCalls(t, "commit")
 		m.refuse["commit"] = errDisk
-		if rep, err := s.Tick(t.Context()); !errors.Is(err, errDisk) || rep.Late != nil || len(log.events) != 1 {
+		if rep, err := submit(); !errors.Is(err, errDisk) || rep.Late != nil || len(log.events) > 0 {
 			t.Errorf("sandboxed %v: %v, late %v, events %q", sandboxed, err, rep.Late, log.events)
 		}
+		m.refuse["commit"] = fmt.Errorf("apply: %w", kernel.ErrRecorded)
+		rep, err := submit()
+		if err != nil || !errors.Is(rep.Late, kernel.ErrRecorded) || len(log.events) == 0 || rep.Snapshot.Job("a") == nil {
+			t.Errorf("sandboxed %v: %v, late %v, events %q", sandboxed, err, rep.Late, log.events)
+		}
+		m.expectCalls(t, "commit", "commit")
 	}
 }
