@@ -30,6 +30,7 @@ type affected struct {
 	seen map[int32]bool
 	list []int32
 	born map[JobID]bool
+	gone bool // a job that moved is not there
 }
 
 // nearby judges what may have changed since a tick last did, and reports false
@@ -42,7 +43,9 @@ func (t *tick) nearby() bool {
 	for _, id := range t.s.born {
 		set.born[id] = true
 	}
-	set.widen(t.watch)
+	if set.widen(t.watch); set.gone {
+		return false
+	}
 	for _, i := range set.list {
 		if v := t.of(i); t.s.jobs[i].unrouted() && t.idle(i) {
 			v.status = Unscheduled
@@ -78,7 +81,7 @@ func (a *affected) widen(watch int32) {
 		if i, ok := a.s.find(id); ok {
 			a.spread(i)
 		} else { // its record is gone, or makes no sense any more
-			a.s.all()
+			a.gone = true
 		}
 	}
 	for _, i := range slices.Concat(a.s.in[FailedRetryable], a.s.in[Queued]) {

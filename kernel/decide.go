@@ -56,7 +56,7 @@ func Decide(s *Snapshot) Plan {
 func (t *tick) judgeAll() {
 	if t.s.near == nil {
 		t.whole()
-	} else if !t.nearby() {
+	} else if !t.nearby() && len(t.s.near.lacks) == 0 { // else it may look otherwise with that
 		t.s.all()
 	}
 }

@@ -34,6 +34,17 @@ var neighbourhoods = []struct {
 		}
 		return o
 	}},
+	{"layers", func(n int) kernel.Observation { // of ten, behind slots: what becomes ready is older than some that wait
+		o := tens(n, func(*kernel.Job, *kernel.Job) {})
+		o.Limits.MaxRunning = 8
+		for i := range o.Jobs {
+			o.Jobs[i].State.Approval = kernel.Approval{}
+			if i >= 10 && i%2 == 0 {
+				o.Jobs[i].Spec.After = []kernel.JobID{o.Jobs[i/10*10-10+i%10].ID}
+			}
+		}
+		return o
+	}},
 	{"slots", func(n int) kernel.Observation {
 		o := tens(n, func(*kernel.Job, *kernel.Job) {})
 		o.Limits.MaxRunning = 8

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -100,38 +102,92 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 	var p pace
 	var t ticker
 	defer c.ui.progress("")
+	all := waiting{r: r, ids: ids, sleepers: sleepers}
 	for before := ""; ; {
 		if err := t.tick(ctx, r); err != nil {
 			return nil, err
 		}
-		var open int
-		var counts string
-		snap, err := r.look(ctx, ids, func(s *kernel.Snapshot) { open, counts = unfinished(s, ids, sleepers) })
+		open, counts, err := all.look(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if open == 0 {
-			return snap, nil
+			return r.records(ctx, only(ids))
 		}
 		if counts != before {
 			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(ids), counts))
 		}
-		if err := p.wait(ctx, counts != before); err != nil {
-			return snap, err
+		const few = 16 // while there are more, nobody is kept waiting by a later look
+		if err := p.wait(ctx, counts != before && open <= few); err != nil {
+			return nil, err
 		}
 		before = counts
 	}
 }
 
-// unfinished counts the jobs of ids that have not ended, and says how they
-// stand.
-func unfinished(s *kernel.Snapshot, ids []kernel.JobID, sleepers map[kernel.JobID]bool) (int, string) {
-	open, by := 0, make([]int, len(kernel.Statuses()))
-	for _, id := range ids {
-		if j := s.Job(id); j != nil && (j.Open() || s.Pending(id) != "") && !(sleepers[id] && j.State.Status == kernel.Unscheduled) {
-			open++
-			by[j.State.Status]++
+// readAll is how long a wait relies on what it is told: a record that was edited by
+// hand is not told of.
+const readAll = 5 * time.Second
+
+// waiting is what a wait knows of its jobs: it reads those that changed.
+type waiting struct {
+	r        *repo
+	ids      []kernel.JobID
+	sleepers map[kernel.JobID]bool
+
+	at   fs.Place
+	read time.Time // when all were
+	of   map[kernel.JobID]bool
+	open map[kernel.JobID]kernel.Status // those that have not ended; nil: nothing is known
+	late []kernel.JobID                 // of these, those that have, but that others may yet send back
+}
+
+// look is how many have not ended, and how they stand.
+func (w *waiting) look(ctx context.Context) (int, string, error) {
+	changed, everything := w.ids, true
+	if w.r.Changed != nil {
+		ids, now, told := w.r.Changed(w.at)
+		if w.at = now; told && time.Since(w.read) < readAll {
+			changed = slices.DeleteFunc(ids, func(id kernel.JobID) bool { return !w.of[id] })
+			changed, everything = append(changed, w.late...), false
 		}
+	}
+	if everything {
+		w.read, w.open, w.of = time.Now(), make(map[kernel.JobID]kernel.Status, len(w.ids)), make(map[kernel.JobID]bool, len(w.ids))
+		for _, id := range w.ids {
+			w.of[id] = true
+		}
+	}
+	if len(changed) > 0 {
+		if _, err := w.r.look(ctx, changed, func(s *kernel.Snapshot) { w.take(s, changed) }); err != nil {
+			return 0, "", err
+		}
+	}
+	return len(w.open), w.counts(), nil
+}
+
+// take takes over how jobs stand.
+func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
+	w.late = nil
+	for _, id := range ids {
+		j := s.Job(id)
+		switch {
+		case j == nil, w.sleepers[id] && j.State.Status == kernel.Unscheduled:
+			delete(w.open, id)
+		case j.Open():
+			w.open[id] = j.State.Status
+		case s.Pending(id) != "":
+			w.open[id], w.late = j.State.Status, append(w.late, id)
+		default:
+			delete(w.open, id)
+		}
+	}
+}
+
+func (w *waiting) counts() string {
+	by := make([]int, len(kernel.Statuses()))
+	for _, st := range w.open {
+		by[st]++
 	}
 	var parts []string
 	for _, st := range kernel.Statuses() {
@@ -139,7 +195,7 @@ func unfinished(s *kernel.Snapshot, ids []kernel.JobID, sleepers map[kernel.JobI
 			parts = append(parts, fmt.Sprintf("%d %s", by[st], st))
 		}
 	}
-	return open, strings.Join(parts, ", ")
+	return strings.Join(parts, ", ")
 }
 
 func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, timedOut bool) (waited, error) {

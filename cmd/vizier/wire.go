@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
@@ -40,6 +41,10 @@ type repo struct {
 	// IDs are the ids of all jobs, without their records; nil: only the records
 	// tell.
 	IDs func() ([]kernel.JobID, error)
+
+	// Changed are the jobs that changed since a place in the store's history, and
+	// the place up to which that is so; false: all may have. nil: nobody can tell.
+	Changed func(since fs.Place) ([]kernel.JobID, fs.Place, bool)
 
 	// Manifest is the manifest of a run; kernel.ErrNotFound if there is none.
 	Manifest func(kernel.RunID) ([]byte, error)
@@ -107,7 +112,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		return nil, err
 	}
 	r := &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Effects: w.store.Effects, Attempts: w.store.Attempts, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Changed: w.store.Changed, Effects: w.store.Effects, Attempts: w.store.Attempts, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
 		},
