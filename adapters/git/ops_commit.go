@@ -189,12 +189,17 @@ func (r *Repo) Marked(ctx context.Context, tip kernel.CommitID, mark string, sin
 	return kernel.CommitID(strings.TrimSpace(string(out))), err
 }
 
-// Touched reports that a commit that leads to tip and was made since then
-// changes a file outside of .vizier. Times count in seconds.
-func (r *Repo) Touched(ctx context.Context, tip kernel.CommitID, since time.Time) (bool, error) {
+// Touched reports that a commit that leads to tip, was made since then and is on
+// no other branch than that of the name changes a file outside of .vizier. Times
+// count in seconds. Without a name the other branches are not looked at.
+func (r *Repo) Touched(ctx context.Context, tip kernel.CommitID, branch string, since time.Time) (bool, error) {
 	if err := commits(tip); err != nil {
 		return false, fmt.Errorf("look for a change: %w", err)
 	}
-	out, err := r.cli.read(ctx, "rev-list", "--max-count=1", fmt.Sprintf("--since=%d", since.Unix()), string(tip), "--", ":(top)", ":(top,exclude).vizier")
+	args := []string{"rev-list", "--max-count=1", fmt.Sprintf("--since=%d", since.Unix()), string(tip)}
+	if branch != "" {
+		args = append(args, "--not", "--exclude="+branch, "--branches")
+	}
+	out, err := r.cli.read(ctx, append(args, "--", ":(top)", ":(top,exclude).vizier")...)
 	return len(strings.TrimSpace(string(out))) > 0, err
 }

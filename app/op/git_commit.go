@@ -85,7 +85,7 @@ func unchanged(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if touched, err := env.Git.Touched(ctx, tip, n.Job.Created); err != nil || touched {
+	if touched, err := env.Git.Touched(ctx, tip, n.Job.State.Context.Branch, n.Job.Created); err != nil || touched {
 		return ok("nothing more to commit: the run has committed before"), err
 	}
 	who, next, why := "nothing was changed", n.Job.ID, ""

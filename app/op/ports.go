@@ -93,9 +93,10 @@ type Branches interface {
 	// has the line mark in its message; "" when there is none.
 	Marked(ctx context.Context, tip kernel.CommitID, mark string, since time.Time) (kernel.CommitID, error)
 
-	// Touched reports that a commit that leads to tip and was made since then
-	// changes a file that is not Vizier's own. Times count in seconds.
-	Touched(ctx context.Context, tip kernel.CommitID, since time.Time) (bool, error)
+	// Touched reports that a commit that leads to tip, was made since then and
+	// is on no other branch than that of the name changes a file outside of
+	// .vizier. Without a name the other branches are not looked at.
+	Touched(ctx context.Context, tip kernel.CommitID, branch string, since time.Time) (bool, error)
 }
 
 // Trees are the working trees of the repository.
