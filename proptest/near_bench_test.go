@@ -140,3 +140,63 @@ func BenchmarkDecideAfterOneChange(b *testing.B) {
 		}
 	}
 }
+
+// No hop through a layered graph behind slots looks at every job: each of four
+// layers of fifty waits for three of the one before.
+func TestHopsOfLayersLookAtFew(t *testing.T) {
+	o := kernel.Observation{Now: Epoch, Facts: kernel.NewFacts(), Limits: kernel.Limits{MaxRunning: 2}}
+	for i := range 200 {
+		j := benchJob(i, i)
+		j.State.Approval, j.Spec.After, j.Spec.Locks = kernel.Approval{}, nil, nil
+		for k := range 3 {
+			if i >= 50 {
+				j.Spec.After = append(j.Spec.After, o.Jobs[(i/50-1)*50+(i*7+k*13)%50].ID)
+			}
+		}
+		o.Jobs = append(o.Jobs, j)
+	}
+	s := kernel.NewSnapshot(o)
+	s = s.Apply(kernel.Decide(s))
+	for hop := range 200 {
+		var jobs []kernel.Job
+		var ended kernel.Result
+		for _, j := range s.Jobs() {
+			if jobs = append(jobs, *j); j.State.Status == kernel.Running && ended.Outcome == kernel.NoOutcome {
+				ended = kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded}
+			}
+		}
+		if ended.Outcome == kernel.NoOutcome {
+			t.Fatalf("hop %d: nothing runs", hop)
+		}
+		near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}, {Kind: kernel.Itself, Job: ended.Attempt.Job}}
+		some := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: o.Limits, Jobs: kernel.Pick(jobs, near), Near: near})
+		p, whole := finished(t, some, ended)
+		for more := near; len(more) > 0 && !whole; {
+			if more, whole = some.Lacks(); len(more) > 0 {
+				some = some.With(kernel.Records{Jobs: kernel.Pick(jobs, more)}, more)
+				p, whole = finished(t, some, ended)
+			}
+		}
+		if whole || some.Held() > 80 {
+			t.Fatalf("hop %d: every job %v, %d held", hop, whole, some.Held())
+		}
+		want, _ := finished(t, s, ended)
+		if !samePlan(p, want) {
+			t.Fatalf("hop %d: %+v, on all jobs %+v", hop, p.Actions(), want.Actions())
+		}
+		s = s.Apply(want)
+	}
+}
+
+// finished is what the end of an attempt and the tick after it come to.
+func finished(t *testing.T, s *kernel.Snapshot, r kernel.Result) (kernel.Plan, bool) {
+	t.Helper()
+	p, err := kernel.Finish(s, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := s.Apply(p)
+	p = p.Then(kernel.Decide(next))
+	_, whole := next.Lacks()
+	return p, whole
+}
