@@ -49,11 +49,11 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 
 // slow are the packages whose tests take longest, quickest first, and those
 // that few mutants get to. The others come before.
-var slow = []string{"proptest", "proptest/sim", "adapters/proc", "adapters/git", "app/op", "adapters/fs", "cmd/vizier"}
+var slow = []string{"adapters/proc/joblog", "adapters/fs/watch", "proptest", "proptest/inbox", "proptest/sim", "adapters/proc/agent", "adapters/proc", "adapters/git", "app/op", "adapters/fs", "cmd/vizier", ""}
 
 // never are the packages whose tests say nothing of a mutant, or take too long
 // for what they say.
-var never = []string{"", "app/storetest", "proptest/bench", "proptest/cluster", "proptest/inbox", "proptest/mutate", "proptest/torture", "adapters/proc/slurm"}
+var never = []string{"app/storetest", "proptest/bench", "proptest/cluster", "proptest/mutate", "proptest/torture", "adapters/proc/slurm"}
 
 // testsOf are the packages whose tests may notice a mutant of p: its own, and
 // then those that are built of it, quickest first.
@@ -91,14 +91,37 @@ type runner struct {
 	dir     string // all that they may write to, besides the build cache
 	timeout time.Duration
 	guarded bool
+	quick   bool // without slow packages, but for a mutant's own
 	cache   string
 	skip    map[string]string // tests of a package that fail as they are, and say nothing
 }
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
+// judges are the packages whose tests may notice one of these mutants.
+func (r *runner) judges(mutants []mutant, all []goPackage) []goPackage {
+	wanted, seen := map[string]bool{}, map[string]bool{}
+	for _, m := range mutants {
+		if seen[m.pkg.ImportPath] {
+			continue
+		}
+		seen[m.pkg.ImportPath] = true
+		for _, p := range r.testsOf(m.pkg, all) {
+			wanted[p.ImportPath] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(p goPackage) bool { return !wanted[p.ImportPath] })
+}
+
+// testsOf are the packages whose tests a mutant of p has to get past.
+func (r *runner) testsOf(p goPackage, all []goPackage) []goPackage {
+	return slices.DeleteFunc(testsOf(p, all), func(q goPackage) bool {
+		return r.quick && q.ImportPath != p.ImportPath && slices.Contains(slow, q.rel())
+	})
+}
+
 // check looks which tests pass as they are: the others are skipped, and told.
-func (r *runner) check(ctx context.Context, all []goPackage) error {
+func (r *runner) check(ctx context.Context, judges []goPackage) error {
 	r.skip = map[string]string{}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil { // some tests are another user's
 		return err
@@ -111,10 +134,7 @@ func (r *runner) check(ctx context.Context, all []goPackage) error {
 	if out, err := r.command(ctx, "", "true").CombinedOutput(); err != nil {
 		return fmt.Errorf("tests cannot be given processes of their own (-unguarded does without, and may kill and remove anything): %w\n%s", err, out)
 	}
-	for _, p := range all {
-		if slices.Contains(never, p.rel()) {
-			continue
-		}
+	for _, p := range judges {
 		begun := time.Now()
 		out, err := r.test(ctx, "", p)
 		for tries := 0; err != nil && tries < 10; tries++ { // it stops at the first that fails
@@ -143,7 +163,7 @@ func (r *runner) try(ctx context.Context, n int, m mutant, all []goPackage) (by 
 	if r.command(ctx, overlay, "go", "build", m.pkg.ImportPath).Run() != nil {
 		return "", false
 	}
-	for _, p := range testsOf(m.pkg, all) {
+	for _, p := range r.testsOf(m.pkg, all) {
 		if _, err := r.test(ctx, overlay, p); err != nil {
 			return p.rel(), ctx.Err() == nil
 		}
