@@ -51,16 +51,16 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 
 // slow are the packages whose tests take longest, those that notice most first.
 // The others come before.
-var slow = []string{"proptest", "proptest/inbox", "proptest/sim", "cmd/vizier", "", "app/op", "adapters/fs", "adapters/proc", "adapters/git", "adapters/proc/agent",
+var slow = []string{"proptest", "proptest/inbox", "proptest/sim", "cmd/vizier", "app/op", "adapters/fs", "adapters/proc", "adapters/git", "adapters/proc/agent",
 	"adapters/proc/joblog", "adapters/fs/watch"}
 
 // forking are the packages whose tests start programs of the module, which tell
 // nobody what they come by.
-var forking = []string{"cmd/vizier", "", "adapters/proc"}
+var forking = []string{"cmd/vizier", "adapters/proc"}
 
 // never are the packages whose tests say nothing of a mutant, or take too long
 // for what they say.
-var never = []string{"app/storetest", "proptest/bench", "proptest/agents", "proptest/cluster", "proptest/mutate", "proptest/torture", "adapters/proc/slurm"}
+var never = []string{"", "app/storetest", "proptest/bench", "proptest/agents", "proptest/cluster", "proptest/mutate", "proptest/torture", "adapters/proc/slurm"}
 
 // testsOf are the packages whose tests may notice a mutant of p: its own, and
 // then those that are built of it, quickest first.
