@@ -68,9 +68,12 @@ type inboxPass struct {
 	Outcome  string        `json:"outcome"`
 	Taken    []inboxTaken  `json:"taken"`
 	Failed   []inboxReason `json:"failed"`
+	Renamed  []inboxReason `json:"renamed"`
 	Finished []string      `json:"finished"`
 	Left     []inboxReason `json:"left"`
 	Waiting  int           `json:"waiting"`
+
+	moved []app.Moved
 }
 
 type inboxTaken struct {
@@ -86,17 +89,23 @@ type inboxReason struct {
 }
 
 func newInboxPass(rep app.InboxReport) inboxPass {
-	doc := inboxPass{Outcome: "inbox_scanned", Taken: []inboxTaken{}, Failed: []inboxReason{}, Finished: listed(rep.Finished), Left: []inboxReason{}, Waiting: rep.Waiting}
+	doc := inboxPass{Outcome: "inbox_scanned", Taken: []inboxTaken{}, Failed: reasons(rep.Failed), Renamed: reasons(rep.Renamed), Finished: []string{},
+		Left: reasons(rep.Left), Waiting: rep.Waiting, moved: rep.Finished}
 	for _, t := range rep.Taken {
 		doc.Taken = append(doc.Taken, inboxTaken(t))
 	}
-	for _, f := range rep.Failed {
-		doc.Failed = append(doc.Failed, inboxReason(f))
-	}
-	for _, l := range rep.Left {
-		doc.Left = append(doc.Left, inboxReason(l))
+	for _, m := range rep.Finished {
+		doc.Finished = append(doc.Finished, m.Path)
 	}
 	return doc
+}
+
+func reasons(all []app.Left) []inboxReason {
+	out := make([]inboxReason, len(all))
+	for i, l := range all {
+		out[i] = inboxReason(l)
+	}
+	return out
 }
 
 // Run looks once.
@@ -131,6 +140,12 @@ func (doc inboxPass) lines() string {
 	}
 	for _, f := range doc.Failed {
 		fmt.Fprintf(&b, "failed: %s: %s\n", readable(f.Path), oneLine(f.Reason))
+	}
+	for _, l := range doc.Renamed {
+		fmt.Fprintf(&b, "renamed: %s: %s\n", readable(l.Path), oneLine(l.Reason))
+	}
+	for _, m := range doc.moved {
+		fmt.Fprintf(&b, "moved: %s to %s\n", readable(m.Path), readable(m.To))
 	}
 	for _, l := range doc.Left {
 		fmt.Fprintf(&b, "left: %s: %s\n", readable(l.Path), oneLine(l.Reason))

@@ -46,7 +46,7 @@ func (x *inboxWatchCmd) Run(c *call) error {
 			}
 		}
 		told, rep.Left = now, left
-		if len(rep.Taken)+len(rep.Failed)+len(rep.Finished)+len(rep.Left) == 0 {
+		if len(rep.Taken)+len(rep.Failed)+len(rep.Renamed)+len(rep.Finished)+len(rep.Left) == 0 {
 			return
 		}
 		doc := newInboxPass(rep)

@@ -40,10 +40,16 @@ func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint6
 func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, others []uint64) (found, archived bool, err error) {
 	in := j.Spec.Intake
 	at, err := locate(c, j, others)
+	if err == nil && at == "" {
+		at, err = t.wandered(c, j)
+	}
+	if err == nil && want == kernel.RunningPrompt {
+		at, err = called(c, j, at)
+	}
 	if err != nil {
 		return false, false, err
 	}
-	if found, err = copied(c, j, at); err != nil {
+	if found, err = copied(c, j, at); err != nil || want == kernel.RunningPrompt {
 		return found, false, err
 	}
 	if want == kernel.ErrorPrompt && in.Archive && found {
@@ -67,12 +73,13 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, others 
 func locate(c fs.Confined, j *kernel.Job, others []uint64) (string, error) {
 	in := j.Spec.Intake
 	running := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, in.Rel))
+	dropped := path.Join(inbox.Dir, in.Rel)
 	anew := ""
 	for _, at := range []string{running, path.Join(inbox.Dir, inbox.NameOf(kernel.DonePrompt, in.Rel)), path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, in.Rel)),
-		path.Join(inbox.FinishedDir, inbox.NameOf(kernel.DonePrompt, in.Rel)), path.Join(inbox.FinishedDir, inbox.NameOf(kernel.ErrorPrompt, in.Rel))} {
+		path.Join(inbox.FinishedDir, inbox.NameOf(kernel.DonePrompt, in.Rel)), path.Join(inbox.FinishedDir, inbox.NameOf(kernel.ErrorPrompt, in.Rel)), dropped} {
 		e, err := c.Stat(at)
 		switch {
-		case errors.Is(err, iofs.ErrNotExist):
+		case errors.Is(err, iofs.ErrNotExist), at == dropped && j.State.Prompt.Named != kernel.NewPrompt:
 		case err != nil:
 			return "", err
 		case e.Mode != 0 || slices.Contains(others, e.Inode) || at == running && later(j, e):
@@ -121,6 +128,47 @@ func later(j *kernel.Job, e fs.Entry) bool {
 	return !j.Open() && !j.State.Finished.IsZero() && e.Changed.After(j.State.Finished)
 }
 
+// wandered is where in the inbox the prompt of j lies under a name that somebody
+// gave it; "" if it does not. Numbers of files are used again: what was written
+// after the claim, or has another content, is another prompt.
+func (t Tree) wandered(c fs.Confined, j *kernel.Job) (string, error) {
+	in := j.Spec.Intake
+	var l inbox.Listing
+	if err := t.scan(c, &l, "", 0); err != nil {
+		return "", err
+	}
+	for _, f := range l.Files {
+		at := path.Join(inbox.Dir, inbox.NameOf(f.Name, f.Rel))
+		if f.Inode == in.Inode && !f.Modified.After(in.Claimed) && same(c, at, in.SHA256) {
+			return at, nil
+		}
+	}
+	return "", nil
+}
+
+// called gives the prompt of an open job, which is at, the name of a running one,
+// and takes away the reason of an earlier failure. It is where the prompt is then.
+func called(c fs.Confined, j *kernel.Job, at string) (string, error) {
+	rel := j.Spec.Intake.Rel
+	to := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel))
+	if at == "" || !strings.HasPrefix(at, inbox.Dir+"/") { // it has left the inbox; its record says that it runs again
+		return at, nil
+	}
+	if at != to {
+		switch err := c.Move(at, to); {
+		case errors.Is(err, iofs.ErrExist): // a namesake runs: this one is told apart by its record
+			return at, nil
+		case err != nil:
+			return at, err
+		}
+	}
+	_, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, rel)))
+	if errors.Is(err, iofs.ErrNotExist) {
+		err = c.Remove(path.Join(inbox.Dir, inbox.ReasonOf(rel)))
+	}
+	return to, err
+}
+
 // copied keeps a copy of the prompt, from whatever name it has, and reports
 // that there is one. Where there never was a prompt it says so in the place.
 func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
@@ -153,15 +201,8 @@ func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.Prompt
 	switch {
 	case at == "" || at == to:
 		return nil
-	case tree == inbox.FinishedDir && want == kernel.RunningPrompt:
-		return nil // it has left the inbox; its record says that it runs again
 	case tree == inbox.FinishedDir:
 		return renameFinished(c, j, at, want)
-	case want == kernel.RunningPrompt:
-		if err := c.Move(at, to); err != nil && !errors.Is(err, iofs.ErrExist) { // a namesake runs: this one is told apart by its record
-			return err
-		}
-		return c.Remove(path.Join(tree, inbox.ReasonOf(rel)))
 	case want == kernel.ErrorPrompt:
 		return t.nameError(c, at, rel, reasonOf(j))
 	}
