@@ -103,7 +103,7 @@ func TestScanOfWhatMayLieThere(t *testing.T) {
 	if len(l.Files) != len(odd) || len(l.Dirs) != 3 || l.Branches["sub"] != "feature/x" || l.Branches["empty"] == "" {
 		t.Errorf("%d files, dirs %q, branches %q", len(l.Files), l.Dirs, l.Branches)
 	}
-	for _, want := range []string{"dir.prompt.md", "link.prompt.md", "pipe.prompt.md", "empty/.branch"} {
+	for _, want := range []string{"dir.prompt.md", "link.prompt.md", "pipe.prompt.md", "empty/.branch", "notes.md"} {
 		if !strays[want] {
 			t.Errorf("%s is not told of: %v", want, l.Strays)
 		}

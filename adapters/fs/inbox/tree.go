@@ -143,6 +143,8 @@ func (t Tree) scan(c fs.Confined, l *inbox.Listing, dir string, depth int) error
 			}
 		case e.Mode == iofs.ModeSymlink && (ours || strings.HasSuffix(name, ".md")):
 			stray("a symbolic link, which is not followed")
+		case !ours && e.Mode == 0 && inbox.Meant(name) != "":
+			stray("not a prompt's name: to run it, rename it to " + inbox.Meant(name))
 		case !ours:
 		case e.Mode != 0:
 			stray("not a regular file")
