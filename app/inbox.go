@@ -46,6 +46,13 @@ type InboxTree interface {
 	// file is now, below the home; "" if it was gone.
 	Finish(rel string, n kernel.PromptName) (to string, err error)
 
+	// Why is what stands beside a prompt called failed, in the inbox or, with
+	// finished, below finished; "": nothing.
+	Why(rel string, finished bool) string
+
+	// Gone are the prompts called failed that have left the inbox.
+	Gone() ([]inbox.PromptFile, error)
+
 	// File is the absolute path of a prompt under one of its names.
 	File(rel string, n kernel.PromptName) string
 }

@@ -119,7 +119,7 @@ func (f *folder) rename(from, to string) error {
 }
 
 // TendPrompt names a prompt that is not called so yet.
-func (f *folder) TendPrompt(j *kernel.Job, want kernel.PromptName, _ []uint64) (bool, bool, error) {
+func (f *folder) TendPrompt(j *kernel.Job, want kernel.PromptName, _ string, _ []uint64) (bool, bool, error) {
 	for _, n := range []kernel.PromptName{kernel.RunningPrompt, kernel.NewPrompt} {
 		from, to := inbox.NameOf(n, j.Spec.Intake.Rel), inbox.NameOf(want, j.Spec.Intake.Rel)
 		if _, there := f.files[from]; there && !f.stuck && from != to && f.inode(from) == j.Spec.Intake.Inode {
@@ -370,3 +370,7 @@ func TestASubmissionThatFails(t *testing.T) {
 		t.Errorf("a bad one: %v, %v", err, f.files)
 	}
 }
+
+func (f *folder) Why(rel string, _ bool) string { return f.why[rel] }
+
+func (f *folder) Gone() ([]inbox.PromptFile, error) { return nil, f.m.refuse["gone"] }

@@ -63,7 +63,8 @@ func (r *repo) job(ctx context.Context, ref string) (*kernel.Snapshot, kernel.Jo
 
 // jobs are the jobs that a person means by refs.
 func (r *repo) jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []kernel.JobID, error) {
-	snap, err := r.records(ctx, r.mentioned(refs))
+	scope := r.mentioned(refs)
+	snap, err := r.records(ctx, scope)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +74,24 @@ func (r *repo) jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []ker
 			return nil, nil, err
 		}
 	}
-	return snap, ids, nil
+	snap, err = r.withPromptRuns(ctx, scope, snap, ids)
+	return snap, ids, err
+}
+
+// withPromptRuns is snap, which was read as scope, with the runs of those jobs of
+// ids that stand for prompts: how such a job stands is told by them.
+func (r *repo) withPromptRuns(ctx context.Context, scope kernel.Scope, snap *kernel.Snapshot, ids []kernel.JobID) (*kernel.Snapshot, error) {
+	before := len(scope.Near)
+	for _, id := range ids {
+		if j := snap.Job(id); before > 0 && j != nil && j.Spec.Intake != nil && j.Spec.Origin.Run != "" {
+			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: j.Spec.Origin.Run})
+			scope.All = true // of a store that cannot tell
+		}
+	}
+	if len(scope.Near) == before {
+		return snap, nil
+	}
+	return r.records(ctx, scope)
 }
 
 // members are the jobs that a person means by refs, where a run means all of

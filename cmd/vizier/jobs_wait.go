@@ -77,6 +77,9 @@ func (w *waitCmd) Run(c *call) error {
 	case err != nil:
 		return err
 	}
+	if snap, err = r.withPromptRuns(c.ctx, only(ids), snap, ids); err != nil {
+		return err
+	}
 	doc, err := w.answer(r, snap, ids, timedOut)
 	if err != nil {
 		return err
@@ -87,7 +90,11 @@ func (w *waitCmd) Run(c *call) error {
 		}
 	} else {
 		for _, s := range doc.Jobs {
-			c.ui.print(c.ui.paint(s.Status, string(s.Job)+" "+s.Status))
+			text := string(s.Job) + " " + s.Status
+			if s.Run != "" {
+				text += " (" + s.Run + ")"
+			}
+			c.ui.print(c.ui.paint(s.Status, text))
 		}
 	}
 	if timedOut {

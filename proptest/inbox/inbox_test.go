@@ -135,9 +135,9 @@ func (t tree) Finish(rel string, n kernel.PromptName) (string, error) {
 	return t.Tree.Finish(rel, n)
 }
 
-func (t tender) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (bool, bool, error) {
+func (t tender) TendPrompt(j *kernel.Job, want kernel.PromptName, why string, others []uint64) (bool, bool, error) {
 	t.w.burn()
-	found, archived, err := t.Tender.TendPrompt(j, want, others)
+	found, archived, err := t.Tender.TendPrompt(j, want, why, others)
 	t.w.burn()
 	return found, archived, err
 }

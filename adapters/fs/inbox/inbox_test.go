@@ -160,7 +160,7 @@ func TestTendingMayBeRepeated(t *testing.T) {
 	tend := func(want kernel.PromptName, archived bool) {
 		t.Helper()
 		for range 3 {
-			found, kept, err := Tender{tree}.TendPrompt(j, want, nil)
+			found, kept, err := Tender{tree}.TendPrompt(j, want, j.State.Reason, nil)
 			if err != nil || !found || kept != archived {
 				t.Fatalf("%v %v %v", found, kept, err)
 			}
@@ -197,14 +197,14 @@ func TestNoInput(t *testing.T) {
 	tree := newTree(t)
 	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "m",
 		File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Inode: 1}}}
-	if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, nil); found || err != nil {
+	if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); found || err != nil {
 		t.Fatal(found, err)
 	}
 	if note := content(t, tree, "processed/o/r/m/"+string(j.ID)+"/NO_INPUT.md"); !strings.Contains(note, j.Spec.Intake.File) {
 		t.Errorf("%q", note)
 	}
 	j.Spec.Intake.File = "/etc/passwd"
-	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, nil); err == nil {
+	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err == nil {
 		t.Error("any file will do")
 	}
 }
@@ -344,7 +344,7 @@ func TestARenamedPromptIsFound(t *testing.T) {
 		}
 		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
 			SHA256: "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1", File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now().Add(time.Minute)}}}
-		if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, nil); err != nil {
+		if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err != nil {
 			t.Fatal(err)
 		}
 		at := filepath.Join(tree.Inbox(), "d", "y.running.md")
@@ -353,7 +353,7 @@ func TestARenamedPromptIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.State.Status, j.State.Prompt.Named = kernel.Succeeded, kernel.RunningPrompt
-		if found, _, err := (Tender{tree}).TendPrompt(j, kernel.DonePrompt, nil); !found || err != nil {
+		if found, _, err := (Tender{tree}).TendPrompt(j, kernel.DonePrompt, j.State.Reason, nil); !found || err != nil {
 			t.Fatalf("%s: %v %v", what, found, err)
 		}
 		if have := content(t, tree, "inbox/x.done.md"); have != c.want {
@@ -382,7 +382,7 @@ func TestAClaimMayBeRepeated(t *testing.T) {
 		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
 			File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now()}}}
 		for range 3 {
-			if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, nil); !found || err != nil {
+			if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); !found || err != nil {
 				t.Fatal(found, err)
 			}
 			if content(t, tree, "inbox/x.running.md") != "text" || content(t, tree, "inbox/x.prompt.md") != "" || (content(t, tree, "inbox/x.error.txt") != "") != failed {
@@ -391,7 +391,7 @@ func TestAClaimMayBeRepeated(t *testing.T) {
 		}
 		drop(t, tree, "inbox/x.prompt.md", "a later one")
 		j.State.Prompt.Named = kernel.RunningPrompt
-		if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, nil); err != nil || content(t, tree, "inbox/x.prompt.md") != "a later one" {
+		if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err != nil || content(t, tree, "inbox/x.prompt.md") != "a later one" {
 			t.Errorf("%v: the later one is gone", err)
 		}
 	}

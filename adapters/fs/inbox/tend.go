@@ -21,8 +21,9 @@ type Tender struct{ Tree Tree } // its Home is not used
 
 // TendPrompt sees to the copy of the job's prompt and to its name. It reports
 // whether there was a prompt at all, and whether a copy of it is archived as
-// failed. Files with the numbers in others are other jobs'. It may be repeated.
-func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (found, archived bool, err error) {
+// failed. how is how the run stands, for who reads why it failed; files with the
+// numbers in others are other jobs'. It may be repeated.
+func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, how string, others []uint64) (found, archived bool, err error) {
 	in := j.Spec.Intake
 	home := inbox.Home(in)
 	if home == "" || !strings.HasPrefix(home, "/") {
@@ -31,13 +32,13 @@ func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint6
 	tree := t.Tree
 	tree.Home = home
 	err = tree.with(func(c fs.Confined) error {
-		found, archived, err = tree.tend(c, j, want, others)
+		found, archived, err = tree.tend(c, j, want, how, others)
 		return err
 	})
 	return found, archived, err
 }
 
-func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, others []uint64) (found, archived bool, err error) {
+func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, how string, others []uint64) (found, archived bool, err error) {
 	in := j.Spec.Intake
 	at, err := locate(c, j, others)
 	if err == nil && at == "" {
@@ -62,7 +63,7 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, others 
 		}
 		archived = true
 	}
-	return found, archived, t.rename(c, j, at, want)
+	return found, archived, t.rename(c, j, at, want, reasonOf(j, how))
 }
 
 // locate finds the job's prompt by the number of its file, whatever it is
@@ -194,7 +195,7 @@ func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
 
 // rename gives the job's prompt, which is at, the name that tells where its run
 // stands.
-func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName) error {
+func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName, why string) error {
 	rel := j.Spec.Intake.Rel
 	tree, _, _ := strings.Cut(at, "/")
 	to := path.Join(tree, inbox.NameOf(want, rel))
@@ -202,9 +203,9 @@ func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.Prompt
 	case at == "" || at == to:
 		return nil
 	case tree == inbox.FinishedDir:
-		return renameFinished(c, j, at, want)
+		return renameFinished(c, j, at, want, why)
 	case want == kernel.ErrorPrompt:
-		return t.nameError(c, at, rel, reasonOf(j))
+		return t.nameError(c, at, rel, why)
 	}
 	if err := t.makeWay(c, rel, want); err != nil {
 		return err
@@ -220,7 +221,7 @@ func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.Prompt
 
 // renameFinished is rename for a prompt that has left the inbox and may have got
 // a stamp.
-func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName) error {
+func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName, why string) error {
 	prompt, is, _ := inbox.PromptOf(at)
 	if is == want {
 		return nil
@@ -229,7 +230,7 @@ func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptN
 		prompt = stampedPrompt(prompt, string(j.ID))
 	}
 	if want == kernel.ErrorPrompt {
-		if err := c.Write(inbox.ReasonOf(prompt), []byte(reasonOf(j)+"\n"), true); err != nil {
+		if err := c.Write(inbox.ReasonOf(prompt), []byte(why+"\n"), true); err != nil {
 			return err
 		}
 	}
@@ -247,15 +248,8 @@ func stampedPrompt(prompt, stamp string) string {
 	return strings.TrimSuffix(prompt, ".prompt.md") + "." + stamp + ".prompt.md"
 }
 
-// reasonOf is what stands beside a prompt whose run failed.
-func reasonOf(j *kernel.Job) string {
-	st := &j.State
-	why := st.Reason
-	if why == "" {
-		why = st.Wait.Detail
-	}
-	if why == "" {
-		why = "no reason is on record"
-	}
-	return fmt.Sprintf("job %s is %s: %s\nnext: vizier jobs why %s", j.ID, st.Status, why, j.ID)
+// reasonOf is what stands beside a prompt whose run did not succeed, which went
+// as how says.
+func reasonOf(j *kernel.Job, how string) string {
+	return fmt.Sprintf("job %s is %s\nnext: vizier jobs why %s", j.ID, how, j.ID)
 }

@@ -272,6 +272,50 @@ func (t Tree) nameError(c fs.Confined, at, rel, why string) error {
 	return c.Move(at, path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, rel)))
 }
 
+// Why is what stands beside a prompt called failed; "": nothing.
+func (t Tree) Why(rel string, finished bool) (why string) {
+	tree := inbox.Dir
+	if finished {
+		tree = inbox.FinishedDir
+	}
+	_ = t.with(func(c fs.Confined) error { // where it cannot be read there is nothing to tell
+		data, err := c.Read(path.Join(tree, inbox.ReasonOf(rel)), MaxPrompt)
+		why = strings.TrimSpace(string(data))
+		return err
+	})
+	return why
+}
+
+// Gone are the prompts below finished that are called failed.
+func (t Tree) Gone() (out []inbox.PromptFile, err error) {
+	err = t.with(func(c fs.Confined) error { return gone(c, "", 0, &out) })
+	return out, err
+}
+
+func gone(c fs.Confined, dir string, depth int, out *[]inbox.PromptFile) error {
+	names, err := c.Names(path.Join(inbox.FinishedDir, dir))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		rel := path.Join(dir, name)
+		prompt, word, ours := inbox.PromptOf(rel)
+		e, err := c.Stat(path.Join(inbox.FinishedDir, rel))
+		switch {
+		case errors.Is(err, iofs.ErrNotExist):
+		case err != nil:
+			return err
+		case e.Mode == iofs.ModeDir && depth < maxDepth:
+			if err := gone(c, rel, depth+1, out); err != nil {
+				return err
+			}
+		case e.Mode == 0 && ours && word == kernel.ErrorPrompt:
+			*out = append(*out, inbox.PromptFile{Rel: prompt, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed})
+		}
+	}
+	return nil
+}
+
 // makeWay takes an earlier prompt of that name out of the inbox at once.
 func (t Tree) makeWay(c fs.Confined, rel string, n kernel.PromptName) error {
 	_, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(n, rel)))
