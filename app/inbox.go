@@ -75,6 +75,7 @@ type Inbox struct {
 	Find func(inbox.Path) (*InboxTarget, error)
 
 	seen    map[string]inbox.Sighting
+	news    *news // of a watcher
 	targets map[string]*InboxTarget
 }
 
@@ -121,6 +122,8 @@ type InboxReport struct {
 	Failed   []Left // named x.error.md, with the reason beside it
 	Renamed  []Left // by somebody while their runs were open, and called running again
 	Finished []Moved
+	Ended    []Ended       // runs of prompts that are over since a watcher last looked
+	Asked    []Asked       // approvals that they wait for since then
 	Left     []Left        // to be looked at by a person, or tried again by itself
 	Waiting  int           // new prompts that are not due yet
 	Next     time.Duration // until something is due; 0: nothing is
@@ -169,6 +172,9 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 	rep.due(wait)
 	fresh := x.resolve(ctx, list, ready, func(f inbox.PromptFile, err error) { x.fail(f.Rel, kernel.NewPrompt, err, &rep) })
 	err = x.takeAll(ctx, list, named, fresh, &rep)
+	if x.news != nil {
+		x.news.look(ctx, x, &list, &rep)
+	}
 	x.finish(list, &rep)
 	return rep, err
 }

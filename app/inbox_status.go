@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -118,10 +117,7 @@ func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files
 		have = PromptStatus{File: inbox.PromptFile{Rel: in.Rel, Name: word}, Gone: true, Age: max(0, x.Now().Sub(j.Created))}
 	}
 	have.Repository, have.Job, have.Stalled, have.Run = t.Root, j, stalled(j), kernel.PromptRunOf(j, run, x.Now())
-	have.Reason = have.Run.Reason
-	if c := have.Run.Cause; c != nil {
-		have.Reason = strings.TrimSuffix(c.Label()+": "+have.Reason, ": ")
-	}
+	have.Reason = have.Run.Why()
 	files[key] = have
 }
 

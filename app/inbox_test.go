@@ -374,3 +374,63 @@ func TestASubmissionThatFails(t *testing.T) {
 func (f *folder) Why(rel string, _ bool) string { return f.why[rel] }
 
 func (f *folder) Gone() ([]inbox.PromptFile, error) { return nil, f.m.refuse["gone"] }
+
+// A watcher tells each end of a run once, and not those of before it came.
+func TestAWatcherTellsHowRunsEnd(t *testing.T) {
+	f := newFolder(newMemory(), "old.prompt.md")
+	x := f.inbox()
+	if _, err := x.Once(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	end := func(st kernel.Status, after time.Duration) {
+		for id, j := range f.m.jobs {
+			if j.Open() {
+				j.State.Status, j.State.Finished, j.State.Reason = st, at.Add(after), "so it is"
+				f.m.jobs[id] = j
+			}
+		}
+	}
+	end(kernel.Failed, -time.Minute)
+	x.news = &news{}
+	told := func() string {
+		t.Helper()
+		rep, err := x.Once(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, e := range rep.Ended {
+			out = append(out, e.Rel+" "+e.How.String())
+		}
+		for _, a := range rep.Asked {
+			out = append(out, "asks for "+string(a.Approve))
+		}
+		return strings.Join(out, ", ")
+	}
+	if got := told(); got != "" {
+		t.Errorf("of before: %s", got)
+	}
+	f.files["a.prompt.md"] = "do it"
+	if got := told(); got != "" {
+		t.Errorf("of one that is taken: %s", got)
+	}
+	for id, j := range f.m.jobs {
+		if j.Open() {
+			j.State.Approval.State, j.State.Status = kernel.Pending, kernel.WaitingOnApproval
+			f.m.jobs[id] = j
+			if got := told(); got != "asks for "+string(id) {
+				t.Errorf("of one that asks: %s", got)
+			}
+		}
+	}
+	if got := told(); got != "" {
+		t.Errorf("again: %s", got)
+	}
+	end(kernel.Cancelled, time.Minute)
+	if got := told(); got != "a.prompt.md cancelled: so it is" {
+		t.Errorf("at the end: %s", got)
+	}
+	if got := told(); got != "" {
+		t.Errorf("again: %s", got)
+	}
+}

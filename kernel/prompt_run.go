@@ -51,14 +51,22 @@ func (j *Job) follows(k *Job) bool {
 	return k.State.Finished.Before(j.State.Finished)
 }
 
-// String is the cause, status and reason on one line.
+// String is the status, the cause and the reason.
 func (r PromptRun) String() string {
-	text := r.Status.String()
-	if r.Cause != nil {
-		text += ": job " + r.Cause.Label()
+	if why := r.Why(); why != "" {
+		return r.Status.String() + ": " + why
 	}
-	if r.Reason != "" {
-		text += ": " + r.Reason
+	return r.Status.String()
+}
+
+// Why is the cause and the reason; "": there is none.
+func (r PromptRun) Why() string {
+	switch {
+	case r.Cause == nil:
+		return r.Reason
+	case r.Reason == "":
+		return "job " + r.Cause.Label()
+	default:
+		return "job " + r.Cause.Label() + ": " + r.Reason
 	}
-	return text
 }
