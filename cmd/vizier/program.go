@@ -136,6 +136,8 @@ func (c *call) repo() (*repo, error) {
 	r, err := c.open(c.ctx, c.env, c.globals)
 	if err == nil {
 		c.outside = r.Outside
+		home := *r // r may become another
+		r.Elsewhere = func(name string) (*repo, error) { return c.configured(&home, name) }
 	}
 	return r, err
 }

@@ -58,6 +58,10 @@ type repo struct {
 	// Releases makes commits and tags of releases.
 	Releases releaseGit
 
+	// Elsewhere opens another repository that the inbox runs prompts in, by the name
+	// that the configuration gives it; nil: there is none.
+	Elsewhere func(name string) (*repo, error)
+
 	// Doctor is what the doctor looks at.
 	Doctor struct {
 		files    inspection
