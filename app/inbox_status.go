@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -106,7 +107,7 @@ func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files
 	word := j.State.Status.PromptName()
 	key := x.Tree.File(in.Rel, word)
 	have, there := files[key]
-	if there && (have.File.Inode == in.Inode || j.Open()) {
+	if there && (have.File.Inode == in.Inode || j.Open() || have.Job == nil && x.written(j, have.File)) {
 		have.Age = max(0, x.Now().Sub(j.Created))
 	} else {
 		if !j.Open() && !all {
@@ -119,6 +120,19 @@ func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files
 	have.Repository, have.Job, have.Stalled, have.Run = t.Root, j, stalled(j), kernel.PromptRunOf(j, run, x.Now())
 	have.Reason = have.Run.Why()
 	files[key] = have
+}
+
+// written reports that a file which is not the one that was claimed is the prompt
+// of j even so, written anew while j was open.
+func (x *Inbox) written(j *kernel.Job, f inbox.PromptFile) bool {
+	switch {
+	case j.HoldsPrompt() || f.Modified.Before(j.Created) || f.Modified.After(j.State.Finished):
+		return false
+	case f.Name == kernel.ErrorPrompt: // else it was refused
+		return strings.HasPrefix(x.Tree.Why(f.Rel, false), "job "+string(j.ID)+" is ")
+	default:
+		return f.Name == kernel.DonePrompt
+	}
 }
 
 // goneKey is what a prompt that has left the inbox is listed under.

@@ -38,6 +38,9 @@ func PromptOf(file string) (prompt string, n kernel.PromptName, ok bool) {
 // Meant is what the name of a file that is no prompt's would be if it were to be
 // one, where it looks as if somebody meant that; "" where it does not.
 func Meant(name string) string {
+	if _, _, ours := PromptOf(name); ours {
+		return ""
+	}
 	for _, end := range []string{".prompt.md.txt", ".prompt.markdown", ".prompt.txt", ".prompt.md", ".prompt", ".markdown", ".md"} {
 		if n := len(name) - len(end); n > 0 && strings.EqualFold(name[n:], end) {
 			return name[:n] + ".prompt.md"
