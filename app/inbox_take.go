@@ -80,7 +80,7 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 	var reqs []PromptRequest
 	var rels []string
 	for _, c := range prompts {
-		req, err := x.request(c)
+		req, err := x.request(ctx, c)
 		switch {
 		case errors.Is(err, iofs.ErrNotExist): // somebody took it away: it was never enqueued
 			rep.Left = append(rep.Left, Left{c.Rel, "it vanished"})
@@ -111,7 +111,7 @@ func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) er
 }
 
 // request makes the run of a prompt.
-func (x *Inbox) request(c placed) (PromptRequest, error) {
+func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 	text, inode, err := x.Tree.Read(c.Rel, kernel.NewPrompt)
 	if err != nil {
 		return PromptRequest{}, err
@@ -131,7 +131,7 @@ func (x *Inbox) request(c placed) (PromptRequest, error) {
 	if p.ID == "" {
 		p.ID = c.target.Scheduler.NewID()
 	}
-	run, err := c.target.Prepare(p)
+	run, err := c.target.Prepare(ctx, p)
 	if err != nil {
 		return PromptRequest{}, err
 	}

@@ -69,7 +69,7 @@ func (w *waitCmd) Run(c *call) error {
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
 	case timedOut:
-		if snap, err = r.records(c.ctx, only(ids)); err != nil {
+		if snap, err = r.Scheduler.Records(c.ctx, app.Only(ids)); err != nil {
 			return err
 		}
 	case c.ctx.Err() != nil:
@@ -77,7 +77,7 @@ func (w *waitCmd) Run(c *call) error {
 	case err != nil:
 		return err
 	}
-	if snap, err = r.withPromptRuns(c.ctx, only(ids), snap, ids); err != nil {
+	if snap, err = r.Scheduler.WithPromptRuns(c.ctx, app.Only(ids), snap, ids); err != nil {
 		return err
 	}
 	doc, err := w.answer(r, snap, ids, timedOut)
@@ -119,7 +119,7 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 			return nil, err
 		}
 		if open == 0 {
-			return r.records(ctx, only(ids))
+			return r.Scheduler.Records(ctx, app.Only(ids))
 		}
 		if counts != before {
 			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(ids), counts))
