@@ -153,6 +153,10 @@ func (s *Scheduler) mentioned(refs []string) kernel.Scope {
 			others = append(others, kernel.Near{Kind: kernel.Newest, Most: 1})
 			continue
 		}
+		if n, _, ok := kernel.ParseRef(ref); ok {
+			others = append(others, kernel.Near{Kind: kernel.OfNumber, Number: n})
+			continue
+		}
 		if all == nil {
 			all = s.IDs()
 		}
