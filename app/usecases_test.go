@@ -36,6 +36,8 @@ func TestStatusOfAnInbox(t *testing.T) {
 	)
 	f := newFolder(m, "run.running.md", "new.prompt.md", "done.done.md", "again.error.md")
 	x := f.inbox()
+	c := m.jobs["c"]
+	c.Spec.Intake.Inode = f.inode("done.done.md")
 	target := &InboxTarget{Root: "/repo", Scheduler: m.scheduler()}
 	alive := func(_ *InboxTarget, j *kernel.Job) time.Time {
 		return map[kernel.JobID]time.Time{"a": at.Add(-time.Minute), "b": at.Add(-2 * time.Minute)}[j.ID]

@@ -282,7 +282,7 @@ func TestHoldersOfLocks(t *testing.T) {
 
 // A plan is written up to the first error, whichever action it is.
 func TestAPlanIsWrittenUpToTheFirstError(t *testing.T) {
-	actions := []kernel.Action{kernel.CreateJob{Job: job("a")}, kernel.PutState{Job: "b"}, kernel.CreateRun{Run: "r"}, kernel.RemoveRun{Run: "r"}, kernel.RemoveJob{Job: "c"}, kernel.Strip{Job: "d"},
+	actions := []kernel.Action{kernel.CreateJob{Job: job("a")}, kernel.PutState{Job: "b"}, kernel.NumberJob{Job: "n"}, kernel.CreateRun{Run: "r"}, kernel.RemoveRun{Run: "r"}, kernel.RemoveJob{Job: "c"}, kernel.Strip{Job: "d"},
 		kernel.Publish{Attempt: kernel.AttemptID{Job: "e"}}, kernel.Announce{Event: kernel.Event{Job: "f"}}, kernel.Reset{Attempt: kernel.AttemptID{Job: "g"}}, kernel.Rotate{Attempt: kernel.AttemptID{Job: "h"}}}
 	subjects := ""
 	for i, a := range actions {
@@ -292,7 +292,7 @@ func TestAPlanIsWrittenUpToTheFirstError(t *testing.T) {
 			t.Errorf("%T: %v after %d", a, err, w.n)
 		}
 	}
-	if subjects != "a,b,,,c,d,e,f,g,h," {
+	if subjects != "a,b,n,,,c,d,e,f,g,h," {
 		t.Error(subjects)
 	}
 	if err := kernel.NewPlan(actions...).Write(&writer{failAt: -1}); err != nil {
@@ -313,6 +313,7 @@ func (w *writer) did() error {
 }
 func (w *writer) CreateJob(kernel.CreateJob) error { return w.did() }
 func (w *writer) PutState(kernel.PutState) error   { return w.did() }
+func (w *writer) NumberJob(kernel.NumberJob) error { return w.did() }
 func (w *writer) CreateRun(kernel.CreateRun) error { return w.did() }
 func (w *writer) RemoveRun(kernel.RemoveRun) error { return w.did() }
 func (w *writer) RemoveJob(kernel.RemoveJob) error { return w.did() }

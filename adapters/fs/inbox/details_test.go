@@ -190,7 +190,7 @@ func TestWhichFileIsAJobsPrompt(t *testing.T) {
 		if c.change != nil {
 			c.change(j)
 		}
-		found, archived, err := Tender{tree}.TendPrompt(j, kernel.RunningPrompt, others)
+		found, archived, err := Tender{tree}.TendPrompt(j, kernel.RunningPrompt, j.State.Reason, others)
 		if found != c.found || archived || err != nil {
 			t.Errorf("%s: %t %t %v", name, found, archived, err)
 		}
@@ -215,7 +215,7 @@ func TestNamesFollowTheJob(t *testing.T) {
 		"done over one that is":      {[]string{"inbox/d/x.running.md", "inbox/d/x.done.md"}, kernel.DonePrompt, nil, "finished/d/x.done.md inbox/d/x.done.md"},
 		"failed":                     {[]string{"inbox/d/x.running.md"}, kernel.ErrorPrompt, nil, "inbox/d/x.error.md inbox/d/x.error.txt"},
 		"running again":              {[]string{"inbox/d/x.error.md", "inbox/d/x.error.txt"}, kernel.RunningPrompt, nil, "inbox/d/x.running.md"},
-		"running beside another":     {[]string{"inbox/d/x.error.md", "inbox/d/x.error.txt", "inbox/d/x.running.md"}, kernel.RunningPrompt, nil, "inbox/d/x.error.md inbox/d/x.running.md"},
+		"running beside another":     {[]string{"inbox/d/x.error.md", "inbox/d/x.error.txt", "inbox/d/x.running.md"}, kernel.RunningPrompt, nil, "inbox/d/x.error.md inbox/d/x.error.txt inbox/d/x.running.md"},
 		"done after it failed":       {[]string{"inbox/d/x.error.md", "inbox/d/x.error.txt"}, kernel.DonePrompt, nil, "inbox/d/x.done.md"},
 		"finished, and running":      {[]string{"finished/d/x.error.md", "finished/d/x.error.txt"}, kernel.RunningPrompt, nil, "finished/d/x.error.md finished/d/x.error.txt"},
 		"finished, and done":         {[]string{"finished/d/x.error.md", "finished/d/x.error.txt"}, kernel.DonePrompt, nil, "finished/d/x.done.md"},
@@ -240,7 +240,7 @@ func TestNamesFollowTheJob(t *testing.T) {
 			j.State.Generation = 1
 		}
 		for range 2 {
-			found, archived, err := Tender{tree}.TendPrompt(j, c.want, nil)
+			found, archived, err := Tender{tree}.TendPrompt(j, c.want, j.State.Reason, nil)
 			if !found || err != nil || archived != strings.HasPrefix(c.after, "failed") {
 				t.Errorf("%s: %t %t %v", name, found, archived, err)
 			}
@@ -253,27 +253,22 @@ func TestNamesFollowTheJob(t *testing.T) {
 }
 
 func TestReasonsOfPrompts(t *testing.T) {
-	for want, st := range map[string]kernel.State{"is failed: why": {Status: kernel.Failed, Reason: "why", Wait: kernel.WaitReason{Detail: "not"}},
-		"is blocked_by_dependency: for what": {Status: kernel.BlockedByDependency, Wait: kernel.WaitReason{Detail: "for what"}}, "is cancelled: no reason is on record": {Status: kernel.Cancelled}} {
-		tree := newTree(t)
-		drop(t, tree, "inbox/x.running.md", "text")
-		j := stands(tree, 2, "x.prompt.md", inodeOf(t, tree, "x.running.md"))
-		j.State = st
-		if _, _, err := (Tender{tree}).TendPrompt(j, kernel.ErrorPrompt, nil); err != nil {
-			t.Fatal(err)
-		}
-		if got := content(t, tree, "inbox/x.error.txt"); got != fmt.Sprintf("job %s %s\nnext: vizier jobs why %s\n", j.ID, want, j.ID) {
-			t.Errorf("%q", got)
-		}
-	}
 	tree := newTree(t)
+	drop(t, tree, "inbox/x.running.md", "text")
+	j := stands(tree, 2, "x.prompt.md", inodeOf(t, tree, "x.running.md"))
+	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.ErrorPrompt, "failed: why", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, tree, "inbox/x.error.txt"); got != fmt.Sprintf("job %s is failed: why\nnext: vizier jobs why %s\n", j.ID, j.ID) {
+		t.Errorf("%q", got)
+	}
 	odd := stands(tree, 3, "x.prompt.md", 1)
 	odd.Spec.Intake.File = "/elsewhere/x.running.md"
-	if _, _, err := (Tender{tree}).TendPrompt(odd, kernel.DonePrompt, nil); err == nil || !strings.Contains(err.Error(), "does not end in x.running.md") {
+	if _, _, err := (Tender{tree}).TendPrompt(odd, kernel.DonePrompt, odd.State.Reason, nil); err == nil || !strings.Contains(err.Error(), "does not end in x.running.md") {
 		t.Error(err)
 	}
 	odd.Spec.Intake.File = "inbox/x.running.md"
-	if _, _, err := (Tender{tree}).TendPrompt(odd, kernel.DonePrompt, nil); err == nil {
+	if _, _, err := (Tender{tree}).TendPrompt(odd, kernel.DonePrompt, odd.State.Reason, nil); err == nil {
 		t.Error("a relative home was taken")
 	}
 }
@@ -282,13 +277,13 @@ func TestLimitsOfPrompts(t *testing.T) {
 	tree := newTree(t)
 	drop(t, tree, "inbox/full.running.md", strings.Repeat("x", MaxPrompt))
 	drop(t, tree, "inbox/more.running.md", strings.Repeat("x", MaxPrompt+1))
-	if text, _, err := tree.Read("full.prompt.md"); err != nil || len(text) != MaxPrompt {
+	if text, _, err := tree.Read("full.prompt.md", kernel.RunningPrompt); err != nil || len(text) != MaxPrompt {
 		t.Errorf("%d %v", len(text), err)
 	}
-	if _, _, err := tree.Read("more.prompt.md"); !errors.Is(err, kernel.ErrInvalid) {
+	if _, _, err := tree.Read("more.prompt.md", kernel.RunningPrompt); !errors.Is(err, kernel.ErrInvalid) {
 		t.Error(err)
 	}
-	if _, _, err := tree.Read("none.prompt.md"); !errors.Is(err, iofs.ErrNotExist) {
+	if _, _, err := tree.Read("none.prompt.md", kernel.RunningPrompt); !errors.Is(err, iofs.ErrNotExist) {
 		t.Error(err)
 	}
 	deep := strings.Repeat("d/", maxDepth)
