@@ -5,7 +5,8 @@
 //
 // It draws mutants (a condition negated, a comparison changed, a call, an
 // assignment or a defer left out, a boolean swapped, an error dropped, a
-// constant off by one) over kernel, app and adapters, but for the client of
+// constant off by one, but not how much room a call of make asks for, on which
+// nothing depends but time) over kernel, app and adapters, but for the client of
 // Slurm, whose tests need a cluster. The tree is not touched:
 // each mutant is an overlay of the go command. Those that do not compile are
 // drawn again. Each runs the tests that are most likely to notice first, but

@@ -65,6 +65,23 @@ func TestEveryKindOfMutant(t *testing.T) {
 	}
 }
 
+// A capacity changes nothing but time, and that of a channel what it means.
+func TestCapacitiesAreLeftAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "p.go")
+	text := "package p\n\nfunc f() {\n\tuse(make([]int, 1, 2+3), make(map[int]int, 4), make(chan int, 5))\n}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := mutantsOf(path)
+	var got []string
+	for _, m := range all {
+		got = append(got, m.kind+": "+m.by)
+	}
+	if want := []string{"call left out: ", "off by one: 2", "off by one: 6"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestADiffIsTheLinesThatDiffer(t *testing.T) {
 	for _, m := range mutants(t) {
 		if m.kind == "call left out" && m.diff() != "-\t\tsync(n)\n+\t\t\n" {
