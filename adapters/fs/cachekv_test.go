@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // kvHome is a directory for a map, open as the store has it.
@@ -320,4 +322,64 @@ func TestFollowingAMap(t *testing.T) {
 	}
 	k.close()
 	other.close()
+}
+
+// A map that cannot be written is the one that was, and says so.
+func TestAMapThatCannotBeWritten(t *testing.T) {
+	oneGoroutine(t)
+	base := kvHome(t)
+	d := &faulty{}
+	base.disk = d
+	big := map[string]string{}
+	for i := range 4000 {
+		big[fmt.Sprintf("k%05d", i)] = strings.Repeat("v", 40) // more than is written at once
+	}
+	k := freshKV(t, base, "head", map[string]string{"a": "1"})
+	for at := 1; ; at++ {
+		d.n, d.at = 0, 0
+		for key, v := range big {
+			k.recent.put(setting{key, []byte(v)})
+		}
+		d.at, d.n = at, 0
+		next, err := k.compact([]byte("new"))
+		if err == nil {
+			if at < 5 {
+				t.Errorf("%d calls", at)
+			}
+			next.close()
+			break
+		}
+		if !errors.Is(err, unix.EIO) {
+			t.Errorf("call %d: %v", at, err)
+		}
+		d.at = 0
+		was, head, err := openKV(base)
+		if err != nil || string(head) != "head" {
+			t.Fatalf("call %d: %q %v", at, head, err)
+		}
+		holdsAll(t, was, map[string]string{"a": "1"})
+		was.close()
+	}
+	d.at, d.n = 1, 0
+	k, _, err := openKV(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.add(nil, []setting{{"b", nil}}); !errors.Is(err, unix.EIO) {
+		t.Error(err)
+	}
+	// what cannot be read is not written anew
+	if err := os.Truncate(fmt.Sprintf("/proc/self/fd/%d/%s", base.fd, tableFile(k.tables[0].number)), 100); err != nil {
+		t.Fatal(err)
+	}
+	for key, v := range big {
+		k.recent.put(setting{key + "x", []byte(v)})
+	}
+	if _, err := k.compact(nil); err == nil {
+		t.Error("half a table was taken for one")
+	}
+	if _, err := k.get("k00001"); !errors.Is(err, errCache) {
+		t.Error(err)
+	}
+	k.close()
 }
