@@ -103,6 +103,7 @@ type runner struct {
 	skip    map[string]string // tests of a package that fail as they are, and say nothing
 	lines   cover             // of all functions
 	covered map[string]cover  // what a package's tests come by
+	took    map[string]time.Duration
 }
 
 // cover is a set of lines, as kernel/job.go:12.
@@ -167,7 +168,7 @@ func (r *runner) profile() string { return filepath.Join(r.dir, "profile") }
 // check looks what the tests come by, and which pass as they are: the others
 // are skipped, and told.
 func (r *runner) check(ctx context.Context, judges []goPackage) error {
-	r.skip, r.lines, r.covered = map[string]string{}, cover{}, map[string]cover{}
+	r.skip, r.lines, r.covered, r.took = map[string]string{}, cover{}, map[string]cover{}, map[string]time.Duration{}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil { // some tests are another user's
 		return err
 	}
@@ -188,6 +189,7 @@ func (r *runner) check(ctx context.Context, judges []goPackage) error {
 			}
 			out, err = r.test(ctx, "", p)
 		}
+		r.took[p.ImportPath] = time.Since(begun)
 		if b, failed := os.ReadFile(r.profile()); failed == nil && err == nil {
 			lines, run := readCover(b)
 			maps.Copy(r.lines, lines)
@@ -252,9 +254,16 @@ func failures(out []byte) string {
 }
 
 func (r *runner) test(ctx context.Context, overlay string, p goPackage, flags ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	timeout := r.timeout
+	if took, known := r.took[p.ImportPath]; known { // a mutant that goes on for ever is no news after that
+		timeout = min(timeout, time.Minute+5*took)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	args := append([]string{"go", "test", "-vet=off", "-failfast"}, flags...)
+	if overlay == "" {
+		args = append(args, "-count=1")
+	}
 	if overlay == "" && !slices.Contains(forking, p.rel()) {
 		args = append(args, "-coverprofile="+r.profile(), "-coverpkg="+module+"/kernel/...,"+module+"/app/...,"+module+"/adapters/...")
 	}
