@@ -93,7 +93,7 @@ func (a Agents) Probe(ctx context.Context, s Settings) Found {
 		blame(true, pinned, "%s does not start: `%s --version` %v", p.Name, p.Name, err)
 		return f
 	}
-	if f.Version = versionIn.FindString(out); f.Version != "" && older(f.Version, p.Made) {
+	if f.Version = versionIn().FindString(out); f.Version != "" && older(f.Version, p.Made) {
 		blame(false, pinned, "%s %s is older than %s, which this vizier was made for", p.Name, f.Version, p.Made)
 	}
 	help, err := tell(ctx, f.Program, helpOf[p.Name]...)

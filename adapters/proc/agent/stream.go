@@ -155,11 +155,17 @@ func (s *stream) keep(text string) {
 		return
 	}
 	s.last = cut(text, maxWords)
-	s.errs = anError.MatchString(text) || refusal.MatchString(text)
+	s.errs = anError().MatchString(text) || refusal().MatchString(text)
 	s.lost = s.lost || s.gone != "" && strings.Contains(text, s.gone)
 }
 
-var anError = regexp.MustCompile(`(?i)^(fatal )?error\b`)
+// pattern is compiled when it is used first: every command starts with this
+// package, and few ask an agent.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
+var anError = pattern(`(?i)^(fatal )?error\b`)
 
 // lines cuts what is written to it into lines.
 type lines struct {
