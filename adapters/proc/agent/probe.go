@@ -70,6 +70,10 @@ func (a Agents) Find(s Settings) Found {
 			f.Faults[0].Problem = program + " is no program that can be started"
 		}
 	}
+	if f.MadeFor != "" && p.rootless && s.Permissions == MayAll && os.Getuid() == 0 && !anySet("IS_SANDBOX") {
+		f.Faults = append(f.Faults, Fault{p.Name + ` does not start as root with permissions = "all"`,
+			`set permissions = "run", or work as another user; in a container that is a sandbox, set IS_SANDBOX=1`, true})
+	}
 	return f
 }
 

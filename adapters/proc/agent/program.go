@@ -31,6 +31,7 @@ type program struct {
 	Package string // of npm
 	Login   string // how a person logs in
 
+	rootless  bool   // it does not do everything for root
 	gone      string // what it says of a session that it does not have
 	flags     func(s Settings, q kernel.AgentRequest, scratch string) []string
 	env       func(scratch string) ([]string, error) // nil: none of its own

@@ -41,6 +41,8 @@ type stream struct {
 	now      func() time.Time
 
 	run    kernel.AgentRun
+	began  func(kernel.AgentRun) // hears of the session
+	heard  string                // the session that it heard of
 	said   []byte // the last that the model said: the answer, if nothing follows
 	more   bool   // said goes on
 	done   bool   // the program told that it has its answer
@@ -125,6 +127,7 @@ func (s *stream) stdout(p parser) *lines {
 		defer s.mu.Unlock()
 		if p.event(line) {
 			s.events++
+			s.begin()
 		} else if text := strings.TrimSpace(string(line)); text != "" {
 			s.show(text)
 		}
@@ -133,6 +136,15 @@ func (s *stream) stdout(p parser) *lines {
 		defer s.mu.Unlock()
 		s.show(fmt.Sprintf("warning: a line of more than %d bytes is dropped", maxLine))
 	}}
+}
+
+// begin tells of a session that nobody was told of yet: whatever ends this
+// process, the next one may go on with it.
+func (s *stream) begin() {
+	if s.began != nil && s.run.Session != s.heard {
+		s.heard = s.run.Session
+		s.began(s.run)
+	}
 }
 
 func (s *stream) stderr(p parser) *lines {
