@@ -132,9 +132,16 @@ func TestWhatALostAttemptsAgentToldIsSeen(t *testing.T) {
 		if got != c.want || (r != nil) != (c.want != "") {
 			t.Errorf("%s: %+v", name, r)
 		}
-		all, err := newStore(t, dir).Attempts(j.ID)
-		if err != nil || len(all) != 1 || (all[0].Agent != nil) != (c.want != "") {
-			t.Errorf("%s: attempts %+v, %v", name, all, err)
+		for _, settled := range []bool{false, true} { // by who takes it for lost
+			if settled {
+				if err := s.ConcludeOnce(kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Ended: t0}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all, err := newStore(t, dir).Attempts(j.ID)
+			if err != nil || len(all) != 1 || (all[0].Agent != nil) != (c.want != "") || settled != (all[0].Outcome != kernel.NoOutcome) {
+				t.Errorf("%s: attempts %+v, %v", name, all, err)
+			}
 		}
 	}
 }

@@ -150,6 +150,9 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 	if !kernel.ValidJobID(string(r.Attempt.Job)) {
 		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
 	}
+	if r.Class == kernel.WorkerLost && r.Agent == nil {
+		r.Agent = s.told(r.Attempt) // who takes it for lost knows nothing of that
+	}
 	b, err := encodeOutcome(r)
 	if err != nil {
 		return err
