@@ -19,8 +19,8 @@ const worktreeHome = ".vizier/tmp-worktrees"
 // (semantics 3.11). A branch that does not exist begins at the commit of the
 // working tree that the run was queued from.
 //
-// Worktrees of a branch are in one directory, one after the other: what agents
-// keep by directory goes on, and does not pile up.
+// Worktrees for the same purpose and branch are in one directory, one after the
+// other: what agents keep by directory goes on, and does not pile up.
 //
 // Two trees on one branch get in each other's way: a commit in one moves the
 // branch under the other. So a tree of the operator's on the branch is an
@@ -41,7 +41,8 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if branch == "" {
 		return Result{}, errors.New("worktree.prepare could not determine branch (set branch or slug/plan)")
 	}
-	name := treeName(n, cmp.Or(n.arg("purpose"), n.Node))
+	purpose := cmp.Or(n.arg("purpose"), n.Node)
+	name := treeName(n, purpose)
 	if err := ensureBranch(ctx, env, n, branch); err != nil {
 		return Result{}, fmt.Errorf("worktree.prepare could not ensure branch %s: %w", branch, err)
 	}
@@ -70,7 +71,7 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 			}
 		}
 	}
-	c, err := env.Git.EnsureWorktree(ctx, name, placeOf("branch", branch), branch, "")
+	c, err := env.Git.EnsureWorktree(ctx, name, placeOf(purpose, branch), branch, "")
 	if err != nil {
 		return Result{}, fmt.Errorf("worktree.prepare failed to add worktree: %w", err)
 	}
@@ -87,7 +88,7 @@ func treeName(n *Node, purpose string) string {
 // placeOf is the directory of the worktrees that are for a purpose and about a
 // plan or a branch.
 func placeOf(purpose, about string) string {
-	return purpose + "-" + fileName(about)
+	return fileName(purpose) + "-" + fileName(about)
 }
 
 // worktreeCleanup removes the worktree that the run works in. Another job of

@@ -13,7 +13,7 @@ func TestPrepareAndCleanUpAWorktree(t *testing.T) {
 	w := newWorld(t)
 	n := w.node("worktree.prepare", map[string]string{"slug": "foo", "purpose": "stage/draft"})
 	r := w.want(n, kernel.OutcomeSucceeded)
-	rel := ".vizier/tmp-worktrees/branch-draft-foo"
+	rel := ".vizier/tmp-worktrees/stage-draft-draft-foo"
 	want := kernel.Context{Root: rel, Worktree: rel, Name: "stage-draft-" + string(n.Job.ID), Branch: "draft/foo", Owned: true}
 	if *r.Context != want {
 		t.Errorf("context %+v, want %+v", *r.Context, want)
@@ -46,15 +46,15 @@ func TestPrepareAndCleanUpAWorktree(t *testing.T) {
 	}
 }
 
-// What agents keep by directory is kept once for a plan, however many runs and
-// stages it has; and a cleanup of an earlier one that comes late takes nothing
+// What agents keep by directory is kept once for a stage of a plan, however many
+// runs it has; and a cleanup of an earlier one that comes late takes nothing
 // from a later one.
 func TestRunsOfAPlanWorkInOnePlace(t *testing.T) {
 	w := newWorld(t)
 	var before kernel.Context
 	for range 3 {
-		dir, r := w.prepared(map[string]string{"slug": "foo"})
-		if r.Context.Worktree != ".vizier/tmp-worktrees/branch-draft-foo" || r.Context.Name == before.Name {
+		dir, r := w.prepared(map[string]string{"slug": "foo", "purpose": "stage"})
+		if r.Context.Worktree != ".vizier/tmp-worktrees/stage-draft-foo" || r.Context.Name == before.Name {
 			t.Fatalf("context %+v after %+v", r.Context, before)
 		}
 		c := w.node("worktree.cleanup", nil)

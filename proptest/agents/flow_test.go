@@ -87,19 +87,18 @@ func TestDraftApproveMerge(t *testing.T) {
 	})
 }
 
-// What agents keep by directory is one project for a plan, however many runs and
-// stages it has.
-func TestRunsOfAPlanAreOneProject(t *testing.T) {
+// What agents keep by directory is one project for a stage of a plan, however
+// many runs it has.
+func TestRunsOfAStageAreOneProject(t *testing.T) {
 	t.Parallel()
 	for name, kept := range map[string]string{"claude": ".claude/projects/*", "gemini": ".gemini/tmp/*/.project_root"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x := flows(t, model.Work, "agent = \""+name+"\"\n")
 			for range 2 {
-				for _, stage := range []string{"draft --spec-text 'A file that greets'", "approve"} {
-					x.sh("vizier jobs wait " + x.run(stage+" --name greet") + "/terminal")
-				}
-				x.sh("git branch -D draft/greet")
+				approve := x.run("approve --name greet")
+				x.run("draft --spec-text 'A file that greets' --name greet")
+				x.sh("vizier jobs wait " + approve + "/terminal && git branch -D draft/greet")
 			}
 			found, err := filepath.Glob(filepath.Join(os.Getenv("HOME"), kept))
 			if err != nil {
@@ -107,15 +106,15 @@ func TestRunsOfAPlanAreOneProject(t *testing.T) {
 			}
 			var projects []string
 			for _, path := range found {
-				text, err := os.ReadFile(path)
 				if strings.HasSuffix(path, "-repo") {
 					continue // claude's of the main working tree: whatever it is to remember of the repository
 				}
+				text, err := os.ReadFile(path)
 				if err == nil && strings.Contains(string(text), x.base) || strings.Contains(path, filepath.Base(x.base)) {
 					projects = append(projects, path)
 				}
 			}
-			if asked := len(x.model.Requests(model.Work)); len(projects) != 1 || asked < 4 {
+			if asked := len(x.model.Requests(model.Work)); len(projects) != 2 || asked < 4 {
 				t.Errorf("projects %q of %d questions, of %d in all", projects, asked, len(found))
 			}
 		})
