@@ -34,6 +34,9 @@ func serveNode(args []string, stdout, stderr io.Writer, env Environment) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	n.env.Told = func(told kernel.AgentRun) error {
+		return writeResult(at.file, resultOf(&n.node.Job, op.Result{Agent: &told}))
+	}
 	r := op.Run(ctx, n.env, n.node)
 	if r.Outcome != kernel.OutcomeSucceeded {
 		fmt.Fprintf(stderr, "workflow node %s %s (exit %d): %s\n", n.node.ManifestNode.Node, r.Outcome, r.Exit, r.Reason)

@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"cmp"
+	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -192,9 +194,20 @@ func Exited(code int) ExitCode { return ExitCode{true, code} }
 type Context struct {
 	Root     string // relative to the repository's root; "" or ".": the root itself
 	Worktree string // path of a worktree below .vizier/tmp-worktrees
-	Name     string // git's name for it
+	Name     string // git's name for it, which no other tree ever has; its path may be another's later
 	Branch   string
 	Owned    bool // this job prepared it, so this job's rewind removes it
+}
+
+// WorktreeName is git's name for the linked worktree whose .git file has the text
+// link, "" if that leads to none.
+func WorktreeName(link string) string {
+	at, ok := strings.CutPrefix(link, "gitdir:")
+	at = strings.TrimSpace(at)
+	if !ok || path.Base(path.Dir(at)) != "worktrees" {
+		return ""
+	}
+	return path.Base(at)
 }
 
 // CleanupStatus is how a worktree cleanup went. The zero value is none.

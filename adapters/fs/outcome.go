@@ -150,6 +150,9 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 	if !kernel.ValidJobID(string(r.Attempt.Job)) {
 		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
 	}
+	if r.Class == kernel.WorkerLost && r.Agent == nil {
+		r.Agent = s.told(r.Attempt) // who takes it for lost knows nothing of that
+	}
 	b, err := encodeOutcome(r)
 	if err != nil {
 		return err
@@ -304,11 +307,38 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 			return own
 		}
 	}
-	if latest.Known && (latest.Value == nil || latest.Value.Attempt != a) && s.Applied(a) {
-		return kernel.Seen(&kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: true,
-			Reason: "its runner ended without a result; what it did is on record"})
+	if !latest.Known || latest.Value != nil && latest.Value.Attempt == a {
+		return latest
 	}
-	return latest
+	lost := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: s.Applied(a), Agent: s.told(a),
+		Reason: "its runner ended without a result"}
+	if !lost.Applied && lost.Agent == nil {
+		return latest
+	}
+	if lost.Applied {
+		lost.Reason += "; what it did is on record"
+	}
+	return kernel.Seen(&lost)
+}
+
+// told is what the agent of an attempt of a workflow node told before anything
+// ended; nil: nothing.
+func (s *Store) told(a kernel.AttemptID) *kernel.AgentRun {
+	b, err := s.base.read(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)), maxRecord)
+	if err != nil {
+		return nil
+	}
+	var left struct {
+		Attempt string           `json:"attempt"`
+		Agent   *kernel.AgentRun `json:"agent"`
+	}
+	if json.Unmarshal(b, &left) != nil || left.Agent == nil || left.Attempt != fmt.Sprintf("%s/%d", a.Job, a.N) {
+		return nil
+	}
+	if j, err := s.Job(a.Job); err != nil || !j.Spec.Task.Builtin {
+		return nil // whatever its command wrote there
+	}
+	return left.Agent
 }
 
 // Applied reports that what the attempt was for is on record as done, whatever
