@@ -35,7 +35,7 @@ type interest struct {
 func NewWatcher(layout fs.Layout, gitDir string) *Watcher {
 	w := &Watcher{layout: layout, gitDir: gitDir, wanted: make(chan interest),
 		changed: make(chan struct{}, 1), touched: make(chan struct{}, 1)}
-	n, err := fsnotify.NewWatcher()
+	n, err := newNotifier()
 	if err != nil {
 		return w
 	}
