@@ -6,12 +6,19 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
+
+// adoptsOrphans says that what a command orphans becomes a child of the runner.
+const adoptsOrphans = true
+
+// becomeSubreaper makes orphaned descendants children of this process.
+var becomeSubreaper = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
 // leftovers are what a command left running. Whatever it is, a daemon in a
 // session of its own included, it is a child of this process now, or a

@@ -4,6 +4,9 @@ package proc
 
 import "github.com/vizier-scheduler/vizier/kernel"
 
+// adoptsOrphans says that what a command orphans becomes a child of the runner.
+const adoptsOrphans = false
+
 // becomeSubreaper does nothing: orphans go to the system's first process.
 func becomeSubreaper() {}
 

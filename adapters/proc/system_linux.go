@@ -11,9 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// becomeSubreaper makes orphaned descendants children of this process.
-var becomeSubreaper = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
-
 // keepDescriptors makes sure that children get no descriptor but those they are
 // given. This process may have been started with more: a pipe that someone
 // reads to its end, a lock of the calling script.
