@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ func TestGuardsEnd(t *testing.T) {
 	if r := w.Run(bg, &w.job); r.Outcome == kernel.OutcomeSucceeded {
 		t.Errorf("%+v", r)
 	}
-	must(t, w.RunHook(bg, HookCall{Command: "true", Timeout: time.Minute}))
+	must(t, w.RunHook(bg, HookCall{Command: "true", Log: filepath.Join(w.root, "hooks", "1.log"), Timeout: time.Minute}))
 	w.eventually("no guards", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
