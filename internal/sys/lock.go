@@ -16,7 +16,7 @@ import (
 
 // TryLock takes the flock of f, or reports false where another process holds
 // it exclusively. Processes that only look hold it shared and for a moment:
-// TryLock waits for those, a tenth of a second at most.
+// TryLock waits for those, some seconds at most.
 func TryLock(f *os.File) (bool, error) {
 	const tries, pause = 2000, 50 * time.Microsecond
 	fd := int(f.Fd())
