@@ -60,7 +60,7 @@ func (w *Watcher) Touched() <-chan struct{} { return w.touched }
 // have been missed, and whether it can look at all of them.
 func (w *Watcher) Watch(p kernel.Probes) (fresh, complete bool) {
 	if w.notify == nil {
-		return false, false
+		return false, p.Empty()
 	}
 	want := w.interest(p)
 	w.wanted <- want
