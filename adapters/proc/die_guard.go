@@ -14,15 +14,15 @@ import (
 func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // guard is a process that kills a command when this process dies. It reads a
-// pipe that this process alone writes to: the command's process group, then an
-// empty line once the command has ended. The end of the pipe is the death of
+// pipe that this process alone writes to: the command's pid, then an empty
+// line once the command has ended. The end of the pipe is the death of
 // this process.
 type guard struct{ pipe *os.File }
 
 // guardScript minds no signal that a terminal or a user sends to many.
 const guardScript = `trap '' HUP INT QUIT TERM
-while read -r line; do group=$line; done
-[ -z "$group" ] || kill -s KILL -- "-$group"`
+while read -r line; do command=$line; done
+[ -z "$command" ] || kill -s KILL "$command"`
 
 // newGuard starts a guard. It comes before the command, which must not run
 // without one.
@@ -43,8 +43,8 @@ func (l *Local) newGuard() (*guard, error) {
 	return &guard{pipe}, nil
 }
 
-// watch has the guard kill the process group of that number.
-func (g *guard) watch(group int) { _, _ = g.pipe.WriteString(strconv.Itoa(group) + "\n") }
+// watch has the guard kill the process of that number.
+func (g *guard) watch(pid int) { _, _ = g.pipe.WriteString(strconv.Itoa(pid) + "\n") }
 
 // dismiss ends the guard, which does nothing any more.
 func (g *guard) dismiss() {
