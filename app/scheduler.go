@@ -247,7 +247,7 @@ func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*ker
 
 // snapshot is of what scope brought.
 func (s *Scheduler) snapshot(rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
-	o := kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}
+	o := kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last}
 	if rec.Narrow {
 		o.Near, o.Dirty = scope.Near, rec.Dirty
 	}
@@ -256,7 +256,7 @@ func (s *Scheduler) snapshot(rec kernel.Records, scope kernel.Scope) *kernel.Sna
 
 func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {
 	return kernel.TakeSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs,
-		Archived: rec.Succeeded, Unreadable: rec.Unreadable})
+		Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last})
 }
 
 // observe answers what snap still asks, and whether the artifacts also exist.

@@ -66,7 +66,7 @@ func (t *Intake) mint(ctx context.Context, lines []batchLine, minted map[string]
 		if news[i], err = t.newJob(ctx, q, nil); err != nil {
 			bad.add(l.line, err)
 		}
-		refs[i] = l.Ref
+		refs[i], news[i].Part = l.Ref, l.Ref
 		if l.Ref != "" {
 			minted[l.Ref] = news[i].ID
 		}
