@@ -12,6 +12,7 @@ import (
 
 type listCmd struct {
 	All             bool     `short:"a" help:"Show every job."`
+	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"Show jobs with this tag only; repeatable: with all of them."`
 	Most            int      `name:"most" short:"n" placeholder:"COUNT" help:"Show the newest COUNT of them only."`
 	DismissFailures bool     `help:"Hide jobs that failed."`
 	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order."`
@@ -37,8 +38,11 @@ func (l *listCmd) Run(c *call) error {
 		return err
 	}
 	o := view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most}
-	scope := kernel.Scope{All: l.All || display.ShowSucceeded}
-	if l.Most > 0 {
+	if o.Tags, err = tags(l.Tag); err != nil {
+		return err
+	}
+	scope := kernel.Scope{All: l.All || display.ShowSucceeded || len(o.Tags) > 0}
+	if l.Most > 0 && len(o.Tags) == 0 { // those of a tag may be anywhere
 		scope.Near = []kernel.Near{o.Near()}
 	}
 	snap, err := r.records(c.ctx, scope)

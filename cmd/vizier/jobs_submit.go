@@ -94,7 +94,11 @@ func (s *submitCmd) Run(c *call) error {
 
 // one is the job that the flags describe.
 func (t *intake) one(q request) ([]kernel.NewJob, error) {
-	after, err := t.repo.references(t.ctx, q.After)
+	refs := make([]string, len(q.After))
+	for i, ref := range q.After {
+		refs[i], _ = afterPolicy(ref)
+	}
+	after, err := t.repo.references(t.ctx, refs)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,8 @@ import (
 // keys of a line of `jobs submit --batch`.
 type request struct {
 	Name            string   `placeholder:"NAME" help:"What people call the job." json:"name"`
-	After           []string `sep:"none" placeholder:"JOB" help:"Start after this job has succeeded; repeatable." json:"after"`
+	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"A label to select jobs by, as in jobs list --tag; repeatable." json:"tag"`
+	After           []string `sep:"none" placeholder:"JOB[:any]" help:"Start after this job has succeeded; with :any, once it has ended, whatever became of it; repeatable." json:"after"`
 	Need            []string `sep:"none" placeholder:"ARTIFACT" help:"Start once this artifact exists, such as custom:TYPE:KEY; repeatable." json:"need"`
 	Produce         []string `sep:"none" placeholder:"ARTIFACT" help:"An artifact that the job's success makes exist; repeatable." json:"produce"`
 	Lock            []string `sep:"none" placeholder:"KEY[:shared]" help:"Hold this lock while running; repeatable." json:"lock"`
@@ -29,6 +30,7 @@ type request struct {
 	Pinned          string   `placeholder:"BRANCH[@COMMIT]" help:"Start only while the branch is at this commit; without one, where it is now." json:"pinned"`
 	Require         []string `sep:"none" placeholder:"CONDITION" help:"Start only while this holds: clean_worktree, branch_exists or branch_exists=BRANCH; repeatable." json:"require"`
 	Approval        bool     `help:"Start only after a person has approved it." json:"approval"`
+	ApprovalTimeout string   `placeholder:"DURATION" help:"With --approval, or --in-doubt ask: how long the job waits for it, such as 4h, before it is blocked." json:"approval_timeout"`
 	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h." json:"timeout"`
 	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times." json:"retries"`
 	RetryOn         []string `sep:"none" placeholder:"CLASS|CODE" help:"With --retries: only after this failure, a class such as timeout or rate_limited, or an exit code; repeatable." json:"retry_on"`
@@ -83,11 +85,14 @@ func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (ke
 		fail(fmt.Errorf("expected a command: vizier jobs submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
 	for _, ref := range q.After {
+		ref, policy := afterPolicy(ref)
 		id, err := after(ref)
 		fail(err)
-		spec.After = append(spec.After, id)
+		spec.RunsAfter(id, policy)
 	}
 	var err error
+	spec.Tags, err = tags(q.Tag)
+	fail(err)
 	spec.Needs, err = artifacts("need", q.Need)
 	fail(err)
 	spec.Produces, err = artifacts("produce", q.Produce)
@@ -111,6 +116,8 @@ func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (ke
 		fail(fmt.Errorf("--idempotency-key: expected at most %d bytes, none of them NUL: %w", maxKey, kernel.ErrInvalid))
 	}
 	fail(budgets(q, &spec))
+	spec.ApprovalTimeout, err = approvalTimeout(q.ApprovalTimeout, q.Approval || spec.Doubt() == kernel.AskInDoubt)
+	fail(err)
 	spec.Task, err = task(t.repo, q)
 	fail(err)
 	if spec.Task.Tree != "" && slices.Contains(spec.Preconditions, kernel.Precondition{Kind: kernel.CleanWorktree}) {
@@ -121,6 +128,41 @@ func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (ke
 		n.Approval = kernel.Require(t.repo.Scheduler.Now(), t.actor())
 	}
 	return n, errors.Join(errs...)
+}
+
+// afterPolicy is the job that an --after names, and which of its ends will do.
+func afterPolicy(ref string) (string, kernel.AfterPolicy) {
+	if job, soft := strings.CutSuffix(ref, ":"+kernel.AfterAnyEnd.String()); soft {
+		return job, kernel.AfterAnyEnd
+	}
+	return ref, kernel.AfterSuccess
+}
+
+func tags(texts []string) ([]kernel.Tag, error) {
+	var out []kernel.Tag
+	for _, text := range texts {
+		t, err := kernel.ParseTag(text)
+		if err != nil {
+			return nil, fmt.Errorf("--tag: %w", err)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// approvalTimeout reads how long an approval may take, of a job that asks for one.
+func approvalTimeout(text string, asks bool) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil || d <= 0:
+		return 0, fmt.Errorf("--approval-timeout %q: expected a duration such as 30m or 4h: %w", text, kernel.ErrInvalid)
+	case !asks:
+		return 0, fmt.Errorf("--approval-timeout has no effect on a job that asks for no approval: add --approval, or --in-doubt ask: %w", kernel.ErrInvalid)
+	}
+	return d.Truncate(time.Microsecond), nil
 }
 
 func artifacts(flag string, labels []string) ([]kernel.Artifact, error) {

@@ -18,6 +18,7 @@ type runCmd struct {
 	Set               []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; --KEY VALUE does the same; repeatable."`
 	After             []string `sep:"none" placeholder:"JOB|run:RUN" help:"Start after this job, or the last jobs of this run, have succeeded; repeatable."`
 	RequireApproval   bool     `xor:"approval" help:"Start only after a person has approved the first jobs."`
+	ApprovalTimeout   string   `placeholder:"DURATION" help:"With --require-approval: how long the first jobs wait for it, such as 4h, before they are blocked."`
 	NoRequireApproval bool     `name:"no-require-approval" xor:"approval" help:"Start without the approval that the template asks for."`
 	Follow            bool     `help:"Print what the jobs print until the run has ended, and exit as it did."`
 	Check             bool     `help:"Only check the template and its input; write nothing."`
@@ -138,7 +139,7 @@ func (x *runCmd) conflicts() error {
 // requests are the runs to enqueue: each but the first waits for the one
 // before.
 func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, error) {
-	after, err := x.afters(c, r)
+	before, err := x.afters(c, r)
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +151,10 @@ func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, er
 	case x.NoRequireApproval:
 		approval = &kernel.Approval{}
 	}
+	timeout, err := approvalTimeout(x.ApprovalTimeout, x.RequireApproval)
+	if err != nil {
+		return nil, err
+	}
 	var runs []app.RunRequest
 	for _, f := range flows {
 		run, err := f.compile(c, r, x.Ephemeral)
@@ -159,44 +164,50 @@ func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, er
 		if err := f.mayStart(r, run); err != nil {
 			return nil, err
 		}
-		run.After, run.Approval = after, approval
+		run.After, run.AfterAny, run.Approval, run.ApprovalTimeout = before.After, before.AfterAny, approval, timeout
 		runs = append(runs, run.RunRequest)
-		after = run.sinks
+		before = kernel.Spec{After: run.sinks}
 	}
 	return runs, nil
 }
 
-// afters are the jobs that --after means.
-func (x *runCmd) afters(c *call, r *repo) ([]kernel.JobID, error) {
-	var out []kernel.JobID
+// afters has the predecessors that --after means.
+func (x *runCmd) afters(c *call, r *repo) (before kernel.Spec, err error) {
 	var refs []string
-	for _, ref := range x.After {
+	policies := map[string]kernel.AfterPolicy{}
+	for _, text := range x.After {
+		ref, policy := afterPolicy(text)
 		run, ok := strings.CutPrefix(ref, "run:")
 		switch {
 		case ok:
 			sinks, err := r.sinks(c, kernel.RunID(run))
 			if err != nil {
-				return nil, err
+				return before, err
 			}
-			out = append(out, sinks...)
+			for _, id := range sinks {
+				before.RunsAfter(id, policy)
+			}
 		case strings.HasPrefix(ref, "run_") && !strings.Contains(ref, "/"):
-			return nil, usageError(fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref))
+			return before, usageError(fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref))
 		default:
+			if _, twice := policies[ref]; !twice || policy == kernel.AfterSuccess {
+				policies[ref] = policy
+			}
 			refs = append(refs, ref)
 		}
 	}
 	find, err := r.references(c.ctx, refs)
 	if err != nil {
-		return nil, err
+		return before, err
 	}
 	for _, ref := range refs {
 		id, err := find(ref)
 		if err != nil {
-			return nil, err
+			return before, err
 		}
-		out = append(out, id)
+		before.RunsAfter(id, policies[ref])
 	}
-	return out, nil
+	return before, nil
 }
 
 // sinks are the last jobs of a run; those that only a route would start are

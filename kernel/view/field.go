@@ -79,7 +79,9 @@ func waiting(r record) string {
 func waitedOn(r record) string { return list(r.State.WaitedOn.Kinds(), kernel.WaitKind.String) }
 
 func after(r record) string {
-	return orNone(list(r.Spec.After, func(id kernel.JobID) string { return string(id) + " (success)" }))
+	return orNone(list(r.Spec.After, func(id kernel.JobID) string {
+		return string(id) + " (" + r.Spec.AfterPolicy(id).String() + ")"
+	}))
 }
 
 func dependencies(r record) string { return orNone(list(r.Spec.Needs, kernel.Artifact.String)) }
@@ -91,6 +93,8 @@ func approvalRequired(r record) string {
 	}
 	return "true"
 }
+
+func tags(r record) string { return list(r.Spec.Tags, kernel.Tag.String) }
 
 // failedAt is when a job failed for good.
 func failedAt(r record) string {

@@ -13,8 +13,9 @@ import (
 type ListOptions struct {
 	All             bool // everything, whatever else is set
 	ShowSucceeded   bool
-	DismissFailures bool // hide what failed
-	Most            int  // only so many of the newest; 0: all
+	DismissFailures bool         // hide what failed
+	Tags            []kernel.Tag // only jobs that have all of these
+	Most            int          // only so many of the newest; 0: all
 
 	// Counts is how many jobs have each status; nil: the snapshot holds all that
 	// the list is of.
@@ -58,6 +59,7 @@ var listColumns = []column{
 	{Field{"after", "After", false}, after},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"name", "Name", false}, func(r record) string { return title(r.Job) }},
+	{Field{"tags", "Tags", false}, tags},
 	{Field{"attempt", "Attempt", false}, func(r record) string { return number(r.State.Attempt) }},
 	{Field{"duration", "Duration", false}, took},
 	{Field{"host", "Host", false}, func(r record) string { return r.State.Place.Host }},
@@ -101,6 +103,13 @@ func (o ListOptions) Near() kernel.Near {
 func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	l := List{Unreadable: unreadable(s), at: s.Now()}
 	jobs, counts := s.Jobs(), o.Counts
+	if len(o.Tags) > 0 {
+		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j *kernel.Job) bool { return !j.Spec.Tagged(o.Tags) })
+		counts = map[kernel.Status]int{}
+		for _, j := range jobs {
+			counts[j.State.Status]++
+		}
+	}
 	if counts == nil {
 		counts = map[kernel.Status]int{kernel.Succeeded: s.Archived()}
 		for _, j := range jobs {
