@@ -37,7 +37,7 @@ func (l *listCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	o := view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most}
+	o := view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most, Progress: r.Progress}
 	if o.Tags, err = tags(l.Tag); err != nil {
 		return err
 	}

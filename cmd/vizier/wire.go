@@ -14,6 +14,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // repo is an opened repository.
@@ -37,6 +38,9 @@ type repo struct {
 
 	// Attempts are the attempts of a job that left something on record.
 	Attempts func(kernel.JobID) ([]kernel.Result, error)
+
+	// Progress is what an attempt's command last said of how far it is.
+	Progress func(kernel.AttemptID) view.Progress
 
 	// IDs are the ids of all jobs, without their records; nil: only the records
 	// tell.
@@ -112,7 +116,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		return nil, err
 	}
 	r := &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Changed: w.store.Changed, Effects: w.store.Effects, Attempts: w.store.Attempts, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Changed: w.store.Changed, Effects: w.store.Effects, Attempts: w.store.Attempts, Progress: w.store.Progress, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
 		},

@@ -26,6 +26,8 @@ type Paths struct {
 	Stdout, Stderr, Outcome string
 	Hooks                   string // logs of the hooks that were called
 
+	Progress Progress // of the latest attempt
+
 	// Attempts are the job's attempts in their order, as far as they are known.
 	// One without an outcome has no end on record.
 	Attempts []kernel.Result

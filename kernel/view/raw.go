@@ -39,6 +39,7 @@ type RawJob struct {
 	StderrPath   string            `json:"stderr_path"`
 	OutcomePath  *string           `json:"outcome_path"`
 	Wait         *RawWait          `json:"wait"`
+	Progress     *Progress         `json:"progress,omitempty"`
 	WaitedOn     []string          `json:"waited_on"`
 	Attempt      int               `json:"attempt"`
 	Generation   int               `json:"generation"`
@@ -127,7 +128,9 @@ type RawContext struct {
 func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	out := RawList{1, stamp(l.at), make([]RawJob, len(l.Rows)), l.Unreadable}
 	for i, r := range l.Rows {
-		out.Jobs[i] = raw(record{r.job, paths(r.ID), r.remark})
+		p := paths(r.ID)
+		p.Progress = r.progress
+		out.Jobs[i] = raw(record{r.job, p, r.remark})
 	}
 	return out
 }
@@ -149,7 +152,7 @@ func raw(r record) RawJob {
 		JobID: r.ID, Name: title(r.Job), Tags: map[string]string{}, Status: st.Status.String(), Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
 		StartedAt: moment(st.Started), FinishedAt: moment(st.Finished),
 		StdoutPath: r.Stdout, StderrPath: r.Stderr, OutcomePath: nullable(r.Outcome),
-		Wait: rawWait(st.Wait), WaitedOn: texts(st.WaitedOn.Kinds(), kernel.WaitKind.String),
+		Wait: rawWait(st.Wait), Progress: progressOf(r.Progress), WaitedOn: texts(st.WaitedOn.Kinds(), kernel.WaitKind.String),
 		Attempt: st.Attempt, Generation: st.Generation, FailureClass: nullable(st.Failure.String()),
 		Reason: nullable(st.Reason), RetryAt: moment(st.RetryAt), Schedule: rawGates(r.Job),
 	}

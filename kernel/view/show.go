@@ -46,6 +46,8 @@ var showColumns = []column{
 	{Field{"locks", "Locks", true}, func(r record) string { return orNone(locks(r.Spec.Locks)) }},
 	{Field{"wait", "Wait", true}, waiting},
 	{Field{"remark", "Remark", true}, func(r record) string { return r.remark }},
+	{Field{"progress", "Progress", true}, func(r record) string { return r.Progress.String() }},
+	{Field{"progress_error", "Progress error", true}, func(r record) string { return r.Progress.Wrong }},
 	{Field{"waited_on", "Waited on", true}, waitedOn},
 	{Field{"approval_required", "Approval required", true}, approvalRequired},
 	{Field{"approval_state", "Approval state", true}, func(r record) string { return r.State.Approval.State.String() }},
