@@ -51,6 +51,19 @@ func (s *Store) Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error) {
 	return b, err
 }
 
+// LogTail is the end of a current log of job, "stdout" or "stderr", of at most so
+// many bytes; nothing where there is none.
+func (s *Store) LogTail(job kernel.JobID, stream string, most int64) ([]byte, error) {
+	if err := s.open(false); err != nil {
+		return nil, err
+	}
+	if !kernel.ValidJobID(string(job)) {
+		return nil, fmt.Errorf("log of job %q: %w", job, kernel.ErrInvalid)
+	}
+	tail, _, err := s.tail(jobPath(job, stream+".log"), most)
+	return tail, ignoreMissing(err)
+}
+
 // Producers are the jobs whose marker makes a exist for consumer, newest
 // first: those of its own run where any of them is of it (semantics 3.8).
 func (s *Store) Producers(consumer *kernel.Job, a kernel.Artifact) ([]kernel.JobID, error) {

@@ -29,7 +29,7 @@ func (s *Store) Progress(a kernel.AttemptID) view.Progress {
 	if !kernel.ValidJobID(string(a.Job)) || a.N < 1 || s.open(false) != nil {
 		return view.Progress{}
 	}
-	tail, whole, err := s.tail(reportFile(a))
+	tail, whole, err := s.tail(reportFile(a), maxReport)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
 		return view.Progress{}
@@ -81,7 +81,7 @@ func progress(text []byte) (view.Progress, error) {
 
 // tail is the end of a regular file, and whether that is all of it. It follows no
 // link and waits for nobody.
-func (s *Store) tail(path string) (tail []byte, whole bool, err error) {
+func (s *Store) tail(path string, most int64) (tail []byte, whole bool, err error) {
 	f, err := s.base.file(path, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, false, err
@@ -94,7 +94,7 @@ func (s *Store) tail(path string) (tail []byte, whole bool, err error) {
 	if !st.Mode().IsRegular() {
 		return nil, false, errors.New("not a regular file")
 	}
-	from := max(0, st.Size()-maxReport)
-	tail, err = io.ReadAll(io.NewSectionReader(f, from, maxReport))
+	from := max(0, st.Size()-most)
+	tail, err = io.ReadAll(io.NewSectionReader(f, from, most))
 	return tail, from == 0, err
 }

@@ -42,6 +42,9 @@ type repo struct {
 	// Progress is what an attempt's command last said of how far it is.
 	Progress func(kernel.AttemptID) view.Progress
 
+	// Payloads has the data of artifacts.
+	Payloads payloads
+
 	// IDs are the ids of all jobs, without their records; nil: only the records
 	// tell.
 	IDs func() ([]kernel.JobID, error)
@@ -116,7 +119,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 		return nil, err
 	}
 	r := &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Changed: w.store.Changed, Effects: w.store.Effects, Attempts: w.store.Attempts, Progress: w.store.Progress, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Changed: w.store.Changed, Effects: w.store.Effects, Attempts: w.store.Attempts, Progress: w.store.Progress, Payloads: w.store, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
 		},

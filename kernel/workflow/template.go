@@ -71,6 +71,8 @@ type artifact struct {
 	version string
 	pos     Pos
 	path    string
+
+	implicit bool // nobody wrote it: see Template.outputs
 }
 
 type gate struct {
