@@ -46,7 +46,7 @@ func (s *Store) Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error) {
 	}
 	b, err := s.base.read(artifactFile(payloadsDir, a, job), maxPayload)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return nil, fmt.Errorf("payload of %s by %s: %w", a, job, kernel.ErrNotFound)
+		return nil, kernel.Missing{What: fmt.Sprintf("payload of %s by %s", a, job)}
 	}
 	return b, err
 }
@@ -143,7 +143,7 @@ func (s *Store) Run(id kernel.RunID) ([]byte, error) {
 	}
 	b, err := s.base.read(name, maxPayload)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return nil, fmt.Errorf("run %s: %w", id, kernel.ErrNotFound)
+		return nil, kernel.Missing{What: "run " + string(id)}
 	}
 	return b, err
 }

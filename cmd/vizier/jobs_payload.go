@@ -55,7 +55,7 @@ func (p *payloadCmd) Run(c *call) error {
 		}
 		return p.print(c, id, a, data)
 	}
-	return fmt.Errorf("%s has no payload%s: %w", a, map[bool]string{true: ": no job has made it"}[len(makers) == 0], kernel.ErrNotFound)
+	return kernel.Missing{What: "payload of " + a.String()}
 }
 
 // makers are the jobs that may have made a, the one that counts first.
