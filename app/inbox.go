@@ -81,7 +81,7 @@ type InboxTarget struct {
 
 	// Prepare makes the run of a prompt. The job that the run ends in gets the
 	// id and stands for the prompt.
-	Prepare func(Prompt) (RunRequest, error)
+	Prepare func(context.Context, Prompt) (RunRequest, error)
 }
 
 // Prompt is a prompt that is to be run.

@@ -121,7 +121,7 @@ func (x *Inbox) try(ctx context.Context, t *InboxTarget, place inbox.Path, text,
 			return fmt.Errorf("the front matter's job_id %s is taken: %w", front.Job, kernel.ErrConflict)
 		}
 	}
-	_, err = t.Prepare(Prompt{Front: front, Body: body, ID: front.Job, Intake: kernel.Intake{
+	_, err = t.Prepare(ctx, Prompt{Front: front, Body: body, ID: front.Job, Intake: kernel.Intake{
 		Owner: place.Owner, Repository: place.Repository, Branch: place.Branch, File: x.Tree.File(rel, kernel.RunningPrompt), Rel: rel}})
 	return err
 }

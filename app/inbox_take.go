@@ -87,7 +87,7 @@ func (x *Inbox) take(ctx context.Context, prompts []claimed, rep *InboxReport) e
 	var reqs []PromptRequest
 	var rels []string
 	for _, c := range prompts {
-		req, err := x.request(c)
+		req, err := x.request(ctx, c)
 		switch {
 		case errors.Is(err, iofs.ErrNotExist) && !c.fresh: // its job ended while this pass looked
 		case errors.Is(err, iofs.ErrNotExist): // somebody took it away: it was never enqueued
@@ -119,7 +119,7 @@ func (x *Inbox) take(ctx context.Context, prompts []claimed, rep *InboxReport) e
 }
 
 // request makes the run of a claimed prompt.
-func (x *Inbox) request(c claimed) (PromptRequest, error) {
+func (x *Inbox) request(ctx context.Context, c claimed) (PromptRequest, error) {
 	text, inode, err := x.Tree.Read(c.Rel)
 	if err != nil {
 		return PromptRequest{}, err
@@ -140,7 +140,7 @@ func (x *Inbox) request(c claimed) (PromptRequest, error) {
 	if p.ID == "" {
 		p.ID = c.target.Scheduler.NewID()
 	}
-	run, err := c.target.Prepare(p)
+	run, err := c.target.Prepare(ctx, p)
 	if err != nil {
 		return PromptRequest{}, err
 	}

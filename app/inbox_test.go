@@ -54,7 +54,7 @@ func (f *folder) inbox() *Inbox {
 		Find: func(p inbox.Path) (*InboxTarget, error) {
 			return &InboxTarget{Root: "/repo", Scheduler: s,
 				Place: func(_ context.Context, p inbox.Path) (inbox.Path, error) { return p, nil },
-				Prepare: func(p Prompt) (RunRequest, error) {
+				Prepare: func(_ context.Context, p Prompt) (RunRequest, error) {
 					in := p.Intake
 					return RunRequest{Run: "r", Jobs: []kernel.NewJob{{ID: p.ID, Spec: kernel.Spec{Task: kernel.Task{Args: []string{p.Body}}, Intake: &in}}}}, f.m.refuse["prepare"]
 				}}, f.m.refuse["find"]

@@ -314,6 +314,8 @@ type Job struct {
 	ID      JobID
 	Created time.Time
 	Rev     Revision // every commit increments it
+	Number  Number   // 0: it was enqueued before there were numbers
+	Part    string   // what tells it from others of that number; ""; it is alone
 	Spec    Spec
 	State   State
 }

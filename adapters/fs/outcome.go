@@ -90,7 +90,7 @@ func encodeOutcome(r kernel.Result, j *kernel.Job) ([]byte, error) {
 		at = time.Unix(0, 0).UTC() // a record has a time; that of their creation is still to come
 	}
 	for _, n := range r.Submitted {
-		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Spec: n.Spec,
+		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Part: n.Part, Spec: n.Spec,
 			State: kernel.State{Approval: n.Approval, Context: n.Context}}, nil, at)
 		if err != nil {
 			return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
@@ -146,7 +146,7 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		_ = json.Unmarshal(b, &head) // the record is read next
 		j, _, err := decodeRecord(head.ID, b)
 		d.fail("submitted", err)
-		r.Submitted = append(r.Submitted, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context})
+		r.Submitted = append(r.Submitted, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context, Part: j.Part})
 	}
 	return r, d.err
 }

@@ -67,7 +67,7 @@ func TestRunOfABuiltinIsThisProgram(t *testing.T) {
 }
 
 func TestRunTellsTheCommandWhereItIs(t *testing.T) {
-	w := setup(t, "sh", "-c", `env | grep -E '^(VIZIER_|GIVEN|TWICE|PWD)' | sort; pwd; test -z "$(cat)"`)
+	w := setup(t, "sh", "-c", `unset VIZIER_LONG; env | grep -E '^(VIZIER_|GIVEN|TWICE|PWD)' | sort; pwd; test -z "$(cat)"`)
 	w.job.State.Attempt, w.job.State.Generation = 7, 3
 	w.job.Spec.Origin = kernel.Origin{Run: "run_1", Node: "build"}
 	w.job.Spec.Task.Env = []string{"GIVEN=a=b", "TWICE=1", "TWICE=2", "VIZIER_JOB_ID=forged", "VIZIER_RUNNER=forged"}

@@ -169,7 +169,7 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 	for _, j := range s.Jobs() {
 		run := j.Spec.Origin.Run
 		if run != "" && !runs[run] && j.State.Status.Active() {
-			if _, err := r.Manifest(run); err != nil {
+			if _, err := r.Templates.Manifest(run); err != nil {
 				out = append(out, app.Finding{Path: ".vizier/jobs/runs/" + string(run) + ".json", Problem: "the manifest of an open run cannot be read: " + err.Error(),
 					Next: "vizier jobs cancel " + string(j.ID)})
 			}

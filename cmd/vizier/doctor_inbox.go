@@ -17,7 +17,7 @@ import (
 // held against their records as they stand.
 func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]app.Finding, error) {
 	return func(ctx context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
-		tree := inbox.Tree{Home: r.inboxHome(), Now: now}
+		tree := r.InboxFiles()
 		list, err := tree.Scan()
 		if errors.Is(err, inbox.ErrNoInbox) {
 			return nil, nil
@@ -32,7 +32,7 @@ func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]ap
 		}
 		jobs := s.Jobs()
 		for _, name := range slices.Sorted(maps.Keys(r.Config.Inbox.Repositories)) {
-			other, err := c.configured(r, name)
+			other, err := r.Neighbour(name)
 			if err != nil {
 				out = append(out, app.Finding{Path: ".vizier/config.toml", Problem: "[inbox.repositories] " + err.Error(), Next: "correct the path, or remove the line"})
 				continue

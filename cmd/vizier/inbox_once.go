@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
@@ -24,7 +23,7 @@ func (x *inboxInitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	tree := inbox.Tree{Home: r.inboxHome(), Now: now}
+	tree := r.InboxFiles()
 	made, err := tree.Init()
 	if err != nil {
 		return err
@@ -105,7 +104,7 @@ func (x *inboxOnceCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	box, err := c.inbox(r)
+	box, err := r.Inbox(c.asker())
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	box, err := c.inbox(r)
+	box, err := r.Inbox(c.asker())
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 	home := &app.InboxTarget{Root: r.Root, Scheduler: r.Scheduler}
 	targets, repos := []*app.InboxTarget{home}, map[*app.InboxTarget]*repo{home: r}
 	for _, name := range slices.Sorted(maps.Keys(r.Config.Inbox.Repositories)) {
-		other, err := c.configured(r, name)
+		other, err := r.Neighbour(name)
 		if err != nil {
 			left = append(left, app.Left{Path: name, Reason: err.Error()})
 			continue

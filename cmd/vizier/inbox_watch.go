@@ -20,11 +20,11 @@ func (x *inboxWatchCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	box, err := c.inbox(r)
+	box, err := r.Inbox(c.asker())
 	if err != nil {
 		return err
 	}
-	tree := inbox.Tree{Home: r.inboxHome(), Now: now}
+	tree := r.InboxFiles()
 	if _, err := tree.Scan(); err != nil {
 		return inboxMissing(err)
 	}

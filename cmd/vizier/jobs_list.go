@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -38,14 +39,14 @@ func (l *listCmd) Run(c *call) error {
 		return err
 	}
 	o := view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most, Progress: r.Progress}
-	if o.Tags, err = tags(l.Tag); err != nil {
+	if o.Tags, err = enqueue.Tags(l.Tag); err != nil {
 		return err
 	}
 	scope := kernel.Scope{All: l.All || display.ShowSucceeded || len(o.Tags) > 0}
 	if l.Most > 0 && len(o.Tags) == 0 { // those of a tag may be anywhere
 		scope.Near = []kernel.Near{o.Near()}
 	}
-	snap, err := r.records(c.ctx, scope)
+	snap, err := r.Scheduler.Records(c.ctx, scope)
 	if err != nil {
 		return err
 	}

@@ -61,11 +61,11 @@ func (p *payloadCmd) Run(c *call) error {
 // makers are the jobs that may have made a, the one that counts first.
 func (p *payloadCmd) makers(c *call, r *repo, a kernel.Artifact) ([]kernel.JobID, error) {
 	if p.Job != "" {
-		_, id, err := r.job(c.ctx, p.Job)
+		_, id, err := r.Scheduler.Job(c.ctx, p.Job)
 		return []kernel.JobID{id}, err
 	}
 	var reader kernel.Job // nobody
-	if id := c.env.get("VIZIER_JOB_ID"); id != "" {
+	if id := c.env.Get("VIZIER_JOB_ID"); id != "" {
 		j, err := r.Payloads.Job(kernel.JobID(id))
 		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
 			return nil, err

@@ -55,7 +55,7 @@ func (w *waitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	ids, sleepers, err := r.members(c.ctx, w.Jobs)
+	ids, sleepers, err := r.Scheduler.Members(c.ctx, w.Jobs)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (w *waitCmd) Run(c *call) error {
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
 	case timedOut:
-		if snap, err = r.records(c.ctx, only(ids)); err != nil {
+		if snap, err = r.Scheduler.Records(c.ctx, app.Only(ids)); err != nil {
 			return err
 		}
 	case c.ctx.Err() != nil:
@@ -112,7 +112,7 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 			return nil, err
 		}
 		if open == 0 {
-			return r.records(ctx, only(ids))
+			return r.Scheduler.Records(ctx, app.Only(ids))
 		}
 		if counts != before {
 			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(ids), counts))

@@ -183,7 +183,7 @@ func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap, err := r.records(c.ctx, kernel.Scope{All: true})
+	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{All: true})
 	if err != nil {
 		return nil, err
 	}

@@ -187,7 +187,7 @@ func (w *world) id() kernel.JobID {
 }
 
 // prepare makes a run of one job, or of two of which the last counts.
-func (w *world) prepare(p app.Prompt) (app.RunRequest, error) {
+func (w *world) prepare(_ context.Context, p app.Prompt) (app.RunRequest, error) {
 	run := kernel.RunID("run_" + string(w.id()))
 	in := p.Intake
 	last := kernel.NewJob{ID: p.ID, Spec: kernel.Spec{Intake: &in, Origin: kernel.Origin{Run: run, Node: "last"}, Task: kernel.Task{Args: []string{"x"}},

@@ -1,4 +1,4 @@
-package main
+package vizier
 
 import (
 	"context"
@@ -35,12 +35,13 @@ type world struct {
 	local     *proc.Local
 	clusters  map[string]*slurm.Cluster
 	git       *git.Repo
+	env       Environment
 }
 
 // connect wires the adapters of a repository. It touches nothing.
-func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
+func connect(at git.Root, cfg config.Config, env Environment, program string) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
-	exe, stays, err := programs()
+	exe, stays, err := programs(program)
 	if err != nil {
 		return nil, err
 	}
@@ -69,18 +70,22 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	if cfg.Scheduler.Resident {
 		lookout = caller{store.ResidentFile(), local}
 	}
-	return &world{
+	w := &world{
 		scheduler: &app.Scheduler{
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
 			Executor: local, Executors: executors, Worktrees: repo, Sentinels: store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Leavings: leavings{store, repo}, Lookout: lookout, Events: store, Hooks: newHookCaller(cfg, store, local), Limits: limits, Now: now, NewID: minter(env, now),
 		},
-		store: store, local: local, clusters: away, git: repo,
-	}, nil
+		store: store, local: local, clusters: away, git: repo, env: env,
+	}
+	if !cfg.Approvals.FromJobs {
+		w.scheduler.Inside = w.insideJob
+	}
+	return w, nil
 }
 
 // here is the repository that the working directory belongs to, and how it is
 // configured.
-func here(env environment) (git.Root, config.Config, error) {
+func here(env Environment) (git.Root, config.Config, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return git.Root{}, config.Config{}, err
@@ -89,7 +94,7 @@ func here(env environment) (git.Root, config.Config, error) {
 	if err != nil {
 		return root, config.Config{}, err
 	}
-	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.get})
+	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.Get})
 	return root, cfg, err
 }
 
@@ -174,10 +179,11 @@ func busy(ctx context.Context, err error) error {
 // of what stays, such as the resident scheduler. The second is the same source
 // with libgit2, where it stands beside the first: it asks git without a process,
 // and takes longer to start than most commands take to run.
-func programs() (short, stays string, err error) {
-	own, err := os.Executable()
-	if err != nil {
-		return "", "", fmt.Errorf("find this program's file: %w", err)
+func programs(own string) (short, stays string, err error) {
+	if own == "" {
+		if own, err = os.Executable(); err != nil {
+			return "", "", fmt.Errorf("find this program's file: %w", err)
+		}
 	}
 	beside := func(name string) string {
 		file := filepath.Join(filepath.Dir(own), name)
@@ -193,8 +199,8 @@ func programs() (short, stays string, err error) {
 }
 
 // clock is the time in the precision of records. VIZIER_NOW fixes it for tests.
-func clock(env environment) func() time.Time {
-	if fixed, err := time.Parse(time.RFC3339Nano, env.get("VIZIER_NOW")); err == nil {
+func clock(env Environment) func() time.Time {
+	if fixed, err := time.Parse(time.RFC3339Nano, env.Get("VIZIER_NOW")); err == nil {
 		return func() time.Time { return fixed.UTC().Truncate(time.Microsecond) }
 	}
 	return func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
@@ -202,10 +208,10 @@ func clock(env environment) func() time.Time {
 
 // minter makes job ids: UUIDv7 without hyphens, so that ids grow with time,
 // and strictly within a process. VIZIER_IDS=seq counts instead, for tests.
-func minter(env environment, now func() time.Time) func() kernel.JobID {
+func minter(env Environment, now func() time.Time) func() kernel.JobID {
 	var mu sync.Mutex
 	var last uint64
-	seq := env.get("VIZIER_IDS") == "seq"
+	seq := env.Get("VIZIER_IDS") == "seq"
 	return func() kernel.JobID {
 		mu.Lock()
 		defer mu.Unlock()
@@ -228,7 +234,7 @@ func minter(env environment, now func() time.Time) func() kernel.JobID {
 
 // serveAttempt is the hidden entry point `__shim --attempt JOB/N`: the runner.
 // Its working directory is the repository's root.
-func serveAttempt(args []string, stderr io.Writer, env environment) int {
+func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50) // there is a runner per running job: memory counts for more than time
 	runtime.GOMAXPROCS(1)  // it waits most of the time, and hands over between threads cost a tenth of a hop
 	fail := func(err error) int {
@@ -250,7 +256,7 @@ func serveAttempt(args []string, stderr io.Writer, env environment) int {
 		return fail(err)
 	}
 	cfg.Scheduler.LockTimeout = 0
-	w, err := connect(root, cfg, env)
+	w, err := connect(root, cfg, env, "")
 	if err != nil {
 		return fail(err)
 	}

@@ -1,0 +1,124 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// One makes the job of a single request.
+func (t *Intake) One(ctx context.Context, q Request) (kernel.NewJob, error) {
+	refs := make([]string, len(q.After))
+	for i, ref := range q.After {
+		refs[i], _ = afterPolicy(ref)
+	}
+	after, err := t.resolver(ctx, refs)
+	if err != nil {
+		return kernel.NewJob{}, err
+	}
+	return t.newJob(ctx, q, after)
+}
+
+// RunOptions are what is asked of runs besides their templates.
+type RunOptions struct {
+	After           []string         // jobs, or run:RUN for the last jobs of a run, that the first run starts after; with :any, whatever became of them
+	Approval        *kernel.Approval // of the first jobs, instead of what the template asks for; nil: as it asks
+	ApprovalTimeout time.Duration    // of that approval; 0: as the template says
+	Ephemeral       bool             // it goes once nobody looks at it any more
+}
+
+// Runs makes a run of each flow. Each but the first starts after the one before.
+func (t *Intake) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.RunRequest, error) {
+	before, err := t.afters(ctx, o.After)
+	if err != nil {
+		return nil, err
+	}
+	var runs []app.RunRequest
+	for _, f := range flows {
+		run, err := f.Compile(ctx, o.Ephemeral)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.mayStart(run.Jobs); err != nil {
+			return nil, err
+		}
+		run.After, run.AfterAny, run.Approval, run.ApprovalTimeout = before.After, before.AfterAny, o.Approval, o.ApprovalTimeout
+		runs = append(runs, run.RunRequest)
+		before = kernel.Spec{After: run.Sinks}
+	}
+	return runs, nil
+}
+
+// afters has the predecessors that refs mean, of jobs and of runs.
+func (t *Intake) afters(ctx context.Context, refs []string) (before kernel.Spec, err error) {
+	var jobs []string
+	policies := map[string]kernel.AfterPolicy{}
+	for _, text := range refs {
+		ref, policy := afterPolicy(text)
+		run, ok := strings.CutPrefix(ref, "run:")
+		switch {
+		case ok:
+			sinks, err := t.sinks(ctx, kernel.RunID(run))
+			if err != nil {
+				return before, err
+			}
+			for _, id := range sinks {
+				before.RunsAfter(id, policy)
+			}
+		case strings.HasPrefix(ref, "run_") && !strings.Contains(ref, "/"):
+			return before, &InputError{Err: fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref)}
+		default:
+			if _, twice := policies[ref]; !twice || policy == kernel.AfterSuccess {
+				policies[ref] = policy
+			}
+			jobs = append(jobs, ref)
+		}
+	}
+	find, err := t.resolver(ctx, jobs)
+	if err != nil {
+		return before, err
+	}
+	for _, ref := range jobs {
+		id, err := find(ref)
+		if err != nil {
+			return before, err
+		}
+		before.RunsAfter(id, policies[ref])
+	}
+	return before, nil
+}
+
+// sinks are the last jobs of a run on record; those that only a route would
+// start are not among them.
+func (t *Intake) sinks(ctx context.Context, run kernel.RunID) ([]kernel.JobID, error) {
+	data, err := t.Templates.Manifest(run)
+	if err != nil {
+		return nil, fmt.Errorf("invalid --after run reference `run:%s`: manifest not found: %w", run, err)
+	}
+	var m workflow.Manifest
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, fmt.Errorf("invalid --after run reference `run:%s`: %w", run, err)
+	}
+	all := sinksOf(m)
+	snap, err := t.Scheduler.Records(ctx, app.Only(all))
+	if err != nil {
+		return nil, err
+	}
+	var out []kernel.JobID
+	for _, id := range all {
+		if j := snap.Job(id); j == nil || !j.Spec.Routed {
+			out = append(out, id)
+		}
+	}
+	if len(out) == 0 {
+		return nil, &InputError{Err: errors.New("invalid --after run reference `run:" + string(run) + "`: manifest has no success-terminal sink nodes")}
+	}
+	return out, nil
+}
