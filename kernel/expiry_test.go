@@ -41,6 +41,9 @@ func TestAnApprovalExpires(t *testing.T) {
 	if q := s.Job("q"); q.State.Approval.ExpiresAt != end || s.Wakes().At != end {
 		t.Fatalf("it expires at %v, the scheduler wakes at %v, want %v", q.State.Approval.ExpiresAt, s.Wakes().At, end)
 	}
+	if e, err := kernel.Explain(s, "q"); err != nil || len(e.Unmet) != 1 || e.Unmet[0].Clears != "a person, until 2026-01-03T13:00:00Z" {
+		t.Errorf("%+v %v", e, err)
+	}
 	jobs := []*kernel.Job{s.Job("p"), s.Job("q"), s.Job("r")}
 
 	if _, err := kernel.Approve(at(end.Add(-time.Microsecond), jobs...), "q", "bob"); err != nil {
