@@ -48,7 +48,8 @@ func (s *Scheduler) Job(ctx context.Context, ref string) (*kernel.Snapshot, kern
 
 // Jobs are the jobs that a person means by refs, found by one read.
 func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []kernel.JobID, error) {
-	snap, err := s.Records(ctx, s.mentioned(refs))
+	scope := s.mentioned(refs)
+	snap, err := s.Records(ctx, scope)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,7 +59,24 @@ func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, 
 			return nil, nil, err
 		}
 	}
-	return snap, ids, nil
+	snap, err = s.WithPromptRuns(ctx, scope, snap, ids)
+	return snap, ids, err
+}
+
+// WithPromptRuns is snap, which was read as scope, with the runs of those jobs of
+// ids that stand for prompts: how such a job stands is told by them.
+func (s *Scheduler) WithPromptRuns(ctx context.Context, scope kernel.Scope, snap *kernel.Snapshot, ids []kernel.JobID) (*kernel.Snapshot, error) {
+	before := len(scope.Near)
+	for _, id := range ids {
+		if j := snap.Job(id); before > 0 && j != nil && j.Spec.Intake != nil && j.Spec.Origin.Run != "" {
+			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: j.Spec.Origin.Run})
+			scope.All = true // of a store that cannot tell
+		}
+	}
+	if len(scope.Near) == before {
+		return snap, nil
+	}
+	return s.Records(ctx, scope)
 }
 
 // Members are the jobs that a person means by refs, where a run means all of

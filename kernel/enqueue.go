@@ -169,7 +169,7 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 		if cycle := visit(s.graph.index[n.ID]); cycle != nil {
 			names := make([]string, len(cycle))
 			for k, i := range cycle {
-				names[k] = s.jobs[i].label()
+				names[k] = s.jobs[i].Label()
 			}
 			return fmt.Errorf("invalid --after cycle: %s: %w", strings.Join(names, " -> "), ErrInvalid)
 		}
@@ -193,8 +193,8 @@ func (s *Snapshot) leadsBack(jobs []NewJob) bool {
 	return yes
 }
 
-// label is the job's id with the name people gave it.
-func (j *Job) label() string {
+// Label is the job's id with the name people gave it.
+func (j *Job) Label() string {
 	for _, n := range []string{j.Spec.Origin.Node, j.Spec.Name} {
 		if n != "" {
 			return string(j.ID) + " (" + n + ")"

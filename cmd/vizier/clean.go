@@ -63,7 +63,7 @@ func (x *cleanCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	_, id, err := r.Scheduler.Job(c.ctx, x.Job)
+	_, id, err := r.job(c.ctx, x.Job)
 	if err != nil {
 		return err
 	}

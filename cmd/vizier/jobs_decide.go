@@ -50,7 +50,7 @@ func (c *call) named(ref string) (*repo, kernel.JobID, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	_, id, err := r.Scheduler.Job(c.ctx, ref)
+	_, id, err := r.job(c.ctx, ref)
 	return r, id, err
 }
 

@@ -55,7 +55,7 @@ func (e *effectsCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, id, err := r.Scheduler.Job(c.ctx, e.Job)
+	snap, id, err := r.job(c.ctx, e.Job)
 	if err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func (e *eventsCmd) job(c *call, r *repo) (string, error) {
 	if e.Job == "" || kernel.ValidJobID(e.Job) {
 		return e.Job, nil
 	}
-	_, id, err := r.Scheduler.Job(c.ctx, e.Job)
+	_, id, err := r.job(c.ctx, e.Job)
 	if errors.Is(err, kernel.ErrNotFound) && strings.Trim(e.Job, "0123456789abcdef") == "" {
 		return e.Job, nil
 	}

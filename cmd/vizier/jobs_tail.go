@@ -34,7 +34,7 @@ func (t *tailCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, id, err := r.Scheduler.Job(c.ctx, t.Job)
+	snap, id, err := r.job(c.ctx, t.Job)
 	if err != nil {
 		return err
 	}

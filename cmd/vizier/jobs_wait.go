@@ -55,7 +55,7 @@ func (w *waitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	ids, sleepers, err := r.Scheduler.Members(c.ctx, w.Jobs)
+	ids, sleepers, err := r.members(c.ctx, w.Jobs)
 	if err != nil {
 		return err
 	}
@@ -77,6 +77,9 @@ func (w *waitCmd) Run(c *call) error {
 	case err != nil:
 		return err
 	}
+	if snap, err = r.Scheduler.WithPromptRuns(c.ctx, app.Only(ids), snap, ids); err != nil {
+		return err
+	}
 	doc, err := w.answer(r, snap, ids, timedOut)
 	if err != nil {
 		return err
@@ -87,7 +90,11 @@ func (w *waitCmd) Run(c *call) error {
 		}
 	} else {
 		for _, s := range doc.Jobs {
-			c.ui.print(c.ui.paint(s.Status, string(s.Job)+" "+s.Status))
+			text := string(s.Job) + " " + s.Status
+			if s.Run != "" {
+				text += " (" + s.Run + ")"
+			}
+			c.ui.print(c.ui.paint(s.Status, text))
 		}
 	}
 	if timedOut {

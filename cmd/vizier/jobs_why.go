@@ -55,7 +55,7 @@ func (w *whyCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	_, id, err := r.Scheduler.Job(c.ctx, w.Job)
+	_, id, err := r.job(c.ctx, w.Job)
 	if err != nil {
 		return err
 	}

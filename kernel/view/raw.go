@@ -130,7 +130,7 @@ func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	for i, r := range l.Rows {
 		p := paths(r.ID)
 		p.Progress = r.progress
-		out.Jobs[i] = raw(record{r.job, p, r.remark})
+		out.Jobs[i] = raw(record{r.job, p, r.remark, ""})
 	}
 	return out
 }
@@ -141,7 +141,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 	if err != nil {
 		return RawShow{}, err
 	}
-	doc := raw(record{j, p, s.Remark(id)})
+	doc := raw(record{j, p, s.Remark(id), ""})
 	doc.Attempts = attempts(j, p.Attempts)
 	return RawShow{1, stamp(s.Now()), doc}, nil
 }
