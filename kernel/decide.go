@@ -345,6 +345,14 @@ func (t *tick) next(i int32) State {
 	}
 	st.RetryAt = time.Time{}
 	switch st.Status {
+	case WaitingOnApproval:
+		if d := t.s.jobs[i].Spec.ApprovalTimeout; d > 0 && st.Approval.ExpiresAt.IsZero() {
+			st.Approval.ExpiresAt = moment(t.s.now.Add(d))
+		}
+	case BlockedByApproval:
+		if st.Approval.State == Pending {
+			st.Approval.State = Expired
+		}
 	case Running:
 		started(&st, t.s.now)
 	case Failed: // missing child args: a data error, finalised at once (seed 000)

@@ -25,7 +25,7 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 			p = s.forsake(j)
 		}
 	}
-	if len(r.Produced) > 0 {
+	if len(r.Produced) > 0 && st.Status.Terminal() { // of one that is tried again nobody is to go on with what it left
 		p.add(Publish{r.Attempt, r.Produced})
 	}
 	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.plan() != ""

@@ -503,3 +503,26 @@ func TestAKilledNodeIsReclaimed(t *testing.T) {
 		}
 	}
 }
+
+// What an attempt leaves that is tried again is nobody's to go on with; the end of
+// the job publishes it, whichever that is.
+func TestAnAttemptThatIsTriedAgainPublishesNothing(t *testing.T) {
+	a := artifact("custom:t:k")
+	for retries, want := range []bool{true, false} {
+		j := job("a", running(1), produces("custom:t:k"), func(j *kernel.Job) {
+			j.Spec.Budget.Retries, j.Spec.Retry = retries, kernel.RetryPolicy{}.On(kernel.ExitFailure)
+		})
+		p, err := kernel.Finish(snapshot(facts(), j), kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure, Produced: []kernel.Artifact{a}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		published := false
+		for _, r := range p.Records {
+			_, is := r.(kernel.Publish)
+			published = published || is
+		}
+		if published != want {
+			t.Errorf("with %d retries left it publishes: %v", retries, published)
+		}
+	}
+}

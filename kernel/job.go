@@ -30,6 +30,17 @@ const (
 	Remove                 // as OnDemand, and its files go when the run is over
 )
 
+// AfterPolicy says which ends of a predecessor let a job start.
+type AfterPolicy uint8
+
+// AfterSuccess is the default.
+const (
+	AfterSuccess AfterPolicy = iota
+	AfterAnyEnd              // whatever became of it
+)
+
+var afterPolicyNames = NewNames[AfterPolicy]("after policy", "success", "any")
+
 var transientNames = NewNames[Transient]("transient mode", "none", "transient", "remove")
 
 // PinnedHead holds a job until a branch is at a commit. The zero value pins
@@ -110,13 +121,16 @@ type NodeInfo struct {
 type Spec struct {
 	Name            string
 	Origin          Origin
+	Tags            []Tag // by key, each once; for people and programs to select by
 	After           []JobID
+	AfterAny        []JobID    // of After, those of which any end will do
 	Needs           []Artifact // job.json: dependencies
 	Produces        []Artifact // job.json: artifacts; whatever the outcome
 	MissingProducer MissingProducer
 	FailureMode     FailureMode
 	Pinned          PinnedHead
 	Preconditions   []Precondition
+	ApprovalTimeout time.Duration // how long the job waits for its approval; 0: for ever
 	Locks           []Lock
 	Routes          []Route
 	Routed          bool // only a route starts it: it sleeps until one does
@@ -133,6 +147,28 @@ type Spec struct {
 	Task            Task
 }
 
+// AfterPolicy is which ends of its predecessor id let the job start.
+func (s *Spec) AfterPolicy(id JobID) AfterPolicy {
+	if slices.Contains(s.AfterAny, id) {
+		return AfterAnyEnd
+	}
+	return AfterSuccess
+}
+
+// RunsAfter makes job id a predecessor. Of two policies for one job the stricter
+// counts.
+func (s *Spec) RunsAfter(id JobID, policy AfterPolicy) {
+	switch known := slices.Contains(s.After, id); {
+	case !known:
+		s.After = append(s.After, id)
+		if policy == AfterAnyEnd {
+			s.AfterAny = append(s.AfterAny, id)
+		}
+	case policy == AfterSuccess:
+		s.AfterAny = slices.DeleteFunc(s.AfterAny, func(k JobID) bool { return k == id })
+	}
+}
+
 // differs is in what jobs that were submitted with one key are not the same, in
 // the words of a submission. Fields that it leaves out are named by its test.
 func (s *Spec) differs(o *Spec) []string {
@@ -141,10 +177,12 @@ func (s *Spec) differs(o *Spec) []string {
 		what string
 		same bool
 	}{
-		{"name", s.Name == o.Name}, {"command", slices.Equal(s.Task.Args, o.Task.Args)}, {"cwd", s.Task.Tree == o.Task.Tree && s.Task.Dir == o.Task.Dir},
+		{"name", s.Name == o.Name}, {"tag", slices.Equal(s.Tags, o.Tags)}, {"command", slices.Equal(s.Task.Args, o.Task.Args)}, {"cwd", s.Task.Tree == o.Task.Tree && s.Task.Dir == o.Task.Dir},
 		{"env", slices.Equal(s.Task.Env, o.Task.Env) && slices.Equal(s.Task.PassEnv, o.Task.PassEnv)},
 		{"executor", s.Task.On() == o.Task.On() && slices.Equal(s.Task.Options, o.Task.Options)},
-		{"timeout", s.Task.Timeout == o.Task.Timeout}, {"after", slices.Equal(s.After, o.After)},
+		{"timeout", s.Task.Timeout == o.Task.Timeout},
+		{"after", slices.Equal(s.After, o.After) && slices.Equal(s.AfterAny, o.AfterAny)},
+		{"approval_timeout", s.ApprovalTimeout == o.ApprovalTimeout},
 		{"need", slices.Equal(s.Needs, o.Needs)}, {"produce", slices.Equal(s.Produces, o.Produces)},
 		{"missing_producer", s.MissingProducer == o.MissingProducer}, {"lock or pool", slices.Equal(s.Locks, o.Locks)},
 		{"require", slices.Equal(s.Preconditions, o.Preconditions)}, {"pinned", s.Pinned == o.Pinned},

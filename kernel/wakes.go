@@ -1,14 +1,11 @@
 package kernel
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Wakes is what may move a job with no command and no runner having a part in
 // it. The zero value is nothing.
 type Wakes struct {
-	At time.Time // when the first retry is due; zero: none is
+	At time.Time // when the first retry is due or the first approval expires; zero: none does
 
 	// Outside are the facts that open jobs wait for, and the running attempts
 	// whose runner's death would move more than themselves. Runners of other
@@ -26,9 +23,10 @@ func (w Wakes) Empty() bool { return w.At.IsZero() && w.Outside.Empty() && !w.Ag
 
 // Wakes is what the jobs of s wait for, seen after a tick: a job counts by the
 // first condition that holds it up, since what comes after that one is looked
-// at by the tick that clears it. Approvals are a person's and the end of a
-// running job is its runner's, so neither counts; the death of a runner does,
-// where something rests on it that the runner can no longer see to.
+// at by the tick that clears it. An approval is a person's and the end of a
+// running job its runner's, so neither counts; that an approval expires does, and
+// the death of a runner where something rests on it that the runner can no
+// longer see to.
 func (s *Snapshot) Wakes() Wakes {
 	t := newTick(s)
 	locks := s.contended()
@@ -39,8 +37,10 @@ func (s *Snapshot) Wakes() Wakes {
 			b.attempt(s.jobs[i].Attempt())
 		}
 	}
-	for _, i := range slices.Concat(s.in[FailedRetryable], s.in[Queued]) {
-		if at := s.jobs[i].State.RetryAt; at.IsZero() {
+	for _, i := range s.timed() {
+		if at, ok := s.jobs[i].Due(); !ok {
+			continue
+		} else if at.IsZero() {
 			w.Again = true // a tick leaves a job queued only where its launch was refused
 		} else if w.At.IsZero() || at.Before(w.At) {
 			w.At = at

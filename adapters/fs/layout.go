@@ -124,6 +124,15 @@ func (l Layout) SubmissionsFile(a kernel.AttemptID) string {
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.submissions.jsonl", attemptsDir, a.N)))
 }
 
+// ReportFile is where an attempt's command may say how far it is.
+func (l Layout) ReportFile(a kernel.AttemptID) string {
+	return l.abs(reportFile(a))
+}
+
+func reportFile(a kernel.AttemptID) string {
+	return jobPath(a.Job, fmt.Sprintf("%s/%d.report.jsonl", attemptsDir, a.N))
+}
+
 // ResidentFile is the file whose flock the repository's resident scheduler
 // holds while it lives.
 func (l Layout) ResidentFile() string { return l.abs(residentFile) }

@@ -39,6 +39,27 @@ type outcomeRecord struct {
 	Submitted []json.RawMessage `json:"submitted,omitempty"`
 }
 
+// outcomeJob is what outcome.json has of the job's record besides, as this end
+// leaves it: the rest of the original's copy. It is for readers, and never read
+// back.
+type outcomeJob struct {
+	Status        string         `json:"status"`
+	Command       []string       `json:"command"`
+	ChildArgs     []string       `json:"child_args"`
+	CreatedAt     stamp          `json:"created_at"`
+	StdoutPath    string         `json:"stdout_path"`
+	StderrPath    string         `json:"stderr_path"`
+	Configuration unread         `json:"config_snapshot"`
+	Schedule      open[schedule] `json:"schedule"`
+	Metadata      open[metadata] `json:"metadata"`
+}
+
+// outcomeDocument is outcome.json as it is written.
+type outcomeDocument struct {
+	outcomeRecord
+	*outcomeJob // nil: not known yet
+}
+
 // contextRecord is the execution context that an attempt leaves; the empty one
 // takes the job's context away.
 type contextRecord struct {
@@ -59,8 +80,11 @@ func newOutcome(r kernel.Result) outcomeRecord {
 	return o
 }
 
-func encodeOutcome(r kernel.Result) ([]byte, error) {
-	o := newOutcome(r)
+// encodeOutcome is outcome.json of r, with what j, nil: not known yet, is then.
+func encodeOutcome(r kernel.Result, j *kernel.Job) ([]byte, error) {
+	var doc outcomeDocument
+	doc.outcomeRecord = newOutcome(r)
+	o := &doc.outcomeRecord
 	at := r.Ended
 	if at.IsZero() {
 		at = time.Unix(0, 0).UTC() // a record has a time; that of their creation is still to come
@@ -73,7 +97,14 @@ func encodeOutcome(r kernel.Result) ([]byte, error) {
 		}
 		o.Submitted = append(o.Submitted, b)
 	}
-	b, err := toJSON(o)
+	if j != nil {
+		rec := newRecord(j, at)
+		doc.outcomeJob = &outcomeJob{rec.Status, rec.Command, rec.ChildArgs, rec.CreatedAt, rec.StdoutPath, rec.StderrPath, rec.Configuration, rec.Schedule, rec.Metadata}
+	}
+	b, err := toJSON(doc)
+	if err == nil && len(b) > maxRecord && j != nil { // it is to be read
+		return encodeOutcome(r, nil)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
 	}
@@ -128,7 +159,7 @@ func (s *Store) Conclude(r kernel.Result) error {
 	if !kernel.ValidJobID(string(r.Attempt.Job)) {
 		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
 	}
-	b, err := encodeOutcome(r)
+	b, err := encodeOutcome(r, nil)
 	if err != nil {
 		return err
 	}
@@ -153,7 +184,7 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 	if r.Class == kernel.WorkerLost && r.Agent == nil {
 		r.Agent = s.told(r.Attempt) // who takes it for lost knows nothing of that
 	}
-	b, err := encodeOutcome(r)
+	b, err := encodeOutcome(r, nil)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,9 @@ const (
 	envResultFile = "VIZIER_RESULT_FILE"
 	envRoot       = "VIZIER_ROOT"
 	envSubmit     = "VIZIER_SUBMISSIONS"
+	envReport     = "VIZIER_REPORT"
+	envDeadline   = "VIZIER_DEADLINE"       // of a job with a limit
+	envEffectKey  = "VIZIER_EFFECT_KEY"     // the same for all attempts of a generation
 	envCheckpoint = "VIZIER_CHECKPOINT_DIR" // of a resumable job
 
 	// Of hooks.
@@ -39,7 +43,7 @@ const (
 	envRunner = "VIZIER_RUNNER"
 )
 
-var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envCheckpoint, envRunner,
+var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envReport, envDeadline, envEffectKey, envCheckpoint, envRunner,
 	envStatus, envName, envClass, envReason, envExit}
 
 // repositoryVariables point git at a repository, an index or a configuration of
@@ -118,7 +122,10 @@ func (l *Local) told(j *kernel.Job) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
 		envResultFile + "=" + l.Files.ResultFile(a), envRoot + "=" + l.Root,
-		envSubmit + "=" + l.Files.SubmissionsFile(a)}
+		envSubmit + "=" + l.Files.SubmissionsFile(a), envReport + "=" + l.Files.ReportFile(a), envEffectKey + "=" + j.EffectKey()}
+	if limit := j.Spec.Task.Timeout; limit > 0 {
+		env = append(env, envDeadline+"="+time.Now().Add(limit).UTC().Format(time.RFC3339))
+	}
 	if j.Spec.Resumable {
 		env = append(env, envCheckpoint+"="+l.Files.CheckpointDir(j.ID))
 	}

@@ -48,6 +48,9 @@ type Files interface {
 
 	// SubmissionsFile is where a command may leave jobs to be enqueued.
 	SubmissionsFile(kernel.AttemptID) string
+
+	// ReportFile is where a command may say how far it is.
+	ReportFile(kernel.AttemptID) string
 }
 
 // Local is the executor and the workload of this machine. A process has one,

@@ -23,19 +23,19 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	a, cut, err := askAgent(ctx, env, n, n.Dir, prompt)
+	products, err := n.customProducts()
+	if err != nil {
+		return Result{}, err
+	}
+	a, by, cut, err := answer(ctx, env, n, prompt, len(products) > 0)
 	if err != nil {
 		return Result{}, err
 	}
 	if a.Class != kernel.NoFailure {
 		return Result{Outcome: kernel.OutcomeFailed, Exit: max(a.Exit, 1), Class: a.Class, Reason: a.Reason}, nil
 	}
-	products, err := n.customProducts()
-	if err != nil {
-		return Result{}, err
-	}
 	for _, p := range products {
-		if err := writeText(env, n, p, string(a.Text)); err != nil {
+		if err := writeText(env, n, p, string(a.Text), by); err != nil {
 			return Result{}, err
 		}
 	}
@@ -47,6 +47,22 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 		notes = append(notes, fmt.Sprintf("warning: the agent's answer was cut at %d bytes", maxText))
 	}
 	return ok(strings.Join(notes, "; ")), nil
+}
+
+// answer asks the agent and, where its answer is to be kept, notes how it came
+// about.
+func answer(ctx context.Context, env *Env, n *Node, prompt string, kept bool) (a kernel.AgentAnswer, by *answered, cut bool, err error) {
+	if !kept {
+		a, cut, err = askAgent(ctx, env, n, n.Dir, prompt)
+		return a, nil, cut, err
+	}
+	began := env.Now()
+	if a, cut, err = askAgent(ctx, env, n, n.Dir, prompt); err != nil {
+		return a, nil, cut, err
+	}
+	by = &answered{ExitCode: a.Exit, DurationMS: max(0, env.Now().Sub(began).Milliseconds())}
+	by.Stderr, err = errorLines(env, n)
+	return a, by, cut, err
 }
 
 // denied says what an agent wanted to do and was not allowed to.

@@ -116,6 +116,11 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 		if err != nil {
 			return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.DataError, Reason: err.Error()}
 		}
+		if a.Kind == kernel.Custom && a.Name == workflow.OperationOutput {
+			if err := writeOutput(env, n, a, r); err != nil {
+				return failure(ctx, n, err)
+			}
+		}
 		r.Produced = append(r.Produced, a)
 	}
 	return r

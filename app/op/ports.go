@@ -17,6 +17,9 @@ type Files interface {
 	// when there is none.
 	Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error)
 
+	// LogTail is the end of a log of the job's attempt, of at most so many bytes.
+	LogTail(job kernel.JobID, stream string, most int64) ([]byte, error)
+
 	// Producers are the jobs whose marker makes a custom artifact exist for
 	// consumer, newest first: those of its own run where that declares any.
 	Producers(consumer *kernel.Job, a kernel.Artifact) ([]kernel.JobID, error)

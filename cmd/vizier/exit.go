@@ -54,6 +54,9 @@ func classify(err error) class {
 	if errors.As(err, &broken) {
 		return class{"config", 2, "the keys are in docs/config.md; `vizier -C FILE` reads another file"}
 	}
+	if _, ok := errors.AsType[kernel.Missing](err); ok {
+		return class{"not_found", 1, ""}
+	}
 	for _, row := range []struct {
 		is error
 		class

@@ -33,7 +33,7 @@ func (s *showCmd) Run(c *call) error {
 	if s.Raw {
 		format = "json"
 	}
-	paths, err := r.details(id, format)
+	paths, err := r.details(snap.Job(id).Attempt(), format)
 	if err != nil {
 		return err
 	}

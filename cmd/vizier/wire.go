@@ -15,6 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // repo is an opened repository.
@@ -54,6 +55,12 @@ type repo struct {
 
 	// Attempts are the attempts of a job that left something on record.
 	Attempts func(kernel.JobID) ([]kernel.Result, error)
+
+	// Progress is what an attempt's command last said of how far it is.
+	Progress func(kernel.AttemptID) view.Progress
+
+	// Payloads has the data of artifacts.
+	Payloads payloads
 
 	// Changed are the jobs that changed since a place in the store's history, and
 	// the place up to which that is so; false: all may have. nil: nobody can tell.
@@ -116,7 +123,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 	r := &repo{
 		Scheduler: v.Scheduler, Config: v.Config, Root: v.Root, Tree: v.Tree, Intake: v.Intake, Templates: v.Templates(), Logs: v.Store, Changed: v.Store.Changed,
-		Effects: v.Store.Effects, Attempts: v.Store.Attempts, FollowRun: v.Store.FollowRun, Git: v.Git, Releases: v.Git,
+		Effects: v.Store.Effects, Attempts: v.Store.Attempts, Progress: v.Store.Progress, Payloads: v.Store, FollowRun: v.Store.FollowRun, Git: v.Git, Releases: v.Git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}
 		},
