@@ -179,7 +179,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		if err != nil {
 			continue // an earlier one's routes took it along
 		}
-		if r.Class == WorkerLost {
+		if r.Class == WorkerLost && !s.facts.Runners[r.Attempt].Value.Late {
 			q.add(Sweep{r.Attempt})
 		}
 		p, s = p.Then(q), s.Apply(q)
@@ -201,6 +201,9 @@ func (s *Snapshot) verdict(a AttemptID) (Result, bool) {
 		return Result{}, false
 	}
 	lost := Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: orElse(live.Value.Remark, "its runner ended without a result")}
+	if live.Value.Late {
+		lost.Exit, lost.Class, lost.Reason = 124, Timeout, "timed out: its runner, which did not end it, was ended as well"
+	}
 	switch f := s.facts.Results[a]; {
 	case !f.asked():
 		return Result{}, false

@@ -109,6 +109,8 @@ func remarks(r Fact[Runner]) []Unmet {
 	switch {
 	case r.Err != "":
 		return []Unmet{{Detail: "its runner cannot be asked for: " + r.Err, Clears: "its executor, once it can be asked again"}}
+	case r.Value.Gone():
+		return []Unmet{{Detail: orElse(r.Value.Remark, "its runner is gone, and nobody has settled it yet"), Clears: "the next command that may write"}}
 	case r.Value.Remark != "":
 		return []Unmet{{Detail: r.Value.Remark, Clears: "its executor"}}
 	case r.Value.Liveness == Stalled:

@@ -56,7 +56,7 @@ func connect(at git.Root, cfg config.Config, env environment) (*world, error) {
 	store := newStore()
 	local := &proc.Local{Exe: exe, Stays: stays, Root: root, Files: store, Grace: cfg.Jobs.Grace, MaxLog: cfg.Logs.MaxBytes, Now: now,
 		Lease: proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}}
-	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Executors: map[string]int{}, Pools: cfg.Pools}
+	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Executors: map[string]int{}, Pools: cfg.Pools, Grace: cfg.Jobs.Grace}
 	away := clusters(cfg, local, newStore)
 	executors := map[string]app.Executor{}
 	for name, c := range away {
@@ -262,6 +262,9 @@ func serveAttempt(args []string, stderr io.Writer, env environment) int {
 		Submissions: w.submissions(root.Dir, cfg), Rest: func() {
 			w.store.Forget()
 			debug.FreeOSMemory()
+			if l := w.scheduler.Lookout; l != nil {
+				l.Call(kernel.Wakes{Again: true}) // should this process die, somebody sees it
+			}
 		}}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)

@@ -24,7 +24,7 @@ func (s *showCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, id, err := r.job(c.ctx, s.Job)
+	snap, id, err := c.settledJob(r, s.Job)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *statusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, id, err := r.job(c.ctx, s.Job)
+	snap, id, err := c.settledJob(r, s.Job)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,11 @@ func (w *whyCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	e, snap, err := r.Scheduler.Explain(c.ctx, id)
+	var e kernel.Explanation
+	snap, err := c.settled(r, func() (snap *kernel.Snapshot, err error) {
+		e, snap, err = r.Scheduler.Explain(c.ctx, id)
+		return snap, err
+	})
 	if err != nil {
 		return err
 	}

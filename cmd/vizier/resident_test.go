@@ -373,3 +373,58 @@ func TestResidentLeaves(t *testing.T) {
 	g.vizier("jobs", "cancel", string(a))
 	g.eventually("its leave", func() bool { return g.resident() == 0 })
 }
+
+// A job that nothing waits for is watched as soon as it has been running for a
+// while, and nobody need type a command for its loss to be told, and its hook to
+// be run. Of a node what its command began is gone before that.
+func TestAJobThatRunsOnIsWatched(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "[hooks.told]\non = [\"failed\"]\ncommand = \"touch told\"\n")
+	a := g.submit("--", "sleep", "600")
+	pid := g.runner(a, 1)
+	g.looksAfter()
+	g.kill(pid)
+	g.becomes(a, "failed")
+	g.eventually("the hook", func() bool { _, err := os.Stat(filepath.Join(g.dir, "told")); return err == nil })
+	g.eventually("its leave", func() bool { return g.resident() == 0 })
+
+	g.write("node.toml", "id = \"one\"\nversion = \"v1\"\n[[nodes]]\nid = \"work\"\nkind = \"shell\"\nuses = \"cap.env.shell.command.run\"\nargs = { command = \"sleep 601 & touch begun; wait\" }\n")
+	g.vizier("run", "./node.toml")
+	node := g.newest()
+	pid = g.runner(node, 1)
+	g.eventually("a script", func() bool { return len(g.processes("sleep\x00601")) > 0 })
+	g.looksAfter()
+	g.kill(pid)
+	g.becomes(node, "failed")
+	if left := g.processes("sleep\x00601"); len(left) > 0 {
+		t.Errorf("it is settled, and its script goes on: %v", left)
+	}
+}
+
+// newest is the job that was made last.
+func (g *ground) newest() kernel.JobID {
+	g.t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(g.dir, ".vizier/jobs/*/job.json"))
+	if err != nil || len(dirs) == 0 {
+		g.t.Fatal("no jobs", err)
+	}
+	return kernel.JobID(filepath.Base(filepath.Dir(dirs[len(dirs)-1])))
+}
+
+// A runner that is stopped does not stop its job's time.
+func TestAPausedRunnerDoesNotSuspendALimit(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "[jobs]\ngrace = \"100ms\"\n")
+	a := g.submit("--timeout", "1500ms", "--", "sleep", "602")
+	pid := g.runner(a, 1)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	g.vizier("jobs", "submit", "--require", "branch_exists=x", "--", "true") // what a resident scheduler is for
+	g.becomes(a, "failed")
+	has(t, g.vizier("jobs", "show", string(a)), "timed out: its runner, which did not end it, was ended as well", "Failure class: timeout")
+	if left := g.processes("sleep\x00602"); len(left) > 0 {
+		t.Errorf("its command goes on: %v", left)
+	}
+	g.git("branch", "x")
+}
