@@ -33,6 +33,7 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 	if err != nil {
 		return rep, err
 	}
+	s.configure()
 	defer func() {
 		closed := tx.Close()
 		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done

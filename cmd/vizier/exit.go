@@ -49,7 +49,7 @@ func classify(err error) class {
 	}
 	var broken *config.Error
 	if errors.As(err, &broken) {
-		return class{"config", 2, "the keys are in docs/config.md; `vizier -C FILE` reads another file"}
+		return class{"config", 2, "the keys are in docs/config.md; `vizier -C FILE` reads another file; what runs already goes on with what was configured before"}
 	}
 	for _, row := range []struct {
 		is error

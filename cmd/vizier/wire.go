@@ -97,22 +97,25 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(config.Sources{Root: root.Dir, File: g.ConfigFile, Env: env.get})
+	keep := fs.NewLayout(root.Dir).KeptConfigFile()
+	if g.ConfigFile != "" {
+		keep = "" // what this process starts reads other files
+	}
+	live, err := config.Open(config.Sources{Root: root.Dir, File: g.ConfigFile, Env: env.get}, keep)
 	if err != nil {
 		return nil, err
 	}
 	if g.NoResident {
-		cfg.Scheduler.Resident = false
 		if err := os.Setenv("VIZIER_SCHEDULER_RESIDENT", "false"); err != nil { // for the runners it starts
 			return nil, err
 		}
 	}
-	w, err := connect(root, cfg, env)
+	w, err := connect(root, live, env, func(c *config.Config) { c.Scheduler.Resident = c.Scheduler.Resident && !g.NoResident })
 	if err != nil {
 		return nil, err
 	}
 	r := &repo{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Changed: w.store.Changed, Effects: w.store.Effects, Attempts: w.store.Attempts, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
+		Scheduler: w.scheduler, Config: w.config(), Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Changed: w.store.Changed, Effects: w.store.Effects, Attempts: w.store.Attempts, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
 		},
