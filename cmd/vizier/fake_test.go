@@ -54,6 +54,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Tree: w.dir, Logs: logs(w.dir),
 		Effects:   func(kernel.JobID) ([]kernel.Effect, error) { return w.effects, nil },
 		Resident:  func() int { return w.resident },
+		Attended:  func() bool { return w.resident != 0 },
 		InsideJob: func() (kernel.JobID, bool) { return w.inside, w.inside != "" }}, nil
 }
 

@@ -98,6 +98,7 @@ func (s *statusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.warnUnattended(r, snap.Job(id))
 	if s.Format == "json" {
 		return c.ui.json(status)
 	}

@@ -428,3 +428,39 @@ func TestAPausedRunnerDoesNotSuspendALimit(t *testing.T) {
 	}
 	g.git("branch", "x")
 }
+
+// With the resident scheduler killed, and a retry due, everyone who asks is told
+// that nobody is scheduling, and the command that sets it going; any command that
+// changes something does so as well.
+func TestWhoIsToldThatNobodySchedules(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--retries", "1", "--", "sh", "-c", "test -e again || { touch again; exit 1; }")
+	b := g.submit("--after", string(a), "--", "true")
+	g.becomes(a, "failed_retryable")
+	g.kill(g.looksAfter())
+	g.eventually("its end", func() bool { return g.resident() == 0 })
+	has(t, g.vizier("jobs", "why", string(a)), "But nobody is scheduling (no resident scheduler is alive), and job "+string(a)+" is due at ")
+	g.eventually("a retry that is due", func() bool {
+		return strings.Contains(g.vizier("jobs", "why", string(a)), "its next attempt is due since ")
+	})
+	since := "nobody is scheduling (no resident scheduler is alive), and job " + string(a) + " has been due since "
+	next := "vizier jobs wait " + string(a)
+	for _, id := range []kernel.JobID{a, b} {
+		has(t, g.vizier("jobs", "why", string(id)), since, "\n  "+next)
+		if text := g.vizier("jobs", "why", string(id)); strings.Contains(text, "It needs nobody") {
+			t.Errorf("%s", text)
+		}
+		has(t, g.must("sh", "-c", "vizier jobs status "+string(id)+" 2>&1"), since, next)
+	}
+	out, err := g.run("vizier", "doctor")
+	if has(t, out, "scheduler: .vizier/jobs/resident.lock", since, "next: "+next); err == nil {
+		t.Error("the doctor finds nothing")
+	}
+	g.submit("--", "true")
+	g.becomes(a, "succeeded")
+	g.becomes(b, "succeeded")
+	if out := g.vizier("jobs", "why", string(b)); strings.Contains(out, "nobody") {
+		t.Errorf("%s", out)
+	}
+}

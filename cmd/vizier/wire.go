@@ -71,6 +71,9 @@ type repo struct {
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
 
+	// Attended reports that there is one, or that one is just being started.
+	Attended func() bool
+
 	// AgentPrograms looks at the programs of agents; nil: nobody does.
 	AgentPrograms app.AgentPrograms
 
@@ -120,6 +123,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
 		},
 		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
+		Attended:  func() bool { return watch.Taken(w.store.ResidentFile()) },
 		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
 		Outside:   w.confine(),
 
