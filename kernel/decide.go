@@ -343,6 +343,9 @@ func (t *tick) next(i int32) State {
 		st.WaitedOn = st.WaitedOn.With(st.Wait.Kind)
 	}
 	st.RetryAt = time.Time{}
+	if st.Status.Waiting() && st.Refused > 0 { // that its launch was refused is not what holds it up any more
+		st.Failure, st.Reason = NoFailure, ""
+	}
 	switch st.Status {
 	case Running:
 		started(&st, t.s.now)
