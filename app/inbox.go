@@ -22,16 +22,16 @@ type InboxTree interface {
 
 	Scan() (inbox.Listing, error)
 
-	// Claim makes a new prompt a running one. It reports false where somebody
-	// else was faster, or the prompt's namesake is not through.
-	Claim(rel string) (bool, error)
-
-	// Read is the text of a claimed prompt, and the number of its file: what
+	// Read is the text of a file, and the number of the file that has it: what
 	// cannot be a prompt is kernel.ErrInvalid, what is gone iofs.ErrNotExist.
-	Read(rel string) (text string, inode uint64, err error)
+	Read(rel string, n kernel.PromptName) (text string, inode uint64, err error)
 
-	// Still reports that the claimed prompt is still that file.
-	Still(rel string, inode uint64) bool
+	// Still reports that the file of that name is the one of that number.
+	Still(rel string, n kernel.PromptName, inode uint64) bool
+
+	// Restore gives a file the name of a running prompt; iofs.ErrExist where
+	// that is taken.
+	Restore(f inbox.PromptFile, rel string) error
 
 	// Drop places a new prompt whole; iofs.ErrExist where its name is in use.
 	Drop(rel, text string) error
@@ -42,8 +42,16 @@ type InboxTree interface {
 	// Fail names a prompt as failed and says why beside it.
 	Fail(rel string, from kernel.PromptName, why string) error
 
-	// Finish takes a prompt that has ended out of the inbox.
-	Finish(rel string, n kernel.PromptName) error
+	// Finish takes a prompt that has ended out of the inbox. It is where the
+	// file is now, below the home; "" if it was gone.
+	Finish(rel string, n kernel.PromptName) (to string, err error)
+
+	// Why is what stands beside a prompt called failed, in the inbox or, with
+	// finished, below finished; "": nothing.
+	Why(rel string, finished bool) string
+
+	// Gone are the prompts called failed that have left the inbox.
+	Gone() ([]inbox.PromptFile, error)
 
 	// File is the absolute path of a prompt under one of its names.
 	File(rel string, n kernel.PromptName) string
@@ -67,6 +75,7 @@ type Inbox struct {
 	Find func(inbox.Path) (*InboxTarget, error)
 
 	seen    map[string]inbox.Sighting
+	news    *news // of a watcher
 	targets map[string]*InboxTarget
 }
 
@@ -81,7 +90,7 @@ type InboxTarget struct {
 
 	// Prepare makes the run of a prompt. The job that the run ends in gets the
 	// id and stands for the prompt.
-	Prepare func(Prompt) (RunRequest, error)
+	Prepare func(context.Context, Prompt) (RunRequest, error)
 }
 
 // Prompt is a prompt that is to be run.
@@ -103,28 +112,34 @@ type Taken struct {
 // Left is a file that nothing was done with, or that could not be run, and why.
 type Left struct{ Path, Reason string }
 
+// Moved is a prompt that has ended and left the inbox, and where to, below the
+// home.
+type Moved struct{ Path, To string }
+
 // InboxReport is what one pass over an inbox did.
 type InboxReport struct {
 	Taken    []Taken
 	Failed   []Left // named x.error.md, with the reason beside it
-	Finished []string
+	Renamed  []Left // by somebody while their runs were open, and called running again
+	Finished []Moved
+	Ended    []Ended       // runs of prompts that are over since a watcher last looked
+	Asked    []Asked       // approvals that they wait for since then
 	Left     []Left        // to be looked at by a person, or tried again by itself
 	Waiting  int           // new prompts that are not due yet
 	Next     time.Duration // until something is due; 0: nothing is
 	Dirs     []string      // of the inbox
 }
 
-// claimed is a prompt that is called running, with where it belongs.
-type claimed struct {
+// placed is a prompt with where it belongs.
+type placed struct {
 	inbox.PromptFile
 	place  inbox.Path
 	target *InboxTarget
-	fresh  bool // claimed by this pass
 }
 
 // Once looks at every prompt once: what ended is taken away when it was visible
-// for long enough, what is new and still is claimed, and what is claimed and has
-// no job is enqueued, in the order in which it was dropped. With tick, the
+// for long enough, what somebody renamed or made by hand is put right, and what
+// is new and still is taken, in the order in which it was dropped. With tick, the
 // repositories that prompts run in are looked after as well.
 func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error) {
 	unlock, err := x.lock(ctx)
@@ -143,19 +158,25 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 	running := x.resolve(ctx, list, list.OfName(kernel.RunningPrompt), func(f inbox.PromptFile, err error) {
 		rep.Left = append(rep.Left, Left{inbox.NameOf(kernel.RunningPrompt, f.Rel), err.Error()})
 	})
+	over := append(list.OfName(kernel.DonePrompt), list.OfName(kernel.ErrorPrompt)...) // also where somebody called it so
+	named := append(running, x.resolve(ctx, list, over, func(inbox.PromptFile, error) {})...)
 	if tick {
-		for _, t := range targetsOf(running) {
+		for _, t := range targetsOf(named) {
 			if _, err := t.Scheduler.Tick(ctx); err != nil {
 				rep.Left = append(rep.Left, Left{t.Root, err.Error()})
 			}
 		}
 	}
-	x.finish(list, &rep)
 	ready, seen, wait := list.Ready(x.Now(), x.Debounce, x.seen)
 	x.seen, rep.Waiting = seen, len(seen)
 	rep.due(wait)
 	fresh := x.resolve(ctx, list, ready, func(f inbox.PromptFile, err error) { x.fail(f.Rel, kernel.NewPrompt, err, &rep) })
-	return rep, x.takeAll(ctx, running, fresh, &rep)
+	err = x.takeAll(ctx, list, named, fresh, &rep)
+	if x.news != nil {
+		x.news.look(ctx, x, &list, &rep)
+	}
+	x.finish(list, &rep)
+	return rep, err
 }
 
 func (r *InboxReport) due(wait time.Duration) {
@@ -185,17 +206,19 @@ func (x *Inbox) finish(list inbox.Listing, rep *InboxReport) {
 	gone, wait := list.Expired(x.Now(), x.Visible)
 	rep.due(wait)
 	for _, f := range gone {
-		if err := x.Tree.Finish(f.Rel, f.Name); err != nil {
-			rep.Left = append(rep.Left, Left{inbox.NameOf(f.Name, f.Rel), err.Error()})
-			continue
+		name := inbox.NameOf(f.Name, f.Rel)
+		switch to, err := x.Tree.Finish(f.Rel, f.Name); {
+		case err != nil:
+			rep.Left = append(rep.Left, Left{name, err.Error()})
+		case to != "":
+			rep.Finished = append(rep.Finished, Moved{name, to})
 		}
-		rep.Finished = append(rep.Finished, inbox.NameOf(f.Name, f.Rel))
 	}
 }
 
 // resolve finds where each prompt belongs.
-func (x *Inbox) resolve(ctx context.Context, list inbox.Listing, files []inbox.PromptFile, bad func(inbox.PromptFile, error)) []claimed {
-	var out []claimed
+func (x *Inbox) resolve(ctx context.Context, list inbox.Listing, files []inbox.PromptFile, bad func(inbox.PromptFile, error)) []placed {
+	var out []placed
 	branches := func(dir string) string { return list.Branches[dir] }
 	known := map[inbox.Path]inbox.Path{}
 	wrong := map[inbox.Path]error{}
@@ -219,7 +242,7 @@ func (x *Inbox) resolve(ctx context.Context, list inbox.Listing, files []inbox.P
 			bad(f, err)
 			continue
 		}
-		out = append(out, claimed{f, place, t, false})
+		out = append(out, placed{f, place, t})
 	}
 	return out
 }
@@ -239,7 +262,7 @@ func (x *Inbox) find(p inbox.Path) (*InboxTarget, error) {
 	return t, nil
 }
 
-func targetsOf(prompts []claimed) []*InboxTarget {
+func targetsOf(prompts []placed) []*InboxTarget {
 	var out []*InboxTarget
 	seen := map[*InboxTarget]bool{}
 	for _, p := range prompts {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -18,7 +20,8 @@ type PromptStatus struct {
 	Job        *kernel.Job      // nil: none
 	Age        time.Duration    // since it was dropped, or its job was made
 	Stalled    bool             // it runs and gives no sign of life
-	Reason     string           // why it does not go on
+	Run        kernel.PromptRun // of a prompt that has a job
+	Reason     string           // why it does not go on, or how it ended
 }
 
 // InboxStatus is what an inbox holds, and what its jobs do.
@@ -45,6 +48,15 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 	for _, f := range list.Files {
 		files[x.Tree.File(f.Rel, f.Name)] = PromptStatus{File: f, Age: max(0, now.Sub(f.Modified))}
 	}
+	if all {
+		gone, err := x.Tree.Gone()
+		if err != nil {
+			return out, err
+		}
+		for _, f := range gone {
+			files[goneKey(f.Inode)] = PromptStatus{File: f, Gone: true, Age: max(0, now.Sub(f.Modified))}
+		}
+	}
 	for _, t := range targets {
 		rec, err := t.Scheduler.Store.Read(ctx, kernel.Scope{All: all})
 		if err == nil && !all && unexplained(files, rec.Jobs) {
@@ -53,6 +65,10 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 		if err != nil {
 			out.Left = append(out.Left, Left{t.Root, err.Error()})
 			continue
+		}
+		runs := map[kernel.RunID][]*kernel.Job{}
+		for i := range rec.Jobs {
+			runs[rec.Jobs[i].Spec.Origin.Run] = append(runs[rec.Jobs[i].Spec.Origin.Run], &rec.Jobs[i])
 		}
 		signs := map[kernel.RunID]time.Time{}
 		for i := range rec.Jobs {
@@ -63,13 +79,16 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 			}
 		}
 		for i := range rec.Jobs {
-			x.describe(&rec.Jobs[i], t, files, all, func(j *kernel.Job) bool {
+			x.describe(&rec.Jobs[i], runs[rec.Jobs[i].Spec.Origin.Run], t, files, all, func(j *kernel.Job) bool {
 				at := signs[j.Spec.Origin.Run]
 				return j.Open() && !at.IsZero() && now.Sub(at) > stalled
 			})
 		}
 	}
 	for _, p := range files {
+		if p.Job == nil && p.File.Name == kernel.ErrorPrompt {
+			p.Reason = x.Tree.Why(p.File.Rel, p.Gone)
+		}
 		out.Prompts = append(out.Prompts, p)
 	}
 	slices.SortFunc(out.Prompts, func(a, b PromptStatus) int {
@@ -80,7 +99,7 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 
 // describe adds to the file of a job's prompt what the job says; without a file
 // it is told of if it is open, or if all are.
-func (x *Inbox) describe(j *kernel.Job, t *InboxTarget, files map[string]PromptStatus, all bool, stalled func(*kernel.Job) bool) {
+func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files map[string]PromptStatus, all bool, stalled func(*kernel.Job) bool) {
 	in := j.Spec.Intake
 	if in == nil || in.File != x.Tree.File(in.Rel, kernel.RunningPrompt) {
 		return
@@ -88,18 +107,36 @@ func (x *Inbox) describe(j *kernel.Job, t *InboxTarget, files map[string]PromptS
 	word := j.State.Status.PromptName()
 	key := x.Tree.File(in.Rel, word)
 	have, there := files[key]
-	if there && (have.File.Inode == in.Inode || j.Open()) {
+	if there && (have.File.Inode == in.Inode || j.Open() || have.Job == nil && x.written(j, have.File)) {
 		have.Age = max(0, x.Now().Sub(j.Created))
 	} else {
 		if !j.Open() && !all {
 			return
 		}
+		delete(files, goneKey(in.Inode))
 		key = string(j.ID)
 		have = PromptStatus{File: inbox.PromptFile{Rel: in.Rel, Name: word}, Gone: true, Age: max(0, x.Now().Sub(j.Created))}
 	}
-	have.Repository, have.Job, have.Stalled, have.Reason = t.Root, j, stalled(j), cmp.Or(j.State.Reason, j.State.Wait.Detail)
+	have.Repository, have.Job, have.Stalled, have.Run = t.Root, j, stalled(j), kernel.PromptRunOf(j, run, x.Now())
+	have.Reason = have.Run.Why()
 	files[key] = have
 }
+
+// written reports that a file which is not the one that was claimed is the prompt
+// of j even so, written anew while j was open.
+func (x *Inbox) written(j *kernel.Job, f inbox.PromptFile) bool {
+	switch {
+	case j.HoldsPrompt() || f.Modified.Before(j.Created) || f.Modified.After(j.State.Finished):
+		return false
+	case f.Name == kernel.ErrorPrompt: // else it was refused
+		return strings.HasPrefix(x.Tree.Why(f.Rel, false), "job "+string(j.ID)+" is ")
+	default:
+		return f.Name == kernel.DonePrompt
+	}
+}
+
+// goneKey is what a prompt that has left the inbox is listed under.
+func goneKey(inode uint64) string { return "finished " + strconv.FormatUint(inode, 10) }
 
 // unexplained reports that a prompt is done, and none of the jobs made it so.
 func unexplained(files map[string]PromptStatus, jobs []kernel.Job) bool {

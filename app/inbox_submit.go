@@ -118,10 +118,10 @@ func (x *Inbox) try(ctx context.Context, t *InboxTarget, place inbox.Path, text,
 	}
 	for i := range rec.Jobs {
 		if rec.Jobs[i].ID == front.Job {
-			return fmt.Errorf("the front matter's job_id %s is taken: %w", front.Job, kernel.ErrConflict)
+			return taken(front.Job)
 		}
 	}
-	_, err = t.Prepare(Prompt{Front: front, Body: body, ID: front.Job, Intake: kernel.Intake{
+	_, err = t.Prepare(ctx, Prompt{Front: front, Body: body, ID: front.Job, Intake: kernel.Intake{
 		Owner: place.Owner, Repository: place.Repository, Branch: place.Branch, File: x.Tree.File(rel, kernel.RunningPrompt), Rel: rel}})
 	return err
 }
@@ -129,8 +129,8 @@ func (x *Inbox) try(ctx context.Context, t *InboxTarget, place inbox.Path, text,
 // drop places the prompt under the first of its names that is free: its own, or
 // one with a part of the job's id.
 func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, place inbox.Path, s Submission, text string) (string, error) {
-	files, err := t.held(ctx)
-	if err != nil {
+	held := holdings{}
+	if err := held.read(ctx, t); err != nil {
 		return "", err
 	}
 	if marked != "" && marked == place.Branch {
@@ -145,7 +145,7 @@ func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, pl
 			name = stem + "-" + string(s.Front.Job[32-8*min(n, 4):]) + ".prompt.md"
 		}
 		rel := join(dir, name)
-		if files[x.Tree.File(rel, kernel.RunningPrompt)] != "" {
+		if held[t][x.Tree.File(rel, kernel.RunningPrompt)] != nil {
 			continue
 		}
 		if err := x.Tree.Drop(rel, text); !errors.Is(err, iofs.ErrExist) {
@@ -155,17 +155,14 @@ func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, pl
 	return "", fmt.Errorf("%s and %d names like it are in use in the inbox: give it another: %w", s.Name, names-1, kernel.ErrConflict)
 }
 
-// takeOne claims a prompt that was just dropped and enqueues it.
+// takeOne enqueues a prompt that was just dropped.
 func (x *Inbox) takeOne(ctx context.Context, t *InboxTarget, place inbox.Path, rel string, id kernel.JobID) (Taken, error) {
 	later := func(why error) error {
 		return fmt.Errorf("the prompt is in the inbox as %s, and becomes job %s with the next `vizier inbox once`: %w", rel, id, why)
 	}
-	if _, err := x.Tree.Claim(rel); err != nil {
-		return Taken{}, later(err)
-	}
 	var rep InboxReport
-	c := claimed{inbox.PromptFile{Rel: rel}, place, t, true}
-	if err := x.take(ctx, []claimed{c}, &rep); err != nil {
+	c := placed{inbox.PromptFile{Rel: rel}, place, t}
+	if err := x.take(ctx, []placed{c}, &rep); err != nil {
 		return Taken{}, later(err)
 	}
 	switch {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"slices"
 
@@ -15,38 +16,32 @@ import (
 // batch is how many prompts are enqueued at once.
 const batch = 32
 
-// takeAll claims fresh prompts and enqueues them, and those that were claimed
-// before and have no job.
-func (x *Inbox) takeAll(ctx context.Context, running, fresh []claimed, rep *InboxReport) error {
-	held := map[*InboxTarget]map[string]kernel.JobID{}
-	for _, t := range targetsOf(append(slices.Clone(running), fresh...)) {
-		files, err := t.held(ctx)
-		if err != nil { // nothing is done for a repository whose jobs are not known
+// takeAll enqueues fresh prompts, once it is settled what the files are that
+// are called something else.
+func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []placed, rep *InboxReport) error {
+	held := holdings{}
+	for _, t := range targetsOf(append(slices.Clone(named), fresh...)) {
+		if err := held.read(ctx, t); err != nil { // nothing is done for a repository whose jobs are not known
 			rep.Left = append(rep.Left, Left{t.Root, err.Error()})
-			continue
-		}
-		held[t] = files
-	}
-	var todo []claimed
-	for _, c := range running {
-		if files := held[c.target]; files != nil && files[x.Tree.File(c.Rel, kernel.RunningPrompt)] == "" {
-			todo = append(todo, c)
 		}
 	}
+	mine, err := x.settle(ctx, list, named, held, rep)
+	if err != nil {
+		return err
+	}
+	var todo []placed
 	for _, c := range fresh {
 		files := held[c.target]
-		if files == nil || files[x.Tree.File(c.Rel, kernel.RunningPrompt)] != "" {
-			continue
-		}
-		ok, err := x.Tree.Claim(c.Rel)
-		if err != nil {
-			rep.Left = append(rep.Left, Left{c.Rel, err.Error()})
-		}
-		if c.fresh = ok; ok {
+		switch j := files[x.Tree.File(c.Rel, kernel.RunningPrompt)]; {
+		case files == nil || mine[inbox.NameOf(c.Name, c.Rel)]:
+		case j == nil:
 			todo = append(todo, c)
+		case j.Spec.Intake.Inode == c.Inode: // enqueued, and a crash came before it could be called running
+			if _, err := c.target.Scheduler.Tick(ctx); err != nil {
+				rep.Left = append(rep.Left, Left{c.target.Root, err.Error()})
+			}
 		}
 	}
-	slices.SortStableFunc(todo, func(a, b claimed) int { return a.Compare(b.PromptFile) })
 	for len(todo) > 0 {
 		n := 1
 		for n < len(todo) && n < batch && todo[n].target == todo[0].target {
@@ -60,40 +55,37 @@ func (x *Inbox) takeAll(ctx context.Context, running, fresh []claimed, rep *Inbo
 	return ctx.Err()
 }
 
-// held is, by file, the jobs of the repository that a claimed prompt still
-// belongs to.
-func (t *InboxTarget) held(ctx context.Context) (map[string]kernel.JobID, error) {
+// holdings are, by repository and claimed file, the jobs that such a file still
+// belongs to; nil: they are not known.
+type holdings map[*InboxTarget]map[string]*kernel.Job
+
+func (h holdings) read(ctx context.Context, t *InboxTarget) error {
 	rec, err := t.Scheduler.Store.Read(ctx, kernel.Scope{})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return held(rec.Jobs), nil
-}
-
-func held(jobs []kernel.Job) map[string]kernel.JobID {
-	out := map[string]kernel.JobID{}
-	for i := range jobs {
-		if j := &jobs[i]; j.HoldsPrompt() {
-			out[j.Spec.Intake.File] = j.ID
+	h[t] = map[string]*kernel.Job{}
+	for i := range rec.Jobs {
+		if j := &rec.Jobs[i]; j.HoldsPrompt() {
+			h[t][j.Spec.Intake.File] = j
 		}
 	}
-	return out
+	return nil
 }
 
-// take enqueues claimed prompts of one repository. A prompt that cannot be run
-// is named so; the others go on.
-func (x *Inbox) take(ctx context.Context, prompts []claimed, rep *InboxReport) error {
+// take enqueues prompts of one repository. A prompt that cannot be run is named
+// so; the others go on.
+func (x *Inbox) take(ctx context.Context, prompts []placed, rep *InboxReport) error {
 	target := prompts[0].target
 	var reqs []PromptRequest
 	var rels []string
 	for _, c := range prompts {
-		req, err := x.request(c)
+		req, err := x.request(ctx, c)
 		switch {
-		case errors.Is(err, iofs.ErrNotExist) && !c.fresh: // its job ended while this pass looked
 		case errors.Is(err, iofs.ErrNotExist): // somebody took it away: it was never enqueued
-			rep.Left = append(rep.Left, Left{inbox.NameOf(kernel.RunningPrompt, c.Rel), "it vanished"})
+			rep.Left = append(rep.Left, Left{c.Rel, "it vanished"})
 		case err != nil:
-			x.fail(c.Rel, kernel.RunningPrompt, err, rep)
+			x.fail(c.Rel, kernel.NewPrompt, err, rep)
 		default:
 			reqs, rels = append(reqs, req), append(rels, c.Rel)
 		}
@@ -102,7 +94,7 @@ func (x *Inbox) take(ctx context.Context, prompts []claimed, rep *InboxReport) e
 		return nil
 	}
 	refused, _, err := target.Scheduler.TakePrompts(ctx, reqs)
-	if err != nil { // it stays claimed, and the next pass tries again
+	if err != nil { // it stays a new one, and the next pass tries again
 		rep.Left = append(rep.Left, Left{target.Root, err.Error()})
 		return nil
 	}
@@ -110,7 +102,7 @@ func (x *Inbox) take(ctx context.Context, prompts []claimed, rep *InboxReport) e
 		switch why := refused[i]; {
 		case errors.Is(why, errNotOurs):
 		case why != nil:
-			x.fail(rels[i], kernel.RunningPrompt, why, rep)
+			x.fail(rels[i], kernel.NewPrompt, why, rep)
 		default:
 			rep.Taken = append(rep.Taken, Taken{rels[i], req.ID, req.Run, target.Root})
 		}
@@ -118,9 +110,9 @@ func (x *Inbox) take(ctx context.Context, prompts []claimed, rep *InboxReport) e
 	return nil
 }
 
-// request makes the run of a claimed prompt.
-func (x *Inbox) request(c claimed) (PromptRequest, error) {
-	text, inode, err := x.Tree.Read(c.Rel)
+// request makes the run of a prompt.
+func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
+	text, inode, err := x.Tree.Read(c.Rel, kernel.NewPrompt)
 	if err != nil {
 		return PromptRequest{}, err
 	}
@@ -131,37 +123,47 @@ func (x *Inbox) request(c claimed) (PromptRequest, error) {
 	if err != nil {
 		return PromptRequest{}, err
 	}
-	sum := sha256.Sum256([]byte(text))
 	p := Prompt{Front: front, Body: body, ID: front.Job, Intake: kernel.Intake{
 		Owner: c.place.Owner, Repository: c.place.Repository, Branch: c.place.Branch,
 		File: x.Tree.File(c.Rel, kernel.RunningPrompt), Rel: c.Rel, Reason: "new_prompt", Archive: x.Archive,
-		SHA256: hex.EncodeToString(sum[:]), Inode: inode, Claimed: x.Now(),
+		SHA256: sum(text), Inode: inode, Claimed: x.Now(),
 	}}
 	if p.ID == "" {
 		p.ID = c.target.Scheduler.NewID()
 	}
-	run, err := c.target.Prepare(p)
+	run, err := c.target.Prepare(ctx, p)
 	if err != nil {
 		return PromptRequest{}, err
 	}
-	return PromptRequest{run, p.ID, p.Intake.File, func() bool { return x.Tree.Still(c.Rel, inode) }}, nil
+	return PromptRequest{run, p.ID, p.Intake.File, func() bool { return x.Tree.Still(c.Rel, kernel.NewPrompt, inode) }}, nil
 }
 
-// PromptRequest is the run of a claimed prompt.
+// sum is a prompt's content as records have it.
+func sum(text string) string {
+	s := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(s[:])
+}
+
+// PromptRequest is the run of a prompt.
 type PromptRequest struct {
 	RunRequest
 	ID    kernel.JobID // of the job that stands for the prompt
-	File  string
-	Still func() bool // whether the file is still the one that was read
+	File  string       // what the prompt is to be called
+	Still func() bool  // whether the file is still the one that was read
 }
 
 // errNotOurs is a prompt that another process has taken.
 var errNotOurs = errors.New("another process has it")
 
-// TakePrompts enqueues the runs of claimed prompts, each or not, and ticks. A
-// prompt that a job stands for already, or whose file has gone on, was taken by
-// another process: only who holds the scheduler lock gives a running prompt
-// another name, so that it cannot be taken twice.
+// taken is a prompt that says an id which another job has.
+func taken(id kernel.JobID) error {
+	return fmt.Errorf("the front matter's job_id %s is taken, as that of a copy is: remove it for a job of its own: %w", id, kernel.ErrConflict)
+}
+
+// TakePrompts enqueues the runs of new prompts, each or not, ticks, and calls
+// the prompts running: the claim of a prompt is the commit that makes its job.
+// One whose name a job holds, or that is not the file any more that was read,
+// was taken by another process, or waits for its namesake.
 func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refused []error, rep Report, err error) {
 	scope := kernel.Scope{}
 	for _, r := range reqs {
@@ -181,6 +183,10 @@ func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refu
 		for i, r := range reqs {
 			if have[r.File] || !r.Still() {
 				refused[i] = errNotOurs
+				continue
+			}
+			if snap.Job(r.ID) != nil {
+				refused[i] = taken(r.ID)
 				continue
 			}
 			jobs, _ := r.jobs()

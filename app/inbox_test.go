@@ -26,6 +26,8 @@ type folder struct {
 	why    map[string]string // why prompts failed
 	gone   []string          // finished
 	still  bool
+	stuck  bool   // nothing can be renamed
+	copied string // a file that is another one with the same text
 }
 
 func newFolder(m *memory, files ...string) *folder {
@@ -38,6 +40,7 @@ func newFolder(m *memory, files ...string) *folder {
 
 func (f *folder) inbox() *Inbox {
 	s := f.m.scheduler()
+	s.Prompts = f
 	n := 0
 	s.NewID = func() kernel.JobID { n++; return kernel.JobID(fmt.Sprintf("%024x%08x", 0, 0xabcd0000+n)) }
 	return &Inbox{Tree: f, Visible: time.Hour, Now: func() time.Time { return at },
@@ -54,7 +57,7 @@ func (f *folder) inbox() *Inbox {
 		Find: func(p inbox.Path) (*InboxTarget, error) {
 			return &InboxTarget{Root: "/repo", Scheduler: s,
 				Place: func(_ context.Context, p inbox.Path) (inbox.Path, error) { return p, nil },
-				Prepare: func(p Prompt) (RunRequest, error) {
+				Prepare: func(_ context.Context, p Prompt) (RunRequest, error) {
 					in := p.Intake
 					return RunRequest{Run: "r", Jobs: []kernel.NewJob{{ID: p.ID, Spec: kernel.Spec{Task: kernel.Task{Args: []string{p.Body}}, Intake: &in}}}}, f.m.refuse["prepare"]
 				}}, f.m.refuse["find"]
@@ -72,32 +75,59 @@ func (f *folder) Scan() (inbox.Listing, error) {
 		for _, n := range []kernel.PromptName{kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt} {
 			rel, is, ok := inbox.PromptOf(name)
 			if ok && is == n {
-				list.Files = append(list.Files, inbox.PromptFile{Rel: rel, Name: n, Modified: at.Add(-2 * time.Hour), Changed: at.Add(-2 * time.Hour), Inode: 7})
+				list.Files = append(list.Files, inbox.PromptFile{Rel: rel, Name: n, Modified: at.Add(-2 * time.Hour), Changed: at.Add(-2 * time.Hour), Inode: f.inode(name)})
 			}
 		}
 	}
 	return list, f.m.refuse["scan"]
 }
 
-func (f *folder) Claim(rel string) (bool, error) {
-	text, ok := f.files[rel]
-	if !ok || f.m.refuse["claim"] != nil {
-		return false, f.m.refuse["claim"]
-	}
-	delete(f.files, rel)
-	f.files[inbox.NameOf(kernel.RunningPrompt, rel)] = text
-	return true, nil
-}
-
-func (f *folder) Read(rel string) (string, uint64, error) {
-	text, ok := f.files[inbox.NameOf(kernel.RunningPrompt, rel)]
+func (f *folder) Read(rel string, n kernel.PromptName) (string, uint64, error) {
+	text, ok := f.files[inbox.NameOf(n, rel)]
 	if !ok || f.m.refuse["read"] != nil {
 		return "", 0, errors.Join(f.m.refuse["read"], iofs.ErrNotExist)
 	}
-	return text, 7, nil
+	return text, f.inode(inbox.NameOf(n, rel)), nil
 }
 
-func (f *folder) Still(string, uint64) bool { return f.still }
+// inode is the number of a file: the same for the same text, unless it is a copy.
+func (f *folder) inode(name string) uint64 {
+	if name == f.copied {
+		return 1
+	}
+	return 100 + uint64(len(f.files[name]))
+}
+
+func (f *folder) Still(rel string, n kernel.PromptName, inode uint64) bool {
+	_, there := f.files[inbox.NameOf(n, rel)]
+	return f.still && there && f.inode(inbox.NameOf(n, rel)) == inode
+}
+
+func (f *folder) Restore(from inbox.PromptFile, rel string) error {
+	return f.rename(inbox.NameOf(from.Name, from.Rel), inbox.NameOf(kernel.RunningPrompt, rel))
+}
+
+func (f *folder) rename(from, to string) error {
+	if _, taken := f.files[to]; taken {
+		return iofs.ErrExist
+	}
+	if f.files[to] = f.files[from]; from == f.copied {
+		f.copied = to
+	}
+	delete(f.files, from)
+	return nil
+}
+
+// TendPrompt names a prompt that is not called so yet.
+func (f *folder) TendPrompt(j *kernel.Job, want kernel.PromptName, _ string, _ []uint64) (bool, bool, error) {
+	for _, n := range []kernel.PromptName{kernel.RunningPrompt, kernel.NewPrompt} {
+		from, to := inbox.NameOf(n, j.Spec.Intake.Rel), inbox.NameOf(want, j.Spec.Intake.Rel)
+		if _, there := f.files[from]; there && !f.stuck && from != to && f.inode(from) == j.Spec.Intake.Inode {
+			_ = f.rename(from, to)
+		}
+	}
+	return true, false, f.m.refuse["tend"]
+}
 
 func (f *folder) Drop(rel, text string) error {
 	if _, there := f.files[rel]; there {
@@ -115,13 +145,13 @@ func (f *folder) Fail(rel string, from kernel.PromptName, why string) error {
 	return f.m.refuse["fail"]
 }
 
-func (f *folder) Finish(rel string, n kernel.PromptName) error {
+func (f *folder) Finish(rel string, n kernel.PromptName) (string, error) {
 	if err := f.m.refuse["finish"]; err != nil {
-		return err
+		return "", err
 	}
 	delete(f.files, inbox.NameOf(n, rel))
 	f.gone = append(f.gone, rel)
-	return nil
+	return "finished/" + inbox.NameOf(n, rel), nil
 }
 
 func (f *folder) File(rel string, n kernel.PromptName) string {
@@ -135,7 +165,7 @@ func stamped(text string, f inbox.Front) (string, error) {
 // What lies in an inbox after one pass over it, and what the pass says of it.
 func TestOnePassOverAnInbox(t *testing.T) {
 	m := newMemory()
-	f := newFolder(m, "a.prompt.md", "b.running.md", "c.done.md", "d.prompt.md")
+	f := newFolder(m, "a.prompt.md", "b.prompt.md", "c.done.md", "d.prompt.md")
 	f.files["d.prompt.md"] = "bad"
 	rep, err := f.inbox().Once(t.Context(), true)
 	if err != nil {
@@ -147,7 +177,7 @@ func TestOnePassOverAnInbox(t *testing.T) {
 	if len(rep.Failed) != 1 || rep.Failed[0] != (Left{"d.error.md", "its front matter"}) || f.why["d.prompt.md"] != "its front matter" {
 		t.Errorf("failed %+v, which says %q", rep.Failed, f.why)
 	}
-	if !slices.Equal(rep.Finished, []string{"c.done.md"}) || len(rep.Left) > 0 || rep.Next != time.Hour {
+	if !slices.Equal(rep.Finished, []Moved{{"c.done.md", "finished/c.done.md"}}) || len(rep.Left) > 0 || rep.Next != time.Hour {
 		t.Errorf("finished %v, left %v, next in %v", rep.Finished, rep.Left, rep.Next)
 	}
 	if have := slices.Sorted(maps.Keys(f.files)); !slices.Equal(have, []string{"a.running.md", "b.running.md", "d.error.md"}) {
@@ -171,12 +201,11 @@ func TestWhatKeepsAPromptFromBeingTaken(t *testing.T) {
 		"the lock":          {func(f *folder) { f.m.refuse["lock"] = errDisk }, true, "", "a.prompt.md"},
 		"somebody else":     {func(f *folder) { f.busy = 99 }, true, "", "a.prompt.md"},
 		"the folder":        {func(f *folder) { f.m.refuse["scan"] = errDisk }, true, "", "a.prompt.md"},
-		"the claim":         {func(f *folder) { f.m.refuse["claim"] = errDisk }, false, "a.prompt.md", "a.prompt.md"},
-		"the store":         {func(f *folder) { f.m.refuse["commit"] = errDisk }, false, "/repo", "a.running.md"},
+		"the store":         {func(f *folder) { f.m.refuse["commit"] = errDisk }, false, "/repo", "a.prompt.md"},
 		"no such place":     {func(f *folder) { f.m.refuse["find"] = errDisk }, false, "", "a.error.md"},
 		"no such run":       {func(f *folder) { f.m.refuse["prepare"] = errDisk }, false, "", "a.error.md"},
-		"another's by now":  {func(f *folder) { f.still = false }, false, "", "a.running.md"},
-		"gone":              {func(f *folder) { f.m.refuse["read"] = iofs.ErrNotExist }, false, "a.running.md", "a.running.md"},
+		"another's by now":  {func(f *folder) { f.still = false }, false, "", "a.prompt.md"},
+		"gone":              {func(f *folder) { f.m.refuse["read"] = iofs.ErrNotExist }, false, "a.prompt.md", "a.prompt.md"},
 		"cannot be renamed": {func(f *folder) { f.m.refuse["find"], f.m.refuse["fail"] = errDisk, io.ErrShortWrite }, false, "a.prompt.md", "a.error.md"},
 	} {
 		f := newFolder(newMemory(), "a.prompt.md")
@@ -192,6 +221,102 @@ func TestWhatKeepsAPromptFromBeingTaken(t *testing.T) {
 		if _, lies := f.files[c.lies]; !lies {
 			t.Errorf("%s: there lie %v, not %s", what, f.files, c.lies)
 		}
+	}
+}
+
+// What people do to prompts that run never makes a second run.
+func TestOnlyVizierCallsAPromptRunning(t *testing.T) {
+	const again = ", rename it to "
+	for what, c := range map[string]struct {
+		change           func(*folder)
+		renamed, refused string // the files, and a part of why
+		why              string
+		left             string // a file that waits
+		lie              []string
+	}{
+		"nothing":              {change: func(*folder) {}, lie: []string{"a.running.md"}},
+		"renamed":              {change: func(f *folder) { _ = f.rename("a.running.md", "z.running.md") }, renamed: "z.running.md", why: "is called a.running.md again", lie: []string{"a.running.md"}},
+		"renamed as new":       {change: func(f *folder) { _ = f.rename("a.running.md", "d/z.prompt.md") }, renamed: "d/z.prompt.md", why: "which is not over", lie: []string{"a.running.md"}},
+		"renamed as its own":   {change: func(f *folder) { _ = f.rename("a.running.md", "a.prompt.md") }, renamed: "a.prompt.md", why: "again", lie: []string{"a.running.md"}},
+		"renamed as done":      {change: func(f *folder) { _ = f.rename("a.running.md", "a.done.md") }, renamed: "a.done.md", why: "again", lie: []string{"a.running.md"}},
+		"copied":               {change: func(f *folder) { f.files["z.running.md"], f.copied = f.files["a.running.md"], "z.running.md" }, refused: "z.error.md", why: "a copy of a.running.md", lie: []string{"a.running.md", "z.error.md"}},
+		"made by hand":         {change: func(f *folder) { f.files["z.running.md"] = "something else" }, refused: "z.error.md", why: "no job has it", lie: []string{"a.running.md", "z.error.md"}},
+		"another link":         {change: func(f *folder) { f.files["z.prompt.md"] = f.files["a.running.md"] }, left: "z.prompt.md", lie: []string{"a.running.md", "z.prompt.md"}},
+		"another running link": {change: func(f *folder) { f.files["z.running.md"] = f.files["a.running.md"] }, refused: "z.error.md", why: "another name of the prompt", lie: []string{"a.running.md", "z.error.md"}},
+		"copied as new":        {change: func(f *folder) { f.files["z.prompt.md"], f.copied = f.files["a.running.md"], "z.prompt.md" }, lie: []string{"a.running.md", "z.running.md"}},
+	} {
+		f := newFolder(newMemory(), "a.prompt.md")
+		x := f.inbox()
+		if rep, err := x.Once(t.Context(), true); err != nil || len(rep.Taken) != 1 {
+			t.Fatalf("%s: %v %+v", what, err, rep)
+		}
+		c.change(f)
+		rep, err := x.Once(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := func(kind string, have []Left, want, why string) {
+			t.Helper()
+			if want == "" && len(have) == 0 {
+				return
+			}
+			if len(have) != 1 || have[0].Path != want || !strings.Contains(have[0].Reason, why) {
+				t.Errorf("%s: %s: %+v, want %s: %s", what, kind, have, want, why)
+			}
+		}
+		one("renamed", rep.Renamed, c.renamed, c.why)
+		one("failed", rep.Failed, c.refused, c.why)
+		one("left", rep.Left, c.left, "")
+		if c.refused != "" && what != "another running link" && !strings.Contains(rep.Failed[0].Reason, again+"z.prompt.md") {
+			t.Errorf("%s: no way out in %q", what, rep.Failed[0].Reason)
+		}
+		if lie := slices.Sorted(maps.Keys(f.files)); !slices.Equal(lie, c.lie) {
+			t.Errorf("%s: there lie %v, want %v", what, lie, c.lie)
+		}
+		if want := 1 + len(rep.Taken); len(f.m.jobs) != want || (len(rep.Taken) == 1) != (what == "copied as new") {
+			t.Errorf("%s: %d jobs, taken %+v", what, len(f.m.jobs), rep.Taken)
+		}
+	}
+}
+
+// A prompt whose job is over may be run again by who calls it new; who calls it
+// running is told so.
+func TestAPromptThatIsOverIsNotRunning(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md")
+	x := f.inbox()
+	rep, err := x.Once(t.Context(), true)
+	if err != nil || len(rep.Taken) != 1 {
+		t.Fatal(err, rep)
+	}
+	j := f.m.jobs[rep.Taken[0].Job]
+	j.State.Status, j.State.Prompt.Named = kernel.Succeeded, kernel.DonePrompt
+	f.m.jobs[j.ID] = j
+	if rep, err = x.Once(t.Context(), false); err != nil || len(rep.Failed) != 1 || !strings.Contains(rep.Failed[0].Reason, string(j.ID)+", which is over (succeeded)") {
+		t.Errorf("%v: %+v", err, rep)
+	}
+	_ = f.rename("a.error.md", "a.prompt.md")
+	f.files["a.prompt.md"] = "do it again"
+	if rep, err = x.Once(t.Context(), false); err != nil || len(rep.Taken) != 1 || len(f.m.jobs) != 2 {
+		t.Errorf("%v: %+v", err, rep)
+	}
+}
+
+// A prompt that a job has, and that a crash or the system kept from being called
+// running, is called so by the next pass, and has one job.
+func TestAnEnqueuedPromptIsNamedByTheNextPass(t *testing.T) {
+	f := newFolder(newMemory(), "a.prompt.md")
+	f.m.refuse["tend"] = errDisk
+	x := f.inbox()
+	f.stuck = true
+	rep, err := x.Once(t.Context(), false)
+	if _, there := f.files["a.prompt.md"]; err != nil || len(rep.Taken) != 1 || !there {
+		t.Fatalf("%v: %+v, %v", err, rep, f.files)
+	}
+	f.stuck = false
+	delete(f.m.refuse, "tend")
+	rep, err = f.inbox().Once(t.Context(), false)
+	if _, there := f.files["a.running.md"]; err != nil || len(rep.Taken) > 0 || !there || len(f.m.jobs) != 1 {
+		t.Errorf("%v: %+v, %v", err, rep, f.files)
 	}
 }
 
@@ -231,7 +356,7 @@ func TestASubmissionThatFails(t *testing.T) {
 		dropped bool
 		later   bool
 	}{
-		"scan": {}, "find": {}, "prepare": {}, "load": {}, "lock": {}, "drop": {dropped: true}, "claim": {dropped: true, later: true}, "commit": {dropped: true, later: true},
+		"scan": {}, "find": {}, "prepare": {}, "load": {}, "lock": {}, "drop": {dropped: true}, "commit": {dropped: true, later: true},
 	} {
 		f := newFolder(newMemory())
 		f.m.refuse[what] = errDisk
@@ -243,5 +368,69 @@ func TestASubmissionThatFails(t *testing.T) {
 	f := newFolder(newMemory())
 	if _, err := f.inbox().Submit(t.Context(), Submission{Name: "a.prompt.md", Text: "bad"}, stamped); !errors.Is(err, kernel.ErrInvalid) || len(f.files) > 0 {
 		t.Errorf("a bad one: %v, %v", err, f.files)
+	}
+}
+
+func (f *folder) Why(rel string, _ bool) string { return f.why[rel] }
+
+func (f *folder) Gone() ([]inbox.PromptFile, error) { return nil, f.m.refuse["gone"] }
+
+// A watcher tells each end of a run once, and not those of before it came.
+func TestAWatcherTellsHowRunsEnd(t *testing.T) {
+	f := newFolder(newMemory(), "old.prompt.md")
+	x := f.inbox()
+	if _, err := x.Once(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	end := func(st kernel.Status, after time.Duration) {
+		for id, j := range f.m.jobs {
+			if j.Open() {
+				j.State.Status, j.State.Finished, j.State.Reason = st, at.Add(after), "so it is"
+				f.m.jobs[id] = j
+			}
+		}
+	}
+	end(kernel.Failed, -time.Minute)
+	x.news = &news{}
+	told := func() string {
+		t.Helper()
+		rep, err := x.Once(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, e := range rep.Ended {
+			out = append(out, e.Rel+" "+e.How.String())
+		}
+		for _, a := range rep.Asked {
+			out = append(out, "asks for "+string(a.Approve))
+		}
+		return strings.Join(out, ", ")
+	}
+	if got := told(); got != "" {
+		t.Errorf("of before: %s", got)
+	}
+	f.files["a.prompt.md"] = "do it"
+	if got := told(); got != "" {
+		t.Errorf("of one that is taken: %s", got)
+	}
+	for id, j := range f.m.jobs {
+		if j.Open() {
+			j.State.Approval.State, j.State.Status = kernel.Pending, kernel.WaitingOnApproval
+			f.m.jobs[id] = j
+			if got := told(); got != "asks for "+string(id) {
+				t.Errorf("of one that asks: %s", got)
+			}
+		}
+	}
+	if got := told(); got != "" {
+		t.Errorf("again: %s", got)
+	}
+	end(kernel.Cancelled, time.Minute)
+	if got := told(); got != "a.prompt.md cancelled: so it is" {
+		t.Errorf("at the end: %s", got)
+	}
+	if got := told(); got != "" {
+		t.Errorf("again: %s", got)
 	}
 }

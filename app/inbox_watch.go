@@ -16,10 +16,16 @@ type Notices interface {
 	Changed() <-chan struct{}
 }
 
+// lookAgain is how often a watcher looks at runs that are open: what becomes of
+// one may change no file of the inbox.
+const lookAgain = time.Second
+
 // Watch makes pass after pass until ctx ends: when something changes, when
-// something is due, and in any case every poll. What a pass did goes to tell;
-// one that failed is tried again, more and more seldom.
+// something is due, and in any case every poll. What a pass did goes to tell, and
+// so does how runs of prompts end; a pass that failed is tried again, more and
+// more seldom.
 func (x *Inbox) Watch(ctx context.Context, n Notices, poll time.Duration, tell func(InboxReport, error)) {
+	x.news = &news{}
 	again := backoff{first: leastPause}
 	var looked time.Time
 	for ctx.Err() == nil {
@@ -48,16 +54,35 @@ func (x *Inbox) Watch(ctx context.Context, n Notices, poll time.Duration, tell f
 			}
 		}
 		free := time.After(min(max(leastPause, time.Since(begun)), mostPause)) // much happening at once is one pass
-		due := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-due.C:
-		case <-n.Changed():
-		}
-		due.Stop()
+		x.await(ctx, n, wait, tell)
 		select {
 		case <-ctx.Done():
 		case <-free:
+		}
+	}
+}
+
+// await waits for as long as wait, or until something changes, and tells what
+// becomes of open runs meanwhile.
+func (x *Inbox) await(ctx context.Context, n Notices, wait time.Duration, tell func(InboxReport, error)) {
+	due := time.NewTimer(wait)
+	defer due.Stop()
+	for {
+		var look <-chan time.Time
+		if len(x.news.open) > 0 {
+			look = time.After(lookAgain)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-due.C:
+			return
+		case <-n.Changed():
+			return
+		case <-look:
+			var rep InboxReport
+			x.news.look(ctx, x, nil, &rep)
+			tell(rep, nil)
 		}
 	}
 }

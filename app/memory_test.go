@@ -150,7 +150,7 @@ func (m *memory) RemoveWorktree(_ context.Context, c kernel.Context) kernel.Clea
 
 func (m *memory) ClearSentinel(slug string) error { return m.called("clear %s", slug) }
 
-func (m *memory) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (bool, bool, error) {
+func (m *memory) TendPrompt(j *kernel.Job, want kernel.PromptName, _ string, others []uint64) (bool, bool, error) {
 	return true, false, m.called("tend %s %v", j.ID, others)
 }
 

@@ -98,7 +98,7 @@ func (p *performer) TendPrompt(a kernel.TendPrompt) kernel.Plan {
 			others = append(others, k.Spec.Intake.Inode)
 		}
 	}
-	found, archived, err := p.s.Prompts.TendPrompt(j, a.Name, others)
+	found, archived, err := p.s.Prompts.TendPrompt(j, a.Name, kernel.PromptRunOf(j, p.snap.Members(j.Spec.Origin.Run), p.s.Now()).String(), others)
 	if err != nil {
 		p.rep.warn(a.Job, fmt.Errorf("its prompt: %w", err))
 		return kernel.Plan{}

@@ -122,9 +122,9 @@ type Worktrees interface {
 type Prompts interface {
 	// TendPrompt sees to the copy and to the name of a job's prompt. It
 	// reports whether there was a prompt at all, and whether a copy is
-	// archived as failed. Files with the numbers in others are other jobs'. It
-	// may be repeated.
-	TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (found, archived bool, err error)
+	// archived as failed. how is how the run stands, in words; files with the
+	// numbers in others are other jobs'. It may be repeated.
+	TendPrompt(j *kernel.Job, want kernel.PromptName, how string, others []uint64) (found, archived bool, err error)
 }
 
 // Sentinels drops the marks of open merge conflicts.

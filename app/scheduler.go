@@ -35,6 +35,10 @@ type Scheduler struct {
 	// jobs, and all world actions, are left to a transaction elsewhere.
 	Sandboxed bool
 
+	// Inside is the running job that the caller is part of; nil: callers may decide
+	// whatever they are part of.
+	Inside func(context.Context) (kernel.JobID, bool)
+
 	Now   func() time.Time
 	NewID func() kernel.JobID
 }
@@ -110,14 +114,41 @@ func scopeOf(news []kernel.NewJob) kernel.Scope {
 	return scope
 }
 
-// Approve grants a pending approval and ticks.
+// InsideError refuses a decision to a caller inside a job: it is another's to
+// make (semantics 2, decision 16).
+type InsideError struct {
+	Verb string
+	Job  kernel.JobID
+}
+
+func (e *InsideError) Error() string { return "cannot " + e.Verb + " from inside job " + string(e.Job) }
+
+// mayDecide is an *InsideError where the caller is part of a job.
+func (s *Scheduler) mayDecide(ctx context.Context, verb string) error {
+	if s.Inside == nil {
+		return nil
+	}
+	if job, inside := s.Inside(ctx); inside {
+		return &InsideError{verb, job}
+	}
+	return nil
+}
+
+// Approve grants a pending approval and ticks. A caller inside a job may not: the
+// error is an *InsideError.
 func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, by string) (Report, error) {
+	if err := s.mayDecide(ctx, "approve"); err != nil {
+		return Report{}, err
+	}
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, by) })
 }
 
-// Reject refuses a pending approval and ticks.
+// Reject refuses a pending approval and ticks. A caller inside a job may not.
 func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, by, reason string) (Report, error) {
+	if err := s.mayDecide(ctx, "reject"); err != nil {
+		return Report{}, err
+	}
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(snap, id, by, reason) })
 }
@@ -129,8 +160,12 @@ func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, clea
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(snap, id, by, cleanup) })
 }
 
-// Retry rewinds root and what depends on it, and ticks.
+// Retry rewinds root and what depends on it, and ticks. A caller inside a job
+// may not: approvals are asked for again, and what was done is taken back.
 func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Report, error) {
+	if err := s.mayDecide(ctx, "retry"); err != nil {
+		return Report{}, err
+	}
 	return s.transact(ctx, kernel.Scope{All: true},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Retry(snap, root, by) })
 }
@@ -224,7 +259,7 @@ func (s *Scheduler) configure() {
 
 // snapshot is of what scope brought.
 func (s *Scheduler) snapshot(rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
-	o := kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}
+	o := kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last}
 	if rec.Narrow {
 		o.Near, o.Dirty = scope.Near, rec.Dirty
 	}
@@ -233,7 +268,7 @@ func (s *Scheduler) snapshot(rec kernel.Records, scope kernel.Scope) *kernel.Sna
 
 func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {
 	return kernel.TakeSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs,
-		Archived: rec.Succeeded, Unreadable: rec.Unreadable})
+		Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last})
 }
 
 // observe answers what snap still asks, and whether the artifacts also exist.

@@ -94,6 +94,9 @@ func (t *transaction) load(scope kernel.Scope) error {
 	}
 	t.near = scope.Near
 	rec, err := t.tx.Load(scope)
+	if err == nil && rec.Unnumbered {
+		scope, rec, err = t.number(scope)
+	}
 	if err != nil {
 		return err
 	}
@@ -108,6 +111,25 @@ func (t *transaction) load(scope kernel.Scope) error {
 	t.base = t.s.snapshot(rec, scope)
 	t.snap = t.base
 	return nil
+}
+
+// number gives their numbers to the jobs of a store of before there were any, and
+// loads anew. Where there are none, every job is loaded: they tell the last number.
+func (t *transaction) number(scope kernel.Scope) (kernel.Scope, kernel.Records, error) {
+	all := kernel.Scope{All: true}
+	rec, err := t.tx.Load(all)
+	if err != nil {
+		return scope, rec, err
+	}
+	plan := kernel.NumberAll(t.s.snapshot(rec, all))
+	if plan.Empty() {
+		return all, rec, nil
+	}
+	if err := t.tx.Commit(plan); err != nil {
+		return scope, rec, err
+	}
+	rec, err = t.tx.Load(scope)
+	return scope, rec, err
 }
 
 // named is scope as what it names.

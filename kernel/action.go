@@ -22,6 +22,7 @@ type RecordAction interface {
 type RecordWriter interface {
 	CreateJob(CreateJob) error
 	PutState(PutState) error
+	NumberJob(NumberJob) error
 	CreateRun(CreateRun) error
 	RemoveRun(RemoveRun) error
 	RemoveJob(RemoveJob) error
@@ -42,6 +43,14 @@ type (
 		Job   JobID
 		If    Revision
 		State State
+	}
+
+	// NumberJob gives a job that has none its number, if its revision is still If.
+	NumberJob struct {
+		Job    JobID
+		If     Revision
+		Number Number
+		Part   string
 	}
 
 	// CreateRun adds a run's manifest, which only its runtime reads.
@@ -90,6 +99,7 @@ type (
 
 func (a CreateJob) Subject() JobID { return a.Job.ID }
 func (a PutState) Subject() JobID  { return a.Job }
+func (a NumberJob) Subject() JobID { return a.Job }
 func (a CreateRun) Subject() JobID { return "" }
 func (a RemoveRun) Subject() JobID { return "" }
 func (a RemoveJob) Subject() JobID { return a.Job }
@@ -101,6 +111,7 @@ func (a Rotate) Subject() JobID    { return a.Attempt.Job }
 
 func (a CreateJob) addTo(p *Plan) { p.Records = append(p.Records, a) }
 func (a PutState) addTo(p *Plan)  { p.Records = append(p.Records, a) }
+func (a NumberJob) addTo(p *Plan) { p.Records = append(p.Records, a) }
 func (a CreateRun) addTo(p *Plan) { p.Records = append(p.Records, a) }
 func (a RemoveRun) addTo(p *Plan) { p.Records = append(p.Records, a) }
 func (a RemoveJob) addTo(p *Plan) { p.Records = append(p.Records, a) }
@@ -112,6 +123,7 @@ func (a Rotate) addTo(p *Plan)    { p.Records = append(p.Records, a) }
 
 func (a CreateJob) write(w RecordWriter) error { return w.CreateJob(a) }
 func (a PutState) write(w RecordWriter) error  { return w.PutState(a) }
+func (a NumberJob) write(w RecordWriter) error { return w.NumberJob(a) }
 func (a CreateRun) write(w RecordWriter) error { return w.CreateRun(a) }
 func (a RemoveRun) write(w RecordWriter) error { return w.RemoveRun(a) }
 func (a RemoveJob) write(w RecordWriter) error { return w.RemoveJob(a) }

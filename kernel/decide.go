@@ -210,7 +210,11 @@ func (s *Snapshot) verdict(a AttemptID) (Result, bool) {
 	case f.Err != "":
 		lost.Reason = "its runner ended, and its result cannot be read: " + f.Err
 	case f.Value != nil && f.Value.Attempt == a:
-		return *f.Value, true
+		r := *f.Value
+		if r.Class == WorkerLost && !r.Applied { // what the files still tell, and what became of the runner
+			r.Reason = orElse(live.Value.Remark, r.Reason)
+		}
+		return r, true
 	}
 	return lost, true
 }

@@ -12,6 +12,7 @@ type NewJob struct {
 	Spec     Spec
 	Approval Approval // see Require; zero: none
 	Context  Context
+	Part     string // what the job is called within its number; "": its node, or its place
 }
 
 // Enqueue adds jobs, all of them or, with an error that names the first
@@ -29,15 +30,22 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		}
 		batch[n.ID] = true
 	}
-	var p Plan
-	for _, n := range jobs {
+	made := make([]Job, len(jobs))
+	for i, n := range jobs {
 		spec, err := normalise(s, n, batch)
 		if err != nil {
 			return Plan{}, err
 		}
-		j := Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
+		j := &made[i]
+		*j = Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
 			State: State{Approval: n.Approval, Context: n.Context}}
 		j.State.Status = j.Begins()
+	}
+	if err := s.number(jobs, made); err != nil {
+		return Plan{}, err
+	}
+	var p Plan
+	for _, j := range made {
 		p.add(CreateJob{j})
 	}
 	next := s.Apply(p)
@@ -153,7 +161,7 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 		if cycle := visit(s.graph.index[n.ID]); cycle != nil {
 			names := make([]string, len(cycle))
 			for k, i := range cycle {
-				names[k] = s.jobs[i].label()
+				names[k] = s.jobs[i].Label()
 			}
 			return fmt.Errorf("invalid --after cycle: %s: %w", strings.Join(names, " -> "), ErrInvalid)
 		}
@@ -177,8 +185,8 @@ func (s *Snapshot) leadsBack(jobs []NewJob) bool {
 	return yes
 }
 
-// label is the job's id with the name people gave it.
-func (j *Job) label() string {
+// Label is the job's id with the name people gave it.
+func (j *Job) Label() string {
 	for _, n := range []string{j.Spec.Origin.Node, j.Spec.Name} {
 		if n != "" {
 			return string(j.ID) + " (" + n + ")"

@@ -210,7 +210,7 @@ func (x *explainer) describe(id JobID) string {
 	if j == nil {
 		return string(id)
 	}
-	return j.label() + ", " + j.State.Status.String()
+	return j.Label() + ", " + j.State.Status.String()
 }
 
 // remedies collects what a person must do before job i can start: its own

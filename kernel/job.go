@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"cmp"
+	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -221,9 +223,20 @@ func Exited(code int) ExitCode { return ExitCode{true, code} }
 type Context struct {
 	Root     string // relative to the repository's root; "" or ".": the root itself
 	Worktree string // path of a worktree below .vizier/tmp-worktrees
-	Name     string // git's name for it
+	Name     string // git's name for it, which no other tree ever has; its path may be another's later
 	Branch   string
 	Owned    bool // this job prepared it, so this job's rewind removes it
+}
+
+// WorktreeName is git's name for the linked worktree whose .git file has the text
+// link, "" if that leads to none.
+func WorktreeName(link string) string {
+	at, ok := strings.CutPrefix(link, "gitdir:")
+	at = strings.TrimSpace(at)
+	if !ok || path.Base(path.Dir(at)) != "worktrees" {
+		return ""
+	}
+	return path.Base(at)
 }
 
 // CleanupStatus is how a worktree cleanup went. The zero value is none.
@@ -305,6 +318,8 @@ type Job struct {
 	ID      JobID
 	Created time.Time
 	Rev     Revision // every commit increments it
+	Number  Number   // 0: it was enqueued before there were numbers
+	Part    string   // what tells it from others of that number; ""; it is alone
 	Spec    Spec
 	State   State
 }

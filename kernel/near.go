@@ -17,8 +17,9 @@ type Near struct {
 	Artifact Artifact
 	Key      string    // of a lock, of an idempotent submission, or the name of an executor
 	At       time.Time // of Due
-	Most     int       // of those that say so: not more than these, the first in schedule order
-	Among    uint16    // of Newest: a bit for each status
+	Number   Number
+	Most     int    // of those that say so: not more than these, the first in schedule order
+	Among    uint16 // of Newest: a bit for each status
 }
 
 // Has reports that n names jobs of a status.
@@ -53,6 +54,7 @@ const (
 	Prompts                      // the jobs that hold the prompt of that file, named by Key
 	Woken                        // the active jobs that only a route starts
 	Newest                       // the last Most in schedule order, of all statuses or of those that it has
+	OfNumber                     // the jobs of a number
 )
 
 // narrow is what a snapshot of some of the jobs remembers: what it was asked to
@@ -86,6 +88,7 @@ func (s *Snapshot) Held() int { return len(s.jobs) }
 // is.
 func (s *Snapshot) With(rec Records, near []Near) *Snapshot {
 	next, jobs := *s, rec.Jobs
+	next.last = max(s.last, rec.Last)
 	for _, id := range rec.Dirty {
 		if !slices.Contains(s.moved, id) {
 			next.moved, next.born = append(slices.Clip(next.moved), id), append(slices.Clip(next.born), id)
@@ -216,6 +219,8 @@ func (n Near) Selects(j *Job) bool {
 		return j.stops()
 	case Handled:
 		return j.Spec.FailureMode == BlockDownstream && slices.ContainsFunc(j.Spec.Routes, func(r Route) bool { return r.To == n.Job })
+	case OfNumber:
+		return j.Number == n.Number
 	case Prompts:
 		return j.HoldsPrompt() && j.Spec.Intake.File == n.Key
 	default:

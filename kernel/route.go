@@ -76,12 +76,12 @@ func (s *Snapshot) handOver(from, to *Job) Plan {
 // also where it is rewound itself.
 func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
 	if from.State.Routed >= r.budget() {
-		return s.note(from, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.label(), from.State.Routed))
+		return s.note(from, fmt.Sprintf("its route to %s was taken %d times and is exhausted", to.Label(), from.State.Routed))
 	}
 	set := s.Downstream(to.ID)
 	for _, id := range set {
 		if s.Job(id).State.Status == Running {
-			return s.note(from, fmt.Sprintf("its route to %s was not taken: %s is running", to.label(), s.Job(id).label()))
+			return s.note(from, fmt.Sprintf("its route to %s was not taken: %s is running", to.Label(), s.Job(id).Label()))
 		}
 	}
 	st := from.State

@@ -54,6 +54,9 @@ type Records struct {
 	Dirty  []JobID        // of a narrow read: jobs that changed since a tick last judged what that concerns
 	Counts map[Status]int // of a narrow read of the Newest: how many jobs have each status
 	Judged string         // of a narrow read: see Plan.Judged; of the last tick; "": not all was judged
+
+	Last       Number // the last number that was given
+	Unnumbered bool   // there may be jobs without one: the store is of before there were numbers
 }
 
 // Observation is what the adapters hand over.
@@ -68,6 +71,7 @@ type Observation struct {
 	Near   []Near         // not nil: Jobs are those that these name, and not all
 	Counts map[Status]int // as in Records
 	Dirty  []JobID        // of these, those that no tick has judged as they are
+	Last   Number         // the last number that was given
 }
 
 // Snapshot is everything a decision may depend on, seen at one moment under
@@ -83,6 +87,7 @@ type Snapshot struct {
 	graph      *graph
 	in         [FailedRetryable + 1][]int32 // the jobs in a listed status, in schedule order
 	counts     map[Status]int
+	last       Number  // the last that was given
 	near       *narrow // nil: these are all jobs there are
 	moved      []JobID // of some jobs: those that no tick has judged as they are
 	born       []JobID // of these, those that are new, or of which nobody knows how they were judged
@@ -114,7 +119,10 @@ func TakeSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	s := &Snapshot{now: moment(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, moved: o.Dirty, born: o.Dirty, counts: o.Counts}
+	s := &Snapshot{now: moment(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, moved: o.Dirty, born: o.Dirty, counts: o.Counts, last: o.Last}
+	for _, j := range jobs {
+		s.last = max(s.last, j.Number)
+	}
 	if o.Near != nil {
 		s.near = newNarrow(o.Near)
 		s.graph.near = s.near
@@ -227,7 +235,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 		case CreateJob:
 			if _, exists := s.graph.index[a.Job.ID]; !exists {
 				j := a.Job
-				next.jobs = append(next.jobs, &j)
+				next.jobs, next.last = append(next.jobs, &j), max(next.last, j.Number)
 				next.bear(j.ID)
 				reshaped = true
 			}
@@ -235,6 +243,15 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i] != nil && next.jobs[i].Rev == a.If {
 				j := *next.jobs[i]
 				j.State, j.Rev = a.State, a.If+1
+				next.jobs[i] = &j
+				next.move(j.ID)
+				which = append(which, i)
+			}
+		case NumberJob:
+			next.last = max(next.last, a.Number)
+			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i] != nil && next.jobs[i].Rev == a.If {
+				j := *next.jobs[i]
+				j.Number, j.Part, j.Rev = a.Number, a.Part, a.If+1
 				next.jobs[i] = &j
 				next.move(j.ID)
 				which = append(which, i)

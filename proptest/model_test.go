@@ -243,7 +243,7 @@ func there(s *kernel.Snapshot, j *kernel.Job, a kernel.Artifact) (bool, string) 
 		return a < b
 	}
 	for _, owner := range f.Value {
-		if p := s.Job(owner); p != nil && p.State.Retired {
+		if p := s.Job(owner); p != nil && p.State.Retired && slices.Contains(p.Spec.Produces, a) {
 			continue
 		}
 		if ownProducer(s, j, a) && (s.Job(owner) == nil || s.Job(owner).Spec.Origin.Run != j.Spec.Origin.Run) {

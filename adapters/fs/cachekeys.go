@@ -34,6 +34,7 @@ const (
 	keyStoppers = "F" // id; with routes
 	keyHandled  = "h" // handler, created, id
 	keyPrompt   = "i" // file, created, id
+	keyNumber   = "#" // number, created, id
 
 	keyJudged = "J" // what the last tick judged by
 	keyPatrol = "P" // the value is the key up to which the patrol came
@@ -123,6 +124,9 @@ func keysOf(j *kernel.Job) []string {
 		if (kernel.Near{Kind: kernel.Handled, Job: r.To}).Selects(j) {
 			add(keyOf(keyHandled, string(r.To)))
 		}
+	}
+	if j.Number != 0 {
+		add(keyOf(keyNumber, j.Number.String()))
 	}
 	if j.HoldsPrompt() {
 		add(keyOf(keyPrompt, j.Spec.Intake.File))

@@ -26,6 +26,9 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 		err = r.open(scope)
 	}
 	if err == nil {
+		r.rec.Last, r.rec.Unnumbered, err = s.lastNumber()
+	}
+	if err == nil {
 		var n int
 		n, err = s.cache.counted(kernel.Succeeded)
 		r.rec.Succeeded += n
@@ -271,6 +274,8 @@ func (r *reading) answer(n kernel.Near) error {
 		return r.addAll(keyWoken)
 	case kernel.Newest:
 		return r.newest(n)
+	case kernel.OfNumber:
+		return r.addAll(keyOf(keyNumber, n.Number.String()))
 	case kernel.Keyed:
 		return r.addAll(keyOf(keyKeyed, n.Key))
 	case kernel.Stoppers:

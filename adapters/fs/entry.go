@@ -21,7 +21,9 @@ func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
 	if b.e.world, err = encodeActions(p.World); err != nil {
 		return b, err
 	}
-	err = p.Write(b)
+	if err = p.Write(b); err == nil && b.last > 0 {
+		b.does("", fileOp{kind: opWrite, path: numberFile, data: []byte(b.last.String() + "\n")})
+	}
 	return b, err
 }
 
@@ -40,6 +42,7 @@ type builder struct {
 	e    entry
 	at   map[kernel.JobID]int
 	jobs map[kernel.JobID]*known // as the plan leaves them; nil: gone
+	last kernel.Number           // the largest that the plan gives; 0: none
 }
 
 // have is a job as the plan so far leaves it.
@@ -101,25 +104,47 @@ func (b *builder) CreateJob(a kernel.CreateJob) error {
 	}
 	err := b.put(&j, nil, "")
 	b.does(j.ID, fileOp{kind: opCreateJob})
+	b.last = max(b.last, j.Number)
 	return err
 }
 
-// PutState replaces a record that has the revision it was planned over.
-func (b *builder) PutState(a kernel.PutState) error {
-	if why := b.s.heldOf(a.Job); why != "" {
-		return fmt.Errorf("commit %s: %s: %w", a.Job, why, kernel.ErrConflict)
+// NumberJob gives the job of a record its number.
+func (b *builder) NumberJob(a kernel.NumberJob) error {
+	have, err := b.replaced(a.Job, a.If)
+	if err != nil {
+		return err
 	}
-	have, err := b.have(a.Job)
+	j := *have.job
+	j.Number, j.Part, j.Rev = a.Number, a.Part, a.If+1
+	b.last = max(b.last, a.Number)
+	return b.put(&j, have.foreign, j.State.Status.Coarse())
+}
+
+// replaced is the job whose record a plan over revision over replaces.
+func (b *builder) replaced(id kernel.JobID, over kernel.Revision) (*known, error) {
+	if why := b.s.heldOf(id); why != "" {
+		return nil, fmt.Errorf("commit %s: %s: %w", id, why, kernel.ErrConflict)
+	}
+	have, err := b.have(id)
 	if err == nil && have == nil {
-		if _, _, err = b.s.readRecord(a.Job); err == nil || errors.Is(err, iofs.ErrNotExist) {
+		if _, _, err = b.s.readRecord(id); err == nil || errors.Is(err, iofs.ErrNotExist) {
 			err = kernel.ErrNotFound
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("commit %s: %w", a.Job, err)
+		return nil, fmt.Errorf("commit %s: %w", id, err)
 	}
-	if have.job.Rev != a.If {
-		return fmt.Errorf("commit %s: revision %d, planned over %d: %w", a.Job, have.job.Rev, a.If, kernel.ErrStale)
+	if have.job.Rev != over {
+		return nil, fmt.Errorf("commit %s: revision %d, planned over %d: %w", id, have.job.Rev, over, kernel.ErrStale)
+	}
+	return have, nil
+}
+
+// PutState replaces a record that has the revision it was planned over.
+func (b *builder) PutState(a kernel.PutState) error {
+	have, err := b.replaced(a.Job, a.If)
+	if err != nil {
+		return err
 	}
 	j := *have.job
 	before := j.State

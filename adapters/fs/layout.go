@@ -24,6 +24,7 @@ const (
 	residentFile  = "jobs/resident.lock"
 	clusterDir    = "jobs/cluster"
 	eventsFile    = "jobs/events.jsonl"
+	numberFile    = "jobs/number"
 	pendingDir    = "jobs/hooks/pending"
 	drainFile     = "jobs/hooks/lock"
 	planStatesDir = "state/plans"

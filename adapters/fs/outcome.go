@@ -66,7 +66,7 @@ func encodeOutcome(r kernel.Result) ([]byte, error) {
 		at = time.Unix(0, 0).UTC() // a record has a time; that of their creation is still to come
 	}
 	for _, n := range r.Submitted {
-		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Spec: n.Spec,
+		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Part: n.Part, Spec: n.Spec,
 			State: kernel.State{Approval: n.Approval, Context: n.Context}}, nil, at)
 		if err != nil {
 			return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
@@ -115,7 +115,7 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		_ = json.Unmarshal(b, &head) // the record is read next
 		j, _, err := decodeRecord(head.ID, b)
 		d.fail("submitted", err)
-		r.Submitted = append(r.Submitted, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context})
+		r.Submitted = append(r.Submitted, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context, Part: j.Part})
 	}
 	return r, d.err
 }
@@ -149,6 +149,9 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 	}
 	if !kernel.ValidJobID(string(r.Attempt.Job)) {
 		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
+	}
+	if r.Class == kernel.WorkerLost && r.Agent == nil {
+		r.Agent = s.told(r.Attempt) // who takes it for lost knows nothing of that
 	}
 	b, err := encodeOutcome(r)
 	if err != nil {
@@ -304,11 +307,38 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 			return own
 		}
 	}
-	if latest.Known && (latest.Value == nil || latest.Value.Attempt != a) && s.Applied(a) {
-		return kernel.Seen(&kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: true,
-			Reason: "its runner ended without a result; what it did is on record"})
+	if !latest.Known || latest.Value != nil && latest.Value.Attempt == a {
+		return latest
 	}
-	return latest
+	lost := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: s.Applied(a), Agent: s.told(a),
+		Reason: "its runner ended without a result"}
+	if !lost.Applied && lost.Agent == nil {
+		return latest
+	}
+	if lost.Applied {
+		lost.Reason += "; what it did is on record"
+	}
+	return kernel.Seen(&lost)
+}
+
+// told is what the agent of an attempt of a workflow node told before anything
+// ended; nil: nothing.
+func (s *Store) told(a kernel.AttemptID) *kernel.AgentRun {
+	b, err := s.base.read(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)), maxRecord)
+	if err != nil {
+		return nil
+	}
+	var left struct {
+		Attempt string           `json:"attempt"`
+		Agent   *kernel.AgentRun `json:"agent"`
+	}
+	if json.Unmarshal(b, &left) != nil || left.Agent == nil || left.Attempt != fmt.Sprintf("%s/%d", a.Job, a.N) {
+		return nil
+	}
+	if j, err := s.Job(a.Job); err != nil || !j.Spec.Task.Builtin {
+		return nil // whatever its command wrote there
+	}
+	return left.Agent
 }
 
 // Applied reports that what the attempt was for is on record as done, whatever

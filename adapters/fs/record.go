@@ -60,6 +60,8 @@ type (
 		Version       int               `json:"version"`
 		ID            string            `json:"id"`
 		Revision      uint64            `json:"revision"`
+		Number        uint64            `json:"number,omitempty"`
+		Part          string            `json:"part,omitempty"`
 		Status        string            `json:"status"`
 		State         string            `json:"state"`
 		Name          string            `json:"name,omitempty"`

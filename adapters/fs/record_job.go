@@ -13,7 +13,7 @@ import (
 func newRecord(j *kernel.Job, now time.Time) record {
 	sp, st := &j.Spec, &j.State
 	r := record{
-		Version: recordVersion, ID: string(j.ID), Revision: uint64(j.Rev),
+		Version: recordVersion, ID: string(j.ID), Revision: uint64(j.Rev), Number: uint64(j.Number), Part: j.Part,
 		Status: st.Status.String(), State: st.Status.Coarse(), Name: sp.Name,
 		Command: list(sp.Origin.Command), ChildArgs: list(sp.Task.Args),
 		CreatedAt: stamp(j.Created), UpdatedAt: stamp(now), StartedAt: stamp(st.Started), FinishedAt: stamp(st.Finished),
@@ -193,7 +193,7 @@ func (r *record) job() (kernel.Job, error) {
 	}
 	status, err := kernel.ParseStatus(r.Status)
 	d.fail("status", err)
-	j := kernel.Job{ID: kernel.JobID(r.ID), Created: time.Time(r.CreatedAt), Rev: kernel.Revision(r.Revision)}
+	j := kernel.Job{ID: kernel.JobID(r.ID), Created: time.Time(r.CreatedAt), Rev: kernel.Revision(r.Revision), Number: kernel.Number(r.Number), Part: r.Part}
 	j.Spec = kernel.Spec{
 		Name: r.Name, Routed: r.Schedule.V.Routed, OwnsContext: r.Schedule.V.OwnsContext, IdempotencyKey: r.Schedule.V.IdempotencyKey,
 		Budget:    kernel.Budget{Retries: r.Again.V.MaxRetries, Resumes: r.Again.V.MaxResumes, Reclaims: r.Again.V.MaxReclaims},

@@ -196,12 +196,35 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	if filepath.IsAbs(at) || filepath.IsAbs(j.State.Context.Root) {
 		return "", outside
 	}
+	gone := l.gone(j.State.Context)
 	if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" && strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(path); gone || errors.Is(err, fs.ErrNotExist) {
 			return filepath.EvalSymlinks(l.Root) // an earlier attempt moved it away; this one ends the work
 		}
 	}
-	return inside(l.Root, path, outside)
+	real, err := inside(l.Root, path, outside)
+	if err == nil && gone {
+		return "", fmt.Errorf("the worktree that this ran in does not exist any more: %s is another's", path)
+	}
+	return real, err
+}
+
+// gone reports that the worktree that c is in is not there: nothing is, or a
+// worktree of another name, which came to the place when c's had left it.
+func (l *Local) gone(c kernel.Context) bool {
+	if c.Root == "" || c.Root == "." {
+		return false
+	}
+	dir := filepath.Join(l.Root, c.Root)
+	if _, err := os.Stat(dir); err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	if c.Name == "" || c.Root != c.Worktree {
+		return false
+	}
+	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	name := kernel.WorktreeName(string(link))
+	return err == nil && name != "" && name != c.Name
 }
 
 // inside is the directory at path, which is in root whatever links lead there;

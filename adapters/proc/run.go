@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
@@ -32,7 +30,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	cmd, err := l.prepare(j)
 	if err != nil {
 		r := notStarted(err)
-		if root := j.State.Context.Root; root != "" && root != "." && isGone(filepath.Join(l.Root, root)) {
+		if l.gone(j.State.Context) {
 			r.Context = &kernel.Context{} // so that a retry begins where it is made
 		}
 		return r
@@ -78,11 +76,6 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 }
 
 func (l *Local) grace() time.Duration { return orDefault(l.Grace, DefaultGrace) }
-
-func isGone(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist)
-}
 
 // ending is why a command ended.
 type ending int

@@ -67,7 +67,7 @@ func TestRunOfABuiltinIsThisProgram(t *testing.T) {
 }
 
 func TestRunTellsTheCommandWhereItIs(t *testing.T) {
-	w := setup(t, "sh", "-c", `env | grep -E '^(VIZIER_|GIVEN|TWICE|PWD)' | sort; pwd; test -z "$(cat)"`)
+	w := setup(t, "sh", "-c", `unset VIZIER_LONG; env | grep -E '^(VIZIER_|GIVEN|TWICE|PWD)' | sort; pwd; test -z "$(cat)"`)
 	w.job.State.Attempt = 7
 	w.job.Spec.Origin = kernel.Origin{Run: "run_1", Node: "build"}
 	w.job.Spec.Task.Env = []string{"GIVEN=a=b", "TWICE=1", "TWICE=2", "VIZIER_JOB_ID=forged", "VIZIER_RUNNER=forged"}
@@ -133,6 +133,38 @@ func TestRunInAWorktreeThatIsGone(t *testing.T) {
 	w.job.State.Context, w.job.Spec.Task.Dir = kernel.Context{}, "nowhere"
 	if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure || r.Context != nil {
 		t.Errorf("a directory that was named wrongly: %+v", r)
+	}
+}
+
+// So is one whose place is another run's by now: nothing of this run is executed
+// in it, but for the cleanup, which ends its work from the repository's root.
+func TestRunInAWorktreeThatIsAnothers(t *testing.T) {
+	w := setup(t, "true")
+	tree := ".vizier/tmp-worktrees/branch-x"
+	for link, gone := range map[string]bool{
+		"gitdir: /r/.git/worktrees/draft-2\n":  true,
+		"gitdir: /r/.git/worktrees/draft-1\n":  false,
+		"gitdir: ../../.git/worktrees/draft-1": false,
+		"gitdir: /r/.git/modules/sub\n":        false,
+		"":                                     false,
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(w.root, tree), 0o755), os.WriteFile(filepath.Join(w.root, tree, ".git"), []byte(link), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		for _, sub := range []string{"", "."} {
+			w.job.State.Context, w.job.Spec.Task.Dir = kernel.Context{Root: tree, Worktree: tree, Name: "draft-1"}, sub
+			r := w.Run(bg, &w.job)
+			if told := r.Class == kernel.LaunchFailure && r.Context != nil && *r.Context == (kernel.Context{}); told != gone {
+				t.Errorf("%q: %+v", link, r)
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(w.root, tree, ".git"), []byte("gitdir: /r/.git/worktrees/draft-2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.job.Spec.Task.Builtin, w.job.Spec.Origin.About.Operation = true, "worktree.cleanup"
+	if dir, err := w.dir(&w.job); err != nil || dir != w.root {
+		t.Errorf("the cleanup is in %q, %v", dir, err)
 	}
 }
 

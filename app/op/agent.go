@@ -59,15 +59,26 @@ func denied(r kernel.AgentRun) string {
 // came after that is in no log either.
 func askAgent(ctx context.Context, env *Env, n *Node, dir, prompt string) (a kernel.AgentAnswer, cut bool, err error) {
 	_, session := n.Job.Session()
-	a, err = env.Agents.Run(ctx, kernel.AgentRequest{Job: &n.Job, Dir: dir, Prompt: []byte(prompt), Session: session, Limit: maxText})
+	before := env.told
+	sum := func(run kernel.AgentRun) *kernel.AgentRun {
+		if before != nil {
+			run = before.Then(run)
+		}
+		return &run
+	}
+	began := func(run kernel.AgentRun) {
+		if env.Told == nil {
+			return
+		}
+		if err := env.Told(*sum(run)); err != nil {
+			fmt.Fprintln(env.Stderr, "warning: the session of the agent is not on record before it ends:", err)
+		}
+	}
+	a, err = env.Agents.Run(ctx, kernel.AgentRequest{Job: &n.Job, Dir: dir, Prompt: []byte(prompt), Session: session, Limit: maxText, Began: began})
 	if err != nil {
 		return kernel.AgentAnswer{}, false, err
 	}
-	run := a.Run
-	if env.told != nil {
-		run = env.told.Then(run)
-	}
-	env.told = &run
+	env.told = sum(a.Run)
 	if cut = len(a.Text) > maxText; cut {
 		a.Text = a.Text[:maxText]
 		fmt.Fprintf(env.Stderr, "warning: the agent's answer is longer than %d bytes; the rest is dropped\n", maxText)

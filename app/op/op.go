@@ -40,6 +40,10 @@ type Env struct {
 	Now     func() time.Time
 	Records Records
 
+	// Told keeps what agents told so far, in case that the node does not come
+	// to its end; nil: nobody does.
+	Told func(kernel.AgentRun) error
+
 	told *kernel.AgentRun // what the agents told that n asked so far
 }
 

@@ -45,6 +45,25 @@ func testMarkers(b *bench) {
 	expect(a)
 }
 
+// The last number that was given stays so, whatever becomes of its job.
+func testNumbers(b *bench) {
+	one, two := plain(1), plain(2)
+	one.Number, two.Number, two.Part = 1, 2, "a"
+	p := b.Process()
+	b.commit(p, kernel.CreateJob{Job: one}, kernel.CreateJob{Job: two})
+	b.commit(p, kernel.RemoveJob{Job: two.ID})
+	for _, p := range []Process{p, b.Process()} {
+		tx := b.begin(p)
+		for _, scope := range []kernel.Scope{{}, {All: true}, {Near: []kernel.Near{{Kind: kernel.OfNumber, Number: 1}}}} {
+			rec := b.load(tx, scope)
+			if rec.Last != 2 || rec.Unnumbered || len(rec.Jobs) != 1 || rec.Jobs[0].Number != 1 {
+				b.Errorf("%+v brings %+v, want job 1, and 2 as the last number", scope, rec)
+			}
+		}
+		b.close(tx)
+	}
+}
+
 // An outcome is there as it was given, whoever looks and whatever is said of
 // other attempts. A reset leaves none that could pass for a later attempt's.
 func testOutcomes(b *bench) {

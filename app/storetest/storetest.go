@@ -52,6 +52,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		{"death", testDeath},
 		{"lock", testLock},
 		{"markers", testMarkers},
+		{"numbers", testNumbers},
 		{"outcomes", testOutcomes},
 		{"scope", testScope},
 		{"unreadable", testUnreadable},

@@ -2,13 +2,12 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
-	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
 	"github.com/vizier-scheduler/vizier/app"
 )
 
@@ -99,7 +98,7 @@ func (d agentList) text() string {
 func (c *call) agentChoices(r *repo) []app.AgentChoice {
 	var out []app.AgentChoice
 	add := func(a config.Agent, flow string) {
-		n := agentChoice(a)
+		n := vizier.AgentChoice(a)
 		i := slices.IndexFunc(out, func(have app.AgentChoice) bool { return have.Same(n) })
 		if i < 0 {
 			i, out = len(out), append(out, n)
@@ -108,62 +107,12 @@ func (c *call) agentChoices(r *repo) []app.AgentChoice {
 			out[i].Flows = append(out[i].Flows, flow)
 		}
 	}
-	names := slices.Concat(c.loader(r).Names(), slices.Sorted(maps.Keys(r.Config.Commands)))
+	names := slices.Concat(r.Templates.Names(), slices.Sorted(maps.Keys(r.Config.Commands)))
 	for _, name := range names {
 		if choice, src, err := c.load(r, name); err == nil && src.AsksAgent() {
 			add(r.Config.Agents.For(choice.Alias, src.ID.Value+"@"+src.Version.Value, choice.Selector), name)
 		}
 	}
 	add(r.Config.Agents.For(""), "")
-	return out
-}
-
-func agentChoice(a config.Agent) app.AgentChoice {
-	return app.AgentChoice{Label: a.Label, Command: a.Command, Model: a.Model, Flags: a.Flags, Permissions: a.Permissions, Unnamed: a.Unnamed}
-}
-
-func agentSettings(a config.Agent) agent.Settings {
-	return agent.Settings{Label: a.Label, Command: a.Command, Filter: a.Filter, Model: a.Model, Flags: a.Flags,
-		Permissions: agent.Permissions(a.Permissions), Timeout: a.Timeout, Silence: a.Silence}
-}
-
-// mayStart refuses a run whose agent cannot start here. Agents that start on
-// another host are that one's matter.
-func (f *flow) mayStart(r *repo, run compiled) error {
-	if r.AgentPrograms == nil {
-		return nil
-	}
-	var chosen []app.AgentChoice
-	for _, j := range run.Jobs {
-		if j.Spec.Origin.About.Class == "agent" && r.Scheduler.Executors[j.Spec.Task.Executor] == nil {
-			o := &j.Spec.Origin
-			chosen = append(chosen, agentChoice(r.Config.Agents.For(o.Alias, o.Template.ID+"@"+o.Template.Version, o.Template.Selector)))
-		}
-	}
-	return app.MayStart(r.AgentPrograms, chosen)
-}
-
-// programsOf are the programs of agents, as the use cases see them.
-type programsOf struct{ agent.Agents }
-
-func (p programsOf) Known() []string { return agent.Known() }
-
-func (p programsOf) Find(c app.AgentChoice) app.AgentFinding {
-	return foundAgent(p.Agents.Find(settingsOf(c)))
-}
-
-func (p programsOf) Probe(ctx context.Context, c app.AgentChoice) app.AgentFinding {
-	return foundAgent(p.Agents.Probe(ctx, settingsOf(c)))
-}
-
-func settingsOf(c app.AgentChoice) agent.Settings {
-	return agent.Settings{Label: c.Label, Command: c.Command, Model: c.Model, Flags: c.Flags, Permissions: agent.Permissions(c.Permissions)}
-}
-
-func foundAgent(f agent.Found) app.AgentFinding {
-	out := app.AgentFinding{Name: f.Name, Program: f.Program, Builtin: f.Builtin, Version: f.Version, MadeFor: f.MadeFor}
-	for _, x := range f.Faults {
-		out.Faults = append(out.Faults, app.AgentFault(x))
-	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -67,11 +68,11 @@ func (x *auditCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	run, err := f.compile(c, r, false)
+	run, err := f.Compile(c.ctx, false)
 	if err != nil {
 		return err
 	}
-	doc := audited{Outcome: "workflow_audit", Selector: f.choice.Selector, Template: f.source.ID.Value, Version: f.source.Version.Value}
+	doc := audited{Outcome: "workflow_audit", Selector: f.Choice.Selector, Template: f.Source.ID.Value, Version: f.Source.Version.Value}
 	doc.artifacts(run)
 	doc.locks(run.Jobs)
 	if x.Format == "json" {
@@ -85,9 +86,9 @@ func (x *auditCmd) Run(c *call) error {
 	return err
 }
 
-func (doc *audited) artifacts(run compiled) {
+func (doc *audited) artifacts(run enqueue.Run) {
 	doc.Outputs, doc.ByResult, doc.Inputs = []string{}, map[string][]string{}, []untetheredInput{}
-	for _, n := range run.manifest.Nodes {
+	for _, n := range run.Plan.Nodes {
 		for outcome, records := range n.Artifacts {
 			for _, rec := range records {
 				if a, err := rec.Artifact(); err == nil {

@@ -189,7 +189,7 @@ func (c *call) jobCandidates() []candidate {
 	if err != nil {
 		return nil
 	}
-	snap, err := r.records(c.ctx, kernel.Scope{All: true})
+	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{All: true})
 	if err != nil {
 		return nil
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
 // checkInbox looks at the trees of r's inbox. Prompts of other repositories are
 // held against their records as they stand.
 func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]app.Finding, error) {
 	return func(ctx context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
-		tree := inbox.Tree{Home: r.inboxHome(), Now: now}
+		tree := r.InboxFiles()
 		list, err := tree.Scan()
 		if errors.Is(err, inbox.ErrNoInbox) {
 			return nil, nil
@@ -28,11 +29,15 @@ func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]ap
 		at := func(rel string) string { return r.rel(path.Join(tree.Inbox(), rel)) }
 		var out []app.Finding
 		for _, stray := range list.Strays {
-			out = append(out, app.Finding{Path: at(stray.Path), Problem: stray.Why, Next: "move it out of the inbox"})
+			next := "move it out of the inbox"
+			if rules.Meant(path.Base(stray.Path)) != "" {
+				next = "rename it, or " + next
+			}
+			out = append(out, app.Finding{Path: at(stray.Path), Problem: stray.Why, Next: next})
 		}
 		jobs := s.Jobs()
 		for _, name := range slices.Sorted(maps.Keys(r.Config.Inbox.Repositories)) {
-			other, err := c.configured(r, name)
+			other, err := r.Neighbour(name)
 			if err != nil {
 				out = append(out, app.Finding{Path: ".vizier/config.toml", Problem: "[inbox.repositories] " + err.Error(), Next: "correct the path, or remove the line"})
 				continue
@@ -62,7 +67,7 @@ func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]ap
 		}
 		for _, f := range list.OfName(kernel.RunningPrompt) {
 			if file := tree.File(f.Rel, f.Name); !held[file] {
-				out = append(out, app.Finding{Path: r.rel(file), Problem: "a claimed prompt without a job", Next: "vizier inbox once"})
+				out = append(out, app.Finding{Path: r.rel(file), Problem: "called running, and no job has it", Next: "vizier inbox once"})
 			}
 		}
 		odd, err := tree.Inspect(known)

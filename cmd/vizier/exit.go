@@ -43,6 +43,9 @@ func classify(err error) class {
 		}
 		return c
 	}
+	if _, inside := errors.AsType[*app.InsideError](err); inside {
+		return class{classRefused.code, classRefused.exit, "run it from a terminal of your own, or set approvals.from_jobs = true"}
+	}
 	var stuck *app.AgentError
 	if errors.As(err, &stuck) {
 		return class{"agent", 2, stuck.Next}

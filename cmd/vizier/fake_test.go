@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -50,13 +52,22 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 		return nil, err
 	}
 	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w,
-		Limits: kernel.Limits{MaxRunning: 100}, Now: func() time.Time { return w.now }, NewID: w.mint}
-	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Tree: w.dir, Logs: logs(w.dir),
-		Effects:   func(kernel.JobID) ([]kernel.Effect, error) { return w.effects, nil },
-		Resident:  func() int { return w.resident },
-		Attended:  func() bool { return w.resident != 0 },
-		InsideJob: func() (kernel.JobID, bool) { return w.inside, w.inside != "" }}, nil
+		Limits: kernel.Limits{MaxRunning: 100}, Now: func() time.Time { return w.now }, NewID: w.mint,
+		Inside: func(context.Context) (kernel.JobID, bool) { return w.inside, w.inside != "" && !cfg.Approvals.FromJobs }}
+	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Tree: w.dir, Logs: logs(w.dir), Intake: func(who vizier.Asker) *enqueue.Intake {
+		return &enqueue.Intake{Scheduler: s, Trees: w, Root: w.dir, Tree: w.dir, Origin: kernel.Origin{Command: who.Command}, By: who.Name,
+			Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor}}
+	},
+		Effects:  func(kernel.JobID) ([]kernel.Effect, error) { return w.effects, nil },
+		Resident: func() int { return w.resident },
+		Attended: func() bool { return w.resident != 0 }}, nil
 }
+
+// TreeOf knows no tree but its own.
+func (w *fake) TreeOf(string) (root, tree string, err error) { return "", "", os.ErrNotExist }
+
+// HeadBranch is none: there is no git.
+func (w *fake) HeadBranch(context.Context, string) (string, error) { return "", nil }
 
 // mint gives the ids 00000001 and so on, filled up with noughts.
 func (w *fake) mint() kernel.JobID {

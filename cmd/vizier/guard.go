@@ -9,7 +9,7 @@ const allowHooks = "VIZIER_ALLOW_HOOKS"
 // hook that queues work which commits would never come to an end. git sets
 // GIT_PREFIX for whatever it starts, and no job begins with it.
 func (c *call) mayEnqueue() error {
-	if job := c.env.get("VIZIER_JOB_ID"); job != "" && c.env.has("GIT_PREFIX") && c.env.get(allowHooks) == "" {
+	if job := c.env.Get("VIZIER_JOB_ID"); job != "" && c.env.Has("GIT_PREFIX") && c.env.Get(allowHooks) == "" {
 		return refuse(errors.New("nothing is queued from a git hook of what job "+job+" does"),
 			"let the hook do nothing where VIZIER_JOB_ID is set; "+allowHooks+"=1 in its environment queues all the same")
 	}

@@ -111,7 +111,7 @@ func (c *call) page(text string) error {
 		c.ui.text(text)
 		return nil
 	}
-	pager := c.env.get("VIZIER_PAGER")
+	pager := c.env.Get("VIZIER_PAGER")
 	if pager == "" {
 		pager = "less -FRSX"
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
@@ -24,7 +23,7 @@ func (x *inboxInitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	tree := inbox.Tree{Home: r.inboxHome(), Now: now}
+	tree := r.InboxFiles()
 	made, err := tree.Init()
 	if err != nil {
 		return err
@@ -68,9 +67,14 @@ type inboxPass struct {
 	Outcome  string        `json:"outcome"`
 	Taken    []inboxTaken  `json:"taken"`
 	Failed   []inboxReason `json:"failed"`
+	Renamed  []inboxReason `json:"renamed"`
 	Finished []string      `json:"finished"`
+	Ended    []inboxEnd    `json:"ended"`     // of watch
+	Asked    []inboxAsked  `json:"approvals"` // of watch
 	Left     []inboxReason `json:"left"`
 	Waiting  int           `json:"waiting"`
+
+	moved []app.Moved
 }
 
 type inboxTaken struct {
@@ -80,23 +84,53 @@ type inboxTaken struct {
 	Repository string       `json:"repository"`
 }
 
+// inboxEnd is how the run of a prompt ended.
+type inboxEnd struct {
+	inboxTaken
+	Status    string `json:"status"`     // of the run
+	JobStatus string `json:"job_status"` // of the job that stands for the prompt
+	Reason    string `json:"reason,omitempty"`
+}
+
+// inboxAsked is an approval that the run of a prompt waits for.
+type inboxAsked struct {
+	inboxTaken
+	Approve kernel.JobID `json:"approve"` // the job that is to be approved
+}
+
 type inboxReason struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
 
 func newInboxPass(rep app.InboxReport) inboxPass {
-	doc := inboxPass{Outcome: "inbox_scanned", Taken: []inboxTaken{}, Failed: []inboxReason{}, Finished: listed(rep.Finished), Left: []inboxReason{}, Waiting: rep.Waiting}
+	doc := inboxPass{Outcome: "inbox_scanned", Taken: []inboxTaken{}, Failed: reasons(rep.Failed), Renamed: reasons(rep.Renamed), Finished: []string{}, Ended: []inboxEnd{}, Asked: []inboxAsked{},
+		Left: reasons(rep.Left), Waiting: rep.Waiting, moved: rep.Finished}
 	for _, t := range rep.Taken {
 		doc.Taken = append(doc.Taken, inboxTaken(t))
 	}
-	for _, f := range rep.Failed {
-		doc.Failed = append(doc.Failed, inboxReason(f))
+	for _, e := range rep.Ended {
+		end := inboxEnd{inboxTaken(e.Taken), e.How.Status.String(), e.Status.String(), ""}
+		if e.Status != kernel.Succeeded {
+			end.Reason = e.How.Why()
+		}
+		doc.Ended = append(doc.Ended, end)
 	}
-	for _, l := range rep.Left {
-		doc.Left = append(doc.Left, inboxReason(l))
+	for _, a := range rep.Asked {
+		doc.Asked = append(doc.Asked, inboxAsked{inboxTaken(a.Taken), a.Approve})
+	}
+	for _, m := range rep.Finished {
+		doc.Finished = append(doc.Finished, m.Path)
 	}
 	return doc
+}
+
+func reasons(all []app.Left) []inboxReason {
+	out := make([]inboxReason, len(all))
+	for i, l := range all {
+		out[i] = inboxReason(l)
+	}
+	return out
 }
 
 // Run looks once.
@@ -105,7 +139,7 @@ func (x *inboxOnceCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	box, err := c.inbox(r)
+	box, err := r.Inbox(c.asker())
 	if err != nil {
 		return err
 	}
@@ -131,6 +165,25 @@ func (doc inboxPass) lines() string {
 	}
 	for _, f := range doc.Failed {
 		fmt.Fprintf(&b, "failed: %s: %s\n", readable(f.Path), oneLine(f.Reason))
+	}
+	for _, e := range doc.Ended {
+		fmt.Fprintf(&b, "%s: %s, job %s", e.Status, readable(e.Rel), e.Job)
+		if e.Reason != "" {
+			fmt.Fprintf(&b, ": %s", oneLine(e.Reason))
+		}
+		if e.JobStatus != kernel.Succeeded.String() {
+			fmt.Fprintf(&b, "; next: vizier jobs why %s", e.Job)
+		}
+		b.WriteByte('\n')
+	}
+	for _, a := range doc.Asked {
+		fmt.Fprintf(&b, "approval pending: %s, job %s; next: vizier jobs approve %s\n", readable(a.Rel), a.Job, a.Approve)
+	}
+	for _, l := range doc.Renamed {
+		fmt.Fprintf(&b, "renamed: %s: %s\n", readable(l.Path), oneLine(l.Reason))
+	}
+	for _, m := range doc.moved {
+		fmt.Fprintf(&b, "moved: %s to %s\n", readable(m.Path), readable(m.To))
 	}
 	for _, l := range doc.Left {
 		fmt.Fprintf(&b, "left: %s: %s\n", readable(l.Path), oneLine(l.Reason))

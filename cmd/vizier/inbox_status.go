@@ -14,7 +14,7 @@ import (
 )
 
 type inboxStatusCmd struct {
-	All    bool   `help:"Also prompts that are on record and not in the inbox any more."`
+	All    bool   `help:"Also prompts that are not in the inbox any more: those on record, and those that were refused."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
@@ -45,6 +45,7 @@ type inboxPrompt struct {
 	Repository string       `json:"repository,omitempty"`
 	Branch     string       `json:"branch,omitempty"`
 	Reason     string       `json:"reason,omitempty"`
+	Next       []string     `json:"next,omitempty"` // commands
 }
 
 // Run shows the prompts.
@@ -53,7 +54,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	box, err := c.inbox(r)
+	box, err := r.Inbox(c.asker())
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 	home := &app.InboxTarget{Root: r.Root, Scheduler: r.Scheduler}
 	targets, repos := []*app.InboxTarget{home}, map[*app.InboxTarget]*repo{home: r}
 	for _, name := range slices.Sorted(maps.Keys(r.Config.Inbox.Repositories)) {
-		other, err := c.configured(r, name)
+		other, err := r.Neighbour(name)
 		if err != nil {
 			left = append(left, app.Left{Path: name, Reason: err.Error()})
 			continue
@@ -86,7 +87,8 @@ func (x *inboxStatusCmd) Run(c *call) error {
 		row := inboxPrompt{Rel: p.File.Rel, Name: p.File.Name.String(), Gone: p.Gone, Age: int64(p.Age / time.Second), Stalled: p.Stalled,
 			Repository: p.Repository, Reason: p.Reason}
 		if j := p.Job; j != nil {
-			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, j.State.Status.String(), j.State.Status.Coarse(), j.Spec.Intake.Branch
+			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, p.Run.Status.String(), j.State.Status.Coarse(), j.Spec.Intake.Branch
+			row.Next = promptNext(j, p.Run)
 		}
 		doc.Prompts = append(doc.Prompts, row)
 		doc.Counts[row.Name]++
@@ -111,6 +113,9 @@ func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
 		if p.Stalled {
 			status += " (stalled)"
 		}
+		if len(p.Next) > 0 {
+			note = strings.TrimPrefix(note+"; next: "+strings.Join(p.Next, "; "), "; ")
+		}
 		if p.Gone {
 			note = strings.TrimPrefix(note+", no longer in the inbox", ", ")
 		}
@@ -127,6 +132,18 @@ func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
 		c.ui.print("left: " + readable(l.Path) + ": " + oneLine(l.Reason))
 	}
 	return nil
+}
+
+// promptNext are the commands for what keeps the run of a prompt from going on,
+// or kept it from success.
+func promptNext(j *kernel.Job, r kernel.PromptRun) (next []string) {
+	for _, id := range r.Pending {
+		next = append(next, "vizier jobs approve "+string(id))
+	}
+	if st := r.Status; st.Terminal() && st != kernel.Succeeded {
+		next = append(next, "vizier jobs why "+string(j.ID))
+	}
+	return next
 }
 
 // lastSign is when a running job last gave a sign of life: its start, or what

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/app"
@@ -41,7 +42,7 @@ func (x *inboxSubmitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	box, err := c.inbox(r)
+	box, err := r.Inbox(c.asker())
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,9 @@ func (x *inboxSubmitCmd) Run(c *call) error {
 		var t app.Taken
 		if err == nil {
 			t, err = box.Submit(c.ctx, app.Submission{Name: name, Text: text, At: at, Front: rules.Front{Flow: x.Flow, Set: set}},
-				func(text string, f rules.Front) (string, error) { return inbox.Stamp(text, f, now(), c.actor()) })
+				func(text string, f rules.Front) (string, error) {
+					return inbox.Stamp(text, f, time.Now().UTC().Truncate(time.Microsecond), c.actor())
+				})
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", readable(file), inboxMissing(err)))

@@ -20,11 +20,11 @@ func (x *inboxWatchCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	box, err := c.inbox(r)
+	box, err := r.Inbox(c.asker())
 	if err != nil {
 		return err
 	}
-	tree := inbox.Tree{Home: r.inboxHome(), Now: now}
+	tree := r.InboxFiles()
 	if _, err := tree.Scan(); err != nil {
 		return inboxMissing(err)
 	}
@@ -45,8 +45,10 @@ func (x *inboxWatchCmd) Run(c *call) error {
 				left = append(left, l)
 			}
 		}
-		told, rep.Left = now, left
-		if len(rep.Taken)+len(rep.Failed)+len(rep.Finished)+len(rep.Left) == 0 {
+		if rep.Left = left; rep.Dirs != nil { // it looked at the files
+			told = now
+		}
+		if len(rep.Taken)+len(rep.Failed)+len(rep.Renamed)+len(rep.Ended)+len(rep.Asked)+len(rep.Finished)+len(rep.Left) == 0 {
 			return
 		}
 		doc := newInboxPass(rep)

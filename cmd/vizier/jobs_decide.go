@@ -2,25 +2,11 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
-
-// guard refuses verbs that a job must not use on jobs: the decision is another
-// person's (semantics 2, decision 16).
-func (r *repo) guard(verb string) error {
-	if r.InsideJob == nil || r.Config.Approvals.FromJobs {
-		return nil
-	}
-	if id, inside := r.InsideJob(); inside {
-		return refuse(fmt.Errorf("cannot %s from inside job %s", verb, id),
-			"run it from a terminal of your own, or set approvals.from_jobs = true")
-	}
-	return nil
-}
 
 type approveCmd struct {
 	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
@@ -39,7 +25,7 @@ type approved struct {
 
 // Run grants the approval.
 func (a *approveCmd) Run(c *call) error {
-	r, id, err := c.decidable("approve", a.Job)
+	r, id, err := c.named(a.Job)
 	if err != nil {
 		return err
 	}
@@ -58,14 +44,10 @@ func (a *approveCmd) Run(c *call) error {
 	return nil
 }
 
-// decidable opens the repository for a verb that jobs must not use, and finds
-// its job.
-func (c *call) decidable(verb, ref string) (*repo, kernel.JobID, error) {
+// named opens the repository and finds the job that ref means.
+func (c *call) named(ref string) (*repo, kernel.JobID, error) {
 	r, err := c.repo()
 	if err != nil {
-		return nil, "", err
-	}
-	if err := r.guard(verb); err != nil {
 		return nil, "", err
 	}
 	_, id, err := r.job(c.ctx, ref)
@@ -89,7 +71,7 @@ type rejected struct {
 
 // Run refuses the approval and with it the job.
 func (x *rejectCmd) Run(c *call) error {
-	r, id, err := c.decidable("reject", x.Job)
+	r, id, err := c.named(x.Job)
 	if err != nil {
 		return err
 	}
@@ -129,7 +111,7 @@ type retried struct {
 
 // Run rewinds the job and what depends on it.
 func (x *retryCmd) Run(c *call) error {
-	r, id, err := c.decidable("retry", x.Job)
+	r, id, err := c.named(x.Job)
 	if err != nil {
 		return err
 	}

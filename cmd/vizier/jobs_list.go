@@ -41,7 +41,7 @@ func (l *listCmd) Run(c *call) error {
 	if l.Most > 0 {
 		scope.Near = []kernel.Near{o.Near()}
 	}
-	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.records(c.ctx, scope) })
+	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Records(c.ctx, scope) })
 	if err != nil {
 		return err
 	}

@@ -1,26 +1,56 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
+	iofs "io/fs"
 	"maps"
 	"slices"
+	"syscall"
 
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type submitCmd struct {
-	Request request `embed:""`
-	Batch   bool    `help:"Read JSON Lines from standard input: one job a line, with the same keys as the flags, command, and a ref that the after of other lines may name. All are enqueued or none."`
-	Format  string  `enum:"text,json" default:"text" placeholder:"text|json" help:"text prints the new ids, one a line."`
+	Request submitFlags `embed:""`
+	Batch   bool        `help:"Read JSON Lines from standard input: one job a line, with the same keys as the flags, command, and a ref that the after of other lines may name. All are enqueued or none."`
+	Format  string      `enum:"text,json" default:"text" placeholder:"text|json" help:"text prints the new ids, one a line."`
 }
 
 func (*submitCmd) Help() string {
 	return "Prints the id of each new job, one a line. The job runs as soon as nothing holds it up; " +
 		"`vizier jobs why` tells what does, and `vizier help gates` what may."
+}
+
+// submitFlags are the flags of an enqueue.Request.
+type submitFlags struct {
+	Name            string   `placeholder:"NAME" help:"What people call the job."`
+	After           []string `sep:"none" placeholder:"JOB" help:"Start after this job has succeeded; repeatable."`
+	Need            []string `sep:"none" placeholder:"ARTIFACT" help:"Start once this artifact exists, such as custom:TYPE:KEY; repeatable."`
+	Produce         []string `sep:"none" placeholder:"ARTIFACT" help:"An artifact that the job's success makes exist; repeatable."`
+	Lock            []string `sep:"none" placeholder:"KEY[:shared]" help:"Hold this lock while running; repeatable."`
+	Pool            []string `sep:"none" placeholder:"NAME[=UNITS]" help:"Hold units of this counted pool while running; repeatable."`
+	MissingProducer string   `enum:"block,wait" default:"block" placeholder:"block|wait" help:"Whether a needed artifact that no job produces blocks the job (block) or may still appear (wait)."`
+	Pinned          string   `placeholder:"BRANCH[@COMMIT]" help:"Start only while the branch is at this commit; without one, where it is now."`
+	Require         []string `sep:"none" placeholder:"CONDITION" help:"Start only while this holds: clean_worktree, branch_exists or branch_exists=BRANCH; repeatable."`
+	Approval        bool     `help:"Start only after a person has approved it."`
+	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h."`
+	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times."`
+	RetryOn         []string `sep:"none" placeholder:"CLASS|CODE" help:"With --retries: only after this failure, a class such as timeout or rate_limited, or an exit code; repeatable."`
+	MaxResumes      *int     `placeholder:"N" help:"With --resumable: go on after a time-out up to N times; 3 by default."`
+	MaxReclaims     *int     `placeholder:"N" help:"With --idempotent, or --in-doubt rerun: run it again when its runner is lost up to N times; 2 by default."`
+	Idempotent      bool     `help:"Running it twice does no harm: run it again when its runner is lost."`
+	InDoubt         string   `enum:",fail,ask,rerun" default:"" placeholder:"fail|ask|rerun" help:"What becomes of the job when its runner is lost, and with it whether the command did its work: it fails (the default), it waits for a person's approval to run again, or it runs again."`
+	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out."`
+	IdempotencyKey  string   `placeholder:"KEY" help:"The same job as every other one with this key: it is not enqueued a second time."`
+	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: its files go once nobody does any more."`
+	Cwd             string   `placeholder:"DIR" help:"Directory to run in: of the working tree where this command runs, or of any other of the repository."`
+	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable."`
+	Executor        string   `placeholder:"NAME" help:"Who runs the job: local, or an executor of the configuration."`
+	Option          []string `sep:"none" name:"option" placeholder:"KEY=VALUE" help:"What to ask of the executor, such as memory=4G or --constraint=gpu of a cluster; repeatable."`
+	Command         []string `arg:"" optional:"" name:"command" help:"The command and its arguments, after --."`
 }
 
 // submission is what `jobs submit --format json` prints.
@@ -54,10 +84,10 @@ func (s *submitCmd) Run(c *call) error {
 	var news []kernel.NewJob
 	var refs []string
 	if s.Batch {
-		news, refs, err = c.intake(r).batch(c.stdin)
+		news, refs, err = c.intake(r).Batch(c.ctx, c.stdin)
 	} else {
-		news, err = c.intake(r).one(s.Request)
-		refs = []string{""}
+		news, refs = make([]kernel.NewJob, 1), []string{""}
+		news[0], err = c.intake(r).One(c.ctx, enqueue.Request(s.Request))
 	}
 	if err != nil {
 		return err
@@ -90,41 +120,6 @@ func (s *submitCmd) Run(c *call) error {
 		c.ui.print(string(j.Job))
 	}
 	return nil
-}
-
-// one is the job that the flags describe.
-func (t *intake) one(q request) ([]kernel.NewJob, error) {
-	after, err := t.repo.references(t.ctx, q.After)
-	if err != nil {
-		return nil, err
-	}
-	n, err := t.newJob(q, after)
-	return []kernel.NewJob{n}, err
-}
-
-// references finds the jobs that refs mean, with one read of the store, and
-// only if there are any. What names no job is an error when it is asked for.
-func (r *repo) references(ctx context.Context, refs []string) (func(string) (kernel.JobID, error), error) {
-	var snap *kernel.Snapshot
-	if len(refs) > 0 {
-		var err error
-		if snap, err = r.records(ctx, r.mentioned(refs)); err != nil {
-			return nil, err
-		}
-	}
-	return func(ref string) (kernel.JobID, error) {
-		if ref == "" {
-			ref = "<empty>"
-		}
-		id, err := view.Resolve(snap, ref)
-		switch {
-		case errors.Is(err, kernel.ErrNotFound):
-			return "", fmt.Errorf("unknown --after job id: %s: %w", ref, kernel.ErrNotFound)
-		case err != nil:
-			return "", fmt.Errorf("--after: %w", err)
-		}
-		return id, nil
-	}, nil
 }
 
 func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
@@ -165,4 +160,14 @@ func (c *call) report(rep app.Report) {
 			c.ui.debug("job %s: %s, was %s %s", d.Job, d.Next, d.From, d.Reason.Detail)
 		}
 	}
+}
+
+// barred adds the way that is left where a sandbox lets this command write no
+// record.
+func (c *call) barred(err error) error {
+	if c.env.Get("VIZIER_SUBMISSIONS") != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)) {
+		return &failure{class: class{"failed", 1, ""}, err: err,
+			hint: "append the job to $VIZIER_SUBMISSIONS, a line of JSON as `vizier jobs submit --batch` reads it: it is enqueued once the job that this runs in has succeeded"}
+	}
+	return err
 }

@@ -70,12 +70,15 @@ func (w *waitCmd) Run(c *call) error {
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
 	case timedOut:
-		if snap, err = r.records(c.ctx, only(ids)); err != nil {
+		if snap, err = r.Scheduler.Records(c.ctx, app.Only(ids)); err != nil {
 			return err
 		}
 	case c.ctx.Err() != nil:
 		return fmt.Errorf("detached: the jobs go on: %w", context.Canceled)
 	case err != nil:
+		return err
+	}
+	if snap, err = r.Scheduler.WithPromptRuns(c.ctx, app.Only(ids), snap, ids); err != nil {
 		return err
 	}
 	doc, err := w.answer(r, snap, ids, asleep, timedOut)
@@ -91,7 +94,11 @@ func (w *waitCmd) Run(c *call) error {
 		}
 	} else {
 		for _, s := range doc.Jobs {
-			c.ui.print(c.ui.paint(s.Status, string(s.Job)+" "+s.Status))
+			text := string(s.Job) + " " + s.Status
+			if s.Run != "" {
+				text += " (" + s.Run + ")"
+			}
+			c.ui.print(c.ui.paint(s.Status, text))
 		}
 	}
 	if timedOut {
@@ -117,7 +124,7 @@ func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers 
 			return nil, nil, err
 		}
 		if open == 0 {
-			snap, err := r.records(ctx, only(ids))
+			snap, err := r.Scheduler.Records(ctx, app.Only(ids))
 			return snap, all.asleep, err
 		}
 		if counts != before {

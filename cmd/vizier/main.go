@@ -5,6 +5,8 @@ package main
 import (
 	"io"
 	"os"
+
+	"github.com/vizier-scheduler/vizier"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ())) }
@@ -12,10 +14,10 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Enviro
 // run is the program as a function. The entry points of runners come first:
 // they start often and must not pay for the parser.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
-	if code, ok := internalCommand(args, stdin, stdout, stderr, environ); ok {
+	if code, ok := vizier.Serve(args, stdout, stderr, environ); ok {
 		return code
 	}
 	p := program{args: args, stdin: stdin, stdout: stdout, stderr: stderr, env: environment(environ), open: open,
-		stay: func() { becomeStaying(args, environ) }}
+		stay: func() { vizier.BecomeStaying(args, environ) }}
 	return p.run()
 }

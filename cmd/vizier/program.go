@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 )
 
@@ -27,24 +28,8 @@ type program struct {
 	stay           func() // begins again as the program of what stays, if there is one; nil: there is none
 }
 
-// environment is the environment as NAME=VALUE.
-type environment []string
-
-// get is the value of a variable, "" when it is unset. The last setting wins,
-// as in the system.
-func (e environment) get(name string) string {
-	for _, kv := range slices.Backward(e) {
-		if len(kv) > len(name) && kv[len(name)] == '=' && kv[:len(name)] == name {
-			return kv[len(name)+1:]
-		}
-	}
-	return ""
-}
-
-// has reports that a variable is set, if only to nothing.
-func (e environment) has(name string) bool {
-	return slices.ContainsFunc(e, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
-}
+// environment is the variables that the program was started with.
+type environment = vizier.Environment
 
 // grammar is the command line. Its help is the manual's text.
 type grammar struct {
@@ -266,7 +251,7 @@ func wantsJSON(args []string) bool {
 // actor is who asks, and who decides an approval.
 func (c *call) actor() string {
 	for _, name := range []string{"VIZIER_APPROVAL_ACTOR", "GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "USER", "USERNAME"} {
-		if who := strings.TrimSpace(c.env.get(name)); who != "" {
+		if who := strings.TrimSpace(c.env.Get(name)); who != "" {
 			return who
 		}
 	}

@@ -132,9 +132,9 @@ func (g *ground) looksAfter() (pid int) {
 	g.t.Helper()
 	g.eventually("a resident scheduler that has looked", func() bool {
 		b, _ := os.ReadFile(g.layout().ResidentFile())
-		_, what, _ := strings.Cut(string(b), "\n")
+		lines := strings.Split(string(b), "\n")
 		pid = g.resident()
-		return pid != 0 && strings.TrimSpace(what) != ""
+		return pid != 0 && len(lines) > 1 && strings.TrimSpace(lines[1]) != ""
 	})
 	return pid
 }

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 
-	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
-	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 type runCmd struct {
@@ -42,7 +40,7 @@ type enqueuedRun struct {
 
 // runIdentity is what every document about a run says of it.
 type runIdentity struct {
-	specItem
+	enqueue.Spec
 	Run      kernel.RunID   `json:"run_id"`
 	Selector string         `json:"workflow_template_selector"`
 	Template string         `json:"workflow_template_id"`
@@ -82,7 +80,7 @@ func (x *runCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range flows[0].parsed.Warnings() { // flows differ only in their parameters
+	for _, w := range flows[0].Parsed.Warnings() { // flows differ only in their parameters
 		c.ui.warn("warning: %s", w)
 	}
 	if x.Check {
@@ -91,9 +89,17 @@ func (x *runCmd) Run(c *call) error {
 	if err := c.mayEnqueue(); err != nil {
 		return err
 	}
-	runs, err := x.requests(c, r, flows)
+	o := enqueue.RunOptions{After: x.After, Ephemeral: x.Ephemeral}
+	switch {
+	case x.RequireApproval:
+		a := kernel.Require(r.Scheduler.Now(), c.actor())
+		o.Approval = &a
+	case x.NoRequireApproval:
+		o.Approval = &kernel.Approval{}
+	}
+	runs, err := c.intake(r).Runs(c.ctx, flows, o)
 	if err != nil {
-		return err
+		return c.hinted(err)
 	}
 	held := map[kernel.RunID]io.Closer{}
 	for _, run := range runs {
@@ -112,7 +118,7 @@ func (x *runCmd) Run(c *call) error {
 	ids := make([]runIdentity, len(runs))
 	for i, run := range runs {
 		f := flows[i]
-		ids[i] = runIdentity{f.item, run.Run, f.choice.Selector, f.source.ID.Value, f.source.Version.Value, listed(rep.Roots[i]), x.Ephemeral}
+		ids[i] = runIdentity{f.Spec, run.Run, f.Choice.Selector, f.Source.ID.Value, f.Source.Version.Value, listed(rep.Roots[i]), x.Ephemeral}
 	}
 	if x.Follow {
 		return c.followRuns(r, x, ids, runs, held)
@@ -135,94 +141,17 @@ func (x *runCmd) conflicts() error {
 	return nil
 }
 
-// requests are the runs to enqueue: each but the first waits for the one
-// before.
-func (x *runCmd) requests(c *call, r *repo, flows []*flow) ([]app.RunRequest, error) {
-	after, err := x.afters(c, r)
+// flows are the runs that the command asks for, all of them read and checked
+// before any is enqueued.
+func (x *runCmd) flows(c *call, r *repo) ([]*enqueue.Flow, error) {
+	if x.SpecDir == nil {
+		f, err := c.flow(r, x.Flow, x.Inputs, x.Set)
+		return slices.Repeat([]*enqueue.Flow{f}, x.Repeat), err
+	}
+	given, err := settings(x.Set)
 	if err != nil {
 		return nil, err
 	}
-	var approval *kernel.Approval
-	switch {
-	case x.RequireApproval:
-		a := kernel.Require(r.Scheduler.Now(), c.actor())
-		approval = &a
-	case x.NoRequireApproval:
-		approval = &kernel.Approval{}
-	}
-	var runs []app.RunRequest
-	for _, f := range flows {
-		run, err := f.compile(c, r, x.Ephemeral)
-		if err != nil {
-			return nil, err
-		}
-		if err := f.mayStart(r, run); err != nil {
-			return nil, err
-		}
-		run.After, run.Approval = after, approval
-		runs = append(runs, run.RunRequest)
-		after = run.sinks
-	}
-	return runs, nil
-}
-
-// afters are the jobs that --after means.
-func (x *runCmd) afters(c *call, r *repo) ([]kernel.JobID, error) {
-	var out []kernel.JobID
-	var refs []string
-	for _, ref := range x.After {
-		run, ok := strings.CutPrefix(ref, "run:")
-		switch {
-		case ok:
-			sinks, err := r.sinks(c, kernel.RunID(run))
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, sinks...)
-		case strings.HasPrefix(ref, "run_") && !strings.Contains(ref, "/"):
-			return nil, usageError(fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref))
-		default:
-			refs = append(refs, ref)
-		}
-	}
-	find, err := r.references(c.ctx, refs)
-	if err != nil {
-		return nil, err
-	}
-	for _, ref := range refs {
-		id, err := find(ref)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, id)
-	}
-	return out, nil
-}
-
-// sinks are the last jobs of a run; those that only a route would start are
-// not among them.
-func (r *repo) sinks(c *call, run kernel.RunID) ([]kernel.JobID, error) {
-	data, err := r.Manifest(run)
-	if err != nil {
-		return nil, fmt.Errorf("invalid --after run reference `run:%s`: manifest not found: %w", run, err)
-	}
-	var m workflow.Manifest
-	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, fmt.Errorf("invalid --after run reference `run:%s`: %w", run, err)
-	}
-	all := sinksOf(m)
-	snap, err := r.records(c.ctx, only(all))
-	if err != nil {
-		return nil, err
-	}
-	var out []kernel.JobID
-	for _, id := range all {
-		if j := snap.Job(id); j == nil || !j.Spec.Routed {
-			out = append(out, id)
-		}
-	}
-	if len(out) == 0 {
-		return nil, usageError(fmt.Errorf("invalid --after run reference `run:%s`: manifest has no success-terminal sink nodes", run))
-	}
-	return out, nil
+	flows, err := c.intake(r).FlowsOf(x.Flow, *x.SpecDir, x.Inputs, given)
+	return flows, c.hinted(err)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
@@ -68,22 +69,22 @@ type checkedFlow struct {
 // checkedFlows is the same of a batch.
 type checkedFlows struct {
 	checkedFlow
-	Count int        `json:"spec_count"`
-	Items []specItem `json:"items"`
+	Count int            `json:"spec_count"`
+	Items []enqueue.Spec `json:"items"`
 }
 
 // check goes as far as the runs would without writing anything.
-func (x *runCmd) check(c *call, r *repo, flows []*flow) error {
-	var items []specItem
+func (x *runCmd) check(c *call, r *repo, flows []*enqueue.Flow) error {
+	var items []enqueue.Spec
 	for _, f := range flows {
-		if _, err := f.compile(c, r, false); err != nil {
+		if _, err := f.Compile(c.ctx, false); err != nil {
 			return err
 		}
-		items = append(items, f.item)
+		items = append(items, f.Spec)
 	}
 	f := flows[0]
-	doc := checkedFlow{"workflow_validation_passed", f.choice.Selector, f.source.ID.Value, f.source.Version.Value, f.parsed.Nodes(), []string{}}
-	for _, w := range f.parsed.Warnings() {
+	doc := checkedFlow{"workflow_validation_passed", f.Choice.Selector, f.Source.ID.Value, f.Source.Version.Value, f.Parsed.Nodes(), []string{}}
+	for _, w := range f.Parsed.Warnings() {
 		doc.Warnings = append(doc.Warnings, w.String())
 	}
 	switch {

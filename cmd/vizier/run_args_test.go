@@ -37,20 +37,6 @@ func TestFlagsOfTemplates(t *testing.T) {
 	}
 }
 
-func TestNamesOfPlans(t *testing.T) {
-	for spec, want := range map[string]string{
-		"# Add a login page":                          "add-a-login-page",
-		"one two three four five six seven":           "one-two-three-four-five-six",
-		"Überlange Wörter, schrecklich_unterstrichen": "berlange-w-rter-schrecklich-unte",
-		"an extraordinarily-long-phrase -indeed":      "an-extraordinarily-long-phrase-i",
-		"!!!":                                         "",
-	} {
-		if got := slugOf(spec); got != want || len(got) > 32 {
-			t.Errorf("%q: got %q, want %q", spec, got, want)
-		}
-	}
-}
-
 func TestTheIgnoreBlock(t *testing.T) {
 	block := "# Vizier\n" + strings.Join(ignoreRules, "\n") + "\n"
 	for name, row := range map[string]struct{ in, want string }{

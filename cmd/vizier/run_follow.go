@@ -95,7 +95,7 @@ func (c *call) tidied(r *repo, jobs []kernel.JobID, hold io.Closer) (string, err
 		return "", err
 	}
 	c.report(rep)
-	snap, err := r.records(c.ctx, only(jobs))
+	snap, err := r.Scheduler.Records(c.ctx, app.Only(jobs))
 	if err != nil {
 		return "", err
 	}
@@ -181,9 +181,9 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 		err := t.tick(c.ctx, f.r)
 		var snap *kernel.Snapshot
 		if err == nil {
-			scope := only(f.jobs)
+			scope := app.Only(f.jobs)
 			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: f.run})
-			snap, err = f.r.records(c.ctx, scope)
+			snap, err = f.r.Scheduler.Records(c.ctx, scope)
 		}
 		progress := false
 		if err == nil {

@@ -52,7 +52,10 @@ func TestScripts(t *testing.T) {
 // machine has installed is no matter of these tests.
 func withoutAgents(path string) string {
 	dirs := slices.DeleteFunc(filepath.SplitList(path), func(dir string) bool {
-		return slices.ContainsFunc(agent.Known(), func(name string) bool { return isFile(filepath.Join(dir, name)) })
+		return slices.ContainsFunc(agent.Known(), func(name string) bool {
+			_, err := exec.LookPath(filepath.Join(dir, name))
+			return err == nil
+		})
 	})
 	return strings.Join(dirs, string(filepath.ListSeparator))
 }

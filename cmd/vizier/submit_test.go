@@ -196,7 +196,7 @@ func TestBatchIsAllOrNothing(t *testing.T) {
 
 func TestBatchBoundsItsComplaints(t *testing.T) {
 	_, _, err := newFake(t).runIn(strings.Repeat("x\n", 50), "jobs", "submit", "--batch")
-	if n := strings.Count(err, "\n"); n != maxBatchErrors+1 {
+	if n := strings.Count(err, "\n"); n != 20+1 {
 		t.Errorf("%d lines:\n%s", n, err)
 	}
 	has(t, err, "and 30 more")

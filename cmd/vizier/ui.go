@@ -38,7 +38,7 @@ const (
 
 func newUI(out *checkedWriter, err io.Writer, env environment) *ui {
 	return &ui{out: out, err: err, outTTY: isTerminal(out.Writer), errTTY: isTerminal(err), level: levelWarnings,
-		plain: env.get("NO_COLOR") != "" || env.get("TERM") == "dumb"}
+		plain: env.Get("NO_COLOR") != "" || env.Get("TERM") == "dumb"}
 }
 
 func (u *ui) configure(g globals) {

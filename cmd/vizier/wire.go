@@ -6,13 +6,14 @@ import (
 	"io"
 	"os"
 
+	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
-	"github.com/vizier-scheduler/vizier/adapters/git"
-	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
 	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -22,6 +23,22 @@ type repo struct {
 	Config    config.Config
 	Root      string // absolute
 	Tree      string // the working tree that the command runs in; absolute
+
+	// Intake makes jobs and runs for who asks; see call.intake.
+	Intake func(vizier.Asker) *enqueue.Intake
+
+	// Templates names the templates that there are.
+	Templates interface {
+		Names() []string
+		Manifest(kernel.RunID) ([]byte, error)
+	}
+
+	// Inbox is the repository's inbox.
+	Inbox      func(vizier.Asker) (*app.Inbox, error)
+	InboxFiles func() inbox.Tree
+
+	// Neighbour is another repository that the inbox serves.
+	Neighbour func(name string) (*repo, error)
 
 	// Logs says where a job's files are: absolute paths, of files that need
 	// not exist. The stream of LogFile is stdout or stderr.
@@ -38,16 +55,9 @@ type repo struct {
 	// Attempts are the attempts of a job that left something on record.
 	Attempts func(kernel.JobID) ([]kernel.Result, error)
 
-	// IDs are the ids of all jobs, without their records; nil: only the records
-	// tell.
-	IDs func() ([]kernel.JobID, error)
-
 	// Changed are the jobs that changed since a place in the store's history, and
 	// the place up to which that is so; false: all may have. nil: nobody can tell.
 	Changed func(since fs.Place) ([]kernel.JobID, fs.Place, bool)
-
-	// Manifest is the manifest of a run; kernel.ErrNotFound if there is none.
-	Manifest func(kernel.RunID) ([]byte, error)
 
 	// FollowRun keeps an ephemeral run until it is closed.
 	FollowRun func(kernel.RunID) (io.Closer, error)
@@ -80,9 +90,6 @@ type repo struct {
 	// Outside is who goes on with what is asked for here, in words; "": this
 	// process itself.
 	Outside string
-
-	// InsideJob is the job that this command runs in, if it does.
-	InsideJob func() (kernel.JobID, bool)
 }
 
 // open opens the repository that the working directory belongs to.
@@ -96,15 +103,7 @@ func open(ctx context.Context, env environment, g globals) (*repo, error) {
 
 // openAt opens the repository that dir belongs to.
 func openAt(ctx context.Context, env environment, g globals, dir string) (*repo, error) {
-	root, err := git.FindRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	keep := fs.NewLayout(root.Dir).KeptConfigFile()
-	if g.ConfigFile != "" {
-		keep = "" // what this process starts reads other files
-	}
-	live, err := config.Open(config.Sources{Root: root.Dir, File: g.ConfigFile, Env: env.get}, keep)
+	v, err := vizier.Open(dir, vizier.Options{Environ: env, ConfigFile: g.ConfigFile, NoResident: g.NoResident})
 	if err != nil {
 		return nil, err
 	}
@@ -113,47 +112,29 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 			return nil, err
 		}
 	}
-	w, err := connect(root, live, env, func(c *config.Config) { c.Scheduler.Resident = c.Scheduler.Resident && !g.NoResident })
-	if err != nil {
-		return nil, err
-	}
-	r := &repo{
-		Scheduler: w.scheduler, Config: w.config(), Root: root.Dir, Tree: root.Tree, Logs: w.store, IDs: w.store.IDs, Changed: w.store.Changed, Effects: w.store.Effects, Attempts: w.store.Attempts, Manifest: w.store.Run, FollowRun: w.store.FollowRun, Git: w.git, Releases: w.git,
-		Events: func(after uint64) eventLog {
-			return &followedLog{w.store.Events(after), watch.NewFile(w.store.EventsFile())}
-		},
-		Resident:  func() int { return watch.PID(w.store.ResidentFile()) },
-		Attended:  func() bool { return watch.Taken(w.store.ResidentFile()) },
-		InsideJob: func() (kernel.JobID, bool) { return w.insideJob(ctx) },
-		Outside:   w.confine(),
-
-		AgentPrograms: programsOf{agent.Agents{Root: root.Dir, Shims: shimDirs(env)}},
-	}
-	r.Doctor.files, r.Doctor.git, r.Doctor.clusters = w.store, w.git, w.clusters
-	return r, nil
+	return newRepo(ctx, v), nil
 }
 
-// internalCommand runs the hidden entry points.
-func internalCommand(args []string, _ io.Reader, stdout, stderr io.Writer, environ []string) (code int, ok bool) {
-	if len(args) == 0 {
-		return 0, false
+// newRepo is an opened repository as commands see it.
+func newRepo(ctx context.Context, v *vizier.Repository) *repo {
+	r := &repo{
+		Scheduler: v.Scheduler, Config: v.Config, Root: v.Root, Tree: v.Tree, Intake: v.Intake, Templates: v.Templates(), Logs: v.Store, Changed: v.Store.Changed,
+		Effects: v.Store.Effects, Attempts: v.Store.Attempts, FollowRun: v.Store.FollowRun, Git: v.Git, Releases: v.Git,
+		Events: func(after uint64) eventLog {
+			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}
+		},
+		Resident: v.Resident,
+		Attended: v.Attended,
+		Outside:  v.Outside, AgentPrograms: v.Agents,
+		Inbox: v.Inbox, InboxFiles: v.InboxFiles,
+		Neighbour: func(name string) (*repo, error) {
+			other, err := v.Neighbour(name)
+			if err != nil {
+				return nil, err
+			}
+			return newRepo(ctx, other), nil
+		},
 	}
-	switch args[0] {
-	case "__shim":
-		return serveAttempt(args[1:], stderr, environ), true
-	case "__node":
-		return serveOnNode(args[1:], stderr, environ), true
-	case "__probe":
-		return serveProbe(args[1:], stderr), true
-	case "__workflow-node":
-		return serveNode(args[1:], stdout, stderr, environ), true
-	case "__prompt-end": // what a run ends in that ends in several jobs: they have succeeded
-		return 0, true
-	case "__hooks":
-		return serveHooks(stderr, environ), true
-	case "__resident":
-		return serveResident(stderr, environ), true
-	default:
-		return 0, false
-	}
+	r.Doctor.files, r.Doctor.git, r.Doctor.clusters = v.Store, v.Git, v.Clusters
+	return r
 }

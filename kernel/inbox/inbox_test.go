@@ -36,6 +36,16 @@ func TestPromptNames(t *testing.T) {
 	}
 }
 
+// What is nearly called a prompt is told what it would have to be called.
+func TestWhatSomebodyMeant(t *testing.T) {
+	for name, want := range map[string]string{"fix.md": "fix.prompt.md", "fix.MD": "fix.prompt.md", "fix.prompt": "fix.prompt.md", "fix.Prompt.md": "fix.prompt.md",
+		"fix.prompt.md.txt": "fix.prompt.md", "a.b.markdown": "a.b.prompt.md", "notes.txt": "", "md": "", ".md": "", "fix.prompt.md.tmp": "", "fix.prompt.md~": "", "fix.prompt.md": "", "fix.running.md": "", "who.error.txt": ""} {
+		if got := inbox.Meant(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestInboxPaths(t *testing.T) {
 	marks := map[string]string{"o/r/feat": "feature/x", "o/r/bad": "a..b", "r/feat": "feature/x", "o/r/main/deep": "release/1"}
 	for _, c := range []struct {

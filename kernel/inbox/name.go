@@ -35,6 +35,20 @@ func PromptOf(file string) (prompt string, n kernel.PromptName, ok bool) {
 	return "", 0, false
 }
 
+// Meant is what the name of a file that is no prompt's would be if it were to be
+// one, where it looks as if somebody meant that; "" where it does not.
+func Meant(name string) string {
+	if _, _, ours := PromptOf(name); ours {
+		return ""
+	}
+	for _, end := range []string{".prompt.md.txt", ".prompt.markdown", ".prompt.txt", ".prompt.md", ".prompt", ".markdown", ".md"} {
+		if n := len(name) - len(end); n > 0 && strings.EqualFold(name[n:], end) {
+			return name[:n] + ".prompt.md"
+		}
+	}
+	return ""
+}
+
 // ReasonOf is the file that says why a prompt is called x.error.md.
 func ReasonOf(prompt string) string {
 	return strings.TrimSuffix(NameOf(kernel.ErrorPrompt, prompt), ".md") + ".txt"

@@ -51,6 +51,7 @@ type record struct {
 	*kernel.Job
 	Paths
 	remark string // of its executor
+	prompt string // see promptRun
 }
 
 // column is a field and how its text is made. An empty text is an absent value.

@@ -125,7 +125,7 @@ type RawContext struct {
 func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	out := RawList{1, stamp(l.at), make([]RawJob, len(l.Rows)), l.Unreadable}
 	for i, r := range l.Rows {
-		out.Jobs[i] = raw(record{r.job, paths(r.ID), r.remark})
+		out.Jobs[i] = raw(record{r.job, paths(r.ID), r.remark, ""})
 	}
 	return out
 }
@@ -136,7 +136,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 	if err != nil {
 		return RawShow{}, err
 	}
-	doc := raw(record{j, p, s.Remark(id)})
+	doc := raw(record{j, p, s.Remark(id), ""})
 	doc.Attempts = attempts(j, p.Attempts)
 	return RawShow{1, stamp(s.Now()), doc}, nil
 }

@@ -25,7 +25,8 @@ func find(s *kernel.Snapshot, id kernel.JobID) (*kernel.Job, error) {
 	return nil, unknown{string(id)}
 }
 
-// Resolve is the job that a person means by ref: a whole id, an unambiguous
+// Resolve is the job that a person means by ref: a number or one with a part (see
+// kernel.Job.Ref), a whole id, an unambiguous
 // beginning of one, RUN/NODE with an unambiguous beginning of a run's id, or
 // @last, the newest. What names no job is kernel.ErrNotFound; what names
 // several, or a record that cannot be read, is kernel.ErrInvalid.
@@ -43,6 +44,9 @@ func Resolve(s *kernel.Snapshot, ref string) (kernel.JobID, error) {
 			return jobs[len(jobs)-1].ID, nil
 		}
 		return "", unknown{ref}
+	}
+	if n, part, ok := kernel.ParseRef(ref); ok {
+		return resolveNumber(s, ref, n, part)
 	}
 	if run, node, ok := strings.Cut(ref, "/"); ok && run != "" && node != "" {
 		return resolveNode(s, ref, run, node)
@@ -69,6 +73,26 @@ func Resolve(s *kernel.Snapshot, ref string) (kernel.JobID, error) {
 	return j.ID, nil
 }
 
+// resolveNumber is the job of that number, which stands alone, or its part.
+func resolveNumber(s *kernel.Snapshot, ref string, n kernel.Number, part string) (kernel.JobID, error) {
+	jobs := s.Numbered(n)
+	var parts []string
+	for _, j := range jobs {
+		if j.Part == part {
+			return j.ID, nil
+		}
+		parts = append(parts, j.Ref())
+	}
+	if part != "" || len(parts) == 0 {
+		return "", unknown{ref}
+	}
+	_, err := only(ref, "job", parts)
+	if len(parts) == 1 {
+		return jobs[0].ID, nil
+	}
+	return "", err
+}
+
 func resolveNode(s *kernel.Snapshot, ref, run, node string) (kernel.JobID, error) {
 	one, err := resolveRun(s, ref, run)
 	if err != nil {
@@ -82,10 +106,24 @@ func resolveNode(s *kernel.Snapshot, ref, run, node string) (kernel.JobID, error
 	return "", unknown{ref}
 }
 
-// Members are the jobs of the run that a person means by ref, run_ and an
-// unambiguous beginning of its id. It is false where ref does not look like a
-// run.
+// Members are the jobs of what a person means by ref: a number, or run_ and an
+// unambiguous beginning of a run's id. It is false where ref looks like neither,
+// and where a number is that of one job alone.
 func Members(s *kernel.Snapshot, ref string) ([]kernel.JobID, bool, error) {
+	if n, part, ok := kernel.ParseRef(ref); ok {
+		jobs := s.Numbered(n)
+		if part != "" || len(jobs) == 1 && jobs[0].Part == "" {
+			return nil, false, nil
+		}
+		var members []kernel.JobID
+		for _, j := range jobs {
+			members = append(members, j.ID)
+		}
+		if len(members) == 0 {
+			return nil, true, unknown{ref}
+		}
+		return members, true, nil
+	}
 	if !strings.HasPrefix(ref, "run_") || strings.Contains(ref, "/") {
 		return nil, false, nil
 	}

@@ -45,6 +45,7 @@ var showColumns = []column{
 	{Field{"dependencies", "Dependencies", true}, dependencies},
 	{Field{"locks", "Locks", true}, func(r record) string { return orNone(locks(r.Spec.Locks)) }},
 	{Field{"wait", "Wait", true}, waiting},
+	{Field{"prompt_run", "Prompt's run", true}, func(r record) string { return r.prompt }},
 	{Field{"remark", "Remark", true}, func(r record) string { return r.remark }},
 	{Field{"waited_on", "Waited on", true}, waitedOn},
 	{Field{"approval_required", "Approval required", true}, approvalRequired},
@@ -160,7 +161,7 @@ func Show(s *kernel.Snapshot, id kernel.JobID, p Paths) ([]Value, error) {
 	}
 	var out []Value
 	for _, c := range showColumns {
-		if text := line(c.text(record{j, p, s.Remark(id)})); text != "" {
+		if text := line(c.text(record{j, p, s.Remark(id), promptRun(s, j)})); text != "" {
 			out = append(out, Value{c.Field, text})
 		}
 	}
@@ -174,6 +175,24 @@ type Status struct {
 	ExitCode *int         `json:"exit_code"` // null until there is one
 	Stdout   string       `json:"stdout"`
 	Stderr   string       `json:"stderr"`
+	Run      string       `json:"run,omitempty"` // how the run of its prompt stands, where the job alone does not tell
+}
+
+// promptRun is how the run of a prompt stands, and who is to approve what; "" for
+// other jobs, and where the job itself tells.
+func promptRun(s *kernel.Snapshot, j *kernel.Job) string {
+	if j.Spec.Intake == nil || j.Spec.Origin.Run == "" {
+		return ""
+	}
+	r := kernel.PromptRunOf(j, s.Members(j.Spec.Origin.Run), s.Now())
+	if r.Cause == nil {
+		return ""
+	}
+	text := r.String()
+	for _, id := range r.Pending {
+		text += "; next: vizier jobs approve " + string(id)
+	}
+	return text
 }
 
 // StatusOf is the short answer about one job. An unknown id is
@@ -183,7 +202,7 @@ func StatusOf(s *kernel.Snapshot, id kernel.JobID, p Paths) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	st := Status{Job: id, Status: j.State.Status.String(), Stdout: p.Stdout, Stderr: p.Stderr}
+	st := Status{Job: id, Status: j.State.Status.String(), Stdout: p.Stdout, Stderr: p.Stderr, Run: line(promptRun(s, j))}
 	if e := j.State.Exit; e.Known {
 		st.ExitCode = &e.Code
 	}
@@ -196,5 +215,9 @@ func (s Status) String() string {
 	if s.ExitCode != nil {
 		exit = strconv.Itoa(*s.ExitCode)
 	}
-	return fmt.Sprintf("%s [%s] exit=%s stdout=%s stderr=%s", s.Job, s.Status, exit, s.Stdout, s.Stderr)
+	text := fmt.Sprintf("%s [%s] exit=%s stdout=%s stderr=%s", s.Job, s.Status, exit, s.Stdout, s.Stderr)
+	if s.Run != "" {
+		text += " run=" + s.Run
+	}
+	return text
 }

@@ -55,6 +55,7 @@ type world struct {
 
 	tokens  []string // of prompts dropped
 	removed map[string]bool
+	copies  map[string]bool // of which a copy lies there too
 	retries map[kernel.JobID]was
 }
 
@@ -117,11 +118,11 @@ func (t tx) Done() error {
 
 func (t tree) Lock() (io.Closer, bool, error) { f, free, err := t.Tree.Lock(); return f, free, err }
 
-func (t tree) Claim(rel string) (bool, error) {
+func (t tree) Restore(f rules.PromptFile, rel string) error {
 	t.w.burn()
-	ok, err := t.Tree.Claim(rel)
+	err := t.Tree.Restore(f, rel)
 	t.w.burn()
-	return ok, err
+	return err
 }
 
 func (t tree) Fail(rel string, from kernel.PromptName, why string) error {
@@ -129,14 +130,14 @@ func (t tree) Fail(rel string, from kernel.PromptName, why string) error {
 	return t.Tree.Fail(rel, from, why)
 }
 
-func (t tree) Finish(rel string, n kernel.PromptName) error {
+func (t tree) Finish(rel string, n kernel.PromptName) (string, error) {
 	t.w.burn()
 	return t.Tree.Finish(rel, n)
 }
 
-func (t tender) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (bool, bool, error) {
+func (t tender) TendPrompt(j *kernel.Job, want kernel.PromptName, why string, others []uint64) (bool, bool, error) {
 	t.w.burn()
-	found, archived, err := t.Tender.TendPrompt(j, want, others)
+	found, archived, err := t.Tender.TendPrompt(j, want, why, others)
 	t.w.burn()
 	return found, archived, err
 }
@@ -187,7 +188,7 @@ func (w *world) id() kernel.JobID {
 }
 
 // prepare makes a run of one job, or of two of which the last counts.
-func (w *world) prepare(p app.Prompt) (app.RunRequest, error) {
+func (w *world) prepare(_ context.Context, p app.Prompt) (app.RunRequest, error) {
 	run := kernel.RunID("run_" + string(w.id()))
 	in := p.Intake
 	last := kernel.NewJob{ID: p.ID, Spec: kernel.Spec{Intake: &in, Origin: kernel.Origin{Run: run, Node: "last"}, Task: kernel.Task{Args: []string{"x"}},
@@ -258,6 +259,35 @@ func (w *world) take(t *rapid.T) {
 	at := rapid.SampledFrom(files).Draw(t, "file")
 	w.removed[w.token(t, at)] = true
 	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rename gives a prompt another name, or copies it, as a person might. What is
+// not called a new prompt must never run.
+func (w *world) rename(t *rapid.T) {
+	files, _ := filepath.Glob(filepath.Join(w.home(), "inbox", "*.running.md"))
+	if len(files) == 0 || rapid.IntRange(0, 1).Draw(t, "happens") > 0 {
+		t.Skip("not now")
+	}
+	at := rapid.SampledFrom(files).Draw(t, "file")
+	word := rapid.SampledFrom([]string{"running", "running", "prompt", "done"}).Draw(t, "word")
+	to := filepath.Join(w.home(), "inbox", fmt.Sprintf("p%d.%s.md", rapid.IntRange(0, 5).Draw(t, "new name"), word))
+	if exists(to) {
+		t.Skip("the name is in use")
+	}
+	if word != "running" || rapid.Bool().Draw(t, "renames") {
+		if err := os.Rename(at, to); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	w.copies[w.token(t, at)] = true
+	text, err := os.ReadFile(at)
+	if err == nil {
+		err = os.WriteFile(to, text, 0o600)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -422,7 +452,7 @@ func (w *world) settle(t *rapid.T) {
 		}
 	}
 	for _, token := range w.tokens {
-		if w.removed[token] {
+		if w.removed[token] || w.copies[token] {
 			continue
 		}
 		st, ran := states[token]
@@ -452,7 +482,7 @@ func TestTheContractOfTheInbox(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &world{dir: dir, fuse: -1, alive: map[kernel.AttemptID]bool{},
-			removed: map[string]bool{}, retries: map[kernel.JobID]was{}}
+			removed: map[string]bool{}, copies: map[string]bool{}, retries: map[kernel.JobID]was{}}
 		if _, err := (inbox.Tree{Home: w.home(), Now: time.Now}).Init(); err != nil {
 			t.Fatal(err)
 		}
@@ -470,7 +500,7 @@ func TestTheContractOfTheInbox(t *testing.T) {
 		})
 		t.Repeat(map[string]func(*rapid.T){
 			"drop": w.drop, "drop too": w.drop, "pass": pass, "pass too": pass, "end": dies(w.end), "end too": dies(w.end), "verb": dies(w.verb),
-			"take": w.take, "time": func(*rapid.T) { time.Sleep(time.Millisecond) },
+			"take": w.take, "rename": w.rename, "time": func(*rapid.T) { time.Sleep(time.Millisecond) },
 			"": w.check,
 		})
 		w.settle(t)

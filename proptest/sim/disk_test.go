@@ -26,6 +26,7 @@ type disk struct {
 	archived int                   // the journal's length when something went there
 	dirty    map[kernel.JobID]bool // what changed since a tick judged all that concerns
 	judged   string                // what that tick judged by
+	last     kernel.Number         // the last that was given
 	space    int                   // writes until the disk is full; negative: it is not
 }
 
@@ -131,6 +132,7 @@ func (d *disk) apply(g group) error {
 	}
 	if g.record != nil {
 		d.records[g.job] = *g.record
+		d.last = max(d.last, g.record.Number)
 		d.dirty[g.job] = true
 		delete(d.archive, g.job)
 	}
@@ -212,11 +214,11 @@ func (t *tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	for id := range d.dirty {
 		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
 	}
-	return kernel.Records{Narrow: true, Jobs: kernel.Pick(all, near), Judged: d.judged, Dirty: slices.Sorted(maps.Keys(d.dirty))}, nil
+	return kernel.Records{Last: d.last, Narrow: true, Jobs: kernel.Pick(all, near), Judged: d.judged, Dirty: slices.Sorted(maps.Keys(d.dirty))}, nil
 }
 
 func (d *disk) read(ids map[kernel.JobID]bool) kernel.Records {
-	var rec kernel.Records
+	rec := kernel.Records{Last: d.last}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		rec.Jobs = append(rec.Jobs, d.records[id])
 	}
@@ -307,6 +309,10 @@ func (b *entryBuilder) PutState(a kernel.PutState) error {
 	j.State, j.Rev = a.State, a.If+1
 	b.of(a.Job).record = &j
 	return nil
+}
+
+func (b *entryBuilder) NumberJob(a kernel.NumberJob) error {
+	return fmt.Errorf("number %s: every job of this store has one: %w", a.Job, kernel.ErrConflict)
 }
 
 func (b *entryBuilder) RemoveJob(a kernel.RemoveJob) error {

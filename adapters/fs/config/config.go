@@ -4,7 +4,10 @@
 // reported, with its file and line, and all of them at once.
 package config
 
-import "time"
+import (
+	"path/filepath"
+	"time"
+)
 
 // Config is the effective configuration. Load makes it.
 type Config struct {
@@ -94,6 +97,18 @@ type Approvals struct{ FromJobs bool }
 type Workflow struct {
 	GlobalEnabled bool
 	GlobalDir     string // "": workflows beside the user's configuration file
+}
+
+// Global is the directory of the user's own templates; "": there are none.
+func (w Workflow) Global(env func(string) string) string {
+	switch dir := UserDir(env); {
+	case !w.GlobalEnabled:
+		return ""
+	case w.GlobalDir == "" && dir != "":
+		return filepath.Join(dir, "workflows")
+	default:
+		return w.GlobalDir
+	}
 }
 
 // Inbox says where prompts are dropped and what becomes of them.

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -54,39 +52,6 @@ func TestWhereThereIsNone(t *testing.T) {
 	}
 	if l, err := link.Scan(); err == nil {
 		t.Errorf("a link was followed: %+v", l)
-	}
-}
-
-// However many claim at once, one has it, and nothing is overwritten.
-func TestOneClaims(t *testing.T) {
-	tree := newTree(t)
-	for i := range 50 {
-		rel := fmt.Sprintf("p%d.prompt.md", i)
-		drop(t, tree, "inbox/"+rel, "new")
-		if i%5 == 0 {
-			drop(t, tree, "inbox/"+inbox.NameOf(kernel.RunningPrompt, rel), "running")
-		}
-		var won atomic.Int32
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				ok, err := tree.Claim(rel)
-				if err != nil {
-					t.Error(err)
-				}
-				if ok {
-					won.Add(1)
-				}
-			})
-		}
-		all.Wait()
-		if i%5 == 0 {
-			if won.Load() != 0 || content(t, tree, "inbox/"+inbox.NameOf(kernel.RunningPrompt, rel)) != "running" || content(t, tree, "inbox/"+rel) != "new" {
-				t.Fatalf("%s was claimed over its namesake", rel)
-			}
-		} else if won.Load() != 1 || content(t, tree, "inbox/"+inbox.NameOf(kernel.RunningPrompt, rel)) != "new" {
-			t.Fatalf("%s: %d claimed it", rel, won.Load())
-		}
 	}
 }
 
@@ -138,16 +103,13 @@ func TestScanOfWhatMayLieThere(t *testing.T) {
 	if len(l.Files) != len(odd) || len(l.Dirs) != 3 || l.Branches["sub"] != "feature/x" || l.Branches["empty"] == "" {
 		t.Errorf("%d files, dirs %q, branches %q", len(l.Files), l.Dirs, l.Branches)
 	}
-	for _, want := range []string{"dir.prompt.md", "link.prompt.md", "pipe.prompt.md", "empty/.branch"} {
+	for _, want := range []string{"dir.prompt.md", "link.prompt.md", "pipe.prompt.md", "empty/.branch", "notes.md"} {
 		if !strays[want] {
 			t.Errorf("%s is not told of: %v", want, l.Strays)
 		}
 	}
 	for _, f := range l.Files {
-		if ok, err := tree.Claim(f.Rel); !ok || err != nil {
-			t.Errorf("%q: %v %v", f.Rel, ok, err)
-		}
-		if text, inode, err := tree.Read(f.Rel); text != "x" || inode != f.Inode || err != nil || !tree.Still(f.Rel, inode) || tree.Still(f.Rel, inode+1) {
+		if text, inode, err := tree.Read(f.Rel, f.Name); text != "x" || inode != f.Inode || err != nil || !tree.Still(f.Rel, f.Name, inode) || tree.Still(f.Rel, f.Name, inode+1) {
 			t.Errorf("%q: %q %d %v", f.Rel, text, inode, err)
 		}
 	}
@@ -166,8 +128,8 @@ func TestNamesAreUsedAgain(t *testing.T) {
 		}
 	}
 	for range 2 { // again is no error
-		if err := tree.Finish("x.prompt.md", kernel.ErrorPrompt); err != nil {
-			t.Fatal(err)
+		if to, err := tree.Finish("x.prompt.md", kernel.ErrorPrompt); err != nil || to != "" && content(t, tree, to) != "text 4" {
+			t.Fatal(to, err)
 		}
 	}
 	texts, _ := filepath.Glob(filepath.Join(tree.Home, "finished", "*.md"))
@@ -189,7 +151,7 @@ func TestNamesAreUsedAgain(t *testing.T) {
 func TestTendingMayBeRepeated(t *testing.T) {
 	tree := newTree(t)
 	drop(t, tree, "inbox/d/x.running.md", "text")
-	_, inode, err := tree.Read("d/x.prompt.md")
+	_, inode, err := tree.Read("d/x.prompt.md", kernel.RunningPrompt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +160,7 @@ func TestTendingMayBeRepeated(t *testing.T) {
 	tend := func(want kernel.PromptName, archived bool) {
 		t.Helper()
 		for range 3 {
-			found, kept, err := Tender{tree}.TendPrompt(j, want, nil)
+			found, kept, err := Tender{tree}.TendPrompt(j, want, j.State.Reason, nil)
 			if err != nil || !found || kept != archived {
 				t.Fatalf("%v %v %v", found, kept, err)
 			}
@@ -220,8 +182,8 @@ func TestTendingMayBeRepeated(t *testing.T) {
 	if content(t, tree, "inbox/d/x.done.md") != "text" || content(t, tree, "inbox/d/x.running.md") != "a later one" || content(t, tree, "inbox/d/x.error.txt") != "" {
 		t.Error("the later prompt was taken for this one")
 	}
-	if err := tree.Finish("d/x.prompt.md", kernel.DonePrompt); err != nil {
-		t.Fatal(err)
+	if to, err := tree.Finish("d/x.prompt.md", kernel.DonePrompt); err != nil || to != "finished/d/x.done.md" {
+		t.Fatal(to, err)
 	}
 	j.State.Status = kernel.Cancelled
 	tend(kernel.ErrorPrompt, true)
@@ -235,14 +197,14 @@ func TestNoInput(t *testing.T) {
 	tree := newTree(t)
 	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "m",
 		File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Inode: 1}}}
-	if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, nil); found || err != nil {
+	if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); found || err != nil {
 		t.Fatal(found, err)
 	}
 	if note := content(t, tree, "processed/o/r/m/"+string(j.ID)+"/NO_INPUT.md"); !strings.Contains(note, j.Spec.Intake.File) {
 		t.Errorf("%q", note)
 	}
 	j.Spec.Intake.File = "/etc/passwd"
-	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, nil); err == nil {
+	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err == nil {
 		t.Error("any file will do")
 	}
 }
@@ -258,10 +220,7 @@ func TestAFullDisk(t *testing.T) {
 	if _, err := tree.Init(); err != nil {
 		t.Fatal(err)
 	}
-	drop(t, tree, "inbox/x.prompt.md", "text")
-	if ok, err := tree.Claim("x.prompt.md"); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	drop(t, tree, "inbox/x.running.md", "text")
 	full := filepath.Join(dir, "full")
 	if err := os.WriteFile(full, make([]byte, 1<<20), 0o600); err == nil {
 		t.Fatal("there is room")
@@ -357,6 +316,83 @@ func TestFrontMatterThatMakesNoSense(t *testing.T) {
 	} {
 		if _, _, err := ParsePrompt("---\n" + c.front + "---\ntext\n"); !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.front, err, c.want)
+		}
+	}
+}
+
+// A prompt that somebody renamed is found by its number, its content and its
+// time, and is called what became of it. Another one of that number is not it.
+func TestARenamedPromptIsFound(t *testing.T) {
+	for what, c := range map[string]struct {
+		change func(tree Tree, at string) error
+		want   string // what lies there under the name that the job's prompt gets
+	}{
+		"renamed": {func(Tree, string) error { return nil }, "text"},
+		"written since": {func(_ Tree, at string) error {
+			return os.Chtimes(at, time.Time{}, time.Now().Add(time.Hour))
+		}, ""},
+		"other content": {func(_ Tree, at string) error {
+			old, err := os.Stat(at)
+			return errors.Join(err, os.WriteFile(at, []byte("txet"), 0o600), os.Chtimes(at, time.Time{}, old.ModTime()))
+		}, ""},
+	} {
+		tree := newTree(t)
+		drop(t, tree, "inbox/x.running.md", "text")
+		_, inode, err := tree.Read("x.prompt.md", kernel.RunningPrompt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
+			SHA256: "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1", File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now().Add(time.Minute)}}}
+		if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err != nil {
+			t.Fatal(err)
+		}
+		at := filepath.Join(tree.Inbox(), "d", "y.running.md")
+		err = errors.Join(os.Mkdir(filepath.Dir(at), 0o755), os.Rename(filepath.Join(tree.Inbox(), "x.running.md"), at), c.change(tree, at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.State.Status, j.State.Prompt.Named = kernel.Succeeded, kernel.RunningPrompt
+		if found, _, err := (Tender{tree}).TendPrompt(j, kernel.DonePrompt, j.State.Reason, nil); !found || err != nil {
+			t.Fatalf("%s: %v %v", what, found, err)
+		}
+		if have := content(t, tree, "inbox/x.done.md"); have != c.want {
+			t.Errorf("%s: x.done.md holds %q, want %q", what, have, c.want)
+		}
+		if left := content(t, tree, "inbox/d/y.running.md"); (left == "") != (c.want != "") {
+			t.Errorf("%s: y.running.md holds %q", what, left)
+		}
+	}
+}
+
+// A job calls its prompt running however often it is asked to, and takes the
+// reason of an earlier failure away, but not one that has its prompt.
+func TestAClaimMayBeRepeated(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		tree := newTree(t)
+		drop(t, tree, "inbox/x.prompt.md", "text")
+		drop(t, tree, "inbox/x.error.txt", "why")
+		if failed {
+			drop(t, tree, "inbox/x.error.md", "an earlier one")
+		}
+		_, inode, err := tree.Read("x.prompt.md", kernel.NewPrompt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
+			File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now()}}}
+		for range 3 {
+			if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); !found || err != nil {
+				t.Fatal(found, err)
+			}
+			if content(t, tree, "inbox/x.running.md") != "text" || content(t, tree, "inbox/x.prompt.md") != "" || (content(t, tree, "inbox/x.error.txt") != "") != failed {
+				t.Errorf("failed before: %v; running %q, reason %q", failed, content(t, tree, "inbox/x.running.md"), content(t, tree, "inbox/x.error.txt"))
+			}
+		}
+		drop(t, tree, "inbox/x.prompt.md", "a later one")
+		j.State.Prompt.Named = kernel.RunningPrompt
+		if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err != nil || content(t, tree, "inbox/x.prompt.md") != "a later one" {
+			t.Errorf("%v: the later one is gone", err)
 		}
 	}
 }

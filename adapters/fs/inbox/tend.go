@@ -21,8 +21,9 @@ type Tender struct{ Tree Tree } // its Home is not used
 
 // TendPrompt sees to the copy of the job's prompt and to its name. It reports
 // whether there was a prompt at all, and whether a copy of it is archived as
-// failed. Files with the numbers in others are other jobs'. It may be repeated.
-func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint64) (found, archived bool, err error) {
+// failed. how is how the run stands, for who reads why it failed; files with the
+// numbers in others are other jobs'. It may be repeated.
+func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, how string, others []uint64) (found, archived bool, err error) {
 	in := j.Spec.Intake
 	home := inbox.Home(in)
 	if home == "" || !strings.HasPrefix(home, "/") {
@@ -31,19 +32,25 @@ func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, others []uint6
 	tree := t.Tree
 	tree.Home = home
 	err = tree.with(func(c fs.Confined) error {
-		found, archived, err = tree.tend(c, j, want, others)
+		found, archived, err = tree.tend(c, j, want, how, others)
 		return err
 	})
 	return found, archived, err
 }
 
-func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, others []uint64) (found, archived bool, err error) {
+func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, how string, others []uint64) (found, archived bool, err error) {
 	in := j.Spec.Intake
 	at, err := locate(c, j, others)
+	if err == nil && at == "" {
+		at, err = t.wandered(c, j)
+	}
+	if err == nil && want == kernel.RunningPrompt {
+		at, err = called(c, j, at)
+	}
 	if err != nil {
 		return false, false, err
 	}
-	if found, err = copied(c, j, at); err != nil {
+	if found, err = copied(c, j, at); err != nil || want == kernel.RunningPrompt {
 		return found, false, err
 	}
 	if want == kernel.ErrorPrompt && in.Archive && found {
@@ -56,7 +63,7 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, others 
 		}
 		archived = true
 	}
-	return found, archived, t.rename(c, j, at, want)
+	return found, archived, t.rename(c, j, at, want, reasonOf(j, how))
 }
 
 // locate finds the job's prompt by the number of its file, whatever it is
@@ -67,12 +74,13 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, others 
 func locate(c fs.Confined, j *kernel.Job, others []uint64) (string, error) {
 	in := j.Spec.Intake
 	running := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, in.Rel))
+	dropped := path.Join(inbox.Dir, in.Rel)
 	anew := ""
 	for _, at := range []string{running, path.Join(inbox.Dir, inbox.NameOf(kernel.DonePrompt, in.Rel)), path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, in.Rel)),
-		path.Join(inbox.FinishedDir, inbox.NameOf(kernel.DonePrompt, in.Rel)), path.Join(inbox.FinishedDir, inbox.NameOf(kernel.ErrorPrompt, in.Rel))} {
+		path.Join(inbox.FinishedDir, inbox.NameOf(kernel.DonePrompt, in.Rel)), path.Join(inbox.FinishedDir, inbox.NameOf(kernel.ErrorPrompt, in.Rel)), dropped} {
 		e, err := c.Stat(at)
 		switch {
-		case errors.Is(err, iofs.ErrNotExist):
+		case errors.Is(err, iofs.ErrNotExist), at == dropped && j.State.Prompt.Named != kernel.NewPrompt:
 		case err != nil:
 			return "", err
 		case e.Mode != 0 || slices.Contains(others, e.Inode) || at == running && later(j, e):
@@ -121,6 +129,47 @@ func later(j *kernel.Job, e fs.Entry) bool {
 	return !j.Open() && !j.State.Finished.IsZero() && e.Changed.After(j.State.Finished)
 }
 
+// wandered is where in the inbox the prompt of j lies under a name that somebody
+// gave it; "" if it does not. Numbers of files are used again: what was written
+// after the claim, or has another content, is another prompt.
+func (t Tree) wandered(c fs.Confined, j *kernel.Job) (string, error) {
+	in := j.Spec.Intake
+	var l inbox.Listing
+	if err := t.scan(c, &l, "", 0); err != nil {
+		return "", err
+	}
+	for _, f := range l.Files {
+		at := path.Join(inbox.Dir, inbox.NameOf(f.Name, f.Rel))
+		if f.Inode == in.Inode && !f.Modified.After(in.Claimed) && same(c, at, in.SHA256) {
+			return at, nil
+		}
+	}
+	return "", nil
+}
+
+// called gives the prompt of an open job, which is at, the name of a running one,
+// and takes away the reason of an earlier failure. It is where the prompt is then.
+func called(c fs.Confined, j *kernel.Job, at string) (string, error) {
+	rel := j.Spec.Intake.Rel
+	to := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel))
+	if at == "" || !strings.HasPrefix(at, inbox.Dir+"/") { // it has left the inbox; its record says that it runs again
+		return at, nil
+	}
+	if at != to {
+		switch err := c.Move(at, to); {
+		case errors.Is(err, iofs.ErrExist): // a namesake runs: this one is told apart by its record
+			return at, nil
+		case err != nil:
+			return at, err
+		}
+	}
+	_, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, rel)))
+	if errors.Is(err, iofs.ErrNotExist) {
+		err = c.Remove(path.Join(inbox.Dir, inbox.ReasonOf(rel)))
+	}
+	return to, err
+}
+
 // copied keeps a copy of the prompt, from whatever name it has, and reports
 // that there is one. Where there never was a prompt it says so in the place.
 func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
@@ -146,24 +195,17 @@ func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
 
 // rename gives the job's prompt, which is at, the name that tells where its run
 // stands.
-func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName) error {
+func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName, why string) error {
 	rel := j.Spec.Intake.Rel
 	tree, _, _ := strings.Cut(at, "/")
 	to := path.Join(tree, inbox.NameOf(want, rel))
 	switch {
 	case at == "" || at == to:
 		return nil
-	case tree == inbox.FinishedDir && want == kernel.RunningPrompt:
-		return nil // it has left the inbox; its record says that it runs again
 	case tree == inbox.FinishedDir:
-		return renameFinished(c, j, at, want)
-	case want == kernel.RunningPrompt:
-		if err := c.Move(at, to); err != nil && !errors.Is(err, iofs.ErrExist) { // a namesake runs: this one is told apart by its record
-			return err
-		}
-		return c.Remove(path.Join(tree, inbox.ReasonOf(rel)))
+		return renameFinished(c, j, at, want, why)
 	case want == kernel.ErrorPrompt:
-		return t.nameError(c, at, rel, reasonOf(j))
+		return t.nameError(c, at, rel, why)
 	}
 	if err := t.makeWay(c, rel, want); err != nil {
 		return err
@@ -179,7 +221,7 @@ func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.Prompt
 
 // renameFinished is rename for a prompt that has left the inbox and may have got
 // a stamp.
-func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName) error {
+func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName, why string) error {
 	prompt, is, _ := inbox.PromptOf(at)
 	if is == want {
 		return nil
@@ -188,7 +230,7 @@ func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptN
 		prompt = stampedPrompt(prompt, string(j.ID))
 	}
 	if want == kernel.ErrorPrompt {
-		if err := c.Write(inbox.ReasonOf(prompt), []byte(reasonOf(j)+"\n"), true); err != nil {
+		if err := c.Write(inbox.ReasonOf(prompt), []byte(why+"\n"), true); err != nil {
 			return err
 		}
 	}
@@ -206,15 +248,8 @@ func stampedPrompt(prompt, stamp string) string {
 	return strings.TrimSuffix(prompt, ".prompt.md") + "." + stamp + ".prompt.md"
 }
 
-// reasonOf is what stands beside a prompt whose run failed.
-func reasonOf(j *kernel.Job) string {
-	st := &j.State
-	why := st.Reason
-	if why == "" {
-		why = st.Wait.Detail
-	}
-	if why == "" {
-		why = "no reason is on record"
-	}
-	return fmt.Sprintf("job %s is %s: %s\nnext: vizier jobs why %s", j.ID, st.Status, why, j.ID)
+// reasonOf is what stands beside a prompt whose run did not succeed, which went
+// as how says.
+func reasonOf(j *kernel.Job, how string) string {
+	return fmt.Sprintf("job %s is %s\nnext: vizier jobs why %s", j.ID, how, j.ID)
 }

@@ -23,7 +23,7 @@ import (
 // MaxPrompt bounds a prompt, in bytes.
 const MaxPrompt = 1 << 20
 
-// lockName is the file whose flock is held while prompts are claimed.
+// lockName is the file whose flock is held while prompts are taken.
 const lockName = inbox.Dir + "/.lock"
 
 // Tree is the trees of one inbox.
@@ -99,7 +99,7 @@ const maxDepth = 40
 // staleTemp is how old a temporary file is that somebody left.
 const staleTemp = time.Hour
 
-// Scan lists the inbox. It completes a claim that a crash left with both names,
+// Scan lists the inbox. It completes a renaming that a crash left with both names,
 // and removes temporary files that are older than an hour.
 func (t Tree) Scan() (l inbox.Listing, err error) {
 	l.Branches = map[string]string{}
@@ -143,6 +143,8 @@ func (t Tree) scan(c fs.Confined, l *inbox.Listing, dir string, depth int) error
 			}
 		case e.Mode == iofs.ModeSymlink && (ours || strings.HasSuffix(name, ".md")):
 			stray("a symbolic link, which is not followed")
+		case !ours && e.Mode == 0 && inbox.Meant(name) != "":
+			stray("not a prompt's name: to run it, rename it to " + inbox.Meant(name))
 		case !ours:
 		case e.Mode != 0:
 			stray("not a regular file")
@@ -172,7 +174,7 @@ func (t Tree) hidden(c fs.Confined, l *inbox.Listing, dir, name, at string) {
 	}
 }
 
-// unlinkTwins ends the claims that have both names: where renaming takes two
+// unlinkTwins ends the renamings that left both names: where renaming takes two
 // steps, whoever took the first was killed, or is about to take the second.
 func (t Tree) unlinkTwins(c fs.Confined, l *inbox.Listing, first int, inodes map[string]uint64) error {
 	kept := l.Files[:first]
@@ -189,25 +191,11 @@ func (t Tree) unlinkTwins(c fs.Confined, l *inbox.Listing, first int, inodes map
 	return nil
 }
 
-// Claim gives a new prompt the name of a running one. It reports false where
-// somebody else was faster, or the prompt's namesake is not through.
-func (t Tree) Claim(rel string) (claimed bool, err error) {
+// Read is the text of a prompt and the number of its file. What cannot be a
+// prompt is kernel.ErrInvalid; a file that is gone is fs.ErrNotExist.
+func (t Tree) Read(rel string, n kernel.PromptName) (text string, inode uint64, err error) {
 	err = t.with(func(c fs.Confined) error {
-		err := c.Move(path.Join(inbox.Dir, rel), path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel)))
-		claimed = err == nil
-		if errors.Is(err, iofs.ErrExist) || errors.Is(err, iofs.ErrNotExist) {
-			return nil
-		}
-		return err
-	})
-	return claimed, err
-}
-
-// Read is the text of a claimed prompt and the number of its file. What cannot
-// be a prompt is kernel.ErrInvalid; a file that is gone is fs.ErrNotExist.
-func (t Tree) Read(rel string) (text string, inode uint64, err error) {
-	err = t.with(func(c fs.Confined) error {
-		at := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel))
+		at := path.Join(inbox.Dir, inbox.NameOf(n, rel))
 		e, err := c.Stat(at)
 		switch {
 		case err != nil:
@@ -215,25 +203,34 @@ func (t Tree) Read(rel string) (text string, inode uint64, err error) {
 		case e.Size > MaxPrompt:
 			return fmt.Errorf("the prompt has %d bytes, more than the %d that one may have: %w", e.Size, MaxPrompt, kernel.ErrInvalid)
 		}
+		inode = e.Inode
 		data, err := c.Read(at, MaxPrompt)
 		if errors.Is(err, iofs.ErrPermission) {
 			return fmt.Errorf("the prompt cannot be read: %w: %w", err, kernel.ErrInvalid)
 		}
-		text, inode = string(data), e.Inode
+		text = string(data)
 		return err
 	})
 	return text, inode, err
 }
 
-// Still reports that a claimed prompt is there and is the file of that number.
-func (t Tree) Still(rel string, inode uint64) bool {
+// Still reports that a prompt of that name is there and is the file of that
+// number.
+func (t Tree) Still(rel string, n kernel.PromptName, inode uint64) bool {
 	return t.with(func(c fs.Confined) error {
-		e, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel)))
+		e, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(n, rel)))
 		if err == nil && e.Inode != inode {
 			err = iofs.ErrNotExist
 		}
 		return err
 	}) == nil
+}
+
+// Restore gives a file the name of a running prompt, unless that is taken.
+func (t Tree) Restore(f inbox.PromptFile, rel string) error {
+	return t.with(func(c fs.Confined) error {
+		return c.Move(path.Join(inbox.Dir, inbox.NameOf(f.Name, f.Rel)), path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel)))
+	})
 }
 
 // Drop places a new prompt, whole. It is fs.ErrExist where anything has one of
@@ -275,6 +272,50 @@ func (t Tree) nameError(c fs.Confined, at, rel, why string) error {
 	return c.Move(at, path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, rel)))
 }
 
+// Why is what stands beside a prompt called failed; "": nothing.
+func (t Tree) Why(rel string, finished bool) (why string) {
+	tree := inbox.Dir
+	if finished {
+		tree = inbox.FinishedDir
+	}
+	_ = t.with(func(c fs.Confined) error { // where it cannot be read there is nothing to tell
+		data, err := c.Read(path.Join(tree, inbox.ReasonOf(rel)), MaxPrompt)
+		why = strings.TrimSpace(string(data))
+		return err
+	})
+	return why
+}
+
+// Gone are the prompts below finished that are called failed.
+func (t Tree) Gone() (out []inbox.PromptFile, err error) {
+	err = t.with(func(c fs.Confined) error { return gone(c, "", 0, &out) })
+	return out, err
+}
+
+func gone(c fs.Confined, dir string, depth int, out *[]inbox.PromptFile) error {
+	names, err := c.Names(path.Join(inbox.FinishedDir, dir))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		rel := path.Join(dir, name)
+		prompt, word, ours := inbox.PromptOf(rel)
+		e, err := c.Stat(path.Join(inbox.FinishedDir, rel))
+		switch {
+		case errors.Is(err, iofs.ErrNotExist):
+		case err != nil:
+			return err
+		case e.Mode == iofs.ModeDir && depth < maxDepth:
+			if err := gone(c, rel, depth+1, out); err != nil {
+				return err
+			}
+		case e.Mode == 0 && ours && word == kernel.ErrorPrompt:
+			*out = append(*out, inbox.PromptFile{Rel: prompt, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed})
+		}
+	}
+	return nil
+}
+
 // makeWay takes an earlier prompt of that name out of the inbox at once.
 func (t Tree) makeWay(c fs.Confined, rel string, n kernel.PromptName) error {
 	_, err := c.Stat(path.Join(inbox.Dir, inbox.NameOf(n, rel)))
@@ -284,16 +325,21 @@ func (t Tree) makeWay(c fs.Confined, rel string, n kernel.PromptName) error {
 	if err != nil {
 		return err
 	}
-	return t.finish(c, rel, n)
+	_, err = t.finish(c, rel, n)
+	return err
 }
 
 // Finish takes a prompt that has ended out of the inbox, to the same place
-// below finished.
-func (t Tree) Finish(rel string, n kernel.PromptName) error {
-	return t.with(func(c fs.Confined) error { return t.finish(c, rel, n) })
+// below finished. It is that place, below the home; "" if the prompt was gone.
+func (t Tree) Finish(rel string, n kernel.PromptName) (to string, err error) {
+	err = t.with(func(c fs.Confined) error {
+		to, err = t.finish(c, rel, n)
+		return err
+	})
+	return to, err
 }
 
-func (t Tree) finish(c fs.Confined, rel string, n kernel.PromptName) error {
+func (t Tree) finish(c fs.Confined, rel string, n kernel.PromptName) (string, error) {
 	name, reason := inbox.NameOf(n, rel), inbox.ReasonOf(rel)
 	stamp := "" // where the name is taken, it gets the time
 	for range 100 {
@@ -304,22 +350,25 @@ func (t Tree) finish(c fs.Confined, rel string, n kernel.PromptName) error {
 			if n == kernel.ErrorPrompt {
 				err := move(c, path.Join(inbox.Dir, reason), path.Join(inbox.FinishedDir, stamped(reason, stamp)))
 				if err != nil && !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, iofs.ErrExist) {
-					return err
+					return "", err
 				}
 			}
 			err = move(c, path.Join(inbox.Dir, name), to)
-			if err == nil || errors.Is(err, iofs.ErrNotExist) { // or somebody else did
-				return nil
+			if err == nil {
+				return to, nil
+			}
+			if errors.Is(err, iofs.ErrNotExist) { // somebody else did
+				return "", nil
 			}
 			if !errors.Is(err, iofs.ErrExist) {
-				return err
+				return "", err
 			}
 		case err != nil:
-			return err
+			return "", err
 		}
 		stamp = strconv.FormatInt(t.Now().UnixNano(), 36) + strconv.Itoa(os.Getpid()%10)
 	}
-	return fmt.Errorf("move %s below %s: no free name", name, inbox.FinishedDir)
+	return "", fmt.Errorf("move %s below %s: no free name", name, inbox.FinishedDir)
 }
 
 // move is Move, also to another file system: there a copy comes first.

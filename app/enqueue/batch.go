@@ -1,8 +1,9 @@
-package main
+package enqueue
 
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,13 +12,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 // batchLine is one line of a batch.
 type batchLine struct {
-	request
+	Request
 	Ref  string `json:"ref"` // what other lines call the job
 	line int
 }
@@ -25,9 +26,9 @@ type batchLine struct {
 // maxBatchErrors bounds how many lines are complained about at once.
 const maxBatchErrors = 20
 
-// batch reads the jobs of in, with the ref of each. An error names every bad
-// line.
-func (t *intake) batch(in io.Reader) ([]kernel.NewJob, []string, error) {
+// Batch makes the jobs of in, one JSON object a line (see BatchKeys), and
+// returns the ref of each as well. An error names every bad line.
+func (t *Intake) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, []string, error) {
 	lines, err := parseBatch(in)
 	if err != nil {
 		return nil, nil, err
@@ -46,26 +47,26 @@ func (t *intake) batch(in io.Reader) ([]kernel.NewJob, []string, error) {
 			}
 		}
 	}
-	resolve, err := t.repo.references(t.ctx, outside)
+	resolve, err := t.resolver(ctx, outside)
 	if err != nil {
 		return nil, nil, err
 	}
-	return t.mint(lines, minted, resolve)
+	return t.mint(ctx, lines, minted, resolve)
 }
 
 // mint makes the jobs. Lines may name lines below them, so ids come first and
 // references second.
-func (t *intake) mint(lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, []string, error) {
+func (t *Intake) mint(ctx context.Context, lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, []string, error) {
 	news, refs := make([]kernel.NewJob, len(lines)), make([]string, len(lines))
 	var bad complaints
 	for i, l := range lines {
-		q := l.request
+		q := l.Request
 		q.After = nil
 		var err error
-		if news[i], err = t.newJob(q, nil); err != nil {
+		if news[i], err = t.newJob(ctx, q, nil); err != nil {
 			bad.add(l.line, err)
 		}
-		refs[i] = l.Ref
+		refs[i], news[i].Part = l.Ref, l.Ref
 		if l.Ref != "" {
 			minted[l.Ref] = news[i].ID
 		}
@@ -88,7 +89,7 @@ func (t *intake) mint(lines []batchLine, minted map[string]kernel.JobID, resolve
 }
 
 // whole reports that ref is an id that need not be looked up now.
-func (t *intake) whole(ref string) bool { return t.late && kernel.ValidJobID(ref) }
+func (t *Intake) whole(ref string) bool { return t.Late && kernel.ValidJobID(ref) }
 
 // parseBatch reads the lines; empty ones are skipped.
 func parseBatch(in io.Reader) ([]batchLine, error) {
@@ -148,7 +149,7 @@ func underscored(text []byte) []byte {
 	changed := false
 	for key, v := range object {
 		name := strings.ReplaceAll(key, "-", "_")
-		if _, taken := object[name]; !taken && slices.Contains(batchKeys(), name) {
+		if _, taken := object[name]; !taken && slices.Contains(BatchKeys(), name) {
 			delete(object, key)
 			object[name], changed = v, true
 		}
@@ -175,18 +176,18 @@ func explainJSON(err error) error {
 	}
 	if quoted, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		key := strings.Trim(quoted, `"`)
-		if near := config.Nearest(key, batchKeys()); near != "" {
+		if near := workflow.Suggest(key, BatchKeys()); near != "" {
 			return fmt.Errorf("unknown key %s (did you mean %s?)", key, near)
 		}
-		return fmt.Errorf("unknown key %s (the keys are %s)", key, strings.Join(batchKeys(), ", "))
+		return fmt.Errorf("unknown key %s (the keys are %s)", key, strings.Join(BatchKeys(), ", "))
 	}
 	return err
 }
 
-// batchKeys are the keys of a line.
-func batchKeys() []string {
+// BatchKeys are the keys of a line of a batch.
+func BatchKeys() []string {
 	keys := []string{"ref"}
-	t := reflect.TypeFor[request]()
+	t := reflect.TypeFor[Request]()
 	for i := range t.NumField() {
 		keys = append(keys, t.Field(i).Tag.Get("json"))
 	}
@@ -212,7 +213,7 @@ func (c *complaints) add(line int, err error) {
 		return
 	}
 	for text := range strings.SplitSeq(err.Error(), "\n") {
-		c.lines = append(c.lines, fmt.Sprintf("line %d: %s", line, message(errors.New(text))))
+		c.lines = append(c.lines, fmt.Sprintf("line %d: %s", line, strings.TrimSuffix(text, ": "+kernel.ErrInvalid.Error())))
 	}
 }
 

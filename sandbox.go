@@ -1,10 +1,8 @@
-package main
+package vizier
 
 import (
 	"errors"
-	"io/fs"
 	"os"
-	"syscall"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
@@ -46,14 +44,4 @@ func (w *world) confine() (outside string) {
 		}
 	}
 	return outside
-}
-
-// barred adds the way that is left where a sandbox lets this command write no
-// record.
-func (c *call) barred(err error) error {
-	if c.env.get("VIZIER_SUBMISSIONS") != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)) {
-		return &failure{class: class{"failed", 1, ""}, err: err,
-			hint: "append the job to $VIZIER_SUBMISSIONS, a line of JSON as `vizier jobs submit --batch` reads it: it is enqueued once the job that this runs in has succeeded"}
-	}
-	return err
 }

@@ -1,4 +1,4 @@
-package main
+package vizier
 
 import (
 	"context"
@@ -81,7 +81,7 @@ func takeHooks(s *fs.Store) (*os.File, error) {
 
 // serveHooks is the hidden entry point `__hooks`: it runs the hooks of what is
 // pending in the repository that the working directory belongs to.
-func serveHooks(stderr io.Writer, env environment) int {
+func serveHooks(stderr io.Writer, env Environment) int {
 	if err := drainHooks(env); err != nil {
 		fmt.Fprintln(stderr, "vizier hooks:", err)
 		return 1
@@ -89,12 +89,12 @@ func serveHooks(stderr io.Writer, env environment) int {
 	return 0
 }
 
-func drainHooks(env environment) error {
+func drainHooks(env Environment) error {
 	root, live, err := here(env)
 	if err != nil {
 		return err
 	}
-	w, err := connect(root, live, env, nil)
+	w, err := connect(root, live, env, "", nil)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package vizier
 
 import (
 	"cmp"
@@ -43,9 +43,10 @@ func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]k
 			return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier jobs submit --batch`", st.Size(), maxSubmissionBytes)
 		}
 		o := &j.Spec.Origin
-		in := intake{ctx, &repo{Scheduler: w.scheduler, Config: w.config(), Root: root, Tree: cmp.Or(j.Spec.Task.Tree, root)},
-			kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral}, func() string { return "job " + string(j.ID) }, true}
-		news, _, err := in.batch(io.LimitReader(f, maxSubmissionBytes))
+		in := w.intake(cmp.Or(j.Spec.Task.Tree, root), w.config())
+		in.Origin = kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral}
+		in.By, in.Late = func() string { return "job " + string(j.ID) }, true
+		news, _, err := in.Batch(ctx, io.LimitReader(f, maxSubmissionBytes))
 		if err == nil && len(news) > maxSubmissions {
 			err = fmt.Errorf("%d jobs, of at most %d: submit them with `vizier jobs submit --batch`", len(news), maxSubmissions)
 		}

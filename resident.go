@@ -1,4 +1,4 @@
-package main
+package vizier
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func (c caller) Call(w kernel.Wakes) { _ = watch.Call(c.path, w, c.local.StartRe
 // serveResident is the hidden entry point `__resident`: the resident scheduler
 // of the repository that the working directory belongs to. Where there is one
 // already, it ends at once.
-func serveResident(stderr io.Writer, env environment) int {
+func serveResident(stderr io.Writer, env Environment) int {
 	if err := reside(env); err != nil {
 		fmt.Fprintln(stderr, "vizier resident:", err)
 		return 1
@@ -38,7 +38,7 @@ func serveResident(stderr io.Writer, env environment) int {
 	return 0
 }
 
-func reside(env environment) error {
+func reside(env Environment) error {
 	debug.SetGCPercent(50) // it sleeps: memory counts for more than time
 	dir, err := os.Getwd()
 	if err != nil {
@@ -63,7 +63,7 @@ func reside(env environment) error {
 		return live.Changes() > 0 && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || !sameFile(program, programFile())
 	}
 	linger := cfg.Scheduler.ResidentLinger
-	w, err := connect(root, live, env, func(c *config.Config) { // it waits as runners do, and calls nobody
+	w, err := connect(root, live, env, "", func(c *config.Config) { // it waits as runners do, and calls nobody
 		c.Scheduler.LockTimeout, c.Scheduler.Resident = 0, false
 	})
 	if err != nil {
@@ -87,14 +87,14 @@ func reside(env environment) error {
 	return nil
 }
 
-// becomeStaying replaces this process by the program of what stays, where there
-// is one and this is another.
-func becomeStaying(args, environ []string) {
+// BecomeStaying replaces this process by the program for what stays, where there
+// is one beside this program and this is another. It returns where there is none.
+func BecomeStaying(args, environ []string) {
 	own, err := os.Executable()
 	if err != nil {
 		return
 	}
-	if _, stays, err := programs(); err == nil && stays != own {
+	if _, stays, err := programs(own); err == nil && stays != own {
 		_ = syscall.Exec(stays, append(os.Args[:1:1], args...), environ) // it can be done without
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package vizier
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 // command of a workflow node's attempt. Its working directory is the execution
 // root. It tells its runner how it ended through the result file, and by its
 // exit code; records are the runner's to write.
-func serveNode(args []string, stdout, stderr io.Writer, env environment) int {
+func serveNode(args []string, stdout, stderr io.Writer, env Environment) int {
 	n, at, err := readNode(args, stdout, stderr, env)
 	if err != nil {
 		fmt.Fprintln(stderr, "vizier node:", err)
@@ -34,6 +34,9 @@ func serveNode(args []string, stdout, stderr io.Writer, env environment) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	n.env.Told = func(told kernel.AgentRun) error {
+		return writeResult(at.file, resultOf(&n.node.Job, op.Result{Agent: &told}))
+	}
 	r := op.Run(ctx, n.env, n.node)
 	if r.Outcome != kernel.OutcomeSucceeded {
 		fmt.Fprintf(stderr, "workflow node %s %s (exit %d): %s\n", n.node.ManifestNode.Node, r.Outcome, r.Exit, r.Reason)
@@ -60,21 +63,21 @@ type attemptAt struct {
 	file string // for the result
 }
 
-func readNode(args []string, stdout, stderr io.Writer, env environment) (loadedNode, attemptAt, error) {
+func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedNode, attemptAt, error) {
 	var none loadedNode
-	at := attemptAt{file: env.get("VIZIER_RESULT_FILE")}
+	at := attemptAt{file: env.Get("VIZIER_RESULT_FILE")}
 	if len(args) != 2 || args[0] != "--job-id" || !kernel.ValidJobID(args[1]) {
 		return none, at, errors.New("expected --job-id ID: the runner of a workflow node starts this command, nobody else")
 	}
 	var err error
-	if at.id, err = proc.ParseAttempt(env.get("VIZIER_ATTEMPT_ID")); err != nil || at.file == "" || string(at.id.Job) != args[1] {
+	if at.id, err = proc.ParseAttempt(env.Get("VIZIER_ATTEMPT_ID")); err != nil || at.file == "" || string(at.id.Job) != args[1] {
 		return none, at, errors.New("this command runs inside an attempt of its job: start the job with `vizier jobs retry`")
 	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return none, at, fmt.Errorf("find the working directory: %w", err)
 	}
-	root, err := git.FindRoot(env.get("VIZIER_ROOT"))
+	root, err := git.FindRoot(env.Get("VIZIER_ROOT"))
 	if err != nil {
 		return none, at, err
 	}
@@ -82,7 +85,7 @@ func readNode(args []string, stdout, stderr io.Writer, env environment) (loadedN
 	if err != nil {
 		return none, at, err
 	}
-	w, err := connect(root, live, env, nil)
+	w, err := connect(root, live, env, "", nil)
 	if err != nil {
 		return none, at, err
 	}
@@ -108,7 +111,7 @@ func readNode(args []string, stdout, stderr io.Writer, env environment) (loadedN
 }
 
 // operations is the world of a node's operation.
-func (w *world) operations(cfg config.Config, env environment, m workflow.Manifest, stdout, stderr io.Writer) *op.Env {
+func (w *world) operations(cfg config.Config, env Environment, m workflow.Manifest, stdout, stderr io.Writer) *op.Env {
 	params, left := m.Variables()
 	if len(left) > 0 {
 		fmt.Fprintf(stderr, "warning: no variable holds the parameters %s: they are too long; .vizier/jobs/runs/%s.json has them\n", strings.Join(left, ", "), m.Run)
@@ -142,9 +145,9 @@ func isFile(path string) bool {
 
 // shimDirs are where the scripts that run other agents are looked for: where
 // the environment says, beside this program, and where a package puts them.
-func shimDirs(env environment) []string {
+func shimDirs(env Environment) []string {
 	var dirs []string
-	if dir := env.get("VIZIER_AGENT_SHIMS_DIR"); dir != "" {
+	if dir := env.Get("VIZIER_AGENT_SHIMS_DIR"); dir != "" {
 		dirs = append(dirs, dir)
 	}
 	if exe, err := os.Executable(); err == nil {

@@ -1,4 +1,4 @@
-package main
+package vizier
 
 import (
 	"context"
@@ -35,6 +35,7 @@ type world struct {
 	local     *proc.Local
 	clusters  map[string]*slurm.Cluster
 	git       *git.Repo
+	env       Environment
 
 	newStore func() *fs.Store
 
@@ -44,11 +45,11 @@ type world struct {
 
 // connect wires the adapters of a repository. It touches nothing. What is
 // configured is as differ makes it, if it is not nil.
-func connect(at git.Root, live *config.Live, env environment, differ func(*config.Config)) (*world, error) {
+func connect(at git.Root, live *config.Live, env Environment, program string, differ func(*config.Config)) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
-	w := &world{git: repo, live: live, differ: differ}
+	w := &world{git: repo, env: env, live: live, differ: differ}
 	cfg := w.config()
-	exe, stays, err := programs()
+	exe, stays, err := programs(program)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (w *world) configure(s *app.Scheduler) {
 		w.apply(w.config())
 	}
 	if own := w.scheduler; s != own {
-		s.Limits, s.Executors, s.Hooks, s.Lookout = own.Limits, own.Executors, own.Hooks, own.Lookout
+		s.Limits, s.Executors, s.Hooks, s.Lookout, s.Inside = own.Limits, own.Executors, own.Hooks, own.Lookout, own.Inside
 	}
 }
 
@@ -118,11 +119,14 @@ func (w *world) apply(cfg config.Config) {
 	default:
 		s.Lookout = caller{w.store.ResidentFile(), w.local}
 	}
+	if s.Inside = nil; !cfg.Approvals.FromJobs {
+		s.Inside = w.insideJob
+	}
 }
 
 // here is the repository that the working directory belongs to, and how it is
 // configured.
-func here(env environment) (git.Root, *config.Live, error) {
+func here(env Environment) (git.Root, *config.Live, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return git.Root{}, nil, err
@@ -136,8 +140,8 @@ func here(env environment) (git.Root, *config.Live, error) {
 }
 
 // inherited is the configuration for a process that another one started.
-func inherited(root git.Root, env environment) (*config.Live, error) {
-	return config.Inherit(config.Sources{Root: root.Dir, Env: env.get}, fs.NewLayout(root.Dir).KeptConfigFile())
+func inherited(root git.Root, env Environment) (*config.Live, error) {
+	return config.Inherit(config.Sources{Root: root.Dir, Env: env.Get}, fs.NewLayout(root.Dir).KeptConfigFile())
 }
 
 // leavings is what jobs leave: files of the store and branches.
@@ -221,10 +225,11 @@ func busy(ctx context.Context, err error) error {
 // of what stays, such as the resident scheduler. The second is the same source
 // with libgit2, where it stands beside the first: it asks git without a process,
 // and takes longer to start than most commands take to run.
-func programs() (short, stays string, err error) {
-	own, err := os.Executable()
-	if err != nil {
-		return "", "", fmt.Errorf("find this program's file: %w", err)
+func programs(own string) (short, stays string, err error) {
+	if own == "" {
+		if own, err = os.Executable(); err != nil {
+			return "", "", fmt.Errorf("find this program's file: %w", err)
+		}
 	}
 	beside := func(name string) string {
 		file := filepath.Join(filepath.Dir(own), name)
@@ -240,8 +245,8 @@ func programs() (short, stays string, err error) {
 }
 
 // clock is the time in the precision of records. VIZIER_NOW fixes it for tests.
-func clock(env environment) func() time.Time {
-	if fixed, err := time.Parse(time.RFC3339Nano, env.get("VIZIER_NOW")); err == nil {
+func clock(env Environment) func() time.Time {
+	if fixed, err := time.Parse(time.RFC3339Nano, env.Get("VIZIER_NOW")); err == nil {
 		return func() time.Time { return fixed.UTC().Truncate(time.Microsecond) }
 	}
 	return func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
@@ -249,10 +254,10 @@ func clock(env environment) func() time.Time {
 
 // minter makes job ids: UUIDv7 without hyphens, so that ids grow with time,
 // and strictly within a process. VIZIER_IDS=seq counts instead, for tests.
-func minter(env environment, now func() time.Time) func() kernel.JobID {
+func minter(env Environment, now func() time.Time) func() kernel.JobID {
 	var mu sync.Mutex
 	var last uint64
-	seq := env.get("VIZIER_IDS") == "seq"
+	seq := env.Get("VIZIER_IDS") == "seq"
 	return func() kernel.JobID {
 		mu.Lock()
 		defer mu.Unlock()
@@ -275,7 +280,7 @@ func minter(env environment, now func() time.Time) func() kernel.JobID {
 
 // serveAttempt is the hidden entry point `__shim --attempt JOB/N`: the runner.
 // Its working directory is the repository's root.
-func serveAttempt(args []string, stderr io.Writer, env environment) int {
+func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50) // there is a runner per running job: memory counts for more than time
 	runtime.GOMAXPROCS(1)  // it waits most of the time, and hands over between threads cost a tenth of a hop
 	fail := func(err error) int {
@@ -296,7 +301,7 @@ func serveAttempt(args []string, stderr io.Writer, env environment) int {
 	if err != nil {
 		return fail(err)
 	}
-	w, err := connect(root, live, env, func(c *config.Config) { c.Scheduler.LockTimeout = 0 })
+	w, err := connect(root, live, env, "", func(c *config.Config) { c.Scheduler.LockTimeout = 0 })
 	if err != nil {
 		return fail(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package enqueue
 
 import (
 	"cmp"
@@ -9,41 +9,39 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// request is one job as people ask for it: the flags of `jobs submit`, and the
-// keys of a line of `jobs submit --batch`.
-type request struct {
-	Name            string   `placeholder:"NAME" help:"What people call the job." json:"name"`
-	After           []string `sep:"none" placeholder:"JOB" help:"Start after this job has succeeded; repeatable." json:"after"`
-	Need            []string `sep:"none" placeholder:"ARTIFACT" help:"Start once this artifact exists, such as custom:TYPE:KEY; repeatable." json:"need"`
-	Produce         []string `sep:"none" placeholder:"ARTIFACT" help:"An artifact that the job's success makes exist; repeatable." json:"produce"`
-	Lock            []string `sep:"none" placeholder:"KEY[:shared]" help:"Hold this lock while running; repeatable." json:"lock"`
-	Pool            []string `sep:"none" placeholder:"NAME[=UNITS]" help:"Hold units of this counted pool while running; repeatable." json:"pool"`
-	MissingProducer string   `enum:"block,wait" default:"block" placeholder:"block|wait" help:"Whether a needed artifact that no job produces blocks the job (block) or may still appear (wait)." json:"missing_producer"`
-	Pinned          string   `placeholder:"BRANCH[@COMMIT]" help:"Start only while the branch is at this commit; without one, where it is now." json:"pinned"`
-	Require         []string `sep:"none" placeholder:"CONDITION" help:"Start only while this holds: clean_worktree, branch_exists or branch_exists=BRANCH; repeatable." json:"require"`
-	Approval        bool     `help:"Start only after a person has approved it." json:"approval"`
-	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h." json:"timeout"`
-	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times." json:"retries"`
-	RetryOn         []string `sep:"none" placeholder:"CLASS|CODE" help:"With --retries: only after this failure, a class such as timeout or rate_limited, or an exit code; repeatable." json:"retry_on"`
-	MaxResumes      *int     `placeholder:"N" help:"With --resumable: go on after a time-out up to N times; 3 by default." json:"max_resumes"`
-	MaxReclaims     *int     `placeholder:"N" help:"With --idempotent, or --in-doubt rerun: run it again when its runner is lost up to N times; 2 by default." json:"max_reclaims"`
-	Idempotent      bool     `help:"Running it twice does no harm: run it again when its runner is lost." json:"idempotent"`
-	InDoubt         string   `enum:",fail,ask,rerun" default:"" placeholder:"fail|ask|rerun" help:"What becomes of the job when its runner is lost, and with it whether the command did its work: it fails (the default), it waits for a person's approval to run again, or it runs again." json:"in_doubt"`
-	Resumable       bool     `help:"It goes on where it stopped: run it again after a time-out." json:"resumable"`
-	IdempotencyKey  string   `placeholder:"KEY" help:"The same job as every other one with this key: it is not enqueued a second time." json:"idempotency_key"`
-	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: its files go once nobody does any more." json:"transient"`
-	Cwd             string   `placeholder:"DIR" help:"Directory to run in: of the working tree where this command runs, or of any other of the repository." json:"cwd"`
-	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable." json:"env"`
-	Executor        string   `placeholder:"NAME" help:"Who runs the job: local, or an executor of the configuration." json:"executor"`
-	Option          []string `sep:"none" name:"option" placeholder:"KEY=VALUE" help:"What to ask of the executor, such as memory=4G or --constraint=gpu of a cluster; repeatable." json:"options"`
-	Command         []string `arg:"" optional:"" name:"command" help:"The command and its arguments, after --." json:"command"`
+// Request is one job as people ask for it. Its keys are those of a line of a
+// batch.
+type Request struct {
+	Name            string   `json:"name"`
+	After           []string `json:"after"`
+	Need            []string `json:"need"`
+	Produce         []string `json:"produce"`
+	Lock            []string `json:"lock"`
+	Pool            []string `json:"pool"`
+	MissingProducer string   `json:"missing_producer"`
+	Pinned          string   `json:"pinned"`
+	Require         []string `json:"require"`
+	Approval        bool     `json:"approval"`
+	Timeout         string   `json:"timeout"`
+	Retries         int      `json:"retries"`
+	RetryOn         []string `json:"retry_on"`
+	MaxResumes      *int     `json:"max_resumes"`
+	MaxReclaims     *int     `json:"max_reclaims"`
+	Idempotent      bool     `json:"idempotent"`
+	InDoubt         string   `json:"in_doubt"`
+	Resumable       bool     `json:"resumable"`
+	IdempotencyKey  string   `json:"idempotency_key"`
+	Transient       string   `json:"transient"`
+	Cwd             string   `json:"cwd"`
+	Env             []string `json:"env"`
+	Executor        string   `json:"executor"`
+	Option          []string `json:"options"`
+	Command         []string `json:"command"`
 }
 
 // The budgets of jobs submitted one by one: how often a job that may is
@@ -56,21 +54,8 @@ const (
 // maxKey bounds an idempotency key, in bytes.
 const maxKey = 512
 
-// intake makes jobs of requests.
-type intake struct {
-	ctx    context.Context
-	repo   *repo
-	origin kernel.Origin // of the jobs
-	actor  func() string // who asks for their approvals
-	late   bool          // whole ids that they refer to are looked up when they are enqueued
-}
-
-func (c *call) intake(r *repo) *intake {
-	return &intake{c.ctx, r, kernel.Origin{Command: append([]string{"vizier"}, c.args...)}, sync.OnceValue(c.actor), false}
-}
-
 // newJob reads the request. after finds the job that a reference means.
-func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
+func (t *Intake) newJob(ctx context.Context, q Request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
 	var errs []error
 	fail := func(err error) {
 		if err != nil {
@@ -78,7 +63,7 @@ func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (ke
 		}
 	}
 	spec := kernel.Spec{Name: q.Name, Resumable: q.Resumable, Idempotent: q.Idempotent}
-	spec.Origin = t.origin
+	spec.Origin = t.Origin
 	if len(q.Command) == 0 {
 		fail(fmt.Errorf("expected a command: vizier jobs submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
@@ -96,7 +81,7 @@ func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (ke
 	fail(err)
 	spec.Preconditions, err = preconditions(q.Require)
 	fail(err)
-	spec.Pinned, err = t.pinned(q.Pinned)
+	spec.Pinned, err = t.pinned(ctx, q.Pinned)
 	fail(err)
 	if q.MissingProducer != "" {
 		spec.MissingProducer, err = kernel.ParseMissingProducer(q.MissingProducer)
@@ -111,14 +96,14 @@ func (t *intake) newJob(q request, after func(string) (kernel.JobID, error)) (ke
 		fail(fmt.Errorf("--idempotency-key: expected at most %d bytes, none of them NUL: %w", maxKey, kernel.ErrInvalid))
 	}
 	fail(budgets(q, &spec))
-	spec.Task, err = task(t.repo, q)
+	spec.Task, err = t.task(q)
 	fail(err)
 	if spec.Task.Tree != "" && slices.Contains(spec.Preconditions, kernel.Precondition{Kind: kernel.CleanWorktree}) {
 		fail(fmt.Errorf("--require clean_worktree is about the main working tree, and the job runs in %s: let its command look: %w", spec.Task.Tree, kernel.ErrInvalid))
 	}
-	n := kernel.NewJob{ID: t.repo.Scheduler.NewID(), Spec: spec}
+	n := kernel.NewJob{ID: t.Scheduler.NewID(), Spec: spec}
 	if q.Approval {
-		n.Approval = kernel.Require(t.repo.Scheduler.Now(), t.actor())
+		n.Approval = kernel.Require(t.Scheduler.Now(), t.By())
 	}
 	return n, errors.Join(errs...)
 }
@@ -137,7 +122,7 @@ func artifacts(flag string, labels []string) ([]kernel.Artifact, error) {
 
 // locks reads --lock and --pool. A key may hold colons itself, so that only a
 // mode at its end is read as one.
-func locks(q request) ([]kernel.Lock, error) {
+func locks(q Request) ([]kernel.Lock, error) {
 	var out []kernel.Lock
 	for _, text := range q.Lock {
 		l := kernel.Lock{Key: text}
@@ -187,7 +172,7 @@ func preconditions(conditions []string) ([]kernel.Precondition, error) {
 
 // pinned reads BRANCH[@COMMIT]. Without a commit the branch is pinned where it
 // is now.
-func (t *intake) pinned(text string) (kernel.PinnedHead, error) {
+func (t *Intake) pinned(ctx context.Context, text string) (kernel.PinnedHead, error) {
 	if text == "" {
 		return kernel.PinnedHead{}, nil
 	}
@@ -199,27 +184,17 @@ func (t *intake) pinned(text string) (kernel.PinnedHead, error) {
 		}
 		return p, nil
 	}
-	head, err := t.repo.head(t.ctx, text)
+	head, err := t.Head(ctx, text)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("--pinned %s: %w", text, err)
+	case head == "":
+		err = fmt.Errorf("--pinned %s: no such branch: %w", text, kernel.ErrInvalid)
+	}
 	return kernel.PinnedHead{Branch: text, Commit: head}, err
 }
 
-// head is the commit that a branch is at.
-func (r *repo) head(ctx context.Context, branch string) (kernel.CommitID, error) {
-	facts := kernel.NewFacts()
-	for _, o := range r.Scheduler.Observers {
-		o.Observe(ctx, kernel.Probes{Branches: []string{branch}}, &facts)
-	}
-	switch f := facts.Heads[branch]; {
-	case f.Err != "":
-		return "", fmt.Errorf("--pinned %s: %s", branch, f.Err)
-	case f.Value == "":
-		return "", fmt.Errorf("--pinned %s: no such branch: %w", branch, kernel.ErrInvalid)
-	default:
-		return f.Value, nil
-	}
-}
-
-func budgets(q request, spec *kernel.Spec) error {
+func budgets(q Request, spec *kernel.Spec) error {
 	if q.Retries < 0 {
 		return fmt.Errorf("--retries %d: expected 0 or more: %w", q.Retries, kernel.ErrInvalid)
 	}
@@ -271,60 +246,68 @@ func limit(flag string, given *int, def int, may bool, with string) (int, error)
 	return *given, nil
 }
 
-func task(r *repo, q request) (kernel.Task, error) {
-	t := kernel.Task{Args: q.Command, Timeout: r.Config.Jobs.Timeout, Executor: cmp.Or(q.Executor, r.Config.Jobs.Executor), Options: q.Option}
-	if err := r.Scheduler.Accepts(t); err != nil {
-		return t, err
+func (t *Intake) task(q Request) (kernel.Task, error) {
+	task := kernel.Task{Args: q.Command, Timeout: t.Defaults.Timeout, Executor: cmp.Or(q.Executor, t.Defaults.Executor), Options: q.Option}
+	if err := t.Scheduler.Accepts(task); err != nil {
+		return task, err
 	}
 	if q.Timeout != "" {
 		d, err := time.ParseDuration(q.Timeout)
 		if err != nil || d <= 0 {
-			return t, fmt.Errorf("--timeout %q: expected a duration such as 90s or 2h: %w", q.Timeout, kernel.ErrInvalid)
+			return task, fmt.Errorf("--timeout %q: expected a duration such as 90s or 2h: %w", q.Timeout, kernel.ErrInvalid)
 		}
-		t.Timeout = d
+		task.Timeout = d
 	}
 	for _, text := range q.Env {
 		name, _, given := strings.Cut(text, "=")
 		switch {
 		case name == "" || strings.ContainsRune(text, 0):
-			return t, fmt.Errorf("--env %q: expected NAME or NAME=VALUE: %w", text, kernel.ErrInvalid)
+			return task, fmt.Errorf("--env %q: expected NAME or NAME=VALUE: %w", text, kernel.ErrInvalid)
 		case given:
-			t.Env = append(t.Env, text)
+			task.Env = append(task.Env, text)
 		default:
-			t.PassEnv = append(t.PassEnv, name)
+			task.PassEnv = append(task.PassEnv, name)
 		}
 	}
 	var err error
-	t.Tree, t.Dir, err = r.workplace(q.Cwd)
-	return t, err
+	task.Tree, task.Dir, err = t.workplace(q.Cwd)
+	return task, err
 }
 
-// workplace is the working tree and the directory in it that cwd means to whoever
-// stands in r's tree; "" is the main tree, and a tree's root.
-func (r *repo) workplace(cwd string) (tree, dir string, err error) {
+// workplace is the working tree and the directory in it that cwd means to the
+// asker; "" is the main tree, and a tree's root.
+func (t *Intake) workplace(cwd string) (tree, dir string, err error) {
 	at := cwd
 	if !filepath.IsAbs(at) {
-		at = filepath.Join(r.Tree, at)
+		at = filepath.Join(t.Tree, at)
 	}
-	tree, dir = r.Tree, relative(r.Tree, at)
+	tree, dir = t.Tree, relative(t.Tree, at)
 	if !filepath.IsLocal(dir) {
 		outside := fmt.Errorf("--cwd %q: outside the repository and its worktrees: %w", cwd, kernel.ErrInvalid)
-		there, err := git.FindRoot(at)
-		if err != nil || there.Dir != r.Root {
+		root, linked, err := t.Trees.TreeOf(at)
+		if err != nil || root != t.Root {
 			return "", "", outside
 		}
 		if at, err = filepath.EvalSymlinks(at); err != nil {
 			return "", "", outside
 		}
-		if tree, dir = there.Tree, relative(there.Tree, at); !filepath.IsLocal(dir) {
+		if tree, dir = linked, relative(linked, at); !filepath.IsLocal(dir) {
 			return "", "", outside
 		}
 	}
-	if tree == r.Root {
+	if tree == t.Root {
 		tree = ""
 	}
 	if dir == "." {
 		dir = ""
 	}
 	return tree, filepath.ToSlash(dir), nil
+}
+
+// relative is path as seen from dir.
+func relative(dir, path string) string {
+	if rel, err := filepath.Rel(dir, path); err == nil {
+		return rel
+	}
+	return path
 }

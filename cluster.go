@@ -1,4 +1,4 @@
-package main
+package vizier
 
 import (
 	"context"
@@ -152,7 +152,7 @@ func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 // serveOnNode is the hidden entry point `__node --attempt JOB/N`: the runner of
 // an attempt on a cluster, which its batch job starts at the repository's root.
 // It takes no lock of the scheduler's and starts no other job.
-func serveOnNode(args []string, stderr io.Writer, env environment) int {
+func serveOnNode(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50)
 	err := attend(args, env)
 	if err != nil {
@@ -178,7 +178,7 @@ func serveProbe(args []string, stderr io.Writer) int {
 	return 0
 }
 
-func attend(args []string, env environment) error {
+func attend(args []string, env Environment) error {
 	if len(args) != 2 || args[0] != "--attempt" {
 		return fmt.Errorf("expected --attempt JOB/N: %w", kernel.ErrInvalid)
 	}
@@ -190,7 +190,7 @@ func attend(args []string, env environment) error {
 	if err != nil {
 		return err
 	}
-	w, err := connect(root, live, env, nil)
+	w, err := connect(root, live, env, "", nil)
 	if err != nil {
 		return err
 	}

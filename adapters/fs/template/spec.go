@@ -1,0 +1,85 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// maxSpec bounds a specification, in bytes.
+const maxSpec = 1 << 20
+
+// Spec reads a specification: a path relative to the root of the working tree
+// or, where there is no such file, to the working directory.
+func Spec(tree, path string) (string, error) {
+	at := path
+	if !filepath.IsAbs(path) {
+		at = filepath.Join(tree, path)
+		if _, err := os.Stat(at); errors.Is(err, os.ErrNotExist) {
+			at = path
+		}
+	}
+	info, err := os.Stat(at)
+	switch {
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a regular file", path)
+	case info.Size() > maxSpec:
+		return "", fmt.Errorf("%s is larger than %d bytes", path, maxSpec)
+	}
+	data, err := os.ReadFile(at)
+	return string(data), err
+}
+
+// SpecFile is the file of a specification.
+type SpecFile struct {
+	File string // relative to the working tree, with slashes
+	Stem string // relative to the directory that was asked for, without its extension
+}
+
+// Specs are the Markdown files below a directory of the working tree, in the
+// order of their paths. A symbolic link is an error: it may lead anywhere.
+func Specs(tree, dir string) ([]SpecFile, error) {
+	at := dir
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(tree, dir)
+	}
+	if rel, err := filepath.Rel(tree, at); err != nil || !filepath.IsLocal(rel) {
+		return nil, fmt.Errorf("outside the repository: %w", kernel.ErrInvalid)
+	}
+	var out []SpecFile
+	err := filepath.WalkDir(at, func(path string, d iofs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file, err := filepath.Rel(tree, path)
+		if err != nil {
+			return err
+		}
+		ext := filepath.Ext(path)
+		switch {
+		case d.Type()&iofs.ModeSymlink != 0:
+			return fmt.Errorf("%s is a symbolic link", filepath.ToSlash(file))
+		case !d.Type().IsRegular() || !strings.EqualFold(ext, ".md"):
+			return nil
+		}
+		stem, err := filepath.Rel(at, strings.TrimSuffix(path, ext))
+		out = append(out, SpecFile{filepath.ToSlash(file), stem})
+		return err
+	})
+	if err == nil && len(out) == 0 {
+		err = errors.New("no .md file is in it")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, kernel.ErrInvalid)
+	}
+	slices.SortFunc(out, func(a, b SpecFile) int { return strings.Compare(a.File, b.File) })
+	return out, nil
+}

@@ -1,0 +1,147 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Where a prompt's text goes, and the branch it is for: the first of these
+// parameters that its template declares.
+var (
+	textParams   = []string{"spec_text", "prompt_text", "prompt"}
+	branchParams = []string{"target_branch", "target"}
+)
+
+// Prompt makes the run of a prompt, of the template flow unless the prompt names
+// another. Unless here, the prompt is for a branch that its path names, and not
+// for the one that is checked out.
+func (t *Intake) Prompt(ctx context.Context, flow string, here bool, p app.Prompt) (app.RunRequest, error) {
+	if p.Front.Flow != "" {
+		flow = p.Front.Flow
+	}
+	if flow == "" {
+		return app.RunRequest{}, fmt.Errorf("the prompt names no flow, and [inbox] flow is empty: begin it with\n---\nflow: NAME\n---: %w", kernel.ErrInvalid)
+	}
+	_, source, err := t.Load(flow)
+	if err != nil {
+		return app.RunRequest{}, err
+	}
+	declared := func(names []string) string {
+		for _, n := range names {
+			for _, param := range source.Params {
+				if param.Key == n {
+					return n
+				}
+			}
+		}
+		return ""
+	}
+	set := map[string]string{}
+	maps.Copy(set, p.Front.Set)
+	text := declared(textParams)
+	_, given := p.Front.Set[text]
+	_, file := p.Front.Set["spec_file"]
+	switch said := strings.TrimSpace(p.Body) != ""; {
+	case said && text == "":
+		return app.RunRequest{}, fmt.Errorf("the template %s has no parameter for the text of a prompt: expected one of %s: %w", flow, strings.Join(textParams, ", "), kernel.ErrInvalid)
+	case said && (given || file):
+		return app.RunRequest{}, fmt.Errorf("the prompt has a text, and its front matter says another way what to do (%s or spec_file): keep one: %w", text, kernel.ErrInvalid)
+	case said:
+		set[text] = p.Body
+	case text != "" && !given && !file:
+		return app.RunRequest{}, fmt.Errorf("the prompt has no text, which the template %s needs: %w", flow, kernel.ErrInvalid)
+	}
+	target := declared(branchParams)
+	if _, given := p.Front.Set[target]; target != "" && !given && !here {
+		set[target] = p.Intake.Branch
+	}
+	if target == "" && !here {
+		head, err := t.CheckedOut(ctx)
+		if err == nil && head != p.Intake.Branch {
+			err = fmt.Errorf("the template %s works on the branch that is checked out, which is %q in %s, and the prompt is for %q: "+
+				"check that out, or use a template with a parameter %s: %w", flow, head, t.Root, p.Intake.Branch, strings.Join(branchParams, " or "), kernel.ErrInvalid)
+		}
+		if err != nil {
+			return app.RunRequest{}, err
+		}
+	}
+	f, err := t.Flow(flow, nil, set)
+	if err != nil {
+		return app.RunRequest{}, err
+	}
+	return f.standFor(ctx, p)
+}
+
+// standFor makes the run whose last job stands for the prompt, and has its id.
+// A run that ends in several jobs gets one more.
+func (f *Flow) standFor(ctx context.Context, p app.Prompt) (app.RunRequest, error) {
+	run, err := f.Compile(ctx, false)
+	if err != nil {
+		return app.RunRequest{}, err
+	}
+	if len(run.Sinks) == 1 {
+		last := run.Sinks[0]
+		node := ""
+		for name, n := range run.Plan.Nodes {
+			if n.Job == last {
+				node = name
+			}
+		}
+		run, err = f.compile(ctx, false, func(name string) kernel.JobID {
+			if name == node {
+				return p.ID
+			}
+			return f.intake.Scheduler.NewID()
+		})
+		for i := range run.Jobs {
+			if run.Jobs[i].ID == p.ID {
+				run.Jobs[i].Spec.Intake = &p.Intake
+			}
+		}
+		return run.RunRequest, err
+	}
+	if len(run.Sinks) == 0 {
+		return app.RunRequest{}, fmt.Errorf("the template %s ends in no job: %w", f.name, kernel.ErrInvalid)
+	}
+	node := "prompt-end"
+	for _, taken := run.Plan.Nodes[node]; taken; _, taken = run.Plan.Nodes[node] {
+		node += "_"
+	}
+	end := kernel.NewJob{ID: p.ID, Spec: kernel.Spec{Name: "prompt " + p.Intake.Rel, After: run.Sinks, Intake: &p.Intake,
+		Origin: run.Jobs[0].Spec.Origin, Task: kernel.Task{Builtin: true, Args: []string{"__prompt-end"}}}}
+	end.Spec.Origin.Node, end.Spec.Origin.About = node, kernel.NodeInfo{}
+	run.Jobs = append(run.Jobs, end)
+	return run.RunRequest, nil
+}
+
+// CheckedOut is the branch of the main working tree; "" if there is none.
+func (t *Intake) CheckedOut(ctx context.Context) (string, error) {
+	facts := t.observe(ctx, kernel.Probes{Head: true})
+	if facts.Head.Err != "" {
+		return "", errors.New(facts.Head.Err)
+	}
+	return facts.Head.Value, nil
+}
+
+// Head is the commit that a branch is at; "": there is no such branch.
+func (t *Intake) Head(ctx context.Context, branch string) (kernel.CommitID, error) {
+	f := t.observe(ctx, kernel.Probes{Branches: []string{branch}}).Heads[branch]
+	if f.Err != "" {
+		return "", errors.New(f.Err)
+	}
+	return f.Value, nil
+}
+
+func (t *Intake) observe(ctx context.Context, p kernel.Probes) kernel.Facts {
+	facts := kernel.NewFacts()
+	for _, o := range t.Scheduler.Observers {
+		o.Observe(ctx, p, &facts)
+	}
+	return facts
+}

@@ -1,0 +1,188 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// Flow is a template, chosen, read and given its parameters.
+type Flow struct {
+	Choice Choice
+	Source *workflow.Source
+	Parsed *workflow.Template
+	Spec   Spec   // whose plan it makes, if it is one of a directory's
+	Slug   string // the plan's name, where the specification gave it one
+
+	intake *Intake
+	name   string // as it was given
+	params map[string]string
+}
+
+// Flow reads a template and binds what it is given: inputs by position, and
+// parameters by key.
+func (t *Intake) Flow(name string, inputs []string, given map[string]string) (*Flow, error) {
+	f := &Flow{intake: t, name: name}
+	var misread error
+	if f.Choice, f.Source, misread = t.Load(name); f.Source == nil {
+		return nil, misread
+	}
+	wrong := func(kind InputKind, err error) error {
+		return &InputError{kind, name, f.Source, given, workflow.Findings(f.Source, f.params, misread, err)}
+	}
+	var err error
+	if f.params, err = workflow.Bind(name, f.Source, given, inputs); err != nil {
+		return nil, wrong(BadParameter, err)
+	}
+	if misread != nil {
+		return nil, workflow.Findings(f.Source, f.params, misread)
+	}
+	if err := f.nameSlug(); err != nil {
+		return nil, err
+	}
+	if f.Parsed, err = workflow.Expand(f.Source, f.params); err != nil {
+		return nil, workflow.Findings(f.Source, f.params)
+	}
+	if err := workflow.Preflight(name, f.Source, f.Parsed, inputs); err != nil {
+		return nil, wrong(BadInput, err)
+	}
+	return f, f.Parsed.Inline(func(path string) (string, error) { return t.Templates.Spec(t.Tree, path) })
+}
+
+// Load finds and reads the template that name stands for, with the settings of
+// the configuration. With findings it is read as far as it could be, or nil.
+func (t *Intake) Load(name string) (Choice, *workflow.Source, error) {
+	choice, err := t.Templates.Find(name)
+	if err != nil {
+		return choice, nil, &InputError{Kind: NoTemplate, Flow: name, Err: err}
+	}
+	source, err := t.Templates.Load(choice)
+	if err == nil {
+		source, err = workflow.Configure(source, t.Defaults.Settings)
+	}
+	return choice, source, err
+}
+
+// nameSlug gives a template that plans a specification the plan's name where
+// nobody gave one, so that its artifacts are known when it is enqueued.
+func (f *Flow) nameSlug() error {
+	slug, declared := f.params["slug"]
+	if !declared || slug != "" {
+		return nil
+	}
+	text := f.params["spec_text"]
+	if path := f.params["spec_file"]; strings.TrimSpace(text) == "" && path != "" {
+		var err error
+		if text, err = f.intake.Templates.Spec(f.intake.Tree, path); err != nil {
+			return fmt.Errorf("could not read spec file `%s`: %w: %w", path, err, kernel.ErrInvalid)
+		}
+	}
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	if f.Slug = slugOf(text, 6); f.Slug == "" {
+		return &InputError{Kind: NoSlug, Flow: f.name, Source: f.Source,
+			Err: errors.New("plan name must include letters or numbers: the specification begins with none")}
+	}
+	f.params["slug"] = f.Slug
+	return nil
+}
+
+// slugOf is the name of a plan after the first words of a text, at most 32
+// characters.
+func slugOf(text string, most int) string {
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	slug := strings.Join(words[:min(len(words), most)], "-")
+	return strings.Trim(slug[:min(len(slug), 32)], "-")
+}
+
+// Run is a run that can be enqueued.
+type Run struct {
+	app.RunRequest
+	Plan  workflow.Manifest // what RunRequest.Manifest says
+	Sinks []kernel.JobID    // the jobs that no other follows, and that no route must wake first
+}
+
+// Compile makes the jobs of one run.
+func (f *Flow) Compile(ctx context.Context, ephemeral bool) (Run, error) {
+	return f.compile(ctx, ephemeral, func(string) kernel.JobID { return f.intake.Scheduler.NewID() })
+}
+
+// compile makes the jobs of one run with the ids that ids gives to its nodes.
+func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string) kernel.JobID) (Run, error) {
+	var out Run
+	t := f.intake
+	id := kernel.RunID("run_" + string(t.Scheduler.NewID()))
+	jobs, manifest, err := workflow.Compile(f.Parsed, workflow.CompileOptions{
+		Run: id, IDs: ids,
+		Selector: f.Choice.Selector, Alias: f.Choice.Alias, Command: t.Origin.Command,
+		At: t.Scheduler.Now(), By: t.By(), Ephemeral: ephemeral,
+		Head: func() (string, error) { return t.Trees.HeadBranch(ctx, t.Tree) },
+	})
+	if err != nil {
+		return out, err
+	}
+	for i := range jobs {
+		spec := &jobs[i].Spec
+		if !workflow.Anywhere(spec.Origin.About) {
+			spec.Task.Tree = t.linked()
+		}
+		if class := spec.Origin.About.Class; spec.Task.Executor == "" && (class == "agent" || class == "environment_shell") {
+			spec.Task.Executor = t.Defaults.Executor
+		}
+		if err := t.Scheduler.Accepts(spec.Task); err != nil {
+			return out, fmt.Errorf("node %s: %w", spec.Origin.Node, err)
+		}
+	}
+	data, err := json.MarshalIndent(manifest, "", "  ")
+	if err != nil {
+		return out, fmt.Errorf("manifest: %w", err)
+	}
+	out.Plan = manifest
+	out.RunRequest = app.RunRequest{Run: id, Jobs: jobs, Manifest: append(data, '\n')}
+	sleeping := map[kernel.JobID]bool{}
+	for _, j := range jobs {
+		sleeping[j.ID] = j.Spec.Routed
+	}
+	for _, s := range sinksOf(manifest) {
+		if !sleeping[s] {
+			out.Sinks = append(out.Sinks, s)
+		}
+	}
+	return out, nil
+}
+
+// sinksOf are the jobs of a run that no other follows, in order of their nodes.
+func sinksOf(m workflow.Manifest) []kernel.JobID {
+	var out []kernel.JobID
+	for _, node := range slices.Sorted(maps.Keys(m.Nodes)) {
+		if n := m.Nodes[node]; len(n.Routes[kernel.OutcomeSucceeded.String()]) == 0 {
+			out = append(out, n.Job)
+		}
+	}
+	return out
+}
+
+// mayStart refuses a run whose agent cannot start here. Agents that start on
+// another host are that one's matter.
+func (t *Intake) mayStart(jobs []kernel.NewJob) error {
+	if t.Agents == nil {
+		return nil
+	}
+	var chosen []app.AgentChoice
+	for _, j := range jobs {
+		if j.Spec.Origin.About.Class == "agent" && t.Scheduler.Executors[j.Spec.Task.Executor] == nil {
+			o := &j.Spec.Origin
+			chosen = append(chosen, t.Defaults.Agent(o.Alias, o.Template.ID+"@"+o.Template.Version, o.Template.Selector))
+		}
+	}
+	return app.MayStart(t.Agents, chosen)
+}

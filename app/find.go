@@ -1,0 +1,177 @@
+package app
+
+import (
+	"context"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// Index is a Store that knows the ids of all jobs without reading their records.
+type Index interface {
+	IDs() ([]kernel.JobID, error)
+}
+
+// Records is the world as its records tell it: cheaper than Snapshot, which
+// also looks at git and at processes.
+func (s *Scheduler) Records(ctx context.Context, scope kernel.Scope) (*kernel.Snapshot, error) {
+	rec, err := s.Store.Read(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	o := kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable}
+	if rec.Narrow {
+		o.Near, o.Counts = scope.Near, rec.Counts
+	}
+	return kernel.TakeSnapshot(o), nil
+}
+
+// Only is what has to be read of some jobs and of nothing else.
+func Only(ids []kernel.JobID) kernel.Scope {
+	scope := kernel.Scope{Jobs: ids, Near: make([]kernel.Near, len(ids))}
+	for i, id := range ids {
+		scope.Near[i] = kernel.Near{Kind: kernel.Itself, Job: id}
+	}
+	return scope
+}
+
+// Job is the job that a person means by ref (see view.Resolve), with the
+// records around it.
+func (s *Scheduler) Job(ctx context.Context, ref string) (*kernel.Snapshot, kernel.JobID, error) {
+	snap, ids, err := s.Jobs(ctx, []string{ref})
+	if err != nil {
+		return nil, "", err
+	}
+	return snap, ids[0], nil
+}
+
+// Jobs are the jobs that a person means by refs, found by one read.
+func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, []kernel.JobID, error) {
+	scope := s.mentioned(refs)
+	snap, err := s.Records(ctx, scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := make([]kernel.JobID, len(refs))
+	for i, ref := range refs {
+		if ids[i], err = view.Resolve(snap, ref); err != nil {
+			return nil, nil, err
+		}
+	}
+	snap, err = s.WithPromptRuns(ctx, scope, snap, ids)
+	return snap, ids, err
+}
+
+// WithPromptRuns is snap, which was read as scope, with the runs of those jobs of
+// ids that stand for prompts: how such a job stands is told by them.
+func (s *Scheduler) WithPromptRuns(ctx context.Context, scope kernel.Scope, snap *kernel.Snapshot, ids []kernel.JobID) (*kernel.Snapshot, error) {
+	before := len(scope.Near)
+	for _, id := range ids {
+		if j := snap.Job(id); before > 0 && j != nil && j.Spec.Intake != nil && j.Spec.Origin.Run != "" {
+			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: j.Spec.Origin.Run})
+			scope.All = true // of a store that cannot tell
+		}
+	}
+	if len(scope.Near) == before {
+		return snap, nil
+	}
+	return s.Records(ctx, scope)
+}
+
+// Members are the jobs that a person means by refs, where a run means all of
+// its jobs, each once; sleepers are those that were only named by their run.
+func (s *Scheduler) Members(ctx context.Context, refs []string) (ids []kernel.JobID, sleepers map[kernel.JobID]bool, err error) {
+	snap, err := s.Records(ctx, s.mentioned(refs))
+	if err != nil {
+		return nil, nil, err
+	}
+	named, sleepers := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
+	for _, ref := range refs {
+		all, isRun, err := view.Members(snap, ref)
+		if err == nil && !isRun {
+			all = make([]kernel.JobID, 1)
+			all[0], err = view.Resolve(snap, ref)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, id := range all {
+			if !named[id] && !sleepers[id] {
+				ids = append(ids, id)
+			}
+			if sleepers[id] = isRun && !named[id]; !isRun {
+				named[id] = true
+			}
+		}
+	}
+	return ids, sleepers, nil
+}
+
+// Resolver reads what refs may mean, with one read and only if there are any,
+// and returns what finds the job that each means.
+func (s *Scheduler) Resolver(ctx context.Context, refs []string) (func(string) (kernel.JobID, error), error) {
+	var snap *kernel.Snapshot
+	if len(refs) > 0 {
+		var err error
+		if snap, err = s.Records(ctx, s.mentioned(refs)); err != nil {
+			return nil, err
+		}
+	}
+	return func(ref string) (kernel.JobID, error) { return view.Resolve(snap, ref) }, nil
+}
+
+// IDs are the ids of all jobs, without their records; nil where the store
+// cannot tell.
+func (s *Scheduler) IDs() []kernel.JobID {
+	index, ok := s.Store.(Index)
+	if !ok {
+		return nil
+	}
+	ids, err := index.IDs()
+	if err != nil {
+		return nil // every record is read instead, and says why it cannot be
+	}
+	return ids
+}
+
+// mentioned is what has to be read to know which jobs refs mean. What else than
+// an id a job may be called by is in the records.
+func (s *Scheduler) mentioned(refs []string) kernel.Scope {
+	var others []kernel.Near
+	var ids, all []kernel.JobID
+	for _, ref := range refs {
+		if kernel.ValidJobID(ref) {
+			ids = append(ids, kernel.JobID(ref))
+			continue
+		}
+		if run, whole := strings.CutPrefix(ref, "run_"); whole && kernel.ValidJobID(run) {
+			others = append(others, kernel.Near{Kind: kernel.Members, Run: kernel.RunID(ref)})
+			continue
+		}
+		if ref == "@last" {
+			others = append(others, kernel.Near{Kind: kernel.Newest, Most: 1})
+			continue
+		}
+		if n, _, ok := kernel.ParseRef(ref); ok {
+			others = append(others, kernel.Near{Kind: kernel.OfNumber, Number: n})
+			continue
+		}
+		if all == nil {
+			all = s.IDs()
+		}
+		before := len(ids)
+		for _, id := range all {
+			if ref != "" && strings.HasPrefix(string(id), ref) {
+				ids = append(ids, id)
+			}
+		}
+		if len(ids) == before {
+			return kernel.Scope{All: true}
+		}
+	}
+	scope := Only(ids)
+	scope.Near = append(scope.Near, others...)
+	scope.All = len(others) > 0 // of a store that cannot tell
+	return scope
+}

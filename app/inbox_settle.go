@@ -1,0 +1,136 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
+)
+
+// settle sees to what people did to running prompts. Only Vizier calls a prompt
+// running, and only once it has a job: a file of that name that no job holds was
+// renamed, copied or made by hand, and is never run. The prompt of an open job
+// that was renamed, to whatever, gets its name back. The result names the files
+// that are no prompts to be taken.
+func (x *Inbox) settle(ctx context.Context, list inbox.Listing, named []placed, held holdings, rep *InboxReport) (mine map[string]bool, err error) {
+	odd := map[*InboxTarget][]inbox.PromptFile{}
+	for _, c := range named {
+		if files := held[c.target]; files != nil && c.Name == kernel.RunningPrompt && files[x.Tree.File(c.Rel, c.Name)] == nil {
+			odd[c.target] = append(odd[c.target], c.PromptFile)
+		}
+	}
+	mine = map[string]bool{}
+	for t, files := range held {
+		open := map[uint64]*kernel.Job{}
+		for _, j := range files {
+			if j.Open() && j.State.Prompt.Named == kernel.RunningPrompt && x.ours(j) {
+				open[j.Spec.Intake.Inode] = j
+			}
+		}
+		for _, f := range list.Files {
+			j := open[f.Inode]
+			if j == nil || f.Name == kernel.RunningPrompt || !x.Tree.Still(f.Rel, f.Name, f.Inode) { // odd already, or where it belongs; named since
+				continue
+			}
+			if x.Tree.Still(j.Spec.Intake.Rel, kernel.RunningPrompt, f.Inode) { // another link to it
+				if f.Name == kernel.NewPrompt {
+					name := inbox.NameOf(f.Name, f.Rel)
+					mine[name] = true
+					rep.Left = append(rep.Left, Left{name, "a link to " + inbox.NameOf(kernel.RunningPrompt, j.Spec.Intake.Rel) + ": it waits until job " + string(j.ID) + " has ended"})
+				}
+				continue
+			}
+			odd[t] = append(odd[t], f)
+		}
+	}
+	for t, files := range odd {
+		if err := x.putRight(ctx, t, files, mine, rep); err != nil {
+			rep.Left = append(rep.Left, Left{t.Root, err.Error()})
+		}
+	}
+	return mine, ctx.Err()
+}
+
+// ours reports that the prompt of j was dropped into this inbox.
+func (x *Inbox) ours(j *kernel.Job) bool {
+	return j.Spec.Intake.File == x.Tree.File(j.Spec.Intake.Rel, kernel.RunningPrompt)
+}
+
+// putRight gives prompts of open jobs their names back and refuses what else is
+// called running, while nobody else can enqueue a prompt or name one.
+func (x *Inbox) putRight(ctx context.Context, t *InboxTarget, files []inbox.PromptFile, mine map[string]bool, rep *InboxReport) error {
+	_, err := t.Scheduler.transact(ctx, kernel.Scope{All: true}, func(s *kernel.Snapshot) (kernel.Plan, error) {
+		for _, f := range files {
+			name := inbox.NameOf(f.Name, f.Rel)
+			text, inode, err := x.Tree.Read(f.Rel, f.Name)
+			if errors.Is(err, iofs.ErrNotExist) || err == nil && inode != f.Inode {
+				mine[name] = true // it is looked at again
+				continue
+			}
+			why, j := x.judge(s, f, sum(text))
+			switch {
+			case j != nil && j.Open():
+				mine[name] = true
+				x.restore(f, name, j, rep)
+			case f.Name == kernel.RunningPrompt && why != "":
+				x.fail(f.Rel, f.Name, errors.New(why), rep)
+			}
+		}
+		return kernel.Plan{}, nil
+	})
+	return err
+}
+
+// restore calls the prompt of an open job running again.
+func (x *Inbox) restore(f inbox.PromptFile, name string, j *kernel.Job, rep *InboxReport) {
+	is := inbox.NameOf(kernel.RunningPrompt, j.Spec.Intake.Rel)
+	err := x.Tree.Restore(f, j.Spec.Intake.Rel)
+	switch {
+	case err == nil:
+		rep.Renamed = append(rep.Renamed, Left{name, fmt.Sprintf("it is the prompt of job %s, which is not over, and is called %s again", j.ID, is)})
+	case errors.Is(err, iofs.ErrExist) && f.Name == kernel.RunningPrompt:
+		x.fail(f.Rel, f.Name, fmt.Errorf("it is another name of the prompt of job %s, and there is %s", j.ID, is), rep)
+	default:
+		rep.Left = append(rep.Left, Left{name, fmt.Sprintf("it is the prompt of job %s, and cannot be called %s: %v", j.ID, is, err)})
+	}
+}
+
+// judge says why a file is no running prompt, or whose it is. "" and nobody:
+// nothing is to be done about it.
+func (x *Inbox) judge(s *kernel.Snapshot, f inbox.PromptFile, sum string) (why string, whose *kernel.Job) {
+	var was, like *kernel.Job
+	for _, j := range s.Jobs() {
+		in := j.Spec.Intake
+		if in == nil || !x.ours(j) {
+			continue
+		}
+		switch {
+		case j.HoldsPrompt() && in.Rel == f.Rel && f.Name == kernel.RunningPrompt: // since it was looked at
+			return "", nil
+		case in.SHA256 != sum:
+		case in.Inode == f.Inode && !f.Modified.After(in.Claimed):
+			if j.HoldsPrompt() && !j.Open() { // it is about to be named
+				return "", nil
+			}
+			if was == nil || j.Open() {
+				was = j
+			}
+		case j.HoldsPrompt():
+			like = j
+		}
+	}
+	again := ", rename it to " + f.Rel
+	switch {
+	case was != nil && was.Open():
+		return "", was
+	case was != nil:
+		return fmt.Sprintf("it is the prompt of job %s, which is over (%s); to run it again%s", was.ID, was.State.Status, again), was
+	case like != nil:
+		return fmt.Sprintf("it is a copy of %s, the prompt of job %s; to run it a second time%s", inbox.NameOf(kernel.RunningPrompt, like.Spec.Intake.Rel), like.ID, again), nil
+	default:
+		return "no job has it: only Vizier calls a prompt " + inbox.NameOf(kernel.RunningPrompt, "NAME.prompt.md") + ", once it has made a job of it; to run it" + again, nil
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/adapters/fs/template"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// asker is who types this command.
+func (c *call) asker() vizier.Asker {
+	return vizier.Asker{Command: append([]string{"vizier"}, c.args...), Name: sync.OnceValue(c.actor)}
+}
+
+// intake makes jobs and runs of what is typed.
+func (c *call) intake(r *repo) *enqueue.Intake { return r.Intake(c.asker()) }
+
+// flow reads a template and what it is given: the inputs by position, set as
+// KEY=VALUE.
+func (c *call) flow(r *repo, name string, inputs, set []string) (*enqueue.Flow, error) {
+	given, err := settings(set)
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.intake(r).Flow(name, inputs, given)
+	if err != nil {
+		return nil, c.hinted(err)
+	}
+	c.namesPlan(f)
+	return f, nil
+}
+
+// namesPlan tells the name that a plan got from its specification.
+func (c *call) namesPlan(f *enqueue.Flow) {
+	if f.Slug != "" {
+		c.ui.info("the plan's name is %s", f.Slug)
+	}
+}
+
+// load finds and reads a template.
+func (c *call) load(r *repo, name string) (enqueue.Choice, *workflow.Source, error) {
+	choice, src, err := c.intake(r).Load(name)
+	return choice, src, c.hinted(err)
+}
+
+// settings reads --set; the last of a key wins.
+func settings(set []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, text := range set {
+		key, value, ok := strings.Cut(text, "=")
+		switch key = strings.TrimSpace(key); {
+		case !ok:
+			return nil, usageError(fmt.Errorf("invalid --set value `%s`; expected KEY=VALUE", text))
+		case key == "":
+			return nil, usageError(fmt.Errorf("invalid --set value `%s`; key cannot be empty", text))
+		}
+		out[key] = value
+	}
+	return out, nil
+}
+
+// hinted adds to wrong input what to type instead.
+func (c *call) hinted(err error) error {
+	in, ok := errors.AsType[*enqueue.InputError](err)
+	if !ok {
+		return err
+	}
+	hint := ""
+	switch in.Kind {
+	case enqueue.NoTemplate:
+		hint = "vizier help templates"
+		if u, ok := errors.AsType[*template.Unresolved](err); ok && u.Shipped {
+			hint = "`vizier init` puts the shipped templates into .vizier/workflows"
+		} else if ok && u.Near != "" {
+			hint = "did you mean `vizier run " + u.Near + "`?"
+		}
+	case enqueue.BadParameter:
+		hint = "vizier help templates"
+		if flag := c.meantFlag(in); flag != "" {
+			hint = "did you mean the flag --" + flag + "?"
+		}
+	case enqueue.BadInput:
+		hint = "vizier run " + in.Flow + " --help"
+	case enqueue.NoSlug:
+		hint = "name it with --slug NAME"
+	}
+	return &failure{class: classUsage, err: err, hint: hint}
+}
+
+// meantFlag is the flag of the command itself that a wrong parameter may have
+// been meant as; "": none.
+func (c *call) meantFlag(in *enqueue.InputError) string {
+	known := map[string]bool{}
+	for _, p := range in.Source.Params {
+		known[p.Key] = true
+	}
+	for _, a := range in.Source.CLI.Named {
+		known[a.Key] = true
+	}
+	model, err := c.whole()
+	if err != nil {
+		return ""
+	}
+	var own []string
+	for _, f := range child(model.Node, "run").Flags {
+		own = append(own, strings.ReplaceAll(f.Name, "-", "_"))
+	}
+	for _, key := range slices.Sorted(maps.Keys(in.Given)) {
+		if near := workflow.Suggest(key, own); near != "" && !known[key] {
+			return strings.ReplaceAll(near, "_", "-")
+		}
+	}
+	return ""
+}

@@ -1,0 +1,130 @@
+package vizier
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
+	"github.com/vizier-scheduler/vizier/kernel"
+	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// inboxTree is the tree behind app's port.
+type inboxTree struct{ inbox.Tree }
+
+func (t inboxTree) Lock() (io.Closer, bool, error) {
+	f, free, err := t.Tree.Lock()
+	if f == nil {
+		return nil, free, err
+	}
+	return f, free, err
+}
+
+// now is the time that files are compared with, whatever VIZIER_NOW says.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// InboxFiles are the trees of r's inbox.
+func (r *Repository) InboxFiles() inbox.Tree { return inbox.Tree{Home: r.inboxHome(), Now: now} }
+
+func (r *Repository) inboxHome() string {
+	if home := r.Config.Inbox.Home; filepath.IsAbs(home) {
+		return filepath.Clean(home)
+	}
+	return filepath.Join(r.Root, r.Config.Inbox.Home)
+}
+
+// Inbox is the inbox of r, in which prompts are dropped.
+func (r *Repository) Inbox(who Asker) (*app.Inbox, error) {
+	cfg := r.Config.Inbox
+	layout, err := rules.ParseLayout(cfg.Layout)
+	if err != nil {
+		return nil, err
+	}
+	return &app.Inbox{
+		Tree: inboxTree{r.InboxFiles()}, Layout: layout, Owner: cfg.Owner, Archive: cfg.FailureArchive,
+		Debounce: cfg.Debounce, Visible: cfg.Visible, Patience: r.Config.Scheduler.LockTimeout, Now: now, Parse: inbox.ParsePrompt,
+		Find: func(p rules.Path) (*app.InboxTarget, error) { return r.inboxTarget(who, layout, p) },
+	}, nil
+}
+
+// inboxTarget is the repository that a path names: in the simple layout r
+// itself, otherwise the one that the configuration says.
+func (r *Repository) inboxTarget(who Asker, layout rules.Layout, p rules.Path) (*app.InboxTarget, error) {
+	at := r
+	if layout != rules.SimpleLayout {
+		var err error
+		if at, err = r.Neighbour(p.Target()); err != nil {
+			return nil, err
+		}
+	}
+	in := at.intake(at.Root, who) // wherever the asker stands
+	return &app.InboxTarget{Root: at.Root, Scheduler: at.Scheduler,
+		Place: func(ctx context.Context, p rules.Path) (rules.Path, error) {
+			return place(ctx, in, layout, r.Config.Inbox.Owner, p)
+		},
+		Prepare: func(ctx context.Context, p app.Prompt) (app.RunRequest, error) {
+			return in.Prompt(ctx, r.Config.Inbox.Flow, layout == rules.SimpleLayout, p)
+		}}, nil
+}
+
+// Neighbour opens the repository of that name. The path must be the root of
+// its working tree: one further down would be another repository's.
+func (r *Repository) Neighbour(name string) (*Repository, error) {
+	known := r.Config.Inbox.Repositories
+	path, ok := known[name]
+	if !ok {
+		names := make([]string, 0, len(known))
+		for n := range known {
+			names = append(names, n)
+		}
+		near := ""
+		if n := workflow.Suggest(name, names); n != "" {
+			near = " (did you mean " + n + "?)"
+		}
+		return nil, fmt.Errorf("unknown repository %q%s: name its clone in .vizier/config.toml, as in\n[inbox.repositories]\n%q = \"PATH\": %w",
+			name, near, name, kernel.ErrInvalid)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.Root, path)
+	}
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("the repository %q: %w", name, err)
+	}
+	other, err := Open(path, r.options)
+	if err != nil {
+		return nil, fmt.Errorf("the repository %q: %w", name, err)
+	}
+	if other.Root != path {
+		return nil, fmt.Errorf("the repository %q: %s is no working tree's root, but lies in %s: %w", name, path, other.Root, kernel.ErrInvalid)
+	}
+	return other, nil
+}
+
+// place completes what a path says. Its branch must exist.
+func place(ctx context.Context, in *enqueue.Intake, layout rules.Layout, owner string, p rules.Path) (rules.Path, error) {
+	if layout == rules.SimpleLayout {
+		head, err := in.CheckedOut(ctx)
+		if head == "" {
+			head = "HEAD"
+		}
+		if owner == "" {
+			owner = "local"
+		}
+		return rules.Path{Owner: owner, Repository: filepath.Base(in.Root), Branch: head}, err
+	}
+	switch head, err := in.Head(ctx, p.Branch); {
+	case err != nil:
+		return p, fmt.Errorf("branch %q of %s: %w", p.Branch, p.Target(), err)
+	case head == "":
+		return p, fmt.Errorf("%s has no local branch %q: create or fetch it in %s; a branch with slashes needs a file %s that names it: %w",
+			p.Target(), p.Branch, in.Root, rules.BranchMarker, kernel.ErrInvalid)
+	}
+	return p, nil
+}

@@ -1,0 +1,68 @@
+package vizier_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// TestJobsOfEarlierStoresGetNumbers writes to a store of before there were any.
+func TestJobsOfEarlierStoresGetNumbers(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v\n%s", err, out)
+	}
+	if err := os.CopyFS(filepath.Join(dir, ".vizier"), os.DirFS("adapters/fs/testdata/compat/v1/store")); err != nil {
+		t.Fatal(err)
+	}
+	open := func() *vizier.Repository {
+		t.Helper()
+		r, err := vizier.Open(dir, vizier.Options{Environ: vizier.Environment{"HOME=" + dir, "VIZIER_SCHEDULER_RESIDENT=false", "VIZIER_SCHEDULER_MAX_RUNNING=1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	all := func() *kernel.Snapshot {
+		t.Helper()
+		s, err := open().Scheduler.Records(t.Context(), kernel.Scope{All: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	before := len(all().Jobs())
+	r := open()
+	job, err := r.Intake(vizier.Asker{Name: func() string { return "ann" }}).One(t.Context(), enqueue.Request{Command: []string{"true"}, Approval: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Scheduler.Submit(t.Context(), []kernel.NewJob{job}, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	after := all()
+	if before < 3 || len(after.Jobs()) != before+1 {
+		t.Fatalf("%d jobs, then %d", before, len(after.Jobs()))
+	}
+	named := map[string]kernel.JobID{}
+	var last kernel.Number
+	for _, j := range after.Jobs() {
+		if j.Ref() == "" || named[j.Ref()] != "" {
+			t.Errorf("job %s is called %q, as is %q", j.ID, j.Ref(), named[j.Ref()])
+		}
+		named[j.Ref()], last = j.ID, max(last, j.Number)
+	}
+	if got := after.Job(job.ID).Number; got != last {
+		t.Errorf("the new job has number %d, the last is %d", got, last)
+	}
+	for ref, id := range named {
+		if _, found, err := open().Scheduler.Job(t.Context(), ref); err != nil || found != id {
+			t.Errorf("%s is %s, %v; want %s", ref, found, err, id)
+		}
+	}
+}

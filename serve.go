@@ -1,0 +1,31 @@
+package vizier
+
+import "io"
+
+// Serve runs this program as what Vizier started it for, if it did: a runner, a
+// node of a template, the resident scheduler, the hooks. Args are the program's
+// without its name. It reports false where args are the program's own business.
+func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int, ok bool) {
+	if len(args) == 0 {
+		return 0, false
+	}
+	env := Environment(environ)
+	switch args[0] {
+	case "__shim":
+		return serveAttempt(args[1:], stderr, env), true
+	case "__node":
+		return serveOnNode(args[1:], stderr, env), true
+	case "__probe":
+		return serveProbe(args[1:], stderr), true
+	case "__workflow-node":
+		return serveNode(args[1:], stdout, stderr, env), true
+	case "__prompt-end": // what a run ends in that ends in several jobs: they have succeeded
+		return 0, true
+	case "__hooks":
+		return serveHooks(stderr, env), true
+	case "__resident":
+		return serveResident(stderr, env), true
+	default:
+		return 0, false
+	}
+}

@@ -1,0 +1,191 @@
+// Package vizier puts the scheduler together for a program that embeds it: the
+// use cases of app over the files, the git repository and the processes of a
+// working tree.
+//
+//	func main() {
+//		if code, ok := vizier.Serve(os.Args[1:], os.Stdout, os.Stderr, os.Environ()); ok {
+//			os.Exit(code)
+//		}
+//		r, err := vizier.Open(".", vizier.Options{Environ: os.Environ()})
+//		…
+//	}
+//
+// Jobs run in processes of their own, which are started as the same program:
+// that is what Serve is for. A program that does not call it names another that
+// does, such as the command vizier, in Options.Program.
+package vizier
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/fs/template"
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
+	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// Environment is the variables of a process, as os.Environ has them.
+type Environment []string
+
+// Get is the value of a variable, "" when it is unset. The last setting wins,
+// as in the system.
+func (e Environment) Get(name string) string {
+	for _, kv := range slices.Backward(e) {
+		if len(kv) > len(name) && kv[len(name)] == '=' && kv[:len(name)] == name {
+			return kv[len(name)+1:]
+		}
+	}
+	return ""
+}
+
+// Has reports that a variable is set, if only to nothing.
+func (e Environment) Has(name string) bool {
+	return slices.ContainsFunc(e, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+}
+
+// Options are what the embedding program decides.
+type Options struct {
+	Environ    Environment // VIZIER_* settings are read from it
+	ConfigFile string      // read instead of the user's and the repository's; "": those
+	Program    string      // the file that runners are started as; "": this program's
+	NoResident bool        // start no resident scheduler, whatever the configuration says
+}
+
+// Repository is a repository, opened. Opening it has touched nothing.
+type Repository struct {
+	Scheduler *app.Scheduler // the use cases
+	Config    config.Config
+	Root      string // of the main working tree; absolute
+	Tree      string // the working tree it was opened from; absolute
+
+	Store    *fs.Store
+	Git      *git.Repo
+	Clusters map[string]*slurm.Cluster
+	Agents   app.AgentPrograms
+
+	// Outside is who goes on with what is asked for here, in words, where this
+	// process is in a sandbox; "": this process itself.
+	Outside string
+
+	world   *world
+	options Options
+}
+
+// Open opens the repository that dir belongs to. The error is
+// git.ErrNotRepository where it belongs to none, and a *config.Error where its
+// configuration is wrong.
+func Open(dir string, o Options) (*Repository, error) {
+	root, err := git.FindRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	keep := fs.NewLayout(root.Dir).KeptConfigFile()
+	if o.ConfigFile != "" {
+		keep = "" // what this process starts reads other files
+	}
+	live, err := config.Open(config.Sources{Root: root.Dir, File: o.ConfigFile, Env: o.Environ.Get}, keep)
+	if err != nil {
+		return nil, err
+	}
+	w, err := connect(root, live, o.Environ, o.Program, func(c *config.Config) { c.Scheduler.Resident = c.Scheduler.Resident && !o.NoResident })
+	if err != nil {
+		return nil, err
+	}
+	return &Repository{
+		Scheduler: w.scheduler, Config: w.config(), Root: root.Dir, Tree: root.Tree,
+		Store: w.store, Git: w.git, Clusters: w.clusters, Outside: w.confine(),
+		Agents: programsOf{agent.Agents{Root: root.Dir, Shims: shimDirs(o.Environ)}},
+		world:  w, options: o,
+	}, nil
+}
+
+// Resident is the process of the resident scheduler; 0: none is alive.
+func (r *Repository) Resident() int { return watch.PID(r.Store.ResidentFile()) }
+
+// Attended reports that there is a resident scheduler, or that one is just being
+// started.
+func (r *Repository) Attended() bool { return watch.Taken(r.Store.ResidentFile()) }
+
+// Asker is who uses the repository, as records have it.
+type Asker struct {
+	Command []string      // what was typed
+	Name    func() string // of the person or program; called only where it goes on record
+}
+
+// Intake makes jobs for an asker who stands in the working tree that r was
+// opened from.
+func (r *Repository) Intake(who Asker) *enqueue.Intake { return r.intake(r.Tree, who) }
+
+func (r *Repository) intake(tree string, who Asker) *enqueue.Intake {
+	in := r.world.intake(tree, r.Config)
+	in.Agents, in.Origin, in.By = r.Agents, kernel.Origin{Command: who.Command}, who.Name
+	return in
+}
+
+// Templates are those of r.
+func (r *Repository) Templates() Templates { return r.world.templates(r.Config) }
+
+// intake makes jobs for whoever stands in tree.
+func (w *world) intake(tree string, cfg config.Config) *enqueue.Intake {
+	return &enqueue.Intake{
+		Scheduler: w.scheduler, Trees: trees{w.git}, Templates: w.templates(cfg), Root: w.local.Root, Tree: tree,
+		Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor, Settings: cfg.Flows.Settings(),
+			Agent: func(alias string, selectors ...string) app.AgentChoice {
+				return AgentChoice(cfg.Agents.For(alias, selectors...))
+			}},
+	}
+}
+
+// trees are the working trees behind enqueue's port.
+type trees struct{ *git.Repo }
+
+func (trees) TreeOf(path string) (root, tree string, err error) {
+	at, err := git.FindRoot(path)
+	return at.Dir, at.Tree, err
+}
+
+// Templates are the templates of a repository, and the user's own, behind
+// enqueue's port.
+type Templates struct {
+	template.Loader
+
+	store   *fs.Store
+	aliases map[string]string
+}
+
+func (w *world) templates(cfg config.Config) Templates {
+	return Templates{template.Loader{Root: w.local.Root, Global: cfg.Workflow.Global(w.env.Get)}, w.store, cfg.Commands}
+}
+
+// Find is the template that a person means by a name.
+func (t Templates) Find(name string) (enqueue.Choice, error) {
+	found, err := t.Loader.Find(name, t.aliases)
+	return enqueue.Choice(found), err
+}
+
+// Load reads a template.
+func (t Templates) Load(c enqueue.Choice) (*workflow.Source, error) { return t.Loader.Load(c.Path) }
+
+// Spec is the text of a specification.
+func (t Templates) Spec(tree, path string) (string, error) { return template.Spec(tree, path) }
+
+// Specs are the specifications below a directory.
+func (t Templates) Specs(tree, dir string) ([]enqueue.SpecFile, error) {
+	files, err := template.Specs(tree, dir)
+	out := make([]enqueue.SpecFile, len(files))
+	for i, f := range files {
+		out[i] = enqueue.SpecFile(f)
+	}
+	return out, err
+}
+
+// Manifest is that of a run.
+func (t Templates) Manifest(run kernel.RunID) ([]byte, error) { return t.store.Run(run) }
