@@ -21,7 +21,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build setup demo test test-long cluster check prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
+.PHONY: build setup demo test test-long test-portable cluster check platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -44,9 +44,15 @@ test: setup cluster
 	@$(MAKE) --no-print-directory check
 
 # The same at length, all tests with the race detector, and the program that
-# scripts run too: longer tortures, the whole suite of clusters.
+# scripts run too: longer tortures, the whole suite of clusters. And then once
+# the way that other systems take, on this one.
 test-long: setup cluster
 	RAPID_SEED=$(SEED) VIZIER_LONG=1 $(GO) test -race -p 2 -timeout 60m ./...
+	@$(MAKE) --no-print-directory test-portable
+
+# By the environment, so that the programs that tests build have the tag as well.
+test-portable:
+	RAPID_SEED=$(SEED) GOFLAGS='$(shell $(GO) env GOFLAGS) -tags=portable' $(GO) test -p 2 -timeout 60m ./...
 
 # The real agents from npm, of the versions that this is made for, and then the
 # newest ones, which may fail.
@@ -62,7 +68,7 @@ cluster:
 # Half of adapters/fs says of itself that it gains nothing, and runs without.
 RACED := ./adapters/... ./app/... ./cmd/... ./proptest/sim
 
-check: fmt nocgo
+check: fmt nocgo platforms
 	$(GO) vet ./...
 	RAPID_SEED=$(SEED) $(GO) test -p 2 -timeout 20m ./adapters/fs $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
 	RAPID_SEED=$(SEED) $(GO) test -race -p 2 -timeout 20m $(RACED)
@@ -76,6 +82,12 @@ fmt:
 
 nocgo:
 	CGO_ENABLED=0 $(GO) build ./...
+
+# What is not run here is at least compiled and vetted, with its tests.
+PLATFORMS := darwin/arm64 darwin/amd64 freebsd/amd64 linux/arm64
+platforms:
+	@for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./... || { echo "vet for $$p failed"; exit 1; }; done
+	$(GO) vet -tags portable ./...
 
 prop:
 	RAPID_CHECKS=$(N) $(GO) test -count=1 -timeout 0 ./proptest ./proptest/sim

@@ -26,12 +26,13 @@ var mayImport = map[string][]string{
 	"kernel/workflow": {"kernel"},
 	"kernel/inbox":    {"kernel"},
 	"kernel/event":    {"kernel"},
-	"adapters":        {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "docs"},
+	"adapters":        {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "docs", "internal"},
 	"":                {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "app", "adapters"},
 	"app":             {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event"},
 	"cmd":             {"", "kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "app", "adapters"},
 	"proptest":        {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "app", "adapters"},
 	"docs":            {},
+	"internal":        {},
 }
 
 // pureStd is what the kernel may use of the standard library: packages whose
@@ -136,6 +137,9 @@ func TestForbiddenImportsAreSeen(t *testing.T) {
 		{"adapters/fs", module + "/adapters/fs/record", true},
 		{"adapters/fs", module + "/adapters/git", false},
 		{"adapters/fs", module + "/app", false},
+		{"adapters/fs", module + "/internal/sys", true},
+		{"internal/sys", module + "/kernel", false},
+		{"app", module + "/internal/sys", false},
 		{"app", module + "/kernel", true},
 		{"app", module + "/adapters/fs", false},
 		{"cmd/vizier", module + "/adapters/fs", true},

@@ -1,19 +1,23 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // RunRequest is one run of a template, compiled.
 type RunRequest struct {
-	Run      kernel.RunID
-	Jobs     []kernel.NewJob
-	Manifest []byte         // for the runtime of its nodes
-	After    []kernel.JobID // what its roots wait for besides
-	Approval *kernel.Approval
+	Run             kernel.RunID
+	Jobs            []kernel.NewJob
+	Manifest        []byte         // for the runtime of its nodes
+	After           []kernel.JobID // what its roots wait for besides,
+	AfterAny        []kernel.JobID // and of which any end will do
+	Approval        *kernel.Approval
+	ApprovalTimeout time.Duration // of that approval; 0: what the roots say
 }
 
 // RunReport is what enqueueing runs did.
@@ -52,10 +56,11 @@ func (r RunRequest) jobs() (news []kernel.NewJob, roots []kernel.JobID) {
 	for _, n := range r.Jobs {
 		if len(n.Spec.After) == 0 && !n.Spec.Routed {
 			roots = append(roots, n.ID)
-			n.Spec.After = slices.Clone(r.After)
+			n.Spec.After, n.Spec.AfterAny = slices.Clone(r.After), slices.Clone(r.AfterAny)
 			if r.Approval != nil {
 				n.Approval = *r.Approval
 			}
+			n.Spec.ApprovalTimeout = cmp.Or(r.ApprovalTimeout, n.Spec.ApprovalTimeout)
 		}
 		news = append(news, n)
 	}

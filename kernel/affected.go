@@ -8,7 +8,7 @@ import (
 // A tick on some of the jobs judges those that changed since one last judged
 // what that concerns, and what may come out otherwise for it. That is right
 // because a gate reads nothing but the job's own record, the clock where a retry
-// is due, the statuses of the jobs its edges lead to, facts, and the locks that
+// is due or an approval expires, the statuses of the jobs its edges lead to, facts, and the locks that
 // running jobs hold and older jobs wait for. A job for which all of that is as
 // it was when it was last judged is judged as it was. Others are in the set that
 // widen makes of
@@ -84,8 +84,8 @@ func (a *affected) widen(watch int32) {
 			a.gone = true
 		}
 	}
-	for _, i := range slices.Concat(a.s.in[FailedRetryable], a.s.in[Queued]) {
-		if !a.s.now.Before(a.s.jobs[i].State.RetryAt) {
+	for _, i := range a.s.timed() {
+		if at, ok := a.s.jobs[i].Due(); ok && !a.s.now.Before(at) {
 			a.spread(i)
 		}
 	}

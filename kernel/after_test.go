@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -88,4 +89,56 @@ func TestCyclesWait(t *testing.T) {
 	expect(t, s, "c", "waiting_on_deps dependencies: waiting on job c")
 	expect(t, s, "d", "waiting_on_deps dependencies: waiting on custom:t:x")
 	expect(t, s, "e", "waiting_on_deps dependencies: waiting on custom:t:y")
+}
+
+// After any end of a predecessor: every terminal status lets the job start, and
+// nothing else does, nor a record that is gone or makes no sense.
+func TestAfterAnyEnd(t *testing.T) {
+	any := func(j *kernel.Job) { j.Spec.AfterAny = []kernel.JobID{"p"} }
+	for _, s := range kernel.Statuses() {
+		p := job("p", is(s), approval(kernel.Pending, ""))
+		p.State.RetryAt = t0.AddDate(1, 0, 0)
+		want := "waiting_on_deps dependencies: waiting on job p"
+		if s.Terminal() {
+			want = "running"
+		}
+		expect(t, snapshot(facts(), p, job("q", after("p"), any)), "q", want)
+	}
+	expect(t, snapshot(facts(), job("q", after("p"), any)), "q", "blocked_by_dependency dependencies: missing job dependency p")
+	// It is blocked in this very tick.
+	expect(t, snapshot(facts(), job("a", is(kernel.Failed)), job("p", after("a")), job("q", after("p"), any)), "q", "running")
+}
+
+// Which ends count is part of what is asked for, and of two ways to ask the
+// stricter holds, also where two predecessors turn out to be one.
+func TestAfterPolicies(t *testing.T) {
+	var spec kernel.Spec
+	for _, ask := range []struct {
+		id     kernel.JobID
+		policy kernel.AfterPolicy
+	}{{"a", kernel.AfterAnyEnd}, {"b", kernel.AfterAnyEnd}, {"b", kernel.AfterSuccess}, {"c", kernel.AfterSuccess}, {"c", kernel.AfterAnyEnd}} {
+		spec.RunsAfter(ask.id, ask.policy)
+	}
+	if got := []kernel.AfterPolicy{spec.AfterPolicy("a"), spec.AfterPolicy("b"), spec.AfterPolicy("c")}; len(spec.After) != 3 ||
+		got[0] != kernel.AfterAnyEnd || got[1] != kernel.AfterSuccess || got[2] != kernel.AfterSuccess {
+		t.Errorf("after %v: %v", spec.After, got)
+	}
+
+	one, two := submission("n1", after()), submission("n2", after())
+	one.Spec.IdempotencyKey, two.Spec.IdempotencyKey = "k", "k"
+	last := submission("n3", after("n1", "n2"))
+	last.Spec.AfterAny = []kernel.JobID{"n2"}
+	m, err := kernel.Merge(snapshot(facts()), []kernel.NewJob{one, two, last}, "")
+	if err != nil || len(m.New) != 2 || len(m.New[1].Spec.After) != 1 || len(m.New[1].Spec.AfterAny) != 0 {
+		t.Errorf("%+v %v", m.New, err)
+	}
+	last.Spec.AfterAny = []kernel.JobID{"p"}
+	if _, err := kernel.Enqueue(snapshot(facts()), []kernel.NewJob{one, two, last}); !errors.Is(err, kernel.ErrInvalid) {
+		t.Errorf("any end of a job that it does not run after: %v", err)
+	}
+}
+
+func submission(id kernel.JobID, o option) kernel.NewJob {
+	j := job(id, o)
+	return kernel.NewJob{ID: id, Spec: j.Spec}
 }

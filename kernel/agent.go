@@ -41,6 +41,10 @@ type AgentRequest struct {
 	Prompt  []byte
 	Session string // the conversation to go on with; "": a new one
 	Limit   int    // bytes of the answer that are kept, and one more where there is more
+
+	// Began hears what is known of the run as soon as it has a session, and
+	// again if that changes; nil: nobody does.
+	Began func(AgentRun)
 }
 
 // AgentAnswer is how an agent ended.

@@ -11,9 +11,10 @@ const (
 	Pending
 	Approved
 	Rejected
+	Expired // nobody decided in time
 )
 
-var approvalNames = NewNames[ApprovalState]("approval state", "", "pending", "approved", "rejected")
+var approvalNames = NewNames[ApprovalState]("approval state", "", "pending", "approved", "rejected", "expired")
 
 // Approval is a job's human gate and how it was decided.
 type Approval struct {
@@ -23,7 +24,13 @@ type Approval struct {
 	DecidedAt   time.Time
 	DecidedBy   string
 	Reason      string
-	Doubt       bool // it is about an effect in doubt: the job itself asks for none
+	ExpiresAt   time.Time // counted from when the job first waited for nothing else; zero: it does not yet, or waits for ever
+	Doubt       bool      // it is about an effect in doubt: the job itself asks for none
+}
+
+// Over reports that a pending approval came too late by now.
+func (a Approval) Over(now time.Time) bool {
+	return a.State == Pending && !a.ExpiresAt.IsZero() && !now.Before(a.ExpiresAt)
 }
 
 // Require is a pending approval.

@@ -49,6 +49,8 @@ func (s *Snapshot) undecided(id JobID, verb string) (*Job, error) {
 		return nil, fmt.Errorf("job %s is already approved: %w", id, ErrConflict)
 	case st.Approval.State == Rejected:
 		return nil, fmt.Errorf("job %s approval is already rejected: %w", id, ErrConflict)
+	case st.Approval.Over(s.now):
+		return nil, fmt.Errorf("%s of job %s: a retry asks for it anew: %w", j.expired(), id, ErrConflict)
 	}
 	return j, nil
 }

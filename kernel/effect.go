@@ -133,6 +133,11 @@ func (j *Job) Settle(e *Effect, f Finding) Recovery {
 // what it may have done.
 func (j *Job) lost(e *Effect) bool { return e.Attempt <= j.State.Lost }
 
+// EffectKey is for systems that are to do something once however often an attempt
+// asks for it: it is the same for every attempt of a generation, and for nothing
+// else.
+func (j *Job) EffectKey() string { return fmt.Sprintf("%s.%d", j.ID, j.State.Generation) }
+
 // EffectState is how far e got by the job's record, which is what makes an
 // applied effect a committed one: the attempt that made it, or one that took
 // its result, has ended with a result of its own.

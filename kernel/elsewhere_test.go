@@ -37,6 +37,22 @@ func TestLostInTheExecutorsWords(t *testing.T) {
 	}
 }
 
+// What the agent of a lost attempt told before is kept, and the next one goes on
+// with its session.
+func TestTheSessionOfALostAttemptIsKept(t *testing.T) {
+	for remark, want := range map[string]string{"node n2 failed": "node n2 failed", "": "its runner ended"} {
+		f := runnerOf("a", kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Remark: remark}))
+		a := kernel.AttemptID{Job: "a", N: 1}
+		f.Results[a] = kernel.Seen(&kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Reason: "its runner ended",
+			Agent: &kernel.AgentRun{Agent: "claude", Session: "s"}})
+		s := snapshot(f, job("a", running(1), elsewhere, func(j *kernel.Job) { j.Spec.KeepSession = true }))
+		j := s.Apply(kernel.Decide(s)).Job("a")
+		if agent, session := j.Session(); j.State.Failure != kernel.WorkerLost || j.State.Reason != want || agent != "claude" || session != "s" || j.State.Agent.Runs != 1 {
+			t.Errorf("%+v, agent %+v", j.State, j.State.Agent)
+		}
+	}
+}
+
 // What an executor says of an attempt it was given is why the job stands still.
 func TestRemarks(t *testing.T) {
 	for _, c := range []struct {

@@ -64,8 +64,14 @@ func (s *Snapshot) holds(id JobID) bool {
 
 func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 	spec := n.Spec
-	spec.After = unique(spec.After)
+	spec.After, spec.AfterAny = unique(spec.After), unique(spec.AfterAny)
 	slices.Sort(spec.After)
+	slices.Sort(spec.AfterAny)
+	for _, id := range spec.AfterAny {
+		if !slices.Contains(spec.After, id) {
+			return spec, fmt.Errorf("job %s: any end of %s will do, and it does not run after it: %w", n.ID, id, ErrInvalid)
+		}
+	}
 	for _, id := range spec.After {
 		switch {
 		case strings.TrimSpace(string(id)) == "":
@@ -80,6 +86,9 @@ func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 		}
 	}
 	var err error
+	if spec.Tags, err = tags(spec.Tags); err != nil {
+		return spec, fmt.Errorf("job %s: %w", n.ID, err)
+	}
 	if spec.Needs, err = artifacts(spec.Needs); err != nil {
 		return spec, fmt.Errorf("job %s: need: %w", n.ID, err)
 	}
@@ -99,6 +108,7 @@ func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 				n.ID, l.Key, size, asked, ErrInvalid)
 		}
 	}
+	spec.Configured = s.limits.configured(&spec)
 	return spec, nil
 }
 

@@ -15,3 +15,9 @@ var (
 	// on a full disk: it has happened, and whoever takes the lock next writes it.
 	ErrRecorded = errors.New("it is on record, and the next command completes it")
 )
+
+// Missing is that something other than a job is not there. It is ErrNotFound.
+type Missing struct{ What string } // such as "branch main"
+
+func (e Missing) Error() string { return e.What + " not found" }
+func (e Missing) Unwrap() error { return ErrNotFound }

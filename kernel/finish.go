@@ -25,7 +25,7 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 			p = s.forsake(j)
 		}
 	}
-	if len(r.Produced) > 0 {
+	if len(r.Produced) > 0 && st.Status.Terminal() { // of one that is tried again nobody is to go on with what it left
 		p.add(Publish{r.Attempt, r.Produced})
 	}
 	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.plan() != ""
@@ -60,7 +60,7 @@ func (r Result) Refuted(err error) Result {
 func (s *Snapshot) Submissions() []NewJob {
 	var out []NewJob
 	for a, f := range s.facts.Results {
-		if f.Value != nil && len(f.Value.Submitted) > 0 && s.facts.Runners[a].Value.gone() {
+		if f.Value != nil && len(f.Value.Submitted) > 0 && s.facts.Runners[a].Value.Gone() {
 			out = append(out, f.Value.Submitted...)
 		}
 	}

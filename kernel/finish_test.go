@@ -354,6 +354,7 @@ func TestSettle(t *testing.T) {
 		{"dead, nobody asked for a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Fact[*kernel.Result]{}, "running", false},
 		{"dead with a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(won), "succeeded", false},
 		{"dead without", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen[*kernel.Result](nil), "running again", true},
+		{"ended for its time limit, and had a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Late: true}), kernel.Seen(won), "succeeded", false},
 		{"dead, unreadable result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Unseen[*kernel.Result]("torn"), "running again", true},
 		{"dead, result of another attempt", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(&kernel.Result{Attempt: kernel.AttemptID{Job: "q", N: 9}, Outcome: kernel.OutcomeSucceeded}), "running again", true},
 	} {
@@ -500,6 +501,29 @@ func TestAKilledNodeIsReclaimed(t *testing.T) {
 		}
 		if again != (c.want != kernel.NoFailure) || again && st.Failure != c.want || !again && st.Failure != c.class || st.Lost != lost {
 			t.Errorf("%s: %s as %s, lost %d", c.name, st.Status, st.Failure, st.Lost)
+		}
+	}
+}
+
+// What an attempt leaves that is tried again is nobody's to go on with; the end of
+// the job publishes it, whichever that is.
+func TestAnAttemptThatIsTriedAgainPublishesNothing(t *testing.T) {
+	a := artifact("custom:t:k")
+	for retries, want := range []bool{true, false} {
+		j := job("a", running(1), produces("custom:t:k"), func(j *kernel.Job) {
+			j.Spec.Budget.Retries, j.Spec.Retry = retries, kernel.RetryPolicy{}.On(kernel.ExitFailure)
+		})
+		p, err := kernel.Finish(snapshot(facts(), j), kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure, Produced: []kernel.Artifact{a}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		published := false
+		for _, r := range p.Records {
+			_, is := r.(kernel.Publish)
+			published = published || is
+		}
+		if published != want {
+			t.Errorf("with %d retries left it publishes: %v", retries, published)
 		}
 	}
 }

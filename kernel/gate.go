@@ -119,6 +119,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		case s == Succeeded:
 		case !s.Terminal():
 			return waits(waitingOnJob + string(id)).of(id), n + 1
+		case slices.Contains(t.s.jobs[i].Spec.AfterAny, id):
 		default:
 			return blocks("dependency failed for job " + string(id) + " (" + s.String() + ")").of(id), n + 1
 		}
@@ -299,15 +300,25 @@ func (t *tick) checkApproval(i int32, from int) (verdict, int) {
 	}
 	switch a := t.s.jobs[i].State.Approval; a.State {
 	case Pending:
+		if a.Over(t.s.now) {
+			return blocks(t.s.jobs[i].expired()), 1
+		}
 		if st := t.s.jobs[i].State; st.Failure != NoFailure { // see Job.leave
 			return waits("awaiting human approval to execute it again: " + orElse(st.Reason, st.Failure.String())), 1
 		}
 		return waits("awaiting human approval"), 1
 	case Rejected:
 		return blocks(orElse(a.Reason, "approval rejected")), 1
+	case Expired:
+		return blocks(t.s.jobs[i].expired()), 1
 	default:
 		return verdict{}, 1
 	}
+}
+
+// expired is the reason of a job whose approval nobody gave in time.
+func (j *Job) expired() string {
+	return "approval expired: nobody decided within " + j.Spec.ApprovalTimeout.String()
 }
 
 func (t *tick) checkLocks(i int32, from int) (verdict, int) {

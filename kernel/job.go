@@ -2,7 +2,9 @@ package kernel
 
 import (
 	"cmp"
+	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -27,6 +29,17 @@ const (
 	OnDemand               // runs only if a job that is not transient needs it
 	Remove                 // as OnDemand, and its files go when the run is over
 )
+
+// AfterPolicy says which ends of a predecessor let a job start.
+type AfterPolicy uint8
+
+// AfterSuccess is the default.
+const (
+	AfterSuccess AfterPolicy = iota
+	AfterAnyEnd              // whatever became of it
+)
+
+var afterPolicyNames = NewNames[AfterPolicy]("after policy", "success", "any")
 
 var transientNames = NewNames[Transient]("transient mode", "none", "transient", "remove")
 
@@ -108,13 +121,16 @@ type NodeInfo struct {
 type Spec struct {
 	Name            string
 	Origin          Origin
+	Tags            []Tag // by key, each once; for people and programs to select by
 	After           []JobID
+	AfterAny        []JobID    // of After, those of which any end will do
 	Needs           []Artifact // job.json: dependencies
 	Produces        []Artifact // job.json: artifacts; whatever the outcome
 	MissingProducer MissingProducer
 	FailureMode     FailureMode
 	Pinned          PinnedHead
 	Preconditions   []Precondition
+	ApprovalTimeout time.Duration // how long the job waits for its approval; 0: for ever
 	Locks           []Lock
 	Routes          []Route
 	Routed          bool // only a route starts it: it sleeps until one does
@@ -129,6 +145,57 @@ type Spec struct {
 	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
 	InDoubt         InDoubt // see Doubt
 	Task            Task
+
+	Configured *Configured // nil: an earlier version enqueued it. It is not changed
+}
+
+// Configured is what of the configuration concerned a job when it was enqueued. It
+// is for readers: what decides is the configuration in force.
+type Configured struct {
+	MaxRunning int           // on its executor; 0: no limit
+	Pools      []Capacity    // those that it asks for
+	Grace      time.Duration // between TERM and KILL, unless it names one; 0: the usual one
+}
+
+// Capacity is how many units a pool has.
+type Capacity struct {
+	Pool  string
+	Units int
+}
+
+// configured is what of l concerns a job with spec sp.
+func (l Limits) configured(sp *Spec) *Configured {
+	most, _ := l.running(sp.Task.On())
+	c := &Configured{MaxRunning: most, Grace: l.Grace}
+	for _, k := range sp.Locks {
+		if size := (Capacity{k.Key, l.capacity(k.Key)}); k.Pool() && !slices.Contains(c.Pools, size) {
+			c.Pools = append(c.Pools, size)
+		}
+	}
+	slices.SortFunc(c.Pools, func(a, b Capacity) int { return cmp.Compare(a.Pool, b.Pool) })
+	return c
+}
+
+// AfterPolicy is which ends of its predecessor id let the job start.
+func (s *Spec) AfterPolicy(id JobID) AfterPolicy {
+	if slices.Contains(s.AfterAny, id) {
+		return AfterAnyEnd
+	}
+	return AfterSuccess
+}
+
+// RunsAfter makes job id a predecessor. Of two policies for one job the stricter
+// counts.
+func (s *Spec) RunsAfter(id JobID, policy AfterPolicy) {
+	switch known := slices.Contains(s.After, id); {
+	case !known:
+		s.After = append(s.After, id)
+		if policy == AfterAnyEnd {
+			s.AfterAny = append(s.AfterAny, id)
+		}
+	case policy == AfterSuccess:
+		s.AfterAny = slices.DeleteFunc(s.AfterAny, func(k JobID) bool { return k == id })
+	}
 }
 
 // differs is in what jobs that were submitted with one key are not the same, in
@@ -139,10 +206,12 @@ func (s *Spec) differs(o *Spec) []string {
 		what string
 		same bool
 	}{
-		{"name", s.Name == o.Name}, {"command", slices.Equal(s.Task.Args, o.Task.Args)}, {"cwd", s.Task.Tree == o.Task.Tree && s.Task.Dir == o.Task.Dir},
+		{"name", s.Name == o.Name}, {"tag", slices.Equal(s.Tags, o.Tags)}, {"command", slices.Equal(s.Task.Args, o.Task.Args)}, {"cwd", s.Task.Tree == o.Task.Tree && s.Task.Dir == o.Task.Dir},
 		{"env", slices.Equal(s.Task.Env, o.Task.Env) && slices.Equal(s.Task.PassEnv, o.Task.PassEnv)},
 		{"executor", s.Task.On() == o.Task.On() && slices.Equal(s.Task.Options, o.Task.Options)},
-		{"timeout", s.Task.Timeout == o.Task.Timeout}, {"after", slices.Equal(s.After, o.After)},
+		{"timeout", s.Task.Timeout == o.Task.Timeout},
+		{"after", slices.Equal(s.After, o.After) && slices.Equal(s.AfterAny, o.AfterAny)},
+		{"approval_timeout", s.ApprovalTimeout == o.ApprovalTimeout},
 		{"need", slices.Equal(s.Needs, o.Needs)}, {"produce", slices.Equal(s.Produces, o.Produces)},
 		{"missing_producer", s.MissingProducer == o.MissingProducer}, {"lock or pool", slices.Equal(s.Locks, o.Locks)},
 		{"require", slices.Equal(s.Preconditions, o.Preconditions)}, {"pinned", s.Pinned == o.Pinned},
@@ -192,9 +261,20 @@ func Exited(code int) ExitCode { return ExitCode{true, code} }
 type Context struct {
 	Root     string // relative to the repository's root; "" or ".": the root itself
 	Worktree string // path of a worktree below .vizier/tmp-worktrees
-	Name     string // git's name for it
+	Name     string // git's name for it, which no other tree ever has; its path may be another's later
 	Branch   string
 	Owned    bool // this job prepared it, so this job's rewind removes it
+}
+
+// WorktreeName is git's name for the linked worktree whose .git file has the text
+// link, "" if that leads to none.
+func WorktreeName(link string) string {
+	at, ok := strings.CutPrefix(link, "gitdir:")
+	at = strings.TrimSpace(at)
+	if !ok || path.Base(path.Dir(at)) != "worktrees" {
+		return ""
+	}
+	return path.Base(at)
 }
 
 // CleanupStatus is how a worktree cleanup went. The zero value is none.

@@ -65,9 +65,10 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 	}
 	at := map[JobID]int{} // of a job that is left
 	for _, n := range news {
-		n.Spec.After = slices.Clone(n.Spec.After)
-		for k, id := range n.Spec.After {
-			n.Spec.After[k] = orElseID(m.Same[id], id)
+		asked := n.Spec
+		n.Spec.After, n.Spec.AfterAny = nil, nil
+		for _, id := range asked.After {
+			n.Spec.RunsAfter(orElseID(m.Same[id], id), asked.AfterPolicy(id))
 		}
 		spec, err := normalise(s, n, batch)
 		if err != nil {

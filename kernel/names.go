@@ -61,6 +61,7 @@ func (v InDoubt) String() string          { return inDoubtNames.Name(v) }
 func (v EffectState) String() string      { return effectStateNames.Name(v) }
 func (v FailureMode) String() string      { return failureModeNames.Name(v) }
 func (v PromptName) String() string       { return promptNames.Name(v) }
+func (v AfterPolicy) String() string      { return afterPolicyNames.Name(v) }
 func (v MissingProducer) String() string  { return missingProducerNames.Name(v) }
 func (v Transient) String() string        { return transientNames.Name(v) }
 func (v PreconditionKind) String() string { return preconditionKindNames.Name(v) }
@@ -80,6 +81,7 @@ func ParseInDoubt(s string) (InDoubt, error)                   { return inDoubtN
 func ParseEffectState(s string) (EffectState, error)           { return effectStateNames.Parse(s) }
 func ParseFailureMode(s string) (FailureMode, error)           { return failureModeNames.Parse(s) }
 func ParsePromptName(s string) (PromptName, error)             { return promptNames.Parse(s) }
+func ParseAfterPolicy(s string) (AfterPolicy, error)           { return afterPolicyNames.Parse(s) }
 func ParseMissingProducer(s string) (MissingProducer, error)   { return missingProducerNames.Parse(s) }
 func ParseTransient(s string) (Transient, error)               { return transientNames.Parse(s) }
 func ParsePreconditionKind(s string) (PreconditionKind, error) { return preconditionKindNames.Parse(s) }

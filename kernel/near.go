@@ -38,7 +38,7 @@ type NearKind uint8
 const (
 	Itself       NearKind = iota // the job of that id
 	Attended                     // see Job.attended
-	Due                          // whose retry is due at At; and the one that is due next
+	Due                          // that are due at At, see Job.Due; and the one that is due next
 	Dependents                   // the open jobs that run after a job; the first Most, if there is one, that do not run
 	Consumers                    // the jobs that need an artifact: those that are open, or that a new producer opens again
 	RunConsumers                 // those of them for which it counts that a job of a run makes it; Most as of Dependents
@@ -192,7 +192,8 @@ func (n Near) Selects(j *Job) bool {
 	case Attended:
 		return j.attended()
 	case Due:
-		return j.State.Status == FailedRetryable || j.State.Status == Queued
+		_, ok := j.Due()
+		return ok
 	case Dependents:
 		return j.Open() && (n.Most == 0 || j.State.Status != Running) && slices.Contains(j.Spec.After, n.Job)
 	case Consumers, RunConsumers:
@@ -374,11 +375,15 @@ func stoppers(jobs []Job, at map[JobID]int, list []int, run RunID) []int {
 	return out
 }
 
-// dueAt are those of list whose retry is due, and the next.
+// dueAt are those of list that are due, and the next.
 func dueAt(jobs []Job, list []int, now time.Time) []int {
-	slices.SortStableFunc(list, func(a, b int) int { return jobs[a].State.RetryAt.Compare(jobs[b].State.RetryAt) })
+	due := func(i int) time.Time {
+		at, _ := jobs[i].Due()
+		return at
+	}
+	slices.SortStableFunc(list, func(a, b int) int { return due(a).Compare(due(b)) })
 	for n, i := range list {
-		if now.Before(jobs[i].State.RetryAt) {
+		if now.Before(due(i)) {
 			return list[:n+1]
 		}
 	}

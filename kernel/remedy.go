@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // What clears a gate's verdicts, and what a person can do about them: the last
@@ -83,10 +84,13 @@ func (x *explainer) remedyPrecondition(_ int32, v verdict) (does []Remedy, at Jo
 }
 
 func (x *explainer) clearsApproval(i int32, v verdict) string {
+	a := x.t.s.jobs[i].State.Approval
 	switch {
+	case v.outcome != blocked && !a.ExpiresAt.IsZero():
+		return "a person, until " + a.ExpiresAt.Format(time.RFC3339)
 	case v.outcome != blocked:
 		return "a person"
-	case x.t.s.jobs[i].State.Approval.Doubt:
+	case a.Doubt:
 		return "a retry"
 	default:
 		return "a retry, which asks for the approval anew"

@@ -1,10 +1,31 @@
 package kernel
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // listed are the statuses whose jobs a tick, its probes or its wakes go
 // through: there may be few of them among many.
-var listed = [...]Status{Queued, WaitingOnLocks, Running, FailedRetryable}
+var listed = [...]Status{Queued, WaitingOnApproval, WaitingOnLocks, Running, FailedRetryable}
+
+// Due is when the clock alone moves j, if it ever does: a retry, a launch that was
+// refused, an approval that expires. The zero time is at the next tick.
+func (j *Job) Due() (at time.Time, ever bool) {
+	switch st := &j.State; st.Status {
+	case FailedRetryable, Queued:
+		return st.RetryAt, true
+	case WaitingOnApproval:
+		return st.Approval.ExpiresAt, st.Approval.State == Pending && !st.Approval.ExpiresAt.IsZero()
+	default:
+		return time.Time{}, false
+	}
+}
+
+// timed are the jobs that the clock may move.
+func (s *Snapshot) timed() []int32 {
+	return slices.Concat(s.in[FailedRetryable], s.in[Queued], s.in[WaitingOnApproval])
+}
 
 // list makes the lists of s anew.
 func (s *Snapshot) list() {

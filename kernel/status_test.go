@@ -78,7 +78,8 @@ func TestWords(t *testing.T) {
 	checkWords(t, kernel.ParseTransient, "none", "transient", "remove")
 	checkWords(t, kernel.ParsePreconditionKind, "clean_worktree", "branch_exists", "custom")
 	checkWords(t, kernel.ParseCleanupStatus, "", "skipped", "done", "degraded", "failed")
-	checkWords(t, kernel.ParseApprovalState, "", "pending", "approved", "rejected")
+	checkWords(t, kernel.ParseApprovalState, "", "pending", "approved", "rejected", "expired")
+	checkWords(t, kernel.ParseAfterPolicy, "success", "any")
 	checkWords(t, kernel.ParseLockMode, "exclusive", "shared")
 	checkWords(t, kernel.ParseOutcome, "", "succeeded", "failed", "blocked", "cancelled")
 	checkWords(t, kernel.ParseFailureClass, "", "exit", "timeout", "signal", "oom", "worker_lost", "preflight", "launch",

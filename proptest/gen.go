@@ -97,10 +97,18 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 	if oneIn(t, 8, "merges a plan") {
 		s.Origin.Alias, s.Origin.Plan = "merge", "foo"
 	}
+	if oneIn(t, 3, "approval in time") {
+		s.ApprovalTimeout = time.Duration(rapid.IntRange(1, 60).Draw(t, "approval timeout")) * time.Second
+	}
 	s.Origin.Ephemeral, s.Idempotent = oneIn(t, 8, "ephemeral"), oneIn(t, 8, "idempotent")
 	s.Task.Builtin = rapid.Bool().Draw(t, "journals effects")
 	s.Origin.Run = rapid.SampledFrom(runs).Draw(t, "run")
 	s.After = rapid.SliceOfN(rapid.SampledFrom(jobIDs), 0, 2).Draw(t, "after")
+	for _, id := range s.After {
+		if oneIn(t, 3, "any end") {
+			s.AfterAny = append(s.AfterAny, id)
+		}
+	}
 	if oneIn(t, 12, "odd after") {
 		s.After = append(s.After, oneOf[kernel.JobID](t, "odd", "nobody", "torn"))
 	}
@@ -134,7 +142,10 @@ var lock = rapid.Custom(func(t *rapid.T) kernel.Lock {
 func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	st := kernel.State{Status: rapid.SampledFrom(kernel.Statuses()).Draw(t, "status"), Awake: oneIn(t, 4, "awake"),
 		Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"), Generation: rapid.IntRange(0, 2).Draw(t, "generation")}
-	st.Approval.State = oneOf(t, "approval", kernel.NotRequired, kernel.NotRequired, kernel.NotRequired, kernel.Pending, kernel.Approved, kernel.Rejected)
+	st.Approval.State = oneOf(t, "approval", kernel.NotRequired, kernel.NotRequired, kernel.NotRequired, kernel.Pending, kernel.Approved, kernel.Rejected, kernel.Expired)
+	if st.Approval.State == kernel.Pending && j.Spec.ApprovalTimeout > 0 && oneIn(t, 2, "waited for it before") {
+		st.Approval.ExpiresAt = now.Add(time.Duration(rapid.IntRange(-1, 60).Draw(t, "expires")) * time.Second)
+	}
 	st.Approval.Doubt = st.Approval.State != kernel.NotRequired && oneIn(t, 4, "about a doubt")
 	if oneIn(t, 5, "submitted again") {
 		st.Amended = kernel.Amendment{Made: true, Transient: oneOf(t, "mode then", kernel.NotTransient, kernel.OnDemand, kernel.Remove),

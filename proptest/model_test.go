@@ -134,7 +134,7 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 			return kernel.BlockedByDependency, "scheduler data error for job dependency " + string(id) + ": " + s.Unreadable(id)
 		case p == nil:
 			return kernel.BlockedByDependency, "missing job dependency " + string(id)
-		case p.State.Status == kernel.Succeeded:
+		case p.State.Status == kernel.Succeeded, p.State.Status.Terminal() && slices.Contains(j.Spec.AfterAny, id):
 		case p.State.Status.Terminal():
 			return kernel.BlockedByDependency, fmt.Sprintf("dependency failed for job %s (%s)", id, p.State.Status)
 		default:
@@ -174,13 +174,15 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 			return kernel.WaitingOnDeps, "?"
 		}
 	}
-	switch j.State.Approval.State {
-	case kernel.Pending:
+	switch a := j.State.Approval; {
+	case a.State == kernel.Expired, a.State == kernel.Pending && !a.ExpiresAt.IsZero() && !s.Now().Before(a.ExpiresAt):
+		return kernel.BlockedByApproval, "approval expired: nobody decided within " + j.Spec.ApprovalTimeout.String()
+	case a.State == kernel.Pending:
 		if st := j.State; st.Failure != kernel.NoFailure { // it was executed before
 			return kernel.WaitingOnApproval, "awaiting human approval to execute it again: " + cmp.Or(st.Reason, st.Failure.String())
 		}
 		return kernel.WaitingOnApproval, "awaiting human approval"
-	case kernel.Rejected:
+	case a.State == kernel.Rejected:
 		return kernel.BlockedByApproval, "approval rejected"
 	}
 	return kernel.Running, ""

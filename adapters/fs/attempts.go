@@ -44,6 +44,7 @@ func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 			continue
 		}
 		r := kernel.Result{Attempt: kernel.AttemptID{Job: id, N: n}}
+		r.Agent = s.told(r.Attempt)
 		if b, err := s.base.read(jobPath(id, attemptsDir+"/"+number+".json"), maxRecord); err == nil {
 			r.Place = placeOf(b)
 		}

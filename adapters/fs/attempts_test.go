@@ -1,6 +1,8 @@
 package fs
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -84,5 +86,62 @@ func TestEveryAttemptKeepsItsEnd(t *testing.T) {
 	}
 	if r, err := s.Attempts(id(2)); err != nil || len(r) > 0 {
 		t.Errorf("of a job without any: %+v, %v", r, err)
+	}
+}
+
+// What an agent told before its attempt was lost is found, if it is that of a
+// workflow node and of this attempt.
+func TestWhatALostAttemptsAgentToldIsSeen(t *testing.T) {
+	run := kernel.AgentRun{Agent: "claude", Session: "s"}
+	told := func(attempt string) string {
+		b, err := json.Marshal(map[string]any{"attempt": attempt, "agent": run})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for name, c := range map[string]struct {
+		builtin    bool
+		text, want string
+	}{
+		"a node's":          {true, told(string(id(1)) + "/1"), "s"},
+		"a command's":       {false, told(string(id(1)) + "/1"), ""},
+		"another attempt's": {true, told(string(id(1)) + "/2"), ""},
+		"torn":              {true, told(string(id(1)) + "/1")[:20], ""},
+		"without an agent":  {true, `{"attempt": "` + string(id(1)) + `/1"}`, ""},
+	} {
+		dir := t.TempDir()
+		s := newStore(t, dir)
+		j := plain(1)
+		j.Spec.Task.Builtin = c.builtin
+		commit(t, s, kernel.CreateJob{Job: j})
+		st := kernel.State{Status: kernel.Running, Attempt: 1, Started: t0}
+		commit(t, s, kernel.PutState{Job: j.ID, If: j.Rev, State: st})
+		j.State = st
+		file := filepath.Join(dir, vizierDir, jobPath(j.ID, attemptsDir), "1.result.json")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(c.text), 0o600),
+			os.WriteFile(filepath.Join(filepath.Dir(file), "1.json"), []byte(`{"host":"h","pid":1}`), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		f := kernel.NewFacts()
+		s.Observe(t.Context(), kernel.Probes{Attempts: []kernel.AttemptID{j.Attempt()}}, &f)
+		r, got := f.Results[j.Attempt()].Value, ""
+		if r != nil && r.Agent != nil && r.Class == kernel.WorkerLost && r.Attempt == j.Attempt() {
+			got = r.Agent.Session
+		}
+		if got != c.want || (r != nil) != (c.want != "") {
+			t.Errorf("%s: %+v", name, r)
+		}
+		for _, settled := range []bool{false, true} { // by who takes it for lost
+			if settled {
+				if err := s.ConcludeOnce(kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Ended: t0}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all, err := newStore(t, dir).Attempts(j.ID)
+			if err != nil || len(all) != 1 || (all[0].Agent != nil) != (c.want != "") || settled != (all[0].Outcome != kernel.NoOutcome) {
+				t.Errorf("%s: attempts %+v, %v", name, all, err)
+			}
+		}
 	}
 }

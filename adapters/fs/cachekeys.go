@@ -19,7 +19,7 @@ const (
 	keyUnread   = "u" // id; the value is why
 	keyDirty    = "d" // id
 	keyAttended = "o" // created, id
-	keyDue      = "t" // retry at, id
+	keyDue      = "t" // when it is due, id
 	keyAfter    = "a" // predecessor, created, id; open
 	keyNeeds    = "n" // artifact, run, created, id; open, and the run makes it by itself
 	keyOutside  = "N" // artifact, run, created, id; open, and it does not
@@ -87,8 +87,8 @@ func keysOf(j *kernel.Job) []string {
 	if is(kernel.Woken) {
 		add(keyWoken)
 	}
-	if is(kernel.Due) {
-		keys = append(keys, keyDue+bigEndian(st.RetryAt)+string(j.ID))
+	if due, ok := j.Due(); ok {
+		keys = append(keys, keyDue+bigEndian(due)+string(j.ID))
 	}
 	if j.Open() {
 		for _, id := range j.Spec.After {

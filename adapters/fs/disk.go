@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // disk is every call by which the store changes what is on the disk or makes
@@ -23,7 +25,7 @@ type disk interface {
 	removeAll(dir, name string) error // of the directory at that path
 	sync(fd int) error                // a file with its data, or a directory with its names
 	syncData(fd int) error            // a file's data, and what it takes to read it
-	syncAll(fd int) error             // the whole file system
+	syncAll(at int) error             // every file below the directory, and what it takes to find it
 }
 
 // machine is the disk of this machine.
@@ -66,7 +68,11 @@ func (machine) rename(from int, old string, to int, name string) error {
 }
 
 func (m machine) renameNew(from int, old string, to int, name string) error {
-	return renameNew(m, from, old, to, name)
+	err := sys.RenameNew(from, old, to, name)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return linkNew(m, from, old, to, name)
+	}
+	return err
 }
 
 func (machine) link(from int, old string, to int, name string) error {
@@ -84,10 +90,6 @@ func (machine) removeAll(dir, name string) error {
 	}
 	return errors.Join(root.RemoveAll(name), root.Close())
 }
-
-func (machine) sync(fd int) error     { return unix.Fsync(fd) }
-func (machine) syncData(fd int) error { return unix.Fdatasync(fd) }
-func (machine) syncAll(fd int) error  { return unix.Syncfs(fd) }
 
 // linkNew is a rename that never replaces, for file systems that have none: for
 // a moment the file has both names.

@@ -150,20 +150,25 @@ func (b *builder) PutState(a kernel.PutState) error {
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
 	if r := b.s.settles(&j); r != nil { // as its runner would have recorded it, under both names
-		data, err := encodeOutcome(*r)
+		data, err := encodeOutcome(*r, &j)
 		if err != nil {
 			return err
 		}
 		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), to: attemptOutcome(r.Attempt.N), data: data})
-	} else if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; ended && j.State.Exit.Known &&
-		j.State.Status != before.Status && !concluded(before, j.State) {
+	} else if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; !ended || !j.State.Exit.Known || j.State.Status == before.Status {
+		// it is no end, or one that is on record
+	} else if concluded(before, j.State) { // its runner could not know yet what the job would be
+		if err := b.complete(&j); err != nil {
+			return err
+		}
+	} else {
 		st := &j.State
 		r := kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
 			Place: st.Place, Started: st.Started, Ended: st.Finished}
 		if st.Agent != nil && (before.Agent == nil || st.Agent.Runs != before.Agent.Runs) {
 			r.Agent = &st.Agent.Last
 		}
-		data, err := encodeOutcome(r)
+		data, err := encodeOutcome(r, &j)
 		if err != nil {
 			return err
 		}
@@ -173,6 +178,19 @@ func (b *builder) PutState(a kernel.PutState) error {
 		}
 	}
 	return b.put(&j, have.foreign, before.Status.Coarse())
+}
+
+// complete adds what j is now to the outcome that its runner recorded.
+func (b *builder) complete(j *kernel.Job) error {
+	r := b.s.outcome(j.ID, outcomeName).Value
+	if r == nil || r.Attempt != j.Attempt() {
+		return nil
+	}
+	data, err := encodeOutcome(*r, j)
+	if err == nil {
+		b.does(j.ID, fileOp{kind: opWrite, path: jobPath(j.ID, outcomeName), data: data})
+	}
+	return err
 }
 
 // settles is the result that the transaction under way records with the new

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,9 @@ func (f *filler) job() kernel.Job {
 	}
 	if j.Created.IsZero() {
 		j.Created = t0
+	}
+	if f.chance == nil { // what succeeded has no reason for a failure
+		j.State.Status = kernel.Failed
 	}
 	j.Rev = max(j.Rev, 1)
 	return j
@@ -147,6 +151,13 @@ func (f *filler) tidy(v reflect.Value) {
 		if p.ID == "" {
 			p.ID = id(int(f.next()))
 		}
+	case *kernel.Spec:
+		p.AfterAny = nil
+		if len(p.After) > 1 || f.chance != nil && len(p.After) > 0 {
+			p.AfterAny = p.After[:1]
+		}
+		slices.SortFunc(p.Tags, func(a, b kernel.Tag) int { return strings.Compare(a.Key, b.Key) })
+		p.Tags = slices.CompactFunc(p.Tags, func(a, b kernel.Tag) bool { return a.Key == b.Key })
 	case *kernel.Amendment:
 		if !p.Made {
 			*p = kernel.Amendment{}

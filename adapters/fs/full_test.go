@@ -16,24 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
-
-// mountSmall mounts a file system of so many bytes, or skips the test where
-// one may not.
-func mountSmall(t *testing.T, size int) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("vizier-test", dir, "tmpfs", unix.MS_NOSUID, fmt.Sprintf("size=%d", size)); err != nil {
-		t.Skipf("mount a small file system: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
 
 // fill writes name until the file system is full but for so many bytes.
 func fill(t *testing.T, name string, leave int64) {
@@ -83,7 +68,7 @@ func sayAll(rec kernel.Records, word string, more int) kernel.Plan {
 // nothing is half done, and with room again the store goes on.
 func TestFullDisk(t *testing.T) {
 	oneGoroutine(t)
-	dir := mountSmall(t, 12<<20)
+	dir := disktest.Small(t, 12<<20)
 	s := newStore(t, dir)
 	var jobs []kernel.Action
 	for n := 1; n <= 6; n++ {
@@ -179,9 +164,9 @@ func playSmallFiles(dir string) error {
 		return err
 	}
 	speak := func(rec kernel.Records) kernel.Plan { return sayAll(rec, "new", 600) }
-	for _, more := range []uint64{0, 1, 7, 8, 100, 3000} {
+	for _, more := range []int64{0, 1, 7, 8, 100, 3000} {
 		limit := was
-		limit.Cur = uint64(info.Size()) + more
+		setTo(&limit.Cur, info.Size()+more)
 		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
 			return err
 		}
@@ -223,7 +208,7 @@ func TestFilesThatMayNotGrow(t *testing.T) {
 // A store on a read-only file system is read as it is, and says why it cannot
 // be written.
 func TestReadOnlyStore(t *testing.T) {
-	dir := mountSmall(t, 1<<20)
+	dir := disktest.Small(t, 1<<20)
 	j := plain(1)
 	j.State.Status = kernel.Succeeded
 	w := newStore(t, dir)
@@ -233,9 +218,7 @@ func TestReadOnlyStore(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Skipf("remount: %v", err)
-	}
+	disktest.ReadOnly(t, dir)
 	s := newStore(t, dir)
 	for range 2 {
 		got := read(t, s)
@@ -258,3 +241,6 @@ func TestReadOnlyStore(t *testing.T) {
 		}
 	}
 }
+
+// setTo sets a number of whatever type the system gives it.
+func setTo[T int64 | uint64](to *T, n int64) { *to = T(n) }

@@ -153,7 +153,7 @@ func FuzzDecodeEntry(f *testing.F) {
 }
 
 func FuzzDecodeOutcome(f *testing.F) {
-	b, err := encodeOutcome(someResult(id(1)))
+	b, err := encodeOutcome(someResult(id(1)), nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func FuzzDecodeOutcome(f *testing.F) {
 		if err != nil {
 			return
 		}
-		once, err := encodeOutcome(*r)
+		once, err := encodeOutcome(*r, nil)
 		if err != nil {
 			t.Fatalf("read, and cannot be written: %v", err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -165,7 +166,7 @@ func TestAManifestThatCannotBeWrittenIsTold(t *testing.T) {
 
 // What is wrong with the whole store is nobody's in particular.
 func TestAFullDiskHoldsNothing(t *testing.T) {
-	dir := mountSmall(t, 4<<20)
+	dir := disktest.Small(t, 4<<20)
 	makeBase(t, dir)
 	crashIn(t, dir, bigPlan(), 0)
 	filler := filepath.Join(dir, "filler")

@@ -27,7 +27,7 @@ import (
 // gone through again. A group of writes belongs to one job and carries the
 // revision it leads to, so going through it twice changes nothing.
 type journal struct {
-	disk disk
+	base dir
 	file *os.File // journal/plans
 	mark *os.File // journal/mark
 	boot string
@@ -103,7 +103,7 @@ func openJournal(base dir, boot string, durable bool) (*journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &journal{base.disk, file, mark, boot, durable, checkpointSize}, nil
+	return &journal{base, file, mark, boot, durable, checkpointSize}, nil
 }
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
@@ -133,7 +133,7 @@ func (j *journal) setPosition(p position) error {
 		return fmt.Errorf("journal mark %s: longer than %d bytes", line, markSize)
 	}
 	b := []byte(line + strings.Repeat(" ", markSize-1-len(line)) + "\n")
-	return failed("write", markFile, j.disk.writeAt(int(j.mark.Fd()), b, 0))
+	return failed("write", markFile, j.base.disk.writeAt(int(j.mark.Fd()), b, 0))
 }
 
 func (j *journal) size() (int64, error) {
@@ -150,9 +150,9 @@ func (j *journal) append(e entry, at int64) (int64, error) {
 	if err != nil {
 		return at, err
 	}
-	err = failed("write", plansFile, j.disk.writeAt(int(j.file.Fd()), b, at))
+	err = failed("write", plansFile, j.base.disk.writeAt(int(j.file.Fd()), b, at))
 	if err == nil && j.sync {
-		err = failed("sync", plansFile, j.disk.syncData(int(j.file.Fd())))
+		err = failed("sync", plansFile, j.base.disk.syncData(int(j.file.Fd())))
 	}
 	if err != nil {
 		return at, errors.Join(err, j.cut(at))
@@ -162,7 +162,7 @@ func (j *journal) append(e entry, at int64) (int64, error) {
 
 // cut drops what stands from offset at on.
 func (j *journal) cut(at int64) error {
-	return failed("truncate", plansFile, j.disk.truncate(int(j.file.Fd()), at))
+	return failed("truncate", plansFile, j.base.disk.truncate(int(j.file.Fd()), at))
 }
 
 // read returns the entry at offset at and where it ends. A torn entry, which
@@ -202,7 +202,7 @@ func (j *journal) full(p position) bool { return p.end > j.most && p.done }
 // checkpoint makes every file durable and empties the journal.
 func (j *journal) checkpoint(p position) (position, error) {
 	if j.sync {
-		if err := j.disk.syncAll(int(j.file.Fd())); err != nil {
+		if err := j.base.disk.syncAll(j.base.fd); err != nil {
 			return p, err
 		}
 	}

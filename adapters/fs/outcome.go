@@ -39,6 +39,27 @@ type outcomeRecord struct {
 	Submitted []json.RawMessage `json:"submitted,omitempty"`
 }
 
+// outcomeJob is what outcome.json has of the job's record besides, as this end
+// leaves it: the rest of the original's copy. It is for readers, and never read
+// back.
+type outcomeJob struct {
+	Status        string         `json:"status"`
+	Command       []string       `json:"command"`
+	ChildArgs     []string       `json:"child_args"`
+	CreatedAt     stamp          `json:"created_at"`
+	StdoutPath    string         `json:"stdout_path"`
+	StderrPath    string         `json:"stderr_path"`
+	Configuration *configRecord  `json:"config_snapshot"`
+	Schedule      open[schedule] `json:"schedule"`
+	Metadata      open[metadata] `json:"metadata"`
+}
+
+// outcomeDocument is outcome.json as it is written.
+type outcomeDocument struct {
+	outcomeRecord
+	*outcomeJob // nil: not known yet
+}
+
 // contextRecord is the execution context that an attempt leaves; the empty one
 // takes the job's context away.
 type contextRecord struct {
@@ -59,8 +80,11 @@ func newOutcome(r kernel.Result) outcomeRecord {
 	return o
 }
 
-func encodeOutcome(r kernel.Result) ([]byte, error) {
-	o := newOutcome(r)
+// encodeOutcome is outcome.json of r, with what j, nil: not known yet, is then.
+func encodeOutcome(r kernel.Result, j *kernel.Job) ([]byte, error) {
+	var doc outcomeDocument
+	doc.outcomeRecord = newOutcome(r)
+	o := &doc.outcomeRecord
 	at := r.Ended
 	if at.IsZero() {
 		at = time.Unix(0, 0).UTC() // a record has a time; that of their creation is still to come
@@ -73,7 +97,14 @@ func encodeOutcome(r kernel.Result) ([]byte, error) {
 		}
 		o.Submitted = append(o.Submitted, b)
 	}
-	b, err := toJSON(o)
+	if j != nil {
+		rec := newRecord(j, at)
+		doc.outcomeJob = &outcomeJob{rec.Status, rec.Command, rec.ChildArgs, rec.CreatedAt, rec.StdoutPath, rec.StderrPath, rec.Configuration, rec.Schedule, rec.Metadata}
+	}
+	b, err := toJSON(doc)
+	if err == nil && len(b) > maxRecord && j != nil { // it is to be read
+		return encodeOutcome(r, nil)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
 	}
@@ -128,7 +159,7 @@ func (s *Store) Conclude(r kernel.Result) error {
 	if !kernel.ValidJobID(string(r.Attempt.Job)) {
 		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
 	}
-	b, err := encodeOutcome(r)
+	b, err := encodeOutcome(r, nil)
 	if err != nil {
 		return err
 	}
@@ -150,7 +181,10 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 	if !kernel.ValidJobID(string(r.Attempt.Job)) {
 		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
 	}
-	b, err := encodeOutcome(r)
+	if r.Class == kernel.WorkerLost && r.Agent == nil {
+		r.Agent = s.told(r.Attempt) // who takes it for lost knows nothing of that
+	}
+	b, err := encodeOutcome(r, nil)
 	if err != nil {
 		return err
 	}
@@ -304,11 +338,38 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 			return own
 		}
 	}
-	if latest.Known && (latest.Value == nil || latest.Value.Attempt != a) && s.Applied(a) {
-		return kernel.Seen(&kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: true,
-			Reason: "its runner ended without a result; what it did is on record"})
+	if !latest.Known || latest.Value != nil && latest.Value.Attempt == a {
+		return latest
 	}
-	return latest
+	lost := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: s.Applied(a), Agent: s.told(a),
+		Reason: "its runner ended without a result"}
+	if !lost.Applied && lost.Agent == nil {
+		return latest
+	}
+	if lost.Applied {
+		lost.Reason += "; what it did is on record"
+	}
+	return kernel.Seen(&lost)
+}
+
+// told is what the agent of an attempt of a workflow node told before anything
+// ended; nil: nothing.
+func (s *Store) told(a kernel.AttemptID) *kernel.AgentRun {
+	b, err := s.base.read(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)), maxRecord)
+	if err != nil {
+		return nil
+	}
+	var left struct {
+		Attempt string           `json:"attempt"`
+		Agent   *kernel.AgentRun `json:"agent"`
+	}
+	if json.Unmarshal(b, &left) != nil || left.Agent == nil || left.Attempt != fmt.Sprintf("%s/%d", a.Job, a.N) {
+		return nil
+	}
+	if j, err := s.Job(a.Job); err != nil || !j.Spec.Task.Builtin {
+		return nil // whatever its command wrote there
+	}
+	return left.Agent
 }
 
 // Applied reports that what the attempt was for is on record as done, whatever

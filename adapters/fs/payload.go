@@ -46,9 +46,22 @@ func (s *Store) Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error) {
 	}
 	b, err := s.base.read(artifactFile(payloadsDir, a, job), maxPayload)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return nil, fmt.Errorf("payload of %s by %s: %w", a, job, kernel.ErrNotFound)
+		return nil, kernel.Missing{What: fmt.Sprintf("payload of %s by %s", a, job)}
 	}
 	return b, err
+}
+
+// LogTail is the end of a current log of job, "stdout" or "stderr", of at most so
+// many bytes; nothing where there is none.
+func (s *Store) LogTail(job kernel.JobID, stream string, most int64) ([]byte, error) {
+	if err := s.open(false); err != nil {
+		return nil, err
+	}
+	if !kernel.ValidJobID(string(job)) {
+		return nil, fmt.Errorf("log of job %q: %w", job, kernel.ErrInvalid)
+	}
+	tail, _, err := s.tail(jobPath(job, stream+".log"), most)
+	return tail, ignoreMissing(err)
 }
 
 // Producers are the jobs whose marker makes a exist for consumer, newest
@@ -130,7 +143,7 @@ func (s *Store) Run(id kernel.RunID) ([]byte, error) {
 	}
 	b, err := s.base.read(name, maxPayload)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return nil, fmt.Errorf("run %s: %w", id, kernel.ErrNotFound)
+		return nil, kernel.Missing{What: "run " + string(id)}
 	}
 	return b, err
 }

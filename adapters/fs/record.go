@@ -53,14 +53,6 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// unread is a field of the original's that holds nothing here: null, and never
-// read back.
-type unread struct{}
-
-func (unread) MarshalJSONTo(e *jsontext.Encoder) error      { return e.WriteToken(jsontext.Null) }
-func (*unread) UnmarshalJSONFrom(d *jsontext.Decoder) error { return d.SkipValue() }
-func (*unread) UnmarshalJSON([]byte) error                  { return nil }
-
 // The shapes of job.json. Names are those of the seeds where they have one;
 // docs/formats/job.md says what each means.
 type (
@@ -99,7 +91,7 @@ type (
 		OutcomePath   *string           `json:"outcome_path"`
 		Agent         *agentRecord      `json:"agent,omitempty"`
 		AgentTotal    *agentTotal       `json:"agent_total,omitempty"`
-		Configuration unread            `json:"config_snapshot"` // a job reads what is in force when it runs
+		Configuration *configRecord     `json:"config_snapshot"` // a job reads what is in force when it runs
 		Stop          *stopRecord       `json:"stop,omitempty"`
 		RemovedAt     *stamp            `json:"removed_at,omitempty"`
 		Awake         bool              `json:"awake,omitempty"`
@@ -116,6 +108,15 @@ type (
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
 		Metadata      open[metadata]    `json:"metadata"`
+	}
+	configRecord struct {
+		MaxRunning int          `json:"max_running"`
+		Pools      []poolRecord `json:"pools,omitempty"`
+		Grace      string       `json:"grace,omitempty"`
+	}
+	poolRecord struct {
+		Pool  string `json:"pool"`
+		Units int    `json:"units"`
 	}
 	stopRecord struct {
 		RequestedAt stamp  `json:"requested_at"`
@@ -165,6 +166,7 @@ type (
 		Artifacts        []artifactRecord     `json:"artifacts"`
 		PinnedHead       *pinnedHead          `json:"pinned_head"`
 		Preconditions    []preconditionRecord `json:"preconditions,omitempty"`
+		ApprovalTimeout  string               `json:"approval_timeout,omitempty"`
 		Approval         *approvalRecord      `json:"approval,omitempty"`
 		Routes           []routeRecord        `json:"routes,omitempty"`
 		Routed           bool                 `json:"routed,omitempty"`
@@ -207,6 +209,7 @@ type (
 		RequestedBy string  `json:"requested_by,omitempty"`
 		DecidedAt   *stamp  `json:"decided_at,omitempty"`
 		DecidedBy   string  `json:"decided_by,omitempty"`
+		ExpiresAt   *stamp  `json:"expires_at,omitempty"`
 		Reason      *string `json:"reason,omitempty"`
 		InDoubt     bool    `json:"in_doubt,omitempty"`
 	}
@@ -220,46 +223,47 @@ type (
 		Detail string `json:"detail"`
 	}
 	metadata struct {
-		CommandAlias  string   `json:"command_alias,omitempty"`
-		Plan          string   `json:"plan,omitempty"`
-		Branch        string   `json:"branch,omitempty"`
-		Target        string   `json:"target,omitempty"`
-		RunID         string   `json:"workflow_run_id,omitempty"`
-		NodeID        string   `json:"workflow_node_id,omitempty"`
-		NodeName      string   `json:"workflow_node_name,omitempty"`
-		NodeAttempt   int      `json:"workflow_node_attempt,omitempty"`
-		NodeOutcome   string   `json:"workflow_node_outcome,omitempty"`
-		Selector      string   `json:"workflow_template_selector,omitempty"`
-		TemplateID    string   `json:"workflow_template_id,omitempty"`
-		TemplateVer   string   `json:"workflow_template_version,omitempty"`
-		PolicyHash    string   `json:"workflow_policy_snapshot_hash,omitempty"`
-		Class         string   `json:"workflow_executor_class,omitempty"`
-		Operation     string   `json:"workflow_executor_operation,omitempty"`
-		Control       string   `json:"workflow_control_policy,omitempty"`
-		Gates         []string `json:"workflow_gates,omitempty"`
-		Ephemeral     bool     `json:"ephemeral,omitempty"`
-		Parent        string   `json:"submitted_by,omitempty"`
-		ExecutionRoot string   `json:"execution_root,omitempty"`
-		WorktreePath  string   `json:"worktree_path,omitempty"`
-		WorktreeName  string   `json:"worktree_name,omitempty"`
-		WorktreeOwned bool     `json:"worktree_owned,omitempty"`
-		ContextBranch string   `json:"worktree_branch,omitempty"`
-		CancelStatus  string   `json:"cancel_cleanup_status,omitempty"`
-		CancelError   string   `json:"cancel_cleanup_error,omitempty"`
-		RetryStatus   string   `json:"retry_cleanup_status,omitempty"`
-		RetryError    string   `json:"retry_cleanup_error,omitempty"`
-		LastFailure   string   `json:"last_failure,omitempty"`
-		LastRetry     *stamp   `json:"last_retry,omitempty"`
-		Reason        string   `json:"reason,omitempty"`
-		SuccessNote   string   `json:"success_note,omitempty"`
-		PromptName    string   `json:"prompt_name,omitempty"`
-		PromptSHA     string   `json:"prompt_sha256,omitempty"`
-		PromptInode   uint64   `json:"prompt_inode,omitempty"`
-		ClaimedAt     *stamp   `json:"claimed_at,omitempty"`
-		Archive       bool     `json:"failure_archive,omitempty"`
-		Archived      bool     `json:"prompt_archived,omitempty"`
-		Retired       bool     `json:"retired,omitempty"`
-		Closed        bool     `json:"closed_plan,omitempty"`
+		Tags          map[string]string `json:"tags,omitempty"`
+		CommandAlias  string            `json:"command_alias,omitempty"`
+		Plan          string            `json:"plan,omitempty"`
+		Branch        string            `json:"branch,omitempty"`
+		Target        string            `json:"target,omitempty"`
+		RunID         string            `json:"workflow_run_id,omitempty"`
+		NodeID        string            `json:"workflow_node_id,omitempty"`
+		NodeName      string            `json:"workflow_node_name,omitempty"`
+		NodeAttempt   int               `json:"workflow_node_attempt,omitempty"`
+		NodeOutcome   string            `json:"workflow_node_outcome,omitempty"`
+		Selector      string            `json:"workflow_template_selector,omitempty"`
+		TemplateID    string            `json:"workflow_template_id,omitempty"`
+		TemplateVer   string            `json:"workflow_template_version,omitempty"`
+		PolicyHash    string            `json:"workflow_policy_snapshot_hash,omitempty"`
+		Class         string            `json:"workflow_executor_class,omitempty"`
+		Operation     string            `json:"workflow_executor_operation,omitempty"`
+		Control       string            `json:"workflow_control_policy,omitempty"`
+		Gates         []string          `json:"workflow_gates,omitempty"`
+		Ephemeral     bool              `json:"ephemeral,omitempty"`
+		Parent        string            `json:"submitted_by,omitempty"`
+		ExecutionRoot string            `json:"execution_root,omitempty"`
+		WorktreePath  string            `json:"worktree_path,omitempty"`
+		WorktreeName  string            `json:"worktree_name,omitempty"`
+		WorktreeOwned bool              `json:"worktree_owned,omitempty"`
+		ContextBranch string            `json:"worktree_branch,omitempty"`
+		CancelStatus  string            `json:"cancel_cleanup_status,omitempty"`
+		CancelError   string            `json:"cancel_cleanup_error,omitempty"`
+		RetryStatus   string            `json:"retry_cleanup_status,omitempty"`
+		RetryError    string            `json:"retry_cleanup_error,omitempty"`
+		LastFailure   string            `json:"last_failure,omitempty"`
+		LastRetry     *stamp            `json:"last_retry,omitempty"`
+		Reason        string            `json:"reason,omitempty"`
+		SuccessNote   string            `json:"success_note,omitempty"`
+		PromptName    string            `json:"prompt_name,omitempty"`
+		PromptSHA     string            `json:"prompt_sha256,omitempty"`
+		PromptInode   uint64            `json:"prompt_inode,omitempty"`
+		ClaimedAt     *stamp            `json:"claimed_at,omitempty"`
+		Archive       bool              `json:"failure_archive,omitempty"`
+		Archived      bool              `json:"prompt_archived,omitempty"`
+		Retired       bool              `json:"retired,omitempty"`
+		Closed        bool              `json:"closed_plan,omitempty"`
 	}
 )
 

@@ -2,6 +2,8 @@ package fs
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -22,6 +24,12 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		Refused: st.Refused, RetryAt: stamp(st.RetryAt), Outcome: st.Outcome.String(), FailureClass: st.Failure.String(), FailureReason: optional(st.Reason),
 		StdoutPath: vizierDir + "/" + jobPath(j.ID, "stdout.log"), StderrPath: vizierDir + "/" + jobPath(j.ID, "stderr.log"),
 		Awake: st.Awake,
+	}
+	if c := sp.Configured; c != nil {
+		r.Configuration = &configRecord{MaxRunning: c.MaxRunning, Grace: duration(c.Grace)}
+		for _, p := range c.Pools {
+			r.Configuration.Pools = append(r.Configuration.Pools, poolRecord(p))
+		}
 	}
 	if st.Exit.Known {
 		code := st.Exit.Code
@@ -100,10 +108,10 @@ func retriedOn(p kernel.RetryPolicy) (classes []string, exits []int) {
 func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	s := schedule{
 		After: []afterRecord{}, Dependencies: []dependency{}, Locks: []lockRecord{}, Artifacts: []artifactRecord{}, WaitedOn: []string{},
-		Routed: sp.Routed, OwnsContext: sp.OwnsContext, IdempotencyKey: sp.IdempotencyKey, WaitSince: optionalStamp(st.WaitSince),
+		Routed: sp.Routed, OwnsContext: sp.OwnsContext, IdempotencyKey: sp.IdempotencyKey, WaitSince: optionalStamp(st.WaitSince), ApprovalTimeout: duration(sp.ApprovalTimeout),
 	}
 	for _, id := range sp.After {
-		s.After = append(s.After, afterRecord{string(id), "success"})
+		s.After = append(s.After, afterRecord{string(id), sp.AfterPolicy(id).String()})
 	}
 	for _, a := range sp.Needs {
 		s.Dependencies = append(s.Dependencies, dependency{artifactRecord(a)})
@@ -134,7 +142,7 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	}
 	if a := st.Approval; a.State != kernel.NotRequired {
 		s.Approval = &approvalRecord{true, a.State.String(), stamp(a.RequestedAt), a.RequestedBy,
-			optionalStamp(a.DecidedAt), a.DecidedBy, optional(a.Reason), a.Doubt}
+			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.Doubt}
 	}
 	if st.Wait != (kernel.WaitReason{}) {
 		s.WaitReason = &waitRecord{st.Wait.Kind.String(), st.Wait.Detail}
@@ -173,6 +181,12 @@ func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
 	if st.Prompt.Named != kernel.NewPrompt {
 		m.PromptName = st.Prompt.Named.String()
 	}
+	for _, t := range sp.Tags {
+		if m.Tags == nil {
+			m.Tags = map[string]string{}
+		}
+		m.Tags[t.Key] = t.Value
+	}
 	if o.Node != "" {
 		m.NodeAttempt, m.NodeOutcome = max(st.Attempt, 1), st.Outcome.String()
 	}
@@ -195,6 +209,12 @@ func (r *record) job() (kernel.Job, error) {
 		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Tree: r.Task.V.Tree, Dir: r.Task.V.Dir,
 			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv,
 			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
+	}
+	if c := r.Configuration; c != nil {
+		j.Spec.Configured = &kernel.Configured{MaxRunning: c.MaxRunning, Grace: d.duration("config_snapshot.grace", c.Grace)}
+		for _, p := range c.Pools {
+			j.Spec.Configured.Pools = append(j.Spec.Configured.Pools, kernel.Capacity(p))
+		}
 	}
 	d.again(&j.Spec, &r.Again.V)
 	d.schedule(&j, &r.Schedule.V)
@@ -291,8 +311,8 @@ func (d *decoder) retriedOn(p *kernel.RetryPolicy, field string, classes []strin
 func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 	sp, st := &j.Spec, &j.State
 	for _, a := range s.After {
-		if a.Policy != "" && a.Policy != "success" {
-			d.fail("schedule.after", fmt.Errorf("policy %q: only success is known", a.Policy))
+		if parsed(d, "schedule.after", a.Policy, kernel.ParseAfterPolicy) == kernel.AfterAnyEnd {
+			sp.AfterAny = append(sp.AfterAny, kernel.JobID(a.JobID))
 		}
 		sp.After = append(sp.After, kernel.JobID(a.JobID))
 	}
@@ -330,11 +350,12 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 		d.fail("schedule.routes", err)
 		sp.Routes = append(sp.Routes, kernel.Route{On: on, To: kernel.JobID(r.JobID), Budget: r.Budget})
 	}
+	sp.ApprovalTimeout = d.duration("schedule.approval_timeout", s.ApprovalTimeout)
 	sp.Transient = parsed(d, "schedule.transient", s.Transient, kernel.ParseTransient)
 	if a := s.Approval; a != nil && a.Required {
 		st.Approval = kernel.Approval{State: parsed(d, "schedule.approval", a.State, kernel.ParseApprovalState),
 			RequestedAt: time.Time(a.RequestedAt), RequestedBy: a.RequestedBy,
-			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, Reason: value(a.Reason), Doubt: a.InDoubt}
+			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), Doubt: a.InDoubt}
 	}
 	if w := s.WaitReason; w != nil {
 		st.Wait = kernel.WaitReason{Kind: parsed(d, "schedule.wait_reason", w.Kind, kernel.ParseWaitKind), Detail: w.Detail}
@@ -346,6 +367,9 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 }
 
 func (d *decoder) metadata(j *kernel.Job, m *metadata) {
+	for _, key := range slices.Sorted(maps.Keys(m.Tags)) {
+		j.Spec.Tags = append(j.Spec.Tags, kernel.Tag{Key: key, Value: m.Tags[key]})
+	}
 	j.Spec.Origin = kernel.Origin{
 		Run: kernel.RunID(m.RunID), Node: m.NodeID, Alias: m.CommandAlias, Plan: m.Plan, Branch: m.Branch, Target: m.Target,
 		Ephemeral: m.Ephemeral, Parent: kernel.JobID(m.Parent),

@@ -2,8 +2,10 @@ package fs
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -101,4 +103,61 @@ func TestSettlingRecordsNothingElse(t *testing.T) {
 			t.Errorf("%s: there is an outcome: %v", name, err)
 		}
 	}
+}
+
+// outcome.json has the job's record as the end leaves it, whoever writes it first:
+// the commit that settles the job, or its runner before that, which cannot know.
+func TestTheOutcomeHoldsTheRecord(t *testing.T) {
+	for name, first := range map[string]func(*Store, kernel.Job, kernel.Result) error{
+		"settled at once": func(s *Store, j kernel.Job, r kernel.Result) error {
+			tx, err := s.BeginSettling(context.Background(), r)
+			if err != nil {
+				return err
+			}
+			load(t, tx)
+			return errors.Join(tx.Commit(kernel.NewPlan(hasFailed(j))), tx.Close())
+		},
+		"by its runner": func(s *Store, j kernel.Job, r kernel.Result) error {
+			if err := s.Conclude(r); err != nil {
+				return err
+			}
+			if text := readOutcome(t, s, j.ID); strings.Contains(text, `"schedule"`) {
+				t.Errorf("the runner knew already: %s", text)
+			}
+			commit(t, s, hasFailed(j))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, j, r := running(t)
+			if err := first(s, j, r); err != nil {
+				t.Fatal(err)
+			}
+			text := readOutcome(t, s, j.ID)
+			for _, part := range []string{`"status": "failed"`, `"child_args"`, `"schedule": {`, `"metadata": {`, `"stdout_path"`, `"config_snapshot": null`, `"exit_code": 3`} {
+				if !strings.Contains(text, part) {
+					t.Errorf("%s is not in %s", part, text)
+				}
+			}
+			var doc any
+			if err := json.Unmarshal([]byte(text), &doc); err != nil {
+				t.Fatal(err)
+			}
+			if err := schema(t, "outcome").Validate(doc); err != nil {
+				t.Error(err)
+			}
+			if got := s.outcome(j.ID, outcomeName); got.Value == nil || got.Value.Reason != r.Reason || got.Value.Attempt != r.Attempt {
+				t.Errorf("it is read as %+v", got)
+			}
+		})
+	}
+}
+
+func readOutcome(t *testing.T, s *Store, id kernel.JobID) string {
+	t.Helper()
+	b, err := s.base.read(jobPath(id, outcomeName), maxRecord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -65,10 +65,6 @@ type Backend interface {
 	// another in one step; ErrMoved if it was not at from. It touches no
 	// working tree.
 	UpdateRef(ctx context.Context, ref string, to, from kernel.CommitID) error
-
-	// AddWorktree checks a branch out at the absolute path dir, even if it is
-	// checked out elsewhere too.
-	AddWorktree(ctx context.Context, dir, branch string) (Worktree, error)
 }
 
 // The refusals a caller may branch on.

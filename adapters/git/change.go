@@ -2,9 +2,7 @@ package git
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -125,35 +123,6 @@ func (c *cli) checkedOut(ctx context.Context, branch string) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-func (c *cli) AddWorktree(ctx context.Context, dir, branch string) (Worktree, error) {
-	switch {
-	case !validBranch(branch):
-		return Worktree{}, fmt.Errorf("add worktree for %q: git does not allow this branch name", branch)
-	case !filepath.IsAbs(dir):
-		return Worktree{}, fmt.Errorf("add worktree for %s: %s is not an absolute path", branch, dir)
-	}
-	tips, err := c.Heads(ctx, []string{branch})
-	if err == nil && tips[branch] == "" {
-		err = errors.New("there is no such branch")
-	}
-	if err == nil {
-		// Without the branch's own tip git might take a tag or a remote's
-		// branch of the same name instead.
-		_, err = c.run(ctx, command{args: []string{"worktree", "add", "--quiet", "--force", "--", dir, branch}, writes: true})
-	}
-	if err != nil {
-		return Worktree{}, fmt.Errorf("add worktree for %s: %w", branch, err)
-	}
-	w, err := worktreeAt(c.root.CommonDir, dir)
-	if err == nil && w.Name == "" {
-		err = errors.New("git does not list it")
-	}
-	if err != nil {
-		return Worktree{}, fmt.Errorf("add worktree for %s: %w", branch, err)
-	}
-	return w, nil
 }
 
 // forget is what is left to try when a worktree could not be pruned (seed

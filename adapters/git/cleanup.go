@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,8 @@ import (
 
 // RemoveWorktree takes a job's own worktree away (seed 000, semantics 3.11 and
 // 3.13). Work in it that no ref keeps is parked first; what cannot be parked is
-// not removed. Doing it again after a crash, wherever it came, ends the same.
+// not removed. Doing it again after a crash, wherever it came, ends the same: a
+// tree of another name that is in its place by then is not touched.
 //
 // The result is CleanupSkipped for a worktree that the job does not own,
 // CleanupDone when it is gone, CleanupFailed when removing it was refused or its
@@ -26,7 +28,7 @@ func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Clea
 	}
 	dir, err := r.ownedDir(c)
 	if err == nil {
-		err = r.removeWorktree(ctx, dir)
+		err = r.removeWorktree(ctx, dir, c.Name)
 	}
 	var degraded *pruneError
 	switch {
@@ -68,19 +70,26 @@ func (r *Repo) ownedDir(c kernel.Context) (string, error) {
 	return dir, nil
 }
 
-// removeWorktree removes the worktree at dir. Its files are first moved aside
-// as a whole: a crash then never leaves half a worktree that git still lists,
-// and if git will not forget the worktree they are moved back.
-func (r *Repo) removeWorktree(ctx context.Context, dir string) error {
-	aside := filepath.Join(filepath.Dir(dir), ".removed-"+filepath.Base(dir))
-	w, err := worktreeAt(r.root.CommonDir, dir)
+// removeWorktree removes the worktree of a name, or without one whatever is at
+// dir. Its files are first moved aside as a whole: a crash then never leaves half
+// a worktree that git still lists, and if git will not forget the worktree they
+// are moved back.
+func (r *Repo) removeWorktree(ctx context.Context, dir, name string) error {
+	w, err := r.removable(dir, name)
 	if err != nil {
 		return err
+	}
+	if w.Reason == initializing { // it may have been on its way to its place
+		dir = r.placeOf(w)
 	}
 	present, err := exists(dir)
 	if err != nil {
 		return err
 	}
+	if other := nameAt(dir); w.Name == "" && name != "" && other != "" && other != name {
+		present = false // it is another's
+	}
+	aside := filepath.Join(filepath.Dir(dir), ".removed-"+cmp.Or(name, filepath.Base(dir)))
 	switch {
 	case w.Name == "" && present:
 		if os.Remove(dir+string(filepath.Separator)) != nil { // an empty directory, and nothing else
@@ -98,6 +107,46 @@ func (r *Repo) removeWorktree(ctx context.Context, dir string) error {
 		return fmt.Errorf("git forgot it, but its files could not be removed: %w", err)
 	}
 	return nil
+}
+
+// removable is the worktree of a name, if it is at dir or was never finished;
+// without a name the one at dir.
+func (r *Repo) removable(dir, name string) (Worktree, error) {
+	if name == "" {
+		return worktreeAt(r.root.CommonDir, dir)
+	}
+	all, err := r.Worktrees()
+	for _, w := range all {
+		if w.Name == name && (w.Reason == initializing || resolved(w.Path) == resolved(dir)) {
+			return w, nil
+		}
+	}
+	return Worktree{}, err
+}
+
+// placeOf is where the files of w are, which was never finished: where git knows
+// it, or where it had moved before git knew.
+func (r *Repo) placeOf(w Worktree) string {
+	home := filepath.Dir(w.Path)
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return w.Path
+	}
+	for _, e := range entries {
+		if dir := filepath.Join(home, e.Name()); e.IsDir() && nameAt(dir) == w.Name {
+			return dir
+		}
+	}
+	return w.Path
+}
+
+// nameAt is the name of the worktree whose files are at dir, "" if that is none.
+func nameAt(dir string) string {
+	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	if err != nil {
+		return ""
+	}
+	return kernel.WorktreeName(string(link))
 }
 
 // detach moves the files of w from dir to aside and makes git forget w.

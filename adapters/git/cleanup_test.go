@@ -29,12 +29,11 @@ func newOwned(t *testing.T, open func(Root) *Repo) *owned {
 	o.git("branch", "draft/a")
 	o.repo = open(o.root())
 	o.repo.OnPark = func(p Parked) { o.parked = append(o.parked, p) }
-	w, err := o.repo.AddWorktree(t.Context(), o.path(".vizier/tmp-worktrees/draft-1"), "draft/a")
-	if err != nil {
+	var err error
+	if o.ctx, err = o.repo.EnsureWorktree(t.Context(), "draft-1", "draft-1", "draft/a", ""); err != nil {
 		t.Fatal(err)
 	}
-	o.tree = o.in(w.Path)
-	o.ctx = kernel.Context{Root: ".vizier/tmp-worktrees/draft-1", Worktree: ".vizier/tmp-worktrees/draft-1", Name: w.Name, Branch: "draft/a", Owned: true}
+	o.tree = o.in(o.path(o.ctx.Worktree))
 	return o
 }
 
@@ -361,7 +360,7 @@ func TestRemoveWorktreeAfterCrash(t *testing.T) {
 		},
 		"half removed, made anew": func(o *owned, aside string) {
 			o.git("worktree", "prune", "--expire", "now")
-			if _, err := o.repo.AddWorktree(o.Context(), o.tree.dir, "draft/a"); err != nil {
+			if _, err := o.repo.EnsureWorktree(o.Context(), "draft-1", "draft-1", "draft/a", ""); err != nil {
 				o.Fatal(err)
 			}
 		},

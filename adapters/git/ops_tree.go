@@ -2,59 +2,10 @@ package git
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
-
-// EnsureWorktree makes sure that a linked worktree of branch is at the
-// absolute path dir, which a job may own (see RemoveWorktree), and returns
-// git's name for it; with branch "" it is detached at commit. What is there
-// already stays as it is; what a crash left half made is made again, and what
-// stands on something else is parked and removed first. That branch is checked
-// out elsewhere is no obstacle here.
-func (r *Repo) EnsureWorktree(ctx context.Context, dir, branch string, commit kernel.CommitID) (string, error) {
-	owned := kernel.Context{Worktree: dir, Owned: true}
-	if _, err := r.ownedDir(owned); err != nil {
-		return "", fmt.Errorf("add worktree %s: %w", dir, err)
-	}
-	w, err := worktreeAt(r.root.CommonDir, dir)
-	if err != nil {
-		return "", fmt.Errorf("add worktree %s: %w", dir, err)
-	}
-	present, err := exists(dir)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("add worktree %s: %w", dir, err)
-	case w.Name != "" && present && w.Reason != initializing && w.Branch == branch:
-		return w.Name, nil
-	case w.Name != "" || present:
-		if gone := r.RemoveWorktree(ctx, owned); gone.Status != kernel.CleanupDone {
-			return "", fmt.Errorf("add worktree %s: %s", dir, gone.Error)
-		}
-	}
-	if branch != "" {
-		w, err := r.AddWorktree(ctx, dir, branch)
-		return w.Name, err
-	}
-	if err := commits(commit); err != nil {
-		return "", fmt.Errorf("add worktree %s: %w", dir, err)
-	}
-	_, err = r.cli.run(ctx, command{writes: true, hooks: true,
-		args: []string{"worktree", "add", "--quiet", "--detach", "--", dir, string(commit)}})
-	if err == nil {
-		w, err = worktreeAt(r.root.CommonDir, dir)
-	}
-	if err == nil && w.Name == "" {
-		err = errors.New("git does not list it")
-	}
-	if err != nil {
-		return "", fmt.Errorf("add worktree %s: %w", dir, err)
-	}
-	return w.Name, nil
-}
 
 // HeadCommit is the commit that the working tree at dir stands on; "" on a
 // branch without one.

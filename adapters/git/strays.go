@@ -12,11 +12,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// StrayWorktrees are the worktrees below .vizier/tmp-worktrees that owned does
-// not name, by their paths relative to the repository's root: directories, and
-// entries of git's whose directory is gone. What has no name is a directory that
-// git does not know.
-func (r *Repo) StrayWorktrees(owned map[string]bool) ([]kernel.Context, error) {
+// StrayWorktrees are the worktrees below .vizier/tmp-worktrees that are not
+// owned: directories, and entries of git's whose directory is gone. What has no
+// name is a directory that git does not know.
+func (r *Repo) StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context, error) {
 	home := filepath.Join(r.root.Dir, worktreeHome)
 	entries, err := os.ReadDir(home)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
@@ -26,16 +25,16 @@ func (r *Repo) StrayWorktrees(owned map[string]bool) ([]kernel.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]Worktree{}
+	names, known := map[string]Worktree{}, map[string]bool{}
 	paths := []string{}
 	for _, w := range all {
 		if below, err := filepath.Rel(home, w.Path); err == nil && filepath.IsLocal(below) {
-			names[w.Path] = w
+			names[w.Path], known[w.Name] = w, true
 			paths = append(paths, w.Path)
 		}
 	}
 	for _, e := range entries {
-		if path := filepath.Join(home, e.Name()); e.IsDir() && names[path].Name == "" {
+		if path := filepath.Join(home, e.Name()); e.IsDir() && names[path].Name == "" && !known[nameAt(path)] { // known: on its way to its place
 			paths = append(paths, path)
 		}
 	}
@@ -44,11 +43,10 @@ func (r *Repo) StrayWorktrees(owned map[string]bool) ([]kernel.Context, error) {
 	for _, path := range paths {
 		rel, err := filepath.Rel(r.root.Dir, path)
 		base := filepath.Base(path)
-		if err != nil || owned[rel] || strings.HasPrefix(base, "workspace-") || strings.HasPrefix(base, ".") {
-			continue
+		c := kernel.Context{Worktree: rel, Name: names[path].Name, Branch: names[path].Branch, Owned: true}
+		if err == nil && !owned(c) && !strings.HasPrefix(base, "workspace-") && !strings.HasPrefix(base, ".") {
+			out = append(out, c)
 		}
-		w := names[path]
-		out = append(out, kernel.Context{Worktree: rel, Name: w.Name, Branch: w.Branch, Owned: true})
 	}
 	return out, nil
 }

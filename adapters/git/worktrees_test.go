@@ -9,35 +9,6 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-func TestAddWorktree(t *testing.T) {
-	eachRepo(t, func(t *testing.T, open func(Root) *Repo) {
-		f := newFixture(t)
-		tip := f.commit("file", "x")
-		f.git("branch", "draft/ä")
-		f.commit("file", "y")
-		f.git("tag", "draft/ä")
-		r := open(f.root())
-		for _, dir := range []string{"one tree", "two\ntrees"} { // the second time the branch is checked out already
-			w, err := r.AddWorktree(t.Context(), f.path("../"+dir), "draft/ä")
-			if err != nil || w.Path != f.path("../"+dir) || w.Branch != "draft/ä" || w.Locked {
-				t.Errorf("got %+v, %v", w, err)
-			}
-			in := f.in(w.Path)
-			if got := in.rev("HEAD"); got != tip || in.git("symbolic-ref", "HEAD") != "refs/heads/draft/ä" || in.git("status", "--short") != "" {
-				t.Errorf("it is at %s: %s", got, in.git("status"))
-			}
-		}
-		if list, err := r.Worktrees(); err != nil || len(list) != 2 || list[0].Name != "one-tree" {
-			t.Errorf("worktrees %+v, %v", list, err)
-		}
-		for _, bad := range [][2]string{{f.path("../x"), "missing"}, {f.path("../x"), "-f"}, {"relative", "main"}, {f.path("../one tree"), "main"}} {
-			if w, err := r.AddWorktree(t.Context(), bad[0], bad[1]); err == nil {
-				t.Errorf("added %+v", w)
-			}
-		}
-	})
-}
-
 func TestPruneWorktree(t *testing.T) {
 	eachEngine(t, func(t *testing.T, open func(Root) engine) {
 		o := newOwned(t, Open)

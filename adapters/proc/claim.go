@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -134,8 +135,8 @@ func (l *Local) place(a kernel.AttemptID, c claim) error {
 // write into the room for it: what a crash leaves of that does not count. It is
 // as good as its use: if it cannot be written, a sweep has to go by ancestry
 // and environments alone.
-func (l *Local) claimChild(a kernel.AttemptID, pid int) {
-	child, err := json.Marshal(identify(pid))
+func (l *Local) claimChild(a kernel.AttemptID, command Identity) {
+	child, err := json.Marshal(command)
 	if err != nil {
 		return
 	}
@@ -179,11 +180,16 @@ func writeClaim(path string, c claim) (temp string, err error) {
 // claims makes names unique within the process.
 var claims atomic.Uint64
 
-// linkNew is moveNew where the system has no such call.
-func linkNew(temp, path string) error {
-	err := os.Link(temp, path)
-	if err == nil {
-		_ = os.Remove(temp)
+// moveNew gives a file another name unless that is taken: then it is
+// fs.ErrExist. Where the system or the file system has no such call the file has
+// both names for a moment.
+func moveNew(from, to string) error {
+	err := sys.RenameNew(unix.AT_FDCWD, from, unix.AT_FDCWD, to)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	if err = os.Link(from, to); err == nil {
+		_ = os.Remove(from)
 	}
 	return err
 }

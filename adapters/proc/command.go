@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,9 @@ const (
 	envResultFile = "VIZIER_RESULT_FILE"
 	envRoot       = "VIZIER_ROOT"
 	envSubmit     = "VIZIER_SUBMISSIONS"
+	envReport     = "VIZIER_REPORT"
+	envDeadline   = "VIZIER_DEADLINE"       // of a job with a limit
+	envEffectKey  = "VIZIER_EFFECT_KEY"     // the same for all attempts of a generation
 	envCheckpoint = "VIZIER_CHECKPOINT_DIR" // of a resumable job
 
 	// Of hooks.
@@ -39,7 +43,7 @@ const (
 	envRunner = "VIZIER_RUNNER"
 )
 
-var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envCheckpoint, envRunner,
+var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envReport, envDeadline, envEffectKey, envCheckpoint, envRunner,
 	envStatus, envName, envClass, envReason, envExit}
 
 // repositoryVariables point git at a repository, an index or a configuration of
@@ -118,7 +122,10 @@ func (l *Local) told(j *kernel.Job) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
 		envResultFile + "=" + l.Files.ResultFile(a), envRoot + "=" + l.Root,
-		envSubmit + "=" + l.Files.SubmissionsFile(a)}
+		envSubmit + "=" + l.Files.SubmissionsFile(a), envReport + "=" + l.Files.ReportFile(a), envEffectKey + "=" + j.EffectKey()}
+	if limit := j.Spec.Task.Timeout; limit > 0 {
+		env = append(env, envDeadline+"="+time.Now().Add(limit).UTC().Format(time.RFC3339))
+	}
 	if j.Spec.Resumable {
 		env = append(env, envCheckpoint+"="+l.Files.CheckpointDir(j.ID))
 	}
@@ -196,12 +203,35 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	if filepath.IsAbs(at) || filepath.IsAbs(j.State.Context.Root) {
 		return "", outside
 	}
+	gone := l.gone(j.State.Context)
 	if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" && strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(path); gone || errors.Is(err, fs.ErrNotExist) {
 			return filepath.EvalSymlinks(l.Root) // an earlier attempt moved it away; this one ends the work
 		}
 	}
-	return inside(l.Root, path, outside)
+	real, err := inside(l.Root, path, outside)
+	if err == nil && gone {
+		return "", fmt.Errorf("the worktree that this ran in does not exist any more: %s is another's", path)
+	}
+	return real, err
+}
+
+// gone reports that the worktree that c is in is not there: nothing is, or a
+// worktree of another name, which came to the place when c's had left it.
+func (l *Local) gone(c kernel.Context) bool {
+	if c.Root == "" || c.Root == "." {
+		return false
+	}
+	dir := filepath.Join(l.Root, c.Root)
+	if _, err := os.Stat(dir); err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	if c.Name == "" || c.Root != c.Worktree {
+		return false
+	}
+	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	name := kernel.WorktreeName(string(link))
+	return err == nil && name != "" && name != c.Name
 }
 
 // inside is the directory at path, which is in root whatever links lead there;

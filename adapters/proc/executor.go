@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -51,7 +52,7 @@ func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, erro
 		return nil, err
 	}
 	for end := time.Now().Add(patience); ; {
-		got, err := lockExclusive(f)
+		got, err := sys.TryLock(f)
 		if got {
 			return f, nil
 		}

@@ -53,9 +53,15 @@ func (l *Local) RunHook(ctx context.Context, h HookCall) error {
 	cmd.WaitDelay = grace
 	runtime.LockOSThread() // the hook gets its death signal when the thread that forked it ends
 	defer runtime.UnlockOSThread()
+	guard, err := l.newGuard()
+	if err != nil {
+		return fmt.Errorf("cannot be started: %w", err)
+	}
+	defer guard.dismiss()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot be started: %w", err)
 	}
+	guard.watch(cmd.Process.Pid)
 	err = cmd.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left in its group
 	var exit *exec.ExitError

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,7 +15,7 @@ type Identity struct {
 	Host  string `json:"host"`
 	Boot  string `json:"boot"` // boot id of that host
 	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // start time in clock ticks since boot
+	Start uint64 `json:"start"` // start time as the system counts: see readProcess
 }
 
 // envHost makes this process one of another host: NAME/BOOT. It is for tests of
@@ -28,8 +27,7 @@ var here = sync.OnceValue(func() Identity {
 		return Identity{Host: host, Boot: boot}
 	}
 	host, _ := os.Hostname()
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return Identity{Host: host, Boot: strings.TrimSpace(string(boot))}
+	return Identity{Host: host, Boot: bootID()}
 })
 
 // elsewhere reports that it is of another host. Containers of one machine,
@@ -93,7 +91,7 @@ func (p process) endable() bool { return syscall.Kill(p.pid, 0) != syscall.EPERM
 
 // env is the value of name in the environment the process was started with, or
 // "" if it has none or keeps it to itself.
-func (p process) env(name string) string { return lookupRaw(readProc(p.pid, "environ"), name) }
+func (p process) env(name string) string { return lookupRaw(environOf(p.pid), name) }
 
 func lookupRaw(environ []byte, name string) string {
 	for v := range bytes.SplitSeq(environ, []byte{0}) {
@@ -107,16 +105,12 @@ func lookupRaw(environ []byte, name string) string {
 // runner reports whether the process is a runner, or may be about to become
 // one: in the middle of an exec a process has no environment, only its program.
 func (p process) runner() (is, maybe bool) {
-	environ := readProc(p.pid, "environ")
+	environ := environOf(p.pid)
 	if len(environ) > 0 {
 		return lookupRaw(environ, envRunner) != "", false
 	}
-	program, err := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/exe")
-	own := ownProgram()
-	return false, err == nil && (program == own || program == filepath.Join(filepath.Dir(own), ResidentName))
+	program, own := programOf(p.pid), ownProgram()
+	return false, program != "" && (program == own || program == filepath.Join(filepath.Dir(own), ResidentName))
 }
 
-var ownProgram = sync.OnceValue(func() string {
-	program, _ := os.Readlink("/proc/self/exe")
-	return program
-})
+var ownProgram = sync.OnceValue(func() string { return programOf(os.Getpid()) })

@@ -11,7 +11,8 @@ import (
 // InsideJob tells which attempt this process runs inside, if any (semantics
 // 2.16). running are the attempts on record as running. The process tree
 // decides, since no command can change its ancestors, then the session, and
-// then the environment, for what outlived its runner.
+// then the environment, for what outlived its runner. Where the system tells
+// none of this, what may be inside counts as inside.
 func (l *Local) InsideJob(running []kernel.AttemptID) (kernel.AttemptID, bool) {
 	type place struct {
 		pid   int
@@ -32,14 +33,20 @@ func (l *Local) InsideJob(running []kernel.AttemptID) (kernel.AttemptID, bool) {
 		}
 	}
 	const deepest = 4096 // the tree may change while it is read
+	var top process      // the last one below the system's first process
 	p, ok := readProcess(os.Getpid())
 	for up := 0; ok && up < deepest; up++ {
+		if p.pid != 1 || up == 0 {
+			top = p
+		}
 		at := place{p.pid, p.start}
 		if a, found := commands[at]; found {
 			return a, true
 		}
 		if a, found := runners[at]; found && up > 0 { // what its command left behind
 			return a, true
+		} else if found {
+			delete(runners, at) // itself
 		}
 		p, ok = readProcess(p.parent)
 	}
@@ -48,6 +55,21 @@ func (l *Local) InsideJob(running []kernel.AttemptID) (kernel.AttemptID, bool) {
 			return a, true
 		}
 	}
-	a, err := ParseAttempt(os.Getenv(envAttemptID))
-	return a, err == nil
+	if a, err := ParseAttempt(os.Getenv(envAttemptID)); err == nil {
+		return a, true
+	}
+	for at, a := range runners { // whichever: one is as likely as the other
+		if top.mayBeOrphanOf(at.start) {
+			return a, true
+		}
+	}
+	return kernel.AttemptID{}, false
+}
+
+// mayBeOrphanOf reports that nothing excludes that the process, the oldest
+// ancestor there is, was started by a job whose runner began at start: it is no
+// older and no other user's, and this system does not give orphans to runners.
+// A process that the system does not show may be anything.
+func (p process) mayBeOrphanOf(start uint64) bool {
+	return p.start == 0 || !adoptsOrphans && p.start >= start && p.endable()
 }

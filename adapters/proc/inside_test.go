@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"os"
 	"syscall"
 	"testing"
 
@@ -43,6 +44,9 @@ func TestInsideJob(t *testing.T) {
 			if got := w.said("inside "); got != want {
 				t.Fatalf("inside %s, want %s", got, want)
 			}
+			if name == "in another session" && !adoptsOrphans { // so nobody else finds it
+				mustPID(t, w.said("insideLater ")).signal(syscall.SIGKILL)
+			}
 			w.file("go", "", 0o600)
 			w.outcome(a)
 		})
@@ -74,5 +78,24 @@ func TestARunnerIsNotInsideItsOwnJob(t *testing.T) {
 	}
 	if in, ok := w.InsideJob([]kernel.AttemptID{a}); ok {
 		t.Fatalf("inside %v", in)
+	}
+}
+
+// An orphan whose origin the system does not tell counts as inside.
+func TestMayBeOrphan(t *testing.T) {
+	me, _ := readProcess(os.Getpid())
+	for _, c := range []struct {
+		what string
+		p    process
+		late uint64 // by how much the runner is the younger
+		want bool
+	}{
+		{"one that is not shown", process{}, 0, true},
+		{"an older one", me, 1, false},
+		{"a younger one", me, 0, !adoptsOrphans},
+	} {
+		if got := c.p.mayBeOrphanOf(c.p.start + c.late); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
 	}
 }

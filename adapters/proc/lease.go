@@ -10,8 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -33,15 +32,7 @@ const (
 // Beat renews a's lease. A lease begins with the claim, so short attempts need
 // none.
 func (l *Local) Beat(a kernel.AttemptID) error {
-	path := l.Files.HeartbeatFile(a)
-	err := touch(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		var f *os.File
-		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600); err == nil {
-			err = f.Close()
-		}
-	}
-	if err != nil {
+	if err := sys.Touch(l.Files.HeartbeatFile(a)); err != nil {
 		return fmt.Errorf("heartbeat of %s: %w", label(a), err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -62,7 +63,7 @@ func TestVerdicts(t *testing.T) {
 			}
 			defer lock.Close()
 			if c.held {
-				if ok, err := lockExclusive(lock); !ok || err != nil {
+				if ok, err := sys.TryLock(lock); !ok || err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -6,8 +6,11 @@
 // command in a further session, the command's output going straight to the
 // logs, and ends whatever the command leaves behind.
 //
-// Linux is the supported platform. Elsewhere the package builds, but what
-// needs /proc is not done: a runner's death leaves its command running.
+// What systems do in different ways is in files of its own: how a command dies
+// with its runner (die_*), what it leaves (leftovers_*), the process table
+// (table_*), the news of a runner's end (vigil_*) and the rest (system_*).
+// docs/user/platforms.md tells what comes of it. The tag portable takes on
+// Linux, but for the process table, what other systems take.
 package proc
 
 import (
@@ -21,7 +24,7 @@ import (
 )
 
 // DefaultGrace is the time between TERM and KILL where nothing else is said.
-const DefaultGrace = 10 * time.Second
+const DefaultGrace = kernel.DefaultGrace
 
 // Files says where an attempt's files are. Paths are absolute.
 type Files interface {
@@ -45,6 +48,9 @@ type Files interface {
 
 	// SubmissionsFile is where a command may leave jobs to be enqueued.
 	SubmissionsFile(kernel.AttemptID) string
+
+	// ReportFile is where a command may say how far it is.
+	ReportFile(kernel.AttemptID) string
 }
 
 // Local is the executor and the workload of this machine. A process has one,

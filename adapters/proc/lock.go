@@ -7,10 +7,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -91,7 +91,7 @@ func (l *Local) Acquire(a kernel.AttemptID) (io.Closer, error) {
 		if f, err = openLock(l.Files.LockFile(a.Job)); err != nil {
 			return nil, err
 		}
-		locked, err := lockExclusive(f)
+		locked, err := sys.TryLock(f)
 		if err == nil && !locked {
 			err = fmt.Errorf("lock %s: held by another runner: %w", f.Name(), kernel.ErrConflict)
 		}
@@ -128,32 +128,6 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// lockExclusive takes the lock, or reports false if a runner holds it. Those
-// who only look (see locked) hold it shared and for a moment, which must not be
-// mistaken for a runner.
-func lockExclusive(f *os.File) (bool, error) {
-	const patience = 2000
-	fd := int(f.Fd())
-	for range patience {
-		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return true, nil
-		}
-		if err == unix.EWOULDBLOCK {
-			err = unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB)
-		}
-		if err == unix.EWOULDBLOCK {
-			return false, nil
-		}
-		if err != nil && err != unix.EINTR {
-			return false, fmt.Errorf("lock %s: %w", f.Name(), err)
-		}
-		_ = unix.Flock(fd, unix.LOCK_UN)
-		time.Sleep(50 * time.Microsecond)
-	}
-	return false, fmt.Errorf("lock %s: too many processes look at it", f.Name())
-}
-
 // Locked reports whether a process holds the lock of the file at path.
 func Locked(path string) (bool, error) { return locked(path) }
 
@@ -165,7 +139,7 @@ func TryLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	got, err := lockExclusive(f)
+	got, err := sys.TryLock(f)
 	if err == nil && !got {
 		err = fmt.Errorf("lock %s: held by another process: %w", path, kernel.ErrConflict)
 	}

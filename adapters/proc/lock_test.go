@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -63,7 +64,7 @@ func TestClaimWithACommandCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.claimChild(a, os.Getpid())
+	w.claimChild(a, identify(os.Getpid()))
 	both, err := os.ReadFile(w.Files.ClaimFile(a))
 	if err != nil {
 		t.Fatal(err)
@@ -216,11 +217,11 @@ func TestALookerIsNoHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := lockExclusive(f); got || err == nil {
+	if got, err := sys.TryLock(f); got || err == nil {
 		t.Fatalf("a looker passed for a runner, or was overrun: %v, %v", got, err)
 	}
 	_ = looker.Close()
-	if got, err := lockExclusive(f); !got || err != nil {
+	if got, err := sys.TryLock(f); !got || err != nil {
 		t.Fatalf("free, and not taken: %v", err)
 	}
 	_ = f.Close()

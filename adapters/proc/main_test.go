@@ -118,6 +118,9 @@ func (d layout) CheckpointDir(id kernel.JobID) string { return d.dir(id) + "/che
 func (d layout) SubmissionsFile(a kernel.AttemptID) string {
 	return fmt.Sprintf("%s/attempts/%d.submissions.jsonl", d.dir(a.Job), a.N)
 }
+func (d layout) ReportFile(a kernel.AttemptID) string {
+	return fmt.Sprintf("%s/attempts/%d.report.jsonl", d.dir(a.Job), a.N)
+}
 
 func jobFile(root string, id kernel.JobID) string { return layout(root).dir(id) + "/job.gob" }
 func outcomeFile(root string, a kernel.AttemptID) string {

@@ -83,10 +83,11 @@ var roles = map[string]func(args []string) int{
 		return 0
 	},
 
-	// scrubbed starts a role in this session with an environment that says
-	// nothing of a job, and stays.
+	// scrubbed starts a role in this session, in a process group of its own, with
+	// an environment that says nothing of a job, and stays.
 	"scrubbed": func(args []string) int {
 		cmd := exec.Command(os.Args[0], args...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.Env = []string{mark + "=" + os.Getenv(mark)}
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if cmd.Run() != nil {
@@ -98,6 +99,12 @@ var roles = map[string]func(args []string) int{
 	// hidden does the same in a session of its own and exits at once.
 	"hidden": func(args []string) int {
 		daemon(args[0], []string{mark + "=" + os.Getenv(mark)}, args[1:]...)
+		return 0
+	},
+
+	// away is hidden with the environment of the job.
+	"away": func(args []string) int {
+		daemon(args[0], os.Environ(), args[1:]...)
 		return 0
 	},
 
@@ -160,6 +167,16 @@ var roles = map[string]func(args []string) int{
 func stay() int {
 	time.Sleep(10 * time.Minute)
 	return 0
+}
+
+// farthest is the role that hides what it starts as well as can be seen through
+// on this system: in a session of its own and, where a runner is the parent of
+// orphans, with an environment that says nothing.
+func farthest() string {
+	if adoptsOrphans {
+		return "hidden"
+	}
+	return "away"
 }
 
 func daemon(role string, env []string, args ...string) {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
@@ -32,7 +30,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	cmd, err := l.prepare(j)
 	if err != nil {
 		r := notStarted(err)
-		if root := j.State.Context.Root; root != "" && root != "." && isGone(filepath.Join(l.Root, root)) {
+		if l.gone(j.State.Context) {
 			r.Context = &kernel.Context{} // so that a retry begins where it is made
 		}
 		return r
@@ -49,15 +47,16 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if err != nil {
 		return notStarted(err)
 	}
-	l.claimChild(j.Attempt(), c.pid)
+	l.claimChild(j.Attempt(), c.id)
 	killsBefore := oomKills()
 	grace := j.Spec.Task.Grace
 	if grace <= 0 {
 		grace = l.grace()
 	}
 	why, status := c.wait(ctx, j.Spec.Task.Timeout, grace)
+	c.guard.dismiss()
 	l.forget(c.pid)
-	l.endLeftovers(min(grace, leftoverGrace))
+	endLeftovers(l.leftoversOf(j.Attempt(), c.id), min(grace, leftoverGrace))
 	c.logs.Close()
 
 	var r kernel.Result
@@ -79,11 +78,6 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 
 func (l *Local) grace() time.Duration { return orDefault(l.Grace, DefaultGrace) }
 
-func isGone(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist)
-}
-
 // ending is why a command ended.
 type ending int
 
@@ -95,8 +89,10 @@ const (
 
 // child is a running command. Its pid is its session and its process group.
 type child struct {
-	pid  int
-	logs *joblog.Watcher
+	pid   int
+	id    Identity
+	logs  *joblog.Watcher
+	guard *guard
 
 	mu    sync.Mutex
 	ended bool        // its pid may be another's soon
@@ -128,11 +124,17 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 	if err = os.Remove(cmd.resultFile); err != nil && !os.IsNotExist(err) {
 		return nil, err // what lies there would pass for the command's result
 	}
+	if c.guard, err = l.newGuard(); err != nil {
+		return nil, err
+	}
 	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()}, Sys: commandAttr()}
 	c.pid, err = l.start(func() (int, error) { return syscall.ForkExec(cmd.path, cmd.args, attr) })
 	if err != nil {
+		c.guard.dismiss()
 		return nil, cmd.refused(err)
 	}
+	c.guard.watch(c.pid)
+	c.id = identify(c.pid)
 	return c, nil
 }
 
@@ -151,14 +153,13 @@ func (c *child) wait(ctx context.Context, timeout, grace time.Duration) (ending,
 	if timeout > 0 {
 		defer time.AfterFunc(timeout, func() { c.end(timedOut, grace) }).Stop()
 	}
-	reap := awaitEnd(c.pid)
-	c.mu.Lock()
+	status := awaitEnd(c.pid, &c.mu)
 	defer c.mu.Unlock()
 	c.ended = true
 	if c.kill != nil {
 		c.kill.Stop()
 	}
-	return c.why, reap()
+	return c.why, status
 }
 
 // end ends the command's group: TERM, grace, KILL.

@@ -68,7 +68,7 @@ func TestRunOfABuiltinIsThisProgram(t *testing.T) {
 
 func TestRunTellsTheCommandWhereItIs(t *testing.T) {
 	w := setup(t, "sh", "-c", `unset VIZIER_LONG; env | grep -E '^(VIZIER_|GIVEN|TWICE|PWD)' | sort; pwd; test -z "$(cat)"`)
-	w.job.State.Attempt = 7
+	w.job.State.Attempt, w.job.State.Generation = 7, 3
 	w.job.Spec.Origin = kernel.Origin{Run: "run_1", Node: "build"}
 	w.job.Spec.Task.Env = []string{"GIVEN=a=b", "TWICE=1", "TWICE=2", "VIZIER_JOB_ID=forged", "VIZIER_RUNNER=forged"}
 	w.job.Spec.Task.Dir = "src"
@@ -81,10 +81,22 @@ func TestRunTellsTheCommandWhereItIs(t *testing.T) {
 	t.Setenv("TWICE", "0")
 	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
 	a := w.job.Attempt()
-	want := fmt.Sprintf("GIVEN=a=b\nPWD=%s\nTWICE=2\nVIZIER_ATTEMPT=7\nVIZIER_ATTEMPT_ID=%s\nVIZIER_JOB_ID=%s\nVIZIER_NODE=build\nVIZIER_RESULT_FILE=%s\nVIZIER_ROOT=%s\nVIZIER_RUN_ID=run_1\nVIZIER_SUBMISSIONS=%s\n%s\n",
-		dir, label(a), a.Job, w.Files.ResultFile(a), w.root, w.Files.SubmissionsFile(a), dir)
+	want := fmt.Sprintf("GIVEN=a=b\nPWD=%s\nTWICE=2\nVIZIER_ATTEMPT=7\nVIZIER_ATTEMPT_ID=%s\nVIZIER_EFFECT_KEY=%s.3\nVIZIER_JOB_ID=%s\nVIZIER_NODE=build\nVIZIER_REPORT=%s\nVIZIER_RESULT_FILE=%s\nVIZIER_ROOT=%s\nVIZIER_RUN_ID=run_1\nVIZIER_SUBMISSIONS=%s\n%s\n",
+		dir, label(a), a.Job, a.Job, w.Files.ReportFile(a), w.Files.ResultFile(a), w.root, w.Files.SubmissionsFile(a), dir)
 	if w.log("stdout") != want {
 		t.Fatalf("the command saw\n%s\nwant\n%s", w.log("stdout"), want)
+	}
+}
+
+// A command with a time limit knows when it is over.
+func TestRunTellsTheDeadline(t *testing.T) {
+	w := setup(t, "sh", "-c", `echo $VIZIER_DEADLINE`)
+	w.job.Spec.Task.Timeout = time.Hour
+	before := time.Now()
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+	end, err := time.Parse(time.RFC3339, strings.TrimSpace(w.log("stdout")))
+	if err != nil || end.Before(before.Add(time.Hour-time.Second)) || end.After(time.Now().Add(time.Hour)) {
+		t.Errorf("%s: %v, %v", w.log("stdout"), end, err)
 	}
 }
 
@@ -133,6 +145,38 @@ func TestRunInAWorktreeThatIsGone(t *testing.T) {
 	w.job.State.Context, w.job.Spec.Task.Dir = kernel.Context{}, "nowhere"
 	if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure || r.Context != nil {
 		t.Errorf("a directory that was named wrongly: %+v", r)
+	}
+}
+
+// So is one whose place is another run's by now: nothing of this run is executed
+// in it, but for the cleanup, which ends its work from the repository's root.
+func TestRunInAWorktreeThatIsAnothers(t *testing.T) {
+	w := setup(t, "true")
+	tree := ".vizier/tmp-worktrees/branch-x"
+	for link, gone := range map[string]bool{
+		"gitdir: /r/.git/worktrees/draft-2\n":  true,
+		"gitdir: /r/.git/worktrees/draft-1\n":  false,
+		"gitdir: ../../.git/worktrees/draft-1": false,
+		"gitdir: /r/.git/modules/sub\n":        false,
+		"":                                     false,
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(w.root, tree), 0o755), os.WriteFile(filepath.Join(w.root, tree, ".git"), []byte(link), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		for _, sub := range []string{"", "."} {
+			w.job.State.Context, w.job.Spec.Task.Dir = kernel.Context{Root: tree, Worktree: tree, Name: "draft-1"}, sub
+			r := w.Run(bg, &w.job)
+			if told := r.Class == kernel.LaunchFailure && r.Context != nil && *r.Context == (kernel.Context{}); told != gone {
+				t.Errorf("%q: %+v", link, r)
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(w.root, tree, ".git"), []byte("gitdir: /r/.git/worktrees/draft-2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.job.Spec.Task.Builtin, w.job.Spec.Origin.About.Operation = true, "worktree.cleanup"
+	if dir, err := w.dir(&w.job); err != nil || dir != w.root {
+		t.Errorf("the cleanup is in %q, %v", dir, err)
 	}
 }
 

@@ -14,12 +14,6 @@ type Spaces struct {
 	Mount string `json:"mount,omitempty"`
 }
 
-func spaces() Spaces {
-	pid, _ := os.Readlink("/proc/self/ns/pid")
-	mount, _ := os.Readlink("/proc/self/ns/mnt")
-	return Spaces{pid, mount}
-}
-
 // PIDSpace is this process's pid namespace; "" where it has none.
 func PIDSpace() string { return spaces().PID }
 

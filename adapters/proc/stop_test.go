@@ -16,7 +16,7 @@ import (
 func TestLeftoversOfACommandAreEnded(t *testing.T) {
 	// The command stays until the whole tree stands, so that there is a tree.
 	w := setup(t, "sh", "-c", `"$@"; while [ ! -e go ]; do sleep 0.01; done`, "sh")
-	w.job.Spec.Task.Args = append(w.job.Spec.Task.Args, as("hidden", "parent", "sleeper", "stubborn")...)
+	w.job.Spec.Task.Args = append(w.job.Spec.Task.Args, as(farthest(), "parent", "sleeper", "stubborn")...)
 	begun := func(s string) (all []process) {
 		for line := range strings.Lines(w.log("stdout")) {
 			if word, pid, _ := strings.Cut(strings.TrimSpace(line), " "); word == s {
@@ -34,7 +34,8 @@ func TestLeftoversOfACommandAreEnded(t *testing.T) {
 	w.file("go", "", 0o600)
 	wantResult(t, <-done, kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
 	for _, p := range tree {
-		if now, there := readProcess(p.pid); there && now.start == p.start {
+		// A zombie is another process's to reap where that is not the runner.
+		if now, there := readProcess(p.pid); there && now.start == p.start && (adoptsOrphans || !now.zombie) {
 			t.Errorf("process %d of %d is still there: %+v", p.pid, len(tree), now)
 		}
 	}
@@ -101,9 +102,9 @@ func TestStopSweepsWhatADeadRunnerLeft(t *testing.T) {
 
 func TestSweepEndsARunnerThatHoldsTheLock(t *testing.T) {
 	w := setup(t, "sh", "-c", `"$@"; exec sleep 600`, "sh")
-	w.job.Spec.Task.Args = append(w.job.Spec.Task.Args, as("hidden", "parent", "stubborn")...)
+	w.job.Spec.Task.Args = append(w.job.Spec.Task.Args, as(farthest(), "parent", "stubborn")...)
 	a := w.launch()
-	// Nothing but its ancestry tells that it is of this job.
+	// Nothing but its ancestry tells that it is of this job, where that can tell.
 	hidden := mustPID(t, w.said("stubborn "))
 	runner, _ := w.claim(a).process()
 	if err := w.Sweep(bg, a); err != nil {
@@ -111,6 +112,51 @@ func TestSweepEndsARunnerThatHoldsTheLock(t *testing.T) {
 	}
 	if alive(runner) || alive(hidden) || w.liveness(a) != kernel.Dead {
 		t.Fatalf("runner alive: %v, command alive: %v", alive(runner), alive(hidden))
+	}
+}
+
+// Enforce ends a stopped runner with its command. It leaves alone a runner that
+// has taken note of its command's end, one elsewhere, and what nobody has claimed.
+func TestEnforce(t *testing.T) {
+	w := setup(t, as("polite")...)
+	if ended, err := w.Enforce(bg, w.job.Attempt()); ended || err != nil {
+		t.Fatalf("nobody has claimed it: %v %v", ended, err)
+	}
+	a := w.launch()
+	command := mustPID(t, w.said("polite "))
+	runner, _ := w.claim(a).process()
+	runner.signal(syscall.SIGSTOP)
+	path := layout(w.root).ClaimFile(a)
+	was := w.claim(a)
+	for name, change := range map[string]func(*claim){
+		"in another pid namespace": func(c *claim) { c.Spaces.PID = "pid:[1]" },
+		"of another boot":          func(c *claim) { c.Boot, c.Child.Boot = "other", "other" },
+		"whose command is reaped":  func(c *claim) { c.Child.Start++ },
+	} {
+		c := was
+		child := *was.Child
+		c.Child = &child
+		change(&c)
+		b, err := c.encode()
+		if err == nil {
+			err = os.WriteFile(path, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ended, err := w.Enforce(bg, a); ended || err != nil || !alive(command) || !alive(runner) {
+			t.Fatalf("a runner %s: ended %v, %v", name, ended, err)
+		}
+	}
+	b, err := was.encode()
+	if err == nil {
+		err = os.WriteFile(path, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ended, err := w.Enforce(bg, a); !ended || err != nil || alive(command) || alive(runner) || w.liveness(a) != kernel.Dead {
+		t.Fatalf("ended %v, %v; command alive %v, runner alive %v", ended, err, alive(command), alive(runner))
 	}
 }
 

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"os"
 	"sync/atomic"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -16,8 +15,8 @@ type Vigil struct {
 }
 
 type watched struct {
-	runner *os.File // see handle
-	over   atomic.Bool
+	stop func()
+	over atomic.Bool
 }
 
 // NewVigil looks at no runner yet.
@@ -40,7 +39,7 @@ func (v *Vigil) Watch(attempts []kernel.AttemptID) bool {
 	for a, w := range v.at {
 		if !keep[a] {
 			delete(v.at, a)
-			_ = w.runner.Close()
+			w.stop()
 		}
 	}
 	all := true
@@ -49,31 +48,29 @@ func (v *Vigil) Watch(attempts []kernel.AttemptID) bool {
 			all = all && !w.over.Load()
 			continue
 		}
-		f, ok := v.open(a)
-		if !ok {
+		if w, ok := v.open(a); ok {
+			v.at[a] = w
+		} else {
 			all = false
-			continue
 		}
-		w := &watched{runner: f}
-		v.at[a] = w
-		go func() {
-			if awaitReadable(f) {
-				w.over.Store(true)
-				select {
-				case v.ended <- struct{}{}:
-				default:
-				}
-			}
-		}()
 	}
 	return all
 }
 
-// open is a handle on a's runner.
-func (v *Vigil) open(a kernel.AttemptID) (*os.File, bool) {
+// open begins to watch a's runner.
+func (v *Vigil) open(a kernel.AttemptID) (*watched, bool) {
 	c, ours, err := v.l.claimOf(a)
 	if err != nil || !ours || c.Boot != here().Boot {
 		return nil, false
 	}
-	return handle(c.Identity)
+	w := &watched{}
+	stop, ok := watchEnd(c.Identity, func() {
+		w.over.Store(true)
+		select {
+		case v.ended <- struct{}{}:
+		default:
+		}
+	})
+	w.stop = stop
+	return w, ok
 }

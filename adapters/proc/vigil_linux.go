@@ -1,3 +1,5 @@
+//go:build !portable
+
 package proc
 
 import (
@@ -7,9 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handle is a pidfd of the process that i names, if it still runs: it becomes
-// readable when the process ends. The runtime waits for all of them together.
-func handle(i Identity) (*os.File, bool) {
+// watchEnd calls ended once when the process that i names ends, unless stop was
+// called before. It reports false where that cannot be watched, and where the
+// process has ended. It waits on a pidfd, which becomes readable at the end: the
+// runtime waits for all of them together.
+func watchEnd(i Identity, ended func()) (stop func(), ok bool) {
 	fd, err := unix.PidfdOpen(i.PID, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, false
@@ -19,7 +23,12 @@ func handle(i Identity) (*os.File, bool) {
 		_ = f.Close()
 		return nil, false
 	}
-	return f, true
+	go func() {
+		if awaitReadable(f) {
+			ended()
+		}
+	}()
+	return func() { _ = f.Close() }, true
 }
 
 // awaitReadable reports false when f is closed before it is readable.

@@ -42,6 +42,7 @@ func (t *Intake) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, []st
 	var outside []string
 	for _, l := range lines {
 		for _, ref := range l.After {
+			ref, _ := afterPolicy(ref)
 			if _, inside := minted[ref]; !inside && !t.whole(ref) {
 				outside = append(outside, ref)
 			}
@@ -73,6 +74,7 @@ func (t *Intake) mint(ctx context.Context, lines []batchLine, minted map[string]
 	}
 	for i, l := range lines {
 		for _, ref := range l.After {
+			ref, policy := afterPolicy(ref)
 			id, inside := minted[ref]
 			if !inside && t.whole(ref) {
 				id = kernel.JobID(ref)
@@ -82,7 +84,7 @@ func (t *Intake) mint(ctx context.Context, lines []batchLine, minted map[string]
 					bad.add(l.line, err)
 				}
 			}
-			news[i].Spec.After = append(news[i].Spec.After, id)
+			news[i].Spec.RunsAfter(id, policy)
 		}
 	}
 	return news, refs, bad.err()
@@ -112,6 +114,9 @@ func parseBatch(in io.Reader) ([]batchLine, error) {
 		}
 		if at, taken := first[l.Ref]; taken && l.Ref != "" {
 			bad.add(n, fmt.Errorf("ref %q is that of line %d already", l.Ref, at))
+		}
+		if _, policy := afterPolicy(l.Ref); policy != kernel.AfterSuccess {
+			bad.add(n, fmt.Errorf("ref %q ends in :any, which after reads as a policy", l.Ref))
 		}
 		first[l.Ref] = n
 		out = append(out, l)

@@ -18,6 +18,7 @@ import (
 // batch.
 type Request struct {
 	Name            string   `json:"name"`
+	Tag             []string `json:"tag"`
 	After           []string `json:"after"`
 	Need            []string `json:"need"`
 	Produce         []string `json:"produce"`
@@ -27,6 +28,7 @@ type Request struct {
 	Pinned          string   `json:"pinned"`
 	Require         []string `json:"require"`
 	Approval        bool     `json:"approval"`
+	ApprovalTimeout string   `json:"approval_timeout"`
 	Timeout         string   `json:"timeout"`
 	Retries         int      `json:"retries"`
 	RetryOn         []string `json:"retry_on"`
@@ -68,11 +70,14 @@ func (t *Intake) newJob(ctx context.Context, q Request, after func(string) (kern
 		fail(fmt.Errorf("expected a command: vizier jobs submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
 	for _, ref := range q.After {
+		ref, policy := afterPolicy(ref)
 		id, err := after(ref)
 		fail(err)
-		spec.After = append(spec.After, id)
+		spec.RunsAfter(id, policy)
 	}
 	var err error
+	spec.Tags, err = Tags(q.Tag)
+	fail(err)
 	spec.Needs, err = artifacts("need", q.Need)
 	fail(err)
 	spec.Produces, err = artifacts("produce", q.Produce)
@@ -96,6 +101,8 @@ func (t *Intake) newJob(ctx context.Context, q Request, after func(string) (kern
 		fail(fmt.Errorf("--idempotency-key: expected at most %d bytes, none of them NUL: %w", maxKey, kernel.ErrInvalid))
 	}
 	fail(budgets(q, &spec))
+	spec.ApprovalTimeout, err = ApprovalTimeout(q.ApprovalTimeout, q.Approval || spec.Doubt() == kernel.AskInDoubt)
+	fail(err)
 	spec.Task, err = t.task(q)
 	fail(err)
 	if spec.Task.Tree != "" && slices.Contains(spec.Preconditions, kernel.Precondition{Kind: kernel.CleanWorktree}) {
@@ -106,6 +113,42 @@ func (t *Intake) newJob(ctx context.Context, q Request, after func(string) (kern
 		n.Approval = kernel.Require(t.Scheduler.Now(), t.By())
 	}
 	return n, errors.Join(errs...)
+}
+
+// afterPolicy is the job that an --after names, and which of its ends will do.
+func afterPolicy(ref string) (string, kernel.AfterPolicy) {
+	if job, soft := strings.CutSuffix(ref, ":"+kernel.AfterAnyEnd.String()); soft {
+		return job, kernel.AfterAnyEnd
+	}
+	return ref, kernel.AfterSuccess
+}
+
+// Tags reads labels of the form KEY=VALUE.
+func Tags(texts []string) ([]kernel.Tag, error) {
+	var out []kernel.Tag
+	for _, text := range texts {
+		t, err := kernel.ParseTag(text)
+		if err != nil {
+			return nil, fmt.Errorf("--tag: %w", err)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// ApprovalTimeout reads how long an approval may take, of a job that asks for one.
+func ApprovalTimeout(text string, asks bool) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil || d <= 0:
+		return 0, fmt.Errorf("--approval-timeout %q: expected a duration such as 30m or 4h: %w", text, kernel.ErrInvalid)
+	case !asks:
+		return 0, fmt.Errorf("--approval-timeout has no effect on a job that asks for no approval: add --approval, or --in-doubt ask: %w", kernel.ErrInvalid)
+	}
+	return d.Truncate(time.Microsecond), nil
 }
 
 func artifacts(flag string, labels []string) ([]kernel.Artifact, error) {

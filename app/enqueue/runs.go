@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -14,7 +15,11 @@ import (
 
 // One makes the job of a single request.
 func (t *Intake) One(ctx context.Context, q Request) (kernel.NewJob, error) {
-	after, err := t.resolver(ctx, q.After)
+	refs := make([]string, len(q.After))
+	for i, ref := range q.After {
+		refs[i], _ = afterPolicy(ref)
+	}
+	after, err := t.resolver(ctx, refs)
 	if err != nil {
 		return kernel.NewJob{}, err
 	}
@@ -23,14 +28,15 @@ func (t *Intake) One(ctx context.Context, q Request) (kernel.NewJob, error) {
 
 // RunOptions are what is asked of runs besides their templates.
 type RunOptions struct {
-	After     []string         // jobs, or run:RUN for the last jobs of a run, that the first run starts after
-	Approval  *kernel.Approval // of the first jobs, instead of what the template asks for; nil: as it asks
-	Ephemeral bool             // it goes once nobody looks at it any more
+	After           []string         // jobs, or run:RUN for the last jobs of a run, that the first run starts after; with :any, whatever became of them
+	Approval        *kernel.Approval // of the first jobs, instead of what the template asks for; nil: as it asks
+	ApprovalTimeout time.Duration    // of that approval; 0: as the template says
+	Ephemeral       bool             // it goes once nobody looks at it any more
 }
 
 // Runs makes a run of each flow. Each but the first starts after the one before.
 func (t *Intake) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.RunRequest, error) {
-	after, err := t.afters(ctx, o.After)
+	before, err := t.afters(ctx, o.After)
 	if err != nil {
 		return nil, err
 	}
@@ -43,44 +49,50 @@ func (t *Intake) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.R
 		if err := t.mayStart(run.Jobs); err != nil {
 			return nil, err
 		}
-		run.After, run.Approval = after, o.Approval
+		run.After, run.AfterAny, run.Approval, run.ApprovalTimeout = before.After, before.AfterAny, o.Approval, o.ApprovalTimeout
 		runs = append(runs, run.RunRequest)
-		after = run.Sinks
+		before = kernel.Spec{After: run.Sinks}
 	}
 	return runs, nil
 }
 
-// afters are the jobs that refs mean, of jobs and of runs.
-func (t *Intake) afters(ctx context.Context, refs []string) ([]kernel.JobID, error) {
-	var out []kernel.JobID
+// afters has the predecessors that refs mean, of jobs and of runs.
+func (t *Intake) afters(ctx context.Context, refs []string) (before kernel.Spec, err error) {
 	var jobs []string
-	for _, ref := range refs {
+	policies := map[string]kernel.AfterPolicy{}
+	for _, text := range refs {
+		ref, policy := afterPolicy(text)
 		run, ok := strings.CutPrefix(ref, "run:")
 		switch {
 		case ok:
 			sinks, err := t.sinks(ctx, kernel.RunID(run))
 			if err != nil {
-				return nil, err
+				return before, err
 			}
-			out = append(out, sinks...)
+			for _, id := range sinks {
+				before.RunsAfter(id, policy)
+			}
 		case strings.HasPrefix(ref, "run_") && !strings.Contains(ref, "/"):
-			return nil, &InputError{Err: fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref)}
+			return before, &InputError{Err: fmt.Errorf("invalid --after reference `%s`; use `run:%s` for run dependencies", ref, ref)}
 		default:
+			if _, twice := policies[ref]; !twice || policy == kernel.AfterSuccess {
+				policies[ref] = policy
+			}
 			jobs = append(jobs, ref)
 		}
 	}
 	find, err := t.resolver(ctx, jobs)
 	if err != nil {
-		return nil, err
+		return before, err
 	}
 	for _, ref := range jobs {
 		id, err := find(ref)
 		if err != nil {
-			return nil, err
+			return before, err
 		}
-		out = append(out, id)
+		before.RunsAfter(id, policies[ref])
 	}
-	return out, nil
+	return before, nil
 }
 
 // sinks are the last jobs of a run on record; those that only a route would

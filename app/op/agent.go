@@ -23,19 +23,19 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	a, cut, err := askAgent(ctx, env, n, n.Dir, prompt)
+	products, err := n.customProducts()
+	if err != nil {
+		return Result{}, err
+	}
+	a, by, cut, err := answer(ctx, env, n, prompt, len(products) > 0)
 	if err != nil {
 		return Result{}, err
 	}
 	if a.Class != kernel.NoFailure {
 		return Result{Outcome: kernel.OutcomeFailed, Exit: max(a.Exit, 1), Class: a.Class, Reason: a.Reason}, nil
 	}
-	products, err := n.customProducts()
-	if err != nil {
-		return Result{}, err
-	}
 	for _, p := range products {
-		if err := writeText(env, n, p, string(a.Text)); err != nil {
+		if err := writeText(env, n, p, string(a.Text), by); err != nil {
 			return Result{}, err
 		}
 	}
@@ -49,6 +49,22 @@ func agentInvoke(ctx context.Context, env *Env, n *Node) (Result, error) {
 	return ok(strings.Join(notes, "; ")), nil
 }
 
+// answer asks the agent and, where its answer is to be kept, notes how it came
+// about.
+func answer(ctx context.Context, env *Env, n *Node, prompt string, kept bool) (a kernel.AgentAnswer, by *answered, cut bool, err error) {
+	if !kept {
+		a, cut, err = askAgent(ctx, env, n, n.Dir, prompt)
+		return a, nil, cut, err
+	}
+	began := env.Now()
+	if a, cut, err = askAgent(ctx, env, n, n.Dir, prompt); err != nil {
+		return a, nil, cut, err
+	}
+	by = &answered{ExitCode: a.Exit, DurationMS: max(0, env.Now().Sub(began).Milliseconds())}
+	by.Stderr, err = errorLines(env, n)
+	return a, by, cut, err
+}
+
 // denied says what an agent wanted to do and was not allowed to.
 func denied(r kernel.AgentRun) string {
 	return fmt.Sprintf("agent %s was not allowed to use %s", r.Agent, shorten(strings.Join(r.Denied, ", ")))
@@ -59,15 +75,26 @@ func denied(r kernel.AgentRun) string {
 // came after that is in no log either.
 func askAgent(ctx context.Context, env *Env, n *Node, dir, prompt string) (a kernel.AgentAnswer, cut bool, err error) {
 	_, session := n.Job.Session()
-	a, err = env.Agents.Run(ctx, kernel.AgentRequest{Job: &n.Job, Dir: dir, Prompt: []byte(prompt), Session: session, Limit: maxText})
+	before := env.told
+	sum := func(run kernel.AgentRun) *kernel.AgentRun {
+		if before != nil {
+			run = before.Then(run)
+		}
+		return &run
+	}
+	began := func(run kernel.AgentRun) {
+		if env.Told == nil {
+			return
+		}
+		if err := env.Told(*sum(run)); err != nil {
+			fmt.Fprintln(env.Stderr, "warning: the session of the agent is not on record before it ends:", err)
+		}
+	}
+	a, err = env.Agents.Run(ctx, kernel.AgentRequest{Job: &n.Job, Dir: dir, Prompt: []byte(prompt), Session: session, Limit: maxText, Began: began})
 	if err != nil {
 		return kernel.AgentAnswer{}, false, err
 	}
-	run := a.Run
-	if env.told != nil {
-		run = env.told.Then(run)
-	}
-	env.told = &run
+	env.told = sum(a.Run)
 	if cut = len(a.Text) > maxText; cut {
 		a.Text = a.Text[:maxText]
 		fmt.Fprintf(env.Stderr, "warning: the agent's answer is longer than %d bytes; the rest is dropped\n", maxText)

@@ -26,6 +26,7 @@ func (c *chorus) Run(_ context.Context, q kernel.AgentRequest) (kernel.AgentAnsw
 		c.then()
 	}
 	a := c.answers[0]
+	q.Began(kernel.AgentRun{Agent: a.Run.Agent, Session: a.Run.Session})
 	c.answers = c.answers[1:]
 	return a, nil
 }
@@ -64,6 +65,27 @@ func TestAnAttemptTellsWhatItsAgentToldHoweverItEnds(t *testing.T) {
 		if r.Outcome != c.want || r.Class != c.class || !strings.Contains(r.Reason, c.says) || r.Agent == nil || r.Agent.Session != "s" || r.Agent.Usage.Input != 7 {
 			t.Errorf("%s: %+v, agent %+v", name, r, r.Agent)
 		}
+	}
+}
+
+// A session is told of when it begins, with what was used before in the same
+// attempt; that it cannot be kept is no reason to end.
+func TestASessionIsToldOfWhenItBegins(t *testing.T) {
+	_, env, n, agents := invoking(t)
+	first := kernel.AgentRun{Agent: "claude", Session: "one", Usage: kernel.Usage{Input: 7}}
+	agents.answers = []kernel.AgentAnswer{{Run: first}, {Run: kernel.AgentRun{Agent: "claude", Session: "two"}}}
+	var told []kernel.AgentRun
+	env.Told = func(r kernel.AgentRun) error {
+		told = append(told, r)
+		return errors.New("full")
+	}
+	for range 2 {
+		if _, _, err := askAgent(t.Context(), env, n, n.Dir, "do it"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 2 || told[0].Session != "one" || told[0].Usage.Input != 0 || told[1].Session != "two" || told[1].Usage.Input != 7 {
+		t.Errorf("told %+v", told)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -15,24 +14,27 @@ import (
 // somebody has in a checkout nor what a script leaves there counts.
 func inTree(ctx context.Context, env *Env, n *Node, at kernel.CommitID, do func(*Node) (Result, error)) (Result, error) {
 	slug, _ := mergeOf(n)
-	rel := path.Join(worktreeHome, "gate-"+fileName(slug)+"-"+string(n.Job.ID))
-	there := *n
-	there.Dir = filepath.Join(n.Root, rel)
-	tree := kernel.Context{Worktree: rel, Owned: true}
-	remove := func(c context.Context) error {
+	name := treeName(n, "gate-"+slug)
+	remove := func(c context.Context, tree kernel.Context) error {
 		if gone := env.Git.RemoveWorktree(c, tree); gone.Error != "" {
 			return errors.New(gone.Error)
 		}
 		return nil
 	}
-	if err := remove(ctx); err != nil { // of an attempt that was killed
+	tree, err := env.Git.OwnedWorktree(name) // of an attempt that was killed
+	if err == nil {
+		err = remove(ctx, tree)
+	}
+	if err == nil {
+		tree, err = env.Git.EnsureWorktree(ctx, name, placeOf("gate", slug), "", at)
+	}
+	if err != nil {
 		return Result{}, err
 	}
-	if _, err := env.Git.EnsureWorktree(ctx, there.Dir, "", at); err != nil {
-		return Result{}, err
-	}
+	there := *n
+	there.Dir = filepath.Join(n.Root, tree.Worktree)
 	r, err := do(&there)
-	if gone := remove(context.WithoutCancel(ctx)); gone != nil {
+	if gone := remove(context.WithoutCancel(ctx), tree); gone != nil {
 		fmt.Fprintln(env.Stderr, gone)
 	}
 	return r, err

@@ -239,7 +239,7 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	w := newWorld(t)
 	dir, _ := w.prepared(map[string]string{"slug": "foo"})
 	w.write(dir, "a.txt", "")
-	lock := filepath.Join(w.dir, ".git/worktrees", filepath.Base(dir), "index.lock")
+	lock := filepath.Join(w.git(dir, "rev-parse", "--git-dir"), "index.lock")
 	n := w.node("git.stage_commit", nil).in(dir)
 	w.write("/", lock, "")
 	n.Job.State.Started = time.Now().Add(-time.Hour)

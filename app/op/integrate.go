@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,8 @@ type integration struct {
 	source, target string          // branches
 	tip, onto      kernel.CommitID // of source and target; tip "": the branch is gone
 	squash, drop   bool
-	rel, dir       string // the worktree; rel is below the root
+	tree           kernel.Context // its worktree; zero: none yet
+	dir            string         // where that is, or nothing is; absolute
 	key            string
 }
 
@@ -39,7 +41,7 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 	source, onto, merged, err := env.Git.MergeState(ctx, m.dir)
 	if err != nil {
-		return Result{}, fmt.Errorf("look at worktree %s: %w", m.rel, err)
+		return Result{}, fmt.Errorf("look at worktree %s: %w", m.tree.Worktree, err)
 	}
 	if done, err := m.published(ctx, merged); err != nil || done != "" {
 		if err != nil {
@@ -79,9 +81,11 @@ func gitIntegrate(ctx context.Context, env *Env, n *Node) (Result, error) {
 func newIntegration(ctx context.Context, env *Env, n *Node) (*integration, error) {
 	m := &integration{env: env, n: n, target: n.arg("target", "target_branch"), key: effectKey(n, "")}
 	m.slug, m.source = mergeOf(n)
-	m.rel = path.Join(worktreeHome, "merge-"+fileName(m.slug)+"-"+string(n.Job.ID))
-	m.dir = filepath.Join(n.Root, m.rel)
-	var err error
+	tree, err := env.Git.OwnedWorktree(m.treeName())
+	if err != nil {
+		return nil, err
+	}
+	m.standIn(tree)
 	if m.squash, err = n.flag("squash", true); err != nil {
 		return nil, err
 	}
@@ -113,6 +117,15 @@ func newIntegration(ctx context.Context, env *Env, n *Node) (*integration, error
 	}
 	m.tip, m.onto = tips[m.source], tips[m.target]
 	return m, nil
+}
+
+func (m *integration) treeName() string { return treeName(m.n, "merge-"+m.slug) }
+
+// standIn makes tree that of the merge. Where there is none, its name is a path
+// at which there is nothing either.
+func (m *integration) standIn(tree kernel.Context) {
+	m.tree = tree
+	m.dir = filepath.Join(m.n.Root, cmp.Or(tree.Worktree, path.Join(worktreeHome, m.treeName())))
 }
 
 // published is the commit on the target that is this merge already: it bears
@@ -149,9 +162,11 @@ func (m *integration) stuck(obstacle string) *Result {
 // begin merges in a fresh worktree. The plan's document goes first.
 func (m *integration) begin(ctx context.Context) (*Result, error) {
 	git := m.env.Git
-	if _, err := git.EnsureWorktree(ctx, m.dir, "", m.tip); err != nil {
+	tree, err := git.EnsureWorktree(ctx, m.treeName(), placeOf("merge", m.slug), "", m.tip)
+	if err != nil {
 		return nil, err
 	}
+	m.standIn(tree)
 	if stop, err := m.removeDoc(ctx); err != nil || stop != nil {
 		return stop, err
 	}
@@ -220,7 +235,7 @@ func (m *integration) conflict(files []string) (*Result, error) {
 		return nil, err
 	}
 	if open == nil || open.Job != string(m.n.Job.ID) {
-		err = writeSentinel(m.env, m.n, sentinel{Slug: m.slug, Source: m.source, Target: m.target, Worktree: m.rel, Files: files})
+		err = writeSentinel(m.env, m.n, sentinel{Slug: m.slug, Source: m.source, Target: m.target, Worktree: m.tree.Worktree, Files: files})
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,12 @@ import (
 
 // mergeDir is the worktree of a merge.
 func (w *world) mergeDir(n *Node) string {
-	return filepath.Join(w.dir, ".vizier/tmp-worktrees/merge-foo-"+string(n.Job.ID))
+	w.Helper()
+	tree, err := w.env.Git.OwnedWorktree("merge-foo-" + string(n.Job.ID))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return filepath.Join(w.dir, cmp.Or(tree.Worktree, ".vizier/tmp-worktrees/none"))
 }
 
 // resolve resolves readme.txt by hand.
@@ -41,7 +47,7 @@ func TestConflictIsResolvedByHandAndGoesOn(t *testing.T) {
 		before, main := w.photograph(), w.rev("main")
 		n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
 		for range 2 { // a conflict that is open is left as it is
-			r := w.want(n, kernel.OutcomeBlocked, "readme.txt", w.mergeDir(n), "git add", "vizier jobs retry")
+			r := w.want(n, kernel.OutcomeBlocked, "readme.txt", w.dir+"/.vizier/tmp-worktrees/merge-foo,", "git add", "vizier jobs retry")
 			if r.Exit != 10 || !r.produced(kernel.Artifact{Kind: kernel.MergeSentinel, Name: "foo"}) {
 				t.Errorf("exit %d, produced %v", r.Exit, r.Produced)
 			}
@@ -275,9 +281,9 @@ func (g *crashing) step(do func() error) error {
 	}
 }
 
-func (g *crashing) EnsureWorktree(ctx context.Context, dir, branch string, c kernel.CommitID) (name string, err error) {
-	err = g.step(func() (err error) { name, err = g.Git.EnsureWorktree(ctx, dir, branch, c); return err })
-	return name, err
+func (g *crashing) EnsureWorktree(ctx context.Context, name, place, branch string, c kernel.CommitID) (tree kernel.Context, err error) {
+	err = g.step(func() (err error) { tree, err = g.Git.EnsureWorktree(ctx, name, place, branch, c); return err })
+	return tree, err
 }
 
 func (g *crashing) RemoveFile(ctx context.Context, dir, p string) error {

@@ -99,7 +99,7 @@ func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (made, e
 	}
 	if on, err := git.IsAncestor(ctx, onto, head); err != nil || !on {
 		if err == nil {
-			err = fmt.Errorf("worktree %s is at %s, which does not contain %s: put it back with `git -C %s reset --soft %s`", m.rel, short(head), short(onto), m.dir, onto)
+			err = fmt.Errorf("worktree %s is at %s, which does not contain %s: put it back with `git -C %s reset --soft %s`", m.tree.Worktree, short(head), short(onto), m.dir, onto)
 		}
 		return made{}, err
 	}

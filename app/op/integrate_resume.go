@@ -72,7 +72,7 @@ func (m *integration) empty(ctx context.Context, onto kernel.CommitID) (bool, er
 
 // discard removes the worktree. Work in it that nothing else keeps is parked.
 func (m *integration) discard(ctx context.Context) error {
-	gone := m.env.Git.RemoveWorktree(ctx, kernel.Context{Worktree: m.rel, Owned: true})
+	gone := m.env.Git.RemoveWorktree(ctx, m.tree)
 	if gone.Status == kernel.CleanupFailed || gone.Status == kernel.CleanupDegraded {
 		return errors.New(gone.Error)
 	}

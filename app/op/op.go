@@ -40,6 +40,10 @@ type Env struct {
 	Now     func() time.Time
 	Records Records
 
+	// Told keeps what agents told so far, in case that the node does not come
+	// to its end; nil: nobody does.
+	Told func(kernel.AgentRun) error
+
 	told *kernel.AgentRun // what the agents told that n asked so far
 }
 
@@ -111,6 +115,11 @@ func Run(ctx context.Context, env *Env, n *Node) (r Result) {
 		a, err := rec.Artifact()
 		if err != nil {
 			return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.DataError, Reason: err.Error()}
+		}
+		if a.Kind == kernel.Custom && a.Name == workflow.OperationOutput {
+			if err := writeOutput(env, n, a, r); err != nil {
+				return failure(ctx, n, err)
+			}
 		}
 		r.Produced = append(r.Produced, a)
 	}

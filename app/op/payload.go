@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 // payload is the data of a custom artifact that holds text: the form of the
@@ -16,15 +18,108 @@ type payload struct {
 	Key       string    `json:"key"`
 	Text      string    `json:"text"`
 	WrittenAt time.Time `json:"written_at"`
+
+	*answered // of an agent
 }
 
+// answered is how an agent came to its answer.
+type answered struct {
+	Stderr     []string `json:"stderr"` // the end of it
+	ExitCode   int      `json:"exit_code"`
+	DurationMS int64    `json:"duration_ms"`
+}
+
+// outputSchema names the form of an operationOutput.
+const outputSchema = "vizier.operation_output.v1"
+
+// operationOutput is what a node printed and how it ended, in the form of the
+// original's files.
+type operationOutput struct {
+	Schema     string       `json:"schema"`
+	Run        kernel.RunID `json:"run_id"`
+	Job        kernel.JobID `json:"job_id"`
+	Node       string       `json:"node_id"`
+	Uses       string       `json:"uses"`
+	Operation  string       `json:"executor_operation,omitempty"`
+	Control    string       `json:"control_policy,omitempty"`
+	Outcome    string       `json:"outcome"`
+	ExitCode   int          `json:"exit_code"`
+	Stdout     string       `json:"stdout_text"`
+	Stderr     []string     `json:"stderr_lines"`
+	StartedAt  time.Time    `json:"started_at"`
+	FinishedAt time.Time    `json:"finished_at"`
+	DurationMS int64        `json:"duration_ms"`
+	Result     outputResult `json:"result"`
+}
+
+type outputResult struct {
+	Summary  string            `json:"summary"`
+	Written  []string          `json:"artifacts_written"`
+	Payloads []string          `json:"payload_refs"` // artifacts of which there is a payload
+	Metadata map[string]string `json:"metadata"`
+}
+
+// Bounds of what a payload has of a job's logs, in bytes: their ends.
+const (
+	maxOutput = 1 << 20
+	maxErrors = 64 << 10
+)
+
 // writeText stores text as n's payload for a.
-func writeText(env *Env, n *Node, a kernel.Artifact, text string) error {
-	data, err := json.MarshalIndent(payload{a.Name, a.Ref, text, env.Now().UTC()}, "", "  ")
+func writeText(env *Env, n *Node, a kernel.Artifact, text string, by *answered) error {
+	return writePayload(env, n, a, payload{a.Name, a.Ref, text, env.Now().UTC(), by})
+}
+
+func writePayload(env *Env, n *Node, a kernel.Artifact, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("payload of %s: %w", a, err)
 	}
 	return env.Files.WritePayload(n.Job.ID, a, append(data, '\n'))
+}
+
+// errorLines are the last lines that the attempt wrote to its standard error.
+func errorLines(env *Env, n *Node) ([]string, error) {
+	text, err := env.Files.LogTail(n.Job.ID, "stderr", maxErrors)
+	if err != nil {
+		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	lines := []string{}
+	for line := range strings.Lines(strings.ToValidUTF8(string(text), "\ufffd")) {
+		lines = append(lines, strings.TrimRight(line, "\r\n"))
+	}
+	return lines, nil
+}
+
+// writeOutput stores the output of n, which ended as r, as the payload of a.
+func writeOutput(env *Env, n *Node, a kernel.Artifact, r Result) error {
+	stdout, err := env.Files.LogTail(n.Job.ID, "stdout", maxOutput)
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	stderr, err := errorLines(env, n)
+	if err != nil {
+		return err
+	}
+	began, now := n.Job.State.Started.UTC(), env.Now().UTC()
+	out := operationOutput{Schema: outputSchema, Run: n.Manifest.Run, Job: n.Job.ID, Node: n.ManifestNode.Node, Uses: n.Uses, Operation: n.Operation, Control: n.Control,
+		Outcome: r.Outcome.String(), ExitCode: r.Exit, Stdout: strings.ToValidUTF8(string(stdout), "\ufffd"), Stderr: stderr,
+		StartedAt: began, FinishedAt: now, DurationMS: max(0, now.Sub(began).Milliseconds()),
+		Result: outputResult{Summary: r.Reason, Written: []string{}, Payloads: []string{}, Metadata: map[string]string{}}}
+	if c := r.Context; c != nil {
+		out.Result.Metadata = map[string]string{"execution_root": c.Root, "worktree_path": c.Worktree, "worktree_name": c.Name, "worktree_branch": c.Branch}
+	}
+	for _, rec := range n.Artifacts[r.Outcome.String()] {
+		p, err := rec.Artifact()
+		if err != nil {
+			return err
+		}
+		out.Result.Written = append(out.Result.Written, p.String())
+		if _, err := env.Files.Payload(n.Job.ID, p); p.Kind == kernel.Custom && err == nil && p != a {
+			out.Result.Payloads = append(out.Result.Payloads, p.String())
+		}
+	}
+	return writePayload(env, n, a, out)
 }
 
 // readText is the text of the newest payload that makes a exist for n.
@@ -41,7 +136,7 @@ func readText(env *Env, n *Node, a kernel.Artifact) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("payload of %s by job %s: %w", a, id, err)
 		}
-		text, err := textOf(data)
+		text, err := TextOf(data)
 		if err != nil {
 			return "", &classed{kernel.DataError, fmt.Errorf("payload of %s by job %s: %w", a, id, err)}
 		}
@@ -50,9 +145,9 @@ func readText(env *Env, n *Node, a kernel.Artifact) (string, error) {
 	return "", missingInput("%s has no payload: run the node that produces it again", a)
 }
 
-// textOf finds the text in a payload. Other programs may have written it under
+// TextOf finds the text in a payload. Other programs may have written it under
 // another of the names that the original accepts.
-func textOf(data []byte) (string, error) {
+func TextOf(data []byte) (string, error) {
 	type named struct {
 		Text      *string `json:"text"`
 		Stdout    *string `json:"stdout_text"`
@@ -78,9 +173,10 @@ func (n *Node) customNeeds(typeID string) ([]kernel.Artifact, error) {
 	return customs(n.Needs, func(a kernel.Artifact) bool { return a.Name == typeID })
 }
 
-// customProducts are the custom artifacts that n's success makes exist.
+// customProducts are the custom artifacts that n's success makes exist, its output
+// aside.
 func (n *Node) customProducts() ([]kernel.Artifact, error) {
-	return customs(n.Artifacts[kernel.OutcomeSucceeded.String()], func(kernel.Artifact) bool { return true })
+	return customs(n.Artifacts[kernel.OutcomeSucceeded.String()], func(a kernel.Artifact) bool { return a.Name != workflow.OperationOutput })
 }
 
 func customs[R interface {

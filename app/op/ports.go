@@ -17,6 +17,9 @@ type Files interface {
 	// when there is none.
 	Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error)
 
+	// LogTail is the end of a log of the job's attempt, of at most so many bytes.
+	LogTail(job kernel.JobID, stream string, most int64) ([]byte, error)
+
 	// Producers are the jobs whose marker makes a custom artifact exist for
 	// consumer, newest first: those of its own run where that declares any.
 	Producers(consumer *kernel.Job, a kernel.Artifact) ([]kernel.JobID, error)
@@ -109,9 +112,14 @@ type Trees interface {
 	// Standing are the trees that stand on branch.
 	Standing(ctx context.Context, branch string) ([]string, error)
 
-	// EnsureWorktree makes sure that a linked worktree of branch is at dir;
-	// with branch "" it is detached at commit. It returns git's name for it.
-	EnsureWorktree(ctx context.Context, dir, branch string, commit kernel.CommitID) (name string, err error)
+	// OwnedWorktree is the worktree that a job has under a name, finished or
+	// not; zero if there is none.
+	OwnedWorktree(name string) (kernel.Context, error)
+
+	// EnsureWorktree makes sure that a job has a linked worktree of branch
+	// under a name, which is its own; with branch "" it is detached at commit.
+	// It is in the directory place, or beside it where another's is there.
+	EnsureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error)
 
 	// Detach puts the tree at dir on a commit, whatever is in its way.
 	// Release takes it off its branch and changes nothing else.

@@ -39,7 +39,7 @@ func promptResolve(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if len(text) > maxText {
 		return Result{}, fmt.Errorf("the prompt is longer than %d bytes", maxText)
 	}
-	if err := writeText(env, n, products[0], text); err != nil {
+	if err := writeText(env, n, products[0], text, nil); err != nil {
 		return Result{}, err
 	}
 	return ok(fmt.Sprintf("prompt of %d bytes", len(text))), nil

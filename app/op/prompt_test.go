@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,10 @@ func (d *desk) Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error) {
 		return data, nil
 	}
 	return nil, kernel.ErrNotFound
+}
+
+func (d *desk) LogTail(_ kernel.JobID, stream string, _ int64) ([]byte, error) {
+	return []byte("of " + stream + "\nand more"), nil
 }
 
 func (d *desk) Producers(*kernel.Job, kernel.Artifact) ([]kernel.JobID, error) {
@@ -232,8 +237,16 @@ func TestAnAgentGetsTheNewestPromptAndItsAnswerIsKept(t *testing.T) {
 	if r := retry(); r.Outcome != kernel.OutcomeSucceeded || r.Agent == nil || r.Agent.Session != "s2" || !strings.Contains(r.Reason, "was cut at 8388608 bytes") {
 		t.Errorf("a long answer: %+v", r.Reason)
 	}
-	if text, err := textOf(d.payloads["me custom:plan_text:x"]); len(text) != maxText || err != nil {
+	if text, err := TextOf(d.payloads["me custom:plan_text:x"]); len(text) != maxText || err != nil {
 		t.Errorf("%d bytes were kept, %v", len(text), err)
+	}
+	var kept struct {
+		Stderr     []string `json:"stderr"`
+		ExitCode   *int     `json:"exit_code"`
+		DurationMS *int     `json:"duration_ms"`
+	}
+	if err := json.Unmarshal(d.payloads["me custom:plan_text:x"], &kept); err != nil || !slices.Equal(kept.Stderr, []string{"of stderr", "and more"}) || kept.ExitCode == nil || kept.DurationMS == nil {
+		t.Errorf("how it came about: %+v %v", kept, err)
 	}
 }
 

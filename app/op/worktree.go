@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,9 @@ const worktreeHome = ".vizier/tmp-worktrees"
 // worktreePrepare gives the run a worktree of its branch. The job owns it
 // (semantics 3.11). A branch that does not exist begins at the commit of the
 // working tree that the run was queued from.
+//
+// Worktrees for the same purpose and branch are in one directory, one after the
+// other: what agents keep by directory goes on, and does not pile up.
 //
 // Two trees on one branch get in each other's way: a commit in one moves the
 // branch under the other. So a tree of the operator's on the branch is an
@@ -39,13 +41,14 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	if branch == "" {
 		return Result{}, errors.New("worktree.prepare could not determine branch (set branch or slug/plan)")
 	}
-	dir := n.Node
-	if purpose := n.arg("purpose"); purpose != "" {
-		dir = purpose
-	}
-	rel := path.Join(worktreeHome, fileName(dir)+"-"+string(n.Job.ID))
+	purpose := cmp.Or(n.arg("purpose"), n.Node)
+	name := treeName(n, purpose)
 	if err := ensureBranch(ctx, env, n, branch); err != nil {
 		return Result{}, fmt.Errorf("worktree.prepare could not ensure branch %s: %w", branch, err)
+	}
+	own, err := env.Git.OwnedWorktree(name)
+	if err != nil {
+		return Result{}, err
 	}
 	on, err := env.Git.Standing(ctx, branch)
 	if err != nil {
@@ -53,7 +56,7 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 	}
 	for _, other := range on {
 		switch {
-		case other == filepath.Join(n.Root, rel):
+		case own.Worktree != "" && other == filepath.Join(n.Root, own.Worktree):
 		case !strings.HasPrefix(other, filepath.Join(n.Root, worktreeHome)+string(filepath.Separator)):
 			return failed(1, "branch %s is checked out in %s: put that working tree on another branch (`git -C %s switch OTHER`), then `vizier jobs retry %s`",
 				branch, other, other, n.Job.ID), nil
@@ -68,13 +71,24 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 			}
 		}
 	}
-	name, err := env.Git.EnsureWorktree(ctx, filepath.Join(n.Root, rel), branch, "")
+	c, err := env.Git.EnsureWorktree(ctx, name, placeOf(purpose, branch), branch, "")
 	if err != nil {
 		return Result{}, fmt.Errorf("worktree.prepare failed to add worktree: %w", err)
 	}
-	r := ok("worktree " + rel + " of branch " + branch)
-	r.Context = &kernel.Context{Root: rel, Worktree: rel, Name: name, Branch: branch, Owned: true}
+	r := ok("worktree " + c.Worktree + " of branch " + branch)
+	r.Context = &c
 	return r, nil
+}
+
+// treeName is the name of n's worktree for a purpose: no other job has it.
+func treeName(n *Node, purpose string) string {
+	return fileName(purpose) + "-" + string(n.Job.ID)
+}
+
+// placeOf is the directory of the worktrees that are for a purpose and about a
+// plan or a branch.
+func placeOf(purpose, about string) string {
+	return fileName(purpose) + "-" + fileName(about)
 }
 
 // worktreeCleanup removes the worktree that the run works in. Another job of

@@ -13,7 +13,7 @@ func TestPrepareAndCleanUpAWorktree(t *testing.T) {
 	w := newWorld(t)
 	n := w.node("worktree.prepare", map[string]string{"slug": "foo", "purpose": "stage/draft"})
 	r := w.want(n, kernel.OutcomeSucceeded)
-	rel := ".vizier/tmp-worktrees/stage-draft-" + string(n.Job.ID)
+	rel := ".vizier/tmp-worktrees/stage-draft-draft-foo"
 	want := kernel.Context{Root: rel, Worktree: rel, Name: "stage-draft-" + string(n.Job.ID), Branch: "draft/foo", Owned: true}
 	if *r.Context != want {
 		t.Errorf("context %+v, want %+v", *r.Context, want)
@@ -44,6 +44,31 @@ func TestPrepareAndCleanUpAWorktree(t *testing.T) {
 	if kept := w.git(w.dir, "for-each-ref", "--format=%(refname)", "refs/vizier/parked"); kept == "" {
 		t.Error("uncommitted work was not parked")
 	}
+}
+
+// What agents keep by directory is kept once for a stage of a plan, however many
+// runs it has; and a cleanup of an earlier one that comes late takes nothing
+// from a later one.
+func TestRunsOfAPlanWorkInOnePlace(t *testing.T) {
+	w := newWorld(t)
+	var before kernel.Context
+	for range 3 {
+		dir, r := w.prepared(map[string]string{"slug": "foo", "purpose": "stage"})
+		if r.Context.Worktree != ".vizier/tmp-worktrees/stage-draft-foo" || r.Context.Name == before.Name {
+			t.Fatalf("context %+v after %+v", r.Context, before)
+		}
+		c := w.node("worktree.cleanup", nil)
+		if c.Job.State.Context = before; before.Name != "" {
+			w.want(c, kernel.OutcomeSucceeded)
+		}
+		if w.read(dir, "readme.txt") != "one\n" || w.git(dir, "symbolic-ref", "HEAD") != "refs/heads/draft/foo" {
+			t.Fatal("the earlier run took the later one's worktree")
+		}
+		c.Job.State.Context = *r.Context
+		w.want(c, kernel.OutcomeSucceeded, "removed")
+		before = *r.Context
+	}
+	w.tidy()
 }
 
 func TestPrepareDeterminesTheBranch(t *testing.T) {
@@ -90,7 +115,7 @@ func TestPrepareAfterACrash(t *testing.T) {
 	for name, spoil := range map[string]func(w *world, dir string){
 		"branch made, no worktree": func(w *world, dir string) { w.git(w.dir, "worktree", "remove", "--force", dir) },
 		"half a checkout": func(w *world, dir string) {
-			w.write(w.dir, ".git/worktrees/"+filepath.Base(dir)+"/locked", "initializing")
+			w.write(w.git(dir, "rev-parse", "--git-dir"), "locked", "initializing")
 			os.Remove(filepath.Join(dir, "readme.txt"))
 		},
 		"files gone":      func(_ *world, dir string) { os.RemoveAll(dir) },

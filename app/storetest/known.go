@@ -374,6 +374,10 @@ func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]ke
 				if r.IntN(2) == 0 {
 					st.RetryAt = epoch.Add(time.Duration(r.IntN(3)) * time.Second)
 				}
+				st.Approval = kernel.Approval{}
+				if r.IntN(2) == 0 {
+					st.Approval = kernel.Approval{State: kernel.Pending, ExpiresAt: epoch.Add(time.Duration(r.IntN(3)) * time.Second)}
+				}
 			})
 			plan, next[id] = append(plan, a), now
 		}

@@ -172,8 +172,11 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 		}
 	case v.Name == "fields":
 		all := view.ListFields()
-		if node.Name == "show" {
+		switch {
+		case node.Name == "show":
 			all = view.ShowFields()
+		case node.Parent == nil || node.Parent.Name != "jobs":
+			all = planFields()
 		}
 		for _, f := range all {
 			out = append(out, candidate{f.Key, f.Label})

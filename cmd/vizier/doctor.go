@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/git"
@@ -22,7 +24,7 @@ type doctorCmd struct {
 
 func (*doctorCmd) Help() string {
 	return "Looks for what crashes, and hands, left: torn records, strays, stale temporary files, worktrees without an owner, prompts whose names are " +
-		"not true; for what keeps a configured cluster from running jobs; and for what is wrong with the agents that templates ask: it starts their programs for version and help. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
+		"not true; for jobs that nobody lets go on; for what keeps a configured cluster from running jobs; and for what is wrong with the agents that templates ask: it starts their programs for version and help. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
 }
 
 // inspection is what a store tells of its files.
@@ -33,7 +35,7 @@ type inspection interface {
 
 // worktreeGit is what the doctor asks of git.
 type worktreeGit interface {
-	StrayWorktrees(owned map[string]bool) ([]kernel.Context, error)
+	StrayWorktrees(owned func(kernel.Context) bool) ([]kernel.Context, error)
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 	ProgramVersion(context.Context) (version string, ok bool, err error)
 }
@@ -61,6 +63,7 @@ func (c *call) checks(r *repo) []app.Check {
 		{Name: "git", Look: r.checkGit},
 		{Name: "records", Look: r.checkRecords},
 		{Name: "runners", Look: r.checkRunners},
+		{Name: "scheduler", Look: r.checkScheduler},
 		{Name: "worktrees", Look: r.checkWorktrees},
 		{Name: "inbox", Look: c.checkInbox(r)},
 	}
@@ -207,28 +210,14 @@ func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 	return out, nil
 }
 
-// temporary are the worktrees that are named after a job which has not come to its
-// end: that of a merge, with what was resolved in it, and of a gate.
-func (r *repo) temporary(j *kernel.Job) []string {
-	found, err := filepath.Glob(filepath.Join(r.Root, ".vizier/tmp-worktrees", "*-"+string(j.ID)))
-	if err != nil {
-		return nil
-	}
-	for i, path := range found {
-		found[i] = filepath.ToSlash(r.rel(path))
-	}
-	return found
-}
-
 func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
-	owned := map[string]bool{}
+	var trees []kernel.Context         // where jobs run
 	unended := map[kernel.RunID]bool{} // something of it may yet work in its worktrees
+	var atWork []string                // names end so: of a merge, with what was resolved in it, and of a gate
 	for _, j := range s.Jobs() {
 		if st := j.State.Status; st != kernel.Succeeded && st != kernel.Unscheduled {
 			unended[j.Spec.Origin.Run] = true
-			for _, w := range r.temporary(j) {
-				owned[w] = true
-			}
+			atWork = append(atWork, "-"+string(j.ID))
 		}
 	}
 	var out []app.Finding
@@ -237,10 +226,17 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		if c.Worktree == "" {
 			continue
 		}
-		owned[c.Worktree] = true
-		if _, err := os.Stat(filepath.Join(r.Root, c.Worktree)); errors.Is(err, os.ErrNotExist) && c.Owned && unended[j.Spec.Origin.Run] {
+		trees = append(trees, c)
+		if !r.stands(c) && c.Owned && unended[j.Spec.Origin.Run] {
 			out = append(out, app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(j.ID) + " is gone", Next: "vizier jobs retry " + string(j.ID)})
 		}
+	}
+	owned := func(c kernel.Context) bool {
+		name := cmp.Or(c.Name, filepath.Base(c.Worktree))
+		return slices.ContainsFunc(atWork, func(end string) bool { return strings.HasSuffix(name, end) }) ||
+			slices.ContainsFunc(trees, func(t kernel.Context) bool {
+				return c.Name != "" && t.Name == c.Name || t.Worktree == c.Worktree && (t.Name == "" || c.Name == "")
+			})
 	}
 	if len(s.UnreadableIDs()) > 0 { // any of them may own what seems to be nobody's
 		return out, nil
@@ -261,4 +257,15 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		out = append(out, f)
 	}
 	return out, err
+}
+
+// stands reports that c's worktree is where it was, and not another's.
+func (r *repo) stands(c kernel.Context) bool {
+	dir := filepath.Join(r.Root, c.Worktree)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	other := kernel.WorktreeName(string(link))
+	return err != nil || other == "" || other == c.Name
 }

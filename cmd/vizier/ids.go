@@ -73,8 +73,12 @@ func (r *repo) paths(id kernel.JobID, format string) view.Paths {
 }
 
 // details are paths and the job's attempts, which take a look at each.
-func (r *repo) details(id kernel.JobID, format string) (view.Paths, error) {
+func (r *repo) details(a kernel.AttemptID, format string) (view.Paths, error) {
+	id := a.Job
 	p := r.paths(id, format)
+	if r.Progress != nil {
+		p.Progress = r.Progress(a)
+	}
 	var err error
 	if r.Attempts != nil {
 		p.Attempts, err = r.Attempts(id)

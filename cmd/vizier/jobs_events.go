@@ -79,6 +79,7 @@ func (e *eventsCmd) Run(c *call) error {
 	}
 	log := r.Events(seq)
 	defer log.Close()
+	found := e.OfRun == "" || e.Since != ""
 	for {
 		log.Look()
 		err := log.Read(func(line []byte) error {
@@ -87,6 +88,7 @@ func (e *eventsCmd) Run(c *call) error {
 			if !strings.HasPrefix(l.Job, job) || !inRun(l.Run, e.OfRun) || l.At.Before(from) {
 				return nil
 			}
+			found = true
 			if e.Format == "json" {
 				c.ui.print(string(line))
 			} else {
@@ -97,7 +99,11 @@ func (e *eventsCmd) Run(c *call) error {
 		if err != nil {
 			return fmt.Errorf("read events: %w", err)
 		}
-		if !e.Follow {
+		switch {
+		case e.Follow:
+		case !found: // every run has at least one, until its log is gone
+			return kernel.Missing{What: "run " + e.OfRun + " in the event log"}
+		default:
 			return nil
 		}
 		again := time.NewTimer(eventPause)

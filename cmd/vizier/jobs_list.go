@@ -6,12 +6,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type listCmd struct {
 	All             bool     `short:"a" help:"Show every job."`
+	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"Show jobs with this tag only; repeatable: with all of them."`
 	Most            int      `name:"most" short:"n" placeholder:"COUNT" help:"Show the newest COUNT of them only."`
 	DismissFailures bool     `help:"Hide jobs that failed."`
 	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order."`
@@ -36,12 +38,15 @@ func (l *listCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	o := view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most}
-	scope := kernel.Scope{All: l.All || display.ShowSucceeded}
-	if l.Most > 0 {
+	o := view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most, Progress: r.Progress}
+	if o.Tags, err = enqueue.Tags(l.Tag); err != nil {
+		return err
+	}
+	scope := kernel.Scope{All: l.All || display.ShowSucceeded || len(o.Tags) > 0}
+	if l.Most > 0 && len(o.Tags) == 0 { // those of a tag may be anywhere
 		scope.Near = []kernel.Near{o.Near()}
 	}
-	snap, err := r.Scheduler.Records(c.ctx, scope)
+	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Records(c.ctx, scope) })
 	if err != nil {
 		return err
 	}

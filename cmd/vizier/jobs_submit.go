@@ -27,7 +27,8 @@ func (*submitCmd) Help() string {
 // submitFlags are the flags of an enqueue.Request.
 type submitFlags struct {
 	Name            string   `placeholder:"NAME" help:"What people call the job."`
-	After           []string `sep:"none" placeholder:"JOB" help:"Start after this job has succeeded; repeatable."`
+	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"A label to select jobs by, as in jobs list --tag; repeatable."`
+	After           []string `sep:"none" placeholder:"JOB[:any]" help:"Start after this job has succeeded; with :any, once it has ended, whatever became of it; repeatable."`
 	Need            []string `sep:"none" placeholder:"ARTIFACT" help:"Start once this artifact exists, such as custom:TYPE:KEY; repeatable."`
 	Produce         []string `sep:"none" placeholder:"ARTIFACT" help:"An artifact that the job's success makes exist; repeatable."`
 	Lock            []string `sep:"none" placeholder:"KEY[:shared]" help:"Hold this lock while running; repeatable."`
@@ -36,6 +37,7 @@ type submitFlags struct {
 	Pinned          string   `placeholder:"BRANCH[@COMMIT]" help:"Start only while the branch is at this commit; without one, where it is now."`
 	Require         []string `sep:"none" placeholder:"CONDITION" help:"Start only while this holds: clean_worktree, branch_exists or branch_exists=BRANCH; repeatable."`
 	Approval        bool     `help:"Start only after a person has approved it."`
+	ApprovalTimeout string   `placeholder:"DURATION" help:"With --approval, or --in-doubt ask: how long the job waits for it, such as 4h, before it is blocked."`
 	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h."`
 	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times."`
 	RetryOn         []string `sep:"none" placeholder:"CLASS|CODE" help:"With --retries: only after this failure, a class such as timeout or rate_limited, or an exit code; repeatable."`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type tailCmd struct {
@@ -33,7 +34,7 @@ func (t *tailCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, id, err := r.job(c.ctx, t.Job)
+	snap, id, err := c.settledJob(r, t.Job)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,11 @@ func (t *tailCmd) Run(c *call) error {
 		streams = append(streams, &stream{path: r.Logs.LogFile(id, t.Stream)})
 	}
 	if t.Follow {
-		err = c.follow(r, id, streams)
+		var said *reported
+		if t.Stream == "both" {
+			said = &reported{}
+		}
+		err = c.follow(r, id, streams, said)
 	} else {
 		_, err = c.copyAll(streams)
 	}
@@ -73,7 +78,7 @@ func (c *call) copyAll(streams []*stream) (progress bool, err error) {
 
 // follow prints until the job is terminal and nothing more was written since
 // it was seen to be. An interrupt detaches: the job goes on.
-func (c *call) follow(r *repo, id kernel.JobID, streams []*stream) error {
+func (c *call) follow(r *repo, id kernel.JobID, streams []*stream, said *reported) error {
 	var p pace
 	var t ticker
 	ended := false
@@ -85,8 +90,12 @@ func (c *call) follow(r *repo, id kernel.JobID, streams []*stream) error {
 		if err := t.tick(c.ctx, r); err != nil {
 			return detached(c, id, err)
 		}
-		if ended, err = r.terminal(c, id); err != nil {
+		a := kernel.AttemptID{Job: id}
+		if ended, a.N, err = r.terminal(c, id); err != nil {
 			return detached(c, id, err)
+		}
+		if said != nil && r.Progress != nil && a.N > 0 {
+			said.tell(c, a, r.Progress(a))
 		}
 		if ended {
 			continue
@@ -106,12 +115,36 @@ func detached(c *call, id kernel.JobID, err error) error {
 	return fmt.Errorf("detached: job %s goes on: %w", id, context.Canceled)
 }
 
-// terminal reports that a job has ended. One that vanished has, too.
-func (r *repo) terminal(c *call, id kernel.JobID) (bool, error) {
-	ended := false
-	_, err := r.look(c.ctx, []kernel.JobID{id}, func(snap *kernel.Snapshot) {
+// reported is what a follower has told of a job's progress.
+type reported struct {
+	attempt kernel.AttemptID
+	line    string
+	wrong   bool
+}
+
+// tell prints what an attempt says once it is another than before, and once that
+// something of it makes no sense.
+func (s *reported) tell(c *call, a kernel.AttemptID, p view.Progress) {
+	if a != s.attempt {
+		*s = reported{attempt: a}
+	}
+	if line := p.String(); line != "" && line != s.line {
+		s.line = line
+		c.ui.print("[progress] " + line)
+	}
+	if p.Wrong != "" && !s.wrong {
+		s.wrong = true
+		c.ui.warn("job %s: %s", a.Job, p.Wrong)
+	}
+}
+
+// terminal reports that a job has ended, and its latest attempt. One that vanished has, too.
+func (r *repo) terminal(c *call, id kernel.JobID) (ended bool, attempt int, err error) {
+	_, err = r.look(c.ctx, []kernel.JobID{id}, func(snap *kernel.Snapshot) {
 		j := snap.Job(id)
-		ended = j == nil || j.State.Status.Terminal() && snap.Pending(id) == ""
+		if ended = j == nil || j.State.Status.Terminal() && snap.Pending(id) == ""; j != nil {
+			attempt = j.State.Attempt
+		}
 	})
-	return ended, err
+	return ended, attempt, err
 }

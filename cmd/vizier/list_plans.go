@@ -15,8 +15,9 @@ import (
 )
 
 type draftsCmd struct {
-	Target string `placeholder:"BRANCH" help:"Into which branch they would be merged; without it main, master or what is checked out."`
-	Format string `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"How the list looks."`
+	Target string   `placeholder:"BRANCH" help:"Into which branch they would be merged; without it main, master or what is checked out."`
+	Fields []string `placeholder:"FIELD" help:"Show these fields, in this order."`
+	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"How the list looks."`
 }
 
 func (*draftsCmd) Help() string {
@@ -40,23 +41,90 @@ type draftList struct {
 		Outcome string `json:"outcome"`
 		Target  string `json:"target"`
 	} `json:"header"`
-	Entries []draft `json:"entries"`
+	Entries []map[string]any `json:"entries"`
 }
 
+// draft is a plan that is not merged, and the job that tells most about it; nil:
+// none is on record.
 type draft struct {
-	Plan    string       `json:"plan"`
-	Branch  string       `json:"branch"`
-	Summary string       `json:"summary,omitempty"`
-	Job     kernel.JobID `json:"job,omitempty"`
-	Status  string       `json:"job_status,omitempty"`
-	Started string       `json:"job_started,omitempty"`
+	plan, branch, summary string
 
-	Agents *view.AgentTotal `json:"agent_total,omitempty"` // of all its jobs on record
+	job    *kernel.Job
+	agents *view.AgentTotal // of all its jobs on record
+}
+
+// draftField is a field of the list: its text, and in JSON its value, which are
+// nothing where the plan has no such thing.
+type draftField struct {
+	view.Field
+	text  func(d draft) string
+	value func(d draft) any // nil: the text
+}
+
+// draftFields are the fields of the original, and what agents used.
+var draftFields = []draftField{
+	{view.Field{Key: "plan", Label: "Plan", Default: true}, func(d draft) string { return d.plan }, nil},
+	{view.Field{Key: "branch", Label: "Branch", Default: true}, func(d draft) string { return d.branch }, nil},
+	{view.Field{Key: "summary", Label: "Summary", Default: true}, func(d draft) string { return d.summary }, nil},
+	{view.Field{Key: "job", Label: "Job", Default: true}, ofJob(func(j *kernel.Job) string { return string(j.ID) }), nil},
+	{view.Field{Key: "job_status", Label: "Job status", Default: true}, ofJob(func(j *kernel.Job) string { return j.State.Status.String() }), nil},
+	{view.Field{Key: "job_scope", Label: "Job scope", Default: true}, ofJob(func(j *kernel.Job) string { return j.Spec.Origin.Alias }), nil},
+	{view.Field{Key: "job_started", Label: "Job started", Default: true}, ofJob(func(j *kernel.Job) string {
+		if j.State.Started.IsZero() {
+			return ""
+		}
+		return j.State.Started.Format(time.RFC3339)
+	}), nil},
+	{view.Field{Key: "agent_total", Label: "Usage", Default: true}, func(d draft) string { return d.agents.String() }, func(d draft) any {
+		if d.agents == nil {
+			return nil
+		}
+		return d.agents
+	}},
+	{view.Field{Key: "status", Label: "Status", Default: true}, ofJob(func(j *kernel.Job) string { return "vizier jobs status " + string(j.ID) }), nil},
+	{view.Field{Key: "logs", Label: "Logs", Default: true}, ofJob(func(j *kernel.Job) string { return "vizier jobs tail --follow " + string(j.ID) }), nil},
+	{view.Field{Key: "attach", Label: "Attach", Default: true}, ofJob(func(j *kernel.Job) string { return "vizier jobs attach " + string(j.ID) }), nil},
+}
+
+func ofJob(text func(*kernel.Job) string) func(draft) string {
+	return func(d draft) string {
+		if d.job == nil {
+			return ""
+		}
+		return text(d.job)
+	}
+}
+
+func planFields() []view.Field {
+	all := make([]view.Field, len(draftFields))
+	for i, f := range draftFields {
+		all[i] = f.Field
+	}
+	return all
+}
+
+// chosen are the fields that names choose; none choose all or, in a table, those
+// that are short.
+func (x *draftsCmd) chosen() ([]draftField, error) {
+	names := x.Fields
+	if len(names) == 0 && x.Format == "table" {
+		names = []string{"plan", "branch", "summary", "job", "job_status"}
+	}
+	picked, err := pick(planFields(), names, "--fields")
+	out := make([]draftField, len(picked))
+	for i, f := range picked {
+		out[i] = draftFields[slices.IndexFunc(draftFields, func(g draftField) bool { return g.Key == f.Key })]
+	}
+	return out, err
 }
 
 // Run prints the plans.
 func (x *draftsCmd) Run(c *call) error {
 	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	fields, err := x.chosen()
 	if err != nil {
 		return err
 	}
@@ -66,19 +134,21 @@ func (x *draftsCmd) Run(c *call) error {
 	}
 	var doc draftList
 	doc.Header.Target = target
-	if doc.Entries, err = r.drafts(c, tip); err != nil {
+	plans, err := r.drafts(c, tip)
+	if err != nil {
 		return err
 	}
 	doc.Header.Outcome = "No pending draft branches"
-	if n := len(doc.Entries); n == 1 {
+	if n := len(plans); n == 1 {
 		doc.Header.Outcome = "1 pending draft branch"
 	} else if n > 1 {
 		doc.Header.Outcome = fmt.Sprintf("%d pending draft branches", n)
 	}
 	if x.Format == "json" {
+		doc.Entries = entries(plans, fields)
 		return c.ui.json(doc)
 	}
-	c.ui.text(doc.text(x.Format == "table"))
+	c.ui.text(block([]row{{"Outcome", doc.Header.Outcome}, {"Target", doc.Header.Target}}, "") + draftsText(plans, fields, x.Format == "table"))
 	return nil
 }
 
@@ -102,7 +172,7 @@ func (x *draftsCmd) target(c *call, r *repo) (string, kernel.CommitID, error) {
 		}
 	}
 	if x.Target != "" {
-		return "", "", fmt.Errorf("target branch %s not found: %w", x.Target, kernel.ErrNotFound)
+		return "", "", kernel.Missing{What: "target branch " + x.Target}
 	}
 	return "", "", usageError(errors.New("unable to detect primary branch; use --target"))
 }
@@ -113,11 +183,11 @@ func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{All: true})
+	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Records(c.ctx, kernel.Scope{All: true}) })
 	if err != nil {
 		return nil, err
 	}
-	out := []draft{}
+	var out []draft
 	for _, branch := range slices.Sorted(maps.Keys(tips)) {
 		slug := strings.TrimPrefix(branch, "draft/")
 		merged, err := r.Git.IsAncestor(c.ctx, tips[branch], target)
@@ -137,15 +207,7 @@ func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
 		if merged || plan == nil {
 			continue
 		}
-		d := draft{Plan: slug, Branch: branch, Summary: planSummary(string(plan))}
-		if j := cmp.Or(open, jobOf(snap, slug)); j != nil {
-			d.Job, d.Status = j.ID, j.State.Status.String()
-			if !j.State.Started.IsZero() {
-				d.Started = j.State.Started.Format(time.RFC3339)
-			}
-		}
-		d.Agents = view.TotalOf(jobsOf(snap, slug))
-		out = append(out, d)
+		out = append(out, draft{slug, branch, planSummary(string(plan)), cmp.Or(open, jobOf(snap, slug)), view.TotalOf(jobsOf(snap, slug))})
 	}
 	return out, nil
 }
@@ -206,22 +268,42 @@ func planSummary(doc string) string {
 	return ""
 }
 
-func (doc draftList) text(asTable bool) string {
-	var b strings.Builder
-	b.WriteString(block([]row{{"Outcome", doc.Header.Outcome}, {"Target", doc.Header.Target}}, ""))
-	cells := [][]string{{"Plan", "Branch", "Summary", "Job", "Job status"}}
-	for _, d := range doc.Entries {
-		if asTable {
-			cells = append(cells, []string{d.Plan, d.Branch, d.Summary, string(d.Job), d.Status})
-			continue
+// entries are the plans as JSON has them: what a plan has not is left out.
+func entries(plans []draft, fields []draftField) []map[string]any {
+	out := make([]map[string]any, len(plans))
+	for i, d := range plans {
+		out[i] = map[string]any{}
+		for _, f := range fields {
+			if f.value != nil {
+				if v := f.value(d); v != nil {
+					out[i][f.Key] = v
+				}
+			} else if text := f.text(d); text != "" {
+				out[i][f.Key] = text
+			}
 		}
-		rows := []row{{"Plan", d.Plan}, {"Branch", d.Branch}, {"Summary", d.Summary}, {"Job", string(d.Job)}, {"Job status", d.Status}, {"Job started", d.Started}, {"Usage", d.Agents.String()}}
-		if d.Job != "" {
-			rows = append(rows, row{"Status", "vizier jobs status " + string(d.Job)}, row{"Logs", "vizier jobs tail --follow " + string(d.Job)})
-		}
-		b.WriteString("\n" + block(rows, "  "))
 	}
-	if asTable && len(doc.Entries) > 0 {
+	return out
+}
+
+func draftsText(plans []draft, fields []draftField, asTable bool) string {
+	var b strings.Builder
+	cells := [][]string{make([]string, len(fields))}
+	for i, f := range fields {
+		cells[0][i] = f.Label
+	}
+	for _, d := range plans {
+		line, rows := make([]string, len(fields)), make([]row, len(fields))
+		for i, f := range fields {
+			line[i] = f.text(d)
+			rows[i] = row{f.Label, line[i]}
+		}
+		cells = append(cells, line)
+		if !asTable {
+			b.WriteString("\n" + block(rows, "  "))
+		}
+	}
+	if asTable && len(plans) > 0 {
 		b.WriteString("\n" + table(cells, nil))
 	}
 	return b.String()

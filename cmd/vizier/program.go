@@ -71,6 +71,7 @@ type jobsCmd struct {
 	Show     showCmd     `cmd:"" help:"Show everything on record about a job."`
 	Status   statusCmd   `cmd:"" help:"Show a job's status on one line."`
 	Why      whyCmd      `cmd:"" help:"Explain why a job is not running and what would start it."`
+	Payload  payloadCmd  `cmd:"" help:"Print the data of an artifact."`
 	Effects  effectsCmd  `cmd:"" help:"Show what a job did to the world, or may have done."`
 	Tail     tailCmd     `cmd:"" help:"Print a job's output."`
 	Attach   attachCmd   `cmd:"" help:"Follow a job's output until it ends."`

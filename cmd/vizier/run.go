@@ -16,6 +16,7 @@ type runCmd struct {
 	Set               []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; --KEY VALUE does the same; repeatable."`
 	After             []string `sep:"none" placeholder:"JOB|run:RUN" help:"Start after this job, or the last jobs of this run, have succeeded; repeatable."`
 	RequireApproval   bool     `xor:"approval" help:"Start only after a person has approved the first jobs."`
+	ApprovalTimeout   string   `placeholder:"DURATION" help:"With --require-approval: how long the first jobs wait for it, such as 4h, before they are blocked."`
 	NoRequireApproval bool     `name:"no-require-approval" xor:"approval" help:"Start without the approval that the template asks for."`
 	Follow            bool     `help:"Print what the jobs print until the run has ended, and exit as it did."`
 	Check             bool     `help:"Only check the template and its input; write nothing."`
@@ -96,6 +97,9 @@ func (x *runCmd) Run(c *call) error {
 		o.Approval = &a
 	case x.NoRequireApproval:
 		o.Approval = &kernel.Approval{}
+	}
+	if o.ApprovalTimeout, err = enqueue.ApprovalTimeout(x.ApprovalTimeout, x.RequireApproval); err != nil {
+		return err
 	}
 	runs, err := c.intake(r).Runs(c.ctx, flows, o)
 	if err != nil {

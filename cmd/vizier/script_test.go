@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,7 +13,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 )
 
 // TestScripts runs whole commands over real repositories and real processes.
@@ -39,10 +42,15 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "unshare" {
+			switch name {
+			case "unshare":
+				return proc.PIDSpace() != "" && exec.Command("unshare", "-pf", "--mount-proc", "true").Run() == nil, nil
+			case "cutlogs":
+				_, err := joblog.Reopen(os.Stdout)
+				return !errors.Is(err, errors.ErrUnsupported), nil
+			default:
 				return false, fmt.Errorf("unknown condition %q", name)
 			}
-			return exec.Command("unshare", "-pf", "--mount-proc", "true").Run() == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"setid": setid, "exits": exitsWith, "conforms": conformsTo},
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // repo is an opened repository.
@@ -55,6 +56,12 @@ type repo struct {
 	// Attempts are the attempts of a job that left something on record.
 	Attempts func(kernel.JobID) ([]kernel.Result, error)
 
+	// Progress is what an attempt's command last said of how far it is.
+	Progress func(kernel.AttemptID) view.Progress
+
+	// Payloads has the data of artifacts.
+	Payloads payloads
+
 	// Changed are the jobs that changed since a place in the store's history, and
 	// the place up to which that is so; false: all may have. nil: nobody can tell.
 	Changed func(since fs.Place) ([]kernel.JobID, fs.Place, bool)
@@ -80,6 +87,9 @@ type repo struct {
 
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
+
+	// Attended reports that there is one, or that one is just being started.
+	Attended func() bool
 
 	// AgentPrograms looks at the programs of agents; nil: nobody does.
 	AgentPrograms app.AgentPrograms
@@ -116,11 +126,12 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 	r := &repo{
 		Scheduler: v.Scheduler, Config: v.Config, Root: v.Root, Tree: v.Tree, Intake: v.Intake, Templates: v.Templates(), Logs: v.Store, Changed: v.Store.Changed,
-		Effects: v.Store.Effects, Attempts: v.Store.Attempts, FollowRun: v.Store.FollowRun, Git: v.Git, Releases: v.Git,
+		Effects: v.Store.Effects, Attempts: v.Store.Attempts, Progress: v.Store.Progress, Payloads: v.Store, FollowRun: v.Store.FollowRun, Git: v.Git, Releases: v.Git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}
 		},
 		Resident: v.Resident,
+		Attended: v.Attended,
 		Outside:  v.Outside, AgentPrograms: v.Agents,
 		Inbox: v.Inbox, InboxFiles: v.InboxFiles,
 		Neighbour: func(name string) (*repo, error) {

@@ -83,7 +83,7 @@ func (t *tree) below(j *kernel.Job, indent string, levels int) bool {
 
 // describe is a dependency and where it stands.
 func (s Schedule) describe(d dependency) string {
-	what := "after:success"
+	what := "after:" + d.policy.String()
 	if d.artifact != "" {
 		what = d.artifact
 	}

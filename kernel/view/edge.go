@@ -12,7 +12,8 @@ import (
 type dependency struct {
 	to       kernel.JobID // "" : nobody produces the artifact
 	artifact string       // label; "" : an after edge
-	state    string       // of an artifact that nobody produces: present, missing or "" for not known
+	policy   kernel.AfterPolicy
+	state    string // of an artifact that nobody produces: present, missing or "" for not known
 }
 
 // dependencies are what j depends on: after edges by id, then artifacts by
@@ -20,7 +21,7 @@ type dependency struct {
 func (s Schedule) dependencies(j *kernel.Job) []dependency {
 	out := make([]dependency, 0, len(j.Spec.After)+len(j.Spec.Needs))
 	for _, id := range each(j.Spec.After, func(id kernel.JobID) string { return string(id) }) {
-		out = append(out, dependency{to: id})
+		out = append(out, dependency{to: id, policy: j.Spec.AfterPolicy(id)})
 	}
 	for _, a := range each(j.Spec.Needs, kernel.Artifact.String) {
 		producers := slices.Compact(s.snap.Producers(j.ID, a)) // a record may name an artifact twice
@@ -98,7 +99,7 @@ type Edge struct {
 
 // AfterEdge says on which condition the dependent may start.
 type AfterEdge struct {
-	Policy string `json:"policy"` // success
+	Policy string `json:"policy"` // success, or any end
 }
 
 // Document is s for programs. Each edge of a visible job stands there once, in
@@ -119,7 +120,7 @@ func (s Schedule) Document() ScheduleDocument {
 func (d dependency) edge(from kernel.JobID) Edge {
 	switch {
 	case d.artifact == "":
-		return Edge{From: from, To: string(d.to), After: &AfterEdge{"success"}}
+		return Edge{From: from, To: string(d.to), After: &AfterEdge{d.policy.String()}}
 	case d.to == "":
 		return Edge{From: from, To: "artifact:" + d.artifact, Artifact: d.artifact, State: d.state}
 	default:

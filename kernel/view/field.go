@@ -26,6 +26,8 @@ type Paths struct {
 	Stdout, Stderr, Outcome string
 	Hooks                   string // logs of the hooks that were called
 
+	Progress Progress // of the latest attempt
+
 	// Attempts are the job's attempts in their order, as far as they are known.
 	// One without an outcome has no end on record.
 	Attempts []kernel.Result
@@ -80,7 +82,9 @@ func waiting(r record) string {
 func waitedOn(r record) string { return list(r.State.WaitedOn.Kinds(), kernel.WaitKind.String) }
 
 func after(r record) string {
-	return orNone(list(r.Spec.After, func(id kernel.JobID) string { return string(id) + " (success)" }))
+	return orNone(list(r.Spec.After, func(id kernel.JobID) string {
+		return string(id) + " (" + r.Spec.AfterPolicy(id).String() + ")"
+	}))
 }
 
 func dependencies(r record) string { return orNone(list(r.Spec.Needs, kernel.Artifact.String)) }
@@ -92,6 +96,8 @@ func approvalRequired(r record) string {
 	}
 	return "true"
 }
+
+func tags(r record) string { return list(r.Spec.Tags, kernel.Tag.String) }
 
 // failedAt is when a job failed for good.
 func failedAt(r record) string {

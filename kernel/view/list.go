@@ -13,8 +13,12 @@ import (
 type ListOptions struct {
 	All             bool // everything, whatever else is set
 	ShowSucceeded   bool
-	DismissFailures bool // hide what failed
-	Most            int  // only so many of the newest; 0: all
+	DismissFailures bool         // hide what failed
+	Tags            []kernel.Tag // only jobs that have all of these
+	Most            int          // only so many of the newest; 0: all
+
+	// Progress is what an attempt under way says of itself; nil: nobody is asked.
+	Progress func(kernel.AttemptID) Progress
 
 	// Counts is how many jobs have each status; nil: the snapshot holds all that
 	// the list is of.
@@ -33,10 +37,11 @@ type List struct {
 
 // ListRow is one job of a list.
 type ListRow struct {
-	ID     kernel.JobID
-	Status kernel.Status
-	job    *kernel.Job
-	remark string
+	ID       kernel.JobID
+	Status   kernel.Status
+	job      *kernel.Job
+	remark   string
+	progress Progress
 }
 
 var listColumns = []column{
@@ -45,6 +50,7 @@ var listColumns = []column{
 	{Field{"created", "Created", true}, func(r record) string { return stamp(r.Created) }},
 	{Field{"wait", "Wait", true}, waiting},
 	{Field{"remark", "Remark", true}, func(r record) string { return r.remark }},
+	{Field{"progress", "Progress", true}, func(r record) string { return r.Progress.String() }},
 	{Field{"waited_on", "Waited on", true}, waitedOn},
 	{Field{"dependencies", "Dependencies", true}, dependencies},
 	{Field{"locks", "Locks", true}, func(r record) string { return orNone(locks(r.Spec.Locks)) }},
@@ -58,6 +64,7 @@ var listColumns = []column{
 	{Field{"after", "After", false}, after},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"name", "Name", false}, func(r record) string { return title(r.Job) }},
+	{Field{"tags", "Tags", false}, tags},
 	{Field{"attempt", "Attempt", false}, func(r record) string { return number(r.State.Attempt) }},
 	{Field{"duration", "Duration", false}, took},
 	{Field{"host", "Host", false}, func(r record) string { return r.State.Place.Host }},
@@ -75,7 +82,7 @@ func ListFields() []Field { return fields(listColumns) }
 func (r ListRow) Text(key string) string {
 	for _, c := range listColumns {
 		if c.Key == key {
-			return line(c.text(record{Job: r.job, remark: r.remark}))
+			return line(c.text(record{Job: r.job, Paths: Paths{Progress: r.progress}, remark: r.remark}))
 		}
 	}
 	return ""
@@ -101,6 +108,13 @@ func (o ListOptions) Near() kernel.Near {
 func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	l := List{Unreadable: unreadable(s), at: s.Now()}
 	jobs, counts := s.Jobs(), o.Counts
+	if len(o.Tags) > 0 {
+		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j *kernel.Job) bool { return !j.Spec.Tagged(o.Tags) })
+		counts = map[kernel.Status]int{}
+		for _, j := range jobs {
+			counts[j.State.Status]++
+		}
+	}
 	if counts == nil {
 		counts = map[kernel.Status]int{kernel.Succeeded: s.Archived()}
 		for _, j := range jobs {
@@ -115,7 +129,11 @@ func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	}
 	for _, j := range slices.Backward(jobs) {
 		if st := j.State.Status; !o.hides(st) && (o.Most == 0 || len(l.Rows) < o.Most) {
-			l.Rows = append(l.Rows, ListRow{j.ID, st, j, s.Remark(j.ID)})
+			row := ListRow{ID: j.ID, Status: st, job: j, remark: s.Remark(j.ID)}
+			if o.Progress != nil && st == kernel.Running {
+				row.progress = o.Progress(j.Attempt())
+			}
+			l.Rows = append(l.Rows, row)
 		}
 	}
 	gone := func(st kernel.Status) int {

@@ -63,7 +63,7 @@ func TestListFields(t *testing.T) {
 			labels = append(labels, f.Label)
 		}
 	}
-	equal(t, labels, []string{"Job", "Status", "Created", "Wait", "Remark", "Waited on", "Dependencies", "Locks", "Pinned head",
+	equal(t, labels, []string{"Job", "Status", "Created", "Wait", "Remark", "Progress", "Waited on", "Dependencies", "Locks", "Pinned head",
 		"Approval required", "Approval state", "Approval decided by", "Artifacts", "Failed", "Command", "Files removed"})
 }
 

@@ -24,32 +24,34 @@ type RawShow struct {
 // RawJob is a record with its types kept: numbers are numbers, lists are lists
 // and what is absent is null. Artifacts stand as labels.
 type RawJob struct {
-	JobID        kernel.JobID `json:"job_id"`
-	Name         string       `json:"name"`
-	Status       string       `json:"status"`
-	Command      []string     `json:"command"`
-	CreatedAt    string       `json:"created_at"`
-	StartedAt    *string      `json:"started_at"`
-	FinishedAt   *string      `json:"finished_at"`
-	PID          *int         `json:"pid"`
-	Host         *string      `json:"host"`
-	ExitCode     *int         `json:"exit_code"`
-	StdoutPath   string       `json:"stdout_path"`
-	StderrPath   string       `json:"stderr_path"`
-	OutcomePath  *string      `json:"outcome_path"`
-	Wait         *RawWait     `json:"wait"`
-	WaitedOn     []string     `json:"waited_on"`
-	Attempt      int          `json:"attempt"`
-	Generation   int          `json:"generation"`
-	FailureClass *string      `json:"failure_class"`
-	Reason       *string      `json:"reason"`
-	RetryAt      *string      `json:"retry_at"`
-	Agent        *Agent       `json:"agent"`              // what the latest agent told
-	AgentTotal   *AgentTotal  `json:"agent_total"`        // of all attempts
-	Attempts     []Attempt    `json:"attempts,omitempty"` // of show alone
-	Schedule     RawGates     `json:"schedule"`
-	Workflow     RawWorkflow  `json:"workflow"`
-	Context      RawContext   `json:"context"`
+	JobID        kernel.JobID      `json:"job_id"`
+	Name         string            `json:"name"`
+	Tags         map[string]string `json:"tags"`
+	Status       string            `json:"status"`
+	Command      []string          `json:"command"`
+	CreatedAt    string            `json:"created_at"`
+	StartedAt    *string           `json:"started_at"`
+	FinishedAt   *string           `json:"finished_at"`
+	PID          *int              `json:"pid"`
+	Host         *string           `json:"host"`
+	ExitCode     *int              `json:"exit_code"`
+	StdoutPath   string            `json:"stdout_path"`
+	StderrPath   string            `json:"stderr_path"`
+	OutcomePath  *string           `json:"outcome_path"`
+	Wait         *RawWait          `json:"wait"`
+	Progress     *Progress         `json:"progress,omitempty"`
+	WaitedOn     []string          `json:"waited_on"`
+	Attempt      int               `json:"attempt"`
+	Generation   int               `json:"generation"`
+	FailureClass *string           `json:"failure_class"`
+	Reason       *string           `json:"reason"`
+	RetryAt      *string           `json:"retry_at"`
+	Agent        *Agent            `json:"agent"`              // what the latest agent told
+	AgentTotal   *AgentTotal       `json:"agent_total"`        // of all attempts
+	Attempts     []Attempt         `json:"attempts,omitempty"` // of show alone
+	Schedule     RawGates          `json:"schedule"`
+	Workflow     RawWorkflow       `json:"workflow"`
+	Context      RawContext        `json:"context"`
 }
 
 // RawWait is which gate holds a job up, and why.
@@ -71,7 +73,7 @@ type RawGates struct {
 // RawAfter is an edge to another job.
 type RawAfter struct {
 	JobID  kernel.JobID `json:"job_id"`
-	Policy string       `json:"policy"` // success
+	Policy string       `json:"policy"` // success, or any end
 }
 
 // RawLock is a key with its mode or, where units is positive, a pool.
@@ -89,6 +91,7 @@ type RawApproval struct {
 	RequestedBy *string `json:"requested_by"`
 	DecidedAt   *string `json:"decided_at"`
 	DecidedBy   *string `json:"decided_by"`
+	ExpiresAt   *string `json:"expires_at"`
 	Reason      *string `json:"reason"`
 }
 
@@ -125,7 +128,9 @@ type RawContext struct {
 func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	out := RawList{1, stamp(l.at), make([]RawJob, len(l.Rows)), l.Unreadable}
 	for i, r := range l.Rows {
-		out.Jobs[i] = raw(record{r.job, paths(r.ID), r.remark, ""})
+		p := paths(r.ID)
+		p.Progress = r.progress
+		out.Jobs[i] = raw(record{r.job, p, r.remark, ""})
 	}
 	return out
 }
@@ -144,12 +149,15 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 func raw(r record) RawJob {
 	st := r.State
 	j := RawJob{
-		JobID: r.ID, Name: title(r.Job), Status: st.Status.String(), Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
+		JobID: r.ID, Name: title(r.Job), Tags: map[string]string{}, Status: st.Status.String(), Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
 		StartedAt: moment(st.Started), FinishedAt: moment(st.Finished),
 		StdoutPath: r.Stdout, StderrPath: r.Stderr, OutcomePath: nullable(r.Outcome),
-		Wait: rawWait(st.Wait), WaitedOn: texts(st.WaitedOn.Kinds(), kernel.WaitKind.String),
+		Wait: rawWait(st.Wait), Progress: progressOf(r.Progress), WaitedOn: texts(st.WaitedOn.Kinds(), kernel.WaitKind.String),
 		Attempt: st.Attempt, Generation: st.Generation, FailureClass: nullable(st.Failure.String()),
 		Reason: nullable(st.Reason), RetryAt: moment(st.RetryAt), Schedule: rawGates(r.Job),
+	}
+	for _, t := range r.Spec.Tags {
+		j.Tags[t.Key] = t.Value
 	}
 	if n := pid(r); n != 0 {
 		j.PID = &n
@@ -177,14 +185,14 @@ func rawGates(j *kernel.Job) RawGates {
 	g := RawGates{After: make([]RawAfter, len(j.Spec.After)), Locks: make([]RawLock, len(j.Spec.Locks)),
 		Dependencies: texts(j.Spec.Needs, kernel.Artifact.String), Artifacts: texts(j.Spec.Produces, kernel.Artifact.String)}
 	for i, id := range j.Spec.After {
-		g.After[i] = RawAfter{id, "success"}
+		g.After[i] = RawAfter{id, j.Spec.AfterPolicy(id).String()}
 	}
 	for i, l := range j.Spec.Locks {
 		g.Locks[i] = RawLock{l.Key, l.Mode.String(), l.Units}
 	}
 	if a := j.State.Approval; a.State != kernel.NotRequired {
 		g.Approval = &RawApproval{true, a.State.String(), moment(a.RequestedAt), nullable(a.RequestedBy),
-			moment(a.DecidedAt), nullable(a.DecidedBy), nullable(a.Reason)}
+			moment(a.DecidedAt), nullable(a.DecidedBy), moment(a.ExpiresAt), nullable(a.Reason)}
 	}
 	if p := j.Spec.Pinned; p.Branch != "" {
 		g.PinnedHead = &RawHead{p.Branch, p.Commit}

@@ -8,7 +8,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-const bareJob = `{"job_id":"a","name":"do a","status":"queued","command":[],"created_at":"2026-02-01T12:00:00+00:00",` +
+const bareJob = `{"job_id":"a","name":"do a","tags":{},"status":"queued","command":[],"created_at":"2026-02-01T12:00:00+00:00",` +
 	`"started_at":null,"finished_at":null,"pid":null,"host":null,"exit_code":null,"stdout_path":"a.out","stderr_path":"a.err",` +
 	`"outcome_path":null,"wait":null,"waited_on":[],"attempt":0,"generation":0,"failure_class":null,"reason":null,` +
 	`"retry_at":null,"agent":null,"agent_total":null,"schedule":{"after":[],"dependencies":[],"artifacts":[],"locks":[],"approval":null,"pinned_head":null},` +
@@ -44,7 +44,9 @@ func TestRawJob(t *testing.T) {
 		j.Spec.Pinned = kernel.PinnedHead{Branch: "main", Commit: "abc"}
 		j.State.Wait = kernel.WaitReason{Kind: kernel.OnApproval, Detail: "No"}
 		j.State.WaitedOn = j.State.WaitedOn.With(kernel.OnPinnedHead).With(kernel.OnApproval)
-		j.State.Approval = kernel.Approval{State: kernel.Rejected, RequestedAt: noon, RequestedBy: "Ann", DecidedAt: noon, DecidedBy: "Bob", Reason: "No"}
+		j.State.Approval = kernel.Approval{State: kernel.Rejected, RequestedAt: noon, RequestedBy: "Ann", DecidedAt: noon, DecidedBy: "Bob", ExpiresAt: noon, Reason: "No"}
+		j.Spec.Tags = []kernel.Tag{{Key: "team", Value: "core"}}
+		j.Spec.After, j.Spec.AfterAny = []kernel.JobID{"y", "z"}, []kernel.JobID{"y"}
 		j.State.Attempt, j.State.Exit, j.State.Failure = 2, kernel.Exited(10), kernel.Timeout
 		j.State.Started, j.State.Finished, j.State.RetryAt = noon, noon, noon
 		j.State.Outcome = kernel.OutcomeFailed
@@ -64,7 +66,8 @@ func TestRawJob(t *testing.T) {
 			`{"attempt":2,"status":"failed","started_at":"2026-02-01T12:00:00+00:00"`,
 		`"outcome_path":"o.json"`, `"wait":{"kind":"approval","detail":"No"},"waited_on":["pinned_head","approval"]`,
 		`"attempt":2,`, `"failure_class":"timeout"`, `"retry_at":"2026-02-01T12:00:00+00:00"`,
-		`"after":[{"job_id":"z","policy":"success"}],"dependencies":["plan_doc:p (draft/p)"],"artifacts":["custom:t:k"],`,
+		`"tags":{"team":"core"}`, `"expires_at":"2026-02-01T12:00:00+00:00","reason":"No"`,
+		`"after":[{"job_id":"y","policy":"any"},{"job_id":"z","policy":"success"}],"dependencies":["plan_doc:p (draft/p)"],"artifacts":["custom:t:k"],`,
 		`"locks":[{"key":"k","mode":"shared"},{"key":"gpu","mode":"exclusive","units":2}],`,
 		`"approval":{"required":true,"state":"rejected","requested_at":"2026-02-01T12:00:00+00:00","requested_by":"Ann",`,
 		`"pinned_head":{"branch":"main","oid":"abc"}`,

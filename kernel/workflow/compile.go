@@ -85,6 +85,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		Idempotent:      n.idempotent,
 		KeepSession:     n.resume,
 		InDoubt:         n.inDoubt,
+		ApprovalTimeout: n.approvalTimeout,
 		Task: kernel.Task{Executor: n.executor, Options: n.options, Builtin: true, Timeout: n.timeout,
 			Args: []string{"__workflow-node", "--job-id", string(c.ids[i])}},
 	}
@@ -92,7 +93,11 @@ func (c *compiler) job(i int) kernel.NewJob {
 		spec.Task.Timeout = DefaultAgentTimeout
 	}
 	for _, p := range c.g.parents(i) {
-		spec.After = append(spec.After, c.ids[p])
+		policy := kernel.AfterSuccess
+		if c.g.soft(c.t, i, p) {
+			policy = kernel.AfterAnyEnd
+		}
+		spec.RunsAfter(c.ids[p], policy)
 	}
 	job := kernel.NewJob{ID: c.ids[i], Spec: spec}
 	if slices.ContainsFunc(n.gates, func(g gate) bool { return g.kind == gateApproval && g.required }) {

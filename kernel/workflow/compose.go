@@ -146,6 +146,11 @@ func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 			n.staged, n.stage = true, child.Params
 		}
 		n.after = refs(n.after, "after node")
+		n.needs = stageOutputs(n.needs, known, rename)
+		n.afterAny = slices.Clone(n.afterAny)
+		for i, t := range n.afterAny { // which after has as well
+			n.afterAny[i] = rename(t)
+		}
 		for _, o := range outcomes {
 			n.on[o] = refs(n.on[o], "on."+o.String()+" target")
 		}

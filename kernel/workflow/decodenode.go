@@ -20,8 +20,11 @@ func (d *decoder) node(i int, v Value) nodeSource {
 		"args": d.entries(&n.args, path+".args"),
 		"after": d.each(func(i int, v Value) {
 			var to, policy Text
-			d.table(v, item(path+".after", i), map[string]func(Value){"node_id": d.text(&to), "policy": d.word(&policy, "success")}, "node_id")
+			d.table(v, item(path+".after", i), map[string]func(Value){"node_id": d.text(&to), "policy": d.word(&policy, kernel.AfterSuccess.String(), kernel.AfterAnyEnd.String())}, "node_id")
 			n.after = append(n.after, to)
+			if policy.Value == kernel.AfterAnyEnd.String() {
+				n.afterAny = append(n.afterAny, to)
+			}
 		}),
 		"needs":    d.artifacts(&n.needs, path+".needs"),
 		"produces": func(v Value) { d.produces(v, &n, path+".produces") },
@@ -45,18 +48,19 @@ func (d *decoder) node(i int, v Value) nodeSource {
 			}
 			d.table(v, path+".on", keys)
 		},
-		"timeout":         d.text(&n.timeout),
-		"max_retries":     d.text(&n.maxRetries),
-		"max_resumes":     d.text(&n.maxResumes),
-		"max_reclaims":    d.text(&n.maxReclaims),
-		"effect_in_doubt": d.text(&n.inDoubt),
-		"resumable":       d.text(&n.resumable),
-		"resume":          d.text(&n.resume),
-		"idempotent":      d.text(&n.idempotent),
-		"transient":       d.text(&n.transient),
-		"executor":        d.text(&n.executor),
-		"options":         d.texts(&n.options),
-		"retry_on":        d.texts(&n.retryOn),
+		"timeout":          d.text(&n.timeout),
+		"approval_timeout": d.text(&n.approvalTimeout),
+		"max_retries":      d.text(&n.maxRetries),
+		"max_resumes":      d.text(&n.maxResumes),
+		"max_reclaims":     d.text(&n.maxReclaims),
+		"effect_in_doubt":  d.text(&n.inDoubt),
+		"resumable":        d.text(&n.resumable),
+		"resume":           d.text(&n.resume),
+		"idempotent":       d.text(&n.idempotent),
+		"transient":        d.text(&n.transient),
+		"executor":         d.text(&n.executor),
+		"options":          d.texts(&n.options),
+		"retry_on":         d.texts(&n.retryOn),
 	}, "id", "uses")
 	return n
 }

@@ -43,6 +43,7 @@ func expand(src *Source, params map[string]string) (*Template, error) {
 		e.node(&src.nodes[i], &t.nodes[i])
 	}
 	t.patches()
+	t.outputs()
 	t.warnings = e.warnings
 	return t, e.err()
 }

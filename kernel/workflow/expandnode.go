@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,11 @@ func (e *expander) node(src *nodeSource, n *node) {
 		n.options = append(n.options, e.text(o, item(at+".options", i), ""))
 	}
 	n.timeout = e.duration(src.timeout, at, ".timeout")
+	n.approvalTimeout = e.duration(src.approvalTimeout, at, ".approval_timeout")
+	if asks := slices.ContainsFunc(n.gates, func(g gate) bool { return g.kind == gateApproval && g.required }); src.approvalTimeout.given() && !asks && n.inDoubt != kernel.AskInDoubt {
+		e.fail(src.approvalTimeout.Pos, "approval_timeout has no effect: node `"+n.id.Value+"` asks for no approval", "add an approval gate with required = true",
+			[]string{at, ".approval_timeout"})
+	}
 	n.transient = e.transient(src.transient, at, ".transient")
 	e.again(src, n, at)
 }

@@ -81,7 +81,7 @@ func (g *graph) find(refs []Text) []int {
 	return at
 }
 
-// parents are the nodes whose success i waits for.
+// parents are the nodes that i waits for.
 func (g *graph) parents(i int) []int {
 	out := slices.Clone(g.after[i])
 	for _, p := range g.succOf[i] {
@@ -90,6 +90,22 @@ func (g *graph) parents(i int) []int {
 		}
 	}
 	return out
+}
+
+// soft reports that any end of its parent p will do for i: nothing says that it is
+// to be p's success.
+func (g *graph) soft(t *Template, i, p int) bool {
+	id := t.nodes[p].id.Value
+	named := func(refs []Text) (times int) {
+		for _, r := range refs {
+			if r.Value == id {
+				times++
+			}
+		}
+		return times
+	}
+	n := &t.nodes[i]
+	return named(n.afterAny) > 0 && named(n.after) == named(n.afterAny) && !slices.Contains(g.succOf[i], p)
 }
 
 // sleep finds which nodes sleep.

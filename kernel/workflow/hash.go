@@ -85,6 +85,12 @@ func (h *hasher) node(n *node) {
 	if n.inDoubt != kernel.FailInDoubt { // the default hashes as it always did
 		h.list("effect_in_doubt", n.inDoubt.String())
 	}
+	if n.approvalTimeout > 0 {
+		h.list("approval_timeout", n.approvalTimeout.String())
+	}
+	if len(n.afterAny) > 0 {
+		h.set("after any", values(n.afterAny))
+	}
 	for _, word := range n.retry.Exits {
 		h.list(strconv.FormatUint(word, 16))
 	}

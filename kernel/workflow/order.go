@@ -49,6 +49,7 @@ func (c *checker) order() {
 		c.addf(c.t.nodes[0].pos, "template %s@%s has no node that starts: each waits for another or for a route", c.t.ID, c.t.Version)
 	}
 	c.sleepers()
+	c.anyEnds()
 	c.contexts()
 }
 
@@ -77,6 +78,23 @@ func (c *checker) sleepers() {
 			if c.g.routed[p] {
 				c.node(n, n.pos, ".after", "give it a route of its own, or let `"+c.t.nodes[p].id.Value+"` return to a node that leads to it",
 					"node `%s` waits for `%s`, which only an on.failed, on.blocked or on.cancelled route starts", n.id.Value, c.t.nodes[p].id.Value)
+			}
+		}
+	}
+}
+
+// anyEnds refuses a node that waits for any end of one that a route may send back:
+// it would start while that is still being repaired, and be in its way.
+func (c *checker) anyEnds() {
+	for i := range c.t.nodes {
+		n := &c.t.nodes[i]
+		for _, p := range c.g.parents(i) {
+			to := &c.t.nodes[p]
+			for _, o := range outcomes[1:] {
+				if len(to.on[o]) > 0 && c.g.soft(c.t, i, p) {
+					c.node(n, n.pos, ".after", "let it come after a node that has no such route",
+						"node `%s` waits for any end of `%s`, which its on.%s may send back", n.id.Value, to.id.Value, o)
+				}
 			}
 		}
 	}

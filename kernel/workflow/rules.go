@@ -61,6 +61,7 @@ func (c *checker) operation(n *node) {
 		for _, o := range outcomes {
 			all = append(all, n.produces[o]...)
 		}
+		all = slices.DeleteFunc(all, func(a artifact) bool { return a.implicit })
 		if len(all) != 1 || n.prompts(all) != 1 {
 			c.rule(n, n.pos, ".produces", "must produce exactly one artifact, custom:%s:<key>", promptText)
 		}
@@ -85,7 +86,8 @@ func (c *checker) operation(n *node) {
 			}
 		}
 		if len(n.on[kernel.OutcomeSucceeded]) > 0 && stops != 1 {
-			c.rule(n, n.pos, ".on.succeeded", "must have exactly one stop-condition gate among its on.succeeded targets, found %d", stops)
+			c.node(n, n.pos, ".on.succeeded", "let it lead to a "+controlPrefix+"gate.stop_condition node and that one to the others, or use git.stage and git.commit",
+				"executor `%s` node `%s` must have exactly one stop-condition gate among its on.succeeded targets, found %d", n.use.Operation, n.id.Value, stops)
 		}
 	case opIntegrate:
 		c.integrate(n)

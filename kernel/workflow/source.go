@@ -74,11 +74,12 @@ var outcomes = [...]kernel.Outcome{kernel.OutcomeSucceeded, kernel.OutcomeFailed
 
 // wiring is what places a node in the graph. Nothing in it is expanded.
 type wiring struct {
-	pos   Pos
-	id    Text
-	uses  Text
-	after []Text
-	on    perOutcome[Text]
+	pos      Pos
+	id       Text
+	uses     Text
+	after    []Text
+	afterAny []Text // of after: any end will do
+	on       perOutcome[Text]
 
 	staged bool    // it came from an imported template,
 	stage  []Entry // which declares these parameters
@@ -86,28 +87,29 @@ type wiring struct {
 
 type nodeSource struct {
 	wiring
-	name          Text
-	kind          Text
-	args          []Entry
-	needs         []artifactSource
-	produces      perOutcome[artifactSource]
-	locks         []lockSource
-	preconditions []preconditionSource
-	gates         []gateSource
-	retryMode     Text
-	retryBudget   Text
-	timeout       Text
-	maxRetries    Text
-	maxResumes    Text
-	maxReclaims   Text
-	resumable     Text
-	resume        Text
-	idempotent    Text
-	inDoubt       Text
-	transient     Text
-	executor      Text
-	options       []Text
-	retryOn       []Text
+	name            Text
+	kind            Text
+	args            []Entry
+	needs           []artifactSource
+	produces        perOutcome[artifactSource]
+	locks           []lockSource
+	preconditions   []preconditionSource
+	gates           []gateSource
+	retryMode       Text
+	retryBudget     Text
+	timeout         Text
+	approvalTimeout Text
+	maxRetries      Text
+	maxResumes      Text
+	maxReclaims     Text
+	resumable       Text
+	resume          Text
+	idempotent      Text
+	inDoubt         Text
+	transient       Text
+	executor        Text
+	options         []Text
+	retryOn         []Text
 }
 
 type artifactSource struct {

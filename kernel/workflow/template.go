@@ -38,29 +38,30 @@ type contract struct {
 
 type node struct {
 	wiring
-	name          string
-	kind          string
-	use           Use  // zero where uses is unknown
-	known         bool // uses is in the inventory
-	args          map[string]string
-	needs         []artifact
-	produces      perOutcome[artifact]
-	locks         []kernel.Lock
-	preconditions []kernel.Precondition
-	pinned        kernel.PinnedHead
-	gates         []gate
-	retryMode     string
-	retryBudget   int
-	budget        kernel.Budget
-	retry         kernel.RetryPolicy
-	timeout       time.Duration
-	resumable     bool
-	resume        bool // the agent goes on with its conversation
-	idempotent    bool
-	inDoubt       kernel.InDoubt
-	transient     kernel.Transient
-	executor      string
-	options       []string // what to ask of the executor
+	name            string
+	kind            string
+	use             Use  // zero where uses is unknown
+	known           bool // uses is in the inventory
+	args            map[string]string
+	needs           []artifact
+	produces        perOutcome[artifact]
+	locks           []kernel.Lock
+	preconditions   []kernel.Precondition
+	pinned          kernel.PinnedHead
+	gates           []gate
+	retryMode       string
+	retryBudget     int
+	budget          kernel.Budget
+	retry           kernel.RetryPolicy
+	timeout         time.Duration
+	approvalTimeout time.Duration
+	resumable       bool
+	resume          bool // the agent goes on with its conversation
+	idempotent      bool
+	inDoubt         kernel.InDoubt
+	transient       kernel.Transient
+	executor        string
+	options         []string // what to ask of the executor
 }
 
 // artifact is a need or a product and the contract version it names, if any.
@@ -70,6 +71,8 @@ type artifact struct {
 	version string
 	pos     Pos
 	path    string
+
+	implicit bool // nobody wrote it: see Template.outputs
 }
 
 type gate struct {

@@ -38,11 +38,11 @@ func validate(t *Template) (*graph, error) {
 			c.gates(n)
 		}
 		for _, a := range n.needs {
-			c.artifact(n, a, schemas)
+			c.artifact(n, a, schemas, true)
 		}
 		for _, o := range outcomes {
 			for _, a := range n.produces[o] {
-				c.artifact(n, a, schemas)
+				c.artifact(n, a, schemas, false)
 			}
 		}
 	}
@@ -157,10 +157,14 @@ func (c *checker) classify(n *node) bool {
 
 // artifact checks an artifact's own form and its contract. The kinds of seed
 // 000 have a contract without declaring one.
-func (c *checker) artifact(n *node, a artifact, schemas map[string]bool) {
+func (c *checker) artifact(n *node, a artifact, schemas map[string]bool, need bool) {
 	field := strings.TrimPrefix(a.path, "nodes["+n.id.Value+"]")
 	if err := a.Validate(); err != nil {
 		c.node(n, a.pos, field, "", "node `%s`: %s", n.id.Value, err)
+		return
+	}
+	if a.isOutput() {
+		c.output(n, a, field, need)
 		return
 	}
 	id := a.Kind.String()
@@ -201,6 +205,8 @@ func (c *checker) schemas() map[string]bool {
 			c.addf(k.pos, "artifact contract with an empty id or version")
 		case seen[k.id]:
 			c.addf(k.pos, "duplicate artifact contract `%s`", k.id)
+		case k.id == OperationOutput:
+			c.addf(k.pos, "artifact contract `%s` is Vizier's own: remove it", k.id)
 		case err == nil && k.version != "v1":
 			c.addf(k.pos, "artifact contract `%s` has version `%s`; the built-in kind's is v1", k.id, k.version)
 		}

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,32 @@ func TestCommands(t *testing.T) {
 		r = x.ask(s, "Run it.", "")
 		if got := x.read("found"); got != vizier+"\n"+vizier+"\n" || len(r.Run.Denied) > 0 || r.Class != kernel.NoFailure {
 			x.Errorf("the command found vizier as %q, denied %q", got, r.Run.Denied)
+		}
+	})
+}
+
+// With "all" an agent asks for nothing and is kept in no place: it edits, it
+// runs, and it writes outside of its directory.
+func TestEverythingIsAllowed(t *testing.T) {
+	t.Parallel()
+	each(t, model.Run, func(x *trial, s agent.Settings) {
+		if s.Label == "claude" && os.Getuid() == 0 {
+			s.Permissions = agent.MayAll
+			if r := x.ask(s, "Run it.", ""); r.Class != kernel.ExitFailure || !strings.Contains(r.Reason, "root") {
+				x.Errorf("as root: class %s, %q", r.Class, r.Reason)
+			}
+			x.more = []string{"IS_SANDBOX=1"} // what it wants to be told in a container
+			x.at(model.Run)
+		}
+		s.Permissions = agent.MayAll
+		x.model.Command = "touch " + x.base + "/outside && command -v vizier >found"
+		if r := x.ask(s, "Run it.", ""); r.Class != kernel.NoFailure || len(r.Run.Denied) > 0 || x.read("found") != vizier+"\n" {
+			x.Errorf("class %s, %q; denied %q, found %q", r.Class, r.Reason, r.Run.Denied, x.read("found"))
+		}
+		x.sh("test -e ../outside")
+		x.at(model.Edit)
+		if r := x.ask(s, "Write hello.txt.", ""); r.Class != kernel.NoFailure || x.read(model.File) != model.Content {
+			x.Errorf("class %s, %q; %s has %q", r.Class, r.Reason, model.File, x.read(model.File))
 		}
 	})
 }

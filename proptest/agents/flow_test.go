@@ -87,6 +87,40 @@ func TestDraftApproveMerge(t *testing.T) {
 	})
 }
 
+// What agents keep by directory is one project for a stage of a plan, however
+// many runs it has.
+func TestRunsOfAStageAreOneProject(t *testing.T) {
+	t.Parallel()
+	for name, kept := range map[string]string{"claude": ".claude/projects/*", "gemini": ".gemini/tmp/*/.project_root"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := flows(t, model.Work, "agent = \""+name+"\"\n")
+			for range 2 {
+				approve := x.run("approve --name greet")
+				x.run("draft --spec-text 'A file that greets' --name greet")
+				x.sh("vizier jobs wait " + approve + "/terminal && git branch -D draft/greet")
+			}
+			found, err := filepath.Glob(filepath.Join(os.Getenv("HOME"), kept))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var projects []string
+			for _, path := range found {
+				if strings.HasSuffix(path, "-repo") {
+					continue // claude's of the main working tree: whatever it is to remember of the repository
+				}
+				text, err := os.ReadFile(path)
+				if err == nil && strings.Contains(string(text), x.base) || strings.Contains(path, filepath.Base(x.base)) {
+					projects = append(projects, path)
+				}
+			}
+			if asked := len(x.model.Requests(model.Work)); len(projects) != 2 || asked < 4 {
+				t.Errorf("projects %q of %d questions, of %d in all", projects, asked, len(found))
+			}
+		})
+	}
+}
+
 // A failure is told in words where people look for it.
 func TestWhyAnAgentFailed(t *testing.T) {
 	t.Parallel()
@@ -147,9 +181,28 @@ func (x *trial) status(job string) string {
 	return shown.Status
 }
 
+// session is that of the job's latest attempt, as soon as it is on record.
+func (x *trial) session(job string) string {
+	x.Helper()
+	var shown struct {
+		Job struct {
+			Attempts []struct{ Agent *struct{ Session string } }
+		}
+	}
+	out := x.sh("vizier jobs show --raw --format json " + job)
+	if err := json.Unmarshal([]byte(out), &shown); err != nil {
+		x.Fatalf("%v: %s", err, out)
+	}
+	if all := shown.Job.Attempts; len(all) > 0 && all[len(all)-1].Agent != nil {
+		return all[len(all)-1].Agent.Session
+	}
+	return ""
+}
+
 // hanging is a run whose agent waits for its model.
 func hanging(t *testing.T, name string) (x *trial, job string) {
 	x = flows(t, model.Hang, "agent = \""+name+"\"\n[jobs]\ngrace = \"5s\"\n")
+	x.sh(`sed -i 's/^id = "invoke_agent"/&\nresume = true/' .vizier/workflows/draft.toml`)
 	run := x.run("draft --spec-text 'A file that greets' --name greet")
 	x.within(3*time.Minute, "asked", func() bool { return len(x.model.Requests(model.Hang)) > 0 })
 	return x, run + "/invoke_agent"
@@ -168,16 +221,18 @@ func TestCancelEndsAnAgent(t *testing.T) {
 	}
 }
 
-// Whoever runs the attempt is killed, and the agent goes with it; the attempt is
-// executed again.
+// Whoever runs the attempt is killed, and the agent goes with it. The session was
+// on record by then: the attempt that is executed again goes on with it.
 func TestKillDashNine(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"claude", "codex", "gemini"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x, job := hanging(t, name)
+			session := ""
+			x.within(time.Minute, "told of a session", func() bool { session = x.session(job); return session != "" })
 			before := x.processes()
-			x.at(model.Plain)
+			x.at(model.Recall)
 			for _, pid := range before {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
@@ -190,6 +245,12 @@ func TestKillDashNine(t *testing.T) {
 				x.sh("vizier jobs retry " + job)
 			}
 			x.within(3*time.Minute, "succeeded", func() bool { return x.status(job) == "succeeded" })
+			if again := x.session(job); again != session {
+				x.Errorf("session %s, it was %s; %s", again, session, x.sh("vizier jobs tail "+job))
+			}
+			if text := x.sh("vizier jobs tail " + job); !strings.Contains(text, "You asked first: Plan this: A file that greets") || strings.Contains(text, "begins anew") {
+				x.Errorf("it does not go on: %s", text)
+			}
 		})
 	}
 }

@@ -113,6 +113,7 @@ type trial struct {
 	model *model.Server
 	base  string // has repo and environment
 	repo  string
+	more  []string // variables
 }
 
 func newTrial(t *testing.T, name string) *trial {
@@ -135,7 +136,7 @@ func (x *trial) at(name string) {
 	x.Helper()
 	url := x.model.URL + "/" + name
 	var b strings.Builder
-	for _, v := range x.environment(url) {
+	for _, v := range append(x.environment(url), x.more...) {
 		name, value, _ := strings.Cut(v, "=")
 		fmt.Fprintf(&b, "export %s='%s'\n", name, value)
 	}

@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // scratch is where everything is made. It is removed at the very end: on ext4,
@@ -22,7 +20,7 @@ import (
 var scratch string //nolint:gochecknoglobals // one directory per run
 
 func TestMain(m *testing.M) {
-	err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // to see what runners cost
+	err := becomeSubreaper() // to see what runners cost
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -7,8 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
 func parseList(t *testing.T, out string) []map[string]string {
@@ -142,11 +143,7 @@ func TestTimeLimit(t *testing.T) {
 
 // A job fills the shared disk: its runner keeps the result until there is room.
 func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skip("mounting a small disk takes root: ", err)
-	}
-	defer syscall.Unmount(dir, syscall.MNT_DETACH)
+	dir := disktest.Small(t, 8<<20)
 	r := repoAt(t, dir)
 	id := r.submit("lab", `echo up; while [ ! -e go ]; do sleep 0.05; done; dd if=/dev/zero of="$VIZIER_ROOT/filler" bs=64k 2>/dev/null; exit 5`)
 	r.eventually(func() string {

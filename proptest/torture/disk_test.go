@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
 // fillDisk leaves no free byte on the file system of dir, until undone.
@@ -40,23 +42,12 @@ func fillDisk(t *testing.T, dir string) (undo func()) {
 // running until its end can be recorded, and is settled once there is room.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=4m"); err != nil {
-		t.Skipf("cannot mount a small file system: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := disktest.Small(t, 4<<20)
 	r := repoAt(t, dir, plainBin, "[scheduler]\nmax_running = 2\n")
 	running := r.submit("--", "sh", "-c", "echo > up; until test -e go; do sleep 0.02; done")
 	until(t, "the job runs", func() bool { return exists(r.path("up")) })
 	next := r.submit("--after", running, "--", "true")
-	waiting := r.submit("--approval", "--", "true")
+	waiting := r.submit("--approval", "--", "sh", "-c", ": "+strings.Repeat("long ", 2000)) // no block that is begun has room for it
 	before := map[string]string{}
 	for _, id := range []string{running, next, waiting} {
 		before[id] = r.read(r.jobPath(id, "job.json"))

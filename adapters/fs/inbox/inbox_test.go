@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
@@ -211,11 +212,7 @@ func TestNoInput(t *testing.T) {
 
 // On a full disk nothing is lost: the prompt keeps its name until there is room.
 func TestAFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("cannot mount a small file system: %v", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	dir := disktest.Small(t, 64<<10)
 	tree := Tree{Home: dir, Now: time.Now} // also an inbox on another file system
 	if _, err := tree.Init(); err != nil {
 		t.Fatal(err)

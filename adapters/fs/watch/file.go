@@ -13,7 +13,7 @@ type File struct {
 // Where the system allows no more watches there is no news.
 func NewFile(path string) *File {
 	f := &File{path: path, changed: make(chan struct{}, 1)}
-	n, err := fsnotify.NewWatcher()
+	n, err := newNotifier()
 	if err != nil {
 		return f
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -36,7 +37,7 @@ func Take(path string) (*Post, error) {
 	if err != nil {
 		return nil, err
 	}
-	ok, err := lock(f)
+	ok, err := sys.TryLock(f)
 	if ok {
 		err = f.Truncate(0) // what the last holder said
 	}
@@ -55,7 +56,7 @@ func Inherited(path string, fd int) *Post {
 	}
 	unix.CloseOnExec(fd)
 	p := &Post{path: path, f: os.NewFile(uintptr(fd), path)}
-	if ok, _ := lock(p.f); !ok {
+	if ok, _ := sys.TryLock(p.f); !ok {
 		return nil
 	}
 	return p
@@ -77,7 +78,7 @@ func Call(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 		return err
 	}
 	defer f.Close() // who was started has the lock as well
-	free, err := lock(f)
+	free, err := sys.TryLock(f)
 	switch {
 	case err != nil:
 		return err
@@ -90,14 +91,14 @@ func Call(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 		}
 		return nil
 	case w.Empty():
-		return unlock(f)
+		return sys.Unlock(f)
 	}
 	err = f.Truncate(0) // what the last holder said
 	if err == nil {
 		err = start(f)
 	}
 	if err != nil {
-		return errors.Join(err, unlock(f))
+		return errors.Join(err, sys.Unlock(f))
 	}
 	return nil
 }
@@ -106,6 +107,21 @@ func Call(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 func PID(path string) int {
 	pid, _ := Holder(path)
 	return pid
+}
+
+// Taken reports that a process has the place at path, or is just being started to
+// have it.
+func Taken(path string) bool {
+	f, err := open(path, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		return true
+	}
+	_ = sys.Unlock(f)
+	return false
 }
 
 // Holder is the process that has the place at path, and the pid namespace that
@@ -117,7 +133,7 @@ func Holder(path string) (pid int, space string) {
 	}
 	defer f.Close()
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
-		_ = unlock(f)
+		_ = sys.Unlock(f)
 		return 0, ""
 	}
 	first, _, third := lines(f)
@@ -149,11 +165,11 @@ func (p *Post) Announce(w *kernel.Wakes) {
 }
 
 // Leave gives the place up.
-func (p *Post) Leave() { _ = unlock(p.f) }
+func (p *Post) Leave() { _ = sys.Unlock(p.f) }
 
 // Retake takes it again, unless another process did.
 func (p *Post) Retake() bool {
-	ok, _ := lock(p.f)
+	ok, _ := sys.TryLock(p.f)
 	return ok && p.Held()
 }
 
@@ -164,35 +180,6 @@ func open(path string, flags int) (*os.File, error) {
 	}
 	return f, nil
 }
-
-// lock takes the lock, or reports that another process has it. Who only looks
-// (see PID) has it shared and for a moment.
-func lock(f *os.File) (bool, error) {
-	const patience = 2000
-	fd := int(f.Fd())
-	for range patience {
-		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return true, nil
-		}
-		if err == unix.EWOULDBLOCK {
-			err = unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB)
-		}
-		if err == unix.EWOULDBLOCK {
-			return false, nil
-		}
-		if err != nil && err != unix.EINTR {
-			return false, fmt.Errorf("lock %s: %w", f.Name(), err)
-		}
-		_ = unlock(f)
-		time.Sleep(50 * time.Microsecond)
-	}
-	return false, fmt.Errorf("lock %s: too many processes look at it", f.Name())
-}
-
-// unlock does more than closing would: a child being forked right now has a
-// copy of the descriptor.
-func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
 func lines(f *os.File) (first, second, third string) {
 	var b [128]byte

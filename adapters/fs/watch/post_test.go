@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -210,7 +211,7 @@ func TestWhoLooksDoesNotHaveThePlace(t *testing.T) {
 	if pid, _ := Holder(path); pid != 0 {
 		t.Errorf("held by %d", pid)
 	}
-	if err := unlock(looker); err != nil {
+	if err := sys.Unlock(looker); err != nil {
 		t.Fatal(err)
 	}
 	if take(t, path) == nil {

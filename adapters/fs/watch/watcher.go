@@ -35,7 +35,7 @@ type interest struct {
 func NewWatcher(layout fs.Layout, gitDir string) *Watcher {
 	w := &Watcher{layout: layout, gitDir: gitDir, wanted: make(chan interest),
 		changed: make(chan struct{}, 1), touched: make(chan struct{}, 1)}
-	n, err := fsnotify.NewWatcher()
+	n, err := newNotifier()
 	if err != nil {
 		return w
 	}
@@ -60,7 +60,7 @@ func (w *Watcher) Touched() <-chan struct{} { return w.touched }
 // have been missed, and whether it can look at all of them.
 func (w *Watcher) Watch(p kernel.Probes) (fresh, complete bool) {
 	if w.notify == nil {
-		return false, false
+		return false, p.Empty()
 	}
 	want := w.interest(p)
 	w.wanted <- want

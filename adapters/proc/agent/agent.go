@@ -260,7 +260,7 @@ func (k *asking) known(ctx context.Context, p program) (r kernel.AgentAnswer, go
 		env = append(env, submissionsVariable+"="+jobs)
 	}
 	version := p.askVersion(ctx)
-	s := &stream{progress: k.Stderr, limit: k.q.Limit, now: time.Now, gone: p.gone,
+	s := &stream{progress: k.Stderr, limit: k.q.Limit, now: time.Now, gone: p.gone, began: k.q.Began,
 		run: kernel.AgentRun{Agent: k.Label, Session: k.q.Session, Model: k.Model}}
 	parser := p.parser(s)
 	out, errs := s.stdout(parser), s.stderr(parser)

@@ -14,8 +14,9 @@ import (
 // claudeCode is Claude Code.
 var claudeCode = program{
 	Name: "claude", Made: "2.1.197", Package: "@anthropic-ai/claude-code",
-	Login: "start `claude` and give /login, or set ANTHROPIC_API_KEY",
-	gone:  "No conversation found with session ID",
+	Login:    "start `claude` and give /login, or set ANTHROPIC_API_KEY",
+	rootless: true,
+	gone:     "No conversation found with session ID",
 	flags: func(s Settings, q kernel.AgentRequest, _ string) []string {
 		args := []string{"--print", "--verbose"}
 		switch s.Permissions {

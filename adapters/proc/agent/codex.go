@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,7 +101,7 @@ func (c *codexParser) event(line []byte) bool {
 	return true
 }
 
-var codexShell = regexp.MustCompile(`(?s)^/\S*sh -l?c '?(.*?)'?$`)
+var codexShell = pattern(`(?s)^/\S*sh -l?c '?(.*?)'?$`)
 
 func (c *codexParser) item(e codexEvent) {
 	begun := e.Type == "item.started"
@@ -112,7 +111,7 @@ func (c *codexParser) item(e codexEvent) {
 			c.say(i.Text)
 		}
 	case "command_execution":
-		command := codexShell.ReplaceAllString(i.Command, "$1")
+		command := codexShell().ReplaceAllString(i.Command, "$1")
 		switch {
 		case begun:
 			c.use("$", command)
@@ -235,18 +234,18 @@ func (s *codexSession) take(line []byte) {
 }
 
 var (
-	clock = regexp.MustCompile(`(?i)try again at ((?:[a-z]{3} \d{1,2}(?:st|nd|rd|th)?, \d{4} )?\d{1,2}:\d{2} [ap]m)`)
-	nth   = regexp.MustCompile(`(\d)(?:st|nd|rd|th),`)
+	clock = pattern(`(?i)try again at ((?:[a-z]{3} \d{1,2}(?:st|nd|rd|th)?, \d{4} )?\d{1,2}:\d{2} [ap]m)`)
+	nth   = pattern(`(\d)(?:st|nd|rd|th),`)
 )
 
 // clockTime is the time of day, or the date, that a message names: the next
 // such time.
 func clockTime(words string, now time.Time) time.Time {
-	m := clock.FindStringSubmatch(words)
+	m := clock().FindStringSubmatch(words)
 	if m == nil {
 		return time.Time{}
 	}
-	text := strings.ToUpper(nth.ReplaceAllString(m[1], "$1,"))
+	text := strings.ToUpper(nth().ReplaceAllString(m[1], "$1,"))
 	if t, err := time.ParseInLocation("Jan 2, 2006 3:04 PM", text, now.Location()); err == nil {
 		return t.UTC()
 	}

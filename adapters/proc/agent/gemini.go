@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -205,23 +204,23 @@ func (g *geminiParser) recorded() (text string) {
 	return text
 }
 
-var geminiMessage = regexp.MustCompile(`"message":\s*"((?:[^"\\]|\\.)*)"`)
+var geminiMessage = pattern(`"message":\s*"((?:[^"\\]|\\.)*)"`)
 
 // geminiWords is the message in an error that is quoted as JSON.
 func geminiWords(text string) string {
 	text = strings.TrimPrefix(text, "[API Error: ")
 	text = strings.TrimSuffix(strings.Replace(text, "]\n", "\n", 1), "]")
-	if m := geminiMessage.FindStringSubmatch(text); m != nil {
+	if m := geminiMessage().FindStringSubmatch(text); m != nil {
 		return m[1]
 	}
 	return text
 }
 
-var geminiRetry = regexp.MustCompile(`^Attempt (\d+) failed(.*?)\. Retrying with backoff`)
+var geminiRetry = pattern(`^Attempt (\d+) failed(.*?)\. Retrying with backoff`)
 
 // stderr passes on what is for people of what --debug prints.
 func (g *geminiParser) stderr(line string) {
-	if m := geminiRetry.FindStringSubmatch(line); m != nil {
+	if m := geminiRetry().FindStringSubmatch(line); m != nil {
 		g.again("gemini", m[1]+" failed", strings.TrimPrefix(m[2], " with "))
 		return
 	}

@@ -70,6 +70,10 @@ func (a Agents) Find(s Settings) Found {
 			f.Faults[0].Problem = program + " is no program that can be started"
 		}
 	}
+	if f.MadeFor != "" && p.rootless && s.Permissions == MayAll && os.Getuid() == 0 && !anySet("IS_SANDBOX") {
+		f.Faults = append(f.Faults, Fault{p.Name + ` does not start as root with permissions = "all"`,
+			`set permissions = "run", or work as another user; in a container that is a sandbox, set IS_SANDBOX=1`, true})
+	}
 	return f
 }
 
@@ -93,7 +97,7 @@ func (a Agents) Probe(ctx context.Context, s Settings) Found {
 		blame(true, pinned, "%s does not start: `%s --version` %v", p.Name, p.Name, err)
 		return f
 	}
-	if f.Version = versionIn.FindString(out); f.Version != "" && older(f.Version, p.Made) {
+	if f.Version = versionIn().FindString(out); f.Version != "" && older(f.Version, p.Made) {
 		blame(false, pinned, "%s %s is older than %s, which this vizier was made for", p.Name, f.Version, p.Made)
 	}
 	help, err := tell(ctx, f.Program, helpOf[p.Name]...)

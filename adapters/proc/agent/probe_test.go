@@ -100,6 +100,32 @@ func TestAProgramIsProbed(t *testing.T) {
 	}
 }
 
+// Claude Code does nothing as root that it may do without asking, unless it is
+// told that it is in a sandbox.
+func TestAProgramThatIsNotForRoot(t *testing.T) {
+	bench(t, map[string]string{"claude": claudeHelp, "codex": codexHelp})
+	t.Setenv("IS_SANDBOX", "")
+	told := func(s Settings) bool {
+		return strings.Contains(faults(Agents{}.Find(s)), `! claude does not start as root with permissions = "all" -> set permissions = "run"`)
+	}
+	root := os.Getuid() == 0
+	for _, c := range []struct {
+		s    Settings
+		want bool
+	}{
+		{Settings{Label: "claude", Permissions: MayAll}, root}, {Settings{Label: "claude", Permissions: MayRun}, false},
+		{Settings{Label: "codex", Permissions: MayAll}, false}, {Settings{Label: "claude", Permissions: MayAll, Command: []string{"sh"}}, false},
+	} {
+		if got := told(c.s); got != c.want {
+			t.Errorf("%+v: told %t, want %t", c.s, got, c.want)
+		}
+	}
+	t.Setenv("IS_SANDBOX", "1")
+	if told(Settings{Label: "claude", Permissions: MayAll}) {
+		t.Error("told in a sandbox")
+	}
+}
+
 // Of a program that is not there, or is not known, nothing is asked.
 func TestWhatIsNotProbed(t *testing.T) {
 	bench(t, nil)

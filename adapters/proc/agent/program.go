@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +31,7 @@ type program struct {
 	Package string // of npm
 	Login   string // how a person logs in
 
+	rootless  bool   // it does not do everything for root
 	gone      string // what it says of a session that it does not have
 	flags     func(s Settings, q kernel.AgentRequest, scratch string) []string
 	env       func(scratch string) ([]string, error) // nil: none of its own
@@ -60,10 +60,10 @@ func Version(ctx context.Context, name string) string {
 	if err != nil {
 		return ""
 	}
-	return versionIn.FindString(string(out))
+	return versionIn().FindString(string(out))
 }
 
-var versionIn = regexp.MustCompile(`\d+\.\d+\.\d+[-\w.]*`)
+var versionIn = pattern(`\d+\.\d+\.\d+[-\w.]*`)
 
 // older reports that version a came before b. What is no number counts as 0.
 func older(a, b string) bool {
@@ -89,7 +89,7 @@ func number(parts []string, i int) int {
 }
 
 // refusal is how programs say that they do not know a flag or its value.
-var refusal = regexp.MustCompile(`(?i)unknown option|unexpected argument|unknown arguments?:|invalid value|is invalid\. allowed choices|invalid values`)
+var refusal = pattern(`(?i)unknown option|unexpected argument|unknown arguments?:|invalid value|is invalid\. allowed choices|invalid values`)
 
 // ending is the class of how the program ended, and a sentence about it that a
 // person can act on; no class when it answered.
@@ -102,7 +102,7 @@ func (p program) ending(s *stream, exit int, set Settings) (kernel.FailureClass,
 		return kernel.ExitFailure, fmt.Sprintf("agent %s ended without an answer", p.Name)
 	case f.class == kernel.NoFailure && exit == 0:
 		return kernel.ExitFailure, fmt.Sprintf("agent %s stopped in the middle, without a result%s", p.Name, because(s.last))
-	case f.class == kernel.NoFailure && s.events == 0 && refusal.MatchString(s.last):
+	case f.class == kernel.NoFailure && s.events == 0 && refusal().MatchString(s.last):
 		return kernel.ExitFailure, p.refused(s, set)
 	}
 	words := cmp.Or(f.words, s.last)
@@ -153,26 +153,26 @@ func classOfStatus(status int) kernel.FailureClass {
 }
 
 var (
-	statusIn     = regexp.MustCompile(`(?i)(?:status:? |"code":\s?)([45]\d\d)`)
-	limitWords   = regexp.MustCompile(`(?i)usage limit|rate.?limit|quota|RESOURCE_EXHAUSTED|too many requests`)
-	keyWords     = regexp.MustCompile(`(?i)api.key|unauthenticated|unauthorized|not logged in|log ?in again|authentication`)
-	troubleWords = regexp.MustCompile(`(?i)overloaded|unavailable|at capacity|high demand|stream disconnected|stream ended|terminated|fetch failed|connection|timed? ?out|internal server error`)
+	statusIn     = pattern(`(?i)(?:status:? |"code":\s?)([45]\d\d)`)
+	limitWords   = pattern(`(?i)usage limit|rate.?limit|quota|RESOURCE_EXHAUSTED|too many requests`)
+	keyWords     = pattern(`(?i)api.key|unauthenticated|unauthorized|not logged in|log ?in again|authentication`)
+	troubleWords = pattern(`(?i)overloaded|unavailable|at capacity|high demand|stream disconnected|stream ended|terminated|fetch failed|connection|timed? ?out|internal server error`)
 )
 
 // classOfWords is the class of an error by what it says.
 func classOfWords(words string) kernel.FailureClass {
-	if m := statusIn.FindStringSubmatch(words); m != nil {
+	if m := statusIn().FindStringSubmatch(words); m != nil {
 		status, err := strconv.Atoi(m[1])
 		if class := classOfStatus(status); err == nil && class != kernel.ExitFailure {
 			return class
 		}
 	}
 	switch {
-	case limitWords.MatchString(words):
+	case limitWords().MatchString(words):
 		return kernel.RateLimited
-	case keyWords.MatchString(words):
+	case keyWords().MatchString(words):
 		return kernel.Unauthorized
-	case troubleWords.MatchString(words):
+	case troubleWords().MatchString(words):
 		return kernel.Overloaded
 	}
 	return kernel.ExitFailure

@@ -23,12 +23,14 @@ type replayed struct {
 	answer, progress string
 	run              kernel.AgentRun
 	lost             bool
+	sessions         []string // as they were told of
 }
 
 // replay gives a parser a program's output, in pieces of step bytes.
 func replay(p program, session string, out, errs []byte, exit, step int) replayed {
 	var progress bytes.Buffer
-	s := &stream{progress: &progress, limit: 1 << 20, now: func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) },
+	var sessions []string
+	s := &stream{progress: &progress, began: func(r kernel.AgentRun) { sessions = append(sessions, r.Agent+" "+r.Session) }, limit: 1 << 20, now: func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) },
 		gone: p.gone, run: kernel.AgentRun{Agent: p.Name, Session: session}}
 	parser := p.parser(s)
 	for _, to := range []struct {
@@ -41,7 +43,7 @@ func replay(p program, session string, out, errs []byte, exit, step int) replaye
 		to.close()
 	}
 	parser.end(exit)
-	r := replayed{progress: progress.String(), lost: s.lost}
+	r := replayed{progress: progress.String(), lost: s.lost, sessions: sessions}
 	r.class, r.reason = p.ending(s, exit, Settings{})
 	if r.run = s.run; r.class == kernel.NoFailure {
 		r.answer = string(s.said)
@@ -105,6 +107,9 @@ func TestRecordedStreams(t *testing.T) {
 					session = firstSession
 				}
 				got := replay(p, session, out, errs, exit, 1<<20)
+				if len(got.sessions) > 1 || got.run.Session != "" && (len(got.sessions) != 1 || got.sessions[0] != p.Name+" "+got.run.Session) {
+					t.Errorf("told of sessions %q", got.sessions)
+				}
 				if got.class != want.class || got.answer != want.answer || got.lost != want.lost || (got.reason == "") != (want.class == kernel.NoFailure) {
 					t.Errorf("class %s, %q, answer %q, session lost %t", got.class, got.reason, got.answer, got.lost)
 				}

@@ -37,13 +37,14 @@ type report struct {
 	Denied []string `json:"denied"`
 }
 
-// reportable are the classes that an agent may tell.
-var reportable = map[string]kernel.FailureClass{}
-
-func init() {
+// reportable is the class of a name, if an agent may tell it.
+func reportable(name string) (kernel.FailureClass, bool) {
 	for _, c := range []kernel.FailureClass{kernel.RateLimited, kernel.Unauthorized, kernel.Overloaded, kernel.Timeout, kernel.ExitFailure} {
-		reportable[c.String()] = c
+		if c.String() == name {
+			return c, true
+		}
 	}
+	return kernel.NoFailure, false
 }
 
 // readReport adds to an answer what the file at path tells. A failure that it
@@ -68,7 +69,7 @@ func readReport(path string, a *kernel.AgentAnswer) error {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return err
 	}
-	class, known := reportable[r.Class]
+	class, known := reportable(r.Class)
 	if r.Class != "" && !known {
 		return fmt.Errorf("class %q: expected rate_limited, unauthorized, overloaded, timeout or exit", r.Class)
 	}

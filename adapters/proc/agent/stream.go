@@ -41,9 +41,11 @@ type stream struct {
 	now      func() time.Time
 
 	run    kernel.AgentRun
-	said   []byte // the last that the model said: the answer, if nothing follows
-	more   bool   // said goes on
-	done   bool   // the program told that it has its answer
+	began  func(kernel.AgentRun) // hears of the session
+	heard  string                // the session that it heard of
+	said   []byte                // the last that the model said: the answer, if nothing follows
+	more   bool                  // said goes on
+	done   bool                  // the program told that it has its answer
 	events int
 	fault  fault
 	last   string // the last that it wrote to standard error, or its first error
@@ -125,6 +127,7 @@ func (s *stream) stdout(p parser) *lines {
 		defer s.mu.Unlock()
 		if p.event(line) {
 			s.events++
+			s.begin()
 		} else if text := strings.TrimSpace(string(line)); text != "" {
 			s.show(text)
 		}
@@ -133,6 +136,15 @@ func (s *stream) stdout(p parser) *lines {
 		defer s.mu.Unlock()
 		s.show(fmt.Sprintf("warning: a line of more than %d bytes is dropped", maxLine))
 	}}
+}
+
+// begin tells of a session that nobody was told of yet: whatever ends this
+// process, the next one may go on with it.
+func (s *stream) begin() {
+	if s.began != nil && s.run.Session != s.heard {
+		s.heard = s.run.Session
+		s.began(s.run)
+	}
 }
 
 func (s *stream) stderr(p parser) *lines {
@@ -155,11 +167,17 @@ func (s *stream) keep(text string) {
 		return
 	}
 	s.last = cut(text, maxWords)
-	s.errs = anError.MatchString(text) || refusal.MatchString(text)
+	s.errs = anError().MatchString(text) || refusal().MatchString(text)
 	s.lost = s.lost || s.gone != "" && strings.Contains(text, s.gone)
 }
 
-var anError = regexp.MustCompile(`(?i)^(fatal )?error\b`)
+// pattern is compiled when it is used first: every command starts with this
+// package, and few ask an agent.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
+var anError = pattern(`(?i)^(fatal )?error\b`)
 
 // lines cuts what is written to it into lines.
 type lines struct {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -218,4 +219,4 @@ func (c *Cluster) ended(a kernel.AttemptID) bool {
 // need not look at each.
 func (c *Cluster) bell() string { return filepath.Join(c.Files.ClusterDir(), "bell") }
 
-func (c *Cluster) ring() { _ = touch(c.bell()) }
+func (c *Cluster) ring() { _ = sys.Touch(c.bell()) }

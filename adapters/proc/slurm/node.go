@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -51,15 +52,15 @@ func Begin(files Files, a kernel.AttemptID) (*Node, error) {
 // Begun is to be called once the attempt is claimed.
 func (n *Node) Begun() {
 	n.begun = true
-	_ = touch(n.files.BeatFile(n.attempt))
+	_ = sys.Touch(n.files.BeatFile(n.attempt))
 }
 
 // Close lets go of the lock, and tells the scheduler's host to look. One that
 // has not begun leaves no trace.
 func (n *Node) Close() error {
 	if n.begun {
-		_ = touch(n.files.BeatFile(n.attempt))
-		_ = touch((&Cluster{Files: n.files}).bell())
+		_ = sys.Touch(n.files.BeatFile(n.attempt))
+		_ = sys.Touch((&Cluster{Files: n.files}).bell())
 	}
 	if n.lock == nil {
 		return nil
@@ -80,7 +81,7 @@ func (n *Node) Beat(ctx context.Context, check func(), stop func(error)) {
 			if fenced {
 				stop(errors.New("another attempt took its place: it was fenced off"))
 			}
-			if err == nil && touch(path) == nil {
+			if err == nil && sys.Touch(path) == nil {
 				select {
 				case heard <- struct{}{}:
 				default:

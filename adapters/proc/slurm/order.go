@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -99,21 +100,6 @@ func writeJSON(path string, v any, durable bool) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// touch sets the times of the file at path to now, by the clock of who keeps
-// it, and makes it if it is missing. It needs no room on the disk for one that
-// is there.
-func touch(path string) error {
-	now := []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
-	err := unix.UtimesNanoAt(unix.AT_FDCWD, path, now, unix.AT_SYMLINK_NOFOLLOW)
-	if errors.Is(err, os.ErrNotExist) {
-		var f *os.File
-		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600); err == nil {
-			err = f.Close()
-		}
-	}
-	return err
-}
-
 // fence tells the runner whose beat file is at path to end itself: the file is
 // not empty any more, which takes no room on the disk.
 func fence(path string) error {
@@ -142,7 +128,7 @@ func beatOf(path string) (at time.Time, fenced bool, err error) {
 // files are right however far the clocks of hosts are apart.
 func (c *Cluster) clock() time.Time {
 	path := filepath.Join(c.Files.ClusterDir(), "clock")
-	if touch(path) == nil {
+	if sys.Touch(path) == nil {
 		if info, err := os.Lstat(path); err == nil {
 			return info.ModTime()
 		}

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux || portable
 
 package joblog
 
@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Reopen is for Linux: elsewhere nothing can be cut out of a file that another
-// process appends to, and logs grow without bound.
+// Reopen says that nothing can be cut out of a file that another process
+// appends to: logs grow without bound.
 func Reopen(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func firstData(*os.File) (int64, error) { return 0, nil }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"strings"
 )
 
 // readProc is a file of /proc/PID, or nil.
@@ -25,6 +26,8 @@ const (
 	statStart   = 19
 )
 
+// readProcess is the process of that pid, if there is one. Its start is in clock
+// ticks since boot.
 func readProcess(pid int) (process, bool) {
 	stat := readProc(pid, "stat")
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
@@ -60,27 +63,18 @@ func processes() []process {
 	return all
 }
 
-// children are the processes whose parent is this process.
-func children() []process {
-	const tasks = "/proc/self/task"
-	d, err := os.Open(tasks)
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	threads, _ := d.Readdirnames(-1)
-	var all []process
-	for _, t := range threads {
-		list, err := os.ReadFile(tasks + "/" + t + "/children")
-		if err != nil {
-			continue // the thread ended, and its children are another thread's
-		}
-		for _, field := range bytes.Fields(list) {
-			pid, _ := strconv.Atoi(string(field))
-			if p, ok := readProcess(pid); ok {
-				all = append(all, p)
-			}
-		}
-	}
-	return all
+// bootID is the id of this boot, "" if it cannot be told.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}
+
+// environOf is the environment that a process was started with, each variable
+// with a NUL behind it; nil where it is not shown.
+func environOf(pid int) []byte { return readProc(pid, "environ") }
+
+// programOf is the file that a process executes, or "".
+func programOf(pid int) string {
+	program, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+	return program
 }

@@ -1,3 +1,5 @@
+//go:build !portable
+
 package git
 
 import (
@@ -9,6 +11,9 @@ import (
 	"strings"
 	"time"
 )
+
+// tellsWhere says that a git program counts only where it is at work.
+const tellsWhere = true
 
 // atWorkSince reports that a git program which was there at that time still
 // runs in the repository or in one of its working trees, or that this cannot be

@@ -1,0 +1,11 @@
+//go:build !portable
+
+package fs
+
+import "golang.org/x/sys/unix"
+
+func (machine) sync(fd int) error     { return unix.Fsync(fd) }
+func (machine) syncData(fd int) error { return unix.Fdatasync(fd) }
+
+// syncAll is one call for the whole file system.
+func (machine) syncAll(at int) error { return unix.Syncfs(at) }

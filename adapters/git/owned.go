@@ -1,0 +1,218 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A job's worktree has a name, which is git's for it, and a place, the directory
+// it is in. The name is the job's own and says whose the tree is, for ever. The
+// place is there to be used again: what agents keep by directory would pile up
+// otherwise. So a tree is found, and removed, by its name.
+
+// OwnedWorktree is the worktree that git has under the name of a job's, finished
+// or not; zero if there is none.
+func (r *Repo) OwnedWorktree(name string) (kernel.Context, error) {
+	w, err := r.named(name)
+	if err != nil || w.Name == "" {
+		return kernel.Context{}, err
+	}
+	return contextOf(w), nil
+}
+
+// EnsureWorktree makes sure that a job has a linked worktree of branch under a
+// name; with branch "" it is detached at commit. It is at place, a directory
+// below .vizier/tmp-worktrees, or at the first of place-2, place-3 and so on where
+// nothing is. A tree of that name stays where and as it is; what a crash left
+// half made is made again, and what stands on something else is parked and
+// removed first. That branch is checked out elsewhere is no obstacle here.
+func (r *Repo) EnsureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error) {
+	c, err := r.ensureWorktree(ctx, name, place, branch, commit)
+	if err != nil {
+		return kernel.Context{}, fmt.Errorf("add worktree %s: %w", name, err)
+	}
+	return c, nil
+}
+
+func (r *Repo) ensureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error) {
+	home := filepath.Join(r.root.Dir, worktreeHome)
+	for _, dir := range []string{name, place} {
+		if _, err := r.ownedDir(kernel.Context{Worktree: filepath.Join(home, dir)}); err != nil || filepath.Base(dir) != dir {
+			return kernel.Context{}, fmt.Errorf("%s is no directory for a worktree of a job", dir)
+		}
+	}
+	w, err := r.named(name)
+	if err != nil {
+		return kernel.Context{}, err
+	}
+	present, err := exists(w.Path)
+	switch {
+	case err != nil:
+		return kernel.Context{}, err
+	case w.Name != "" && present && w.Reason != initializing && w.Branch == branch:
+		return contextOf(w), nil
+	case w.Name != "":
+		if gone := r.RemoveWorktree(ctx, contextOf(w)); gone.Status != kernel.CleanupDone {
+			return kernel.Context{}, errors.New(gone.Error)
+		}
+	}
+	if w, err = r.addWorktree(ctx, filepath.Join(home, name), branch, commit); err != nil {
+		return kernel.Context{}, err
+	}
+	if w, err = r.settle(w, filepath.Join(home, place)); err != nil {
+		return kernel.Context{}, err
+	}
+	return contextOf(w), r.fill(ctx, w)
+}
+
+func contextOf(w Worktree) kernel.Context {
+	rel := path.Join(worktreeHome, filepath.Base(w.Path))
+	return kernel.Context{Root: rel, Worktree: rel, Name: w.Name, Branch: w.Branch, Owned: true}
+}
+
+// named is the job's worktree of a name, or the zero value.
+func (r *Repo) named(name string) (Worktree, error) {
+	all, err := r.Worktrees()
+	for _, w := range all {
+		switch {
+		case w.Name != name:
+		case resolved(filepath.Dir(w.Path)) == filepath.Join(r.root.Dir, worktreeHome):
+			return w, nil
+		default:
+			return Worktree{}, fmt.Errorf("git has a worktree %s at %s: move it back to %s, or remove it with `git worktree remove`", name, w.Path, worktreeHome)
+		}
+	}
+	return Worktree{}, err
+}
+
+// addWorktree makes a worktree at dir, whose last element becomes its name,
+// without any files yet. It is locked as unfinished.
+func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kernel.CommitID) (Worktree, error) {
+	args := []string{"worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", initializing}
+	if branch == "" {
+		if err := commits(commit); err != nil {
+			return Worktree{}, err
+		}
+		args = append(args, "--detach", "--", dir, string(commit))
+	} else {
+		if !validBranch(branch) {
+			return Worktree{}, fmt.Errorf("git does not allow the branch name %q", branch)
+		}
+		// Without the branch's own tip git might take a tag or a remote's
+		// branch of the same name instead.
+		tips, err := r.Heads(ctx, []string{branch})
+		if err == nil && tips[branch] == "" {
+			err = fmt.Errorf("there is no branch %s", branch)
+		}
+		if err != nil {
+			return Worktree{}, err
+		}
+		args = append(args, "--force", "--", dir, branch)
+	}
+	if _, err := r.cli.run(ctx, command{args: args, writes: true, hooks: true}); err != nil {
+		return Worktree{}, err
+	}
+	w, err := worktreeAt(r.root.CommonDir, dir)
+	if err == nil && w.Name == "" {
+		err = errors.New("git does not list it")
+	}
+	return w, err
+}
+
+// settle moves w, which has no files yet, to place, or to the first beside it
+// where nothing is. The move is one step, which only one of several can do.
+func (r *Repo) settle(w Worktree, place string) (Worktree, error) {
+	from := w.Path
+	for n := 1; ; n++ {
+		dir := place
+		if n > 1 {
+			dir += "-" + strconv.Itoa(n)
+		}
+		if dir == from {
+			return w, nil
+		}
+		_ = os.Remove(dir + string(filepath.Separator)) // an empty directory, and nothing else
+		if taken, err := r.taken(dir, w.Name); err != nil {
+			return w, err
+		} else if taken {
+			continue
+		}
+		if err := os.Rename(from, dir); errors.Is(err, iofs.ErrExist) {
+			continue
+		} else if err != nil {
+			return w, err
+		}
+		// Another may have come there and be on its way out again.
+		listed, err := r.listed(dir, w.Name)
+		if err == nil && !listed {
+			w.Path = dir
+			return w, r.repoint(w)
+		}
+		if err := errors.Join(err, os.Rename(dir, from)); err != nil {
+			return w, err
+		}
+	}
+}
+
+// taken reports that something is at dir, or that git has a worktree other than
+// that of a name there.
+func (r *Repo) taken(dir, except string) (bool, error) {
+	there, err := exists(dir)
+	if err != nil || there {
+		return there, err
+	}
+	return r.listed(dir, except)
+}
+
+// listed reports that git has a worktree other than that of a name at dir.
+func (r *Repo) listed(dir, except string) (bool, error) {
+	all, err := r.Worktrees()
+	for _, w := range all {
+		if w.Name != except && resolved(w.Path) == dir {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// repoint makes git know that w is at its path, which is beside the one it was
+// at: what leads from there to git stays true.
+func (r *Repo) repoint(w Worktree) error {
+	file := filepath.Join(w.gitDir, "gitdir")
+	link, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	beside := filepath.Dir(filepath.Dir(strings.TrimRight(string(link), "\n"))) // absolute or not, as git is configured
+	if err := os.WriteFile(file+".new", []byte(filepath.Join(beside, filepath.Base(w.Path), ".git")+"\n"), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
+}
+
+// fill checks w's files out as git does it for a new worktree, and ends what
+// makes it unfinished.
+func (r *Repo) fill(ctx context.Context, w Worktree) error {
+	if _, err := r.cli.run(ctx, command{dir: w.Path, args: []string{"reset", "--hard", "--quiet", "--no-recurse-submodules"}, writes: true, hooks: true}); err != nil {
+		return err
+	}
+	head, err := r.HeadCommit(ctx, w.Path)
+	if err != nil {
+		return err
+	}
+	none := strings.Repeat("0", len(head))
+	if _, err := r.cli.run(ctx, command{dir: w.Path, writes: true, hooks: true,
+		args: []string{"hook", "run", "--ignore-missing", "post-checkout", "--", none, string(head), "1"}}); err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(w.gitDir, "locked"))
+}

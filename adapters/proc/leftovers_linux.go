@@ -1,0 +1,91 @@
+//go:build !portable
+
+package proc
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// adoptsOrphans says that what a command orphans becomes a child of the runner.
+const adoptsOrphans = true
+
+// becomeSubreaper makes orphaned descendants children of this process.
+var becomeSubreaper = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
+
+// leftovers are what a command left running. Whatever it is, a daemon in a
+// session of its own included, it is a child of this process now, or a
+// descendant of one: this process is their subreaper.
+type leftovers struct{ l *Local }
+
+func (l *Local) leftoversOf(kernel.AttemptID, Identity) *leftovers { return &leftovers{l} }
+
+// find are the live ones, which excludes the runners that were started from
+// here or from within the command. While patient it leaves out a process that
+// may be about to become a runner, and says so. It reaps the dead.
+func (o *leftovers) find(patient bool) (left []process, unsure bool) {
+	if !hasChildren() {
+		return nil, false
+	}
+	o.l.mu.Lock()
+	defer o.l.mu.Unlock()
+	me, _ := readProcess(os.Getpid())
+	var roots []process
+	for _, p := range children() {
+		if o.l.own[p.pid] || p.session == me.session || !p.endable() {
+			continue // started by this process itself, by whatever part of it
+		}
+		if p.zombie {
+			var status syscall.WaitStatus
+			_, _ = syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil)
+			continue
+		}
+		switch is, maybe := p.runner(); {
+		case maybe && patient:
+			unsure = true
+		case !is:
+			roots = append(roots, p)
+		}
+	}
+	if len(roots) == 0 {
+		return nil, unsure
+	}
+	return descendants(roots, processes()), unsure
+}
+
+// hasChildren reports whether this process has any child, dead or alive.
+func hasChildren() bool {
+	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) != unix.ECHILD
+}
+
+// children are the processes whose parent is this process.
+func children() []process {
+	const tasks = "/proc/self/task"
+	d, err := os.Open(tasks)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	threads, _ := d.Readdirnames(-1)
+	var all []process
+	for _, t := range threads {
+		list, err := os.ReadFile(tasks + "/" + t + "/children")
+		if err != nil {
+			continue // the thread ended, and its children are another thread's
+		}
+		for _, field := range bytes.Fields(list) {
+			pid, _ := strconv.Atoi(string(field))
+			if p, ok := readProcess(pid); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}

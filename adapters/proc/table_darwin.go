@@ -1,0 +1,63 @@
+package proc
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/kinfo"
+)
+
+// stateZombie is SZOMB of sys/proc.h.
+const stateZombie = 5
+
+// readProcess is the process of that pid, if there is one. Its start is in
+// microseconds since 1970, by the clock as it was set then.
+func readProcess(pid int) (process, bool) {
+	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil || int(k.Proc.P_pid) != pid {
+		return process{}, false
+	}
+	return processOf(k), true
+}
+
+func processOf(k *unix.KinfoProc) process {
+	pid := int(k.Proc.P_pid)
+	session, err := unix.Getsid(pid)
+	if err != nil { // the table does not tell
+		session = -1
+	}
+	start := k.Proc.P_starttime
+	return process{pid: pid, parent: int(k.Eproc.Ppid), session: session,
+		start: uint64(start.Sec)*1_000_000 + uint64(start.Usec), zombie: k.Proc.P_stat == stateZombie}
+}
+
+// processes is every process this one can see.
+func processes() (all []process) {
+	table, _ := unix.SysctlKinfoProcSlice("kern.proc.all")
+	for i := range table {
+		all = append(all, processOf(&table[i]))
+	}
+	return all
+}
+
+// bootID is the id of this boot, "" if it cannot be told. The time of the boot
+// would not do: it changes when the clock is set.
+func bootID() string {
+	id, _ := unix.Sysctl("kern.bootsessionuuid")
+	return id
+}
+
+// environOf is the environment that a process was started with, each variable
+// with a NUL behind it; nil where it is not shown, as that of the system's own
+// programs.
+func environOf(pid int) []byte {
+	b, _ := unix.SysctlRaw("kern.procargs2", pid)
+	_, environ := kinfo.Args(b)
+	return environ
+}
+
+// programOf is the file that a process executes, or "".
+func programOf(pid int) string {
+	b, _ := unix.SysctlRaw("kern.procargs2", pid)
+	program, _ := kinfo.Args(b)
+	return program
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/app/op"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+type payloadCmd struct {
+	Artifact string `arg:"" help:"The artifact, such as custom:TYPE:KEY, or custom:operation_output:NODE."`
+	Job      string `placeholder:"JOB" help:"The one that this job made; without it the newest, and within a run that makes it, the run's."`
+	Format   string `enum:"text,json" default:"text" placeholder:"text|json" help:"text is the text that it holds, json the whole document."`
+}
+
+func (*payloadCmd) Help() string {
+	return "Prints the data of an artifact: a prompt, an agent's answer, what a node printed that another node needs. In a job of a run it is what the run made, " +
+		"where the run makes it."
+}
+
+// payloads is where the data of artifacts is.
+type payloads interface {
+	Payload(kernel.JobID, kernel.Artifact) ([]byte, error)
+	Producers(consumer *kernel.Job, a kernel.Artifact) ([]kernel.JobID, error)
+	Job(kernel.JobID) (kernel.Job, error)
+}
+
+// Run prints the payload.
+func (p *payloadCmd) Run(c *call) error {
+	a, err := kernel.ParseArtifact(p.Artifact)
+	if err != nil {
+		return err
+	}
+	if a.Kind != kernel.Custom {
+		return fmt.Errorf("%s is no custom artifact, and has no payload: %w", a, kernel.ErrInvalid)
+	}
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	makers, err := p.makers(c, r, a)
+	if err != nil {
+		return err
+	}
+	for _, id := range makers {
+		data, err := r.Payloads.Payload(id, a)
+		if errors.Is(err, kernel.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return p.print(c, id, a, data)
+	}
+	return kernel.Missing{What: "payload of " + a.String()}
+}
+
+// makers are the jobs that may have made a, the one that counts first.
+func (p *payloadCmd) makers(c *call, r *repo, a kernel.Artifact) ([]kernel.JobID, error) {
+	if p.Job != "" {
+		_, id, err := r.Scheduler.Job(c.ctx, p.Job)
+		return []kernel.JobID{id}, err
+	}
+	var reader kernel.Job // nobody
+	if id := c.env.Get("VIZIER_JOB_ID"); id != "" {
+		j, err := r.Payloads.Job(kernel.JobID(id))
+		if err != nil && !errors.Is(err, kernel.ErrNotFound) {
+			return nil, err
+		}
+		reader = j
+	}
+	return r.Payloads.Producers(&reader, a)
+}
+
+func (p *payloadCmd) print(c *call, id kernel.JobID, a kernel.Artifact, data []byte) error {
+	if p.Format == "json" {
+		if !json.Valid(data) {
+			return fmt.Errorf("payload of %s by job %s is no JSON", a, id)
+		}
+		c.ui.text(strings.TrimRight(string(data), "\n") + "\n")
+		return nil
+	}
+	text, err := op.TextOf(data)
+	if err != nil {
+		return fmt.Errorf("payload of %s by job %s: %w; --format json prints it as it is", a, id, err)
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	c.ui.text(text)
+	return nil
+}

@@ -1,0 +1,71 @@
+// Package sys asks the operating system for what more than one adapter needs
+// and what systems give in different ways.
+//
+// The build tag portable leaves out, on Linux, what only Linux has. So what
+// other systems run can be tested there.
+package sys
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TryLock takes the flock of f, or reports false where another process holds
+// it exclusively. Processes that only look hold it shared and for a moment:
+// TryLock waits for those, some seconds at most.
+func TryLock(f *os.File) (bool, error) {
+	const tries, pause = 2000, 50 * time.Microsecond
+	fd := int(f.Fd())
+	for range tries {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return true, nil
+		}
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB)
+		}
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return false, nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return false, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		if err := Unlock(f); err != nil {
+			return false, err
+		}
+		time.Sleep(pause)
+	}
+	return false, fmt.Errorf("lock %s: too many processes look at it", f.Name())
+}
+
+// Unlock gives the flock of f up. Closing f is not always enough: a child that
+// is being forked has a copy of the descriptor.
+func Unlock(f *os.File) error {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_UN); err != nil {
+		return fmt.Errorf("unlock %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// Touch gives the file at path the present as its times, and makes it if it is
+// missing. Where files are a file server's it is the present by its clock. It
+// takes no room on the disk for a file that is there, and follows no symbolic
+// link.
+func Touch(path string) error {
+	err := unix.UtimesNanoAt(unix.AT_FDCWD, path, nil, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		var f *os.File
+		if f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600); err == nil {
+			err = f.Close()
+		}
+		return err
+	}
+	if err != nil {
+		return &os.PathError{Op: "touch", Path: path, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package sys
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func open(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// flock of two open files excludes them from each other, in one process too.
+func TestTryLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	a, b := open(t, path), open(t, path)
+	try := func(f *os.File, want bool) {
+		t.Helper()
+		if got, err := TryLock(f); got != want || err != nil {
+			t.Errorf("%v %v, want %v", got, err, want)
+		}
+	}
+	try(a, true)
+	try(b, false)
+	try(a, true) // it has it
+	if err := Unlock(a); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Flock(int(a.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := TryLock(b); got || err == nil {
+		t.Errorf("while somebody looks for ever: %v %v", got, err)
+	}
+	go func() { _ = Unlock(a) }()
+	try(b, true)
+	_ = b.Close()
+	if _, err := TryLock(b); err == nil {
+		t.Error("no error of a file that is closed")
+	}
+}
+
+func TestTouch(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := Touch(path); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-time.Hour)
+	if err := errors.Join(os.Chtimes(path, long, long), os.Symlink("file", link), Touch(link)); err != nil {
+		t.Fatal(err)
+	}
+	age := func() time.Duration {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Since(info.ModTime())
+	}
+	if age() < time.Minute {
+		t.Error("it follows a link")
+	}
+	if err := Touch(path); err != nil || age() > time.Minute {
+		t.Errorf("%v, %s old", err, age())
+	}
+	if err := Touch(filepath.Join(dir, "no/file")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestRenameNew(t *testing.T) {
+	dir := t.TempDir()
+	old, name := filepath.Join(dir, "old"), filepath.Join(dir, "new")
+	if err := errors.Join(Touch(old), Touch(name)); err != nil {
+		t.Fatal(err)
+	}
+	err := RenameNew(unix.AT_FDCWD, old, unix.AT_FDCWD, name)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("the system has no such call")
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		t.Errorf("onto another: %v", err)
+	}
+	if err := errors.Join(os.Remove(name), RenameNew(unix.AT_FDCWD, old, unix.AT_FDCWD, name)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the old name: %v", err)
+	}
+	if err := RenameNew(unix.AT_FDCWD, old, unix.AT_FDCWD, name+"2"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of nothing: %v", err)
+	}
+}

@@ -1,0 +1,87 @@
+package kernel_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func approvalWithin(d time.Duration) option {
+	return func(j *kernel.Job) {
+		j.Spec.ApprovalTimeout, j.State.Approval = d, kernel.Require(t0, "ann")
+	}
+}
+
+func at(now time.Time, jobs ...*kernel.Job) *kernel.Snapshot {
+	o := kernel.Observation{Now: now, Facts: facts()}
+	for _, j := range jobs {
+		o.Jobs = append(o.Jobs, *j)
+	}
+	return kernel.NewSnapshot(o)
+}
+
+// The time of an approval begins when the job waits for nothing else, is what a
+// scheduler is to wake up for, and ends the job; a retry asks anew.
+func TestAnApprovalExpires(t *testing.T) {
+	p, q, r := job("p", running(1)), job("q", after("p"), approvalWithin(time.Hour)), job("r", after("q"))
+	now := t0.Add(48 * time.Hour)
+	s := at(now, &p, &q, &r)
+	s = s.Apply(kernel.Decide(s))
+	if q := s.Job("q"); q.State.Status != kernel.WaitingOnDeps || !q.State.Approval.ExpiresAt.IsZero() || !s.Wakes().At.IsZero() {
+		t.Fatalf("while it waits for something else its time runs: %+v", q.State)
+	}
+	done := *s.Job("p")
+	done.State.Status = kernel.Succeeded
+	s = at(now, &done, s.Job("q"), s.Job("r"))
+	s = s.Apply(kernel.Decide(s))
+	end := now.Add(time.Hour)
+	if q := s.Job("q"); q.State.Approval.ExpiresAt != end || s.Wakes().At != end {
+		t.Fatalf("it expires at %v, the scheduler wakes at %v, want %v", q.State.Approval.ExpiresAt, s.Wakes().At, end)
+	}
+	if e, err := kernel.Explain(s, "q"); err != nil || len(e.Unmet) != 1 || e.Unmet[0].Clears != "a person, until 2026-01-03T13:00:00Z" {
+		t.Errorf("%+v %v", e, err)
+	}
+	jobs := []*kernel.Job{s.Job("p"), s.Job("q"), s.Job("r")}
+
+	if _, err := kernel.Approve(at(end.Add(-time.Microsecond), jobs...), "q", "bob"); err != nil {
+		t.Errorf("just in time: %v", err)
+	}
+	late := at(end, jobs...)
+	if _, err := kernel.Approve(late, "q", "bob"); !errors.Is(err, kernel.ErrConflict) || !strings.Contains(err.Error(), "approval expired: nobody decided within 1h0m0s of job q: a retry asks for it anew") {
+		t.Errorf("too late: %v", err)
+	}
+	expect(t, late, "q", "blocked_by_approval approval: approval expired: nobody decided within 1h0m0s")
+	expect(t, late, "r", "blocked_by_dependency dependencies: dependency failed for job q (blocked_by_approval)")
+	late = late.Apply(kernel.Decide(late))
+	if got := late.Job("q").State.Approval.State; got != kernel.Expired || !late.Wakes().Empty() {
+		t.Errorf("it is %s, and %+v is left to look after", got, late.Wakes())
+	}
+	e, err := kernel.Explain(late, "q")
+	if err != nil || len(e.Unmet) != 1 || e.Unmet[0].Clears != "a retry, which asks for the approval anew" ||
+		len(e.Actions) != 2 || e.Actions[0].Kind != kernel.RetryJob || e.Actions[1].Kind != kernel.ApproveJob {
+		t.Errorf("%+v %v", e, err)
+	}
+
+	again, err := kernel.Retry(late, "q", "bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	late = late.Apply(again)
+	late = late.Apply(kernel.Decide(late))
+	if a := late.Job("q").State.Approval; a.State != kernel.Pending || a.RequestedBy != "bob" || a.ExpiresAt != end.Add(time.Hour) {
+		t.Errorf("after a retry: %+v", a)
+	}
+}
+
+// What expires is a job's own approval, not one that never ends.
+func TestAnApprovalWithoutALimitNeverExpires(t *testing.T) {
+	q := job("q", approval(kernel.Pending, ""))
+	s := at(t0.AddDate(100, 0, 0), &q)
+	expect(t, s, "q", "waiting_on_approval approval: awaiting human approval")
+	if s = s.Apply(kernel.Decide(s)); !s.Wakes().Empty() {
+		t.Errorf("%+v", s.Wakes())
+	}
+}

@@ -1,0 +1,65 @@
+package workflow
+
+import (
+	"slices"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// OperationOutput is the type of the artifact that holds what a node printed and
+// how it ended. Its key is the node's id. Nobody declares it: a node makes it
+// where another needs it.
+const OperationOutput = "operation_output"
+
+// outputs lets the nodes make their output that others need: on every outcome
+// that no route follows, since after a route the node may not have ended yet.
+func (t *Template) outputs() {
+	byID := make(map[string]*node, len(t.nodes))
+	for i := range t.nodes {
+		byID[t.nodes[i].id.Value] = &t.nodes[i]
+	}
+	for i := range t.nodes {
+		for _, a := range t.nodes[i].needs {
+			n := byID[a.Ref]
+			if !a.isOutput() || n == nil {
+				continue
+			}
+			for _, o := range outcomes {
+				made := slices.ContainsFunc(n.produces[o], func(p artifact) bool { return p.Artifact == a.Artifact })
+				if !made && (o == kernel.OutcomeSucceeded || len(n.on[o]) == 0) {
+					n.produces[o] = append(n.produces[o], artifact{Artifact: a.Artifact, implicit: true})
+				}
+			}
+		}
+	}
+}
+
+func (a *artifact) isOutput() bool { return a.Kind == kernel.Custom && a.Name == OperationOutput }
+
+// output checks a need of a node's output, and refuses that somebody declares one.
+func (c *checker) output(n *node, a artifact, field string, need bool) {
+	switch {
+	case a.implicit:
+	case !need:
+		c.node(n, a.pos, field, "remove it: a node makes its output by itself where another needs it", "node `%s` declares the artifact `%s`, which is Vizier's own", n.id.Value, a)
+	case c.byID[a.Ref] == nil:
+		c.node(n, a.pos, field, didYouMean(a.Ref, c.ids()), "node `%s` needs the output of the unknown node `%s`", n.id.Value, a.Ref)
+	case a.Ref == n.id.Value:
+		c.node(n, a.pos, field, "", "node `%s` needs its own output", n.id.Value)
+	}
+}
+
+// stageOutputs are needs of a stage's node as its importer has them: the nodes
+// whose output they name go by other ids there.
+func stageOutputs(needs []artifactSource, known map[string]bool, rename func(Text) Text) []artifactSource {
+	needs = slices.Clone(needs)
+	for i, a := range needs {
+		kind, key := slices.IndexFunc(a.fields, func(e Entry) bool { return e.Key == "type_id" }), slices.IndexFunc(a.fields, func(e Entry) bool { return e.Key == "key" })
+		if a.kind != kernel.Custom || kind < 0 || key < 0 || a.fields[kind].Value != OperationOutput || !known[a.fields[key].Value] {
+			continue
+		}
+		needs[i].fields = slices.Clone(a.fields)
+		needs[i].fields[key].Text = rename(a.fields[key].Text)
+	}
+	return needs
+}
