@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Worktrees that nobody owns are told by their paths: those that git knows,
@@ -12,7 +14,7 @@ func TestStrayWorktrees(t *testing.T) {
 	f := newFixture(t)
 	f.commit("file", "x")
 	r := Open(f.root())
-	if strays, err := r.StrayWorktrees(nil); err != nil || len(strays) > 0 {
+	if strays, err := r.StrayWorktrees(func(kernel.Context) bool { return false }); err != nil || len(strays) > 0 {
 		t.Errorf("of none: %+v %v", strays, err)
 	}
 	for _, name := range []string{"mine", "stray", "gone", "workspace-1", ".hidden"} {
@@ -26,7 +28,7 @@ func TestStrayWorktrees(t *testing.T) {
 	if err := os.RemoveAll(f.path(worktreeHome + "/gone")); err != nil {
 		t.Fatal(err)
 	}
-	strays, err := r.StrayWorktrees(map[string]bool{worktreeHome + "/mine": true})
+	strays, err := r.StrayWorktrees(func(c kernel.Context) bool { return c.Worktree == worktreeHome+"/mine" })
 	if err != nil {
 		t.Fatal(err)
 	}
