@@ -166,8 +166,29 @@ func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Re
 	if err := s.mayDecide(ctx, "retry"); err != nil {
 		return Report{}, err
 	}
-	return s.transact(ctx, kernel.Scope{All: true},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Retry(snap, root, by) })
+	return s.transact(ctx, kernel.Scope{All: true}, func(snap *kernel.Snapshot) (kernel.Plan, error) {
+		lost := s.forsaken(snap, root)
+		plan, err := kernel.Retry(snap.Apply(lost), root, by)
+		return lost.Then(plan), err
+	})
+}
+
+// RetrySet is what Retry would touch. It changes nothing.
+func (s *Scheduler) RetrySet(ctx context.Context, root kernel.JobID) (kernel.RetrySet, error) {
+	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
+	if err != nil {
+		return kernel.RetrySet{}, err
+	}
+	return kernel.RetryOf(snap.Apply(s.forsaken(snap, root)), root)
+}
+
+// forsaken is what the loss of worktrees means to the run of root.
+func (s *Scheduler) forsaken(snap *kernel.Snapshot, root kernel.JobID) kernel.Plan {
+	trees, ok := s.Worktrees.(WorktreeFinder)
+	if !ok {
+		return kernel.Plan{}
+	}
+	return kernel.Forsake(snap, root, func(c kernel.Context) bool { return !trees.InPlace(c) })
 }
 
 // GC removes old terminal jobs that nothing open refers to, and what killed
