@@ -41,7 +41,7 @@ type world struct {
 // connect wires the adapters of a repository. It touches nothing.
 func connect(at git.Root, cfg config.Config, env Environment, program string) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
-	exe, stays, err := programs(program)
+	exe, resident, err := programs(program)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func connect(at git.Root, cfg config.Config, env Environment, program string) (*
 		})
 	}
 	store := newStore()
-	local := &proc.Local{Exe: exe, Stays: stays, Root: root, Files: store, Grace: cfg.Jobs.Grace, MaxLog: cfg.Logs.MaxBytes, Now: now,
+	local := &proc.Local{Exe: exe, ResidentExe: resident, Root: root, Files: store, Grace: cfg.Jobs.Grace, MaxLog: cfg.Logs.MaxBytes, Now: now,
 		Lease: proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}}
 	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Executors: map[string]int{}, Pools: cfg.Pools}
 	away := clusters(cfg, local, newStore)
@@ -66,14 +66,14 @@ func connect(at git.Root, cfg config.Config, env Environment, program string) (*
 	if limits.MaxRunning == 0 {
 		limits.MaxRunning = runtime.NumCPU()
 	}
-	var lookout app.Lookout
+	var waker app.Waker
 	if cfg.Scheduler.Resident {
-		lookout = caller{store.ResidentFile(), local}
+		waker = residentWaker{store.ResidentFile(), local}
 	}
 	w := &world{
 		scheduler: &app.Scheduler{
 			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
-			Executor: local, Executors: executors, Worktrees: repo, Sentinels: store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Leavings: leavings{store, repo}, Lookout: lookout, Events: store, Hooks: newHookCaller(cfg, store, local), Limits: limits, Now: now, NewID: minter(env, now),
+			Executor: local, Executors: executors, Worktrees: repo, Sentinels: store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Cleaner: runCleaner{store, repo}, Waker: waker, Events: store, Hooks: newHookWaker(cfg, store, local), Limits: limits, Now: now, NewID: minter(env, now),
 		},
 		store: store, local: local, clusters: away, git: repo, env: env,
 	}
@@ -98,8 +98,8 @@ func here(env Environment) (git.Root, config.Config, error) {
 	return root, cfg, err
 }
 
-// leavings is what jobs leave: files of the store and branches.
-type leavings struct {
+// runCleaner removes what jobs leave: files of the store, and branches.
+type runCleaner struct {
 	*fs.Store
 	*git.Repo
 }
@@ -120,9 +120,9 @@ func (w *world) insideJob(ctx context.Context) (kernel.JobID, bool) {
 	return a.Job, inside
 }
 
-// lockingStore is the store behind app's port. A command waits for the lock as
-// long as the configuration says; a timeout of 0 waits for ever, as a runner
-// must: what it has to say cannot be said later.
+// lockingStore is the store behind app's port. It waits for the lock up to the
+// configured timeout. 0 waits for ever, as a runner must: it has a result to
+// record, and nobody will run it again.
 type lockingStore struct {
 	*fs.Store
 	timeout time.Duration
@@ -138,7 +138,8 @@ func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
 	return tx, nil
 }
 
-// BeginSettling does not wait.
+// BeginSettling is Begin of a transaction that settles r's attempt. It does not
+// wait: where the lock is taken it fails with app.ErrBusy.
 func (s lockingStore) BeginSettling(ctx context.Context, r kernel.Result) (app.Tx, error) {
 	tx, err := s.Store.BeginSettling(ctx, r)
 	if err != nil {
@@ -161,8 +162,9 @@ func (s lockingStore) within(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(ctx, s.timeout)
 }
 
-// busy gives the adapter's error the class that front ends know. Whose wait was
-// interrupted did not find out whether it would have been too long.
+// busy turns the store's BusyError into app.ErrBusy, which front ends know. When
+// the caller's own context ended first, the error is that context's: the wait was
+// interrupted, and the lock timeout may not have been reached.
 func busy(ctx context.Context, err error) error {
 	var b *fs.BusyError
 	switch {
@@ -175,11 +177,12 @@ func busy(ctx context.Context, err error) error {
 	}
 }
 
-// programs are the file of this program, which runners are started as, and that
-// of what stays, such as the resident scheduler. The second is the same source
-// with libgit2, where it stands beside the first: it asks git without a process,
-// and takes longer to start than most commands take to run.
-func programs(own string) (short, stays string, err error) {
+// programs are the files of two builds of this program: the one that runners are
+// started as, and the one for long-running processes such as the resident
+// scheduler. The second is built with libgit2, where it is installed beside the
+// first: it asks git without starting a process, but takes longer to start than
+// most commands take to run.
+func programs(own string) (runner, resident string, err error) {
 	if own == "" {
 		if own, err = os.Executable(); err != nil {
 			return "", "", fmt.Errorf("find this program's file: %w", err)
@@ -198,7 +201,8 @@ func programs(own string) (short, stays string, err error) {
 	return own, beside(proc.ResidentName), nil
 }
 
-// clock is the time in the precision of records. VIZIER_NOW fixes it for tests.
+// clock is the time in the precision of records, microseconds. VIZIER_NOW fixes
+// it for tests.
 func clock(env Environment) func() time.Time {
 	if fixed, err := time.Parse(time.RFC3339Nano, env.Get("VIZIER_NOW")); err == nil {
 		return func() time.Time { return fixed.UTC().Truncate(time.Microsecond) }
@@ -238,7 +242,7 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50) // there is a runner per running job: memory counts for more than time
 	runtime.GOMAXPROCS(1)  // it waits most of the time, and hands over between threads cost a tenth of a hop
 	fail := func(err error) int {
-		if err == nil || errors.Is(err, kernel.ErrStale) { // somebody else's attempt: leave without a trace
+		if err == nil || errors.Is(err, kernel.ErrStale) { // another process runs the attempt: not an error
 			return 0
 		}
 		fmt.Fprintln(stderr, "vizier runner:", err)
@@ -265,7 +269,7 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 		return fail(err)
 	}
 	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Applied: w.store.Applied, Workload: w.local, Beat: cfg.Leases.Heartbeat,
-		Submissions: w.submissions(root.Dir, cfg), Rest: func() {
+		Submissions: w.submissions(root.Dir, cfg), ReleaseCache: func() {
 			w.store.Forget()
 			debug.FreeOSMemory()
 		}}

@@ -11,13 +11,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// pendingFile is where the end of a job waits for the hooks.
+// pendingFile is the file of an event that hooks are still to run for.
 func pendingFile(e kernel.Event) string {
 	return fmt.Sprintf("%s/%s.%d.%d.%s.json", pendingDir, e.Job, e.Generation, e.Attempt, e.Kind)
 }
 
-// Pending are the ends of jobs that hooks are still to be told of, oldest
-// first. What makes no sense there goes: nobody could ever tell it.
+// Pending are the events that hooks are still to run for, sorted by file name. It
+// removes files that are no events: nothing could ever acknowledge them.
 func (s *Store) Pending() ([]kernel.Event, error) {
 	if err := s.open(false); err != nil {
 		return nil, ignoreMissing(err)
@@ -48,7 +48,7 @@ func (s *Store) Pending() ([]kernel.Event, error) {
 	return out, nil
 }
 
-// HooksPending reports that Pending may have something, at the least cost.
+// HooksPending reports that Pending may return something. It reads no event.
 func (s *Store) HooksPending() bool {
 	if s.open(false) != nil {
 		return false
@@ -57,8 +57,8 @@ func (s *Store) HooksPending() bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, ".json") })
 }
 
-// Told forgets one.
-func (s *Store) Told(e kernel.Event) error { return s.base.remove(pendingFile(e)) }
+// Ack removes an event from the queue: its hooks have run.
+func (s *Store) Ack(e kernel.Event) error { return s.base.remove(pendingFile(e)) }
 
 // decodeEvent reads an event that newEventRecord wrote.
 func decodeEvent(b []byte) (kernel.Event, bool) {

@@ -39,17 +39,17 @@ func TestEndsArePendingUntilTold(t *testing.T) {
 	if _, err := os.Stat(bad); err == nil {
 		t.Error("what makes no sense stays for ever")
 	}
-	if err := s.Told(end); err != nil {
+	if err := s.Ack(end); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Told(end); err != nil {
+	if err := s.Ack(end); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
 	pending(other)
 	if !s.HooksPending() {
 		t.Error("one is pending")
 	}
-	if err := s.Told(other); err != nil || s.HooksPending() {
+	if err := s.Ack(other); err != nil || s.HooksPending() {
 		t.Errorf("%v; none is pending", err)
 	}
 }

@@ -66,7 +66,7 @@ func (l *lived) process() {
 	l.Store.disk = l.rec
 	l.must(errors.Join(l.open(true), l.openJournal()))
 	l.log.most = 32 << 10
-	l.sched = &app.Scheduler{Store: l, Observers: []app.Observer{l.Store}, Executor: l, Worktrees: l, Sentinels: l.Store, Leavings: l,
+	l.sched = &app.Scheduler{Store: l, Observers: []app.Observer{l.Store}, Executor: l, Worktrees: l, Sentinels: l.Store, Cleaner: l,
 		Events: l.Store, Hooks: l, Now: l.clock}
 }
 
@@ -156,7 +156,7 @@ func (l *lived) RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup {
 	return kernel.Cleanup{Status: kernel.CleanupDone}
 }
 func (l *lived) Wants(k kernel.EventKind) bool { return k != kernel.JobRunning }
-func (l *lived) Call()                         {}
+func (l *lived) Wake()                         {}
 func (l *lived) DropBranch(context.Context, string) (bool, string, error) {
 	return false, "", nil
 }
@@ -227,7 +227,7 @@ func (l *lived) tell() {
 	list, err := l.Pending()
 	l.must(err)
 	for _, e := range list[:len(list)/2] {
-		l.must(l.does("tell", func() error { return l.Told(e) }))
+		l.must(l.does("tell", func() error { return l.Ack(e) }))
 	}
 }
 

@@ -20,12 +20,12 @@ import (
 
 // program is one run of the command line.
 type program struct {
-	args           []string
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	env            environment
-	open           func(context.Context, environment, globals) (*repo, error)
-	stay           func() // begins again as the program of what stays, if there is one; nil: there is none
+	args                  []string
+	stdin                 io.Reader
+	stdout, stderr        io.Writer
+	env                   environment
+	open                  func(context.Context, environment, globals) (*repo, error)
+	becomeResidentProgram func() // begins again as the program of what stays, if there is one; nil: there is none
 }
 
 // environment is the variables that the program was started with.
@@ -111,9 +111,9 @@ func (c *call) whole() (*kong.Application, error) {
 
 // stays is for a command that is going to stay for long, before it does
 // anything.
-func (c *call) stays() {
-	if c.stay != nil {
-		c.stay()
+func (c *call) useResidentProgram() {
+	if c.becomeResidentProgram != nil {
+		c.becomeResidentProgram()
 	}
 }
 

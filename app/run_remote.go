@@ -9,10 +9,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Attend runs a, whose lock is held, and records how it ended: no more. What
-// follows from that is for the scheduler, which is on another host. A record
-// that is older than the attempt is waited for: this host may see it late.
-func (r *Runner) Attend(ctx context.Context, a kernel.AttemptID) error {
+// RunRemote runs a, whose lock is held, and records how it ended. It does not
+// settle the job or tick: that is for the scheduler, which is on another host.
+// Where the record is older than the attempt it waits for the newer one: a
+// shared file system may show it late.
+func (r *Runner) RunRemote(ctx context.Context, a kernel.AttemptID) error {
 	const patience = 2 * time.Minute
 	job, err := r.Outcomes.Job(a.Job)
 	for end := time.Now().Add(patience); err == nil && (job.State.Attempt < a.N) && time.Now().Before(end); job, err = r.Outcomes.Job(a.Job) {

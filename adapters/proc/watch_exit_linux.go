@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchEnd calls ended once when the process that i names ends, unless stop was
+// watchExit calls ended once when the process that i names ends, unless stop was
 // called before. It reports false where that cannot be watched, and where the
 // process has ended. It waits on a pidfd, which becomes readable at the end: the
 // runtime waits for all of them together.
-func watchEnd(i Identity, ended func()) (stop func(), ok bool) {
+func watchExit(i Identity, ended func()) (stop func(), ok bool) {
 	fd, err := unix.PidfdOpen(i.PID, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil, false

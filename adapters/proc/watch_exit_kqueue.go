@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchEnd calls ended once when the process that i names ends, unless stop was
+// watchExit calls ended once when the process that i names ends, unless stop was
 // called before. It reports false where that cannot be watched, and where the
 // process has ended. It waits in a thread of its own on a kqueue, which stop
 // wakes by an event of the user's.
-func watchEnd(i Identity, ended func()) (stop func(), ok bool) {
+func watchExit(i Identity, ended func()) (stop func(), ok bool) {
 	queue, err := unix.Kqueue()
 	if err != nil {
 		return nil, false

@@ -17,9 +17,9 @@ var soon = kernel.Wakes{At: time.Unix(100, 0)}
 
 func place(t *testing.T) string { return filepath.Join(t.TempDir(), "resident.lock") }
 
-func take(t *testing.T, path string) *Post {
+func take(t *testing.T, path string) *LeaderLock {
 	t.Helper()
-	p, err := Take(path)
+	p, err := Acquire(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func called(t *testing.T, path string, w kernel.Wakes) bool {
 	if err := os.Chtimes(path, before, before); err != nil {
 		t.Fatal(err)
 	}
-	if err := Call(path, w, func(*os.File) error { t.Error("started another"); return nil }); err != nil {
+	if err := Wake(path, w, func(*os.File) error { t.Error("started another"); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
@@ -56,11 +56,11 @@ func TestOneHasThePlace(t *testing.T) {
 	if got := PID(path); got != os.Getpid() || !first.Held() {
 		t.Errorf("pid %d, held %v", got, first.Held())
 	}
-	first.Leave()
+	first.Release()
 	if PID(path) != 0 || take(t, path) == nil {
 		t.Error("it is taken though nobody has it")
 	}
-	if first.Retake() {
+	if first.Reacquire() {
 		t.Error("two have it")
 	}
 }
@@ -70,9 +70,9 @@ func TestANewHolderSaysNothingOfTheOld(t *testing.T) {
 	path := place(t)
 	old := take(t, path)
 	old.Announce(&soon)
-	old.Leave()
+	old.Release()
 	var lock *os.File
-	err := Call(path, soon, func(f *os.File) error {
+	err := Wake(path, soon, func(f *os.File) error {
 		fd, err := unix.Dup(int(f.Fd())) // what a process started would inherit
 		lock = os.NewFile(uintptr(fd), path)
 		return err
@@ -127,18 +127,18 @@ func TestCallsWhoDoesNotKnow(t *testing.T) {
 func TestCallStartsNobodyForNothing(t *testing.T) {
 	path := place(t)
 	start := func(*os.File) error { t.Error("started"); return nil }
-	if err := Call(path, kernel.Wakes{}, start); err != nil {
+	if err := Wake(path, kernel.Wakes{}, start); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
 		t.Error("it left a file")
 	}
-	take(t, path).Leave()
-	if err := Call(path, kernel.Wakes{}, start); err != nil {
+	take(t, path).Release()
+	if err := Wake(path, kernel.Wakes{}, start); err != nil {
 		t.Error(err)
 	}
 	no := errors.New("no room")
-	if err := Call(path, soon, func(*os.File) error { return no }); !errors.Is(err, no) {
+	if err := Wake(path, soon, func(*os.File) error { return no }); !errors.Is(err, no) {
 		t.Errorf("%v", err)
 	}
 	if take(t, path) == nil {
@@ -205,7 +205,7 @@ func TestWhoLooksDoesNotHaveThePlace(t *testing.T) {
 	if err := unix.Flock(int(looker.Fd()), unix.LOCK_SH); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := Take(path); p != nil || err == nil {
+	if p, err := Acquire(path); p != nil || err == nil {
 		t.Fatalf("while somebody looks without end: %v, error %v", p, err)
 	}
 	if pid, _ := Holder(path); pid != 0 {

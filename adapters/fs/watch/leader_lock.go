@@ -24,15 +24,15 @@ import (
 // line which process that is, in its second what it looks after and in its
 // third in which pid namespace it is. A change
 // of the file's times is a call.
-type Post struct {
-	Space string // the pid namespace of this process; "": not known
+type LeaderLock struct {
+	Namespace string // the pid namespace of this process; "": not known
 
 	path string
 	f    *os.File
 }
 
 // Take takes the place at path. It is nil when another process has it.
-func Take(path string) (*Post, error) {
+func Acquire(path string) (*LeaderLock, error) {
 	f, err := open(path, os.O_CREATE)
 	if err != nil {
 		return nil, err
@@ -44,18 +44,18 @@ func Take(path string) (*Post, error) {
 	if !ok || err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &Post{path: path, f: f}, nil
+	return &LeaderLock{path: path, f: f}, nil
 }
 
 // Inherited is the place at path as Call handed it over, or nil: descriptor fd
 // is its lock file.
-func Inherited(path string, fd int) *Post {
+func Inherited(path string, fd int) *LeaderLock {
 	var have, want unix.Stat_t
 	if unix.Fstat(fd, &have) != nil || unix.Lstat(path, &want) != nil || have.Dev != want.Dev || have.Ino != want.Ino {
 		return nil
 	}
 	unix.CloseOnExec(fd)
-	p := &Post{path: path, f: os.NewFile(uintptr(fd), path)}
+	p := &LeaderLock{path: path, f: os.NewFile(uintptr(fd), path)}
 	if ok, _ := sys.TryLock(p.f); !ok {
 		return nil
 	}
@@ -65,7 +65,7 @@ func Inherited(path string, fd int) *Post {
 // Call sees to it that somebody looks after w. Where the place is free, start
 // starts a process that inherits its lock; where it is not, its holder is
 // told, unless it says that w is what it looks after.
-func Call(path string, w kernel.Wakes, start func(lock *os.File) error) error {
+func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	create := os.O_CREATE
 	if w.Empty() {
 		create = 0 // there is only somebody to tell, if at all
@@ -82,7 +82,7 @@ func Call(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	switch {
 	case err != nil:
 		return err
-	case !free && says(f) == digest(w):
+	case !free && announced(f) == digest(w):
 		return nil
 	case !free:
 		now := time.Now()
@@ -128,7 +128,7 @@ func Holder(path string) (pid int, space string) {
 
 // Held reports that the lock file is where it was: the repository is still
 // there.
-func (p *Post) Held() bool {
+func (p *LeaderLock) Held() bool {
 	if p.f == nil {
 		return false
 	}
@@ -141,19 +141,19 @@ func (p *Post) Held() bool {
 }
 
 // Announce says what this process looks after; nil: that it is about to look.
-func (p *Post) Announce(w *kernel.Wakes) {
+func (p *LeaderLock) Announce(w *kernel.Wakes) {
 	what := ""
 	if w != nil {
 		what = digest(*w)
 	}
-	_, _ = p.f.WriteAt([]byte(fmt.Sprintf("%-10d\n%-16s\n%s\n", os.Getpid(), what, p.Space)), 0) // without it there are calls for nothing
+	_, _ = p.f.WriteAt([]byte(fmt.Sprintf("%-10d\n%-16s\n%s\n", os.Getpid(), what, p.Namespace)), 0) // without it there are calls for nothing
 }
 
 // Leave gives the place up.
-func (p *Post) Leave() { _ = sys.Unlock(p.f) }
+func (p *LeaderLock) Release() { _ = sys.Unlock(p.f) }
 
 // Retake takes it again, unless another process did.
-func (p *Post) Retake() bool {
+func (p *LeaderLock) Reacquire() bool {
 	ok, _ := sys.TryLock(p.f)
 	return ok && p.Held()
 }
@@ -175,7 +175,7 @@ func lines(f *os.File) (first, second, third string) {
 	return strings.TrimSpace(first), strings.TrimSpace(second), strings.TrimSpace(third)
 }
 
-func says(f *os.File) string {
+func announced(f *os.File) string {
 	_, what, _ := lines(f)
 	return what
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // A runner's death is told at once, and that it cannot be watched any more.
-func TestVigil(t *testing.T) {
-	stop, ok := watchEnd(Self(), func() {})
+func TestRunnerWatcher(t *testing.T) {
+	stop, ok := watchExit(Self(), func() {})
 	if !ok {
 		t.Skip("this system does not tell of the end of a process")
 	}
 	stop()
 	w := setup(t, "sleep", "600")
-	v := w.NewVigil()
+	v := w.NewRunnerWatcher()
 	if v.Watch([]kernel.AttemptID{w.job.Attempt()}) {
 		t.Error("it watches what nobody has claimed")
 	}
@@ -40,7 +40,7 @@ func TestVigil(t *testing.T) {
 	if v.Watch([]kernel.AttemptID{a}) {
 		t.Error("it goes on watching the dead")
 	}
-	if !v.Watch(nil) || len(v.at) > 0 {
+	if !v.Watch(nil) || len(v.watched) > 0 {
 		t.Error("it goes on watching what nobody asks about")
 	}
 	if v.Watch([]kernel.AttemptID{a}) {
