@@ -91,16 +91,16 @@ func serveHooks(stderr io.Writer, env Environment) int {
 }
 
 func dispatchHooks(env Environment) error {
-	root, cfg, err := here(env)
+	root, live, err := here(env)
 	if err != nil {
 		return err
 	}
-	w, err := connect(root, cfg, env, "")
+	w, err := connect(root, live, env, "", nil)
 	if err != nil {
 		return err
 	}
-	d := app.HookDispatcher{Pending: w.store, Hooks: w.hooks(cfg), Events: w.store, Now: w.scheduler.Now}
-	for w.store.HooksPending() { // again after unlocking: a Wake in between found the lock taken
+	d := app.HookDispatcher{Pending: w.store, Hooks: w.hooks, Events: w.store, Now: w.scheduler.Now}
+	for w.store.HooksPending() { // what became so while the lock was let go
 		f, err := lockHooks(w.store)
 		if err != nil || f == nil {
 			return err
@@ -114,7 +114,9 @@ func dispatchHooks(env Environment) error {
 }
 
 // hooks are the configured ones, in order of their names.
-func (w *world) hooks(cfg config.Config) []app.Hook {
+func (w *world) hooks() []app.Hook {
+	w.live.Refresh()
+	cfg := w.config()
 	var out []app.Hook
 	for _, name := range slices.Sorted(maps.Keys(cfg.Hooks)) {
 		h := cfg.Hooks[name]

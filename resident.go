@@ -48,35 +48,39 @@ func runResident(env Environment) error {
 	if err != nil {
 		return err
 	}
-	load := func() (config.Config, error) { return config.Load(config.Sources{Root: root.Dir, Env: env.Get}) }
-	cfg, err := load()
-	if err != nil || !cfg.Scheduler.Resident {
+	live, err := inherited(root, env)
+	if err != nil {
 		return err
+	}
+	cfg := live.Config()
+	if !cfg.Scheduler.Resident {
+		return nil
 	}
 	program := programFile()
 	outdated := func() bool {
-		now, err := load()
-		return err == nil && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || !sameFile(program, programFile())
+		live.Refresh()
+		now := live.Config()
+		return live.Changes() > 0 && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || !sameFile(program, programFile())
 	}
 	linger := cfg.Scheduler.ResidentLinger
-	connected := cfg
-	connected.Scheduler.LockTimeout, connected.Scheduler.Resident = 0, false // it waits as runners do, and wakes nobody
-	w, err := connect(root, connected, env, "")
+	w, err := connect(root, live, env, "", func(c *config.Config) { // it waits as runners do, and wakes nobody
+		c.Scheduler.LockTimeout, c.Scheduler.Resident = 0, false
+	})
 	if err != nil {
 		return err
 	}
 	path := w.store.ResidentFile()
-	post := watch.Inherited(path, proc.ResidentFD)
-	if post == nil {
-		if post, err = watch.Acquire(path); err != nil || post == nil {
+	lock := watch.Inherited(path, proc.ResidentFD)
+	if lock == nil {
+		if lock, err = watch.Acquire(path); err != nil || lock == nil {
 			return err
 		}
 	}
-	post.Namespace = proc.PIDSpace()
-	outside := watch.NewWatcher(w.store.Layout, root.CommonDir)
+	lock.Namespace = proc.PIDSpace()
+	watcher := watch.NewWatcher(w.store.Layout, root.CommonDir)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := app.Resident{Scheduler: w.scheduler, Lock: post, Watcher: outside, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated}
+	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated}
 	if r.Serve(ctx) {
 		residentWaker{path, w.local}.Wake(kernel.Wakes{Again: true})
 	}

@@ -59,7 +59,7 @@ type Hook struct {
 // comes again, so a hook runs at least once.
 type HookDispatcher struct {
 	Pending PendingEvents
-	Hooks   []Hook
+	Hooks   func() []Hook // those configured now
 	Events  EventLog
 	Now     func() time.Time
 }
@@ -81,12 +81,13 @@ func (d *HookDispatcher) Serve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		hooks := d.Hooks()
 		mu.Lock()
 		for _, e := range list {
 			if !busy[e] && failed == nil {
 				busy[e] = true
 				go func() {
-					err := d.dispatch(ctx, e, places)
+					err := d.dispatch(ctx, e, hooks, places)
 					mu.Lock()
 					delete(busy, e)
 					mu.Unlock()
@@ -109,12 +110,12 @@ func (d *HookDispatcher) Serve(ctx context.Context) error {
 	}
 }
 
-// dispatch runs every hook that asks for e, one after another, and acknowledges
-// e.
-func (d *HookDispatcher) dispatch(ctx context.Context, e kernel.Event, places chan struct{}) error {
+// dispatch runs every one of hooks that asks for e, one after another, and
+// acknowledges e.
+func (d *HookDispatcher) dispatch(ctx context.Context, e kernel.Event, hooks []Hook, places chan struct{}) error {
 	places <- struct{}{}
 	defer func() { <-places }()
-	for _, h := range d.Hooks {
+	for _, h := range hooks {
 		if !slices.Contains(h.On, e.Kind) {
 			continue
 		}

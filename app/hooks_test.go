@@ -52,7 +52,7 @@ func (s *shelf) AppendEvents(events []kernel.Event) error {
 
 // Everything pending is told to the hooks that ask for it, some at once but not
 // too many, and what becomes pending meanwhile as well.
-func TestDrainTellsEverything(t *testing.T) {
+func TestTheDispatcherRunsEveryHook(t *testing.T) {
 	s := &shelf{}
 	var mu sync.Mutex
 	running, most, calls := 0, 0, map[string]int{}
@@ -86,7 +86,9 @@ func TestDrainTellsEverything(t *testing.T) {
 		}
 		s.list = append(s.list, kernel.Event{Kind: kind, Job: kernel.JobID(fmt.Sprint("j", n))})
 	}
-	d := HookDispatcher{Pending: s, Hooks: []Hook{hook("a", kernel.JobSucceeded, kernel.JobFailedFinal), hook("b", kernel.JobFailedFinal)}, Events: s, Now: time.Now}
+	d := HookDispatcher{Pending: s, Hooks: func() []Hook {
+		return []Hook{hook("a", kernel.JobSucceeded, kernel.JobFailedFinal), hook("b", kernel.JobFailedFinal)}
+	}, Events: s, Now: time.Now}
 	if err := d.Serve(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -99,16 +101,18 @@ func TestDrainTellsEverything(t *testing.T) {
 }
 
 // What cannot be forgotten is not told over and over.
-func TestDrainGivesUpWhereItCannotForget(t *testing.T) {
+func TestTheDispatcherGivesUpWhereItCannotAck(t *testing.T) {
 	s := &shelf{stuck: true, list: []kernel.Event{{Kind: kernel.JobSucceeded, Job: "a"}, {Kind: kernel.JobSucceeded, Job: "b"}}}
 	calls := 0
 	var mu sync.Mutex
-	d := HookDispatcher{Pending: s, Events: s, Now: time.Now, Hooks: []Hook{{"h", []kernel.EventKind{kernel.JobSucceeded}, func(context.Context, kernel.Event) error {
-		mu.Lock()
-		calls++
-		mu.Unlock()
-		return nil
-	}}}}
+	d := HookDispatcher{Pending: s, Events: s, Now: time.Now, Hooks: func() []Hook {
+		return []Hook{{"h", []kernel.EventKind{kernel.JobSucceeded}, func(context.Context, kernel.Event) error {
+			mu.Lock()
+			calls++
+			mu.Unlock()
+			return nil
+		}}}
+	}}
 	if err := d.Serve(context.Background()); err == nil || calls != 2 {
 		t.Errorf("%v after %d calls", err, calls)
 	}

@@ -96,7 +96,7 @@ func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 			retry.reset()
 		}
 		switch {
-		case w.Empty() && sure:
+		case w.Idle() && sure:
 			if r.lingerOrLeave(ctx) {
 				return false
 			}
@@ -120,7 +120,7 @@ func (r *Resident) tick(ctx context.Context) (w kernel.Wakes, sure bool) {
 		}
 		w = rep.Wakes
 		fresh, complete := r.Watcher.Watch(w.Outside)
-		sure = r.Runners.Watch(w.Outside.Attempts) && complete && !w.Again
+		sure = r.Runners.Watch(w.Attempts()) && complete && !w.Again
 		if !fresh {
 			r.Lock.Announce(&w)
 			return w, sure
@@ -144,7 +144,7 @@ func (r *Resident) lingerOrLeave(ctx context.Context) (left bool) {
 	r.Lock.Release()
 	// A transaction that found the lock taken until now relied on its holder.
 	snap, err := r.Scheduler.Snapshot(ctx, kernel.Scope{})
-	return err != nil || snap.Wakes().Empty() || !r.Lock.Reacquire()
+	return err != nil || snap.Wakes().Idle() || !r.Lock.Reacquire()
 }
 
 // await returns when it is time for a tick, and reports whether something
@@ -153,6 +153,9 @@ func (r *Resident) await(ctx context.Context, w kernel.Wakes, sure bool, retry, 
 	wait := maxWait
 	if !w.At.IsZero() {
 		wait = min(wait, max(0, w.At.Sub(r.Scheduler.Now())))
+	}
+	if left := w.Overdue.Sub(r.Scheduler.Now()); left > 0 { // else the tick could not end it
+		wait = min(wait, left)
 	}
 	if !sure {
 		wait = min(wait, retry.next())

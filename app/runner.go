@@ -29,7 +29,8 @@ type Runner struct {
 
 	// ReleaseCache, if it is set, is called once a command has been running for
 	// a second: it frees what the store keeps in memory, which can be read again
-	// when the command has ended.
+	// when the command has ended. It is also the moment to wake somebody who
+	// watches this process: shorter commands are not worth either.
 	ReleaseCache func()
 
 	// Submissions are the jobs that an attempt which succeeded wants enqueued;
@@ -276,6 +277,15 @@ func (e adopting) Start(ctx context.Context, a kernel.AttemptID) error {
 		}
 	}
 	return e.Executor.Start(ctx, a)
+}
+
+// Enforce is the executor's, if it has one. What this process runs itself it sees
+// to itself.
+func (e adopting) Enforce(ctx context.Context, a kernel.AttemptID) (bool, error) {
+	if f, ok := e.Executor.(Enforcer); ok {
+		return f.Enforce(ctx, a)
+	}
+	return false, nil
 }
 
 // Finish settles a running attempt and ticks.

@@ -10,7 +10,7 @@ import (
 
 // The end of a job is pending as soon as the plan that ends it is committed,
 // also where a crash left that to the next command, until it was told.
-func TestEndsArePendingUntilTold(t *testing.T) {
+func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	end := kernel.Event{At: t0, Kind: kernel.JobFailedFinal, Job: id(1), Run: "run_1", Node: "n", Name: "x", Attempt: 2, Generation: 1,

@@ -24,7 +24,7 @@ import (
 )
 
 // DefaultGrace is the time between TERM and KILL where nothing else is said.
-const DefaultGrace = 10 * time.Second
+const DefaultGrace = kernel.DefaultGrace
 
 // Files says where an attempt's files are. Paths are absolute.
 type Files interface {
@@ -56,15 +56,15 @@ type Files interface {
 // Local is the executor and the workload of this machine. A process has one,
 // and runs one command at a time with it.
 type Local struct {
-	Exe     string   // the program of runners; absolute
-	ResidentExe   string   // the program of the resident scheduler; "": Exe
-	ExeArgs []string // what precedes the arguments of a runner and of a builtin
-	Root    string   // the repository's root; absolute
-	Files   Files
-	Grace   time.Duration // between TERM and KILL; 0: DefaultGrace
-	MaxLog  int64         // bytes that are kept of each log; 0: all
-	Lease   Lease
-	Now     func() time.Time // nil: time.Now
+	Exe         string   // the program of runners; absolute
+	ResidentExe string   // the program of the resident scheduler; "": Exe
+	ExeArgs     []string // what precedes the arguments of a runner and of a builtin
+	Root        string   // the repository's root; absolute
+	Files       Files
+	Grace       time.Duration // between TERM and KILL; 0: DefaultGrace
+	MaxLog      int64         // bytes that are kept of each log; 0: all
+	Lease       Lease
+	Now         func() time.Time // nil: time.Now
 
 	mu   sync.Mutex
 	own  map[int]bool // children this process started itself

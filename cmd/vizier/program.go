@@ -25,7 +25,7 @@ type program struct {
 	stdout, stderr        io.Writer
 	env                   environment
 	open                  func(context.Context, environment, globals) (*repo, error)
-	becomeResidentProgram func() // begins again as the program of what stays, if there is one; nil: there is none
+	becomeResidentProgram func() // replaces this process by the resident build, if there is one; nil: there is none
 }
 
 // environment is the variables that the program was started with.
@@ -109,8 +109,8 @@ func (c *call) whole() (*kong.Application, error) {
 	return c.model, nil
 }
 
-// stays is for a command that is going to stay for long, before it does
-// anything.
+// useResidentProgram is for a command that will run for long. It calls it before
+// it does anything.
 func (c *call) useResidentProgram() {
 	if c.becomeResidentProgram != nil {
 		c.becomeResidentProgram()

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestWhatStaysIsItsOwnProgram has a program of that name stand beside vizier,
+// TestTheResidentProgramIsItsOwn has a program of that name stand beside vizier,
 // which notes that it was started and goes on as vizier.
-func TestWhatStaysIsItsOwnProgram(t *testing.T) {
+func TestTheResidentProgramIsItsOwn(t *testing.T) {
 	vizier, err := exec.LookPath("vizier")
 	if err != nil {
 		t.Fatal(err)

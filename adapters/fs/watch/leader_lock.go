@@ -1,6 +1,6 @@
-// Package watch keeps the place of a repository's resident scheduler, the lock
-// on jobs/resident.lock, and tells that one when files change that jobs wait
-// for.
+// Package watch has what a repository's resident scheduler needs of files: the
+// lock jobs/resident.lock, which makes it the only one, and the news of changes
+// to files that jobs wait for.
 package watch
 
 import (
@@ -20,18 +20,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Post is the place, held by this process. The lock file says in its first
-// line which process that is, in its second what it looks after and in its
-// third in which pid namespace it is. A change
-// of the file's times is a call.
+// LeaderLock is the lock, held by this process. The lock file has three lines:
+// the holder's process id, a digest of what it looks after and its pid namespace.
+// Whoever sets the file's times wakes the holder.
 type LeaderLock struct {
-	Namespace string // the pid namespace of this process; "": not known
+	Namespace string // pid namespace of this process; "": not known
 
 	path string
 	f    *os.File
 }
 
-// Take takes the place at path. It is nil when another process has it.
+// Acquire takes the lock at path. It is nil when another process has it.
 func Acquire(path string) (*LeaderLock, error) {
 	f, err := open(path, os.O_CREATE)
 	if err != nil {
@@ -47,8 +46,8 @@ func Acquire(path string) (*LeaderLock, error) {
 	return &LeaderLock{path: path, f: f}, nil
 }
 
-// Inherited is the place at path as Call handed it over, or nil: descriptor fd
-// is its lock file.
+// Inherited is the lock at path that Wake handed over as descriptor fd; nil if
+// fd is not that file or the lock is not this process's.
 func Inherited(path string, fd int) *LeaderLock {
 	var have, want unix.Stat_t
 	if unix.Fstat(fd, &have) != nil || unix.Lstat(path, &want) != nil || have.Dev != want.Dev || have.Ino != want.Ino {
@@ -62,13 +61,13 @@ func Inherited(path string, fd int) *LeaderLock {
 	return p
 }
 
-// Call sees to it that somebody looks after w. Where the place is free, start
-// starts a process that inherits its lock; where it is not, its holder is
-// told, unless it says that w is what it looks after.
+// Wake makes sure that a resident scheduler looks after w. If the lock is free,
+// start starts a process that inherits it. If it is not, Wake sets the file's
+// times, which wakes the holder, unless the holder has announced w already.
 func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	create := os.O_CREATE
 	if w.Empty() {
-		create = 0 // there is only somebody to tell, if at all
+		create = 0 // nothing to look after: only a holder is told, if there is one
 	}
 	f, err := open(path, create)
 	if err != nil {
@@ -77,7 +76,7 @@ func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 		}
 		return err
 	}
-	defer f.Close() // who was started has the lock as well
+	defer f.Close() // the process that was started has the lock as well
 	free, err := sys.TryLock(f)
 	switch {
 	case err != nil:
@@ -87,7 +86,7 @@ func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	case !free:
 		now := time.Now()
 		if err := os.Chtimes(path, now, now); err != nil {
-			return fmt.Errorf("call the resident scheduler: %w", err)
+			return fmt.Errorf("wake the resident scheduler: %w", err)
 		}
 		return nil
 	case w.Empty():
@@ -103,14 +102,29 @@ func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	return nil
 }
 
-// PID is the process that has the place at path; 0: nobody has.
+// PID is the process that holds the lock at path; 0: none does.
 func PID(path string) int {
 	pid, _ := Holder(path)
 	return pid
 }
 
-// Holder is the process that has the place at path, and the pid namespace that
-// it is in; 0: nobody has.
+// Taken reports that a process has the place at path, or is just being started to
+// have it.
+func Taken(path string) bool {
+	f, err := open(path, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		return true
+	}
+	_ = sys.Unlock(f)
+	return false
+}
+
+// Holder is the process that holds the lock at path, and its pid namespace; 0:
+// none does.
 func Holder(path string) (pid int, space string) {
 	f, err := open(path, 0)
 	if err != nil {
@@ -126,8 +140,8 @@ func Holder(path string) (pid int, space string) {
 	return pid, third
 }
 
-// Held reports that the lock file is where it was: the repository is still
-// there.
+// Held reports that the lock file is still the one at the path. It is not when
+// the repository was removed.
 func (p *LeaderLock) Held() bool {
 	if p.f == nil {
 		return false
@@ -140,7 +154,8 @@ func (p *LeaderLock) Held() bool {
 	return err == nil && os.SameFile(here, there)
 }
 
-// Announce says what this process looks after; nil: that it is about to look.
+// Announce writes to the lock file what this process looks after; nil: that it is
+// about to look.
 func (p *LeaderLock) Announce(w *kernel.Wakes) {
 	what := ""
 	if w != nil {
@@ -149,10 +164,10 @@ func (p *LeaderLock) Announce(w *kernel.Wakes) {
 	_, _ = p.f.WriteAt([]byte(fmt.Sprintf("%-10d\n%-16s\n%s\n", os.Getpid(), what, p.Namespace)), 0) // without it there are calls for nothing
 }
 
-// Leave gives the place up.
+// Release gives the lock up.
 func (p *LeaderLock) Release() { _ = sys.Unlock(p.f) }
 
-// Retake takes it again, unless another process did.
+// Reacquire takes it again, unless another process did.
 func (p *LeaderLock) Reacquire() bool {
 	ok, _ := sys.TryLock(p.f)
 	return ok && p.Held()
@@ -180,9 +195,9 @@ func announced(f *os.File) string {
 	return what
 }
 
-// digest stands for w in an announcement. Of the attempts only the number
-// counts: a runner that goes on with another job is still the same process to
-// look after, and one that ends is noticed.
+// digest stands for w in an announcement. It has only the number of the attempts:
+// a runner that goes on with another job is still the same process to watch, and
+// the holder notices by itself when one ends.
 func digest(w kernel.Wakes) string {
 	h := fnv.New64a()
 	o := w.Outside

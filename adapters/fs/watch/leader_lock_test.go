@@ -15,7 +15,7 @@ import (
 
 var soon = kernel.Wakes{At: time.Unix(100, 0)}
 
-func place(t *testing.T) string { return filepath.Join(t.TempDir(), "resident.lock") }
+func lockPath(t *testing.T) string { return filepath.Join(t.TempDir(), "resident.lock") }
 
 func take(t *testing.T, path string) *LeaderLock {
 	t.Helper()
@@ -26,8 +26,8 @@ func take(t *testing.T, path string) *LeaderLock {
 	return p
 }
 
-// called reports whether Call told the holder, and fails if it starts one.
-func called(t *testing.T, path string, w kernel.Wakes) bool {
+// woken reports whether Wake woke the holder, and fails if it starts a process.
+func woken(t *testing.T, path string, w kernel.Wakes) bool {
 	t.Helper()
 	before := time.Unix(1, 0)
 	if err := os.Chtimes(path, before, before); err != nil {
@@ -44,7 +44,7 @@ func called(t *testing.T, path string, w kernel.Wakes) bool {
 }
 
 func TestOneHasThePlace(t *testing.T) {
-	path := place(t)
+	path := lockPath(t)
 	first := take(t, path)
 	if second := take(t, path); second != nil {
 		t.Fatal("two have it")
@@ -67,7 +67,7 @@ func TestOneHasThePlace(t *testing.T) {
 
 // The last holder's name is not the next one's.
 func TestANewHolderSaysNothingOfTheOld(t *testing.T) {
-	path := place(t)
+	path := lockPath(t)
 	old := take(t, path)
 	old.Announce(&soon)
 	old.Release()
@@ -94,7 +94,7 @@ func TestANewHolderSaysNothingOfTheOld(t *testing.T) {
 }
 
 func TestInheritedIsTheLockFileOrNothing(t *testing.T) {
-	path := place(t)
+	path := lockPath(t)
 	other, err := os.Create(path + ".other")
 	if err != nil {
 		t.Fatal(err)
@@ -106,26 +106,26 @@ func TestInheritedIsTheLockFileOrNothing(t *testing.T) {
 }
 
 func TestCallsWhoDoesNotKnow(t *testing.T) {
-	path := place(t)
+	path := lockPath(t)
 	p := take(t, path)
 	p.Announce(nil)
-	if !called(t, path, soon) {
-		t.Error("not called while it looks")
+	if !woken(t, path, soon) {
+		t.Error("not woken while it looks")
 	}
 	p.Announce(&soon)
-	if called(t, path, soon) {
-		t.Error("called for what it knows")
+	if woken(t, path, soon) {
+		t.Error("woken for what it knows")
 	}
-	if !called(t, path, kernel.Wakes{}) {
+	if !woken(t, path, kernel.Wakes{}) {
 		t.Error("not told that nothing is left")
 	}
-	if !called(t, path, kernel.Wakes{At: soon.At.Add(time.Second)}) {
-		t.Error("not called for another time")
+	if !woken(t, path, kernel.Wakes{At: soon.At.Add(time.Second)}) {
+		t.Error("not woken for another time")
 	}
 }
 
 func TestCallStartsNobodyForNothing(t *testing.T) {
-	path := place(t)
+	path := lockPath(t)
 	start := func(*os.File) error { t.Error("started"); return nil }
 	if err := Wake(path, kernel.Wakes{}, start); err != nil {
 		t.Error(err)
@@ -142,12 +142,12 @@ func TestCallStartsNobodyForNothing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if take(t, path) == nil {
-		t.Error("a start that failed keeps the place")
+		t.Error("a start that failed keeps the lock")
 	}
 }
 
 func TestThePlaceGoesWithTheRepository(t *testing.T) {
-	path := place(t)
+	path := lockPath(t)
 	p := take(t, path)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestThePlaceGoesWithTheRepository(t *testing.T) {
 		t.Error("held though it is gone")
 	}
 	if q := take(t, path); q == nil || p.Held() {
-		t.Error("a new file is another place")
+		t.Error("a new file is another lock")
 	}
 }
 
@@ -196,7 +196,7 @@ func TestDigest(t *testing.T) {
 // Who only looks has the lock shared and for a moment: that is no holder, and
 // is waited for.
 func TestWhoLooksDoesNotHaveThePlace(t *testing.T) {
-	path := place(t)
+	path := lockPath(t)
 	looker, err := open(path, os.O_CREATE)
 	if err != nil {
 		t.Fatal(err)
