@@ -12,7 +12,7 @@ import (
 )
 
 // claimedBy is what a claim, attempts/N.json, says of where its attempt runs.
-type claimedBy struct {
+type claimRecord struct {
 	Host  string `json:"host"`
 	Child *struct {
 		PID int `json:"pid"`
@@ -44,9 +44,9 @@ func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 			continue
 		}
 		r := kernel.Result{Attempt: kernel.AttemptID{Job: id, N: n}}
-		r.Agent = s.told(r.Attempt)
+		r.Agent = s.agentRunOf(r.Attempt)
 		if b, err := s.base.read(jobPath(id, attemptsDir+"/"+number+".json"), maxRecord); err == nil {
-			r.Place = placeOf(b)
+			r.Place = claimPlace(b)
 		}
 		found[n] = r
 	}
@@ -60,10 +60,10 @@ func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 
 // placeOf is where a claim says that its attempt runs. Those of before say it in
 // several values.
-func placeOf(claim []byte) kernel.Place {
+func claimPlace(claim []byte) kernel.Place {
 	var p kernel.Place
 	for values := json.NewDecoder(strings.NewReader(string(claim))); ; {
-		var c claimedBy
+		var c claimRecord
 		if values.Decode(&c) != nil {
 			return p
 		}

@@ -14,14 +14,14 @@ import (
 // it (docs/formats/cache.md).
 type cache struct {
 	kv       *kv
-	at       place     // of the journal, which it stands for
-	logged   place     // which its log stands for
-	unlogged []setting // in between
-	anew     bool      // made of every record: its log has nothing of it
+	offset   journalOffset // of the journal, which it stands for
+	logged   journalOffset // which its log stands for
+	unlogged []keyValue    // in between
+	rebuilt  bool          // made of every record: its log has nothing of it
 }
 
 // place is one in the journal.
-type place struct {
+type journalOffset struct {
 	epoch uint64
 	end   int64
 }
@@ -29,18 +29,18 @@ type place struct {
 const cacheVersion = "vizier cache 1"
 
 // headOf is what a cache must begin with to be this boot's and this program's.
-func headOf(boot string, at place) []byte {
+func cacheHead(boot string, at journalOffset) []byte {
 	b := putBytes(nil, []byte(cacheVersion))
 	b = putBytes(b, []byte(boot))
 	b = binary.AppendUvarint(b, jobFingerprint)
-	return appendPlace(b, at)
+	return appendOffset(b, at)
 }
 
-func appendPlace(b []byte, p place) []byte {
+func appendOffset(b []byte, p journalOffset) []byte {
 	return binary.AppendVarint(binary.AppendUvarint(b, p.epoch), p.end)
 }
 
-func (r *reader) place() place { return place{r.uint(), r.int()} }
+func (r *reader) offset() journalOffset { return journalOffset{r.uint(), r.int()} }
 
 // openCache opens the cache that there is.
 func openCache(base dir, boot string) (*cache, error) {
@@ -53,8 +53,8 @@ func openCache(base dir, boot string) (*cache, error) {
 		k.close()
 		return nil, errCache
 	}
-	c := &cache{kv: k, logged: r.place()}
-	if c.at = c.logged; r.err != nil {
+	c := &cache{kv: k, logged: r.offset()}
+	if c.offset = c.logged; r.err != nil {
 		k.close()
 		return nil, errCache
 	}
@@ -62,14 +62,14 @@ func openCache(base dir, boot string) (*cache, error) {
 }
 
 // take takes over what others wrote to the log.
-func (c *cache) take() error {
-	err := c.kv.follow(func(note []byte) bool {
+func (c *cache) readLog() error {
+	err := c.kv.readLog(func(note []byte) bool {
 		r := &reader{b: note}
-		from, to := r.place(), r.place()
-		if r.err != nil || from != c.at || len(c.unlogged) > 0 {
+		from, to := r.offset(), r.offset()
+		if r.err != nil || from != c.offset || len(c.unlogged) > 0 {
 			return false
 		}
-		c.at, c.logged = to, to
+		c.offset, c.logged = to, to
 		return true
 	})
 	return err
@@ -81,7 +81,7 @@ func (s *Store) catchUp(pos position) error {
 	dir := s.jobsStamp()
 	for pos.dir == dir {
 		old := s.cache != nil
-		if err := s.goOn(pos); err == nil {
+		if err := s.advance(pos); err == nil {
 			return nil
 		}
 		s.dropCache()
@@ -89,43 +89,43 @@ func (s *Store) catchUp(pos position) error {
 			break
 		}
 	}
-	return s.scan(place{pos.epoch, pos.end})
+	return s.rebuildCache(journalOffset{pos.epoch, pos.end})
 }
 
 // goOn brings what is known to pos.
-func (s *Store) goOn(pos position) (err error) {
+func (s *Store) advance(pos position) (err error) {
 	if s.cache == nil {
 		if s.cache, err = openCache(*s.base, s.opts.Boot); err != nil {
 			return err
 		}
 	}
 	c := s.cache
-	if !c.anew {
+	if !c.rebuilt {
 		if !c.kv.current() {
 			return errCache
 		}
-		if err := c.take(); err != nil {
+		if err := c.readLog(); err != nil {
 			return err
 		}
 	}
-	if c.at.epoch != pos.epoch || c.at.end > pos.end {
+	if c.offset.epoch != pos.epoch || c.offset.end > pos.end {
 		return errCache
 	}
-	return s.follow(pos.end)
+	return s.followJournal(pos.end)
 }
 
 // follow takes over what is in the journal up to an offset. Nobody says whether
 // a tick has judged it.
-func (s *Store) follow(end int64) error {
-	for c := s.cache; c.at.end < end; {
-		e, next, err := s.log.read(c.at.end)
+func (s *Store) followJournal(end int64) error {
+	for c := s.cache; c.offset.end < end; {
+		e, next, err := s.log.read(c.offset.end)
 		if err != nil {
 			return err
 		}
 		if err := s.followEntry(e); err != nil {
 			return err
 		}
-		c.at.end = next
+		c.offset.end = next
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (s *Store) followGroup(g group) error {
 		if err != nil {
 			return err
 		}
-		return s.cache.put(known{job: &j, foreign: f, file: s.stampOf(g.job)}, true)
+		return s.cache.put(cachedJob{job: &j, foreign: f, file: s.stampOf(g.job)}, true)
 	}
 	return nil
 }
@@ -161,13 +161,13 @@ func (s *Store) dropCache() {
 }
 
 // scan makes the cache of every record. No tick is known to have judged them.
-func (s *Store) scan(at place) error {
+func (s *Store) rebuildCache(at journalOffset) error {
 	s.dropCache()
 	ids, err := s.jobIDs()
 	if err != nil {
 		return fmt.Errorf("list jobs: %w", err)
 	}
-	s.cache = &cache{kv: &kv{base: *s.base}, at: at, anew: true}
+	s.cache = &cache{kv: &kv{base: *s.base}, offset: at, rebuilt: true}
 	for _, id := range ids {
 		if err := s.reread(id); err != nil {
 			return err
@@ -182,7 +182,7 @@ func (s *Store) reread(id kernel.JobID) error {
 	j, f, err := s.readRecord(id)
 	switch {
 	case err == nil:
-		return s.cache.put(known{&j, f, file, false}, true)
+		return s.cache.put(cachedJob{&j, f, file, false}, true)
 	case ignoreMissing(err) == nil:
 		return s.cache.remove(id)
 	}
@@ -201,7 +201,7 @@ func (s *Store) reread(id kernel.JobID) error {
 // patrolMost is how many records each transaction looks at for edits by hand, of
 // jobs that it has nothing to do with: in turn all of those that have not
 // succeeded.
-const patrolMost = 64
+const maxPatrol = 64
 
 // patrol looks at the records of the next few jobs.
 func (s *Store) patrol() error {
@@ -216,25 +216,25 @@ func (s *Store) patrol() error {
 			if kernel.Status(key[len(keyStatus)]) != kernel.Succeeded {
 				keys = append(keys, key)
 			}
-			return len(keys) <= patrolMost
+			return len(keys) <= maxPatrol
 		})
 		if err != nil {
 			return err
 		}
-		if len(keys) > patrolMost || at == keyStatus {
+		if len(keys) > maxPatrol || at == keyStatus {
 			break
 		}
 		keys = keys[:0] // few are left: with them from the beginning on
 		from = nil
 	}
-	for _, key := range keys[:min(len(keys), patrolMost)] {
-		if _, err := s.touch(idIn(key)); err != nil {
+	for _, key := range keys[:min(len(keys), maxPatrol)] {
+		if _, err := s.lookup(idIn(key)); err != nil {
 			return err
 		}
 	}
 	switch {
-	case len(keys) > patrolMost:
-		c.set(keyPatrol, []byte(keys[patrolMost]))
+	case len(keys) > maxPatrol:
+		c.set(keyPatrol, []byte(keys[maxPatrol]))
 	case len(from) > 0:
 		c.set(keyPatrol, nil)
 	}
@@ -249,26 +249,26 @@ func (s *Store) jobsStamp() int64 {
 
 // set changes a key, for the next piece of the log.
 func (c *cache) set(key string, value []byte) {
-	e := setting{key, value}
-	c.kv.recent.put(e)
-	if !c.anew {
+	e := keyValue{key, value}
+	c.kv.memtable.put(e)
+	if !c.rebuilt {
 		c.unlogged = append(c.unlogged, e)
 	}
 }
 
 // entry is what is known of a job; nil: it has no record, or one that makes no
 // sense.
-func (c *cache) entry(id kernel.JobID) (*known, error) {
+func (c *cache) entry(id kernel.JobID) (*cachedJob, error) {
 	b, err := c.kv.get(keyEntry + string(id))
 	if b == nil || err != nil {
 		return nil, err
 	}
-	k, err := decodeKnown(b)
+	k, err := decodeCachedJob(b)
 	return &k, err
 }
 
 // put makes k what is known of its job. dirty says that no tick has judged it.
-func (c *cache) put(k known, dirty bool) error {
+func (c *cache) put(k cachedJob, dirty bool) error {
 	was, err := c.entry(k.job.ID)
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (c *cache) clear(key string) error {
 	return err
 }
 
-func (c *cache) replace(was, now *known, dirty bool) error {
+func (c *cache) replace(was, now *cachedJob, dirty bool) error {
 	var id kernel.JobID
 	var old, keys []string
 	if was != nil {
@@ -308,14 +308,14 @@ func (c *cache) replace(was, now *known, dirty bool) error {
 		if err := c.clear(keyUnread + string(id)); err != nil {
 			return err
 		}
-		c.set(keyEntry+string(id), encodeKnown(*now))
+		c.set(keyEntry+string(id), encodeCachedJob(*now))
 	} else {
 		c.set(keyEntry+string(id), nil)
 	}
-	for _, key := range without(old, keys) {
+	for _, key := range difference(old, keys) {
 		c.set(key, nil)
 	}
-	for _, key := range without(keys, old) {
+	for _, key := range difference(keys, old) {
 		c.set(key, []byte{})
 	}
 	if dirty && now != nil {
@@ -329,11 +329,11 @@ func (c *cache) replace(was, now *known, dirty bool) error {
 	return c.consumers(was, now)
 }
 
-func (c *cache) count(was, now *known) error {
+func (c *cache) count(was, now *cachedJob) error {
 	if was != nil && now != nil && was.job.State.Status == now.job.State.Status {
 		return nil
 	}
-	for delta, k := range map[int]*known{-1: was, 1: now} {
+	for delta, k := range map[int]*cachedJob{-1: was, 1: now} {
 		if k == nil {
 			continue
 		}
@@ -361,7 +361,7 @@ func (c *cache) counted(st kernel.Status) (int, error) {
 
 // consumers keeps who needs what: for whom a producer counts is a matter of who
 // else is in its run.
-func (c *cache) consumers(was, now *known) error {
+func (c *cache) consumers(was, now *cachedJob) error {
 	var old, next *kernel.Job
 	if was != nil {
 		old = was.job
@@ -371,8 +371,8 @@ func (c *cache) consumers(was, now *known) error {
 	}
 	if old != nil && old.Consumes() && (next == nil || !next.Consumes()) {
 		for _, a := range old.Spec.Needs {
-			c.set(placed(needKey(keyNeeds, a, old), old), nil)
-			c.set(placed(needKey(keyOutside, a, old), old), nil)
+			c.set(scheduleKey(needKey(keyNeeds, a, old), old), nil)
+			c.set(scheduleKey(needKey(keyOutside, a, old), old), nil)
 		}
 	}
 	if (old == nil) != (next == nil) { // a producer came or went
@@ -389,7 +389,7 @@ func (c *cache) consumers(was, now *known) error {
 			if err != nil {
 				return err
 			}
-			c.set(placed(needKey(kindOf(own), a, next), next), []byte{})
+			c.set(scheduleKey(needKey(needKind(own), a, next), next), []byte{})
 		}
 	}
 	return nil
@@ -402,7 +402,7 @@ func orJob(a, b *kernel.Job) *kernel.Job {
 	return b
 }
 
-func kindOf(own bool) string {
+func needKind(own bool) string {
 	if own {
 		return keyNeeds
 	}
@@ -431,7 +431,7 @@ func (c *cache) sortConsumers(a kernel.Artifact, j *kernel.Job) error {
 			if err != nil {
 				return err
 			}
-			if now := kindOf(own); now != kind {
+			if now := needKind(own); now != kind {
 				c.set(key, nil)
 				c.set(needKey(now, a, j)+key[len(prefix):], []byte{})
 			}
@@ -478,32 +478,32 @@ func (c *cache) judge(by string) error {
 }
 
 // log writes what changed since to the log, for a caller that has the lock.
-func (c *cache) log(to place) error {
-	c.at = to
-	if c.anew || len(c.unlogged) == 0 && c.at == c.logged {
+func (c *cache) log(to journalOffset) error {
+	c.offset = to
+	if c.rebuilt || len(c.unlogged) == 0 && c.offset == c.logged {
 		return nil
 	}
-	if err := c.kv.add(appendPlace(appendPlace(nil, c.logged), c.at), c.unlogged); err != nil {
+	if err := c.kv.add(appendOffset(appendOffset(nil, c.logged), c.offset), c.unlogged); err != nil {
 		return err
 	}
-	c.logged, c.unlogged = c.at, nil
+	c.logged, c.unlogged = c.offset, nil
 	return nil
 }
 
 // due reports that something is to be written: a new process would have too far to
 // go, or a record that was edited by hand was noticed.
-func (c *cache) due() bool { return c.anew || c.kv.at > logMost || len(c.unlogged) > 0 }
+func (c *cache) due() bool { return c.rebuilt || c.kv.logEnd > maxLog || len(c.unlogged) > 0 }
 
 // save writes the cache to its tables, if that is due.
 func (s *Store) saveCache() error {
 	c := s.cache
-	if c.anew {
+	if c.rebuilt {
 		return errors.Join(s.removeCache(), s.compact())
 	}
-	if err := c.log(c.at); err != nil {
+	if err := c.log(c.offset); err != nil {
 		return err
 	}
-	if c.kv.at <= logMost {
+	if c.kv.logEnd <= maxLog {
 		return nil
 	}
 	return s.compact()
@@ -511,11 +511,11 @@ func (s *Store) saveCache() error {
 
 func (s *Store) compact() error {
 	c := s.cache
-	next, err := c.kv.compact(headOf(s.opts.Boot, c.at))
+	next, err := c.kv.compact(cacheHead(s.opts.Boot, c.offset))
 	if err != nil {
 		return err
 	}
-	s.cache = &cache{kv: next, at: c.at, logged: c.at}
+	s.cache = &cache{kv: next, offset: c.offset, logged: c.offset}
 	return nil
 }
 

@@ -41,9 +41,8 @@ const (
 	keyCount  = "S" // status; the value is how many jobs have it
 )
 
-// part ends what is variable in a key. No value has it inside: it is escaped.
-const part = "\x00"
-
+// keyOf is a key of kind. A zero byte ends each part; one inside a part is
+// escaped as 0 1, so that no part can look like two.
 func keyOf(kind string, parts ...string) string {
 	b := append(make([]byte, 0, 96), kind...)
 	for _, p := range parts {
@@ -68,7 +67,7 @@ func bigEndian(t time.Time) string {
 }
 
 // placed is a key that sorts by the schedule order of j.
-func placed(prefix string, j *kernel.Job) string {
+func scheduleKey(prefix string, j *kernel.Job) string {
 	return prefix + bigEndian(j.Created) + string(j.ID)
 }
 
@@ -140,20 +139,20 @@ func idIn(key string) kernel.JobID { return kernel.JobID(key[max(0, len(key)-job
 const jobIDLen = 32
 
 // known is a job and where its record was when it was last looked at.
-type known struct {
-	job     *kernel.Job
-	foreign *foreign
-	file    fileStamp
-	strange bool // foreign is not read: only the record has it
+type cachedJob struct {
+	job           *kernel.Job
+	foreign       *foreign
+	file          fileStamp
+	foreignOnDisk bool // foreign is not read: only the record has it
 }
 
 // encodeKnown is the value of an entry.
-func encodeKnown(k known) []byte {
+func encodeCachedJob(k cachedJob) []byte {
 	b := make([]byte, 0, 256)
 	b = binary.AppendVarint(b, k.file.modified)
 	b = binary.AppendVarint(b, k.file.size)
 	b = binary.AppendUvarint(b, k.file.inode)
-	if k.strange || !k.foreign.empty() {
+	if k.foreignOnDisk || !k.foreign.empty() {
 		b = append(b, 1)
 	} else {
 		b = append(b, 0)
@@ -161,20 +160,20 @@ func encodeKnown(k known) []byte {
 	return jobCodec.put(b, reflect.ValueOf(k.job).Elem())
 }
 
-func decodeKnown(b []byte) (known, error) {
+func decodeCachedJob(b []byte) (cachedJob, error) {
 	r := &reader{b: b}
-	k := known{file: fileStamp{r.int(), r.int(), r.uint()}, strange: r.byte() == 1, job: new(kernel.Job)}
+	k := cachedJob{file: fileStamp{r.int(), r.int(), r.uint()}, foreignOnDisk: r.byte() == 1, job: new(kernel.Job)}
 	if r.err == nil {
 		jobCodec.get(r, reflect.ValueOf(k.job).Elem())
 	}
 	if r.err != nil {
-		return known{}, errCache
+		return cachedJob{}, errCache
 	}
 	return k, nil
 }
 
 // without is a minus b, both in any order.
-func without(a, b []string) []string {
+func difference(a, b []string) []string {
 	var out []string
 	for _, x := range a {
 		if !slices.Contains(b, x) {

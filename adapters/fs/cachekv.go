@@ -23,17 +23,17 @@ import (
 // synced, and what does not agree with its checksum is an error to whoever asks,
 // who throws all of it away (docs/formats/cache.md).
 type kv struct {
-	base   dir
-	log    *os.File
-	at     int64    // how much of the log was taken over
-	tables []*table // oldest first
-	next   uint64   // the number of the next table
-	recent recent
-	size   int64 // of all tables
+	base     dir
+	log      *os.File
+	logEnd   int64    // how much of the log was taken over
+	tables   []*table // oldest first
+	next     uint64   // the number of the next table
+	memtable memtable
+	size     int64 // of all tables
 }
 
 // setting is a key and what it is from now on; nil: gone.
-type setting struct {
+type keyValue struct {
 	key   string
 	value []byte
 }
@@ -43,7 +43,7 @@ const (
 	cacheFile = journalDir + "/" + cacheName
 	// logMost is how long the log grows before its content becomes a table: a
 	// process that starts goes through all of it.
-	logMost = 192 << 10
+	maxLog = 192 << 10
 	// blockSize is about how much of a table is read to find a key.
 	blockSize = 4 << 10
 	// mergeRatio is how many times larger a table is than the next younger one.
@@ -57,19 +57,19 @@ var errCache = errors.New("the cache makes no sense")
 var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // sumOf tells whether bytes are those that were written.
-func sumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
 
 // recent is what the log holds: values by key, and the keys in order, in pieces
 // so that there is room between them.
-type recent struct {
+type memtable struct {
 	values map[string][]byte
-	pieces [][]string
+	chunks [][]string
 	size   int64
 }
 
-const pieceMost = 512
+const maxChunk = 512
 
-func (r *recent) put(c setting) {
+func (r *memtable) put(c keyValue) {
 	if r.values == nil {
 		r.values = map[string][]byte{}
 	}
@@ -80,58 +80,58 @@ func (r *recent) put(c setting) {
 		return
 	}
 	r.size += int64(len(c.key))
-	i := r.piece(c.key)
+	i := r.chunk(c.key)
 	if i < 0 {
-		if i = 0; len(r.pieces) == 0 {
-			r.pieces = append(r.pieces, nil)
+		if i = 0; len(r.chunks) == 0 {
+			r.chunks = append(r.chunks, nil)
 		}
 	}
-	at, _ := slices.BinarySearch(r.pieces[i], c.key)
-	p := slices.Insert(r.pieces[i], at, c.key)
-	if r.pieces[i] = p; len(p) > pieceMost {
+	at, _ := slices.BinarySearch(r.chunks[i], c.key)
+	p := slices.Insert(r.chunks[i], at, c.key)
+	if r.chunks[i] = p; len(p) > maxChunk {
 		half := len(p) / 2
 		if at == len(p)-1 { // in order: leave them full
 			half = len(p) - 1
 		}
-		r.pieces[i] = p[:half:half]
-		r.pieces = slices.Insert(r.pieces, i+1, slices.Clone(p[half:]))
+		r.chunks[i] = p[:half:half]
+		r.chunks = slices.Insert(r.chunks, i+1, slices.Clone(p[half:]))
 	}
 }
 
 // piece is the last one that begins at or below key; -1: none does.
-func (r *recent) piece(key string) int {
-	return sort.Search(len(r.pieces), func(i int) bool { return r.pieces[i][0] > key }) - 1
+func (r *memtable) chunk(key string) int {
+	return sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i][0] > key }) - 1
 }
 
 // seek is a cursor at the first key that is not below from.
-func (r *recent) seek(from string) *recentCursor {
-	c := &recentCursor{r: r, piece: max(0, r.piece(from))}
-	if c.piece < len(r.pieces) {
-		c.at, _ = slices.BinarySearch(r.pieces[c.piece], from)
-		c.settle()
+func (r *memtable) seek(from string) *memtableCursor {
+	c := &memtableCursor{r: r, chunk: max(0, r.chunk(from))}
+	if c.chunk < len(r.chunks) {
+		c.at, _ = slices.BinarySearch(r.chunks[c.chunk], from)
+		c.skipToChunk()
 	}
 	return c
 }
 
-type recentCursor struct {
-	r         *recent
-	piece, at int
+type memtableCursor struct {
+	r         *memtable
+	chunk, at int
 }
 
-func (c *recentCursor) settle() {
-	if c.piece < len(c.r.pieces) && c.at == len(c.r.pieces[c.piece]) {
-		c.piece, c.at = c.piece+1, 0
+func (c *memtableCursor) skipToChunk() {
+	if c.chunk < len(c.r.chunks) && c.at == len(c.r.chunks[c.chunk]) {
+		c.chunk, c.at = c.chunk+1, 0
 	}
 }
 
-func (c *recentCursor) key() string {
-	if c.piece >= len(c.r.pieces) {
+func (c *memtableCursor) key() string {
+	if c.chunk >= len(c.r.chunks) {
 		return ""
 	}
-	return c.r.pieces[c.piece][c.at]
+	return c.r.chunks[c.chunk][c.at]
 }
-func (c *recentCursor) value() []byte  { return c.r.values[c.key()] }
-func (c *recentCursor) forward() error { c.at++; c.settle(); return nil }
+func (c *memtableCursor) value() []byte  { return c.r.values[c.key()] }
+func (c *memtableCursor) forward() error { c.at++; c.skipToChunk(); return nil }
 
 // openKV opens the map and returns what head was given when its tables were
 // written last.
@@ -167,7 +167,7 @@ func (k *kv) readHead() ([]byte, error) {
 		k.tables = append(k.tables, t)
 		k.size += t.size
 	}
-	k.at = next
+	k.logEnd = next
 	return head, r.err
 }
 
@@ -205,7 +205,7 @@ func (k *kv) frame(at int64) ([]byte, int64, error) {
 		return nil, at, errCache
 	}
 	b := make([]byte, size)
-	if _, err := k.log.ReadAt(b, at+8); err != nil || sumOf(b) != binary.LittleEndian.Uint32(head[4:]) {
+	if _, err := k.log.ReadAt(b, at+8); err != nil || checksum(b) != binary.LittleEndian.Uint32(head[4:]) {
 		return nil, at, errCache
 	}
 	return b, at + 8 + size, nil
@@ -213,15 +213,15 @@ func (k *kv) frame(at int64) ([]byte, int64, error) {
 
 func framed(b []byte) []byte {
 	binary.LittleEndian.PutUint32(b[:4], uint32(len(b)-8))
-	binary.LittleEndian.PutUint32(b[4:8], sumOf(b[8:]))
+	binary.LittleEndian.PutUint32(b[4:8], checksum(b[8:]))
 	return b
 }
 
 // follow takes over what others added to the log: accept is asked whether the
 // note of a piece continues what is known.
-func (k *kv) follow(accept func(note []byte) bool) error {
+func (k *kv) readLog(accept func(note []byte) bool) error {
 	for {
-		b, next, err := k.frame(k.at)
+		b, next, err := k.frame(k.logEnd)
 		if err != nil {
 			return nil // the end; what is torn there never counted
 		}
@@ -229,17 +229,17 @@ func (k *kv) follow(accept func(note []byte) bool) error {
 		if !accept(r.bytes()) {
 			return errCache
 		}
-		changes := make([]setting, 0, r.count())
+		changes := make([]keyValue, 0, r.count())
 		for len(changes) < cap(changes) && r.err == nil {
-			changes = append(changes, setting{string(r.bytes()), r.value()})
+			changes = append(changes, keyValue{string(r.bytes()), r.value()})
 		}
 		if r.err != nil {
 			return errCache
 		}
 		for _, c := range changes {
-			k.recent.put(c)
+			k.memtable.put(c)
 		}
-		k.at = next
+		k.logEnd = next
 	}
 }
 
@@ -260,22 +260,22 @@ func putValue(b, v []byte) []byte {
 
 // add writes changes, which are in what is recent already, to the log, for a
 // caller that nobody else changes the map beside.
-func (k *kv) add(note []byte, changes []setting) error {
+func (k *kv) add(note []byte, changes []keyValue) error {
 	b := putBytes(make([]byte, 8, 1024), note)
 	b = binary.AppendUvarint(b, uint64(len(changes)))
 	for _, c := range changes {
 		b = putValue(putBytes(b, []byte(c.key)), c.value)
 	}
-	if err := k.base.disk.writeAt(int(k.log.Fd()), framed(b), k.at); err != nil {
+	if err := k.base.disk.writeAt(int(k.log.Fd()), framed(b), k.logEnd); err != nil {
 		return err
 	}
-	k.at += int64(len(b))
+	k.logEnd += int64(len(b))
 	return nil
 }
 
 // get is the value of a key, nil if it has none.
 func (k *kv) get(key string) ([]byte, error) {
-	if v, ok := k.recent.values[key]; ok {
+	if v, ok := k.memtable.values[key]; ok {
 		return v, nil
 	}
 	for _, t := range slices.Backward(k.tables) {
@@ -295,7 +295,7 @@ func (k *kv) each(prefix string, f func(key string, value []byte) bool) error {
 
 // eachFrom is each from a key on.
 func (k *kv) eachFrom(from, prefix string, f func(key string, value []byte) bool) error {
-	m := k.merged(from)
+	m := k.iterate(from)
 	for {
 		key, value, err := m.next()
 		if err != nil || key == "" || !strings.HasPrefix(key, prefix) {
@@ -309,7 +309,7 @@ func (k *kv) eachFrom(from, prefix string, f func(key string, value []byte) bool
 
 // merging goes through several sorted sources at once. Of one key the value of
 // the latest source counts.
-type merging struct{ sources []source }
+type mergeIterator struct{ sources []source }
 
 // source yields keys in order; "" is the end.
 type source interface {
@@ -318,20 +318,20 @@ type source interface {
 	forward() error
 }
 
-func (k *kv) merged(from string) *merging {
-	m := &merging{}
+func (k *kv) iterate(from string) *mergeIterator {
+	m := &mergeIterator{}
 	for _, t := range k.tables {
 		m.sources = append(m.sources, t.seek(from))
 	}
-	m.sources = append(m.sources, k.recent.seek(from))
+	m.sources = append(m.sources, k.memtable.seek(from))
 	return m
 }
 
-func (m *merging) next() (string, []byte, error) {
+func (m *mergeIterator) next() (string, []byte, error) {
 	least := ""
 	var value []byte
 	for _, s := range m.sources {
-		if c, ok := s.(*cursor); ok && c.err != nil {
+		if c, ok := s.(*tableCursor); ok && c.err != nil {
 			return "", nil, c.err
 		}
 		if key := s.key(); key != "" && (least == "" || key <= least) {
@@ -355,16 +355,16 @@ func (m *merging) next() (string, []byte, error) {
 // much larger, and starts the log anew with a head. k may be new and hold nothing
 // but what is recent.
 func (k *kv) compact(head []byte) (*kv, error) {
-	keep, size := len(k.tables), k.recent.size
+	keep, size := len(k.tables), k.memtable.size
 	for keep > 0 && k.tables[keep-1].size < mergeRatio*size {
 		keep--
 		size += k.tables[keep].size
 	}
-	m := &merging{}
+	m := &mergeIterator{}
 	for _, t := range k.tables[keep:] {
 		m.sources = append(m.sources, t.seek(""))
 	}
-	m.sources = append(m.sources, k.recent.seek(""))
+	m.sources = append(m.sources, k.memtable.seek(""))
 	made, err := writeTable(k.base, k.next, m, keep == 0)
 	if err != nil {
 		return nil, err
@@ -393,13 +393,13 @@ func (k *kv) compact(head []byte) (*kv, error) {
 // table is a sorted file: blocks of keys and values, then where each block
 // begins and with which key.
 type table struct {
-	file   *os.File
-	number uint64
-	size   int64
-	sum    uint32 // of the list of blocks
-	blocks []block
-	last   int // the block that was read last
-	buf    []byte
+	file     *os.File
+	number   uint64
+	size     int64
+	sum      uint32 // of the list of blocks
+	blocks   []block
+	lastRead int // the block that was read last
+	buf      []byte
 }
 
 type block struct {
@@ -415,7 +415,7 @@ func openTable(base dir, number uint64, size int64, sum uint32) (*table, error) 
 	if err != nil {
 		return nil, err
 	}
-	t := &table{file: f, number: number, size: size, sum: sum, last: -1}
+	t := &table{file: f, number: number, size: size, sum: sum, lastRead: -1}
 	if err := t.readBlocks(); err != nil {
 		_ = f.Close()
 		return nil, err
@@ -440,7 +440,7 @@ func (t *table) readBlocks() error {
 	if _, err := t.file.ReadAt(b, at); err != nil {
 		return err
 	}
-	if sumOf(b) != t.sum {
+	if checksum(b) != t.sum {
 		return errCache
 	}
 	r := &reader{b: b}
@@ -458,10 +458,10 @@ func (t *table) readBlocks() error {
 
 // read is a block's entries.
 func (t *table) read(i int) ([]byte, error) {
-	if t.last == i {
+	if t.lastRead == i {
 		return t.buf[4:], nil
 	}
-	t.last = -1
+	t.lastRead = -1
 	size := t.blocks[i].size
 	if cap(t.buf) < size || cap(t.buf) > 16*blockSize {
 		t.buf = make([]byte, size, max(size, 2*blockSize))
@@ -470,10 +470,10 @@ func (t *table) read(i int) ([]byte, error) {
 	if _, err := t.file.ReadAt(t.buf, t.blocks[i].at); err != nil {
 		return nil, errors.Join(errCache, err)
 	}
-	if size < 4 || sumOf(t.buf[4:]) != binary.LittleEndian.Uint32(t.buf) {
+	if size < 4 || checksum(t.buf[4:]) != binary.LittleEndian.Uint32(t.buf) {
 		return nil, errCache
 	}
-	t.last = i
+	t.lastRead = i
 	return t.buf[4:], nil
 }
 
@@ -506,7 +506,7 @@ func (t *table) get(key string) (value []byte, found bool, err error) {
 }
 
 // cursor goes through a table. It has a buffer of its own.
-type cursor struct {
+type tableCursor struct {
 	t    *table
 	next int
 	r    reader
@@ -516,18 +516,18 @@ type cursor struct {
 }
 
 // seek is a cursor at the first key that is not below from.
-func (t *table) seek(from string) *cursor {
-	c := &cursor{t: t, next: max(0, t.block(from))}
+func (t *table) seek(from string) *tableCursor {
+	c := &tableCursor{t: t, next: max(0, t.block(from))}
 	for c.err = c.forward(); c.err == nil && c.k != "" && c.k < from; {
 		c.err = c.forward()
 	}
 	return c
 }
 
-func (c *cursor) key() string   { return c.k }
-func (c *cursor) value() []byte { return c.v }
+func (c *tableCursor) key() string   { return c.k }
+func (c *tableCursor) value() []byte { return c.v }
 
-func (c *cursor) forward() error {
+func (c *tableCursor) forward() error {
 	for len(c.r.b) == 0 {
 		if c.next == len(c.t.blocks) {
 			c.k = ""
@@ -548,12 +548,12 @@ func (c *cursor) forward() error {
 }
 
 // onDisk is a file to write to from its beginning.
-type onDisk struct {
+type diskWriter struct {
 	disk disk
 	fd   int
 }
 
-func (o onDisk) Write(b []byte) (int, error) {
+func (o diskWriter) Write(b []byte) (int, error) {
 	if err := o.disk.write(o.fd, b); err != nil {
 		return 0, err
 	}
@@ -562,7 +562,7 @@ func (o onDisk) Write(b []byte) (int, error) {
 
 // writeTable writes what m yields. In the oldest table nothing needs to be said
 // of keys that are gone.
-func writeTable(base dir, number uint64, m *merging, oldest bool) (*table, error) {
+func writeTable(base dir, number uint64, m *mergeIterator, oldest bool) (*table, error) {
 	f, err := base.file(tableFile(number), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err
@@ -574,12 +574,12 @@ func writeTable(base dir, number uint64, m *merging, oldest bool) (*table, error
 	return t, nil
 }
 
-func (t *table) fill(on disk, m *merging, oldest bool) error {
-	w := bufio.NewWriterSize(onDisk{on, int(t.file.Fd())}, 64<<10)
+func (t *table) fill(on disk, m *mergeIterator, oldest bool) error {
+	w := bufio.NewWriterSize(diskWriter{on, int(t.file.Fd())}, 64<<10)
 	list, count := []byte(nil), uint64(0)
 	buf, first := make([]byte, 4, 2*blockSize), ""
 	end := func() error {
-		binary.LittleEndian.PutUint32(buf, sumOf(buf[4:]))
+		binary.LittleEndian.PutUint32(buf, checksum(buf[4:]))
 		list = binary.AppendUvarint(putBytes(list, []byte(first)), uint64(len(buf)))
 		count++
 		t.size += int64(len(buf))
@@ -613,7 +613,7 @@ func (t *table) fill(on disk, m *merging, oldest bool) error {
 		}
 	}
 	list = append(binary.AppendUvarint(nil, count), list...)
-	t.sum = sumOf(list)
+	t.sum = checksum(list)
 	at := t.size
 	t.size += int64(len(list)) + 8
 	_, err := w.Write(binary.LittleEndian.AppendUint64(list, uint64(at)))

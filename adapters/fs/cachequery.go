@@ -8,7 +8,7 @@ import (
 )
 
 // reading is one answer out of the cache.
-type reading struct {
+type cacheQuery struct {
 	s    *Store
 	rec  kernel.Records
 	seen map[kernel.JobID]bool
@@ -16,14 +16,14 @@ type reading struct {
 
 // records is what scope asks for.
 func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
-	r := reading{s: s, seen: map[kernel.JobID]bool{}, rec: kernel.Records{Unreadable: map[kernel.JobID]string{}}}
-	err := r.unreadable()
+	r := cacheQuery{s: s, seen: map[kernel.JobID]bool{}, rec: kernel.Records{Unreadable: map[kernel.JobID]string{}}}
+	err := r.retryUnreadable()
 	switch {
 	case err != nil:
 	case scope.Near != nil:
-		err = r.near(scope.Near)
+		err = r.addNear(scope.Near)
 	default:
-		err = r.open(scope)
+		err = r.addOpen(scope)
 	}
 	if err == nil {
 		r.rec.Last, r.rec.Unnumbered, err = s.lastNumber()
@@ -33,12 +33,12 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 		n, err = s.cache.counted(kernel.Succeeded)
 		r.rec.Succeeded += n
 	}
-	s.hideHeld(&r.rec)
+	s.hideQuarantined(&r.rec)
 	return r.rec, err
 }
 
 // unreadable looks again at the records that made no sense.
-func (r *reading) unreadable() error {
+func (r *cacheQuery) retryUnreadable() error {
 	keys, err := r.s.cache.keys(keyUnread)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (r *reading) unreadable() error {
 
 // touch is the job of that id. A record that was edited by hand since is read
 // anew, and nobody has judged it as it is now.
-func (s *Store) touch(id kernel.JobID) (*known, error) {
+func (s *Store) lookup(id kernel.JobID) (*cachedJob, error) {
 	k, err := s.cache.entry(id)
 	if err != nil || k == nil {
 		return nil, err
@@ -78,22 +78,22 @@ func (s *Store) touch(id kernel.JobID) (*known, error) {
 }
 
 // readForeign reads what the record of k holds besides what the kernel knows.
-func (s *Store) readForeign(k *known) error {
-	if !k.strange {
+func (s *Store) readForeign(k *cachedJob) error {
+	if !k.foreignOnDisk {
 		return nil
 	}
 	_, f, err := s.readRecord(k.job.ID)
-	k.foreign, k.strange = f, false
+	k.foreign, k.foreignOnDisk = f, false
 	return err
 }
 
 // add brings a job, unless it is there.
-func (r *reading) add(id kernel.JobID) error {
+func (r *cacheQuery) add(id kernel.JobID) error {
 	if r.seen[id] {
 		return nil
 	}
 	r.seen[id] = true
-	k, err := r.s.touch(id)
+	k, err := r.s.lookup(id)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (r *reading) add(id kernel.JobID) error {
 }
 
 // addAll brings the jobs whose keys have a beginning.
-func (r *reading) addAll(prefix string) error {
+func (r *cacheQuery) addAll(prefix string) error {
 	keys, err := r.s.cache.keys(prefix)
 	if err != nil {
 		return err
@@ -126,9 +126,9 @@ func (r *reading) addAll(prefix string) error {
 }
 
 // first brings the first of them, as many as most, for which yes is true.
-func (r *reading) first(prefix string, most int, yes func(*kernel.Job) bool) (err error) {
+func (r *cacheQuery) addFirst(prefix string, most int, yes func(*kernel.Job) bool) (err error) {
 	each := r.s.cache.kv.each(prefix, func(key string, _ []byte) bool {
-		var k *known
+		var k *cachedJob
 		if k, err = r.s.cache.entry(idIn(key)); err != nil || k == nil || !yes(k.job) {
 			return err == nil
 		}
@@ -141,7 +141,7 @@ func (r *reading) first(prefix string, most int, yes func(*kernel.Job) bool) (er
 
 // open brings what is open, what did not succeed, what these refer to, what a
 // route may yet rewind, and what was asked for besides.
-func (r *reading) open(scope kernel.Scope) error {
+func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	var all []string
 	for _, st := range kernel.Statuses() {
 		if st == kernel.Succeeded && !scope.All {
@@ -216,7 +216,7 @@ func refersTo(j *kernel.Job) []kernel.JobID {
 }
 
 // near brings what is named.
-func (r *reading) near(near []kernel.Near) error {
+func (r *cacheQuery) addNear(near []kernel.Near) error {
 	for _, n := range near {
 		if err := r.answer(n); err != nil {
 			return err
@@ -241,7 +241,7 @@ func (r *reading) near(near []kernel.Near) error {
 func always(*kernel.Job) bool { return true }
 
 // answer brings what n names.
-func (r *reading) answer(n kernel.Near) error {
+func (r *cacheQuery) answer(n kernel.Near) error {
 	switch n.Kind {
 	case kernel.Itself:
 		if kernel.ValidJobID(string(n.Job)) {
@@ -251,13 +251,13 @@ func (r *reading) answer(n kernel.Near) error {
 	case kernel.Attended:
 		return r.addAll(keyAttended)
 	case kernel.Due:
-		return r.due(n)
+		return r.addDue(n)
 	case kernel.Dependents:
-		return r.some(n, keyOf(keyAfter, string(n.Job)))
+		return r.addMost(n, keyOf(keyAfter, string(n.Job)))
 	case kernel.Consumers:
 		return errors.Join(r.addAll(keyOf(keyNeeds, labelOf(n.Artifact))), r.addAll(keyOf(keyOutside, labelOf(n.Artifact))))
 	case kernel.RunConsumers:
-		return r.some(n, keyOf(keyNeeds, labelOf(n.Artifact), string(n.Run)), keyOf(keyOutside, labelOf(n.Artifact)))
+		return r.addMost(n, keyOf(keyNeeds, labelOf(n.Artifact), string(n.Run)), keyOf(keyOutside, labelOf(n.Artifact)))
 	case kernel.Producers:
 		return r.addAll(keyOf(keyProduces, labelOf(n.Artifact)))
 	case kernel.RunProducers:
@@ -265,21 +265,21 @@ func (r *reading) answer(n kernel.Near) error {
 	case kernel.Contenders:
 		return r.addAll(keyOf(keyLock, n.Key))
 	case kernel.Line:
-		return r.first(keyOf(keyLine, n.Key), n.Most, always)
+		return r.addFirst(keyOf(keyLine, n.Key), n.Most, always)
 	case kernel.Waiters:
-		return r.first(statusKey(kernel.WaitingOnLocks), n.Most, always)
+		return r.addFirst(statusKey(kernel.WaitingOnLocks), n.Most, always)
 	case kernel.Members:
-		return r.members(n)
+		return r.addMembers(n)
 	case kernel.Woken:
 		return r.addAll(keyWoken)
 	case kernel.Newest:
-		return r.newest(n)
+		return r.addNewest(n)
 	case kernel.OfNumber:
 		return r.addAll(keyOf(keyNumber, n.Number.String()))
 	case kernel.Keyed:
 		return r.addAll(keyOf(keyKeyed, n.Key))
 	case kernel.Stoppers:
-		return r.stoppers(n)
+		return r.addStoppers(n)
 	case kernel.Handled:
 		return r.addAll(keyOf(keyHandled, string(n.Job)))
 	case kernel.Prompts:
@@ -292,20 +292,20 @@ func (r *reading) answer(n kernel.Near) error {
 }
 
 // some brings all jobs of the prefixes, or the first that do not run.
-func (r *reading) some(n kernel.Near, prefixes ...string) error {
+func (r *cacheQuery) addMost(n kernel.Near, prefixes ...string) error {
 	for _, prefix := range prefixes {
 		if n.Most == 0 {
 			if err := r.addAll(prefix); err != nil {
 				return err
 			}
-		} else if err := r.first(prefix, n.Most, n.Selects); err != nil {
+		} else if err := r.addFirst(prefix, n.Most, n.Selects); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *reading) due(n kernel.Near) (err error) {
+func (r *cacheQuery) addDue(n kernel.Near) (err error) {
 	each := r.s.cache.kv.each(keyDue, func(key string, _ []byte) bool {
 		err = r.add(idIn(key))
 		return err == nil && key[len(keyDue):len(keyDue)+8] <= bigEndian(n.At)
@@ -314,7 +314,7 @@ func (r *reading) due(n kernel.Near) (err error) {
 }
 
 // newest brings the last of some statuses, and counts all that have them.
-func (r *reading) newest(n kernel.Near) error {
+func (r *cacheQuery) addNewest(n kernel.Near) error {
 	r.rec.Counts = map[kernel.Status]int{}
 	var all []string
 	for _, st := range kernel.Statuses() {
@@ -343,7 +343,7 @@ func (r *reading) newest(n kernel.Near) error {
 	return nil
 }
 
-func (r *reading) members(n kernel.Near) error {
+func (r *cacheQuery) addMembers(n kernel.Near) error {
 	active, have := keyOf(keyActive, string(n.Run)), 0
 	if n.Most > 0 {
 		if err := r.s.cache.kv.each(active, func(string, []byte) bool { have++; return have < n.Most }); err != nil {
@@ -353,11 +353,11 @@ func (r *reading) members(n kernel.Near) error {
 	if have < n.Most || n.Most == 0 {
 		return r.addAll(keyOf(keyMember, string(n.Run)))
 	}
-	return r.first(active, n.Most, always)
+	return r.addFirst(active, n.Most, always)
 }
 
 // stoppers brings what stops a run, be it of another, and who handles that.
-func (r *reading) stoppers(n kernel.Near) error {
+func (r *cacheQuery) addStoppers(n kernel.Near) error {
 	if err := r.addAll(keyOf(keyStopper, string(n.Run))); err != nil {
 		return err
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 // Place is one in the history of a store. The zero value is none.
-type Place = place
+type JournalOffset = journalOffset
 
 // Changed are the jobs whose records changed since a place, and the place up to
 // which that is so. It is false where that cannot be told: then all may have. It
 // takes no lock: what it tells of is there to be read.
-func (s *Store) Changed(since Place) (ids []kernel.JobID, now Place, told bool) {
+func (s *Store) Changed(since JournalOffset) (ids []kernel.JobID, now JournalOffset, told bool) {
 	if err := s.open(false); err != nil {
 		return nil, now, errors.Is(err, fs.ErrNotExist) && since == now
 	}
@@ -31,7 +31,7 @@ func (s *Store) Changed(since Place) (ids []kernel.JobID, now Place, told bool) 
 	defer mark.Close()
 	log := journal{file: plans, mark: mark, boot: s.opts.Boot}
 	pos, fresh, err := log.position()
-	if now = (place{pos.epoch, pos.end}); err != nil || fresh || since.epoch != now.epoch || since.end > now.end {
+	if now = (journalOffset{pos.epoch, pos.end}); err != nil || fresh || since.epoch != now.epoch || since.end > now.end {
 		return nil, now, false
 	}
 	for at := since.end; at < now.end; {

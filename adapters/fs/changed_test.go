@@ -13,7 +13,7 @@ func TestWhatChangedIsTold(t *testing.T) {
 	dir := t.TempDir()
 	s, follower := newStore(t, dir), newStore(t, dir)
 	commit(t, s, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)})
-	_, at, told := follower.Changed(Place{})
+	_, at, told := follower.Changed(JournalOffset{})
 	if told {
 		t.Fatal("it is told what changed since nobody knows when")
 	}
@@ -29,7 +29,7 @@ func TestWhatChangedIsTold(t *testing.T) {
 	commit(t, s, kernel.CreateJob{Job: plain(3)}, kernel.RemoveJob{Job: id(2)})
 	expect(id(1), id(2), id(3))
 	expect()
-	s.log.most = 0
+	s.log.limit = 0
 	commit(t, s, kernel.CreateJob{Job: plain(4)})
 	if _, next, told := follower.Changed(at); told {
 		t.Errorf("the journal was emptied between %v and %v, and it is told what changed", at, next)

@@ -182,7 +182,7 @@ func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *kernel.
 		if err := e.Follow(old); err != nil {
 			return err
 		}
-		return d.place(temp, name, missing)
+		return d.install(temp, name, missing)
 	})
 	if err != nil {
 		return d.discard(temp, err)
@@ -193,7 +193,7 @@ func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *kernel.
 // place gives the file temp its name: the place of what is there, or, fresh, one
 // that is free. Others hold the lock shared as well, so that it may be taken by
 // now: then kernel.ErrStale.
-func (d dir) place(temp, name string, fresh bool) error {
+func (d dir) install(temp, name string, fresh bool) error {
 	if !fresh {
 		return failed("rename", name, d.disk.rename(d.fd, temp, d.fd, name))
 	}
@@ -250,10 +250,10 @@ func (s *Store) fencedShared(ctx context.Context, a kernel.AttemptID, f func() e
 	if err != nil {
 		return err
 	}
-	if err := s.readHeld(); err != nil {
+	if err := s.readQuarantine(); err != nil {
 		return err
 	}
-	held := s.heldOf(a.Job)
+	held := s.quarantineReason(a.Job)
 	if behind || held != "" && try { // perhaps it can be written by now
 		return errBehind
 	}
@@ -273,7 +273,7 @@ func (s *Store) fencedShared(ctx context.Context, a kernel.AttemptID, f func() e
 // settled are the effects of the generation that j leaves, as they are to be
 // remembered: a later generation's record does not tell any more which of them
 // were committed.
-func (s *Store) settled(j *kernel.Job) []fileOp {
+func (s *Store) committedEffects(j *kernel.Job) []fileOp {
 	effects, _ := s.Effects(j.ID) // what cannot be read stays as it is
 	var ops []fileOp
 	for _, e := range effects {

@@ -138,7 +138,7 @@ func TestAPlaceThatIsTakenStaysAsItIs(t *testing.T) {
 	for _, text := range []string{"first", "second"} {
 		temp, err := d.stage("e.json", "e.json", []byte(text), false)
 		if err == nil {
-			err = d.place(temp, "e.json", true)
+			err = d.install(temp, "e.json", true)
 		}
 		if text == "first" && err != nil || text == "second" && !errors.Is(err, kernel.ErrStale) {
 			t.Errorf("%s: %v", text, err)

@@ -16,7 +16,7 @@ func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
 			return nil, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
 		}
 	}
-	b := &builder{s: s, at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*known{}}
+	b := &builder{s: s, at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*cachedJob{}}
 	var err error
 	if b.e.world, err = encodeActions(p.World); err != nil {
 		return b, err
@@ -41,12 +41,12 @@ type builder struct {
 	s    *Store
 	e    entry
 	at   map[kernel.JobID]int
-	jobs map[kernel.JobID]*known // as the plan leaves them; nil: gone
-	last kernel.Number           // the largest that the plan gives; 0: none
+	jobs map[kernel.JobID]*cachedJob // as the plan leaves them; nil: gone
+	last kernel.Number               // the largest that the plan gives; 0: none
 }
 
 // have is a job as the plan so far leaves it.
-func (b *builder) have(id kernel.JobID) (*known, error) {
+func (b *builder) have(id kernel.JobID) (*cachedJob, error) {
 	if k, ok := b.jobs[id]; ok {
 		return k, nil
 	}
@@ -82,18 +82,18 @@ func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	}
 	g := b.group(j.ID)
 	g.rev, g.record = j.Rev, data
-	if word := j.State.Status.Coarse(); word != was || !b.s.says(j.ID, word) {
+	if word := j.State.Status.Coarse(); word != was || !b.s.stateFileSays(j.ID, word) {
 		g.state = word
 	}
-	b.jobs[j.ID] = &known{job: j, foreign: f}
-	b.s.runs.note(j, data)
+	b.jobs[j.ID] = &cachedJob{job: j, foreign: f}
+	b.s.runs.remember(j, data)
 	return nil
 }
 
 // CreateJob adds a record, where there is none.
 func (b *builder) CreateJob(a kernel.CreateJob) error {
 	j := a.Job
-	if why := b.s.heldOf(j.ID); why != "" {
+	if why := b.s.quarantineReason(j.ID); why != "" {
 		return fmt.Errorf("create %s: %s: %w", j.ID, why, kernel.ErrConflict)
 	}
 	if b.jobs[j.ID] != nil {
@@ -121,8 +121,8 @@ func (b *builder) NumberJob(a kernel.NumberJob) error {
 }
 
 // replaced is the job whose record a plan over revision over replaces.
-func (b *builder) replaced(id kernel.JobID, over kernel.Revision) (*known, error) {
-	if why := b.s.heldOf(id); why != "" {
+func (b *builder) replaced(id kernel.JobID, over kernel.Revision) (*cachedJob, error) {
+	if why := b.s.quarantineReason(id); why != "" {
 		return nil, fmt.Errorf("commit %s: %s: %w", id, why, kernel.ErrConflict)
 	}
 	have, err := b.have(id)
@@ -149,7 +149,7 @@ func (b *builder) PutState(a kernel.PutState) error {
 	j := *have.job
 	before := j.State
 	j.State, j.Rev = a.State, a.If+1
-	if r := b.s.settles(&j); r != nil { // as its runner would have recorded it, under both names
+	if r := b.s.resultToSettle(&j); r != nil { // as its runner would have recorded it, under both names
 		data, err := encodeOutcome(*r, &j)
 		if err != nil {
 			return err
@@ -195,12 +195,12 @@ func (b *builder) complete(j *kernel.Job) error {
 
 // settles is the result that the transaction under way records with the new
 // state of j, if the state is what that result leads to.
-func (s *Store) settles(j *kernel.Job) *kernel.Result {
-	if s.tx == nil || s.tx.settles == nil || s.tx.settles.Attempt != j.Attempt() || s.tx.settles.Outcome != j.State.Outcome {
+func (s *Store) resultToSettle(j *kernel.Job) *kernel.Result {
+	if s.tx == nil || s.tx.settling == nil || s.tx.settling.Attempt != j.Attempt() || s.tx.settling.Outcome != j.State.Outcome {
 		return nil
 	}
-	r := s.tx.settles
-	s.tx.settles = nil
+	r := s.tx.settling
+	s.tx.settling = nil
 	return r
 }
 
@@ -265,7 +265,7 @@ func (b *builder) Reset(a kernel.Reset) error {
 	b.does(id, b.s.reset(a.Attempt)...)
 	b.does(id, forget(id, a.Produces)...)
 	if have, err := b.have(id); err == nil && have != nil {
-		b.does(id, b.s.settled(have.job)...)
+		b.does(id, b.s.committedEffects(have.job)...)
 	}
 	return nil
 }

@@ -17,94 +17,94 @@ import (
 // in the way of one job's files, must not keep every other job from going on.
 // It is held: kept in a file of its own, tried again by whoever takes the lock
 // next, and until then its job counts as unreadable, with the reason.
-type held struct {
+type quarantinedGroup struct {
 	job   kernel.JobID // whom it concerns
 	why   string
 	group group
 }
 
-const heldFile = journalDir + "/held"
+const quarantineFile = journalDir + "/held"
 
 // local reports that an error is about the place that was written to. Others,
 // a full disk say, are about the whole store.
-func local(err error) bool {
+func concernsOneFile(err error) bool {
 	return slices.ContainsFunc([]error{syscall.ENOTDIR, syscall.ELOOP, syscall.EISDIR, syscall.ENOTEMPTY, syscall.EEXIST,
 		syscall.EACCES, syscall.EPERM, syscall.EBUSY}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // readHeld learns what is held, for a caller that holds the lock.
-func (s *Store) readHeld() error {
-	s.held = nil
-	b, err := s.base.read(heldFile, 1<<30)
+func (s *Store) readQuarantine() error {
+	s.quarantine = nil
+	b, err := s.base.read(quarantineFile, 1<<30)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && (len(b) < 4 || sumOf(b[4:]) != binary.LittleEndian.Uint32(b)) {
+	if err == nil && (len(b) < 4 || checksum(b[4:]) != binary.LittleEndian.Uint32(b)) {
 		err = errShort
 	}
 	if err == nil {
 		r := &reader{b: b[4:]}
 		for n := r.count(); n > 0 && r.err == nil; n-- {
-			s.held = append(s.held, held{kernel.JobID(r.bytes()), string(r.bytes()), r.group()})
+			s.quarantine = append(s.quarantine, quarantinedGroup{kernel.JobID(r.bytes()), string(r.bytes()), r.group()})
 		}
 		err = r.err
 	}
 	if err != nil {
-		return fmt.Errorf("%s, changes that could not be written yet: %w", path.Join(vizierDir, heldFile), err)
+		return fmt.Errorf("%s, changes that could not be written yet: %w", path.Join(vizierDir, quarantineFile), err)
 	}
 	return nil
 }
 
 // writeHeld remembers what is held. What is held no longer was written without
 // a sync, and no journal has it.
-func (s *Store) writeHeld() error {
+func (s *Store) writeQuarantine() error {
 	if s.log.sync {
 		if err := s.base.disk.syncAll(s.base.fd); err != nil {
 			return fmt.Errorf("held changes: %w", err)
 		}
 	}
-	if len(s.held) == 0 {
-		return s.base.remove(heldFile)
+	if len(s.quarantine) == 0 {
+		return s.base.remove(quarantineFile)
 	}
-	b := binary.AppendUvarint(make([]byte, 4), uint64(len(s.held)))
-	for _, h := range s.held {
+	b := binary.AppendUvarint(make([]byte, 4), uint64(len(s.quarantine)))
+	for _, h := range s.quarantine {
 		b = h.group.append(putBytes(putBytes(b, []byte(h.job)), []byte(h.why)))
 	}
-	binary.LittleEndian.PutUint32(b, sumOf(b[4:]))
-	return s.base.write(heldFile, b, s.log.sync)
+	binary.LittleEndian.PutUint32(b, checksum(b[4:]))
+	return s.base.write(quarantineFile, b, s.log.sync)
 }
 
 // tryHeld writes what was held and can be written now. What is held of one job
 // stays in order.
-func (s *Store) tryHeld() error {
-	if err := s.readHeld(); err != nil || len(s.held) == 0 {
+func (s *Store) retryQuarantine() error {
+	if err := s.readQuarantine(); err != nil || len(s.quarantine) == 0 {
 		return err
 	}
-	was := s.held
-	s.held = nil
+	was := s.quarantine
+	s.quarantine = nil
 	for _, h := range was {
-		if err := s.replayOrHold(h.group, h.job); err != nil {
-			s.held = was
+		if err := s.replayOrQuarantine(h.group, h.job); err != nil {
+			s.quarantine = was
 			return err
 		}
 	}
-	if len(s.held) == len(was) {
+	if len(s.quarantine) == len(was) {
 		return nil
 	}
 	s.dropCache() // the records are news to it
-	return s.writeHeld()
+	return s.writeQuarantine()
 }
 
 // replayOrHold replays a group, or holds it where it cannot be written and
 // where something of its job is held already.
-func (s *Store) replayOrHold(g group, about kernel.JobID) error {
+func (s *Store) replayOrQuarantine(g group, about kernel.JobID) error {
 	if g.job != "" {
 		about = g.job
 	}
-	why := s.heldOf(about)
+	why := s.quarantineReason(about)
 	if why == "" {
 		err := s.replayGroup(g)
-		if err == nil || !local(err) {
+		if err == nil || !concernsOneFile(err) {
 			return err
 		}
 		at := s.RecordFile(about)
@@ -113,21 +113,21 @@ func (s *Store) replayOrHold(g group, about kernel.JobID) error {
 		}
 		why = fmt.Sprintf("%s: a change that was committed cannot be written: %v; clear the way and the next command writes it", at, err)
 	}
-	h := held{about, why, g}
-	if !slices.ContainsFunc(s.held, h.same) {
-		s.held = append(s.held, h)
+	h := quarantinedGroup{about, why, g}
+	if !slices.ContainsFunc(s.quarantine, h.same) {
+		s.quarantine = append(s.quarantine, h)
 	}
 	return nil
 }
 
 // same reports that the journal was gone through again and came by h again.
-func (h held) same(o held) bool {
+func (h quarantinedGroup) same(o quarantinedGroup) bool {
 	return h.group.job == o.group.job && h.group.rev == o.group.rev && bytes.Equal(h.group.record, o.group.record) && len(h.group.ops) == len(o.group.ops)
 }
 
 // heldOf is why changes of a job are held; "" if none are.
-func (s *Store) heldOf(id kernel.JobID) string {
-	for _, h := range s.held {
+func (s *Store) quarantineReason(id kernel.JobID) string {
+	for _, h := range s.quarantine {
 		if h.job == id {
 			return h.why
 		}
@@ -136,11 +136,11 @@ func (s *Store) heldOf(id kernel.JobID) string {
 }
 
 // hideHeld takes the jobs whose changes are held out of what is read.
-func (s *Store) hideHeld(rec *kernel.Records) {
-	for _, h := range s.held {
+func (s *Store) hideQuarantined(rec *kernel.Records) {
+	for _, h := range s.quarantine {
 		if h.job != "" {
 			rec.Unreadable[h.job] = h.why
 		}
 	}
-	rec.Jobs = slices.DeleteFunc(rec.Jobs, func(j kernel.Job) bool { return len(s.held) > 0 && s.heldOf(j.ID) != "" })
+	rec.Jobs = slices.DeleteFunc(rec.Jobs, func(j kernel.Job) bool { return len(s.quarantine) > 0 && s.quarantineReason(j.ID) != "" })
 }

@@ -80,8 +80,8 @@ func TestAChangeThatCannotBeWrittenHoldsUpItsJobAlone(t *testing.T) {
 					t.Errorf("unfinished:\n%s", d)
 				}
 				rec := load(t, tx)
-				if exists(file(dir, heldFile)) {
-					heldUp(t, dir, rec, n)
+				if exists(file(dir, quarantineFile)) {
+					quarantined(t, dir, rec, n)
 					if err := tx.Commit(kernel.NewPlan(over(n))); !errors.Is(err, kernel.ErrConflict) {
 						t.Errorf("a plan over a record that is not written: %v", err)
 					}
@@ -94,14 +94,14 @@ func TestAChangeThatCannotBeWrittenHoldsUpItsJobAlone(t *testing.T) {
 				}
 				closeTx(t, tx)
 				forceCheckpoint(t, dir) // the journal forgets it
-				held := exists(file(dir, heldFile))
+				held := exists(file(dir, quarantineFile))
 				for _, boot := range []string{"boot-1", "boot-2"} {
 					o := options()
 					o.Boot = boot
 					for range 2 {
 						rec = read(t, newStoreWith(t, dir, o))
 						if held {
-							heldUp(t, dir, rec, n)
+							quarantined(t, dir, rec, n)
 						}
 					}
 				}
@@ -130,7 +130,7 @@ func over(n int) kernel.Action {
 }
 
 // heldUp asserts that job n is unreadable, with its path, and no other is.
-func heldUp(t *testing.T, dir string, rec kernel.Records, n int) {
+func quarantined(t *testing.T, dir string, rec kernel.Records, n int) {
 	t.Helper()
 	why := rec.Unreadable[id(n)]
 	if len(rec.Unreadable) != 1 || !strings.Contains(why, file(dir, "jobs", string(id(n)))) || !strings.Contains(why, "cannot be written") {
@@ -156,7 +156,7 @@ func TestAManifestThatCannotBeWrittenIsTold(t *testing.T) {
 	if err := os.Remove(file(dir, runsDir)); err != nil {
 		t.Fatal(err)
 	}
-	if rec := read(t, s); len(rec.Jobs) != 2 || exists(file(dir, heldFile)) {
+	if rec := read(t, s); len(rec.Jobs) != 2 || exists(file(dir, quarantineFile)) {
 		t.Errorf("%d jobs, unreadable %v", len(rec.Jobs), rec.Unreadable)
 	}
 	if m, err := s.Run(run); string(m) != "{}" || err != nil {
@@ -186,7 +186,7 @@ func TestAFullDiskHoldsNothing(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	if rec := read(t, s); len(rec.Unreadable) > 0 || len(rec.Jobs) != 4 || exists(file(dir, heldFile)) {
+	if rec := read(t, s); len(rec.Unreadable) > 0 || len(rec.Jobs) != 4 || exists(file(dir, quarantineFile)) {
 		t.Errorf("%d jobs, unreadable %v", len(rec.Jobs), rec.Unreadable)
 	}
 }

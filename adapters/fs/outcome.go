@@ -182,7 +182,7 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
 	}
 	if r.Class == kernel.WorkerLost && r.Agent == nil {
-		r.Agent = s.told(r.Attempt) // who takes it for lost knows nothing of that
+		r.Agent = s.agentRunOf(r.Attempt) // who takes it for lost knows nothing of that
 	}
 	b, err := encodeOutcome(r, nil)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
 	if err != nil {
 		return kernel.Job{}, err
 	}
-	if j, same := s.runs.as(id, b); same {
+	if j, same := s.runs.unchanged(id, b); same {
 		return j, nil
 	}
 	j, _, err := s.decodeRecordFile(id, b)
@@ -225,7 +225,7 @@ func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
 
 // launched are the jobs that this process launched, with the records it wrote:
 // the one that it runs itself is asked for time and again.
-type launched struct {
+type launchedJobs struct {
 	mu   sync.Mutex
 	jobs map[kernel.JobID]written
 }
@@ -236,7 +236,7 @@ type written struct {
 }
 
 // note remembers what was written of a job that runs, and forgets others.
-func (l *launched) note(j *kernel.Job, data []byte) {
+func (l *launchedJobs) remember(j *kernel.Job, data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if j.State.Status != kernel.Running {
@@ -251,7 +251,7 @@ func (l *launched) note(j *kernel.Job, data []byte) {
 
 // as is the job that data, read from a record, is about, if this process wrote
 // it like that.
-func (l *launched) as(id kernel.JobID, data []byte) (kernel.Job, bool) {
+func (l *launchedJobs) unchanged(id kernel.JobID, data []byte) (kernel.Job, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w, ok := l.jobs[id]
@@ -264,20 +264,20 @@ func (l *launched) as(id kernel.JobID, data []byte) (kernel.Job, bool) {
 func (s *Store) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	closed := s.open(false)
 	for _, a := range p.Markers {
-		f.Markers[a] = answer(closed, func() kernel.Fact[[]kernel.JobID] { return s.markers(a) })
+		f.Markers[a] = factOf(closed, func() kernel.Fact[[]kernel.JobID] { return s.markers(a) })
 	}
 	for _, a := range p.Artifacts {
 		if a.Kind == kernel.MergeSentinel || a.Kind == kernel.CommandPatch {
-			f.Present[a] = answer(closed, func() kernel.Fact[bool] { return s.artifact(a) })
+			f.Present[a] = factOf(closed, func() kernel.Fact[bool] { return s.artifact(a) })
 		}
 	}
 	for _, a := range p.Attempts {
-		f.Results[a] = answer(closed, func() kernel.Fact[*kernel.Result] { return s.result(a) })
+		f.Results[a] = factOf(closed, func() kernel.Fact[*kernel.Result] { return s.result(a) })
 	}
 }
 
 // answer is what look finds in a store that could be opened.
-func answer[T any](closed error, look func() kernel.Fact[T]) kernel.Fact[T] {
+func factOf[T any](closed error, look func() kernel.Fact[T]) kernel.Fact[T] {
 	var none T
 	switch {
 	case closed == nil:
@@ -341,7 +341,7 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 	if !latest.Known || latest.Value != nil && latest.Value.Attempt == a {
 		return latest
 	}
-	lost := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: s.Applied(a), Agent: s.told(a),
+	lost := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: s.Applied(a), Agent: s.agentRunOf(a),
 		Reason: "its runner ended without a result"}
 	if !lost.Applied && lost.Agent == nil {
 		return latest
@@ -354,7 +354,7 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 
 // told is what the agent of an attempt of a workflow node told before anything
 // ended; nil: nothing.
-func (s *Store) told(a kernel.AttemptID) *kernel.AgentRun {
+func (s *Store) agentRunOf(a kernel.AttemptID) *kernel.AgentRun {
 	b, err := s.base.read(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)), maxRecord)
 	if err != nil {
 		return nil

@@ -30,10 +30,10 @@ func (t *Tx) recover() error {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	if err := t.s.tryHeld(); err != nil {
+	if err := t.s.retryQuarantine(); err != nil {
 		return err
 	}
-	holds := len(t.s.held)
+	holds := len(t.s.quarantine)
 	t.pos = pos
 	if pos.end > size { // it was emptied, and the mark did not hear of it
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
@@ -46,7 +46,7 @@ func (t *Tx) recover() error {
 	}
 	var begun map[kernel.JobID]int64
 	if rebooted {
-		begun = log.begun(t.pos.end)
+		begun = log.lastStarts(t.pos.end)
 	}
 	for at := t.pos.end; at < size; {
 		e, next, err := log.read(at)
@@ -64,17 +64,17 @@ func (t *Tx) recover() error {
 		}
 		for _, g := range e.groups {
 			if from, ok := begun[g.job]; ok && at <= from {
-				g = t.s.spared(g)
+				g = t.s.withoutLaterFiles(g)
 			}
-			if err := t.s.replayOrHold(g, e.subject()); err != nil {
+			if err := t.s.replayOrQuarantine(g, e.subject()); err != nil {
 				return fmt.Errorf("recover %s: %w", g.job, err)
 			}
 		}
 		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
 		last, at = e, next
 	}
-	if len(t.s.held) != holds {
-		if err := t.s.writeHeld(); err != nil {
+	if len(t.s.quarantine) != holds {
+		if err := t.s.writeQuarantine(); err != nil {
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (t *Tx) recover() error {
 }
 
 // begun is where, from an offset on, an attempt of each job began last.
-func (j *journal) begun(at int64) map[kernel.JobID]int64 {
+func (j *journal) lastStarts(at int64) map[kernel.JobID]int64 {
 	out := map[kernel.JobID]int64{}
 	for {
 		e, next, err := j.read(at)
@@ -111,7 +111,7 @@ func (j *journal) begun(at int64) map[kernel.JobID]int64 {
 // spared is g, of a job that ran since, without what puts away or replaces the
 // files of an earlier attempt: by now they may be of a later one, which wrote
 // them durably.
-func (s *Store) spared(g group) group {
+func (s *Store) withoutLaterFiles(g group) group {
 	g.ops = slices.DeleteFunc(slices.Clone(g.ops), func(op fileOp) bool {
 		switch {
 		case g.record == nil, op.kind == opCreateJob, strings.HasPrefix(op.path, markersDir+"/"):
@@ -161,7 +161,7 @@ func (s *Store) replayGroup(g group) error {
 		}
 	}
 	word := j.State.Status.Coarse()
-	if s.says(g.job, word) {
+	if s.stateFileSays(g.job, word) {
 		return nil
 	}
 	return s.base.write(jobPath(g.job, stateName), []byte(word+"\n"), false)
@@ -174,7 +174,7 @@ func (s *Store) torn(op fileOp) bool {
 }
 
 // says reports that the state file of id holds word.
-func (s *Store) says(id kernel.JobID, word string) bool {
+func (s *Store) stateFileSays(id kernel.JobID, word string) bool {
 	have, err := s.base.read(jobPath(id, stateName), 64)
 	return err == nil && string(have) == word+"\n"
 }

@@ -19,15 +19,15 @@ import (
 // shape is a JSON Schema, of which it knows the keywords that the published
 // schema of records uses. It is not a library's: the one that the tests use
 // costs every start of the program more than the rest of it together.
-type shape struct {
+type schemaCheck struct {
 	root     map[string]any
 	patterns map[string]*regexp.Regexp
-	others   map[string]*shape // by the names that references have for them
+	others   map[string]*schemaCheck // by the names that references have for them
 }
 
 // recordShape is the published schema of job.json.
-func recordShape() (*shape, error) {
-	s := &shape{others: map[string]*shape{}}
+func newSchemaCheck() (*schemaCheck, error) {
+	s := &schemaCheck{others: map[string]*schemaCheck{}}
 	for _, name := range []string{"job_record.schema.json", "artifact.schema.json"} {
 		b, err := published.Records.ReadFile(name)
 		if err != nil {
@@ -42,7 +42,7 @@ func recordShape() (*shape, error) {
 			s.root, s.patterns = root, map[string]*regexp.Regexp{}
 			continue
 		}
-		s.others[name] = &shape{root: root, patterns: s.patterns}
+		s.others[name] = &schemaCheck{root: root, patterns: s.patterns}
 	}
 	return s, nil
 }
@@ -62,9 +62,9 @@ func decodeJSON(b []byte) (any, error) {
 }
 
 // problems are what is wrong with v, each with where it is.
-func (s *shape) problems(v any) []string { return s.check(s.root, v, "") }
+func (s *schemaCheck) problems(v any) []string { return s.check(s.root, v, "") }
 
-func (s *shape) check(schema map[string]any, v any, at string) []string {
+func (s *schemaCheck) check(schema map[string]any, v any, at string) []string {
 	var out []string
 	bad := func(format string, args ...any) {
 		if at == "" {
@@ -77,7 +77,7 @@ func (s *shape) check(schema map[string]any, v any, at string) []string {
 		switch key {
 		case "$schema", "$id", "$defs", "title", "description":
 		case "$ref":
-			out = append(out, s.refer(want.(string), v, at)...)
+			out = append(out, s.checkRef(want.(string), v, at)...)
 		case "anyOf":
 			if !slices.ContainsFunc(want.([]any), func(one any) bool { return len(s.check(one.(map[string]any), v, at)) == 0 }) {
 				bad("%s is none of what may stand here", short(v))
@@ -96,14 +96,14 @@ func (s *shape) check(schema map[string]any, v any, at string) []string {
 			}
 		case "required", "properties", "additionalProperties", "minProperties", "maxProperties":
 			if o, ok := v.(map[string]any); ok {
-				out = append(out, s.object(key, schema, o, at)...)
+				out = append(out, s.checkObject(key, schema, o, at)...)
 			}
 		case "items", "minItems", "uniqueItems":
 			if l, ok := v.([]any); ok {
-				out = append(out, s.list(key, want, l, at)...)
+				out = append(out, s.checkList(key, want, l, at)...)
 			}
 		case "pattern", "minLength", "format":
-			if text, ok := v.(string); ok && !s.text(key, want, text) {
+			if text, ok := v.(string); ok && !s.matchesText(key, want, text) {
 				bad("%s does not look like what may stand here", short(v))
 			}
 		case "minimum", "maximum":
@@ -118,7 +118,7 @@ func (s *shape) check(schema map[string]any, v any, at string) []string {
 }
 
 // refer checks v by the schema that a reference names.
-func (s *shape) refer(ref string, v any, at string) []string {
+func (s *schemaCheck) checkRef(ref string, v any, at string) []string {
 	if other := s.others[ref]; other != nil {
 		return other.check(other.root, v, at)
 	}
@@ -130,7 +130,7 @@ func (s *shape) refer(ref string, v any, at string) []string {
 	return s.check(def, v, at)
 }
 
-func (s *shape) object(key string, schema, o map[string]any, at string) []string {
+func (s *schemaCheck) checkObject(key string, schema, o map[string]any, at string) []string {
 	var out []string
 	props, _ := schema["properties"].(map[string]any)
 	switch key {
@@ -165,7 +165,7 @@ func (s *shape) object(key string, schema, o map[string]any, at string) []string
 	return out
 }
 
-func (s *shape) list(key string, want any, l []any, at string) []string {
+func (s *schemaCheck) checkList(key string, want any, l []any, at string) []string {
 	var out []string
 	switch key {
 	case "items":
@@ -186,7 +186,7 @@ func (s *shape) list(key string, want any, l []any, at string) []string {
 	return out
 }
 
-func (s *shape) text(key string, want any, text string) bool {
+func (s *schemaCheck) matchesText(key string, want any, text string) bool {
 	switch key {
 	case "pattern":
 		p := want.(string)

@@ -38,7 +38,7 @@ type Store struct {
 	Layout
 	opts Options
 	disk disk
-	runs launched
+	runs launchedJobs
 	lock *schedulerLock
 
 	opening sync.Mutex // over base and made
@@ -47,10 +47,10 @@ type Store struct {
 
 	// What follows belongs to the goroutine that has the lock.
 
-	log   *journal
-	cache *cache // of the records; nil: to be opened
-	tx    *Tx    // the transaction under way, if one is
-	held  []held // as of when the lock was taken last
+	log        *journal
+	cache      *cache             // of the records; nil: to be opened
+	tx         *Tx                // the transaction under way, if one is
+	quarantine []quarantinedGroup // as of when the lock was taken last
 }
 
 // NewStore is the store of the repository whose main working tree is dir. It
@@ -170,7 +170,7 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) 
 	if err != nil {
 		return nil, err
 	}
-	tx := &Tx{s: s, unlock: unlock, settles: settles}
+	tx := &Tx{s: s, unlock: unlock, settling: settles}
 	begun := false
 	defer func() { // what panics keeps no lock
 		if !begun {
@@ -247,10 +247,10 @@ func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (r
 	if err != nil {
 		return rec, err
 	}
-	if err := s.readHeld(); err != nil {
+	if err := s.readQuarantine(); err != nil {
 		return rec, err
 	}
-	if behind || len(s.held) > 0 && try {
+	if behind || len(s.quarantine) > 0 && try {
 		return rec, errBehind
 	}
 	rec, err = s.load(pos, scope)
@@ -321,7 +321,7 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 	}
 	rec, err := s.records(scope)
 	if errors.Is(err, errCache) { // it went wrong: do without
-		if err := s.scan(place{pos.epoch, pos.end}); err != nil {
+		if err := s.rebuildCache(journalOffset{pos.epoch, pos.end}); err != nil {
 			return kernel.Records{}, err
 		}
 		return s.records(scope)
@@ -331,11 +331,11 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 
 // loadUnlocked reads every record as it is, for a caller that has the turn.
 func (s *Store) loadUnlocked(scope kernel.Scope) (kernel.Records, error) {
-	if err := s.readHeld(); err != nil {
+	if err := s.readQuarantine(); err != nil {
 		return kernel.Records{}, err
 	}
 	defer s.dropCache()
-	if err := s.scan(place{}); err != nil {
+	if err := s.rebuildCache(journalOffset{}); err != nil {
 		return kernel.Records{}, err
 	}
 	return s.records(scope)

@@ -24,7 +24,7 @@ type Problem struct {
 // invariants of seed 004. It changes nothing, and returns how many records
 // there are.
 func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, err error) {
-	shape, err := recordShape()
+	shape, err := newSchemaCheck()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -46,7 +46,7 @@ func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, er
 			if err != nil {
 				texts = append(texts, err.Error())
 			} else {
-				texts = s.wrongWith(id, b, shape, holders)
+				texts = s.problemsOf(id, b, shape, holders)
 			}
 			for _, text := range texts {
 				problems = append(problems, Problem{id, vizierDir + "/" + name, text})
@@ -80,7 +80,7 @@ func (s *Store) still(ctx context.Context, f func() error) (err error) {
 }
 
 // wrongWith is what is wrong with the record b of a job.
-func (s *Store) wrongWith(id kernel.JobID, b []byte, shape *shape, holders map[string]kernel.JobID) []string {
+func (s *Store) problemsOf(id kernel.JobID, b []byte, shape *schemaCheck, holders map[string]kernel.JobID) []string {
 	v, err := decodeJSON(b)
 	if err != nil {
 		return []string{err.Error()}

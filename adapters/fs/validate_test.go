@@ -16,7 +16,7 @@ import (
 func TestTheShapeIsTheSchema(t *testing.T) {
 	oneGoroutine(t)
 	lib := schema(t, "job_record")
-	own, err := recordShape()
+	own, err := newSchemaCheck()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func (r *Repo) ensureWorktree(ctx context.Context, name, place, branch string, c
 	if w, err = r.addWorktree(ctx, filepath.Join(home, name), branch, commit); err != nil {
 		return kernel.Context{}, err
 	}
-	if w, err = r.settle(w, filepath.Join(home, place)); err != nil {
+	if w, err = r.moveToPlace(w, filepath.Join(home, place)); err != nil {
 		return kernel.Context{}, err
 	}
 	return contextOf(w), r.fill(ctx, w)
@@ -130,7 +130,7 @@ func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kerne
 
 // settle moves w, which has no files yet, to place, or to the first beside it
 // where nothing is. The move is one step, which only one of several can do.
-func (r *Repo) settle(w Worktree, place string) (Worktree, error) {
+func (r *Repo) moveToPlace(w Worktree, place string) (Worktree, error) {
 	from := w.Path
 	for n := 1; ; n++ {
 		dir := place
@@ -141,7 +141,7 @@ func (r *Repo) settle(w Worktree, place string) (Worktree, error) {
 			return w, nil
 		}
 		_ = os.Remove(dir + string(filepath.Separator)) // an empty directory, and nothing else
-		if taken, err := r.taken(dir, w.Name); err != nil {
+		if taken, err := r.inUse(dir, w.Name); err != nil {
 			return w, err
 		} else if taken {
 			continue
@@ -165,7 +165,7 @@ func (r *Repo) settle(w Worktree, place string) (Worktree, error) {
 
 // taken reports that something is at dir, or that git has a worktree other than
 // that of a name there.
-func (r *Repo) taken(dir, except string) (bool, error) {
+func (r *Repo) inUse(dir, except string) (bool, error) {
 	there, err := exists(dir)
 	if err != nil || there {
 		return there, err

@@ -112,13 +112,13 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 				"set it and retry the job from there, or submit it with --env %s=VALUE", name, name, name)
 		}
 	}
-	c.env = environment(slices.Concat(l.told(j), asked(t.Env)), append(os.Environ(), "PWD="+dir)...)
+	c.env = environment(slices.Concat(l.jobEnv(j), submittedEnv(t.Env)), append(os.Environ(), "PWD="+dir)...)
 	c.path, err = find(args[0], dir, lookup(c.env, "PATH"))
 	return c, err
 }
 
 // told is what the command is told of itself.
-func (l *Local) told(j *kernel.Job) []string {
+func (l *Local) jobEnv(j *kernel.Job) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
 		envResultFile + "=" + l.Files.ResultFile(a), envRoot + "=" + l.Root,
@@ -168,7 +168,7 @@ func environment(told []string, others ...string) []string {
 
 // asked are the variables that a job was submitted with, each once: all but our
 // own and PWD, which is where it runs.
-func asked(vars []string) []string {
+func submittedEnv(vars []string) []string {
 	seen, env := map[string]bool{"PWD": true}, []string(nil)
 	for _, v := range slices.Backward(vars) {
 		if name, _, _ := strings.Cut(v, "="); !seen[name] && !slices.Contains(ownVariables, name) {
@@ -203,7 +203,7 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	if filepath.IsAbs(at) || filepath.IsAbs(j.State.Context.Root) {
 		return "", outside
 	}
-	gone := l.gone(j.State.Context)
+	gone := l.worktreeGone(j.State.Context)
 	if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" && strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
 		if _, err := os.Stat(path); gone || errors.Is(err, fs.ErrNotExist) {
 			return filepath.EvalSymlinks(l.Root) // an earlier attempt moved it away; this one ends the work
@@ -218,7 +218,7 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 
 // gone reports that the worktree that c is in is not there: nothing is, or a
 // worktree of another name, which came to the place when c's had left it.
-func (l *Local) gone(c kernel.Context) bool {
+func (l *Local) worktreeGone(c kernel.Context) bool {
 	if c.Root == "" || c.Root == "." {
 		return false
 	}
@@ -310,7 +310,7 @@ func executable(name, dir string) (string, error) {
 }
 
 // refused is what an exec that failed means.
-func (c command) refused(err error) error {
+func (c command) execError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
 		return &launchError{126, "cannot execute: " + c.args[0] + ": its interpreter was not found"}
