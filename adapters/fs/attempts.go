@@ -11,7 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// claimedBy is what a claim, attempts/N.json, says of where its attempt runs.
+// claimRecord is the part of a claim, attempts/N.json, that says where its attempt
+// runs.
 type claimRecord struct {
 	Host  string `json:"host"`
 	Child *struct {
@@ -19,8 +20,8 @@ type claimRecord struct {
 	} `json:"child"`
 }
 
-// Attempts are the attempts of a job that left something on record, in their
-// order. One without an outcome has no end on record: it runs, or was lost.
+// Attempts are a job's attempts that left files, by number. One that has no
+// outcome runs, or was lost.
 func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 	if err := s.open(false); err != nil {
 		return nil, ignoreMissing(err)
@@ -58,8 +59,8 @@ func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 	return out, nil
 }
 
-// placeOf is where a claim says that its attempt runs. Those of before say it in
-// several values.
+// claimPlace is where a claim says that its attempt runs. Claims of earlier
+// versions are several JSON values.
 func claimPlace(claim []byte) kernel.Place {
 	var p kernel.Place
 	for values := json.NewDecoder(strings.NewReader(string(claim))); ; {

@@ -8,19 +8,18 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// cache is what the store knows of the records, by key. It stands for the journal
-// at a position, and what comes after that is taken from there. It is a cache:
-// deleting its files changes nothing but time, and the records on disk win over
-// it (docs/formats/cache.md).
+// cache has the records and their indices, by key, as of an offset in the
+// journal; later changes are read from there. Deleting its files costs only time,
+// and the records on disk win over it (docs/formats/cache.md).
 type cache struct {
 	kv       *kv
-	offset   journalOffset // of the journal, which it stands for
-	logged   journalOffset // which its log stands for
-	unlogged []keyValue    // in between
-	rebuilt  bool          // made of every record: its log has nothing of it
+	offset   journalOffset // up to which the cache has the journal
+	logged   journalOffset // up to which its log has it
+	unlogged []keyValue    // the changes in between
+	rebuilt  bool          // made from every record: its log has none of it
 }
 
-// place is one in the journal.
+// journalOffset is a place in the journal.
 type journalOffset struct {
 	epoch uint64
 	end   int64
@@ -28,7 +27,8 @@ type journalOffset struct {
 
 const cacheVersion = "vizier cache 1"
 
-// headOf is what a cache must begin with to be this boot's and this program's.
+// cacheHead is the head of a cache that this boot and this version of the program
+// may use.
 func cacheHead(boot string, at journalOffset) []byte {
 	b := putBytes(nil, []byte(cacheVersion))
 	b = putBytes(b, []byte(boot))
@@ -42,7 +42,8 @@ func appendOffset(b []byte, p journalOffset) []byte {
 
 func (r *reader) offset() journalOffset { return journalOffset{r.uint(), r.int()} }
 
-// openCache opens the cache that there is.
+// openCache opens the cache on the disk. It is errCache if it is of another boot
+// or version.
 func openCache(base dir, boot string) (*cache, error) {
 	k, head, err := openKV(base)
 	if err != nil {
@@ -61,7 +62,7 @@ func openCache(base dir, boot string) (*cache, error) {
 	return c, nil
 }
 
-// take takes over what others wrote to the log.
+// readLog reads what other processes wrote to the log.
 func (c *cache) readLog() error {
 	err := c.kv.readLog(func(note []byte) bool {
 		r := &reader{b: note}
@@ -75,8 +76,8 @@ func (c *cache) readLog() error {
 	return err
 }
 
-// catchUp makes the cache stand for the store at pos, by the cheapest way that is
-// right: what others wrote to it since, the journal since, or every record.
+// catchUp brings the cache to pos in the cheapest way that is right: from its log,
+// from the journal, or from every record.
 func (s *Store) catchUp(pos position) error {
 	dir := s.jobsStamp()
 	for pos.dir == dir {
@@ -92,7 +93,8 @@ func (s *Store) catchUp(pos position) error {
 	return s.rebuildCache(journalOffset{pos.epoch, pos.end})
 }
 
-// goOn brings what is known to pos.
+// advance brings the cache to pos from its log and the journal. It is errCache if
+// they do not lead there.
 func (s *Store) advance(pos position) (err error) {
 	if s.cache == nil {
 		if s.cache, err = openCache(*s.base, s.opts.Boot); err != nil {
@@ -114,8 +116,8 @@ func (s *Store) advance(pos position) (err error) {
 	return s.followJournal(pos.end)
 }
 
-// follow takes over what is in the journal up to an offset. Nobody says whether
-// a tick has judged it.
+// followJournal applies the journal up to an offset. It marks the jobs dirty: the
+// journal does not say whether a tick has judged them.
 func (s *Store) followJournal(end int64) error {
 	for c := s.cache; c.offset.end < end; {
 		e, next, err := s.log.read(c.offset.end)
@@ -160,7 +162,7 @@ func (s *Store) dropCache() {
 	}
 }
 
-// scan makes the cache of every record. No tick is known to have judged them.
+// rebuildCache makes the cache from every record, and marks every job dirty.
 func (s *Store) rebuildCache(at journalOffset) error {
 	s.dropCache()
 	ids, err := s.jobIDs()
@@ -176,7 +178,7 @@ func (s *Store) rebuildCache(at journalOffset) error {
 	return nil
 }
 
-// reread takes the record of id from the disk.
+// reread reads the record of id from the disk into the cache.
 func (s *Store) reread(id kernel.JobID) error {
 	file := s.stampOf(id)
 	j, f, err := s.readRecord(id)
@@ -194,16 +196,15 @@ func (s *Store) reread(id kernel.JobID) error {
 		return err
 	}
 	s.cache.set(keyUnread+string(id), []byte(why))
-	s.cache.set(keyDirty+string(id), []byte{}) // who depends on it is to be told
+	s.cache.set(keyDirty+string(id), []byte{}) // so that its dependents are judged again
 	return nil
 }
 
-// patrolMost is how many records each transaction looks at for edits by hand, of
-// jobs that it has nothing to do with: in turn all of those that have not
-// succeeded.
+// maxPatrol is how many records each transaction checks for edits by hand besides
+// those it reads. In turn it reaches all jobs that have not succeeded.
 const maxPatrol = 64
 
-// patrol looks at the records of the next few jobs.
+// patrol checks the records of the next maxPatrol jobs.
 func (s *Store) patrol() error {
 	c := s.cache
 	from, err := c.kv.get(keyPatrol)
@@ -224,7 +225,7 @@ func (s *Store) patrol() error {
 		if len(keys) > maxPatrol || at == keyStatus {
 			break
 		}
-		keys = keys[:0] // few are left: with them from the beginning on
+		keys = keys[:0] // few are left: begin again at the first
 		from = nil
 	}
 	for _, key := range keys[:min(len(keys), maxPatrol)] {
@@ -256,8 +257,7 @@ func (c *cache) set(key string, value []byte) {
 	}
 }
 
-// entry is what is known of a job; nil: it has no record, or one that makes no
-// sense.
+// entry is the cached job; nil: it has no record, or an unreadable one.
 func (c *cache) entry(id kernel.JobID) (*cachedJob, error) {
 	b, err := c.kv.get(keyEntry + string(id))
 	if b == nil || err != nil {
@@ -267,7 +267,7 @@ func (c *cache) entry(id kernel.JobID) (*cachedJob, error) {
 	return &k, err
 }
 
-// put makes k what is known of its job. dirty says that no tick has judged it.
+// put caches k. Dirty says that no tick has judged it.
 func (c *cache) put(k cachedJob, dirty bool) error {
 	was, err := c.entry(k.job.ID)
 	if err != nil {
@@ -359,8 +359,9 @@ func (c *cache) counted(st kernel.Status) (int, error) {
 	return int(r.int()), r.err
 }
 
-// consumers keeps who needs what: for whom a producer counts is a matter of who
-// else is in its run.
+// consumers updates the keys of needed artifacts. They depend on other jobs:
+// keyNeeds is for a consumer whose run has a producer of its own, keyOutside for
+// the others.
 func (c *cache) consumers(was, now *cachedJob) error {
 	var old, next *kernel.Job
 	if was != nil {
@@ -413,7 +414,8 @@ func needKey(kind string, a kernel.Artifact, j *kernel.Job) string {
 	return keyOf(kind, labelOf(a), string(j.Spec.Origin.Run))
 }
 
-// sortConsumers puts the consumers of a in the run of j where they belong.
+// sortConsumers moves the consumers of a in the run of j between keyNeeds and
+// keyOutside.
 func (c *cache) sortConsumers(a kernel.Artifact, j *kernel.Job) error {
 	if j.Spec.Origin.Run == "" {
 		return nil
@@ -452,7 +454,7 @@ func (c *cache) ownProducer(a kernel.Artifact, j *kernel.Job) (yes bool, err err
 	return yes, err
 }
 
-// keys are those that begin with prefix.
+// keys are the keys that begin with prefix.
 func (c *cache) keys(prefix string) (out []string, err error) {
 	err = c.kv.each(prefix, func(key string, _ []byte) bool {
 		out = append(out, key)
@@ -461,7 +463,7 @@ func (c *cache) keys(prefix string) (out []string, err error) {
 	return out, err
 }
 
-// judge notes what a tick judged by, and that it judged what was dirty.
+// judge records what a tick judged by, and that no job is dirty any more.
 func (c *cache) judge(by string) error {
 	dirty, err := c.keys(keyDirty)
 	if err != nil {
@@ -477,7 +479,7 @@ func (c *cache) judge(by string) error {
 	return err
 }
 
-// log writes what changed since to the log, for a caller that has the lock.
+// log writes the changes to the log. The caller holds the lock.
 func (c *cache) log(to journalOffset) error {
 	c.offset = to
 	if c.rebuilt || len(c.unlogged) == 0 && c.offset == c.logged {
@@ -490,11 +492,11 @@ func (c *cache) log(to journalOffset) error {
 	return nil
 }
 
-// due reports that something is to be written: a new process would have too far to
-// go, or a record that was edited by hand was noticed.
+// due reports that the cache should be saved: its log is long, or a read noticed a
+// record that was edited by hand.
 func (c *cache) due() bool { return c.rebuilt || c.kv.logEnd > maxLog || len(c.unlogged) > 0 }
 
-// save writes the cache to its tables, if that is due.
+// saveCache writes the log, and tables if it has grown too long.
 func (s *Store) saveCache() error {
 	c := s.cache
 	if c.rebuilt {
@@ -519,8 +521,8 @@ func (s *Store) compact() error {
 	return nil
 }
 
-// removeCache removes the files of another cache, and what earlier versions of
-// the program kept in its place.
+// removeCache removes the files of the old cache, and those that earlier versions
+// of the program kept instead.
 func (s *Store) removeCache() error {
 	names, err := s.base.names(journalDir)
 	for _, name := range names {

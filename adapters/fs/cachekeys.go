@@ -9,10 +9,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// The keys of the cache. An entry has the record of a job; every other key ends
-// in the id of a job and says something of it, so that a kernel.Near is answered
-// by going through the keys with one beginning. Keys of one beginning are in
-// schedule order, unless they begin with a time.
+// The kinds of keys in the cache. An entry's value is the record of a job. Every
+// other key is an index entry: it ends in the id of a job, and a kernel.Near is
+// answered by iterating over one prefix. The keys of a prefix are in schedule
+// order, unless a time comes first.
 const (
 	keyEntry    = "j" // id
 	keyStatus   = "s" // status, created, id
@@ -66,14 +66,15 @@ func bigEndian(t time.Time) string {
 	return string(b[:])
 }
 
-// placed is a key that sorts by the schedule order of j.
+// scheduleKey is prefix with what sorts j in schedule order.
 func scheduleKey(prefix string, j *kernel.Job) string {
 	return prefix + bigEndian(j.Created) + string(j.ID)
 }
 
 func statusKey(s kernel.Status) string { return keyStatus + string([]byte{byte(s)}) }
 
-// keysOf are the keys under which j is found, but for those of what it needs.
+// keysOf are the index keys of j, without those of the artifacts that it needs
+// (see consumers).
 func keysOf(j *kernel.Job) []string {
 	at := bigEndian(j.Created) + string(j.ID)
 	st, run := &j.State, string(j.Spec.Origin.Run)
@@ -133,12 +134,12 @@ func keysOf(j *kernel.Job) []string {
 	return keys
 }
 
-// idIn is the id that a key ends in.
+// idIn is the job id that a key ends in.
 func idIn(key string) kernel.JobID { return kernel.JobID(key[max(0, len(key)-jobIDLen):]) }
 
 const jobIDLen = 32
 
-// known is a job and where its record was when it was last looked at.
+// cachedJob is a job as the cache has it.
 type cachedJob struct {
 	job           *kernel.Job
 	foreign       *foreign
@@ -146,7 +147,7 @@ type cachedJob struct {
 	foreignOnDisk bool // foreign is not read: only the record has it
 }
 
-// encodeKnown is the value of an entry.
+// encodeCachedJob is the value of an entry.
 func encodeCachedJob(k cachedJob) []byte {
 	b := make([]byte, 0, 256)
 	b = binary.AppendVarint(b, k.file.modified)
@@ -172,7 +173,7 @@ func decodeCachedJob(b []byte) (cachedJob, error) {
 	return k, nil
 }
 
-// without is a minus b, both in any order.
+// difference is a without b, in the order of a.
 func difference(a, b []string) []string {
 	var out []string
 	for _, x := range a {

@@ -20,19 +20,19 @@ import (
 // kv is a sorted map on the disk, written as a log-structured merge tree: a log
 // of the latest changes, which every process also has in memory, and sorted
 // tables that are never changed once written. It is disposable: nothing is
-// synced, and what does not agree with its checksum is an error to whoever asks,
-// who throws all of it away (docs/formats/cache.md).
+// synced. A read that finds a wrong checksum is an error, and the caller then
+// throws the map away (docs/formats/cache.md).
 type kv struct {
 	base     dir
 	log      *os.File
-	logEnd   int64    // how much of the log was taken over
+	logEnd   int64    // up to which the memtable has the log
 	tables   []*table // oldest first
 	next     uint64   // the number of the next table
 	memtable memtable
 	size     int64 // of all tables
 }
 
-// setting is a key and what it is from now on; nil: gone.
+// keyValue is a key and its new value; nil: it is deleted.
 type keyValue struct {
 	key   string
 	value []byte
@@ -41,8 +41,8 @@ type keyValue struct {
 const (
 	cacheName = "cache" // of the log; tables have a number after it
 	cacheFile = journalDir + "/" + cacheName
-	// logMost is how long the log grows before its content becomes a table: a
-	// process that starts goes through all of it.
+	// maxLog is how long the log grows, in bytes, before its content becomes a
+	// table: every process that starts reads all of it.
 	maxLog = 192 << 10
 	// blockSize is about how much of a table is read to find a key.
 	blockSize = 4 << 10
@@ -50,17 +50,17 @@ const (
 	mergeRatio = 4
 )
 
-var errCache = errors.New("the cache makes no sense")
+var errCache = errors.New("the cache is damaged or of another state") // the cache is then rebuilt
 
 // castagnoli is the polynomial that processors compute by themselves. Its table
 // takes longer to make than a whole small store to read.
 var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
-// sumOf tells whether bytes are those that were written.
+// checksum is the CRC-32C of b.
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
 
-// recent is what the log holds: values by key, and the keys in order, in pieces
-// so that there is room between them.
+// memtable holds what the log holds: values by key, and the sorted keys in chunks,
+// so that inserting one moves few others.
 type memtable struct {
 	values map[string][]byte
 	chunks [][]string
@@ -98,7 +98,7 @@ func (r *memtable) put(c keyValue) {
 	}
 }
 
-// piece is the last one that begins at or below key; -1: none does.
+// chunk is the index of the last chunk that begins at or below key; -1: none does.
 func (r *memtable) chunk(key string) int {
 	return sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i][0] > key }) - 1
 }
@@ -190,7 +190,7 @@ func (k *kv) close() {
 	}
 }
 
-// frame reads the piece of the log at an offset and where it ends.
+// frame is the content of the frame at an offset of the log, and where it ends.
 func (k *kv) frame(at int64) ([]byte, int64, error) {
 	var head [8]byte
 	if n, err := k.log.ReadAt(head[:], at); err != nil {
@@ -217,13 +217,13 @@ func framed(b []byte) []byte {
 	return b
 }
 
-// follow takes over what others added to the log: accept is asked whether the
-// note of a piece continues what is known.
+// readLog reads what other processes added to the log. It asks accept whether the
+// note of each frame continues from what is in memory.
 func (k *kv) readLog(accept func(note []byte) bool) error {
 	for {
 		b, next, err := k.frame(k.logEnd)
 		if err != nil {
-			return nil // the end; what is torn there never counted
+			return nil // the end; a torn frame never counted
 		}
 		r := &reader{b: b}
 		if !accept(r.bytes()) {
@@ -258,8 +258,8 @@ func putValue(b, v []byte) []byte {
 	return putBytes(append(b, 1), v)
 }
 
-// add writes changes, which are in what is recent already, to the log, for a
-// caller that nobody else changes the map beside.
+// add writes changes, which the memtable has already, to the log. The caller is
+// the only one who changes the map.
 func (k *kv) add(note []byte, changes []keyValue) error {
 	b := putBytes(make([]byte, 8, 1024), note)
 	b = binary.AppendUvarint(b, uint64(len(changes)))
@@ -307,8 +307,8 @@ func (k *kv) eachFrom(from, prefix string, f func(key string, value []byte) bool
 	}
 }
 
-// merging goes through several sorted sources at once. Of one key the value of
-// the latest source counts.
+// mergeIterator iterates over several sorted sources at once. Of one key the value
+// of the latest source counts.
 type mergeIterator struct{ sources []source }
 
 // source yields keys in order; "" is the end.
@@ -351,9 +351,9 @@ func (m *mergeIterator) next() (string, []byte, error) {
 	return least, value, nil
 }
 
-// compact makes a table of what the log holds, and one of those that are not
-// much larger, and starts the log anew with a head. k may be new and hold nothing
-// but what is recent.
+// compact merges the memtable and the younger tables that are not much larger
+// into one table, and starts a new log with a head. k may have no log and no
+// tables yet.
 func (k *kv) compact(head []byte) (*kv, error) {
 	keep, size := len(k.tables), k.memtable.size
 	for keep > 0 && k.tables[keep-1].size < mergeRatio*size {
@@ -477,7 +477,7 @@ func (t *table) read(i int) ([]byte, error) {
 	return t.buf[4:], nil
 }
 
-// block is the one that a key is in, if any is.
+// block is the index of the block that key would be in; -1: none.
 func (t *table) block(key string) int {
 	return sort.Search(len(t.blocks), func(i int) bool { return t.blocks[i].first > key }) - 1
 }
@@ -505,7 +505,7 @@ func (t *table) get(key string) (value []byte, found bool, err error) {
 	return nil, false, nil
 }
 
-// cursor goes through a table. It has a buffer of its own.
+// tableCursor iterates over a table. It has a buffer of its own.
 type tableCursor struct {
 	t    *table
 	next int
@@ -547,7 +547,7 @@ func (c *tableCursor) forward() error {
 	return nil
 }
 
-// onDisk is a file to write to from its beginning.
+// diskWriter is a file to write to from its beginning.
 type diskWriter struct {
 	disk disk
 	fd   int
@@ -560,8 +560,8 @@ func (o diskWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// writeTable writes what m yields. In the oldest table nothing needs to be said
-// of keys that are gone.
+// writeTable writes what m yields. The oldest table needs no entries for deleted
+// keys.
 func writeTable(base dir, number uint64, m *mergeIterator, oldest bool) (*table, error) {
 	f, err := base.file(tableFile(number), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// reading is one answer out of the cache.
+// cacheQuery collects the answer to one read.
 type cacheQuery struct {
 	s    *Store
 	rec  kernel.Records
 	seen map[kernel.JobID]bool
 }
 
-// records is what scope asks for.
+// records are the records that scope asks for, from the cache.
 func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 	r := cacheQuery{s: s, seen: map[kernel.JobID]bool{}, rec: kernel.Records{Unreadable: map[kernel.JobID]string{}}}
 	err := r.retryUnreadable()
@@ -37,7 +37,7 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 	return r.rec, err
 }
 
-// unreadable looks again at the records that made no sense.
+// retryUnreadable reads the unreadable records again: they may have been repaired.
 func (r *cacheQuery) retryUnreadable() error {
 	keys, err := r.s.cache.keys(keyUnread)
 	if err != nil {
@@ -59,8 +59,8 @@ func (r *cacheQuery) retryUnreadable() error {
 	return nil
 }
 
-// touch is the job of that id. A record that was edited by hand since is read
-// anew, and nobody has judged it as it is now.
+// lookup is the job of that id; nil: none. If the record was edited by hand since
+// it was cached, lookup reads it again and marks the job dirty.
 func (s *Store) lookup(id kernel.JobID) (*cachedJob, error) {
 	k, err := s.cache.entry(id)
 	if err != nil || k == nil {
@@ -77,7 +77,8 @@ func (s *Store) lookup(id kernel.JobID) (*cachedJob, error) {
 	return k, s.readForeign(k)
 }
 
-// readForeign reads what the record of k holds besides what the kernel knows.
+// readForeign reads the fields of k's record that the kernel does not know. The
+// cache does not have them.
 func (s *Store) readForeign(k *cachedJob) error {
 	if !k.foreignOnDisk {
 		return nil
@@ -87,7 +88,7 @@ func (s *Store) readForeign(k *cachedJob) error {
 	return err
 }
 
-// add brings a job, unless it is there.
+// add adds a job to the answer, once.
 func (r *cacheQuery) add(id kernel.JobID) error {
 	if r.seen[id] {
 		return nil
@@ -111,7 +112,7 @@ func (r *cacheQuery) add(id kernel.JobID) error {
 	return nil
 }
 
-// addAll brings the jobs whose keys have a beginning.
+// addAll adds the jobs whose keys begin with prefix.
 func (r *cacheQuery) addAll(prefix string) error {
 	keys, err := r.s.cache.keys(prefix)
 	if err != nil {
@@ -125,7 +126,7 @@ func (r *cacheQuery) addAll(prefix string) error {
 	return nil
 }
 
-// first brings the first of them, as many as most, for which yes is true.
+// addFirst adds the first jobs of a prefix for which yes is true, at most most.
 func (r *cacheQuery) addFirst(prefix string, most int, yes func(*kernel.Job) bool) (err error) {
 	each := r.s.cache.kv.each(prefix, func(key string, _ []byte) bool {
 		var k *cachedJob
@@ -139,8 +140,8 @@ func (r *cacheQuery) addFirst(prefix string, most int, yes func(*kernel.Job) boo
 	return errors.Join(err, each)
 }
 
-// open brings what is open, what did not succeed, what these refer to, what a
-// route may yet rewind, and what was asked for besides.
+// addOpen adds the jobs that are open or did not succeed, those that they refer
+// to or may rewind, and what scope names.
 func (r *cacheQuery) addOpen(scope kernel.Scope) error {
 	var all []string
 	for _, st := range kernel.Statuses() {
@@ -215,7 +216,7 @@ func refersTo(j *kernel.Job) []kernel.JobID {
 	return ids
 }
 
-// near brings what is named.
+// addNear adds what a narrow scope names, and the dirty jobs.
 func (r *cacheQuery) addNear(near []kernel.Near) error {
 	for _, n := range near {
 		if err := r.answer(n); err != nil {
@@ -240,7 +241,7 @@ func (r *cacheQuery) addNear(near []kernel.Near) error {
 
 func always(*kernel.Job) bool { return true }
 
-// answer brings what n names.
+// answer adds what n names.
 func (r *cacheQuery) answer(n kernel.Near) error {
 	switch n.Kind {
 	case kernel.Itself:
@@ -291,7 +292,8 @@ func (r *cacheQuery) answer(n kernel.Near) error {
 	return nil
 }
 
-// some brings all jobs of the prefixes, or the first that do not run.
+// addMost adds all jobs of the prefixes, or, if n has a limit, the first of each
+// that n selects.
 func (r *cacheQuery) addMost(n kernel.Near, prefixes ...string) error {
 	for _, prefix := range prefixes {
 		if n.Most == 0 {
@@ -313,7 +315,8 @@ func (r *cacheQuery) addDue(n kernel.Near) (err error) {
 	return errors.Join(err, each)
 }
 
-// newest brings the last of some statuses, and counts all that have them.
+// addNewest adds the newest jobs of n's statuses and counts the jobs of every
+// status.
 func (r *cacheQuery) addNewest(n kernel.Near) error {
 	r.rec.Counts = map[kernel.Status]int{}
 	var all []string
@@ -356,7 +359,8 @@ func (r *cacheQuery) addMembers(n kernel.Near) error {
 	return r.addFirst(active, n.Most, always)
 }
 
-// stoppers brings what stops a run, be it of another, and who handles that.
+// addStoppers adds the jobs that stop run n.Run, those of other runs included, and
+// the jobs that handle that.
 func (r *cacheQuery) addStoppers(n kernel.Near) error {
 	if err := r.addAll(keyOf(keyStopper, string(n.Run))); err != nil {
 		return err

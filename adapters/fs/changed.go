@@ -9,12 +9,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Place is one in the history of a store. The zero value is none.
+// JournalOffset is a place in the history of a store. The zero value is none.
 type JournalOffset = journalOffset
 
-// Changed are the jobs whose records changed since a place, and the place up to
-// which that is so. It is false where that cannot be told: then all may have. It
-// takes no lock: what it tells of is there to be read.
+// Changed are the jobs whose records changed after since, and the offset up to
+// which the answer is complete. It is false where the journal does not go back
+// that far: then any record may have changed. It takes no lock: the records it
+// names are written already.
 func (s *Store) Changed(since JournalOffset) (ids []kernel.JobID, now JournalOffset, told bool) {
 	if err := s.open(false); err != nil {
 		return nil, now, errors.Is(err, fs.ErrNotExist) && since == now
@@ -36,7 +37,7 @@ func (s *Store) Changed(since JournalOffset) (ids []kernel.JobID, now JournalOff
 	}
 	for at := since.end; at < now.end; {
 		e, next, err := log.read(at)
-		if err != nil { // it was emptied meanwhile
+		if err != nil { // the journal was emptied meanwhile
 			return nil, now, false
 		}
 		for _, g := range e.groups {

@@ -190,7 +190,7 @@ func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *kernel.
 	return d.sync(name, s.opts.Durable)
 }
 
-// place gives the file temp its name: the place of what is there, or, fresh, one
+// install gives the file temp its name: the place of what is there, or, fresh, one
 // that is free. Others hold the lock shared as well, so that it may be taken by
 // now: then kernel.ErrStale.
 func (d dir) install(temp, name string, fresh bool) error {
@@ -270,9 +270,9 @@ func (s *Store) fencedShared(ctx context.Context, a kernel.AttemptID, f func() e
 	return f()
 }
 
-// settled are the effects of the generation that j leaves, as they are to be
-// remembered: a later generation's record does not tell any more which of them
-// were committed.
+// committedEffects writes "committed" into the records of the effects that j's
+// current generation has committed. The job's record says so now, and will not
+// any more once a new generation begins.
 func (s *Store) committedEffects(j *kernel.Job) []fileOp {
 	effects, _ := s.Effects(j.ID) // what cannot be read stays as it is
 	var ops []fileOp

@@ -40,12 +40,12 @@ func aboutRun(a kernel.Action) bool {
 type builder struct {
 	s    *Store
 	e    entry
-	at   map[kernel.JobID]int
-	jobs map[kernel.JobID]*cachedJob // as the plan leaves them; nil: gone
+	at   map[kernel.JobID]int        // index of the job's group in e
+	jobs map[kernel.JobID]*cachedJob // as the plan leaves them; nil: removed
 	last kernel.Number               // the largest that the plan gives; 0: none
 }
 
-// have is a job as the plan so far leaves it.
+// have is a job as the actions so far leave it.
 func (b *builder) have(id kernel.JobID) (*cachedJob, error) {
 	if k, ok := b.jobs[id]; ok {
 		return k, nil
@@ -67,14 +67,14 @@ func (b *builder) group(id kernel.JobID) *group {
 	return &b.e.groups[i]
 }
 
-// does makes ops part of what is done for a job, or for none.
+// does adds file operations to the group of a job; "": of no job.
 func (b *builder) does(id kernel.JobID, ops ...fileOp) {
 	g := b.group(id)
 	g.ops = append(g.ops, ops...)
 }
 
-// put makes j's record part of the entry. was is the coarse state that was
-// written last; a file that says otherwise is repaired.
+// put adds j's record to the entry, and its state file where that does not say
+// was, the coarse state written last, or has to change.
 func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
 	data, err := encodeRecord(j, f, b.s.opts.Now())
 	if err != nil {
@@ -120,7 +120,8 @@ func (b *builder) NumberJob(a kernel.NumberJob) error {
 	return b.put(&j, have.foreign, j.State.Status.Coarse())
 }
 
-// replaced is the job whose record a plan over revision over replaces.
+// replaced is the job whose record a plan replaces; kernel.ErrConflict unless the
+// record has the revision that the plan was made for.
 func (b *builder) replaced(id kernel.JobID, over kernel.Revision) (*cachedJob, error) {
 	if why := b.s.quarantineReason(id); why != "" {
 		return nil, fmt.Errorf("commit %s: %s: %w", id, why, kernel.ErrConflict)
@@ -193,8 +194,9 @@ func (b *builder) complete(j *kernel.Job) error {
 	return err
 }
 
-// settles is the result that the transaction under way records with the new
-// state of j, if the state is what that result leads to.
+// resultToSettle is the result that the transaction records together with the new
+// state of j; nil if that state is not what the result leads to. It returns the
+// result once.
 func (s *Store) resultToSettle(j *kernel.Job) *kernel.Result {
 	if s.tx == nil || s.tx.settling == nil || s.tx.settling.Attempt != j.Attempt() || s.tx.settling.Outcome != j.State.Outcome {
 		return nil

@@ -13,26 +13,27 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A change that was committed and cannot be written, because something stands
-// in the way of one job's files, must not keep every other job from going on.
-// It is held: kept in a file of its own, tried again by whoever takes the lock
-// next, and until then its job counts as unreadable, with the reason.
+// quarantinedGroup is a committed change that cannot be written because something
+// blocks one job's files: a directory where a file should be, say. It must not
+// stop every other job. So it is kept in a file of its own and tried again by
+// whoever takes the lock next. Until then its job counts as unreadable, with the
+// reason.
 type quarantinedGroup struct {
-	job   kernel.JobID // whom it concerns
+	job   kernel.JobID // "": a file of no job
 	why   string
 	group group
 }
 
 const quarantineFile = journalDir + "/held"
 
-// local reports that an error is about the place that was written to. Others,
-// a full disk say, are about the whole store.
+// concernsOneFile reports that an error is about the path that was written to.
+// Others, such as a full disk, are about the whole store.
 func concernsOneFile(err error) bool {
 	return slices.ContainsFunc([]error{syscall.ENOTDIR, syscall.ELOOP, syscall.EISDIR, syscall.ENOTEMPTY, syscall.EEXIST,
 		syscall.EACCES, syscall.EPERM, syscall.EBUSY}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// readHeld learns what is held, for a caller that holds the lock.
+// readQuarantine reads the quarantine file. The caller holds the lock.
 func (s *Store) readQuarantine() error {
 	s.quarantine = nil
 	b, err := s.base.read(quarantineFile, 1<<30)
@@ -55,12 +56,13 @@ func (s *Store) readQuarantine() error {
 	return nil
 }
 
-// writeHeld remembers what is held. What is held no longer was written without
-// a sync, and no journal has it.
+// writeQuarantine writes the quarantine file, or removes it when it would be
+// empty. It syncs the store first: a group that left the quarantine was written
+// without a sync, and the journal does not have it any more.
 func (s *Store) writeQuarantine() error {
 	if s.log.sync {
 		if err := s.base.disk.syncAll(s.base.fd); err != nil {
-			return fmt.Errorf("held changes: %w", err)
+			return fmt.Errorf("quarantined changes: %w", err)
 		}
 	}
 	if len(s.quarantine) == 0 {
@@ -74,8 +76,8 @@ func (s *Store) writeQuarantine() error {
 	return s.base.write(quarantineFile, b, s.log.sync)
 }
 
-// tryHeld writes what was held and can be written now. What is held of one job
-// stays in order.
+// retryQuarantine writes what can be written by now. The groups of one job stay
+// in order.
 func (s *Store) retryQuarantine() error {
 	if err := s.readQuarantine(); err != nil || len(s.quarantine) == 0 {
 		return err
@@ -91,12 +93,12 @@ func (s *Store) retryQuarantine() error {
 	if len(s.quarantine) == len(was) {
 		return nil
 	}
-	s.dropCache() // the records are news to it
+	s.dropCache() // it does not know these records
 	return s.writeQuarantine()
 }
 
-// replayOrHold replays a group, or holds it where it cannot be written and
-// where something of its job is held already.
+// replayOrQuarantine replays a group. It quarantines the group if it cannot be
+// written, or if an earlier one of the same job is in quarantine.
 func (s *Store) replayOrQuarantine(g group, about kernel.JobID) error {
 	if g.job != "" {
 		about = g.job
@@ -120,12 +122,12 @@ func (s *Store) replayOrQuarantine(g group, about kernel.JobID) error {
 	return nil
 }
 
-// same reports that the journal was gone through again and came by h again.
+// same reports that h and o are one group, replayed from the journal twice.
 func (h quarantinedGroup) same(o quarantinedGroup) bool {
 	return h.group.job == o.group.job && h.group.rev == o.group.rev && bytes.Equal(h.group.record, o.group.record) && len(h.group.ops) == len(o.group.ops)
 }
 
-// heldOf is why changes of a job are held; "" if none are.
+// quarantineReason is why changes of a job are in quarantine; "": none are.
 func (s *Store) quarantineReason(id kernel.JobID) string {
 	for _, h := range s.quarantine {
 		if h.job == id {
@@ -135,7 +137,8 @@ func (s *Store) quarantineReason(id kernel.JobID) string {
 	return ""
 }
 
-// hideHeld takes the jobs whose changes are held out of what is read.
+// hideQuarantined moves the jobs whose changes are in quarantine from rec.Jobs to
+// rec.Unreadable.
 func (s *Store) hideQuarantined(rec *kernel.Records) {
 	for _, h := range s.quarantine {
 		if h.job != "" {

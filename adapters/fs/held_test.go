@@ -129,7 +129,7 @@ func over(n int) kernel.Action {
 	return put(j, func(st *kernel.State) { st.Reason = "over it" })
 }
 
-// heldUp asserts that job n is unreadable, with its path, and no other is.
+// quarantined asserts that job n is unreadable, with its path, and no other is.
 func quarantined(t *testing.T, dir string, rec kernel.Records, n int) {
 	t.Helper()
 	why := rec.Unreadable[id(n)]

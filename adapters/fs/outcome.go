@@ -223,7 +223,7 @@ func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
 	return j, err
 }
 
-// launched are the jobs that this process launched, with the records it wrote:
+// launchedJobs are the jobs that this process launched, with the records it wrote:
 // the one that it runs itself is asked for time and again.
 type launchedJobs struct {
 	mu   sync.Mutex
@@ -235,7 +235,7 @@ type written struct {
 	data []byte
 }
 
-// note remembers what was written of a job that runs, and forgets others.
+// remember remembers what was written of a job that runs, and forgets others.
 func (l *launchedJobs) remember(j *kernel.Job, data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +249,7 @@ func (l *launchedJobs) remember(j *kernel.Job, data []byte) {
 	l.jobs[j.ID] = written{*j, data}
 }
 
-// as is the job that data, read from a record, is about, if this process wrote
+// unchanged is the job that data, read from a record, is about, if this process wrote
 // it like that.
 func (l *launchedJobs) unchanged(id kernel.JobID, data []byte) (kernel.Job, bool) {
 	l.mu.Lock()
@@ -276,7 +276,7 @@ func (s *Store) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	}
 }
 
-// answer is what look finds in a store that could be opened.
+// factOf is what look finds in a store that could be opened.
 func factOf[T any](closed error, look func() kernel.Fact[T]) kernel.Fact[T] {
 	var none T
 	switch {
@@ -352,7 +352,7 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 	return kernel.Seen(&lost)
 }
 
-// told is what the agent of an attempt of a workflow node told before anything
+// agentRunOf is what the agent of an attempt of a workflow node told before anything
 // ended; nil: nothing.
 func (s *Store) agentRunOf(a kernel.AttemptID) *kernel.AgentRun {
 	b, err := s.base.read(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)), maxRecord)

@@ -12,11 +12,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// recover brings the files to where the journal is, and finds the world actions
-// that are still to be done. After another boot everything in the journal is
-// gone through, and of the actions only those that a boot does not settle are
-// kept: nothing that ran then runs now. What a newer version left to be done,
-// and this one does not know, is ErrNewer: it stays for that version.
+// recover applies to the files what only the journal has, and finds the world
+// actions that are still to be done. After a reboot it replays the whole journal,
+// and keeps only the actions that outlast a boot: no process of then runs now.
+// Actions of a newer version that this one does not know are ErrNewer: they stay
+// for that version.
 func (t *Tx) recover() error {
 	if err := t.s.openJournal(); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (t *Tx) recover() error {
 	}
 	holds := len(t.s.quarantine)
 	t.pos = pos
-	if pos.end > size { // it was emptied, and the mark did not hear of it
+	if pos.end > size { // the journal was emptied, and the crash came before the mark was written
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
 	}
 	var last entry
@@ -91,13 +91,14 @@ func (t *Tx) recover() error {
 	return log.setPosition(t.pos)
 }
 
-// begun is where, from an offset on, an attempt of each job began last.
+// lastStarts is, for each job, the last offset from at on at which an attempt of
+// it started.
 func (j *journal) lastStarts(at int64) map[kernel.JobID]int64 {
 	out := map[kernel.JobID]int64{}
 	for {
 		e, next, err := j.read(at)
 		if err != nil {
-			return out // whoever goes through it finds out what
+			return out // recover reads it too, and reports the error
 		}
 		for _, g := range e.groups {
 			if job, _, err := decodeRecord(g.job, g.record); err == nil && job.State.Status == kernel.Running {
@@ -108,9 +109,9 @@ func (j *journal) lastStarts(at int64) map[kernel.JobID]int64 {
 	}
 }
 
-// spared is g, of a job that ran since, without what puts away or replaces the
-// files of an earlier attempt: by now they may be of a later one, which wrote
-// them durably.
+// withoutLaterFiles is g without the operations that move or replace files of an
+// attempt. The job has started again since, so the files may be those of the later
+// attempt, which wrote them durably.
 func (s *Store) withoutLaterFiles(g group) group {
 	g.ops = slices.DeleteFunc(slices.Clone(g.ops), func(op fileOp) bool {
 		switch {
@@ -125,8 +126,8 @@ func (s *Store) withoutLaterFiles(g group) group {
 	return g
 }
 
-// subject is the first job that e is about: what is wrong with the rest of e
-// is told by it.
+// subject is the first job that e is about. Problems with groups of no job are
+// reported as this job's.
 func (e entry) subject() kernel.JobID {
 	for _, g := range e.groups {
 		if g.job != "" {
@@ -136,24 +137,24 @@ func (e entry) subject() kernel.JobID {
 	return ""
 }
 
-// replayGroup applies g unless the record on disk is already there. A power
-// failure may have kept that and not what came before it. So it still goes
-// through g's markers, which only the journal changes, and writes what is there
-// in part: whole, it may be of later.
+// replayGroup applies g unless the record on disk has its revision already. A
+// power failure may have kept the record and lost other files of g. So it still
+// writes g's markers, which only the journal changes, and files that are torn. It
+// leaves whole files alone: they may be later ones.
 func (s *Store) replayGroup(g group) error {
 	j, _, err := s.readRecord(g.job)
 	if err != nil || g.record == nil || j.Rev < g.rev {
 		return s.applyGroup(g)
 	}
 	for _, op := range g.ops {
-		again := strings.HasPrefix(op.path, markersDir+"/") || op.kind == opWrite && s.torn(op)
-		if op.kind == opWrite && op.to != "" && !again { // an outcome, which nobody else has recorded
-			again = j.State.Removed.IsZero()
+		redo := strings.HasPrefix(op.path, markersDir+"/") || op.kind == opWrite && s.torn(op)
+		if op.kind == opWrite && op.to != "" && !redo { // an outcome, which nobody else has recorded
+			redo = j.State.Removed.IsZero()
 			if j.Rev > g.rev { // by now it may be that of an earlier attempt: then it stays under its own name
 				op.path, op.to = jobPath(g.job, op.to), ""
 			}
 		}
-		if !again {
+		if !redo {
 			continue
 		}
 		if err := s.applyOp(g.job, op); err != nil {
@@ -167,13 +168,14 @@ func (s *Store) replayGroup(g group) error {
 	return s.base.write(jobPath(g.job, stateName), []byte(word+"\n"), false)
 }
 
-// torn reports that the file which op writes is there and makes no sense.
+// torn reports that the file op writes exists and is not valid JSON, though op's
+// data is.
 func (s *Store) torn(op fileOp) bool {
 	b, err := s.base.read(op.path, maxRecord)
 	return err == nil && json.Valid(op.data) && !json.Valid(b)
 }
 
-// says reports that the state file of id holds word.
+// stateFileSays reports that the state file of id holds word.
 func (s *Store) stateFileSays(id kernel.JobID, word string) bool {
 	have, err := s.base.read(jobPath(id, stateName), 64)
 	return err == nil && string(have) == word+"\n"

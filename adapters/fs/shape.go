@@ -16,16 +16,16 @@ import (
 	published "github.com/vizier-scheduler/vizier/docs/schemas"
 )
 
-// shape is a JSON Schema, of which it knows the keywords that the published
-// schema of records uses. It is not a library's: the one that the tests use
-// costs every start of the program more than the rest of it together.
+// schemaCheck checks values against a JSON Schema. It knows the keywords that the
+// published schema of records uses. A library is not used because the one that
+// the tests use costs more at every start of the program than everything else.
 type schemaCheck struct {
 	root     map[string]any
 	patterns map[string]*regexp.Regexp
-	others   map[string]*schemaCheck // by the names that references have for them
+	others   map[string]*schemaCheck // other schemas, by the file name in a $ref
 }
 
-// recordShape is the published schema of job.json.
+// newSchemaCheck checks against the published schema of job.json.
 func newSchemaCheck() (*schemaCheck, error) {
 	s := &schemaCheck{others: map[string]*schemaCheck{}}
 	for _, name := range []string{"job_record.schema.json", "artifact.schema.json"} {
@@ -61,7 +61,7 @@ func decodeJSON(b []byte) (any, error) {
 	return v, nil
 }
 
-// problems are what is wrong with v, each with where it is.
+// problems says what is wrong with v and where, one string for each problem.
 func (s *schemaCheck) problems(v any) []string { return s.check(s.root, v, "") }
 
 func (s *schemaCheck) check(schema map[string]any, v any, at string) []string {
@@ -117,7 +117,7 @@ func (s *schemaCheck) check(schema map[string]any, v any, at string) []string {
 	return out
 }
 
-// refer checks v by the schema that a reference names.
+// checkRef checks v against the schema that a $ref names.
 func (s *schemaCheck) checkRef(ref string, v any, at string) []string {
 	if other := s.others[ref]; other != nil {
 		return other.check(other.root, v, at)

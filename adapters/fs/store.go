@@ -31,9 +31,8 @@ type Options struct {
 }
 
 // Store keeps one repository's records. Its methods may be called from any
-// goroutine but Close, after which nothing else is. A goroutine that has begun a
-// transaction does not begin or read until it is closed: it would wait for
-// itself.
+// goroutine; Close comes last. A goroutine that has begun a transaction must not
+// call Begin or Read until it is closed: it would wait for itself.
 type Store struct {
 	Layout
 	opts Options
@@ -88,10 +87,9 @@ func (s *Store) open(create bool) error {
 	return nil
 }
 
-// ignore has git ignore what is of this checkout alone, where nobody said what
-// it is to ignore below .vizier: without `vizier init`, `git add` would take the
-// records, logs and values of environments along. A repository that cannot have
-// the file works as well.
+// ignore writes .vizier/.gitignore where there is none, so that `git add` does not
+// take records, logs and environments along when `vizier init` was never run. It
+// ignores errors: the store works without the file.
 func (s *Store) ignore() {
 	if there, err := s.base.exists(ignoreName); err == nil && !there {
 		_ = s.base.writeNew(ignoreName, []byte(ignored), false)
@@ -143,7 +141,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Forget lets go of what is known of the records, once nobody uses it.
+// Forget frees the cache, once no goroutine uses it.
 func (s *Store) Forget() {
 	leave, _ := s.lock.alone(context.Background()) // which never ends
 	defer leave()
@@ -154,10 +152,10 @@ func (s *Store) Forget() {
 // short. A lock that is not free before ctx ends is a *BusyError.
 func (s *Store) Begin(ctx context.Context) (*Tx, error) { return s.begin(ctx, lockExclusive, nil) }
 
-// BeginSettling is Begin for a transaction that is to settle r's attempt, where
-// the lock is free at once: else it is a *BusyError. What settles the attempt
-// records r as well, so that it need not be concluded before: one sync makes
-// both last.
+// BeginSettling is Begin for a transaction that settles r's attempt. It does not
+// wait: where the lock is taken it is a *BusyError. Its commit records r together
+// with the job's new state, with one sync, so that Conclude need not be called
+// before.
 func (s *Store) BeginSettling(ctx context.Context, r kernel.Result) (*Tx, error) {
 	return s.begin(ctx, lockAtOnce, &r)
 }
@@ -184,7 +182,7 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) 
 	return tx, nil
 }
 
-// complete writes what a crash left in the journal alone.
+// complete writes the files that a crash left in the journal alone.
 func (s *Store) complete(ctx context.Context) error {
 	tx, err := s.Begin(ctx)
 	if err != nil {
@@ -193,8 +191,8 @@ func (s *Store) complete(ctx context.Context) error {
 	return tx.Close()
 }
 
-// errBehind is a store of which the journal has more than the files, or holds
-// what can perhaps be written by now.
+// errBehind says that the journal has changes that the files have not, or that the
+// quarantine is to be tried again.
 var errBehind = errors.New("the journal holds changes that are to be written first")
 
 // Read is a consistent read that changes nothing, unless a crash left writes
@@ -222,9 +220,8 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 	return rec, err
 }
 
-// readShared reads what the files hold. It is errBehind where they are not all
-// there is to read; what is held does not count as such unless it is to be
-// tried.
+// readShared reads the files. It is errBehind where they do not have everything:
+// quarantined changes count only if try is true.
 func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (rec kernel.Records, err error) {
 	unlock, err := s.lock.shared(ctx)
 	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
@@ -258,7 +255,7 @@ func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (r
 	return rec, err
 }
 
-// readAsItIs reads every record without the lock that other processes see.
+// readAsItIs reads every record without locking other processes out.
 func (s *Store) readAsItIs(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
 	leave, err := s.lock.alone(ctx)
 	if err != nil {
@@ -294,14 +291,16 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.R
 	return rec, err
 }
 
-// refreshCache writes the cache if the lock is free: its failure is nobody's.
+// refreshCache writes the cache if the lock is free. It drops errors: a cache costs
+// only time.
 func (s *Store) refreshCache(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
 	_ = s.complete(ctx)
 }
 
-// behind is where the journal was applied to, and whether it holds more.
+// behind is the position up to which the journal was applied, and whether it goes
+// on after that.
 func (s *Store) behind() (position, bool, error) {
 	if err := s.openJournal(); err != nil {
 		return position{}, false, err

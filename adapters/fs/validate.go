@@ -79,7 +79,7 @@ func (s *Store) still(ctx context.Context, f func() error) (err error) {
 	return f()
 }
 
-// wrongWith is what is wrong with the record b of a job.
+// problemsOf is what is wrong with the record b of a job.
 func (s *Store) problemsOf(id kernel.JobID, b []byte, shape *schemaCheck, holders map[string]kernel.JobID) []string {
 	v, err := decodeJSON(b)
 	if err != nil {

@@ -128,7 +128,7 @@ func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kerne
 	return w, err
 }
 
-// settle moves w, which has no files yet, to place, or to the first beside it
+// moveToPlace moves w, which has no files yet, to place, or to the first beside it
 // where nothing is. The move is one step, which only one of several can do.
 func (r *Repo) moveToPlace(w Worktree, place string) (Worktree, error) {
 	from := w.Path
@@ -163,7 +163,7 @@ func (r *Repo) moveToPlace(w Worktree, place string) (Worktree, error) {
 	}
 }
 
-// taken reports that something is at dir, or that git has a worktree other than
+// inUse reports that something is at dir, or that git has a worktree other than
 // that of a name there.
 func (r *Repo) inUse(dir, except string) (bool, error) {
 	there, err := exists(dir)

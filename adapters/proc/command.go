@@ -117,7 +117,7 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 	return c, err
 }
 
-// told is what the command is told of itself.
+// jobEnv is what the command is told of itself.
 func (l *Local) jobEnv(j *kernel.Job) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
@@ -166,7 +166,7 @@ func environment(told []string, others ...string) []string {
 	return env
 }
 
-// asked are the variables that a job was submitted with, each once: all but our
+// submittedEnv are the variables that a job was submitted with, each once: all but our
 // own and PWD, which is where it runs.
 func submittedEnv(vars []string) []string {
 	seen, env := map[string]bool{"PWD": true}, []string(nil)
@@ -216,7 +216,7 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	return real, err
 }
 
-// gone reports that the worktree that c is in is not there: nothing is, or a
+// worktreeGone reports that the worktree that c is in is not there: nothing is, or a
 // worktree of another name, which came to the place when c's had left it.
 func (l *Local) worktreeGone(c kernel.Context) bool {
 	if c.Root == "" || c.Root == "." {
@@ -309,7 +309,7 @@ func executable(name, dir string) (string, error) {
 	return file, nil
 }
 
-// refused is what an exec that failed means.
+// execError is what an exec that failed means.
 func (c command) execError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOENT):

@@ -20,7 +20,7 @@ const adoptsOrphans = true
 // becomeSubreaper makes orphaned descendants children of this process.
 var becomeSubreaper = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
-// leftovers are what a command left running. Whatever it is, a daemon in a
+// leftoverProcesses are what a command left running. Whatever it is, a daemon in a
 // session of its own included, it is a child of this process now, or a
 // descendant of one: this process is their subreaper.
 type leftoverProcesses struct{ l *Local }

@@ -10,7 +10,7 @@ const adoptsOrphans = false
 // becomeSubreaper does nothing: orphans go to the system's first process.
 func becomeSubreaper() {}
 
-// leftovers are what a command left running, as far as that can be told without
+// leftoverProcesses are what a command left running, as far as that can be told without
 // being the parent: what is in the command's session or shows the attempt in its
 // environment, and what descends from those.
 type leftoverProcesses struct {

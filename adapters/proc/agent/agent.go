@@ -164,7 +164,7 @@ func (p *pulse) Write(b []byte) (int, error) {
 	return p.to.Write(b)
 }
 
-// asking is one request to an agent.
+// conversation is one request to an agent.
 type conversation struct {
 	Agents
 	Settings

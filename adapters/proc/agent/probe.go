@@ -118,7 +118,7 @@ func (a Agents) Probe(ctx context.Context, s Settings) Found {
 	return f
 }
 
-// tell is what a program prints. The error says how it ended.
+// probeProgram is what a program prints. The error says how it ended.
 func probeProgram(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, probeTime)
 	defer stop()
@@ -204,7 +204,7 @@ func anySet(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return os.Getenv(name) != "" })
 }
 
-// says reports that the file at path has one of words in it.
+// fileMentions reports that the file at path has one of words in it.
 func fileMentions(path string, words ...string) bool {
 	data, err := os.ReadFile(path)
 	return err == nil && slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(data, []byte(w)) })

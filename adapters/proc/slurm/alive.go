@@ -30,7 +30,7 @@ type evidence struct {
 	job   *batchJob // what it said; nil: it knows of none
 }
 
-// verdict is what follows from the evidence. Void and lost are to be made true
+// judgement is what follows from the evidence. Void and lost are to be made true
 // before anyone is told: void by taking the claim, lost by recording the end.
 type judgement struct {
 	runner kernel.Runner
@@ -171,7 +171,7 @@ func (c *Cluster) Alive(ctx context.Context, attempts []kernel.AttemptID) map[ke
 	return facts
 }
 
-// look is one Alive under way.
+// query is one Alive under way.
 type query struct {
 	c     *Cluster
 	ctx   context.Context //nolint:containedctx // of one call

@@ -225,7 +225,7 @@ func parseJobs(out string) map[string]batchJob {
 	return jobs
 }
 
-// over reports that the cluster is done with the job.
+// ended reports that the cluster is done with the job.
 func (j batchJob) ended() bool {
 	switch j.state {
 	case "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT":
