@@ -98,3 +98,16 @@ func (s *Store) tail(path string, most int64) (tail []byte, whole bool, err erro
 	tail, err = io.ReadAll(io.NewSectionReader(f, from, most))
 	return tail, from == 0, err
 }
+
+// LogTail is the end of a current log of job, "stdout" or "stderr", of at most so
+// many bytes; nothing where there is none.
+func (s *Store) LogTail(job kernel.JobID, stream string, most int64) ([]byte, error) {
+	if err := s.open(false); err != nil {
+		return nil, err
+	}
+	if !kernel.ValidJobID(string(job)) {
+		return nil, fmt.Errorf("log of job %q: %w", job, kernel.ErrInvalid)
+	}
+	tail, _, err := s.tail(jobPath(job, stream+".log"), most)
+	return tail, ignoreMissing(err)
+}

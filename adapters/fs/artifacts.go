@@ -51,19 +51,6 @@ func (s *Store) Payload(job kernel.JobID, a kernel.Artifact) ([]byte, error) {
 	return b, err
 }
 
-// LogTail is the end of a current log of job, "stdout" or "stderr", of at most so
-// many bytes; nothing where there is none.
-func (s *Store) LogTail(job kernel.JobID, stream string, most int64) ([]byte, error) {
-	if err := s.open(false); err != nil {
-		return nil, err
-	}
-	if !kernel.ValidJobID(string(job)) {
-		return nil, fmt.Errorf("log of job %q: %w", job, kernel.ErrInvalid)
-	}
-	tail, _, err := s.tail(jobPath(job, stream+".log"), most)
-	return tail, ignoreMissing(err)
-}
-
 // Producers are the jobs whose marker makes a exist for consumer, newest
 // first: those of its own run where any of them is of it (semantics 3.8).
 func (s *Store) Producers(consumer *kernel.Job, a kernel.Artifact) ([]kernel.JobID, error) {
@@ -132,18 +119,14 @@ func (s *Store) Sentinel(slug string) ([]byte, error) {
 	return b, err
 }
 
-// Run reads a run's manifest.
-func (s *Store) Run(id kernel.RunID) ([]byte, error) {
-	name, err := runFile(id)
+// ClearSentinel drops the mark of an open merge conflict.
+func (s *Store) ClearSentinel(slug string) error {
+	name, err := sentinelFile(slug)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.open(false); err != nil {
-		return nil, err
+		return err
 	}
-	b, err := s.base.read(name, maxPayload)
-	if errors.Is(err, iofs.ErrNotExist) {
-		return nil, kernel.Missing{What: "run " + string(id)}
-	}
-	return b, err
+	return s.base.remove(name)
 }
