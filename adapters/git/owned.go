@@ -32,9 +32,9 @@ func (r *Repo) OwnedWorktree(name string) (kernel.Context, error) {
 // EnsureWorktree makes sure that a job has a linked worktree of branch under a
 // name; with branch "" it is detached at commit. It is at place, a directory
 // below .vizier/tmp-worktrees, or at the first of place-2, place-3 and so on where
-// nothing is. A tree of that name stays where and as it is; what a crash left
-// half made is made again, and what stands on something else is parked and
-// removed first. That branch is checked out elsewhere is no obstacle here.
+// nothing is. A worktree of that name and branch is left as it is. One that a crash
+// left half made is made again. One of another branch is parked and removed first.
+// It does not matter whether the branch is checked out elsewhere.
 func (r *Repo) EnsureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error) {
 	c, err := r.ensureWorktree(ctx, name, place, branch, commit)
 	if err != nil {
@@ -128,8 +128,9 @@ func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kerne
 	return w, err
 }
 
-// moveToPlace moves w, which has no files yet, to place, or to the first beside it
-// where nothing is. The move is one step, which only one of several can do.
+// moveToPlace moves w, which has no files yet, to place, or to the first of
+// place-2, place-3 and so on where nothing is. Of several processes that try the
+// same directory only one succeeds.
 func (r *Repo) moveToPlace(w Worktree, place string) (Worktree, error) {
 	from := w.Path
 	for n := 1; ; n++ {
@@ -151,7 +152,7 @@ func (r *Repo) moveToPlace(w Worktree, place string) (Worktree, error) {
 		} else if err != nil {
 			return w, err
 		}
-		// Another may have come there and be on its way out again.
+		// Another worktree may have been moved there, and be about to move back.
 		listed, err := r.listed(dir, w.Name)
 		if err == nil && !listed {
 			w.Path = dir

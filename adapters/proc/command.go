@@ -117,7 +117,7 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 	return c, err
 }
 
-// jobEnv is what the command is told of itself.
+// jobEnv are the variables that tell a job's command about the job.
 func (l *Local) jobEnv(j *kernel.Job) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
@@ -138,25 +138,25 @@ func (l *Local) jobEnv(j *kernel.Job) []string {
 	return env
 }
 
-// runnerEnv is the environment of a's runner: this process's, without what it
-// was told of a job it runs in itself.
+// runnerEnv is the environment of a's runner: this process's, without the
+// variables of a job that this process is part of.
 func runnerEnv(a kernel.AttemptID) []string {
 	return environment([]string{envRunner + "=" + label(a)}, os.Environ()...)
 }
 
-// environment is told and, where that says nothing of a name, others, of which
-// a later value replaces an earlier one. Only told may have our own variables,
-// and those that say which repository git is to look at.
-func environment(told []string, others ...string) []string {
+// environment is own, and of others the variables that own does not set; of two
+// values in others the later one counts. Vizier's variables, and those that point
+// git at a repository, are taken from own alone.
+func environment(own []string, others ...string) []string {
 	seen := map[string]bool{}
 	for _, name := range slices.Concat(ownVariables, repositoryVariables) {
 		seen[name] = true
 	}
-	for _, v := range told {
+	for _, v := range own {
 		name, _, _ := strings.Cut(v, "=")
 		seen[name] = true
 	}
-	env := slices.Clone(told)
+	env := slices.Clone(own)
 	for _, v := range slices.Backward(others) {
 		if name, _, _ := strings.Cut(v, "="); !seen[name] && !strings.HasPrefix(name, paramPrefix) {
 			seen[name] = true
@@ -309,7 +309,7 @@ func executable(name, dir string) (string, error) {
 	return file, nil
 }
 
-// execError is what an exec that failed means.
+// execError is the error of a command whose exec failed with err.
 func (c command) execError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
