@@ -212,21 +212,14 @@ func (s *Store) patrol() error {
 		return err
 	}
 	var keys []string
-	for _, at := range []string{max(keyStatus, string(from)), keyStatus} {
-		err := c.kv.eachFrom(at, keyStatus, func(key string, _ []byte) bool {
-			if kernel.Status(key[len(keyStatus)]) != kernel.Succeeded {
-				keys = append(keys, key)
-			}
-			return len(keys) <= maxPatrol
-		})
-		if err != nil {
-			return err
+	err = c.kv.eachFrom(max(keyStatus, string(from)), keyStatus, func(key string, _ []byte) bool {
+		if kernel.Status(key[len(keyStatus)]) != kernel.Succeeded {
+			keys = append(keys, key)
 		}
-		if len(keys) > maxPatrol || at == keyStatus {
-			break
-		}
-		keys = keys[:0] // few are left: begin again at the first
-		from = nil
+		return len(keys) <= maxPatrol
+	})
+	if err != nil {
+		return err
 	}
 	for _, key := range keys[:min(len(keys), maxPatrol)] {
 		if _, err := s.lookup(idIn(key)); err != nil {
@@ -236,7 +229,7 @@ func (s *Store) patrol() error {
 	switch {
 	case len(keys) > maxPatrol:
 		c.set(keyPatrol, []byte(keys[maxPatrol]))
-	case len(from) > 0:
+	case len(from) > 0: // these were the last: the next look begins anew
 		c.set(keyPatrol, nil)
 	}
 	return nil
