@@ -53,25 +53,25 @@ func (e clusterExecutor) Start(ctx context.Context, a kernel.AttemptID) error {
 	return err
 }
 
-// allRunners looks at the runners of this machine and of the clusters.
+// allRunners watches the runners of this machine and of the clusters.
 type allRunners struct {
-	*proc.Vigil
+	*proc.RunnerWatcher
 	clusters []*slurm.Cluster
 	watches  []*slurm.Watch
 	ended    chan struct{}
 }
 
-// watchRunners looks at no runner yet. It ends with ctx.
-func (w *world) watchRunners(ctx context.Context) app.Runners {
-	vigil := w.local.NewVigil()
+// watchRunners watches no runner yet. Its goroutines end with ctx.
+func (w *world) watchRunners(ctx context.Context) app.RunnerWatcher {
+	local := w.local.NewRunnerWatcher()
 	if len(w.clusters) == 0 {
-		return vigil
+		return local
 	}
-	all := &allRunners{Vigil: vigil, ended: make(chan struct{}, 1)}
+	all := &allRunners{RunnerWatcher: local, ended: make(chan struct{}, 1)}
 	for _, c := range w.clusters {
 		all.clusters, all.watches = append(all.clusters, c), append(all.watches, c.NewWatch(ctx))
 	}
-	heard := []<-chan struct{}{vigil.Ended()}
+	heard := []<-chan struct{}{local.Ended()}
 	for _, w := range all.watches {
 		heard = append(heard, w.Ended())
 	}
@@ -107,7 +107,7 @@ func (r *allRunners) Watch(attempts []kernel.AttemptID) bool {
 		})
 		r.watches[i].Watch(own)
 	}
-	return r.Vigil.Watch(attempts)
+	return r.RunnerWatcher.Watch(attempts)
 }
 
 // onNode is what a runner on a node records with.
@@ -154,7 +154,7 @@ func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 // It takes no lock of the scheduler's and starts no other job.
 func serveOnNode(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50)
-	err := attend(args, env)
+	err := runRemote(args, env)
 	if err != nil {
 		fmt.Fprintln(stderr, "vizier runner:", err)
 	}
@@ -178,7 +178,7 @@ func serveProbe(args []string, stderr io.Writer) int {
 	return 0
 }
 
-func attend(args []string, env Environment) error {
+func runRemote(args []string, env Environment) error {
 	if len(args) != 2 || args[0] != "--attempt" {
 		return fmt.Errorf("expected --attempt JOB/N: %w", kernel.ErrInvalid)
 	}
@@ -222,6 +222,6 @@ func attend(args []string, env Environment) error {
 			}
 		}
 	}()
-	err = runner.Attend(ctx, attempt)
+	err = runner.RunRemote(ctx, attempt)
 	return errors.Join(err, node.Close())
 }

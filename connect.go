@@ -40,16 +40,16 @@ type world struct {
 	newStore func() *fs.Store
 
 	live   *config.Live
-	differ func(*config.Config) // what this process has otherwise than it is configured; nil: nothing
+	differ func(*config.Config) // changes the configuration for this process; nil: leaves it
 }
 
-// connect wires the adapters of a repository. It touches nothing. What is
-// configured is as differ makes it, if it is not nil.
+// connect wires the adapters of a repository. It changes nothing on disk. Differ,
+// if it is not nil, changes the configuration for this process.
 func connect(at git.Root, live *config.Live, env Environment, program string, differ func(*config.Config)) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
 	w := &world{git: repo, env: env, live: live, differ: differ}
 	cfg := w.config()
-	exe, stays, err := programs(program)
+	exe, resident, err := programs(program)
 	if err != nil {
 		return nil, err
 	}
@@ -62,17 +62,17 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 		})
 	}
 	w.store, w.newStore = newStore(), newStore
-	w.local = &proc.Local{Exe: exe, Stays: stays, Root: root, Files: w.store, Now: now}
+	w.local = &proc.Local{Exe: exe, ResidentExe: resident, Root: root, Files: w.store, Now: now}
 	w.scheduler = &app.Scheduler{
 		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{w.store, repo},
-		Executor: w.local, Worktrees: repo, Sentinels: w.store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Leavings: leavings{w.store, repo},
+		Executor: w.local, Worktrees: repo, Sentinels: w.store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Cleaner: runCleaner{w.store, repo},
 		Events: w.store, Configure: w.configure, Now: now, NewID: minter(env, now),
 	}
 	w.apply(cfg)
 	return w, nil
 }
 
-// config is what is configured, for this process.
+// config is the configuration of this process.
 func (w *world) config() config.Config {
 	cfg := w.live.Config()
 	if w.differ != nil {
@@ -81,18 +81,18 @@ func (w *world) config() config.Config {
 	return cfg
 }
 
-// configure brings s, which is w's scheduler or a copy of it, up to what is
-// configured now. How durable records are, and how long the lock is waited for, stays as it was.
+// configure applies a changed configuration to s, which is w's scheduler or a
+// copy of it. Durability and the lock timeout stay as they were.
 func (w *world) configure(s *app.Scheduler) {
 	if w.live.Refresh() {
 		w.apply(w.config())
 	}
 	if own := w.scheduler; s != own {
-		s.Limits, s.Executors, s.Hooks, s.Lookout, s.Inside = own.Limits, own.Executors, own.Hooks, own.Lookout, own.Inside
+		s.Limits, s.Executors, s.Hooks, s.Waker, s.Inside = own.Limits, own.Executors, own.Hooks, own.Waker, own.Inside
 	}
 }
 
-// apply makes cfg what counts.
+// apply sets everything that follows from cfg.
 func (w *world) apply(cfg config.Config) {
 	w.store.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
 	w.local.Grace, w.local.MaxLog = cfg.Jobs.Grace, cfg.Logs.MaxBytes
@@ -111,13 +111,13 @@ func (w *world) apply(cfg config.Config) {
 		executors[name], limits.Executors[name] = clusterExecutor{c}, cfg.Executors[name].MaxRunning
 	}
 	s := w.scheduler
-	s.Limits, s.Executors, s.Hooks, s.Lookout = limits, executors, newHookCaller(cfg, w.store, w.local), nil
+	s.Limits, s.Executors, s.Hooks, s.Waker = limits, executors, newHookWaker(cfg, w.store, w.local), nil
 	switch {
 	case !cfg.Scheduler.Resident:
 	case s.Sandboxed:
-		s.Lookout = ringer{w.store.ResidentFile()}
+		s.Waker = notifyingWaker{w.store.ResidentFile()}
 	default:
-		s.Lookout = caller{w.store.ResidentFile(), w.local}
+		s.Waker = residentWaker{w.store.ResidentFile(), w.local}
 	}
 	if s.Inside = nil; !cfg.Approvals.FromJobs {
 		s.Inside = w.insideJob
@@ -144,8 +144,8 @@ func inherited(root git.Root, env Environment) (*config.Live, error) {
 	return config.Inherit(config.Sources{Root: root.Dir, Env: env.Get}, fs.NewLayout(root.Dir).KeptConfigFile())
 }
 
-// leavings is what jobs leave: files of the store and branches.
-type leavings struct {
+// runCleaner removes what jobs leave: files of the store, and branches.
+type runCleaner struct {
 	*fs.Store
 	*git.Repo
 }
@@ -166,9 +166,9 @@ func (w *world) insideJob(ctx context.Context) (kernel.JobID, bool) {
 	return a.Job, inside
 }
 
-// lockingStore is the store behind app's port. A command waits for the lock as
-// long as the configuration says; a timeout of 0 waits for ever, as a runner
-// must: what it has to say cannot be said later.
+// lockingStore is the store behind app's port. It waits for the lock up to the
+// configured timeout. 0 waits for ever, as a runner must: it has a result to
+// record, and nobody will run it again.
 type lockingStore struct {
 	*fs.Store
 	timeout time.Duration
@@ -184,7 +184,8 @@ func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
 	return tx, nil
 }
 
-// BeginSettling does not wait.
+// BeginSettling is Begin of a transaction that settles r's attempt. It does not
+// wait: where the lock is taken it fails with app.ErrBusy.
 func (s lockingStore) BeginSettling(ctx context.Context, r kernel.Result) (app.Tx, error) {
 	tx, err := s.Store.BeginSettling(ctx, r)
 	if err != nil {
@@ -207,8 +208,9 @@ func (s lockingStore) within(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(ctx, s.timeout)
 }
 
-// busy gives the adapter's error the class that front ends know. Whose wait was
-// interrupted did not find out whether it would have been too long.
+// busy turns the store's BusyError into app.ErrBusy, which front ends know. When
+// the caller's own context ended first, the error is that context's: the wait was
+// interrupted, and the lock timeout may not have been reached.
 func busy(ctx context.Context, err error) error {
 	var b *fs.BusyError
 	switch {
@@ -221,11 +223,12 @@ func busy(ctx context.Context, err error) error {
 	}
 }
 
-// programs are the file of this program, which runners are started as, and that
-// of what stays, such as the resident scheduler. The second is the same source
-// with libgit2, where it stands beside the first: it asks git without a process,
-// and takes longer to start than most commands take to run.
-func programs(own string) (short, stays string, err error) {
+// programs are the files of two builds of this program: the one that runners are
+// started as, and the one for long-running processes such as the resident
+// scheduler. The second is built with libgit2, where it is installed beside the
+// first: it asks git without starting a process, but takes longer to start than
+// most commands take to run.
+func programs(own string) (runner, resident string, err error) {
 	if own == "" {
 		if own, err = os.Executable(); err != nil {
 			return "", "", fmt.Errorf("find this program's file: %w", err)
@@ -244,7 +247,8 @@ func programs(own string) (short, stays string, err error) {
 	return own, beside(proc.ResidentName), nil
 }
 
-// clock is the time in the precision of records. VIZIER_NOW fixes it for tests.
+// clock is the time in the precision of records, microseconds. VIZIER_NOW fixes
+// it for tests.
 func clock(env Environment) func() time.Time {
 	if fixed, err := time.Parse(time.RFC3339Nano, env.Get("VIZIER_NOW")); err == nil {
 		return func() time.Time { return fixed.UTC().Truncate(time.Microsecond) }
@@ -284,7 +288,7 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50) // there is a runner per running job: memory counts for more than time
 	runtime.GOMAXPROCS(1)  // it waits most of the time, and hands over between threads cost a tenth of a hop
 	fail := func(err error) int {
-		if err == nil || errors.Is(err, kernel.ErrStale) { // somebody else's attempt: leave without a trace
+		if err == nil || errors.Is(err, kernel.ErrStale) { // another process runs the attempt: not an error
 			return 0
 		}
 		fmt.Fprintln(stderr, "vizier runner:", err)
@@ -310,11 +314,11 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 		return fail(err)
 	}
 	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Applied: w.store.Applied, Workload: w.local, Beat: w.config().Leases.Heartbeat,
-		Submissions: w.submissions(root.Dir), Rest: func() {
+		Submissions: w.submissions(root.Dir), ReleaseCache: func() {
 			w.store.Forget()
 			debug.FreeOSMemory()
-			if l := w.scheduler.Lookout; l != nil {
-				l.Call(kernel.Wakes{Again: true}) // should this process die, somebody sees it
+			if l := w.scheduler.Waker; l != nil {
+				l.Wake(kernel.Wakes{Again: true}) // so that somebody sees it if this process dies
 			}
 		}}
 	signals := make(chan os.Signal, 4)

@@ -19,22 +19,22 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// hookEvents are the events that the words of a hook's on mean.
+// hookEvents are the events that the words in a hook's `on` stand for.
 var hookEvents = map[string]kernel.EventKind{ //nolint:gochecknoglobals // a table
 	"succeeded": kernel.JobSucceeded, "failed": kernel.JobFailedFinal, "cancelled": kernel.JobCancelled, "blocked": kernel.JobBlocked,
 }
 
-// hookCaller starts the process that runs hooks, where something is pending
-// and there is none.
-type hookCaller struct {
+// hookWaker starts the process that runs hooks, if an event is pending and no
+// such process runs.
+type hookWaker struct {
 	wanted map[kernel.EventKind]bool
 	store  *fs.Store
 	local  *proc.Local
 }
 
-// newHookCaller is nil where no hooks are configured.
-func newHookCaller(cfg config.Config, store *fs.Store, local *proc.Local) app.Hooks {
-	c := hookCaller{map[kernel.EventKind]bool{}, store, local}
+// newHookWaker is nil where no hooks are configured.
+func newHookWaker(cfg config.Config, store *fs.Store, local *proc.Local) app.Hooks {
+	c := hookWaker{map[kernel.EventKind]bool{}, store, local}
 	for _, h := range cfg.Hooks {
 		for _, word := range h.On {
 			c.wanted[hookEvents[word]] = true
@@ -47,24 +47,25 @@ func newHookCaller(cfg config.Config, store *fs.Store, local *proc.Local) app.Ho
 }
 
 // Wants reports that a hook asks for events of that kind.
-func (c hookCaller) Wants(k kernel.EventKind) bool { return c.wanted[k] }
+func (c hookWaker) Wants(k kernel.EventKind) bool { return c.wanted[k] }
 
-// Call starts the process. Where the place is taken its holder looks once more
-// before it leaves, and after it has.
-func (c hookCaller) Call() {
+// Wake starts the process. If the lock is taken, nothing is lost: its holder
+// reads the queue once more before it ends, and again after it unlocked.
+func (c hookWaker) Wake() {
 	if !c.store.HooksPending() {
 		return
 	}
-	f, err := takeHooks(c.store)
+	f, err := lockHooks(c.store)
 	if err != nil || f == nil {
 		return
 	}
-	_ = f.Close() // the process takes it itself: should two have been started, one leaves
+	_ = f.Close() // the process takes the lock itself: if two were started, one ends
 	_ = c.local.StartHooks()
 }
 
-// takeHooks takes the lock of the process that runs hooks; nil: it is taken.
-func takeHooks(s *fs.Store) (*os.File, error) {
+// lockHooks takes the lock of the process that runs hooks. The file is nil when
+// another process has it.
+func lockHooks(s *fs.Store) (*os.File, error) {
 	path := s.HooksFile()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -82,14 +83,14 @@ func takeHooks(s *fs.Store) (*os.File, error) {
 // serveHooks is the hidden entry point `__hooks`: it runs the hooks of what is
 // pending in the repository that the working directory belongs to.
 func serveHooks(stderr io.Writer, env Environment) int {
-	if err := drainHooks(env); err != nil {
+	if err := dispatchHooks(env); err != nil {
 		fmt.Fprintln(stderr, "vizier hooks:", err)
 		return 1
 	}
 	return 0
 }
 
-func drainHooks(env Environment) error {
+func dispatchHooks(env Environment) error {
 	root, live, err := here(env)
 	if err != nil {
 		return err
@@ -98,9 +99,9 @@ func drainHooks(env Environment) error {
 	if err != nil {
 		return err
 	}
-	d := app.Drain{Pending: w.store, Hooks: w.hooks, Events: w.store, Now: w.scheduler.Now}
+	d := app.HookDispatcher{Pending: w.store, Hooks: w.hooks, Events: w.store, Now: w.scheduler.Now}
 	for w.store.HooksPending() { // what became so while the lock was let go
-		f, err := takeHooks(w.store)
+		f, err := lockHooks(w.store)
 		if err != nil || f == nil {
 			return err
 		}

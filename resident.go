@@ -18,27 +18,27 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// caller calls the resident scheduler, and starts it where there is none. An
-// error is nobody's concern: every command ticks as well.
-type caller struct {
+// residentWaker wakes the resident scheduler, or starts it where none runs. It
+// drops errors: every command ticks as well.
+type residentWaker struct {
 	path  string
 	local *proc.Local
 }
 
-func (c caller) Call(w kernel.Wakes) { _ = watch.Call(c.path, w, c.local.StartResident) }
+func (c residentWaker) Wake(w kernel.Wakes) { _ = watch.Wake(c.path, w, c.local.StartResident) }
 
 // serveResident is the hidden entry point `__resident`: the resident scheduler
 // of the repository that the working directory belongs to. Where there is one
 // already, it ends at once.
 func serveResident(stderr io.Writer, env Environment) int {
-	if err := reside(env); err != nil {
+	if err := runResident(env); err != nil {
 		fmt.Fprintln(stderr, "vizier resident:", err)
 		return 1
 	}
 	return 0
 }
 
-func reside(env Environment) error {
+func runResident(env Environment) error {
 	debug.SetGCPercent(50) // it sleeps: memory counts for more than time
 	dir, err := os.Getwd()
 	if err != nil {
@@ -63,39 +63,40 @@ func reside(env Environment) error {
 		return live.Changes() > 0 && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || !sameFile(program, programFile())
 	}
 	linger := cfg.Scheduler.ResidentLinger
-	w, err := connect(root, live, env, "", func(c *config.Config) { // it waits as runners do, and calls nobody
+	w, err := connect(root, live, env, "", func(c *config.Config) { // it waits as runners do, and wakes nobody
 		c.Scheduler.LockTimeout, c.Scheduler.Resident = 0, false
 	})
 	if err != nil {
 		return err
 	}
 	path := w.store.ResidentFile()
-	post := watch.Inherited(path, proc.ResidentFD)
-	if post == nil {
-		if post, err = watch.Take(path); err != nil || post == nil {
+	lock := watch.Inherited(path, proc.ResidentFD)
+	if lock == nil {
+		if lock, err = watch.Acquire(path); err != nil || lock == nil {
 			return err
 		}
 	}
-	post.Space = proc.PIDSpace()
-	outside := watch.NewWatcher(w.store.Layout, root.CommonDir)
+	lock.Namespace = proc.PIDSpace()
+	watcher := watch.NewWatcher(w.store.Layout, root.CommonDir)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := app.Resident{Scheduler: w.scheduler, Post: post, Outside: outside, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated}
+	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated}
 	if r.Serve(ctx) {
-		caller{path, w.local}.Call(kernel.Wakes{Again: true})
+		residentWaker{path, w.local}.Wake(kernel.Wakes{Again: true})
 	}
 	return nil
 }
 
-// BecomeStaying replaces this process by the program for what stays, where there
-// is one beside this program and this is another. It returns where there is none.
-func BecomeStaying(args, environ []string) {
+// BecomeResidentProgram replaces this process by the build for long-running
+// processes, if there is one beside this program. It returns if there is none, or
+// if this process runs it already.
+func BecomeResidentProgram(args, environ []string) {
 	own, err := os.Executable()
 	if err != nil {
 		return
 	}
-	if _, stays, err := programs(own); err == nil && stays != own {
-		_ = syscall.Exec(stays, append(os.Args[:1:1], args...), environ) // it can be done without
+	if _, resident, err := programs(own); err == nil && resident != own {
+		_ = syscall.Exec(resident, append(os.Args[:1:1], args...), environ) // it can be done without
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// outside is who goes on with what a command in a sandbox asks for, in words;
-// "": the command is in none. A sandbox is one that an agent put around its
-// commands, or a container beside that of the resident scheduler: processes
-// that are started there end with it.
+// outside says, in words for a person, which process outside the sandbox will go
+// on with what a command asks for; "": the command is in no sandbox. A sandbox is
+// what an agent put around its commands, or a container other than the resident
+// scheduler's: processes that are started in it end with it.
 func (w *world) outside() string {
 	pid, space := watch.Holder(w.store.ResidentFile())
 	a, alive, sandboxed := w.local.Sandboxed()
@@ -28,19 +28,20 @@ func (w *world) outside() string {
 	return ""
 }
 
-// ringer calls the resident scheduler where there is one, and starts none.
-type ringer struct{ path string }
+// notifyingWaker wakes the resident scheduler if one runs, and starts none.
+type notifyingWaker struct{ path string }
 
-func (r ringer) Call(w kernel.Wakes) {
-	_ = watch.Call(r.path, w, func(*os.File) error { return errors.New("nothing is started in a sandbox") })
+func (r notifyingWaker) Wake(w kernel.Wakes) {
+	_ = watch.Wake(r.path, w, func(*os.File) error { return errors.New("nothing is started in a sandbox") })
 }
 
-// confine has w only record what is asked for, if this process is in a sandbox.
+// confine makes w record what is asked for and start nothing, if this process is
+// in a sandbox.
 func (w *world) confine() (outside string) {
 	if outside = w.outside(); outside != "" {
 		w.scheduler.Sandboxed = true
-		if w.scheduler.Lookout != nil {
-			w.scheduler.Lookout = ringer{w.store.ResidentFile()}
+		if w.scheduler.Waker != nil {
+			w.scheduler.Waker = notifyingWaker{w.store.ResidentFile()}
 		}
 	}
 	return outside

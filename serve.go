@@ -19,7 +19,7 @@ func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int,
 		return serveProbe(args[1:], stderr), true
 	case "__workflow-node":
 		return serveNode(args[1:], stdout, stderr, env), true
-	case "__prompt-end": // what a run ends in that ends in several jobs: they have succeeded
+	case "__prompt-end": // the job that joins the last jobs of a run: it starts once they have succeeded
 		return 0, true
 	case "__hooks":
 		return serveHooks(stderr, env), true

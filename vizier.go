@@ -71,8 +71,8 @@ type Repository struct {
 	Clusters map[string]*slurm.Cluster
 	Agents   app.AgentPrograms
 
-	// Outside is who goes on with what is asked for here, in words, where this
-	// process is in a sandbox; "": this process itself.
+	// Outside says which process goes on with what is asked for here, when this
+	// one is in a sandbox; "": it is in none.
 	Outside string
 
 	world   *world

@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Leavings is what jobs leave besides records and worktrees.
-type Leavings interface {
+// RunCleaner removes what the jobs of a run leave besides records and worktrees.
+type RunCleaner interface {
 	// DropBranch deletes a local branch and reports that it did, or why it was
 	// kept. It never deletes the only copy of work.
 	DropBranch(ctx context.Context, name string) (dropped bool, kept string, err error)
@@ -92,7 +92,7 @@ func (s *Scheduler) PlanClean(ctx context.Context, id kernel.JobID, o CleanOptio
 		})
 	}
 	for _, name := range draftBranches(snap, done.Jobs) {
-		there, tree, err := s.Leavings.BranchAt(ctx, name)
+		there, tree, err := s.Cleaner.BranchAt(ctx, name)
 		user := userOf(snap, name, done.Jobs)
 		switch {
 		case err != nil:
@@ -126,13 +126,13 @@ func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOption
 				return kernel.Plan{}, err
 			}
 		}
-		if done.PlanStates, err = s.Leavings.DropPlanStates(set.Jobs); err != nil {
+		if done.PlanStates, err = s.Cleaner.DropPlanStates(set.Jobs); err != nil {
 			return kernel.Plan{}, err
 		}
 		plan, err := kernel.Clean(snap, id, o.Force)
 		for _, a := range plan.Records {
 			if gone, ok := a.(kernel.RemoveJob); ok {
-				markers, payloads := s.Leavings.CountArtifacts(gone.Job, gone.Produces)
+				markers, payloads := s.Cleaner.CountArtifacts(gone.Job, gone.Produces)
 				done.Markers, done.Payloads = done.Markers+markers, done.Payloads+payloads
 			}
 		}
@@ -154,7 +154,7 @@ func (s *Scheduler) dropBranches(ctx context.Context, snap *kernel.Snapshot, don
 			done.KeptBranches[name] = "job " + string(user) + " works on it"
 			continue
 		}
-		dropped, kept, err := s.Leavings.DropBranch(ctx, name)
+		dropped, kept, err := s.Cleaner.DropBranch(ctx, name)
 		switch {
 		case err != nil:
 			return err
@@ -212,7 +212,7 @@ func (done *Cleaned) tell(rep Report) {
 // a warning: the transaction itself went well, and the next one tries again.
 func (s *Scheduler) tidy(ctx context.Context, rep *Report) {
 	for _, set := range kernel.SpentRuns(rep.Snapshot) {
-		if s.Leavings.Followed(set.Run) {
+		if s.Cleaner.Followed(set.Run) {
 			continue
 		}
 		_, verbs := s.cleaning(ctx, set.Jobs[0], CleanOptions{})

@@ -16,13 +16,13 @@ type Hooks interface {
 	// Wants reports that a command asks for events of that kind.
 	Wants(kernel.EventKind) bool
 
-	// Call makes sure that somebody sees to the ends that are pending. It cannot
-	// fail: where nobody is, the next transaction calls again.
-	Call()
+	// Wake makes sure that a process runs the hooks of the pending ends. It never
+	// fails: where it could not, the next transaction wakes again.
+	Wake()
 }
 
-// announced is p with the ends that a hook wants to hear of: they are as
-// durable as what they tell.
+// announced is p with a record of each event that a hook asks for, so that the
+// events are as durable as the changes they tell of.
 func (s *Scheduler) announced(p kernel.Plan, events []kernel.Event) kernel.Plan {
 	if s.Hooks == nil {
 		return p
@@ -36,12 +36,12 @@ func (s *Scheduler) announced(p kernel.Plan, events []kernel.Event) kernel.Plan 
 	return p
 }
 
-// Pending are the ends that hooks are still to be told of.
-type Pending interface {
+// PendingEvents is the queue of events that hooks are still to run for.
+type PendingEvents interface {
 	Pending() ([]kernel.Event, error)
 
-	// Told forgets one.
-	Told(kernel.Event) error
+	// Ack removes an event: all its hooks have run.
+	Ack(kernel.Event) error
 }
 
 // Hook is one of the operator's commands.
@@ -54,28 +54,27 @@ type Hook struct {
 	Run func(context.Context, kernel.Event) error
 }
 
-// Drain runs the hooks of what is pending, in an order that nothing is promised
-// of. Each end is forgotten after its last hook: one that a crash cuts short
-// comes again.
-type Drain struct {
-	Pending Pending
-	Hooks   func() []Hook // that are configured now
+// HookDispatcher runs the hooks of pending events, in no particular order. It
+// acknowledges an event after its last hook: an event that a crash cut short
+// comes again, so a hook runs at least once.
+type HookDispatcher struct {
+	Pending PendingEvents
+	Hooks   func() []Hook // those configured now
 	Events  EventLog
 	Now     func() time.Time
 }
 
-// mostHooks run at once; the others wait.
-const mostHooks = 4
+// maxHooks is how many events' hooks run at once; the others wait.
+const maxHooks = 4
 
-// hookPause is how long something that has become pending may go unnoticed
-// while hooks run.
-const hookPause = 200 * time.Millisecond
+// hookPoll is how often the queue is read while hooks run.
+const hookPoll = 200 * time.Millisecond
 
 // Serve returns when nothing is pending.
-func (d *Drain) Serve(ctx context.Context) error {
+func (d *HookDispatcher) Serve(ctx context.Context) error {
 	var mu sync.Mutex
-	busy, ended := map[kernel.Event]bool{}, make(chan error, mostHooks)
-	places := make(chan struct{}, mostHooks)
+	busy, ended := map[kernel.Event]bool{}, make(chan error, maxHooks)
+	places := make(chan struct{}, maxHooks)
 	var failed error
 	for {
 		list, err := d.Pending.Pending()
@@ -88,7 +87,7 @@ func (d *Drain) Serve(ctx context.Context) error {
 			if !busy[e] && failed == nil {
 				busy[e] = true
 				go func() {
-					err := d.tell(ctx, e, hooks, places)
+					err := d.dispatch(ctx, e, hooks, places)
 					mu.Lock()
 					delete(busy, e)
 					mu.Unlock()
@@ -106,13 +105,14 @@ func (d *Drain) Serve(ctx context.Context) error {
 			if failed == nil {
 				failed = err
 			}
-		case <-time.After(hookPause):
+		case <-time.After(hookPoll):
 		}
 	}
 }
 
-// tell runs every one of hooks that wants to hear of e, one after another.
-func (d *Drain) tell(ctx context.Context, e kernel.Event, hooks []Hook, places chan struct{}) error {
+// dispatch runs every one of hooks that asks for e, one after another, and
+// acknowledges e.
+func (d *HookDispatcher) dispatch(ctx context.Context, e kernel.Event, hooks []Hook, places chan struct{}) error {
 	places <- struct{}{}
 	defer func() { <-places }()
 	for _, h := range hooks {
@@ -125,5 +125,5 @@ func (d *Drain) tell(ctx context.Context, e kernel.Event, hooks []Hook, places c
 			_ = d.Events.AppendEvents([]kernel.Event{f}) // it is history: its log says the same
 		}
 	}
-	return d.Pending.Told(e)
+	return d.Pending.Ack(e)
 }

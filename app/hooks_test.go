@@ -26,7 +26,7 @@ func (s *shelf) Pending() ([]kernel.Event, error) {
 	return append([]kernel.Event(nil), s.list...), nil
 }
 
-func (s *shelf) Told(e kernel.Event) error {
+func (s *shelf) Ack(e kernel.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stuck {
@@ -52,7 +52,7 @@ func (s *shelf) AppendEvents(events []kernel.Event) error {
 
 // Everything pending is told to the hooks that ask for it, some at once but not
 // too many, and what becomes pending meanwhile as well.
-func TestDrainTellsEverything(t *testing.T) {
+func TestTheDispatcherRunsEveryHook(t *testing.T) {
 	s := &shelf{}
 	var mu sync.Mutex
 	running, most, calls := 0, 0, map[string]int{}
@@ -86,13 +86,13 @@ func TestDrainTellsEverything(t *testing.T) {
 		}
 		s.list = append(s.list, kernel.Event{Kind: kind, Job: kernel.JobID(fmt.Sprint("j", n))})
 	}
-	d := Drain{Pending: s, Hooks: func() []Hook {
+	d := HookDispatcher{Pending: s, Hooks: func() []Hook {
 		return []Hook{hook("a", kernel.JobSucceeded, kernel.JobFailedFinal), hook("b", kernel.JobFailedFinal)}
 	}, Events: s, Now: time.Now}
 	if err := d.Serve(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.list) > 0 || len(calls) != 31 || most != mostHooks {
+	if len(s.list) > 0 || len(calls) != 31 || most != maxHooks {
 		t.Errorf("%d left, %d calls, %d at once", len(s.list), len(calls), most)
 	}
 	if len(s.events) != 10 || !strings.HasSuffix(s.events[0], "hook.failed hook b: exit code 3") {
@@ -101,11 +101,11 @@ func TestDrainTellsEverything(t *testing.T) {
 }
 
 // What cannot be forgotten is not told over and over.
-func TestDrainGivesUpWhereItCannotForget(t *testing.T) {
+func TestTheDispatcherGivesUpWhereItCannotAck(t *testing.T) {
 	s := &shelf{stuck: true, list: []kernel.Event{{Kind: kernel.JobSucceeded, Job: "a"}, {Kind: kernel.JobSucceeded, Job: "b"}}}
 	calls := 0
 	var mu sync.Mutex
-	d := Drain{Pending: s, Events: s, Now: time.Now, Hooks: func() []Hook {
+	d := HookDispatcher{Pending: s, Events: s, Now: time.Now, Hooks: func() []Hook {
 		return []Hook{{"h", []kernel.EventKind{kernel.JobSucceeded}, func(context.Context, kernel.Event) error {
 			mu.Lock()
 			calls++

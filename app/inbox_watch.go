@@ -26,7 +26,7 @@ const lookAgain = time.Second
 // more seldom.
 func (x *Inbox) Watch(ctx context.Context, n Notices, poll time.Duration, tell func(InboxReport, error)) {
 	x.news = &news{}
-	again := backoff{first: leastPause}
+	again := backoff{first: minPause}
 	var looked time.Time
 	for ctx.Err() == nil {
 		begun := time.Now()
@@ -46,14 +46,14 @@ func (x *Inbox) Watch(ctx context.Context, n Notices, poll time.Duration, tell f
 		case err != nil:
 			wait = min(again.next(), poll)
 		case n.Watch(rep.Dirs):
-			wait = leastPause
+			wait = minPause
 		default:
 			again.reset()
 			if rep.Next > 0 {
 				wait = min(wait, max(rep.Next, time.Millisecond))
 			}
 		}
-		free := time.After(min(max(leastPause, time.Since(begun)), mostPause)) // much happening at once is one pass
+		free := time.After(min(max(minPause, time.Since(begun)), maxPause)) // much happening at once is one pass
 		x.await(ctx, n, wait, tell)
 		select {
 		case <-ctx.Done():

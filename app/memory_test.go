@@ -41,7 +41,7 @@ func newMemory(jobs ...kernel.Job) *memory {
 }
 
 func (m *memory) scheduler() *Scheduler {
-	return &Scheduler{Store: m, Observers: []Observer{m}, Executor: m, Worktrees: m, Sentinels: m, Prompts: m, Leavings: m,
+	return &Scheduler{Store: m, Observers: []Observer{m}, Executor: m, Worktrees: m, Sentinels: m, Prompts: m, Cleaner: m,
 		Now: func() time.Time { return at }}
 }
 

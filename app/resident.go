@@ -8,35 +8,37 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Lookout is how a transaction leaves to others what no command and no runner
-// will see to.
-type Lookout interface {
-	// Call makes sure that a resident scheduler looks after w and knows of it.
-	// It cannot fail: where there is none, the next command ticks.
-	Call(w kernel.Wakes)
+// Waker is how a transaction hands over the jobs that only time or the outside
+// world can move: no command and no runner will tick for them.
+type Waker interface {
+	// Wake makes sure that a resident scheduler runs and knows of w. It never
+	// fails: without a resident scheduler, the next command ticks.
+	Wake(w kernel.Wakes)
 }
 
-// Post is the place of the one resident scheduler that a repository has. The
-// caller holds it.
-type Post interface {
-	// Held reports that the place exists and is still the caller's.
+// LeaderLock makes one process the resident scheduler of its repository. The
+// caller holds it when it gets it.
+type LeaderLock interface {
+	// Held reports that the lock file is still there and the caller's.
 	Held() bool
 
-	// Announce says what the holder looks after: who leaves just that behind
-	// need not call. Nil says that the holder is about to look.
+	// Announce publishes what the holder looks after: a transaction that leaves
+	// exactly that behind need not wake it. Nil means that the holder is about
+	// to look, so that every transaction wakes it.
 	Announce(*kernel.Wakes)
 
-	// Leave gives the place up; Retake reports whether it could be had again.
-	Leave()
-	Retake() bool
+	// Release gives the lock up; Reacquire takes it again and reports whether
+	// it could.
+	Release()
+	Reacquire() bool
 }
 
-// Outside tells when what jobs wait for may have changed, and when the holder
-// of the post is called.
-type Outside interface {
-	// Watch looks at what p names from now on, and at nothing else. It reports
-	// whether it began to look at something, so that a change before that may
-	// have been missed, and whether it can look at all of it.
+// Watcher tells when the facts that jobs wait for may have changed, and when a
+// Waker wakes the resident scheduler.
+type Watcher interface {
+	// Watch watches from now on what p names and nothing else. Fresh means that
+	// at least one watch is new: a change just before it may have been missed.
+	// Complete means that everything in p is watched.
 	Watch(p kernel.Probes) (fresh, complete bool)
 
 	// Changed has a value when a tick may find something to do, Touched when
@@ -45,110 +47,110 @@ type Outside interface {
 	Touched() <-chan struct{}
 }
 
-// Runners tells when runners end.
-type Runners interface {
-	// Watch looks at the runners of these attempts and no others, and reports
-	// whether it can look at all of them.
+// RunnerWatcher tells when runners end.
+type RunnerWatcher interface {
+	// Watch watches the runners of these attempts and no others, and reports
+	// whether it can watch all of them.
 	Watch([]kernel.AttemptID) bool
 
 	// Ended has a value when one of them has ended.
 	Ended() <-chan struct{}
 }
 
-// Resident ticks when time or the outside world lets a job go on. It decides
-// nothing that a command would not, and holds nothing that anyone needs: when
-// it dies, the next transaction starts another.
+// Resident ticks when time or the outside world lets a job go on. It makes the
+// same decisions as a command, and holds nothing that others need: when it dies,
+// the next transaction starts another.
 type Resident struct {
 	Scheduler *Scheduler
-	Post      Post
-	Outside   Outside
-	Runners   Runners
+	Lock      LeaderLock
+	Watcher   Watcher
+	Runners   RunnerWatcher
 	Linger    time.Duration // how long it stays when nothing is left to look after
 	Outdated  func() bool   // whether another is to take over: the configuration changed
 }
 
 // How often the resident looks where nothing tells it when to.
 const (
-	leastPause  = 20 * time.Millisecond // between two ticks, however much happens
-	restOfWork  = 4                     // times as long as the tick took: the machine is not its own
-	mostPause   = time.Second
-	firstAgain  = 200 * time.Millisecond
-	firstLook   = time.Second     // at the working tree
-	drowsy      = 5 * time.Second // without news: memory counts from here on
-	longestWait = time.Minute     // whatever else is known: clocks jump, notices get lost
+	minPause        = 20 * time.Millisecond // between two ticks, however much happens
+	pauseRatio      = 4                     // pause after a tick, as a multiple of its duration: others use the machine
+	maxPause        = time.Second
+	firstRetry      = 200 * time.Millisecond
+	firstCleanCheck = time.Second     // at the working tree
+	quietAfter      = 5 * time.Second // without news: then it gives its memory back
+	maxWait         = time.Minute     // whatever else is known: clocks jump, notices get lost
 )
 
-// Serve looks after the repository until nothing is left to look after, the
-// post is lost or ctx ends. It reports whether another is to take over.
+// Serve ticks until nothing is left to look after, the lock is lost or ctx
+// ends. It reports whether another process is to take over.
 func (r *Resident) Serve(ctx context.Context) (outdated bool) {
-	again, look := backoff{first: firstAgain}, backoff{first: firstLook}
-	for ctx.Err() == nil && r.Post.Held() {
+	retry, cleanCheck := backoff{first: firstRetry}, backoff{first: firstCleanCheck}
+	for ctx.Err() == nil && r.Lock.Held() {
 		if r.Outdated() {
-			r.Post.Leave()
+			r.Lock.Release()
 			return true
 		}
 		begun := time.Now()
 		w, sure := r.tick(ctx)
-		free := time.Now().Add(min(max(leastPause, restOfWork*time.Since(begun)), mostPause))
+		free := time.Now().Add(min(max(minPause, pauseRatio*time.Since(begun)), maxPause))
 		if sure {
-			again.reset()
+			retry.reset()
 		}
 		switch {
 		case w.Idle() && sure:
-			if r.idle(ctx) {
+			if r.lingerOrLeave(ctx) {
 				return false
 			}
-		case r.rest(ctx, w, sure, &again, &look):
-			again.reset()
-			look.reset()
+		case r.await(ctx, w, sure, &retry, &cleanCheck):
+			retry.reset()
+			cleanCheck.reset()
 		}
 		pause(ctx, time.Until(free))
 	}
 	return false
 }
 
-// tick ticks and sees that all the tick leaves is watched. It reports false
-// where something is not, so that only another tick will tell.
+// tick ticks and watches all that the tick leaves. It reports false where
+// something cannot be watched: then only another tick finds out.
 func (r *Resident) tick(ctx context.Context) (w kernel.Wakes, sure bool) {
 	for range 3 {
-		r.Post.Announce(nil)
+		r.Lock.Announce(nil)
 		rep, err := r.Scheduler.Tick(ctx)
 		if err != nil {
 			return w, false
 		}
 		w = rep.Wakes
-		fresh, complete := r.Outside.Watch(w.Outside)
+		fresh, complete := r.Watcher.Watch(w.Outside)
 		sure = r.Runners.Watch(w.Attempts()) && complete && !w.Again
 		if !fresh {
-			r.Post.Announce(&w)
+			r.Lock.Announce(&w)
 			return w, sure
 		}
 	}
 	return w, false // much is happening: look again soon
 }
 
-// idle waits for someone to call, and reports that the resident has left:
-// nobody did.
-func (r *Resident) idle(ctx context.Context) (left bool) {
+// lingerOrLeave waits to be woken. If that does not happen, it gives the lock up
+// and reports true.
+func (r *Resident) lingerOrLeave(ctx context.Context) (left bool) {
 	linger := time.NewTimer(r.Linger)
 	defer linger.Stop()
 	select {
 	case <-ctx.Done():
 		return true
-	case <-r.Outside.Changed():
+	case <-r.Watcher.Changed():
 		return false
 	case <-linger.C:
 	}
-	r.Post.Leave()
-	// Who found the post taken until now relied on it.
+	r.Lock.Release()
+	// A transaction that found the lock taken until now relied on its holder.
 	snap, err := r.Scheduler.Snapshot(ctx, kernel.Scope{})
-	return err != nil || snap.Wakes().Idle() || !r.Post.Retake()
+	return err != nil || snap.Wakes().Idle() || !r.Lock.Reacquire()
 }
 
-// rest returns when it is time for a tick, and reports whether that is because
-// something happened.
-func (r *Resident) rest(ctx context.Context, w kernel.Wakes, sure bool, again, look *backoff) (news bool) {
-	wait := longestWait
+// await returns when it is time for a tick, and reports whether something
+// happened: false means that only time went by.
+func (r *Resident) await(ctx context.Context, w kernel.Wakes, sure bool, retry, cleanCheck *backoff) (news bool) {
+	wait := maxWait
 	if !w.At.IsZero() {
 		wait = min(wait, max(0, w.At.Sub(r.Scheduler.Now())))
 	}
@@ -156,16 +158,16 @@ func (r *Resident) rest(ctx context.Context, w kernel.Wakes, sure bool, again, l
 		wait = min(wait, left)
 	}
 	if !sure {
-		wait = min(wait, again.next())
+		wait = min(wait, retry.next())
 	}
 	due := time.NewTimer(wait)
 	defer due.Stop()
-	tree := time.NewTimer(longestWait + time.Second)
+	tree := time.NewTimer(maxWait + time.Second)
 	defer tree.Stop()
 	if w.Outside.Clean {
-		tree.Reset(look.next())
+		tree.Reset(cleanCheck.next())
 	}
-	slim := time.NewTimer(drowsy)
+	slim := time.NewTimer(quietAfter)
 	defer slim.Stop()
 	for {
 		select {
@@ -175,25 +177,25 @@ func (r *Resident) rest(ctx context.Context, w kernel.Wakes, sure bool, again, l
 			return false
 		case <-slim.C:
 			debug.FreeOSMemory()
-		case <-r.Outside.Changed():
+		case <-r.Watcher.Changed():
 			return true
 		case <-r.Runners.Ended():
 			return true
-		case <-r.Outside.Touched():
-			look.reset()
-			tree.Reset(leastPause)
+		case <-r.Watcher.Touched():
+			cleanCheck.reset()
+			tree.Reset(minPause)
 		case <-tree.C:
-			if r.clean(ctx) {
+			if r.treeIsClean(ctx) {
 				return true
 			}
-			tree.Reset(look.next())
+			tree.Reset(cleanCheck.next())
 		}
 	}
 }
 
-// clean reports that the working tree is clean, as far as can be told. It
-// takes no lock.
-func (r *Resident) clean(ctx context.Context) bool {
+// treeIsClean reports that the working tree is known to be clean. It takes no
+// lock.
+func (r *Resident) treeIsClean(ctx context.Context) bool {
 	f := kernel.NewFacts()
 	for _, o := range r.Scheduler.Observers {
 		o.Observe(ctx, kernel.Probes{Clean: true}, &f)
@@ -207,7 +209,7 @@ type backoff struct{ first, now time.Duration }
 func (b *backoff) reset() { b.now = 0 }
 
 func (b *backoff) next() time.Duration {
-	b.now = min(max(2*b.now, b.first), longestWait)
+	b.now = min(max(2*b.now, b.first), maxWait)
 	return b.now
 }
 

@@ -55,8 +55,8 @@ func (s *shed) noted() (ticks []time.Duration, looks int, said *kernel.Wakes) {
 }
 
 func (s *shed) resident() *Resident {
-	return &Resident{Scheduler: &Scheduler{Store: s, Observers: []Observer{s}, Executor: s, Now: time.Now}, Post: s,
-		Outside: outsideOf{s}, Runners: runnersOf{s}, Linger: 5 * time.Second, Outdated: func() bool { return false }}
+	return &Resident{Scheduler: &Scheduler{Store: s, Observers: []Observer{s}, Executor: s, Now: time.Now}, Lock: s,
+		Watcher: watcherOf{s}, Runners: runnersOf{s}, Linger: 5 * time.Second, Outdated: func() bool { return false }}
 }
 
 func (s *shed) Begin(context.Context) (Tx, error) {
@@ -118,8 +118,8 @@ func (s *shed) Announce(w *kernel.Wakes) {
 	defer s.mu.Unlock()
 	s.said = w
 }
-func (s *shed) Retake() bool { s.held = !s.lost; return s.held }
-func (s *shed) Leave() {
+func (s *shed) Reacquire() bool { s.held = !s.lost; return s.held }
+func (s *shed) Release() {
 	s.held = false
 	if s.onTake != nil {
 		s.onTake()
@@ -127,14 +127,14 @@ func (s *shed) Leave() {
 	}
 }
 
-type outsideOf struct{ s *shed }
+type watcherOf struct{ s *shed }
 
-func (o outsideOf) Watch(kernel.Probes) (bool, bool) {
+func (o watcherOf) Watch(kernel.Probes) (bool, bool) {
 	o.s.fresh--
 	return o.s.fresh >= 0, !o.s.blind
 }
-func (o outsideOf) Changed() <-chan struct{} { return o.s.changed }
-func (o outsideOf) Touched() <-chan struct{} { return o.s.touched }
+func (o watcherOf) Changed() <-chan struct{} { return o.s.changed }
+func (o watcherOf) Touched() <-chan struct{} { return o.s.touched }
 
 type runnersOf struct{ s *shed }
 

@@ -27,11 +27,11 @@ type Runner struct {
 	Workload Workload
 	Beat     time.Duration // between two heartbeats, at each of which the record is asked as well; 0: none
 
-	// Rest, if there is one, is called when a command has been running for a
-	// while: what is known of the store can be read again, and is let go of
-	// until the command ends. It is also the moment to have somebody watch this
-	// process: a shorter command is not worth that.
-	Rest func()
+	// ReleaseCache, if it is set, is called once a command has been running for
+	// a second: it frees what the store keeps in memory, which can be read again
+	// when the command has ended. It is also the moment to wake somebody who
+	// watches this process: shorter commands are not worth either.
+	ReleaseCache func()
 
 	// Submissions are the jobs that an attempt which succeeded wants enqueued;
 	// nil: none does.
@@ -80,24 +80,25 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 	if err := r.Workload.Claim(a); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	rested := r.rest()
+	released := r.releaseCacheLater()
 	result := r.run(ctx, &job)
-	rested()
+	released()
 	return r.settle(ctx, s, result)
 }
 
-// restAfter is how long a command runs before its runner rests.
-const restAfter = time.Second
+// releaseCacheAfter is how long a command runs before ReleaseCache is called.
+const releaseCacheAfter = time.Second
 
-// rest has the runner rest after a while, if it is not over by then.
-func (r *Runner) rest() (over func()) {
-	if r.Rest == nil {
+// releaseCacheLater calls ReleaseCache after a while, unless cancel is called
+// before. Cancel returns when a call under way has ended.
+func (r *Runner) releaseCacheLater() (cancel func()) {
+	if r.ReleaseCache == nil {
 		return func() {}
 	}
 	done := make(chan struct{})
-	later := time.AfterFunc(restAfter, func() {
+	later := time.AfterFunc(releaseCacheAfter, func() {
 		defer close(done)
-		r.Rest()
+		r.ReleaseCache()
 	})
 	return func() {
 		if !later.Stop() {

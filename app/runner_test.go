@@ -10,28 +10,29 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// A runner rests while its command runs, and is done with it before it goes on.
-func TestARunnerRests(t *testing.T) {
+// A runner releases the cache while its command runs, and has done so before it
+// goes on.
+func TestARunnerReleasesItsCache(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
-	rests := 0
-	r := &Runner{Rest: func() {
+	releases := 0
+	r := &Runner{ReleaseCache: func() {
 		close(begun)
 		<-finish
-		rests++
+		releases++
 	}}
-	over := r.rest()
+	over := r.releaseCacheLater()
 	<-begun
 	go func() {
 		time.Sleep(10 * time.Millisecond)
 		close(finish)
 	}()
 	over()
-	if rests != 1 {
-		t.Errorf("it rested %d times", rests)
+	if releases != 1 {
+		t.Errorf("it released the cache %d times", releases)
 	}
-	r.rest()() // the command was quick
-	if rests != 1 {
-		t.Errorf("after a quick command it rested %d times", rests)
+	r.releaseCacheLater()() // the command was quick
+	if releases != 1 {
+		t.Errorf("after a quick command it released the cache %d times", releases)
 	}
 }
 

@@ -20,8 +20,8 @@ type Scheduler struct {
 	Worktrees Worktrees
 	Sentinels Sentinels
 	Prompts   Prompts
-	Leavings  Leavings
-	Lookout   Lookout  // nil: nobody looks after what waits
+	Cleaner   RunCleaner
+	Waker     Waker    // nil: no resident scheduler is woken
 	Events    EventLog // nil: none is kept
 	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
@@ -197,8 +197,8 @@ func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, er
 	rep, err := s.transact(ctx, kernel.Scope{All: true},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GCWorktrees(snap, olderThan), nil },
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil })
-	if err == nil && s.Leavings != nil {
-		_, err = s.Leavings.DropTemporary()
+	if err == nil && s.Cleaner != nil {
+		_, err = s.Cleaner.DropTemporary()
 	}
 	return rep, err
 }

@@ -40,11 +40,11 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
 			rep.Late, closed = errors.Join(rep.Late, closed), nil
 		}
-		if err = errors.Join(err, closed); err == nil && s.Lookout != nil {
-			s.Lookout.Call(rep.Wakes)
+		if err = errors.Join(err, closed); err == nil && s.Waker != nil {
+			s.Waker.Wake(rep.Wakes)
 		}
 		if s.Hooks != nil && !s.Sandboxed {
-			s.Hooks.Call()
+			s.Hooks.Wake()
 		}
 	}()
 	left := tx.Unfinished()

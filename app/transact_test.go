@@ -136,13 +136,13 @@ func TestWhatATransactionTells(t *testing.T) {
 		m := newMemory(job("a", nil), job("b", func(j *kernel.Job) { j.Spec.Pinned = kernel.PinnedHead{Branch: "main", Commit: "c"} }))
 		s, log := m.scheduler(), &shelf{}
 		to := &listener{wants: kernel.JobRunning}
-		s.Events, s.Hooks, s.Lookout = log, hooksOf{to}, to
+		s.Events, s.Hooks, s.Waker = log, hooksOf{to}, to
 		if fail != "" {
 			m.refuse[fail] = errDisk
 		}
 		_, err := s.Tick(t.Context())
 		if (err != nil) != (fail != "") || to.hooks != 1 || (to.wakes == 1) != (err == nil) || (len(log.events) > 0) != (err == nil) {
-			t.Errorf("%v: hooks called %d times, the lookout %d, events %q", err, to.hooks, to.wakes, log.events)
+			t.Errorf("%v: hooks called %d times, the waker %d, events %q", err, to.hooks, to.wakes, log.events)
 		}
 		if err != nil {
 			continue
@@ -159,18 +159,18 @@ func TestWhatATransactionTells(t *testing.T) {
 	}
 }
 
-// listener is a lookout and hooks that count their calls.
+// listener is a waker and hooks that count their calls.
 type listener struct {
 	wants        kernel.EventKind
 	wakes, hooks int
 }
 
-func (l *listener) Call(kernel.Wakes) { l.wakes++ }
+func (l *listener) Wake(kernel.Wakes) { l.wakes++ }
 
 type hooksOf struct{ l *listener }
 
 func (h hooksOf) Wants(k kernel.EventKind) bool { return k == h.l.wants }
-func (h hooksOf) Call()                         { h.l.hooks++ }
+func (h hooksOf) Wake()                         { h.l.hooks++ }
 
 // An ephemeral run goes when it is over, unless somebody follows it.
 func TestAnEphemeralRunGoesWhenItIsOver(t *testing.T) {

@@ -92,9 +92,9 @@ func TestStatusOfAnInbox(t *testing.T) {
 	}
 }
 
-// A host that only attends runs what is its attempt's, and records how it ended
+// A remote host runs what is its attempt's, and records how it ended
 // until that is on record or can never be.
-func TestAttend(t *testing.T) {
+func TestRunRemote(t *testing.T) {
 	a := kernel.AttemptID{Job: "a", N: 1}
 	for name, c := range map[string]struct {
 		refuse string
@@ -116,7 +116,7 @@ func TestAttend(t *testing.T) {
 		if c.refuse != "" {
 			m.refuse[c.refuse] = c.err
 		}
-		err := m.runner(nil).Attend(context.Background(), a)
+		err := m.runner(nil).RunRemote(context.Background(), a)
 		if !errors.Is(err, c.want) || (c.want == nil) != (err == nil) || strings.Join(m.calls, ",") != c.calls {
 			t.Errorf("%s: %v, %q", name, err, m.calls)
 		}
@@ -128,7 +128,7 @@ func TestAttend(t *testing.T) {
 	err := m.runner(func(context.Context, *kernel.Job) kernel.Result {
 		cancel()
 		return kernel.Result{Attempt: a, Outcome: kernel.OutcomeSucceeded}
-	}).Attend(ctx, a)
+	}).RunRemote(ctx, a)
 	if !errors.Is(err, errDisk) {
 		t.Errorf("%v", err)
 	}
@@ -138,7 +138,7 @@ func TestAttend(t *testing.T) {
 	healed := &healing{memory: m, after: 2, tries: &tries}
 	r := m.runner(nil)
 	r.Outcomes = healed
-	if err := r.Attend(context.Background(), a); err != nil || tries != 3 {
+	if err := r.RunRemote(context.Background(), a); err != nil || tries != 3 {
 		t.Errorf("%v after %d tries", err, tries)
 	}
 }

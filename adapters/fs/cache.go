@@ -8,41 +8,42 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// cache is what the store knows of the records, by key. It stands for the journal
-// at a position, and what comes after that is taken from there. It is a cache:
-// deleting its files changes nothing but time, and the records on disk win over
-// it (docs/formats/cache.md).
+// cache has the records and their indices, by key, as of an offset in the
+// journal; later changes are read from there. Deleting its files costs only time,
+// and the records on disk win over it (docs/formats/cache.md).
 type cache struct {
 	kv       *kv
-	at       place     // of the journal, which it stands for
-	logged   place     // which its log stands for
-	unlogged []setting // in between
-	anew     bool      // made of every record: its log has nothing of it
+	offset   journalOffset // up to which the cache has the journal
+	logged   journalOffset // up to which its log has it
+	unlogged []keyValue    // the changes in between
+	rebuilt  bool          // made from every record: its log has none of it
 }
 
-// place is one in the journal.
-type place struct {
+// journalOffset is a place in the journal.
+type journalOffset struct {
 	epoch uint64
 	end   int64
 }
 
 const cacheVersion = "vizier cache 1"
 
-// headOf is what a cache must begin with to be this boot's and this program's.
-func headOf(boot string, at place) []byte {
+// cacheHead is the head of a cache that this boot and this version of the program
+// may use.
+func cacheHead(boot string, at journalOffset) []byte {
 	b := putBytes(nil, []byte(cacheVersion))
 	b = putBytes(b, []byte(boot))
 	b = binary.AppendUvarint(b, jobFingerprint)
-	return appendPlace(b, at)
+	return appendOffset(b, at)
 }
 
-func appendPlace(b []byte, p place) []byte {
+func appendOffset(b []byte, p journalOffset) []byte {
 	return binary.AppendVarint(binary.AppendUvarint(b, p.epoch), p.end)
 }
 
-func (r *reader) place() place { return place{r.uint(), r.int()} }
+func (r *reader) offset() journalOffset { return journalOffset{r.uint(), r.int()} }
 
-// openCache opens the cache that there is.
+// openCache opens the cache on the disk. It is errCache if it is of another boot
+// or version.
 func openCache(base dir, boot string) (*cache, error) {
 	k, head, err := openKV(base)
 	if err != nil {
@@ -53,35 +54,35 @@ func openCache(base dir, boot string) (*cache, error) {
 		k.close()
 		return nil, errCache
 	}
-	c := &cache{kv: k, logged: r.place()}
-	if c.at = c.logged; r.err != nil {
+	c := &cache{kv: k, logged: r.offset()}
+	if c.offset = c.logged; r.err != nil {
 		k.close()
 		return nil, errCache
 	}
 	return c, nil
 }
 
-// take takes over what others wrote to the log.
-func (c *cache) take() error {
-	err := c.kv.follow(func(note []byte) bool {
+// readLog reads what other processes wrote to the log.
+func (c *cache) readLog() error {
+	err := c.kv.readLog(func(note []byte) bool {
 		r := &reader{b: note}
-		from, to := r.place(), r.place()
-		if r.err != nil || from != c.at || len(c.unlogged) > 0 {
+		from, to := r.offset(), r.offset()
+		if r.err != nil || from != c.offset || len(c.unlogged) > 0 {
 			return false
 		}
-		c.at, c.logged = to, to
+		c.offset, c.logged = to, to
 		return true
 	})
 	return err
 }
 
-// catchUp makes the cache stand for the store at pos, by the cheapest way that is
-// right: what others wrote to it since, the journal since, or every record.
+// catchUp brings the cache to pos in the cheapest way that is right: from its log,
+// from the journal, or from every record.
 func (s *Store) catchUp(pos position) error {
 	dir := s.jobsStamp()
 	for pos.dir == dir {
 		old := s.cache != nil
-		if err := s.goOn(pos); err == nil {
+		if err := s.advance(pos); err == nil {
 			return nil
 		}
 		s.dropCache()
@@ -89,43 +90,44 @@ func (s *Store) catchUp(pos position) error {
 			break
 		}
 	}
-	return s.scan(place{pos.epoch, pos.end})
+	return s.rebuildCache(journalOffset{pos.epoch, pos.end})
 }
 
-// goOn brings what is known to pos.
-func (s *Store) goOn(pos position) (err error) {
+// advance brings the cache to pos from its log and the journal. It is errCache if
+// they do not lead there.
+func (s *Store) advance(pos position) (err error) {
 	if s.cache == nil {
 		if s.cache, err = openCache(*s.base, s.opts.Boot); err != nil {
 			return err
 		}
 	}
 	c := s.cache
-	if !c.anew {
+	if !c.rebuilt {
 		if !c.kv.current() {
 			return errCache
 		}
-		if err := c.take(); err != nil {
+		if err := c.readLog(); err != nil {
 			return err
 		}
 	}
-	if c.at.epoch != pos.epoch || c.at.end > pos.end {
+	if c.offset.epoch != pos.epoch || c.offset.end > pos.end {
 		return errCache
 	}
-	return s.follow(pos.end)
+	return s.followJournal(pos.end)
 }
 
-// follow takes over what is in the journal up to an offset. Nobody says whether
-// a tick has judged it.
-func (s *Store) follow(end int64) error {
-	for c := s.cache; c.at.end < end; {
-		e, next, err := s.log.read(c.at.end)
+// followJournal applies the journal up to an offset. It marks the jobs dirty: the
+// journal does not say whether a tick has judged them.
+func (s *Store) followJournal(end int64) error {
+	for c := s.cache; c.offset.end < end; {
+		e, next, err := s.log.read(c.offset.end)
 		if err != nil {
 			return err
 		}
 		if err := s.followEntry(e); err != nil {
 			return err
 		}
-		c.at.end = next
+		c.offset.end = next
 	}
 	return nil
 }
@@ -148,7 +150,7 @@ func (s *Store) followGroup(g group) error {
 		if err != nil {
 			return err
 		}
-		return s.cache.put(known{job: &j, foreign: f, file: s.stampOf(g.job)}, true)
+		return s.cache.put(cachedJob{job: &j, foreign: f, file: s.stampOf(g.job)}, true)
 	}
 	return nil
 }
@@ -160,14 +162,14 @@ func (s *Store) dropCache() {
 	}
 }
 
-// scan makes the cache of every record. No tick is known to have judged them.
-func (s *Store) scan(at place) error {
+// rebuildCache makes the cache from every record, and marks every job dirty.
+func (s *Store) rebuildCache(at journalOffset) error {
 	s.dropCache()
 	ids, err := s.jobIDs()
 	if err != nil {
 		return fmt.Errorf("list jobs: %w", err)
 	}
-	s.cache = &cache{kv: &kv{base: *s.base}, at: at, anew: true}
+	s.cache = &cache{kv: &kv{base: *s.base}, offset: at, rebuilt: true}
 	for _, id := range ids {
 		if err := s.reread(id); err != nil {
 			return err
@@ -176,13 +178,13 @@ func (s *Store) scan(at place) error {
 	return nil
 }
 
-// reread takes the record of id from the disk.
+// reread reads the record of id from the disk into the cache.
 func (s *Store) reread(id kernel.JobID) error {
 	file := s.stampOf(id)
 	j, f, err := s.readRecord(id)
 	switch {
 	case err == nil:
-		return s.cache.put(known{&j, f, file, false}, true)
+		return s.cache.put(cachedJob{&j, f, file, false}, true)
 	case ignoreMissing(err) == nil:
 		return s.cache.remove(id)
 	}
@@ -194,16 +196,15 @@ func (s *Store) reread(id kernel.JobID) error {
 		return err
 	}
 	s.cache.set(keyUnread+string(id), []byte(why))
-	s.cache.set(keyDirty+string(id), []byte{}) // who depends on it is to be told
+	s.cache.set(keyDirty+string(id), []byte{}) // so that its dependents are judged again
 	return nil
 }
 
-// patrolMost is how many records each transaction looks at for edits by hand, of
-// jobs that it has nothing to do with: in turn all of those that have not
-// succeeded.
-const patrolMost = 64
+// maxPatrol is how many records each transaction checks for edits by hand besides
+// those it reads. In turn it reaches all jobs that have not succeeded.
+const maxPatrol = 64
 
-// patrol looks at the records of the next few jobs.
+// patrol checks the records of the next maxPatrol jobs.
 func (s *Store) patrol() error {
 	c := s.cache
 	from, err := c.kv.get(keyPatrol)
@@ -215,19 +216,19 @@ func (s *Store) patrol() error {
 		if kernel.Status(key[len(keyStatus)]) != kernel.Succeeded {
 			keys = append(keys, key)
 		}
-		return len(keys) <= patrolMost
+		return len(keys) <= maxPatrol
 	})
 	if err != nil {
 		return err
 	}
-	for _, key := range keys[:min(len(keys), patrolMost)] {
-		if _, err := s.touch(idIn(key)); err != nil {
+	for _, key := range keys[:min(len(keys), maxPatrol)] {
+		if _, err := s.lookup(idIn(key)); err != nil {
 			return err
 		}
 	}
 	switch {
-	case len(keys) > patrolMost:
-		c.set(keyPatrol, []byte(keys[patrolMost]))
+	case len(keys) > maxPatrol:
+		c.set(keyPatrol, []byte(keys[maxPatrol]))
 	case len(from) > 0: // these were the last: the next look begins anew
 		c.set(keyPatrol, nil)
 	}
@@ -240,263 +241,33 @@ func (s *Store) jobsStamp() int64 {
 	return s.base.modified(jobsDir)
 }
 
-// set changes a key, for the next piece of the log.
-func (c *cache) set(key string, value []byte) {
-	e := setting{key, value}
-	c.kv.recent.put(e)
-	if !c.anew {
-		c.unlogged = append(c.unlogged, e)
-	}
-}
-
-// entry is what is known of a job; nil: it has no record, or one that makes no
-// sense.
-func (c *cache) entry(id kernel.JobID) (*known, error) {
-	b, err := c.kv.get(keyEntry + string(id))
-	if b == nil || err != nil {
-		return nil, err
-	}
-	k, err := decodeKnown(b)
-	return &k, err
-}
-
-// put makes k what is known of its job. dirty says that no tick has judged it.
-func (c *cache) put(k known, dirty bool) error {
-	was, err := c.entry(k.job.ID)
-	if err != nil {
-		return err
-	}
-	return c.replace(was, &k, dirty)
-}
-
-// remove forgets a job.
-func (c *cache) remove(id kernel.JobID) error {
-	was, err := c.entry(id)
-	if err != nil {
-		return err
-	}
-	if was != nil {
-		return c.replace(was, nil, false)
-	}
-	return c.clear(keyUnread + string(id))
-}
-
-// clear removes a key, if it is there.
-func (c *cache) clear(key string) error {
-	b, err := c.kv.get(key)
-	if b != nil {
-		c.set(key, nil)
-	}
-	return err
-}
-
-func (c *cache) replace(was, now *known, dirty bool) error {
-	var id kernel.JobID
-	var old, keys []string
-	if was != nil {
-		id, old = was.job.ID, keysOf(was.job)
-	}
-	if now != nil {
-		id, keys = now.job.ID, keysOf(now.job)
-		if err := c.clear(keyUnread + string(id)); err != nil {
-			return err
-		}
-		c.set(keyEntry+string(id), encodeKnown(*now))
-	} else {
-		c.set(keyEntry+string(id), nil)
-	}
-	for _, key := range without(old, keys) {
-		c.set(key, nil)
-	}
-	for _, key := range without(keys, old) {
-		c.set(key, []byte{})
-	}
-	if dirty && now != nil {
-		c.set(keyDirty+string(id), []byte{})
-	} else if err := c.clear(keyDirty + string(id)); err != nil {
-		return err
-	}
-	if err := c.count(was, now); err != nil {
-		return err
-	}
-	return c.consumers(was, now)
-}
-
-func (c *cache) count(was, now *known) error {
-	if was != nil && now != nil && was.job.State.Status == now.job.State.Status {
+// log writes the changes to the log. The caller holds the lock.
+func (c *cache) log(to journalOffset) error {
+	c.offset = to
+	if c.rebuilt || len(c.unlogged) == 0 && c.offset == c.logged {
 		return nil
 	}
-	for delta, k := range map[int]*known{-1: was, 1: now} {
-		if k == nil {
-			continue
-		}
-		st := k.job.State.Status
-		n, err := c.counted(st)
-		if err != nil {
-			return err
-		}
-		c.set(countKey(st), binary.AppendVarint(nil, int64(n+delta)))
-	}
-	return nil
-}
-
-func countKey(st kernel.Status) string { return keyCount + string([]byte{byte(st)}) }
-
-// counted is how many jobs have a status.
-func (c *cache) counted(st kernel.Status) (int, error) {
-	b, err := c.kv.get(countKey(st))
-	if b == nil || err != nil {
-		return 0, err
-	}
-	r := &reader{b: b}
-	return int(r.int()), r.err
-}
-
-// consumers keeps who needs what: for whom a producer counts is a matter of who
-// else is in its run.
-func (c *cache) consumers(was, now *known) error {
-	var old, next *kernel.Job
-	if was != nil {
-		old = was.job
-	}
-	if now != nil {
-		next = now.job
-	}
-	if old != nil && old.Consumes() && (next == nil || !next.Consumes()) {
-		for _, a := range old.Spec.Needs {
-			c.set(placed(needKey(keyNeeds, a, old), old), nil)
-			c.set(placed(needKey(keyOutside, a, old), old), nil)
-		}
-	}
-	if (old == nil) != (next == nil) { // a producer came or went
-		j := orJob(next, old)
-		for _, a := range j.Spec.Produces {
-			if err := c.sortConsumers(a, j); err != nil {
-				return err
-			}
-		}
-	}
-	if next != nil && next.Consumes() && (old == nil || !old.Consumes()) {
-		for _, a := range next.Spec.Needs {
-			own, err := c.ownProducer(a, next)
-			if err != nil {
-				return err
-			}
-			c.set(placed(needKey(kindOf(own), a, next), next), []byte{})
-		}
-	}
-	return nil
-}
-
-func orJob(a, b *kernel.Job) *kernel.Job {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
-func kindOf(own bool) string {
-	if own {
-		return keyNeeds
-	}
-	return keyOutside
-}
-
-func needKey(kind string, a kernel.Artifact, j *kernel.Job) string {
-	return keyOf(kind, labelOf(a), string(j.Spec.Origin.Run))
-}
-
-// sortConsumers puts the consumers of a in the run of j where they belong.
-func (c *cache) sortConsumers(a kernel.Artifact, j *kernel.Job) error {
-	if j.Spec.Origin.Run == "" {
-		return nil
-	}
-	for _, kind := range []string{keyNeeds, keyOutside} {
-		prefix := needKey(kind, a, j)
-		keys, err := c.keys(prefix)
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			k := kernel.Job{ID: idIn(key)}
-			k.Spec.Origin.Run = j.Spec.Origin.Run
-			own, err := c.ownProducer(a, &k)
-			if err != nil {
-				return err
-			}
-			if now := kindOf(own); now != kind {
-				c.set(key, nil)
-				c.set(needKey(now, a, j)+key[len(prefix):], []byte{})
-			}
-		}
-	}
-	return nil
-}
-
-// ownProducer reports that another job of the run of j makes a.
-func (c *cache) ownProducer(a kernel.Artifact, j *kernel.Job) (yes bool, err error) {
-	if j.Spec.Origin.Run == "" {
-		return false, nil
-	}
-	err = c.kv.each(needKey(keyProduces, a, j), func(key string, _ []byte) bool {
-		yes = idIn(key) != j.ID
-		return !yes
-	})
-	return yes, err
-}
-
-// keys are those that begin with prefix.
-func (c *cache) keys(prefix string) (out []string, err error) {
-	err = c.kv.each(prefix, func(key string, _ []byte) bool {
-		out = append(out, key)
-		return true
-	})
-	return out, err
-}
-
-// judge notes what a tick judged by, and that it judged what was dirty.
-func (c *cache) judge(by string) error {
-	dirty, err := c.keys(keyDirty)
-	if err != nil {
+	if err := c.kv.add(appendOffset(appendOffset(nil, c.logged), c.offset), c.unlogged); err != nil {
 		return err
 	}
-	for _, key := range dirty {
-		c.set(key, nil)
-	}
-	have, err := c.kv.get(keyJudged)
-	if string(have) != by {
-		c.set(keyJudged, []byte(by))
-	}
-	return err
-}
-
-// log writes what changed since to the log, for a caller that has the lock.
-func (c *cache) log(to place) error {
-	c.at = to
-	if c.anew || len(c.unlogged) == 0 && c.at == c.logged {
-		return nil
-	}
-	if err := c.kv.add(appendPlace(appendPlace(nil, c.logged), c.at), c.unlogged); err != nil {
-		return err
-	}
-	c.logged, c.unlogged = c.at, nil
+	c.logged, c.unlogged = c.offset, nil
 	return nil
 }
 
-// due reports that something is to be written: a new process would have too far to
-// go, or a record that was edited by hand was noticed.
-func (c *cache) due() bool { return c.anew || c.kv.at > logMost || len(c.unlogged) > 0 }
+// due reports that the cache should be saved: its log is long, or a read noticed a
+// record that was edited by hand.
+func (c *cache) due() bool { return c.rebuilt || c.kv.logEnd > maxLog || len(c.unlogged) > 0 }
 
-// save writes the cache to its tables, if that is due.
+// saveCache writes the log, and tables if it has grown too long.
 func (s *Store) saveCache() error {
 	c := s.cache
-	if c.anew {
+	if c.rebuilt {
 		return errors.Join(s.removeCache(), s.compact())
 	}
-	if err := c.log(c.at); err != nil {
+	if err := c.log(c.offset); err != nil {
 		return err
 	}
-	if c.kv.at <= logMost {
+	if c.kv.logEnd <= maxLog {
 		return nil
 	}
 	return s.compact()
@@ -504,16 +275,16 @@ func (s *Store) saveCache() error {
 
 func (s *Store) compact() error {
 	c := s.cache
-	next, err := c.kv.compact(headOf(s.opts.Boot, c.at))
+	next, err := c.kv.compact(cacheHead(s.opts.Boot, c.offset))
 	if err != nil {
 		return err
 	}
-	s.cache = &cache{kv: next, at: c.at, logged: c.at}
+	s.cache = &cache{kv: next, offset: c.offset, logged: c.offset}
 	return nil
 }
 
-// removeCache removes the files of another cache, and what earlier versions of
-// the program kept in its place.
+// removeCache removes the files of the old cache, and those that earlier versions
+// of the program kept instead.
 func (s *Store) removeCache() error {
 	names, err := s.base.names(journalDir)
 	for _, name := range names {

@@ -125,7 +125,7 @@ func deedsOnAFaultyDisk() map[string]func(*Store) error {
 			if err := transact(s, say(3, "one")); err != nil {
 				return err
 			}
-			s.log.most = 0
+			s.log.limit = 0
 			return errors.Join(transact(s, put(plain(6), func(st *kernel.State) { st.Reason = "two" })))
 		},
 		"an outcome":          func(s *Store) error { return s.Conclude(result) },
@@ -139,7 +139,7 @@ func deedsOnAFaultyDisk() map[string]func(*Store) error {
 			return s.RecordEffect(context.Background(), kernel.Effect{Job: id(1), Key: strings.Repeat("a1", 32), Operation: "git.commit", Attempt: 1})
 		},
 		"a hook that is told": func(s *Store) error {
-			return s.Told(kernel.Event{At: t0, Job: id(2), Kind: kernel.JobSucceeded})
+			return s.Ack(kernel.Event{At: t0, Job: id(2), Kind: kernel.JobSucceeded})
 		},
 	}
 }

@@ -79,7 +79,7 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 		}
 		return []Oddity{odd}
 	}
-	if word := j.State.Status.Coarse(); !s.says(id, word) {
+	if word := j.State.Status.Coarse(); !s.stateFileSays(id, word) {
 		return []Oddity{{Path: vizierDir + "/" + jobPath(id, stateName), Text: fmt.Sprintf("the record means %q, and it does not say so", word),
 			Fix: func() error { return s.base.write(jobPath(id, stateName), []byte(word+"\n"), true) }}}
 	}

@@ -27,12 +27,12 @@ import (
 // gone through again. A group of writes belongs to one job and carries the
 // revision it leads to, so going through it twice changes nothing.
 type journal struct {
-	base dir
-	file *os.File // journal/plans
-	mark *os.File // journal/mark
-	boot string
-	sync bool
-	most int64 // see checkpointSize
+	base  dir
+	file  *os.File // journal/plans
+	mark  *os.File // journal/mark
+	boot  string
+	sync  bool
+	limit int64 // see checkpointSize
 }
 
 // entry is one plan in the journal. Its world actions stay encoded: only those
@@ -197,7 +197,7 @@ func (j *journal) read(at int64) (entry, int64, error) {
 
 // full reports that it is time for a checkpoint. It is not while actions on the
 // world are to be done: the journal has them.
-func (j *journal) full(p position) bool { return p.end > j.most && p.done }
+func (j *journal) full(p position) bool { return p.end > j.limit && p.done }
 
 // checkpoint makes every file durable and empties the journal.
 func (j *journal) checkpoint(p position) (position, error) {

@@ -51,7 +51,7 @@ func TestKeywordsOfSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &shape{root: schema.(map[string]any), patterns: patterns, others: map[string]*shape{"other.json": {root: one.(map[string]any), patterns: patterns}}}
+		s := &schemaCheck{root: schema.(map[string]any), patterns: patterns, others: map[string]*schemaCheck{"other.json": {root: one.(map[string]any), patterns: patterns}}}
 		problems := func(text string) []string {
 			v, err := decodeJSON([]byte(text))
 			if err != nil {

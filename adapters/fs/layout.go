@@ -1,5 +1,11 @@
 // Package fs keeps Vizier's records as plain files below .vizier. Every path
 // of the store is defined in this file and nowhere else.
+//
+// Files are named by what they are about: record_* is what is on record of a job
+// and its attempts, journal_* how a plan becomes one commit, cache_* the cache of
+// the records, events_* the event log and the queue of hooks, log_* the ends of
+// logs and reports. The inbox, templates, configuration and the watching of files
+// are packages of their own.
 package fs
 
 import (

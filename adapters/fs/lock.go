@@ -27,9 +27,9 @@ func (e *BusyError) Error() string {
 	return msg
 }
 
-// schedulerLock is the flock on jobs/scheduler.lock, and with it the turn to
-// use the store in this process: what a store knows belongs to the goroutine
-// that holds its lock. The operating system releases the flock when its holder
+// schedulerLock is the flock on jobs/scheduler.lock together with a lock among
+// the goroutines of this process, the turn: the fields of a store belong to the
+// goroutine that has it. The operating system releases the flock when its holder
 // dies, and the file is never unlinked, so nothing is ever left to clean up
 // (semantics 3.2).
 type schedulerLock struct {
@@ -46,8 +46,8 @@ func newSchedulerLock(path, who string) *schedulerLock {
 // release gives a lock back. A second call does nothing.
 type release func() error
 
-// alone waits for the turn until ctx ends, and leaves other processes alone.
-// Who has the turn does not ask for it again.
+// alone waits for the turn until ctx ends. It does not lock other processes out.
+// A goroutine that has the turn must not call it again.
 func (l *schedulerLock) alone(ctx context.Context) (release, error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -69,11 +69,12 @@ func (l *schedulerLock) alone(ctx context.Context) (release, error) {
 	}, nil
 }
 
-// shared waits until ctx ends for the lock that readers share. A reader signs
-// as well: it is in a writer's way.
+// shared waits until ctx ends for the lock that readers share. A reader signs the
+// holder note too, since a writer has to wait for it.
 func (l *schedulerLock) shared(ctx context.Context) (release, error) { return l.take(ctx, lockShared) }
 
-// getLock is a way to get the flock: an error of ctx's if it was not to be had.
+// getLock gets the flock. The error is one of ctx's if the flock was not free in
+// time.
 type getLock func(context.Context, *flock.Flock) error
 
 // take waits for the turn and then for the flock, by get.
@@ -83,8 +84,8 @@ func (l *schedulerLock) take(ctx context.Context, get getLock) (release, error) 
 	if err != nil {
 		return nil, err
 	}
-	// A file of its own for every try: one that was given up and comes through
-	// after all has nothing to do with the next.
+	// Every try opens the file anew: a lock call that was given up and succeeds
+	// later then locks another descriptor than the next try.
 	f := flock.New(l.path, flock.SetPermissions(fileMode), flock.SetFlag(os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW))
 	if err := get(ctx, f); err != nil {
 		_ = leave()
@@ -97,7 +98,7 @@ func (l *schedulerLock) take(ctx context.Context, get getLock) (release, error) 
 	return func() error { return errors.Join(f.Unlock(), leave()) }, nil // a second Unlock does nothing
 }
 
-// lockAtOnce waits for nobody.
+// lockAtOnce does not wait.
 func lockAtOnce(_ context.Context, f *flock.Flock) error {
 	ok, err := f.TryLock()
 	if err == nil && !ok {
@@ -112,7 +113,7 @@ func lockExclusive(ctx context.Context, f *flock.Flock) error {
 	if ok, err := f.TryLock(); ok || err != nil {
 		return err
 	}
-	if ctx.Done() == nil { // a runner waits for ever, and needs nobody to watch over it
+	if ctx.Done() == nil { // it waits for ever, as runners do: no goroutine is needed to end it
 		return f.Lock()
 	}
 	done := make(chan error, 1)
@@ -122,7 +123,7 @@ func lockExclusive(ctx context.Context, f *flock.Flock) error {
 		return err
 	case <-ctx.Done():
 		go func() {
-			if <-done == nil { // it came after all, and nobody waits for it any more
+			if <-done == nil { // the lock came after the caller gave up
 				_ = f.Unlock()
 			}
 		}()
@@ -146,7 +147,7 @@ func (l *schedulerLock) failed(err error) error {
 	return fmt.Errorf("lock %s: %w", l.path, err)
 }
 
-// sign says in the file who holds the lock, for the error of those who wait.
+// sign writes the holder note: who holds the lock, for the error of those who wait.
 func (l *schedulerLock) sign() {
 	if l.note == nil {
 		f, err := os.OpenFile(l.path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
@@ -159,7 +160,7 @@ func (l *schedulerLock) sign() {
 	_, _ = l.note.WriteAt(fmt.Appendf(nil, "%-119.119s\n", l.who), 0)
 }
 
-// close lets go of the file. The lock is not held.
+// close closes the file of the holder note. The lock must not be held.
 func (l *schedulerLock) close() error {
 	if l.note == nil {
 		return nil

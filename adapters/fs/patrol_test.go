@@ -13,7 +13,7 @@ import (
 // but for those that succeeded: what was edited by hand is found in as many as it
 // takes to see all of them once, and once each time round.
 func TestEditsAreFoundInTurn(t *testing.T) {
-	const jobs = 3*patrolMost + 10
+	const jobs = 3*maxPatrol + 10
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	var actions []kernel.Action
@@ -54,7 +54,7 @@ func TestEditsAreFoundInTurn(t *testing.T) {
 	for range 6 { // what it was made of is nobody's edit
 		look()
 	}
-	for _, n := range []int{2, patrolMost, patrolMost + 1, 2 * patrolMost, jobs - 1, jobs} {
+	for _, n := range []int{2, maxPatrol, maxPatrol + 1, 2 * maxPatrol, jobs - 1, jobs} {
 		edited(n)
 		found := 0
 		for range 5 {

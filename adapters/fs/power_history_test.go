@@ -65,8 +65,8 @@ func (l *lived) process() {
 	l.Store = newStoreWith(l.t, l.dir, l.opts)
 	l.Store.disk = l.rec
 	l.must(errors.Join(l.open(true), l.openJournal()))
-	l.log.most = 32 << 10
-	l.sched = &app.Scheduler{Store: l, Observers: []app.Observer{l.Store}, Executor: l, Worktrees: l, Sentinels: l.Store, Leavings: l,
+	l.log.limit = 32 << 10
+	l.sched = &app.Scheduler{Store: l, Observers: []app.Observer{l.Store}, Executor: l, Worktrees: l, Sentinels: l.Store, Cleaner: l,
 		Events: l.Store, Hooks: l, Now: l.clock}
 }
 
@@ -156,7 +156,7 @@ func (l *lived) RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup {
 	return kernel.Cleanup{Status: kernel.CleanupDone}
 }
 func (l *lived) Wants(k kernel.EventKind) bool { return k != kernel.JobRunning }
-func (l *lived) Call()                         {}
+func (l *lived) Wake()                         {}
 func (l *lived) DropBranch(context.Context, string) (bool, string, error) {
 	return false, "", nil
 }
@@ -227,7 +227,7 @@ func (l *lived) tell() {
 	list, err := l.Pending()
 	l.must(err)
 	for _, e := range list[:len(list)/2] {
-		l.must(l.does("tell", func() error { return l.Told(e) }))
+		l.must(l.does("tell", func() error { return l.Ack(e) }))
 	}
 }
 
@@ -264,7 +264,7 @@ func (l *lived) history() {
 	ok(l.sched.Retry(ctx, id(1), "ann"))
 	l.serve()
 	large := job(4, "is large", nil) // so that an index is due
-	large.Spec.Task.Args, large.Approval = []string{strings.Repeat("x", logMost)}, kernel.Require(l.now, "ann")
+	large.Spec.Task.Args, large.Approval = []string{strings.Repeat("x", maxLog)}, kernel.Require(l.now, "ann")
 	ok(l.sched.Submit(ctx, []kernel.NewJob{large}, ""))
 	ok(l.sched.Reject(ctx, id(4), "ann", "too large"))
 	run, err := l.sched.EnqueueRun(ctx, app.RunRequest{Run: kernel.RunID("run_" + string(id(5))), Manifest: []byte("{}"),
@@ -332,7 +332,7 @@ func (l *lived) look(dir string) (v sight, err error) {
 		if own, err := s.Job(j.ID); err != nil || !reflect.DeepEqual(own, j) {
 			return v, fmt.Errorf("record of %s: %v\n%+v, among the others\n%+v", j.ID, err, own, j)
 		}
-		if !s.says(j.ID, j.State.Status.Coarse()) {
+		if !s.stateFileSays(j.ID, j.State.Status.Coarse()) {
 			return v, fmt.Errorf("the state file of %s, which is %s, says otherwise", j.ID, j.State.Status)
 		}
 		if j.State.Status == kernel.Running {
@@ -584,7 +584,7 @@ func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
 			t.Fatal("nothing was in the way")
 		}
 		l.process()
-		l.log.most = 0 // the journal is emptied as soon as it may
+		l.log.limit = 0 // the journal is emptied as soon as it may
 		l.must(l.put(kernel.CreateJob{Job: plain(10 + n)}))
 		l.must(l.put(kernel.CreateJob{Job: plain(20 + n)}))
 	}

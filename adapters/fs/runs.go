@@ -114,3 +114,19 @@ func (s *Store) CountArtifacts(id kernel.JobID, produces []kernel.Artifact) (mar
 	}
 	return markers, payloads
 }
+
+// Run reads a run's manifest.
+func (s *Store) Run(id kernel.RunID) ([]byte, error) {
+	name, err := runFile(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.open(false); err != nil {
+		return nil, err
+	}
+	b, err := s.base.read(name, maxPayload)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil, kernel.Missing{What: "run " + string(id)}
+	}
+	return b, err
+}

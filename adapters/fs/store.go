@@ -31,14 +31,13 @@ type Options struct {
 }
 
 // Store keeps one repository's records. Its methods may be called from any
-// goroutine but Close, after which nothing else is. A goroutine that has begun a
-// transaction does not begin or read until it is closed: it would wait for
-// itself.
+// goroutine; Close comes last. A goroutine that has begun a transaction must not
+// call Begin or Read until it is closed: it would wait for itself.
 type Store struct {
 	Layout
 	opts Options
 	disk disk
-	runs launched
+	runs launchedJobs
 	lock *schedulerLock
 
 	opening sync.Mutex // over base and made
@@ -47,10 +46,10 @@ type Store struct {
 
 	// What follows belongs to the goroutine that has the lock.
 
-	log   *journal
-	cache *cache // of the records; nil: to be opened
-	tx    *Tx    // the transaction under way, if one is
-	held  []held // as of when the lock was taken last
+	log        *journal
+	cache      *cache             // of the records; nil: to be opened
+	tx         *Tx                // the transaction under way, if one is
+	quarantine []quarantinedGroup // as of when the lock was taken last
 }
 
 // NewStore is the store of the repository whose main working tree is dir. It
@@ -88,10 +87,9 @@ func (s *Store) open(create bool) error {
 	return nil
 }
 
-// ignore has git ignore what is of this checkout alone, where nobody said what
-// it is to ignore below .vizier: without `vizier init`, `git add` would take the
-// records, logs and values of environments along. A repository that cannot have
-// the file works as well.
+// ignore writes .vizier/.gitignore where there is none, so that `git add` does not
+// take records, logs and environments along when `vizier init` was never run. It
+// ignores errors: the store works without the file.
 func (s *Store) ignore() {
 	if there, err := s.base.exists(ignoreName); err == nil && !there {
 		_ = s.base.writeNew(ignoreName, []byte(ignored), false)
@@ -143,7 +141,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Forget lets go of what is known of the records, once nobody uses it.
+// Forget frees the cache, once no goroutine uses it.
 func (s *Store) Forget() {
 	leave, _ := s.lock.alone(context.Background()) // which never ends
 	defer leave()
@@ -154,10 +152,10 @@ func (s *Store) Forget() {
 // short. A lock that is not free before ctx ends is a *BusyError.
 func (s *Store) Begin(ctx context.Context) (*Tx, error) { return s.begin(ctx, lockExclusive, nil) }
 
-// BeginSettling is Begin for a transaction that is to settle r's attempt, where
-// the lock is free at once: else it is a *BusyError. What settles the attempt
-// records r as well, so that it need not be concluded before: one sync makes
-// both last.
+// BeginSettling is Begin for a transaction that settles r's attempt. It does not
+// wait: where the lock is taken it is a *BusyError. Its commit records r together
+// with the job's new state, with one sync, so that Conclude need not be called
+// before.
 func (s *Store) BeginSettling(ctx context.Context, r kernel.Result) (*Tx, error) {
 	return s.begin(ctx, lockAtOnce, &r)
 }
@@ -170,7 +168,7 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) 
 	if err != nil {
 		return nil, err
 	}
-	tx := &Tx{s: s, unlock: unlock, settles: settles}
+	tx := &Tx{s: s, unlock: unlock, settling: settles}
 	begun := false
 	defer func() { // what panics keeps no lock
 		if !begun {
@@ -184,7 +182,7 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) 
 	return tx, nil
 }
 
-// complete writes what a crash left in the journal alone.
+// complete writes the files that a crash left in the journal alone.
 func (s *Store) complete(ctx context.Context) error {
 	tx, err := s.Begin(ctx)
 	if err != nil {
@@ -193,8 +191,8 @@ func (s *Store) complete(ctx context.Context) error {
 	return tx.Close()
 }
 
-// errBehind is a store of which the journal has more than the files, or holds
-// what can perhaps be written by now.
+// errBehind says that the journal has changes that the files have not, or that the
+// quarantine is to be tried again.
 var errBehind = errors.New("the journal holds changes that are to be written first")
 
 // Read is a consistent read that changes nothing, unless a crash left writes
@@ -222,9 +220,8 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 	return rec, err
 }
 
-// readShared reads what the files hold. It is errBehind where they are not all
-// there is to read; what is held does not count as such unless it is to be
-// tried.
+// readShared reads the files. It is errBehind where they do not have everything:
+// quarantined changes count only if try is true.
 func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (rec kernel.Records, err error) {
 	unlock, err := s.lock.shared(ctx)
 	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
@@ -247,10 +244,10 @@ func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (r
 	if err != nil {
 		return rec, err
 	}
-	if err := s.readHeld(); err != nil {
+	if err := s.readQuarantine(); err != nil {
 		return rec, err
 	}
-	if behind || len(s.held) > 0 && try {
+	if behind || len(s.quarantine) > 0 && try {
 		return rec, errBehind
 	}
 	rec, err = s.load(pos, scope)
@@ -258,7 +255,7 @@ func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (r
 	return rec, err
 }
 
-// readAsItIs reads every record without the lock that other processes see.
+// readAsItIs reads every record without locking other processes out.
 func (s *Store) readAsItIs(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
 	leave, err := s.lock.alone(ctx)
 	if err != nil {
@@ -294,14 +291,16 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.R
 	return rec, err
 }
 
-// refreshCache writes the cache if the lock is free: its failure is nobody's.
+// refreshCache writes the cache if the lock is free. It drops errors: a cache costs
+// only time.
 func (s *Store) refreshCache(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
 	_ = s.complete(ctx)
 }
 
-// behind is where the journal was applied to, and whether it holds more.
+// behind is the position up to which the journal was applied, and whether it goes
+// on after that.
 func (s *Store) behind() (position, bool, error) {
 	if err := s.openJournal(); err != nil {
 		return position{}, false, err
@@ -321,7 +320,7 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 	}
 	rec, err := s.records(scope)
 	if errors.Is(err, errCache) { // it went wrong: do without
-		if err := s.scan(place{pos.epoch, pos.end}); err != nil {
+		if err := s.rebuildCache(journalOffset{pos.epoch, pos.end}); err != nil {
 			return kernel.Records{}, err
 		}
 		return s.records(scope)
@@ -331,11 +330,11 @@ func (s *Store) load(pos position, scope kernel.Scope) (kernel.Records, error) {
 
 // loadUnlocked reads every record as it is, for a caller that has the turn.
 func (s *Store) loadUnlocked(scope kernel.Scope) (kernel.Records, error) {
-	if err := s.readHeld(); err != nil {
+	if err := s.readQuarantine(); err != nil {
 		return kernel.Records{}, err
 	}
 	defer s.dropCache()
-	if err := s.scan(place{}); err != nil {
+	if err := s.rebuildCache(journalOffset{}); err != nil {
 		return kernel.Records{}, err
 	}
 	return s.records(scope)

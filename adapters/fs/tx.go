@@ -15,7 +15,7 @@ type Tx struct {
 	unlock     release
 	pos        position
 	unfinished []kernel.WorldAction
-	settles    *kernel.Result // what the transaction is about to settle, if nobody has recorded it
+	settling   *kernel.Result // what the transaction is about to settle, if nobody has recorded it
 	patrolled  bool
 	cut        error // a plan is in the journal and not in the files: the next Begin completes it
 }
@@ -43,7 +43,7 @@ func (t *Tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 func (t *Tx) Close() (err error) {
 	defer func() { err = errors.Join(err, t.unlock()) }()
 	t.s.tx = nil
-	if c := t.s.cache; c != nil && c.at == (place{t.pos.epoch, t.pos.end}) && c.due() {
+	if c := t.s.cache; c != nil && c.offset == (journalOffset{t.pos.epoch, t.pos.end}) && c.due() {
 		if failed := t.s.saveCache(); failed != nil {
 			t.s.dropCache()
 		} else if dir := t.s.jobsStamp(); t.pos.dir != dir { // it was made of what is there
@@ -102,7 +102,7 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 }
 
 // know makes the cache know what p led to.
-func (t *Tx) know(p kernel.Plan, jobs map[kernel.JobID]*known) error {
+func (t *Tx) know(p kernel.Plan, jobs map[kernel.JobID]*cachedJob) error {
 	c := t.s.cache
 	if p.Judged != "" {
 		if err := c.judge(p.Judged); err != nil {
@@ -122,7 +122,7 @@ func (t *Tx) know(p kernel.Plan, jobs map[kernel.JobID]*known) error {
 			return err
 		}
 	}
-	return c.log(place{t.pos.epoch, t.pos.end})
+	return c.log(journalOffset{t.pos.epoch, t.pos.end})
 }
 
 // Done forgets the remembered actions.

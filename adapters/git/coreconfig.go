@@ -48,11 +48,11 @@ func (c *coreConfig) read(path string) (perWorktree bool, err error) {
 		value = configValue(value)
 		switch section + "." + strings.ToLower(strings.TrimSpace(key)) {
 		case "core.bare":
-			c.bare = !hasValue || truth(value)
+			c.bare = !hasValue || parseBool(value)
 		case "core.worktree":
 			c.worktree = value
 		case "extensions.worktreeconfig":
-			perWorktree = !hasValue || truth(value)
+			perWorktree = !hasValue || parseBool(value)
 		}
 	}
 	return perWorktree, nil
@@ -84,7 +84,7 @@ func configValue(s string) string {
 	return b.String()[:end]
 }
 
-func truth(s string) bool {
+func parseBool(s string) bool {
 	switch strings.ToLower(s) {
 	case "true", "yes", "on", "1":
 		return true

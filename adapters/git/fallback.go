@@ -26,8 +26,8 @@ func (f *fallback) Degraded() (failures int, reason string) {
 	return f.failures, f.reason
 }
 
-// failed reports that the other one is to be asked: err is no answer, and
-// there is still somebody who waits for one.
+// failed reports that the other backend is to be asked: err is no answer, and the
+// caller's context has not ended.
 func (f *fallback) failed(ctx context.Context, err error) bool {
 	if err == nil || errors.Is(err, iofs.ErrNotExist) || ctx.Err() != nil {
 		return false

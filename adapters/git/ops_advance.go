@@ -13,7 +13,7 @@ import (
 // the commit to, "" if that is not known yet, and what to do about it; "" when
 // they can.
 func (r *Repo) Obstacle(ctx context.Context, branch string, to kernel.CommitID) (string, error) {
-	on, err := r.standing(ctx, branch)
+	on, err := r.worktreesOn(ctx, branch)
 	if err != nil {
 		return "", err
 	}
@@ -89,7 +89,7 @@ func (r *Repo) Advance(ctx context.Context, branch string, from, to kernel.Commi
 	if err := commits(from, to); err != nil {
 		return "", false, fmt.Errorf("advance %s: %w", branch, err)
 	}
-	on, err := r.standing(ctx, branch)
+	on, err := r.worktreesOn(ctx, branch)
 	if err == nil {
 		obstacle, err = r.obstacle(ctx, branch, on, to)
 	}

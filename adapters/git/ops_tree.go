@@ -47,7 +47,7 @@ func (r *Repo) Release(ctx context.Context, dir string) error {
 
 // Standing are the working trees that stand on branch, the main one first.
 func (r *Repo) Standing(ctx context.Context, branch string) ([]string, error) {
-	trees, err := r.standing(ctx, branch)
+	trees, err := r.worktreesOn(ctx, branch)
 	dirs := make([]string, len(trees))
 	for i, w := range trees {
 		dirs[i] = w.Path
@@ -55,7 +55,7 @@ func (r *Repo) Standing(ctx context.Context, branch string) ([]string, error) {
 	return dirs, err
 }
 
-func (r *Repo) standing(ctx context.Context, branch string) ([]Worktree, error) {
+func (r *Repo) worktreesOn(ctx context.Context, branch string) ([]Worktree, error) {
 	head, err := r.Head(ctx)
 	if err != nil {
 		return nil, err

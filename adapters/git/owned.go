@@ -32,9 +32,9 @@ func (r *Repo) OwnedWorktree(name string) (kernel.Context, error) {
 // EnsureWorktree makes sure that a job has a linked worktree of branch under a
 // name; with branch "" it is detached at commit. It is at place, a directory
 // below .vizier/tmp-worktrees, or at the first of place-2, place-3 and so on where
-// nothing is. A tree of that name stays where and as it is; what a crash left
-// half made is made again, and what stands on something else is parked and
-// removed first. That branch is checked out elsewhere is no obstacle here.
+// nothing is. A worktree of that name and branch is left as it is. One that a crash
+// left half made is made again. One of another branch is parked and removed first.
+// It does not matter whether the branch is checked out elsewhere.
 func (r *Repo) EnsureWorktree(ctx context.Context, name, place, branch string, commit kernel.CommitID) (kernel.Context, error) {
 	c, err := r.ensureWorktree(ctx, name, place, branch, commit)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *Repo) ensureWorktree(ctx context.Context, name, place, branch string, c
 	if w, err = r.addWorktree(ctx, filepath.Join(home, name), branch, commit); err != nil {
 		return kernel.Context{}, err
 	}
-	if w, err = r.settle(w, filepath.Join(home, place)); err != nil {
+	if w, err = r.moveToPlace(w, filepath.Join(home, place)); err != nil {
 		return kernel.Context{}, err
 	}
 	return contextOf(w), r.fill(ctx, w)
@@ -128,9 +128,10 @@ func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kerne
 	return w, err
 }
 
-// settle moves w, which has no files yet, to place, or to the first beside it
-// where nothing is. The move is one step, which only one of several can do.
-func (r *Repo) settle(w Worktree, place string) (Worktree, error) {
+// moveToPlace moves w, which has no files yet, to place, or to the first of
+// place-2, place-3 and so on where nothing is. Of several processes that try the
+// same directory only one succeeds.
+func (r *Repo) moveToPlace(w Worktree, place string) (Worktree, error) {
 	from := w.Path
 	for n := 1; ; n++ {
 		dir := place
@@ -141,7 +142,7 @@ func (r *Repo) settle(w Worktree, place string) (Worktree, error) {
 			return w, nil
 		}
 		_ = os.Remove(dir + string(filepath.Separator)) // an empty directory, and nothing else
-		if taken, err := r.taken(dir, w.Name); err != nil {
+		if taken, err := r.inUse(dir, w.Name); err != nil {
 			return w, err
 		} else if taken {
 			continue
@@ -151,7 +152,7 @@ func (r *Repo) settle(w Worktree, place string) (Worktree, error) {
 		} else if err != nil {
 			return w, err
 		}
-		// Another may have come there and be on its way out again.
+		// Another worktree may have been moved there, and be about to move back.
 		listed, err := r.listed(dir, w.Name)
 		if err == nil && !listed {
 			w.Path = dir
@@ -163,9 +164,9 @@ func (r *Repo) settle(w Worktree, place string) (Worktree, error) {
 	}
 }
 
-// taken reports that something is at dir, or that git has a worktree other than
+// inUse reports that something is at dir, or that git has a worktree other than
 // that of a name there.
-func (r *Repo) taken(dir, except string) (bool, error) {
+func (r *Repo) inUse(dir, except string) (bool, error) {
 	there, err := exists(dir)
 	if err != nil || there {
 		return there, err

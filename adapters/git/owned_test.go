@@ -112,11 +112,11 @@ func TestEnsureWorktreeAfterCrash(t *testing.T) {
 				return os.Rename(w.Path, o.path(worktreeHome+"/draft-1"))
 			},
 			"settled": func(o *owned, w Worktree) error {
-				_, err := o.repo.settle(w, o.path(worktreeHome+"/draft-1"))
+				_, err := o.repo.moveToPlace(w, o.path(worktreeHome+"/draft-1"))
 				return err
 			},
 			"filled": func(o *owned, w Worktree) error {
-				w, err := o.repo.settle(w, o.path(worktreeHome+"/draft-1"))
+				w, err := o.repo.moveToPlace(w, o.path(worktreeHome+"/draft-1"))
 				return errors.Join(err, o.repo.fill(o.Context(), w), os.WriteFile(filepath.Join(w.gitDir, "locked"), []byte(initializing), 0o600))
 			},
 		} {

@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// parkedRefs is where work is kept that would have gone with its worktree.
+// parkedRefs is where commits are kept that would be lost with their worktree.
 const parkedRefs = "refs/vizier/parked/"
 
 // Parked is work that was kept when its worktree or branch went away.

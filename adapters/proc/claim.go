@@ -19,8 +19,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// claim is the content of a claim file, one JSON object. The command's place in
-// it is filled in once that runs: see claimChild.
+// claim is the content of a claim file, one JSON object. It has room for the
+// command's process, which claimChild fills in once the command runs.
 type claim struct {
 	Identity           // the runner
 	Lock     inode     `json:"lock"`            // of the job's lock file
@@ -29,11 +29,11 @@ type claim struct {
 	Child    *Identity `json:"child,omitempty"` // the command, which leads its session
 }
 
-// noChild stands where a claim's command goes, followed by room for it.
+// noChild is what a claim has in place of its command's process, before blanks
+// that leave room for it.
 const noChild = `"child":null`
 
-// encode is c as a file. Where its command is still to come there is room for
-// it.
+// encode is c as a file, with room for the command's process if c has none yet.
 func (c claim) encode() ([]byte, error) {
 	if c.Child != nil || c.Void != "" {
 		b, err := json.Marshal(c)
@@ -53,8 +53,8 @@ func (c claim) encode() ([]byte, error) {
 	return append(append(b, bytes.Repeat([]byte(" "), len(room)-len("null"))...), "}\n"...), nil
 }
 
-// inode identifies a file. The claims in a copy of a repository are about the
-// original's processes, and this tells.
+// inode identifies a file. By it a claim in a copy of a repository is recognised
+// as the original's.
 type inode struct {
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`
@@ -71,7 +71,7 @@ func inodeOf(path string) inode {
 // Claim makes this process the only runner of a, for ever: another claim is
 // kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
-	if err := l.place(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces()}); err != nil {
+	if err := l.writeClaimOnce(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces()}); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -82,14 +82,14 @@ func (l *Local) Claim(a kernel.AttemptID) error {
 	return nil
 }
 
-// Void takes the claim of a for nobody: whoever means to run it comes too late.
-// If it was claimed before, that is kernel.ErrStale.
+// Void claims a for no process, so that nobody can run it any more. It is
+// kernel.ErrStale if a is claimed already.
 func (l *Local) Void(a kernel.AttemptID, why string) error {
-	return l.place(a, claim{Identity: Identity{Host: here().Host}, Void: why})
+	return l.writeClaimOnce(a, claim{Identity: Identity{Host: here().Host}, Void: why})
 }
 
-// Claimed tells on which host a runs or ran, or why nobody is to run it; both
-// are "" where nobody has claimed it.
+// Claimed is the host on which a runs or ran, or why it was voided. Both are "" if
+// a is not claimed.
 func (l *Local) Claimed(a kernel.AttemptID) (host, void string, err error) {
 	c, err := readClaim(l.Files.ClaimFile(a))
 	switch {
@@ -103,8 +103,8 @@ func (l *Local) Claimed(a kernel.AttemptID) (host, void string, err error) {
 	return cmp.Or(c.Host, "a host without a name"), "", nil
 }
 
-// place makes c the claim of a, if it has none.
-func (l *Local) place(a kernel.AttemptID, c claim) error {
+// writeClaimOnce makes c the claim of a; kernel.ErrStale if a has one.
+func (l *Local) writeClaimOnce(a kernel.AttemptID, c claim) error {
 	path := l.Files.ClaimFile(a)
 	info, err := os.Lstat(filepath.Dir(path))
 	switch {

@@ -112,13 +112,13 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 				"set it and retry the job from there, or submit it with --env %s=VALUE", name, name, name)
 		}
 	}
-	c.env = environment(slices.Concat(l.told(j), asked(t.Env)), append(os.Environ(), "PWD="+dir)...)
+	c.env = environment(slices.Concat(l.jobEnv(j), submittedEnv(t.Env)), append(os.Environ(), "PWD="+dir)...)
 	c.path, err = find(args[0], dir, lookup(c.env, "PATH"))
 	return c, err
 }
 
-// told is what the command is told of itself.
-func (l *Local) told(j *kernel.Job) []string {
+// jobEnv are the variables that tell a job's command about the job.
+func (l *Local) jobEnv(j *kernel.Job) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
 		envResultFile + "=" + l.Files.ResultFile(a), envRoot + "=" + l.Root,
@@ -138,25 +138,25 @@ func (l *Local) told(j *kernel.Job) []string {
 	return env
 }
 
-// runnerEnv is the environment of a's runner: this process's, without what it
-// was told of a job it runs in itself.
+// runnerEnv is the environment of a's runner: this process's, without the
+// variables of a job that this process is part of.
 func runnerEnv(a kernel.AttemptID) []string {
 	return environment([]string{envRunner + "=" + label(a)}, os.Environ()...)
 }
 
-// environment is told and, where that says nothing of a name, others, of which
-// a later value replaces an earlier one. Only told may have our own variables,
-// and those that say which repository git is to look at.
-func environment(told []string, others ...string) []string {
+// environment is own, and of others the variables that own does not set; of two
+// values in others the later one counts. Vizier's variables, and those that point
+// git at a repository, are taken from own alone.
+func environment(own []string, others ...string) []string {
 	seen := map[string]bool{}
 	for _, name := range slices.Concat(ownVariables, repositoryVariables) {
 		seen[name] = true
 	}
-	for _, v := range told {
+	for _, v := range own {
 		name, _, _ := strings.Cut(v, "=")
 		seen[name] = true
 	}
-	env := slices.Clone(told)
+	env := slices.Clone(own)
 	for _, v := range slices.Backward(others) {
 		if name, _, _ := strings.Cut(v, "="); !seen[name] && !strings.HasPrefix(name, paramPrefix) {
 			seen[name] = true
@@ -166,9 +166,9 @@ func environment(told []string, others ...string) []string {
 	return env
 }
 
-// asked are the variables that a job was submitted with, each once: all but our
+// submittedEnv are the variables that a job was submitted with, each once: all but our
 // own and PWD, which is where it runs.
-func asked(vars []string) []string {
+func submittedEnv(vars []string) []string {
 	seen, env := map[string]bool{"PWD": true}, []string(nil)
 	for _, v := range slices.Backward(vars) {
 		if name, _, _ := strings.Cut(v, "="); !seen[name] && !slices.Contains(ownVariables, name) {
@@ -203,7 +203,7 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	if filepath.IsAbs(at) || filepath.IsAbs(j.State.Context.Root) {
 		return "", outside
 	}
-	gone := l.gone(j.State.Context)
+	gone := l.worktreeGone(j.State.Context)
 	if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" && strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
 		if _, err := os.Stat(path); gone || errors.Is(err, fs.ErrNotExist) {
 			return filepath.EvalSymlinks(l.Root) // an earlier attempt moved it away; this one ends the work
@@ -216,9 +216,9 @@ func (l *Local) dir(j *kernel.Job) (string, error) {
 	return real, err
 }
 
-// gone reports that the worktree that c is in is not there: nothing is, or a
+// worktreeGone reports that the worktree that c is in is not there: nothing is, or a
 // worktree of another name, which came to the place when c's had left it.
-func (l *Local) gone(c kernel.Context) bool {
+func (l *Local) worktreeGone(c kernel.Context) bool {
 	if c.Root == "" || c.Root == "." {
 		return false
 	}
@@ -309,8 +309,8 @@ func executable(name, dir string) (string, error) {
 	return file, nil
 }
 
-// refused is what an exec that failed means.
-func (c command) refused(err error) error {
+// execError is the error of a command whose exec failed with err.
+func (c command) execError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
 		return &launchError{126, "cannot execute: " + c.args[0] + ": its interpreter was not found"}

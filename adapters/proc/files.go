@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFile is os.OpenFile for a file that nobody waits for. It goes without the
-// questions by which the runtime finds out whether one could, five calls of the
-// system for each of the ten files that a runner opens for a job.
+// openFile is os.OpenFile for regular files. It saves the system calls by which
+// the runtime finds out whether a file can be polled: five for each of the ten
+// files that a runner opens for a job.
 func openFile(path string, flags int) (*os.File, error) {
 	for {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o600)
@@ -52,5 +52,5 @@ func readFile(path string) ([]byte, error) {
 	}
 }
 
-// null is where what nobody reads goes, and what nobody says comes from.
+// null is /dev/null, opened once.
 var null = sync.OnceValues(func() (*os.File, error) { return openFile(os.DevNull, os.O_RDWR) })

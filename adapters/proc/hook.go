@@ -44,7 +44,7 @@ func (l *Local) RunHook(ctx context.Context, h HookCall) error {
 	}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", h.Command)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = l.Root, log, log
-	cmd.Env = environment(l.toldHook(h), os.Environ()...)
+	cmd.Env = environment(l.hookEnv(h), os.Environ()...)
 	cmd.SysProcAttr = commandAttr()
 	cmd.Cancel = func() error {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
@@ -79,8 +79,8 @@ func (l *Local) RunHook(ctx context.Context, h HookCall) error {
 	}
 }
 
-// toldHook is what a hook is told.
-func (l *Local) toldHook(h HookCall) []string {
+// hookEnv are the variables that tell a hook about the event.
+func (l *Local) hookEnv(h HookCall) []string {
 	e := h.Event
 	env := []string{envJob + "=" + string(e.Job), envAttempt + "=" + strconv.Itoa(e.Attempt), envRoot + "=" + l.Root,
 		envStatus + "=" + h.Status, envName + "=" + e.Name, envRun + "=" + string(e.Run), envNode + "=" + e.Node,

@@ -66,10 +66,10 @@ func (l *Local) InsideJob(running []kernel.AttemptID) (kernel.AttemptID, bool) {
 	return kernel.AttemptID{}, false
 }
 
-// mayBeOrphanOf reports that nothing excludes that the process, the oldest
-// ancestor there is, was started by a job whose runner began at start: it is no
-// older and no other user's, and this system does not give orphans to runners.
-// A process that the system does not show may be anything.
+// mayBeOrphanOf reports that the process, the oldest ancestor of this one, may
+// have been started by a job whose runner began at start. It may not if it is
+// older than the runner or another user's, or if orphans become children of
+// their runner on this system. A process that the system does not show may.
 func (p process) mayBeOrphanOf(start uint64) bool {
 	return p.start == 0 || !adoptsOrphans && p.start >= start && p.endable()
 }

@@ -62,7 +62,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 		return kernel.Runner{}, err
 	}
 	sign := l.Files.ClaimFile(a)
-	by, err := claimant(sign)
+	by, err := claimedBy(sign)
 	unclaimed := errors.Is(err, fs.ErrNotExist)
 	if unclaimed {
 		var n int
@@ -77,7 +77,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	case by.Boot == "", by.Boot != here().Boot && by.Host == here().Host: // the latter: before the last boot
 		return kernel.Runner{Liveness: kernel.Dead}, nil
 	case by.elsewhere() && (held || !l.Lease.Locks):
-		return l.leased(a, by.Host, sign)
+		return l.leaseLiveness(a, by.Host, sign)
 	case !held && unclaimed: // nothing is executed before the claim
 		return kernel.Runner{Liveness: kernel.Absent, Remark: "its runner ended before it began: see stderr.log"}, nil
 	case !held:
@@ -90,9 +90,9 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	return kernel.Runner{Liveness: kernel.Alive}, nil
 }
 
-// claimant is who made the claim at path. The usual case, a runner of this
-// host, goes without a decoder.
-func claimant(path string) (Identity, error) {
+// claimedBy is the process that made the claim at path. The usual case, a runner
+// of this host, is recognised without decoding the claim.
+func claimedBy(path string) (Identity, error) {
 	b, err := readFile(path)
 	if err == nil && bytes.Contains(b, []byte(here().Boot)) {
 		return here(), nil
@@ -104,9 +104,9 @@ func claimant(path string) (Identity, error) {
 	return c.Identity, err
 }
 
-// leased is the verdict on a runner of another host. Its lease decides, since
-// not every shared file system shows one host the locks of another.
-func (l *Local) leased(a kernel.AttemptID, host, sign string) (kernel.Runner, error) {
+// leaseLiveness tells whether a runner of another host lives. Its lease decides,
+// since not every shared file system shows one host the locks of another.
+func (l *Local) leaseLiveness(a kernel.AttemptID, host, sign string) (kernel.Runner, error) {
 	last, err := l.lastSign(a, sign)
 	if err != nil {
 		return kernel.Runner{}, err

@@ -10,7 +10,7 @@ import (
 const leftoverGrace = time.Second
 
 // endLeftovers ends what a command left running.
-func endLeftovers(of *leftovers, grace time.Duration) {
+func endLeftovers(of *leftoverProcesses, grace time.Duration) {
 	const step, killPatience = 2 * time.Millisecond, 5 * time.Second
 	told := map[int]uint64{} // whom TERM was sent
 	begin := time.Now()

@@ -20,17 +20,19 @@ const adoptsOrphans = true
 // becomeSubreaper makes orphaned descendants children of this process.
 var becomeSubreaper = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
-// leftovers are what a command left running. Whatever it is, a daemon in a
+// leftoverProcesses are what a command left running. Whatever it is, a daemon in a
 // session of its own included, it is a child of this process now, or a
 // descendant of one: this process is their subreaper.
-type leftovers struct{ l *Local }
+type leftoverProcesses struct{ l *Local }
 
-func (l *Local) leftoversOf(kernel.AttemptID, Identity) *leftovers { return &leftovers{l} }
+func (l *Local) leftoversOf(kernel.AttemptID, Identity) *leftoverProcesses {
+	return &leftoverProcesses{l}
+}
 
 // find are the live ones, which excludes the runners that were started from
 // here or from within the command. While patient it leaves out a process that
 // may be about to become a runner, and says so. It reaps the dead.
-func (o *leftovers) find(patient bool) (left []process, unsure bool) {
+func (o *leftoverProcesses) find(patient bool) (left []process, unsure bool) {
 	if !hasChildren() {
 		return nil, false
 	}

@@ -10,10 +10,10 @@ const adoptsOrphans = false
 // becomeSubreaper does nothing: orphans go to the system's first process.
 func becomeSubreaper() {}
 
-// leftovers are what a command left running, as far as that can be told without
+// leftoverProcesses are what a command left running, as far as that can be told without
 // being the parent: what is in the command's session or shows the attempt in its
 // environment, and what descends from those.
-type leftovers struct {
+type leftoverProcesses struct {
 	l      *Local
 	a      kernel.AttemptID
 	claim  claim
@@ -21,13 +21,13 @@ type leftovers struct {
 	once   bool // nothing was found the last time
 }
 
-func (l *Local) leftoversOf(a kernel.AttemptID, command Identity) *leftovers {
-	return &leftovers{l: l, a: a, claim: claim{Identity: Self(), Child: &command}}
+func (l *Local) leftoversOf(a kernel.AttemptID, command Identity) *leftoverProcesses {
+	return &leftoverProcesses{l: l, a: a, claim: claim{Identity: Self(), Child: &command}}
 }
 
 // find are the live ones. A process in the middle of an exec shows no
 // environment, so nothing is believed only when it is seen twice.
-func (o *leftovers) find(bool) (left []process, unsure bool) {
+func (o *leftoverProcesses) find(bool) (left []process, unsure bool) {
 	_, left = o.l.remnants(o.a, o.claim, o.before)
 	unsure, o.before, o.once = !o.once, left, len(left) == 0
 	return left, unsure

@@ -8,7 +8,7 @@
 //
 // What systems do in different ways is in files of its own: how a command dies
 // with its runner (die_*), what it leaves (leftovers_*), the process table
-// (table_*), the news of a runner's end (vigil_*) and the rest (system_*).
+// (table_*), the news of a runner's end (watch_exit_*) and the rest (system_*).
 // docs/user/platforms.md tells what comes of it. The tag portable takes on
 // Linux, but for the process table, what other systems take.
 package proc
@@ -56,15 +56,15 @@ type Files interface {
 // Local is the executor and the workload of this machine. A process has one,
 // and runs one command at a time with it.
 type Local struct {
-	Exe     string   // the program of runners; absolute
-	Stays   string   // the program of the resident scheduler; "": Exe
-	ExeArgs []string // what precedes the arguments of a runner and of a builtin
-	Root    string   // the repository's root; absolute
-	Files   Files
-	Grace   time.Duration // between TERM and KILL; 0: DefaultGrace
-	MaxLog  int64         // bytes that are kept of each log; 0: all
-	Lease   Lease
-	Now     func() time.Time // nil: time.Now
+	Exe         string   // the program of runners; absolute
+	ResidentExe string   // the program of the resident scheduler; "": Exe
+	ExeArgs     []string // what precedes the arguments of a runner and of a builtin
+	Root        string   // the repository's root; absolute
+	Files       Files
+	Grace       time.Duration // between TERM and KILL; 0: DefaultGrace
+	MaxLog      int64         // bytes that are kept of each log; 0: all
+	Lease       Lease
+	Now         func() time.Time // nil: time.Now
 
 	mu   sync.Mutex
 	own  map[int]bool // children this process started itself

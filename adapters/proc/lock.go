@@ -17,8 +17,8 @@ import (
 // inheritedFD is where a runner finds its job's lock.
 const inheritedFD = 3
 
-// heldLock is a job's lock in this process. Who takes it over leaves the
-// former holder an empty one, whose Close does nothing.
+// heldLock is a job's lock in this process. When another attempt of the job takes
+// it over, the former holder's becomes empty: its Close does nothing.
 type heldLock struct {
 	l       *Local
 	attempt kernel.AttemptID
@@ -26,7 +26,7 @@ type heldLock struct {
 	claimed bool // by this process
 }
 
-// Close lets go of the lock.
+// Close releases the lock.
 func (h *heldLock) Close() error {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()

@@ -13,12 +13,12 @@ const ResidentName = "vizier-resident"
 // ResidentFD is where a resident scheduler finds the lock it was started with.
 const ResidentFD = inheritedFD
 
-// StartResident starts the program of what stays as `__resident`, in a session of its own,
-// with lock as descriptor ResidentFD. It is no part of the job that the caller
-// may run in: what ends the leftovers of a job leaves it alone, as it does
-// runners.
+// StartResident starts ResidentExe as `__resident`, in a session of its own, with
+// lock as descriptor ResidentFD. The process is no part of the job that the caller
+// may run in: the sweep that ends a job's leftover processes spares it, as it
+// spares runners.
 func (l *Local) StartResident(lock *os.File) error {
-	if err := l.startService(cmp.Or(l.Stays, l.Exe), "resident", lock); err != nil {
+	if err := l.startService(cmp.Or(l.ResidentExe, l.Exe), "resident", lock); err != nil {
 		return fmt.Errorf("start the resident scheduler: %w", err)
 	}
 	return nil

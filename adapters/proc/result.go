@@ -105,7 +105,7 @@ func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
 	}
 	said := r
 	if err == nil {
-		said, err = e.over(r, j)
+		said, err = e.override(r, j)
 	}
 	if err != nil {
 		return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: max(r.Exit, 1), Class: kernel.DataError, Reason: "result file: " + err.Error()}
@@ -129,7 +129,7 @@ func readResult(path string) ([]byte, error) {
 	return b, err
 }
 
-func (e explicitResult) over(r kernel.Result, j *kernel.Job) (kernel.Result, error) {
+func (e explicitResult) override(r kernel.Result, j *kernel.Job) (kernel.Result, error) {
 	var err error
 	switch {
 	case e.Outcome != "":

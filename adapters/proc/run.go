@@ -30,7 +30,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	cmd, err := l.prepare(j)
 	if err != nil {
 		r := notStarted(err)
-		if l.gone(j.State.Context) {
+		if l.worktreeGone(j.State.Context) {
 			r.Context = &kernel.Context{} // so that a retry begins where it is made
 		}
 		return r
@@ -131,7 +131,7 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 	c.pid, err = l.start(func() (int, error) { return syscall.ForkExec(cmd.path, cmd.args, attr) })
 	if err != nil {
 		c.guard.dismiss()
-		return nil, cmd.refused(err)
+		return nil, cmd.execError(err)
 	}
 	c.guard.watch(c.pid)
 	c.id = identify(c.pid)

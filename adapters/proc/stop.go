@@ -39,10 +39,10 @@ func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 	return l.Sweep(ctx, a)
 }
 
-// Enforce ends an attempt whose time limit is long over, its runner included: that
-// was stopped or hangs. It reports false where that is not so, or not for this
-// process to do: the runner is this process, or of another host or pid namespace,
-// or has its command's end, and is about to record how that was.
+// Enforce ends an attempt whose time limit is long over, its runner included: the
+// runner was stopped or hangs. It reports false, and does nothing, if the runner
+// is this process, if it is of another host or pid namespace, or if its command
+// has ended and it is about to record how.
 func (l *Local) Enforce(ctx context.Context, a kernel.AttemptID) (ended bool, err error) {
 	if l.runs(a) {
 		return false, nil

@@ -65,5 +65,5 @@ func awaitEnd(pid int, mu sync.Locker) syscall.WaitStatus {
 // spaces is empty: there are no namespaces.
 func spaces() Spaces { return Spaces{} }
 
-// oomKills is 0: who was killed for want of memory is not told.
+// oomKills is 0: this system does not tell which process ran out of memory.
 func oomKills() uint64 { return 0 }

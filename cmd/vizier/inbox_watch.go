@@ -15,7 +15,7 @@ func (*inboxWatchCmd) Help() string {
 
 // Run watches.
 func (x *inboxWatchCmd) Run(c *call) error {
-	c.stays()
+	c.useResidentProgram()
 	r, err := c.repo()
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func (s *scheduleCmd) Run(c *call) error {
 		return err
 	}
 	if s.Watch {
-		c.stays()
+		c.useResidentProgram()
 	}
 	r, err := c.repo()
 	if err != nil {

@@ -148,7 +148,7 @@ type waiting struct {
 	ids      []kernel.JobID
 	sleepers map[kernel.JobID]bool
 
-	at   fs.Place
+	at   fs.JournalOffset
 	read time.Time // when all were
 	of   map[kernel.JobID]bool
 	open map[kernel.JobID]kernel.Status // those that have not ended; nil: nothing is known

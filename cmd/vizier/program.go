@@ -20,12 +20,12 @@ import (
 
 // program is one run of the command line.
 type program struct {
-	args           []string
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	env            environment
-	open           func(context.Context, environment, globals) (*repo, error)
-	stay           func() // begins again as the program of what stays, if there is one; nil: there is none
+	args                  []string
+	stdin                 io.Reader
+	stdout, stderr        io.Writer
+	env                   environment
+	open                  func(context.Context, environment, globals) (*repo, error)
+	becomeResidentProgram func() // replaces this process by the resident build, if there is one; nil: there is none
 }
 
 // environment is the variables that the program was started with.
@@ -109,11 +109,11 @@ func (c *call) whole() (*kong.Application, error) {
 	return c.model, nil
 }
 
-// stays is for a command that is going to stay for long, before it does
-// anything.
-func (c *call) stays() {
-	if c.stay != nil {
-		c.stay()
+// useResidentProgram is for a command that will run for long. It calls it before
+// it does anything.
+func (c *call) useResidentProgram() {
+	if c.becomeResidentProgram != nil {
+		c.becomeResidentProgram()
 	}
 }
 

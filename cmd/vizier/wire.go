@@ -64,7 +64,7 @@ type repo struct {
 
 	// Changed are the jobs that changed since a place in the store's history, and
 	// the place up to which that is so; false: all may have. nil: nobody can tell.
-	Changed func(since fs.Place) ([]kernel.JobID, fs.Place, bool)
+	Changed func(since fs.JournalOffset) ([]kernel.JobID, fs.JournalOffset, bool)
 
 	// FollowRun keeps an ephemeral run until it is closed.
 	FollowRun func(kernel.RunID) (io.Closer, error)

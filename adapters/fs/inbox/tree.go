@@ -288,11 +288,11 @@ func (t Tree) Why(rel string, finished bool) (why string) {
 
 // Gone are the prompts below finished that are called failed.
 func (t Tree) Gone() (out []inbox.PromptFile, err error) {
-	err = t.with(func(c fs.Confined) error { return gone(c, "", 0, &out) })
+	err = t.with(func(c fs.Confined) error { return isGone(c, "", 0, &out) })
 	return out, err
 }
 
-func gone(c fs.Confined, dir string, depth int, out *[]inbox.PromptFile) error {
+func isGone(c fs.Confined, dir string, depth int, out *[]inbox.PromptFile) error {
 	names, err := c.Names(path.Join(inbox.FinishedDir, dir))
 	if err != nil {
 		return err
@@ -306,7 +306,7 @@ func gone(c fs.Confined, dir string, depth int, out *[]inbox.PromptFile) error {
 		case err != nil:
 			return err
 		case e.Mode == iofs.ModeDir && depth < maxDepth:
-			if err := gone(c, rel, depth+1, out); err != nil {
+			if err := isGone(c, rel, depth+1, out); err != nil {
 				return err
 			}
 		case e.Mode == 0 && ours && word == kernel.ErrorPrompt:

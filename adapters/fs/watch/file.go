@@ -33,7 +33,7 @@ func NewFile(path string) *File {
 					continue
 				}
 			}
-			tell(f.changed)
+			signal(f.changed)
 		}
 	}()
 	return f

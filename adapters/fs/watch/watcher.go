@@ -150,7 +150,7 @@ func (w *Watcher) listen() {
 			if !ok {
 				return
 			}
-			tell(w.changed) // events were lost
+			signal(w.changed) // events were lost
 		case e, ok := <-w.notify.Events:
 			if !ok {
 				return
@@ -158,20 +158,20 @@ func (w *Watcher) listen() {
 			switch {
 			case e.Name == w.layout.ResidentFile():
 				if e.Op != fsnotify.Write { // its own announcements
-					tell(w.changed)
+					signal(w.changed)
 				}
 			case e.Op == fsnotify.Chmod:
 			case want.on[e.Name] || want.below[filepath.Dir(e.Name)],
 				want.dirs[e.Name] && e.Has(fsnotify.Remove|fsnotify.Rename): // something above it is to be watched now
-				tell(w.changed)
+				signal(w.changed)
 			case e.Name == want.index:
-				tell(w.touched)
+				signal(w.touched)
 			}
 		}
 	}
 }
 
-func tell(c chan<- struct{}) {
+func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -176,7 +176,7 @@ func TestNewsOfACall(t *testing.T) {
 	p.Announce(&soon)
 	f.settle()
 	f.quiet("what it said itself")
-	if err := Call(path, kernel.Wakes{}, func(*os.File) error { return nil }); err != nil {
+	if err := Wake(path, kernel.Wakes{}, func(*os.File) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	f.news("a call")

@@ -97,7 +97,7 @@ func (a Agents) Run(ctx context.Context, q kernel.AgentRequest) (kernel.AgentAns
 	defer os.RemoveAll(scratch)
 	limits, stop := s.limits(ctx)
 	defer stop()
-	k := &asking{Agents: a, Settings: s, q: q, scratch: scratch, limits: limits, out: &capture{limit: q.Limit, to: a.Stdout}}
+	k := &conversation{Agents: a, Settings: s, q: q, scratch: scratch, limits: limits, out: &capture{limit: q.Limit, to: a.Stdout}}
 	if s.Silence > 0 {
 		k.Stderr = &pulse{k.limits, k.Stderr}
 	}
@@ -164,8 +164,8 @@ func (p *pulse) Write(b []byte) (int, error) {
 	return p.to.Write(b)
 }
 
-// asking is one request to an agent.
-type asking struct {
+// conversation is one request to an agent.
+type conversation struct {
 	Agents
 	Settings
 	q       kernel.AgentRequest
@@ -174,7 +174,7 @@ type asking struct {
 	out     *capture
 }
 
-func (k *asking) ask(ctx context.Context) (kernel.AgentAnswer, error) {
+func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 	p, known := programOf(k.Label)
 	if known = known && len(k.Settings.Command) == 0; known && len(k.Filter) == 0 {
 		r, gone, err := k.known(ctx, p)
@@ -225,7 +225,7 @@ func (k *asking) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 
 // surroundings are what every agent is told: how to start this program, even
 // where PATH does not have it.
-func (k *asking) surroundings() []string {
+func (k *conversation) surroundings() []string {
 	if k.Self == "" {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (k *asking) surroundings() []string {
 
 // start makes a known program the command, and tells the environment that it
 // needs besides.
-func (k *asking) start(p program) (env []string, err error) {
+func (k *conversation) start(p program) (env []string, err error) {
 	k.Settings.Command = append([]string{p.Name}, p.flags(k.Settings, k.q, k.scratch)...)
 	if p.env != nil {
 		env, err = p.env(k.scratch)
@@ -248,7 +248,7 @@ func (k *asking) start(p program) (env []string, err error) {
 
 // known asks an agent whose program is known. gone: it does not have the
 // session that it was to go on with.
-func (k *asking) known(ctx context.Context, p program) (r kernel.AgentAnswer, gone bool, err error) {
+func (k *conversation) known(ctx context.Context, p program) (r kernel.AgentAnswer, gone bool, err error) {
 	env, err := k.start(p)
 	if err != nil {
 		return r, false, err
@@ -334,7 +334,7 @@ func lastLine(text string) string {
 }
 
 // filtered runs the agent into its filter.
-func (k *asking) filtered(ctx context.Context, env []string, out io.Writer) (int, error) {
+func (k *conversation) filtered(ctx context.Context, env []string, out io.Writer) (int, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return 0, err

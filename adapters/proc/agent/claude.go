@@ -148,7 +148,7 @@ func (c *claudeParser) system(e claudeEvent) {
 		if e.ErrorStatus != 0 {
 			why = fmt.Sprintf("status %d, %s", e.ErrorStatus, why)
 		}
-		c.again("claude", fmt.Sprintf("%d of %d", e.Attempt, e.MaxRetries), why)
+		c.showRetry("claude", fmt.Sprintf("%d of %d", e.Attempt, e.MaxRetries), why)
 	}
 }
 

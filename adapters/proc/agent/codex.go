@@ -91,7 +91,7 @@ func (c *codexParser) event(line []byte) bool {
 		c.run.Usage = kernel.Usage{Input: e.Usage.Input - u.Input, Cached: e.Usage.Cached - u.Cached, Output: e.Usage.Output - u.Output}
 	case "error":
 		if n, why, ok := strings.Cut(strings.TrimPrefix(e.Message, "Reconnecting... "), " "); ok && n != "" && strings.HasPrefix(e.Message, "Reconnecting") {
-			c.again("codex", strings.Replace(n, "/", " of ", 1), strings.Trim(why, "()"))
+			c.showRetry("codex", strings.Replace(n, "/", " of ", 1), strings.Trim(why, "()"))
 			return true
 		}
 		c.failed(e.Message)

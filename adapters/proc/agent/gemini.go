@@ -221,7 +221,7 @@ var geminiRetry = pattern(`^Attempt (\d+) failed(.*?)\. Retrying with backoff`)
 // stderr passes on what is for people of what --debug prints.
 func (g *geminiParser) stderr(line string) {
 	if m := geminiRetry().FindStringSubmatch(line); m != nil {
-		g.again("gemini", m[1]+" failed", strings.TrimPrefix(m[2], " with "))
+		g.showRetry("gemini", m[1]+" failed", strings.TrimPrefix(m[2], " with "))
 		return
 	}
 	text := plain(line)

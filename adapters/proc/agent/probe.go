@@ -92,7 +92,7 @@ func (a Agents) Probe(ctx context.Context, s Settings) Found {
 		f.Faults = append(f.Faults, Fault{fmt.Sprintf(format, args...), next, fatal})
 	}
 	pinned := fmt.Sprintf("npm install -g %s@%s", p.Package, p.Made)
-	out, err := tell(ctx, f.Program, "--version")
+	out, err := probeProgram(ctx, f.Program, "--version")
 	if err != nil {
 		blame(true, pinned, "%s does not start: `%s --version` %v", p.Name, p.Name, err)
 		return f
@@ -100,7 +100,7 @@ func (a Agents) Probe(ctx context.Context, s Settings) Found {
 	if f.Version = versionIn().FindString(out); f.Version != "" && older(f.Version, p.Made) {
 		blame(false, pinned, "%s %s is older than %s, which this vizier was made for", p.Name, f.Version, p.Made)
 	}
-	help, err := tell(ctx, f.Program, helpOf[p.Name]...)
+	help, err := probeProgram(ctx, f.Program, helpOf[p.Name]...)
 	if err != nil {
 		blame(true, pinned, "%s does not start: `%s %s` %v", p.Name, p.Name, strings.Join(helpOf[p.Name], " "), err)
 		return f
@@ -118,8 +118,8 @@ func (a Agents) Probe(ctx context.Context, s Settings) Found {
 	return f
 }
 
-// tell is what a program prints. The error says how it ended.
-func tell(ctx context.Context, program string, args ...string) (string, error) {
+// probeProgram is what a program prints. The error says how it ended.
+func probeProgram(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, probeTime)
 	defer stop()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -184,19 +184,19 @@ var loggedIn = map[string]func(Settings) bool{
 		home := claudeHome()
 		return runtime.GOOS == "darwin" || // its keychain
 			anySet("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY") ||
-			regular(filepath.Join(home, ".credentials.json")) || says(filepath.Join(home, "settings.json"), "apiKeyHelper", `"env"`) ||
-			says(home+".json", "oauthAccount", "primaryApiKey") || says(filepath.Join(home, ".claude.json"), "oauthAccount", "primaryApiKey")
+			regular(filepath.Join(home, ".credentials.json")) || fileMentions(filepath.Join(home, "settings.json"), "apiKeyHelper", `"env"`) ||
+			fileMentions(home+".json", "oauthAccount", "primaryApiKey") || fileMentions(filepath.Join(home, ".claude.json"), "oauthAccount", "primaryApiKey")
 	},
 	"codex": func(s Settings) bool {
 		return anySet("CODEX_API_KEY", "OPENAI_API_KEY") || regular(filepath.Join(codexHome(), "auth.json")) ||
-			says(filepath.Join(codexHome(), "config.toml"), "model_provider") ||
+			fileMentions(filepath.Join(codexHome(), "config.toml"), "model_provider") ||
 			slices.ContainsFunc(s.Flags, func(flag string) bool { return strings.Contains(flag, "model_provider") })
 	},
 	"gemini": func(Settings) bool {
 		home := filepath.Join(geminiHome(), ".gemini")
 		return anySet("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA", "GOOGLE_APPLICATION_CREDENTIALS") ||
 			regular(filepath.Join(home, "oauth_creds.json")) || regular(filepath.Join(home, "gemini-credentials.json")) ||
-			regular(filepath.Join(home, ".env")) || says(filepath.Join(home, "settings.json"), "selectedType")
+			regular(filepath.Join(home, ".env")) || fileMentions(filepath.Join(home, "settings.json"), "selectedType")
 	},
 }
 
@@ -204,8 +204,8 @@ func anySet(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return os.Getenv(name) != "" })
 }
 
-// says reports that the file at path has one of words in it.
-func says(path string, words ...string) bool {
+// fileMentions reports that the file at path has one of words in it.
+func fileMentions(path string, words ...string) bool {
 	data, err := os.ReadFile(path)
 	return err == nil && slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(data, []byte(w)) })
 }

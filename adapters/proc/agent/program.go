@@ -101,7 +101,7 @@ func (p program) ending(s *stream, exit int, set Settings) (kernel.FailureClass,
 	case f.class == kernel.NoFailure && exit == 0 && s.done:
 		return kernel.ExitFailure, fmt.Sprintf("agent %s ended without an answer", p.Name)
 	case f.class == kernel.NoFailure && exit == 0:
-		return kernel.ExitFailure, fmt.Sprintf("agent %s stopped in the middle, without a result%s", p.Name, because(s.last))
+		return kernel.ExitFailure, fmt.Sprintf("agent %s stopped in the middle, without a result%s", p.Name, reasonSuffix(s.last))
 	case f.class == kernel.NoFailure && s.events == 0 && refusal().MatchString(s.last):
 		return kernel.ExitFailure, p.refused(s, set)
 	}
@@ -112,16 +112,16 @@ func (p program) ending(s *stream, exit int, set Settings) (kernel.FailureClass,
 		if !s.run.Resets.IsZero() {
 			until = " until " + s.run.Resets.UTC().Format("2006-01-02 15:04 UTC")
 		}
-		return f.class, fmt.Sprintf("%s is at a limit of its provider%s%s", p.Name, until, because(words))
+		return f.class, fmt.Sprintf("%s is at a limit of its provider%s%s", p.Name, until, reasonSuffix(words))
 	case kernel.Unauthorized:
-		return f.class, fmt.Sprintf("%s is not logged in, or its key is not accepted%s; %s", p.Name, because(words), p.Login)
+		return f.class, fmt.Sprintf("%s is not logged in, or its key is not accepted%s; %s", p.Name, reasonSuffix(words), p.Login)
 	case kernel.Overloaded:
-		return f.class, fmt.Sprintf("the provider of %s could not answer%s", p.Name, because(words))
+		return f.class, fmt.Sprintf("the provider of %s could not answer%s", p.Name, reasonSuffix(words))
 	}
-	return kernel.ExitFailure, ended("agent "+p.Name, exit) + because(words)
+	return kernel.ExitFailure, ended("agent "+p.Name, exit) + reasonSuffix(words)
 }
 
-func because(words string) string {
+func reasonSuffix(words string) string {
 	if words == "" {
 		return ""
 	}
@@ -132,11 +132,11 @@ func because(words string) string {
 func (p program) refused(s *stream, set Settings) string {
 	for _, f := range set.Flags {
 		if name, _, _ := strings.Cut(f, "="); strings.HasPrefix(name, "-") && strings.Contains(s.last, strings.TrimLeft(name, "-")) {
-			return fmt.Sprintf("%s %s does not take `%s` of the key flags%s", p.Name, s.run.Version, f, because(s.last))
+			return fmt.Sprintf("%s %s does not take `%s` of the key flags%s", p.Name, s.run.Version, f, reasonSuffix(s.last))
 		}
 	}
 	return fmt.Sprintf("%s %s does not take the flags of %s, which this vizier was made for%s; install that version: npm install -g %s@%s",
-		p.Name, s.run.Version, p.Made, because(s.last), p.Package, p.Made)
+		p.Name, s.run.Version, p.Made, reasonSuffix(s.last), p.Package, p.Made)
 }
 
 // classOfStatus is the class of an HTTP status.

@@ -95,8 +95,8 @@ func (s *stream) use(tool, what string) {
 
 func (s *stream) show(line string) { fmt.Fprintln(s.progress, line) }
 
-// again shows that the program asks its provider again by itself.
-func (s *stream) again(program, attempt, why string) {
+// showRetry shows that the program asks its provider again by itself.
+func (s *stream) showRetry(program, attempt, why string) {
 	s.flush()
 	s.show(fmt.Sprintf("%s asks again, attempt %s: %s", program, attempt, cut(plain(why), maxShown)))
 }

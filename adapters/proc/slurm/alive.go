@@ -16,23 +16,23 @@ import (
 type evidence struct {
 	ended     bool          // its outcome is on record
 	host      string        // where it was claimed; "": nowhere
-	void      string        // why nobody is to run it; "": somebody may
+	void      string        // why it was voided; "": it was not
 	ordered   bool          // it was meant to be submitted
 	submitted string        // the cluster's number for it, once it was
 	age       time.Duration // of the order
 	held      bool          // its runner holds its lock
 	silent    time.Duration // since its runner was last heard of
-	noLocks   bool          // that the lock is free means nothing
+	noLocks   bool          // the shared file system has no locks: a free one means nothing
 	lease     time.Duration
 
-	asked bool      // the cluster was asked
-	away  string    // why it could not be
-	job   *batchJob // what it said; nil: it knows of none
+	asked       bool      // the cluster was asked
+	unreachable string    // why it could not be
+	job         *batchJob // what it said; nil: it knows of none
 }
 
-// verdict is what follows from the evidence. Void and lost are to be made true
+// judgement is what follows from the evidence. Void and lost must be recorded
 // before anyone is told: void by taking the claim, lost by recording the end.
-type verdict struct {
+type judgement struct {
 	runner kernel.Runner
 	unseen string
 	void   string
@@ -44,23 +44,23 @@ type verdict struct {
 // uses to end its command.
 const margin = 15 * time.Second
 
-// judge is the rule by which attempts of cluster are told to live or to be over.
-// It decides nothing on a controller's silence.
-func (e evidence) judge(cluster string) verdict {
-	alive := func(remark string) verdict {
-		return verdict{runner: kernel.Runner{Liveness: kernel.Alive, Remark: remark}}
+// judge decides whether an attempt on cluster lives or is over. It never takes a
+// controller that does not answer for a sign of the end.
+func (e evidence) judge(cluster string) judgement {
+	alive := func(remark string) judgement {
+		return judgement{runner: kernel.Runner{Liveness: kernel.Alive, Remark: remark}}
 	}
 	switch {
 	case e.ended:
-		return verdict{runner: kernel.Runner{Liveness: kernel.Dead}}
+		return judgement{runner: kernel.Runner{Liveness: kernel.Dead}}
 	case strings.HasPrefix(e.void, takenOff): // whoever took the claim has not recorded the end yet, or died
-		return verdict{lost: cancelled(e.void)}
+		return judgement{lost: cancelled(e.void)}
 	case e.void != "":
-		return verdict{runner: kernel.Runner{Liveness: kernel.Absent, Remark: e.void}}
+		return judgement{runner: kernel.Runner{Liveness: kernel.Absent, Remark: e.void}}
 	case e.host == "" && !e.ordered:
 		return alive("being submitted to cluster " + cluster)
-	case !e.asked && e.away == "":
-		return verdict{ask: true}
+	case !e.asked && e.unreachable == "":
+		return judgement{ask: true}
 	case e.host == "":
 		return e.waiting(cluster, alive)
 	default:
@@ -69,25 +69,25 @@ func (e evidence) judge(cluster string) verdict {
 }
 
 // waiting judges an attempt that has not begun.
-func (e evidence) waiting(cluster string, alive func(string) verdict) verdict {
+func (e evidence) waiting(cluster string, alive func(string) judgement) judgement {
 	switch {
-	case e.away != "":
-		return verdict{unseen: e.away}
+	case e.unreachable != "":
+		return judgement{unseen: e.unreachable}
 	case e.job == nil && e.submitted == "" && e.age < submitting:
 		return alive("being submitted to cluster " + cluster)
 	case e.job == nil && e.submitted == "":
-		return verdict{void: "its submission to cluster " + cluster + " was cut off"}
+		return judgement{void: "its submission to cluster " + cluster + " was cut off"}
 	case e.job == nil:
-		return verdict{void: fmt.Sprintf("cluster %s forgot it before it began (its job was %s)", cluster, e.submitted)}
+		return judgement{void: fmt.Sprintf("cluster %s forgot it before it began (its job was %s)", cluster, e.submitted)}
 	case e.job.waits():
 		return alive(fmt.Sprintf("pending on cluster %s: %s (its job is %s)", cluster, e.job.reason, e.job.id))
-	case !e.job.over():
+	case !e.job.ended():
 		return alive(fmt.Sprintf("starting on cluster %s (its job is %s)", cluster, e.job.id))
 	case e.job.state == "CANCELLED" && e.job.node == "": // from the queue; on a node a reused number may be the reason
 		why := fmt.Sprintf(takenOff+"%s by scancel or its administrator before it began (its job was %s)", cluster, e.job.id)
-		return verdict{void: why, lost: cancelled(why)}
+		return judgement{void: why, lost: cancelled(why)}
 	default:
-		return verdict{void: fmt.Sprintf("cluster %s ended it before it began (job %s: %s, %s): see its runner log, and whether its nodes see the repository",
+		return judgement{void: fmt.Sprintf("cluster %s ended it before it began (job %s: %s, %s): see its runner log, and whether its nodes see the repository",
 			cluster, e.job.id, e.job.state, e.job.reason)}
 	}
 }
@@ -101,9 +101,9 @@ func cancelled(why string) *kernel.Result {
 }
 
 // begun judges an attempt that has a runner and no outcome.
-func (e evidence) begun(cluster string, alive func(string) verdict) verdict {
+func (e evidence) begun(cluster string, alive func(string) judgement) judgement {
 	at := "on node " + e.host + " of cluster " + cluster
-	gone := e.asked && (e.job == nil || e.job.over())
+	gone := e.asked && (e.job == nil || e.job.ended())
 	late := e.silent > e.lease+margin
 	switch {
 	case e.held && !e.noLocks || e.noLocks && e.silent <= e.lease:
@@ -112,13 +112,13 @@ func (e evidence) begun(cluster string, alive func(string) verdict) verdict {
 		}
 		return alive("")
 	case gone && (late || !e.noLocks):
-		return verdict{lost: e.end(at)}
-	case late && e.away != "":
-		return verdict{unseen: e.away}
+		return judgement{lost: e.end(at)}
+	case late && e.unreachable != "":
+		return judgement{unseen: e.unreachable}
 	case late && !e.noLocks:
-		return verdict{lost: e.end(at)} // no runner, whatever its batch job does
+		return judgement{lost: e.end(at)} // no runner, whatever its batch job does
 	case late:
-		return verdict{runner: kernel.Runner{Liveness: kernel.Stalled,
+		return judgement{runner: kernel.Runner{Liveness: kernel.Stalled,
 			Remark: fmt.Sprintf("%s: nothing was heard of its runner for %s", at, e.silent.Round(time.Second))}}
 	default:
 		return alive(at + ": its runner is being looked for")
@@ -128,7 +128,7 @@ func (e evidence) begun(cluster string, alive func(string) verdict) verdict {
 // end is the result of an attempt whose runner is gone without one.
 func (e evidence) end(at string) *kernel.Result {
 	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Reason: "its runner " + at + " ended without a result"}
-	if e.job == nil || !e.job.over() {
+	if e.job == nil || !e.job.ended() {
 		return &r
 	}
 	said := fmt.Sprintf(" (job %s: %s)", e.job.id, e.job.state)
@@ -144,16 +144,16 @@ func (e evidence) end(at string) *kernel.Result {
 	return &r
 }
 
-// Alive tells what is known of each attempt. Files come first and the cluster
-// second: whatever it says is then newer than they are. That an attempt is over
-// is made true before it is told: its claim is taken, or its end recorded, by
-// whoever is first.
+// Alive tells what is known of each attempt. It reads the files first and asks the
+// cluster second, so that the cluster's answer is newer. Before it tells that an
+// attempt is over it records that: it takes the claim, or records the end, unless
+// another process was first.
 func (c *Cluster) Alive(ctx context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
 	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Runner], len(attempts))
 	if len(attempts) == 0 {
 		return facts
 	}
-	l := &look{c: c, ctx: ctx, now: c.clock()}
+	l := &query{c: c, ctx: ctx, now: c.clock()}
 	known := make([]evidence, 0, len(attempts))
 	for _, a := range attempts {
 		e, err := c.evidence(a, l.now)
@@ -165,32 +165,32 @@ func (c *Cluster) Alive(ctx context.Context, attempts []kernel.AttemptID) map[ke
 	l.begun = time.Now()
 	for i, a := range attempts {
 		if _, failed := facts[a]; !failed {
-			facts[a] = l.at(a, known[i])
+			facts[a] = l.judge(a, known[i])
 		}
 	}
 	return facts
 }
 
-// look is one Alive under way.
-type look struct {
+// query is one call of Alive.
+type query struct {
 	c     *Cluster
 	ctx   context.Context //nolint:containedctx // of one call
-	begun time.Time       // what is known of files is older
+	begun time.Time       // after the files were read
 	now   time.Time       // by the clock of the files
 
-	list  listing
-	asked bool
-	away  string
+	list        listing
+	asked       bool
+	unreachable string
 }
 
-func (l *look) at(a kernel.AttemptID, e evidence) kernel.Fact[kernel.Runner] {
+func (l *query) judge(a kernel.AttemptID, e evidence) kernel.Fact[kernel.Runner] {
 	v := e.judge(l.c.Name)
 	if v.ask {
 		l.ask(&e, l.c.jobName(a))
 		v = e.judge(l.c.Name)
 	}
 	if v.void != "" || v.lost != nil {
-		if err := l.c.makeTrue(a, v); err != nil {
+		if err := l.c.record(a, v); err != nil {
 			return kernel.Unseen[kernel.Runner](err.Error())
 		}
 		var err error
@@ -198,7 +198,7 @@ func (l *look) at(a kernel.AttemptID, e evidence) kernel.Fact[kernel.Runner] {
 			return kernel.Unseen[kernel.Runner](err.Error())
 		}
 		if v = e.judge(l.c.Name); v.ask { // it began after all
-			v = verdict{runner: kernel.Runner{Liveness: kernel.Alive}}
+			v = judgement{runner: kernel.Runner{Liveness: kernel.Alive}}
 		}
 	}
 	if v.unseen != "" {
@@ -207,32 +207,32 @@ func (l *look) at(a kernel.AttemptID, e evidence) kernel.Fact[kernel.Runner] {
 	return kernel.Seen(v.runner)
 }
 
-// ask adds what the cluster says of the job of that name. An answer of just now
-// will do where it knows the job; that there is none must be news.
-func (l *look) ask(e *evidence, name string) {
+// ask adds what the cluster says of the batch job of that name. A list that is a
+// second old will do if it has the job; that there is none must be a new answer.
+func (l *query) ask(e *evidence, name string) {
 	if !l.asked {
 		list, err := l.c.list(l.ctx, l.begun.Add(-time.Second))
 		l.take(list, err)
 	}
-	if j, known := l.list.jobs[name]; (!known || j.over()) && l.away == "" && l.list.asked.Before(l.begun) {
+	if j, known := l.list.jobs[name]; (!known || j.ended()) && l.unreachable == "" && l.list.asked.Before(l.begun) {
 		list, err := l.c.list(l.ctx, time.Now())
 		l.take(list, err)
 	}
-	e.asked, e.away = l.away == "", l.away
+	e.asked, e.unreachable = l.unreachable == "", l.unreachable
 	if j, known := l.list.jobs[name]; known && e.asked {
 		e.job = &j
 	}
 }
 
-func (l *look) take(list listing, err error) {
+func (l *query) take(list listing, err error) {
 	l.asked, l.list = true, list
 	if err != nil {
-		l.away = err.Error()
+		l.unreachable = err.Error()
 	}
 }
 
-// evidence reads the files of a. Its outcome is read last: what it has is then
-// not missed where everything else says that the runner is gone.
+// evidence reads the files of a. It reads the outcome last: if everything else says
+// that the runner is gone, an outcome that it has written is not missed.
 func (c *Cluster) evidence(a kernel.AttemptID, now time.Time) (evidence, error) {
 	e := evidence{noLocks: c.Settings.NoLocks, lease: c.Settings.lease()}
 	if e.ended = c.ended(a); e.ended {
@@ -267,9 +267,9 @@ func (c *Cluster) evidence(a kernel.AttemptID, now time.Time) (evidence, error) 
 	return e, nil
 }
 
-// makeTrue does what a verdict says before anybody is told of it. If somebody
-// else was first, the verdict is out of date, and that is no error.
-func (c *Cluster) makeTrue(a kernel.AttemptID, v verdict) error {
+// record records a judgement, before anybody is told of it. If another process was
+// first, the judgement is out of date, which is no error.
+func (c *Cluster) record(a kernel.AttemptID, v judgement) error {
 	if v.void != "" {
 		if err := c.Local.Void(a, v.void); err != nil {
 			if errors.Is(err, kernel.ErrStale) {

@@ -120,7 +120,7 @@ func (c *Cluster) probe(ctx context.Context, dir string, own []string) (seen pro
 		}
 		j, known := list.jobs[name]
 		switch {
-		case known && j.over():
+		case known && j.ended():
 			if over++; over < 20 { // its file may be seen late
 				continue
 			}

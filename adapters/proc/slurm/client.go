@@ -218,15 +218,15 @@ func parseJobs(out string) map[string]batchJob {
 			continue
 		}
 		j := batchJob{f[0], f[1], f[2], f[3], strings.TrimSpace(f[4])}
-		if have, twice := jobs[j.name]; !twice || have.over() && !j.over() {
+		if have, twice := jobs[j.name]; !twice || have.ended() && !j.ended() {
 			jobs[j.name] = j
 		}
 	}
 	return jobs
 }
 
-// over reports that the cluster is done with the job.
-func (j batchJob) over() bool {
+// ended reports that the cluster is done with the job.
+func (j batchJob) ended() bool {
 	switch j.state {
 	case "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT":
 		return true

@@ -111,7 +111,7 @@ func (c *Cluster) Start(ctx context.Context, a kernel.AttemptID) error {
 			return c.submitted(a, o, found)
 		}
 	case errors.Is(err, os.ErrNotExist):
-		if o, err = c.place(a); err != nil {
+		if o, err = c.writeOrder(a); err != nil {
 			return fmt.Errorf("start %s on cluster %s: %w", label(a), c.Name, err)
 		}
 	default:

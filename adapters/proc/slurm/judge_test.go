@@ -17,7 +17,7 @@ func TestJudge(t *testing.T) {
 	ordered := evidence{ordered: true, submitted: "7", lease: time.Minute}
 	with := func(e evidence, change func(*evidence)) evidence { change(&e); return e }
 	asked := func(e evidence, j *batchJob) evidence { e.asked, e.job = true, j; return e }
-	away := func(e evidence) evidence { e.away = "cluster c: gone"; return e }
+	away := func(e evidence) evidence { e.unreachable = "cluster c: gone"; return e }
 	begun := with(ordered, func(e *evidence) { e.host = "n1" })
 	held := with(begun, func(e *evidence) { e.held = true })
 	leases := with(begun, func(e *evidence) { e.noLocks = true })

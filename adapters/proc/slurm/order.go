@@ -30,15 +30,16 @@ type order struct {
 
 func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Itoa(a.N) }
 
-// jobName is a's name on the cluster: the same for everyone who asks, and no
-// other repository's.
+// jobName is a's name on the cluster. Every process gets the same, and every
+// repository has names of its own.
 func (c *Cluster) jobName(a kernel.AttemptID) string {
 	of := sha256.Sum256([]byte(filepath.Clean(c.Root)))
 	return "vizier-" + hex.EncodeToString(of[:4]) + "-" + string(a.Job) + "-" + strconv.Itoa(a.N)
 }
 
-// place writes the order of a, and the file by which its runner is to be seen.
-func (c *Cluster) place(a kernel.AttemptID) (order, error) {
+// writeOrder writes the order of a, and makes the beat file, which its runner
+// touches while it lives.
+func (c *Cluster) writeOrder(a kernel.AttemptID) (order, error) {
 	o := order{Attempt: label(a), Cluster: c.Name, Name: c.jobName(a), NoLocks: c.Settings.NoLocks, Lease: c.Settings.lease()}
 	path := c.Files.OrderFile(a)
 	for _, dir := range []string{filepath.Dir(path), c.Files.ClusterDir()} {
@@ -100,8 +101,8 @@ func writeJSON(path string, v any, durable bool) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// fence tells the runner whose beat file is at path to end itself: the file is
-// not empty any more, which takes no room on the disk.
+// fence tells the runner whose beat file is at path to end itself, by making the
+// file one byte long. That needs no room on the disk.
 func fence(path string) error {
 	if err := os.Truncate(path, 1); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("fence: %w", err)
@@ -124,8 +125,8 @@ func beatOf(path string) (at time.Time, fenced bool, err error) {
 	return info.ModTime(), info.Size() > 0, nil
 }
 
-// clock is the time by the clock of who keeps the shared files, so that ages of
-// files are right however far the clocks of hosts are apart.
+// clock is the time of the file server, so that ages of files are right however
+// far the clocks of hosts are apart.
 func (c *Cluster) clock() time.Time {
 	path := filepath.Join(c.Files.ClusterDir(), "clock")
 	if sys.Touch(path) == nil {

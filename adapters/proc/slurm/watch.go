@@ -86,17 +86,17 @@ func (w *Watch) serve(ctx context.Context) {
 			ask.Reset(pause)
 		case <-rung:
 			heard = w.bellAt()
-			w.tell()
+			w.signal()
 		case <-look.C:
 			if at := w.bellAt(); at.After(heard) && len(w.watched()) > 0 {
 				heard = at
-				w.tell()
+				w.signal()
 			}
 		case <-ask.C:
 			if of := w.watched(); len(of) > 0 {
 				for _, f := range w.c.Alive(ctx, of) {
 					if f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.Absent) {
-						w.tell()
+						w.signal()
 						pause = poll / 2
 						break
 					}
@@ -113,7 +113,7 @@ func (w *Watch) bellAt() time.Time {
 	return at
 }
 
-func (w *Watch) tell() {
+func (w *Watch) signal() {
 	select {
 	case w.ended <- struct{}{}:
 	default:

@@ -1,0 +1,185 @@
+package fs
+
+import (
+	"encoding/binary"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// The kinds of keys in the cache. An entry's value is the record of a job. Every
+// other key is an index entry: it ends in the id of a job, and a kernel.Near is
+// answered by iterating over one prefix. The keys of a prefix are in schedule
+// order, unless a time comes first.
+const (
+	keyEntry    = "j" // id
+	keyStatus   = "s" // status, created, id
+	keyUnread   = "u" // id; the value is why
+	keyDirty    = "d" // id
+	keyAttended = "o" // created, id
+	keyDue      = "t" // when it is due, id
+	keyAfter    = "a" // predecessor, created, id; open
+	keyNeeds    = "n" // artifact, run, created, id; open, and the run makes it by itself
+	keyOutside  = "N" // artifact, run, created, id; open, and it does not
+	keyProduces = "p" // artifact, run, created, id
+	keyLock     = "l" // key, created, id; waiting on locks
+	keyLine     = "q" // executor, created, id; waiting for a place
+	keyMember   = "r" // run, created, id
+	keyActive   = "R" // run, created, id
+	keyWoken    = "W" // created, id
+	keyKeyed    = "k" // idempotency key, created, id
+	keyStopper  = "f" // run, created, id
+	keyStoppers = "F" // id; with routes
+	keyHandled  = "h" // handler, created, id
+	keyPrompt   = "i" // file, created, id
+	keyNumber   = "#" // number, created, id
+
+	keyJudged = "J" // what the last tick judged by
+	keyPatrol = "P" // the value is the key up to which the patrol came
+	keyCount  = "S" // status; the value is how many jobs have it
+)
+
+// keyOf is a key of kind. A zero byte ends each part; one inside a part is
+// escaped as 0 1, so that no part can look like two.
+func keyOf(kind string, parts ...string) string {
+	b := append(make([]byte, 0, 96), kind...)
+	for _, p := range parts {
+		for i := range len(p) {
+			if b = append(b, p[i]); p[i] == 0 {
+				b = append(b, 1)
+			}
+		}
+		b = append(b, 0)
+	}
+	return string(b)
+}
+
+func labelOf(a kernel.Artifact) string {
+	return string(rune('0'+a.Kind)) + a.Name + "\x01" + a.Ref
+}
+
+func bigEndian(t time.Time) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(t.UnixMicro())^1<<63)
+	return string(b[:])
+}
+
+// scheduleKey is prefix with what sorts j in schedule order.
+func scheduleKey(prefix string, j *kernel.Job) string {
+	return prefix + bigEndian(j.Created) + string(j.ID)
+}
+
+func statusKey(s kernel.Status) string { return keyStatus + string([]byte{byte(s)}) }
+
+// keysOf are the index keys of j, without those of the artifacts that it needs
+// (see consumers).
+func keysOf(j *kernel.Job) []string {
+	at := bigEndian(j.Created) + string(j.ID)
+	st, run := &j.State, string(j.Spec.Origin.Run)
+	keys := append(make([]string, 0, 8), statusKey(st.Status)+at)
+	add := func(prefix string) { keys = append(keys, prefix+at) }
+	is := func(kind kernel.NearKind) bool { return kernel.Near{Kind: kind}.Selects(j) }
+	if is(kernel.Attended) {
+		add(keyAttended)
+	}
+	if is(kernel.Woken) {
+		add(keyWoken)
+	}
+	if due, ok := j.Due(); ok {
+		keys = append(keys, keyDue+bigEndian(due)+string(j.ID))
+	}
+	if j.Open() {
+		for _, id := range j.Spec.After {
+			add(keyOf(keyAfter, string(id)))
+		}
+	}
+	for _, a := range j.Spec.Produces {
+		add(keyOf(keyProduces, labelOf(a), run))
+	}
+	if st.Status == kernel.WaitingOnLocks {
+		for _, l := range j.Spec.Locks {
+			add(keyOf(keyLock, l.Key))
+		}
+		if on := j.Spec.Task.On(); (kernel.Near{Kind: kernel.Line, Key: on}).Selects(j) {
+			add(keyOf(keyLine, on))
+		}
+	}
+	if run != "" {
+		add(keyOf(keyMember, run))
+		if st.Status.Active() {
+			add(keyOf(keyActive, run))
+		}
+	}
+	if key := j.Spec.IdempotencyKey; key != "" {
+		add(keyOf(keyKeyed, key))
+	}
+	if is(kernel.Stoppers) {
+		if add(keyOf(keyStopper, run)); len(j.Spec.Routes) > 0 {
+			keys = append(keys, keyStoppers+string(j.ID))
+		}
+	}
+	for _, r := range j.Spec.Routes {
+		if (kernel.Near{Kind: kernel.Handled, Job: r.To}).Selects(j) {
+			add(keyOf(keyHandled, string(r.To)))
+		}
+	}
+	if j.Number != 0 {
+		add(keyOf(keyNumber, j.Number.String()))
+	}
+	if j.HoldsPrompt() {
+		add(keyOf(keyPrompt, j.Spec.Intake.File))
+	}
+	return keys
+}
+
+// idIn is the job id that a key ends in.
+func idIn(key string) kernel.JobID { return kernel.JobID(key[max(0, len(key)-jobIDLen):]) }
+
+const jobIDLen = 32
+
+// cachedJob is a job as the cache has it.
+type cachedJob struct {
+	job           *kernel.Job
+	foreign       *foreign
+	file          fileStamp
+	foreignOnDisk bool // foreign is not read: only the record has it
+}
+
+// encodeCachedJob is the value of an entry.
+func encodeCachedJob(k cachedJob) []byte {
+	b := make([]byte, 0, 256)
+	b = binary.AppendVarint(b, k.file.modified)
+	b = binary.AppendVarint(b, k.file.size)
+	b = binary.AppendUvarint(b, k.file.inode)
+	if k.foreignOnDisk || !k.foreign.empty() {
+		b = append(b, 1)
+	} else {
+		b = append(b, 0)
+	}
+	return jobCodec.put(b, reflect.ValueOf(k.job).Elem())
+}
+
+func decodeCachedJob(b []byte) (cachedJob, error) {
+	r := &reader{b: b}
+	k := cachedJob{file: fileStamp{r.int(), r.int(), r.uint()}, foreignOnDisk: r.byte() == 1, job: new(kernel.Job)}
+	if r.err == nil {
+		jobCodec.get(r, reflect.ValueOf(k.job).Elem())
+	}
+	if r.err != nil {
+		return cachedJob{}, errCache
+	}
+	return k, nil
+}
+
+// difference is a without b, in the order of a.
+func difference(a, b []string) []string {
+	var out []string
+	for _, x := range a {
+		if !slices.Contains(b, x) {
+			out = append(out, x)
+		}
+	}
+	return out
+}

@@ -1,0 +1,399 @@
+package fs
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// cacheQuery collects the answer to one read.
+type cacheQuery struct {
+	s    *Store
+	rec  kernel.Records
+	seen map[kernel.JobID]bool
+}
+
+// records are the records that scope asks for, from the cache.
+func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
+	r := cacheQuery{s: s, seen: map[kernel.JobID]bool{}, rec: kernel.Records{Unreadable: map[kernel.JobID]string{}}}
+	err := r.retryUnreadable()
+	switch {
+	case err != nil:
+	case scope.Near != nil:
+		err = r.addNear(scope.Near)
+	default:
+		err = r.addOpen(scope)
+	}
+	if err == nil {
+		r.rec.Last, r.rec.Unnumbered, err = s.lastNumber()
+	}
+	if err == nil {
+		var n int
+		n, err = s.cache.counted(kernel.Succeeded)
+		r.rec.Succeeded += n
+	}
+	s.hideQuarantined(&r.rec)
+	return r.rec, err
+}
+
+// retryUnreadable reads the unreadable records again: they may have been repaired.
+func (r *cacheQuery) retryUnreadable() error {
+	keys, err := r.s.cache.keys(keyUnread)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		id := idIn(key)
+		if err := r.s.reread(id); err != nil {
+			return err
+		}
+		why, err := r.s.cache.kv.get(key)
+		if err != nil {
+			return err
+		}
+		if why != nil {
+			r.rec.Unreadable[id] = string(why)
+		}
+	}
+	return nil
+}
+
+// lookup is the job of that id; nil: none. If the record was edited by hand since
+// it was cached, lookup reads it again and marks the job dirty.
+func (s *Store) lookup(id kernel.JobID) (*cachedJob, error) {
+	k, err := s.cache.entry(id)
+	if err != nil || k == nil {
+		return nil, err
+	}
+	if file := s.stampOf(id); file != k.file {
+		if err := s.reread(id); err != nil {
+			return nil, err
+		}
+		if k, err = s.cache.entry(id); k == nil || err != nil {
+			return nil, err
+		}
+	}
+	return k, s.readForeign(k)
+}
+
+// readForeign reads the fields of k's record that the kernel does not know. The
+// cache does not have them.
+func (s *Store) readForeign(k *cachedJob) error {
+	if !k.foreignOnDisk {
+		return nil
+	}
+	_, f, err := s.readRecord(k.job.ID)
+	k.foreign, k.foreignOnDisk = f, false
+	return err
+}
+
+// add adds a job to the answer, once.
+func (r *cacheQuery) add(id kernel.JobID) error {
+	if r.seen[id] {
+		return nil
+	}
+	r.seen[id] = true
+	k, err := r.s.lookup(id)
+	if err != nil {
+		return err
+	}
+	if k == nil {
+		why, err := r.s.cache.kv.get(keyUnread + string(id))
+		if why != nil {
+			r.rec.Unreadable[id] = string(why)
+		}
+		return err
+	}
+	if k.job.State.Status == kernel.Succeeded {
+		r.rec.Succeeded--
+	}
+	r.rec.Jobs = append(r.rec.Jobs, *k.job)
+	return nil
+}
+
+// addAll adds the jobs whose keys begin with prefix.
+func (r *cacheQuery) addAll(prefix string) error {
+	keys, err := r.s.cache.keys(prefix)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := r.add(idIn(key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addFirst adds the first jobs of a prefix for which yes is true, at most most.
+func (r *cacheQuery) addFirst(prefix string, most int, yes func(*kernel.Job) bool) (err error) {
+	each := r.s.cache.kv.each(prefix, func(key string, _ []byte) bool {
+		var k *cachedJob
+		if k, err = r.s.cache.entry(idIn(key)); err != nil || k == nil || !yes(k.job) {
+			return err == nil
+		}
+		err = r.add(k.job.ID)
+		most--
+		return most > 0 && err == nil
+	})
+	return errors.Join(err, each)
+}
+
+// addOpen adds the jobs that are open or did not succeed, those that they, or
+// blocked jobs once they are opened again, refer to or may rewind, and what scope
+// names.
+func (r *cacheQuery) addOpen(scope kernel.Scope) error {
+	var all []string
+	for _, st := range kernel.Statuses() {
+		if st == kernel.Succeeded && !scope.All {
+			continue
+		}
+		keys, err := r.s.cache.keys(statusKey(st))
+		if err != nil {
+			return err
+		}
+		all = append(all, keys...)
+	}
+	r.rec.Jobs = make([]kernel.Job, 0, len(all)+8)
+	for _, key := range all {
+		if err := r.add(idIn(key)); err != nil {
+			return err
+		}
+	}
+	artifacts, runs := map[kernel.Artifact]bool{}, map[kernel.RunID]bool{}
+	for _, a := range scope.Artifacts {
+		artifacts[a] = true
+	}
+	for i := range r.rec.Jobs {
+		j := &r.rec.Jobs[i]
+		if !j.Open() && j.State.Status != kernel.BlockedByDependency { // a new producer may open it again
+			continue
+		}
+		if j.State.Status.Active() && j.Spec.Origin.Run != "" {
+			runs[j.Spec.Origin.Run] = true
+		}
+		for _, a := range slices.Concat(j.Spec.Needs, j.Spec.Closes()) {
+			artifacts[a] = true
+		}
+		scope.Jobs = append(slices.Clip(scope.Jobs), refersTo(j)...)
+	}
+	for _, id := range scope.Jobs {
+		if err := r.add(id); err != nil {
+			return err
+		}
+	}
+	var near []kernel.Near
+	for a := range artifacts {
+		near = append(near, kernel.Near{Kind: kernel.Producers, Artifact: a})
+	}
+	for run := range runs {
+		near = append(near, kernel.Near{Kind: kernel.Members, Run: run})
+	}
+	for _, key := range scope.Keys {
+		near = append(near, kernel.Near{Kind: kernel.Keyed, Key: key})
+	}
+	near = append(near, kernel.Near{Kind: kernel.Attended}, kernel.Near{Kind: kernel.Prompts})
+	for _, n := range near {
+		if err := r.answer(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refersTo are the jobs whose records the gates of an open job read, and those
+// that it may rewind.
+func refersTo(j *kernel.Job) []kernel.JobID {
+	ids := slices.Clone(j.Spec.After)
+	for _, route := range j.Spec.Routes {
+		ids = append(ids, route.To)
+	}
+	for _, a := range j.Spec.Needs {
+		if a.Kind == kernel.CommandPatch {
+			ids = append(ids, kernel.JobID(a.Name))
+		}
+	}
+	return ids
+}
+
+// addNear adds what a narrow scope names, and the dirty jobs.
+func (r *cacheQuery) addNear(near []kernel.Near) error {
+	for _, n := range near {
+		if err := r.answer(n); err != nil {
+			return err
+		}
+	}
+	r.rec.Narrow = true
+	dirty, err := r.s.cache.keys(keyDirty)
+	if err != nil {
+		return err
+	}
+	for _, key := range dirty {
+		r.rec.Dirty = append(r.rec.Dirty, idIn(key))
+		if err := r.add(idIn(key)); err != nil {
+			return err
+		}
+	}
+	judged, err := r.s.cache.kv.get(keyJudged)
+	r.rec.Judged = string(judged)
+	return err
+}
+
+func always(*kernel.Job) bool { return true }
+
+// answer adds what n names.
+func (r *cacheQuery) answer(n kernel.Near) error {
+	switch n.Kind {
+	case kernel.Itself:
+		if kernel.ValidJobID(string(n.Job)) {
+			return r.add(n.Job)
+		}
+		return nil
+	case kernel.Attended:
+		return r.addAll(keyAttended)
+	case kernel.Due:
+		return r.addDue(n)
+	case kernel.Dependents:
+		return r.addMost(n, keyOf(keyAfter, string(n.Job)))
+	case kernel.Consumers:
+		return errors.Join(r.addAll(keyOf(keyNeeds, labelOf(n.Artifact))), r.addAll(keyOf(keyOutside, labelOf(n.Artifact))))
+	case kernel.RunConsumers:
+		return r.addMost(n, keyOf(keyNeeds, labelOf(n.Artifact), string(n.Run)), keyOf(keyOutside, labelOf(n.Artifact)))
+	case kernel.Producers:
+		return r.addAll(keyOf(keyProduces, labelOf(n.Artifact)))
+	case kernel.RunProducers:
+		return r.addAll(keyOf(keyProduces, labelOf(n.Artifact), string(n.Run)))
+	case kernel.Contenders:
+		return r.addAll(keyOf(keyLock, n.Key))
+	case kernel.Line:
+		return r.addFirst(keyOf(keyLine, n.Key), n.Most, always)
+	case kernel.Waiters:
+		return r.addFirst(statusKey(kernel.WaitingOnLocks), n.Most, always)
+	case kernel.Members:
+		return r.addMembers(n)
+	case kernel.Woken:
+		return r.addAll(keyWoken)
+	case kernel.Newest:
+		return r.addNewest(n)
+	case kernel.OfNumber:
+		return r.addAll(keyOf(keyNumber, n.Number.String()))
+	case kernel.Keyed:
+		return r.addAll(keyOf(keyKeyed, n.Key))
+	case kernel.Stoppers:
+		return r.addStoppers(n)
+	case kernel.Handled:
+		return r.addAll(keyOf(keyHandled, string(n.Job)))
+	case kernel.Prompts:
+		if n.Key == "" { // whatever its file
+			return r.addAll(keyPrompt)
+		}
+		return r.addAll(keyOf(keyPrompt, n.Key))
+	}
+	return nil
+}
+
+// addMost adds all jobs of the prefixes, or, if n has a limit, the first of each
+// that n selects.
+func (r *cacheQuery) addMost(n kernel.Near, prefixes ...string) error {
+	for _, prefix := range prefixes {
+		if n.Most == 0 {
+			if err := r.addAll(prefix); err != nil {
+				return err
+			}
+		} else if err := r.addFirst(prefix, n.Most, n.Selects); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *cacheQuery) addDue(n kernel.Near) (err error) {
+	each := r.s.cache.kv.each(keyDue, func(key string, _ []byte) bool {
+		err = r.add(idIn(key))
+		return err == nil && key[len(keyDue):len(keyDue)+8] <= bigEndian(n.At)
+	})
+	return errors.Join(err, each)
+}
+
+// addNewest adds the newest jobs of n's statuses and counts the jobs of every
+// status.
+func (r *cacheQuery) addNewest(n kernel.Near) error {
+	r.rec.Counts = map[kernel.Status]int{}
+	var all []string
+	for _, st := range kernel.Statuses() {
+		count, err := r.s.cache.counted(st)
+		if err != nil {
+			return err
+		}
+		r.rec.Counts[st] = count
+		if !n.Has(st) {
+			continue
+		}
+		keys, err := r.s.cache.keys(statusKey(st))
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			all = append(all, key[len(statusKey(st)):])
+		}
+	}
+	slices.Sort(all)
+	for _, key := range all[max(0, len(all)-n.Most):] {
+		if err := r.add(idIn(key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *cacheQuery) addMembers(n kernel.Near) error {
+	active, have := keyOf(keyActive, string(n.Run)), 0
+	if n.Most > 0 {
+		if err := r.s.cache.kv.each(active, func(string, []byte) bool { have++; return have < n.Most }); err != nil {
+			return err
+		}
+	}
+	if have < n.Most || n.Most == 0 {
+		return r.addAll(keyOf(keyMember, string(n.Run)))
+	}
+	return r.addFirst(active, n.Most, always)
+}
+
+// addStoppers adds the jobs that stop run n.Run, those of other runs included, and
+// the jobs that handle that.
+func (r *cacheQuery) addStoppers(n kernel.Near) error {
+	if err := r.addAll(keyOf(keyStopper, string(n.Run))); err != nil {
+		return err
+	}
+	keys, err := r.s.cache.keys(keyStoppers)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		k, err := r.s.cache.entry(idIn(key))
+		if err != nil {
+			return err
+		}
+		if k == nil {
+			return errCache // a key without its entry
+		}
+		here, ids := k.job.Spec.Origin.Run == n.Run, []kernel.JobID{k.job.ID}
+		for _, route := range k.job.Spec.Routes {
+			to, err := r.s.cache.entry(route.To)
+			if err != nil {
+				return err
+			}
+			here, ids = here || to != nil && to.job.Spec.Origin.Run == n.Run, append(ids, route.To)
+		}
+		for _, id := range ids {
+			if !here {
+				break
+			}
+			if err := r.add(id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

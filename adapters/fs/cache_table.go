@@ -1,0 +1,242 @@
+package fs
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// table is a sorted file: blocks of keys and values, then where each block
+// begins and with which key.
+type table struct {
+	file     *os.File
+	number   uint64
+	size     int64
+	sum      uint32 // of the list of blocks
+	blocks   []block
+	lastRead int // the block that was read last
+	buf      []byte
+}
+
+type block struct {
+	first string
+	at    int64
+	size  int
+}
+
+func tableFile(number uint64) string { return cacheFile + "." + strconv.FormatUint(number, 10) }
+
+func openTable(base dir, number uint64, size int64, sum uint32) (*table, error) {
+	f, err := base.file(tableFile(number), os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{file: f, number: number, size: size, sum: sum, lastRead: -1}
+	if err := t.readBlocks(); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *table) readBlocks() error {
+	info, err := t.file.Stat()
+	if err != nil || info.Size() != t.size || t.size < 8 {
+		return errCache
+	}
+	var tail [8]byte
+	if _, err := t.file.ReadAt(tail[:], t.size-8); err != nil {
+		return err
+	}
+	at := int64(binary.LittleEndian.Uint64(tail[:]))
+	if at < 0 || at > t.size-8 {
+		return errCache
+	}
+	b := make([]byte, t.size-8-at)
+	if _, err := t.file.ReadAt(b, at); err != nil {
+		return err
+	}
+	if checksum(b) != t.sum {
+		return errCache
+	}
+	r := &reader{b: b}
+	t.blocks = make([]block, r.count())
+	var begin int64
+	for i := range t.blocks {
+		t.blocks[i] = block{string(r.bytes()), begin, int(r.uint())}
+		begin += int64(t.blocks[i].size)
+	}
+	if r.err != nil || begin != at {
+		return errCache
+	}
+	return nil
+}
+
+// read is a block's entries.
+func (t *table) read(i int) ([]byte, error) {
+	if t.lastRead == i {
+		return t.buf[4:], nil
+	}
+	t.lastRead = -1
+	size := t.blocks[i].size
+	if cap(t.buf) < size || cap(t.buf) > 16*blockSize {
+		t.buf = make([]byte, size, max(size, 2*blockSize))
+	}
+	t.buf = t.buf[:size]
+	if _, err := t.file.ReadAt(t.buf, t.blocks[i].at); err != nil {
+		return nil, errors.Join(errCache, err)
+	}
+	if size < 4 || checksum(t.buf[4:]) != binary.LittleEndian.Uint32(t.buf) {
+		return nil, errCache
+	}
+	t.lastRead = i
+	return t.buf[4:], nil
+}
+
+// block is the index of the block that key would be in; -1: none.
+func (t *table) block(key string) int {
+	return sort.Search(len(t.blocks), func(i int) bool { return t.blocks[i].first > key }) - 1
+}
+
+func (t *table) get(key string) (value []byte, found bool, err error) {
+	i := t.block(key)
+	if i < 0 {
+		return nil, false, nil
+	}
+	b, err := t.read(i)
+	if err != nil {
+		return nil, false, err
+	}
+	for r := (&reader{b: b}); len(r.b) > 0; {
+		k, v := r.bytes(), r.value()
+		if r.err != nil {
+			return nil, false, errCache
+		}
+		if c := strings.Compare(string(k), key); c == 0 {
+			return bytes.Clone(v), true, nil
+		} else if c > 0 {
+			break
+		}
+	}
+	return nil, false, nil
+}
+
+// tableCursor iterates over a table. It has a buffer of its own.
+type tableCursor struct {
+	t    *table
+	next int
+	r    reader
+	k    string
+	v    []byte
+	err  error
+}
+
+// seek is a cursor at the first key that is not below from.
+func (t *table) seek(from string) *tableCursor {
+	c := &tableCursor{t: t, next: max(0, t.block(from))}
+	for c.err = c.forward(); c.err == nil && c.k != "" && c.k < from; {
+		c.err = c.forward()
+	}
+	return c
+}
+
+func (c *tableCursor) key() string   { return c.k }
+func (c *tableCursor) value() []byte { return c.v }
+
+func (c *tableCursor) forward() error {
+	for len(c.r.b) == 0 {
+		if c.next == len(c.t.blocks) {
+			c.k = ""
+			return nil
+		}
+		b, err := c.t.read(c.next)
+		if err != nil {
+			return err
+		}
+		c.next++
+		c.r = reader{b: bytes.Clone(b)}
+	}
+	c.k, c.v = string(c.r.bytes()), c.r.value()
+	if c.r.err != nil || c.k == "" {
+		return errCache
+	}
+	return nil
+}
+
+// diskWriter is a file to write to from its beginning.
+type diskWriter struct {
+	disk disk
+	fd   int
+}
+
+func (o diskWriter) Write(b []byte) (int, error) {
+	if err := o.disk.write(o.fd, b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// writeTable writes what m yields. The oldest table needs no entries for deleted
+// keys.
+func writeTable(base dir, number uint64, m *mergeIterator, oldest bool) (*table, error) {
+	f, err := base.file(tableFile(number), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{file: f, number: number}
+	if err := t.fill(base.disk, m, oldest); err != nil {
+		return nil, errors.Join(err, f.Close(), base.remove(tableFile(number)))
+	}
+	return t, nil
+}
+
+func (t *table) fill(on disk, m *mergeIterator, oldest bool) error {
+	w := bufio.NewWriterSize(diskWriter{on, int(t.file.Fd())}, 64<<10)
+	list, count := []byte(nil), uint64(0)
+	buf, first := make([]byte, 4, 2*blockSize), ""
+	end := func() error {
+		binary.LittleEndian.PutUint32(buf, checksum(buf[4:]))
+		list = binary.AppendUvarint(putBytes(list, []byte(first)), uint64(len(buf)))
+		count++
+		t.size += int64(len(buf))
+		_, err := w.Write(buf)
+		buf, first = buf[:4], ""
+		return err
+	}
+	for {
+		key, value, err := m.next()
+		if err != nil {
+			return err
+		}
+		if key == "" {
+			break
+		}
+		if value == nil && oldest {
+			continue
+		}
+		if first == "" {
+			first = key
+		}
+		if buf = putValue(putBytes(buf, []byte(key)), value); len(buf) >= blockSize {
+			if err := end(); err != nil {
+				return err
+			}
+		}
+	}
+	if len(buf) > 4 {
+		if err := end(); err != nil {
+			return err
+		}
+	}
+	list = append(binary.AppendUvarint(nil, count), list...)
+	t.sum = checksum(list)
+	at := t.size
+	t.size += int64(len(list)) + 8
+	_, err := w.Write(binary.LittleEndian.AppendUint64(list, uint64(at)))
+	return errors.Join(err, w.Flush())
+}

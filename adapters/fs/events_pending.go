@@ -1,0 +1,79 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// pendingFile is the file of an event that hooks are still to run for.
+func pendingFile(e kernel.Event) string {
+	return fmt.Sprintf("%s/%s.%d.%d.%s.json", pendingDir, e.Job, e.Generation, e.Attempt, e.Kind)
+}
+
+// Pending are the events that hooks are still to run for, sorted by file name. It
+// removes files that are no events: nothing could ever acknowledge them.
+func (s *Store) Pending() ([]kernel.Event, error) {
+	if err := s.open(false); err != nil {
+		return nil, ignoreMissing(err)
+	}
+	names, err := s.base.names(pendingDir)
+	if err != nil {
+		return nil, fmt.Errorf("pending hooks: %w", err)
+	}
+	slices.Sort(names)
+	var out []kernel.Event
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".json") || strings.HasPrefix(name, ".") {
+			continue
+		}
+		b, err := s.base.read(pendingDir+"/"+name, maxRecord)
+		if errors.Is(err, iofs.ErrNotExist) {
+			continue
+		}
+		e, ok := decodeEvent(b)
+		if err != nil || !ok || pendingFile(e) != pendingDir+"/"+name {
+			if err := s.base.remove(pendingDir + "/" + name); err != nil {
+				return nil, fmt.Errorf("pending hooks: %w", err)
+			}
+			continue
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// HooksPending reports that Pending may return something. It reads no event.
+func (s *Store) HooksPending() bool {
+	if s.open(false) != nil {
+		return false
+	}
+	names, _ := s.base.names(pendingDir)
+	return slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, ".json") })
+}
+
+// Ack removes an event from the queue: its hooks have run.
+func (s *Store) Ack(e kernel.Event) error { return s.base.remove(pendingFile(e)) }
+
+// decodeEvent reads an event that newEventRecord wrote.
+func decodeEvent(b []byte) (kernel.Event, bool) {
+	var r eventRecord
+	if fromJSON(b, &r) != nil || !kernel.ValidJobID(string(r.Job)) {
+		return kernel.Event{}, false
+	}
+	var d decoder
+	e := kernel.Event{At: time.Time(r.At), Kind: r.Event, Job: r.Job, Run: r.Run, Node: r.Node, Name: r.Name, Attempt: r.Attempt,
+		Generation: r.Generation, Class: parsed(&d, "failure_class", r.Class, kernel.ParseFailureClass), Reason: r.Reason, RetryAt: stampValue(r.RetryAt)}
+	if r.ExitCode != nil {
+		e.Exit = kernel.Exited(*r.ExitCode)
+	}
+	if a := r.Agent; a != nil {
+		e.Agent = kernel.EventAgent{Agent: a.Agent, Model: a.Model, Session: a.Session, Turns: a.Turns, Usage: a.Usage.usage()}
+	}
+	return e, d.err == nil
+}

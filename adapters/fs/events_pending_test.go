@@ -1,0 +1,55 @@
+package fs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// The end of a job is pending as soon as the plan that ends it is committed,
+// also where a crash left that to the next command, until it was told.
+func TestEventsArePendingUntilAcknowledged(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	end := kernel.Event{At: t0, Kind: kernel.JobFailedFinal, Job: id(1), Run: "run_1", Node: "n", Name: "x", Attempt: 2, Generation: 1,
+		Exit: kernel.Exited(7), Class: kernel.ExitFailure, Reason: "exit code 7",
+		Agent: kernel.EventAgent{Agent: "claude", Model: "m", Session: "s", Turns: 3, Usage: kernel.Usage{Input: 1, Cached: 2, Output: 3, CostUSD: 0.5}}}
+	other := kernel.Event{At: t0, Kind: kernel.JobBlocked, Job: id(2), Reason: "no"}
+	commit(t, s, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}, kernel.Announce{Event: end}, kernel.Announce{Event: other})
+	pending := func(want ...kernel.Event) {
+		t.Helper()
+		got, err := newStore(t, dir).Pending()
+		if err != nil || len(got) != len(want) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("got %+v, want %+v", got[i], want[i])
+			}
+		}
+	}
+	pending(end, other)
+	bad := filepath.Join(dir, ".vizier", pendingDir, "bad.json")
+	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pending(end, other)
+	if _, err := os.Stat(bad); err == nil {
+		t.Error("what makes no sense stays for ever")
+	}
+	if err := s.Ack(end); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ack(end); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+	pending(other)
+	if !s.HooksPending() {
+		t.Error("one is pending")
+	}
+	if err := s.Ack(other); err != nil || s.HooksPending() {
+		t.Errorf("%v; none is pending", err)
+	}
+}

@@ -1,0 +1,334 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"syscall"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// entryOf is p as files.
+func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
+	for _, a := range p.Actions() {
+		if id := a.Subject(); !aboutRun(a) && !kernel.ValidJobID(string(id)) { // it would become a path
+			return nil, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
+		}
+	}
+	b := &builder{s: s, at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*cachedJob{}}
+	var err error
+	if b.e.world, err = encodeActions(p.World); err != nil {
+		return b, err
+	}
+	if err = p.Write(b); err == nil && b.last > 0 {
+		b.does("", fileOp{kind: opWrite, path: numberFile, data: []byte(b.last.String() + "\n")})
+	}
+	return b, err
+}
+
+// aboutRun reports that a is about a manifest, and so about no job.
+func aboutRun(a kernel.Action) bool {
+	switch a.(type) {
+	case kernel.CreateRun, kernel.RemoveRun:
+		return true
+	}
+	return false
+}
+
+// builder makes an entry of record actions.
+type builder struct {
+	s    *Store
+	e    entry
+	at   map[kernel.JobID]int        // index of the job's group in e
+	jobs map[kernel.JobID]*cachedJob // as the plan leaves them; nil: removed
+	last kernel.Number               // the largest that the plan gives; 0: none
+}
+
+// have is a job as the actions so far leave it.
+func (b *builder) have(id kernel.JobID) (*cachedJob, error) {
+	if k, ok := b.jobs[id]; ok {
+		return k, nil
+	}
+	k, err := b.s.cache.entry(id) // as it was loaded
+	if err != nil || k == nil {
+		return nil, err
+	}
+	return k, b.s.readForeign(k)
+}
+
+func (b *builder) group(id kernel.JobID) *group {
+	i, ok := b.at[id]
+	if !ok {
+		i = len(b.e.groups)
+		b.at[id] = i
+		b.e.groups = append(b.e.groups, group{job: id})
+	}
+	return &b.e.groups[i]
+}
+
+// does adds file operations to the group of a job; "": of no job.
+func (b *builder) does(id kernel.JobID, ops ...fileOp) {
+	g := b.group(id)
+	g.ops = append(g.ops, ops...)
+}
+
+// put adds j's record to the entry, and its state file where that does not say
+// was, the coarse state written last, or has to change.
+func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
+	data, err := encodeRecord(j, f, b.s.opts.Now())
+	if err != nil {
+		return err
+	}
+	g := b.group(j.ID)
+	g.rev, g.record = j.Rev, data
+	if word := j.State.Status.Coarse(); word != was || !b.s.stateFileSays(j.ID, word) {
+		g.state = word
+	}
+	b.jobs[j.ID] = &cachedJob{job: j, foreign: f}
+	b.s.runs.remember(j, data)
+	return nil
+}
+
+// CreateJob adds a record, where there is none.
+func (b *builder) CreateJob(a kernel.CreateJob) error {
+	j := a.Job
+	if why := b.s.quarantineReason(j.ID); why != "" {
+		return fmt.Errorf("create %s: %s: %w", j.ID, why, kernel.ErrConflict)
+	}
+	if b.jobs[j.ID] != nil {
+		return fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
+	}
+	if found, err := b.s.base.exists(jobPath(j.ID, recordName)); found || err != nil {
+		return errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
+	}
+	err := b.put(&j, nil, "")
+	b.does(j.ID, fileOp{kind: opCreateJob})
+	b.last = max(b.last, j.Number)
+	return err
+}
+
+// NumberJob gives the job of a record its number.
+func (b *builder) NumberJob(a kernel.NumberJob) error {
+	have, err := b.replaced(a.Job, a.If)
+	if err != nil {
+		return err
+	}
+	j := *have.job
+	j.Number, j.Part, j.Rev = a.Number, a.Part, a.If+1
+	b.last = max(b.last, a.Number)
+	return b.put(&j, have.foreign, j.State.Status.Coarse())
+}
+
+// replaced is the job whose record a plan replaces; kernel.ErrConflict unless the
+// record has the revision that the plan was made for.
+func (b *builder) replaced(id kernel.JobID, over kernel.Revision) (*cachedJob, error) {
+	if why := b.s.quarantineReason(id); why != "" {
+		return nil, fmt.Errorf("commit %s: %s: %w", id, why, kernel.ErrConflict)
+	}
+	have, err := b.have(id)
+	if err == nil && have == nil {
+		if _, _, err = b.s.readRecord(id); err == nil || errors.Is(err, iofs.ErrNotExist) {
+			err = kernel.ErrNotFound
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("commit %s: %w", id, err)
+	}
+	if have.job.Rev != over {
+		return nil, fmt.Errorf("commit %s: revision %d, planned over %d: %w", id, have.job.Rev, over, kernel.ErrStale)
+	}
+	return have, nil
+}
+
+// PutState replaces a record that has the revision it was planned over.
+func (b *builder) PutState(a kernel.PutState) error {
+	have, err := b.replaced(a.Job, a.If)
+	if err != nil {
+		return err
+	}
+	j := *have.job
+	before := j.State
+	j.State, j.Rev = a.State, a.If+1
+	if r := b.s.resultToSettle(&j); r != nil { // as its runner would have recorded it, under both names
+		data, err := encodeOutcome(*r, &j)
+		if err != nil {
+			return err
+		}
+		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), to: attemptOutcome(r.Attempt.N), data: data})
+	} else if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; !ended || !j.State.Exit.Known || j.State.Status == before.Status {
+		// it is no end, or one that is on record
+	} else if concluded(before, j.State) { // its runner could not know yet what the job would be
+		if err := b.complete(&j); err != nil {
+			return err
+		}
+	} else {
+		st := &j.State
+		r := kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason,
+			Place: st.Place, Started: st.Started, Ended: st.Finished}
+		if st.Agent != nil && (before.Agent == nil || st.Agent.Runs != before.Agent.Runs) {
+			r.Agent = &st.Agent.Last
+		}
+		data, err := encodeOutcome(r, &j)
+		if err != nil {
+			return err
+		}
+		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), data: data})
+		if before.Status == kernel.Running { // the attempt's own, whatever its runner wrote or could not
+			b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, attemptOutcome(r.Attempt.N)), data: data})
+		}
+	}
+	return b.put(&j, have.foreign, before.Status.Coarse())
+}
+
+// complete adds what j is now to the outcome that its runner recorded.
+func (b *builder) complete(j *kernel.Job) error {
+	r := b.s.outcome(j.ID, outcomeName).Value
+	if r == nil || r.Attempt != j.Attempt() {
+		return nil
+	}
+	data, err := encodeOutcome(*r, j)
+	if err == nil {
+		b.does(j.ID, fileOp{kind: opWrite, path: jobPath(j.ID, outcomeName), data: data})
+	}
+	return err
+}
+
+// resultToSettle is the result that the transaction records together with the new
+// state of j; nil if that state is not what the result leads to. It returns the
+// result once.
+func (s *Store) resultToSettle(j *kernel.Job) *kernel.Result {
+	if s.tx == nil || s.tx.settling == nil || s.tx.settling.Attempt != j.Attempt() || s.tx.settling.Outcome != j.State.Outcome {
+		return nil
+	}
+	r := s.tx.settling
+	s.tx.settling = nil
+	return r
+}
+
+// concluded reports that the runner recorded the outcome itself: it did unless
+// the job was not running, was told to end, or never had a runner that could.
+func concluded(before, after kernel.State) bool {
+	return before.Status == kernel.Running && after.Status != kernel.Cancelled &&
+		after.Failure != kernel.WorkerLost && after.Failure != kernel.LaunchFailure
+}
+
+// markerRecord is the content of a marker; that it exists is what counts.
+type markerRecord struct {
+	JobID     string `json:"job_id"`
+	Attempt   int    `json:"attempt"`
+	TypeID    string `json:"type_id"`
+	Key       string `json:"key"`
+	WrittenAt stamp  `json:"written_at"`
+}
+
+// CreateRun writes a manifest.
+func (b *builder) CreateRun(a kernel.CreateRun) error {
+	name, err := runFile(a.Run)
+	b.does("", fileOp{kind: opWrite, path: name, data: a.Manifest})
+	return err
+}
+
+// RemoveRun drops a manifest.
+func (b *builder) RemoveRun(a kernel.RemoveRun) error {
+	if name, err := runFile(a.Run); err == nil { // another id has no file here
+		b.does("", fileOp{kind: opRemove, path: name}, fileOp{kind: opRemove, path: followedFile(name)})
+	}
+	return nil
+}
+
+// RemoveJob drops a record with all that belongs to it.
+func (b *builder) RemoveJob(a kernel.RemoveJob) error {
+	g := b.group(a.Job)
+	g.rev, g.record, g.state = 0, nil, ""
+	b.does(a.Job, fileOp{kind: opRemoveJob})
+	b.does(a.Job, forget(a.Job, a.Produces)...)
+	b.jobs[a.Job] = nil
+	return nil
+}
+
+// Strip drops all of a job but its record.
+func (b *builder) Strip(a kernel.Strip) error {
+	b.does(a.Job, fileOp{kind: opStripJob})
+	b.does(a.Job, forget(a.Job, a.Produces)...)
+	return nil
+}
+
+// Announce leaves an end to be told to hooks.
+func (b *builder) Announce(a kernel.Announce) error {
+	data, err := toLine(newEventRecord(0, a.Event))
+	b.does(a.Event.Job, fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
+	return err
+}
+
+// Reset puts away what earlier attempts left.
+func (b *builder) Reset(a kernel.Reset) error {
+	id := a.Attempt.Job
+	b.does(id, b.s.reset(a.Attempt)...)
+	b.does(id, forget(id, a.Produces)...)
+	if have, err := b.have(id); err == nil && have != nil {
+		b.does(id, b.s.committedEffects(have.job)...)
+	}
+	return nil
+}
+
+// Rotate keeps logs under their attempt's number.
+func (b *builder) Rotate(a kernel.Rotate) error {
+	b.does(a.Attempt.Job, b.s.rotate(a.Attempt)...)
+	return nil
+}
+
+// Publish writes the markers of custom artifacts.
+func (b *builder) Publish(a kernel.Publish) error {
+	for _, art := range a.Artifacts {
+		if art.Kind != kernel.Custom {
+			continue
+		}
+		data, err := toLine(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.s.opts.Now())})
+		if err != nil {
+			return err
+		}
+		b.does(a.Attempt.Job, fileOp{kind: opWrite, path: artifactFile(markersDir, art, a.Attempt.Job), data: append(data, '\n')})
+	}
+	return nil
+}
+
+// forget drops the markers and payloads of what a job produced.
+func forget(id kernel.JobID, produces []kernel.Artifact) []fileOp {
+	var ops []fileOp
+	for _, a := range produces {
+		if a.Kind == kernel.Custom {
+			ops = append(ops, fileOp{kind: opRemove, path: artifactFile(markersDir, a, id)},
+				fileOp{kind: opRemove, path: artifactFile(payloadsDir, a, id)})
+		}
+	}
+	return ops
+}
+
+// rotate keeps the logs of an attempt under its number.
+func (s *Store) rotate(a kernel.AttemptID) []fileOp {
+	var ops []fileOp
+	for _, stream := range []string{"stdout", "stderr"} {
+		ops = append(ops, fileOp{kind: opRename, path: jobPath(a.Job, stream+".log"), to: rotatedLog(a.Job, stream, a.N)})
+		if old := a.N - s.opts.KeepLogs; s.opts.KeepLogs > 0 && old > 0 {
+			ops = append(ops, fileOp{kind: opRemove, path: rotatedLog(a.Job, stream, old)})
+		}
+	}
+	return ops
+}
+
+// reset puts away what an attempt left, and leaves empty logs (seed 000). How
+// it ended stays under its number.
+func (s *Store) reset(a kernel.AttemptID) []fileOp {
+	ops := []fileOp{{kind: opRemove, path: jobPath(a.Job, outcomeName)}, {kind: opRemove, path: jobPath(a.Job, patchName)},
+		{kind: opRemove, path: jobPath(a.Job, noInputName)}}
+	if a.N == 0 {
+		return ops
+	}
+	ops = append(append(ops, fileOp{kind: opRemoveTree, path: jobPath(a.Job, checkpointDir)}), s.rotate(a)...)
+	return append(ops, fileOp{kind: opWrite, path: jobPath(a.Job, "stdout.log")}, fileOp{kind: opWrite, path: jobPath(a.Job, "stderr.log")})
+}
+
+func isReadOnly(err error) bool {
+	return errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)
+}

@@ -1,0 +1,55 @@
+package fs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// JournalOffset is a place in the history of a store. The zero value is none.
+type JournalOffset = journalOffset
+
+// Changed are the jobs whose records changed after since, and the offset up to
+// which the answer is complete. It is false where the journal does not go back
+// that far: then any record may have changed. It takes no lock: the records it
+// names are written already.
+func (s *Store) Changed(since JournalOffset) (ids []kernel.JobID, now JournalOffset, told bool) {
+	if err := s.open(false); err != nil {
+		return nil, now, errors.Is(err, fs.ErrNotExist) && since == now
+	}
+	plans, err := s.base.file(plansFile, os.O_RDONLY)
+	if err != nil {
+		return nil, now, false
+	}
+	defer plans.Close()
+	mark, err := s.base.file(markFile, os.O_RDONLY)
+	if err != nil {
+		return nil, now, false
+	}
+	defer mark.Close()
+	log := journal{file: plans, mark: mark, boot: s.opts.Boot}
+	pos, fresh, err := log.position()
+	if now = (journalOffset{pos.epoch, pos.end}); err != nil || fresh || since.epoch != now.epoch || since.end > now.end {
+		return nil, now, false
+	}
+	for at := since.end; at < now.end; {
+		e, next, err := log.read(at)
+		if err != nil { // the journal was emptied meanwhile
+			return nil, now, false
+		}
+		for _, g := range e.groups {
+			if g.job != "" {
+				ids = append(ids, g.job)
+			}
+		}
+		at = next
+	}
+	if after, _, err := log.position(); err != nil || after.epoch != now.epoch {
+		return nil, now, false
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), now, true
+}

@@ -1,0 +1,113 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"strings"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// Bounds of reports, in bytes: of a report file only its end is read.
+const (
+	maxReport       = 64 << 10
+	maxProgressText = 200
+)
+
+// Progress is what an attempt's command last said of how far it is. Other
+// processes write the file at any time, and whatever is in it hurts nobody: what
+// makes no sense is told once, and counts for nothing.
+func (s *Store) Progress(a kernel.AttemptID) view.Progress {
+	if !kernel.ValidJobID(string(a.Job)) || a.N < 1 || s.open(false) != nil {
+		return view.Progress{}
+	}
+	tail, whole, err := s.tail(reportFile(a), maxReport)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return view.Progress{}
+	case err != nil:
+		return view.Progress{Wrong: "its report: " + err.Error()}
+	}
+	var p view.Progress
+	lines := bytes.SplitAfter(tail, []byte("\n"))
+	for i, text := range lines {
+		said, err := progress(text)
+		switch done := bytes.HasSuffix(text, []byte("\n")); {
+		case i == 0 && !whole, len(bytes.TrimSpace(text)) == 0: // its beginning was not read
+		case err == nil:
+			said.Wrong = p.Wrong
+			p = said
+		case done && p.Wrong == "" && whole:
+			p.Wrong = fmt.Sprintf("line %d of its report: %v", i+1, err)
+		case done && p.Wrong == "":
+			p.Wrong = "a line of its report: " + err.Error()
+		}
+	}
+	return p
+}
+
+// progress reads one line.
+func progress(text []byte) (view.Progress, error) {
+	var said struct {
+		Done  *int64 `json:"done"`
+		Total *int64 `json:"total"`
+		Text  string `json:"text"`
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		return view.Progress{}, errors.New(`expected a line of JSON such as {"done":3,"total":10,"text":"third of ten"}`)
+	}
+	for _, n := range []*int64{said.Done, said.Total} {
+		if n != nil && *n < 0 {
+			return view.Progress{}, errors.New("done and total are not negative")
+		}
+	}
+	if said.Done == nil && said.Total == nil && said.Text == "" {
+		return view.Progress{}, errors.New("it has none of done, total and text")
+	}
+	line := strings.Join(strings.FieldsFunc(strings.ToValidUTF8(said.Text, "\ufffd"), func(r rune) bool { return r == ' ' || unicode.IsControl(r) }), " ")
+	if len(line) > maxProgressText {
+		line = strings.ToValidUTF8(line[:maxProgressText], "") + "…"
+	}
+	return view.Progress{Done: said.Done, Total: said.Total, Text: line}, nil
+}
+
+// tail is the end of a regular file, and whether that is all of it. It follows no
+// link and waits for nobody.
+func (s *Store) tail(path string, most int64) (tail []byte, whole bool, err error) {
+	f, err := s.base.file(path, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, false, errors.New("not a regular file")
+	}
+	from := max(0, st.Size()-most)
+	tail, err = io.ReadAll(io.NewSectionReader(f, from, most))
+	return tail, from == 0, err
+}
+
+// LogTail is the end of a current log of job, "stdout" or "stderr", of at most so
+// many bytes; nothing where there is none.
+func (s *Store) LogTail(job kernel.JobID, stream string, most int64) ([]byte, error) {
+	if err := s.open(false); err != nil {
+		return nil, err
+	}
+	if !kernel.ValidJobID(string(job)) {
+		return nil, fmt.Errorf("log of job %q: %w", job, kernel.ErrInvalid)
+	}
+	tail, _, err := s.tail(jobPath(job, stream+".log"), most)
+	return tail, ignoreMissing(err)
+}

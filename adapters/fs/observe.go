@@ -1,0 +1,156 @@
+package fs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Observe answers the probes of files: markers of custom artifacts, conflict
+// sentinels, patches and the results of running attempts. Where there is no
+// store, nothing exists.
+func (s *Store) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	closed := s.open(false)
+	for _, a := range p.Markers {
+		f.Markers[a] = factOf(closed, func() kernel.Fact[[]kernel.JobID] { return s.markers(a) })
+	}
+	for _, a := range p.Artifacts {
+		if a.Kind == kernel.MergeSentinel || a.Kind == kernel.CommandPatch {
+			f.Present[a] = factOf(closed, func() kernel.Fact[bool] { return s.artifact(a) })
+		}
+	}
+	for _, a := range p.Attempts {
+		f.Results[a] = factOf(closed, func() kernel.Fact[*kernel.Result] { return s.result(a) })
+	}
+}
+
+// factOf is what look finds in a store that could be opened.
+func factOf[T any](closed error, look func() kernel.Fact[T]) kernel.Fact[T] {
+	var none T
+	switch {
+	case closed == nil:
+		return look()
+	case errors.Is(closed, iofs.ErrNotExist):
+		return kernel.Seen(none)
+	default:
+		return kernel.Unseen[T](closed.Error())
+	}
+}
+
+// artifact reports whether a sentinel or a patch exists.
+func (s *Store) artifact(a kernel.Artifact) kernel.Fact[bool] {
+	if a.Kind == kernel.CommandPatch {
+		if !kernel.ValidJobID(a.Name) {
+			return kernel.Seen(false)
+		}
+		return s.present(jobPath(kernel.JobID(a.Name), patchName))
+	}
+	name, err := sentinelFile(a.Name)
+	if err != nil {
+		return kernel.Unseen[bool](err.Error())
+	}
+	return s.present(name)
+}
+
+func (s *Store) present(name string) kernel.Fact[bool] {
+	found, err := s.base.exists(name)
+	if err != nil {
+		return kernel.Unseen[bool](err.Error())
+	}
+	return kernel.Seen(found)
+}
+
+func (s *Store) markers(a kernel.Artifact) kernel.Fact[[]kernel.JobID] {
+	names, err := s.base.names(artifactDir(markersDir, a))
+	if err != nil {
+		return kernel.Unseen[[]kernel.JobID](err.Error())
+	}
+	var ids []kernel.JobID
+	for _, name := range names {
+		if id, ok := strings.CutSuffix(name, ".json"); ok && kernel.ValidJobID(id) {
+			ids = append(ids, kernel.JobID(id))
+		}
+	}
+	return kernel.Seen(ids)
+}
+
+// result is the outcome of the job's latest attempt on record, or of a itself
+// where that is another one.
+func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
+	if !kernel.ValidJobID(string(a.Job)) {
+		return kernel.Unseen[*kernel.Result](fmt.Sprintf("job id %q is none", a.Job))
+	}
+	latest := s.outcome(a.Job, outcomeName)
+	if latest.Value == nil || latest.Value.Attempt != a {
+		if own := s.outcome(a.Job, attemptOutcome(a.N)); own.Value != nil && own.Value.Attempt == a {
+			return own
+		}
+	}
+	if !latest.Known || latest.Value != nil && latest.Value.Attempt == a {
+		return latest
+	}
+	lost := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: s.Applied(a), Agent: s.agentRunOf(a),
+		Reason: "its runner ended without a result"}
+	if !lost.Applied && lost.Agent == nil {
+		return latest
+	}
+	if lost.Applied {
+		lost.Reason += "; what it did is on record"
+	}
+	return kernel.Seen(&lost)
+}
+
+// agentRunOf is what the agent of an attempt of a workflow node told before anything
+// ended; nil: nothing.
+func (s *Store) agentRunOf(a kernel.AttemptID) *kernel.AgentRun {
+	b, err := s.base.read(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)), maxRecord)
+	if err != nil {
+		return nil
+	}
+	var left struct {
+		Attempt string           `json:"attempt"`
+		Agent   *kernel.AgentRun `json:"agent"`
+	}
+	if json.Unmarshal(b, &left) != nil || left.Agent == nil || left.Attempt != fmt.Sprintf("%s/%d", a.Job, a.N) {
+		return nil
+	}
+	if j, err := s.Job(a.Job); err != nil || !j.Spec.Task.Builtin {
+		return nil // whatever its command wrote there
+	}
+	return left.Agent
+}
+
+// Applied reports that what the attempt was for is on record as done, whatever
+// became of the attempt.
+func (s *Store) Applied(a kernel.AttemptID) bool {
+	if !kernel.ValidJobID(string(a.Job)) {
+		return false
+	}
+	effects, _ := s.Effects(a.Job) // one that cannot be read shows nothing
+	return slices.ContainsFunc(effects, func(e kernel.Effect) bool {
+		return e.Attempt == a.N && e.Part == "" && e.State != kernel.Intended
+	})
+}
+
+func (s *Store) outcome(id kernel.JobID, name string) kernel.Fact[*kernel.Result] {
+	name = jobPath(id, name)
+	b, err := s.base.read(name, maxRecord)
+	if err != nil {
+		if ignoreMissing(err) == nil {
+			return kernel.Seen[*kernel.Result](nil)
+		}
+		return kernel.Unseen[*kernel.Result](err.Error())
+	}
+	r, err := decodeOutcome(id, b)
+	if err != nil {
+		return kernel.Unseen[*kernel.Result](filepath.Join(vizierDir, name) + ": " + err.Error())
+	}
+	return kernel.Seen(r)
+}

@@ -1,0 +1,295 @@
+package fs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// effectRecord is effects/KEY.json: one side effect of a job, written before it
+// is made and after.
+type effectRecord struct {
+	Version    int            `json:"version"`
+	Key        string         `json:"key"`
+	ID         string         `json:"id"`
+	Generation int            `json:"generation"`
+	Operation  string         `json:"operation"`
+	Part       string         `json:"part,omitempty"`
+	Attempt    int            `json:"attempt"`
+	Round      int            `json:"round"`
+	State      string         `json:"state"`
+	BegunAt    stamp          `json:"begun_at"`
+	Result     *outcomeRecord `json:"result,omitempty"`
+}
+
+func encodeEffect(e *kernel.Effect, extra map[string]json.RawMessage) ([]byte, error) {
+	r := open[effectRecord]{V: effectRecord{recordVersion, e.Key, string(e.Job), e.Generation, e.Operation, e.Part, e.Attempt, e.Round,
+		e.State.String(), stamp(e.Begun), nil}, Extra: extra}
+	if e.State != kernel.Intended {
+		o := newOutcome(e.Result)
+		r.V.Result = &o
+	}
+	b, err := toJSON(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode effect %s of %s: %w", e.Key, e.Job, err)
+	}
+	return b, nil
+}
+
+func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[string]json.RawMessage, error) {
+	var r open[effectRecord]
+	if err := fromJSON(b, &r); err != nil {
+		return nil, nil, jsonError(err)
+	}
+	var d decoder
+	e := &kernel.Effect{Key: r.V.Key, Job: kernel.JobID(r.V.ID), Generation: r.V.Generation, Operation: r.V.Operation, Part: r.V.Part,
+		Attempt: r.V.Attempt, Round: r.V.Round, Begun: time.Time(r.V.BegunAt)}
+	state, err := kernel.ParseEffectState(r.V.State)
+	d.fail("state", err)
+	e.State = state
+	if r.V.Version > recordVersion {
+		d.fail("version", fmt.Errorf("effect format %d, this program reads up to %d: %w", r.V.Version, recordVersion, ErrNewer))
+	}
+	if e.Job != id || e.Key != key {
+		d.fail("key", fmt.Errorf("it is not effect %s of job %s", key, id))
+	}
+	switch {
+	case e.State == kernel.Intended:
+	case r.V.Result == nil:
+		d.fail("result", fmt.Errorf("missing from an effect that is %s", e.State))
+	default:
+		result, err := r.V.Result.result(id)
+		d.fail("result", err)
+		e.Result = *result
+	}
+	return e, r.Extra, d.err
+}
+
+// Effect is what is on record of a job's effect; nil: nothing.
+func (s *Store) Effect(id kernel.JobID, key string) (*kernel.Effect, error) {
+	name, err := effectFile(id, key)
+	if err == nil {
+		err = s.open(false)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.base.read(name, maxRecord)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	e, _, err := decodeEffect(id, key, b)
+	if err != nil {
+		// What is wrong with the file is wrong with nothing that the caller gave.
+		why := strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())
+		return nil, errors.New(filepath.Join(vizierDir, name) + ": " + why + ": move the file away if you know what became of the effect")
+	}
+	return e, nil
+}
+
+// Effects are a job's effects, in the order in which they were begun, and what
+// is wrong with the records of those that are left out.
+func (s *Store) Effects(id kernel.JobID) ([]kernel.Effect, error) {
+	if err := s.open(false); err != nil {
+		return nil, err
+	}
+	if !kernel.ValidJobID(string(id)) {
+		return nil, fmt.Errorf("job %q: %w", id, kernel.ErrNotFound)
+	}
+	names, err := s.base.names(jobPath(id, effectsDir))
+	errs := []error{err}
+	var all []kernel.Effect
+	for _, name := range names {
+		key, ok := strings.CutSuffix(name, ".json")
+		if _, bad := effectFile(id, key); !ok || bad != nil {
+			continue // a file that is being written
+		}
+		e, err := s.Effect(id, key)
+		errs = append(errs, err)
+		if e != nil {
+			all = append(all, *e)
+		}
+	}
+	slices.SortFunc(all, func(a, b kernel.Effect) int {
+		return cmp.Or(cmp.Compare(a.Generation, b.Generation), a.Begun.Compare(b.Begun), cmp.Compare(a.Key, b.Key))
+	})
+	return all, errors.Join(errs...)
+}
+
+// RecordEffect replaces what is on record of e's effect, durably. It is
+// kernel.ErrStale for an attempt that is not current any more, or that another
+// has taken the effect from. The check and the write are one step: the
+// scheduler lock is held, so that no later attempt begins in between. It is
+// shared, and held for no sync.
+func (s *Store) RecordEffect(ctx context.Context, e kernel.Effect) error {
+	name, err := effectFile(e.Job, e.Key)
+	if err == nil {
+		err = s.open(false)
+	}
+	if err != nil {
+		return err
+	}
+	d, err := s.effectsDir(e.Job)
+	if err != nil {
+		return fmt.Errorf("record effect of %s: %w", e.Job, err)
+	}
+	defer d.close()
+	if err := s.recordEffect(ctx, d, name[strings.LastIndexByte(name, '/')+1:], &e); err != nil {
+		return fmt.Errorf("record effect %s of %s attempt %d: %w", e.Operation, e.Job, e.Attempt, err)
+	}
+	return nil
+}
+
+func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *kernel.Effect) error {
+	was, err := d.read(name, maxRecord)
+	missing := errors.Is(err, iofs.ErrNotExist)
+	if err != nil && !missing {
+		return err
+	}
+	var old *kernel.Effect
+	var extra map[string]json.RawMessage
+	if !missing {
+		if old, extra, err = decodeEffect(e.Job, e.Key, was); err != nil {
+			return err
+		}
+	}
+	data, err := encodeEffect(e, extra)
+	if err != nil {
+		return err
+	}
+	temp, err := d.stage(name, name, data, s.opts.Durable)
+	if err != nil {
+		return err
+	}
+	err = s.fenced(ctx, kernel.AttemptID{Job: e.Job, N: e.Attempt}, func() error {
+		if now, err := d.read(name, maxRecord); ignoreMissing(err) != nil {
+			return err
+		} else if !bytes.Equal(now, was) {
+			return fmt.Errorf("somebody else has it: %w", kernel.ErrStale)
+		}
+		if err := e.Follow(old); err != nil {
+			return err
+		}
+		return d.install(temp, name, missing)
+	})
+	if err != nil {
+		return d.discard(temp, err)
+	}
+	return d.sync(name, s.opts.Durable)
+}
+
+// install gives the file temp its name: the place of what is there, or, fresh, one
+// that is free. Others hold the lock shared as well, so that it may be taken by
+// now: then kernel.ErrStale.
+func (d dir) install(temp, name string, fresh bool) error {
+	if !fresh {
+		return failed("rename", name, d.disk.rename(d.fd, temp, d.fd, name))
+	}
+	err := d.disk.link(d.fd, temp, d.fd, name)
+	if errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("somebody else has it: %w", kernel.ErrStale)
+	}
+	if err == nil {
+		err = d.disk.unlink(d.fd, temp)
+	}
+	return failed("link", name, err)
+}
+
+// effectsDir opens the directory of a job's effects, and makes it durably where
+// it is missing. It never makes the job's.
+func (s *Store) effectsDir(id kernel.JobID) (dir, error) {
+	job, err := s.base.open(jobPath(id, ""))
+	if err != nil {
+		return dir{fd: -1}, err
+	}
+	defer job.close()
+	d, err := job.open(effectsDir)
+	if !errors.Is(err, iofs.ErrNotExist) {
+		return d, err
+	}
+	if d, err = job.make(effectsDir); err == nil {
+		err = job.sync(effectsDir, s.opts.Durable)
+	}
+	return d, err
+}
+
+// fenced calls f while a is its job's current attempt by the journal, and with
+// the scheduler lock held, so that it stays so.
+func (s *Store) fenced(ctx context.Context, a kernel.AttemptID, f func() error) error {
+	for try := true; ; try = false {
+		if err := s.fencedShared(ctx, a, f, try); !errors.Is(err, errBehind) {
+			return err
+		}
+		if err := s.complete(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// fencedShared is fenced where the files are all there is to read, else
+// errBehind.
+func (s *Store) fencedShared(ctx context.Context, a kernel.AttemptID, f func() error, try bool) (err error) {
+	unlock, err := s.lock.shared(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	_, behind, err := s.behind()
+	if err != nil {
+		return err
+	}
+	if err := s.readQuarantine(); err != nil {
+		return err
+	}
+	held := s.quarantineReason(a.Job)
+	if behind || held != "" && try { // perhaps it can be written by now
+		return errBehind
+	}
+	if held != "" {
+		return errors.New(held)
+	}
+	j, _, err := s.readRecord(a.Job)
+	if err != nil {
+		return err
+	}
+	if err := j.Fence(a); err != nil {
+		return err
+	}
+	return f()
+}
+
+// committedEffects writes "committed" into the records of the effects that j's
+// current generation has committed. The job's record says so now, and will not
+// any more once a new generation begins.
+func (s *Store) committedEffects(j *kernel.Job) []fileOp {
+	effects, _ := s.Effects(j.ID) // what cannot be read stays as it is
+	var ops []fileOp
+	for _, e := range effects {
+		if e.State == kernel.Committed || j.EffectState(&e) != kernel.Committed {
+			continue
+		}
+		name, _ := effectFile(j.ID, e.Key)
+		b, err := s.base.read(name, maxRecord)
+		if err != nil {
+			continue
+		}
+		_, extra, _ := decodeEffect(j.ID, e.Key, b)
+		e.State = kernel.Committed
+		if b, err = encodeEffect(&e, extra); err == nil {
+			ops = append(ops, fileOp{kind: opWrite, path: name, data: b})
+		}
+	}
+	return ops
+}

@@ -1,0 +1,255 @@
+package fs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"sync"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// outcomeRecord is outcome.json: how an attempt ended, written by its runner
+// before the record changes.
+type outcomeRecord struct {
+	Version       int              `json:"version"`
+	ID            string           `json:"id"`
+	Attempt       int              `json:"attempt"`
+	Outcome       string           `json:"outcome"`
+	ExitCode      int              `json:"exit_code"`
+	FailureClass  string           `json:"failure_class,omitempty"`
+	FailureReason *string          `json:"failure_reason"`
+	Produced      []artifactRecord `json:"produced"`
+	Context       *contextRecord   `json:"context,omitempty"`
+	Host          string           `json:"host,omitempty"`
+	PID           int              `json:"pid,omitempty"`
+	StartedAt     *stamp           `json:"started_at,omitempty"`
+	FinishedAt    stamp            `json:"finished_at"`
+	Agent         *agentRecord     `json:"agent,omitempty"`
+	Applied       bool             `json:"applied,omitempty"`
+
+	// The records that the attempt's submissions are going to be.
+	Submitted []json.RawMessage `json:"submitted,omitempty"`
+}
+
+// outcomeJob is what outcome.json has of the job's record besides, as this end
+// leaves it: the rest of the original's copy. It is for readers, and never read
+// back.
+type outcomeJob struct {
+	Status        string         `json:"status"`
+	Command       []string       `json:"command"`
+	ChildArgs     []string       `json:"child_args"`
+	CreatedAt     stamp          `json:"created_at"`
+	StdoutPath    string         `json:"stdout_path"`
+	StderrPath    string         `json:"stderr_path"`
+	Configuration *configRecord  `json:"config_snapshot"`
+	Schedule      open[schedule] `json:"schedule"`
+	Metadata      open[metadata] `json:"metadata"`
+}
+
+// outcomeDocument is outcome.json as it is written.
+type outcomeDocument struct {
+	outcomeRecord
+	*outcomeJob // nil: not known yet
+}
+
+// contextRecord is the execution context that an attempt leaves; the empty one
+// takes the job's context away.
+type contextRecord struct {
+	Root     string `json:"execution_root,omitempty"`
+	Worktree string `json:"worktree_path,omitempty"`
+	Name     string `json:"worktree_name,omitempty"`
+	Branch   string `json:"worktree_branch,omitempty"`
+	Owned    bool   `json:"worktree_owned,omitempty"`
+}
+
+func newOutcome(r kernel.Result) outcomeRecord {
+	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
+		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), r.Place.Host, r.Place.PID, optionalStamp(r.Started), stamp(r.Ended),
+		newAgentRun(r.Agent), r.Applied, nil}
+	for _, a := range r.Produced {
+		o.Produced = append(o.Produced, artifactRecord(a))
+	}
+	return o
+}
+
+// encodeOutcome is outcome.json of r, with what j, nil: not known yet, is then.
+func encodeOutcome(r kernel.Result, j *kernel.Job) ([]byte, error) {
+	var doc outcomeDocument
+	doc.outcomeRecord = newOutcome(r)
+	o := &doc.outcomeRecord
+	at := r.Ended
+	if at.IsZero() {
+		at = time.Unix(0, 0).UTC() // a record has a time; that of their creation is still to come
+	}
+	for _, n := range r.Submitted {
+		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Part: n.Part, Spec: n.Spec,
+			State: kernel.State{Approval: n.Approval, Context: n.Context}}, nil, at)
+		if err != nil {
+			return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
+		}
+		o.Submitted = append(o.Submitted, b)
+	}
+	if j != nil {
+		rec := newRecord(j, at)
+		doc.outcomeJob = &outcomeJob{rec.Status, rec.Command, rec.ChildArgs, rec.CreatedAt, rec.StdoutPath, rec.StderrPath, rec.Configuration, rec.Schedule, rec.Metadata}
+	}
+	b, err := toJSON(doc)
+	if err == nil && len(b) > maxRecord && j != nil { // it is to be read
+		return encodeOutcome(r, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
+	}
+	return b, nil
+}
+
+func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
+	var o outcomeRecord
+	if err := fromJSON(b, &o); err != nil {
+		return nil, jsonError(err)
+	}
+	return o.result(id)
+}
+
+// result is how an attempt of job id ended.
+func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
+	var d decoder
+	r := &kernel.Result{
+		Attempt: kernel.AttemptID{Job: kernel.JobID(o.ID), N: o.Attempt}, Exit: o.ExitCode,
+		Outcome: parsed(&d, "outcome", o.Outcome, kernel.ParseOutcome),
+		Class:   parsed(&d, "failure_class", o.FailureClass, kernel.ParseFailureClass),
+		Reason:  value(o.FailureReason), Context: (*kernel.Context)(o.Context),
+		Place: kernel.Place{Host: o.Host, PID: o.PID}, Started: stampValue(o.StartedAt), Ended: time.Time(o.FinishedAt), Agent: o.Agent.run(), Applied: o.Applied,
+	}
+	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
+		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))
+	}
+	if o.Version > recordVersion {
+		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, ErrNewer))
+	}
+	for _, a := range o.Produced {
+		d.fail("produced", kernel.Artifact(a).Validate())
+		r.Produced = append(r.Produced, kernel.Artifact(a))
+	}
+	for _, b := range o.Submitted {
+		var head struct {
+			ID kernel.JobID `json:"id"`
+		}
+		_ = json.Unmarshal(b, &head) // the record is read next
+		j, _, err := decodeRecord(head.ID, b)
+		d.fail("submitted", err)
+		r.Submitted = append(r.Submitted, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context, Part: j.Part})
+	}
+	return r, d.err
+}
+
+// Conclude records durably how an attempt ended, before its record changes.
+func (s *Store) Conclude(r kernel.Result) error {
+	if err := s.open(false); err != nil {
+		return err
+	}
+	if !kernel.ValidJobID(string(r.Attempt.Job)) {
+		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
+	}
+	b, err := encodeOutcome(r, nil)
+	if err != nil {
+		return err
+	}
+	// No lock keeps a runner that lost its job from writing late: by its own
+	// name the outcome of a later attempt is there all the same.
+	if err := s.base.writeAs(jobPath(r.Attempt.Job, outcomeName), attemptOutcome(r.Attempt.N), b, s.opts.Durable); err != nil {
+		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
+	}
+	return nil
+}
+
+// ConcludeOnce records durably how an attempt ended, for good: whoever comes
+// second gets kernel.ErrStale. So it may be called on any host, by the runner
+// and by who takes the runner for lost. It takes no lock.
+func (s *Store) ConcludeOnce(r kernel.Result) error {
+	if err := s.open(false); err != nil {
+		return err
+	}
+	if !kernel.ValidJobID(string(r.Attempt.Job)) {
+		return fmt.Errorf("record outcome: job id %q: %w", r.Attempt.Job, kernel.ErrInvalid)
+	}
+	if r.Class == kernel.WorkerLost && r.Agent == nil {
+		r.Agent = s.agentRunOf(r.Attempt) // who takes it for lost knows nothing of that
+	}
+	b, err := encodeOutcome(r, nil)
+	if err != nil {
+		return err
+	}
+	err = s.base.writeNew(jobPath(r.Attempt.Job, attemptOutcome(r.Attempt.N)), b, s.opts.Durable)
+	if errors.Is(err, iofs.ErrExist) {
+		return fmt.Errorf("record outcome of %s attempt %d: it has one: %w", r.Attempt.Job, r.Attempt.N, kernel.ErrStale)
+	}
+	if err != nil {
+		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
+	}
+	// This one is for people: what counts is the other. But it is read, and in
+	// part it would be taken for the outcome of a later attempt that nobody can read.
+	_ = s.base.write(jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable)
+	return nil
+}
+
+// Job reads one record without the lock: what was asked for never changes. It
+// may be called from any goroutine once the store was used.
+func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
+	if err := s.open(false); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return kernel.Job{}, err
+	} else if err != nil || !kernel.ValidJobID(string(id)) {
+		return kernel.Job{}, fmt.Errorf("job %q: %w", id, kernel.ErrNotFound)
+	}
+	b, err := s.readRecordFile(id)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return kernel.Job{}, fmt.Errorf("job %s: %w", id, kernel.ErrNotFound)
+	}
+	if err != nil {
+		return kernel.Job{}, err
+	}
+	if j, same := s.runs.unchanged(id, b); same {
+		return j, nil
+	}
+	j, _, err := s.decodeRecordFile(id, b)
+	return j, err
+}
+
+// launchedJobs are the jobs that this process launched, with the records it wrote:
+// the one that it runs itself is asked for time and again.
+type launchedJobs struct {
+	mu   sync.Mutex
+	jobs map[kernel.JobID]written
+}
+
+type written struct {
+	job  kernel.Job
+	data []byte
+}
+
+// remember remembers what was written of a job that runs, and forgets others.
+func (l *launchedJobs) remember(j *kernel.Job, data []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if j.State.Status != kernel.Running {
+		delete(l.jobs, j.ID)
+		return
+	}
+	if l.jobs == nil || len(l.jobs) >= 16 {
+		l.jobs = map[kernel.JobID]written{}
+	}
+	l.jobs[j.ID] = written{*j, data}
+}
+
+// unchanged is the job that data, read from a record, is about, if this process wrote
+// it like that.
+func (l *launchedJobs) unchanged(id kernel.JobID, data []byte) (kernel.Job, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w, ok := l.jobs[id]
+	return w.job, ok && bytes.Equal(w.data, data)
+}
