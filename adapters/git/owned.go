@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -118,8 +119,18 @@ func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kerne
 		}
 		args = append(args, "--force", "--", dir, branch)
 	}
-	if _, err := r.cli.run(ctx, command{args: args, writes: true, hooks: true}); err != nil {
-		return Worktree{}, err
+	// git looks at every other worktree, and gives up where one is being made or
+	// removed at that moment: then it is asked again.
+	const tries, pause = 5, 20 * time.Millisecond
+	for n := 1; ; n++ {
+		_, err := r.cli.run(ctx, command{args: args, writes: true, hooks: true})
+		if err == nil {
+			break
+		}
+		if n == tries || !strings.Contains(err.Error(), "/worktrees/") || strings.Contains(err.Error(), "/worktrees/"+filepath.Base(dir)+"/") {
+			return Worktree{}, err
+		}
+		time.Sleep(time.Duration(n) * pause)
 	}
 	w, err := worktreeAt(r.root.CommonDir, dir)
 	if err == nil && w.Name == "" {
