@@ -156,6 +156,11 @@ func environment(own []string, others ...string) []string {
 		name, _, _ := strings.Cut(v, "=")
 		seen[name] = true
 	}
+	if slices.ContainsFunc(others, func(v string) bool { return strings.HasPrefix(v, "GIT_INDEX_FILE=") }) {
+		for _, name := range commitVariables {
+			seen[name] = true
+		}
+	}
 	env := slices.Clone(own)
 	for _, v := range slices.Backward(others) {
 		if name, _, _ := strings.Cut(v, "="); !seen[name] && !strings.HasPrefix(name, paramPrefix) {
@@ -164,6 +169,12 @@ func environment(own []string, others ...string) []string {
 		}
 	}
 	return env
+}
+
+// commitVariables are about the commit that a git hook runs for, which has an
+// index besides. They are not about what a job commits.
+var commitVariables = []string{ //nolint:gochecknoglobals // a list
+	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE", "GIT_EDITOR", "GIT_REFLOG_ACTION",
 }
 
 // submittedEnv are the variables that a job was submitted with, each once: all but our

@@ -14,9 +14,15 @@ import (
 
 // Find is Resolve for what a person types: where neither a path nor an alias
 // in commands is meant, the name of a file in .vizier/workflows will do, and
-// the error for a name that stands for nothing is an *Unresolved.
+// the error for a name that stands for nothing is an *Unresolved. A path is one
+// from the working directory, if the file is there, or from the root.
 func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) {
 	if explicit(flow) {
+		if at := fromHere(l.Root, flow); !strings.HasPrefix(flow, "file:") && at != filepath.Join(l.Root, flow) {
+			if rel, in := within(l.Root, at); in {
+				flow = "./" + filepath.ToSlash(rel)
+			}
+		}
 		return l.Resolve(flow, commands)
 	}
 	names := l.Names()

@@ -15,16 +15,10 @@ import (
 // maxSpec bounds a specification, in bytes.
 const maxSpec = 1 << 20
 
-// Spec reads a specification: a path relative to the root of the working tree
-// or, where there is no such file, to the working directory.
+// Spec reads a specification: a path relative to the working directory, if that
+// is in the working tree, or, where there is no such file, to the tree's root.
 func Spec(tree, path string) (string, error) {
-	at := path
-	if !filepath.IsAbs(path) {
-		at = filepath.Join(tree, path)
-		if _, err := os.Stat(at); errors.Is(err, os.ErrNotExist) {
-			at = path
-		}
-	}
+	at := fromHere(tree, path)
 	info, err := os.Stat(at)
 	switch {
 	case err != nil:
@@ -36,6 +30,27 @@ func Spec(tree, path string) (string, error) {
 	}
 	data, err := os.ReadFile(at)
 	return string(data), err
+}
+
+// fromHere is the absolute path of a file that a person names: as seen from the
+// working directory, if that is in root and the file is there, or from root.
+func fromHere(root, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	if here, err := os.Getwd(); err == nil {
+		if _, in := within(root, here); in {
+			if at := filepath.Join(here, path); exists(at) {
+				return at
+			}
+		}
+	}
+	return filepath.Join(root, path)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // SpecFile is the file of a specification.
