@@ -60,7 +60,7 @@ func TestRetainKeepsWhatSomebodyMayComeBackTo(t *testing.T) {
 	owned := func(j *kernel.Job) { j.State.Context = kernel.Context{Worktree: "w", Owned: true} }
 	keyed := func(j *kernel.Job) { j.Spec.IdempotencyKey = "k" }
 	spent := func(j *kernel.Job) { j.State.Removed = t0.Add(-9 * time.Hour) }
-	sleeper := is(kernel.Unscheduled)
+	sleeper := func(j *kernel.Job) { j.State.Status, j.Created = kernel.Unscheduled, t0.Add(-9*time.Hour) }
 	for name, c := range map[string]struct {
 		jobs []kernel.Job
 		want string
@@ -76,7 +76,7 @@ func TestRetainKeepsWhatSomebodyMayComeBackTo(t *testing.T) {
 		"a run that goes on":               {[]kernel.Job{ended("a", 9, inRun("r")), job("b", is(kernel.Running), inRun("r"))}, ""},
 		"a run that ended just now":        {[]kernel.Job{ended("a", 9, inRun("r")), ended("b", 0, inRun("r"))}, ""},
 		"a run with a worktree":            {[]kernel.Job{ended("a", 9, inRun("r")), ended("b", 9, inRun("r"), owned)}, ""},
-		"a run with a sleeper":             {[]kernel.Job{ended("a", 9, inRun("r")), job("b", sleeper, inRun("r"), func(j *kernel.Job) { j.Created = t0.Add(-9 * time.Hour) })}, "b a"},
+		"a run with a sleeper":             {[]kernel.Job{ended("a", 9, inRun("r")), job("b", sleeper, inRun("r"))}, "b a"},
 		"after which a run sleeps that":    {[]kernel.Job{ended("a", 9), job("b", sleeper, inRun("r"), after("a")), ended("c", 9, inRun("r"), owned)}, ""},
 		"after which a kept run sleeps":    {[]kernel.Job{ended("a", 9), job("b", sleeper, inRun("r"), after("a")), ended("c", 9, inRun("r")), job("d", after("c"))}, ""},
 		"most of it in one run: all of it": {[]kernel.Job{ended("a", 9, inRun("r")), ended("b", 9, inRun("r")), ended("c", 8)}, "a b c"},
