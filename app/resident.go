@@ -65,6 +65,9 @@ type Resident struct {
 	Runners   Runners
 	Linger    time.Duration // how long it stays when nothing is left to look after
 	Outdated  func() bool   // whether another is to take over: the configuration changed
+
+	collection *Collection // under way; nil: none is
+	collected  time.Time   // when it began the last one
 }
 
 // How often the resident looks where nothing tells it when to.
@@ -74,7 +77,7 @@ const (
 	mostPause   = time.Second
 	firstAgain  = 200 * time.Millisecond
 	firstLook   = time.Second     // at the working tree
-	drowsy      = 5 * time.Second // without news: memory counts from here on
+	drowsy      = 5 * time.Second // without news: memory counts from here on, and what is old may go
 	longestWait = time.Minute     // whatever else is known: clocks jump, notices get lost
 )
 
@@ -139,6 +142,9 @@ func (r *Resident) idle(ctx context.Context) (left bool) {
 		return false
 	case <-linger.C:
 	}
+	if r.collect(ctx) {
+		return false
+	}
 	r.Post.Leave()
 	// Who found the post taken until now relied on it.
 	snap, err := r.Scheduler.Snapshot(ctx, kernel.Scope{})
@@ -174,6 +180,9 @@ func (r *Resident) rest(ctx context.Context, w kernel.Wakes, sure bool, again, l
 		case <-due.C:
 			return false
 		case <-slim.C:
+			if r.collect(ctx) {
+				return true
+			}
 			debug.FreeOSMemory()
 		case <-r.Outside.Changed():
 			return true
