@@ -10,7 +10,7 @@ import (
 // How much is removed at once, so that nobody waits for the lock for long, and
 // how often somebody looks for more by itself.
 const (
-	mostAtOnce   = 500
+	mostAtOnce   = 200
 	collectEvery = time.Hour
 )
 

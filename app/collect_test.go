@@ -44,7 +44,7 @@ func TestACollectionGoesOnUntilTheBoundsAreKept(t *testing.T) {
 		if !m.collected.Equal(at) {
 			t.Errorf("%+v: it is over, and %s is noted", r, m.collected)
 		}
-		if _, young := m.jobs["1199"]; !young {
+		if _, young := m.jobs[kernel.JobID(fmt.Sprintf("%04d", 2*mostAtOnce+199))]; !young {
 			t.Errorf("%+v: the youngest went", r)
 		}
 	}
