@@ -167,8 +167,29 @@ func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Re
 	if err := s.mayDecide(ctx, "retry"); err != nil {
 		return Report{}, err
 	}
-	return s.transact(ctx, kernel.Scope{All: true},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Retry(snap, root, by) })
+	return s.transact(ctx, kernel.Scope{All: true}, func(snap *kernel.Snapshot) (kernel.Plan, error) {
+		lost := s.forsaken(snap, root)
+		plan, err := kernel.Retry(snap.Apply(lost), root, by)
+		return lost.Then(plan), err
+	})
+}
+
+// RetrySet is what Retry would touch. It changes nothing.
+func (s *Scheduler) RetrySet(ctx context.Context, root kernel.JobID) (kernel.RetrySet, error) {
+	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
+	if err != nil {
+		return kernel.RetrySet{}, err
+	}
+	return kernel.RetryOf(snap.Apply(s.forsaken(snap, root)), root)
+}
+
+// forsaken is what the loss of worktrees means to the run of root.
+func (s *Scheduler) forsaken(snap *kernel.Snapshot, root kernel.JobID) kernel.Plan {
+	trees, ok := s.Worktrees.(WorktreeFinder)
+	if !ok {
+		return kernel.Plan{}
+	}
+	return kernel.Forsake(snap, root, func(c kernel.Context) bool { return !trees.InPlace(c) })
 }
 
 // GC removes old terminal jobs that nothing open refers to, and what killed
@@ -200,7 +221,7 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 	if err != nil {
 		return nil, err
 	}
-	return s.observe(ctx, s.fresh(rec)), nil
+	return s.observe(ctx, s.fresh(s.Now(), rec)), nil
 }
 
 // Explain says why a job is not running, on the world as it stands. It changes
@@ -250,7 +271,7 @@ func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*ker
 		if err != nil {
 			return nil, err
 		}
-		snap := look(s.snapshot(rec, scope).WithFacts(facts))
+		snap := look(s.snapshot(s.Now(), rec, scope).WithFacts(facts))
 		more, whole := snap.Lacks()
 		if !whole && len(more) == 0 {
 			return snap, nil
@@ -268,16 +289,16 @@ func (s *Scheduler) configure() {
 }
 
 // snapshot is of what scope brought.
-func (s *Scheduler) snapshot(rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
-	o := kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last}
+func (s *Scheduler) snapshot(now time.Time, rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
+	o := kernel.Observation{Now: now, Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last}
 	if rec.Narrow {
 		o.Near, o.Dirty = scope.Near, rec.Dirty
 	}
 	return kernel.TakeSnapshot(o)
 }
 
-func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {
-	return kernel.TakeSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs,
+func (s *Scheduler) fresh(now time.Time, rec kernel.Records) *kernel.Snapshot {
+	return kernel.TakeSnapshot(kernel.Observation{Now: now, Limits: s.Limits, Jobs: rec.Jobs,
 		Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last})
 }
 

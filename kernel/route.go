@@ -154,6 +154,25 @@ func (s *Snapshot) restart(root JobID) JobID {
 	return root
 }
 
+// Forsake clears the contexts of the jobs of root's run whose worktrees are gone
+// from the disk, by whatever hand: a rewind then begins where they are made.
+func Forsake(s *Snapshot, root JobID, gone func(Context) bool) Plan {
+	var p Plan
+	j := s.Job(root)
+	if j == nil || j.Spec.Origin.Run == "" {
+		return p
+	}
+	s.all()
+	for _, k := range s.jobs {
+		if c := k.State.Context; k.Spec.Origin.Run == j.Spec.Origin.Run && c.Worktree != "" && k.State.Status != Running && gone(c) {
+			st := k.State
+			st.Context = Context{}
+			p.add(PutState{k.ID, k.Rev, st})
+		}
+	}
+	return p
+}
+
 // forsake clears the context of every job of j's run that ran in the worktree
 // which is gone.
 func (s *Snapshot) forsake(j *Job) Plan {

@@ -338,3 +338,27 @@ func TestProbesAreEmptyOrNot(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// A worktree that somebody removed counts as gone before a job fails for want of
+// it: a rewind begins where it is made. Other runs' are not looked at.
+func TestAForsakenWorktreeIsMadeAnew(t *testing.T) {
+	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w-1", Owned: true}
+	in := func(o ...option) []option { return append(o, inRun("r1")) }
+	owner := job("a", in(is(kernel.Succeeded), func(j *kernel.Job) {
+		j.Spec.OwnsContext, j.State.Context = true, tree
+		j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeSucceeded, To: "b"}}
+	})...)
+	user := job("b", in(is(kernel.Failed), after("a"))...)
+	other := job("z", inRun("r2"), is(kernel.Succeeded), func(j *kernel.Job) { j.State.Context = tree })
+	s := snapshot(facts(), owner, user, other)
+	for gone, want := range map[bool]kernel.JobID{false: "b", true: "a"} {
+		next := s.Apply(kernel.Forsake(s, "b", func(kernel.Context) bool { return gone }))
+		set, err := kernel.RetryOf(next, "b")
+		if err != nil || set.Root != want {
+			t.Errorf("gone %v: begins at %s, %v; want %s", gone, set.Root, err, want)
+		}
+		if next.Job("z").State.Context != tree {
+			t.Error("another run lost its worktree")
+		}
+	}
+}

@@ -41,6 +41,16 @@ func (r *Repo) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Clea
 	}
 }
 
+// InPlace reports that the worktree of c is in its place, and is c's.
+func (r *Repo) InPlace(c kernel.Context) bool {
+	dir := c.Worktree
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(r.root.Dir, dir)
+	}
+	name := nameAt(dir)
+	return name != "" && (c.Name == "" || name == c.Name)
+}
+
 // pruneError is a worktree that git would not forget.
 type pruneError struct {
 	name            string

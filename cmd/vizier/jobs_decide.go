@@ -115,11 +115,7 @@ func (x *retryCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	before, err := r.Scheduler.Snapshot(c.ctx, kernel.Scope{All: true})
-	if err != nil {
-		return err
-	}
-	set, err := kernel.RetryOf(before, id)
+	set, err := r.Scheduler.RetrySet(c.ctx, id)
 	if err != nil {
 		return err
 	}
