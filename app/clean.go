@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -29,6 +30,14 @@ type RunCleaner interface {
 	// DropTemporary removes files that killed processes were writing, and
 	// returns how many there were.
 	DropTemporary() (int, error)
+
+	// Sizes are the bytes that the files of jobs take on the disk.
+	Sizes(context.Context, []kernel.JobID) map[kernel.JobID]int64
+
+	// Collected is when a Collection last came to its end; zero: it is not known.
+	// NoteCollected makes it now.
+	Collected() time.Time
+	NoteCollected() error
 
 	// Followed reports that somebody waits to see a run's end.
 	Followed(kernel.RunID) bool

@@ -29,11 +29,15 @@ type memory struct {
 	results map[kernel.AttemptID]*kernel.Result
 	gone    map[kernel.JobID]bool // jobs that Job does not find
 	closed  int
+
+	now       func() time.Time
+	collected time.Time
 }
 
 func newMemory(jobs ...kernel.Job) *memory {
 	m := &memory{jobs: map[kernel.JobID]kernel.Job{}, refuse: map[string]error{}, results: map[kernel.AttemptID]*kernel.Result{},
-		cleanup: kernel.Cleanup{Status: kernel.CleanupDone}, alive: kernel.Alive, gone: map[kernel.JobID]bool{}}
+		cleanup: kernel.Cleanup{Status: kernel.CleanupDone}, alive: kernel.Alive, gone: map[kernel.JobID]bool{},
+		now: func() time.Time { return at }}
 	for _, j := range jobs {
 		m.jobs[j.ID] = j
 	}
@@ -42,7 +46,7 @@ func newMemory(jobs ...kernel.Job) *memory {
 
 func (m *memory) scheduler() *Scheduler {
 	return &Scheduler{Store: m, Observers: []Observer{m}, Executor: m, Worktrees: m, Sentinels: m, Prompts: m, Cleaner: m,
-		Now: func() time.Time { return at }}
+		Now: m.now}
 }
 
 // a job that starts at the next tick, if change does not keep it from that.
@@ -161,7 +165,16 @@ func (m *memory) BranchAt(context.Context, string) (bool, string, error)    { re
 func (m *memory) DropPlanStates([]kernel.JobID) (int, error)                { return 0, m.called("drop states") }
 func (m *memory) CountArtifacts(kernel.JobID, []kernel.Artifact) (int, int) { return 2, 1 }
 func (m *memory) DropTemporary() (int, error)                               { return 0, m.called("drop temporary") }
-func (m *memory) Followed(kernel.RunID) bool                                { return m.refuse["followed"] != nil }
+func (m *memory) Collected() time.Time                                      { return m.collected }
+func (m *memory) NoteCollected() error                                      { m.collected = m.now(); return m.called("note collected") }
+func (m *memory) Sizes(_ context.Context, ids []kernel.JobID) map[kernel.JobID]int64 {
+	sizes := map[kernel.JobID]int64{}
+	for _, id := range ids {
+		sizes[id] = 10
+	}
+	return sizes
+}
+func (m *memory) Followed(kernel.RunID) bool { return m.refuse["followed"] != nil }
 
 // Job and the rest are what a runner has.
 func (m *memory) Job(id kernel.JobID) (kernel.Job, error) {

@@ -67,6 +67,9 @@ type Resident struct {
 	Runners   RunnerWatcher
 	Linger    time.Duration // how long it stays when nothing is left to look after
 	Outdated  func() bool   // whether another is to take over: the configuration changed
+
+	collection *Collection // under way; nil: none is
+	collected  time.Time   // when it began the last one
 }
 
 // How often the resident looks where nothing tells it when to.
@@ -76,7 +79,7 @@ const (
 	maxPause        = time.Second
 	firstRetry      = 200 * time.Millisecond
 	firstCleanCheck = time.Second     // at the working tree
-	quietAfter      = 5 * time.Second // without news: then it gives its memory back
+	quietAfter      = 5 * time.Second // without news: then it gives its memory back, and what is old may go
 	maxWait         = time.Minute     // whatever else is known: clocks jump, notices get lost
 )
 
@@ -141,6 +144,9 @@ func (r *Resident) lingerOrLeave(ctx context.Context) (left bool) {
 		return false
 	case <-linger.C:
 	}
+	if r.collect(ctx) {
+		return false
+	}
 	r.Lock.Release()
 	// A transaction that found the lock taken until now relied on its holder.
 	snap, err := r.Scheduler.Snapshot(ctx, kernel.Scope{})
@@ -176,6 +182,9 @@ func (r *Resident) await(ctx context.Context, w kernel.Wakes, sure bool, retry, 
 		case <-due.C:
 			return false
 		case <-slim.C:
+			if r.collect(ctx) {
+				return true
+			}
 			debug.FreeOSMemory()
 		case <-r.Watcher.Changed():
 			return true

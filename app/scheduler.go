@@ -25,8 +25,9 @@ type Scheduler struct {
 	Events    EventLog // nil: none is kept
 	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
+	Keep      kernel.Retention // what stays of what has ended, when nobody asks for more to go
 
-	// Configure brings Limits, Executors, Hooks and Lookout up to the configuration
+	// Configure brings Limits, Executors, Hooks and Waker up to the configuration
 	// in force. Every transaction begins with it, and every look; nil: they stay.
 	Configure func(*Scheduler)
 
@@ -197,10 +198,19 @@ func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, er
 	rep, err := s.transact(ctx, kernel.Scope{All: true},
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GCWorktrees(snap, olderThan), nil },
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil })
-	if err == nil && s.Cleaner != nil {
-		_, err = s.Cleaner.DropTemporary()
+	if err == nil {
+		err = s.DropTemporary()
 	}
 	return rep, err
+}
+
+// DropTemporary removes what killed processes were writing.
+func (s *Scheduler) DropTemporary() error {
+	if s.Cleaner == nil {
+		return nil
+	}
+	_, err := s.Cleaner.DropTemporary()
+	return err
 }
 
 // Snapshot is the world as it stands, with every fact that its open jobs'

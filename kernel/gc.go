@@ -16,7 +16,7 @@ import (
 // A job whose worktree is still there keeps its record: see GCWorktrees.
 func GC(s *Snapshot, olderThan time.Duration) Plan {
 	var p Plan
-	for _, j := range s.collectable(olderThan) {
+	for _, j := range s.collectable(s.olderThan(olderThan)) {
 		if !j.State.Context.Owned {
 			p.add(RemoveJob{j.ID, j.Spec.Produces})
 		}
@@ -30,7 +30,7 @@ func GC(s *Snapshot, olderThan time.Duration) Plan {
 // came of it.
 func GCWorktrees(s *Snapshot, olderThan time.Duration) Plan {
 	var p Plan
-	for _, j := range s.collectable(olderThan) {
+	for _, j := range s.collectable(s.olderThan(olderThan)) {
 		if c := j.State.Context; c.Owned {
 			p.add(RemoveWorktree{Job: j.ID, Context: c})
 		}
@@ -38,16 +38,21 @@ func GCWorktrees(s *Snapshot, olderThan time.Duration) Plan {
 	return p
 }
 
-// collectable are the jobs that a GC is about.
-func (s *Snapshot) collectable(olderThan time.Duration) []*Job {
-	s.all()
-	old := func(j *Job) bool {
-		at := j.State.Finished
-		if at.IsZero() {
-			at = j.Created
-		}
-		return s.now.Sub(at) > olderThan
+func (s *Snapshot) olderThan(age time.Duration) func(*Job) bool {
+	return func(j *Job) bool { return s.now.Sub(j.over()) > age }
+}
+
+// over is when j ended or, if it never ran, was created.
+func (j *Job) over() time.Time {
+	if j.State.Finished.IsZero() {
+		return j.Created
 	}
+	return j.State.Finished
+}
+
+// collectable are the jobs that a GC is about, of those that are old.
+func (s *Snapshot) collectable(old func(*Job) bool) []*Job {
+	s.all()
 	// A sleeper goes with its run, unless something that stays refers to it.
 	active := s.activeRuns()
 	stays := map[JobID]bool{}

@@ -238,41 +238,74 @@ func withHandlers(s *kernel.Snapshot, set []kernel.JobID) []kernel.JobID {
 func TestGCChangesNoDecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
-		p := kernel.GC(s, time.Duration(rapid.IntRange(0, 40).Draw(t, "age"))*time.Minute)
-		next := s.Apply(p)
+		changesNoDecision(t, s, kernel.GC(s, time.Duration(rapid.IntRange(0, 40).Draw(t, "age"))*time.Minute))
+	})
+}
+
+// Nor does what removes what need not be kept, which takes less than a GC does
+// and keeps to its bounds but for what stays.
+func TestRetainChangesNoDecision(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		o.Unreadable = nil // nothing would go
+		sizes := map[kernel.JobID]int64{}
+		for i := range o.Jobs {
+			sizes[o.Jobs[i].ID] = rapid.Int64Range(0, 9).Draw(t, "size")
+			if at := &o.Jobs[i].State.Finished; !at.IsZero() {
+				*at = at.Add(-time.Hour)
+			}
+		}
+		s := kernel.NewSnapshot(o)
+		keep := kernel.Retention{Age: time.Duration(rapid.IntRange(0, 120).Draw(t, "age")) * time.Minute,
+			Count: rapid.IntRange(0, 3).Draw(t, "count"), Bytes: rapid.Int64Range(0, 20).Draw(t, "bytes")}
+		p := kernel.Retain(s, keep, sizes, rapid.IntRange(0, 2).Draw(t, "most"))
+		changesNoDecision(t, s, p)
+		would := map[kernel.JobID]bool{}
+		for _, a := range kernel.GC(s, 0).Actions() {
+			would[a.Subject()] = true
+		}
 		for _, a := range p.Actions() {
-			if r, ok := a.(kernel.RemoveRun); ok {
-				if n := len(membersOf(next, r.Run)); n > 0 {
-					t.Fatalf("the manifest of %s went, and %d of its jobs stay", r.Run, n)
-				}
-				continue
-			}
-			gone := s.Job(a.Subject())
-			if gone.State.Status.Active() {
-				t.Fatalf("%s is active", gone.ID)
-			}
-			for _, j := range s.Jobs() {
-				for _, id := range j.Spec.After {
-					if j.State.Status.Active() && id == gone.ID {
-						t.Fatalf("%s is after %s", j.ID, gone.ID)
-					}
-				}
-			}
-		}
-		want := map[kernel.JobID]kernel.Decision{}
-		for _, d := range kernel.Decide(s).Decisions {
-			want[d.Job] = d
-		}
-		got := kernel.Decide(next).Decisions
-		if len(got) != len(want) {
-			t.Fatalf("%d decisions after, %d before", len(got), len(want))
-		}
-		for _, d := range got {
-			if want[d.Job] != d {
-				t.Fatalf("after %+v: %+v, before %+v", p.Actions(), d, want[d.Job])
+			if !would[a.Subject()] {
+				t.Fatalf("%+v goes, which a GC keeps", a)
 			}
 		}
 	})
+}
+
+func changesNoDecision(t *rapid.T, s *kernel.Snapshot, p kernel.Plan) {
+	next := s.Apply(p)
+	for _, a := range p.Actions() {
+		if r, ok := a.(kernel.RemoveRun); ok {
+			if n := len(membersOf(next, r.Run)); n > 0 {
+				t.Fatalf("the manifest of %s went, and %d of its jobs stay", r.Run, n)
+			}
+			continue
+		}
+		gone := s.Job(a.Subject())
+		if gone.State.Status.Active() {
+			t.Fatalf("%s is active", gone.ID)
+		}
+		for _, j := range s.Jobs() {
+			for _, id := range j.Spec.After {
+				if j.State.Status.Active() && id == gone.ID {
+					t.Fatalf("%s is after %s", j.ID, gone.ID)
+				}
+			}
+		}
+	}
+	want := map[kernel.JobID]kernel.Decision{}
+	for _, d := range kernel.Decide(s).Decisions {
+		want[d.Job] = d
+	}
+	got := kernel.Decide(next).Decisions
+	if len(got) != len(want) {
+		t.Fatalf("%d decisions after, %d before", len(got), len(want))
+	}
+	for _, d := range got {
+		if want[d.Job] != d {
+			t.Fatalf("after %+v: %+v, before %+v", p.Actions(), d, want[d.Job])
+		}
+	}
 }
 
 // A clean that nothing forbids takes a whole run or a job without one, nothing

@@ -31,6 +31,7 @@ const (
 	clusterDir    = "jobs/cluster"
 	eventsFile    = "jobs/events.jsonl"
 	numberFile    = "jobs/number"
+	collectedFile = "jobs/journal/collected"
 	pendingDir    = "jobs/hooks/pending"
 	drainFile     = "jobs/hooks/lock"
 	planStatesDir = "state/plans"

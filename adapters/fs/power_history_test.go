@@ -285,6 +285,15 @@ func (l *lived) history() {
 	l.serve()
 	ok(l.sched.Retry(ctx, id(6), "ann"))
 	l.serve()
+	l.now = l.now.Add(2 * time.Hour)
+	l.sched.Keep = kernel.Retention{Count: 3, Bytes: 1 << 30}
+	work, err := l.sched.Collect(ctx)
+	l.must(err)
+	rep, _, err := work.Next(ctx)
+	ok(rep, err)
+	if len(rep.Applied) == 0 || l.Collected().IsZero() {
+		l.t.Errorf("of %d jobs that are to go, %d went", len(work.Jobs), len(rep.Applied))
+	}
 	ok(l.sched.GC(ctx, time.Minute))
 }
 

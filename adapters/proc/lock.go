@@ -26,7 +26,8 @@ type heldLock struct {
 	claimed bool // by this process
 }
 
-// Close releases the lock.
+// Close releases the lock. What was noted in it has served its purpose once the
+// attempt was claimed, and would take a block of the disk for ever.
 func (h *heldLock) Close() error {
 	h.l.mu.Lock()
 	defer h.l.mu.Unlock()
@@ -36,6 +37,9 @@ func (h *heldLock) Close() error {
 	delete(h.l.held, h.attempt.Job)
 	f := h.f
 	h.f = nil
+	if h.claimed {
+		_ = f.Truncate(0)
+	}
 	return f.Close()
 }
 

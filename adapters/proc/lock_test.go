@@ -278,3 +278,54 @@ func TestNobodyInheritsTheLockOfARunner(t *testing.T) {
 		t.Errorf("%v: its child has open\n%s", err, open)
 	}
 }
+
+// A runner that is through leaves a lock file that takes no room, and its attempt
+// is refused to whoever comes late all the same. One that never began leaves what
+// says so.
+func TestTheLockOfWhatIsOverTakesNoRoom(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	noted := func() int {
+		n, _ := inscribed(w.Files.LockFile(a.Job))
+		return n
+	}
+	unclaimed, err := w.Acquire(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unclaimed.Close(); err != nil || noted() != a.N {
+		t.Fatalf("not claimed: attempt %d is noted: %v", noted(), err)
+	}
+	first, err := w.Acquire(a)
+	if err == nil {
+		err = w.Claim(a)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := kernel.AttemptID{Job: a.Job, N: a.N + 1}
+	second, err := w.Acquire(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil || noted() != next.N {
+		t.Fatalf("taken over: attempt %d is noted: %v", noted(), err)
+	}
+	if err := errors.Join(w.Claim(next), second.Close()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(w.Files.LockFile(a.Job))
+	if err != nil || info.Size() != 0 {
+		t.Errorf("%d bytes: %v", info.Size(), err)
+	}
+	late := newLocal(w.root)
+	if err := late.Start(t.Context(), next); err != nil || noted() != 0 {
+		t.Errorf("started again, attempt %d is noted: %v", noted(), err)
+	}
+	if err := late.Claim(next); !errors.Is(err, kernel.ErrStale) {
+		t.Errorf("claimed again: %v", err)
+	}
+	if got := w.liveness(next); got != kernel.Dead {
+		t.Errorf("its runner is %v", got)
+	}
+}

@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 type gcCmd struct {
-	Days   int    `default:"7" help:"Keep jobs that ended within this many days."`
+	Days   int    `default:"7" xor:"what" help:"Remove jobs that ended more than this many days ago."`
+	Keep   bool   `xor:"what" help:"Remove what [gc.keep] of the configuration does not keep, as the resident scheduler does."`
 	DryRun bool   `help:"Only print the jobs that would go."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
 func (*gcCmd) Help() string {
-	return "Removes records and logs of jobs that have ended. What an open job refers to stays, whatever its age."
+	return "Removes records and logs of jobs that ended some time ago. What an open job refers to stays, whatever its age. " +
+		"With --keep, what owns a worktree or has an idempotency key stays as well."
 }
 
 // collected is `jobs gc --format json`.
@@ -32,31 +35,16 @@ func (g *gcCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	age := time.Duration(g.Days) * 24 * time.Hour
-	doc := collected{Removed: []kernel.JobID{}}
-	var actions []kernel.Action
-	if g.DryRun {
-		snap, err := r.Scheduler.Snapshot(c.ctx, kernel.Scope{All: true}) // markers decide what must stay
-		if err != nil {
-			return err
-		}
-		for _, a := range kernel.GCWorktrees(snap, age).World { // they go with their worktrees
-			actions = append(actions, kernel.RemoveJob{Job: a.Subject()})
-		}
-		actions = append(actions, kernel.GC(snap, age).Actions()...)
+	var gone []kernel.JobID
+	if g.Keep {
+		gone, err = g.collect(c, r)
 	} else {
-		rep, err := r.Scheduler.GC(c.ctx, age)
-		if err != nil {
-			return err
-		}
-		c.report(rep)
-		actions = rep.Applied
+		gone, err = g.remove(c, r, time.Duration(g.Days)*24*time.Hour)
 	}
-	for _, a := range actions {
-		if gone, ok := a.(kernel.RemoveJob); ok {
-			doc.Removed = append(doc.Removed, gone.Job)
-		}
+	if err != nil {
+		return err
 	}
+	doc := collected{Removed: append([]kernel.JobID{}, gone...)}
 	verb := "removed"
 	if g.DryRun {
 		verb = "would remove"
@@ -72,4 +60,52 @@ func (g *gcCmd) Run(c *call) error {
 		}
 	}
 	return nil
+}
+
+// collect removes what need not be kept.
+func (g *gcCmd) collect(c *call, r *repo) ([]kernel.JobID, error) {
+	work, err := r.Scheduler.Collect(c.ctx)
+	if err != nil || g.DryRun {
+		return work.Jobs, err
+	}
+	var gone []kernel.JobID
+	for more := true; more; {
+		var rep app.Report
+		if rep, more, err = work.Next(c.ctx); err != nil {
+			return gone, err
+		}
+		c.report(rep)
+		gone = append(gone, removed(rep.Applied)...)
+		more = more && rep.Late == nil
+	}
+	return gone, r.Scheduler.DropTemporary()
+}
+
+// remove removes what ended longer ago than age.
+func (g *gcCmd) remove(c *call, r *repo, age time.Duration) ([]kernel.JobID, error) {
+	if !g.DryRun {
+		rep, err := r.Scheduler.GC(c.ctx, age)
+		if err == nil {
+			c.report(rep)
+		}
+		return removed(rep.Applied), err
+	}
+	snap, err := r.Scheduler.Snapshot(c.ctx, kernel.Scope{All: true}) // markers decide what must stay
+	if err != nil {
+		return nil, err
+	}
+	var gone []kernel.JobID
+	for _, a := range kernel.GCWorktrees(snap, age).World { // they go with their worktrees
+		gone = append(gone, a.Subject())
+	}
+	return append(gone, removed(kernel.GC(snap, age).Actions())...), nil
+}
+
+func removed(actions []kernel.Action) (gone []kernel.JobID) {
+	for _, a := range actions {
+		if r, ok := a.(kernel.RemoveJob); ok {
+			gone = append(gone, r.Job)
+		}
+	}
+	return gone
 }

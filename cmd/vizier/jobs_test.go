@@ -218,6 +218,9 @@ func TestGC(t *testing.T) {
 	w.settle(kept, kernel.OutcomeSucceeded)
 	w.now = w.now.AddDate(0, 0, 8)
 	open := w.submit("--after", string(kept))
+	if got := w.ok("jobs", "gc", "--days", "9"); got != "Outcome: removed 0 job(s)\n" {
+		t.Errorf("younger than that: %q", got)
+	}
 	has(t, w.ok("jobs", "gc", "--dry-run"), "Outcome: would remove 1 job(s)\n  "+string(old))
 	w.job(old)
 	if got := w.ok("jobs", "gc"); got != "Outcome: removed 1 job(s)\n" {
@@ -228,6 +231,24 @@ func TestGC(t *testing.T) {
 	}
 	status(t, w, open, kernel.Running)
 	w.fails(2, "jobs", "gc", "--days", "-1")
+}
+
+// With --keep the configuration decides.
+func TestGCGoesByTheConfiguration(t *testing.T) {
+	w := newFake(t)
+	old, keyed, kept := w.submit(), w.submit("--idempotency-key", "k"), w.submit()
+	for _, id := range []kernel.JobID{old, keyed, kept} {
+		w.settle(id, kernel.OutcomeSucceeded)
+	}
+	w.now = w.now.AddDate(0, 0, 8)
+	open := w.submit("--after", string(kept))
+	w.config["VIZIER_GC_KEEP_AGE"] = "168h"
+	has(t, w.ok("jobs", "gc", "--keep", "--dry-run"), "Outcome: would remove 1 job(s)\n  "+string(old))
+	w.job(old)
+	if got := w.ok("jobs", "gc", "--keep"); got != "Outcome: removed 1 job(s)\n" || len(w.jobs) != 3 {
+		t.Errorf("%q, %d jobs are left", got, len(w.jobs))
+	}
+	status(t, w, open, kernel.Running)
 }
 
 func TestWhy(t *testing.T) {

@@ -165,7 +165,7 @@ func (m *machine) verb(t *rapid.T) {
 		t.Skip("no jobs")
 	}
 	id, ctx := oneOf(t, "job", ids...), context.Background()
-	switch verb := oneOf(t, "verb", "cancel", "retry", "approve", "reject", "gc"); verb {
+	switch verb := oneOf(t, "verb", "cancel", "retry", "approve", "reject", "gc", "collect"); verb {
 	case "cancel":
 		m.do(t, "cancel "+string(id), func(s *app.Scheduler) (app.Report, error) {
 			rep, err := s.Cancel(ctx, id, "ann", true)
@@ -188,6 +188,17 @@ func (m *machine) verb(t *rapid.T) {
 		m.do(t, "reject "+string(id), func(s *app.Scheduler) (app.Report, error) { return s.Reject(ctx, id, "ann", "no") })
 	case "gc":
 		m.do(t, "gc", func(s *app.Scheduler) (app.Report, error) { return s.GC(ctx, time.Minute) })
+	case "collect":
+		m.w.now = m.w.now.Add(2 * time.Hour) // what ended within the hour stays
+		m.do(t, "collect", func(s *app.Scheduler) (app.Report, error) {
+			s.Keep = kernel.Retention{Count: 1}
+			work, err := s.Collect(ctx)
+			if err != nil || len(work.Jobs) == 0 {
+				return s.Tick(ctx)
+			}
+			rep, _, err := work.Next(ctx)
+			return rep, err
+		})
 	}
 }
 

@@ -14,6 +14,7 @@ type Config struct {
 	Scheduler Scheduler
 	Pools     map[string]int // capacity of each counted lock, in units
 	Store     Store
+	GC        GC
 	Leases    Leases
 	Jobs      Jobs
 	Logs      Logs
@@ -43,6 +44,16 @@ type Scheduler struct {
 // Store says how records are kept.
 type Store struct {
 	Durability string // "full" or "relaxed"
+}
+
+// GC says what goes by itself.
+type GC struct{ Keep Keep }
+
+// Keep bounds what is kept of jobs that have ended. A bound of 0 is none.
+type Keep struct {
+	Age   time.Duration // since they ended
+	Count int           // jobs
+	Bytes int64         // of their files
 }
 
 // Leases says how long a runner is believed in that gives no sign of life.

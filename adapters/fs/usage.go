@@ -1,0 +1,83 @@
+package fs
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Sizes are the bytes that the files of jobs take on the disk. It looks at every
+// file of theirs without the lock, and at nothing more once ctx ends.
+func (s *Store) Sizes(ctx context.Context, ids []kernel.JobID) map[kernel.JobID]int64 {
+	sizes := make(map[kernel.JobID]int64, len(ids))
+	if s.open(false) != nil {
+		return sizes
+	}
+	jobs, err := s.base.open(jobsDir)
+	if err != nil {
+		return sizes
+	}
+	defer jobs.close()
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			break
+		}
+		if kernel.ValidJobID(string(id)) {
+			sizes[id] = jobs.size(string(id), map[uint64]bool{})
+		}
+	}
+	return sizes
+}
+
+// size is what name in d takes on the disk, with all that is in it. A file with
+// several names counts once, and what cannot be looked at does not.
+func (d dir) size(name string, seen map[uint64]bool) int64 {
+	var st unix.Stat_t
+	if unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || seen[st.Ino] {
+		return 0
+	}
+	seen[st.Ino] = st.Nlink > 1
+	size := int64(st.Blocks) * 512
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return size
+	}
+	below, err := d.open(name)
+	if err != nil {
+		return size
+	}
+	defer below.close()
+	names, _ := below.names(".")
+	for _, name := range names {
+		size += below.size(name, seen)
+	}
+	return size
+}
+
+// Collected is when what need not be kept was last removed; zero: it is not
+// known.
+func (s *Store) Collected() time.Time {
+	if s.open(false) != nil {
+		return time.Time{}
+	}
+	b, err := s.base.read(collectedFile, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339+"\n", string(b))
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// NoteCollected remembers that as of now. It is not synced: what a crash loses
+// is a look that was not needed.
+func (s *Store) NoteCollected() error {
+	if err := s.open(true); err != nil {
+		return err
+	}
+	return s.base.write(collectedFile, []byte(s.opts.Now().UTC().Format(time.RFC3339)+"\n"), false)
+}

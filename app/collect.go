@@ -1,0 +1,102 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// How much is removed at once, so that nobody waits for the lock for long, and
+// how often somebody looks for more by itself.
+const (
+	mostAtOnce   = 200
+	collectEvery = time.Hour
+)
+
+// Collection removes what Scheduler.Keep need not keep, a part at a time.
+type Collection struct {
+	Jobs []kernel.JobID // that are to go, as of when it began
+
+	s     *Scheduler
+	sizes map[kernel.JobID]int64
+}
+
+// Collect begins a collection. It changes nothing.
+func (s *Scheduler) Collect(ctx context.Context) (*Collection, error) {
+	snap, err := s.Snapshot(ctx, kernel.Scope{All: true}) // markers decide what must stay
+	c := &Collection{s: s}
+	if err != nil {
+		return c, err
+	}
+	if s.Keep.Bytes > 0 && s.Cleaner != nil {
+		var ended []kernel.JobID
+		for _, j := range snap.Jobs() {
+			if !j.Open() {
+				ended = append(ended, j.ID)
+			}
+		}
+		c.sizes = s.Cleaner.Sizes(ctx, ended)
+	}
+	c.Jobs = removed(kernel.Retain(snap, s.Keep, c.sizes, 0))
+	return c, nil
+}
+
+// Next removes a part, if anything is to go, and reports whether there may be
+// more. The last one notes that what need not be kept is gone.
+func (c *Collection) Next(ctx context.Context) (rep Report, more bool, err error) {
+	if len(c.Jobs) > 0 {
+		rep, err = c.s.transact(ctx, kernel.Scope{All: true}, func(snap *kernel.Snapshot) (kernel.Plan, error) {
+			p := kernel.Retain(snap, c.s.Keep, c.sizes, mostAtOnce)
+			more = len(removed(p)) >= mostAtOnce
+			return p, nil
+		})
+	}
+	if err == nil && !more && c.s.Cleaner != nil {
+		err = c.s.Cleaner.NoteCollected()
+	}
+	return rep, more, err
+}
+
+func removed(p kernel.Plan) (ids []kernel.JobID) {
+	for _, a := range p.Records {
+		if gone, ok := a.(kernel.RemoveJob); ok {
+			ids = append(ids, gone.Job)
+		}
+	}
+	return ids
+}
+
+// collect removes a part of what need not be kept, where nobody did lately, and
+// reports that it removed something: then the world is another.
+func (r *Resident) collect(ctx context.Context) bool {
+	s := r.Scheduler
+	if s.Keep == (kernel.Retention{}) || s.Cleaner == nil {
+		return false
+	}
+	if r.collection == nil {
+		if now := s.Now(); since(now, r.collected) < collectEvery || since(now, s.Cleaner.Collected()) < collectEvery {
+			return false
+		}
+		r.collected = s.Now() // what goes wrong is not tried all the time
+		c, err := s.Collect(ctx)
+		if err != nil {
+			return false
+		}
+		r.collection = c
+	}
+	rep, more, err := r.collection.Next(ctx)
+	if err != nil || !more {
+		r.collection = nil
+	}
+	return len(rep.Applied) > 0
+}
+
+// since is how long ago at was. What is to come, by a clock that was wrong, was
+// never.
+func since(now, at time.Time) time.Duration {
+	if at.After(now) {
+		at = time.Time{}
+	}
+	return now.Sub(at)
+}

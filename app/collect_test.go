@@ -1,0 +1,129 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// endedAt is a job that ended then.
+func endedAt(id kernel.JobID, at time.Time) kernel.Job {
+	return job(id, func(j *kernel.Job) {
+		j.Created, j.State = at, kernel.State{Status: kernel.Failed, Finished: at}
+	})
+}
+
+// A collection takes some jobs at a time, is over when the bounds are kept, and
+// says so then only.
+func TestACollectionGoesOnUntilTheBoundsAreKept(t *testing.T) {
+	const keep = 100
+	for _, r := range []kernel.Retention{{Count: keep}, {Bytes: 10 * keep}} {
+		m := newMemory()
+		for i := range 2*mostAtOnce + 200 {
+			id := kernel.JobID(fmt.Sprintf("%04d", i))
+			m.jobs[id] = endedAt(id, at.Add(-3*time.Hour).Add(time.Duration(i)*time.Second))
+		}
+		s := m.scheduler()
+		s.Keep = r
+		c, err := s.Collect(t.Context())
+		if err != nil || len(c.Jobs) != 2*mostAtOnce+200-keep {
+			t.Fatalf("%+v: %d jobs are to go: %v", r, len(c.Jobs), err)
+		}
+		for _, want := range []int{mostAtOnce + 200, 200, keep} {
+			if !m.collected.IsZero() {
+				t.Errorf("%+v: it is over with %d jobs left", r, len(m.jobs))
+			}
+			if _, more, err := c.Next(t.Context()); err != nil || len(m.jobs) != want || more != (want > keep) {
+				t.Errorf("%+v: %d jobs are left, want %d; more %v: %v", r, len(m.jobs), want, more, err)
+			}
+		}
+		if !m.collected.Equal(at) {
+			t.Errorf("%+v: it is over, and %s is noted", r, m.collected)
+		}
+		if _, young := m.jobs[kernel.JobID(fmt.Sprintf("%04d", 2*mostAtOnce+199))]; !young {
+			t.Errorf("%+v: the youngest went", r)
+		}
+	}
+}
+
+func TestACollectionThatFailsIsNotOver(t *testing.T) {
+	m := newMemory(endedAt("a", at.Add(-48*time.Hour)))
+	s := m.scheduler()
+	s.Keep.Age = time.Hour
+	c, err := s.Collect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.refuse["commit"] = errDisk
+	if _, _, err := c.Next(t.Context()); !errors.Is(err, errDisk) || len(m.jobs) != 1 || !m.collected.IsZero() {
+		t.Errorf("%d jobs are left, noted %s: %v", len(m.jobs), m.collected, err)
+	}
+	m.refuse["load"] = errDisk
+	if _, err := s.Collect(t.Context()); !errors.Is(err, errDisk) {
+		t.Error(err)
+	}
+}
+
+// looks is how often every job was asked for.
+func (m *memory) looks() (n int) {
+	for _, s := range m.scopes {
+		if s.All {
+			n++
+		}
+	}
+	return n
+}
+
+// The resident removes what need not be kept once it has nothing else to do, and
+// looks for it once an hour whoever is resident. Where everything is kept it never
+// looks.
+func TestTheResidentCollectsWhenItHasNothingElseToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(endedAt("a", time.Now().Add(-48*time.Hour)), endedAt("b", time.Now()))
+		m.now = time.Now
+		sched := m.scheduler()
+		reside := func(r *Resident) time.Duration {
+			begun := time.Now()
+			r.Scheduler = sched
+			r.Serve(t.Context())
+			return time.Since(begun)
+		}
+		fresh := func() *Resident { return newShed(kernel.Spec{}, kernel.State{}).resident() }
+		if reside(fresh()); m.looks() > 0 || len(m.jobs) != 2 {
+			t.Errorf("everything is kept: %d looks, %d jobs are left", m.looks(), len(m.jobs))
+		}
+		sched.Keep.Age = 24 * time.Hour
+		stayed := reside(fresh())
+		if len(m.jobs) != 1 || m.collected.IsZero() || stayed < 10*time.Second {
+			t.Errorf("%d jobs are left after %s, noted %s", len(m.jobs), stayed, m.collected)
+		}
+		looks := m.looks()
+		if reside(fresh()); m.looks() != looks {
+			t.Error("another looks again at once")
+		}
+		time.Sleep(collectEvery)
+		if reside(fresh()); m.looks() != looks+1 {
+			t.Errorf("%d looks after an hour", m.looks()-looks)
+		}
+		// What cannot be noted is not looked for all the time.
+		time.Sleep(collectEvery)
+		looks, m.refuse["note collected"] = m.looks(), errDisk
+		r := fresh()
+		m.jobs["c"] = job("c", func(j *kernel.Job) {
+			j.State = kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now().Add(10 * time.Minute)}
+		})
+		done := make(chan struct{})
+		go func() { defer close(done); reside(r) }()
+		time.Sleep(9 * time.Minute)
+		synctest.Wait()
+		if m.looks() != looks+1 {
+			t.Errorf("%d looks in nine minutes", m.looks()-looks)
+		}
+		delete(m.jobs, "c")
+		<-done
+	})
+}
