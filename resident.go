@@ -78,7 +78,7 @@ func reside(env Environment) error {
 	defer stop()
 	r := app.Resident{Scheduler: w.scheduler, Post: post, Outside: outside, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated}
 	if r.Serve(ctx) {
-		caller{path, w.local}.Call(kernel.Wakes{Again: true})
+		caller{path, w.local}.Call(kernel.Wakes{Poll: true})
 	}
 	return nil
 }

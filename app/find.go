@@ -68,7 +68,7 @@ func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, 
 func (s *Scheduler) WithPromptRuns(ctx context.Context, scope kernel.Scope, snap *kernel.Snapshot, ids []kernel.JobID) (*kernel.Snapshot, error) {
 	before := len(scope.Near)
 	for _, id := range ids {
-		if j := snap.Job(id); before > 0 && j != nil && j.Spec.Intake != nil && j.Spec.Origin.Run != "" {
+		if j := snap.Job(id); before > 0 && j != nil && j.Spec.Prompt != nil && j.Spec.Origin.Run != "" {
 			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: j.Spec.Origin.Run})
 			scope.All = true // of a store that cannot tell
 		}

@@ -91,11 +91,11 @@ func (n *news) read(t *InboxTarget, s *kernel.Snapshot, x *Inbox, rep *InboxRepo
 		runs[j.Spec.Origin.Run] = append(runs[j.Spec.Origin.Run], j)
 	}
 	for _, j := range s.Jobs() {
-		if j.Spec.Intake == nil || !x.ours(j) {
+		if j.Spec.Prompt == nil || !x.ours(j) {
 			continue
 		}
 		how := kernel.PromptRunOf(j, runs[j.Spec.Origin.Run], s.Now())
-		of := Taken{j.Spec.Intake.Rel, j.ID, j.Spec.Origin.Run, t.Root}
+		of := Taken{j.Spec.Prompt.Rel, j.ID, j.Spec.Origin.Run, t.Root}
 		if j.Open() || s.Pending(j.ID) != "" {
 			n.ask(t, s, of, how, rep)
 			continue

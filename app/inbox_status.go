@@ -100,7 +100,7 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 // describe adds to the file of a job's prompt what the job says; without a file
 // it is told of if it is open, or if all are.
 func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files map[string]PromptStatus, all bool, stalled func(*kernel.Job) bool) {
-	in := j.Spec.Intake
+	in := j.Spec.Prompt
 	if in == nil || in.File != x.Tree.File(in.Rel, kernel.RunningPrompt) {
 		return
 	}
@@ -142,7 +142,7 @@ func goneKey(inode uint64) string { return "finished " + strconv.FormatUint(inod
 func unexplained(files map[string]PromptStatus, jobs []kernel.Job) bool {
 	known := map[uint64]bool{}
 	for i := range jobs {
-		if in := jobs[i].Spec.Intake; in != nil {
+		if in := jobs[i].Spec.Prompt; in != nil {
 			known[in.Inode] = true
 		}
 	}

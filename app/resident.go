@@ -69,13 +69,13 @@ type Resident struct {
 
 // How often the resident looks where nothing tells it when to.
 const (
-	leastPause  = 20 * time.Millisecond // between two ticks, however much happens
-	restOfWork  = 4                     // times as long as the tick took: the machine is not its own
-	mostPause   = time.Second
-	firstAgain  = 200 * time.Millisecond
-	firstLook   = time.Second     // at the working tree
-	drowsy      = 5 * time.Second // without news: memory counts from here on
-	longestWait = time.Minute     // whatever else is known: clocks jump, notices get lost
+	leastPause   = 20 * time.Millisecond // between two ticks, however much happens
+	restOfWork   = 4                     // times as long as the tick took: the machine is not its own
+	mostPause    = time.Second
+	firstAgain   = 200 * time.Millisecond
+	firstLook    = time.Second     // at the working tree
+	dormantAfter = 5 * time.Second // without news: memory counts from here on
+	longestWait  = time.Minute     // whatever else is known: clocks jump, notices get lost
 )
 
 // Serve looks after the repository until nothing is left to look after, the
@@ -118,7 +118,7 @@ func (r *Resident) tick(ctx context.Context) (w kernel.Wakes, sure bool) {
 		}
 		w = rep.Wakes
 		fresh, complete := r.Outside.Watch(w.Outside)
-		sure = r.Runners.Watch(w.Outside.Attempts) && complete && !w.Again
+		sure = r.Runners.Watch(w.Outside.Attempts) && complete && !w.Poll
 		if !fresh {
 			r.Post.Announce(&w)
 			return w, sure
@@ -162,7 +162,7 @@ func (r *Resident) rest(ctx context.Context, w kernel.Wakes, sure bool, again, l
 	if w.Outside.Clean {
 		tree.Reset(look.next())
 	}
-	slim := time.NewTimer(drowsy)
+	slim := time.NewTimer(dormantAfter)
 	defer slim.Stop()
 	for {
 		select {

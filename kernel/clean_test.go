@@ -122,7 +122,7 @@ func TestSpentRuns(t *testing.T) {
 		{"to be kept", []kernel.Job{job("a", is(kernel.Succeeded), inRun("r"))}, ""},
 	} {
 		got := ""
-		for _, set := range kernel.SpentRuns(snapshot(facts(), c.jobs...)) {
+		for _, set := range kernel.EndedEphemeralRuns(snapshot(facts(), c.jobs...)) {
 			got += string(set.Run)
 		}
 		if got != c.want {

@@ -56,7 +56,7 @@ func (s *Snapshot) retire(j *Job) Plan {
 	if plan == "" {
 		return p
 	}
-	s.all()
+	s.requireAll()
 	closed := map[Artifact]bool{}
 	for _, a := range j.Spec.Closes() {
 		closed[a] = true

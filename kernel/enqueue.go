@@ -151,7 +151,7 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 		if mark[i] == open {
 			return append(slices.Clone(path[slices.Index(path, i):]), i)
 		}
-		if mark[i] == done || s.jobs[i].State.Status.Terminal() || !back && !s.near.born[s.jobs[i].ID] {
+		if mark[i] == done || s.jobs[i].State.Status.Terminal() || !back && !s.near.created[s.jobs[i].ID] {
 			return nil
 		}
 		mark[i] = open
@@ -184,11 +184,11 @@ func (s *Snapshot) leadsBack(jobs []NewJob) bool {
 	yes := false
 	for _, n := range jobs {
 		s.graph.eachSuccessor(s.graph.index[n.ID], func(k int32) {
-			yes = yes || !s.near.born[s.jobs[k].ID] && s.jobs[k].Open()
+			yes = yes || !s.near.created[s.jobs[k].ID] && s.jobs[k].Open()
 		})
 	}
 	if yes {
-		s.all()
+		s.requireAll()
 	}
 	return yes
 }

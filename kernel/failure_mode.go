@@ -43,15 +43,15 @@ func (t *tick) noteFailure(i int32) {
 func (t *tick) handled(j *Job) bool {
 	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool {
 		k, ok := t.s.find(r.To)
-		return ok && r.On == OutcomeFailed && t.at(k).Active()
+		return ok && r.On == OutcomeFailed && t.status(k).Active()
 	})
 }
 
 // holdsBack reports that the end of job i in this round may hold others of its
 // run back from now on: it failed, or it was what handled a failure.
 func (t *tick) holdsBack(i int32) bool {
-	t.s.near.look(Near{Kind: Handled, Job: t.s.jobs[i].ID})
-	return t.at(i) == Failed && t.s.jobs[i].Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i]
+	t.s.near.require(Near{Kind: Handled, Job: t.s.jobs[i].ID})
+	return t.status(i) == Failed && t.s.jobs[i].Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i]
 }
 
 // checkRun blocks a job whose run stops at its first failure. Handlers that a
@@ -68,7 +68,7 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	}
 	if f.downstream == nil {
 		f.downstream = t.s.graph.closure(f.roots, func(k int32, visit func(int32)) {
-			if t.at(k) == Succeeded { // whatever it needed, it had
+			if t.status(k) == Succeeded { // whatever it needed, it had
 				return
 			}
 			t.s.graph.eachSuccessor(k, func(d int32) {
@@ -90,9 +90,9 @@ func (s *Snapshot) unfailing(run RunID) {
 	if s.near == nil || run == "" {
 		return
 	}
-	s.near.look(Near{Kind: Stoppers, Run: run})
+	s.near.require(Near{Kind: Stoppers, Run: run})
 	if slices.ContainsFunc(s.graph.stopping[run], func(k int32) bool { return s.jobs[k].stops() }) {
-		s.all()
+		s.requireAll()
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *Snapshot) eachHeldBack(i int32, f func(int32)) {
 	if by.Spec.FailureMode != BlockDownstream || by.State.Status != Failed {
 		return
 	}
-	s.all()
+	s.requireAll()
 	why := WaitReason{OnDependencies, heldBack(by.ID)}
 	for k, j := range s.jobs {
 		if j.State.Status == BlockedByDependency && j.State.Wait == why {

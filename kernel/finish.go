@@ -22,7 +22,7 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 	if r.Context != nil {
 		st.Context = *r.Context
 		if st.Context == (Context{}) {
-			p = s.forsake(j)
+			p = s.leaveContext(j)
 		}
 	}
 	if len(r.Produced) > 0 && st.Status.Terminal() { // of one that is tried again nobody is to go on with what it left
@@ -100,8 +100,8 @@ func ended(j *Job, r Result, now time.Time) State {
 	st.Outcome, st.LastError = OutcomeFailed, r.Reason
 	again := false
 	switch {
-	case j.asks(r.Class):
-		again, st.RetryAt, st.Lost, st.Approval = true, now, 0, j.leave(now)
+	case j.needsApproval(r.Class):
+		again, st.RetryAt, st.Lost, st.Approval = true, now, 0, j.requestApproval(now)
 	case r.Class == WorkerLost:
 		if again = j.reclaimed(r); again {
 			st.RetryAt, st.Lost = now, r.Attempt.N
@@ -152,7 +152,7 @@ func (j *Job) reclaimed(r Result) bool {
 // (seed 004).
 func spend(j *Job, st *State, now time.Time) {
 	switch {
-	case j.asks(st.Failure): // a person lets it go on
+	case j.needsApproval(st.Failure): // a person lets it go on
 	case st.Failure == WorkerLost:
 		st.Spent.Reclaims++
 	case st.Failure == Timeout && j.Spec.Resumable:

@@ -40,7 +40,7 @@ func GCWorktrees(s *Snapshot, olderThan time.Duration) Plan {
 
 // collectable are the jobs that a GC is about.
 func (s *Snapshot) collectable(olderThan time.Duration) []*Job {
-	s.all()
+	s.requireAll()
 	old := func(j *Job) bool {
 		at := j.State.Finished
 		if at.IsZero() {

@@ -127,6 +127,6 @@ func NumberAll(s *Snapshot) Plan {
 
 // Numbered are the jobs that a number names, in schedule order.
 func (s *Snapshot) Numbered(n Number) []*Job {
-	s.near.look(Near{Kind: OfNumber, Number: n})
+	s.near.require(Near{Kind: OfNumber, Number: n})
 	return slices.DeleteFunc(slices.Clone(s.jobs), func(j *Job) bool { return j.Number != n })
 }

@@ -61,7 +61,7 @@ func TestOneKeyForJobsThatDiffer(t *testing.T) {
 		"Routes":         "of templates, whose jobs have no key",
 		"Routed":         "of templates, whose jobs have no key",
 		"OwnsContext":    "of templates, whose jobs have no key",
-		"Intake":         "of templates, whose jobs have no key",
+		"Prompt":         "of templates, whose jobs have no key",
 		"Task.Builtin":   "of templates, whose jobs have no key",
 		"Task.Grace":     "of templates, whose jobs have no key",
 	}

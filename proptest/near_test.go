@@ -61,7 +61,7 @@ func (h *history) decideNear(t *rapid.T, whole kernel.Plan) {
 			if want := event.Of(all, all.Apply(whole), whole); !reflect.DeepEqual(events, want) {
 				t.Fatalf("events %+v, of all jobs %+v", events, want)
 			}
-			if want := all.Apply(whole).Wakes(); wakes.At != want.At || wakes.Again != want.Again || wakes.Empty() != want.Empty() {
+			if want := all.Apply(whole).Wakes(); wakes.At != want.At || wakes.Poll != want.Poll || wakes.Empty() != want.Empty() {
 				t.Fatalf("wakes %+v, of all jobs %+v", wakes, want)
 			}
 			return
@@ -150,7 +150,7 @@ func anyWorld(t *rapid.T, o kernel.Observation) {
 		_, p := anyVerb(t, next)
 		if slices.ContainsFunc(p.Actions(), func(a kernel.Action) bool {
 			switch a.(type) {
-			case kernel.RemoveJob, kernel.Reset, kernel.Strip:
+			case kernel.RemoveJob, kernel.Reset, kernel.PurgeFiles:
 				return true
 			}
 			return false

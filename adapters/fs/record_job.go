@@ -49,7 +49,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 	r.Again.V = newAgain(sp)
 	r.Schedule.V = newSchedule(sp, st)
 	r.Metadata.V = newMetadata(sp, st)
-	if sp.Intake != nil {
+	if sp.Prompt != nil {
 		r.intake(j)
 	}
 	return r
@@ -57,7 +57,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 
 // intake adds what the record of a prompt's job holds besides (seed 004).
 func (r *record) intake(j *kernel.Job) {
-	in, st, m := j.Spec.Intake, &j.State, &r.Metadata.V
+	in, st, m := j.Spec.Prompt, &j.State, &r.Metadata.V
 	r.JobID, r.GitOwner, r.RepoName, r.BranchName, r.InboxFile, r.InboxRel = r.ID, in.Owner, in.Repository, in.Branch, in.File, in.Rel
 	m.Reason, m.PromptSHA, m.PromptInode, m.ClaimedAt, m.Archive = in.Reason, in.SHA256, in.Inode, optionalStamp(in.Claimed), in.Archive
 	if st.Status == kernel.Succeeded { // what a success says of itself is no failure
@@ -136,7 +136,7 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	}
 	if a := st.Approval; a.State != kernel.NotRequired {
 		s.Approval = &approvalRecord{true, a.State.String(), stamp(a.RequestedAt), a.RequestedBy,
-			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.Doubt}
+			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.InDoubt}
 	}
 	if st.Wait != (kernel.WaitReason{}) {
 		s.WaitReason = &waitRecord{st.Wait.Kind.String(), st.Wait.Detail}
@@ -232,7 +232,7 @@ func (r *record) job() (kernel.Job, error) {
 		if m.SuccessNote != "" {
 			st.Reason = m.SuccessNote
 		}
-		j.Spec.Intake = &kernel.Intake{Owner: r.GitOwner, Repository: r.RepoName, Branch: r.BranchName, File: r.InboxFile, Rel: r.InboxRel,
+		j.Spec.Prompt = &kernel.Prompt{Owner: r.GitOwner, Repository: r.RepoName, Branch: r.BranchName, File: r.InboxFile, Rel: r.InboxRel,
 			Reason: m.Reason, SHA256: m.PromptSHA, Inode: m.PromptInode, Claimed: stampValue(m.ClaimedAt), Archive: m.Archive}
 		if r.JobID != r.ID {
 			d.fail("job_id", fmt.Errorf("%q is not the id %q", r.JobID, r.ID))
@@ -343,7 +343,7 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 	if a := s.Approval; a != nil && a.Required {
 		st.Approval = kernel.Approval{State: parsed(d, "schedule.approval", a.State, kernel.ParseApprovalState),
 			RequestedAt: time.Time(a.RequestedAt), RequestedBy: a.RequestedBy,
-			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), Doubt: a.InDoubt}
+			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), InDoubt: a.InDoubt}
 	}
 	if w := s.WaitReason; w != nil {
 		st.Wait = kernel.WaitReason{Kind: parsed(d, "schedule.wait_reason", w.Kind, kernel.ParseWaitKind), Detail: w.Detail}

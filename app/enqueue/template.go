@@ -22,14 +22,14 @@ type Flow struct {
 	Spec   Spec   // whose plan it makes, if it is one of a directory's
 	Slug   string // the plan's name, where the specification gave it one
 
-	intake *Intake
+	intake *Builder
 	name   string // as it was given
 	params map[string]string
 }
 
 // Flow reads a template and binds what it is given: inputs by position, and
 // parameters by key.
-func (t *Intake) Flow(name string, inputs []string, given map[string]string) (*Flow, error) {
+func (t *Builder) Flow(name string, inputs []string, given map[string]string) (*Flow, error) {
 	f := &Flow{intake: t, name: name}
 	var misread error
 	if f.Choice, f.Source, misread = t.Load(name); f.Source == nil {
@@ -59,7 +59,7 @@ func (t *Intake) Flow(name string, inputs []string, given map[string]string) (*F
 
 // Load finds and reads the template that name stands for, with the settings of
 // the configuration. With findings it is read as far as it could be, or nil.
-func (t *Intake) Load(name string) (Choice, *workflow.Source, error) {
+func (t *Builder) Load(name string) (Choice, *workflow.Source, error) {
 	choice, err := t.Templates.Find(name)
 	if err != nil {
 		return choice, nil, &InputError{Kind: NoTemplate, Flow: name, Err: err}
@@ -173,7 +173,7 @@ func sinksOf(m workflow.Manifest) []kernel.JobID {
 
 // mayStart refuses a run whose agent cannot start here. Agents that start on
 // another host are that one's matter.
-func (t *Intake) mayStart(jobs []kernel.NewJob) error {
+func (t *Builder) mayStart(jobs []kernel.NewJob) error {
 	if t.Agents == nil {
 		return nil
 	}

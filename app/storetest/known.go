@@ -346,7 +346,7 @@ func entangle(r *rand.Rand, j *kernel.Job, model map[kernel.JobID]kernel.Job) {
 		s.IdempotencyKey = []string{"k1", "k2"}[r.IntN(2)]
 	}
 	if r.IntN(6) == 0 {
-		s.Intake = &kernel.Intake{File: "/in/inbox/x.running.md", Rel: "x.prompt.md"}
+		s.Prompt = &kernel.Prompt{File: "/in/inbox/x.running.md", Rel: "x.prompt.md"}
 	}
 }
 

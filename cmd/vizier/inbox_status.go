@@ -87,7 +87,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 		row := inboxPrompt{Rel: p.File.Rel, Name: p.File.Name.String(), Gone: p.Gone, Age: int64(p.Age / time.Second), Stalled: p.Stalled,
 			Repository: p.Repository, Reason: p.Reason}
 		if j := p.Job; j != nil {
-			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, p.Run.Status.String(), j.State.Status.Coarse(), j.Spec.Intake.Branch
+			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, p.Run.Status.String(), j.State.Status.Coarse(), j.Spec.Prompt.Branch
 			row.Next = promptNext(j, p.Run)
 		}
 		doc.Prompts = append(doc.Prompts, row)

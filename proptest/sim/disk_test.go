@@ -321,7 +321,7 @@ func (b *entryBuilder) RemoveJob(a kernel.RemoveJob) error {
 	return nil
 }
 
-func (b *entryBuilder) Strip(a kernel.Strip) error {
+func (b *entryBuilder) PurgeFiles(a kernel.PurgeFiles) error {
 	g := b.of(a.Job)
 	g.forget = append(g.forget, custom(a.Produces)...)
 	return nil

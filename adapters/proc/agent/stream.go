@@ -43,9 +43,9 @@ type stream struct {
 	run    kernel.AgentRun
 	began  func(kernel.AgentRun) // hears of the session
 	heard  string                // the session that it heard of
-	said   []byte // the last that the model said: the answer, if nothing follows
-	more   bool   // said goes on
-	done   bool   // the program told that it has its answer
+	said   []byte                // the last that the model said: the answer, if nothing follows
+	more   bool                  // said goes on
+	done   bool                  // the program told that it has its answer
 	events int
 	fault  fault
 	last   string // the last that it wrote to standard error, or its first error

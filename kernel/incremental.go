@@ -25,23 +25,23 @@ import (
 // slots come out otherwise than foreseen; and where a runner is gone, for what
 // its job's end leads to may be anywhere. It is a law in proptest that nobody
 // can tell the difference.
-type affected struct {
-	s    *Snapshot
-	seen map[int32]bool
-	list []int32
-	born map[JobID]bool
-	gone bool // a job that moved is not there
+type dirtySet struct {
+	s       *Snapshot
+	seen    map[int32]bool
+	list    []int32
+	created map[JobID]bool
+	gone    bool // a job that moved is not there
 }
 
 // nearby judges what may have changed since a tick last did, and reports false
 // where that is no less than everything.
-func (t *tick) nearby() bool {
+func (t *tick) judgeIncrementally() bool {
 	if slices.ContainsFunc(t.s.jobs, (*Job).entangled) {
 		return false
 	}
-	set := affected{s: t.s, seen: map[int32]bool{}, born: map[JobID]bool{}}
-	for _, id := range t.s.born {
-		set.born[id] = true
+	set := dirtySet{s: t.s, seen: map[int32]bool{}, created: map[JobID]bool{}}
+	for _, id := range t.s.created {
+		set.created[id] = true
 	}
 	if set.widen(t.watch); set.gone {
 		return false
@@ -73,11 +73,11 @@ func (t *tick) nearby() bool {
 }
 
 // widen fills the set, in schedule order; a job that is to be explained is in it.
-func (a *affected) widen(watch int32) {
+func (a *dirtySet) widen(watch int32) {
 	if watch >= 0 {
 		a.add(watch)
 	}
-	for _, id := range a.s.moved {
+	for _, id := range a.s.dirty {
 		if i, ok := a.s.find(id); ok {
 			a.spread(i)
 		} else { // its record is gone, or makes no sense any more
@@ -98,7 +98,7 @@ func (a *affected) widen(watch int32) {
 	slices.Sort(a.list)
 }
 
-func (a *affected) add(i int32) {
+func (a *dirtySet) add(i int32) {
 	if !a.seen[i] {
 		a.seen[i] = true
 		a.list = append(a.list, i)
@@ -106,7 +106,7 @@ func (a *affected) add(i int32) {
 }
 
 // reader adds a job that reads what has changed, if it is one that gates hold.
-func (a *affected) reader(i int32) {
+func (a *dirtySet) reader(i int32) {
 	if s := a.s.jobs[i].State.Status; s == Queued || s.Waiting() {
 		a.add(i)
 	}
@@ -114,7 +114,7 @@ func (a *affected) reader(i int32) {
 
 // spread adds job i and those that read its status: its patch is there once it
 // has succeeded, whether it declares one or not.
-func (a *affected) spread(i int32) {
+func (a *dirtySet) spread(i int32) {
 	a.add(i)
 	j := a.s.jobs[i]
 	a.s.unfailing(j.Spec.Origin.Run)
@@ -125,7 +125,7 @@ func (a *affected) spread(i int32) {
 		}
 	}
 	a.s.graph.eachSuccessor(i, reader)
-	if !a.born[j.ID] { // before that nobody can have named it
+	if !a.created[j.ID] { // before that nobody can have named it
 		a.s.graph.eachConsumer(patch, reader)
 	}
 }
@@ -133,15 +133,15 @@ func (a *affected) spread(i int32) {
 // elsewhere reports that job k waits for another job than j, or for what j does
 // not make: while it does, nothing behind that counts. A new producer may be the
 // one that counts from now on, whatever its consumers waited for.
-func (a *affected) elsewhere(k int32, j *Job, patch Artifact) bool {
+func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 	st := &a.s.jobs[k].State
-	if st.Status != WaitingOnDeps || a.born[a.s.jobs[k].ID] {
+	if st.Status != WaitingOnDeps || a.created[a.s.jobs[k].ID] {
 		return false
 	}
 	if id := waitsForJob(st.Wait); id != "" {
 		return id != j.ID
 	}
-	if token := waitsForToken(st.Wait); token != "" && !a.born[j.ID] {
+	if token := waitsForToken(st.Wait); token != "" && !a.created[j.ID] {
 		return !slices.ContainsFunc(append(j.Spec.Produces, patch), func(p Artifact) bool { return p.String() == token })
 	}
 	return false
@@ -150,7 +150,7 @@ func (a *affected) elsewhere(k int32, j *Job, patch Artifact) bool {
 // queues adds who waits for a slot that may be free, and then who waits for a
 // lock of anyone in the set: so the set holds every claim to a lock that it
 // names, but those of running jobs.
-func (a *affected) queues() {
+func (a *dirtySet) queues() {
 	free, left := a.slots(), 0
 	for _, i := range a.s.in[Running] {
 		if on := a.s.jobs[i].Spec.Task.On(); free[on] > 0 {
@@ -178,7 +178,7 @@ func (a *affected) queues() {
 				continue
 			}
 			named[l.Key] = true
-			a.s.near.look(Near{Kind: Contenders, Key: l.Key})
+			a.s.near.require(Near{Kind: Contenders, Key: l.Key})
 			for _, w := range a.s.graph.lockers[l.Key] {
 				if a.s.jobs[w].State.Status == WaitingOnLocks {
 					a.add(w)
@@ -190,23 +190,23 @@ func (a *affected) queues() {
 
 // line looks for those that the slots which may be free are for, and for one
 // more: see firstInLine.
-func (a *affected) line(free map[string]int) {
+func (a *dirtySet) line(free map[string]int) {
 	if a.s.near == nil {
 		return
 	}
 	for on, n := range free {
 		for _, i := range a.list { // as the store has them, they may be in the line
-			if j := a.s.jobs[i]; !a.born[j.ID] && j.Spec.Task.On() == on {
+			if j := a.s.jobs[i]; !a.created[j.ID] && j.Spec.Task.On() == on {
 				n++
 			}
 		}
-		a.s.near.look(Near{Kind: Line, Key: on, Most: n + 1})
+		a.s.near.require(Near{Kind: Line, Key: on, Most: n + 1})
 	}
 }
 
 // slots is how many jobs may run on each limited executor of a job in the set:
 // on others as many run as ran, whatever the set comes to.
-func (a *affected) slots() map[string]int {
+func (a *dirtySet) slots() map[string]int {
 	may := map[string]int{}
 	for _, i := range a.list {
 		on := a.s.jobs[i].Spec.Task.On()
@@ -223,7 +223,7 @@ func (j *Job) inLine() bool { return strings.HasPrefix(j.State.Wait.Detail, wait
 // firstInLine is, for each executor, the first job outside of the set that
 // waits for a slot on it. When it would have its turn, as many slots must be
 // taken as before: then those behind it find the same, and none need be judged.
-func (a *affected) firstInLine() []int32 {
+func (a *dirtySet) firstInLine() []int32 {
 	var first []int32
 	open := a.slots()
 	for _, w := range a.s.in[WaitingOnLocks] {
