@@ -186,11 +186,11 @@ func attend(args []string, env Environment) error {
 	if err != nil {
 		return err
 	}
-	root, cfg, err := here(env)
+	root, live, err := here(env)
 	if err != nil {
 		return err
 	}
-	w, err := connect(root, cfg, env, "")
+	w, err := connect(root, live, env, "", nil)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func attend(args []string, env Environment) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	runner := &app.Runner{Outcomes: onNode{w.store}, Submissions: w.submissions(root.Dir, cfg)}
+	runner := &app.Runner{Outcomes: onNode{w.store}, Submissions: w.submissions(root.Dir)}
 	var terminated atomic.Bool
 	why := sync.OnceValue(func() error { return node.Terminated(ctx) })
 	runner.Workload = nodeWorkload{w.local, func() {

@@ -36,11 +36,19 @@ type world struct {
 	clusters  map[string]*slurm.Cluster
 	git       *git.Repo
 	env       Environment
+
+	newStore func() *fs.Store
+
+	live   *config.Live
+	differ func(*config.Config) // what this process has otherwise than it is configured; nil: nothing
 }
 
-// connect wires the adapters of a repository. It touches nothing.
-func connect(at git.Root, cfg config.Config, env Environment, program string) (*world, error) {
+// connect wires the adapters of a repository. It touches nothing. What is
+// configured is as differ makes it, if it is not nil.
+func connect(at git.Root, live *config.Live, env Environment, program string, differ func(*config.Config)) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
+	w := &world{git: repo, env: env, live: live, differ: differ}
+	cfg := w.config()
 	exe, stays, err := programs(program)
 	if err != nil {
 		return nil, err
@@ -49,53 +57,91 @@ func connect(at git.Root, cfg config.Config, env Environment, program string) (*
 	now := clock(env)
 	newStore := func() *fs.Store {
 		return fs.NewStore(root, fs.Options{
-			Durable: durable, KeepLogs: cfg.Logs.KeepAttempts, Boot: proc.Boot(), Now: now,
-			EventBytes: cfg.Events.MaxBytes, EventFiles: cfg.Events.Files,
+			Durable: durable, Boot: proc.Boot(), Now: now,
 			Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 		})
 	}
-	store := newStore()
-	local := &proc.Local{Exe: exe, Stays: stays, Root: root, Files: store, Grace: cfg.Jobs.Grace, MaxLog: cfg.Logs.MaxBytes, Now: now,
-		Lease: proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}}
-	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Executors: map[string]int{}, Pools: cfg.Pools}
-	away := clusters(cfg, local, newStore)
-	executors := map[string]app.Executor{}
-	for name, c := range away {
-		executors[name], limits.Executors[name] = clusterExecutor{c}, cfg.Executors[name].MaxRunning
+	w.store, w.newStore = newStore(), newStore
+	w.local = &proc.Local{Exe: exe, Stays: stays, Root: root, Files: w.store, Now: now}
+	w.scheduler = &app.Scheduler{
+		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{w.store, repo},
+		Executor: w.local, Worktrees: repo, Sentinels: w.store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Leavings: leavings{w.store, repo},
+		Events: w.store, Configure: w.configure, Now: now, NewID: minter(env, now),
 	}
+	w.apply(cfg)
+	return w, nil
+}
+
+// config is what is configured, for this process.
+func (w *world) config() config.Config {
+	cfg := w.live.Config()
+	if w.differ != nil {
+		w.differ(&cfg)
+	}
+	return cfg
+}
+
+// configure brings s, which is w's scheduler or a copy of it, up to what is
+// configured now. How durable records are, and how long the lock is waited for, stays as it was.
+func (w *world) configure(s *app.Scheduler) {
+	if w.live.Refresh() {
+		w.apply(w.config())
+	}
+	if own := w.scheduler; s != own {
+		s.Limits, s.Executors, s.Hooks, s.Lookout, s.Inside = own.Limits, own.Executors, own.Hooks, own.Lookout, own.Inside
+	}
+}
+
+// apply makes cfg what counts.
+func (w *world) apply(cfg config.Config) {
+	w.store.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
+	w.local.Grace, w.local.MaxLog = cfg.Jobs.Grace, cfg.Logs.MaxBytes
+	w.local.Lease = proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}
+	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Executors: map[string]int{}, Pools: cfg.Pools, Grace: cfg.Jobs.Grace}
 	if limits.MaxRunning == 0 {
 		limits.MaxRunning = runtime.NumCPU()
 	}
-	var lookout app.Lookout
-	if cfg.Scheduler.Resident {
-		lookout = caller{store.ResidentFile(), local}
+	w.clusters = clusters(cfg, w.local, func() *fs.Store {
+		s := w.newStore()
+		s.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
+		return s
+	})
+	executors := map[string]app.Executor{}
+	for name, c := range w.clusters {
+		executors[name], limits.Executors[name] = clusterExecutor{c}, cfg.Executors[name].MaxRunning
 	}
-	w := &world{
-		scheduler: &app.Scheduler{
-			Store: lockingStore{store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{store, repo},
-			Executor: local, Executors: executors, Worktrees: repo, Sentinels: store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Leavings: leavings{store, repo}, Lookout: lookout, Events: store, Hooks: newHookCaller(cfg, store, local), Limits: limits, Now: now, NewID: minter(env, now),
-		},
-		store: store, local: local, clusters: away, git: repo, env: env,
+	s := w.scheduler
+	s.Limits, s.Executors, s.Hooks, s.Lookout = limits, executors, newHookCaller(cfg, w.store, w.local), nil
+	switch {
+	case !cfg.Scheduler.Resident:
+	case s.Sandboxed:
+		s.Lookout = ringer{w.store.ResidentFile()}
+	default:
+		s.Lookout = caller{w.store.ResidentFile(), w.local}
 	}
-	if !cfg.Approvals.FromJobs {
-		w.scheduler.Inside = w.insideJob
+	if s.Inside = nil; !cfg.Approvals.FromJobs {
+		s.Inside = w.insideJob
 	}
-	return w, nil
 }
 
 // here is the repository that the working directory belongs to, and how it is
 // configured.
-func here(env Environment) (git.Root, config.Config, error) {
+func here(env Environment) (git.Root, *config.Live, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return git.Root{}, config.Config{}, err
+		return git.Root{}, nil, err
 	}
 	root, err := git.FindRoot(dir)
 	if err != nil {
-		return root, config.Config{}, err
+		return root, nil, err
 	}
-	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.Get})
-	return root, cfg, err
+	live, err := inherited(root, env)
+	return root, live, err
+}
+
+// inherited is the configuration for a process that another one started.
+func inherited(root git.Root, env Environment) (*config.Live, error) {
+	return config.Inherit(config.Sources{Root: root.Dir, Env: env.Get}, fs.NewLayout(root.Dir).KeptConfigFile())
 }
 
 // leavings is what jobs leave: files of the store and branches.
@@ -251,12 +297,11 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	if err != nil {
 		return fail(err)
 	}
-	root, cfg, err := here(env)
+	root, live, err := here(env)
 	if err != nil {
 		return fail(err)
 	}
-	cfg.Scheduler.LockTimeout = 0
-	w, err := connect(root, cfg, env, "")
+	w, err := connect(root, live, env, "", func(c *config.Config) { c.Scheduler.LockTimeout = 0 })
 	if err != nil {
 		return fail(err)
 	}
@@ -264,10 +309,13 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	if err != nil {
 		return fail(err)
 	}
-	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Applied: w.store.Applied, Workload: w.local, Beat: cfg.Leases.Heartbeat,
-		Submissions: w.submissions(root.Dir, cfg), Rest: func() {
+	runner := &app.Runner{Scheduler: w.scheduler, Outcomes: w.store, Applied: w.store.Applied, Workload: w.local, Beat: w.config().Leases.Heartbeat,
+		Submissions: w.submissions(root.Dir), Rest: func() {
 			w.store.Forget()
 			debug.FreeOSMemory()
+			if l := w.scheduler.Lookout; l != nil {
+				l.Call(kernel.Wakes{Poll: true}) // should this process die, somebody sees it
+			}
 		}}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)

@@ -90,15 +90,15 @@ func serveHooks(stderr io.Writer, env Environment) int {
 }
 
 func drainHooks(env Environment) error {
-	root, cfg, err := here(env)
+	root, live, err := here(env)
 	if err != nil {
 		return err
 	}
-	w, err := connect(root, cfg, env, "")
+	w, err := connect(root, live, env, "", nil)
 	if err != nil {
 		return err
 	}
-	d := app.Drain{Pending: w.store, Hooks: w.hooks(cfg), Events: w.store, Now: w.scheduler.Now}
+	d := app.Drain{Pending: w.store, Hooks: w.hooks, Events: w.store, Now: w.scheduler.Now}
 	for w.store.HooksPending() { // what became so while the lock was let go
 		f, err := takeHooks(w.store)
 		if err != nil || f == nil {
@@ -113,7 +113,9 @@ func drainHooks(env Environment) error {
 }
 
 // hooks are the configured ones, in order of their names.
-func (w *world) hooks(cfg config.Config) []app.Hook {
+func (w *world) hooks() []app.Hook {
+	w.live.Refresh()
+	cfg := w.config()
 	var out []app.Hook
 	for _, name := range slices.Sorted(maps.Keys(cfg.Hooks)) {
 		h := cfg.Hooks[name]

@@ -81,11 +81,11 @@ func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedN
 	if err != nil {
 		return none, at, err
 	}
-	cfg, err := config.Load(config.Sources{Root: root.Dir, Env: env.Get})
+	live, err := inherited(root, env)
 	if err != nil {
 		return none, at, err
 	}
-	w, err := connect(root, cfg, env, "")
+	w, err := connect(root, live, env, "", nil)
 	if err != nil {
 		return none, at, err
 	}
@@ -107,7 +107,7 @@ func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedN
 	if n.ManifestNode, known = n.Manifest.Nodes[n.Job.Spec.Origin.Node]; !known {
 		return none, at, fmt.Errorf("run %s has no node %s", n.Job.Spec.Origin.Run, n.Job.Spec.Origin.Node)
 	}
-	return loadedNode{n, w.operations(cfg, env, n.Manifest, stdout, stderr)}, at, nil
+	return loadedNode{n, w.operations(live.Config(), env, n.Manifest, stdout, stderr)}, at, nil
 }
 
 // operations is the world of a node's operation.

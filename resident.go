@@ -48,20 +48,24 @@ func reside(env Environment) error {
 	if err != nil {
 		return err
 	}
-	load := func() (config.Config, error) { return config.Load(config.Sources{Root: root.Dir, Env: env.Get}) }
-	cfg, err := load()
-	if err != nil || !cfg.Scheduler.Resident {
+	live, err := inherited(root, env)
+	if err != nil {
 		return err
+	}
+	cfg := live.Config()
+	if !cfg.Scheduler.Resident {
+		return nil
 	}
 	program := programFile()
 	outdated := func() bool {
-		now, err := load()
-		return err == nil && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || !sameFile(program, programFile())
+		live.Refresh()
+		now := live.Config()
+		return live.Changes() > 0 && !reflect.DeepEqual(now.Settings(), cfg.Settings()) || !sameFile(program, programFile())
 	}
 	linger := cfg.Scheduler.ResidentLinger
-	connected := cfg
-	connected.Scheduler.LockTimeout, connected.Scheduler.Resident = 0, false // it waits as runners do, and calls nobody
-	w, err := connect(root, connected, env, "")
+	w, err := connect(root, live, env, "", func(c *config.Config) { // it waits as runners do, and calls nobody
+		c.Scheduler.LockTimeout, c.Scheduler.Resident = 0, false
+	})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -25,7 +24,7 @@ const (
 // the lines of a batch. The jobs belong to the run of the job that submits
 // them. Their ids are made here, so that whoever settles the attempt enqueues
 // the same ones.
-func (w *world) submissions(root string, cfg config.Config) func(context.Context, *kernel.Job) ([]kernel.NewJob, error) {
+func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]kernel.NewJob, error) {
 	return func(ctx context.Context, j *kernel.Job) ([]kernel.NewJob, error) {
 		f, err := os.OpenFile(w.store.SubmissionsFile(j.Attempt()), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if errors.Is(err, iofs.ErrNotExist) {
@@ -44,7 +43,7 @@ func (w *world) submissions(root string, cfg config.Config) func(context.Context
 			return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier jobs submit --batch`", st.Size(), maxSubmissionBytes)
 		}
 		o := &j.Spec.Origin
-		in := w.builder(cmp.Or(j.Spec.Task.Tree, root), cfg)
+		in := w.builder(cmp.Or(j.Spec.Task.Tree, root), w.config())
 		in.Origin = kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral}
 		in.By, in.Late = func() string { return "job " + string(j.ID) }, true
 		news, _, err := in.Batch(ctx, io.LimitReader(f, maxSubmissionBytes))

@@ -87,19 +87,20 @@ func Open(dir string, o Options) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(config.Sources{Root: root.Dir, File: o.ConfigFile, Env: o.Environ.Get})
+	keep := fs.NewLayout(root.Dir).KeptConfigFile()
+	if o.ConfigFile != "" {
+		keep = "" // what this process starts reads other files
+	}
+	live, err := config.Open(config.Sources{Root: root.Dir, File: o.ConfigFile, Env: o.Environ.Get}, keep)
 	if err != nil {
 		return nil, err
 	}
-	if o.NoResident {
-		cfg.Scheduler.Resident = false
-	}
-	w, err := connect(root, cfg, o.Environ, o.Program)
+	w, err := connect(root, live, o.Environ, o.Program, func(c *config.Config) { c.Scheduler.Resident = c.Scheduler.Resident && !o.NoResident })
 	if err != nil {
 		return nil, err
 	}
 	return &Repository{
-		Scheduler: w.scheduler, Config: cfg, Root: root.Dir, Tree: root.Tree,
+		Scheduler: w.scheduler, Config: w.config(), Root: root.Dir, Tree: root.Tree,
 		Store: w.store, Git: w.git, Clusters: w.clusters, Outside: w.confine(),
 		Agents: programsOf{agent.Agents{Root: root.Dir, Shims: shimDirs(o.Environ)}},
 		world:  w, options: o,
@@ -108,6 +109,10 @@ func Open(dir string, o Options) (*Repository, error) {
 
 // Resident is the process of the resident scheduler; 0: none is alive.
 func (r *Repository) Resident() int { return watch.PID(r.Store.ResidentFile()) }
+
+// Attended reports that there is a resident scheduler, or that one is just being
+// started.
+func (r *Repository) Attended() bool { return watch.Taken(r.Store.ResidentFile()) }
 
 // Asker is who uses the repository, as records have it.
 type Asker struct {

@@ -59,7 +59,7 @@ type Hook struct {
 // comes again.
 type Drain struct {
 	Pending Pending
-	Hooks   []Hook
+	Hooks   func() []Hook // that are configured now
 	Events  EventLog
 	Now     func() time.Time
 }
@@ -82,12 +82,13 @@ func (d *Drain) Serve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		hooks := d.Hooks()
 		mu.Lock()
 		for _, e := range list {
 			if !busy[e] && failed == nil {
 				busy[e] = true
 				go func() {
-					err := d.tell(ctx, e, places)
+					err := d.tell(ctx, e, hooks, places)
 					mu.Lock()
 					delete(busy, e)
 					mu.Unlock()
@@ -110,11 +111,11 @@ func (d *Drain) Serve(ctx context.Context) error {
 	}
 }
 
-// tell runs every hook that wants to hear of e, one after another.
-func (d *Drain) tell(ctx context.Context, e kernel.Event, places chan struct{}) error {
+// tell runs every one of hooks that wants to hear of e, one after another.
+func (d *Drain) tell(ctx context.Context, e kernel.Event, hooks []Hook, places chan struct{}) error {
 	places <- struct{}{}
 	defer func() { <-places }()
-	for _, h := range d.Hooks {
+	for _, h := range hooks {
 		if !slices.Contains(h.On, e.Kind) {
 			continue
 		}

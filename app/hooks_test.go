@@ -86,7 +86,9 @@ func TestDrainTellsEverything(t *testing.T) {
 		}
 		s.list = append(s.list, kernel.Event{Kind: kind, Job: kernel.JobID(fmt.Sprint("j", n))})
 	}
-	d := Drain{Pending: s, Hooks: []Hook{hook("a", kernel.JobSucceeded, kernel.JobFailedFinal), hook("b", kernel.JobFailedFinal)}, Events: s, Now: time.Now}
+	d := Drain{Pending: s, Hooks: func() []Hook {
+		return []Hook{hook("a", kernel.JobSucceeded, kernel.JobFailedFinal), hook("b", kernel.JobFailedFinal)}
+	}, Events: s, Now: time.Now}
 	if err := d.Serve(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -103,12 +105,14 @@ func TestDrainGivesUpWhereItCannotForget(t *testing.T) {
 	s := &shelf{stuck: true, list: []kernel.Event{{Kind: kernel.JobSucceeded, Job: "a"}, {Kind: kernel.JobSucceeded, Job: "b"}}}
 	calls := 0
 	var mu sync.Mutex
-	d := Drain{Pending: s, Events: s, Now: time.Now, Hooks: []Hook{{"h", []kernel.EventKind{kernel.JobSucceeded}, func(context.Context, kernel.Event) error {
-		mu.Lock()
-		calls++
-		mu.Unlock()
-		return nil
-	}}}}
+	d := Drain{Pending: s, Events: s, Now: time.Now, Hooks: func() []Hook {
+		return []Hook{{"h", []kernel.EventKind{kernel.JobSucceeded}, func(context.Context, kernel.Event) error {
+			mu.Lock()
+			calls++
+			mu.Unlock()
+			return nil
+		}}}
+	}}
 	if err := d.Serve(context.Background()); err == nil || calls != 2 {
 		t.Errorf("%v after %d calls", err, calls)
 	}

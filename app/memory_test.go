@@ -138,6 +138,11 @@ func (m *memory) Sweep(_ context.Context, a kernel.AttemptID) error {
 	return m.called("sweep %s/%d", a.Job, a.N)
 }
 
+func (m *memory) Enforce(_ context.Context, a kernel.AttemptID) (bool, error) {
+	err := m.called("enforce %s/%d", a.Job, a.N)
+	return err == nil, err
+}
+
 func (m *memory) RemoveWorktree(_ context.Context, c kernel.Context) kernel.Cleanup {
 	_ = m.called("remove %s", c.Worktree)
 	return m.cleanup

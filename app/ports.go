@@ -85,6 +85,14 @@ type Executor interface {
 	Sweep(context.Context, kernel.AttemptID) error
 }
 
+// Enforcer is an Executor whose runners see to time limits, and may fail to.
+type Enforcer interface {
+	// Enforce ends by force an attempt whose limit is long over, its runner
+	// included, and returns when it is gone. It reports false, and does nothing,
+	// where the runner has its command's end, or is not for this process to end.
+	Enforce(context.Context, kernel.AttemptID) (ended bool, err error)
+}
+
 // Workload runs attempts in this process.
 type Workload interface {
 	// Claim makes the caller the only runner of an attempt, for ever: a

@@ -94,7 +94,7 @@ func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 			again.reset()
 		}
 		switch {
-		case w.Empty() && sure:
+		case w.Idle() && sure:
 			if r.idle(ctx) {
 				return false
 			}
@@ -118,7 +118,7 @@ func (r *Resident) tick(ctx context.Context) (w kernel.Wakes, sure bool) {
 		}
 		w = rep.Wakes
 		fresh, complete := r.Outside.Watch(w.Outside)
-		sure = r.Runners.Watch(w.Outside.Attempts) && complete && !w.Poll
+		sure = r.Runners.Watch(w.Attempts()) && complete && !w.Poll
 		if !fresh {
 			r.Post.Announce(&w)
 			return w, sure
@@ -142,7 +142,7 @@ func (r *Resident) idle(ctx context.Context) (left bool) {
 	r.Post.Leave()
 	// Who found the post taken until now relied on it.
 	snap, err := r.Scheduler.Snapshot(ctx, kernel.Scope{})
-	return err != nil || snap.Wakes().Empty() || !r.Post.Retake()
+	return err != nil || snap.Wakes().Idle() || !r.Post.Retake()
 }
 
 // rest returns when it is time for a tick, and reports whether that is because
@@ -151,6 +151,9 @@ func (r *Resident) rest(ctx context.Context, w kernel.Wakes, sure bool, again, l
 	wait := longestWait
 	if !w.At.IsZero() {
 		wait = min(wait, max(0, w.At.Sub(r.Scheduler.Now())))
+	}
+	if left := w.Overdue.Sub(r.Scheduler.Now()); left > 0 { // else the tick could not end it
+		wait = min(wait, left)
 	}
 	if !sure {
 		wait = min(wait, again.next())

@@ -26,6 +26,8 @@ type shed struct {
 	lost   bool // another took the post
 	said   *kernel.Wakes
 	onTake func() // when the post is given up
+	ran    bool   // the job was launched
+	long   bool   // and does not end at once
 
 	changed, touched, ended chan struct{}
 	blind                   bool
@@ -91,7 +93,15 @@ func (s *shed) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
 	}
 }
 
-func (s *shed) Start(context.Context, kernel.AttemptID) error { return nil }
+// Start runs the job, which has ended when it returns, and its runner with it.
+func (s *shed) Start(context.Context, kernel.AttemptID) error {
+	s.ran = true
+	if !s.long {
+		s.job.State.Status = kernel.Succeeded
+		s.ended <- struct{}{}
+	}
+	return nil
+}
 func (s *shed) Alive(context.Context, []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
 	return nil
 }
@@ -162,9 +172,49 @@ func TestResidentTicksWhenARetryIsDueAndLeaves(t *testing.T) {
 				t.Errorf("announced %+v", said)
 			}
 		})
-		if s.job.State.Status != kernel.Running || len(s.ticks) != 2 || s.ticks[1] != 30*time.Second || stayed != 35*time.Second {
-			t.Errorf("%s after ticks at %v, stayed %v", s.job.State.Status, s.ticks, stayed)
+		if !s.ran || len(s.ticks) != 3 || s.ticks[1] != 30*time.Second || stayed.Truncate(time.Second) != 35*time.Second {
+			t.Errorf("ran %v after ticks at %v, stayed %v", s.ran, s.ticks, stayed)
 		}
+	})
+}
+
+// While a job runs, whatever rests on it, it stays: the runner may die.
+func TestResidentStaysWhileAJobRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(kernel.Spec{}, kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now()})
+		s.long = true
+		stayed := serve(t, s, func() {
+			s.sleep(time.Hour)
+			if !s.Held() {
+				t.Fatal("it has left")
+			}
+			s.mu.Lock()
+			s.job.State.Status = kernel.Succeeded
+			s.mu.Unlock()
+			s.ended <- struct{}{}
+		})
+		if stayed < time.Hour || stayed > time.Hour+10*time.Second {
+			t.Errorf("it stayed %v", stayed)
+		}
+	})
+}
+
+// It looks when a time limit is over that a runner has not seen to, and does not
+// do so again and again where it cannot end that.
+func TestResidentLooksWhenALimitIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(kernel.Spec{Task: kernel.Task{Timeout: 3 * time.Second, Grace: 2 * time.Second}}, kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now()})
+		s.long = true
+		serve(t, s, func() {
+			s.sleep(time.Minute)
+			if ticks, _, _ := s.noted(); len(ticks) != 2 || ticks[1] != 15*time.Second {
+				t.Errorf("ticks at %v", ticks)
+			}
+			s.mu.Lock()
+			s.job.State.Status = kernel.Succeeded
+			s.mu.Unlock()
+			s.ended <- struct{}{}
+		})
 	})
 }
 
@@ -180,7 +230,7 @@ func TestResidentSleepsUntilThereIsNews(t *testing.T) {
 			s.heads["main"] = "c1"
 			s.changed <- struct{}{}
 			synctest.Wait()
-			if s.job.State.Status != kernel.Running {
+			if !s.ran {
 				t.Errorf("%s after the news", s.job.State.Status)
 			}
 		})
@@ -245,7 +295,7 @@ func TestResidentLooksAtADirtyTree(t *testing.T) {
 			s.clean = true
 			s.touched <- struct{}{}
 			s.sleep(100 * time.Millisecond)
-			if s.job.State.Status != kernel.Running {
+			if !s.ran {
 				t.Errorf("%s though the tree is clean", s.job.State.Status)
 			}
 		})
@@ -270,7 +320,7 @@ func TestResidentTriesAgain(t *testing.T) {
 				}
 				sh.fail, sh.blind, sh.heads["main"] = nil, false, "c1"
 			})
-			if sh.job.State.Status != kernel.Running {
+			if !sh.ran {
 				t.Errorf("%s: %s", name, sh.job.State.Status)
 			}
 		})
@@ -287,7 +337,7 @@ func TestResidentDoesNotLeaveWorkBehind(t *testing.T) {
 				s.job.State = kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now().Add(time.Minute)}
 			}
 			serve(t, s, func() {})
-			if ran := s.job.State.Status == kernel.Running; ran == lost {
+			if s.ran == lost {
 				t.Errorf("lost %v: %s", lost, s.job.State.Status)
 			}
 		})

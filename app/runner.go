@@ -29,7 +29,8 @@ type Runner struct {
 
 	// Rest, if there is one, is called when a command has been running for a
 	// while: what is known of the store can be read again, and is let go of
-	// until the command ends.
+	// until the command ends. It is also the moment to have somebody watch this
+	// process: a shorter command is not worth that.
 	Rest func()
 
 	// Submissions are the jobs that an attempt which succeeded wants enqueued;
@@ -275,6 +276,15 @@ func (e adopting) Start(ctx context.Context, a kernel.AttemptID) error {
 		}
 	}
 	return e.Executor.Start(ctx, a)
+}
+
+// Enforce is the executor's, if it has one. What this process runs itself it sees
+// to itself.
+func (e adopting) Enforce(ctx context.Context, a kernel.AttemptID) (bool, error) {
+	if f, ok := e.Executor.(Enforcer); ok {
+		return f.Enforce(ctx, a)
+	}
+	return false, nil
 }
 
 // Finish settles a running attempt and ticks.

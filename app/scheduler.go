@@ -26,6 +26,10 @@ type Scheduler struct {
 	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
 
+	// Configure brings Limits, Executors, Hooks and Lookout up to the configuration
+	// in force. Every transaction begins with it, and every look; nil: they stay.
+	Configure func(*Scheduler)
+
 	// Sandboxed says that what this process starts ends with it, and that it may
 	// not see what others started: it only records what is asked for. Judging
 	// jobs, and all world actions, are left to a transaction elsewhere.
@@ -181,6 +185,7 @@ func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, er
 // Snapshot is the world as it stands, with every fact that its open jobs'
 // gates read. It changes nothing.
 func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.Snapshot, error) {
+	s.configure()
 	rec, err := s.Store.Read(ctx, scope)
 	if err != nil {
 		return nil, err
@@ -225,6 +230,7 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 // vain, until that is nothing. What look has learned on the way is what it
 // returns.
 func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*kernel.Snapshot) *kernel.Snapshot) (*kernel.Snapshot, error) {
+	s.configure()
 	for facts, round := kernel.NewFacts(), 0; ; round++ {
 		scope := besides(near)
 		if round < mostRounds {
@@ -242,6 +248,12 @@ func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*ker
 		if near, facts = append(near, more...), snap.Facts(); whole {
 			round = mostRounds - 1
 		}
+	}
+}
+
+func (s *Scheduler) configure() {
+	if s.Configure != nil {
+		s.Configure(s)
 	}
 }
 

@@ -33,6 +33,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	if err != nil {
 		return rep, err
 	}
+	s.configure()
 	defer func() {
 		closed := tx.Close()
 		if closed != nil && err == nil && len(rep.Applied) > 0 { // what is done stays done
@@ -219,6 +220,9 @@ func (t *transaction) tell() {
 // with one is decided on every job there is.
 func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 	t.snap = t.s.observe(ctx, t.snap)
+	if !t.s.Sandboxed {
+		t.enforce(ctx)
+	}
 	if news := t.snap.Submissions(); len(news) > 0 && !t.s.Sandboxed {
 		if err := t.widen(true); err != nil {
 			return kernel.Plan{}, err
@@ -236,6 +240,45 @@ func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 		return kernel.Plan{}, err
 	}
 	return t.ask(ctx, v)
+}
+
+// enforce ends the attempts whose time limits are long over: what becomes of them
+// is then for the tick. One that cannot be ended goes on, and is told of.
+func (t *transaction) enforce(ctx context.Context) {
+	late := t.snap.Overdue()
+	force, can := t.s.Executor.(Enforcer)
+	if len(late) == 0 || !can {
+		return
+	}
+	f := kernel.NewFacts()
+	for _, a := range late {
+		ended, err := force.Enforce(ctx, a)
+		t.rep.warn(a.Job, err)
+		if ended {
+			f.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Late: true})
+		}
+	}
+	for _, o := range t.s.Observers { // anew: it may have recorded its result meanwhile
+		o.Observe(ctx, kernel.Probes{Attempts: late}, &f)
+	}
+	t.snap = t.snap.WithFacts(f)
+}
+
+// sweep ends what the plan's lost attempts left running, before it is on record
+// that they are over. What is repeated after a crash does no harm.
+func (t *transaction) sweep(ctx context.Context, plan kernel.Plan) kernel.Plan {
+	p := performer{transaction: t, ctx: ctx}
+	left := plan.World[:0:0]
+	for _, a := range plan.World {
+		if s, ok := a.(kernel.Sweep); ok {
+			p.Sweep(s)
+			t.rep.Applied = append(t.rep.Applied, a)
+		} else {
+			left = append(left, a)
+		}
+	}
+	plan.World = left
+	return plan
 }
 
 // ask asks v until it has seen all that it looks at, facts among it.
@@ -279,7 +322,7 @@ func (t *transaction) flush(ctx context.Context) error {
 		return t.leave()
 	}
 	for committed := false; !t.plan.Empty() || t.unjudged && t.plan.Judged != ""; committed = true {
-		plan := t.plan
+		plan := t.sweep(ctx, t.plan)
 		err := t.commit(plan)
 		if err != nil && !committed && !errors.Is(err, kernel.ErrRecorded) {
 			return fmt.Errorf("commit: %w", err)

@@ -225,3 +225,39 @@ func TestAPlanThatIsRecordedHasHappened(t *testing.T) {
 		m.expectCalls(t, "commit", "commit")
 	}
 }
+
+// What a lost attempt left running is ended before it is on record that it is
+// over; an attempt whose limit is long over is ended first, and one that cannot
+// be ended goes on.
+func TestWhatIsLostIsEndedBeforeItIsSettled(t *testing.T) {
+	m := newMemory(job("a", running(1)))
+	m.alive = kernel.Dead
+	if _, err := m.scheduler().Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.expectCalls(t, "sweep a/1", "commit", "done")
+
+	late := func(j *kernel.Job) {
+		running(1)(j)
+		j.Spec.Task.Timeout, j.State.Started = time.Second, at.Add(-time.Hour)
+	}
+	for _, c := range []struct {
+		refuse error
+		want   []string
+		status kernel.Status
+	}{
+		{nil, []string{"enforce a/1", "commit", "done"}, kernel.Failed},
+		{errDisk, []string{"enforce a/1"}, kernel.Running},
+	} {
+		m := newMemory(job("a", late))
+		m.alive, m.refuse["enforce a/1"] = kernel.Alive, c.refuse
+		rep, err := m.scheduler().Tick(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.expectCalls(t, c.want...)
+		if st := m.jobs["a"].State; st.Status != c.status || (rep.Refused["a"] != "") != (c.refuse != nil) {
+			t.Errorf("%+v, refused %v", st, rep.Refused)
+		}
+	}
+}

@@ -153,10 +153,14 @@ const (
 type Runner struct {
 	Liveness Liveness
 	Remark   string // the executor's own words for people, such as why a cluster lets it wait; may be empty
+
+	// Late says of a dead one that it was ended because the attempt's time limit
+	// was long over and it had not seen to that.
+	Late bool
 }
 
-// gone reports that the attempt is over, whatever became of it.
-func (r Runner) gone() bool { return r.Liveness == Dead || r.Liveness == NeverStarted }
+// Gone reports that the attempt is over, whatever became of it.
+func (r Runner) Gone() bool { return r.Liveness == Dead || r.Liveness == NeverStarted }
 
 // Outcome is how a node ended; its routes and artifacts depend on it.
 type Outcome uint8

@@ -49,7 +49,7 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {
 		return p, nil
 	}
 	st.Status, st.Finished, st.Exit, st.Outcome = Cancelled, s.now, Exited(143), OutcomeCancelled
-	st.Wait, st.RetryAt = WaitReason{}, time.Time{}
+	st.Wait, st.WaitSince, st.RetryAt = WaitReason{}, time.Time{}, time.Time{}
 	st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(by, "unknown")
 	st.Cancelled.Status = CleanupSkipped
 	p := NewPlan(PutState{id, j.Rev, st})

@@ -178,7 +178,7 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		if err != nil {
 			continue // an earlier one's routes took it along
 		}
-		if r.Class == WorkerLost {
+		if r.Class == WorkerLost && !s.facts.Runners[r.Attempt].Value.Late {
 			q.add(Sweep{r.Attempt})
 		}
 		p, s = p.Then(q), s.Apply(q)
@@ -200,6 +200,9 @@ func (s *Snapshot) resultOfGone(a AttemptID) (Result, bool) {
 		return Result{}, false
 	}
 	lost := Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: orElse(live.Value.Remark, "its runner ended without a result")}
+	if live.Value.Late {
+		lost.Exit, lost.Class, lost.Reason = 124, Timeout, "timed out: its runner, which did not end it, was ended as well"
+	}
 	switch f := s.facts.Results[a]; {
 	case !f.asked():
 		return Result{}, false
@@ -343,6 +346,9 @@ func (t *tick) next(i int32) State {
 		st.WaitedOn = st.WaitedOn.With(st.Wait.Kind)
 	}
 	st.RetryAt = time.Time{}
+	if st.Status.Waiting() && st.Refused > 0 { // that its launch was refused is not what holds it up any more
+		st.Failure, st.Reason = NoFailure, ""
+	}
 	switch st.Status {
 	case WaitingOnApproval:
 		if d := t.s.jobs[i].Spec.ApprovalTimeout; d > 0 && st.Approval.ExpiresAt.IsZero() {

@@ -108,6 +108,7 @@ func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 				n.ID, l.Key, size, asked, ErrInvalid)
 		}
 	}
+	spec.Configured = s.limits.configured(&spec)
 	return spec, nil
 }
 

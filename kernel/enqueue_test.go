@@ -31,6 +31,7 @@ func TestEnqueue(t *testing.T) {
 	want := job("q", after("p", "r"), needs("plan_doc:foo", "target_branch:main"), produces("plan_branch:foo"), locks(excl("k"), shared("k")))
 	want.Number, want.Part = 1, "1"
 	want.Created, want.State.Approval, want.State.Context = s.Now(), kernel.Require(t0, "bob"), kernel.Context{Root: "w"}
+	want.Spec.Configured = &kernel.Configured{MaxRunning: s.Limits().MaxRunning}
 	if !reflect.DeepEqual(q, want) {
 		t.Errorf("got %+v\nwant %+v", q, want)
 	}

@@ -14,6 +14,7 @@ type Explanation struct {
 	Unmet   []Unmet   // every unmet condition, in gate order
 	Actions []Remedy  // the smallest set that would start the job; empty: it needs nobody
 	Root    *RootFailure
+	Rest    Rest // whether it comes down to a tick; zero: to a person, to a job that runs, or to nothing
 }
 
 // Unmet is one condition that does not hold.
@@ -80,6 +81,8 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + whenDue(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
 		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].failed(s.now), Clears: "time"}}
+	case t.rest(i).Now && st.Status != WaitingOnApproval && t.status(i) == Running:
+		e.Unmet = []Unmet{{Detail: t.due(i), Clears: "the next tick"}}
 	case s.Pending(id) != "":
 		by := s.Pending(id)
 		e.Unmet = []Unmet{{Detail: "waiting for what its end woke: " + orElse(st.Reason, st.Wait.Detail), Job: by, Clears: "job " + x.describe(by)}}
@@ -93,8 +96,17 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 			e.Root = x.root(i)
 		}
 	}
-	e.Actions = x.actions
+	e.Actions, e.Rest = x.actions, x.restsOnTick(i, map[int32]bool{})
 	return e, nil
+}
+
+// due says of job i that nothing holds it up.
+func (t *tick) due(i int32) string {
+	j := t.s.jobs[i]
+	if j.State.Status == FailedRetryable {
+		return "its next attempt is due since " + j.State.RetryAt.Format(time.RFC3339) + " after: " + j.failed(t.s.now)
+	}
+	return "nothing holds it up any more"
 }
 
 func whenDue(at time.Time) string {
@@ -109,6 +121,8 @@ func remarks(r Fact[Runner]) []Unmet {
 	switch {
 	case r.Err != "":
 		return []Unmet{{Detail: "its runner cannot be asked for: " + r.Err, Clears: "its executor, once it can be asked again"}}
+	case r.Value.Gone():
+		return []Unmet{{Detail: orElse(r.Value.Remark, "its runner is gone, and nobody has settled it yet"), Clears: "the next command that may write"}}
 	case r.Value.Remark != "":
 		return []Unmet{{Detail: r.Value.Remark, Clears: "its executor"}}
 	case r.Value.Liveness == Stalled:

@@ -60,7 +60,7 @@ func (r Result) Refuted(err error) Result {
 func (s *Snapshot) Submissions() []NewJob {
 	var out []NewJob
 	for a, f := range s.facts.Results {
-		if f.Value != nil && len(f.Value.Submitted) > 0 && s.facts.Runners[a].Value.gone() {
+		if f.Value != nil && len(f.Value.Submitted) > 0 && s.facts.Runners[a].Value.Gone() {
 			out = append(out, f.Value.Submitted...)
 		}
 	}

@@ -354,6 +354,7 @@ func TestSettle(t *testing.T) {
 		{"dead, nobody asked for a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Fact[*kernel.Result]{}, "running", false},
 		{"dead with a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(won), "succeeded", false},
 		{"dead without", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen[*kernel.Result](nil), "running again", true},
+		{"ended for its time limit, and had a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Late: true}), kernel.Seen(won), "succeeded", false},
 		{"dead, unreadable result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Unseen[*kernel.Result]("torn"), "running again", true},
 		{"dead, result of another attempt", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(&kernel.Result{Attempt: kernel.AttemptID{Job: "q", N: 9}, Outcome: kernel.OutcomeSucceeded}), "running again", true},
 	} {

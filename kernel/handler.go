@@ -18,6 +18,24 @@ func (s *Snapshot) Pending(id JobID) JobID {
 	return ""
 }
 
+// Asleep is why job id, which sleeps, is not going to wake by what is open; "": it
+// does not sleep, or may yet be woken.
+func (s *Snapshot) Asleep(id JobID) string {
+	j := s.Job(id)
+	switch {
+	case j == nil || j.State.Status != Unscheduled:
+		return ""
+	case !j.unrouted():
+		return "nobody needs it; a job that depends on it and is not transient wakes it"
+	}
+	for _, k := range s.Members(j.Spec.Origin.Run) {
+		if k.State.Status.Active() {
+			return ""
+		}
+	}
+	return "only a route starts it, and nothing of its run goes on; a retry of what leads to it may"
+}
+
 // sendsBack reports that k, or what it leads to by its success, has a route that
 // rewinds id and that it may take.
 func (s *Snapshot) sendsBack(k *Job, id JobID, seen map[JobID]bool) bool {

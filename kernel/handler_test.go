@@ -97,3 +97,22 @@ func TestAConflictHasOneWayOut(t *testing.T) {
 		t.Errorf("whether the conflict is open is not asked: %v", p.Artifacts)
 	}
 }
+
+// What sleeps and nobody is going to wake: a transient job that nobody needs, and
+// a route's target once nothing of its run goes on.
+func TestAsleep(t *testing.T) {
+	transient := func(j *kernel.Job) { j.Spec.Transient = kernel.OnDemand }
+	in := func(run kernel.RunID) option { return func(j *kernel.Job) { j.Spec.Origin.Run = run } }
+	s := snapshot(facts(),
+		job("a", transient, is(kernel.Unscheduled)), job("b", transient, is(kernel.WaitingOnDeps)),
+		job("c", routed, in("r"), is(kernel.Unscheduled)), job("d", in("r"), is(kernel.WaitingOnApproval)),
+		job("e", routed, in("q"), is(kernel.Unscheduled)), job("f", in("q"), is(kernel.Succeeded)))
+	for id, want := range map[kernel.JobID]string{
+		"a": "nobody needs it; a job that depends on it and is not transient wakes it", "b": "", "c": "", "d": "",
+		"e": "only a route starts it, and nothing of its run goes on; a retry of what leads to it may", "f": "", "x": "",
+	} {
+		if got := s.Asleep(id); got != want {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+	}
+}

@@ -145,6 +145,35 @@ type Spec struct {
 	Prompt          *Prompt // the prompt that the job stands for; nil: none. It is not changed
 	InDoubt         InDoubt // see InDoubtPolicy
 	Task            Task
+
+	Configured *Configured // nil: an earlier version enqueued it. It is not changed
+}
+
+// Configured is what of the configuration concerned a job when it was enqueued. It
+// is for readers: what decides is the configuration in force.
+type Configured struct {
+	MaxRunning int           // on its executor; 0: no limit
+	Pools      []Capacity    // those that it asks for
+	Grace      time.Duration // between TERM and KILL, unless it names one; 0: the usual one
+}
+
+// Capacity is how many units a pool has.
+type Capacity struct {
+	Pool  string
+	Units int
+}
+
+// configured is what of l concerns a job with spec sp.
+func (l Limits) configured(sp *Spec) *Configured {
+	most, _ := l.running(sp.Task.On())
+	c := &Configured{MaxRunning: most, Grace: l.Grace}
+	for _, k := range sp.Locks {
+		if size := (Capacity{k.Key, l.capacity(k.Key)}); k.Pool() && !slices.Contains(c.Pools, size) {
+			c.Pools = append(c.Pools, size)
+		}
+	}
+	slices.SortFunc(c.Pools, func(a, b Capacity) int { return cmp.Compare(a.Pool, b.Pool) })
+	return c
 }
 
 // AfterPolicy is which ends of its predecessor id let the job start.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // LockMode says whether holders exclude each other. The zero value is
@@ -56,14 +57,15 @@ func (l Lock) Validate() error {
 	return nil
 }
 
-// Limits are the capacities of the counted locks.
+// Limits are the capacities of the counted locks, and of patience.
 type Limits struct {
 	MaxRunning int            // on this machine; 0: no limit
 	Executors  map[string]int // as MaxRunning, for other executors
 	Pools      map[string]int // a pool that is not named here has one unit
+	Grace      time.Duration  // between TERM and KILL, of jobs that name none; 0: DefaultGrace
 }
 
-// String tells limits apart: a job waits for another reason where they are
+// String tells capacities apart: a job waits for another reason where they are
 // others.
 func (l Limits) String() string { return fmt.Sprint(l.MaxRunning, l.Executors, l.Pools) }
 

@@ -45,7 +45,7 @@ func (s *Snapshot) Probes(also ...Artifact) Probes {
 }
 
 // gone reports that the runner of j's attempt is known to be gone.
-func (s *Snapshot) gone(j *Job) bool { return s.facts.Runners[j.Attempt()].Value.gone() }
+func (s *Snapshot) gone(j *Job) bool { return s.facts.Runners[j.Attempt()].Value.Gone() }
 
 // ProbesOf lists what explaining a job reads and the snapshot does not answer
 // yet: besides Probes, the gates of the job, and of what blocks it, though

@@ -61,6 +61,7 @@ func TestOneKeyForJobsThatDiffer(t *testing.T) {
 		"Routes":         "of templates, whose jobs have no key",
 		"Routed":         "of templates, whose jobs have no key",
 		"OwnsContext":    "of templates, whose jobs have no key",
+		"Configured":     "not asked for, but found",
 		"Prompt":         "of templates, whose jobs have no key",
 		"Task.Builtin":   "of templates, whose jobs have no key",
 		"Task.Grace":     "of templates, whose jobs have no key",

@@ -1,6 +1,9 @@
 package kernel
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Wakes is what may move a job with no command and no runner having a part in
 // it. The zero value is nothing.
@@ -16,25 +19,44 @@ type Wakes struct {
 	// Poll reports that something has to be tried again and tells nobody when it
 	// would succeed: a launch that was refused, an observation that failed.
 	Poll bool
+
+	// Running are the other attempts under way. Nobody is called for their sake,
+	// but who is there stays: one whose runner dies is to be settled.
+	Running []AttemptID
+
+	// Overdue is when the first of all attempts that have a time limit is to be
+	// ended, unless its runner does so before; zero: none has one.
+	Overdue time.Time
 }
 
-// Empty reports that nothing is to be looked after.
+// Empty reports that nobody need be called.
 func (w Wakes) Empty() bool { return w.At.IsZero() && w.Outside.Empty() && !w.Poll }
+
+// Idle reports that nothing is to be looked after.
+func (w Wakes) Idle() bool { return w.Empty() && len(w.Running) == 0 }
+
+// Attempts are all attempts whose runners are to be watched.
+func (w Wakes) Attempts() []AttemptID { return slices.Concat(w.Outside.Attempts, w.Running) }
 
 // Wakes is what the jobs of s wait for, seen after a tick: a job counts by the
 // first condition that holds it up, since what comes after that one is looked
 // at by the tick that clears it. An approval is a person's and the end of a
-// running job its runner's, so neither counts; that an approval expires does, and
-// the death of a runner where something rests on it that the runner can no
-// longer see to.
+// running job its runner's, so neither calls anybody; that an approval expires
+// does, and the death of a runner where something rests on it that the runner can
+// no longer see to.
 func (s *Snapshot) Wakes() Wakes {
 	t := newTick(s)
 	locks := s.contended()
 	b := prober{s: s.unobserved(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	var w Wakes
 	for _, i := range s.in[Running] {
-		if locks || s.jobs[i].Spec.Task.On() != LocalExecutor || t.restsOn(i) {
-			b.attempt(s.jobs[i].Attempt())
+		if j := s.jobs[i]; locks || j.Spec.Task.On() != LocalExecutor || t.restsOn(i) {
+			b.attempt(j.Attempt())
+		} else {
+			w.Running = append(w.Running, j.Attempt())
+		}
+		if at := s.jobs[i].overdue(s.limits.Grace); !at.IsZero() && (w.Overdue.IsZero() || at.Before(w.Overdue)) {
+			w.Overdue = at
 		}
 	}
 	for _, i := range s.timed() {

@@ -24,6 +24,10 @@ func routes(on kernel.Outcome, to kernel.JobID) option {
 
 func elsewhere(j *kernel.Job) { j.Spec.Task.Executor = "cluster" }
 
+func limited(limit, grace time.Duration) option {
+	return func(j *kernel.Job) { j.Spec.Task.Timeout, j.Spec.Task.Grace, j.State.Started = limit, grace, t0 }
+}
+
 func stopped(j *kernel.Job) { j.State.Stop.At = t0 }
 
 // What each kind of wait leaves to be looked after, seen after the tick that
@@ -39,13 +43,16 @@ func TestWakes(t *testing.T) {
 	}
 	none := kernel.Wakes{}
 	outside := func(p kernel.Probes) kernel.Wakes { return kernel.Wakes{Outside: p} }
+	runs := func(w kernel.Wakes, ids ...kernel.JobID) kernel.Wakes { w.Running = attempt(ids...); return w }
 	for _, c := range []struct {
 		name string
 		jobs []kernel.Job
 		want kernel.Wakes
 	}{
 		{"nothing", nil, none},
-		{"a job that runs", []kernel.Job{job("a", running(1))}, none},
+		{"a job that runs", []kernel.Job{job("a", running(1))}, runs(none, "a")},
+		{"a job that may run for a while", []kernel.Job{job("a", running(1), limited(time.Minute, 0)), job("b", running(1), limited(time.Second, time.Hour)), job("c", running(1))},
+			runs(kernel.Wakes{Overdue: t0.Add(80 * time.Second)}, "a", "b", "c")},
 		{"a job that runs, of whose loss a person is told", []kernel.Job{job("a", running(1), func(j *kernel.Job) { j.Spec.InDoubt = kernel.AskInDoubt })},
 			outside(kernel.Probes{Attempts: attempt("a")})},
 		{"what has ended", []kernel.Job{job("a", is(kernel.Failed)), job("b", is(kernel.Succeeded)), job("c", after("a"))}, none},
@@ -53,7 +60,7 @@ func TestWakes(t *testing.T) {
 		{"a sleeper", []kernel.Job{job("a", routed, is(kernel.Unscheduled), pre(clean))}, none},
 		{"the first of two retries", []kernel.Job{job("a", retryAt(9*time.Hour)), job("b", retryAt(2*time.Hour)), job("c", retryAt(3*time.Hour))},
 			kernel.Wakes{At: t0.Add(2 * time.Hour)}},
-		{"a retry that is due", []kernel.Job{job("a", retryAt(0))}, none},
+		{"a retry that is due", []kernel.Job{job("a", retryAt(0))}, runs(none, "a")},
 		{"a pinned head", []kernel.Job{job("a", pinned("main", "c1")), job("b", pinned("main", "c2"))},
 			outside(kernel.Probes{Branches: []string{"main"}})},
 		{"a dirty tree", []kernel.Job{job("a", pre(clean))}, outside(kernel.Probes{Clean: true})},
@@ -66,14 +73,14 @@ func TestWakes(t *testing.T) {
 		{"a token that a job makes", []kernel.Job{job("a", approval(kernel.Pending, ""), produces("custom:t:x")), job("b", needs("custom:t:x"))}, none},
 		{"what comes after a job", []kernel.Job{job("a", approval(kernel.Pending, "")), job("b", after("a"), wait, needs("custom:t:x"), pinned("main", "c1"))}, none},
 		{"a dependent", []kernel.Job{job("a", running(1)), job("b", running(1)), job("c", after("a")), job("d", after("b"), running(1))},
-			outside(kernel.Probes{Attempts: attempt("a")})},
+			runs(outside(kernel.Probes{Attempts: attempt("a")}), "b", "d")},
 		{"a dependent over an artifact", []kernel.Job{job("a", running(1), produces("custom:t:x")), job("b", needs("custom:t:x"))},
 			outside(kernel.Probes{Attempts: attempt("a")})},
 		{"a lock", []kernel.Job{job("a", running(1), locks(excl("k"))), job("b", running(1)), job("c", locks(excl("k")))},
 			outside(kernel.Probes{Attempts: attempt("a", "b")})},
 		{"a job that would be started again", []kernel.Job{job("a", running(1), reclaims(1)), job("b", running(1), reclaims(0))},
-			outside(kernel.Probes{Attempts: attempt("a")})},
-		{"a job that runs elsewhere", []kernel.Job{job("a", running(1), elsewhere), job("b", running(1))}, outside(kernel.Probes{Attempts: attempt("a")})},
+			runs(outside(kernel.Probes{Attempts: attempt("a")}), "b")},
+		{"a job that runs elsewhere", []kernel.Job{job("a", running(1), elsewhere), job("b", running(1))}, runs(outside(kernel.Probes{Attempts: attempt("a")}), "b")},
 		{"a cancel under way", []kernel.Job{job("a", running(1), stopped)}, outside(kernel.Probes{Attempts: attempt("a")})},
 		{"a route", []kernel.Job{job("a", running(1), routes(kernel.OutcomeFailed, "b")), job("b", routed, is(kernel.Unscheduled))},
 			outside(kernel.Probes{Attempts: attempt("a")})},
@@ -91,8 +98,10 @@ func TestWakes(t *testing.T) {
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v\nwant %+v", c.name, got, c.want)
 		}
-		if got.Empty() != reflect.DeepEqual(c.want, none) {
-			t.Errorf("%s: empty %v of %+v", c.name, got.Empty(), got)
+		bare := c.want
+		bare.Running, bare.Overdue = nil, time.Time{}
+		if got.Empty() != reflect.DeepEqual(bare, none) || got.Idle() != reflect.DeepEqual(c.want, none) {
+			t.Errorf("%s: empty %v, idle %v of %+v", c.name, got.Empty(), got.Idle(), got)
 		}
 	}
 }

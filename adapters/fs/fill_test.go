@@ -31,6 +31,9 @@ func (f *filler) job() kernel.Job {
 	if j.Created.IsZero() {
 		j.Created = t0
 	}
+	if f.chance == nil { // what succeeded has no reason for a failure
+		j.State.Status = kernel.Failed
+	}
 	j.Rev = max(j.Rev, 1)
 	return j
 }

@@ -19,6 +19,7 @@ const (
 	markersDir    = "jobs/artifacts/custom"
 	payloadsDir   = "jobs/artifacts/data"
 	journalDir    = "jobs/journal"
+	keptConfig    = "jobs/journal/config"
 	lockFile      = "jobs/scheduler.lock"
 	residentFile  = "jobs/resident.lock"
 	clusterDir    = "jobs/cluster"
@@ -136,6 +137,9 @@ func reportFile(a kernel.AttemptID) string {
 // ResidentFile is the file whose flock the repository's resident scheduler
 // holds while it lives.
 func (l Layout) ResidentFile() string { return l.abs(residentFile) }
+
+// KeptConfigFile keeps what the configuration said while it makes no sense.
+func (l Layout) KeptConfigFile() string { return l.abs(keptConfig) }
 
 // HooksFile is the file whose flock the process that runs hooks holds.
 func (l Layout) HooksFile() string { return l.abs(drainFile) }

@@ -49,7 +49,7 @@ type outcomeJob struct {
 	CreatedAt     stamp          `json:"created_at"`
 	StdoutPath    string         `json:"stdout_path"`
 	StderrPath    string         `json:"stderr_path"`
-	Configuration unread         `json:"config_snapshot"`
+	Configuration *configRecord  `json:"config_snapshot"`
 	Schedule      open[schedule] `json:"schedule"`
 	Metadata      open[metadata] `json:"metadata"`
 }

@@ -53,14 +53,6 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// unread is a field of the original's that holds nothing here: null, and never
-// read back.
-type unread struct{}
-
-func (unread) MarshalJSONTo(e *jsontext.Encoder) error      { return e.WriteToken(jsontext.Null) }
-func (*unread) UnmarshalJSONFrom(d *jsontext.Decoder) error { return d.SkipValue() }
-func (*unread) UnmarshalJSON([]byte) error                  { return nil }
-
 // The shapes of job.json. Names are those of the seeds where they have one;
 // docs/formats/job.md says what each means.
 type (
@@ -99,7 +91,7 @@ type (
 		OutcomePath   *string           `json:"outcome_path"`
 		Agent         *agentRecord      `json:"agent,omitempty"`
 		AgentTotal    *agentTotal       `json:"agent_total,omitempty"`
-		Configuration unread            `json:"config_snapshot"` // a job reads what is in force when it runs
+		Configuration *configRecord     `json:"config_snapshot"` // a job reads what is in force when it runs
 		Stop          *stopRecord       `json:"stop,omitempty"`
 		RemovedAt     *stamp            `json:"removed_at,omitempty"`
 		Awake         bool              `json:"awake,omitempty"`
@@ -116,6 +108,15 @@ type (
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
 		Metadata      open[metadata]    `json:"metadata"`
+	}
+	configRecord struct {
+		MaxRunning int          `json:"max_running"`
+		Pools      []poolRecord `json:"pools,omitempty"`
+		Grace      string       `json:"grace,omitempty"`
+	}
+	poolRecord struct {
+		Pool  string `json:"pool"`
+		Units int    `json:"units"`
 	}
 	stopRecord struct {
 		RequestedAt stamp  `json:"requested_at"`

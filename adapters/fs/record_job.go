@@ -25,6 +25,12 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		StdoutPath: vizierDir + "/" + jobPath(j.ID, "stdout.log"), StderrPath: vizierDir + "/" + jobPath(j.ID, "stderr.log"),
 		Awake: st.Awake,
 	}
+	if c := sp.Configured; c != nil {
+		r.Configuration = &configRecord{MaxRunning: c.MaxRunning, Grace: duration(c.Grace)}
+		for _, p := range c.Pools {
+			r.Configuration.Pools = append(r.Configuration.Pools, poolRecord(p))
+		}
+	}
 	if st.Exit.Known {
 		code := st.Exit.Code
 		r.ExitCode = &code
@@ -203,6 +209,12 @@ func (r *record) job() (kernel.Job, error) {
 		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Tree: r.Task.V.Tree, Dir: r.Task.V.Dir,
 			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv,
 			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
+	}
+	if c := r.Configuration; c != nil {
+		j.Spec.Configured = &kernel.Configured{MaxRunning: c.MaxRunning, Grace: d.duration("config_snapshot.grace", c.Grace)}
+		for _, p := range c.Pools {
+			j.Spec.Configured.Pools = append(j.Spec.Configured.Pools, kernel.Capacity(p))
+		}
 	}
 	d.again(&j.Spec, &r.Again.V)
 	d.schedule(&j, &r.Schedule.V)

@@ -60,6 +60,12 @@ func NewStore(dir string, opts Options) *Store {
 	return &Store{Layout: layout, opts: opts, disk: machine{}, lock: newSchedulerLock(layout.abs(lockFile), opts.Who)}
 }
 
+// Keep changes how much is kept from now on. It is for the goroutine that has the
+// lock.
+func (s *Store) Keep(logs int, eventBytes int64, eventFiles int) {
+	s.opts.KeepLogs, s.opts.EventBytes, s.opts.EventFiles = logs, eventBytes, eventFiles
+}
+
 // open opens the store; if create, it makes what is missing of its directories.
 func (s *Store) open(create bool) error {
 	s.opening.Lock()

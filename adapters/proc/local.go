@@ -24,7 +24,7 @@ import (
 )
 
 // DefaultGrace is the time between TERM and KILL where nothing else is said.
-const DefaultGrace = 10 * time.Second
+const DefaultGrace = kernel.DefaultGrace
 
 // Files says where an attempt's files are. Paths are absolute.
 type Files interface {

@@ -39,6 +39,35 @@ func (l *Local) Stop(ctx context.Context, a kernel.AttemptID) error {
 	return l.Sweep(ctx, a)
 }
 
+// Enforce ends an attempt whose time limit is long over, its runner included: that
+// was stopped or hangs. It reports false where that is not so, or not for this
+// process to do: the runner is this process, or of another host or pid namespace,
+// or has its command's end, and is about to record how that was.
+func (l *Local) Enforce(ctx context.Context, a kernel.AttemptID) (ended bool, err error) {
+	if l.runs(a) {
+		return false, nil
+	}
+	c, ours, err := l.claimOf(a)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("end %s: %w", label(a), err)
+	}
+	if c.Boot != here().Boot || c.Spaces.away() {
+		return false, nil
+	}
+	if c.Child != nil { // a zombie is one whose end nobody has taken note of
+		if p, ok := readProcess(c.Child.PID); !ok || p.start != c.Child.Start {
+			return false, nil
+		}
+	}
+	if err := l.Sweep(ctx, a); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
 // Sweep kills whatever is left of a: its runner if that still holds the job's
 // lock, the session of its command, and every process that was started with
 // a's environment. It returns when all of it is gone.

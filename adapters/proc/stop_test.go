@@ -115,6 +115,51 @@ func TestSweepEndsARunnerThatHoldsTheLock(t *testing.T) {
 	}
 }
 
+// Enforce ends a stopped runner with its command. It leaves alone a runner that
+// has taken note of its command's end, one elsewhere, and what nobody has claimed.
+func TestEnforce(t *testing.T) {
+	w := setup(t, as("polite")...)
+	if ended, err := w.Enforce(bg, w.job.Attempt()); ended || err != nil {
+		t.Fatalf("nobody has claimed it: %v %v", ended, err)
+	}
+	a := w.launch()
+	command := mustPID(t, w.said("polite "))
+	runner, _ := w.claim(a).process()
+	runner.signal(syscall.SIGSTOP)
+	path := layout(w.root).ClaimFile(a)
+	was := w.claim(a)
+	for name, change := range map[string]func(*claim){
+		"in another pid namespace": func(c *claim) { c.Spaces.PID = "pid:[1]" },
+		"of another boot":          func(c *claim) { c.Boot, c.Child.Boot = "other", "other" },
+		"whose command is reaped":  func(c *claim) { c.Child.Start++ },
+	} {
+		c := was
+		child := *was.Child
+		c.Child = &child
+		change(&c)
+		b, err := c.encode()
+		if err == nil {
+			err = os.WriteFile(path, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ended, err := w.Enforce(bg, a); ended || err != nil || !alive(command) || !alive(runner) {
+			t.Fatalf("a runner %s: ended %v, %v", name, ended, err)
+		}
+	}
+	b, err := was.encode()
+	if err == nil {
+		err = os.WriteFile(path, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ended, err := w.Enforce(bg, a); !ended || err != nil || alive(command) || alive(runner) || w.liveness(a) != kernel.Dead {
+		t.Fatalf("ended %v, %v; command alive %v, runner alive %v", ended, err, alive(command), alive(runner))
+	}
+}
+
 func TestSweepKnowsTheSessionOfADeadRunnersCommand(t *testing.T) {
 	w := setup(t, as("scrubbed", "stubborn")...)
 	a := w.launch()

@@ -24,7 +24,7 @@ type doctorCmd struct {
 
 func (*doctorCmd) Help() string {
 	return "Looks for what crashes, and hands, left: torn records, strays, stale temporary files, worktrees without an owner, prompts whose names are " +
-		"not true; for what keeps a configured cluster from running jobs; and for what is wrong with the agents that templates ask: it starts their programs for version and help. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
+		"not true; for jobs that nobody lets go on; for what keeps a configured cluster from running jobs; and for what is wrong with the agents that templates ask: it starts their programs for version and help. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
 }
 
 // inspection is what a store tells of its files.
@@ -63,6 +63,7 @@ func (c *call) checks(r *repo) []app.Check {
 		{Name: "git", Look: r.checkGit},
 		{Name: "records", Look: r.checkRecords},
 		{Name: "runners", Look: r.checkRunners},
+		{Name: "scheduler", Look: r.checkScheduler},
 		{Name: "worktrees", Look: r.checkWorktrees},
 		{Name: "inbox", Look: c.checkInbox(r)},
 	}

@@ -52,7 +52,7 @@ func classify(err error) class {
 	}
 	var broken *config.Error
 	if errors.As(err, &broken) {
-		return class{"config", 2, "the keys are in docs/config.md; `vizier -C FILE` reads another file"}
+		return class{"config", 2, "the keys are in docs/config.md; `vizier -C FILE` reads another file; what runs already goes on with what was configured before"}
 	}
 	if _, ok := errors.AsType[kernel.Missing](err); ok {
 		return class{"not_found", 1, ""}

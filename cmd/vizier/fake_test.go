@@ -59,7 +59,8 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 			Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor}}
 	},
 		Effects:  func(kernel.JobID) ([]kernel.Effect, error) { return w.effects, nil },
-		Resident: func() int { return w.resident }}, nil
+		Resident: func() int { return w.resident },
+		Attended: func() bool { return w.resident != 0 }}, nil
 }
 
 // TreeOf knows no tree but its own.

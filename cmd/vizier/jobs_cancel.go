@@ -58,7 +58,7 @@ func (x *cancelCmd) Run(c *call) error {
 		patience := cmp.Or(j.Spec.Task.Grace, r.Config.Jobs.Grace) + killMargin
 		ctx, stop := context.WithTimeout(c.ctx, patience)
 		defer stop()
-		snap, err = c.await(ctx, r, []kernel.JobID{id}, nil)
+		snap, _, err = c.await(ctx, r, []kernel.JobID{id}, nil)
 		switch {
 		case c.ctx.Err() != nil:
 			return fmt.Errorf("detached: job %s was told to stop: %w", id, context.Canceled)

@@ -46,7 +46,7 @@ func (l *listCmd) Run(c *call) error {
 	if l.Most > 0 && len(o.Tags) == 0 { // those of a tag may be anywhere
 		scope.Near = []kernel.Near{o.Near()}
 	}
-	snap, err := r.Scheduler.Records(c.ctx, scope)
+	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Records(c.ctx, scope) })
 	if err != nil {
 		return err
 	}

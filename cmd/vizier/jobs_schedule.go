@@ -13,7 +13,7 @@ type scheduleCmd struct {
 	Job        string `placeholder:"JOB" help:"Show only this job and its neighbourhood."`
 	Format     string `enum:"summary,dag,json,dot,mermaid" default:"summary" placeholder:"summary|dag|json|dot|mermaid" help:"How it looks; dot and mermaid are for drawing."`
 	Raw        bool   `help:"With --format json: waits as objects, and when it was made."`
-	Watch      bool   `help:"A live screen. It looks and never acts."`
+	Watch      bool   `help:"A live screen. It looks, and acts only where a runner is gone."`
 	Top        int    `default:"10" help:"Rows of the live screen."`
 	IntervalMS int    `name:"interval-ms" default:"500" help:"Milliseconds between two pictures of the live screen."`
 	MaxDepth   int    `default:"3" help:"How far from --job, and how deep below each job of dag."`
@@ -89,7 +89,7 @@ func (s *scheduleCmd) Run(c *call) error {
 // read makes the schedule of this moment.
 func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	scope := kernel.Scope{All: s.All || s.Job != ""}
-	snap, err := r.Scheduler.Snapshot(c.ctx, scope)
+	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Snapshot(c.ctx, scope) })
 	if err != nil {
 		return view.Schedule{}, err
 	}

@@ -24,7 +24,7 @@ func (s *showCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, id, err := r.job(c.ctx, s.Job)
+	snap, id, err := c.settledJob(r, s.Job)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *statusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, id, err := r.job(c.ctx, s.Job)
+	snap, id, err := c.settledJob(r, s.Job)
 	if err != nil {
 		return err
 	}
@@ -98,6 +98,7 @@ func (s *statusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.warnUnattended(r, snap.Job(id))
 	if s.Format == "json" {
 		return c.ui.json(status)
 	}

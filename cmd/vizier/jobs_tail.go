@@ -34,7 +34,7 @@ func (t *tailCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	snap, id, err := r.job(c.ctx, t.Job)
+	snap, id, err := c.settledJob(r, t.Job)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,13 +22,13 @@ type waitCmd struct {
 }
 
 func (*waitCmd) Help() string {
-	return "Exits 0 when all have succeeded, 1 when some failed or were cancelled, 10 when some are blocked, 124 when time is up. " +
+	return "Exits 0 when all have succeeded, 1 when some failed or were cancelled, 10 when some are blocked or sleep and nobody is going to wake them, 124 when time is up. " +
 		"A job that something woken by its end may yet send back has not ended."
 }
 
 // waited is `jobs wait --format json`.
 type waited struct {
-	Outcome  string        `json:"outcome"` // succeeded, failed, blocked or timed_out
+	Outcome  string        `json:"outcome"` // succeeded, failed, blocked, asleep or timed_out
 	ExitCode int           `json:"exit_code"`
 	Jobs     []view.Status `json:"jobs"`
 }
@@ -64,7 +65,7 @@ func (w *waitCmd) Run(c *call) error {
 		ctx, cancel = context.WithTimeout(c.ctx, w.Timeout)
 	}
 	defer cancel()
-	snap, err := c.await(ctx, r, ids, sleepers)
+	snap, asleep, err := c.await(ctx, r, ids, sleepers)
 	timedOut := w.Timeout > 0 && c.ctx.Err() == nil && ctx.Err() != nil &&
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, app.ErrBusy))
 	switch {
@@ -80,9 +81,12 @@ func (w *waitCmd) Run(c *call) error {
 	if snap, err = r.Scheduler.WithPromptRuns(c.ctx, app.Only(ids), snap, ids); err != nil {
 		return err
 	}
-	doc, err := w.answer(r, snap, ids, timedOut)
+	doc, err := w.answer(r, snap, ids, asleep, timedOut)
 	if err != nil {
 		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(asleep)) {
+		c.ui.warn("job %s sleeps: %s", id, asleep[id])
 	}
 	if w.Format == "json" {
 		if err := c.ui.json(doc); err != nil {
@@ -104,29 +108,31 @@ func (w *waitCmd) Run(c *call) error {
 }
 
 // await waits until all of ids have ended, or sleep if they are among the
-// sleepers, and returns the world as it was then. It ticks while it waits.
-func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers map[kernel.JobID]bool) (*kernel.Snapshot, error) {
+// sleepers, and returns the world as it was then, with those others that sleep and
+// that nobody is going to wake, and why. It ticks while it waits.
+func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers map[kernel.JobID]bool) (*kernel.Snapshot, map[kernel.JobID]string, error) {
 	var p pace
 	var t ticker
 	defer c.ui.progress("")
 	all := waiting{r: r, ids: ids, sleepers: sleepers}
 	for before := ""; ; {
 		if err := t.tick(ctx, r); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		open, counts, err := all.look(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if open == 0 {
-			return r.Scheduler.Records(ctx, app.Only(ids))
+			snap, err := r.Scheduler.Records(ctx, app.Only(ids))
+			return snap, all.asleep, err
 		}
 		if counts != before {
 			c.ui.progress(fmt.Sprintf("waiting for %d of %d: %s", open, len(ids), counts))
 		}
 		const few = 16 // while there are more, nobody is kept waiting by a later look
 		if err := p.wait(ctx, counts != before && open <= few); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		before = counts
 	}
@@ -146,7 +152,9 @@ type waiting struct {
 	read time.Time // when all were
 	of   map[kernel.JobID]bool
 	open map[kernel.JobID]kernel.Status // those that have not ended; nil: nothing is known
-	late []kernel.JobID                 // of these, those that have, but that others may yet send back
+	late []kernel.JobID                 // of these, those that have, but that others may yet send back; or that sleep, as far as is known
+
+	asleep map[kernel.JobID]string // that nobody is going to wake, and why
 }
 
 // look is how many have not ended, and how they stand.
@@ -160,6 +168,7 @@ func (w *waiting) look(ctx context.Context) (int, string, error) {
 		}
 	}
 	if everything {
+		w.asleep = map[kernel.JobID]string{}
 		w.read, w.open, w.of = time.Now(), make(map[kernel.JobID]kernel.Status, len(w.ids)), make(map[kernel.JobID]bool, len(w.ids))
 		for _, id := range w.ids {
 			w.of[id] = true
@@ -178,9 +187,18 @@ func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 	w.late = nil
 	for _, id := range ids {
 		j := s.Job(id)
+		delete(w.asleep, id)
 		switch {
 		case j == nil, w.sleepers[id] && j.State.Status == kernel.Unscheduled:
 			delete(w.open, id)
+		case j.State.Status == kernel.Unscheduled:
+			w.late = append(w.late, id) // whether it wakes is for others
+			if why := s.Asleep(id); why != "" {
+				w.asleep[id] = why
+				delete(w.open, id)
+			} else {
+				w.open[id] = j.State.Status
+			}
 		case j.Open():
 			w.open[id] = j.State.Status
 		case s.Pending(id) != "":
@@ -205,7 +223,7 @@ func (w *waiting) counts() string {
 	return strings.Join(parts, ", ")
 }
 
-func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, timedOut bool) (waited, error) {
+func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, asleep map[kernel.JobID]string, timedOut bool) (waited, error) {
 	doc := waited{Outcome: "succeeded", Jobs: make([]view.Status, len(ids))}
 	for i, id := range ids {
 		status, err := view.StatusOf(s, id, r.paths(id, "json"))
@@ -217,8 +235,12 @@ func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, timedO
 		case kernel.Failed, kernel.Cancelled:
 			doc.Outcome, doc.ExitCode = "failed", 1
 		case kernel.BlockedByDependency, kernel.BlockedByApproval:
-			if doc.ExitCode == 0 {
+			if doc.ExitCode != 1 {
 				doc.Outcome, doc.ExitCode = "blocked", 10
+			}
+		default:
+			if asleep[id] != "" && doc.ExitCode == 0 {
+				doc.Outcome, doc.ExitCode = "asleep", 10
 			}
 		}
 	}

@@ -27,6 +27,8 @@ type explanation struct {
 	Unmet   []unmet      `json:"unmet"`
 	Actions []remedy     `json:"actions"`
 	Root    *rootFailure `json:"root"` // null: nothing failed
+
+	Unattended *unattended `json:"unattended,omitempty"`
 }
 
 type unmet struct {
@@ -59,14 +61,21 @@ func (w *whyCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	e, snap, err := r.Scheduler.Explain(c.ctx, id)
+	var e kernel.Explanation
+	snap, err := c.settled(r, func() (snap *kernel.Snapshot, err error) {
+		e, snap, err = r.Scheduler.Explain(c.ctx, id)
+		return snap, err
+	})
 	if err != nil {
 		return err
 	}
+	alone := r.unattended(e.Rest, snap.Now())
 	if w.Format == "json" {
-		return c.ui.json(explained(e))
+		doc := explained(e)
+		doc.Unattended = alone
+		return c.ui.json(doc)
 	}
-	c.ui.text(whyText(e, snap.Now()))
+	c.ui.text(whyText(e, alone, snap.Now()))
 	return nil
 }
 
@@ -92,7 +101,7 @@ func explained(e kernel.Explanation) explanation {
 	return out
 }
 
-func whyText(e kernel.Explanation, now time.Time) string {
+func whyText(e kernel.Explanation, alone *unattended, now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Job %s is %s", e.Job, e.Status)
 	if !e.Since.IsZero() && len(e.Unmet) > 0 {
@@ -125,6 +134,7 @@ func whyText(e kernel.Explanation, now time.Time) string {
 	switch {
 	case len(e.Actions) > 0:
 		b.WriteString("\nTo start it:\n")
+	case alone != nil:
 	case len(e.Unmet) > 0 && e.Status != kernel.Running:
 		b.WriteString("\nIt needs nobody: it starts by itself.\n")
 	}
@@ -134,6 +144,9 @@ func whyText(e kernel.Explanation, now time.Time) string {
 			text = strings.Join(command, " ")
 		}
 		b.WriteString("  " + text + "\n")
+	}
+	if alone != nil {
+		fmt.Fprintf(&b, "\nBut %s. To have it go on:\n  %s\n", alone.text, strings.Join(alone.Command, " "))
 	}
 	return b.String()
 }

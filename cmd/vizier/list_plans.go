@@ -183,7 +183,7 @@ func (r *repo) drafts(c *call, target kernel.CommitID) ([]draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{All: true})
+	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Records(c.ctx, kernel.Scope{All: true}) })
 	if err != nil {
 		return nil, err
 	}

@@ -373,3 +373,94 @@ func TestResidentLeaves(t *testing.T) {
 	g.vizier("jobs", "cancel", string(a))
 	g.eventually("its leave", func() bool { return g.resident() == 0 })
 }
+
+// A job that nothing waits for is watched as soon as it has been running for a
+// while, and nobody need type a command for its loss to be told, and its hook to
+// be run. Of a node what its command began is gone before that.
+func TestAJobThatRunsOnIsWatched(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "[hooks.told]\non = [\"failed\"]\ncommand = \"touch told\"\n")
+	a := g.submit("--", "sleep", "600")
+	pid := g.runner(a, 1)
+	g.looksAfter()
+	g.kill(pid)
+	g.becomes(a, "failed")
+	g.eventually("the hook", func() bool { _, err := os.Stat(filepath.Join(g.dir, "told")); return err == nil })
+	g.eventually("its leave", func() bool { return g.resident() == 0 })
+
+	g.write("node.toml", "id = \"one\"\nversion = \"v1\"\n[[nodes]]\nid = \"work\"\nkind = \"shell\"\nuses = \"cap.env.shell.command.run\"\nargs = { command = \"sleep 601 & touch begun; wait\" }\n")
+	g.vizier("run", "./node.toml")
+	node := g.newest()
+	pid = g.runner(node, 1)
+	g.eventually("a script", func() bool { return len(g.processes("sleep\x00601")) > 0 })
+	g.looksAfter()
+	g.kill(pid)
+	g.becomes(node, "failed")
+	if left := g.processes("sleep\x00601"); len(left) > 0 {
+		t.Errorf("it is settled, and its script goes on: %v", left)
+	}
+}
+
+// newest is the job that was made last.
+func (g *ground) newest() kernel.JobID {
+	g.t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(g.dir, ".vizier/jobs/*/job.json"))
+	if err != nil || len(dirs) == 0 {
+		g.t.Fatal("no jobs", err)
+	}
+	return kernel.JobID(filepath.Base(filepath.Dir(dirs[len(dirs)-1])))
+}
+
+// A runner that is stopped does not stop its job's time.
+func TestAPausedRunnerDoesNotSuspendALimit(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "[jobs]\ngrace = \"100ms\"\n")
+	a := g.submit("--timeout", "1500ms", "--", "sleep", "602")
+	pid := g.runner(a, 1)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	g.vizier("jobs", "submit", "--require", "branch_exists=x", "--", "true") // what a resident scheduler is for
+	g.becomes(a, "failed")
+	has(t, g.vizier("jobs", "show", string(a)), "timed out: its runner, which did not end it, was ended as well", "Failure class: timeout")
+	if left := g.processes("sleep\x00602"); len(left) > 0 {
+		t.Errorf("its command goes on: %v", left)
+	}
+	g.git("branch", "x")
+}
+
+// With the resident scheduler killed, and a retry due, everyone who asks is told
+// that nobody is scheduling, and the command that sets it going; any command that
+// changes something does so as well.
+func TestWhoIsToldThatNobodySchedules(t *testing.T) {
+	t.Parallel()
+	g := newGround(t, "")
+	a := g.submit("--retries", "1", "--", "sh", "-c", "test -e again || { touch again; exit 1; }")
+	b := g.submit("--after", string(a), "--", "true")
+	g.becomes(a, "failed_retryable")
+	g.kill(g.looksAfter())
+	g.eventually("its end", func() bool { return g.resident() == 0 })
+	has(t, g.vizier("jobs", "why", string(a)), "But nobody is scheduling (no resident scheduler is alive), and job "+string(a)+" is due at ")
+	g.eventually("a retry that is due", func() bool {
+		return strings.Contains(g.vizier("jobs", "why", string(a)), "its next attempt is due since ")
+	})
+	since := "nobody is scheduling (no resident scheduler is alive), and job " + string(a) + " has been due since "
+	next := "vizier jobs wait " + string(a)
+	for _, id := range []kernel.JobID{a, b} {
+		has(t, g.vizier("jobs", "why", string(id)), since, "\n  "+next)
+		if text := g.vizier("jobs", "why", string(id)); strings.Contains(text, "It needs nobody") {
+			t.Errorf("%s", text)
+		}
+		has(t, g.must("sh", "-c", "vizier jobs status "+string(id)+" 2>&1"), since, next)
+	}
+	out, err := g.run("vizier", "doctor")
+	if has(t, out, "scheduler: .vizier/jobs/resident.lock", since, "next: "+next); err == nil {
+		t.Error("the doctor finds nothing")
+	}
+	g.submit("--", "true")
+	g.becomes(a, "succeeded")
+	g.becomes(b, "succeeded")
+	if out := g.vizier("jobs", "why", string(b)); strings.Contains(out, "nobody") {
+		t.Errorf("%s", out)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,10 @@ func TestSubmitReadsEveryFlag(t *testing.T) {
 	if c := got.Origin.Command; len(c) < 3 || c[0] != "vizier" || c[2] != "submit" {
 		t.Errorf("command line on record: %q", c)
 	}
-	got.Retry, got.Origin = kernel.RetryPolicy{}, kernel.Origin{}
+	if c := got.Configured; c == nil || c.MaxRunning != 100 || !slices.Equal(c.Pools, []kernel.Capacity{{Pool: "gpu", Units: 1}}) {
+		t.Errorf("configured: %+v", c)
+	}
+	got.Retry, got.Origin, got.Configured = kernel.RetryPolicy{}, kernel.Origin{}, nil
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

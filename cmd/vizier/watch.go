@@ -20,7 +20,8 @@ const (
 	showCursor  = "\x1b[?25h"
 )
 
-// watch draws the schedule until it is interrupted. It never ticks.
+// watch draws the schedule until it is interrupted. It ticks only where a
+// runner is gone.
 func (s *scheduleCmd) watch(c *call, r *repo, interval time.Duration) error {
 	c.ui.text(hideCursor)
 	defer c.ui.text("\x1b[0m" + showCursor)

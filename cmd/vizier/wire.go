@@ -88,6 +88,9 @@ type repo struct {
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
 
+	// Attended reports that there is one, or that one is just being started.
+	Attended func() bool
+
 	// AgentPrograms looks at the programs of agents; nil: nobody does.
 	AgentPrograms app.AgentPrograms
 
@@ -128,6 +131,7 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}
 		},
 		Resident: v.Resident,
+		Attended: v.Attended,
 		Outside:  v.Outside, AgentPrograms: v.Agents,
 		Inbox: v.Inbox, InboxFiles: v.InboxFiles,
 		Neighbour: func(name string) (*repo, error) {

@@ -47,7 +47,7 @@ func TestAFullDisk(t *testing.T) {
 	running := r.submit("--", "sh", "-c", "echo > up; until test -e go; do sleep 0.02; done")
 	until(t, "the job runs", func() bool { return exists(r.path("up")) })
 	next := r.submit("--after", running, "--", "true")
-	waiting := r.submit("--approval", "--", "true")
+	waiting := r.submit("--approval", "--", "sh", "-c", ": "+strings.Repeat("long ", 2000)) // no block that is begun has room for it
 	before := map[string]string{}
 	for _, id := range []string{running, next, waiting} {
 		before[id] = r.read(r.jobPath(id, "job.json"))

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -37,16 +35,17 @@ func UserDir(env func(string) string) string {
 // the repository's file, the environment. The error is an *Error with every
 // finding, unless a file cannot be read.
 func Load(src Sources) (Config, error) {
+	texts, err := src.read()
+	if err != nil {
+		return Config{}, err
+	}
+	return parse(src, texts)
+}
+
+func parse(src Sources, texts []written) (Config, error) {
 	l := loader{c: defaults(), known: settings()}
-	for _, f := range src.files() {
-		data, err := os.ReadFile(f.path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && !f.required:
-			continue
-		case err != nil:
-			return Config{}, fmt.Errorf("read configuration: %w", err)
-		}
-		l.file(f.show, string(data))
+	for _, t := range texts {
+		l.file(t.Name, t.Text)
 	}
 	l.environment(src.Env)
 	if beat, ttl := l.c.Leases.Heartbeat, l.c.Leases.TTL; len(l.findings) == 0 && ttl < 2*beat {

@@ -109,6 +109,21 @@ func PID(path string) int {
 	return pid
 }
 
+// Taken reports that a process has the place at path, or is just being started to
+// have it.
+func Taken(path string) bool {
+	f, err := open(path, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err == unix.EWOULDBLOCK {
+		return true
+	}
+	_ = sys.Unlock(f)
+	return false
+}
+
 // Holder is the process that has the place at path, and the pid namespace that
 // it is in; 0: nobody has.
 func Holder(path string) (pid int, space string) {

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// field is a repository whose configuration changes.
+type field struct {
+	t    *testing.T
+	src  Sources
+	kept string
+}
+
+func newField(t *testing.T, text string) *field {
+	root := t.TempDir()
+	f := &field{t, Sources{Root: root, Env: func(string) string { return "" }}, filepath.Join(root, "kept")}
+	if err := os.Mkdir(filepath.Join(root, ".vizier"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.write(text)
+	return f
+}
+
+func (f *field) write(text string) {
+	f.t.Helper()
+	if err := os.WriteFile(filepath.Join(f.src.Root, ".vizier", "config.toml"), []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *field) open(how func(Sources, string) (*Live, error)) *Live {
+	f.t.Helper()
+	l, err := how(f.src, f.kept)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return l
+}
+
+func (f *field) expect(l *Live, running int, changed, bad bool) {
+	f.t.Helper()
+	if got := l.Refresh(); got != changed || l.Config().Scheduler.MaxRunning != running || (l.Bad() != nil) != bad {
+		f.t.Fatalf("changed %v, max_running %d, wrong %v; want %v, %d, %v", got, l.Config().Scheduler.MaxRunning, l.Bad(), changed, running, bad)
+	}
+}
+
+func places(n string) string { return "[scheduler]\nmax_running = " + n + "\n" }
+
+// What a file says counts as soon as it says it, however little it differs; what
+// makes no sense changes nothing, until it does.
+func TestLive(t *testing.T) {
+	f := newField(t, places("1"))
+	l := f.open(Open)
+	f.expect(l, 1, false, false)
+	f.write(places("2")) // of the same size, and maybe at the same time
+	f.expect(l, 2, true, false)
+	f.expect(l, 2, false, false)
+	f.write(places("x"))
+	f.expect(l, 2, false, true)
+	f.expect(l, 2, false, true)
+	if _, err := Open(f.src, f.kept); err == nil {
+		t.Error("a command takes it")
+	}
+	f.write(places("2"))
+	f.expect(l, 2, false, false)
+	if _, err := os.Stat(f.kept); !os.IsNotExist(err) {
+		t.Errorf("it is still kept: %v", err)
+	}
+	f.write(places("x"))
+	f.expect(l, 2, false, true)
+	f.write(places("3"))
+	f.expect(l, 3, true, false)
+	if err := os.Remove(filepath.Join(f.src.Root, ".vizier", "config.toml")); err != nil {
+		t.Fatal(err)
+	}
+	f.expect(l, 0, true, false)
+}
+
+// Who is started while the files make no sense goes by what its starter does, and
+// of several that is who read last; what was kept about other files is not meant.
+func TestInherit(t *testing.T) {
+	f := newField(t, places("1"))
+	older := f.open(Open)
+	f.write(places("2"))
+	newer := f.open(Inherit)
+	f.write(places("x"))
+	if _, err := Inherit(f.src, f.kept); err == nil {
+		t.Error("nobody has kept anything")
+	}
+	f.expect(older, 1, false, true)
+	f.expect(f.open(Inherit), 1, false, true)
+	f.expect(newer, 2, false, true)
+	f.expect(older, 2, true, true)
+	f.expect(f.open(Inherit), 2, false, true)
+	f.write(places("y"))
+	if _, err := Inherit(f.src, f.kept); err == nil {
+		t.Error("it took what was kept about something else")
+	}
+	f.expect(newer, 2, false, true)
+	if info, err := os.Stat(f.kept); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	f.expect(f.open(Inherit), 2, false, true)
+	if err := os.WriteFile(f.kept, []byte("torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Inherit(f.src, f.kept); err == nil {
+		t.Error("it took what makes no sense either")
+	}
+	f.expect(newer, 2, false, true)
+	f.expect(f.open(Inherit), 2, false, true)
+}
+
+// Where there were no files at all, that is what is inherited.
+func TestInheritOfNoFiles(t *testing.T) {
+	f := newField(t, "")
+	if err := os.Remove(filepath.Join(f.src.Root, ".vizier", "config.toml")); err != nil {
+		t.Fatal(err)
+	}
+	l := f.open(Open)
+	f.write("[")
+	f.expect(l, 0, false, true)
+	if got := f.open(Inherit).Config(); got.Store.Durability != "full" {
+		t.Errorf("%+v", got)
+	}
+}
