@@ -109,10 +109,8 @@ func (s *Snapshot) reopen(news []NewJob) Plan {
 
 // lacks reports that j is blocked for want of a, which it may wait for.
 func (j *Job) lacks(a Artifact) bool {
-	if j.Spec.MissingProducer != Wait || !j.neverRan() || j.State.Wait.Kind != OnDependencies {
-		return false
-	}
-	return j.State.Wait.Detail == producersFailed(a) || j.State.Wait.Detail == missing(a)
+	w := j.State.Wait
+	return j.Spec.MissingProducer == Wait && j.neverRan() && w.Cause == ArtifactMissing && w.Artifact == a
 }
 
 // neverRan reports that j was blocked before it began.
@@ -132,6 +130,3 @@ func (j *Job) reopened() State {
 	st.Wait, st.WaitSince = WaitReason{}, time.Time{}
 	return st
 }
-
-func producersFailed(a Artifact) string { return "dependency failed for " + a.String() }
-func missing(a Artifact) string         { return "missing " + a.String() }

@@ -239,20 +239,20 @@ func (t *tick) judge(i int32) {
 		v, _ := g.check(t, i, 0)
 		switch v.kind {
 		case waiting:
-			mine.status, mine.reason = g.onWait, WaitReason{g.kind, v.detail}
+			mine.status, mine.reason = g.onWait, v.reason(g.kind)
 			if g.kind == OnLocks {
 				t.locks.Reserve(t.s.jobs[i].Spec.Locks)
 			}
 			return
 		case blocked:
-			mine.status, mine.reason = g.onBlocked, WaitReason{g.kind, v.detail}
+			mine.status, mine.reason = g.onBlocked, v.reason(g.kind)
 			t.queue = append(t.queue, i)
 			t.late = t.late || t.holdsBack(i)
 			return
 		}
 	}
 	if len(t.s.jobs[i].Spec.Task.Args) == 0 {
-		mine.status, mine.reason = Failed, WaitReason{OnDependencies, "missing child args"}
+		mine.status, mine.reason = Failed, WaitReason{Kind: OnDependencies, Detail: "missing child args"}
 		t.queue = append(t.queue, i)
 		t.late = t.late || t.holdsBack(i)
 		return

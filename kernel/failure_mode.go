@@ -81,7 +81,7 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	if _, depends := slices.BinarySearch(f.downstream, i); depends {
 		return verdict{}, 1
 	}
-	return blocks(heldBack(f.first)).of(f.first), 1
+	return blocks(heldBack + string(f.first)).of(f.first).because(RunStopped), 1
 }
 
 // unfailing notes that a decision rests on that nothing stops a run. Where some
@@ -96,7 +96,11 @@ func (s *Snapshot) unfailing(run RunID) {
 	}
 }
 
-func heldBack(by JobID) string { return "held back by the failure of job " + string(by) }
+// heldBackBy reports that the failure of job by keeps j from starting.
+func (j *Job) heldBackBy(by JobID) bool {
+	w := j.State.Wait
+	return j.State.Status == BlockedByDependency && w.Cause == RunStopped && w.Job == by
+}
 
 // eachHeldBack calls f with the jobs that the failure of job i holds back.
 func (s *Snapshot) eachHeldBack(i int32, f func(int32)) {
@@ -105,9 +109,8 @@ func (s *Snapshot) eachHeldBack(i int32, f func(int32)) {
 		return
 	}
 	s.requireAll()
-	why := WaitReason{OnDependencies, heldBack(by.ID)}
 	for k, j := range s.jobs {
-		if j.State.Status == BlockedByDependency && j.State.Wait == why {
+		if j.heldBackBy(by.ID) {
 			f(int32(k))
 		}
 	}

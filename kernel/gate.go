@@ -18,13 +18,28 @@ type verdict struct {
 	detail   string
 	job      JobID    // the job it is about, if any
 	artifact Artifact // the artifact it is about, if any
+	cause    WaitCause
 }
 
 func waits(detail string) verdict  { return verdict{kind: waiting, detail: detail} }
 func blocks(detail string) verdict { return verdict{kind: blocked, detail: detail} }
 
-func (v verdict) of(id JobID) verdict      { v.job = id; return v }
-func (v verdict) about(a Artifact) verdict { v.artifact = a; return v }
+func (v verdict) of(id JobID) verdict         { v.job = id; return v }
+func (v verdict) about(a Artifact) verdict    { v.artifact = a; return v }
+func (v verdict) because(c WaitCause) verdict { v.cause = c; return v }
+
+// reason is v as the record of a job has it. What no decision depends on is not
+// in it: it would have the record written whenever it changes.
+func (v verdict) reason(kind WaitKind) WaitReason {
+	w := WaitReason{Kind: kind, Detail: v.detail, Cause: v.cause}
+	switch v.cause {
+	case JobNotEnded, RunStopped:
+		w.Job = v.job
+	case TokenProducing, ArtifactMissing:
+		w.Artifact = v.artifact
+	}
+	return w
+}
 
 // gate is one row of seed 000's list: all there is to know of a condition for
 // starting.
@@ -118,7 +133,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		switch s := t.status(k); {
 		case s == Succeeded:
 		case !s.Terminal():
-			return waits(waitingOnJob + string(id)).of(id), n + 1
+			return waits(waitingOnJob + string(id)).of(id).because(JobNotEnded), n + 1
 		case slices.Contains(t.s.jobs[i].Spec.AfterAny, id):
 		default:
 			return blocks("dependency failed for job " + string(id) + " (" + s.String() + ")").of(id), n + 1
@@ -145,15 +160,19 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 	case unknown:
 		return waits("cannot tell whether " + a.String() + " exists: " + why).about(a)
 	case producing:
-		return waits(waitingOnToken + a.String()).about(a).of(first)
+		v := waits(waitingOnToken + a.String()).about(a).of(first)
+		if a.Kind == Custom {
+			v = v.because(TokenProducing)
+		}
+		return v
 	case notMade:
-		return blocks(missing(a)).about(a).of(first)
+		return blocks(missing + a.String()).about(a).of(first).because(ArtifactMissing)
 	case failed:
-		return blocks(producersFailed(a)).about(a).of(first)
+		return blocks(producersFailed + a.String()).about(a).of(first).because(ArtifactMissing)
 	case awaited:
 		return waits("awaiting producer for " + a.String()).about(a)
 	default:
-		return blocks(missing(a)).about(a)
+		return blocks(missing + a.String()).about(a).because(ArtifactMissing)
 	}
 }
 
@@ -325,7 +344,9 @@ func (t *tick) checkLocks(i int32, from int) (verdict, int) {
 	if from > 0 {
 		return verdict{}, 1
 	}
-	if why := t.locks.Denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); why != "" {
+	if why, full := t.locks.denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); full {
+		return waits(why).because(ExecutorFull), 1
+	} else if why != "" {
 		return waits(why), 1
 	}
 	return verdict{}, 1

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // A tick on some of the jobs judges those that changed since one last judged
 // what that concerns, and what may come out otherwise for it. That is right
@@ -138,13 +135,14 @@ func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 	if st.Status != WaitingOnDeps || a.created[a.s.jobs[k].ID] {
 		return false
 	}
-	if id := waitsForJob(st.Wait); id != "" {
-		return id != j.ID
+	switch w := st.Wait; {
+	case w.Cause == JobNotEnded:
+		return w.Job != j.ID
+	case w.Cause == TokenProducing && !a.created[j.ID]:
+		return w.Artifact != patch && !slices.Contains(j.Spec.Produces, w.Artifact)
+	default:
+		return false
 	}
-	if token := waitsForToken(st.Wait); token != "" && !a.created[j.ID] {
-		return !slices.ContainsFunc(append(j.Spec.Produces, patch), func(p Artifact) bool { return p.String() == token })
-	}
-	return false
 }
 
 // queues adds who waits for a slot that may be free, and then who waits for a
@@ -218,7 +216,7 @@ func (a *dirtySet) slots() map[string]int {
 }
 
 // inLine reports that j waits for nothing but that fewer jobs run.
-func (j *Job) inLine() bool { return strings.HasPrefix(j.State.Wait.Detail, waitingOnSlot) }
+func (j *Job) inLine() bool { return j.State.Wait.Cause == ExecutorFull }
 
 // firstInLine is, for each executor, the first job outside of the set that
 // waits for a slot on it. When it would have its turn, as many slots must be

@@ -3,7 +3,6 @@ package kernel
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -267,40 +266,18 @@ func (j *Job) entangled() bool {
 // another job is not judged by such facts yet.
 func (j *Job) outside() bool {
 	st := &j.State
-	if st.Status != Queued && !st.Status.Waiting() && st.Status != FailedRetryable || waitsForJob(st.Wait) != "" && st.Status == WaitingOnDeps {
+	if st.Status != Queued && !st.Status.Waiting() && st.Status != FailedRetryable || st.Status == WaitingOnDeps && st.Wait.Cause == JobNotEnded {
 		return false
 	}
 	if _, outward := readsFacts(&j.Spec); outward {
 		return true
 	}
 	for _, a := range j.Spec.Needs {
-		if a.Kind != Custom || st.Status == WaitingOnDeps && waitsForToken(st.Wait) == "" {
+		if a.Kind != Custom || st.Status == WaitingOnDeps && st.Wait.Cause != TokenProducing {
 			return true
 		}
 	}
 	return false
-}
-
-const (
-	waitingOnJob   = "waiting on job "
-	waitingOnToken = "waiting on "
-)
-
-// waitsForJob is the job that a reason names, which has to end.
-func waitsForJob(w WaitReason) JobID {
-	if id, ok := strings.CutPrefix(w.Detail, waitingOnJob); ok && w.Kind == OnDependencies {
-		return JobID(id)
-	}
-	return ""
-}
-
-// waitsForToken is the label of the token that a reason names and that a job is
-// making.
-func waitsForToken(w WaitReason) string {
-	if label, ok := strings.CutPrefix(w.Detail, waitingOnToken); ok && w.Kind == OnDependencies && strings.HasPrefix(label, Custom.String()+":") {
-		return label
-	}
-	return ""
 }
 
 // Pick is what a store that holds jobs answers to near, in the order of jobs:

@@ -77,7 +77,7 @@ func (s *Snapshot) whyRewound(root, id JobID, set []JobID) string {
 		}
 	}
 	for _, by := range set {
-		if j.State.Wait == (WaitReason{OnDependencies, heldBack(by)}) {
+		if j.heldBackBy(by) {
 			return "was held back by the failure of " + string(by)
 		}
 	}

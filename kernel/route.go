@@ -61,7 +61,7 @@ func (s *Snapshot) handOver(from, to *Job) Plan {
 	case c.Root == "" || st.Context == c:
 	case st.Context.Root != "" && st.Context.Root != c.Root:
 		st.Status = BlockedByDependency
-		st.Wait = WaitReason{OnDependencies, "its parents hand over different execution contexts: " + st.Context.Root + " and " + c.Root}
+		st.Wait = WaitReason{Kind: OnDependencies, Detail: "its parents hand over different execution contexts: " + st.Context.Root + " and " + c.Root}
 		st.WaitSince = s.now
 	default:
 		st.Context = c

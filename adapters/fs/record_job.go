@@ -145,7 +145,10 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.InDoubt}
 	}
 	if st.Wait != (kernel.WaitReason{}) {
-		s.WaitReason = &waitRecord{st.Wait.Kind.String(), st.Wait.Detail}
+		s.WaitReason = &waitRecord{Kind: st.Wait.Kind.String(), Detail: st.Wait.Detail, Cause: st.Wait.Cause.String(), JobID: string(st.Wait.Job)}
+		if a := artifactRecord(st.Wait.Artifact); a != (artifactRecord{}) {
+			s.WaitReason.Artifact = &a
+		}
 	}
 	for _, k := range st.WaitedOn.Kinds() {
 		s.WaitedOn = append(s.WaitedOn, k.String())
@@ -358,12 +361,25 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), InDoubt: a.InDoubt}
 	}
 	if w := s.WaitReason; w != nil {
-		st.Wait = kernel.WaitReason{Kind: parsed(d, "schedule.wait_reason", w.Kind, kernel.ParseWaitKind), Detail: w.Detail}
+		st.Wait = d.waitReason(w)
 	}
 	st.WaitSince = stampValue(s.WaitSince)
 	for _, k := range s.WaitedOn {
 		st.WaitedOn = st.WaitedOn.With(parsed(d, "schedule.waited_on", k, kernel.ParseWaitKind))
 	}
+}
+
+func (d *decoder) waitReason(w *waitRecord) kernel.WaitReason {
+	kind := parsed(d, "schedule.wait_reason", w.Kind, kernel.ParseWaitKind)
+	if w.Cause == "" {
+		return kernel.WaitReasonOf(kind, w.Detail)
+	}
+	reason := kernel.WaitReason{Kind: kind, Detail: w.Detail, Job: kernel.JobID(w.JobID),
+		Cause: parsed(d, "schedule.wait_reason.cause", w.Cause, kernel.ParseWaitCause)}
+	if w.Artifact != nil {
+		reason.Artifact = kernel.Artifact(*w.Artifact)
+	}
+	return reason
 }
 
 func (d *decoder) metadata(j *kernel.Job, m *metadata) {

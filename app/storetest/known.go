@@ -367,8 +367,8 @@ func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]ke
 				st.Status = kernel.Statuses()[r.IntN(len(kernel.Statuses()))]
 				st.Reason = fmt.Sprint(step)
 				if st.Wait = (kernel.WaitReason{}); st.Status.Waiting() {
-					st.Wait = []kernel.WaitReason{{Kind: kernel.OnLocks, Detail: "waiting on locks"}, {Kind: kernel.OnLocks, Detail: "waiting on pool max_running (1 of 1 in use)"},
-						{Kind: kernel.OnDependencies, Detail: "waiting on job " + string(id)}, {Kind: kernel.OnDependencies, Detail: "awaiting producer for custom:t:1"}}[r.IntN(4)]
+					st.Wait = []kernel.WaitReason{{Kind: kernel.OnLocks, Detail: "waiting on locks"}, kernel.WaitReasonOf(kernel.OnLocks, "waiting on pool max_running (1 of 1 in use)"),
+						kernel.WaitReasonOf(kernel.OnDependencies, "waiting on job "+string(id)), {Kind: kernel.OnDependencies, Detail: "awaiting producer for custom:t:1"}}[r.IntN(4)]
 				}
 				st.RetryAt = time.Time{}
 				if r.IntN(2) == 0 {
