@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // performer does the actions on the world of one commit.
@@ -98,7 +99,7 @@ func (p *performer) TendPrompt(a kernel.TendPrompt) kernel.Plan {
 			others = append(others, k.Spec.Prompt.Inode)
 		}
 	}
-	found, archived, err := p.s.Prompts.TendPrompt(j, a.Name, kernel.PromptRunOf(j, p.snap.Members(j.Spec.Origin.Run), p.s.Now()).String(), others)
+	found, archived, err := p.s.Prompts.TendPrompt(j, a.Name, view.PromptRunOf(j, p.snap.Members(j.Spec.Origin.Run), p.s.Now()).String(), others)
 	if err != nil {
 		p.rep.warn(a.Job, fmt.Errorf("its prompt: %w", err))
 		return kernel.Plan{}

@@ -80,14 +80,14 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	case t.status(i) == Queued, st.Status == Queued && st.Refused > 0: // it was refused, and asks again, at once or after a while
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + whenDue(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
-		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].failed(s.now), Clears: "time"}}
+		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].WhyEnded(s.now), Clears: "time"}}
 	case t.rest(i).Now && st.Status != WaitingOnApproval && t.status(i) == Running:
 		e.Unmet = []Unmet{{Detail: t.due(i), Clears: "the next tick"}}
 	case s.Pending(id) != "":
 		by := s.Pending(id)
 		e.Unmet = []Unmet{{Detail: "waiting for what its end woke: " + orElse(st.Reason, st.Wait.Detail), Job: by, Clears: "job " + x.describe(by)}}
 	case st.Status == Failed, st.Status == Cancelled:
-		e.Root = &RootFailure{id, st.Status, s.jobs[i].failed(s.now)}
+		e.Root = &RootFailure{id, st.Status, s.jobs[i].WhyEnded(s.now)}
 		x.remedies(i)
 	case st.Status != Succeeded:
 		e.Unmet = x.unmet(i)
@@ -104,7 +104,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 func (t *tick) due(i int32) string {
 	j := t.s.jobs[i]
 	if j.State.Status == FailedRetryable {
-		return "its next attempt is due since " + j.State.RetryAt.Format(time.RFC3339) + " after: " + j.failed(t.s.now)
+		return "its next attempt is due since " + j.State.RetryAt.Format(time.RFC3339) + " after: " + j.WhyEnded(t.s.now)
 	}
 	return "nothing holds it up any more"
 }
@@ -254,7 +254,7 @@ func (x *explainer) root(i int32) *RootFailure {
 		j := x.t.s.jobs[i]
 		st := x.t.status(i)
 		if st != BlockedByDependency {
-			return &RootFailure{j.ID, st, j.failed(x.t.s.now)}
+			return &RootFailure{j.ID, st, j.WhyEnded(x.t.s.now)}
 		}
 		next := int32(-1)
 		var own Unmet

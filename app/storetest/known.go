@@ -278,7 +278,7 @@ func (b *bench) near(r *rand.Rand, tx app.Tx, model map[kernel.JobID]kernel.Job)
 			dirty[id] = true
 		}
 		want, have := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
-		for _, j := range kernel.Pick(all, []kernel.Near{n}) {
+		for _, j := range Pick(all, []kernel.Near{n}) {
 			want[j.ID] = true
 		}
 		for _, j := range rec.Jobs {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type inboxStatusCmd struct {
@@ -136,7 +137,7 @@ func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
 
 // promptNext are the commands for what keeps the run of a prompt from going on,
 // or kept it from success.
-func promptNext(j *kernel.Job, r kernel.PromptRun) (next []string) {
+func promptNext(j *kernel.Job, r view.PromptRun) (next []string) {
 	for _, id := range r.Pending {
 		next = append(next, "vizier jobs approve "+string(id))
 	}

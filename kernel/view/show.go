@@ -189,7 +189,7 @@ func promptRun(s *kernel.Snapshot, j *kernel.Job) string {
 	if j.Spec.Prompt == nil || j.Spec.Origin.Run == "" {
 		return ""
 	}
-	r := kernel.PromptRunOf(j, s.Members(j.Spec.Origin.Run), s.Now())
+	r := PromptRunOf(j, s.Members(j.Spec.Origin.Run), s.Now())
 	if r.Cause == nil {
 		return ""
 	}
