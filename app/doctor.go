@@ -46,7 +46,7 @@ func (s *Scheduler) Examine(ctx context.Context, checks []Check, fix bool) (foun
 	if err != nil {
 		return nil, err
 	}
-	snap := s.observe(ctx, s.fresh(rec))
+	snap := s.observe(ctx, s.fresh(s.Now(), rec))
 	for _, c := range checks {
 		all, err := c.Look(ctx, snap)
 		if err != nil {

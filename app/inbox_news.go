@@ -61,7 +61,7 @@ func (n *news) look(ctx context.Context, x *Inbox, list *inbox.Listing, rep *Inb
 		if err != nil {
 			continue // what reads it to take prompts says so
 		}
-		n.read(t, t.Scheduler.fresh(rec), x, rep)
+		n.read(t, t.Scheduler.fresh(t.Scheduler.Now(), rec), x, rep)
 	}
 	for end, at := range n.ended {
 		if x.Now().Sub(at) > recent {

@@ -190,7 +190,7 @@ func (s *Scheduler) Snapshot(ctx context.Context, scope kernel.Scope) (*kernel.S
 	if err != nil {
 		return nil, err
 	}
-	return s.observe(ctx, s.fresh(rec)), nil
+	return s.observe(ctx, s.fresh(s.Now(), rec)), nil
 }
 
 // Explain says why a job is not running, on the world as it stands. It changes
@@ -240,7 +240,7 @@ func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*ker
 		if err != nil {
 			return nil, err
 		}
-		snap := look(s.snapshot(rec, scope).WithFacts(facts))
+		snap := look(s.snapshot(s.Now(), rec, scope).WithFacts(facts))
 		more, whole := snap.Lacks()
 		if !whole && len(more) == 0 {
 			return snap, nil
@@ -258,16 +258,16 @@ func (s *Scheduler) configure() {
 }
 
 // snapshot is of what scope brought.
-func (s *Scheduler) snapshot(rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
-	o := kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last}
+func (s *Scheduler) snapshot(now time.Time, rec kernel.Records, scope kernel.Scope) *kernel.Snapshot {
+	o := kernel.Observation{Now: now, Limits: s.Limits, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last}
 	if rec.Narrow {
 		o.Near, o.Dirty = scope.Near, rec.Dirty
 	}
 	return kernel.TakeSnapshot(o)
 }
 
-func (s *Scheduler) fresh(rec kernel.Records) *kernel.Snapshot {
-	return kernel.TakeSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits, Jobs: rec.Jobs,
+func (s *Scheduler) fresh(now time.Time, rec kernel.Records) *kernel.Snapshot {
+	return kernel.TakeSnapshot(kernel.Observation{Now: now, Limits: s.Limits, Jobs: rec.Jobs,
 		Archived: rec.Succeeded, Unreadable: rec.Unreadable, Last: rec.Last})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/event"
@@ -52,7 +53,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 			return rep, err
 		}
 	}
-	t := transaction{s: s, tx: tx, rep: &rep, left: left}
+	t := transaction{s: s, tx: tx, now: s.Now(), rep: &rep, left: left}
 	if err := t.load(scope); err != nil {
 		return rep, err
 	}
@@ -90,7 +91,7 @@ func decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Decide(s), 
 // judged, it begins with every one.
 func (t *transaction) load(scope kernel.Scope) error {
 	if !scope.All {
-		scope.Near = append([]kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: t.s.Now()}}, named(scope)...)
+		scope.Near = append([]kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: t.now}}, named(scope)...)
 	}
 	t.near = scope.Near
 	rec, err := t.tx.Load(scope)
@@ -108,7 +109,7 @@ func (t *transaction) load(scope kernel.Scope) error {
 		t.unjudged = true
 	}
 	t.unjudged = t.unjudged || len(rec.Dirty) > 0
-	t.base = t.s.snapshot(rec, scope)
+	t.base = t.s.snapshot(t.now, rec, scope)
 	t.snap = t.base
 	return nil
 }
@@ -121,7 +122,7 @@ func (t *transaction) number(scope kernel.Scope) (kernel.Scope, kernel.Records, 
 	if err != nil {
 		return scope, rec, err
 	}
-	plan := kernel.NumberAll(t.s.snapshot(rec, all))
+	plan := kernel.NumberAll(t.s.snapshot(t.now, rec, all))
 	if plan.Empty() {
 		return all, rec, nil
 	}
@@ -195,6 +196,7 @@ const mostRounds = 24
 type transaction struct {
 	s    *Scheduler
 	tx   Tx
+	now  time.Time // one moment for the whole of it, however long it takes
 	rep  *Report
 	base *kernel.Snapshot // as the store has it
 	snap *kernel.Snapshot // as the plan so far leaves it
@@ -306,7 +308,7 @@ func (t *transaction) widen(all bool) error {
 		return err
 	}
 	facts := t.snap.Facts()
-	t.base = t.s.fresh(rec)
+	t.base = t.s.fresh(t.now, rec)
 	t.snap = t.base.Apply(t.plan).WithFacts(facts)
 	return nil
 }
@@ -407,7 +409,8 @@ func (s *Scheduler) recover(ctx context.Context, tx Tx, left []kernel.WorldActio
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	t := transaction{s: s, tx: tx, rep: &Report{}, base: s.fresh(rec)}
+	now := s.Now()
+	t := transaction{s: s, tx: tx, now: now, rep: &Report{}, base: s.fresh(now, rec)}
 	t.snap = t.base
 	defer t.tell()
 	if err := t.perform(ctx, left); err != nil {

@@ -211,21 +211,14 @@ func (s *Store) patrol() error {
 		return err
 	}
 	var keys []string
-	for _, at := range []string{max(keyStatus, string(from)), keyStatus} {
-		err := c.kv.eachFrom(at, keyStatus, func(key string, _ []byte) bool {
-			if kernel.Status(key[len(keyStatus)]) != kernel.Succeeded {
-				keys = append(keys, key)
-			}
-			return len(keys) <= patrolMost
-		})
-		if err != nil {
-			return err
+	err = c.kv.eachFrom(max(keyStatus, string(from)), keyStatus, func(key string, _ []byte) bool {
+		if kernel.Status(key[len(keyStatus)]) != kernel.Succeeded {
+			keys = append(keys, key)
 		}
-		if len(keys) > patrolMost || at == keyStatus {
-			break
-		}
-		keys = keys[:0] // few are left: with them from the beginning on
-		from = nil
+		return len(keys) <= patrolMost
+	})
+	if err != nil {
+		return err
 	}
 	for _, key := range keys[:min(len(keys), patrolMost)] {
 		if _, err := s.touch(idIn(key)); err != nil {
@@ -235,7 +228,7 @@ func (s *Store) patrol() error {
 	switch {
 	case len(keys) > patrolMost:
 		c.set(keyPatrol, []byte(keys[patrolMost]))
-	case len(from) > 0:
+	case len(from) > 0: // these were the last: the next look begins anew
 		c.set(keyPatrol, nil)
 	}
 	return nil

@@ -160,3 +160,18 @@ func TestALeaseThatCannotBeRead(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// What the lock file says of another attempt says nothing of this one.
+func TestTheLockFileOfAnotherAttempt(t *testing.T) {
+	w := setup(t)
+	a := w.job.Attempt()
+	own := "\n" + here().Boot + "\n" + here().Host + "\n"
+	for n, want := range map[int]kernel.Liveness{a.N: kernel.Absent, a.N + 1: kernel.Dead, a.N - 1: kernel.Dead} {
+		if err := os.WriteFile(w.Files.LockFile(a.Job), []byte(strconv.Itoa(n)+own), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f := w.Alive(bg, []kernel.AttemptID{a})[a]; !f.Known || f.Value.Liveness != want {
+			t.Errorf("attempt %d, where the lock names %d: %+v, want %v", a.N, n, f, want)
+		}
+	}
+}

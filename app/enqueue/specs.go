@@ -50,11 +50,8 @@ func (t *Builder) FlowsOf(name, dir string, inputs []string, given map[string]st
 	}
 	var flows []*Flow
 	for _, s := range specs {
-		params := maps.Clone(given)
-		if params == nil {
-			params = map[string]string{}
-		}
-		params["spec_file"] = s.File
+		params := map[string]string{"spec_file": s.File}
+		maps.Copy(params, given)
 		for key, value := range map[string]string{"slug": s.Slug, "branch": "draft/" + s.Slug} {
 			if declared[key] {
 				params[key] = value

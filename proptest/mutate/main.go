@@ -5,11 +5,13 @@
 //
 // It draws mutants (a condition negated, a comparison changed, a call, an
 // assignment or a defer left out, a boolean swapped, an error dropped, a
-// constant off by one) over kernel, app and adapters, but for the client of
+// constant off by one, but not how much room a call of make asks for, on which
+// nothing depends but time) over kernel, app and adapters, but for the client of
 // Slurm, whose tests need a cluster. The tree is not touched:
 // each mutant is an overlay of the go command. Those that do not compile are
-// drawn again. Each runs the tests that are most likely to notice first, and
-// stops at the first that fails or takes too long.
+// drawn again. Each runs the tests that are most likely to notice first, but
+// for those that do not come by its line, and stops at the first that fails,
+// again if that may be luck, or takes too long.
 //
 // A mutant of code that kills processes and removes files may do so anywhere.
 // So tests run with processes of their own, and see all but a temporary
@@ -34,14 +36,15 @@ import (
 func main() {
 	n := flag.Int("n", 100, "mutants")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the draw")
-	only := flag.String("only", "", "files whose path has this in it")
+	only := flag.String("only", "", "mutants whose place, as in kernel/job.go:12, has this in it")
+	quick := flag.Bool("quick", false, "without the packages whose tests take longest, which may notice what survives")
 	parallel := flag.Int("p", runtime.NumCPU(), "mutants at a time")
 	timeout := flag.Duration("timeout", 5*time.Minute, "of one package's tests")
 	unguarded := flag.Bool("unguarded", false, "run tests without namespaces of their own")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *n, *seed, *only, *parallel, runner{timeout: *timeout, guarded: !*unguarded}); err != nil {
+	if err := run(ctx, *n, *seed, *only, *parallel, runner{timeout: *timeout, guarded: !*unguarded, quick: *quick}); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
@@ -69,21 +72,21 @@ func run(ctx context.Context, n int, seed uint64, only string, parallel int, r r
 				return err
 			}
 			for _, m := range found {
-				if m.pkg = p; strings.Contains(m.file, only) {
+				if m.pkg = p; strings.Contains(m.place(), only) {
 					all = append(all, m)
 				}
 			}
 		}
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("no file has %q in its path", only)
+		return fmt.Errorf("no mutant is at a place with %q in it", only)
 	}
 	fmt.Printf("mutate: seed %d, %d of %d mutants\n", seed, n, len(all))
 	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	if r.dir, err = filepath.Abs(filepath.Join(os.TempDir(), "vizier-mutate")); err != nil {
 		return err
 	}
-	if err := r.check(ctx, packages); err != nil {
+	if err := r.check(ctx, r.judges(all, packages)); err != nil {
 		return err
 	}
 	report(drawn(ctx, all, n, parallel, r, packages), seed)

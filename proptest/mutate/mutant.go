@@ -50,6 +50,7 @@ type finder struct {
 	path, src string
 	at        func(token.Pos) int
 	found     []mutant
+	hints     map[ast.Node]bool // how much room to make: nothing depends on it but time
 }
 
 func (w *finder) text(n ast.Node) string { return w.src[w.at(n.Pos()):w.at(n.End())] }
@@ -63,6 +64,9 @@ var swaps = map[token.Token]string{token.EQL: "!=", token.NEQ: "==", token.LSS: 
 	token.LAND: "||", token.LOR: "&&", token.ADD: "-", token.SUB: "+"}
 
 func (w *finder) visit(n ast.Node) bool {
+	if n != nil && w.hints[n] {
+		return false
+	}
 	switch n := n.(type) {
 	case *ast.IfStmt:
 		w.add("condition negated", n.Cond.Pos(), n.Cond.End(), "!("+w.text(n.Cond)+")")
@@ -91,6 +95,7 @@ func (w *finder) visit(n ast.Node) bool {
 	case *ast.ReturnStmt:
 		w.returns(n)
 	case *ast.CallExpr:
+		w.hint(n)
 		if s, ok := n.Fun.(*ast.SelectorExpr); ok && w.text(s) == "errors.Join" && len(n.Args) > 1 {
 			for _, a := range n.Args {
 				w.add("error dropped", a.Pos(), a.End(), "nil")
@@ -98,6 +103,20 @@ func (w *finder) visit(n ast.Node) bool {
 		}
 	}
 	return true
+}
+
+// hint notes the capacity that a call of make names: of a slice, or of a map.
+// That of a channel is none.
+func (w *finder) hint(n *ast.CallExpr) {
+	if f, ok := n.Fun.(*ast.Ident); !ok || f.Name != "make" {
+		return
+	}
+	if w.hints == nil {
+		w.hints = map[ast.Node]bool{}
+	}
+	if _, isMap := n.Args[0].(*ast.MapType); isMap && len(n.Args) == 2 || len(n.Args) == 3 {
+		w.hints[n.Args[len(n.Args)-1]] = true
+	}
 }
 
 // returns swaps booleans and drops errors, and the calls that they come from.

@@ -65,6 +65,23 @@ func TestEveryKindOfMutant(t *testing.T) {
 	}
 }
 
+// A capacity changes nothing but time, and that of a channel what it means.
+func TestCapacitiesAreLeftAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "p.go")
+	text := "package p\n\nfunc f() {\n\tuse(make([]int, 1, 2+3), make(map[int]int, 4), make(chan int, 5))\n}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := mutantsOf(path)
+	var got []string
+	for _, m := range all {
+		got = append(got, m.kind+": "+m.by)
+	}
+	if want := []string{"call left out: ", "off by one: 2", "off by one: 6"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestADiffIsTheLinesThatDiffer(t *testing.T) {
 	for _, m := range mutants(t) {
 		if m.kind == "call left out" && m.diff() != "-\t\tsync(n)\n+\t\t\n" {
@@ -85,7 +102,7 @@ func TestWhoMayNoticeAMutant(t *testing.T) {
 	model := p("proptest/sim")
 	model.TestImports = []string{module + "/app"}
 	all := []goPackage{p("adapters/fs", "kernel"), p("adapters/git"), p("app", "kernel"), p("cmd/vizier", "app", "adapters/fs"), p("kernel"), model, p("proptest/torture", "app")}
-	for name, want := range map[string]string{"kernel": "kernel app proptest/sim adapters/fs cmd/vizier", "app": "app proptest/sim cmd/vizier",
+	for name, want := range map[string]string{"kernel": "kernel app proptest/sim cmd/vizier adapters/fs", "app": "app proptest/sim cmd/vizier",
 		"adapters/git": "adapters/git", "adapters/fs": "adapters/fs cmd/vizier"} {
 		var got []string
 		for _, q := range testsOf(p(name), all) {
@@ -93,6 +110,30 @@ func TestWhoMayNoticeAMutant(t *testing.T) {
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", name, got, want)
+		}
+	}
+}
+
+func TestWhoComesByAMutant(t *testing.T) {
+	profile := "mode: set\n" + module + "/kernel/job.go:10.20,12.3 2 1\n" + module + "/kernel/job.go:14.2,15.4 1 0\n"
+	lines, run := readCover([]byte(profile))
+	r := runner{lines: lines, covered: map[string]cover{"a": run}}
+	for line, want := range map[int]bool{9: true, 10: true, 12: true, 13: true, 14: false, 15: false} {
+		m := mutant{pkg: goPackage{ImportPath: module + "/kernel"}, file: "/x/job.go", src: strings.Repeat("\n", line), from: line - 1}
+		if got := r.comesBy(goPackage{ImportPath: "a"}, m); got != want {
+			t.Errorf("line %d: %t", line, got)
+		}
+		if !r.comesBy(goPackage{ImportPath: "b"}, m) {
+			t.Errorf("line %d: of who is not known", line)
+		}
+	}
+}
+
+func TestTheOneThatFailed(t *testing.T) {
+	for out, want := range map[string]string{"ok": "", "--- FAIL: TestA (0.1s)\n": "^TestA$", "--- FAIL: TestA (0s)\n    --- FAIL: TestA/b.c (0s)\n": `^TestA$/^b\.c$`,
+		"--- FAIL: TestA (0s)\n    --- FAIL: TestA/b (0s)\n    --- FAIL: TestA/c (0s)\n": "", "panic: x": ""} {
+		if got := failures([]byte(out)); got != want {
+			t.Errorf("%q: %q", out, got)
 		}
 	}
 }

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -47,13 +49,18 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 	}
 }
 
-// slow are the packages whose tests take longest, quickest first, and those
-// that few mutants get to. The others come before.
-var slow = []string{"proptest", "proptest/sim", "adapters/proc", "adapters/git", "app/op", "adapters/fs", "cmd/vizier"}
+// slow are the packages whose tests take longest, those that notice most first.
+// The others come before.
+var slow = []string{"proptest", "proptest/inbox", "proptest/sim", "cmd/vizier", "app/op", "adapters/fs", "adapters/proc", "adapters/git", "adapters/proc/agent",
+	"adapters/proc/joblog", "adapters/fs/watch"}
+
+// forking are the packages whose tests start programs of the module, which tell
+// nobody what they come by.
+var forking = []string{"cmd/vizier", "adapters/proc"}
 
 // never are the packages whose tests say nothing of a mutant, or take too long
 // for what they say.
-var never = []string{"", "app/storetest", "proptest/bench", "proptest/cluster", "proptest/inbox", "proptest/mutate", "proptest/torture", "adapters/proc/slurm"}
+var never = []string{"", "app/storetest", "proptest/bench", "proptest/agents", "proptest/cluster", "proptest/mutate", "proptest/torture", "adapters/proc/slurm"}
 
 // testsOf are the packages whose tests may notice a mutant of p: its own, and
 // then those that are built of it, quickest first.
@@ -91,15 +98,77 @@ type runner struct {
 	dir     string // all that they may write to, besides the build cache
 	timeout time.Duration
 	guarded bool
+	quick   bool // without slow packages, but for a mutant's own
 	cache   string
 	skip    map[string]string // tests of a package that fail as they are, and say nothing
+	lines   cover             // of all functions
+	covered map[string]cover  // what a package's tests come by
+	took    map[string]time.Duration
 }
 
-var failed = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+// cover is a set of lines, as kernel/job.go:12.
+type cover map[string]bool
 
-// check looks which tests pass as they are: the others are skipped, and told.
-func (r *runner) check(ctx context.Context, all []goPackage) error {
-	r.skip = map[string]string{}
+var block = regexp.MustCompile(`(?m)^` + module + `/(.+):(\d+)\.\d+,(\d+)\.\d+ \d+ (\d+)$`)
+
+// readCover reads a profile: the lines of its blocks, and those of them that
+// were run.
+func readCover(profile []byte) (lines, run cover) {
+	lines, run = cover{}, cover{}
+	for _, m := range block.FindAllSubmatch(profile, -1) {
+		from, _ := strconv.Atoi(string(m[2]))
+		to, _ := strconv.Atoi(string(m[3]))
+		for at := from; at <= to; at++ {
+			place := fmt.Sprintf("%s:%d", m[1], at)
+			lines[place] = true
+			if string(m[4]) != "0" {
+				run[place] = true
+			}
+		}
+	}
+	return lines, run
+}
+
+// comesBy reports that p's tests may come by a mutant's place, as far as is
+// known: what is in no function is anybody's.
+func (r *runner) comesBy(p goPackage, m mutant) bool {
+	run := r.covered[p.ImportPath]
+	return run == nil || run[m.place()] || !r.lines[m.place()]
+}
+
+var (
+	failed     = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	failedPart = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
+)
+
+// judges are the packages whose tests may notice one of these mutants.
+func (r *runner) judges(mutants []mutant, all []goPackage) []goPackage {
+	wanted, seen := map[string]bool{}, map[string]bool{}
+	for _, m := range mutants {
+		if seen[m.pkg.ImportPath] {
+			continue
+		}
+		seen[m.pkg.ImportPath] = true
+		for _, p := range r.testsOf(m.pkg, all) {
+			wanted[p.ImportPath] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(p goPackage) bool { return !wanted[p.ImportPath] })
+}
+
+// testsOf are the packages whose tests a mutant of p has to get past.
+func (r *runner) testsOf(p goPackage, all []goPackage) []goPackage {
+	return slices.DeleteFunc(testsOf(p, all), func(q goPackage) bool {
+		return r.quick && q.ImportPath != p.ImportPath && slices.Contains(slow, q.rel())
+	})
+}
+
+func (r *runner) profile() string { return filepath.Join(r.dir, "profile") }
+
+// check looks what the tests come by, and which pass as they are: the others
+// are skipped, and told.
+func (r *runner) check(ctx context.Context, judges []goPackage) error {
+	r.skip, r.lines, r.covered, r.took = map[string]string{}, cover{}, map[string]cover{}, map[string]time.Duration{}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil { // some tests are another user's
 		return err
 	}
@@ -111,10 +180,7 @@ func (r *runner) check(ctx context.Context, all []goPackage) error {
 	if out, err := r.command(ctx, "", "true").CombinedOutput(); err != nil {
 		return fmt.Errorf("tests cannot be given processes of their own (-unguarded does without, and may kill and remove anything): %w\n%s", err, out)
 	}
-	for _, p := range all {
-		if slices.Contains(never, p.rel()) {
-			continue
-		}
+	for _, p := range judges {
 		begun := time.Now()
 		out, err := r.test(ctx, "", p)
 		for tries := 0; err != nil && tries < 10; tries++ { // it stops at the first that fails
@@ -123,6 +189,13 @@ func (r *runner) check(ctx context.Context, all []goPackage) error {
 			}
 			out, err = r.test(ctx, "", p)
 		}
+		r.took[p.ImportPath] = time.Since(begun)
+		if b, failed := os.ReadFile(r.profile()); failed == nil && err == nil {
+			lines, run := readCover(b)
+			maps.Copy(r.lines, lines)
+			r.covered[p.ImportPath] = run
+		}
+		_ = os.Remove(r.profile())
 		fmt.Printf("as it is %-45s %5.0fs %s\n", p.rel(), time.Since(begun).Seconds(), r.skip[p.ImportPath])
 		if err != nil {
 			return fmt.Errorf("%s fails without any mutant: %w\n%s", p.rel(), err, out[max(0, len(out)-2000):])
@@ -143,18 +216,57 @@ func (r *runner) try(ctx context.Context, n int, m mutant, all []goPackage) (by 
 	if r.command(ctx, overlay, "go", "build", m.pkg.ImportPath).Run() != nil {
 		return "", false
 	}
-	for _, p := range testsOf(m.pkg, all) {
-		if _, err := r.test(ctx, overlay, p); err != nil {
+	for _, p := range r.testsOf(m.pkg, all) {
+		if !r.comesBy(p, m) {
+			continue
+		}
+		out, err := r.test(ctx, overlay, p)
+		if err != nil && ctx.Err() == nil && slices.Contains(slow, p.rel()) { // a busy machine fails a test as well
+			if which := failures(out); which != "" {
+				_, err = r.test(ctx, overlay, p, "-run", which)
+			}
+		}
+		if err != nil {
 			return p.rel(), ctx.Err() == nil
 		}
 	}
 	return "", ctx.Err() == nil
 }
 
-func (r *runner) test(ctx context.Context, overlay string, p goPackage) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+// failures is the pattern of the one test that failed; "": it is none, or more.
+func failures(out []byte) string {
+	found := failedPart.FindAllSubmatch(out, -1)
+	if len(found) == 0 {
+		return ""
+	}
+	deepest := string(found[0][1])
+	for _, m := range found[1:] {
+		if !strings.HasPrefix(string(m[1]), deepest+"/") {
+			return ""
+		}
+		deepest = string(m[1])
+	}
+	var parts []string
+	for part := range strings.SplitSeq(deepest, "/") {
+		parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
+	}
+	return strings.Join(parts, "/")
+}
+
+func (r *runner) test(ctx context.Context, overlay string, p goPackage, flags ...string) ([]byte, error) {
+	timeout := r.timeout
+	if took, known := r.took[p.ImportPath]; known { // a mutant that goes on for ever is no news after that
+		timeout = min(timeout, time.Minute+5*took)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	args := []string{"go", "test", "-vet=off", "-failfast"}
+	args := append([]string{"go", "test", "-vet=off", "-failfast"}, flags...)
+	if overlay == "" {
+		args = append(args, "-count=1")
+	}
+	if overlay == "" && !slices.Contains(forking, p.rel()) {
+		args = append(args, "-coverprofile="+r.profile(), "-coverpkg="+module+"/kernel/...,"+module+"/app/...,"+module+"/adapters/...")
+	}
 	if skip := r.skip[p.ImportPath]; skip != "" {
 		args = append(args, "-skip", skip)
 	}

@@ -1,0 +1,385 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// kvHome is a directory for a map, open as the store has it.
+func kvHome(t *testing.T) dir {
+	t.Helper()
+	path := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(path, journalDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	base, err := openRoot(path, idle{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(base.close)
+	return base
+}
+
+// freshKV is a map of these values, and nothing else.
+func freshKV(t *testing.T, base dir, head string, values map[string]string) *kv {
+	t.Helper()
+	k := &kv{base: base}
+	for key, v := range values {
+		k.recent.put(setting{key, []byte(v)})
+	}
+	k, err := k.compact([]byte(head))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// holdsAll fails where a map is not what the model is.
+func holdsAll(t *testing.T, k *kv, model map[string]string, near ...string) {
+	t.Helper()
+	sorted := slices.Sorted(maps.Keys(model))
+	for _, key := range append(slices.Clone(sorted), near...) {
+		want, there := model[key]
+		if got, err := k.get(key); err != nil || string(got) != want || (got != nil) != there {
+			t.Fatalf("%q is %q, %v, want %q", key, got, err, want)
+		}
+	}
+	for _, prefix := range append([]string{"", "a", "k", "k1", "k10", "zz"}, near...) {
+		for _, from := range []string{prefix, prefix + "0", prefix + "5", prefix + "\xff"} {
+			var want, got []string
+			for _, key := range sorted {
+				if key >= from && strings.HasPrefix(key, prefix) {
+					want = append(want, key+"="+model[key])
+				}
+			}
+			err := k.eachFrom(from, prefix, func(key string, v []byte) bool {
+				got = append(got, key+"="+string(v))
+				return true
+			})
+			if err != nil || !slices.Equal(got, want) {
+				t.Fatalf("from %q of %q: %d, want %d, %v", from, prefix, len(got), len(want), err)
+			}
+		}
+	}
+	n := 0
+	if err := k.each("", func(string, []byte) bool { n++; return n < 3 }); err != nil || n != min(3, len(model)) {
+		t.Fatalf("asked for three, and got %d of %d: %v", n, len(model), err)
+	}
+}
+
+// However it is written, followed, compacted and opened again, the map is what a
+// map in memory is.
+func TestAMapOnTheDiskIsAMap(t *testing.T) {
+	oneGoroutine(t)
+	r := seeded(t)
+	base, model := kvHome(t), map[string]string{}
+	k := freshKV(t, base, "head 0", nil)
+	other, head, err := openKV(base)
+	if err != nil || string(head) != "head 0" {
+		t.Fatalf("%q %v", head, err)
+	}
+	notes := []string(nil)
+	for round := range 60 {
+		var changes []setting
+		for range r.IntN(80) {
+			c := setting{key: "k" + strconv.Itoa(r.IntN(900))}
+			if r.IntN(4) == 0 {
+				delete(model, c.key)
+			} else {
+				c.value = []byte(strings.Repeat("v", r.IntN(3)*r.IntN(400)) + strconv.Itoa(round))
+				model[c.key] = string(c.value)
+			}
+			changes = append(changes, c)
+		}
+		for _, c := range changes {
+			k.recent.put(c)
+		}
+		note := fmt.Sprint("note ", round)
+		if err := k.add([]byte(note), changes); err != nil {
+			t.Fatal(err)
+		}
+		notes = append(notes, note)
+		if other.current() != k.current() || !k.current() {
+			t.Fatalf("round %d: it is not the map that counts", round)
+		}
+		if r.IntN(3) == 0 {
+			heard := []string(nil)
+			if err := other.follow(func(n []byte) bool { heard = append(heard, string(n)); return true }); err != nil || !slices.Equal(heard, notes) {
+				t.Fatalf("round %d: heard %q of %q, %v", round, heard, notes, err)
+			}
+			notes = nil
+			holdsAll(t, other, model, "k", "k900", "nobody", "")
+		}
+		if r.IntN(6) == 0 {
+			holdsAll(t, k, model)
+			head := fmt.Sprint("head ", round)
+			if k, err = k.compact([]byte(head)); err != nil {
+				t.Fatal(err)
+			}
+			if other.current() {
+				t.Fatalf("round %d: an old log is taken for the new", round)
+			}
+			other.close()
+			var got []byte
+			if other, got, err = openKV(base); err != nil || string(got) != head {
+				t.Fatalf("round %d: %q %v", round, got, err)
+			}
+			notes = nil
+			var size int64
+			for i, tab := range k.tables {
+				info, err := os.Stat(fmt.Sprintf("/proc/self/fd/%d/%s", base.fd, tableFile(tab.number)))
+				if err != nil || info.Size() != tab.size || i > 0 && tab.number <= k.tables[i-1].number {
+					t.Fatalf("table %d: %v, %d bytes", tab.number, err, tab.size)
+				}
+				size += tab.size
+			}
+			if k.size != size || len(k.tables) > 6 || k.recent.size != 0 {
+				t.Fatalf("round %d: %d tables of %d bytes, which are %d", round, len(k.tables), k.size, size)
+			}
+			names, err := base.names(journalDir)
+			if err != nil || len(names) != len(k.tables)+1 {
+				t.Fatalf("round %d: there lie %q for %d tables, %v", round, names, len(k.tables), err)
+			}
+			holdsAll(t, other, model, "k", "k900", "nobody", "")
+		}
+	}
+	holdsAll(t, k, model, "k", "k900", "nobody", "")
+	k.close()
+	other.close()
+}
+
+// A table that is much larger than what came since is left alone, and what is
+// gone from it stays gone.
+func TestALargeTableIsLeftAlone(t *testing.T) {
+	base, model := kvHome(t), map[string]string{}
+	for i := range 3000 {
+		model[fmt.Sprintf("k%05d", i)] = strings.Repeat("v", 8)
+	}
+	k := freshKV(t, base, "", model)
+	if len(k.tables) != 1 || len(k.tables[0].blocks) < 10 {
+		t.Fatalf("%d tables", len(k.tables))
+	}
+	first := k.tables[0].number
+	k.recent.put(setting{"k00007", nil})
+	k.recent.put(setting{"new", []byte("n")})
+	delete(model, "k00007")
+	model["new"] = "n"
+	k, err := k.compact(nil)
+	if err != nil || len(k.tables) != 2 || k.tables[0].number != first {
+		t.Fatalf("%d tables, %v", len(k.tables), err)
+	}
+	holdsAll(t, k, model, "k00007", "k")
+	for i := range 3000 {
+		key := fmt.Sprintf("k%05d", i)
+		k.recent.put(setting{key, nil})
+		delete(model, key)
+	}
+	if k, err = k.compact(nil); err != nil || len(k.tables) != 1 || k.tables[0].size > 100 { // of what is gone nothing is said in the oldest
+		t.Fatalf("%d tables, %v", len(k.tables), err)
+	}
+	holdsAll(t, k, model, "k00007")
+	k.close()
+}
+
+// Whatever a file of the map was made of, no wrong answer comes out of it.
+func TestASpoiledMapIsAnErrorOrIsRight(t *testing.T) {
+	oneGoroutine(t)
+	base, model := kvHome(t), map[string]string{}
+	for i := range 150 {
+		model[fmt.Sprintf("k%03d", i)] = strings.Repeat("v", i)
+	}
+	k := freshKV(t, base, "head", model)
+	change := []setting{{"k001", []byte("changed")}, {"k002", nil}}
+	if err := k.add([]byte("note"), change); err != nil {
+		t.Fatal(err)
+	}
+	number := k.tables[0].number
+	k.close()
+	after := maps.Clone(model)
+	after["k001"] = "changed"
+	delete(after, "k002")
+	look := func() (map[string]string, error) {
+		k, _, err := openKV(base)
+		if err != nil {
+			return nil, err
+		}
+		defer k.close()
+		if err := k.follow(func(note []byte) bool { return string(note) == "note" }); err != nil {
+			return nil, err
+		}
+		got := map[string]string{}
+		err = k.each("", func(key string, v []byte) bool { got[key] = string(v); return true })
+		for key, want := range after {
+			if v, err2 := k.get(key); err2 != nil {
+				err = errors.Join(err, err2)
+			} else if err == nil && string(v) != want && want != "changed" {
+				return map[string]string{key: string(v)}, nil
+			}
+		}
+		return got, err
+	}
+	if got, err := look(); err != nil || !maps.Equal(got, after) {
+		t.Fatalf("%d of %d, %v", len(got), len(after), err)
+	}
+	for _, name := range []string{cacheFile, tableFile(number)} {
+		good, err := base.read(name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := func(what string, b []byte) {
+			t.Helper()
+			if err := base.write(name, b, false); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := look(); err == nil && !maps.Equal(got, after) && !maps.Equal(got, model) {
+				t.Errorf("%s %s: %d of %d", name, what, len(got), len(after))
+			}
+		}
+		step := max(1, len(good)/300)
+		for i := 0; i < len(good); i += step {
+			b := slices.Clone(good)
+			b[i] ^= 1 << (i % 8)
+			wrong(fmt.Sprint("with another byte at ", i), b)
+		}
+		for n := 0; n < len(good); n += step {
+			wrong(fmt.Sprintf("with %d bytes", n), good[:n])
+		}
+		wrong("with more", append(slices.Clone(good), 0))
+		wrong("with a frame that is none", append(slices.Clone(good), 1, 0, 0, 0, 1, 2, 3, 4, 5))
+		if err := base.write(name, good, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := base.remove(tableFile(number)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := look(); err == nil {
+		t.Error("a table that is gone is not missed")
+	}
+	if _, _, err := openKV(kvHome(t)); err == nil {
+		t.Error("there is a map where there is none")
+	}
+}
+
+// A follower that is told something else than what it knows says so, and what is
+// torn at the end counts for nothing until it is whole.
+func TestFollowingAMap(t *testing.T) {
+	base := kvHome(t)
+	k := freshKV(t, base, "", map[string]string{"a": "1"})
+	other, _, err := openKV(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.add([]byte("one"), []setting{{"b", []byte("2")}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.follow(func([]byte) bool { return false }); !errors.Is(err, errCache) {
+		t.Error(err)
+	}
+	if got, _ := other.get("b"); got != nil {
+		t.Errorf("what was not accepted is there: %q", got)
+	}
+	whole, err := base.read(cacheFile, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := func(n int) {
+		t.Helper()
+		if err := os.Truncate(fmt.Sprintf("/proc/self/fd/%d/%s", base.fd, cacheFile), int64(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut(len(whole) - 1)
+	notes := 0
+	count := func([]byte) bool { notes++; return true }
+	if err := other.follow(count); err != nil || notes != 0 {
+		t.Errorf("of a torn end: %d, %v", notes, err)
+	}
+	if _, err := k.log.WriteAt(whole[len(whole)-1:], int64(len(whole)-1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.follow(count); err != nil || notes != 1 {
+		t.Errorf("of a whole one: %d, %v", notes, err)
+	}
+	if got, err := other.get("b"); string(got) != "2" || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
+	if _, _, err := other.frame(int64(len(whole))); !errors.Is(err, io.EOF) {
+		t.Errorf("past the end: %v", err)
+	}
+	if _, _, err := other.frame(int64(len(whole) - 3)); !errors.Is(err, errCache) {
+		t.Errorf("in the middle: %v", err)
+	}
+	k.close()
+	other.close()
+}
+
+// A map that cannot be written is the one that was, and says so.
+func TestAMapThatCannotBeWritten(t *testing.T) {
+	oneGoroutine(t)
+	base := kvHome(t)
+	d := &faulty{}
+	base.disk = d
+	big := map[string]string{}
+	for i := range 4000 {
+		big[fmt.Sprintf("k%05d", i)] = strings.Repeat("v", 40) // more than is written at once
+	}
+	k := freshKV(t, base, "head", map[string]string{"a": "1"})
+	for at := 1; ; at++ {
+		d.n, d.at = 0, 0
+		for key, v := range big {
+			k.recent.put(setting{key, []byte(v)})
+		}
+		d.at, d.n = at, 0
+		next, err := k.compact([]byte("new"))
+		if err == nil {
+			if at < 5 {
+				t.Errorf("%d calls", at)
+			}
+			next.close()
+			break
+		}
+		if !errors.Is(err, unix.EIO) {
+			t.Errorf("call %d: %v", at, err)
+		}
+		d.at = 0
+		was, head, err := openKV(base)
+		if err != nil || string(head) != "head" {
+			t.Fatalf("call %d: %q %v", at, head, err)
+		}
+		holdsAll(t, was, map[string]string{"a": "1"})
+		was.close()
+	}
+	d.at, d.n = 1, 0
+	k, _, err := openKV(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.add(nil, []setting{{"b", nil}}); !errors.Is(err, unix.EIO) {
+		t.Error(err)
+	}
+	// what cannot be read is not written anew
+	if err := os.Truncate(fmt.Sprintf("/proc/self/fd/%d/%s", base.fd, tableFile(k.tables[0].number)), 100); err != nil {
+		t.Fatal(err)
+	}
+	for key, v := range big {
+		k.recent.put(setting{key + "x", []byte(v)})
+	}
+	if _, err := k.compact(nil); err == nil {
+		t.Error("half a table was taken for one")
+	}
+	if _, err := k.get("k00001"); !errors.Is(err, errCache) {
+		t.Error(err)
+	}
+	k.close()
+}

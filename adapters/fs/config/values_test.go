@@ -1,0 +1,264 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What is set is shown: every key of the tables whose keys are not settings of
+// their own, with the line that it stands in.
+func TestWhatIsSetIsShown(t *testing.T) {
+	c, err := Load(layers(t, "", `[agents.default]
+agent = "a"
+command = ["c", "d"]
+progress_filter = ["f"]
+model = "m"
+flags = ["--g", "--h"]
+permissions = "all"
+timeout = "1h"
+silence = "2m"
+[agents.commands.draft]
+command = "one"
+[agents.templates."x@v1"]
+model = "n"
+[hooks.a-b_1]
+on = ["failed", "blocked"]
+command = "x"
+timeout = "3s"
+[executors.far]
+kind = "slurm"
+partition = "p"
+account = "q"
+qos = "r"
+time = "s"
+memory = "t"
+gres = "u"
+program = "/v"
+options = ["w", "x"]
+cpus = 1
+max_running = 2
+lease = "5s"
+poll = "100ms"
+timeout = "100ms"
+locks = false
+[executors.near]
+kind = "slurm"
+[inbox.repositories]
+"acme/web" = "../web"
+[pools]
+gpu = 0
+[commands]
+d = "t@v1"
+[jobs]
+timeout = ""
+`, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range c.Settings() {
+		if s.Origin != "default" {
+			got = append(got, fmt.Sprintf("%s %s", strings.TrimPrefix(s.Origin, ".vizier/config.toml:"), s.TOML()))
+		}
+	}
+	want := strings.Split(`39 pools.gpu = 0
+43 jobs.timeout = ""
+16 hooks.a-b_1.command = "x"
+15 hooks.a-b_1.on = "failed blocked"
+17 hooks.a-b_1.timeout = "3s"
+11 agents.commands.draft.command = "one"
+2 agents.default.agent = "a"
+3 agents.default.command = "c d"
+6 agents.default.flags = "--g --h"
+5 agents.default.model = "m"
+7 agents.default.permissions = "all"
+4 agents.default.progress_filter = "f"
+9 agents.default.silence = "2m0s"
+8 agents.default.timeout = "1h0m0s"
+13 agents.templates."x@v1".model = "n"
+41 commands.d = "t@v1"
+21 executors.far.account = "q"
+28 executors.far.cpus = "1"
+25 executors.far.gres = "u"
+19 executors.far.kind = "slurm"
+30 executors.far.lease = "5s"
+33 executors.far.locks = "false"
+29 executors.far.max_running = "2"
+24 executors.far.memory = "t"
+27 executors.far.options = "w x"
+20 executors.far.partition = "p"
+31 executors.far.poll = "100ms"
+26 executors.far.program = "/v"
+22 executors.far.qos = "r"
+23 executors.far.time = "s"
+32 executors.far.timeout = "100ms"
+35 executors.near.kind = "slurm"
+37 inbox.repositories."acme/web" = "../web"`, "\n")
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if h := c.Hooks["a-b_1"]; h.Timeout != 3*time.Second {
+		t.Errorf("%+v", h)
+	}
+	if c.Inbox.Repositories["acme/web"] != "../web" {
+		t.Errorf("%v", c.Inbox.Repositories)
+	}
+}
+
+func TestValuesThatAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"[inbox.repositories]\n\"web\" = \"x\"":                  `inbox.repositories.web: expected a name such as "acme/web", found "web"`,
+		"[inbox.repositories]\n\"/web\" = \"x\"":                 `expected a name such as "acme/web", found "/web"`,
+		"[inbox.repositories]\n\"acme/\" = \"x\"":                `expected a name such as "acme/web", found "acme/"`,
+		"[inbox.repositories]\n\"acme/web/x\" = \"x\"":           `expected a name such as "acme/web", found "acme/web/x"`,
+		"[inbox.repositories]\n\"acme/web\" = \"\"":              `expected a path, found ""`,
+		"[inbox.repositories]\n\"acme/web\" = 3":                 `expected a path, found 3`,
+		"[commands]\nd = \"\"":                                   `expected a template: a path, or ID@VERSION, found ""`,
+		"[inbox]\ndebounce = \"0s\"":                             `expected a duration such as "30s" or "1h30m", found "0s"`,
+		"[inbox]\ndebounce = \"\"":                               `expected a duration such as "30s" or "1h30m", found ""`,
+		"[inbox]\ndebounce = \"-1s\"":                            `found "-1s"`,
+		"[inbox]\nlayout = 3":                                    `inbox.layout: expected a string, found 3`,
+		"[inbox]\nlayout = true":                                 `expected a string, found true`,
+		"[inbox]\nlayout = 1.5":                                  `expected a string, found 1.5`,
+		"[inbox]\nlayout = [[1]]":                                `expected a string, found an array`,
+		"[inbox]\nlayout = {a = 1}":                              `expected a string, found a table`,
+		"[[inbox.layout]]\na = 1":                                `expected a string, found a table`,
+		"[inbox]\nlayout = 2026-01-01":                           `expected a string, found a date`,
+		"[executors.\"a/b\"]\nkind = \"slurm\"":                  `"a/b" cannot be the name of an executor`,
+		"[executors.\"a=b\"]\nkind = \"slurm\"":                  `"a=b" cannot be the name of an executor`,
+		"[executors.lab]\nkind = 3":                              "kind: expected a string, found 3",
+		"[executors.lab]\nkind = \"slurm\"\nqos = \" \"":         `qos: expected a string that is not empty, found " "`,
+		"[executors.lab]\nkind = \"slurm\"\nqos = 3":             `qos: expected a string that is not empty, found 3`,
+		"[executors.lab]\nkind = \"slurm\"\nqos = \"a\\nb\"":     `qos: expected a string that is not empty, found "a\nb"`,
+		"[executors.lab]\nkind = \"slurm\"\ntimeout = \"99ms\"":  "timeout: expected a duration of at least 100ms",
+		"[executors.lab]\nkind = \"slurm\"\npoll = \"99ms\"":     "poll: expected a duration of at least 100ms",
+		"[executors.lab]\nkind = \"slurm\"\nlease = \"4999ms\"":  "lease: expected a duration of at least 5s",
+		"[executors.lab]\nkind = \"slurm\"\nlease = 5":           "lease: expected a duration of at least 5s, found 5",
+		"[executors.lab]\nkind = \"slurm\"\nmax_running = \"3\"": `max_running: expected a whole number, found "3"`,
+		"[executors.lab]\nkind = \"slurm\"\nprogram = 3":         "program: expected a string that is not empty, found 3",
+		"agents = 3":                                                      "agents: expected a table, found 3",
+		"[agents]\ncommands = 3":                                          "agents.commands: expected a table, found 3",
+		"[agents]\ndefault = 3":                                           "agents.default: expected a table, found 3",
+		"[agents]\ncommand = 3":                                           "unknown key (did you mean commands?)",
+		"[agents.commands]\na = 3":                                        "expected a table, found 3",
+		"[agents.default]\nagent = 3":                                     "default.agent: expected a string, found 3",
+		"[agents.default]\ncommand = []":                                  "default.command: expected a command: an array of strings, or one word, found an array",
+		"[agents.default]\ncommand = \" \"":                               `default.command: expected a command: an array of strings, or one word, found " "`,
+		"[agents.default]\ncommand = [\"\"]":                              "default.command: expected a command",
+		"[agents.default]\ncommand = [\"a\", 3]":                          "default.command: expected a command",
+		"[agents.default]\ncommand = 3":                                   "default.command: expected a command",
+		"[agents.default]\nprogress_filter = 3":                           "default.progress_filter: expected a command",
+		"[agents.default]\ntimeout = \"0s\"":                              `default.timeout: expected a duration such as "30m", found "0s"`,
+		"[agents.default]\nflags = [\"a\", 3, \"b\"]":                     "default.flags: expected an array of strings",
+		"[hooks.\"\"]\non = [\"failed\"]\ncommand = \"c\"":                `unknown key hooks.`,
+		"[hooks]\nx = 3":                                                  "hooks.x: expected a table, found 3",
+		"[hooks.x]\non = [\"failed\"]\ncommand = 3":                       "command: expected a string, found 3",
+		"[hooks.x]\non = []\ncommand = \"c\"":                             "on is missing",
+		"[hooks.x]\non = [3]\ncommand = \"c\"":                            "on: expected one of succeeded, failed, cancelled, blocked, found 3",
+		"[hooks.x]\non = [\"failed\"]\ncommand = \"c\"\ntimeout = \"0s\"": `timeout: expected a duration such as "30s", found "0s"`,
+	} {
+		if _, err := Load(layers(t, "", text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A hook's name is of letters, digits, dashes and underscores.
+func TestNamesOfHooks(t *testing.T) {
+	for name, good := range map[string]bool{"a": true, "A-1_z": true, "9": true, "a b": false, "a.b": false, "é": false} {
+		_, err := Load(layers(t, "", fmt.Sprintf("[hooks.%q]\non = [\"failed\"]\ncommand = \"c\"\n", name), nil))
+		if (err == nil) != good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What a variable gives is text, and is read as what the key takes.
+func TestVariables(t *testing.T) {
+	c, err := Load(layers(t, "", "[scheduler]\nresident = false\n", map[string]string{"VIZIER_SCHEDULER_RESIDENT": "true", "VIZIER_LOGS_KEEP_ATTEMPTS": "12", "VIZIER_JOBS_TIMEOUT": "90s",
+		"VIZIER_INBOX_LAYOUT": "single_owner", "VIZIER_INBOX_OWNER": "me", "VIZIER_LOGS_MAX_BYTES": "0", "VIZIER_APPROVALS_FROM_JOBS": "false", "VIZIER_INBOX_DEBOUNCE": "1s"}))
+	if err != nil || !c.Scheduler.Resident || c.Logs.KeepAttempts != 12 || c.Jobs.Timeout != 90*time.Second || c.Inbox.Layout != "single_owner" || c.Inbox.Owner != "me" ||
+		c.Logs.MaxBytes != 0 || c.Approvals.FromJobs || c.Inbox.Debounce != time.Second {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for name, value := range map[string]string{"VIZIER_SCHEDULER_RESIDENT": "True", "VIZIER_LOGS_KEEP_ATTEMPTS": "-1", "VIZIER_LOGS_MAX_BYTES": "0x10", "VIZIER_INBOX_LAYOUT": "odd", "VIZIER_INBOX_DEBOUNCE": "soon"} {
+		if _, err := Load(layers(t, "", "", map[string]string{name: value})); err == nil || !strings.HasPrefix(err.Error(), "env "+name+": expected ") {
+			t.Errorf("%s=%s: %v", name, value, err)
+		}
+	}
+}
+
+// One heartbeat may be late. Whichever of the two was set is what is named.
+func TestHeartbeatsOfLeases(t *testing.T) {
+	for text, want := range map[string]string{
+		"heartbeat = \"15s\"":              "",
+		"heartbeat = \"15001ms\"":          ".vizier/config.toml:2: leases.heartbeat = 15.001s is too seldom for leases.ttl = 30s",
+		"ttl = \"19s\"":                    ".vizier/config.toml:2: leases.heartbeat = 10s is too seldom for leases.ttl = 19s",
+		"ttl = \"1s\"\nheartbeat = \"2s\"": ".vizier/config.toml:3: ",
+		"ttl = \"1s\"\nheartbeat = \"2\"":  ".vizier/config.toml:3: leases.heartbeat: expected a duration",
+		"ttl = \"4s\"\nheartbeat = \"2s\"": "",
+	} {
+		_, err := Load(layers(t, "", "[leases]\n"+text+"\n", nil))
+		if (want == "") != (err == nil) || err != nil && (!strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A file that cannot be read is no file that is not there.
+func TestAFileThatCannotBeRead(t *testing.T) {
+	src := layers(t, "", "", nil)
+	if err := os.MkdirAll(filepath.Join(src.Root, ".vizier", "config.toml"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(src); err == nil || !strings.HasPrefix(err.Error(), "read configuration: ") {
+		t.Errorf("%v", err)
+	}
+	src.Root = ""
+	if _, err := Load(src); err != nil {
+		t.Errorf("outside of a repository: %v", err)
+	}
+	if dir := UserDir(func(string) string { return "" }); dir != "" {
+		t.Errorf("of nobody: %s", dir)
+	}
+}
+
+// Tables that only dotted keys imply stand where the first of the keys does.
+func TestLinesOfImpliedTables(t *testing.T) {
+	for text, want := range map[string]string{
+		"\n\nodd.b = 1\nodd.a = 2\n":   ".vizier/config.toml:3: unknown key odd",
+		"\nodd.x.y = 1\n":              ".vizier/config.toml:2: unknown key odd",
+		"\n[odd]\n\nb = 1\n":           ".vizier/config.toml:",
+		"jobs.grace = 1\nodd = 2\n":    ".vizier/config.toml:1: jobs.grace: expected a duration such as \"30s\", found 1\n.vizier/config.toml:2: unknown key odd",
+		"zzzzzzzzzzzzzzzzzzzzzz = 1\n": ".vizier/config.toml:1: unknown key zzzzzzzzzzzzzzzzzzzzzz",
+	} {
+		_, err := Load(layers(t, "", text, nil))
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(want, "zzz") && strings.Contains(err.Error(), "mean") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"alpha", "alphabet", "beta", "gamma"}
+	for word, want := range map[string]string{"alpha": "alpha", "alpah": "alpha", "alphabe": "alphabet", "bet": "beta", "be": "", "ba": "", "etab": "beta", "gammma": "gamma", "gmm": "gamma", "gm": "", "": "", "delta": "beta",
+		"alphabetic": "alphabet", "xalphabetsxx": "alphabet", "xyzbeta": "beta"} {
+		if got := Nearest(word, names); got != want {
+			t.Errorf("%s: %q, want %q", word, got, want)
+		}
+	}
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"ab", "ba", 2}, {"abc", "abc", 0}, {"abcd", "bcd", 1}, {"flaw", "lawn", 2}} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("%s, %s: %d", c.a, c.b, got)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// faulty is a disk of which one call fails.
+type faulty struct {
+	mu    sync.Mutex
+	at    int // the call that fails, from 1; 0: none
+	n     int
+	where string // what it was that failed
+}
+
+func (f *faulty) fails(what string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n++; f.n == f.at {
+		f.where = what
+		return unix.EIO
+	}
+	return nil
+}
+
+func (f *faulty) create(at int, name string, flags int) (int, error) {
+	if err := f.fails("create " + name); err != nil {
+		return -1, err
+	}
+	return machine{}.create(at, name, flags)
+}
+
+func (f *faulty) mkdir(at int, name string) error {
+	return either(f.fails("mkdir "+name), func() error { return machine{}.mkdir(at, name) })
+}
+
+func (f *faulty) write(fd int, data []byte) error {
+	return either(f.fails("write"), func() error { return machine{}.write(fd, data) })
+}
+
+func (f *faulty) writeAt(fd int, data []byte, offset int64) error {
+	return either(f.fails(fmt.Sprintf("write at %d", offset)), func() error { return machine{}.writeAt(fd, data, offset) })
+}
+
+func (f *faulty) truncate(fd int, size int64) error {
+	return either(f.fails("truncate"), func() error { return machine{}.truncate(fd, size) })
+}
+
+func (f *faulty) rename(from int, old string, to int, name string) error {
+	return either(f.fails("rename to "+name), func() error { return machine{}.rename(from, old, to, name) })
+}
+
+func (f *faulty) renameNew(from int, old string, to int, name string) error {
+	return either(f.fails("rename to new "+name), func() error { return machine{}.renameNew(from, old, to, name) })
+}
+
+func (f *faulty) link(from int, old string, to int, name string) error {
+	return either(f.fails("link "+name), func() error { return machine{}.link(from, old, to, name) })
+}
+
+func (f *faulty) unlink(at int, name string) error {
+	return either(f.fails("unlink "+name), func() error { return machine{}.unlink(at, name) })
+}
+
+func (f *faulty) removeAll(dir, name string) error {
+	return either(f.fails("remove all of "+name), func() error { return machine{}.removeAll(dir, name) })
+}
+
+func (f *faulty) sync(int) error     { return f.fails("sync") }
+func (f *faulty) syncData(int) error { return f.fails("sync data") }
+func (f *faulty) syncAll(int) error  { return f.fails("sync all") }
+
+func either(err error, call func() error) error {
+	if err != nil {
+		return err
+	}
+	return call()
+}
+
+// deedsOnAFaultyDisk are what a store does, each on a store that holds jobs 1
+// to 6: job 1 runs, job 2 ended and published, run r has a manifest, and a hook
+// is pending.
+func deedsOnAFaultyDisk() map[string]func(*Store) error {
+	running := plain(1)
+	running.State.Status, running.State.Attempt = kernel.Running, 1
+	result := kernel.Result{Attempt: running.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Reason: "r"}
+	tok := custom("t", "k")
+	transact := func(s *Store, actions ...kernel.Action) error {
+		tx, err := s.Begin(context.Background())
+		if err != nil {
+			return err
+		}
+		_, err = tx.Load(kernel.Scope{All: true})
+		if err == nil {
+			err = tx.Commit(kernel.NewPlan(actions...))
+		}
+		if err == nil {
+			err = tx.Done()
+		}
+		return errors.Join(err, tx.Close())
+	}
+	say := func(n int, word string) kernel.Action {
+		return put(plain(n), func(st *kernel.State) { st.Reason = word })
+	}
+	return map[string]func(*Store) error{
+		"a plan": func(s *Store) error {
+			return transact(s, kernel.CreateJob{Job: plain(9)}, say(3, "new"), kernel.CreateRun{Run: kernel.RunID("run_" + id(2)), Manifest: []byte("{}")}, kernel.RemoveRun{Run: kernel.RunID("run_" + id(1))},
+				kernel.RemoveJob{Job: id(4)}, kernel.Strip{Job: id(5)}, kernel.Publish{Attempt: running.Attempt(), Artifacts: []kernel.Artifact{tok}},
+				kernel.Announce{Event: kernel.Event{At: t0, Job: id(3), Kind: kernel.JobSucceeded}}, kernel.ClearSentinel{Job: id(3), Slug: "foo"})
+		},
+		"another attempt": func(s *Store) error {
+			return transact(s, kernel.Reset{Attempt: kernel.AttemptID{Job: id(2), N: 1}, Produces: []kernel.Artifact{tok}}, kernel.Rotate{Attempt: running.Attempt()}, say(6, "new"))
+		},
+		"a plan and a checkpoint": func(s *Store) error {
+			if err := transact(s, say(3, "one")); err != nil {
+				return err
+			}
+			s.log.most = 0
+			return errors.Join(transact(s, put(plain(6), func(st *kernel.State) { st.Reason = "two" })))
+		},
+		"an outcome":          func(s *Store) error { return s.Conclude(result) },
+		"an outcome for good": func(s *Store) error { return s.ConcludeOnce(result) },
+		"a payload":           func(s *Store) error { return s.WritePayload(id(1), tok, []byte("p")) },
+		"a patch":             func(s *Store) error { return s.WritePatch(id(1), []byte("p")) },
+		"no input":            func(s *Store) error { return s.WriteNoInput(id(1), "why") },
+		"a sentinel":          func(s *Store) error { return s.WriteSentinel("bar", []byte("b")) },
+		"no sentinel":         func(s *Store) error { return s.ClearSentinel("foo") },
+		"an effect": func(s *Store) error {
+			return s.RecordEffect(context.Background(), kernel.Effect{Job: id(1), Key: strings.Repeat("a1", 32), Operation: "git.commit", Attempt: 1})
+		},
+		"a hook that is told": func(s *Store) error {
+			return s.Told(kernel.Event{At: t0, Job: id(2), Kind: kernel.JobSucceeded})
+		},
+	}
+}
+
+// faultyStore is a store for the deeds, on a disk that works so far.
+func faultyStore(t *testing.T) (string, *Store, *faulty) {
+	t.Helper()
+	dir := t.TempDir()
+	o := options()
+	o.Durable = true
+	s := newStoreWith(t, dir, o)
+	d := &faulty{}
+	s.disk = d
+	var jobs []kernel.Action
+	for n := 1; n <= 6; n++ {
+		j := plain(n)
+		j.Spec.Produces = []kernel.Artifact{custom("t", "k")}
+		if n == 1 {
+			j.State.Status, j.State.Attempt = kernel.Running, 1
+		}
+		jobs = append(jobs, kernel.CreateJob{Job: j})
+	}
+	commit(t, s, append(jobs, kernel.Publish{Attempt: kernel.AttemptID{Job: id(2), N: 1}, Artifacts: []kernel.Artifact{custom("t", "k")}}, kernel.CreateRun{Run: kernel.RunID("run_" + id(1)), Manifest: []byte("{}")},
+		kernel.Announce{Event: kernel.Event{At: t0, Job: id(2), Kind: kernel.JobSucceeded}})...)
+	for _, err := range []error{s.WriteSentinel("foo", []byte("f")), s.WritePatch(id(2), []byte("p")), s.WritePayload(id(2), custom("t", "k"), []byte("p"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeAt(t, file(dir, "jobs", string(id(1)), "attempts", "0.json"), "{}")
+	writeAt(t, file(dir, "jobs", string(id(1)), "stdout.log"), "out")
+	writeAt(t, file(dir, "jobs", string(id(2)), "stdout.log"), "out")
+	return dir, s, d
+}
+
+// lasting is what a store holds that anybody rests on: no journal, which is
+// judged by what it leads to, no cache, and nothing that is empty.
+func lasting(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	closeTx(t, begin(t, newStore(t, dir))) // completes what a journal holds
+	files := tree(t, dir)
+	maps.DeleteFunc(files, func(name, text string) bool { // an outcome may go without its second name, by which nothing is lost
+		return text == "" || strings.HasSuffix(name, "1.outcome.json") || strings.Contains(name, journalDir) || strings.Contains(name, "cache") || strings.HasSuffix(name, ".tmp") || strings.Contains(name, "lock")
+	})
+	return files
+}
+
+// Whichever call of the disk fails, a deed says so; or it is as well done as if
+// none had. Where it says so, all of it is done or nothing.
+func TestWhicheverCallOfTheDiskFailsADeedSaysSo(t *testing.T) {
+	oneGoroutine(t)
+	for name, deed := range deedsOnAFaultyDisk() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, s, d := faultyStore(t)
+			before, calls := lasting(t, dir), d.n
+			if err := deed(s); err != nil {
+				t.Fatal(err)
+			}
+			calls = d.n - calls
+			after := lasting(t, dir)
+			if calls == 0 {
+				t.Fatal("no call of the disk")
+			}
+			for k := 1; k <= calls; k++ {
+				dir, s, d := faultyStore(t)
+				d.at = d.n + k
+				err := deed(s)
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				got := lasting(t, dir)
+				switch {
+				case err != nil && !errors.Is(err, unix.EIO):
+					t.Errorf("%s fails: %v", d.where, err)
+				case err != nil && name == "a plan and a checkpoint": // which are two
+				case err != nil && !maps.Equal(got, before) && !maps.Equal(got, after):
+					t.Errorf("%s fails, and the deed is half done:\n%s", d.where, cmp.Diff(after, got))
+				case err == nil && name == "an outcome for good" && k > calls-5: // the copy, which is for people
+				case err == nil && strings.HasPrefix(d.where, "sync"):
+					t.Errorf("%s fails, call %d of %d, and nobody hears of it", d.where, k, calls)
+				case err == nil && !maps.Equal(got, after):
+					t.Errorf("%s fails, and nobody hears of it", d.where)
+				}
+			}
+		})
+	}
+}

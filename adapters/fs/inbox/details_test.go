@@ -1,0 +1,332 @@
+package inbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
+)
+
+// stands is a job that stands for the prompt, whose file has the number.
+func stands(tree Tree, n int, rel string, inode uint64) *kernel.Job {
+	return &kernel.Job{ID: kernel.JobID(fmt.Sprintf("%032x", n)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "b",
+		File: tree.File(rel, kernel.RunningPrompt), Rel: rel, Inode: inode}}}
+}
+
+func inodeOf(t testing.TB, tree Tree, name string) uint64 {
+	t.Helper()
+	list, err := tree.Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range list.Files {
+		if inbox.NameOf(f.Name, f.Rel) == name {
+			return f.Inode
+		}
+	}
+	t.Fatalf("no %s in %+v", name, list)
+	return 0
+}
+
+// lies are all files of the trees but the locks.
+func lies(t testing.TB, tree Tree) string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(tree.Home, func(path string, d iofs.DirEntry, err error) error {
+		if rel, _ := filepath.Rel(tree.Home, path); !d.IsDir() && d.Name() != ".lock" {
+			out = append(out, filepath.ToSlash(rel))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(out, " ")
+}
+
+// What lies in the trees and nobody accounts for is told, with what takes it
+// away, if anything may.
+func TestInspect(t *testing.T) {
+	tree := newTree(t)
+	tree.Now = func() time.Time { return time.Now().Add(61 * time.Minute) }
+	known, gone := strings.Repeat("a", 32), strings.Repeat("b", 32)
+	for _, name := range []string{"inbox/x.error.txt", "inbox/y.error.txt", "inbox/y.error.md", "inbox/z.error.txt", "inbox/z.running.md", "inbox/.n.1.2.tmp", "inbox/.keep", "inbox/d/e/.m.tmp", "inbox/d/w.error.txt",
+		"finished/v.error.txt", "processed/o/r/b/" + known + "/prompt.md", "processed/o/r/b/" + gone + "/prompt.md", "failed/o/r/b/" + gone + "/x.error.txt", "inbox/" + gone + "/x.prompt.md", "inbox/tmp.tmp"} {
+		drop(t, tree, name, "")
+	}
+	odd, err := tree.Inspect(map[kernel.JobID]bool{kernel.JobID(known): true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range odd {
+		text := o.Path + ": " + o.Text
+		if o.Fix != nil {
+			text += " [fix]"
+			if err := o.Fix(); err != nil {
+				t.Error(err)
+			}
+		}
+		got = append(got, text)
+	}
+	slices.Sort(got)
+	want := []string{"failed/o/r/b/" + gone + ": the copy of a prompt whose job is not on record", "finished/v.error.txt: a reason without its prompt [fix]", "inbox/.n.1.2.tmp: a temporary file that somebody left [fix]",
+		"inbox/d/e/.m.tmp: a temporary file that somebody left [fix]", "inbox/d/w.error.txt: a reason without its prompt [fix]", "inbox/x.error.txt: a reason without its prompt [fix]",
+		"processed/o/r/b/" + gone + ": the copy of a prompt whose job is not on record"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if odd, err = tree.Inspect(map[kernel.JobID]bool{kernel.JobID(known): true}); len(odd) != 2 || err != nil {
+		t.Errorf("after the fixes: %+v %v", odd, err)
+	}
+	tree.Now = func() time.Time { return time.Now().Add(59 * time.Minute) }
+	drop(t, tree, "inbox/.n.1.2.tmp", "")
+	if odd, err = tree.Inspect(map[kernel.JobID]bool{kernel.JobID(known): true, kernel.JobID(gone): true}); len(odd) != 0 || err != nil {
+		t.Errorf("of what is young: %+v %v", odd, err)
+	}
+}
+
+// Whoever watches a directory hears of prompts and markers in it, and of
+// nothing that is being written or that lies elsewhere.
+func TestNotices(t *testing.T) {
+	tree := newTree(t)
+	drop(t, tree, "inbox/a/old.md", "")
+	drop(t, tree, "inbox/b/old.md", "")
+	n := NewNotices(tree)
+	defer n.Close()
+	if n.notify == nil {
+		t.Skip("the system allows no watch")
+	}
+	if !n.Watch([]string{"", "a"}) || n.Watch([]string{"a", ""}) || !n.Watch([]string{"", "a", "b"}) || n.Watch([]string{"a"}) || n.Watch([]string{"a", "nowhere"}) {
+		t.Error("what is watched anew")
+	}
+	if have := n.notify.WatchList(); len(have) != 1 || have[0] != filepath.Join(tree.Inbox(), "a") {
+		t.Errorf("watches %v", have)
+	}
+	heard := func() bool {
+		select {
+		case <-n.Changed():
+			return true
+		case <-time.After(10 * time.Second):
+			return false
+		}
+	}
+	drop(t, tree, "inbox/a/.x.tmp", "")
+	drop(t, tree, "inbox/b/x.prompt.md", "")
+	select {
+	case <-n.Changed():
+		t.Error("heard of a temporary file, or of another directory")
+	case <-time.After(50 * time.Millisecond):
+	}
+	drop(t, tree, "inbox/a/"+inbox.BranchMarker, "m")
+	if !heard() {
+		t.Error("heard of no marker")
+	}
+	drop(t, tree, "inbox/a/x.prompt.md", "")
+	if !heard() {
+		t.Error("heard of no prompt")
+	}
+}
+
+// Which file is a job's prompt: that of its number, whatever it is called; what
+// is called running, for as long as nobody else can have the name.
+func TestWhichFileIsAJobsPrompt(t *testing.T) {
+	sum := func(text string) string { h := sha256.Sum256([]byte(text)); return hex.EncodeToString(h[:]) }
+	hour := time.Now().Add(time.Hour)
+	for name, c := range map[string]struct {
+		lies   string // where the file is
+		other  bool   // it has another number
+		taken  bool   // the number is another job's
+		change func(*kernel.Job)
+		found  bool
+	}{
+		"running":                             {lies: "inbox/x.running.md", found: true},
+		"done":                                {lies: "inbox/x.done.md", found: true},
+		"failed":                              {lies: "inbox/x.error.md", found: true},
+		"finished":                            {lies: "finished/x.done.md", found: true},
+		"finished, and failed":                {lies: "finished/x.error.md", found: true},
+		"another's":                           {lies: "inbox/x.running.md", taken: true},
+		"written anew":                        {lies: "inbox/x.running.md", other: true, found: true},
+		"done, and another file":              {lies: "inbox/x.done.md", other: true},
+		"running, and the job ended before":   {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Status, j.State.Finished = kernel.Failed, time.Now().Add(-time.Hour) }},
+		"running, and the job ended since":    {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Status, j.State.Finished = kernel.Failed, hour }, found: true},
+		"running, and it never ran":           {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Status = kernel.Cancelled }, found: true},
+		"rewound, and the same text":          {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Generation, j.Spec.Intake.SHA256 = 1, sum("text") }, found: true},
+		"rewound, and another text":           {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Generation, j.Spec.Intake.SHA256 = 1, sum("other") }},
+		"rewound, and written anew":           {lies: "inbox/x.running.md", other: true, change: func(j *kernel.Job) { j.State.Generation, j.Spec.Intake.SHA256 = 1, sum("text") }},
+		"rewound, and finished with a stamp":  {lies: "finished/x.abc.done.md", change: func(j *kernel.Job) { j.State.Generation = 1 }, found: true},
+		"finished with a stamp":               {lies: "finished/x.abc.done.md"},
+		"rewound, and another with a stamp":   {lies: "finished/x.abc.done.md", other: true, change: func(j *kernel.Job) { j.State.Generation = 1 }},
+		"rewound, and stamped like no prompt": {lies: "finished/x.abc.txt", change: func(j *kernel.Job) { j.State.Generation = 1 }},
+		"rewound, and of another name":        {lies: "finished/y.abc.done.md", change: func(j *kernel.Job) { j.State.Generation = 1 }},
+		"gone":                                {lies: "inbox/y.running.md"},
+	} {
+		tree := newTree(t)
+		drop(t, tree, c.lies, "text")
+		info, err := os.Stat(filepath.Join(tree.Home, c.lies))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inode := inodeNumber(info)
+		j := stands(tree, 1, "x.prompt.md", inode)
+		var others []uint64
+		if c.other {
+			j.Spec.Intake.Inode++
+		}
+		if c.taken {
+			others = []uint64{5, inode}
+		}
+		if c.change != nil {
+			c.change(j)
+		}
+		found, archived, err := Tender{tree}.TendPrompt(j, kernel.RunningPrompt, j.State.Reason, others)
+		if found != c.found || archived || err != nil {
+			t.Errorf("%s: %t %t %v", name, found, archived, err)
+		}
+		copyOf := content(t, tree, "processed/o/r/b/"+string(j.ID)+"/prompt.md")
+		note := content(t, tree, "processed/o/r/b/"+string(j.ID)+"/NO_INPUT.md")
+		if (copyOf == "text") != c.found || (note == "") != c.found {
+			t.Errorf("%s: the copy is %q, the note %q", name, copyOf, note)
+		}
+	}
+}
+
+// What a prompt is called follows its job, in the inbox and where it went from
+// there; its reason stands beside it as long as it failed.
+func TestNamesFollowTheJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		lies   []string
+		want   kernel.PromptName
+		change func(*kernel.Job)
+		after  string
+	}{
+		"done":                       {[]string{"inbox/d/x.running.md"}, kernel.DonePrompt, nil, "inbox/d/x.done.md"},
+		"done over one that is":      {[]string{"inbox/d/x.running.md", "inbox/d/x.done.md"}, kernel.DonePrompt, nil, "finished/d/x.done.md inbox/d/x.done.md"},
+		"failed":                     {[]string{"inbox/d/x.running.md"}, kernel.ErrorPrompt, nil, "inbox/d/x.error.md inbox/d/x.error.txt"},
+		"running again":              {[]string{"inbox/d/x.error.md", "inbox/d/x.error.txt"}, kernel.RunningPrompt, nil, "inbox/d/x.running.md"},
+		"running beside another":     {[]string{"inbox/d/x.error.md", "inbox/d/x.error.txt", "inbox/d/x.running.md"}, kernel.RunningPrompt, nil, "inbox/d/x.error.md inbox/d/x.error.txt inbox/d/x.running.md"},
+		"done after it failed":       {[]string{"inbox/d/x.error.md", "inbox/d/x.error.txt"}, kernel.DonePrompt, nil, "inbox/d/x.done.md"},
+		"finished, and running":      {[]string{"finished/d/x.error.md", "finished/d/x.error.txt"}, kernel.RunningPrompt, nil, "finished/d/x.error.md finished/d/x.error.txt"},
+		"finished, and done":         {[]string{"finished/d/x.error.md", "finished/d/x.error.txt"}, kernel.DonePrompt, nil, "finished/d/x.done.md"},
+		"finished, and done already": {[]string{"finished/d/x.done.md"}, kernel.DonePrompt, nil, "finished/d/x.done.md"},
+		"finished, and failed":       {[]string{"finished/d/x.done.md"}, kernel.ErrorPrompt, nil, "finished/d/x.error.md finished/d/x.error.txt"},
+		"archived":                   {[]string{"inbox/d/x.running.md"}, kernel.ErrorPrompt, func(j *kernel.Job) { j.Spec.Intake.Archive = true }, "failed/o/r/b/ID/x.prompt.md inbox/d/x.error.md inbox/d/x.error.txt"},
+		"archived, but it is done":   {[]string{"inbox/d/x.running.md"}, kernel.DonePrompt, func(j *kernel.Job) { j.Spec.Intake.Archive = true }, "inbox/d/x.done.md"},
+	} {
+		tree := newTree(t)
+		for _, at := range c.lies {
+			drop(t, tree, at, "text")
+		}
+		info, err := os.Stat(filepath.Join(tree.Home, c.lies[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := stands(tree, 1, "d/x.prompt.md", inodeNumber(info))
+		if c.change != nil {
+			c.change(j)
+		}
+		if name == "running beside another" {
+			j.State.Generation = 1
+		}
+		for range 2 {
+			found, archived, err := Tender{tree}.TendPrompt(j, c.want, j.State.Reason, nil)
+			if !found || err != nil || archived != strings.HasPrefix(c.after, "failed") {
+				t.Errorf("%s: %t %t %v", name, found, archived, err)
+			}
+		}
+		got := strings.ReplaceAll(lies(t, tree), string(j.ID), "ID")
+		if got = strings.TrimSuffix(got, " processed/o/r/b/ID/prompt.md"); got != c.after {
+			t.Errorf("%s: %s\nwant %s", name, got, c.after)
+		}
+	}
+}
+
+func TestReasonsOfPrompts(t *testing.T) {
+	tree := newTree(t)
+	drop(t, tree, "inbox/x.running.md", "text")
+	j := stands(tree, 2, "x.prompt.md", inodeOf(t, tree, "x.running.md"))
+	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.ErrorPrompt, "failed: why", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, tree, "inbox/x.error.txt"); got != fmt.Sprintf("job %s is failed: why\nnext: vizier jobs why %s\n", j.ID, j.ID) {
+		t.Errorf("%q", got)
+	}
+	odd := stands(tree, 3, "x.prompt.md", 1)
+	odd.Spec.Intake.File = "/elsewhere/x.running.md"
+	if _, _, err := (Tender{tree}).TendPrompt(odd, kernel.DonePrompt, odd.State.Reason, nil); err == nil || !strings.Contains(err.Error(), "does not end in x.running.md") {
+		t.Error(err)
+	}
+	odd.Spec.Intake.File = "inbox/x.running.md"
+	if _, _, err := (Tender{tree}).TendPrompt(odd, kernel.DonePrompt, odd.State.Reason, nil); err == nil {
+		t.Error("a relative home was taken")
+	}
+}
+
+func TestLimitsOfPrompts(t *testing.T) {
+	tree := newTree(t)
+	drop(t, tree, "inbox/full.running.md", strings.Repeat("x", MaxPrompt))
+	drop(t, tree, "inbox/more.running.md", strings.Repeat("x", MaxPrompt+1))
+	if text, _, err := tree.Read("full.prompt.md", kernel.RunningPrompt); err != nil || len(text) != MaxPrompt {
+		t.Errorf("%d %v", len(text), err)
+	}
+	if _, _, err := tree.Read("more.prompt.md", kernel.RunningPrompt); !errors.Is(err, kernel.ErrInvalid) {
+		t.Error(err)
+	}
+	if _, _, err := tree.Read("none.prompt.md", kernel.RunningPrompt); !errors.Is(err, iofs.ErrNotExist) {
+		t.Error(err)
+	}
+	deep := strings.Repeat("d/", maxDepth)
+	drop(t, tree, "inbox/"+deep+"x.prompt.md", "")
+	drop(t, tree, "inbox/"+deep+"e/x.prompt.md", "")
+	list, err := tree.Scan()
+	if err != nil || len(list.Strays) != 1 || list.Strays[0] != (inbox.Stray{Path: deep + "e", Why: "too deep"}) || len(list.Dirs) != maxDepth+1 || inodeOf(t, tree, deep+"x.prompt.md") == 0 {
+		t.Errorf("%+v, %d directories, %v", list.Strays, len(list.Dirs), err)
+	}
+}
+
+// Nothing is dropped over what has one of the prompt's names.
+func TestDropAndMark(t *testing.T) {
+	for _, word := range []string{"prompt", "running", "done", "error"} {
+		tree := newTree(t)
+		drop(t, tree, "inbox/x."+word+".md", "old")
+		if err := tree.Drop("x.prompt.md", "new"); !errors.Is(err, iofs.ErrExist) || content(t, tree, "inbox/x."+word+".md") != "old" {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+	tree := newTree(t)
+	if err := errors.Join(tree.Drop("a/x.prompt.md", "new"), tree.Mark("a", "feature/x")); err != nil || content(t, tree, "inbox/a/x.prompt.md") != "new" || content(t, tree, "inbox/a/.branch") != "feature/x\n" {
+		t.Error(err)
+	}
+	f, free, err := tree.Lock()
+	if err != nil || !free {
+		t.Fatal(free, err)
+	}
+	if _, again, err := tree.Lock(); err != nil || again {
+		t.Error(again, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if made, err := tree.Init(); made || err != nil {
+		t.Error(made, err)
+	}
+	if err := os.RemoveAll(filepath.Join(tree.Home, "failed")); err != nil {
+		t.Fatal(err)
+	}
+	if made, err := tree.Init(); !made || err != nil {
+		t.Error(made, err)
+	}
+}
+
+func inodeNumber(info os.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }

@@ -1,0 +1,137 @@
+package fs
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What nobody accounts for is told, each with what mends it, if anything does.
+func TestInspect(t *testing.T) {
+	dir := t.TempDir()
+	o := options()
+	o.Now = time.Now
+	s := newStoreWith(t, dir, o)
+	if odd, err := newStore(t, t.TempDir()).Inspect(nil); odd != nil || err != nil {
+		t.Errorf("of no store: %v %v", odd, err)
+	}
+	var jobs []kernel.Action
+	for n := 1; n <= 7; n++ {
+		jobs = append(jobs, kernel.CreateJob{Job: plain(n)})
+	}
+	known, gone := kernel.RunID("run_"+id(1)), kernel.RunID("run_"+id(2))
+	commit(t, s, append(jobs, kernel.CreateRun{Run: known, Manifest: []byte("{}")}, kernel.CreateRun{Run: gone, Manifest: []byte("{}")})...)
+	following, err := s.FollowRun(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := map[kernel.RunID]bool{known: true}
+	found := func() (texts []string, fixes map[string]func() error) {
+		t.Helper()
+		tx := begin(t, s)
+		defer closeTx(t, tx)
+		odd, err := s.Inspect(runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fixes = map[string]func() error{}
+		for _, o := range odd {
+			mended := " [fix]"
+			if fixes[o.Path] = o.Fix; o.Fix == nil {
+				mended = ""
+			}
+			texts = append(texts, strings.TrimPrefix(o.Path, ".vizier/jobs/")+": "+strings.SplitN(o.Text, ":", 2)[0]+mended)
+		}
+		slices.Sort(texts)
+		return texts, fixes
+	}
+	if texts, _ := found(); !slices.Equal(texts, []string{"runs/" + string(gone) + ".json: the manifest of a run that has no job [fix]"}) {
+		t.Fatalf("of a store that is well: %q", texts)
+	}
+	at := func(name string) string { return filepath.Join(dir, ".vizier", "jobs", name) }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name, text string) { t.Helper(); writeAt(t, at(name), text) }
+	write(string(id(1))+"/job.json", "{") // the journal has it
+	write(string(id(2))+"/state", "running\n")
+	must(os.Remove(at(string(id(3)) + "/job.json"))) // and its state is left
+	must(os.Remove(at(string(id(4)) + "/job.json")))
+	write(string(id(4))+"/stdout.log", "work")
+	write(string(id(5))+"/job.json", `{"version": 99}`) // of a newer program
+	must(os.Remove(at(string(id(6)) + "/state")))
+	write(string(id(7))+"/.x.1.2.tmp", "")
+	write("no-job/.y.tmp", "")
+	write("runs/run_x.txt", "")
+	write("runs/"+string(gone)+".follow", "")
+	texts, fixes := found()
+	want := []string{
+		string(id(1)) + "/job.json: the record cannot be read [fix]",
+		string(id(2)) + "/state: the record means \"queued\", and it does not say so [fix]",
+		string(id(3)) + ": a job's directory without a record [fix]",
+		string(id(4)) + ": a job's directory without a record",
+		string(id(5)) + "/job.json: the record cannot be read",
+		string(id(6)) + "/state: the record means \"queued\", and it does not say so [fix]",
+		"runs/" + string(gone) + ".follow: somebody followed this run and is gone [fix]",
+		"runs/" + string(gone) + ".json: the manifest of a run that has no job [fix]",
+	}
+	slices.Sort(want)
+	if !slices.Equal(texts, want) {
+		t.Fatalf("got\n%s\nwant\n%s", strings.Join(texts, "\n"), strings.Join(want, "\n"))
+	}
+	for path, fix := range fixes {
+		if fix != nil {
+			if err := fix(); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	if j := find(t, read(t, newStore(t, dir)), id(1)); j.ID != id(1) || j.Rev != 1 {
+		t.Errorf("%+v", j)
+	}
+	for _, name := range []string{string(id(3)), "runs/" + string(gone) + ".json", "runs/" + string(gone) + ".follow"} {
+		if _, err := os.Lstat(at(name)); !os.IsNotExist(err) {
+			t.Errorf("%s is there: %v", name, err)
+		}
+	}
+	texts, _ = found()
+	if !slices.Equal(texts, []string{string(id(4)) + ": a job's directory without a record", string(id(5)) + "/job.json: the record cannot be read"}) {
+		t.Errorf("after all fixes: %q", texts)
+	}
+	if err := following.Close(); err != nil {
+		t.Error(err)
+	}
+	// a temporary file is left alone until it is old
+	later := options()
+	for _, wait := range []time.Duration{59 * time.Minute, 61 * time.Minute} {
+		want := 0
+		if wait > time.Hour {
+			want = 2
+		}
+		later.Now = func() time.Time { return time.Now().Add(wait) }
+		old := newStoreWith(t, dir, later)
+		tx := begin(t, old)
+		odd, err := old.Inspect(runs)
+		n := 0
+		for _, o := range odd {
+			if o.Text == "a temporary file that somebody left" {
+				n++
+				if wait > time.Hour && o.Fix() != nil {
+					t.Error(o.Path)
+				}
+			}
+		}
+		if err != nil || n != want {
+			t.Errorf("after %v: %d, %v", wait, n, err)
+		}
+		closeTx(t, tx)
+	}
+}

@@ -1,0 +1,75 @@
+package fs
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Each transaction that looks at few jobs looks at some of the others in turn,
+// but for those that succeeded: what was edited by hand is found in as many as it
+// takes to see all of them once, and once each time round.
+func TestEditsAreFoundInTurn(t *testing.T) {
+	const jobs = 3*patrolMost + 10
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	var actions []kernel.Action
+	for n := 1; n <= jobs+40; n++ {
+		j := plain(n)
+		if n > jobs {
+			j.State.Status = kernel.Succeeded
+		}
+		j.State.Reason = strings.Repeat("long ", 100)
+		actions = append(actions, kernel.CreateJob{Job: j})
+	}
+	commit(t, s, actions...)
+	edited := func(n int) {
+		t.Helper()
+		path := s.RecordFile(id(n))
+		writeAt(t, path+".new", strings.Replace(contentOf(t, path), `"long `, `"edited `, 1))
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// look is one transaction about job 1, and what it found.
+	look := func() (dirty []kernel.JobID) {
+		t.Helper()
+		tx := begin(t, s)
+		rec, err := tx.Load(kernel.Scope{Near: []kernel.Near{{Kind: kernel.Itself, Job: id(1)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !rec.Narrow {
+			t.Fatal("it looked at all")
+		}
+		if err := tx.Commit(kernel.Plan{Judged: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		closeTx(t, tx)
+		return rec.Dirty
+	}
+	for range 6 { // what it was made of is nobody's edit
+		look()
+	}
+	for _, n := range []int{2, patrolMost, patrolMost + 1, 2 * patrolMost, jobs - 1, jobs} {
+		edited(n)
+		found := 0
+		for range 5 {
+			if slices.Contains(look(), id(n)) {
+				found++
+			}
+		}
+		if found == 0 {
+			t.Errorf("an edit of job %d is not found in five looks", n)
+		}
+	}
+	edited(jobs + 1)
+	for range 5 {
+		if len(look()) > 0 {
+			t.Error("it looks at what has succeeded")
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// shape is a value on one line, each part with its line.
+func shape(v workflow.Value) string {
+	var in []string
+	for _, e := range v.List {
+		in = append(in, shape(e))
+	}
+	for _, f := range v.Fields {
+		in = append(in, fmt.Sprintf("%s@%d=%s", f.Key, f.Pos.Line, shape(f.Value)))
+	}
+	text := v.Text
+	if len(in) > 0 || v.Kind == workflow.List || v.Kind == workflow.Table {
+		text = "(" + strings.Join(in, " ") + ")"
+	}
+	return fmt.Sprintf("%s:%d%s", strings.Fields(v.Kind.String())[1], v.Pos.Line, text)
+}
+
+func TestValuesAndTheirLines(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                       "table:1()",
+		"a = 1\nb = true\nc = 1.5\n":             "table:1(a@1=integer:11 b@2=boolean:2true c@3=float:31.5)",
+		"\n\na = 'x' # = y\n\n# b\nb=2":          "table:1(a@3=string:3x b@6=integer:62)",
+		"a = [1, # one\n 2,\n\n [3,\n4]]\nb = 1": "table:1(a@1=list:1(integer:11 integer:22 list:4(integer:43 integer:54)) b@6=integer:61)",
+		"a = {b = 1, c = {d = [1, 2]}}\ne = {}":  "table:1(a@1=table:1(b@1=integer:11 c@1=table:1(d@1=list:1(integer:11 integer:12))) e@2=table:2())",
+		"a = \"\"\"\nx\n\"\"\"\nb = '''\ny'z\n'''\nc = \"\"\"q\"\"\"\"\nd = ''": "table:1(a@1=string:1x\n b@4=string:4y'z\n c@7=string:7q\" d@8=string:8)",
+		"a = \"x\\\"y\"\nb = '\\'\nc = 1":                                       "table:1(a@1=string:1x\"y b@2=string:2\\ c@3=integer:31)",
+		"a = \"\"\"\\\n  x\"\"\"\nb = 1":                                        "table:1(a@1=string:1x b@3=integer:31)",
+		"a.b.c = 1\na.d = 2\n'e f'.\"g\\th\" = 3\n'\"' = 4":                     "table:1(a@1=table:1(b@1=table:1(c@1=integer:11) d@2=integer:22) e f@3=table:3(g\th@3=integer:33) \"@4=integer:44)",
+		"[a]\nb = 1\n[a.c]\nd = 2\n[e . f]\ng = 3\n":                            "table:1(a@1=table:1(b@2=integer:21 c@3=table:3(d@4=integer:42)) e@5=table:5(f@5=table:5(g@6=integer:63)))",
+		"[[a]]\nb = 1\n[[a.c]]\nd = 2\n[[a.c]]\nd = 3\n[a.e]\nf = 4\n\n[[a]]\nb = 5\n[[a.c]]\nd = 6\n": "table:1(a@1=list:1(table:1(b@2=integer:21 c@3=list:3(table:3(d@4=integer:42) table:5(d@6=integer:63)) e@7=table:7(f@8=integer:84)) " +
+			"table:10(b@11=integer:115 c@12=list:12(table:12(d@13=integer:136)))))",
+		"[\"a]b\"]\n\tc\t=\t1\r\nd = 2":       "table:1(a]b@1=table:1(c@2=integer:21 d@3=integer:32))",
+		"z = 1\ny = 2\nx = {b = 1, a = 2}":    "table:1(z@1=integer:11 y@2=integer:22 x@3=table:3(a@3=integer:32 b@3=integer:31))",
+		"a = [ {b = 1},\n {b = 2,}, ]\nc = 1": "table:1(a@1=list:1(table:1(b@1=integer:11) table:2(b@2=integer:22)) c@3=integer:31)",
+	} {
+		v, err := parseTOML("t.toml", text)
+		if err != nil {
+			if !strings.Contains(text, ",}") { // which not every version of TOML has
+				t.Errorf("%q: %v", text, err)
+			}
+			continue
+		}
+		if got := shape(v); got != want || v.Pos.File != "t.toml" {
+			t.Errorf("%q\n got %s\nwant %s", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"{}": "table:1()", "\n[\n1, 2.5, 1e3, 1E3, \"x\",\ntrue, false, null]": "list:2(integer:31 float:32.5 float:31e3 float:31E3 string:3x boolean:4true boolean:4false kind:4)",
+		"{\"a\": {\n\"b\": [1,\n2]},\n\"c\":\n\"\"}": "table:1(a@1=table:1(b@2=list:2(integer:21 integer:32)) c@4=string:5)",
+	} {
+		v, err := parseJSON("t.json", []byte(text))
+		if got := strings.ReplaceAll(shape(v), "another", "kind"); err != nil || got != want {
+			t.Errorf("%q\n got %s, %v\nwant %s", text, got, err, want)
+		}
+	}
+}
+
+func TestWhatIsNoJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                          "t.json:1: invalid JSON template t.json: unexpected EOF",
+		"[1":                        "unexpected EOF",
+		"[1,":                       "unexpected EOF",
+		"{\"a\"":                    "unexpected EOF",
+		"{\"a\":":                   "unexpected EOF",
+		"{\"a\": [":                 "unexpected EOF",
+		"\n[1,]":                    "t.json:2: invalid JSON",
+		"{1: 2}":                    "invalid JSON",
+		"{\"a\": x}":                "invalid JSON",
+		"[}":                        "invalid JSON",
+		"[1] 2":                     "something follows the template",
+		"[[1] 2]":                   "invalid JSON",
+		"{\"a\": {\"b\"":            "unexpected EOF",
+		strings.Repeat("[", 66):     "more than 64 levels of nesting",
+		strings.Repeat(`{"a":`, 66): "more than 64 levels of nesting",
+	} {
+		if _, err := parseJSON("t.json", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, deep := range []string{strings.Repeat("[", 65) + strings.Repeat("]", 65), strings.Repeat(`{"a":`, 64) + "1" + strings.Repeat("}", 64)} {
+		if _, err := parseJSON("t.json", []byte(deep)); err != nil {
+			t.Errorf("%.9s: %v", deep, err)
+		}
+	}
+}
+
+// Deep TOML is cut off, and not followed down.
+func TestDeepTOML(t *testing.T) {
+	depth := func(v workflow.Value) (n int) {
+		for len(v.List) > 0 || len(v.Fields) > 0 {
+			n++
+			if len(v.Fields) > 0 {
+				v = v.Fields[0].Value
+			} else {
+				v = v.List[0]
+			}
+		}
+		return n
+	}
+	for _, text := range []string{"a = " + strings.Repeat("[", 90) + strings.Repeat("]", 90), "a = " + strings.Repeat("{a = ", 90) + "1" + strings.Repeat("}", 90), "[[" + strings.Repeat("a.", 90) + "a]]"} {
+		v, err := parseTOML("t.toml", text)
+		if err != nil || depth(v) != maxDepth+1 {
+			t.Errorf("%.12s: %d deep, %v", text, depth(v), err)
+		}
+	}
+}
+
+func lay(t *testing.T, files map[string]string) Loader {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Loader{Root: root}
+}
+
+const leafText = "id = \"l\"\nversion = \"v1\"\n[[nodes]]\nid = \"a\"\nkind = \"gate\"\nuses = \"control.terminal\"\n"
+
+// What a person types is a path, an alias, the name of a file, or nothing,
+// which is told along with what may have been meant.
+func TestFind(t *testing.T) {
+	l := lay(t, map[string]string{".vizier/workflows/my-flow.toml": leafText, ".vizier/workflows/notes.txt": "", ".vizier/workflows/dir.toml/x": "", ".vizier/workflows/other.toml": "odd",
+		".vizier/t.toml": leafText})
+	if got := strings.Join(l.Names(), " "); got != "my-flow other" {
+		t.Errorf("names %s", got)
+	}
+	if none := (Loader{Root: t.TempDir()}).Names(); none != nil {
+		t.Errorf("names %v", none)
+	}
+	commands := map[string]string{"ali-as": "l@v1", "other": "file:.vizier/t.toml", "gone": "./nowhere.toml"}
+	for flow, want := range map[string]Resolved{
+		"My_Flow":             {".vizier/workflows/my-flow.toml", "file:.vizier/workflows/my-flow.toml", "my_flow"},
+		"other":               {".vizier/t.toml", "file:.vizier/t.toml", "other"},
+		"./.vizier/t.toml":    {"./.vizier/t.toml", "file:.vizier/t.toml", ""},
+		"file:.vizier/t.toml": {".vizier/t.toml", "file:.vizier/t.toml", ""},
+	} {
+		if got, err := l.Find(flow, commands); err != nil || filepath.ToSlash(got.Path) != want.Path || got.Selector != want.Selector || got.Alias != want.Alias {
+			t.Errorf("%s: %+v, %v", flow, got, err)
+		}
+	}
+	for flow, want := range map[string]Unresolved{"my-flwo": {Near: "my-flow"}, "draft": {Shipped: true}, "alias_": {Near: "ali-as"}, "gone": {}, "nothing-like-it": {}} {
+		_, err := l.Find(flow, commands)
+		var u *Unresolved
+		if flow == "gone" {
+			if err == nil || errors.As(err, &u) || !strings.Contains(err.Error(), "alias `gone` resolves to `./nowhere.toml` but no readable template source was found") {
+				t.Errorf("%s: %v", flow, err)
+			}
+			continue
+		}
+		if !errors.As(err, &u) || u.Near != want.Near || u.Shipped != want.Shipped || !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), "unable to resolve FLOW") {
+			t.Errorf("%s: %+v, %v", flow, u, err)
+		}
+	}
+}
+
+func TestSelectors(t *testing.T) {
+	l := lay(t, map[string]string{".vizier/workflows/one.toml": leafText, ".vizier/bad.toml": "odd", ".vizier/two.txt": leafText, ".vizier/d.toml/x": ""})
+	if r, err := l.Resolve("l@v1", nil); err != nil || r.Path != filepath.Join(".vizier", "workflows", "one.toml") || r.Selector != "l@v1" || r.Alias != "" {
+		t.Errorf("%+v %v", r, err)
+	}
+	for flow, want := range map[string]string{
+		" ": "FLOW cannot be empty", "file: ": "file selector is missing a path", "l@v2": "no template in .vizier or .vizier/workflows has this id and version; these could not be read:\n", "m@v1": "these could not be read",
+		"@v1": "unable to resolve FLOW `@v1`; pass file:", "l@": "unable to resolve FLOW `l@`; pass", "a.v12": "legacy selector `a.v12` is unsupported; use `a@v12`", "a.v": "unable to resolve FLOW `a.v`; pass", ".v1": "workflow source",
+		"a.vx": "unable to resolve FLOW `a.vx`; pass", "a.v1x": "unable to resolve FLOW `a.v1x`; pass", "a.b.v2": "use `a.b@v2`",
+	} {
+		if _, err := l.Resolve(flow, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", flow, err)
+		}
+	}
+	if err := os.Remove(filepath.Join(l.Root, ".vizier", "bad.toml")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Resolve("l@v2", nil); err == nil || strings.Contains(err.Error(), "could not be read") {
+		t.Errorf("%v", err)
+	}
+	if err := os.WriteFile(filepath.Join(l.Root, ".vizier", "again.toml"), []byte(leafText), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Resolve("l@v1", nil); err == nil || !strings.HasSuffix(err.Error(), "is ambiguous; matching files: "+filepath.Join(".vizier", "again.toml")+", "+filepath.Join(".vizier", "workflows", "one.toml")) {
+		t.Errorf("%v", err)
+	}
+	file := Loader{Root: filepath.Join(l.Root, ".vizier", "again.toml")}
+	if _, err := file.Resolve("l@v1", nil); err == nil || !strings.HasPrefix(err.Error(), "look for template `l@v1`: ") {
+		t.Errorf("where there is no directory to look in: %v", err)
+	}
+}
+
+// What is read of a template that has findings can be looked at further, unless
+// it imports others.
+func TestLoad(t *testing.T) {
+	l := lay(t, map[string]string{"good.toml": leafText, "bad.toml": leafText + "odd = 1\n", "not.toml": "=",
+		"imports.toml": "id = \"i\"\nversion = \"v1\"\nodd = 1\n[[imports]]\nname = \"a\"\npath = \"good.toml\"\n", "root.toml": "id = \"i\"\nversion = \"v1\"\n[[imports]]\nname = \"a\"\npath = \" \"\n",
+		"big.toml": strings.Repeat("#", maxBytes+1), "full.toml": leafText + strings.Repeat("#", maxBytes-len(leafText)), ".vizier/workflow/x.toml": leafText, ".vizier/workflows/x.json": "{}", "dir.toml/x": ""})
+	if src, err := l.Load("good.toml"); err != nil || src.ID.Value != "l" {
+		t.Errorf("%v %v", src, err)
+	}
+	if src, err := l.Load("full.toml"); err != nil || src == nil {
+		t.Errorf("%v", err)
+	}
+	var found workflow.Diagnostics
+	if src, err := l.Load("bad.toml"); src == nil || !errors.As(err, &found) {
+		t.Errorf("%v %v", src, err)
+	}
+	for name, want := range map[string]string{"not.toml": "invalid TOML", "imports.toml": "unknown key `odd`", "root.toml": "import `a` has an empty path", "big.toml": "is larger than 4194304 bytes",
+		".vizier/workflow/x.toml": "is in a directory that is no longer read", ".vizier/workflows/x.json": "holds .toml templates only", "dir.toml": "is not a file", "gone.toml": "does not resolve to a readable file: no such file or directory",
+		"/": "is not a file", "/etc/hostname": "is outside repository root " + l.Root} {
+		if src, err := l.Load(name); src != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v %v", name, src, err)
+		}
+	}
+	l.Global = t.TempDir()
+	path := filepath.Join(l.Global, "g.toml")
+	if err := os.WriteFile(path, []byte(leafText), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if src, err := l.Load(path); err != nil || src.File != path {
+		t.Errorf("%+v %v", src, err)
+	}
+	if r, err := l.Resolve(path, nil); err != nil || r.Selector != path {
+		t.Errorf("%+v %v", r, err)
+	}
+	if _, err := l.Load("/etc/hostname"); err == nil || !strings.HasSuffix(err.Error(), " and global workflow directory "+l.Global) {
+		t.Errorf("%v", err)
+	}
+}

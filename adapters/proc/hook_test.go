@@ -1,0 +1,133 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What a hook is told, where it runs, where its output goes, and how its end is
+// told.
+func TestRunHook(t *testing.T) {
+	w := setup(t)
+	log := filepath.Join(filepath.Dir(w.Files.LockFile(w.job.ID)), "hooks", "mail.log")
+	said := func(h HookCall) (string, error) {
+		t.Helper()
+		h.Log, h.Timeout = log, time.Minute
+		err := w.RunHook(t.Context(), h)
+		out, _ := os.ReadFile(log)
+		return string(out), err
+	}
+	event := kernel.Event{Job: w.job.ID, Run: "run_1", Node: "n", Name: "say", Attempt: 3, Class: kernel.Timeout, Reason: "why", Exit: kernel.Exited(124)}
+	told := `echo "$VIZIER_JOB_ID $VIZIER_RUN_ID $VIZIER_NODE $VIZIER_JOB_NAME $VIZIER_ATTEMPT $VIZIER_STATUS $VIZIER_FAILURE_CLASS $VIZIER_REASON [$VIZIER_EXIT_CODE] $(pwd)" >&2`
+	root, err := filepath.EvalSymlinks(w.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(w.job.ID) + " run_1 n say 3 failed timeout why [124] " + root + "\n"
+	if out, err := said(HookCall{Command: told, Event: event, Status: "failed"}); out != want || err != nil {
+		t.Errorf("%q %v", out, err)
+	}
+	event.Exit = kernel.ExitCode{}
+	if out, _ := said(HookCall{Command: told, Event: event, Status: "failed"}); !strings.HasPrefix(out, want) || !strings.Contains(out, "why [] ") { // it is appended to
+		t.Errorf("%q", out)
+	}
+	for command, want := range map[string]string{"exit 3": "exit code 3", "kill -TERM $$": "ended by signal SIGTERM"} {
+		if _, err := said(HookCall{Command: command}); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	if err := w.RunHook(t.Context(), HookCall{Command: "sleep 100", Log: log, Timeout: 10 * time.Millisecond}); err == nil || err.Error() != "timed out after 10ms" {
+		t.Error(err)
+	}
+	if err := w.RunHook(t.Context(), HookCall{Command: "trap '' TERM; while :; do sleep 0.01; done", Log: log, Timeout: 10 * time.Millisecond, Grace: 50 * time.Millisecond}); err == nil || err.Error() != "timed out after 10ms" {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	if err := w.RunHook(ctx, HookCall{Command: "sleep 100", Log: log, Timeout: time.Minute}); err == nil || !strings.Contains(err.Error(), "context canceled") && !strings.Contains(err.Error(), "enough") {
+		t.Error(err)
+	}
+	nowhere := newLocal(w.root)
+	nowhere.Root = filepath.Join(w.root, "gone")
+	if err := nowhere.RunHook(t.Context(), HookCall{Command: "true", Log: log, Timeout: time.Minute}); err == nil || !strings.HasPrefix(err.Error(), "cannot be started: ") {
+		t.Error(err)
+	}
+}
+
+// What a hook leaves in its group ends with it, and output has nowhere to go
+// where the job is gone.
+func TestWhatAHookLeaves(t *testing.T) {
+	w := setup(t)
+	pid := filepath.Join(t.TempDir(), "pid")
+	log := filepath.Join(w.root, "no", "such", "job", "hooks", "x.log")
+	if err := w.RunHook(t.Context(), HookCall{Command: "sleep 1000 >/dev/null 2>&1 & echo $! >" + pid, Log: log, Timeout: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(w.root, "no")); !os.IsNotExist(err) {
+		t.Errorf("a directory was made for a job that is gone: %v", err)
+	}
+	b, err := os.ReadFile(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(b)) + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("what the hook started is still there")
+		}
+	}
+}
+
+// An attempt that is void is nobody's; one that was claimed cannot be made so.
+func TestVoid(t *testing.T) {
+	w := setup(t)
+	first, second := w.job.Attempt(), kernel.AttemptID{Job: w.job.ID, N: 2}
+	for _, a := range []kernel.AttemptID{first, second} {
+		if host, void, err := w.Claimed(a); host != "" || void != "" || err != nil {
+			t.Errorf("of nobody: %q %q %v", host, void, err)
+		}
+	}
+	if err := w.Void(first, "it was refused"); err != nil {
+		t.Fatal(err)
+	}
+	if host, void, err := w.Claimed(first); host != "" || void != "it was refused" || err != nil {
+		t.Errorf("%q %q %v", host, void, err)
+	}
+	if err := w.Claim(first); !errors.Is(err, kernel.ErrStale) {
+		t.Errorf("a void attempt was claimed: %v", err)
+	}
+	if err := w.Claim(second); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Void(second, "too late"); !errors.Is(err, kernel.ErrStale) {
+		t.Errorf("a claimed attempt was made void: %v", err)
+	}
+	if host, void, err := w.Claimed(second); host == "" || void != "" || err != nil {
+		t.Errorf("%q %q %v", host, void, err)
+	}
+	if err := os.WriteFile(w.Files.ClaimFile(second), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.Claimed(second); err == nil {
+		t.Error("half a claim is one")
+	}
+	if err := os.RemoveAll(filepath.Dir(w.Files.ClaimFile(second))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(t.TempDir(), filepath.Dir(w.Files.ClaimFile(second))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Claim(second); err == nil || !strings.Contains(err.Error(), "a symbolic link is not followed") {
+		t.Error(err)
+	}
+}

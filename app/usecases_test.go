@@ -1,0 +1,259 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/inbox"
+)
+
+// Where each prompt of an inbox stands, whether its file is there, its record,
+// or both.
+func TestStatusOfAnInbox(t *testing.T) {
+	stands := func(rel string, inode uint64, st kernel.Status, run kernel.RunID) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.Created, j.Spec.Origin.Run, j.State.Status, j.State.Attempt = at.Add(-time.Hour), run, st, 1
+			j.Spec.Intake = &kernel.Intake{Rel: rel, File: "/inbox/" + inbox.NameOf(kernel.RunningPrompt, rel), Inode: inode}
+		}
+	}
+	m := newMemory(
+		job("a", stands("run.prompt.md", 8, kernel.Running, "r1")),
+		job("b", func(j *kernel.Job) { running(1)(j); j.Spec.Origin.Run = "r2" }), // of b's run, and stands for no prompt
+		job("c", stands("done.prompt.md", 7, kernel.Succeeded, "r3")),
+		job("d", stands("again.prompt.md", 9, kernel.Failed, "r4")), // its file is another's by now
+		job("e", stands("away.prompt.md", 8, kernel.Queued, "r2")),  // its file went
+		job("f", stands("old.prompt.md", 8, kernel.Failed, "r5")),   // and so did this one's
+		job("g", func(j *kernel.Job) {
+			stands("else.prompt.md", 8, kernel.Queued, "r6")(j)
+			j.Spec.Intake.File = "/other/else.running.md"
+		}),
+	)
+	f := newFolder(m, "run.running.md", "new.prompt.md", "done.done.md", "again.error.md")
+	x := f.inbox()
+	c := m.jobs["c"]
+	c.Spec.Intake.Inode = f.inode("done.done.md")
+	target := &InboxTarget{Root: "/repo", Scheduler: m.scheduler()}
+	alive := func(_ *InboxTarget, j *kernel.Job) time.Time {
+		return map[kernel.JobID]time.Time{"a": at.Add(-time.Minute), "b": at.Add(-2 * time.Minute)}[j.ID]
+	}
+	status := func(all bool, stalled time.Duration, targets ...*InboxTarget) string {
+		t.Helper()
+		m.scopes = nil
+		s, err := x.Status(context.Background(), targets, all, stalled, alive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, p := range s.Prompts {
+			text := inbox.NameOf(p.File.Name, p.File.Rel) + " " + fmt.Sprint(p.Age)
+			if p.Job != nil {
+				text += " " + string(p.Job.ID) + "@" + p.Repository
+			}
+			if p.Gone {
+				text += " gone"
+			}
+			if p.Stalled {
+				text += " stalled"
+			}
+			out = append(out, text)
+		}
+		for _, l := range s.Left {
+			out = append(out, "left "+l.Path+": "+l.Reason)
+		}
+		return strings.Join(out, ", ")
+	}
+	want := "again.error.md 2h0m0s, new.prompt.md 2h0m0s, away.running.md 1h0m0s e@/repo gone, done.done.md 1h0m0s c@/repo, run.running.md 1h0m0s a@/repo"
+	if got := status(false, time.Hour, target); got != want || len(m.scopes) != 2 {
+		t.Errorf("got  %s\nwant %s\nread %v", got, want, m.scopes)
+	}
+	all := "again.error.md 2h0m0s, new.prompt.md 2h0m0s, again.error.md 1h0m0s d@/repo gone, away.running.md 1h0m0s e@/repo gone, done.done.md 1h0m0s c@/repo, old.error.md 1h0m0s f@/repo gone, run.running.md 1h0m0s a@/repo"
+	if got := status(true, time.Hour, target); got != all || len(m.scopes) != 1 {
+		t.Errorf("got  %s\nwant %s", got, all)
+	}
+	if got := status(false, 90*time.Second, target); !strings.Contains(got, "e@/repo gone stalled") || strings.Contains(got, "a@/repo stalled") {
+		t.Error(got)
+	}
+	if got := status(false, time.Minute, target); strings.Contains(got, "a@/repo stalled") {
+		t.Error(got)
+	}
+	m.refuse["load"] = errDisk
+	if got := status(false, time.Hour, target); got != "again.error.md 2h0m0s, done.done.md 2h0m0s, new.prompt.md 2h0m0s, run.running.md 2h0m0s, left /repo: disk on fire" {
+		t.Error(got)
+	}
+	m.refuse = map[string]error{"scan": errDisk}
+	if _, err := x.Status(context.Background(), nil, false, time.Hour, alive); !errors.Is(err, errDisk) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A host that only attends runs what is its attempt's, and records how it ended
+// until that is on record or can never be.
+func TestAttend(t *testing.T) {
+	a := kernel.AttemptID{Job: "a", N: 1}
+	for name, c := range map[string]struct {
+		refuse string
+		err    error
+		gone   bool
+		job    func(*kernel.Job)
+		want   error
+		calls  string
+	}{
+		"it goes well":    {job: running(1), calls: "claim a/1,conclude a/1 succeeded"},
+		"another attempt": {job: running(2), want: kernel.ErrStale},
+		"no record":       {job: running(1), gone: true, want: kernel.ErrNotFound},
+		"claimed":         {job: running(1), refuse: "claim a/1", err: kernel.ErrStale, want: kernel.ErrStale, calls: "claim a/1"},
+		"has an outcome":  {job: running(1), refuse: "conclude a/1 succeeded", err: kernel.ErrStale, want: kernel.ErrStale, calls: "claim a/1,conclude a/1 succeeded"},
+		"the job is gone": {job: running(1), refuse: "conclude a/1 succeeded", err: kernel.ErrNotFound, want: kernel.ErrNotFound, calls: "claim a/1,conclude a/1 succeeded"},
+	} {
+		m := newMemory(job("a", c.job))
+		m.gone["a"] = c.gone
+		if c.refuse != "" {
+			m.refuse[c.refuse] = c.err
+		}
+		err := m.runner(nil).Attend(context.Background(), a)
+		if !errors.Is(err, c.want) || (c.want == nil) != (err == nil) || strings.Join(m.calls, ",") != c.calls {
+			t.Errorf("%s: %v, %q", name, err, m.calls)
+		}
+	}
+	// what may pass is tried again, until nobody waits
+	m := newMemory(job("a", running(1)))
+	m.refuse["conclude a/1 succeeded"] = errDisk
+	ctx, cancel := context.WithCancel(context.Background())
+	err := m.runner(func(context.Context, *kernel.Job) kernel.Result {
+		cancel()
+		return kernel.Result{Attempt: a, Outcome: kernel.OutcomeSucceeded}
+	}).Attend(ctx, a)
+	if !errors.Is(err, errDisk) {
+		t.Errorf("%v", err)
+	}
+	m = newMemory(job("a", running(1)))
+	m.refuse["conclude a/1 succeeded"] = errDisk
+	tries := 0
+	healed := &healing{memory: m, after: 2, tries: &tries}
+	r := m.runner(nil)
+	r.Outcomes = healed
+	if err := r.Attend(context.Background(), a); err != nil || tries != 3 {
+		t.Errorf("%v after %d tries", err, tries)
+	}
+}
+
+// healing is a memory whose disk is put out after some tries.
+type healing struct {
+	*memory
+	after int
+	tries *int
+}
+
+func (h *healing) Conclude(r kernel.Result) error {
+	if *h.tries++; *h.tries > h.after {
+		h.refuse = map[string]error{}
+	}
+	return h.memory.Conclude(r)
+}
+
+// The roots of runs wait for what they are to wait for, and with them alone is
+// an approval asked for; all runs are enqueued, or none.
+func TestEnqueueRuns(t *testing.T) {
+	m := newMemory(job("x", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }), job("y", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }))
+	spec := func(change func(*kernel.Spec)) kernel.Spec {
+		s := kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	asked := kernel.Require(at, "ann")
+	runs := []RunRequest{
+		{Run: "r1", Manifest: []byte("one"), After: []kernel.JobID{"x"}, Approval: &asked, Jobs: []kernel.NewJob{{ID: "b", Spec: spec(nil)}, {ID: "a", Spec: spec(nil)},
+			{ID: "c", Spec: spec(func(s *kernel.Spec) { s.After = []kernel.JobID{"a"} })}, {ID: "d", Spec: spec(func(s *kernel.Spec) { s.Routed = true })}}},
+		{Run: "r2", Manifest: []byte("two"), Jobs: []kernel.NewJob{{ID: "e", Spec: spec(func(s *kernel.Spec) { s.After = []kernel.JobID{"y"} })}}},
+	}
+	rep, err := m.scheduler().EnqueueRun(context.Background(), runs...)
+	if err != nil || fmt.Sprint(rep.Roots) != "[[a b] []]" {
+		t.Fatalf("%v %v", rep.Roots, err)
+	}
+	var got []string
+	for _, id := range []kernel.JobID{"a", "b", "c", "d", "e"} {
+		j := m.jobs[id]
+		got = append(got, fmt.Sprint(id, j.Spec.After, j.State.Approval.State))
+	}
+	if g := strings.Join(got, " "); g != "a[x] pending b[x] pending c[a]  d[]  e[y] " {
+		t.Error(g)
+	}
+	var made []string
+	for _, p := range m.plans {
+		for _, r := range p.Records {
+			if c, ok := r.(kernel.CreateRun); ok {
+				made = append(made, string(c.Run)+"="+string(c.Manifest))
+			}
+		}
+	}
+	if !slices.Equal(made, []string{"r1=one", "r2=two"}) {
+		t.Error(made)
+	}
+	if !slices.Contains(m.scopes[0].Jobs, "x") || !slices.Contains(m.scopes[0].Jobs, "y") {
+		t.Errorf("loaded %v", m.scopes)
+	}
+	runs[1].Jobs[0].Spec.After = []kernel.JobID{"nobody"}
+	runs[0].Jobs = []kernel.NewJob{{ID: "z", Spec: spec(nil)}}
+	if _, err := m.scheduler().EnqueueRun(context.Background(), runs...); err == nil || m.jobs["z"].ID != "" {
+		t.Errorf("%v, %+v", err, m.jobs["z"])
+	}
+}
+
+// A clean takes along what nobody else works on, and tells what it kept and
+// why; what it would do is what it does.
+func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
+	jobs := func() []kernel.Job {
+		in := func(id kernel.JobID, run kernel.RunID, branch, context string, st kernel.Status) kernel.Job {
+			return job(id, func(j *kernel.Job) {
+				j.Spec.Origin.Run, j.Spec.Origin.Branch, j.State.Context.Branch, j.State.Status = run, branch, context, st
+			})
+		}
+		return []kernel.Job{in("a", "r", "draft/one", "draft/two", kernel.Succeeded), in("b", "r", "draft/one", "main", kernel.Failed), in("c", "r", "draft/three", "draft/four", kernel.Failed),
+			in("u", "q", "draft/three", "", kernel.Queued), in("v", "q", "", "draft/four", kernel.Running), in("w", "q", "draft/two", "", kernel.Failed)}
+	}
+	want := "[draft/one draft/two] map[draft/four:job v works on it draft/three:job u works on it]"
+	m := newMemory(jobs()...)
+	plan, err := m.scheduler().PlanClean(context.Background(), "a", CleanOptions{})
+	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 3 || len(m.plans) > 0 {
+		t.Errorf("%s %v %+v", got, err, plan)
+	}
+	done, _, err := m.scheduler().Clean(context.Background(), "a", CleanOptions{})
+	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 3 || done.Manifests != 1 || done.Markers != 6 || done.Payloads != 3 {
+		t.Errorf("%s %v %+v", got, err, done)
+	}
+	for _, id := range []kernel.JobID{"a", "b", "c"} {
+		if _, there := m.jobs[id]; there {
+			t.Errorf("%s is there", id)
+		}
+	}
+	m = newMemory(jobs()...)
+	if done, _, err := m.scheduler().Clean(context.Background(), "a", CleanOptions{KeepBranches: true}); err != nil || len(done.Branches)+len(done.KeptBranches) > 0 {
+		t.Errorf("%v %+v", err, done)
+	}
+	if plan, err := newMemory(jobs()...).scheduler().PlanClean(context.Background(), "a", CleanOptions{KeepBranches: true}); err != nil || len(plan.Branches)+len(plan.KeptBranches) > 0 {
+		t.Errorf("%v %+v", err, plan)
+	}
+	for _, call := range []string{"drop draft/one", "drop states"} {
+		m = newMemory(jobs()...)
+		m.refuse[call] = errDisk
+		if _, _, err := m.scheduler().Clean(context.Background(), "a", CleanOptions{}); !errors.Is(err, errDisk) || m.jobs["a"].ID == "" {
+			t.Errorf("%s fails: %v", call, err)
+		}
+	}
+	m = newMemory(jobs()...)
+	m.refuse["load"] = errDisk
+	if _, err := m.scheduler().PlanClean(context.Background(), "a", CleanOptions{}); !errors.Is(err, errDisk) {
+		t.Errorf("%v", err)
+	}
+	if _, err := newMemory(jobs()...).scheduler().PlanClean(context.Background(), "v", CleanOptions{}); !errors.Is(err, kernel.ErrConflict) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,340 @@
+package kernel_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func routesOf(r ...kernel.Route) option { return func(j *kernel.Job) { j.Spec.Routes = r } }
+
+func on(o kernel.Outcome, to kernel.JobID) kernel.Route { return kernel.Route{On: o, To: to} }
+
+func within(c kernel.Context) option { return func(j *kernel.Job) { j.State.Context = c } }
+
+// ending is s after the running attempt of id ended as o.
+func ending(t *testing.T, s *kernel.Snapshot, id kernel.JobID, o kernel.Outcome) *kernel.Snapshot {
+	t.Helper()
+	j := s.Job(id)
+	p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: o, Exit: map[bool]int{true: 1}[o != kernel.OutcomeSucceeded]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Apply(p)
+}
+
+// A context goes to whom the routes of a success name that runs after it, and
+// to nobody who has begun, or has another.
+func TestHandOver(t *testing.T) {
+	made := kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true}
+	lent := made
+	lent.Owned = false
+	other := kernel.Context{Root: "v", Worktree: "v"}
+	for name, c := range map[string]struct {
+		child option
+		from  kernel.Context
+		want  kernel.Context
+		state string
+	}{
+		"one that waits":     {is(kernel.WaitingOnDeps), made, lent, "waiting_on_deps"},
+		"one that sleeps":    {routed, made, lent, "queued"},
+		"no context":         {is(kernel.WaitingOnDeps), kernel.Context{}, kernel.Context{}, "waiting_on_deps"},
+		"the same":           {func(j *kernel.Job) { is(kernel.WaitingOnDeps)(j); within(lent)(j) }, made, lent, "waiting_on_deps"},
+		"one that runs":      {running(1), made, kernel.Context{}, "running"},
+		"one that is over":   {is(kernel.Cancelled), made, kernel.Context{}, "cancelled"},
+		"one with another's": {func(j *kernel.Job) { is(kernel.WaitingOnDeps)(j); within(other)(j) }, made, other, "blocked_by_dependency dependencies: its parents hand over different execution contexts: v and w"},
+	} {
+		s := snapshot(facts(), job("a", running(1), within(c.from), routesOf(on(kernel.OutcomeSucceeded, "b"), on(kernel.OutcomeFailed, "a"))),
+			job("b", func(j *kernel.Job) { j.State.Status = kernel.Unscheduled; c.child(j) }, after("a")))
+		b := ending(t, s, "a", kernel.OutcomeSucceeded).Job("b")
+		if got := said(b.State.Status, b.State.Wait); b.State.Context != c.want || got != c.state {
+			t.Errorf("%s: %+v %s", name, b.State.Context, got)
+		}
+		if strings.HasPrefix(c.state, "blocked") != b.State.WaitSince.Equal(t0.Add(time.Hour)) {
+			t.Errorf("%s: since %v", name, b.State.WaitSince)
+		}
+	}
+}
+
+// A success sends back whom its route names that does not run after it, with
+// its context, unless that makes its own; so often and no more.
+func TestSendBack(t *testing.T) {
+	made := kernel.Context{Root: "w", Worktree: "w", Owned: true}
+	first := func(own bool) kernel.Job {
+		return job("a", is(kernel.Succeeded), func(j *kernel.Job) { j.Spec.OwnsContext, j.State.Attempt = own, 1 })
+	}
+	for name, c := range map[string]struct {
+		own   bool
+		ctx   kernel.Context
+		taken int
+		want  kernel.Context
+		gen   int
+		why   string
+	}{
+		"with a context":       {false, made, 0, kernel.Context{Root: "w", Worktree: "w"}, 1, ""},
+		"without one":          {false, kernel.Context{}, 0, kernel.Context{}, 1, ""},
+		"one that has its own": {true, made, 0, kernel.Context{}, 1, ""},
+		"twice":                {false, made, 2, kernel.Context{Root: "w", Worktree: "w"}, 1, ""},
+		"too often":            {false, made, 3, kernel.Context{}, 0, "its route to a was taken 3 times and is exhausted"},
+	} {
+		s := snapshot(facts(), first(c.own), job("b", running(2), within(c.ctx), after("a"), routesOf(on(kernel.OutcomeFailed, "a"), on(kernel.OutcomeFailed, "gone"), on(kernel.OutcomeBlocked, "b")),
+			func(j *kernel.Job) { j.State.Routed = c.taken }))
+		next := ending(t, s, "b", kernel.OutcomeFailed)
+		a, b := next.Job("a").State, next.Job("b").State
+		if a.Context != c.want || a.Generation != c.gen || b.Reason != c.why || b.Routed != min(3, c.taken+1) {
+			t.Errorf("%s: %+v, generation %d, %q, taken %d times", name, a.Context, a.Generation, b.Reason, b.Routed)
+		}
+	}
+	busy := snapshot(facts(), first(false), job("b", running(1), after("a"), routesOf(on(kernel.OutcomeFailed, "a"))), job("c", running(1), after("a")))
+	next := ending(t, busy, "b", kernel.OutcomeFailed)
+	if b := next.Job("b").State; b.Reason != "its route to a was not taken: c is running" || b.Routed != 0 || next.Job("a").State.Generation != 0 {
+		t.Errorf("%+v", b)
+	}
+	reasoned := job("b", running(1), after("a"), routesOf(on(kernel.OutcomeFailed, "a")), func(j *kernel.Job) { j.State.Routed = 3 })
+	s := snapshot(facts(), first(false), reasoned)
+	p, err := kernel.Finish(s, kernel.Result{Attempt: reasoned.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Reason: "no"})
+	if got := s.Apply(p).Job("b").State.Reason; err != nil || got != "no; its route to a was taken 3 times and is exhausted" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// All routes of an outcome are taken, in their order.
+func TestEveryRouteOfAnOutcome(t *testing.T) {
+	s := snapshot(facts(), job("a", is(kernel.Succeeded)), job("b", is(kernel.Succeeded)), job("c", running(1), routesOf(on(kernel.OutcomeSucceeded, "x"), on(kernel.OutcomeBlocked, "a"), on(kernel.OutcomeBlocked, "b"))), job("x"))
+	next := ending(t, s, "c", kernel.OutcomeBlocked)
+	if got := fmt.Sprint(next.Job("a").State.Generation, next.Job("b").State.Generation, next.Job("x").State.Generation, next.Job("c").State.Routed); got != "1 1 0 2" {
+		t.Error(got)
+	}
+}
+
+// A worktree that is gone is gone for all of the run that worked in it, and for
+// nobody else.
+func TestAWorktreeIsForsaken(t *testing.T) {
+	w, v := kernel.Context{Root: "w", Worktree: "w"}, kernel.Context{Root: "v", Worktree: "v"}
+	s := snapshot(facts(), job("a", running(1), inRun("r"), within(w)), job("b", inRun("r"), is(kernel.Succeeded), within(w)), job("c", inRun("r"), is(kernel.Succeeded), within(v)),
+		job("d", inRun("q"), is(kernel.Succeeded), within(w)), job("e", inRun("r"), is(kernel.Succeeded)))
+	p, err := kernel.Finish(s, kernel.Result{Attempt: s.Job("a").Attempt(), Outcome: kernel.OutcomeSucceeded, Context: &kernel.Context{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, j := range s.Apply(p).Jobs() {
+		got = append(got, string(j.ID)+":"+j.State.Context.Root)
+	}
+	if g := strings.Join(got, " "); g != "a: b: c:v d:w e:" {
+		t.Error(g)
+	}
+}
+
+// What a job lacks that a new one makes opens it again, awake where it was.
+func TestReopenedJobs(t *testing.T) {
+	const x = "custom:t:x"
+	blockedFor := func(detail string, o ...option) kernel.Job {
+		return job("a", append([]option{is(kernel.BlockedByDependency), needs(x), policy(kernel.Wait), func(j *kernel.Job) {
+			j.State.Wait, j.State.WaitSince = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: detail}, t0
+		}}, o...)...)
+	}
+	for name, c := range map[string]struct {
+		job  kernel.Job
+		want string
+	}{
+		"missing":              {blockedFor("missing " + x), "queued 1"},
+		"its producers failed": {blockedFor("dependency failed for " + x), "queued 1"},
+		"something else":       {blockedFor("missing custom:t:y"), "blocked_by_dependency 0"},
+		"it ended so":          {blockedFor("missing "+x, func(j *kernel.Job) { j.State.Outcome = kernel.OutcomeBlocked }), "blocked_by_dependency 0"},
+		"it does not wait":     {blockedFor("missing "+x, policy(kernel.Block)), "blocked_by_dependency 0"},
+		"it sleeps":            {blockedFor("missing "+x, routed), "unscheduled 1"},
+		"it was woken":         {blockedFor("missing "+x, routed, func(j *kernel.Job) { j.State.Awake = true }), "queued 1"},
+	} {
+		s := snapshot(facts(), c.job)
+		p, err := kernel.Enqueue(s, []kernel.NewJob{{ID: "z", Spec: job("z", produces(x)).Spec}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := s.Apply(p).Job("a").State
+		if got := fmt.Sprint(st.Status, " ", st.Generation); got != c.want || st.Generation == 1 && (st.Wait != (kernel.WaitReason{}) || !st.WaitSince.IsZero()) {
+			t.Errorf("%s: %s %+v", name, got, st)
+		}
+	}
+}
+
+func TestGates(t *testing.T) {
+	var got []string
+	for _, g := range kernel.Gates() {
+		got = append(got, g.Name+"="+g.Kind.String())
+	}
+	if s := strings.Join(got, " "); s != "run=dependencies jobs=dependencies artifacts=dependencies pinned head=pinned_head preconditions=preconditions approval=approval locks=locks" {
+		t.Error(s)
+	}
+}
+
+// Every condition that does not hold is told, and each once.
+func TestEveryUnmetConditionIsToldOnce(t *testing.T) {
+	s := snapshot(facts(), job("f", is(kernel.Failed), func(j *kernel.Job) { j.Spec.FailureMode, j.Spec.Origin.Run = kernel.BlockDownstream, "r" }), job("l", running(1), locks(excl("x"))),
+		job("j", is(kernel.WaitingOnDeps), inRun("r"), after("l", "gone", "f"), needs("custom:t:x", "custom:t:y"), pinned("b", "c"), approval(kernel.Pending, ""), locks(excl("x")),
+			pre(kernel.Precondition{Kind: kernel.BranchExists, Branch: "no"}), func(j *kernel.Job) { j.Spec.FailureMode = kernel.BlockDownstream }))
+	e, err := kernel.Explain(s, "j")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, u := range e.Unmet {
+		got = append(got, u.Kind.String()+": "+u.Detail+": "+u.Clears)
+	}
+	want := strings.Join([]string{
+		"dependencies: waiting on job l: job l, running",
+		"dependencies: missing job dependency gone: a retry of what failed",
+		"dependencies: dependency failed for job f (failed): a retry of what failed",
+		"dependencies: cannot tell whether custom:t:x exists: not observed: the repository",
+		"dependencies: cannot tell whether custom:t:y exists: not observed: the repository",
+		"pinned_head: pinned head mismatch on b: branch b at c",
+		"preconditions: cannot tell",
+		"approval: awaiting human approval: a person",
+		"locks: ",
+	}, "\n")
+	lines := strings.Split(want, "\n")
+	if len(got) != len(lines) {
+		t.Fatalf("%d:\n%s", len(got), strings.Join(got, "\n"))
+	}
+	for i := range lines {
+		if !strings.HasPrefix(got[i], lines[i]) {
+			t.Errorf("got  %s\nwant %s", got[i], lines[i])
+		}
+	}
+}
+
+// What a person can do about a job that does not run, by what is in its way.
+func TestWhatAPersonCanDo(t *testing.T) {
+	const x = "custom:t:x"
+	known := func(o ...kernel.JobID) kernel.Facts { return marked(facts(), x, o...) }
+	for name, c := range map[string]struct {
+		facts kernel.Facts
+		jobs  []kernel.Job
+		want  string
+	}{
+		"a job that is gone":             {facts(), []kernel.Job{job("j", after("gone"))}, "submit_again gone is gone; retry j"},
+		"one that waits for what failed": {facts(), []kernel.Job{job("f", is(kernel.Failed)), job("j", after("f"))}, "retry f"},
+		"one that waits for an approval": {facts(), []kernel.Job{job("p", approval(kernel.Pending, "")), job("j", after("p"))}, "approve p"},
+		"nobody makes what it needs":     {known(), []kernel.Job{job("j", needs(x))}, "produce custom:t:x; retry j"},
+		"nobody does yet":                {known(), []kernel.Job{job("j", needs(x), policy(kernel.Wait))}, "produce custom:t:x"},
+		"who was to make it did not":     {known(), []kernel.Job{job("p", is(kernel.Succeeded), produces(x)), job("j", needs(x))}, "retry p"},
+		"a branch elsewhere":             {facts(), []kernel.Job{job("j", pinned("b", "c"))}, "move_branch b@c"},
+		"a rejection":                    {facts(), []kernel.Job{job("j", approval(kernel.Rejected, "no"))}, "retry j; approve j"},
+		"it failed":                      {facts(), []kernel.Job{job("j", is(kernel.Failed))}, "retry j"},
+		"it was cancelled":               {facts(), []kernel.Job{job("j", is(kernel.Cancelled))}, "retry j"},
+		"it runs":                        {facts(), []kernel.Job{job("j", running(1))}, ""},
+		"locks":                          {facts(), []kernel.Job{job("h", running(1), locks(excl("k"))), job("j", locks(excl("k")))}, ""},
+	} {
+		s := kernel.NewSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: c.jobs, Facts: c.facts})
+		s = s.Apply(kernel.Decide(s))
+		e, err := kernel.Explain(s, "j")
+		var got []string
+		for _, a := range e.Actions {
+			text := a.Kind.String() + " " + string(a.Job)
+			switch a.Kind {
+			case kernel.ProduceArtifact:
+				text = a.Kind.String() + " " + a.Artifact.String()
+			case kernel.MoveBranch:
+				text = a.Kind.String() + " " + a.Pinned.Branch + "@" + string(a.Pinned.Commit)
+			}
+			got = append(got, strings.TrimSpace(text+" "+a.Detail))
+		}
+		if g := strings.Join(got, "; "); err != nil || g != c.want {
+			t.Errorf("%s: %s, %v, want %s\n%+v", name, g, err, c.want, e)
+		}
+	}
+	if e, err := kernel.Explain(snapshot(facts(), job("j", noArgs)), "j"); err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.SubmitAgain, Job: "j", Detail: "has no command"}) {
+		t.Errorf("%+v %v", e, err)
+	}
+	torn := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: []kernel.Job{job("j", after("torn"))}, Facts: facts(), Unreadable: map[kernel.JobID]string{"torn": "half"}})
+	e, err := kernel.Explain(torn.Apply(kernel.Decide(torn)), "j")
+	if err != nil || len(e.Actions) != 2 || e.Actions[0] != (kernel.Remedy{Kind: kernel.MendRecord, Job: "torn", Detail: "half"}) || e.Actions[1] != (kernel.Remedy{Kind: kernel.RetryJob, Job: "j"}) ||
+		e.Unmet[0].Detail != "scheduler data error for job dependency torn: half" {
+		t.Errorf("%+v %v", e, err)
+	}
+}
+
+// Who keeps a job from its locks: what runs, and what waits longer.
+func TestHoldersOfLocks(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits kernel.Limits
+		jobs   []kernel.Job
+		want   string
+	}{
+		"one that runs":   {kernel.Limits{}, []kernel.Job{job("a", running(1), locks(excl("k"), excl("l"))), job("b", running(1), locks(excl("m"))), job("j", locks(excl("l"), excl("k")))}, "job a, running (k)"},
+		"several":         {kernel.Limits{}, []kernel.Job{job("a", running(1), locks(shared("k"))), job("b", running(1), locks(shared("k"))), job("j", locks(excl("k")))}, "job a, running (k); b, running (k)"},
+		"one that waits":  {kernel.Limits{}, []kernel.Job{job("a", running(1), locks(shared("k"))), job("b", is(kernel.WaitingOnLocks), locks(excl("k"))), job("j", is(kernel.WaitingOnLocks), locks(shared("k")))}, "job b, waiting_on_locks (k)"},
+		"those of a pool": {kernel.Limits{Pools: map[string]int{"k": 1}}, []kernel.Job{job("a", running(1), locks(pool("k", 1))), job("b", running(1), locks(excl("z"))), job("j", locks(pool("k", 1)))}, "job a, running (k)"},
+		"as many as may":  {kernel.Limits{MaxRunning: 2}, []kernel.Job{job("a", running(1)), job("b", running(1)), job("j")}, "2 running jobs: the next that ends makes room"},
+	} {
+		s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: c.jobs, Facts: facts(), Limits: c.limits})
+		s = s.Apply(kernel.Decide(s))
+		e, err := kernel.Explain(s, "j")
+		if err != nil || len(e.Unmet) != 1 || e.Unmet[0].Clears != c.want {
+			t.Errorf("%s: %+v %v", name, e, err)
+		}
+	}
+}
+
+// A plan is written up to the first error, whichever action it is.
+func TestAPlanIsWrittenUpToTheFirstError(t *testing.T) {
+	actions := []kernel.Action{kernel.CreateJob{Job: job("a")}, kernel.PutState{Job: "b"}, kernel.NumberJob{Job: "n"}, kernel.CreateRun{Run: "r"}, kernel.RemoveRun{Run: "r"}, kernel.RemoveJob{Job: "c"}, kernel.Strip{Job: "d"},
+		kernel.Publish{Attempt: kernel.AttemptID{Job: "e"}}, kernel.Announce{Event: kernel.Event{Job: "f"}}, kernel.Reset{Attempt: kernel.AttemptID{Job: "g"}}, kernel.Rotate{Attempt: kernel.AttemptID{Job: "h"}}}
+	subjects := ""
+	for i, a := range actions {
+		subjects += string(a.Subject()) + ","
+		w := &writer{failAt: i}
+		if err := kernel.NewPlan(actions...).Write(w); !errors.Is(err, errWrite) || w.n != i+1 {
+			t.Errorf("%T: %v after %d", a, err, w.n)
+		}
+	}
+	if subjects != "a,b,n,,,c,d,e,f,g,h," {
+		t.Error(subjects)
+	}
+	if err := kernel.NewPlan(actions...).Write(&writer{failAt: -1}); err != nil {
+		t.Error(err)
+	}
+}
+
+var errWrite = errors.New("no")
+
+type writer struct{ n, failAt int }
+
+func (w *writer) did() error {
+	w.n++
+	if w.n == w.failAt+1 {
+		return errWrite
+	}
+	return nil
+}
+func (w *writer) CreateJob(kernel.CreateJob) error { return w.did() }
+func (w *writer) PutState(kernel.PutState) error   { return w.did() }
+func (w *writer) NumberJob(kernel.NumberJob) error { return w.did() }
+func (w *writer) CreateRun(kernel.CreateRun) error { return w.did() }
+func (w *writer) RemoveRun(kernel.RemoveRun) error { return w.did() }
+func (w *writer) RemoveJob(kernel.RemoveJob) error { return w.did() }
+func (w *writer) Strip(kernel.Strip) error         { return w.did() }
+func (w *writer) Publish(kernel.Publish) error     { return w.did() }
+func (w *writer) Announce(kernel.Announce) error   { return w.did() }
+func (w *writer) Reset(kernel.Reset) error         { return w.did() }
+func (w *writer) Rotate(kernel.Rotate) error       { return w.did() }
+
+func TestProbesAreEmptyOrNot(t *testing.T) {
+	for i, p := range []kernel.Probes{{Artifacts: artifacts("custom:t:x")}, {Markers: artifacts("custom:t:x")}, {Branches: []string{"b"}}, {Head: true}, {Clean: true}, {Merging: true}, {Attempts: []kernel.AttemptID{{}}},
+		{Artifacts: artifacts("custom:t:x"), Markers: artifacts("custom:t:x")}, {Branches: []string{"b"}, Attempts: []kernel.AttemptID{{}}}, {Markers: artifacts("custom:t:x"), Branches: []string{"b"}}} {
+		if p.Empty() {
+			t.Errorf("%d: %+v", i, p)
+		}
+	}
+	if !(kernel.Probes{}).Empty() {
+		t.Error("nothing is something")
+	}
+	s := snapshot(kernel.NewFacts())
+	if p := s.Probes(artifacts("custom:t:x", "custom:t:x", "merge_sentinel:foo")...); len(p.Markers) != 1 || len(p.Artifacts) != 1 {
+		t.Errorf("%+v", p)
+	}
+}

@@ -1,0 +1,137 @@
+package kernel_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Of two plans in a row the later one's word counts, where it has one.
+func TestWhatAPlanWasJudgedBy(t *testing.T) {
+	put := kernel.PutState{Job: "a", If: 1}
+	for _, c := range []struct{ p, q, want string }{{"one", "two", "two"}, {"one", "", "one"}, {"", "two", "two"}, {"", "", ""}} {
+		p, q := kernel.NewPlan(put), kernel.Plan{}
+		p.Judged, q.Judged = c.p, c.q
+		if got := p.Then(q).Judged; got != c.want {
+			t.Errorf("%q and then %q is %q", c.p, c.q, got)
+		}
+	}
+	p, q := kernel.NewPlan(put), kernel.NewPlan(put)
+	p.Judged = "one"
+	if got := p.Then(q).Judged; got != "" {
+		t.Errorf("what changed since was judged by nobody, and it says %q", got)
+	}
+	d := []kernel.Decision{{Job: "a"}}
+	if got := (kernel.Plan{Decisions: d}).Then(kernel.Plan{}).Decisions; len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	if got := (kernel.Plan{Decisions: d}).Then(kernel.Plan{Decisions: []kernel.Decision{{Job: "b"}}}).Decisions; len(got) != 1 || got[0].Job != "b" {
+		t.Errorf("%v", got)
+	}
+}
+
+// A job whose state a plan puts twice is in no list twice.
+func TestAStateThatIsPutTwice(t *testing.T) {
+	s := snapshot(facts(), job("a"), job("b"), job("c", running(1)))
+	st := s.Job("b").State
+	st.Status, st.Attempt, st.Started = kernel.Running, 1, t0
+	next := s.Apply(kernel.NewPlan(kernel.PutState{Job: "b", If: 1, State: st}, kernel.PutState{Job: "b", If: 2, State: st}))
+	if got := next.Probes().Attempts; len(got) != 2 || got[0].Job != "b" || got[1].Job != "c" {
+		t.Errorf("%v", got)
+	}
+}
+
+// A runner that ended before it began is no loss: the job is started again, or
+// has been cancelled where it was asked to stop.
+func TestARunnerThatNeverBegan(t *testing.T) {
+	for name, c := range map[string]struct {
+		remark string
+		stop   bool
+		want   string
+	}{
+		"it is started again": {"", false, "queued"},
+		"it was to stop":      {"", true, "cancelled 143 cancelled by ann"},
+		"with a remark":       {"the node is gone", false, "queued"},
+	} {
+		j := job("a", running(1), func(j *kernel.Job) {
+			if c.stop {
+				j.State.Stop = kernel.StopRequest{At: t0, By: "ann"}
+			}
+		})
+		f := facts()
+		f.Runners[j.Attempt()] = kernel.Seen(kernel.Runner{Liveness: kernel.Absent, Remark: c.remark})
+		s := snapshot(f, j)
+		st := s.Apply(kernel.Settle(s)).Job("a").State
+		got := st.Status.String()
+		if st.Status == kernel.Cancelled {
+			got += " " + map[bool]string{true: "143"}[st.Exit == kernel.Exited(143)] + " " + st.Reason
+		}
+		why := "its runner ended before it began"
+		if c.remark != "" {
+			why = c.remark
+		}
+		if got != c.want || !c.stop && st.Reason != why {
+			t.Errorf("%s: %s (%+v)", name, got, st)
+		}
+	}
+}
+
+// What an earlier end woke is rewound with it, and the reason says so.
+func TestARetryTakesBackWhatItWoke(t *testing.T) {
+	s := snapshot(facts(), job("a", is(kernel.Failed), routesOf(on(kernel.OutcomeFailed, "h"), on(kernel.OutcomeSucceeded, "x"))),
+		job("h", routed, is(kernel.Failed), func(j *kernel.Job) { j.State.Awake = true }), job("i", after("h"), is(kernel.BlockedByDependency)),
+		job("x", routed, is(kernel.Unscheduled)), job("y", is(kernel.Queued)))
+	set, err := kernel.RetryOf(s, "a")
+	if err != nil || words(set.Jobs) != "a h i" || set.Why["h"] != "was woken by how an earlier one ended" || set.Why["i"] != "was woken by how an earlier one ended" || set.Why["a"] != "asked for" {
+		t.Errorf("%v %v %v", set.Jobs, set.Why, err)
+	}
+}
+
+// A merge that is blocked by a conflict is gone on with by what its conflict
+// woke, as long as it is open.
+func TestTheWayOutOfAConflict(t *testing.T) {
+	merge := func(o ...option) kernel.Job {
+		return job("m", append([]option{is(kernel.BlockedByDependency), routesOf(on(kernel.OutcomeFailed, "g"), on(kernel.OutcomeBlocked, "gone"), on(kernel.OutcomeBlocked, "h")), func(j *kernel.Job) {
+			j.Spec.Origin.Plan, j.Spec.Origin.About.Operation, j.State.Outcome = "foo", "git.integrate_plan_branch", kernel.OutcomeBlocked
+		}}, o...)...)
+	}
+	open := facts()
+	open.Present[artifact("merge_sentinel:foo")] = kernel.Seen(true)
+	closed := facts()
+	closed.Present[artifact("merge_sentinel:foo")] = kernel.Seen(false)
+	for name, c := range map[string]struct {
+		facts kernel.Facts
+		h     []option
+		merge []option
+		want  string
+	}{
+		"its handler failed":    {open, []option{routed, is(kernel.Failed)}, nil, "h"},
+		"its handler succeeded": {open, []option{routed, is(kernel.Succeeded)}, nil, "m"},
+		"nothing is open":       {closed, []option{routed, is(kernel.Failed)}, nil, "m"},
+		"no handler":            {open, []option{is(kernel.Failed)}, nil, "m"},
+		"no merge":              {open, []option{routed, is(kernel.Failed)}, []option{func(j *kernel.Job) { j.Spec.Origin.About.Operation = "" }}, "m"},
+	} {
+		s := snapshot(c.facts, merge(c.merge...), job("h", c.h...), job("g", routed, is(kernel.Failed)))
+		e, err := kernel.Explain(s, "m")
+		i := slices.IndexFunc(e.Actions, func(r kernel.Remedy) bool { return r.Kind == kernel.RetryJob })
+		if err != nil || i < 0 || string(e.Actions[i].Job) != c.want {
+			t.Errorf("%s: %+v %v", name, e, err)
+		}
+	}
+}
+
+// A job that sleeps says what would wake it.
+func TestWhyAJobSleeps(t *testing.T) {
+	s := snapshot(facts(), job("r", routed, is(kernel.Unscheduled)), job("d", transient(kernel.OnDemand), is(kernel.Unscheduled)))
+	for id, want := range map[kernel.JobID]string{"r": "sleeps until a route starts it: a node that ends with the outcome its route names", "d": "nobody needs it: a job that depends on it and is not transient"} {
+		e, err := kernel.Explain(s, id)
+		if err != nil || len(e.Unmet) != 1 || e.Unmet[0].Detail+": "+e.Unmet[0].Clears != want || len(e.Actions) > 0 {
+			t.Errorf("%s: %+v %v", id, e, err)
+		}
+	}
+	if e, err := kernel.Explain(snapshot(facts(), job("d", transient(kernel.OnDemand), is(kernel.Unscheduled)), job("n", after("d"), is(kernel.WaitingOnDeps))), "d"); err != nil || len(e.Unmet) == 1 && strings.Contains(e.Unmet[0].Detail, "nobody needs it") {
+		t.Errorf("%+v %v", e, err)
+	}
+}

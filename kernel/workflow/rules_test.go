@@ -1,0 +1,201 @@
+package workflow_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// What the rules say of more than one thing at a time, and of what they let
+// pass.
+func TestRulesOfNodes(t *testing.T) {
+	const merge = `{"id": "i", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo"}`
+	conflict := func(id, rest string) string {
+		return `{"id": "` + id + `", "kind": "gate", "uses": "control.gate.conflict_resolution"` + rest + `}`
+	}
+	ci := func(id, rest string) string {
+		return `{"id": "` + id + `", "kind": "gate", "uses": "control.gate.cicd", "gates": [{"kind": "cicd", "script": "y"}]` + rest + `}`
+	}
+	sh := func(rest string) string {
+		return `{"id": "x", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}` + rest + `}`
+	}
+	step := func(args string) string {
+		return `{"id": "c", "uses": "cap.env.builtin.build.materialize_step", "args": {` + args + `}}`
+	}
+	const oid = "0123456789abcdef0123456789abcdef01234567"
+	for _, c := range []struct {
+		name  string
+		nodes []string
+		want  []string // parts of the findings, one each; none: accepted
+	}{
+		{"a build step with all of it", []string{step(`"build_id": "b", "step_key": "k", "slug": "s", "branch": "r", "target": "main"`)}, nil},
+		{"a build step with nothing", []string{step(``)}, nil},
+		{"a build step without one", []string{step(`"build_id": "b", "step_key": "k", "slug": "s", "branch": "r"`)}, []string{"requires all of build_id, step_key, slug, branch, target, or none"}},
+		{"a prompt with another artifact", []string{`{"id": "p", "uses": "cap.env.builtin.prompt.resolve", "produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}, {"plan_doc": {"slug": "s"}}]}}`},
+			[]string{"must produce exactly one artifact, custom:prompt_text:<key>"}},
+		{"a prompt that makes something else", []string{`{"id": "p", "uses": "cap.env.builtin.prompt.resolve", "produces": {"succeeded": [{"plan_doc": {"slug": "s"}}]}}`},
+			[]string{"must produce exactly one artifact, custom:prompt_text:<key>"}},
+		{"a prompt with a script", []string{`{"id": "p", "uses": "cap.env.builtin.prompt.resolve", "args": {"script": "x"}, "produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}]}}`},
+			[]string{"does not accept command/script args"}},
+		{"no number of files", []string{`{"id": "c", "uses": "cap.env.builtin.git.stage", "args": {"files_json": "nothing"}}`}, []string{"requires `files_json`"}},
+		{"a word that is no boolean", []string{merge + `, "on": {"blocked": ["g"]}}`, conflict("g", `, "args": {"auto_resolve": "maybe"}`)}, []string{"has invalid bool value `maybe` for auto_resolve"}},
+		{"squash that is no boolean", []string{`{"id": "i", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo", "squash": "perhaps"}}`}, []string{"has invalid bool value `perhaps` for squash"}},
+		{"words that are", []string{`{"id": "i", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo", "squash": "Off", "delete_branch": " yes "}}`}, nil},
+		{"a plan from a file that has no name", []string{`{"id": "c", "uses": "cap.env.builtin.plan.persist", "args": {"spec_text": "x", "spec_source": "file"}}`}, []string{"has spec_source `file` and no spec_file"}},
+		{"a plan from a file", []string{`{"id": "c", "uses": "cap.env.builtin.plan.persist", "args": {"spec_file": "x", "spec_source": "file"}}`}, nil},
+		{"a plan from stdin", []string{`{"id": "c", "uses": "cap.env.builtin.plan.persist", "args": {"spec_text": "x", "spec_source": "stdin"}}`}, nil},
+		{"a merge that repairs", []string{merge[:len(merge)-1] + `, "auto_resolve": true}}`}, []string{"merges what its gate accepts and repairs nothing"}},
+		{"a merge whose gate repairs", []string{merge + `, "gates": [{"kind": "cicd", "script": "y", "auto_resolve": true}]}`}, []string{"merges what its gate accepts and repairs nothing"}},
+		{"two conflict gates", []string{merge + `, "on": {"blocked": ["g", "h"]}}`, conflict("g", ""), conflict("h", "")}, []string{"has 2 conflict gates among its on.blocked targets; at most one is allowed"}},
+		{"two CI gates after a merge", []string{merge + `, "on": {"succeeded": ["g", "h"]}}`, ci("g", ""), ci("h", "")}, []string{"has 2 cicd gates among its on.succeeded targets; at most one is allowed"}},
+		{"one of each", []string{merge + `, "on": {"blocked": ["g"], "succeeded": ["h"]}}`, conflict("g", ""), ci("h", "")}, nil},
+		{"a conflict gate of two merges", []string{merge + `, "on": {"blocked": ["g"]}}`,
+			`{"id": "j", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "bar"}, "on": {"blocked": ["g"]}}`, conflict("g", "")},
+			[]string{"must be the on.blocked target of exactly one git.integrate_plan_branch node, found 2"}},
+		{"a conflict gate that goes back", []string{merge + `, "on": {"blocked": ["g"]}}`, conflict("g", `, "args": {"auto_resolve": true}, "on": {"succeeded": ["i"]}`)}, nil},
+		{"a conflict gate of a custom gate that goes on", []string{merge + `, "on": {"blocked": ["g"]}}`,
+			conflict("g", `, "gates": [{"kind": "custom", "id": "conflict_resolution", "args": {"auto_resolve": "true"}}]`)}, []string{"its on.succeeded must include `i`"}},
+		{"and of one that does not repair", []string{merge + `, "on": {"blocked": ["g"]}}`,
+			conflict("g", `, "gates": [{"kind": "custom", "id": "conflict_resolution", "args": {"auto_resolve": "no"}}]`)}, nil},
+		{"a stop condition after two commits", []string{stageCommit(`"gate"`), `{"id": "other", "uses": "cap.env.builtin.git.commit", "on": {"succeeded": ["gate"]}}`, gateNode(`"gates": [{"kind": "script", "script": "x"}]`)},
+			[]string{"of exactly one git.stage_commit or git.commit node, found 2"}},
+		{"a stop condition after a commit", []string{`{"id": "other", "uses": "cap.env.builtin.git.commit", "on": {"succeeded": ["gate"]}}`, gateNode(`"gates": [{"kind": "script", "script": "x"}]`)}, nil},
+		{"a commit that ends the run", []string{`{"id": "commit", "uses": "cap.env.builtin.git.stage_commit"}`}, nil},
+		{"CI that repairs and says how", []string{ci("c", `, "args": {"auto_resolve": "true", "auto_resolve_script": "fix"}`)}, nil},
+		{"CI that repairs and does not say how", []string{ci("c", `, "args": {"auto_resolve": "true"}`)}, []string{"is to repair what its gate finds and has no auto_resolve_script"}},
+		{"CI that repairs in a loop of two", []string{ci("c", "")[:len(ci("c", ""))-1] + `, "on": {"failed": ["x"]}}`, sh(`, "on": {"succeeded": ["c"]}`)}, nil},
+		{"a gate that repairs and goes elsewhere", []string{`{"id": "c", "kind": "gate", "uses": "control.gate.cicd", "on": {"failed": ["x"]}, "gates": [{"kind": "cicd", "script": "x", "auto_resolve": true}]}`, sh("")},
+			[]string{"its on.failed must return to it or to a node whose on.succeeded does"}},
+		{"a gate that repairs by way of another", []string{`{"id": "c", "kind": "gate", "uses": "control.gate.cicd", "on": {"failed": ["x"]}, "gates": [{"kind": "cicd", "script": "x", "auto_resolve": true}]}`, sh(`, "on": {"succeeded": ["c"]}`)}, nil},
+		{"two scripts at one gate", []string{stageCommit(`"gate"`), gateNode(`"gates": [{"kind": "script", "script": "x"}, {"kind": "script", "script": "y"}]`)}, []string{"has 2 script gates; at most one is allowed"}},
+		{"a gate with two CI gates", []string{`{"id": "c", "kind": "gate", "uses": "control.gate.cicd", "gates": [{"kind": "cicd", "script": "y"}, {"kind": "cicd", "script": "z"}]}`},
+			[]string{"requires exactly one cicd gate, found 2", "has 2 cicd gates; at most one is allowed"}},
+		{"a custom gate of a command", []string{sh(`, "gates": [{"kind": "custom", "id": "conflict_resolution"}]`)}, []string{"node `x` has a custom gate that nothing looks at"}},
+		{"a custom gate of another name", []string{merge + `, "on": {"blocked": ["g"]}}`, conflict("g", `, "gates": [{"kind": "custom", "id": "other"}]`)}, []string{"node `g` has a custom gate that nothing looks at"}},
+		{"a script that a commit looks at", []string{`{"id": "commit", "uses": "cap.env.builtin.git.stage_commit", "gates": [{"kind": "script", "script": "x"}]}`}, nil},
+		{"a payload without a need", []string{`{"id": "c", "uses": "cap.env.builtin.git.commit", "args": {"message": "read_payload( note )"}}`}, []string{"exactly one custom need that matches read_payload(note), found 0"}},
+		{"a payload by type and key", []string{`{"id": "c", "uses": "cap.env.builtin.git.commit", "args": {"commit_message": "read_payload(commit_message:l)"}, "needs": [{"custom": {"type_id": "commit_message", "key": "k"}}, {"custom": {"type_id": "commit_message", "key": "l"}}]}`}, nil},
+		{"two pinned heads", []string{sh(`, "preconditions": [{"kind": "pinned_head", "branch": "b", "oid": "` + oid + `"}, {"kind": "pinned_head", "branch": "c", "oid": "` + oid + `"}]`)}, []string{"node `x` pins more than one head"}},
+		{"a pinned head without a branch", []string{sh(`, "preconditions": [{"kind": "pinned_head", "oid": "` + oid + `"}]`)}, []string{"needs branch and oid, a full commit id"}},
+		{"a short pinned head", []string{sh(`, "preconditions": [{"kind": "pinned_head", "branch": "b", "oid": "` + oid[1:] + `"}]`)}, []string{"needs branch and oid, a full commit id"}},
+		{"a pinned head of other letters", []string{sh(`, "preconditions": [{"kind": "pinned_head", "branch": "b", "oid": "g` + oid[1:] + `"}]`)}, []string{"needs branch and oid, a full commit id"}},
+		{"a pinned head", []string{sh(`, "preconditions": [{"kind": "pinned_head", "branch": "b", "oid": " ` + strings.ToUpper(oid) + `"}]`)}, nil},
+		{"a pinned head of SHA-256", []string{sh(`, "preconditions": [{"kind": "pinned_head", "branch": "b", "oid": "` + oid + oid[:24] + `"}]`)}, nil},
+		{"a lock without a key", []string{sh(`, "locks": [{"key": " ", "mode": "shared"}]`)}, []string{"empty lock key in nodes[x].locks[0]"}},
+		{"resumes of what does not resume", []string{sh(`, "max_resumes": 2`)}, []string{"max_resumes has no effect: node `x` is not resumable"}},
+		{"resume of a command", []string{sh(`, "resume": true`)}, []string{"resume has no effect: node `x` asks no agent"}},
+		{"a budget that nothing spends", []string{sh(`, "retry": {"mode": "never", "budget": 1}`)}, []string{"retry.budget has no effect"}},
+		{"a budget of none", []string{sh(`, "retry": {"mode": "never", "budget": 0}`)}, nil},
+		{"no budget", []string{sh(`, "retry": {"mode": "on_failure"}`)}, []string{"retry mode on_failure of node `x` has no budget"}},
+		{"two budgets", []string{sh(`, "max_retries": 1, "retry": {"mode": "on_failure", "budget": 2}`)}, []string{"max_retries and retry.budget of node `x` disagree"}},
+		{"two budgets that agree", []string{sh(`, "max_retries": 2, "retry": {"mode": "on_failure", "budget": 2}`)}, nil},
+		{"retry_on without retries", []string{sh(`, "retry_on": ["timeout"]`)}, []string{"retry_on has no effect: node `x` has no retries"}},
+		{"retry_on of no class", []string{sh(`, "max_retries": 1, "retry_on": ["sometimes"]`)}, []string{"nodes[x].retry_on[0]"}},
+		{"no time", []string{sh(`, "timeout": "0s"`)}, []string{"invalid duration value `0s` for nodes[x].timeout"}},
+		{"too much time", []string{sh(`, "timeout": "8785h"`)}, []string{"invalid duration value `8785h`"}},
+		{"a year", []string{sh(`, "timeout": "8784h"`)}, nil},
+		{"seconds", []string{sh(`, "timeout": "31622399"`)}, nil},
+		{"too many seconds", []string{sh(`, "timeout": "31622401"`)}, []string{"invalid duration value `31622401`"}},
+		{"a mode that there is not", []string{sh(`, "transient": "often"`)}, []string{"invalid transient value `often` for nodes[x].transient"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := build(wrap(c.nodes...), nil)
+			var got []string
+			if err != nil {
+				got = strings.Split(err.Error(), "\n")
+			}
+			if len(got) != len(c.want) {
+				t.Fatalf("%d findings, want %d:\n%v", len(got), len(c.want), err)
+			}
+			for _, w := range c.want {
+				if !slices.ContainsFunc(got, func(line string) bool { return strings.Contains(line, w) }) {
+					t.Errorf("nothing says %s:\n%v", w, err)
+				}
+			}
+		})
+	}
+}
+
+func TestPaths(t *testing.T) {
+	for text, want := range map[string]string{
+		`[]`: "", ` [ ] `: "", `["a"]`: "a", "\t[ \"a\" ,\r\n\"b c\" ] \n": "a|b c", `["a/b","",""]`: "a/b||",
+		`["\"\\\/\b\f\n\r\t"]`: "\"\\/\b\f\n\r\t", `["\u0041\u00e9\u20AC"]`: "Aé€", `["\ud83d\ude00x"]`: "😀x",
+		`["\ud83d"]`: "\uFFFD", `["\ud83dx"]`: "\uFFFDx", `["\ude00"]`: "\uFFFD", `["\ud83d\u0041"]`: "\uFFFDA", `["\ud83d\ud83d\ude00"]`: "\uFFFD😀",
+		`["\ud7ff\ue000"]`: "\ud7ff\ue000", `["\ud800\udc00"]`: "\U00010000", `["\udbff\udfff"]`: "\U0010FFFF", `["\ud83d\n"]`: "\uFFFD\n", `["\ud83d\ue000"]`: "\uFFFD\ue000",
+		`["é"]`: "é",
+	} {
+		got, err := workflow.Paths(text)
+		if err != nil || strings.Join(got, "|") != want || want == "" && strings.Contains(text, `"`) != (len(got) > 0) {
+			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{``, `"a"`, `[`, `["a"`, `["a",`, `["a",]`, `[,"a"]`, `["a" "b"]`, `["a"]x`, `[] x`, `[a]`, `[1]`, `["a]`, `["`, `["\`, `["\"]`, `["\x"]`, `["\u12"]`, `["\u12G4"]`, `["\u123`,
+		`["\'"]`, "[\"\n\"]", "[\"\x1f\"]", `["\u"]`, `["a"],`, `["\ud83d\u12"]`} {
+		if got, err := workflow.Paths(text); err == nil {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+	if got, err := workflow.Paths(`["\u0000"]`); err != nil || len(got) != 1 || got[0] != "\x00" {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// What is found of a template and its input comes in one answer, and of a node
+// that something is found of already nothing more.
+func TestFindings(t *testing.T) {
+	x := func(id, rest string) string {
+		return `{"id": "` + id + `", "kind": "shell", "uses": "cap.env.shell.command.run"` + rest + `}`
+	}
+	src := source(t, wrap(x("a", `, "args": {"command": "c"}, "timeout": "soon", "after": [{"node_id": "nobody"}]`), x("b", `, "args": {"command": "c"}, "after": [{"node_id": "nowhere"}]`),
+		x("c", `, "args": {"command": " "}, "on": {"failed": ["zz"]}`), x("d", `, "args": {"command": "c"}`)))
+	err := workflow.Findings(src, map[string]string{}, nil, workflow.Diagnostics{{Field: "nodes[d].name", Msg: "found before"}})
+	got := asText(err)
+	for _, want := range []string{"invalid duration value `soon`", "node `b` references unknown after node `nowhere`", "found before"} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("%q is not told once:\n%s", want, got)
+		}
+	}
+	for _, not := range []string{"nobody", "zz", "requires at least one"} {
+		if strings.Contains(got, not) {
+			t.Errorf("%q is told too:\n%s", not, got)
+		}
+	}
+	fine := source(t, wrap(x("d", `, "args": {"command": "c"}`)))
+	if err := workflow.Findings(fine, map[string]string{}); err != nil {
+		t.Errorf("found %v", err)
+	}
+	if err := workflow.Findings(source(t, wrap(x("d", `, "args": {"command": "c"}, "on": {"failed": ["zz"]}`))), map[string]string{}); !strings.Contains(asText(err), "zz") {
+		t.Errorf("found %v", err)
+	}
+	// a finding that names no node keeps nothing back
+	odd := source(t, wrap(x("d", `, "args": {"command": "c"}, "on": {"failed": ["zz"]}`)))
+	if err := workflow.Findings(odd, map[string]string{}, workflow.Diagnostics{{Field: "nodes[d", Msg: "odd"}, {Field: "params.d", Msg: "other"}}); !strings.Contains(asText(err), "zz") {
+		t.Errorf("found %v", err)
+	}
+}
+
+func TestPayload(t *testing.T) {
+	for text, want := range map[string]string{"read_payload(a)": "a", " read_payload( a:b ) ": "a:b", "read_payload(a": "", "payload(a)": "", "read_payload a": ""} {
+		if got, ok := workflow.Payload(text); got != want || ok != (want != "") {
+			t.Errorf("%q: %q, %t", text, got, ok)
+		}
+	}
+}
+
+// What merges, cleans up and keeps the run's own records has nothing to do with
+// the tree that the run was queued from.
+func TestAnywhere(t *testing.T) {
+	var got []string
+	for _, u := range workflow.Inventory() {
+		if workflow.Anywhere(kernel.NodeInfo{Operation: u.Operation, Control: u.Policy}) {
+			got = append(got, u.Label)
+		}
+	}
+	if all := strings.Join(got, " "); all != "cap.env.builtin.worktree.cleanup cap.env.builtin.git.integrate_plan_branch cap.env.builtin.merge.sentinel.write "+
+		"cap.env.builtin.merge.sentinel.clear control.gate.conflict_resolution control.gate.approval control.terminal" {
+		t.Error(all)
+	}
+}
