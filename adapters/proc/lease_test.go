@@ -166,7 +166,7 @@ func TestTheLockFileOfAnotherAttempt(t *testing.T) {
 	w := setup(t)
 	a := w.job.Attempt()
 	own := "\n" + here().Boot + "\n" + here().Host + "\n"
-	for n, want := range map[int]kernel.Liveness{a.N: kernel.Absent, a.N + 1: kernel.Dead, a.N - 1: kernel.Dead} {
+	for n, want := range map[int]kernel.Liveness{a.N: kernel.NeverStarted, a.N + 1: kernel.Dead, a.N - 1: kernel.Dead} {
 		if err := os.WriteFile(w.Files.LockFile(a.Job), []byte(strconv.Itoa(n)+own), 0o600); err != nil {
 			t.Fatal(err)
 		}
