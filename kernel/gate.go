@@ -344,7 +344,7 @@ func (t *tick) checkLocks(i int32, from int) (verdict, int) {
 	if from > 0 {
 		return verdict{}, 1
 	}
-	if why, full := t.locks.denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); full {
+	if why, full := t.locks.Denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); full {
 		return waits(why).because(ExecutorFull), 1
 	} else if why != "" {
 		return waits(why), 1

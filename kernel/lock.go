@@ -107,14 +107,9 @@ func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 // Denied says why a job cannot be granted its locks and a place on its
 // executor, or "" when it can. An exclusive request needs the key free and no older job waiting for it; a shared one
 // needs no exclusive holder and no older job waiting for the key exclusively
-// (semantics 2, decision 11). A job's requests for one pool count together.
-func (t *LockTable) Denied(executor string, locks []Lock) string {
-	why, _ := t.denied(executor, locks)
-	return why
-}
-
-// denied is Denied; full: the job waits only for fewer jobs to run on its executor.
-func (t *LockTable) denied(executor string, locks []Lock) (why string, full bool) {
+// (semantics 2, decision 11). A job's requests for one pool count together. full:
+// it waits only until fewer jobs run on its executor.
+func (t *LockTable) Denied(executor string, locks []Lock) (why string, full bool) {
 	for _, l := range locks {
 		if l.Pool() {
 			l.Units = units(locks, l.Key)
