@@ -8,8 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// Index is a Store that knows the ids of all jobs without reading their records.
-type Index interface {
+// idLister is a Store that knows the ids of all jobs without reading their records.
+type idLister interface {
 	IDs() ([]kernel.JobID, error)
 }
 
@@ -124,7 +124,7 @@ func (s *Scheduler) Resolver(ctx context.Context, refs []string) (func(string) (
 // IDs are the ids of all jobs, without their records; nil where the store
 // cannot tell.
 func (s *Scheduler) IDs() []kernel.JobID {
-	index, ok := s.Store.(Index)
+	index, ok := s.Store.(idLister)
 	if !ok {
 		return nil
 	}

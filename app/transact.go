@@ -248,7 +248,7 @@ func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 // is then for the tick. One that cannot be ended goes on, and is told of.
 func (t *transaction) enforce(ctx context.Context) {
 	late := t.snap.Overdue()
-	force, can := t.s.Executor.(Enforcer)
+	force, can := t.s.Executor.(enforcer)
 	if len(late) == 0 || !can {
 		return
 	}

@@ -23,9 +23,8 @@ func (sp *Spec) plan() string {
 	return strings.TrimPrefix(sp.Origin.Branch, "draft/")
 }
 
-// Closes are the artifacts whose producers do not count any more once a merge has
-// succeeded, as far as its spec tells: what it needed of a plan, and the plan.
-// A store that judges the job knows their producers.
+// Closes are the artifacts whose producers do not count any more once this merge has
+// succeeded: the plan, and what the merge needed of it.
 func (sp *Spec) Closes() []Artifact {
 	plan := sp.plan()
 	if plan == "" {
@@ -47,9 +46,9 @@ func (sp *Spec) Closes() []Artifact {
 	return out
 }
 
-// retire is what the success of merge j does to the plan's earlier producers: the
-// next cycle of the plan begins as if it were the first. What is at work is of
-// that cycle.
+// retire takes the plan's earlier producers out of account once merge j succeeded, so
+// that the next cycle of the plan begins like the first. Jobs that have not ended
+// belong to that next cycle.
 func (s *Snapshot) retire(j *Job) Plan {
 	var p Plan
 	plan := j.Spec.plan()
@@ -118,8 +117,8 @@ func (j *Job) neverRan() bool {
 	return j.State.Status == BlockedByDependency && j.State.Outcome == NoOutcome
 }
 
-// reopened is the state of a blocked job that goes back to waiting. It had ended,
-// so a new generation begins; nothing was executed that there were to reset.
+// reopened is the state of a blocked job that goes back to waiting. A new generation
+// begins, since it had ended; nothing was executed, so there is nothing to reset.
 func (j *Job) reopened() State {
 	st := j.State
 	st.Generation++

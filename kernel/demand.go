@@ -56,8 +56,8 @@ func (t *tick) demandTransients() {
 	}
 }
 
-// eachMissing calls f with the predecessors of i and the producers of the
-// artifacts that do not exist for it.
+// eachMissing calls f with the predecessors of i and with the producers of those
+// artifacts it needs that do not exist yet.
 func (t *tick) eachMissing(i int32, f func(int32)) {
 	for _, id := range t.s.jobs[i].Spec.After {
 		if k, ok := t.s.find(id); ok {
@@ -71,7 +71,6 @@ func (t *tick) eachMissing(i int32, f func(int32)) {
 	}
 }
 
-// promotable reports that job p sleeps, and waking it is only a matter of
-// demand or of a route: as a producer it counts as active, so that nobody is
-// blocked for want of it.
+// promotable reports that job p sleeps. As a producer it counts as active, since
+// demand or a route may wake it: nobody is blocked for want of it.
 func (t *tick) promotable(p int32) bool { return t.status(p) == Unscheduled }

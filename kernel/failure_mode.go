@@ -21,9 +21,8 @@ type failure struct {
 	downstream []int32 // of the run's jobs those that depend on one that failed, in order: their own gates speak for them
 }
 
-// noteFailure notes that job i failed, if that holds others of its run back.
-// While a handler of the failure is active it is not yet final: what it sends
-// back takes the failure away.
+// noteFailure notes that job i failed, if that holds back others of its run. A
+// failure is not final while its handler is active, which may rewind the job.
 func (t *tick) noteFailure(i int32) {
 	j := t.s.jobs[i]
 	if j.Spec.FailureMode != BlockDownstream || j.Spec.Origin.Run == "" || t.handled(j) {
@@ -47,15 +46,15 @@ func (t *tick) handled(j *Job) bool {
 	})
 }
 
-// holdsBack reports that the end of job i in this round may hold others of its
-// run back from now on: it failed, or it was what handled a failure.
+// holdsBack reports that from now on the end of job i in this round may hold back
+// others of its run: it failed, or it handled a failure.
 func (t *tick) holdsBack(i int32) bool {
 	t.s.near.require(Near{Kind: Handled, Job: t.s.jobs[i].ID})
 	return t.status(i) == Failed && t.s.jobs[i].Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i]
 }
 
-// checkRun blocks a job whose run stops at its first failure. Handlers that a
-// route woke are what is left to do there, so they go on.
+// checkRun blocks a job whose run stops at its first failure. Handlers, which a
+// route wakes, go on.
 func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	j := t.s.jobs[i]
 	if from > 0 || j.Spec.FailureMode != BlockDownstream || j.Spec.Routed {
@@ -84,8 +83,8 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	return blocks(heldBack + string(f.first)).of(f.first).because(RunStopped), 1
 }
 
-// unfailing notes that a decision rests on that nothing stops a run. Where some
-// job's failure may, every job is looked at.
+// unfailing notes that a decision assumes that no failure stops run. Where one may,
+// the decision needs every job.
 func (s *Snapshot) unfailing(run RunID) {
 	if s.near == nil || run == "" {
 		return

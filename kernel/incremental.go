@@ -2,36 +2,37 @@ package kernel
 
 import "slices"
 
-// A tick on some of the jobs judges those that changed since one last judged
-// what that concerns, and what may come out otherwise for it. That is right
-// because a gate reads nothing but the job's own record, the clock where a retry
-// is due or an approval expires, the statuses of the jobs its edges lead to, facts, and the locks that
-// running jobs hold and older jobs wait for. A job for which all of that is as
-// it was when it was last judged is judged as it was. Others are in the set that
-// widen makes of
+// dirtySet is what an incremental tick judges: the jobs whose judgement may differ
+// from the baseline, which is what the last tick left on record. All others keep
+// their baseline.
 //
-//   - the jobs that moved or are due, and those that wait for them (spread);
-//   - those that read facts that no job makes (see outside);
-//   - those that wait for a lock which one of the set names, or for a slot of
-//     their executor that may be free for them (queues);
+// That is right because a gate reads only the job's own record, the clock (where a
+// retry is due or an approval expires), the statuses of the jobs that its edges lead
+// to, facts, and the locks that running jobs hold and older jobs wait for. Where none
+// of that has changed, the judgement has not. So the dirty set has
 //
-// and what ends in the tick is carried on through the graph as ever. Where more
-// may follow than that, all is judged: where what becomes of a job is a property
-// of the whole graph (see entangled); where something moved in a run that stops
-// at a failure it has; where a job comes to the locks out of its turn; where the
-// slots come out otherwise than foreseen; and where a runner is gone, for what
-// its job's end leads to may be anywhere. It is a law in proptest that nobody
-// can tell the difference.
+//   - jobs that changed or are due, and the jobs that wait for them (spread);
+//   - jobs that read facts which no job makes (Job.outside);
+//   - jobs that wait for a lock which a job of the set names, or for a slot of its
+//     executor that may be free (queues);
+//
+// and what ends in the tick is carried on through the graph, as in a full tick.
+//
+// A full tick follows where more than that may change: what becomes of a job depends
+// on the whole graph (Job.entangled); something changed in a run that stops at a
+// failure; a job comes to the locks out of turn; not as many slots are taken as
+// foreseen; a runner is gone, and what its job's end leads to may be anywhere. A law
+// in proptest holds both kinds of tick to the same result.
 type dirtySet struct {
 	s       *Snapshot
 	seen    map[int32]bool
 	list    []int32
 	created map[JobID]bool
-	gone    bool // a job that moved is not there
+	gone    bool // a changed job has no readable record any more
 }
 
-// nearby judges what may have changed since a tick last did, and reports false
-// where that is no less than everything.
+// judgeIncrementally judges the dirty set. It reports false where a full tick has to
+// judge everything.
 func (t *tick) judgeIncrementally() bool {
 	if slices.ContainsFunc(t.s.jobs, (*Job).entangled) {
 		return false
@@ -127,9 +128,9 @@ func (a *dirtySet) spread(i int32) {
 	}
 }
 
-// elsewhere reports that job k waits for another job than j, or for what j does
-// not make: while it does, nothing behind that counts. A new producer may be the
-// one that counts from now on, whatever its consumers waited for.
+// elsewhere reports that a change of job j cannot matter to job k, since k waits for
+// another job or for a token that j does not make. A new job is never elsewhere: as
+// a producer it may be the one that counts from now on.
 func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 	st := &a.s.jobs[k].State
 	if st.Status != WaitingOnDeps || a.created[a.s.jobs[k].ID] {
@@ -145,9 +146,9 @@ func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 	}
 }
 
-// queues adds who waits for a slot that may be free, and then who waits for a
-// lock of anyone in the set: so the set holds every claim to a lock that it
-// names, but those of running jobs.
+// queues adds the jobs that wait for a slot which may be free, and then all that
+// wait for a lock which a job of the set names. So the set holds every request for
+// those locks but the running jobs'.
 func (a *dirtySet) queues() {
 	free, left := a.slots(), 0
 	for _, i := range a.s.in[Running] {
@@ -186,8 +187,8 @@ func (a *dirtySet) queues() {
 	}
 }
 
-// line looks for those that the slots which may be free are for, and for one
-// more: see firstInLine.
+// line requires as many waiting jobs as slots may be free, and one more: see
+// firstInLine.
 func (a *dirtySet) line(free map[string]int) {
 	if a.s.near == nil {
 		return
@@ -202,8 +203,8 @@ func (a *dirtySet) line(free map[string]int) {
 	}
 }
 
-// slots is how many jobs may run on each limited executor of a job in the set:
-// on others as many run as ran, whatever the set comes to.
+// slots is how many jobs may run on each limited executor that a job of the set
+// names. On the others nothing changes.
 func (a *dirtySet) slots() map[string]int {
 	may := map[string]int{}
 	for _, i := range a.list {
@@ -218,9 +219,9 @@ func (a *dirtySet) slots() map[string]int {
 // inLine reports that j waits for nothing but that fewer jobs run.
 func (j *Job) inLine() bool { return j.State.Wait.Cause == ExecutorFull }
 
-// firstInLine is, for each executor, the first job outside of the set that
-// waits for a slot on it. When it would have its turn, as many slots must be
-// taken as before: then those behind it find the same, and none need be judged.
+// firstInLine is, for each executor, the first job outside of the set that waits
+// for a slot on it. If at its turn all slots are taken, as before, it and those
+// behind it keep their baseline.
 func (a *dirtySet) firstInLine() []int32 {
 	var first []int32
 	open := a.slots()

@@ -138,7 +138,7 @@ func (s *Snapshot) regraph() {
 	s.index()
 }
 
-// moment is t as it comes back from a record.
+// moment is t with the precision and zone of records.
 func moment(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }

@@ -97,7 +97,7 @@ func (f *Flow) standFor(ctx context.Context, p app.Prompt) (app.RunRequest, erro
 			if name == node {
 				return p.ID
 			}
-			return f.intake.Scheduler.NewID()
+			return f.builder.Scheduler.NewID()
 		})
 		for i := range run.Jobs {
 			if run.Jobs[i].ID == p.ID {
