@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -80,6 +81,30 @@ func (s *Snapshot) retire(j *Job) Plan {
 	}
 	return p
 }
+
+// apart reports that c, a merge that has closed a cycle of its plan, used what
+// another cycle's producers made, and not what p did: p came after it, or an
+// earlier merge closed p's cycle. A retry of p leaves it alone.
+func (s *Snapshot) apart(p, c int32) bool {
+	maker, merge := s.jobs[p], s.jobs[c]
+	if !merge.closed() || slices.Contains(merge.Spec.After, maker.ID) {
+		return false
+	}
+	if !maker.State.Retired || maker.Created.After(merge.State.Finished) {
+		return true
+	}
+	earlier := false
+	for _, a := range maker.Spec.Produces {
+		s.graph.eachConsumer(a, func(k int32) {
+			m := s.jobs[k]
+			earlier = earlier || m.closed() && !maker.Created.After(m.State.Finished) && m.State.Finished.Before(merge.State.Finished)
+		})
+	}
+	return earlier
+}
+
+// closed reports that j is a merge that has closed a cycle.
+func (j *Job) closed() bool { return j.State.Closed && j.State.Status == Succeeded }
 
 // reopen puts consumers that may wait for a producer, and that are blocked for
 // want of one, back to where they wait, now that jobs of s are enqueued which

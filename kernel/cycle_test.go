@@ -1,8 +1,10 @@
 package kernel_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -220,5 +222,31 @@ func TestARetryBeginsWhereTheWorktreeIsMade(t *testing.T) {
 	e, err := kernel.Explain(s, "c")
 	if err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: "a"}) {
 		t.Errorf("why: %+v, %v", e, err)
+	}
+}
+
+// What a merge made of an earlier cycle's approval stays as it is, whatever is
+// retried of a later one, and the other way round.
+func TestARetryStaysInItsCycle(t *testing.T) {
+	at := func(hours int) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.Created, j.State.Finished = t0.Add(time.Duration(hours)*time.Hour), t0.Add(time.Duration(hours+1)*time.Hour)
+		}
+	}
+	retired := func(j *kernel.Job) { j.State.Retired = true }
+	closed := func(j *kernel.Job) { j.State.Closed = true }
+	ok := is(kernel.Succeeded)
+	s := snapshot(planned(true, "b3"),
+		approve("b1", ok, at(0), retired), merge("c1", ok, at(1), closed),
+		approve("b2", ok, at(4), retired), merge("c2", ok, at(5), closed),
+		approve("b3", is(kernel.Failed), at(8)), merge("c3", is(kernel.BlockedByDependency), at(8)))
+	for root, want := range map[kernel.JobID][]kernel.JobID{"b1": {"b1", "c1", "c3"}, "b2": {"b2", "c2", "c3"}, "b3": {"b3", "c3"}} {
+		set, err := kernel.RetryOf(s, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(set.Jobs, want) {
+			t.Errorf("retry of %s takes %v, want %v", root, set.Jobs, want)
+		}
 	}
 }

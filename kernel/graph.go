@@ -261,7 +261,11 @@ func (s *Snapshot) Downstream(root JobID) []JobID {
 	}
 	out := []JobID{root}
 	for _, id := range s.ids(s.graph.closure([]int32{i}, func(k int32, f func(int32)) {
-		s.graph.eachSuccessor(k, f)
+		s.graph.eachSuccessor(k, func(c int32) {
+			if !s.apart(k, c) {
+				f(c)
+			}
+		})
 		s.eachHeldBack(k, f)
 	})) {
 		if id != root {

@@ -139,8 +139,8 @@ func (r *reading) first(prefix string, most int, yes func(*kernel.Job) bool) (er
 	return errors.Join(err, each)
 }
 
-// open brings what is open, what did not succeed, what these refer to, what a
-// route may yet rewind, and what was asked for besides.
+// open brings what is open, what did not succeed, what refers to others of these
+// or may yet do so, what a route may yet rewind, and what was asked for besides.
 func (r *reading) open(scope kernel.Scope) error {
 	var all []string
 	for _, st := range kernel.Statuses() {
@@ -165,7 +165,7 @@ func (r *reading) open(scope kernel.Scope) error {
 	}
 	for i := range r.rec.Jobs {
 		j := &r.rec.Jobs[i]
-		if !j.Open() {
+		if !j.Open() && j.State.Status != kernel.BlockedByDependency { // a new producer may open it again
 			continue
 		}
 		if j.State.Status.Active() && j.Spec.Origin.Run != "" {

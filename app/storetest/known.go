@@ -45,6 +45,21 @@ func testMarkers(b *bench) {
 	expect(a)
 }
 
+// A blocked job may be opened again in the transaction that reads it: what it
+// refers to comes with it, whoever made it and however that ended.
+func testBlocked(b *bench) {
+	maker, before, held := plain(1), plain(2), plain(3)
+	maker.State.Status, before.State.Status, held.State.Status = kernel.Succeeded, kernel.Succeeded, kernel.BlockedByDependency
+	maker.Spec.Produces, maker.State.Retired = []kernel.Artifact{token("a")}, true
+	held.Spec.Needs, held.Spec.After = []kernel.Artifact{token("a")}, []kernel.JobID{before.ID}
+	b.commit(b.Process(), kernel.CreateJob{Job: maker}, kernel.CreateJob{Job: before}, kernel.CreateJob{Job: held})
+	tx := b.begin(b.Process())
+	if rec := b.load(tx, kernel.Scope{}); len(rec.Jobs) != 3 {
+		b.Errorf("a blocked job comes without what it refers to: %d jobs, want 3", len(rec.Jobs))
+	}
+	b.close(tx)
+}
+
 // The last number that was given stays so, whatever becomes of its job.
 func testNumbers(b *bench) {
 	one, two := plain(1), plain(2)

@@ -53,6 +53,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		{"lock", testLock},
 		{"markers", testMarkers},
 		{"numbers", testNumbers},
+		{"blocked", testBlocked},
 		{"outcomes", testOutcomes},
 		{"scope", testScope},
 		{"unreadable", testUnreadable},

@@ -174,7 +174,7 @@ func (n *node) ids(scope kernel.Scope) map[kernel.JobID]bool {
 			continue
 		}
 		out[id] = true
-		if j.Open() {
+		if j.Open() || j.State.Status == kernel.BlockedByDependency {
 			jobs, artifacts := refers(j)
 			want, needed = append(want, jobs...), append(needed, artifacts...)
 		}
