@@ -322,7 +322,7 @@ func (t *tick) checkApproval(i int32, from int) (verdict, int) {
 		if a.Over(t.s.now) {
 			return blocks(t.s.jobs[i].expired()), 1
 		}
-		if st := t.s.jobs[i].State; st.Failure != NoFailure { // see Job.requestApproval
+		if st := t.s.jobs[i].State; st.Failure != NoFailure && st.Refused == 0 { // see Job.requestApproval; a refusal is cleared, see next
 			return waits("awaiting human approval to execute it again: " + orElse(st.Reason, st.Failure.String())), 1
 		}
 		return waits("awaiting human approval"), 1
