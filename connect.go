@@ -319,7 +319,7 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 			w.store.Forget()
 			debug.FreeOSMemory()
 			if l := w.scheduler.Waker; l != nil {
-				l.Wake(kernel.Wakes{Again: true}) // so that somebody sees it if this process dies
+				l.Wake(kernel.Wakes{Poll: true}) // so that somebody sees it if this process dies
 			}
 		}}
 	signals := make(chan os.Signal, 4)

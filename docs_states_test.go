@@ -102,7 +102,7 @@ func (v variant) world(from kernel.Status) kernel.Observation {
 	x.Spec.Needs, x.Spec.MissingProducer = []kernel.Artifact{needed}, kernel.Wait
 	o.Facts.Markers[needed] = kernel.Seen([]kernel.JobID{"z"})
 	if from == kernel.BlockedByDependency {
-		x.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "missing " + needed.String()}
+		x.State.Wait = kernel.WaitReasonOf(kernel.OnDependencies, "missing "+needed.String())
 	}
 	switch v.sleeper {
 	case 1, 2:

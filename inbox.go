@@ -63,7 +63,7 @@ func (r *Repository) inboxTarget(who Asker, layout rules.Layout, p rules.Path) (
 			return nil, err
 		}
 	}
-	in := at.intake(at.Root, who) // wherever the asker stands
+	in := at.builder(at.Root, who) // wherever the asker stands
 	return &app.InboxTarget{Root: at.Root, Scheduler: at.Scheduler,
 		Place: func(ctx context.Context, p rules.Path) (rules.Path, error) {
 			return place(ctx, in, layout, r.Config.Inbox.Owner, p)
@@ -108,7 +108,7 @@ func (r *Repository) Neighbour(name string) (*Repository, error) {
 }
 
 // place completes what a path says. Its branch must exist.
-func place(ctx context.Context, in *enqueue.Intake, layout rules.Layout, owner string, p rules.Path) (rules.Path, error) {
+func place(ctx context.Context, in *enqueue.Builder, layout rules.Layout, owner string, p rules.Path) (rules.Path, error) {
 	if layout == rules.SimpleLayout {
 		head, err := in.CheckedOut(ctx)
 		if head == "" {

@@ -38,7 +38,7 @@ func TestJobsOfEarlierStoresGetNumbers(t *testing.T) {
 	}
 	before := len(all().Jobs())
 	r := open()
-	job, err := r.Intake(vizier.Asker{Name: func() string { return "ann" }}).One(t.Context(), enqueue.Request{Command: []string{"true"}, Approval: true})
+	job, err := r.Builder(vizier.Asker{Name: func() string { return "ann" }}).One(t.Context(), enqueue.Request{Command: []string{"true"}, Approval: true})
 	if err != nil {
 		t.Fatal(err)
 	}

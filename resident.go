@@ -82,7 +82,7 @@ func runResident(env Environment) error {
 	defer stop()
 	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated}
 	if r.Serve(ctx) {
-		residentWaker{path, w.local}.Wake(kernel.Wakes{Again: true})
+		residentWaker{path, w.local}.Wake(kernel.Wakes{Poll: true})
 	}
 	return nil
 }

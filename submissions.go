@@ -43,7 +43,7 @@ func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]k
 			return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier jobs submit --batch`", st.Size(), maxSubmissionBytes)
 		}
 		o := &j.Spec.Origin
-		in := w.intake(cmp.Or(j.Spec.Task.Tree, root), w.config())
+		in := w.builder(cmp.Or(j.Spec.Task.Tree, root), w.config())
 		in.Origin = kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral}
 		in.By, in.Late = func() string { return "job " + string(j.ID) }, true
 		news, _, err := in.Batch(ctx, io.LimitReader(f, maxSubmissionBytes))

@@ -120,12 +120,12 @@ type Asker struct {
 	Name    func() string // of the person or program; called only where it goes on record
 }
 
-// Intake makes jobs for an asker who stands in the working tree that r was
+// Builder makes jobs for an asker who stands in the working tree that r was
 // opened from.
-func (r *Repository) Intake(who Asker) *enqueue.Intake { return r.intake(r.Tree, who) }
+func (r *Repository) Builder(who Asker) *enqueue.Builder { return r.builder(r.Tree, who) }
 
-func (r *Repository) intake(tree string, who Asker) *enqueue.Intake {
-	in := r.world.intake(tree, r.Config)
+func (r *Repository) builder(tree string, who Asker) *enqueue.Builder {
+	in := r.world.builder(tree, r.Config)
 	in.Agents, in.Origin, in.By = r.Agents, kernel.Origin{Command: who.Command}, who.Name
 	return in
 }
@@ -134,8 +134,8 @@ func (r *Repository) intake(tree string, who Asker) *enqueue.Intake {
 func (r *Repository) Templates() Templates { return r.world.templates(r.Config) }
 
 // intake makes jobs for whoever stands in tree.
-func (w *world) intake(tree string, cfg config.Config) *enqueue.Intake {
-	return &enqueue.Intake{
+func (w *world) builder(tree string, cfg config.Config) *enqueue.Builder {
+	return &enqueue.Builder{
 		Scheduler: w.scheduler, Trees: trees{w.git}, Templates: w.templates(cfg), Root: w.local.Root, Tree: tree,
 		Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor, Settings: cfg.Flows.Settings(),
 			Agent: func(alias string, selectors ...string) app.AgentChoice {

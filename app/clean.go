@@ -220,12 +220,12 @@ func (done *Cleaned) tell(rep Report) {
 // tidy cleans the ephemeral runs that rep shows to be over. What goes wrong is
 // a warning: the transaction itself went well, and the next one tries again.
 func (s *Scheduler) tidy(ctx context.Context, rep *Report) {
-	for _, set := range kernel.SpentRuns(rep.Snapshot) {
+	for _, set := range kernel.EndedEphemeralRuns(rep.Snapshot) {
 		if s.Cleaner.Followed(set.Run) {
 			continue
 		}
 		_, verbs := s.cleaning(ctx, set.Jobs[0], CleanOptions{})
-		_, err := s.through(ctx, kernel.Scope{All: true}, verbs...)
+		_, err := s.runTx(ctx, kernel.Scope{All: true}, verbs...)
 		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrNotFound) { // others were faster
 			rep.warn(set.Jobs[0], err)
 		}

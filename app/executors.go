@@ -35,8 +35,9 @@ func (s *Scheduler) unknown(name string) string {
 		": add [executors." + name + "], or submit the job for another one"
 }
 
-// choosy is an executor of which jobs may ask for something.
-type choosy interface {
+// optionValidator is an executor that takes options and can check them before
+// there is a job.
+type optionValidator interface {
 	// Accepts says what is wrong with what a job asks for.
 	Accepts(options []string) error
 }
@@ -48,7 +49,7 @@ func (s *Scheduler) Accepts(t kernel.Task) error {
 	if name != kernel.LocalExecutor && s.Executors[name] == nil {
 		return fmt.Errorf("%s: %w", s.unknown(name), kernel.ErrInvalid)
 	}
-	e, ok := s.executor(name).(choosy)
+	e, ok := s.executor(name).(optionValidator)
 	switch {
 	case len(t.Options) == 0:
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// Index is a Store that knows the ids of all jobs without reading their records.
-type Index interface {
+// idLister is a Store that knows the ids of all jobs without reading their records.
+type idLister interface {
 	IDs() ([]kernel.JobID, error)
 }
 
@@ -68,7 +68,7 @@ func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, 
 func (s *Scheduler) WithPromptRuns(ctx context.Context, scope kernel.Scope, snap *kernel.Snapshot, ids []kernel.JobID) (*kernel.Snapshot, error) {
 	before := len(scope.Near)
 	for _, id := range ids {
-		if j := snap.Job(id); before > 0 && j != nil && j.Spec.Intake != nil && j.Spec.Origin.Run != "" {
+		if j := snap.Job(id); before > 0 && j != nil && j.Spec.Prompt != nil && j.Spec.Origin.Run != "" {
 			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: j.Spec.Origin.Run})
 			scope.All = true // of a store that cannot tell
 		}
@@ -124,7 +124,7 @@ func (s *Scheduler) Resolver(ctx context.Context, refs []string) (func(string) (
 // IDs are the ids of all jobs, without their records; nil where the store
 // cannot tell.
 func (s *Scheduler) IDs() []kernel.JobID {
-	index, ok := s.Store.(Index)
+	index, ok := s.Store.(idLister)
 	if !ok {
 		return nil
 	}

@@ -98,7 +98,7 @@ type Prompt struct {
 	Front  inbox.Front
 	Body   string // without the front matter
 	ID     kernel.JobID
-	Intake kernel.Intake
+	Record kernel.Prompt
 }
 
 // Taken is a prompt that became a run.

@@ -8,12 +8,13 @@ import (
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // Ended is a prompt whose run is over.
 type Ended struct {
 	Taken
-	How    kernel.PromptRun
+	How    view.PromptRun
 	Status kernel.Status // of the job that stands for it
 }
 
@@ -91,11 +92,11 @@ func (n *news) read(t *InboxTarget, s *kernel.Snapshot, x *Inbox, rep *InboxRepo
 		runs[j.Spec.Origin.Run] = append(runs[j.Spec.Origin.Run], j)
 	}
 	for _, j := range s.Jobs() {
-		if j.Spec.Intake == nil || !x.ours(j) {
+		if j.Spec.Prompt == nil || !x.ours(j) {
 			continue
 		}
-		how := kernel.PromptRunOf(j, runs[j.Spec.Origin.Run], s.Now())
-		of := Taken{j.Spec.Intake.Rel, j.ID, j.Spec.Origin.Run, t.Root}
+		how := view.PromptRunOf(j, runs[j.Spec.Origin.Run], s.Now())
+		of := Taken{j.Spec.Prompt.Rel, j.ID, j.Spec.Origin.Run, t.Root}
 		if j.Open() || s.Pending(j.ID) != "" {
 			n.ask(t, s, of, how, rep)
 			continue
@@ -116,7 +117,7 @@ func (n *news) read(t *InboxTarget, s *kernel.Snapshot, x *Inbox, rep *InboxRepo
 }
 
 // ask tells which approvals the run of an open prompt waits for.
-func (n *news) ask(t *InboxTarget, s *kernel.Snapshot, of Taken, how kernel.PromptRun, rep *InboxReport) {
+func (n *news) ask(t *InboxTarget, s *kernel.Snapshot, of Taken, how view.PromptRun, rep *InboxReport) {
 	n.open[of.Job] = t
 	now := map[told]bool{}
 	for _, id := range how.Pending {

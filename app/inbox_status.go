@@ -10,6 +10,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // PromptStatus is where a prompt stands.
@@ -20,7 +21,7 @@ type PromptStatus struct {
 	Job        *kernel.Job      // nil: none
 	Age        time.Duration    // since it was dropped, or its job was made
 	Stalled    bool             // it runs and gives no sign of life
-	Run        kernel.PromptRun // of a prompt that has a job
+	Run        view.PromptRun   // of a prompt that has a job
 	Reason     string           // why it does not go on, or how it ended
 }
 
@@ -100,7 +101,7 @@ func (x *Inbox) Status(ctx context.Context, targets []*InboxTarget, all bool, st
 // describe adds to the file of a job's prompt what the job says; without a file
 // it is told of if it is open, or if all are.
 func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files map[string]PromptStatus, all bool, stalled func(*kernel.Job) bool) {
-	in := j.Spec.Intake
+	in := j.Spec.Prompt
 	if in == nil || in.File != x.Tree.File(in.Rel, kernel.RunningPrompt) {
 		return
 	}
@@ -117,7 +118,7 @@ func (x *Inbox) describe(j *kernel.Job, run []*kernel.Job, t *InboxTarget, files
 		key = string(j.ID)
 		have = PromptStatus{File: inbox.PromptFile{Rel: in.Rel, Name: word}, Gone: true, Age: max(0, x.Now().Sub(j.Created))}
 	}
-	have.Repository, have.Job, have.Stalled, have.Run = t.Root, j, stalled(j), kernel.PromptRunOf(j, run, x.Now())
+	have.Repository, have.Job, have.Stalled, have.Run = t.Root, j, stalled(j), view.PromptRunOf(j, run, x.Now())
 	have.Reason = have.Run.Why()
 	files[key] = have
 }
@@ -142,7 +143,7 @@ func goneKey(inode uint64) string { return "finished " + strconv.FormatUint(inod
 func unexplained(files map[string]PromptStatus, jobs []kernel.Job) bool {
 	known := map[uint64]bool{}
 	for i := range jobs {
-		if in := jobs[i].Spec.Intake; in != nil {
+		if in := jobs[i].Spec.Prompt; in != nil {
 			known[in.Inode] = true
 		}
 	}

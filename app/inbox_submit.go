@@ -121,7 +121,7 @@ func (x *Inbox) try(ctx context.Context, t *InboxTarget, place inbox.Path, text,
 			return taken(front.Job)
 		}
 	}
-	_, err = t.Prepare(ctx, Prompt{Front: front, Body: body, ID: front.Job, Intake: kernel.Intake{
+	_, err = t.Prepare(ctx, Prompt{Front: front, Body: body, ID: front.Job, Record: kernel.Prompt{
 		Owner: place.Owner, Repository: place.Repository, Branch: place.Branch, File: x.Tree.File(rel, kernel.RunningPrompt), Rel: rel}})
 	return err
 }

@@ -25,7 +25,7 @@ func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []
 			rep.Left = append(rep.Left, Left{t.Root, err.Error()})
 		}
 	}
-	mine, err := x.settle(ctx, list, named, held, rep)
+	mine, err := x.reviewRunning(ctx, list, named, held, rep)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []
 		case files == nil || mine[inbox.NameOf(c.Name, c.Rel)]:
 		case j == nil:
 			todo = append(todo, c)
-		case j.Spec.Intake.Inode == c.Inode: // enqueued, and a crash came before it could be called running
+		case j.Spec.Prompt.Inode == c.Inode: // enqueued, and a crash came before it could be called running
 			if _, err := c.target.Scheduler.Tick(ctx); err != nil {
 				rep.Left = append(rep.Left, Left{c.target.Root, err.Error()})
 			}
@@ -67,7 +67,7 @@ func (h holdings) read(ctx context.Context, t *InboxTarget) error {
 	h[t] = map[string]*kernel.Job{}
 	for i := range rec.Jobs {
 		if j := &rec.Jobs[i]; j.HoldsPrompt() {
-			h[t][j.Spec.Intake.File] = j
+			h[t][j.Spec.Prompt.File] = j
 		}
 	}
 	return nil
@@ -123,7 +123,7 @@ func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 	if err != nil {
 		return PromptRequest{}, err
 	}
-	p := Prompt{Front: front, Body: body, ID: front.Job, Intake: kernel.Intake{
+	p := Prompt{Front: front, Body: body, ID: front.Job, Record: kernel.Prompt{
 		Owner: c.place.Owner, Repository: c.place.Repository, Branch: c.place.Branch,
 		File: x.Tree.File(c.Rel, kernel.RunningPrompt), Rel: c.Rel, Reason: "new_prompt", Archive: x.Archive,
 		SHA256: sum(text), Inode: inode, Claimed: x.Now(),
@@ -135,7 +135,7 @@ func (x *Inbox) request(ctx context.Context, c placed) (PromptRequest, error) {
 	if err != nil {
 		return PromptRequest{}, err
 	}
-	return PromptRequest{run, p.ID, p.Intake.File, func() bool { return x.Tree.Still(c.Rel, kernel.NewPrompt, inode) }}, nil
+	return PromptRequest{run, p.ID, p.Record.File, func() bool { return x.Tree.Still(c.Rel, kernel.NewPrompt, inode) }}, nil
 }
 
 // sum is a prompt's content as records have it.
@@ -177,7 +177,7 @@ func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refu
 		have := map[string]bool{}
 		for _, j := range snap.Jobs() {
 			if j.HoldsPrompt() {
-				have[j.Spec.Intake.File] = true
+				have[j.Spec.Prompt.File] = true
 			}
 		}
 		for i, r := range reqs {

@@ -58,8 +58,8 @@ func (f *folder) inbox() *Inbox {
 			return &InboxTarget{Root: "/repo", Scheduler: s,
 				Place: func(_ context.Context, p inbox.Path) (inbox.Path, error) { return p, nil },
 				Prepare: func(_ context.Context, p Prompt) (RunRequest, error) {
-					in := p.Intake
-					return RunRequest{Run: "r", Jobs: []kernel.NewJob{{ID: p.ID, Spec: kernel.Spec{Task: kernel.Task{Args: []string{p.Body}}, Intake: &in}}}}, f.m.refuse["prepare"]
+					in := p.Record
+					return RunRequest{Run: "r", Jobs: []kernel.NewJob{{ID: p.ID, Spec: kernel.Spec{Task: kernel.Task{Args: []string{p.Body}}, Prompt: &in}}}}, f.m.refuse["prepare"]
 				}}, f.m.refuse["find"]
 		}}
 }
@@ -121,8 +121,8 @@ func (f *folder) rename(from, to string) error {
 // TendPrompt names a prompt that is not called so yet.
 func (f *folder) TendPrompt(j *kernel.Job, want kernel.PromptName, _ string, _ []uint64) (bool, bool, error) {
 	for _, n := range []kernel.PromptName{kernel.RunningPrompt, kernel.NewPrompt} {
-		from, to := inbox.NameOf(n, j.Spec.Intake.Rel), inbox.NameOf(want, j.Spec.Intake.Rel)
-		if _, there := f.files[from]; there && !f.stuck && from != to && f.inode(from) == j.Spec.Intake.Inode {
+		from, to := inbox.NameOf(n, j.Spec.Prompt.Rel), inbox.NameOf(want, j.Spec.Prompt.Rel)
+		if _, there := f.files[from]; there && !f.stuck && from != to && f.inode(from) == j.Spec.Prompt.Inode {
 			_ = f.rename(from, to)
 		}
 	}
@@ -332,7 +332,7 @@ func TestSubmittedPromptsGetNamesOfTheirOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j := m.jobs[taken.Job]; j.Spec.Intake == nil || j.Spec.Intake.File != "/inbox/"+inbox.NameOf(kernel.RunningPrompt, taken.Rel) {
+		if j := m.jobs[taken.Job]; j.Spec.Prompt == nil || j.Spec.Prompt.File != "/inbox/"+inbox.NameOf(kernel.RunningPrompt, taken.Rel) {
 			t.Errorf("%+v is %+v", taken, j)
 		}
 		names = append(names, taken.Rel)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // performer does the actions on the world of one commit.
@@ -37,7 +38,7 @@ func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction)
 // about has gone on meanwhile.
 func (p *performer) answer(v verb) (plan kernel.Plan) {
 	var refused error
-	p.err = p.settle(func() { plan, refused = v(p.snap) })
+	p.err = p.untilComplete(func() { plan, refused = v(p.snap) })
 	if refused != nil {
 		return kernel.Plan{}
 	}
@@ -89,16 +90,16 @@ func (p *performer) RemoveWorktree(a kernel.RemoveWorktree) kernel.Plan {
 // by the next tick.
 func (p *performer) TendPrompt(a kernel.TendPrompt) kernel.Plan {
 	j := p.snap.Job(a.Job)
-	if j == nil || j.Spec.Intake == nil {
+	if j == nil || j.Spec.Prompt == nil {
 		return kernel.Plan{}
 	}
 	var others []uint64 // of prompts of the same name, of which this one was rewound or is the later
 	for _, k := range p.snap.Jobs() {
-		if k != j && k.HoldsPrompt() && k.Spec.Intake.File == j.Spec.Intake.File {
-			others = append(others, k.Spec.Intake.Inode)
+		if k != j && k.HoldsPrompt() && k.Spec.Prompt.File == j.Spec.Prompt.File {
+			others = append(others, k.Spec.Prompt.Inode)
 		}
 	}
-	found, archived, err := p.s.Prompts.TendPrompt(j, a.Name, kernel.PromptRunOf(j, p.snap.Members(j.Spec.Origin.Run), p.s.Now()).String(), others)
+	found, archived, err := p.s.Prompts.TendPrompt(j, a.Name, view.PromptRunOf(j, p.snap.Members(j.Spec.Origin.Run), p.s.Now()).String(), others)
 	if err != nil {
 		p.rep.warn(a.Job, fmt.Errorf("its prompt: %w", err))
 		return kernel.Plan{}

@@ -19,8 +19,9 @@ type Store interface {
 	Read(context.Context, kernel.Scope) (kernel.Records, error)
 }
 
-// Settler is a Store that need not be told twice how an attempt ended.
-type Settler interface {
+// atOnceSettler is a Store that can take the result of an attempt and settle its
+// job in one commit.
+type atOnceSettler interface {
 	// BeginSettling is Begin for a transaction that is to settle r's attempt,
 	// where the lock is free at once: else it is ErrBusy. What settles the
 	// attempt records r as well, so that it need not be concluded before.
@@ -85,8 +86,8 @@ type Executor interface {
 	Sweep(context.Context, kernel.AttemptID) error
 }
 
-// Enforcer is an Executor whose runners see to time limits, and may fail to.
-type Enforcer interface {
+// enforcer is an Executor whose runners see to time limits, and may fail to.
+type enforcer interface {
 	// Enforce ends by force an attempt whose limit is long over, its runner
 	// included, and returns when it is gone. It reports false, and does nothing,
 	// where the runner has its command's end, or is not for this process to end.

@@ -123,7 +123,7 @@ func (r *Resident) tick(ctx context.Context) (w kernel.Wakes, sure bool) {
 		}
 		w = rep.Wakes
 		fresh, complete := r.Watcher.Watch(w.Outside)
-		sure = r.Runners.Watch(w.Attempts()) && complete && !w.Again
+		sure = r.Runners.Watch(w.Attempts()) && complete && !w.Poll
 		if !fresh {
 			r.Lock.Announce(&w)
 			return w, sure

@@ -193,7 +193,7 @@ func settled(err error) bool {
 // Where the lock is not free it does nothing: who has to wait for it records the
 // result first.
 func settleAtOnce(ctx context.Context, s *Scheduler, result kernel.Result) error {
-	store, ok := s.Store.(Settler)
+	store, ok := s.Store.(atOnceSettler)
 	if !ok {
 		return ErrBusy
 	}
@@ -215,7 +215,7 @@ func finish(ctx context.Context, s *Scheduler, result kernel.Result) error {
 // settling is a store whose transaction settles a result.
 type settling struct {
 	Store
-	settler Settler
+	settler atOnceSettler
 	result  kernel.Result
 }
 
@@ -282,7 +282,7 @@ func (e adopting) Start(ctx context.Context, a kernel.AttemptID) error {
 // Enforce is the executor's, if it has one. What this process runs itself it sees
 // to itself.
 func (e adopting) Enforce(ctx context.Context, a kernel.AttemptID) (bool, error) {
-	if f, ok := e.Executor.(Enforcer); ok {
+	if f, ok := e.Executor.(enforcer); ok {
 		return f.Enforce(ctx, a)
 	}
 	return false, nil

@@ -14,14 +14,14 @@ import (
 
 // transact is a transaction, after which the ephemeral runs go that it ended.
 func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...verb) (Report, error) {
-	rep, err := s.through(ctx, scope, verbs...)
+	rep, err := s.runTx(ctx, scope, verbs...)
 	if err == nil && !s.Sandboxed {
 		s.tidy(ctx, &rep)
 	}
 	return rep, err
 }
 
-// through is the one place where plans meet the world. It takes the scheduler
+// runTx is the one place where plans meet the world. It takes the scheduler
 // lock, sees to what a crash left undone, lets each verb and at last a tick
 // decide on the snapshot that those before it lead to, commits the whole as one
 // plan and then does its actions on the world.
@@ -29,7 +29,7 @@ func (s *Scheduler) transact(ctx context.Context, scope kernel.Scope, verbs ...v
 // If the process dies before the commit, nothing has happened. If it dies
 // after, the store completes the records and the next holder of the lock does
 // the remaining actions again.
-func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...verb) (rep Report, err error) {
+func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb) (rep Report, err error) {
 	tx, err := s.Store.Begin(ctx)
 	if err != nil {
 		return rep, err
@@ -78,7 +78,7 @@ func (s *Scheduler) through(ctx context.Context, scope kernel.Scope, verbs ...ve
 		}
 	}
 	if err = t.flush(ctx); err == nil && rep.Late == nil {
-		err = t.settle(func() { rep.Wakes = t.snap.Wakes() })
+		err = t.untilComplete(func() { rep.Wakes = t.snap.Wakes() })
 	}
 	rep.Snapshot = t.snap
 	return rep, err
@@ -163,9 +163,9 @@ func besides(near []kernel.Near) (scope kernel.Scope) {
 	return scope
 }
 
-// settle repeats look, which is a decision, until the snapshot lacks nothing that
-// it looks at.
-func (t *transaction) settle(look func()) error {
+// untilComplete repeats a decision until the snapshot holds every job that the
+// decision needs.
+func (t *transaction) untilComplete(look func()) error {
 	for round := 1; ; round++ {
 		look()
 		near, whole := t.snap.Lacks()
@@ -248,7 +248,7 @@ func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 // is then for the tick. One that cannot be ended goes on, and is told of.
 func (t *transaction) enforce(ctx context.Context) {
 	late := t.snap.Overdue()
-	force, can := t.s.Executor.(Enforcer)
+	force, can := t.s.Executor.(enforcer)
 	if len(late) == 0 || !can {
 		return
 	}
@@ -286,7 +286,7 @@ func (t *transaction) sweep(ctx context.Context, plan kernel.Plan) kernel.Plan {
 // ask asks v until it has seen all that it looks at, facts among it.
 func (t *transaction) ask(ctx context.Context, v verb) (plan kernel.Plan, err error) {
 	for asked := t.snap.Probes(); ; { // which nobody can answer
-		if failed := t.settle(func() { plan, err = v(t.snap) }); failed != nil {
+		if failed := t.untilComplete(func() { plan, err = v(t.snap) }); failed != nil {
 			return kernel.Plan{}, failed
 		}
 		p := t.snap.Probes()
@@ -372,7 +372,7 @@ func (t *transaction) leave() error {
 func (t *transaction) commit(plan kernel.Plan) error {
 	var after *kernel.Snapshot
 	var events []kernel.Event
-	if err := t.settle(func() {
+	if err := t.untilComplete(func() {
 		after = t.base.Apply(plan)
 		events = event.Of(t.base, after, plan)
 	}); err != nil {

@@ -19,7 +19,7 @@ func TestStatusOfAnInbox(t *testing.T) {
 	stands := func(rel string, inode uint64, st kernel.Status, run kernel.RunID) func(*kernel.Job) {
 		return func(j *kernel.Job) {
 			j.Created, j.Spec.Origin.Run, j.State.Status, j.State.Attempt = at.Add(-time.Hour), run, st, 1
-			j.Spec.Intake = &kernel.Intake{Rel: rel, File: "/inbox/" + inbox.NameOf(kernel.RunningPrompt, rel), Inode: inode}
+			j.Spec.Prompt = &kernel.Prompt{Rel: rel, File: "/inbox/" + inbox.NameOf(kernel.RunningPrompt, rel), Inode: inode}
 		}
 	}
 	m := newMemory(
@@ -31,13 +31,13 @@ func TestStatusOfAnInbox(t *testing.T) {
 		job("f", stands("old.prompt.md", 8, kernel.Failed, "r5")),   // and so did this one's
 		job("g", func(j *kernel.Job) {
 			stands("else.prompt.md", 8, kernel.Queued, "r6")(j)
-			j.Spec.Intake.File = "/other/else.running.md"
+			j.Spec.Prompt.File = "/other/else.running.md"
 		}),
 	)
 	f := newFolder(m, "run.running.md", "new.prompt.md", "done.done.md", "again.error.md")
 	x := f.inbox()
 	c := m.jobs["c"]
-	c.Spec.Intake.Inode = f.inode("done.done.md")
+	c.Spec.Prompt.Inode = f.inode("done.done.md")
 	target := &InboxTarget{Root: "/repo", Scheduler: m.scheduler()}
 	alive := func(_ *InboxTarget, j *kernel.Job) time.Time {
 		return map[kernel.JobID]time.Time{"a": at.Add(-time.Minute), "b": at.Add(-2 * time.Minute)}[j.ID]

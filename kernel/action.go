@@ -26,7 +26,7 @@ type RecordWriter interface {
 	CreateRun(CreateRun) error
 	RemoveRun(RemoveRun) error
 	RemoveJob(RemoveJob) error
-	Strip(Strip) error
+	PurgeFiles(PurgeFiles) error
 	Publish(Publish) error
 	Announce(Announce) error
 	Reset(Reset) error
@@ -69,9 +69,9 @@ type (
 		Produces []Artifact
 	}
 
-	// Strip drops all of a job but its record: logs, outcome, patch, and the
+	// PurgeFiles drops all of a job but its record: logs, outcome, patch, and the
 	// markers and payloads of what it produced.
-	Strip struct {
+	PurgeFiles struct {
 		Job      JobID
 		Produces []Artifact
 	}
@@ -97,38 +97,38 @@ type (
 	Rotate struct{ Attempt AttemptID }
 )
 
-func (a CreateJob) Subject() JobID { return a.Job.ID }
-func (a PutState) Subject() JobID  { return a.Job }
-func (a NumberJob) Subject() JobID { return a.Job }
-func (a CreateRun) Subject() JobID { return "" }
-func (a RemoveRun) Subject() JobID { return "" }
-func (a RemoveJob) Subject() JobID { return a.Job }
-func (a Strip) Subject() JobID     { return a.Job }
-func (a Publish) Subject() JobID   { return a.Attempt.Job }
-func (a Announce) Subject() JobID  { return a.Event.Job }
-func (a Reset) Subject() JobID     { return a.Attempt.Job }
-func (a Rotate) Subject() JobID    { return a.Attempt.Job }
+func (a CreateJob) Subject() JobID  { return a.Job.ID }
+func (a PutState) Subject() JobID   { return a.Job }
+func (a NumberJob) Subject() JobID  { return a.Job }
+func (a CreateRun) Subject() JobID  { return "" }
+func (a RemoveRun) Subject() JobID  { return "" }
+func (a RemoveJob) Subject() JobID  { return a.Job }
+func (a PurgeFiles) Subject() JobID { return a.Job }
+func (a Publish) Subject() JobID    { return a.Attempt.Job }
+func (a Announce) Subject() JobID   { return a.Event.Job }
+func (a Reset) Subject() JobID      { return a.Attempt.Job }
+func (a Rotate) Subject() JobID     { return a.Attempt.Job }
 
-func (a CreateJob) addTo(p *Plan) { p.Records = append(p.Records, a) }
-func (a PutState) addTo(p *Plan)  { p.Records = append(p.Records, a) }
-func (a NumberJob) addTo(p *Plan) { p.Records = append(p.Records, a) }
-func (a CreateRun) addTo(p *Plan) { p.Records = append(p.Records, a) }
-func (a RemoveRun) addTo(p *Plan) { p.Records = append(p.Records, a) }
-func (a RemoveJob) addTo(p *Plan) { p.Records = append(p.Records, a) }
-func (a Strip) addTo(p *Plan)     { p.Records = append(p.Records, a) }
-func (a Publish) addTo(p *Plan)   { p.Records = append(p.Records, a) }
-func (a Announce) addTo(p *Plan)  { p.Records = append(p.Records, a) }
-func (a Reset) addTo(p *Plan)     { p.Records = append(p.Records, a) }
-func (a Rotate) addTo(p *Plan)    { p.Records = append(p.Records, a) }
+func (a CreateJob) addTo(p *Plan)  { p.Records = append(p.Records, a) }
+func (a PutState) addTo(p *Plan)   { p.Records = append(p.Records, a) }
+func (a NumberJob) addTo(p *Plan)  { p.Records = append(p.Records, a) }
+func (a CreateRun) addTo(p *Plan)  { p.Records = append(p.Records, a) }
+func (a RemoveRun) addTo(p *Plan)  { p.Records = append(p.Records, a) }
+func (a RemoveJob) addTo(p *Plan)  { p.Records = append(p.Records, a) }
+func (a PurgeFiles) addTo(p *Plan) { p.Records = append(p.Records, a) }
+func (a Publish) addTo(p *Plan)    { p.Records = append(p.Records, a) }
+func (a Announce) addTo(p *Plan)   { p.Records = append(p.Records, a) }
+func (a Reset) addTo(p *Plan)      { p.Records = append(p.Records, a) }
+func (a Rotate) addTo(p *Plan)     { p.Records = append(p.Records, a) }
 
-func (a CreateJob) write(w RecordWriter) error { return w.CreateJob(a) }
-func (a PutState) write(w RecordWriter) error  { return w.PutState(a) }
-func (a NumberJob) write(w RecordWriter) error { return w.NumberJob(a) }
-func (a CreateRun) write(w RecordWriter) error { return w.CreateRun(a) }
-func (a RemoveRun) write(w RecordWriter) error { return w.RemoveRun(a) }
-func (a RemoveJob) write(w RecordWriter) error { return w.RemoveJob(a) }
-func (a Strip) write(w RecordWriter) error     { return w.Strip(a) }
-func (a Publish) write(w RecordWriter) error   { return w.Publish(a) }
-func (a Announce) write(w RecordWriter) error  { return w.Announce(a) }
-func (a Reset) write(w RecordWriter) error     { return w.Reset(a) }
-func (a Rotate) write(w RecordWriter) error    { return w.Rotate(a) }
+func (a CreateJob) write(w RecordWriter) error  { return w.CreateJob(a) }
+func (a PutState) write(w RecordWriter) error   { return w.PutState(a) }
+func (a NumberJob) write(w RecordWriter) error  { return w.NumberJob(a) }
+func (a CreateRun) write(w RecordWriter) error  { return w.CreateRun(a) }
+func (a RemoveRun) write(w RecordWriter) error  { return w.RemoveRun(a) }
+func (a RemoveJob) write(w RecordWriter) error  { return w.RemoveJob(a) }
+func (a PurgeFiles) write(w RecordWriter) error { return w.PurgeFiles(a) }
+func (a Publish) write(w RecordWriter) error    { return w.Publish(a) }
+func (a Announce) write(w RecordWriter) error   { return w.Announce(a) }
+func (a Reset) write(w RecordWriter) error      { return w.Reset(a) }
+func (a Rotate) write(w RecordWriter) error     { return w.Rotate(a) }

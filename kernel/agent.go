@@ -114,8 +114,8 @@ func afterLimit(at time.Time, r Result) time.Time {
 	return at
 }
 
-// failed says why j ended as it did, with what its agent told of a limit.
-func (j *Job) failed(now time.Time) string {
+// WhyEnded says why j ended as it did, with what its agent told of a limit.
+func (j *Job) WhyEnded(now time.Time) string {
 	st := &j.State
 	why := orElse(st.Reason, orElse(st.Wait.Detail, orElse(st.Failure.String(), st.Status.String())))
 	switch st.Failure {

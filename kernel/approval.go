@@ -25,7 +25,7 @@ type Approval struct {
 	DecidedBy   string
 	Reason      string
 	ExpiresAt   time.Time // counted from when the job first waited for nothing else; zero: it does not yet, or waits for ever
-	Doubt       bool      // it is about an effect in doubt: the job itself asks for none
+	InDoubt     bool      // it is about an effect in doubt: the job itself asks for none
 }
 
 // Over reports that a pending approval came too late by now.

@@ -26,7 +26,7 @@ func Reject(s *Snapshot, id JobID, by, reason string) (Plan, error) {
 	reason = strings.TrimSpace(reason)
 	st := j.State
 	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Rejected, s.now, by, reason
-	st.Status, st.Wait = BlockedByApproval, WaitReason{OnApproval, orElse(reason, "approval rejected")}
+	st.Status, st.Wait = BlockedByApproval, WaitReason{Kind: OnApproval, Detail: orElse(reason, "approval rejected")}
 	st.WaitedOn, st.WaitSince = st.WaitedOn.With(OnApproval), s.now
 	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, st.Wait.Detail
 	p := NewPlan(PutState{id, j.Rev, st})

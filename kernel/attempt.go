@@ -145,8 +145,8 @@ const (
 	Unknown Liveness = iota
 	Alive
 	Dead
-	Stalled // not heard of for longer than it should be, yet not known to be gone: shown, never reclaimed
-	Absent  // it never began, and nobody will begin it: nothing of the attempt was executed
+	Stalled      // not heard of for longer than it should be, yet not known to be gone: shown, never reclaimed
+	NeverStarted // it never began, and nobody will begin it: nothing of the attempt was executed
 )
 
 // Runner is what an executor knows of the runner of an attempt.
@@ -160,7 +160,7 @@ type Runner struct {
 }
 
 // Gone reports that the attempt is over, whatever became of it.
-func (r Runner) Gone() bool { return r.Liveness == Dead || r.Liveness == Absent }
+func (r Runner) Gone() bool { return r.Liveness == Dead || r.Liveness == NeverStarted }
 
 // Outcome is how a node ended; its routes and artifacts depend on it.
 type Outcome uint8

@@ -14,9 +14,9 @@ type Rest struct {
 // a job brings one, or the resident scheduler: those that the next one moves
 // first.
 func (s *Snapshot) Rests() []Rest {
-	s.all()
+	s.requireAll()
 	t := newTick(s)
-	t.judgeAll()
+	t.judgeAffected()
 	var now, later []Rest
 	for i := range s.jobs {
 		if r := t.rest(int32(i)); r.Now {
@@ -36,13 +36,13 @@ func (t *tick) rest(i int32) Rest {
 	switch {
 	case st.Status.Terminal(), st.Status == Running, st.Status == Unscheduled:
 		return Rest{}
-	case t.at(i) == Running, t.at(i).Terminal():
+	case t.status(i) == Running, t.status(i).Terminal():
 		return Rest{j.ID, st.RetryAt, true}
 	case t.delayed(i):
 		return Rest{j.ID, st.RetryAt, false}
 	}
 	for k := range gates {
-		if v, _ := gates[k].check(t, i, 0); v.outcome == waiting {
+		if v, _ := gates[k].check(t, i, 0); v.kind == waiting {
 			if v.job == "" && gates[k].wakes != nil {
 				return Rest{Job: j.ID}
 			}
@@ -65,7 +65,7 @@ func (x *explainer) restsOnTick(i int32, seen map[int32]bool) Rest {
 		return Rest{}
 	}
 	for _, h := range x.verdicts(i) {
-		if h.outcome != waiting || h.job == "" {
+		if h.kind != waiting || h.job == "" {
 			continue
 		}
 		if k, ok := x.t.s.find(h.job); ok {

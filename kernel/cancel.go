@@ -15,10 +15,10 @@ func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
 		return Plan{}, fmt.Errorf("cancel %s: %w", id, ErrNotFound)
 	}
 	p, err := s.cancel(j, by, cleanup)
-	if err != nil || j.Spec.Intake == nil || j.Spec.Origin.Run == "" {
+	if err != nil || j.Spec.Prompt == nil || j.Spec.Origin.Run == "" {
 		return p, err
 	}
-	s.all()
+	s.requireAll()
 	for _, k := range s.jobs {
 		next := s.Apply(p)
 		if k = next.Job(k.ID); k.ID == id || k.Spec.Origin.Run != j.Spec.Origin.Run || !k.State.Status.Active() {

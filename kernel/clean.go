@@ -17,7 +17,7 @@ type CleanSet struct {
 // go: a job of it is active, which nothing overrides, or an active job outside
 // it depends on it, which force overrides. The snapshot must hold every job.
 func CleanOf(s *Snapshot, id JobID, force bool) (CleanSet, error) {
-	s.all()
+	s.requireAll()
 	j := s.Job(id)
 	if j == nil {
 		return CleanSet{}, fmt.Errorf("clean %s: %w", id, ErrNotFound)
@@ -40,7 +40,7 @@ func CleanOf(s *Snapshot, id JobID, force bool) (CleanSet, error) {
 		if force || scoped[k.ID] || !k.State.Status.Active() {
 			continue
 		}
-		if on := s.leansOn(int32(i), scoped); on != "" {
+		if on := s.dependsOn(int32(i), scoped); on != "" {
 			why = append(why, fmt.Sprintf("cannot clean: job %s, which is %s, %s", k.ID, k.State.Status, on))
 		}
 	}
@@ -50,9 +50,9 @@ func CleanOf(s *Snapshot, id JobID, force bool) (CleanSet, error) {
 	return set, nil
 }
 
-// leansOn is how job i depends on jobs of the set, "" if it does not. An
+// dependsOn is how job i depends on jobs of the set, "" if it does not. An
 // artifact that others produce as well can do without them.
-func (s *Snapshot) leansOn(i int32, set map[JobID]bool) string {
+func (s *Snapshot) dependsOn(i int32, set map[JobID]bool) string {
 	for _, id := range s.jobs[i].Spec.After {
 		if set[id] {
 			return "runs after " + string(id)
@@ -128,10 +128,10 @@ func (s *Snapshot) dropEmptied(p *Plan) {
 	}
 }
 
-// SpentRuns are the ephemeral runs that are over and that nothing active
+// EndedEphemeralRuns are the ephemeral runs that are over and that nothing active
 // outside depends on, each with one of its jobs. One whose worktree could not
 // be removed is left to a person.
-func SpentRuns(s *Snapshot) []CleanSet {
+func EndedEphemeralRuns(s *Snapshot) []CleanSet {
 	var out []CleanSet
 	seen := map[RunID]bool{"": true}
 	for _, j := range s.jobs {

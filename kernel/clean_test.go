@@ -107,7 +107,7 @@ func TestGCRemovesManifests(t *testing.T) {
 
 // An ephemeral run is spent when it is over, nobody waits for it, and no
 // worktree of it defied removal.
-func TestSpentRuns(t *testing.T) {
+func TestEndedEphemeralRuns(t *testing.T) {
 	of := func(o ...option) []option { return append(o, inRun("r"), ephemeral) }
 	stuck := func(j *kernel.Job) { j.State.Retried = kernel.Cleanup{Status: kernel.CleanupFailed} }
 	for _, c := range []struct {
@@ -122,7 +122,7 @@ func TestSpentRuns(t *testing.T) {
 		{"to be kept", []kernel.Job{job("a", is(kernel.Succeeded), inRun("r"))}, ""},
 	} {
 		got := ""
-		for _, set := range kernel.SpentRuns(snapshot(facts(), c.jobs...)) {
+		for _, set := range kernel.EndedEphemeralRuns(snapshot(facts(), c.jobs...)) {
 			got += string(set.Run)
 		}
 		if got != c.want {

@@ -24,9 +24,8 @@ func (sp *Spec) plan() string {
 	return strings.TrimPrefix(sp.Origin.Branch, "draft/")
 }
 
-// Closes are the artifacts whose producers do not count any more once a merge has
-// succeeded, as far as its spec tells: what it needed of a plan, and the plan.
-// A store that judges the job knows their producers.
+// Closes are the artifacts whose producers do not count any more once this merge has
+// succeeded: the plan, and what the merge needed of it.
 func (sp *Spec) Closes() []Artifact {
 	plan := sp.plan()
 	if plan == "" {
@@ -48,16 +47,16 @@ func (sp *Spec) Closes() []Artifact {
 	return out
 }
 
-// retire is what the success of merge j does to the plan's earlier producers: the
-// next cycle of the plan begins as if it were the first. What is at work is of
-// that cycle.
+// retire takes the plan's earlier producers out of account once merge j succeeded, so
+// that the next cycle of the plan begins like the first. Jobs that have not ended
+// belong to that next cycle.
 func (s *Snapshot) retire(j *Job) Plan {
 	var p Plan
 	plan := j.Spec.plan()
 	if plan == "" {
 		return p
 	}
-	s.all()
+	s.requireAll()
 	closed := map[Artifact]bool{}
 	for _, a := range j.Spec.Closes() {
 		closed[a] = true
@@ -134,10 +133,8 @@ func (s *Snapshot) reopen(news []NewJob) Plan {
 
 // lacks reports that j is blocked for want of a, which it may wait for.
 func (j *Job) lacks(a Artifact) bool {
-	if j.Spec.MissingProducer != Wait || !j.neverRan() || j.State.Wait.Kind != OnDependencies {
-		return false
-	}
-	return j.State.Wait.Detail == producersFailed(a) || j.State.Wait.Detail == missing(a)
+	w := j.State.Wait
+	return j.Spec.MissingProducer == Wait && j.neverRan() && w.Cause == ArtifactMissing && w.Artifact == a
 }
 
 // neverRan reports that j was blocked before it began.
@@ -145,8 +142,8 @@ func (j *Job) neverRan() bool {
 	return j.State.Status == BlockedByDependency && j.State.Outcome == NoOutcome
 }
 
-// reopened is the state of a blocked job that goes back to waiting. It had ended,
-// so a new generation begins; nothing was executed that there were to reset.
+// reopened is the state of a blocked job that goes back to waiting. A new generation
+// begins, since it had ended; nothing was executed, so there is nothing to reset.
 func (j *Job) reopened() State {
 	st := j.State
 	st.Generation++
@@ -157,6 +154,3 @@ func (j *Job) reopened() State {
 	st.Wait, st.WaitSince = WaitReason{}, time.Time{}
 	return st
 }
-
-func producersFailed(a Artifact) string { return "dependency failed for " + a.String() }
-func missing(a Artifact) string         { return "missing " + a.String() }

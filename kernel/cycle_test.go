@@ -132,11 +132,11 @@ func TestARetriedMergeNeedsNoSecondToken(t *testing.T) {
 func TestABlockedConsumerIsOpenToALaterProducer(t *testing.T) {
 	blocked := func(o ...option) kernel.Job {
 		j := approve("b1", append([]option{is(kernel.BlockedByDependency)}, o...)...)
-		j.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "dependency failed for " + planBranch}
+		j.State.Wait = kernel.WaitReasonOf(kernel.OnDependencies, "dependency failed for "+planBranch)
 		return j
 	}
 	held := job("b2", inRun("rb1"), after("b1"), is(kernel.BlockedByDependency))
-	held.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "dependency failed for job b1 (blocked_by_dependency)"}
+	held.State.Wait = kernel.WaitReasonOf(kernel.OnDependencies, "dependency failed for job b1 (blocked_by_dependency)")
 	ended := job("b3", inRun("rb1"), after("b2"), is(kernel.Cancelled))
 	failed := draft("a1", is(kernel.Failed))
 

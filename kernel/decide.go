@@ -40,9 +40,9 @@ type judgement struct {
 func Decide(s *Snapshot) Plan {
 	p, settled := settle(s)
 	t := newTick(settled)
-	t.judgeAll()
+	t.judgeAffected()
 	q := t.plan(s)
-	if gone := t.spent(); !gone.Empty() {
+	if gone := t.purgeable(); !gone.Empty() {
 		q = q.Then(gone)
 	}
 	if !p.Empty() {
@@ -52,12 +52,12 @@ func Decide(s *Snapshot) Plan {
 	return q
 }
 
-// judgeAll judges every job that may come out otherwise than it was judged last.
-func (t *tick) judgeAll() {
+// judgeAffected judges every job whose judgement may differ from its last one.
+func (t *tick) judgeAffected() {
 	if t.s.near == nil {
-		t.whole()
-	} else if !t.nearby() && len(t.s.near.lacks) == 0 { // else it may look otherwise with that
-		t.s.all()
+		t.judgeAll()
+	} else if !t.judgeIncrementally() && len(t.s.near.lacks) == 0 { // with what it lacks, the incremental way may do
+		t.s.requireAll()
 	}
 }
 
@@ -67,8 +67,8 @@ func newTick(s *Snapshot) *tick {
 	return &tick{s: s, some: map[int32]*judgement{}, locks: NewLockTable(s.limits), watch: -1}
 }
 
-// at is the status of job i at this point of the tick.
-func (t *tick) at(i int32) Status {
+// status is the status of job i at this point of the tick.
+func (t *tick) status(i int32) Status {
 	if t.all != nil {
 		return t.all[i].status
 	}
@@ -91,8 +91,8 @@ func (t *tick) of(i int32) *judgement {
 	return v
 }
 
-// whole judges every job.
-func (t *tick) whole() {
+// judgeAll judges every job.
+func (t *tick) judgeAll() {
 	t.all = make([]judgement, len(t.s.jobs))
 	// A job turns terminal at most once, so there are at most as many rounds
 	// as jobs. There are hardly ever more than two.
@@ -142,36 +142,35 @@ func (t *tick) carry(told int) {
 	t.carried = true
 	for ; told < len(t.queue); told++ {
 		t.s.graph.eachSuccessor(t.queue[told], func(k int32) {
-			before := t.at(k)
+			before := t.status(k)
 			t.judge(k)
-			after := t.at(k)
+			after := t.status(k)
 			t.late = t.late || after != before && (after == Running || after == WaitingOnLocks)
 		})
 	}
 }
 
-// Settle is what Decide does first. The jobs that it enqueues are to be observed
-// before they are judged.
+// Settle is what Decide does first. It may enqueue jobs, which must be observed
+// before they can be judged.
 func Settle(s *Snapshot) Plan {
 	p, _ := settle(s)
 	return p
 }
 
 // settle ends the running attempts whose runner is gone, and returns the
-// snapshot that leads to: what they published is there for their consumers,
-// and their locks are free.
+// snapshot after that: their artifacts are there and their locks are free.
 func settle(s *Snapshot) (Plan, *Snapshot) {
 	var p Plan
 	jobs := s.jobs
 	for _, i := range s.in[Running] {
-		r, over := s.verdict(jobs[i].Attempt())
+		r, over := s.resultOfGone(jobs[i].Attempt())
 		if !over {
 			continue
 		}
-		s.all() // its end may lead anywhere
+		s.requireAll() // its end may lead anywhere
 		var q Plan
 		var err error
-		if s.facts.Runners[r.Attempt].Value.Liveness == Absent && jobs[i].State.Stop.At.IsZero() {
+		if s.facts.Runners[r.Attempt].Value.Liveness == NeverStarted && jobs[i].State.Stop.At.IsZero() {
 			q, err = Refuse(s, r.Attempt, r.Reason, false)
 		} else {
 			q, err = Finish(s, r)
@@ -187,14 +186,14 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 	return p, s
 }
 
-// verdict is the result of a running attempt whose runner is gone: the one on
-// record, or that it is lost.
-func (s *Snapshot) verdict(a AttemptID) (Result, bool) {
+// resultOfGone is the result of a running attempt whose runner is gone: the one
+// on record, or else that it was lost. It is false while the runner may live.
+func (s *Snapshot) resultOfGone(a AttemptID) (Result, bool) {
 	live := s.facts.Runners[a]
 	switch {
 	case !live.Known:
 		return Result{}, false
-	case live.Value.Liveness == Absent:
+	case live.Value.Liveness == NeverStarted:
 		// Asked to stop, it ends as cancelled; else it is taken back.
 		return Result{Attempt: a, Outcome: OutcomeCancelled, Exit: 143, Reason: orElse(live.Value.Remark, "its runner ended before it began")}, true
 	case live.Value.Liveness != Dead:
@@ -223,11 +222,11 @@ func (s *Snapshot) verdict(a AttemptID) (Result, bool) {
 // has not come: after a failure, or after its executor refused it.
 func (t *tick) delayed(i int32) bool {
 	st := &t.s.jobs[i].State
-	return st.Status == t.at(i) && t.s.now.Before(st.RetryAt)
+	return st.Status == t.status(i) && t.s.now.Before(st.RetryAt)
 }
 
 func (t *tick) judge(i int32) {
-	switch s := t.at(i); {
+	switch s := t.status(i); {
 	case s.Terminal(), s == Running, s == Unscheduled,
 		t.carried && s == WaitingOnLocks: // its place in the queue for locks is taken
 		return
@@ -238,22 +237,22 @@ func (t *tick) judge(i int32) {
 	mine.judged = true
 	for _, g := range gates {
 		v, _ := g.check(t, i, 0)
-		switch v.outcome {
+		switch v.kind {
 		case waiting:
-			mine.status, mine.reason = g.onWait, WaitReason{g.kind, v.detail}
+			mine.status, mine.reason = g.onWait, v.reason(g.kind)
 			if g.kind == OnLocks {
 				t.locks.Reserve(t.s.jobs[i].Spec.Locks)
 			}
 			return
 		case blocked:
-			mine.status, mine.reason = g.onBlocked, WaitReason{g.kind, v.detail}
+			mine.status, mine.reason = g.onBlocked, v.reason(g.kind)
 			t.queue = append(t.queue, i)
 			t.late = t.late || t.holdsBack(i)
 			return
 		}
 	}
 	if len(t.s.jobs[i].Spec.Task.Args) == 0 {
-		mine.status, mine.reason = Failed, WaitReason{OnDependencies, "missing child args"}
+		mine.status, mine.reason = Failed, WaitReason{Kind: OnDependencies, Detail: "missing child args"}
 		t.queue = append(t.queue, i)
 		t.late = t.late || t.holdsBack(i)
 		return
@@ -266,10 +265,10 @@ func (t *tick) judge(i int32) {
 // since before, the snapshot that the tick began with.
 func (t *tick) plan(before *Snapshot) Plan {
 	var p Plan
-	p.World = t.tending() // what has no input is not launched
+	p.World = t.promptUpdates() // what has no input is not launched
 	put := func(i int32) {
 		j := t.s.jobs[i]
-		was := before.at(i, j)
+		was := before.jobAt(i, j)
 		if was == nil { // a job that settled submitted it
 			was = j
 		}
@@ -303,9 +302,9 @@ func (t *tick) plan(before *Snapshot) Plan {
 	return p
 }
 
-// at is the job of s that is at position i or, in a snapshot of other jobs, was
-// there.
-func (s *Snapshot) at(i int32, j *Job) *Job {
+// jobAt is the job of s with j's id. It is at position i, unless s and the
+// snapshot that i is of hold different jobs.
+func (s *Snapshot) jobAt(i int32, j *Job) *Job {
 	if int(i) < len(s.jobs) && s.jobs[i].ID == j.ID {
 		return s.jobs[i]
 	}

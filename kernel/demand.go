@@ -6,7 +6,7 @@ package kernel
 // a demanded transient job demands in turn (seed 002; systems-and-unification
 // 4.8). A job that only a route starts sleeps until one has.
 func (t *tick) wake() bool {
-	t.s.all()
+	t.s.requireAll()
 	transients := false
 	for i, j := range t.s.jobs {
 		transient := j.Transient() != NotTransient
@@ -27,14 +27,14 @@ func (j *Job) unrouted() bool { return j.Spec.Routed && !j.State.Awake }
 // idle reports that job i is open and none of its attempts is under way or
 // due later.
 func (t *tick) idle(i int32) bool {
-	s := t.at(i)
+	s := t.status(i)
 	return s == Queued || s.Waiting() || s == FailedRetryable && !t.s.now.Before(t.s.jobs[i].State.RetryAt)
 }
 
 func (t *tick) demandTransients() {
 	var queue []int32 // jobs that wait to run; what they lack is still to be looked at
 	look := func(i int32) {
-		if s := t.at(i); s.Active() && s != Running {
+		if s := t.status(i); s.Active() && s != Running {
 			queue = append(queue, i)
 		}
 	}
@@ -43,7 +43,7 @@ func (t *tick) demandTransients() {
 	}
 	for at := 0; at < len(queue); at++ {
 		t.eachMissing(queue[at], func(p int32) {
-			if j := t.s.jobs[p]; t.at(p) != Unscheduled || j.Transient() == NotTransient || j.unrouted() {
+			if j := t.s.jobs[p]; t.status(p) != Unscheduled || j.Transient() == NotTransient || j.unrouted() {
 				return
 			}
 			v := t.of(p)
@@ -56,8 +56,8 @@ func (t *tick) demandTransients() {
 	}
 }
 
-// eachMissing calls f with the predecessors of i and the producers of the
-// artifacts that do not exist for it.
+// eachMissing calls f with the predecessors of i and with the producers of those
+// artifacts it needs that do not exist yet.
 func (t *tick) eachMissing(i int32, f func(int32)) {
 	for _, id := range t.s.jobs[i].Spec.After {
 		if k, ok := t.s.find(id); ok {
@@ -71,7 +71,6 @@ func (t *tick) eachMissing(i int32, f func(int32)) {
 	}
 }
 
-// promotable reports that job p sleeps, and waking it is only a matter of
-// demand or of a route: as a producer it counts as active, so that nobody is
-// blocked for want of it.
-func (t *tick) promotable(p int32) bool { return t.at(p) == Unscheduled }
+// promotable reports that job p sleeps. As a producer it counts as active, since
+// demand or a route may wake it: nobody is blocked for want of it.
+func (t *tick) promotable(p int32) bool { return t.status(p) == Unscheduled }

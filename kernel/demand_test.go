@@ -109,7 +109,7 @@ func TestFilesOfATransientJobGo(t *testing.T) {
 		s := snapshot(marked(facts(), x, "a"), c.jobs...)
 		p := kernel.Decide(s)
 		a := s.Apply(p).Job("a").State
-		strips := slices.ContainsFunc(actionsOf[kernel.Strip](p), func(s kernel.Strip) bool { return s.Job == "a" })
+		strips := slices.ContainsFunc(actionsOf[kernel.PurgeFiles](p), func(s kernel.PurgeFiles) bool { return s.Job == "a" })
 		if strips != c.goes || c.goes && (a.Status != kernel.Succeeded || !a.Removed.Equal(s.Now())) {
 			t.Errorf("%s: %v, %+v", name, strips, a)
 		}

@@ -13,15 +13,15 @@ type InDoubt uint8
 // The policies of systems-and-unification 4.6.
 const (
 	FailInDoubt  InDoubt = iota // it fails, as effect_in_doubt
-	AskInDoubt                  // it waits for a person's leave to execute it again
+	AskInDoubt                  // it waits until a person allows it to be executed again
 	RerunInDoubt                // it is executed again: twice does no harm
 )
 
 var inDoubtNames = NewNames[InDoubt]("effect_in_doubt policy", "fail", "ask", "rerun")
 
-// Doubt is the job's policy for effects in doubt. What is idempotent is never
-// in doubt.
-func (s *Spec) Doubt() InDoubt {
+// InDoubtPolicy is what becomes of the job's effects in doubt. An idempotent job
+// is executed again.
+func (s *Spec) InDoubtPolicy() InDoubt {
 	if s.Idempotent {
 		return RerunInDoubt
 	}
@@ -80,10 +80,10 @@ type Recovery uint8
 
 // The verdicts of systems-and-unification 4.6.
 const (
-	Execute   Recovery = iota // make it
-	CatchUp                   // it was made: take its result, and make nothing
-	Reconcile                 // it may have been made: look, and ask Settle
-	Doubt                     // it may have been made, and nothing may be done about that without leave
+	Execute      Recovery = iota // make it
+	CatchUp                      // it was made: take its result, and make nothing
+	Reconcile                    // it may have been made: look, and ask Resolve
+	StillInDoubt                 // it may have been made, and nothing is done before a person allows it
 )
 
 // Recover is what the job's running attempt does about an effect of which e is
@@ -115,17 +115,17 @@ const (
 	NotMade // or not wholly: executing it goes on from there
 )
 
-// Settle is Recover's Reconcile, once somebody has looked. What an attempt left
-// behind that ended with a result of its own is in no doubt: that it is tried
-// again was decided knowing how it ended.
-func (j *Job) Settle(e *Effect, f Finding) Recovery {
+// Resolve decides what Recover left open, once somebody has looked. Only a lost
+// attempt leaves an effect in doubt: where an attempt ended with a result of its
+// own, its next try was decided knowing that result.
+func (j *Job) Resolve(e *Effect, f Finding) Recovery {
 	switch {
 	case f == Made:
 		return CatchUp
-	case f == NotMade, e == nil, e.State != Intended, !j.lost(e), j.Spec.Doubt() == RerunInDoubt:
+	case f == NotMade, e == nil, e.State != Intended, !j.lost(e), j.Spec.InDoubtPolicy() == RerunInDoubt:
 		return Execute
 	default:
-		return Doubt
+		return StillInDoubt
 	}
 }
 
@@ -153,16 +153,17 @@ func (j *Job) EffectState(e *Effect) EffectState {
 	return e.State
 }
 
-// asks reports that an attempt of the job that ended as c leaves an effect in
-// doubt that a person is to be asked about. Of a command that keeps no journal
-// the attempt itself is the effect.
-func (j *Job) asks(c FailureClass) bool {
-	return j.Spec.Doubt() == AskInDoubt && (c == EffectInDoubt || c == WorkerLost && !j.Spec.Task.Builtin)
+// needsApproval reports that a person must be asked before the job runs again
+// after a failure of class c, since an effect is in doubt. A command that keeps no
+// journal is itself the effect.
+func (j *Job) needsApproval(c FailureClass) bool {
+	return j.Spec.InDoubtPolicy() == AskInDoubt && (c == EffectInDoubt || c == WorkerLost && !j.Spec.Task.Builtin)
 }
 
-// leave asks a person whether what is in doubt may be executed again.
-func (j *Job) leave(now time.Time) Approval {
+// requestApproval is the question to a person whether the effect in doubt may be
+// made again.
+func (j *Job) requestApproval(now time.Time) Approval {
 	a := Require(now, "")
-	a.Doubt = j.State.Approval.State == NotRequired || j.State.Approval.Doubt
+	a.InDoubt = j.State.Approval.State == NotRequired || j.State.Approval.InDoubt
 	return a
 }

@@ -41,11 +41,11 @@ func TestRecoveryOfAnEffect(t *testing.T) {
 		"failed, lost":                      {attempt: 2, lost: 1, on: entry(1, kernel.Applied, no), first: kernel.CatchUp},
 		"failed, and tried again":           {attempt: 2, round: 1, on: entry(1, kernel.Applied, no), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
 		"failed, tried again, and lost":     {attempt: 3, lost: 2, round: 1, on: entry(1, kernel.Applied, no), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
-		"intent, lost":                      {attempt: 2, lost: 1, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Doubt, kernel.CatchUp, kernel.Execute}},
-		"intent, lost, ask":                 {attempt: 2, lost: 1, policy: kernel.AskInDoubt, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Doubt, kernel.CatchUp, kernel.Execute}},
+		"intent, lost":                      {attempt: 2, lost: 1, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.StillInDoubt, kernel.CatchUp, kernel.Execute}},
+		"intent, lost, ask":                 {attempt: 2, lost: 1, policy: kernel.AskInDoubt, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.StillInDoubt, kernel.CatchUp, kernel.Execute}},
 		"intent, lost, rerun":               {attempt: 2, lost: 1, policy: kernel.RerunInDoubt, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
 		"intent, lost, idempotent":          {attempt: 2, lost: 1, idempotent: true, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
-		"intent, the attempt after it lost": {attempt: 3, lost: 2, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Doubt, kernel.CatchUp, kernel.Execute}},
+		"intent, the attempt after it lost": {attempt: 3, lost: 2, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.StillInDoubt, kernel.CatchUp, kernel.Execute}},
 		"intent, then an exit or a timeout": {attempt: 2, on: entry(1, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
 		"intent of after the loss":          {attempt: 3, lost: 1, on: entry(2, kernel.Intended, 0), first: kernel.Reconcile, settled: [3]kernel.Recovery{kernel.Execute, kernel.CatchUp, kernel.Execute}},
 	}
@@ -63,7 +63,7 @@ func TestRecoveryOfAnEffect(t *testing.T) {
 				return
 			}
 			for i, f := range all {
-				if got := j.Settle(test.on, f); got != test.settled[i] {
+				if got := j.Resolve(test.on, f); got != test.settled[i] {
 					t.Errorf("finding %d: %v, want %v", f, got, test.settled[i])
 				}
 			}
@@ -210,7 +210,7 @@ func TestAnEffectInDoubt(t *testing.T) {
 	}
 	t.Run("a node with an approval of its own keeps it", func(t *testing.T) {
 		j := end(t, node(kernel.AskInDoubt, approval(kernel.Approved, "")), kernel.EffectInDoubt)
-		if a := j.State.Approval; a.State != kernel.Pending || a.Doubt {
+		if a := j.State.Approval; a.State != kernel.Pending || a.InDoubt {
 			t.Errorf("approval %+v", a)
 		}
 	})

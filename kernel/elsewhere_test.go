@@ -18,7 +18,7 @@ func runnerOf(id kernel.JobID, r kernel.Fact[kernel.Runner]) kernel.Facts {
 // An attempt that never began, of a job that somebody cancelled meanwhile, is
 // not given to the executor again.
 func TestCancelledBeforeItBegan(t *testing.T) {
-	s := snapshot(runnerOf("a", kernel.Seen(kernel.Runner{Liveness: kernel.Absent})), job("a", running(1), elsewhere, stopped))
+	s := snapshot(runnerOf("a", kernel.Seen(kernel.Runner{Liveness: kernel.NeverStarted})), job("a", running(1), elsewhere, stopped))
 	p := kernel.Decide(s)
 	j := s.Apply(p).Job("a")
 	if j.State.Status != kernel.Cancelled || j.State.Exit != kernel.Exited(143) || !strings.HasPrefix(j.State.Reason, "cancelled by ") {

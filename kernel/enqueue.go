@@ -55,8 +55,8 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 	return p.Then(next.reopen(jobs)), nil
 }
 
-// holds reports that s has job id. Of some jobs that is not all there is to say:
-// the store refuses a job that it has.
+// holds reports that s has job id. A partial snapshot may not have it although it
+// exists; then the store refuses the new job.
 func (s *Snapshot) holds(id JobID) bool {
 	_, ok := s.graph.index[id]
 	return ok
@@ -152,7 +152,7 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 		if mark[i] == open {
 			return append(slices.Clone(path[slices.Index(path, i):]), i)
 		}
-		if mark[i] == done || s.jobs[i].State.Status.Terminal() || !back && !s.near.born[s.jobs[i].ID] {
+		if mark[i] == done || s.jobs[i].State.Status.Terminal() || !back && !s.near.created[s.jobs[i].ID] {
 			return nil
 		}
 		mark[i] = open
@@ -178,18 +178,17 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 	return nil
 }
 
-// leadsBack reports that a job which was there before needs what one of the new
-// ones makes. Else no cycle leads through such a job, as none runs after one that
-// is new.
+// leadsBack reports that an older open job needs what a new one makes. Only then can
+// a cycle lead through an older job: none can run after a job that is new.
 func (s *Snapshot) leadsBack(jobs []NewJob) bool {
 	yes := false
 	for _, n := range jobs {
 		s.graph.eachSuccessor(s.graph.index[n.ID], func(k int32) {
-			yes = yes || !s.near.born[s.jobs[k].ID] && s.jobs[k].Open()
+			yes = yes || !s.near.created[s.jobs[k].ID] && s.jobs[k].Open()
 		})
 	}
 	if yes {
-		s.all()
+		s.requireAll()
 	}
 	return yes
 }

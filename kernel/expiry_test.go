@@ -85,3 +85,18 @@ func TestAnApprovalWithoutALimitNeverExpires(t *testing.T) {
 		t.Errorf("%+v", s.Wakes())
 	}
 }
+
+// A job whose launch was refused, and that has to be approved again, says the same
+// in every tick.
+func TestARefusedJobThatWaitsForApprovalIsJudgedOnce(t *testing.T) {
+	j := job("a", is(kernel.FailedRetryable), approval(kernel.Pending, ""))
+	j.State.Refused, j.State.Failure, j.State.Reason = 2, kernel.LaunchFailure, "no room"
+	s := snapshot(facts(), j)
+	s = s.Apply(kernel.Decide(s))
+	if got := s.Job("a").State; got.Status != kernel.WaitingOnApproval || got.Wait.Detail != "awaiting human approval" {
+		t.Errorf("%s: %s", got.Status, got.Wait.Detail)
+	}
+	if p := kernel.Decide(s); !p.Empty() {
+		t.Errorf("a second tick decides %+v", p.Decisions)
+	}
+}

@@ -69,25 +69,25 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	}
 	t := newTick(s)
 	t.watch = i
-	t.judgeAll()
+	t.judgeAffected()
 	x := explainer{t: t, seen: map[int32]bool{}}
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
 	switch st := s.jobs[i].State; {
 	case st.Status == Running:
 		e.Unmet = remarks(s.facts.Runners[s.jobs[i].Attempt()])
-	case st.Status == Unscheduled && t.at(i) == Unscheduled:
+	case st.Status == Unscheduled && t.status(i) == Unscheduled:
 		e.Unmet = []Unmet{x.asleep(s.jobs[i])}
-	case t.at(i) == Queued, st.Status == Queued && st.Refused > 0: // it was refused, and asks again, at once or after a while
-		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + again(st.RetryAt)}}
+	case t.status(i) == Queued, st.Status == Queued && st.Refused > 0: // it was refused, and asks again, at once or after a while
+		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + whenDue(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
-		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].failed(s.now), Clears: "time"}}
-	case t.rest(i).Now && st.Status != WaitingOnApproval && t.at(i) == Running:
+		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].WhyEnded(s.now), Clears: "time"}}
+	case t.rest(i).Now && st.Status != WaitingOnApproval && t.status(i) == Running:
 		e.Unmet = []Unmet{{Detail: t.due(i), Clears: "the next tick"}}
 	case s.Pending(id) != "":
 		by := s.Pending(id)
 		e.Unmet = []Unmet{{Detail: "waiting for what its end woke: " + orElse(st.Reason, st.Wait.Detail), Job: by, Clears: "job " + x.describe(by)}}
 	case st.Status == Failed, st.Status == Cancelled:
-		e.Root = &RootFailure{id, st.Status, s.jobs[i].failed(s.now)}
+		e.Root = &RootFailure{id, st.Status, s.jobs[i].WhyEnded(s.now)}
 		x.remedies(i)
 	case st.Status != Succeeded:
 		e.Unmet = x.unmet(i)
@@ -104,12 +104,12 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 func (t *tick) due(i int32) string {
 	j := t.s.jobs[i]
 	if j.State.Status == FailedRetryable {
-		return "its next attempt is due since " + j.State.RetryAt.Format(time.RFC3339) + " after: " + j.failed(t.s.now)
+		return "its next attempt is due since " + j.State.RetryAt.Format(time.RFC3339) + " after: " + j.WhyEnded(t.s.now)
 	}
 	return "nothing holds it up any more"
 }
 
-func again(at time.Time) string {
+func whenDue(at time.Time) string {
 	if at.IsZero() {
 		return "soon"
 	}
@@ -169,7 +169,7 @@ func (x *explainer) asleep(j *Job) Unmet {
 func (x *explainer) unmet(i int32) []Unmet {
 	var out []Unmet
 	for _, h := range x.verdicts(i) {
-		out = append(out, Unmet{h.gate.kind, h.detail, h.outcome == blocked, h.job, h.artifact, h.gate.clears(x, i, h.verdict)})
+		out = append(out, Unmet{h.gate.kind, h.detail, h.kind == blocked, h.job, h.artifact, h.gate.clears(x, i, h.verdict)})
 	}
 	if len(x.t.s.jobs[i].Spec.Task.Args) == 0 {
 		out = append(out, Unmet{Kind: OnDependencies, Detail: "missing child args", Final: true, Clears: "a new submission: this record has no command"})
@@ -195,7 +195,7 @@ func (x *explainer) verdicts(i int32) []heldUp {
 	for k := range gates {
 		for from := 0; ; {
 			v, next := gates[k].check(x.t, i, from)
-			if v.outcome == passed {
+			if v.kind == passed {
 				break
 			}
 			from = next
@@ -221,7 +221,7 @@ func (x *explainer) remedies(i int32) {
 	}
 	x.seen[i] = true
 	j := x.t.s.jobs[i]
-	switch st := x.t.at(i); {
+	switch st := x.t.status(i); {
 	case !st.Terminal() && len(j.Spec.Task.Args) == 0 || st == Failed && j.Open(): // the next tick fails it, and every one after a retry
 		x.add(Remedy{Kind: SubmitAgain, Job: j.ID, Detail: "has no command"})
 		return
@@ -232,7 +232,7 @@ func (x *explainer) remedies(i int32) {
 		j := x.t.s.wayOut(j)
 		j = x.t.s.Job(x.t.s.restart(j.ID))
 		x.add(Remedy{Kind: RetryJob, Job: j.ID})
-		if st == BlockedByApproval && !j.State.Approval.Doubt {
+		if st == BlockedByApproval && !j.State.Approval.InDoubt {
 			x.add(Remedy{Kind: ApproveJob, Job: j.ID})
 		}
 		return
@@ -240,9 +240,9 @@ func (x *explainer) remedies(i int32) {
 		return
 	}
 	for _, h := range x.verdicts(i) {
-		does, at := h.gate.remedy(x, i, h.verdict)
+		does, via := h.gate.remedy(x, i, h.verdict)
 		x.add(does...)
-		if k, ok := x.t.s.find(at); at != "" && ok {
+		if k, ok := x.t.s.find(via); via != "" && ok {
 			x.remedies(k)
 		}
 	}
@@ -252,9 +252,9 @@ func (x *explainer) remedies(i int32) {
 func (x *explainer) root(i int32) *RootFailure {
 	for range x.t.s.jobs {
 		j := x.t.s.jobs[i]
-		st := x.t.at(i)
+		st := x.t.status(i)
 		if st != BlockedByDependency {
-			return &RootFailure{j.ID, st, j.failed(x.t.s.now)}
+			return &RootFailure{j.ID, st, j.WhyEnded(x.t.s.now)}
 		}
 		next := int32(-1)
 		var own Unmet
@@ -263,7 +263,7 @@ func (x *explainer) root(i int32) *RootFailure {
 				continue
 			}
 			own = u
-			if k, ok := x.t.s.find(u.Job); ok && x.t.at(k).Terminal() && x.t.at(k) != Succeeded {
+			if k, ok := x.t.s.find(u.Job); ok && x.t.status(k).Terminal() && x.t.status(k) != Succeeded {
 				next = k
 				break
 			}

@@ -21,9 +21,8 @@ type failure struct {
 	downstream []int32 // of the run's jobs those that depend on one that failed, in order: their own gates speak for them
 }
 
-// noteFailure notes that job i failed, if that holds others of its run back.
-// While a handler of the failure is active it is not yet final: what it sends
-// back takes the failure away.
+// noteFailure notes that job i failed, if that holds back others of its run. A
+// failure is not final while its handler is active, which may rewind the job.
 func (t *tick) noteFailure(i int32) {
 	j := t.s.jobs[i]
 	if j.Spec.FailureMode != BlockDownstream || j.Spec.Origin.Run == "" || t.handled(j) {
@@ -43,19 +42,19 @@ func (t *tick) noteFailure(i int32) {
 func (t *tick) handled(j *Job) bool {
 	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool {
 		k, ok := t.s.find(r.To)
-		return ok && r.On == OutcomeFailed && t.at(k).Active()
+		return ok && r.On == OutcomeFailed && t.status(k).Active()
 	})
 }
 
-// holdsBack reports that the end of job i in this round may hold others of its
-// run back from now on: it failed, or it was what handled a failure.
+// holdsBack reports that from now on the end of job i in this round may hold back
+// others of its run: it failed, or it handled a failure.
 func (t *tick) holdsBack(i int32) bool {
-	t.s.near.look(Near{Kind: Handled, Job: t.s.jobs[i].ID})
-	return t.at(i) == Failed && t.s.jobs[i].Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i]
+	t.s.near.require(Near{Kind: Handled, Job: t.s.jobs[i].ID})
+	return t.status(i) == Failed && t.s.jobs[i].Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i]
 }
 
-// checkRun blocks a job whose run stops at its first failure. Handlers that a
-// route woke are what is left to do there, so they go on.
+// checkRun blocks a job whose run stops at its first failure. Handlers, which a
+// route wakes, go on.
 func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	j := t.s.jobs[i]
 	if from > 0 || j.Spec.FailureMode != BlockDownstream || j.Spec.Routed {
@@ -68,7 +67,7 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	}
 	if f.downstream == nil {
 		f.downstream = t.s.graph.closure(f.roots, func(k int32, visit func(int32)) {
-			if t.at(k) == Succeeded { // whatever it needed, it had
+			if t.status(k) == Succeeded { // whatever it needed, it had
 				return
 			}
 			t.s.graph.eachSuccessor(k, func(d int32) {
@@ -81,22 +80,26 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	if _, depends := slices.BinarySearch(f.downstream, i); depends {
 		return verdict{}, 1
 	}
-	return blocks(heldBack(f.first)).of(f.first), 1
+	return blocks(heldBack + string(f.first)).of(f.first).because(RunStopped), 1
 }
 
-// unfailing notes that a decision rests on that nothing stops a run. Where some
-// job's failure may, every job is looked at.
+// unfailing notes that a decision assumes that no failure stops run. Where one may,
+// the decision needs every job.
 func (s *Snapshot) unfailing(run RunID) {
 	if s.near == nil || run == "" {
 		return
 	}
-	s.near.look(Near{Kind: Stoppers, Run: run})
+	s.near.require(Near{Kind: Stoppers, Run: run})
 	if slices.ContainsFunc(s.graph.stopping[run], func(k int32) bool { return s.jobs[k].stops() }) {
-		s.all()
+		s.requireAll()
 	}
 }
 
-func heldBack(by JobID) string { return "held back by the failure of job " + string(by) }
+// heldBackBy reports that the failure of job by keeps j from starting.
+func (j *Job) heldBackBy(by JobID) bool {
+	w := j.State.Wait
+	return j.State.Status == BlockedByDependency && w.Cause == RunStopped && w.Job == by
+}
 
 // eachHeldBack calls f with the jobs that the failure of job i holds back.
 func (s *Snapshot) eachHeldBack(i int32, f func(int32)) {
@@ -104,10 +107,9 @@ func (s *Snapshot) eachHeldBack(i int32, f func(int32)) {
 	if by.Spec.FailureMode != BlockDownstream || by.State.Status != Failed {
 		return
 	}
-	s.all()
-	why := WaitReason{OnDependencies, heldBack(by.ID)}
+	s.requireAll()
 	for k, j := range s.jobs {
-		if j.State.Status == BlockedByDependency && j.State.Wait == why {
+		if j.heldBackBy(by.ID) {
 			f(int32(k))
 		}
 	}

@@ -22,10 +22,10 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 	if r.Context != nil {
 		st.Context = *r.Context
 		if st.Context == (Context{}) {
-			p = s.forsake(j)
+			p = s.leaveContext(j)
 		}
 	}
-	if len(r.Produced) > 0 && st.Status.Terminal() { // of one that is tried again nobody is to go on with what it left
+	if len(r.Produced) > 0 && st.Status.Terminal() { // nobody goes on with what a failure left that is tried again
 		p.add(Publish{r.Attempt, r.Produced})
 	}
 	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.plan() != ""
@@ -54,8 +54,8 @@ func (r Result) Refuted(err error) Result {
 	return r
 }
 
-// Submissions are the jobs that running attempts, whose runner is gone, left to
-// be enqueued. What they refer to has to be there when the attempts are
+// Submissions are the jobs that running attempts whose runner is gone wanted
+// enqueued. The jobs that these refer to must be loaded when the attempts are
 // settled.
 func (s *Snapshot) Submissions() []NewJob {
 	var out []NewJob
@@ -67,8 +67,9 @@ func (s *Snapshot) Submissions() []NewJob {
 	return out
 }
 
-// ended is the state of a running job whose attempt ended as r. It alone says whether a job runs again by itself, and spend
-// by which of the budgets (semantics 2, decision 4).
+// ended is the state of a running job whose attempt ended as r. Only here is it
+// decided whether a job runs again by itself; spend says from which budget
+// (semantics 2, decision 4).
 func ended(j *Job, r Result, now time.Time) State {
 	st := j.State
 	st.Finished = now
@@ -100,8 +101,8 @@ func ended(j *Job, r Result, now time.Time) State {
 	st.Outcome, st.LastError = OutcomeFailed, r.Reason
 	again := false
 	switch {
-	case j.asks(r.Class):
-		again, st.RetryAt, st.Lost, st.Approval = true, now, 0, j.leave(now)
+	case j.needsApproval(r.Class):
+		again, st.RetryAt, st.Lost, st.Approval = true, now, 0, j.requestApproval(now)
 	case r.Class == WorkerLost:
 		if again = j.reclaimed(r); again {
 			st.RetryAt, st.Lost = now, r.Attempt.N
@@ -129,16 +130,16 @@ func ended(j *Job, r Result, now time.Time) State {
 	return st
 }
 
-// Killed reports that a node's own process was ended before it could say how its
-// operation ended. Its journal of effects knows how far that got, as after the
-// loss of a runner.
+// Killed reports that a node's own process was ended in the middle of its operation.
+// The journal of effects says how far the operation got, as after the loss of a
+// runner.
 func (r *Result) Killed(j *Job) bool {
 	return j.Spec.Task.Builtin && (r.Class == Signal || r.Class == OutOfMemory)
 }
 
-// reclaimed reports that an attempt that was cut off is followed by another: within
-// the budget for that, and once beyond it where all that is left is to take over
-// what was done.
+// reclaimed reports that another attempt follows one that was cut off: within the
+// budget for that, or once more if the effect is already on record as made, so that
+// the attempt only takes it over.
 func (j *Job) reclaimed(r Result) bool {
 	budget := j.Budget().Reclaims
 	if r.Applied {
@@ -152,7 +153,7 @@ func (j *Job) reclaimed(r Result) bool {
 // (seed 004).
 func spend(j *Job, st *State, now time.Time) {
 	switch {
-	case j.asks(st.Failure): // a person lets it go on
+	case j.needsApproval(st.Failure): // a person lets it go on
 	case st.Failure == WorkerLost:
 		st.Spent.Reclaims++
 	case st.Failure == Timeout && j.Spec.Resumable:

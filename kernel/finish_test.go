@@ -303,7 +303,7 @@ func TestRefusedAgain(t *testing.T) {
 	if wait := st.RetryAt.Sub(s.Now()); st.Refused != 2 || wait <= 0 || wait > time.Second {
 		t.Errorf("%+v", st)
 	}
-	if w := s.Wakes(); !w.At.Equal(st.RetryAt) || w.Again {
+	if w := s.Wakes(); !w.At.Equal(st.RetryAt) || w.Poll {
 		t.Errorf("%+v", w)
 	}
 	if e, err := kernel.Explain(s, "a"); err != nil || len(e.Unmet) != 1 || e.Unmet[0].Detail != "its last launch was refused: no room" || len(e.Actions) != 0 {
@@ -350,7 +350,7 @@ func TestSettle(t *testing.T) {
 		{"unknown", kernel.Seen(kernel.Runner{Liveness: kernel.Unknown}), kernel.Seen(won), "running", false},
 		{"alive", kernel.Seen(kernel.Runner{Liveness: kernel.Alive}), kernel.Seen(won), "running", false},
 		{"stalled", kernel.Seen(kernel.Runner{Liveness: kernel.Stalled}), kernel.Seen(won), "running", false},
-		{"absent, whatever is on record", kernel.Seen(kernel.Runner{Liveness: kernel.Absent}), kernel.Seen(won), "running again", false},
+		{"absent, whatever is on record", kernel.Seen(kernel.Runner{Liveness: kernel.NeverStarted}), kernel.Seen(won), "running again", false},
 		{"dead, nobody asked for a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Fact[*kernel.Result]{}, "running", false},
 		{"dead with a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(won), "succeeded", false},
 		{"dead without", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen[*kernel.Result](nil), "running again", true},

@@ -2,10 +2,10 @@ package kernel
 
 import "slices"
 
-type outcome uint8
+type verdictKind uint8
 
 const (
-	passed outcome = iota
+	passed verdictKind = iota
 	waiting
 	blocked
 )
@@ -14,17 +14,32 @@ const (
 // are the only way to make one: a verdict that passed has no detail, and any
 // other has one.
 type verdict struct {
-	outcome  outcome
+	kind     verdictKind
 	detail   string
 	job      JobID    // the job it is about, if any
 	artifact Artifact // the artifact it is about, if any
+	cause    WaitCause
 }
 
-func waits(detail string) verdict  { return verdict{outcome: waiting, detail: detail} }
-func blocks(detail string) verdict { return verdict{outcome: blocked, detail: detail} }
+func waits(detail string) verdict  { return verdict{kind: waiting, detail: detail} }
+func blocks(detail string) verdict { return verdict{kind: blocked, detail: detail} }
 
-func (v verdict) of(id JobID) verdict      { v.job = id; return v }
-func (v verdict) about(a Artifact) verdict { v.artifact = a; return v }
+func (v verdict) of(id JobID) verdict         { v.job = id; return v }
+func (v verdict) about(a Artifact) verdict    { v.artifact = a; return v }
+func (v verdict) because(c WaitCause) verdict { v.cause = c; return v }
+
+// reason is v as the record of a job has it. What no decision depends on is not
+// in it: it would have the record written whenever it changes.
+func (v verdict) reason(kind WaitKind) WaitReason {
+	w := WaitReason{Kind: kind, Detail: v.detail, Cause: v.cause}
+	switch v.cause {
+	case JobNotEnded, RunStopped:
+		w.Job = v.job
+	case TokenProducing, ArtifactMissing:
+		w.Artifact = v.artifact
+	}
+	return w
+}
 
 // gate is one row of seed 000's list: all there is to know of a condition for
 // starting.
@@ -45,17 +60,17 @@ type gate struct {
 	has   func(s *Spec) bool
 	reads func(b *prober, j *Job)
 
-	// wakes asks for what would clear v besides a command or the end of a job,
-	// and reports that it could not be observed; nil: nothing else does. next is
-	// the position after v's condition.
-	wakes func(t *tick, b *prober, i int32, v verdict, next int) (again bool)
+	// wakes adds to b the facts whose change would clear v, and reports whether
+	// one of them could not be observed and must be polled. nil: only a command
+	// or the end of a job clears v. next is the position after v's condition.
+	wakes func(t *tick, b *prober, i int32, v verdict, next int) (poll bool)
 
 	// clears says in words who or what clears v.
 	clears func(x *explainer, i int32, v verdict) string
 
-	// remedy is what a person can do about v, and else the job in whose way the
-	// same is to be looked for; neither: it needs nobody.
-	remedy func(x *explainer, i int32, v verdict) (does []Remedy, at JobID)
+	// remedy is what a person can do about v. Where that is to clear the way of
+	// another job, via is that job. Neither: it needs nobody.
+	remedy func(x *explainer, i int32, v verdict) (does []Remedy, via JobID)
 }
 
 // gates are checked in order and the first that does not pass decides. To seed
@@ -78,9 +93,9 @@ var gates = [...]gate{
 		(*tick).checkLocks, nil, nil, nil, (*explainer).holders, (*explainer).remedyLocks},
 }
 
-// asks reports whether gates read facts for a job with spec s: any, and others
-// than whether artifacts exist.
-func asks(s *Spec) (any, outward bool) {
+// readsFacts reports whether gates read facts for a job with spec s: any at all,
+// and any but the existence of artifacts.
+func readsFacts(s *Spec) (any, outward bool) {
 	for i := range gates {
 		if gates[i].has != nil && gates[i].has(s) {
 			any, outward = true, outward || gates[i].kind != OnDependencies
@@ -115,10 +130,10 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		case !ok:
 			return blocks("missing job dependency " + string(id)).of(id), n + 1
 		}
-		switch s := t.at(k); {
+		switch s := t.status(k); {
 		case s == Succeeded:
 		case !s.Terminal():
-			return waits(waitingOnJob + string(id)).of(id), n + 1
+			return waits(waitingOnJob + string(id)).of(id).because(JobNotEnded), n + 1
 		case slices.Contains(t.s.jobs[i].Spec.AfterAny, id):
 		default:
 			return blocks("dependency failed for job " + string(id) + " (" + s.String() + ")").of(id), n + 1
@@ -130,7 +145,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 func (t *tick) checkNeeds(i int32, from int) (verdict, int) {
 	needs := t.s.jobs[i].Spec.Needs
 	for n := from; n < len(needs); n++ {
-		if v := t.checkNeed(i, needs[n]); v.outcome != passed {
+		if v := t.checkNeed(i, needs[n]); v.kind != passed {
 			return v, n + 1
 		}
 	}
@@ -144,16 +159,20 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 		return verdict{}
 	case unknown:
 		return waits("cannot tell whether " + a.String() + " exists: " + why).about(a)
-	case inTheMaking:
-		return waits(waitingOnToken + a.String()).about(a).of(first)
+	case producing:
+		v := waits(waitingOnToken + a.String()).about(a).of(first)
+		if a.Kind == Custom {
+			v = v.because(TokenProducing)
+		}
+		return v
 	case notMade:
-		return blocks(missing(a)).about(a).of(first)
+		return blocks(missing + a.String()).about(a).of(first).because(ArtifactMissing)
 	case failed:
-		return blocks(producersFailed(a)).about(a).of(first)
+		return blocks(producersFailed + a.String()).about(a).of(first).because(ArtifactMissing)
 	case awaited:
 		return waits("awaiting producer for " + a.String()).about(a)
 	default:
-		return blocks(missing(a)).about(a)
+		return blocks(missing + a.String()).about(a).because(ArtifactMissing)
 	}
 }
 
@@ -161,13 +180,13 @@ func (t *tick) checkNeed(i int32, a Artifact) verdict {
 type need uint8
 
 const (
-	met         need = iota
-	unknown          // it cannot be told whether it exists
-	inTheMaking      // a producer is open
-	notMade          // a producer succeeded without it
-	failed           // every producer failed
-	awaited          // nobody produces it yet
-	nobodys          // nobody produces it, and that is final
+	met        need = iota
+	unknown         // it cannot be told whether it exists
+	producing       // a producer is open
+	notMade         // a producer succeeded without it
+	failed          // every producer failed
+	awaited         // nobody produces it yet
+	noProducer      // nobody produces it, and that is final
 )
 
 // need is seed 003's table, asked about the producers of the plan's present cycle
@@ -185,7 +204,7 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 		if t.s.jobs[p].State.Retired {
 			return
 		}
-		s := t.at(p)
+		s := t.status(p)
 		if s.Active() && !active || !known {
 			first = t.s.jobs[p].ID
 		}
@@ -193,7 +212,7 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	})
 	switch {
 	case active:
-		return inTheMaking, first, ""
+		return producing, first, ""
 	case t.s.jobs[i].State.Closed: // it had what it needed, and has used it up
 		return met, "", ""
 	case succeeded:
@@ -203,7 +222,7 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	case t.s.jobs[i].Spec.MissingProducer == Wait:
 		return awaited, "", ""
 	default:
-		return nobodys, "", ""
+		return noProducer, "", ""
 	}
 }
 
@@ -213,7 +232,7 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 		f := t.s.facts.Present[a]
 		t.s.ask(t.s.jobs[i], f.asked())
 		if a.Kind == CommandPatch && !f.Value {
-			if k, ok := t.s.find(JobID(a.Name)); ok && t.at(k) == Succeeded && t.s.jobs[k].State.Removed.IsZero() {
+			if k, ok := t.s.find(JobID(a.Name)); ok && t.status(k) == Succeeded && t.s.jobs[k].State.Removed.IsZero() {
 				return true, ""
 			}
 		}
@@ -248,13 +267,13 @@ func (t *tick) retired(id JobID, a Artifact) bool {
 	return ok && t.s.jobs[k].State.Retired && slices.Contains(t.s.jobs[k].Spec.Produces, a)
 }
 
-// superseded reports that a job enqueued after the marker's owner and before
-// consumer i is about to produce a anew: the old token is not the one that
-// the consumer was enqueued for.
+// superseded reports that the token that owner made does not count for consumer
+// i: a job enqueued between the two is about to produce a again, and that is the
+// token which the consumer was enqueued for.
 func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
 	yes := false
 	t.s.graph.eachProducer(i, a, func(p int32) {
-		yes = yes || p < i && t.at(p).Active() && t.older(owner, t.s.jobs[p].ID)
+		yes = yes || p < i && t.status(p).Active() && t.older(owner, t.s.jobs[p].ID)
 	})
 	return yes
 }
@@ -303,7 +322,7 @@ func (t *tick) checkApproval(i int32, from int) (verdict, int) {
 		if a.Over(t.s.now) {
 			return blocks(t.s.jobs[i].expired()), 1
 		}
-		if st := t.s.jobs[i].State; st.Failure != NoFailure { // see Job.leave
+		if st := t.s.jobs[i].State; st.Failure != NoFailure && st.Refused == 0 { // see Job.requestApproval; a refusal is cleared, see next
 			return waits("awaiting human approval to execute it again: " + orElse(st.Reason, st.Failure.String())), 1
 		}
 		return waits("awaiting human approval"), 1
@@ -325,7 +344,9 @@ func (t *tick) checkLocks(i int32, from int) (verdict, int) {
 	if from > 0 {
 		return verdict{}, 1
 	}
-	if why := t.locks.Denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); why != "" {
+	if why, full := t.locks.Denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); full {
+		return waits(why).because(ExecutorFull), 1
+	} else if why != "" {
 		return waits(why), 1
 	}
 	return verdict{}, 1

@@ -52,7 +52,7 @@ func (j *Job) over() time.Time {
 
 // collectable are the jobs that a GC is about, of those that are old.
 func (s *Snapshot) collectable(old func(*Job) bool) []*Job {
-	s.all()
+	s.requireAll()
 	// A sleeper goes with its run, unless something that stays refers to it.
 	active := s.activeRuns()
 	stays := map[JobID]bool{}

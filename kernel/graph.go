@@ -10,8 +10,8 @@ import "slices"
 // 3.8). Templates use the same keys in every run, so producers and consumers
 // are found by run as well as by artifact, and no list grows with the history.
 type graph struct {
-	near      *narrow // of a graph of some jobs
-	jobs      []*Job  // for their specs
+	near      *partial // of a graph of some jobs
+	jobs      []*Job   // for their specs
 	index     map[JobID]int32
 	afterOf   [][]int32 // who names this job in After
 	producers map[Artifact][]int32
@@ -19,7 +19,7 @@ type graph struct {
 	outside   map[Artifact][]int32 // consumers whose run does not produce it
 
 	transients []int32
-	intakes    []int32            // who stand for prompts
+	prompts    []int32            // who stand for prompts
 	asking     []int32            // whose gates read facts
 	outward    []int32            // whose gates read branches or the checkout
 	stopping   map[RunID][]int32  // whose failure stops a run, by that run and by those that handle it
@@ -54,8 +54,8 @@ func newGraph(jobs []*Job) *graph {
 	}
 	for i, j := range jobs {
 		run := j.Spec.Origin.Run
-		if j.Spec.Intake != nil {
-			g.intakes = append(g.intakes, int32(i))
+		if j.Spec.Prompt != nil {
+			g.prompts = append(g.prompts, int32(i))
 		}
 		for _, a := range j.Spec.Produces {
 			g.producers[a] = add(g.producers[a], int32(i))
@@ -75,7 +75,7 @@ func newGraph(jobs []*Job) *graph {
 		if j.Spec.Transient != NotTransient {
 			g.transients = append(g.transients, int32(i))
 		}
-		asking, outward := asks(&j.Spec)
+		asking, outward := readsFacts(&j.Spec)
 		if outward {
 			g.outward = append(g.outward, int32(i))
 		}
@@ -125,7 +125,7 @@ func (g *graph) ownProducers(consumer int32, a Artifact) bool {
 	if run == "" {
 		return false
 	}
-	g.near.look(Near{Kind: RunProducers, Run: run, Artifact: a})
+	g.near.require(Near{Kind: RunProducers, Run: run, Artifact: a})
 	own := g.inRun[scoped{run, a}].producers
 	return len(own) > 1 || len(own) == 1 && own[0] != consumer
 }
@@ -137,7 +137,7 @@ func (g *graph) eachProducer(consumer int32, a Artifact, f func(int32)) {
 	if g.ownProducers(consumer, a) {
 		list = g.inRun[scoped{g.jobs[consumer].Spec.Origin.Run, a}].producers
 	} else {
-		g.near.look(Near{Kind: Producers, Artifact: a})
+		g.near.require(Near{Kind: Producers, Artifact: a})
 	}
 	for _, p := range list {
 		if p != consumer {
@@ -149,14 +149,14 @@ func (g *graph) eachProducer(consumer int32, a Artifact, f func(int32)) {
 // eachSuccessor calls f with the direct dependents of i over both kinds of
 // edge; a job may come more than once.
 func (g *graph) eachSuccessor(i int32, f func(int32)) {
-	g.near.look(Near{Kind: Dependents, Job: g.jobs[i].ID})
+	g.near.require(Near{Kind: Dependents, Job: g.jobs[i].ID})
 	for _, a := range g.jobs[i].Spec.Produces {
-		g.near.look(Near{Kind: RunConsumers, Run: g.jobs[i].Spec.Origin.Run, Artifact: a})
+		g.near.require(Near{Kind: RunConsumers, Run: g.jobs[i].Spec.Origin.Run, Artifact: a})
 	}
 	g.eachSuccessorHere(i, f)
 }
 
-// eachSuccessorHere is eachSuccessor of those that are there.
+// eachSuccessorHere is eachSuccessor among the jobs that the graph holds.
 func (g *graph) eachSuccessorHere(i int32, f func(int32)) {
 	for _, k := range g.afterOf[i] {
 		f(k)
@@ -173,15 +173,15 @@ func (g *graph) eachSuccessorHere(i int32, f func(int32)) {
 	}
 }
 
-// hasSuccessor reports that a direct dependent of i is such. Of many in a graph
-// of some jobs, few are looked for: the first that do not run.
+// hasSuccessor reports that such holds for a direct dependent of i. A partial graph
+// needs only the first dependents that do not run, not all of them.
 func (g *graph) hasSuccessor(i int32, such func(int32) bool) bool {
 	yes, here := false, 1
 	g.eachSuccessorHere(i, func(k int32) { yes, here = yes || such(k), here+1 })
 	if !yes {
-		g.near.look(Near{Kind: Dependents, Job: g.jobs[i].ID, Most: here})
+		g.near.require(Near{Kind: Dependents, Job: g.jobs[i].ID, Most: here})
 		for _, a := range g.jobs[i].Spec.Produces {
-			g.near.look(Near{Kind: RunConsumers, Run: g.jobs[i].Spec.Origin.Run, Artifact: a, Most: here})
+			g.near.require(Near{Kind: RunConsumers, Run: g.jobs[i].Spec.Origin.Run, Artifact: a, Most: here})
 		}
 	}
 	return yes
@@ -190,7 +190,7 @@ func (g *graph) hasSuccessor(i int32, such func(int32) bool) bool {
 // eachConsumerIn calls f with the consumers of a for whom it counts that a job
 // of run makes it.
 func (g *graph) eachConsumerIn(run RunID, a Artifact, f func(int32)) {
-	g.near.look(Near{Kind: RunConsumers, Run: run, Artifact: a})
+	g.near.require(Near{Kind: RunConsumers, Run: run, Artifact: a})
 	for _, c := range slices.Concat(g.inRun[scoped{run, a}].consumers, g.outside[a]) {
 		f(c)
 	}
@@ -198,7 +198,7 @@ func (g *graph) eachConsumerIn(run RunID, a Artifact, f func(int32)) {
 
 // eachConsumer calls f with every consumer of a; a job may come more than once.
 func (g *graph) eachConsumer(a Artifact, f func(int32)) {
-	g.near.look(Near{Kind: Consumers, Artifact: a})
+	g.near.require(Near{Kind: Consumers, Artifact: a})
 	for _, c := range g.outside[a] {
 		f(c)
 	}
@@ -215,7 +215,7 @@ func (g *graph) eachPredecessor(i int32, f func(int32)) {
 		if k, ok := g.index[id]; ok {
 			f(k)
 		} else {
-			g.near.look(Near{Kind: Itself, Job: id})
+			g.near.require(Near{Kind: Itself, Job: id})
 		}
 	}
 	for _, a := range g.jobs[i].Spec.Needs {
@@ -254,7 +254,7 @@ func (s *Snapshot) ids(at []int32) []JobID {
 // and what a failure among them holds back, with what depends on that: root
 // first, then schedule order. Nil when there is no such job.
 func (s *Snapshot) Downstream(root JobID) []JobID {
-	s.all()
+	s.requireAll()
 	i, ok := s.find(root)
 	if !ok {
 		return nil

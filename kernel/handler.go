@@ -2,15 +2,14 @@ package kernel
 
 import "slices"
 
-// Pending is the job at work, woken by a route, that may yet send id back to its
-// beginning, "" if there is none: until it has had its turn, that id is blocked or
-// has failed is no end.
+// Pending is the active job, woken by a route, that may still rewind id, or "".
+// Until it has ended, the failure or block of id is not final.
 func (s *Snapshot) Pending(id JobID) JobID {
 	j := s.Job(id)
 	if j == nil || !j.State.Status.Terminal() || j.State.Status == Succeeded {
 		return ""
 	}
-	s.near.look(Near{Kind: Woken})
+	s.near.require(Near{Kind: Woken})
 	for _, k := range s.jobs {
 		if k.ID != id && k.woken() && s.sendsBack(k, id, map[JobID]bool{}) {
 			return k.ID
@@ -56,9 +55,9 @@ func (s *Snapshot) sendsBack(k *Job, id JobID, seen map[JobID]bool) bool {
 	return false
 }
 
-// handlers are the jobs that the ends of jobs in set woke by a route, and that
-// have not succeeded, with what depends on them: a rewind of the set takes back
-// what woke them.
+// handlers are the jobs that routes of jobs in set woke and that have not
+// succeeded, with their dependents. A rewind of set rewinds them too, since the
+// ends that woke them no longer stand.
 func (s *Snapshot) handlers(set []JobID) []JobID {
 	var out []JobID
 	for at := 0; at < len(set); at++ { // it grows
@@ -77,8 +76,8 @@ func (s *Snapshot) handlers(set []JobID) []JobID {
 	return out
 }
 
-// wayOut is the job whose retry ends the run of j, which ended as blocked: what its
-// conflict woke to look at it, while that is open, else itself.
+// wayOut is the job to retry so that the run of j, which is blocked, can end: the
+// job that its open merge conflict woke, if there is one, else j.
 func (s *Snapshot) wayOut(j *Job) *Job {
 	plan := j.Spec.plan()
 	if plan == "" || !s.facts.Present[Artifact{Kind: MergeSentinel, Name: plan}].Value {

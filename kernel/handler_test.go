@@ -23,7 +23,7 @@ func conflicting(g kernel.Status, o ...option) []kernel.Job {
 		j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeSucceeded, To: "m"}}
 	}}, o...)...)
 	ci := job("t", inRun("rm"), after("m"), is(kernel.BlockedByDependency))
-	ci.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "dependency failed for job m (blocked_by_dependency)"}
+	ci.State.Wait = kernel.WaitReasonOf(kernel.OnDependencies, "dependency failed for job m (blocked_by_dependency)")
 	return []kernel.Job{m, gate, ci}
 }
 

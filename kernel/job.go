@@ -142,8 +142,8 @@ type Spec struct {
 	Resumable       bool
 	Idempotent      bool
 	KeepSession     bool    // its agent goes on with the conversation of the attempt before
-	Intake          *Intake // the prompt that the job stands for; nil: none. It is not changed
-	InDoubt         InDoubt // see Doubt
+	Prompt          *Prompt // the prompt that the job stands for; nil: none. It is not changed
+	InDoubt         InDoubt // see InDoubtPolicy
 	Task            Task
 
 	Configured *Configured // nil: an earlier version enqueued it. It is not changed

@@ -105,31 +105,28 @@ type pooled struct{ used, reserved int }
 func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 
 // Denied says why a job cannot be granted its locks and a place on its
-// executor, or "" when it can. An exclusive
-// request needs the key free and no older job waiting for it; a shared one
+// executor, or "" when it can. An exclusive request needs the key free and no older job waiting for it; a shared one
 // needs no exclusive holder and no older job waiting for the key exclusively
-// (semantics 2, decision 11). A job's requests for one pool count together.
-func (t *LockTable) Denied(executor string, locks []Lock) string {
+// (semantics 2, decision 11). A job's requests for one pool count together. full:
+// it waits only until fewer jobs run on its executor.
+func (t *LockTable) Denied(executor string, locks []Lock) (why string, full bool) {
 	for _, l := range locks {
 		if l.Pool() {
 			l.Units = units(locks, l.Key)
 			p, size := t.pools[l.Key], t.limits.capacity(l.Key)
 			if l.Units > size-p.used-p.reserved {
-				return poolDetail(l, p, size)
+				return poolDetail(l, p, size), false
 			}
 			continue
 		}
 		h := t.keys[l.Key]
 		if h.exclusive > 0 || h.reserved || l.Mode == Exclusive && (h.shared > 0 || h.awaited) {
-			return "waiting on locks"
+			return "waiting on locks", false
 		}
 	}
-	return t.full(executor)
+	why = t.full(executor)
+	return why, why != ""
 }
-
-// waitingOnSlot begins what is said of a job that waits for no lock but that
-// fewer jobs run on its executor.
-const waitingOnSlot = "waiting on pool max_running"
 
 // full says that as many jobs run on an executor as may, or nothing.
 func (t *LockTable) full(executor string) string {

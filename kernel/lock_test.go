@@ -31,7 +31,7 @@ func TestLockMatrix(t *testing.T) {
 		t.Run(fmt.Sprintf("%v/%v", c.held, c.asked), func(t *testing.T) {
 			table := kernel.NewLockTable(kernel.Limits{Pools: map[string]int{"gpu": 4, "none": 0}})
 			table.Take(kernel.LocalExecutor, []kernel.Lock{c.held})
-			if got := table.Denied(kernel.LocalExecutor, []kernel.Lock{c.asked}); got != c.want {
+			if got, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{c.asked}); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -50,10 +50,10 @@ func TestLocksAreGrantedTogether(t *testing.T) {
 // One job's requests for a pool count together.
 func TestAPoolIsNotGrantedTwiceToOneJob(t *testing.T) {
 	table := kernel.NewLockTable(kernel.Limits{Pools: map[string]int{"gpu": 2}})
-	if table.Denied(kernel.LocalExecutor, []kernel.Lock{pool("gpu", 1), {Key: "gpu", Units: 1}}) != "" {
+	if why, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{pool("gpu", 1), {Key: "gpu", Units: 1}}); why != "" {
 		t.Error("two requests that fit together were denied")
 	}
-	if table.Denied(kernel.LocalExecutor, []kernel.Lock{pool("gpu", 1), pool("gpu", 2)}) == "" {
+	if why, _ := table.Denied(kernel.LocalExecutor, []kernel.Lock{pool("gpu", 1), pool("gpu", 2)}); why == "" {
 		t.Error("three units of two were granted")
 	}
 }

@@ -39,7 +39,7 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 	}
 	for _, n := range news {
 		if key := n.Spec.IdempotencyKey; key != "" {
-			s.near.look(Near{Kind: Keyed, Key: key})
+			s.near.require(Near{Kind: Keyed, Key: key})
 		}
 	}
 	byKey := map[string]*Job{}

@@ -70,6 +70,7 @@ func (v LockMode) String() string         { return lockModeNames.Name(v) }
 func (v Status) String() string           { return statusNames.Name(v) }
 func (v RemedyKind) String() string       { return remedyNames.Name(v) }
 func (v WaitKind) String() string         { return waitKindNames.Name(v) }
+func (v WaitCause) String() string        { return waitCauseNames.Name(v) }
 
 // The inverses of String.
 
@@ -89,3 +90,4 @@ func ParseCleanupStatus(s string) (CleanupStatus, error)       { return cleanupN
 func ParseLockMode(s string) (LockMode, error)                 { return lockModeNames.Parse(s) }
 func ParseStatus(s string) (Status, error)                     { return statusNames.Parse(s) }
 func ParseWaitKind(s string) (WaitKind, error)                 { return waitKindNames.Parse(s) }
+func ParseWaitCause(s string) (WaitCause, error)               { return waitCauseNames.Parse(s) }

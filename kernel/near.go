@@ -3,7 +3,6 @@ package kernel
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -57,20 +56,20 @@ const (
 	OfNumber                     // the jobs of a number
 )
 
-// narrow is what a snapshot of some of the jobs remembers: what it was asked to
-// hold, and what decisions looked for beyond that. What they come to then is to
-// be thrown away; they are made again once it is there.
-type narrow struct {
-	known  map[Near]bool
-	most   map[Near]int   // of a Near that has a Most: the largest that is known, without it
-	born   map[JobID]bool // that the store does not have yet
-	lacks  map[Near]bool
-	asking map[JobID]bool // whose gates read what nobody observed
-	whole  bool           // some decision looks at every job
+// partial is what a snapshot of some of the jobs knows about its own limits: what
+// it was loaded with, and what decisions looked for beyond that. A decision that
+// lacked something is thrown away and made again once the store has brought it.
+type partial struct {
+	known   map[Near]bool
+	most    map[Near]int   // of a Near that has a Most: the largest that is known, without it
+	created map[JobID]bool // that the store does not have yet
+	lacks   map[Near]bool
+	asking  map[JobID]bool // whose gates read what nobody observed
+	whole   bool           // some decision looks at every job
 }
 
-// Lacks is what decisions on s looked for in vain: whole where that is every
-// job. Of a snapshot of all jobs nothing is missing.
+// Lacks is what decisions on s needed and s does not hold; whole: every job.
+// A snapshot of all jobs lacks nothing.
 func (s *Snapshot) Lacks() (near []Near, whole bool) {
 	if s.near == nil {
 		return nil, false
@@ -90,19 +89,19 @@ func (s *Snapshot) With(rec Records, near []Near) *Snapshot {
 	next, jobs := *s, rec.Jobs
 	next.last = max(s.last, rec.Last)
 	for _, id := range rec.Dirty {
-		if !slices.Contains(s.moved, id) {
-			next.moved, next.born = append(slices.Clip(next.moved), id), append(slices.Clip(next.born), id)
+		if !slices.Contains(s.dirty, id) {
+			next.dirty, next.created = append(slices.Clip(next.dirty), id), append(slices.Clip(next.created), id)
 		}
 	}
 	if next.unreadable = s.unreadable; len(rec.Unreadable) > 0 {
 		next.unreadable = merged(s.unreadable, rec.Unreadable)
 	}
-	next.near = newNarrow(near)
+	next.near = newPartial(near)
 	maps.Copy(next.near.known, s.near.known)
 	for n, most := range s.near.most {
 		next.near.most[n] = max(next.near.most[n], most)
 	}
-	next.near.asking, next.near.born = maps.Clone(s.near.asking), maps.Clone(s.near.born)
+	next.near.asking, next.near.created = maps.Clone(s.near.asking), maps.Clone(s.near.created)
 	next.jobs = slices.Clone(s.jobs)
 	for k := range jobs {
 		if _, have := s.graph.index[jobs[k].ID]; !have {
@@ -114,13 +113,13 @@ func (s *Snapshot) With(rec Records, near []Near) *Snapshot {
 	return &next
 }
 
-// look notes that a decision looks for jobs, unless they are there.
-func (x *narrow) look(n Near) {
-	if x == nil || x.known[n] || x.born[n.Job] {
+// require notes that a decision needs the jobs of n, unless they are there.
+func (x *partial) require(n Near) {
+	if x == nil || x.known[n] || x.created[n.Job] {
 		return
 	}
-	if all := n; n.Most > 0 { // more of them, or all, may be there
-		if all.Most = 0; x.known[all] || x.most[all] >= n.Most {
+	if requireAll := n; n.Most > 0 { // more of them, or all, may be there
+		if requireAll.Most = 0; x.known[requireAll] || x.most[requireAll] >= n.Most {
 			return
 		}
 	}
@@ -128,7 +127,7 @@ func (x *narrow) look(n Near) {
 }
 
 // learn notes that the jobs of n are there.
-func (x *narrow) learn(n Near) {
+func (x *partial) learn(n Near) {
 	x.known[n] = true
 	if most := n; n.Most > 0 {
 		most.Most = 0
@@ -136,16 +135,16 @@ func (x *narrow) learn(n Near) {
 	}
 }
 
-func newNarrow(near []Near) *narrow {
-	x := &narrow{known: map[Near]bool{}, most: map[Near]int{}, lacks: map[Near]bool{}, asking: map[JobID]bool{}, born: map[JobID]bool{}}
+func newPartial(near []Near) *partial {
+	x := &partial{known: map[Near]bool{}, most: map[Near]int{}, lacks: map[Near]bool{}, asking: map[JobID]bool{}, created: map[JobID]bool{}}
 	for _, n := range near {
 		x.learn(n)
 	}
 	return x
 }
 
-// all notes that a decision looks at every job.
-func (s *Snapshot) all() {
+// requireAll notes that a decision needs every job.
+func (s *Snapshot) requireAll() {
 	if s.near != nil {
 		s.near.whole = true
 	}
@@ -155,7 +154,7 @@ func (s *Snapshot) all() {
 func (s *Snapshot) find(id JobID) (int32, bool) {
 	i, ok := s.graph.index[id]
 	if !ok {
-		s.near.look(Near{Kind: Itself, Job: id})
+		s.near.require(Near{Kind: Itself, Job: id})
 	}
 	return i, ok
 }
@@ -171,20 +170,20 @@ func (s *Snapshot) Members(run RunID) []*Job {
 		}
 	}
 	if !active {
-		s.near.look(Near{Kind: Members, Run: run, Most: len(out) + 1})
+		s.near.require(Near{Kind: Members, Run: run, Most: len(out) + 1})
 	}
 	return out
 }
 
-// ask notes that a gate of j reads a fact, unless it was observed.
+// ask notes that a gate of j reads a fact that was not observed.
 func (s *Snapshot) ask(j *Job, asked bool) {
 	if s.near != nil && !asked {
 		s.near.asking[j.ID] = true
 	}
 }
 
-// Selects reports whether n names j, as far as that rests on j alone: of kinds
-// that name the first of them, one of which j may be.
+// Selects reports whether n names j, as far as j alone tells. Where n names only
+// the first few of such jobs, j may still be one too many.
 func (n Near) Selects(j *Job) bool {
 	switch n.Kind {
 	case Itself:
@@ -223,7 +222,7 @@ func (n Near) Selects(j *Job) bool {
 	case OfNumber:
 		return j.Number == n.Number
 	case Prompts:
-		return j.HoldsPrompt() && j.Spec.Intake.File == n.Key
+		return j.HoldsPrompt() && j.Spec.Prompt.File == n.Key
 	default:
 		return false
 	}
@@ -244,16 +243,16 @@ func (j *Job) stops() bool {
 	return j.State.Status == Failed && j.Spec.FailureMode == BlockDownstream
 }
 
-// attended reports that every tick looks at j: its runner may have died, what it
-// waits for is not in the hands of any job, its prompt does not say what became
-// of it, or what becomes of it rests on more than is near it.
+// attended reports that every tick must look at j: its runner may have died, it
+// waits for something that no job makes, its prompt's file name is out of date,
+// or it is entangled.
 func (j *Job) attended() bool {
 	return j.State.Status == Running || j.outside() || j.entangled() ||
-		j.Spec.Intake != nil && j.State.Status.PromptName() != j.State.Prompt.Named
+		j.Spec.Prompt != nil && j.State.Status.PromptName() != j.State.Prompt.Named
 }
 
-// entangled reports that whether j sleeps, goes or stays is a property of the
-// whole graph.
+// entangled reports that what becomes of j (whether it sleeps, or its files go)
+// depends on the whole graph.
 func (j *Job) entangled() bool {
 	if j.Transient() != NotTransient {
 		return j.Open() && j.State.Status != Running ||
@@ -262,130 +261,21 @@ func (j *Job) entangled() bool {
 	return j.Spec.Origin.Ephemeral && !j.Open()
 }
 
-// outside reports that something that no job makes may change how an open job
-// is judged: a branch, the checkout, a marker that came from elsewhere. It does
-// not for one that waits for another job: nothing after that gate counts.
+// outside reports that an open job's judgement may change through something that
+// no job makes: a branch, the checkout, a marker made by hand. A job that waits for
+// another job is not judged by such facts yet.
 func (j *Job) outside() bool {
 	st := &j.State
-	if st.Status != Queued && !st.Status.Waiting() && st.Status != FailedRetryable || waitsForJob(st.Wait) != "" && st.Status == WaitingOnDeps {
+	if st.Status != Queued && !st.Status.Waiting() && st.Status != FailedRetryable || st.Status == WaitingOnDeps && st.Wait.Cause == JobNotEnded {
 		return false
 	}
-	if _, outward := asks(&j.Spec); outward {
+	if _, outward := readsFacts(&j.Spec); outward {
 		return true
 	}
 	for _, a := range j.Spec.Needs {
-		if a.Kind != Custom || st.Status == WaitingOnDeps && waitsForToken(st.Wait) == "" {
+		if a.Kind != Custom || st.Status == WaitingOnDeps && st.Wait.Cause != TokenProducing {
 			return true
 		}
 	}
 	return false
-}
-
-const (
-	waitingOnJob   = "waiting on job "
-	waitingOnToken = "waiting on "
-)
-
-// waitsForJob is the job that a reason names, which has to end.
-func waitsForJob(w WaitReason) JobID {
-	if id, ok := strings.CutPrefix(w.Detail, waitingOnJob); ok && w.Kind == OnDependencies {
-		return JobID(id)
-	}
-	return ""
-}
-
-// waitsForToken is the label of the token that a reason names and that a job is
-// making.
-func waitsForToken(w WaitReason) string {
-	if label, ok := strings.CutPrefix(w.Detail, waitingOnToken); ok && w.Kind == OnDependencies && strings.HasPrefix(label, Custom.String()+":") {
-		return label
-	}
-	return ""
-}
-
-// Pick is what a store that holds jobs answers to near, in the order of jobs:
-// the definition of every kind. Jobs are in schedule order.
-func Pick(jobs []Job, near []Near) []Job {
-	at := make(map[JobID]int, len(jobs))
-	for i := range jobs {
-		at[jobs[i].ID] = i
-	}
-	picked := make([]bool, len(jobs))
-	for _, n := range near {
-		var list []int
-		for i := range jobs {
-			if n.Selects(&jobs[i]) {
-				list = append(list, i)
-			}
-		}
-		switch {
-		case n.Kind == RunConsumers:
-			list = slices.DeleteFunc(list, func(i int) bool {
-				run := jobs[i].Spec.Origin.Run
-				return run != n.Run && run != "" && slices.ContainsFunc(jobs, func(p Job) bool {
-					return p.ID != jobs[i].ID && p.Spec.Origin.Run == run && slices.Contains(p.Spec.Produces, n.Artifact)
-				})
-			})
-			if n.Most > 0 && len(list) > n.Most {
-				list = list[:n.Most]
-			}
-		case n.Kind == Newest:
-			list = list[max(0, len(list)-n.Most):]
-		case n.Kind == Stoppers:
-			list = stoppers(jobs, at, list, n.Run)
-		case n.Kind == Due:
-			list = dueAt(jobs, list, n.At)
-		case n.Kind == Members:
-			if n.Most == 0 {
-				break
-			}
-			if active := slices.DeleteFunc(slices.Clone(list), func(i int) bool { return !jobs[i].State.Status.Active() }); len(active) >= n.Most {
-				list = active[:n.Most]
-			}
-		case n.Most > 0 && len(list) > n.Most:
-			list = list[:n.Most]
-		}
-		for _, i := range list {
-			picked[i] = true
-		}
-	}
-	var out []Job
-	for i, yes := range picked {
-		if yes {
-			out = append(out, jobs[i])
-		}
-	}
-	return out
-}
-
-// stoppers are those of list that stop a run, and the jobs that handle it.
-func stoppers(jobs []Job, at map[JobID]int, list []int, run RunID) []int {
-	var out []int
-	for _, i := range list {
-		here, targets := jobs[i].Spec.Origin.Run == run, []int(nil)
-		for _, r := range jobs[i].Spec.Routes {
-			if k, ok := at[r.To]; ok {
-				here, targets = here || jobs[k].Spec.Origin.Run == run, append(targets, k)
-			}
-		}
-		if here {
-			out = append(append(out, i), targets...)
-		}
-	}
-	return out
-}
-
-// dueAt are those of list that are due, and the next.
-func dueAt(jobs []Job, list []int, now time.Time) []int {
-	due := func(i int) time.Time {
-		at, _ := jobs[i].Due()
-		return at
-	}
-	slices.SortStableFunc(list, func(a, b int) int { return due(a).Compare(due(b)) })
-	for n, i := range list {
-		if now.Before(due(i)) {
-			return list[:n+1]
-		}
-	}
-	return list
 }

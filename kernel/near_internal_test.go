@@ -10,7 +10,7 @@ import (
 func TestWhoIsAttended(t *testing.T) {
 	token := Artifact{Kind: Custom, Name: "t", Ref: "x"}
 	branch := Artifact{Kind: PlanBranch, Name: "p", Ref: "draft/p"}
-	wait := func(detail string) WaitReason { return WaitReason{OnDependencies, detail} }
+	wait := func(detail string) WaitReason { return WaitReasonOf(OnDependencies, detail) }
 	for name, c := range map[string]struct {
 		spec     Spec
 		state    State
@@ -18,14 +18,14 @@ func TestWhoIsAttended(t *testing.T) {
 	}{
 		"it waits for a job":                     {Spec{Needs: []Artifact{token}}, State{Status: WaitingOnDeps, Wait: wait("waiting on job x")}, false},
 		"and has a pinned head":                  {Spec{Pinned: PinnedHead{Branch: "b"}}, State{Status: WaitingOnDeps, Wait: wait("waiting on job x")}, false},
-		"it waits for a pinned head":             {Spec{Pinned: PinnedHead{Branch: "b"}}, State{Status: WaitingOnDeps, Wait: WaitReason{OnPinnedHead, "d"}}, true},
-		"it waits for a lock, with a pinned one": {Spec{Pinned: PinnedHead{Branch: "b"}}, State{Status: WaitingOnLocks, Wait: WaitReason{OnLocks, "d"}}, true},
+		"it waits for a pinned head":             {Spec{Pinned: PinnedHead{Branch: "b"}}, State{Status: WaitingOnDeps, Wait: WaitReason{Kind: OnPinnedHead, Detail: "d"}}, true},
+		"it waits for a lock, with a pinned one": {Spec{Pinned: PinnedHead{Branch: "b"}}, State{Status: WaitingOnLocks, Wait: WaitReason{Kind: OnLocks, Detail: "d"}}, true},
 		"a condition":                            {Spec{Preconditions: []Precondition{{}}}, State{Status: Queued}, true},
 		"a token that a job makes":               {Spec{Needs: []Artifact{token}}, State{Status: WaitingOnDeps, Wait: wait("waiting on custom:t:x")}, false},
 		"a token that nobody makes":              {Spec{Needs: []Artifact{token}}, State{Status: WaitingOnDeps, Wait: wait("awaiting producer for custom:t:x")}, true},
 		"a branch that a job makes":              {Spec{Needs: []Artifact{branch}}, State{Status: WaitingOnDeps, Wait: wait("waiting on plan_branch:p")}, true},
-		"it waits for a lock, and had a token":   {Spec{Needs: []Artifact{token}}, State{Status: WaitingOnLocks, Wait: WaitReason{OnLocks, "d"}}, false},
-		"it waits for a lock, and had a branch":  {Spec{Needs: []Artifact{branch}}, State{Status: WaitingOnLocks, Wait: WaitReason{OnLocks, "d"}}, true},
+		"it waits for a lock, and had a token":   {Spec{Needs: []Artifact{token}}, State{Status: WaitingOnLocks, Wait: WaitReason{Kind: OnLocks, Detail: "d"}}, false},
+		"it waits for a lock, and had a branch":  {Spec{Needs: []Artifact{branch}}, State{Status: WaitingOnLocks, Wait: WaitReason{Kind: OnLocks, Detail: "d"}}, true},
 		"it failed and is tried again":           {Spec{Needs: []Artifact{branch}}, State{Status: FailedRetryable}, true},
 		"it runs":                                {Spec{}, State{Status: Running}, true},
 		"it is over":                             {Spec{Needs: []Artifact{branch}}, State{Status: Failed}, false},
@@ -37,8 +37,8 @@ func TestWhoIsAttended(t *testing.T) {
 		"its files are to go, and it failed":     {Spec{Transient: Remove}, State{Status: Failed}, false},
 		"it is ephemeral":                        {Spec{Origin: Origin{Ephemeral: true}}, State{Status: WaitingOnLocks}, false},
 		"it is ephemeral, and over":              {Spec{Origin: Origin{Ephemeral: true}}, State{Status: Failed}, true},
-		"a prompt that says so":                  {Spec{Intake: &Intake{}}, State{Status: Failed, Prompt: PromptState{Named: ErrorPrompt}}, false},
-		"a prompt that does not":                 {Spec{Intake: &Intake{}}, State{Status: Failed, Prompt: PromptState{Named: RunningPrompt}}, true},
+		"a prompt that says so":                  {Spec{Prompt: &Prompt{}}, State{Status: Failed, Prompt: PromptState{Named: ErrorPrompt}}, false},
+		"a prompt that does not":                 {Spec{Prompt: &Prompt{}}, State{Status: Failed, Prompt: PromptState{Named: RunningPrompt}}, true},
 	} {
 		j := Job{ID: "a", Spec: c.spec, State: c.state}
 		if got := j.attended(); got != c.attended {

@@ -42,29 +42,17 @@ func ParseRef(ref string) (n Number, part string, ok bool) {
 	return Number(v), part, err == nil && digits[0] != '+'
 }
 
-// number gives new jobs their numbers. The jobs of a run
-// share one, and so do all that belong to none.
+// number gives new jobs their numbers. The jobs of a run share one, and so do all
+// that belong to none.
 func (s *Snapshot) number(jobs []NewJob, into []Job) error {
-	last := s.last
-	of := map[RunID]Number{}
-	size := map[Number]int{}
+	runs, parts := make([]RunID, len(into)), make([]string, len(into))
 	for i := range into {
-		run := into[i].Spec.Origin.Run
-		if of[run] == 0 {
-			last++
-			of[run] = last
-		}
-		into[i].Number = of[run]
-		size[of[run]]++
+		runs[i], parts[i] = into[i].Spec.Origin.Run, cmp.Or(jobs[i].Part, into[i].Spec.Origin.part())
 	}
-	place, taken := map[Number]int{}, map[string]bool{}
-	for i := range into {
+	taken := map[string]bool{}
+	for i, n := range numbers(s.last, runs, parts) {
 		j := &into[i]
-		place[j.Number]++
-		j.Part = cmp.Or(jobs[i].Part, j.Spec.Origin.partOf(j.Spec.Origin.Parent == ""))
-		if j.Part == "" && size[j.Number] > 1 {
-			j.Part = strconv.Itoa(place[j.Number])
-		}
+		j.Number, j.Part = n, parts[i]
 		if ref := j.Ref(); taken[ref] {
 			return fmt.Errorf("enqueue: two jobs are called %s: name the others by a ref as well: %w", ref, ErrInvalid)
 		}
@@ -73,13 +61,36 @@ func (s *Snapshot) number(jobs []NewJob, into []Job) error {
 	return nil
 }
 
-// partOf is the node of a run's job. A job that another one submitted belongs to
-// its run and is no node of it.
-func (o Origin) partOf(own bool) string {
-	if own {
-		return o.Node
+// numbers are the numbers after last, one for each group, of the jobs that belong
+// to the groups. A job without a part gets its place in its group as its part,
+// unless it is alone there.
+func numbers[G comparable](last Number, groups []G, parts []string) []Number {
+	size, place, number := map[G]int{}, map[G]int{}, map[G]Number{}
+	for _, g := range groups {
+		size[g]++
 	}
-	return ""
+	out := make([]Number, len(groups))
+	for i, g := range groups {
+		if number[g] == 0 {
+			last++
+			number[g] = last
+		}
+		place[g]++
+		if parts[i] == "" && size[g] > 1 {
+			parts[i] = strconv.Itoa(place[g])
+		}
+		out[i] = number[g]
+	}
+	return out
+}
+
+// part is the node of a run's job. A job that another one submitted belongs to
+// its run and is no node of it.
+func (o Origin) part() string {
+	if o.Parent != "" {
+		return ""
+	}
+	return o.Node
 }
 
 // NumberAll numbers the jobs that have none, which are those of before there were
@@ -91,42 +102,29 @@ func NumberAll(s *Snapshot) Plan {
 		parent JobID
 		alone  JobID
 	}
-	of := func(j *Job) group {
-		if o := &j.Spec.Origin; o.Run != "" || o.Parent != "" {
-			return group{run: o.Run, parent: o.Parent}
-		}
-		return group{alone: j.ID}
-	}
-	var p Plan
-	last := s.last
-	numbers, size := map[group]Number{}, map[group]int{}
-	for _, j := range s.jobs {
-		if j.Number == 0 {
-			size[of(j)]++
-		}
-	}
-	place := map[group]int{}
+	var old []*Job
+	var groups []group
+	var parts []string
 	for _, j := range s.jobs {
 		if j.Number != 0 {
 			continue
 		}
-		g := of(j)
-		if numbers[g] == 0 {
-			last++
-			numbers[g] = last
+		o := &j.Spec.Origin
+		g := group{run: o.Run, parent: o.Parent}
+		if g == (group{}) {
+			g.alone = j.ID
 		}
-		place[g]++
-		part := j.Spec.Origin.partOf(j.Spec.Origin.Parent == "")
-		if part == "" && size[g] > 1 {
-			part = strconv.Itoa(place[g])
-		}
-		p.add(NumberJob{j.ID, j.Rev, numbers[g], part})
+		old, groups, parts = append(old, j), append(groups, g), append(parts, o.part())
+	}
+	var p Plan
+	for i, n := range numbers(s.last, groups, parts) {
+		p.add(NumberJob{old[i].ID, old[i].Rev, n, parts[i]})
 	}
 	return p
 }
 
 // Numbered are the jobs that a number names, in schedule order.
 func (s *Snapshot) Numbered(n Number) []*Job {
-	s.near.look(Near{Kind: OfNumber, Number: n})
+	s.near.require(Near{Kind: OfNumber, Number: n})
 	return slices.DeleteFunc(slices.Clone(s.jobs), func(j *Job) bool { return j.Number != n })
 }

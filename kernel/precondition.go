@@ -39,7 +39,7 @@ func (j *Job) branchFor(p Precondition) string {
 func (t *tick) checkPreconditions(i int32, from int) (verdict, int) {
 	j := t.s.jobs[i]
 	for n := from; n < len(j.Spec.Preconditions); n++ {
-		if v := t.checkPrecondition(j, j.Spec.Preconditions[n]); v.outcome != passed {
+		if v := t.checkPrecondition(j, j.Spec.Preconditions[n]); v.kind != passed {
 			return v, n + 1
 		}
 	}

@@ -17,10 +17,9 @@ func (p Probes) Empty() bool {
 }
 
 // Probes lists what some open job's gates will read and the snapshot does not
-// answer yet. Of terminal jobs it asks only what their rewind depends on, of
-// running ones whether their runner lives: what their gates read comes into it
-// once it does not.
-// also are artifacts that a verb is going to ask about.
+// answer yet. Of terminal jobs it asks only what their rewind depends on. Of running
+// ones it asks whether their runner lives, and what their gates read only when it
+// does not. also are artifacts that a verb is going to ask about.
 func (s *Snapshot) Probes(also ...Artifact) Probes {
 	b := prober{s: s, seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	for _, a := range also {

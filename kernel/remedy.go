@@ -11,17 +11,17 @@ import (
 // two columns of the table of gates.
 
 func (x *explainer) clearsJob(_ int32, v verdict) string {
-	if v.outcome == blocked {
+	if v.kind == blocked {
 		return "a retry of what failed"
 	}
 	return "job " + x.describe(v.job)
 }
 
-func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, at JobID) {
+func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, via JobID) {
 	k, known := x.t.s.find(v.job)
 	why := x.t.s.unreadable[v.job]
 	switch {
-	case known && x.t.at(k) == Succeeded: // it ended well without what it declared
+	case known && x.t.status(k) == Succeeded: // it ended well without what it declared
 		return []Remedy{{Kind: RetryJob, Job: v.job}}, ""
 	case known:
 		return nil, v.job
@@ -30,7 +30,7 @@ func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, at JobID) {
 	default:
 		does = append(does, Remedy{Kind: SubmitAgain, Job: v.job, Detail: "is gone"})
 	}
-	if v.outcome == blocked {
+	if v.kind == blocked {
 		does = append(does, Remedy{Kind: RetryJob, Job: x.t.s.jobs[i].ID})
 	}
 	return does, ""
@@ -39,7 +39,7 @@ func (x *explainer) remedyJob(i int32, v verdict) (does []Remedy, at JobID) {
 func (x *explainer) clearsNeed(i int32, v verdict) string {
 	n, _, _ := x.t.need(i, v.artifact)
 	switch {
-	case v.job != "" && v.outcome == blocked && x.t.s.jobs[i].Spec.MissingProducer == Wait:
+	case v.job != "" && v.kind == blocked && x.t.s.jobs[i].Spec.MissingProducer == Wait:
 		return "a retry of what failed, or another job that produces it"
 	case v.job != "":
 		return x.clearsJob(i, v)
@@ -52,12 +52,12 @@ func (x *explainer) clearsNeed(i int32, v verdict) string {
 	}
 }
 
-func (x *explainer) remedyNeed(i int32, v verdict) (does []Remedy, at JobID) {
+func (x *explainer) remedyNeed(i int32, v verdict) (does []Remedy, via JobID) {
 	if v.job != "" {
 		return x.remedyJob(i, v)
 	}
 	does = []Remedy{{Kind: ProduceArtifact, Artifact: v.artifact}}
-	if v.outcome == blocked {
+	if v.kind == blocked {
 		does = append(does, Remedy{Kind: RetryJob, Job: x.t.s.jobs[i].ID})
 	}
 	return does, ""
@@ -68,41 +68,41 @@ func (x *explainer) clearsPinnedHead(i int32, _ verdict) string {
 	return "branch " + p.Branch + " at " + string(p.Commit)
 }
 
-func (x *explainer) remedyPinnedHead(i int32, _ verdict) (does []Remedy, at JobID) {
+func (x *explainer) remedyPinnedHead(i int32, _ verdict) (does []Remedy, via JobID) {
 	return []Remedy{{Kind: MoveBranch, Pinned: x.t.s.jobs[i].Spec.Pinned}}, ""
 }
 
 func (x *explainer) clearsPrecondition(_ int32, v verdict) string {
-	if v.outcome == blocked {
+	if v.kind == blocked {
 		return "a new submission"
 	}
 	return "the repository"
 }
 
-func (x *explainer) remedyPrecondition(_ int32, v verdict) (does []Remedy, at JobID) {
+func (x *explainer) remedyPrecondition(_ int32, v verdict) (does []Remedy, via JobID) {
 	return []Remedy{{Kind: MeetCondition, Detail: v.detail}}, ""
 }
 
 func (x *explainer) clearsApproval(i int32, v verdict) string {
 	a := x.t.s.jobs[i].State.Approval
 	switch {
-	case v.outcome != blocked && !a.ExpiresAt.IsZero():
+	case v.kind != blocked && !a.ExpiresAt.IsZero():
 		return "a person, until " + a.ExpiresAt.Format(time.RFC3339)
-	case v.outcome != blocked:
+	case v.kind != blocked:
 		return "a person"
-	case a.Doubt:
+	case a.InDoubt:
 		return "a retry"
 	default:
 		return "a retry, which asks for the approval anew"
 	}
 }
 
-func (x *explainer) remedyApproval(i int32, _ verdict) (does []Remedy, at JobID) {
+func (x *explainer) remedyApproval(i int32, _ verdict) (does []Remedy, via JobID) {
 	return []Remedy{{Kind: ApproveJob, Job: x.t.s.jobs[i].ID}}, ""
 }
 
 // remedyLocks: whoever holds them ends by itself.
-func (x *explainer) remedyLocks(int32, verdict) (does []Remedy, at JobID) { return nil, "" }
+func (x *explainer) remedyLocks(int32, verdict) (does []Remedy, via JobID) { return nil, "" }
 
 // holders names the running jobs, and the older waiting ones, whose locks keep
 // job i out.
@@ -111,10 +111,10 @@ func (x *explainer) holders(i int32, _ verdict) string {
 	var names []string
 	running := 0
 	for k, j := range x.t.s.jobs {
-		if x.t.at(int32(k)) == Running {
+		if x.t.status(int32(k)) == Running {
 			running++
 		}
-		holds := x.t.at(int32(k)) == Running || x.t.at(int32(k)) == WaitingOnLocks && int32(k) < i
+		holds := x.t.status(int32(k)) == Running || x.t.status(int32(k)) == WaitingOnLocks && int32(k) < i
 		if int32(k) == i || !holds {
 			continue
 		}

@@ -80,7 +80,7 @@ func (b *batch) sleeps() bool { return slices.ContainsFunc(b.jobs, (*Job).Open) 
 
 // batches are all that have ended, those that ended first first.
 func (s *Snapshot) batches(sizes map[JobID]int64) []*batch {
-	s.all()
+	s.requireAll()
 	runs := map[RunID]*batch{}
 	of := make(map[JobID]*batch, len(s.jobs))
 	var all []*batch

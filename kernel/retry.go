@@ -77,7 +77,7 @@ func (s *Snapshot) whyRewound(root, id JobID, set []JobID) string {
 		}
 	}
 	for _, by := range set {
-		if j.State.Wait == (WaitReason{OnDependencies, heldBack(by)}) {
+		if j.heldBackBy(by) {
 			return "was held back by the failure of " + string(by)
 		}
 	}
@@ -139,7 +139,7 @@ const (
 // job gets back the execution context that a predecessor outside of the set
 // hands on.
 func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
-	s.all()
+	s.requireAll()
 	var p Plan
 	in := make(map[JobID]bool, len(set))
 	for _, id := range set {
@@ -176,7 +176,7 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 // rewound is the one reset: what a job keeps of its past when it is rewound.
 func rewound(j *Job, now time.Time, by string) State {
 	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent}
-	if a := j.State.Approval; a.State != NotRequired && !a.Doubt {
+	if a := j.State.Approval; a.State != NotRequired && !a.InDoubt {
 		fresh.Approval = Require(now, by)
 	}
 	fresh.Status = j.Begins()

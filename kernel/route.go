@@ -44,9 +44,9 @@ func (s *Snapshot) route(id JobID) Plan {
 	return p
 }
 
-// handOver gives the context of a job that succeeded to one that runs after
-// it, and wakes one that slept. Two parents that hand over different contexts leave their child no place
-// to run in.
+// handOver gives the context of a job that succeeded to one that runs after it,
+// and wakes that one if it slept. A job whose parents hand over different contexts
+// is blocked: it has no one place to run in.
 func (s *Snapshot) handOver(from, to *Job) Plan {
 	c := from.State.Context
 	c.Owned = false
@@ -61,7 +61,7 @@ func (s *Snapshot) handOver(from, to *Job) Plan {
 	case c.Root == "" || st.Context == c:
 	case st.Context.Root != "" && st.Context.Root != c.Root:
 		st.Status = BlockedByDependency
-		st.Wait = WaitReason{OnDependencies, "its parents hand over different execution contexts: " + st.Context.Root + " and " + c.Root}
+		st.Wait = WaitReason{Kind: OnDependencies, Detail: "its parents hand over different execution contexts: " + st.Context.Root + " and " + c.Root}
 		st.WaitSince = s.now
 	default:
 		st.Context = c
@@ -131,9 +131,9 @@ func (j *Job) handsOver(to JobID) bool {
 	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool { return r.On == OutcomeSucceeded && r.To == to })
 }
 
-// restart is where a rewind of root has to begin: at root, or, where root runs
-// in a context that is gone, at the job that makes it (semantics 3.11). It
-// never falls back to the operator's own checkout.
+// restart is where a rewind of root has to begin: at root, or, where the context
+// that root runs in is gone, at the job that makes that context (semantics 3.11).
+// Root never runs in the operator's own checkout instead.
 func (s *Snapshot) restart(root JobID) JobID {
 	j := s.Job(root)
 	if s.carried(j, nil).Root != "" {
@@ -162,7 +162,7 @@ func Forsake(s *Snapshot, root JobID, gone func(Context) bool) Plan {
 	if j == nil || j.Spec.Origin.Run == "" {
 		return p
 	}
-	s.all()
+	s.requireAll()
 	for _, k := range s.jobs {
 		if c := k.State.Context; k.Spec.Origin.Run == j.Spec.Origin.Run && c.Worktree != "" && k.State.Status != Running && gone(c) {
 			st := k.State
@@ -173,15 +173,15 @@ func Forsake(s *Snapshot, root JobID, gone func(Context) bool) Plan {
 	return p
 }
 
-// forsake clears the context of every job of j's run that ran in the worktree
+// leaveContext clears the context of every job of j's run that ran in the worktree
 // which is gone.
-func (s *Snapshot) forsake(j *Job) Plan {
+func (s *Snapshot) leaveContext(j *Job) Plan {
 	var p Plan
 	gone := j.State.Context.Worktree
 	if gone == "" || j.Spec.Origin.Run == "" {
 		return p
 	}
-	s.all()
+	s.requireAll()
 	for _, k := range s.jobs {
 		if k.ID != j.ID && k.Spec.Origin.Run == j.Spec.Origin.Run && k.State.Context.Worktree == gone {
 			st := k.State

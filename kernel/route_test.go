@@ -135,7 +135,7 @@ func TestReopenedJobs(t *testing.T) {
 	const x = "custom:t:x"
 	blockedFor := func(detail string, o ...option) kernel.Job {
 		return job("a", append([]option{is(kernel.BlockedByDependency), needs(x), policy(kernel.Wait), func(j *kernel.Job) {
-			j.State.Wait, j.State.WaitSince = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: detail}, t0
+			j.State.Wait, j.State.WaitSince = kernel.WaitReasonOf(kernel.OnDependencies, detail), t0
 		}}, o...)...)
 	}
 	for name, c := range map[string]struct {
@@ -282,7 +282,7 @@ func TestHoldersOfLocks(t *testing.T) {
 
 // A plan is written up to the first error, whichever action it is.
 func TestAPlanIsWrittenUpToTheFirstError(t *testing.T) {
-	actions := []kernel.Action{kernel.CreateJob{Job: job("a")}, kernel.PutState{Job: "b"}, kernel.NumberJob{Job: "n"}, kernel.CreateRun{Run: "r"}, kernel.RemoveRun{Run: "r"}, kernel.RemoveJob{Job: "c"}, kernel.Strip{Job: "d"},
+	actions := []kernel.Action{kernel.CreateJob{Job: job("a")}, kernel.PutState{Job: "b"}, kernel.NumberJob{Job: "n"}, kernel.CreateRun{Run: "r"}, kernel.RemoveRun{Run: "r"}, kernel.RemoveJob{Job: "c"}, kernel.PurgeFiles{Job: "d"},
 		kernel.Publish{Attempt: kernel.AttemptID{Job: "e"}}, kernel.Announce{Event: kernel.Event{Job: "f"}}, kernel.Reset{Attempt: kernel.AttemptID{Job: "g"}}, kernel.Rotate{Attempt: kernel.AttemptID{Job: "h"}}}
 	subjects := ""
 	for i, a := range actions {
@@ -311,17 +311,17 @@ func (w *writer) did() error {
 	}
 	return nil
 }
-func (w *writer) CreateJob(kernel.CreateJob) error { return w.did() }
-func (w *writer) PutState(kernel.PutState) error   { return w.did() }
-func (w *writer) NumberJob(kernel.NumberJob) error { return w.did() }
-func (w *writer) CreateRun(kernel.CreateRun) error { return w.did() }
-func (w *writer) RemoveRun(kernel.RemoveRun) error { return w.did() }
-func (w *writer) RemoveJob(kernel.RemoveJob) error { return w.did() }
-func (w *writer) Strip(kernel.Strip) error         { return w.did() }
-func (w *writer) Publish(kernel.Publish) error     { return w.did() }
-func (w *writer) Announce(kernel.Announce) error   { return w.did() }
-func (w *writer) Reset(kernel.Reset) error         { return w.did() }
-func (w *writer) Rotate(kernel.Rotate) error       { return w.did() }
+func (w *writer) CreateJob(kernel.CreateJob) error   { return w.did() }
+func (w *writer) PutState(kernel.PutState) error     { return w.did() }
+func (w *writer) NumberJob(kernel.NumberJob) error   { return w.did() }
+func (w *writer) CreateRun(kernel.CreateRun) error   { return w.did() }
+func (w *writer) RemoveRun(kernel.RemoveRun) error   { return w.did() }
+func (w *writer) RemoveJob(kernel.RemoveJob) error   { return w.did() }
+func (w *writer) PurgeFiles(kernel.PurgeFiles) error { return w.did() }
+func (w *writer) Publish(kernel.Publish) error       { return w.did() }
+func (w *writer) Announce(kernel.Announce) error     { return w.did() }
+func (w *writer) Reset(kernel.Reset) error           { return w.did() }
+func (w *writer) Rotate(kernel.Rotate) error         { return w.did() }
 
 func TestProbesAreEmptyOrNot(t *testing.T) {
 	for i, p := range []kernel.Probes{{Artifacts: artifacts("custom:t:x")}, {Markers: artifacts("custom:t:x")}, {Branches: []string{"b"}}, {Head: true}, {Clean: true}, {Merging: true}, {Attempts: []kernel.AttemptID{{}}},

@@ -61,7 +61,7 @@ func TestARunnerThatNeverBegan(t *testing.T) {
 			}
 		})
 		f := facts()
-		f.Runners[j.Attempt()] = kernel.Seen(kernel.Runner{Liveness: kernel.Absent, Remark: c.remark})
+		f.Runners[j.Attempt()] = kernel.Seen(kernel.Runner{Liveness: kernel.NeverStarted, Remark: c.remark})
 		s := snapshot(f, j)
 		st := s.Apply(kernel.Settle(s)).Job("a").State
 		got := st.Status.String()

@@ -87,10 +87,10 @@ type Snapshot struct {
 	graph      *graph
 	in         [FailedRetryable + 1][]int32 // the jobs in a listed status, in schedule order
 	counts     map[Status]int
-	last       Number  // the last that was given
-	near       *narrow // nil: these are all jobs there are
-	moved      []JobID // of some jobs: those that no tick has judged as they are
-	born       []JobID // of these, those that are new, or of which nobody knows how they were judged
+	last       Number   // the last that was given
+	near       *partial // nil: these are all jobs there are
+	dirty      []JobID  // of a partial snapshot: jobs that changed since a tick judged them
+	created    []JobID  // of these, those that are new, or whose last judgement is not known
 }
 
 // NewSnapshot sorts, copies and indexes an observation. Of records with one id,
@@ -119,15 +119,15 @@ func TakeSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	s := &Snapshot{now: moment(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, moved: o.Dirty, born: o.Dirty, counts: o.Counts, last: o.Last}
+	s := &Snapshot{now: moment(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, dirty: o.Dirty, created: o.Dirty, counts: o.Counts, last: o.Last}
 	for _, j := range jobs {
 		s.last = max(s.last, j.Number)
 	}
 	if o.Near != nil {
-		s.near = newNarrow(o.Near)
+		s.near = newPartial(o.Near)
 		s.graph.near = s.near
 	}
-	s.list()
+	s.index()
 	return s
 }
 
@@ -135,10 +135,10 @@ func TakeSnapshot(o Observation) *Snapshot {
 func (s *Snapshot) regraph() {
 	s.graph = newGraph(s.jobs)
 	s.graph.near = s.near
-	s.list()
+	s.index()
 }
 
-// moment is t as it comes back from a record.
+// moment is t with the precision and zone of records.
 func moment(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
@@ -151,7 +151,7 @@ func (s *Snapshot) Limits() Limits { return s.limits }
 
 // Jobs are all jobs in schedule order. They must not be changed.
 func (s *Snapshot) Jobs() []*Job {
-	s.all()
+	s.requireAll()
 	return s.jobs
 }
 
@@ -218,16 +218,16 @@ func merged[K comparable, V any](a, b map[K]V) map[K]V {
 // revision than the snapshot's change nothing, as in the store.
 func (s *Snapshot) Apply(p Plan) *Snapshot {
 	if p.Empty() {
-		if p.Judged != "" && len(s.moved) > 0 {
+		if p.Judged != "" && len(s.dirty) > 0 {
 			next := *s
-			next.moved, next.born = nil, nil
+			next.dirty, next.created = nil, nil
 			return &next
 		}
 		return s
 	}
 	next := *s
 	next.jobs = slices.Clone(s.jobs)
-	next.moved, next.born = s.moved[:len(s.moved):len(s.moved)], s.born[:len(s.born):len(s.born)]
+	next.dirty, next.created = s.dirty[:len(s.dirty):len(s.dirty)], s.created[:len(s.created):len(s.created)]
 	reshaped := false
 	var which []int32
 	for _, a := range p.Records {
@@ -236,7 +236,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 			if _, exists := s.graph.index[a.Job.ID]; !exists {
 				j := a.Job
 				next.jobs, next.last = append(next.jobs, &j), max(next.last, j.Number)
-				next.bear(j.ID)
+				next.markCreated(j.ID)
 				reshaped = true
 			}
 		case PutState:
@@ -244,7 +244,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				j := *next.jobs[i]
 				j.State, j.Rev = a.State, a.If+1
 				next.jobs[i] = &j
-				next.move(j.ID)
+				next.markDirty(j.ID)
 				which = append(which, i)
 			}
 		case NumberJob:
@@ -253,7 +253,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				j := *next.jobs[i]
 				j.Number, j.Part, j.Rev = a.Number, a.Part, a.If+1
 				next.jobs[i] = &j
-				next.move(j.ID)
+				next.markDirty(j.ID)
 				which = append(which, i)
 			}
 		case RemoveJob:
@@ -263,7 +263,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 				next.touch(RemoveJob{gone.ID, gone.Spec.Produces})
 				reshaped = true
 			}
-		case Publish, Reset, Strip:
+		case Publish, Reset, PurgeFiles:
 			next.touch(a)
 		}
 	}
@@ -277,32 +277,32 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 		sortJobs(next.jobs)
 		next.regraph()
 	} else {
-		next.moves(s, which)
+		next.reindex(s, which)
 	}
 	if p.Judged != "" {
-		next.moved, next.born = nil, nil
+		next.dirty, next.created = nil, nil
 	}
 	return &next
 }
 
-// move notes that no tick has judged job id as it is. Of all jobs every tick
-// judges all.
-func (s *Snapshot) move(id JobID) {
+// markDirty notes that job id changed since a tick judged it. A snapshot of all
+// jobs needs no such notes: every tick on it judges all.
+func (s *Snapshot) markDirty(id JobID) {
 	if s.near != nil {
-		s.moved = append(s.moved, id)
+		s.dirty = append(s.dirty, id)
 	}
 }
 
-// bear is move of a job that is new.
-func (s *Snapshot) bear(id JobID) {
+// markCreated is markDirty of a job that is new.
+func (s *Snapshot) markCreated(id JobID) {
 	if s.near != nil {
-		s.moved, s.born = append(s.moved, id), append(s.born, id)
-		s.near.born[id] = true
+		s.dirty, s.created = append(s.dirty, id), append(s.created, id)
+		s.near.created[id] = true
 	}
 }
 
-// touch makes a's effect on artifacts part of what is known, and of what comes
-// to be observed: the plan that a is of may not be on the disk yet.
+// touch applies a's effect on artifacts to the facts, now and to every later
+// observation: the plan with a may not be on the disk yet when that is made.
 func (s *Snapshot) touch(a Action) {
 	f := s.facts.after(a)
 	s.facts = &f
@@ -315,7 +315,7 @@ func (f Facts) after(a Action) Facts {
 	case RemoveJob:
 		f.Markers = withMarkers(f.Markers, a.Job, a.Produces, false)
 		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
-	case Strip:
+	case PurgeFiles:
 		f.Markers = withMarkers(f.Markers, a.Job, a.Produces, false)
 		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
 	case Publish:

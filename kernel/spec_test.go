@@ -62,7 +62,7 @@ func TestOneKeyForJobsThatDiffer(t *testing.T) {
 		"Routed":         "of templates, whose jobs have no key",
 		"OwnsContext":    "of templates, whose jobs have no key",
 		"Configured":     "not asked for, but found",
-		"Intake":         "of templates, whose jobs have no key",
+		"Prompt":         "of templates, whose jobs have no key",
 		"Task.Builtin":   "of templates, whose jobs have no key",
 		"Task.Grace":     "of templates, whose jobs have no key",
 	}

@@ -16,9 +16,9 @@ type Wakes struct {
 	// are among them.
 	Outside Probes
 
-	// Again reports what can only be tried again: a launch that was refused, an
-	// observation that failed.
-	Again bool
+	// Poll reports that something has to be tried again and tells nobody when it
+	// would succeed: a launch that was refused, an observation that failed.
+	Poll bool
 
 	// Running are the other attempts under way. Nobody is called for their sake,
 	// but who is there stays: one whose runner dies is to be settled.
@@ -30,7 +30,7 @@ type Wakes struct {
 }
 
 // Empty reports that nobody need be called.
-func (w Wakes) Empty() bool { return w.At.IsZero() && w.Outside.Empty() && !w.Again }
+func (w Wakes) Empty() bool { return w.At.IsZero() && w.Outside.Empty() && !w.Poll }
 
 // Idle reports that nothing is to be looked after.
 func (w Wakes) Idle() bool { return w.Empty() && len(w.Running) == 0 }
@@ -63,14 +63,14 @@ func (s *Snapshot) Wakes() Wakes {
 		if at, ok := s.jobs[i].Due(); !ok {
 			continue
 		} else if at.IsZero() {
-			w.Again = true // a tick leaves a job queued only where its launch was refused
+			w.Poll = true // a tick leaves a job queued only where its launch was refused
 		} else if w.At.IsZero() || at.Before(w.At) {
 			w.At = at
 		}
 	}
 	for _, i := range s.graph.asking {
 		if s.jobs[i].State.Status == WaitingOnDeps {
-			w.Again = t.outside(&b, i) || w.Again
+			w.Poll = t.outside(&b, i) || w.Poll
 		}
 	}
 	w.Outside = b.p
@@ -80,7 +80,7 @@ func (s *Snapshot) Wakes() Wakes {
 // contended reports that somebody waits for what a running job holds.
 func (s *Snapshot) contended() bool {
 	if len(s.in[WaitingOnLocks]) == 0 && s.near != nil {
-		s.near.look(Near{Kind: Waiters, Most: len(s.jobs) + 1})
+		s.near.require(Near{Kind: Waiters, Most: len(s.jobs) + 1})
 	}
 	return len(s.in[WaitingOnLocks]) > 0
 }
@@ -98,23 +98,23 @@ func (s *Snapshot) unobserved() *Snapshot {
 // a job depends on it.
 func (t *tick) restsOn(i int32) bool {
 	j := t.s.jobs[i]
-	t.s.near.look(Near{Kind: Handled, Job: j.ID})
-	if j.State.Spent.Reclaims < j.Budget().Reclaims || j.asks(WorkerLost) || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 ||
+	t.s.near.require(Near{Kind: Handled, Job: j.ID})
+	if j.State.Spent.Reclaims < j.Budget().Reclaims || j.needsApproval(WorkerLost) || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 ||
 		j.Spec.FailureMode == BlockDownstream || t.s.graph.handlers[i] {
 		return true
 	}
-	return t.s.graph.hasSuccessor(i, func(k int32) bool { return !t.at(k).Terminal() && t.at(k) != Running })
+	return t.s.graph.hasSuccessor(i, func(k int32) bool { return !t.status(k).Terminal() && t.status(k) != Running })
 }
 
 // outside asks b for what would clear the first condition that job i waits on,
 // unless that is the end of another job. It reports whether the condition could
 // not be observed.
-func (t *tick) outside(b *prober, i int32) (again bool) {
+func (t *tick) outside(b *prober, i int32) (poll bool) {
 	for k := range gates {
 		if gates[k].kind != t.s.jobs[i].State.Wait.Kind {
 			continue
 		}
-		if v, next := gates[k].check(t, i, 0); v.outcome != passed {
+		if v, next := gates[k].check(t, i, 0); v.kind != passed {
 			return gates[k].wakes != nil && gates[k].wakes(t, b, i, v, next)
 		}
 	}
@@ -122,9 +122,9 @@ func (t *tick) outside(b *prober, i int32) (again bool) {
 }
 
 // wakesNeeds: a job that makes a token tells the scheduler so.
-func (t *tick) wakesNeeds(b *prober, i int32, v verdict, _ int) (again bool) {
+func (t *tick) wakesNeeds(b *prober, i int32, v verdict, _ int) (poll bool) {
 	a := v.artifact
-	if n, _, _ := t.need(i, a); n == unknown || n == awaited || n == inTheMaking && a.Kind != Custom {
+	if n, _, _ := t.need(i, a); n == unknown || n == awaited || n == producing && a.Kind != Custom {
 		b.artifact(a)
 		return t.unseen(a)
 	}
@@ -138,7 +138,7 @@ func (t *tick) unseen(a Artifact) bool {
 	return t.s.facts.Present[a].Err != ""
 }
 
-func (t *tick) wakesPinnedHead(b *prober, i int32, _ verdict, _ int) (again bool) {
+func (t *tick) wakesPinnedHead(b *prober, i int32, _ verdict, _ int) (poll bool) {
 	branch := t.s.jobs[i].Spec.Pinned.Branch
 	b.branch(branch)
 	return t.s.facts.Heads[branch].Err != ""
@@ -146,8 +146,8 @@ func (t *tick) wakesPinnedHead(b *prober, i int32, _ verdict, _ int) (again bool
 
 // wakesPreconditions asks for the branch that is checked out along with the fact
 // that it is.
-func (t *tick) wakesPreconditions(b *prober, i int32, v verdict, next int) (again bool) {
-	if v.outcome != waiting {
+func (t *tick) wakesPreconditions(b *prober, i int32, v verdict, next int) (poll bool) {
+	if v.kind != waiting {
 		return false
 	}
 	j, f := t.s.jobs[i], t.s.facts

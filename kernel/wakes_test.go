@@ -121,7 +121,7 @@ func TestWakesToTryAgain(t *testing.T) {
 		"plan":   needs("plan_doc:p"), "token": needs("custom:t:x"),
 	} {
 		s := snapshot(unseen, job("a", o))
-		if w := s.Apply(kernel.Decide(s)).Wakes(); !w.Again || w.Empty() {
+		if w := s.Apply(kernel.Decide(s)).Wakes(); !w.Poll || w.Empty() {
 			t.Errorf("%s: %+v", name, w)
 		}
 	}
@@ -131,7 +131,7 @@ func TestWakesToTryAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := s.Apply(p).Wakes(); !w.Again || w.Empty() {
+	if w := s.Apply(p).Wakes(); !w.Poll || w.Empty() {
 		t.Errorf("refused: %+v", w)
 	}
 }

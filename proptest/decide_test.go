@@ -89,7 +89,7 @@ func TestWhatATickMayWrite(t *testing.T) {
 func ledBack(s *kernel.Snapshot, id kernel.JobID) bool {
 	for _, j := range s.Jobs() {
 		live := s.Facts().Runners[j.Attempt()].Value.Liveness
-		ends := live == kernel.Dead || live == kernel.Absent && !j.State.Stop.At.IsZero() // one that never began, of a job that was cancelled, is not taken back
+		ends := live == kernel.Dead || live == kernel.NeverStarted && !j.State.Stop.At.IsZero() // one that never began, of a job that was cancelled, is not taken back
 		if j.State.Status != kernel.Running || !ends {
 			continue
 		}
@@ -221,7 +221,7 @@ func TestOnlyTheDeadAreReclaimed(t *testing.T) {
 				continue
 			}
 			live := s.Facts().Runners[j.Attempt()]
-			gone := live.Known && (live.Value.Liveness == kernel.Dead || live.Value.Liveness == kernel.Absent)
+			gone := live.Known && (live.Value.Liveness == kernel.Dead || live.Value.Liveness == kernel.NeverStarted)
 			if !gone && next.Job(j.ID).State != j.State {
 				t.Fatalf("%s is not known to be gone: %+v", j.ID, next.Job(j.ID).State)
 			}

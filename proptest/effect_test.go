@@ -91,7 +91,7 @@ func (e *effects) attempt(t *rapid.T, dir string) {
 		result = kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost}
 	case ctx.Err() != nil:
 		result = kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 124, Class: kernel.Timeout}
-	case r.Class == kernel.EffectInDoubt && j.Spec.Doubt() == kernel.RerunInDoubt:
+	case r.Class == kernel.EffectInDoubt && j.Spec.InDoubtPolicy() == kernel.RerunInDoubt:
 		t.Fatalf("in doubt, though twice does no harm: %+v", r)
 	case r.Outcome == kernel.OutcomeSucceeded && e.begun[j.State.Generation] == 0:
 		t.Fatalf("it says that it succeeded and executed nothing: %+v", r)
@@ -155,7 +155,7 @@ func TestAScriptIsBegunOnceUnlessSomebodyDecidesOtherwise(t *testing.T) {
 			}
 			e.check(t)
 			for g, n := range e.begun {
-				if n > 1+e.licences[g] && spec.Doubt() != kernel.RerunInDoubt {
+				if n > 1+e.licences[g] && spec.InDoubtPolicy() != kernel.RerunInDoubt {
 					t.Fatalf("generation %d: begun %d times with %d licences", g, n, e.licences[g])
 				}
 			}

@@ -92,7 +92,7 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 		s.Task.Options = rapid.SliceOfN(rapid.SampledFrom([]string{"partition=a", "partition=b"}), 0, 1).Draw(t, "options")
 	}
 	if oneIn(t, 8, "stands for a prompt") {
-		s.Intake = &kernel.Intake{File: "/in/inbox/x.running.md", Rel: "x.prompt.md", Archive: rapid.Bool().Draw(t, "archive")}
+		s.Prompt = &kernel.Prompt{File: "/in/inbox/x.running.md", Rel: "x.prompt.md", Archive: rapid.Bool().Draw(t, "archive")}
 	}
 	if oneIn(t, 8, "merges a plan") {
 		s.Origin.Alias, s.Origin.Plan = "merge", "foo"
@@ -146,14 +146,14 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	if st.Approval.State == kernel.Pending && j.Spec.ApprovalTimeout > 0 && oneIn(t, 2, "waited for it before") {
 		st.Approval.ExpiresAt = now.Add(time.Duration(rapid.IntRange(-1, 60).Draw(t, "expires")) * time.Second)
 	}
-	st.Approval.Doubt = st.Approval.State != kernel.NotRequired && oneIn(t, 4, "about a doubt")
+	st.Approval.InDoubt = st.Approval.State != kernel.NotRequired && oneIn(t, 4, "about a doubt")
 	if oneIn(t, 5, "submitted again") {
 		st.Amended = kernel.Amendment{Made: true, Transient: oneOf(t, "mode then", kernel.NotTransient, kernel.OnDemand, kernel.Remove),
 			Budget: j.Spec.Budget}
 		st.Amended.Budget.Retries += rapid.IntRange(0, 1).Draw(t, "more")
 		st.Amended.Retry = st.Amended.Retry.On(oneOf(t, "also after", kernel.ExitFailure, kernel.Timeout))
 	}
-	if j.Spec.Intake != nil {
+	if j.Spec.Prompt != nil {
 		st.Prompt.Named = oneOf(t, "prompt", kernel.NewPrompt, kernel.RunningPrompt, kernel.DonePrompt, kernel.ErrorPrompt)
 	}
 	if st.Status == kernel.Running || st.Status == kernel.FailedRetryable || st.Status == kernel.Succeeded || st.Status == kernel.Failed {
@@ -202,7 +202,7 @@ func runner(t *rapid.T, o *kernel.Observation, j *kernel.Job) {
 	}
 	a := j.Attempt()
 	live := fact(t, kernel.Runner{Liveness: oneOf(t, "runner", kernel.Dead, kernel.Dead, kernel.Dead, kernel.Dead,
-		kernel.Alive, kernel.Unknown, kernel.Stalled, kernel.Absent)})
+		kernel.Alive, kernel.Unknown, kernel.Stalled, kernel.NeverStarted)})
 	set(o.Facts.Runners, a, live)
 	var r *kernel.Result
 	if !oneIn(t, 3, "no result") {

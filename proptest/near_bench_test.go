@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/app/storetest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -89,8 +90,8 @@ func ended(b testing.TB, o kernel.Observation) (whole, near *kernel.Snapshot) {
 	}
 	whole = s.Apply(p)
 	ask := []kernel.Near{{Kind: kernel.Itself, Job: j.ID}, {Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
-	running := slices.DeleteFunc(kernel.Pick(jobs, ask), func(k kernel.Job) bool { return k.State.Status != kernel.Running || k.ID == j.ID })
-	near = kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: o.Limits, Jobs: kernel.Pick(jobs, ask), Near: ask, Facts: whole.Facts()}).Apply(p)
+	running := slices.DeleteFunc(storetest.Pick(jobs, ask), func(k kernel.Job) bool { return k.State.Status != kernel.Running || k.ID == j.ID })
+	near = kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: o.Limits, Jobs: storetest.Pick(jobs, ask), Near: ask, Facts: whole.Facts()}).Apply(p)
 	for range 100 {
 		kernel.Decide(near)
 		more, all := near.Lacks()
@@ -101,7 +102,7 @@ func ended(b testing.TB, o kernel.Observation) (whole, near *kernel.Snapshot) {
 			near = near.With(kernel.Records{Jobs: running}, nil)
 			return whole, near
 		}
-		near = near.With(kernel.Records{Jobs: kernel.Pick(jobs, more)}, more)
+		near = near.With(kernel.Records{Jobs: storetest.Pick(jobs, more)}, more)
 	}
 	b.Fatal("what is near never ends")
 	return nil, nil
@@ -169,11 +170,11 @@ func TestHopsOfLayersLookAtFew(t *testing.T) {
 			t.Fatalf("hop %d: nothing runs", hop)
 		}
 		near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}, {Kind: kernel.Itself, Job: ended.Attempt.Job}}
-		some := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: o.Limits, Jobs: kernel.Pick(jobs, near), Near: near})
+		some := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: o.Limits, Jobs: storetest.Pick(jobs, near), Near: near})
 		p, whole := finished(t, some, ended)
 		for more := near; len(more) > 0 && !whole; {
 			if more, whole = some.Lacks(); len(more) > 0 {
-				some = some.With(kernel.Records{Jobs: kernel.Pick(jobs, more)}, more)
+				some = some.With(kernel.Records{Jobs: storetest.Pick(jobs, more)}, more)
 				p, whole = finished(t, some, ended)
 			}
 		}

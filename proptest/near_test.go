@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/app/storetest"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/event"
 	"pgregory.net/rapid"
@@ -41,7 +42,7 @@ func (h *history) decideNear(t *rapid.T, whole kernel.Plan) {
 	for _, id := range ids {
 		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
 	}
-	pick := func(near []kernel.Near) []kernel.Job { return kernel.Pick(h.jobs, near) }
+	pick := func(near []kernel.Near) []kernel.Job { return storetest.Pick(h.jobs, near) }
 	s := kernel.NewSnapshot(kernel.Observation{Now: h.now, Limits: h.limits, Jobs: pick(near), Near: near, Dirty: ids})
 	for range 100 {
 		s = h.observe(s)
@@ -61,7 +62,7 @@ func (h *history) decideNear(t *rapid.T, whole kernel.Plan) {
 			if want := event.Of(all, all.Apply(whole), whole); !reflect.DeepEqual(events, want) {
 				t.Fatalf("events %+v, of all jobs %+v", events, want)
 			}
-			if want := all.Apply(whole).Wakes(); wakes.At != want.At || wakes.Again != want.Again || wakes.Empty() != want.Empty() {
+			if want := all.Apply(whole).Wakes(); wakes.At != want.At || wakes.Poll != want.Poll || wakes.Empty() != want.Empty() {
 				t.Fatalf("wakes %+v, of all jobs %+v", wakes, want)
 			}
 			return
@@ -150,7 +151,7 @@ func anyWorld(t *rapid.T, o kernel.Observation) {
 		_, p := anyVerb(t, next)
 		if slices.ContainsFunc(p.Actions(), func(a kernel.Action) bool {
 			switch a.(type) {
-			case kernel.RemoveJob, kernel.Reset, kernel.Strip:
+			case kernel.RemoveJob, kernel.Reset, kernel.PurgeFiles:
 				return true
 			}
 			return false
@@ -176,7 +177,7 @@ func nearIn(t *rapid.T, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) 
 	for _, id := range s.UnreadableIDs() {
 		unreadable[id] = s.Unreadable(id)
 	}
-	n := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits(), Jobs: kernel.Pick(judged, near), Near: near, Unreadable: unreadable, Facts: s.Facts()}).Apply(p)
+	n := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits(), Jobs: storetest.Pick(judged, near), Near: near, Unreadable: unreadable, Facts: s.Facts()}).Apply(p)
 	for range 100 {
 		got := kernel.Decide(n)
 		more, all := n.Lacks()
@@ -189,7 +190,7 @@ func nearIn(t *rapid.T, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) 
 			}
 			return
 		}
-		n = n.With(kernel.Records{Jobs: kernel.Pick(judged, more)}, more)
+		n = n.With(kernel.Records{Jobs: storetest.Pick(judged, more)}, more)
 	}
 	t.Fatal("what is near never ends")
 }

@@ -44,7 +44,7 @@ func (st store) do(actions []kernel.Action) {
 		case kernel.RemoveJob:
 			delete(st.jobs, a.Job)
 			st.mark(a.Job, a.Produces, false)
-		case kernel.Strip:
+		case kernel.PurgeFiles:
 			st.mark(a.Job, a.Produces, false)
 		case kernel.Publish:
 			st.mark(a.Attempt.Job, a.Artifacts, true)

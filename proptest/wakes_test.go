@@ -33,7 +33,7 @@ func TestWhatTimeOrAFactStartsIsInWakes(t *testing.T) {
 		later.Now = s.Now().Add(time.Duration(rapid.IntRange(1, 120).Draw(t, "seconds")) * time.Second)
 		if id := starts(later); id != "" {
 			seen["time"]++
-			if !w.Again && (w.At.IsZero() || later.Now.Before(w.At)) {
+			if !w.Poll && (w.At.IsZero() || later.Now.Before(w.At)) {
 				t.Fatalf("%s starts at %v by the clock alone, and %+v does not say so", id, later.Now, w)
 			}
 		}
@@ -66,7 +66,7 @@ func TestWhatTimeOrAFactStartsIsInWakes(t *testing.T) {
 		}
 		if id := starts(other); id != "" {
 			seen[what]++
-			if !told && !w.Again {
+			if !told && !w.Poll {
 				t.Fatalf("%s starts by another %s (%s, %s), and %+v does not say so", id, what, a, b, w)
 			}
 		}

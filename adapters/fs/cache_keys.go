@@ -129,7 +129,7 @@ func keysOf(j *kernel.Job) []string {
 		add(keyOf(keyNumber, j.Number.String()))
 	}
 	if j.HoldsPrompt() {
-		add(keyOf(keyPrompt, j.Spec.Intake.File))
+		add(keyOf(keyPrompt, j.Spec.Prompt.File))
 	}
 	return keys
 }

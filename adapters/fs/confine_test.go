@@ -78,7 +78,7 @@ func useAll(t *testing.T, dir string) (errs []string) {
 	for _, action := range []kernel.Action{
 		kernel.Publish{Attempt: attempt, Artifacts: []kernel.Artifact{art}},
 		kernel.Reset{Attempt: attempt, Produces: []kernel.Artifact{art}},
-		kernel.Strip{Job: id(1), Produces: []kernel.Artifact{art}},
+		kernel.PurgeFiles{Job: id(1), Produces: []kernel.Artifact{art}},
 		put(plain(1), func(st *kernel.State) { st.Reason = "x" }),
 		kernel.CreateJob{Job: plain(7)},
 		kernel.RemoveJob{Job: id(1), Produces: []kernel.Artifact{art}},

@@ -115,7 +115,7 @@ func deedsOnAFaultyDisk() map[string]func(*Store) error {
 	return map[string]func(*Store) error{
 		"a plan": func(s *Store) error {
 			return transact(s, kernel.CreateJob{Job: plain(9)}, say(3, "new"), kernel.CreateRun{Run: kernel.RunID("run_" + id(2)), Manifest: []byte("{}")}, kernel.RemoveRun{Run: kernel.RunID("run_" + id(1))},
-				kernel.RemoveJob{Job: id(4)}, kernel.Strip{Job: id(5)}, kernel.Publish{Attempt: running.Attempt(), Artifacts: []kernel.Artifact{tok}},
+				kernel.RemoveJob{Job: id(4)}, kernel.PurgeFiles{Job: id(5)}, kernel.Publish{Attempt: running.Attempt(), Artifacts: []kernel.Artifact{tok}},
 				kernel.Announce{Event: kernel.Event{At: t0, Job: id(3), Kind: kernel.JobSucceeded}}, kernel.ClearSentinel{Job: id(3), Slug: "foo"})
 		},
 		"another attempt": func(s *Store) error {

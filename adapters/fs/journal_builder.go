@@ -247,8 +247,8 @@ func (b *builder) RemoveJob(a kernel.RemoveJob) error {
 	return nil
 }
 
-// Strip drops all of a job but its record.
-func (b *builder) Strip(a kernel.Strip) error {
+// PurgeFiles drops all of a job but its record.
+func (b *builder) PurgeFiles(a kernel.PurgeFiles) error {
 	b.does(a.Job, fileOp{kind: opStripJob})
 	b.does(a.Job, forget(a.Job, a.Produces)...)
 	return nil

@@ -74,7 +74,7 @@ func bigPlan() kernel.Plan {
 		kernel.RemoveJob{Job: id(3), Produces: at(3).Spec.Produces},
 		kernel.Rotate{Attempt: kernel.AttemptID{Job: id(4), N: 4}},
 		kernel.Announce{Event: kernel.Event{At: t0, Kind: kernel.JobBlocked, Job: id(4)}},
-		kernel.Strip{Job: id(4), Produces: at(4).Spec.Produces},
+		kernel.PurgeFiles{Job: id(4), Produces: at(4).Spec.Produces},
 		put(ended, func(st *kernel.State) {
 			st.Status, st.Exit, st.Outcome = kernel.BlockedByDependency, kernel.Exited(1), kernel.OutcomeBlocked
 		}),

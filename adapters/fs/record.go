@@ -219,8 +219,11 @@ type (
 		Budget int    `json:"budget,omitempty"`
 	}
 	waitRecord struct {
-		Kind   string `json:"kind"`
-		Detail string `json:"detail"`
+		Kind     string          `json:"kind"`
+		Detail   string          `json:"detail"`
+		Cause    string          `json:"cause,omitempty"` // "": the record is of before there were causes
+		JobID    string          `json:"job_id,omitempty"`
+		Artifact *artifactRecord `json:"artifact,omitempty"`
 	}
 	metadata struct {
 		Tags          map[string]string `json:"tags,omitempty"`

@@ -55,7 +55,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 	r.Again.V = newAgain(sp)
 	r.Schedule.V = newSchedule(sp, st)
 	r.Metadata.V = newMetadata(sp, st)
-	if sp.Intake != nil {
+	if sp.Prompt != nil {
 		r.intake(j)
 	}
 	return r
@@ -63,7 +63,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 
 // intake adds what the record of a prompt's job holds besides (seed 004).
 func (r *record) intake(j *kernel.Job) {
-	in, st, m := j.Spec.Intake, &j.State, &r.Metadata.V
+	in, st, m := j.Spec.Prompt, &j.State, &r.Metadata.V
 	r.JobID, r.GitOwner, r.RepoName, r.BranchName, r.InboxFile, r.InboxRel = r.ID, in.Owner, in.Repository, in.Branch, in.File, in.Rel
 	m.Reason, m.PromptSHA, m.PromptInode, m.ClaimedAt, m.Archive = in.Reason, in.SHA256, in.Inode, optionalStamp(in.Claimed), in.Archive
 	if st.Status == kernel.Succeeded { // what a success says of itself is no failure
@@ -142,10 +142,13 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	}
 	if a := st.Approval; a.State != kernel.NotRequired {
 		s.Approval = &approvalRecord{true, a.State.String(), stamp(a.RequestedAt), a.RequestedBy,
-			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.Doubt}
+			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.InDoubt}
 	}
 	if st.Wait != (kernel.WaitReason{}) {
-		s.WaitReason = &waitRecord{st.Wait.Kind.String(), st.Wait.Detail}
+		s.WaitReason = &waitRecord{Kind: st.Wait.Kind.String(), Detail: st.Wait.Detail, Cause: st.Wait.Cause.String(), JobID: string(st.Wait.Job)}
+		if a := artifactRecord(st.Wait.Artifact); a != (artifactRecord{}) {
+			s.WaitReason.Artifact = &a
+		}
 	}
 	for _, k := range st.WaitedOn.Kinds() {
 		s.WaitedOn = append(s.WaitedOn, k.String())
@@ -244,7 +247,7 @@ func (r *record) job() (kernel.Job, error) {
 		if m.SuccessNote != "" {
 			st.Reason = m.SuccessNote
 		}
-		j.Spec.Intake = &kernel.Intake{Owner: r.GitOwner, Repository: r.RepoName, Branch: r.BranchName, File: r.InboxFile, Rel: r.InboxRel,
+		j.Spec.Prompt = &kernel.Prompt{Owner: r.GitOwner, Repository: r.RepoName, Branch: r.BranchName, File: r.InboxFile, Rel: r.InboxRel,
 			Reason: m.Reason, SHA256: m.PromptSHA, Inode: m.PromptInode, Claimed: stampValue(m.ClaimedAt), Archive: m.Archive}
 		if r.JobID != r.ID {
 			d.fail("job_id", fmt.Errorf("%q is not the id %q", r.JobID, r.ID))
@@ -355,15 +358,28 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 	if a := s.Approval; a != nil && a.Required {
 		st.Approval = kernel.Approval{State: parsed(d, "schedule.approval", a.State, kernel.ParseApprovalState),
 			RequestedAt: time.Time(a.RequestedAt), RequestedBy: a.RequestedBy,
-			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), Doubt: a.InDoubt}
+			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), InDoubt: a.InDoubt}
 	}
 	if w := s.WaitReason; w != nil {
-		st.Wait = kernel.WaitReason{Kind: parsed(d, "schedule.wait_reason", w.Kind, kernel.ParseWaitKind), Detail: w.Detail}
+		st.Wait = d.waitReason(w)
 	}
 	st.WaitSince = stampValue(s.WaitSince)
 	for _, k := range s.WaitedOn {
 		st.WaitedOn = st.WaitedOn.With(parsed(d, "schedule.waited_on", k, kernel.ParseWaitKind))
 	}
+}
+
+func (d *decoder) waitReason(w *waitRecord) kernel.WaitReason {
+	kind := parsed(d, "schedule.wait_reason", w.Kind, kernel.ParseWaitKind)
+	if w.Cause == "" {
+		return kernel.WaitReasonOf(kind, w.Detail)
+	}
+	reason := kernel.WaitReason{Kind: kind, Detail: w.Detail, Job: kernel.JobID(w.JobID),
+		Cause: parsed(d, "schedule.wait_reason.cause", w.Cause, kernel.ParseWaitCause)}
+	if w.Artifact != nil {
+		reason.Artifact = kernel.Artifact(*w.Artifact)
+	}
+	return reason
 }
 
 func (d *decoder) metadata(j *kernel.Job, m *metadata) {

@@ -106,7 +106,7 @@ func (s *Store) problemsOf(id kernel.JobID, b []byte, shape *schemaCheck, holder
 	if updated, err := time.Parse(time.RFC3339Nano, text("updated_at")); err == nil && updated.Before(j.Created) {
 		bad("updated_at: %s is before created_at", text("updated_at"))
 	}
-	in := j.Spec.Intake
+	in := j.Spec.Prompt
 	if in == nil {
 		return out
 	}

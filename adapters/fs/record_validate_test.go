@@ -94,7 +94,7 @@ func setJSON(v any, at []any, to any) {
 
 func intakeJob(n int) kernel.Job {
 	j := plain(n)
-	j.Spec.Intake = &kernel.Intake{Owner: "o", Repository: "r", Branch: "main", File: "/home/x/inbox/a.running.md", Rel: "a.prompt.md",
+	j.Spec.Prompt = &kernel.Prompt{Owner: "o", Repository: "r", Branch: "main", File: "/home/x/inbox/a.running.md", Rel: "a.prompt.md",
 		Reason: "new_prompt", SHA256: "ab", Inode: 7, Claimed: t0}
 	return j
 }

@@ -79,7 +79,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	case by.elsewhere() && (held || !l.Lease.Locks):
 		return l.leaseLiveness(a, by.Host, sign)
 	case !held && unclaimed: // nothing is executed before the claim
-		return kernel.Runner{Liveness: kernel.Absent, Remark: "its runner ended before it began: see stderr.log"}, nil
+		return kernel.Runner{Liveness: kernel.NeverStarted, Remark: "its runner ended before it began: see stderr.log"}, nil
 	case !held:
 		return kernel.Runner{Liveness: kernel.Dead}, nil
 	}

@@ -31,7 +31,7 @@ func TestVerdicts(t *testing.T) {
 		{name: "never started", want: kernel.Dead},
 		{name: "being started", held: true, started: own, want: kernel.Alive},
 		{name: "an earlier one about to let go", held: true, want: kernel.Alive},
-		{name: "ended before its claim", started: own, want: kernel.Absent},
+		{name: "ended before its claim", started: own, want: kernel.NeverStarted},
 		{name: "ended before its claim, and then a reboot", started: other(here().Host, "before"), want: kernel.Dead},
 		{name: "works", held: true, started: own, claim: own, want: kernel.Alive},
 		{name: "works for long", held: true, started: own, claim: own, age: old, beat: time.Second, want: kernel.Alive},
@@ -166,7 +166,7 @@ func TestTheLockFileOfAnotherAttempt(t *testing.T) {
 	w := setup(t)
 	a := w.job.Attempt()
 	own := "\n" + here().Boot + "\n" + here().Host + "\n"
-	for n, want := range map[int]kernel.Liveness{a.N: kernel.Absent, a.N + 1: kernel.Dead, a.N - 1: kernel.Dead} {
+	for n, want := range map[int]kernel.Liveness{a.N: kernel.NeverStarted, a.N + 1: kernel.Dead, a.N - 1: kernel.Dead} {
 		if err := os.WriteFile(w.Files.LockFile(a.Job), []byte(strconv.Itoa(n)+own), 0o600); err != nil {
 			t.Fatal(err)
 		}

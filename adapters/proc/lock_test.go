@@ -122,7 +122,7 @@ func TestAcquire(t *testing.T) {
 	if err := errors.Join(next.Close(), next.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if w.liveness(second) != kernel.Absent {
+	if w.liveness(second) != kernel.NeverStarted {
 		t.Fatal("held after Close, though never claimed")
 	}
 	third, err := other.Acquire(second)

@@ -28,7 +28,7 @@ const maxBatchErrors = 20
 
 // Batch makes the jobs of in, one JSON object a line (see BatchKeys), and
 // returns the ref of each as well. An error names every bad line.
-func (t *Intake) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, []string, error) {
+func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, []string, error) {
 	lines, err := parseBatch(in)
 	if err != nil {
 		return nil, nil, err
@@ -57,7 +57,7 @@ func (t *Intake) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, []st
 
 // mint makes the jobs. Lines may name lines below them, so ids come first and
 // references second.
-func (t *Intake) mint(ctx context.Context, lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, []string, error) {
+func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, []string, error) {
 	news, refs := make([]kernel.NewJob, len(lines)), make([]string, len(lines))
 	var bad complaints
 	for i, l := range lines {
@@ -91,7 +91,7 @@ func (t *Intake) mint(ctx context.Context, lines []batchLine, minted map[string]
 }
 
 // whole reports that ref is an id that need not be looked up now.
-func (t *Intake) whole(ref string) bool { return t.Late && kernel.ValidJobID(ref) }
+func (t *Builder) whole(ref string) bool { return t.Late && kernel.ValidJobID(ref) }
 
 // parseBatch reads the lines; empty ones are skipped.
 func parseBatch(in io.Reader) ([]batchLine, error) {

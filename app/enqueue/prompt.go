@@ -21,7 +21,7 @@ var (
 // Prompt makes the run of a prompt, of the template flow unless the prompt names
 // another. Unless here, the prompt is for a branch that its path names, and not
 // for the one that is checked out.
-func (t *Intake) Prompt(ctx context.Context, flow string, here bool, p app.Prompt) (app.RunRequest, error) {
+func (t *Builder) Prompt(ctx context.Context, flow string, here bool, p app.Prompt) (app.RunRequest, error) {
 	if p.Front.Flow != "" {
 		flow = p.Front.Flow
 	}
@@ -59,13 +59,13 @@ func (t *Intake) Prompt(ctx context.Context, flow string, here bool, p app.Promp
 	}
 	target := declared(branchParams)
 	if _, given := p.Front.Set[target]; target != "" && !given && !here {
-		set[target] = p.Intake.Branch
+		set[target] = p.Record.Branch
 	}
 	if target == "" && !here {
 		head, err := t.CheckedOut(ctx)
-		if err == nil && head != p.Intake.Branch {
+		if err == nil && head != p.Record.Branch {
 			err = fmt.Errorf("the template %s works on the branch that is checked out, which is %q in %s, and the prompt is for %q: "+
-				"check that out, or use a template with a parameter %s: %w", flow, head, t.Root, p.Intake.Branch, strings.Join(branchParams, " or "), kernel.ErrInvalid)
+				"check that out, or use a template with a parameter %s: %w", flow, head, t.Root, p.Record.Branch, strings.Join(branchParams, " or "), kernel.ErrInvalid)
 		}
 		if err != nil {
 			return app.RunRequest{}, err
@@ -97,11 +97,11 @@ func (f *Flow) standFor(ctx context.Context, p app.Prompt) (app.RunRequest, erro
 			if name == node {
 				return p.ID
 			}
-			return f.intake.Scheduler.NewID()
+			return f.builder.Scheduler.NewID()
 		})
 		for i := range run.Jobs {
 			if run.Jobs[i].ID == p.ID {
-				run.Jobs[i].Spec.Intake = &p.Intake
+				run.Jobs[i].Spec.Prompt = &p.Record
 			}
 		}
 		return run.RunRequest, err
@@ -113,7 +113,7 @@ func (f *Flow) standFor(ctx context.Context, p app.Prompt) (app.RunRequest, erro
 	for _, taken := run.Plan.Nodes[node]; taken; _, taken = run.Plan.Nodes[node] {
 		node += "_"
 	}
-	end := kernel.NewJob{ID: p.ID, Spec: kernel.Spec{Name: "prompt " + p.Intake.Rel, After: run.Sinks, Intake: &p.Intake,
+	end := kernel.NewJob{ID: p.ID, Spec: kernel.Spec{Name: "prompt " + p.Record.Rel, After: run.Sinks, Prompt: &p.Record,
 		Origin: run.Jobs[0].Spec.Origin, Task: kernel.Task{Builtin: true, Args: []string{"__prompt-end"}}}}
 	end.Spec.Origin.Node, end.Spec.Origin.About = node, kernel.NodeInfo{}
 	run.Jobs = append(run.Jobs, end)
@@ -121,7 +121,7 @@ func (f *Flow) standFor(ctx context.Context, p app.Prompt) (app.RunRequest, erro
 }
 
 // CheckedOut is the branch of the main working tree; "" if there is none.
-func (t *Intake) CheckedOut(ctx context.Context) (string, error) {
+func (t *Builder) CheckedOut(ctx context.Context) (string, error) {
 	facts := t.observe(ctx, kernel.Probes{Head: true})
 	if facts.Head.Err != "" {
 		return "", errors.New(facts.Head.Err)
@@ -130,7 +130,7 @@ func (t *Intake) CheckedOut(ctx context.Context) (string, error) {
 }
 
 // Head is the commit that a branch is at; "": there is no such branch.
-func (t *Intake) Head(ctx context.Context, branch string) (kernel.CommitID, error) {
+func (t *Builder) Head(ctx context.Context, branch string) (kernel.CommitID, error) {
 	f := t.observe(ctx, kernel.Probes{Branches: []string{branch}}).Heads[branch]
 	if f.Err != "" {
 		return "", errors.New(f.Err)
@@ -138,7 +138,7 @@ func (t *Intake) Head(ctx context.Context, branch string) (kernel.CommitID, erro
 	return f.Value, nil
 }
 
-func (t *Intake) observe(ctx context.Context, p kernel.Probes) kernel.Facts {
+func (t *Builder) observe(ctx context.Context, p kernel.Probes) kernel.Facts {
 	facts := kernel.NewFacts()
 	for _, o := range t.Scheduler.Observers {
 		o.Observe(ctx, p, &facts)

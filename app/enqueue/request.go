@@ -57,7 +57,7 @@ const (
 const maxKey = 512
 
 // newJob reads the request. after finds the job that a reference means.
-func (t *Intake) newJob(ctx context.Context, q Request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
+func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (kernel.JobID, error)) (kernel.NewJob, error) {
 	var errs []error
 	fail := func(err error) {
 		if err != nil {
@@ -101,7 +101,7 @@ func (t *Intake) newJob(ctx context.Context, q Request, after func(string) (kern
 		fail(fmt.Errorf("--idempotency-key: expected at most %d bytes, none of them NUL: %w", maxKey, kernel.ErrInvalid))
 	}
 	fail(budgets(q, &spec))
-	spec.ApprovalTimeout, err = ApprovalTimeout(q.ApprovalTimeout, q.Approval || spec.Doubt() == kernel.AskInDoubt)
+	spec.ApprovalTimeout, err = ApprovalTimeout(q.ApprovalTimeout, q.Approval || spec.InDoubtPolicy() == kernel.AskInDoubt)
 	fail(err)
 	spec.Task, err = t.task(q)
 	fail(err)
@@ -215,7 +215,7 @@ func preconditions(conditions []string) ([]kernel.Precondition, error) {
 
 // pinned reads BRANCH[@COMMIT]. Without a commit the branch is pinned where it
 // is now.
-func (t *Intake) pinned(ctx context.Context, text string) (kernel.PinnedHead, error) {
+func (t *Builder) pinned(ctx context.Context, text string) (kernel.PinnedHead, error) {
 	if text == "" {
 		return kernel.PinnedHead{}, nil
 	}
@@ -266,7 +266,7 @@ func budgets(q Request, spec *kernel.Spec) error {
 		}
 	}
 	var err error
-	spec.Budget.Reclaims, err = limit("--max-reclaims", q.MaxReclaims, defaultReclaims, spec.Doubt() == kernel.RerunInDoubt, "--idempotent, or --in-doubt rerun")
+	spec.Budget.Reclaims, err = limit("--max-reclaims", q.MaxReclaims, defaultReclaims, spec.InDoubtPolicy() == kernel.RerunInDoubt, "--idempotent, or --in-doubt rerun")
 	if err == nil {
 		spec.Budget.Resumes, err = limit("--max-resumes", q.MaxResumes, defaultResumes, q.Resumable, "--resumable")
 	}
@@ -289,7 +289,7 @@ func limit(flag string, given *int, def int, may bool, with string) (int, error)
 	return *given, nil
 }
 
-func (t *Intake) task(q Request) (kernel.Task, error) {
+func (t *Builder) task(q Request) (kernel.Task, error) {
 	task := kernel.Task{Args: q.Command, Timeout: t.Defaults.Timeout, Executor: cmp.Or(q.Executor, t.Defaults.Executor), Options: q.Option}
 	if err := t.Scheduler.Accepts(task); err != nil {
 		return task, err
@@ -319,7 +319,7 @@ func (t *Intake) task(q Request) (kernel.Task, error) {
 
 // workplace is the working tree and the directory in it that cwd means to the
 // asker; "" is the main tree, and a tree's root.
-func (t *Intake) workplace(cwd string) (tree, dir string, err error) {
+func (t *Builder) workplace(cwd string) (tree, dir string, err error) {
 	at := cwd
 	if !filepath.IsAbs(at) {
 		at = filepath.Join(t.Tree, at)

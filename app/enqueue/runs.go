@@ -14,7 +14,7 @@ import (
 )
 
 // One makes the job of a single request.
-func (t *Intake) One(ctx context.Context, q Request) (kernel.NewJob, error) {
+func (t *Builder) One(ctx context.Context, q Request) (kernel.NewJob, error) {
 	refs := make([]string, len(q.After))
 	for i, ref := range q.After {
 		refs[i], _ = afterPolicy(ref)
@@ -35,7 +35,7 @@ type RunOptions struct {
 }
 
 // Runs makes a run of each flow. Each but the first starts after the one before.
-func (t *Intake) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.RunRequest, error) {
+func (t *Builder) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.RunRequest, error) {
 	before, err := t.afters(ctx, o.After)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (t *Intake) Runs(ctx context.Context, flows []*Flow, o RunOptions) ([]app.R
 }
 
 // afters has the predecessors that refs mean, of jobs and of runs.
-func (t *Intake) afters(ctx context.Context, refs []string) (before kernel.Spec, err error) {
+func (t *Builder) afters(ctx context.Context, refs []string) (before kernel.Spec, err error) {
 	var jobs []string
 	policies := map[string]kernel.AfterPolicy{}
 	for _, text := range refs {
@@ -97,7 +97,7 @@ func (t *Intake) afters(ctx context.Context, refs []string) (before kernel.Spec,
 
 // sinks are the last jobs of a run on record; those that only a route would
 // start are not among them.
-func (t *Intake) sinks(ctx context.Context, run kernel.RunID) ([]kernel.JobID, error) {
+func (t *Builder) sinks(ctx context.Context, run kernel.RunID) ([]kernel.JobID, error) {
 	data, err := t.Templates.Manifest(run)
 	if err != nil {
 		return nil, fmt.Errorf("invalid --after run reference `run:%s`: manifest not found: %w", run, err)

@@ -15,7 +15,7 @@ type Spec struct {
 
 // FlowsOf reads a template once for each specification below dir, each with a
 // plan of its own.
-func (t *Intake) FlowsOf(name, dir string, inputs []string, given map[string]string) ([]*Flow, error) {
+func (t *Builder) FlowsOf(name, dir string, inputs []string, given map[string]string) ([]*Flow, error) {
 	_, src, err := t.Load(name)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (t *Intake) FlowsOf(name, dir string, inputs []string, given map[string]str
 }
 
 // specs are the specifications below dir and the plans they make.
-func (t *Intake) specs(dir string) ([]Spec, error) {
+func (t *Builder) specs(dir string) ([]Spec, error) {
 	files, err := t.Templates.Specs(t.Tree, dir)
 	if err != nil {
 		return nil, err

@@ -22,15 +22,15 @@ type Flow struct {
 	Spec   Spec   // whose plan it makes, if it is one of a directory's
 	Slug   string // the plan's name, where the specification gave it one
 
-	intake *Intake
-	name   string // as it was given
-	params map[string]string
+	builder *Builder
+	name    string // as it was given
+	params  map[string]string
 }
 
 // Flow reads a template and binds what it is given: inputs by position, and
 // parameters by key.
-func (t *Intake) Flow(name string, inputs []string, given map[string]string) (*Flow, error) {
-	f := &Flow{intake: t, name: name}
+func (t *Builder) Flow(name string, inputs []string, given map[string]string) (*Flow, error) {
+	f := &Flow{builder: t, name: name}
 	var misread error
 	if f.Choice, f.Source, misread = t.Load(name); f.Source == nil {
 		return nil, misread
@@ -59,7 +59,7 @@ func (t *Intake) Flow(name string, inputs []string, given map[string]string) (*F
 
 // Load finds and reads the template that name stands for, with the settings of
 // the configuration. With findings it is read as far as it could be, or nil.
-func (t *Intake) Load(name string) (Choice, *workflow.Source, error) {
+func (t *Builder) Load(name string) (Choice, *workflow.Source, error) {
 	choice, err := t.Templates.Find(name)
 	if err != nil {
 		return choice, nil, &InputError{Kind: NoTemplate, Flow: name, Err: err}
@@ -81,7 +81,7 @@ func (f *Flow) nameSlug() error {
 	text := f.params["spec_text"]
 	if path := f.params["spec_file"]; strings.TrimSpace(text) == "" && path != "" {
 		var err error
-		if text, err = f.intake.Templates.Spec(f.intake.Tree, path); err != nil {
+		if text, err = f.builder.Templates.Spec(f.builder.Tree, path); err != nil {
 			return fmt.Errorf("could not read spec file `%s`: %w: %w", path, err, kernel.ErrInvalid)
 		}
 	}
@@ -113,13 +113,13 @@ type Run struct {
 
 // Compile makes the jobs of one run.
 func (f *Flow) Compile(ctx context.Context, ephemeral bool) (Run, error) {
-	return f.compile(ctx, ephemeral, func(string) kernel.JobID { return f.intake.Scheduler.NewID() })
+	return f.compile(ctx, ephemeral, func(string) kernel.JobID { return f.builder.Scheduler.NewID() })
 }
 
 // compile makes the jobs of one run with the ids that ids gives to its nodes.
 func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string) kernel.JobID) (Run, error) {
 	var out Run
-	t := f.intake
+	t := f.builder
 	id := kernel.RunID("run_" + string(t.Scheduler.NewID()))
 	jobs, manifest, err := workflow.Compile(f.Parsed, workflow.CompileOptions{
 		Run: id, IDs: ids,
@@ -173,7 +173,7 @@ func sinksOf(m workflow.Manifest) []kernel.JobID {
 
 // mayStart refuses a run whose agent cannot start here. Agents that start on
 // another host are that one's matter.
-func (t *Intake) mayStart(jobs []kernel.NewJob) error {
+func (t *Builder) mayStart(jobs []kernel.NewJob) error {
 	if t.Agents == nil {
 		return nil
 	}

@@ -59,14 +59,14 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 				return Result{}, fmt.Errorf("look for what an earlier attempt did: %w", err)
 			}
 		}
-		switch n.Job.Settle(old, seen) {
+		switch n.Job.Resolve(old, seen) {
 		case kernel.CatchUp:
 			err := applied(ctx, env, n, e, made)
 			if err == nil {
 				caughtUp(env, n, part, made.Reason)
 			}
 			return made, err
-		case kernel.Doubt:
+		case kernel.StillInDoubt:
 			return inDoubt(n, old), nil
 		}
 	}
@@ -128,7 +128,7 @@ func taken(r kernel.Result) Result {
 // inDoubt is the end of an attempt that may not execute what e's may have done.
 func inDoubt(n *Node, e *kernel.Effect) Result {
 	why := fmt.Sprintf("attempt %d was cut off in %s, and whether it was done cannot be told", e.Attempt, n.named(e.Part))
-	if n.Job.Spec.Doubt() != kernel.AskInDoubt {
+	if n.Job.Spec.InDoubtPolicy() != kernel.AskInDoubt {
 		why += fmt.Sprintf(": see what it did, and `vizier jobs retry %s` executes it again", n.Job.ID)
 	}
 	return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.EffectInDoubt, Reason: why}

@@ -293,7 +293,7 @@ func (b *bench) near(r *rand.Rand, tx app.Tx, model map[kernel.JobID]kernel.Job)
 			dirty[id] = true
 		}
 		want, have := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
-		for _, j := range kernel.Pick(all, []kernel.Near{n}) {
+		for _, j := range Pick(all, []kernel.Near{n}) {
 			want[j.ID] = true
 		}
 		for _, j := range rec.Jobs {
@@ -361,7 +361,7 @@ func entangle(r *rand.Rand, j *kernel.Job, model map[kernel.JobID]kernel.Job) {
 		s.IdempotencyKey = []string{"k1", "k2"}[r.IntN(2)]
 	}
 	if r.IntN(6) == 0 {
-		s.Intake = &kernel.Intake{File: "/in/inbox/x.running.md", Rel: "x.prompt.md"}
+		s.Prompt = &kernel.Prompt{File: "/in/inbox/x.running.md", Rel: "x.prompt.md"}
 	}
 }
 
@@ -382,8 +382,8 @@ func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]ke
 				st.Status = kernel.Statuses()[r.IntN(len(kernel.Statuses()))]
 				st.Reason = fmt.Sprint(step)
 				if st.Wait = (kernel.WaitReason{}); st.Status.Waiting() {
-					st.Wait = []kernel.WaitReason{{Kind: kernel.OnLocks, Detail: "waiting on locks"}, {Kind: kernel.OnLocks, Detail: "waiting on pool max_running (1 of 1 in use)"},
-						{Kind: kernel.OnDependencies, Detail: "waiting on job " + string(id)}, {Kind: kernel.OnDependencies, Detail: "awaiting producer for custom:t:1"}}[r.IntN(4)]
+					st.Wait = []kernel.WaitReason{{Kind: kernel.OnLocks, Detail: "waiting on locks"}, kernel.WaitReasonOf(kernel.OnLocks, "waiting on pool max_running (1 of 1 in use)"),
+						kernel.WaitReasonOf(kernel.OnDependencies, "waiting on job "+string(id)), {Kind: kernel.OnDependencies, Detail: "awaiting producer for custom:t:1"}}[r.IntN(4)]
 				}
 				st.RetryAt = time.Time{}
 				if r.IntN(2) == 0 {

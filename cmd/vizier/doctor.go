@@ -203,7 +203,7 @@ func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 		switch f := s.Facts().Runners[j.Attempt()]; {
 		case f.Err != "":
 			out = append(out, app.Finding{Path: dir, Problem: "it cannot be told whether its runner lives: " + f.Err, Next: "vizier jobs show " + string(j.ID)})
-		case f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.Absent):
+		case f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.NeverStarted):
 			out = append(out, app.Finding{Path: dir, Problem: "the job is running, and its runner is gone", Next: "vizier jobs wait " + string(j.ID)})
 		}
 	}

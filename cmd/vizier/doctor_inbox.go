@@ -55,7 +55,7 @@ func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]ap
 		}
 		held, known := map[string]bool{}, map[kernel.JobID]bool{}
 		for _, j := range jobs {
-			in := j.Spec.Intake
+			in := j.Spec.Prompt
 			if in == nil {
 				continue
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type inboxStatusCmd struct {
@@ -87,7 +88,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 		row := inboxPrompt{Rel: p.File.Rel, Name: p.File.Name.String(), Gone: p.Gone, Age: int64(p.Age / time.Second), Stalled: p.Stalled,
 			Repository: p.Repository, Reason: p.Reason}
 		if j := p.Job; j != nil {
-			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, p.Run.Status.String(), j.State.Status.Coarse(), j.Spec.Intake.Branch
+			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, p.Run.Status.String(), j.State.Status.Coarse(), j.Spec.Prompt.Branch
 			row.Next = promptNext(j, p.Run)
 		}
 		doc.Prompts = append(doc.Prompts, row)
@@ -136,7 +137,7 @@ func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
 
 // promptNext are the commands for what keeps the run of a prompt from going on,
 // or kept it from success.
-func promptNext(j *kernel.Job, r kernel.PromptRun) (next []string) {
+func promptNext(j *kernel.Job, r view.PromptRun) (next []string) {
 	for _, id := range r.Pending {
 		next = append(next, "vizier jobs approve "+string(id))
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 type gcCmd struct {
-	Days   int    `default:"7" xor:"what" help:"Remove jobs that ended more than this many days ago."`
-	Keep   bool   `xor:"what" help:"Remove what [gc.keep] of the configuration does not keep, as the resident scheduler does."`
+	Days   int    `default:"7" help:"Remove jobs that ended more than this many days ago."`
+	Keep   bool   `help:"Remove what [gc.keep] of the configuration does not keep, as the resident scheduler does."`
 	DryRun bool   `help:"Only print the jobs that would go."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }

@@ -86,10 +86,10 @@ func (s *submitCmd) Run(c *call) error {
 	var news []kernel.NewJob
 	var refs []string
 	if s.Batch {
-		news, refs, err = c.intake(r).Batch(c.ctx, c.stdin)
+		news, refs, err = c.builder(r).Batch(c.ctx, c.stdin)
 	} else {
 		news, refs = make([]kernel.NewJob, 1), []string{""}
-		news[0], err = c.intake(r).One(c.ctx, enqueue.Request(s.Request))
+		news[0], err = c.builder(r).One(c.ctx, enqueue.Request(s.Request))
 	}
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func (x *runCmd) Run(c *call) error {
 	if o.ApprovalTimeout, err = enqueue.ApprovalTimeout(x.ApprovalTimeout, x.RequireApproval); err != nil {
 		return err
 	}
-	runs, err := c.intake(r).Runs(c.ctx, flows, o)
+	runs, err := c.builder(r).Runs(c.ctx, flows, o)
 	if err != nil {
 		return c.hinted(err)
 	}
@@ -156,6 +156,6 @@ func (x *runCmd) flows(c *call, r *repo) ([]*enqueue.Flow, error) {
 	if err != nil {
 		return nil, err
 	}
-	flows, err := c.intake(r).FlowsOf(x.Flow, *x.SpecDir, x.Inputs, given)
+	flows, err := c.builder(r).FlowsOf(x.Flow, *x.SpecDir, x.Inputs, given)
 	return flows, c.hinted(err)
 }

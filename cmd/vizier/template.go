@@ -20,7 +20,7 @@ func (c *call) asker() vizier.Asker {
 }
 
 // intake makes jobs and runs of what is typed.
-func (c *call) intake(r *repo) *enqueue.Intake { return r.Intake(c.asker()) }
+func (c *call) builder(r *repo) *enqueue.Builder { return r.Builder(c.asker()) }
 
 // flow reads a template and what it is given: the inputs by position, set as
 // KEY=VALUE.
@@ -29,7 +29,7 @@ func (c *call) flow(r *repo, name string, inputs, set []string) (*enqueue.Flow, 
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.intake(r).Flow(name, inputs, given)
+	f, err := c.builder(r).Flow(name, inputs, given)
 	if err != nil {
 		return nil, c.hinted(err)
 	}
@@ -46,7 +46,7 @@ func (c *call) namesPlan(f *enqueue.Flow) {
 
 // load finds and reads a template.
 func (c *call) load(r *repo, name string) (enqueue.Choice, *workflow.Source, error) {
-	choice, src, err := c.intake(r).Load(name)
+	choice, src, err := c.builder(r).Load(name)
 	return choice, src, c.hinted(err)
 }
 

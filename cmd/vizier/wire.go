@@ -25,8 +25,8 @@ type repo struct {
 	Root      string // absolute
 	Tree      string // the working tree that the command runs in; absolute
 
-	// Intake makes jobs and runs for who asks; see call.intake.
-	Intake func(vizier.Asker) *enqueue.Intake
+	// Builder makes jobs and runs for who asks; see call.builder.
+	Builder func(vizier.Asker) *enqueue.Builder
 
 	// Templates names the templates that there are.
 	Templates interface {
@@ -125,7 +125,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 // newRepo is an opened repository as commands see it.
 func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 	r := &repo{
-		Scheduler: v.Scheduler, Config: v.Config, Root: v.Root, Tree: v.Tree, Intake: v.Intake, Templates: v.Templates(), Logs: v.Store, Changed: v.Store.Changed,
+		Scheduler: v.Scheduler, Config: v.Config, Root: v.Root, Tree: v.Tree, Builder: v.Builder, Templates: v.Templates(), Logs: v.Store, Changed: v.Store.Changed,
 		Effects: v.Store.Effects, Attempts: v.Store.Attempts, Progress: v.Store.Progress, Payloads: v.Store, FollowRun: v.Store.FollowRun, Git: v.Git, Releases: v.Git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}

@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 func submit(ctx context.Context, r *vizier.Repository, who vizier.Asker, command []string) error {
-	job, err := r.Intake(who).One(ctx, enqueue.Request{Command: command, Approval: true})
+	job, err := r.Builder(who).One(ctx, enqueue.Request{Command: command, Approval: true})
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func flow(ctx context.Context, r *vizier.Repository, who vizier.Asker, name stri
 		key, value, _ := strings.Cut(pair, "=")
 		given[key] = value
 	}
-	in := r.Intake(who)
+	in := r.Builder(who)
 	f, err := in.Flow(name, nil, given)
 	if err != nil {
 		return err

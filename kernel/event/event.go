@@ -34,7 +34,7 @@ func Of(before, after *kernel.Snapshot, p kernel.Plan) []kernel.Event {
 			if run := j.Spec.Origin.Run; run != "" && j.State.Status.Active() && !a.State.Status.Active() {
 				over[run] = true
 			}
-		case kernel.Strip:
+		case kernel.PurgeFiles:
 			if j := before.Job(a.Job); j != nil {
 				out = append(out, event(kernel.JobArchived, j, j.State, before.Now()))
 			}

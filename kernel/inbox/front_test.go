@@ -98,7 +98,7 @@ func TestValidText(t *testing.T) {
 
 // Where the copies of a prompt lie, and that its file says where they belong.
 func TestPlacesOfAPrompt(t *testing.T) {
-	in := &kernel.Intake{File: "/h/inbox/o/r/b/x.running.md", Rel: "o/r/b/x.prompt.md", Owner: "o", Repository: "r", Branch: "b"}
+	in := &kernel.Prompt{File: "/h/inbox/o/r/b/x.running.md", Rel: "o/r/b/x.prompt.md", Owner: "o", Repository: "r", Branch: "b"}
 	for got, want := range map[string]string{inbox.Home(in): "/h", inbox.Processed(in, idA): "processed/o/r/b/" + string(idA) + "/prompt.md",
 		inbox.NoInput(in, idA): "processed/o/r/b/" + string(idA) + "/NO_INPUT.md", inbox.Failed(in, idA): "failed/o/r/b/" + string(idA) + "/x.prompt.md",
 		inbox.ReasonOf(in.Rel): "o/r/b/x.error.txt"} {
@@ -107,7 +107,7 @@ func TestPlacesOfAPrompt(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"/h/inbox/o/r/b/x.done.md", "/h/outbox/o/r/b/x.running.md", "/h/o/r/b/x.running.md", "o/r/b/x.running.md"} {
-		if home := inbox.Home(&kernel.Intake{File: file, Rel: in.Rel}); home != "" {
+		if home := inbox.Home(&kernel.Prompt{File: file, Rel: in.Rel}); home != "" {
 			t.Errorf("the home of %s is %s", file, home)
 		}
 	}

@@ -191,7 +191,7 @@ func FuzzInboxPath(f *testing.F) {
 				t.Fatalf("%q as %s is %q, and that is %q as %s", rel, n, inbox.NameOf(n, rel), back, m)
 			}
 		}
-		in := &kernel.Intake{Rel: rel, File: "/home/inbox/" + inbox.NameOf(kernel.RunningPrompt, rel)}
+		in := &kernel.Prompt{Rel: rel, File: "/home/inbox/" + inbox.NameOf(kernel.RunningPrompt, rel)}
 		if inbox.Home(in) != "/home" {
 			t.Fatalf("the home of %q is %q", in.File, inbox.Home(in))
 		}

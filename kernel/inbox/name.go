@@ -56,7 +56,7 @@ func ReasonOf(prompt string) string {
 
 // Home is the directory that holds the inbox and the trees beside it. It is ""
 // where File and Rel do not belong together.
-func Home(in *kernel.Intake) string {
+func Home(in *kernel.Prompt) string {
 	inbox, ok := strings.CutSuffix(in.File, "/"+NameOf(kernel.RunningPrompt, in.Rel))
 	if !ok || path.Base(inbox) != Dir {
 		return ""
@@ -73,20 +73,20 @@ const (
 )
 
 // Processed is where the copy of the prompt lies, below the home.
-func Processed(in *kernel.Intake, id kernel.JobID) string {
+func Processed(in *kernel.Prompt, id kernel.JobID) string {
 	return below(in, ProcessedDir, id) + "/prompt.md"
 }
 
 // NoInput is the file that says there was no prompt to copy.
-func NoInput(in *kernel.Intake, id kernel.JobID) string {
+func NoInput(in *kernel.Prompt, id kernel.JobID) string {
 	return below(in, ProcessedDir, id) + "/NO_INPUT.md"
 }
 
 // Failed is where another copy lies after a failure, if they are archived.
-func Failed(in *kernel.Intake, id kernel.JobID) string {
+func Failed(in *kernel.Prompt, id kernel.JobID) string {
 	return below(in, FailedDir, id) + "/" + path.Base(in.Rel)
 }
 
-func below(in *kernel.Intake, tree string, id kernel.JobID) string {
+func below(in *kernel.Prompt, tree string, id kernel.JobID) string {
 	return strings.Join([]string{tree, in.Owner, in.Repository, in.Branch, string(id)}, "/")
 }

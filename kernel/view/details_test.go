@@ -129,8 +129,8 @@ func TestEndsOfRunsAreTold(t *testing.T) {
 		"made and over":         {kernel.NewPlan(kernel.CreateJob{Job: dead}), "job.created z, job.failed.final z, run.failed new"},
 		"made and over, no run": {kernel.NewPlan(kernel.CreateJob{Job: nobody}), "job.created x, job.failed.final x"},
 		"made":                  {kernel.NewPlan(kernel.CreateJob{Job: asleep}), "job.created y"},
-		"one that is not there": {kernel.NewPlan(kernel.PutState{Job: "nobody"}, kernel.Strip{Job: "nobody"}, kernel.RemoveJob{Job: "nobody"}), ""},
-		"its files":             {kernel.NewPlan(kernel.Strip{Job: "b"}, kernel.RemoveJob{Job: "c"}), "job.archived b, job.archived c"},
+		"one that is not there": {kernel.NewPlan(kernel.PutState{Job: "nobody"}, kernel.PurgeFiles{Job: "nobody"}, kernel.RemoveJob{Job: "nobody"}), ""},
+		"its files":             {kernel.NewPlan(kernel.PurgeFiles{Job: "b"}, kernel.RemoveJob{Job: "c"}), "job.archived b, job.archived c"},
 	} {
 		after := s
 		if name != "one that is not there" {

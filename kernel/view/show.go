@@ -186,10 +186,10 @@ type Status struct {
 // promptRun is how the run of a prompt stands, and who is to approve what; "" for
 // other jobs, and where the job itself tells.
 func promptRun(s *kernel.Snapshot, j *kernel.Job) string {
-	if j.Spec.Intake == nil || j.Spec.Origin.Run == "" {
+	if j.Spec.Prompt == nil || j.Spec.Origin.Run == "" {
 		return ""
 	}
-	r := kernel.PromptRunOf(j, s.Members(j.Spec.Origin.Run), s.Now())
+	r := PromptRunOf(j, s.Members(j.Spec.Origin.Run), s.Now())
 	if r.Cause == nil {
 		return ""
 	}

@@ -190,8 +190,8 @@ func (w *world) id() kernel.JobID {
 // prepare makes a run of one job, or of two of which the last counts.
 func (w *world) prepare(_ context.Context, p app.Prompt) (app.RunRequest, error) {
 	run := kernel.RunID("run_" + string(w.id()))
-	in := p.Intake
-	last := kernel.NewJob{ID: p.ID, Spec: kernel.Spec{Intake: &in, Origin: kernel.Origin{Run: run, Node: "last"}, Task: kernel.Task{Args: []string{"x"}},
+	in := p.Record
+	last := kernel.NewJob{ID: p.ID, Spec: kernel.Spec{Prompt: &in, Origin: kernel.Origin{Run: run, Node: "last"}, Task: kernel.Task{Args: []string{"x"}},
 		Budget: kernel.Budget{Retries: 1, Reclaims: 1}}}
 	last.Spec.Retry = kernel.RetryPolicy{Base: time.Millisecond, Cap: time.Millisecond}.On(kernel.ExitFailure)
 	req := app.RunRequest{Run: run, Manifest: []byte("{}")}
@@ -372,7 +372,7 @@ func (w *world) pass(t *rapid.T, visible time.Duration) {
 		return
 	}
 	for _, j := range w.records(t) {
-		if j.HoldsPrompt() && !j.Open() && exists(j.Spec.Intake.File) {
+		if j.HoldsPrompt() && !j.Open() && exists(j.Spec.Prompt.File) {
 			t.Errorf("job %s is %s, and its prompt is called %s", j.ID, j.State.Status, j.State.Prompt.Named)
 		}
 	}
@@ -397,7 +397,7 @@ func (w *world) check(t *rapid.T) {
 			t.Errorf("job %s counts a retry that has not happened", j.ID)
 		}
 		w.retries[j.ID] = was{j.State.Status, n, j.State.Generation}
-		in := j.Spec.Intake
+		in := j.Spec.Prompt
 		if in == nil {
 			continue
 		}
@@ -412,8 +412,8 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// settle lets everything come to its end, and looks at every name.
-func (w *world) settle(t *rapid.T) {
+// quiesce lets everything come to its end, and looks at every name.
+func (w *world) quiesce(t *rapid.T) {
 	w.fuse = -1
 	for range 200 {
 		w.pass(t, time.Hour)
@@ -443,7 +443,7 @@ func (w *world) settle(t *rapid.T) {
 	}
 	states := map[string]kernel.Status{}
 	for _, j := range w.records(t) {
-		if in := j.Spec.Intake; in != nil {
+		if in := j.Spec.Prompt; in != nil {
 			if copied := filepath.Join(w.home(), filepath.FromSlash(rules.Processed(in, j.ID))); exists(copied) {
 				states[w.token(t, copied)] = j.State.Status
 			} else if !exists(filepath.Join(w.home(), filepath.FromSlash(rules.NoInput(in, j.ID)))) {
@@ -503,6 +503,6 @@ func TestTheContractOfTheInbox(t *testing.T) {
 			"take": w.take, "rename": w.rename, "time": func(*rapid.T) { time.Sleep(time.Millisecond) },
 			"": w.check,
 		})
-		w.settle(t)
+		w.quiesce(t)
 	})
 }

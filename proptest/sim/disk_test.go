@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/storetest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -214,7 +215,7 @@ func (t *tx) Load(scope kernel.Scope) (kernel.Records, error) {
 	for id := range d.dirty {
 		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
 	}
-	return kernel.Records{Last: d.last, Narrow: true, Jobs: kernel.Pick(all, near), Judged: d.judged, Dirty: slices.Sorted(maps.Keys(d.dirty))}, nil
+	return kernel.Records{Last: d.last, Narrow: true, Jobs: storetest.Pick(all, near), Judged: d.judged, Dirty: slices.Sorted(maps.Keys(d.dirty))}, nil
 }
 
 func (d *disk) read(ids map[kernel.JobID]bool) kernel.Records {
@@ -321,7 +322,7 @@ func (b *entryBuilder) RemoveJob(a kernel.RemoveJob) error {
 	return nil
 }
 
-func (b *entryBuilder) Strip(a kernel.Strip) error {
+func (b *entryBuilder) PurgeFiles(a kernel.PurgeFiles) error {
 	g := b.of(a.Job)
 	g.forget = append(g.forget, custom(a.Produces)...)
 	return nil

@@ -184,7 +184,7 @@ func (n *node) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.
 		if n.w.blind {
 			out[a] = kernel.Unseen[kernel.Runner]("cannot tell")
 		} else {
-			out[a] = kernel.Seen(kernel.Runner{Liveness: n.verdict(a)})
+			out[a] = kernel.Seen(kernel.Runner{Liveness: n.liveness(a)})
 		}
 	}
 	return out
@@ -193,8 +193,8 @@ func (n *node) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.
 // lease is how long a runner on the other host is believed in.
 const lease = 30 * time.Second
 
-// verdict is adapters/proc's.
-func (n *node) verdict(a kernel.AttemptID) kernel.Liveness {
+// liveness is adapters/proc's.
+func (n *node) liveness(a kernel.AttemptID) kernel.Liveness {
 	w, l := n.w, n.w.lockOf(a.Job)
 	held, by := w.holder(l, n.host) != nil, w.claims[a]
 	switch {
@@ -205,7 +205,7 @@ func (n *node) verdict(a kernel.AttemptID) kernel.Liveness {
 		return kernel.Dead
 	case by != nil && by.host != n.host, by == nil && l.by != n.host:
 		if w.trusting && !held && by == nil {
-			return kernel.Absent
+			return kernel.NeverStarted
 		}
 		if w.trusting && !held {
 			return kernel.Dead
@@ -220,7 +220,7 @@ func (n *node) verdict(a kernel.AttemptID) kernel.Liveness {
 	case held:
 		return kernel.Alive
 	case by == nil:
-		return kernel.Absent
+		return kernel.NeverStarted
 	}
 	return kernel.Dead
 }

@@ -25,13 +25,13 @@ func (m *machine) rest(t *rapid.T) {
 		w.killAll()
 	}
 	w.now = w.now.Add(time.Hour)
-	w.settle(t)
+	w.quiesce(t)
 	w.beatAll()
 	w.tick(t)
 	w.afterOneTick(t)
 	for range 20 + 8*len(w.truth) {
 		moved := w.succeedAll()
-		w.settle(t)
+		w.quiesce(t)
 		for _, id := range w.jobIDs() {
 			if j := w.truth[id]; j.Open() && j.State.Status != kernel.Running && j.State.Approval.State == kernel.Pending {
 				moved = true
@@ -44,7 +44,7 @@ func (m *machine) rest(t *rapid.T) {
 		w.beatAll()
 		entries := len(w.disk.journal)
 		w.tick(t)
-		w.settle(t)
+		w.quiesce(t)
 		m.check(t)
 		if !moved && len(w.children) == 0 && (w.broken != "" || entries == len(w.disk.journal)) {
 			w.atRest(t)
@@ -76,8 +76,8 @@ func (w *world) finish(t *rapid.T, p *process) {
 	}
 }
 
-// settle lets every process go on until it ends or its command runs.
-func (w *world) settle(t *rapid.T) {
+// quiesce lets every process go on until it ends or its command runs.
+func (w *world) quiesce(t *rapid.T) {
 	for again := true; again; {
 		again = false
 		for _, p := range slices.Clone(w.processes) {
@@ -107,7 +107,7 @@ func (w *world) afterOneTick(t *rapid.T) {
 			w.fail("%s runs as attempt %d, and nobody runs it", id, j.State.Attempt)
 		}
 	}
-	w.settle(t)
+	w.quiesce(t)
 	for a, c := range w.children {
 		j := w.truth[a.Job]
 		switch {

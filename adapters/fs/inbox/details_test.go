@@ -20,7 +20,7 @@ import (
 
 // stands is a job that stands for the prompt, whose file has the number.
 func stands(tree Tree, n int, rel string, inode uint64) *kernel.Job {
-	return &kernel.Job{ID: kernel.JobID(fmt.Sprintf("%032x", n)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "b",
+	return &kernel.Job{ID: kernel.JobID(fmt.Sprintf("%032x", n)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "b",
 		File: tree.File(rel, kernel.RunningPrompt), Rel: rel, Inode: inode}}}
 }
 
@@ -162,9 +162,9 @@ func TestWhichFileIsAJobsPrompt(t *testing.T) {
 		"running, and the job ended before":   {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Status, j.State.Finished = kernel.Failed, time.Now().Add(-time.Hour) }},
 		"running, and the job ended since":    {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Status, j.State.Finished = kernel.Failed, hour }, found: true},
 		"running, and it never ran":           {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Status = kernel.Cancelled }, found: true},
-		"rewound, and the same text":          {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Generation, j.Spec.Intake.SHA256 = 1, sum("text") }, found: true},
-		"rewound, and another text":           {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Generation, j.Spec.Intake.SHA256 = 1, sum("other") }},
-		"rewound, and written anew":           {lies: "inbox/x.running.md", other: true, change: func(j *kernel.Job) { j.State.Generation, j.Spec.Intake.SHA256 = 1, sum("text") }},
+		"rewound, and the same text":          {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Generation, j.Spec.Prompt.SHA256 = 1, sum("text") }, found: true},
+		"rewound, and another text":           {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Generation, j.Spec.Prompt.SHA256 = 1, sum("other") }},
+		"rewound, and written anew":           {lies: "inbox/x.running.md", other: true, change: func(j *kernel.Job) { j.State.Generation, j.Spec.Prompt.SHA256 = 1, sum("text") }},
 		"rewound, and finished with a stamp":  {lies: "finished/x.abc.done.md", change: func(j *kernel.Job) { j.State.Generation = 1 }, found: true},
 		"finished with a stamp":               {lies: "finished/x.abc.done.md"},
 		"rewound, and another with a stamp":   {lies: "finished/x.abc.done.md", other: true, change: func(j *kernel.Job) { j.State.Generation = 1 }},
@@ -182,7 +182,7 @@ func TestWhichFileIsAJobsPrompt(t *testing.T) {
 		j := stands(tree, 1, "x.prompt.md", inode)
 		var others []uint64
 		if c.other {
-			j.Spec.Intake.Inode++
+			j.Spec.Prompt.Inode++
 		}
 		if c.taken {
 			others = []uint64{5, inode}
@@ -221,8 +221,8 @@ func TestNamesFollowTheJob(t *testing.T) {
 		"finished, and done":         {[]string{"finished/d/x.error.md", "finished/d/x.error.txt"}, kernel.DonePrompt, nil, "finished/d/x.done.md"},
 		"finished, and done already": {[]string{"finished/d/x.done.md"}, kernel.DonePrompt, nil, "finished/d/x.done.md"},
 		"finished, and failed":       {[]string{"finished/d/x.done.md"}, kernel.ErrorPrompt, nil, "finished/d/x.error.md finished/d/x.error.txt"},
-		"archived":                   {[]string{"inbox/d/x.running.md"}, kernel.ErrorPrompt, func(j *kernel.Job) { j.Spec.Intake.Archive = true }, "failed/o/r/b/ID/x.prompt.md inbox/d/x.error.md inbox/d/x.error.txt"},
-		"archived, but it is done":   {[]string{"inbox/d/x.running.md"}, kernel.DonePrompt, func(j *kernel.Job) { j.Spec.Intake.Archive = true }, "inbox/d/x.done.md"},
+		"archived":                   {[]string{"inbox/d/x.running.md"}, kernel.ErrorPrompt, func(j *kernel.Job) { j.Spec.Prompt.Archive = true }, "failed/o/r/b/ID/x.prompt.md inbox/d/x.error.md inbox/d/x.error.txt"},
+		"archived, but it is done":   {[]string{"inbox/d/x.running.md"}, kernel.DonePrompt, func(j *kernel.Job) { j.Spec.Prompt.Archive = true }, "inbox/d/x.done.md"},
 	} {
 		tree := newTree(t)
 		for _, at := range c.lies {
@@ -263,11 +263,11 @@ func TestReasonsOfPrompts(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	odd := stands(tree, 3, "x.prompt.md", 1)
-	odd.Spec.Intake.File = "/elsewhere/x.running.md"
+	odd.Spec.Prompt.File = "/elsewhere/x.running.md"
 	if _, _, err := (Tender{tree}).TendPrompt(odd, kernel.DonePrompt, odd.State.Reason, nil); err == nil || !strings.Contains(err.Error(), "does not end in x.running.md") {
 		t.Error(err)
 	}
-	odd.Spec.Intake.File = "inbox/x.running.md"
+	odd.Spec.Prompt.File = "inbox/x.running.md"
 	if _, _, err := (Tender{tree}).TendPrompt(odd, kernel.DonePrompt, odd.State.Reason, nil); err == nil {
 		t.Error("a relative home was taken")
 	}

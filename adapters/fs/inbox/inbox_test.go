@@ -156,7 +156,7 @@ func TestTendingMayBeRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "f/x",
+	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "f/x",
 		File: tree.File("d/x.prompt.md", kernel.RunningPrompt), Rel: "d/x.prompt.md", Inode: inode, Archive: true}}}
 	tend := func(want kernel.PromptName, archived bool) {
 		t.Helper()
@@ -196,15 +196,15 @@ func TestTendingMayBeRepeated(t *testing.T) {
 // A prompt that is gone before it was copied leaves a note.
 func TestNoInput(t *testing.T) {
 	tree := newTree(t)
-	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "m",
+	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m",
 		File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Inode: 1}}}
 	if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); found || err != nil {
 		t.Fatal(found, err)
 	}
-	if note := content(t, tree, "processed/o/r/m/"+string(j.ID)+"/NO_INPUT.md"); !strings.Contains(note, j.Spec.Intake.File) {
+	if note := content(t, tree, "processed/o/r/m/"+string(j.ID)+"/NO_INPUT.md"); !strings.Contains(note, j.Spec.Prompt.File) {
 		t.Errorf("%q", note)
 	}
-	j.Spec.Intake.File = "/etc/passwd"
+	j.Spec.Prompt.File = "/etc/passwd"
 	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err == nil {
 		t.Error("any file will do")
 	}
@@ -339,7 +339,7 @@ func TestARenamedPromptIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
+		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
 			SHA256: "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1", File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now().Add(time.Minute)}}}
 		if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err != nil {
 			t.Fatal(err)
@@ -376,7 +376,7 @@ func TestAClaimMayBeRepeated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Intake: &kernel.Intake{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
+		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
 			File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now()}}}
 		for range 3 {
 			if found, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); !found || err != nil {

@@ -24,7 +24,7 @@ type Tender struct{ Tree Tree } // its Home is not used
 // failed. how is how the run stands, for who reads why it failed; files with the
 // numbers in others are other jobs'. It may be repeated.
 func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, how string, others []uint64) (found, archived bool, err error) {
-	in := j.Spec.Intake
+	in := j.Spec.Prompt
 	home := inbox.Home(in)
 	if home == "" || !strings.HasPrefix(home, "/") {
 		return false, false, fmt.Errorf("the prompt of job %s: %s does not end in %s", j.ID, in.File, inbox.NameOf(kernel.RunningPrompt, in.Rel))
@@ -39,7 +39,7 @@ func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, how string, ot
 }
 
 func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, how string, others []uint64) (found, archived bool, err error) {
-	in := j.Spec.Intake
+	in := j.Spec.Prompt
 	at, err := locate(c, j, others)
 	if err == nil && at == "" {
 		at, err = t.wandered(c, j)
@@ -72,7 +72,7 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, how str
 // is claimed. It is not if another job has it, or if it got that name after the
 // end; and once a job was rewound, what is called running may have come between.
 func locate(c fs.Confined, j *kernel.Job, others []uint64) (string, error) {
-	in := j.Spec.Intake
+	in := j.Spec.Prompt
 	running := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, in.Rel))
 	dropped := path.Join(inbox.Dir, in.Rel)
 	anew := ""
@@ -99,7 +99,7 @@ func locate(c fs.Confined, j *kernel.Job, others []uint64) (string, error) {
 // stampedPlace is where the prompt of a job that was rewound lies below finished
 // under a name that got a stamp; "" if it does not.
 func stampedPlace(c fs.Confined, j *kernel.Job) (string, error) {
-	dir, file := path.Split(path.Join(inbox.FinishedDir, j.Spec.Intake.Rel))
+	dir, file := path.Split(path.Join(inbox.FinishedDir, j.Spec.Prompt.Rel))
 	names, err := c.Names(path.Clean(dir))
 	for _, name := range names {
 		if !strings.HasPrefix(name, strings.TrimSuffix(file, "prompt.md")) {
@@ -109,7 +109,7 @@ func stampedPlace(c fs.Confined, j *kernel.Job) (string, error) {
 			continue
 		}
 		e, err := c.Stat(dir + name)
-		if err == nil && e.Mode == 0 && e.Inode == j.Spec.Intake.Inode {
+		if err == nil && e.Mode == 0 && e.Inode == j.Spec.Prompt.Inode {
 			return dir + name, nil
 		}
 	}
@@ -133,7 +133,7 @@ func later(j *kernel.Job, e fs.Entry) bool {
 // gave it; "" if it does not. Numbers of files are used again: what was written
 // after the claim, or has another content, is another prompt.
 func (t Tree) wandered(c fs.Confined, j *kernel.Job) (string, error) {
-	in := j.Spec.Intake
+	in := j.Spec.Prompt
 	var l inbox.Listing
 	if err := t.scan(c, &l, "", 0); err != nil {
 		return "", err
@@ -150,7 +150,7 @@ func (t Tree) wandered(c fs.Confined, j *kernel.Job) (string, error) {
 // called gives the prompt of an open job, which is at, the name of a running one,
 // and takes away the reason of an earlier failure. It is where the prompt is then.
 func called(c fs.Confined, j *kernel.Job, at string) (string, error) {
-	rel := j.Spec.Intake.Rel
+	rel := j.Spec.Prompt.Rel
 	to := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel))
 	if at == "" || !strings.HasPrefix(at, inbox.Dir+"/") { // it has left the inbox; its record says that it runs again
 		return at, nil
@@ -173,7 +173,7 @@ func called(c fs.Confined, j *kernel.Job, at string) (string, error) {
 // copied keeps a copy of the prompt, from whatever name it has, and reports
 // that there is one. Where there never was a prompt it says so in the place.
 func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
-	in := j.Spec.Intake
+	in := j.Spec.Prompt
 	_, err := c.Stat(inbox.Processed(in, j.ID))
 	if err == nil || !errors.Is(err, iofs.ErrNotExist) {
 		return err == nil, err
@@ -196,7 +196,7 @@ func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
 // rename gives the job's prompt, which is at, the name that tells where its run
 // stands.
 func (t Tree) rename(c fs.Confined, j *kernel.Job, at string, want kernel.PromptName, why string) error {
-	rel := j.Spec.Intake.Rel
+	rel := j.Spec.Prompt.Rel
 	tree, _, _ := strings.Cut(at, "/")
 	to := path.Join(tree, inbox.NameOf(want, rel))
 	switch {

@@ -171,7 +171,7 @@ func TestDigest(t *testing.T) {
 	}
 	outside := func(p kernel.Probes) kernel.Wakes { return kernel.Wakes{Outside: p} }
 	a, b := kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "x"}, kernel.Artifact{Kind: kernel.Custom, Name: "t", Ref: "y"}
-	all := []kernel.Wakes{{}, soon, {Again: true}, outside(kernel.Probes{Head: true}), outside(kernel.Probes{Clean: true}),
+	all := []kernel.Wakes{{}, soon, {Poll: true}, outside(kernel.Probes{Head: true}), outside(kernel.Probes{Clean: true}),
 		outside(kernel.Probes{Branches: []string{"a"}}), outside(kernel.Probes{Branches: []string{"a", "b"}}), outside(kernel.Probes{Branches: []string{"a b"}}),
 		outside(kernel.Probes{Markers: []kernel.Artifact{a}}), outside(kernel.Probes{Artifacts: []kernel.Artifact{a}}),
 		outside(kernel.Probes{Markers: []kernel.Artifact{a, b}}), outside(kernel.Probes{Attempts: attempts("a")}), outside(kernel.Probes{Attempts: attempts("a", "b")})}

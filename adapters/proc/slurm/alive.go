@@ -56,7 +56,7 @@ func (e evidence) judge(cluster string) judgement {
 	case strings.HasPrefix(e.void, takenOff): // whoever took the claim has not recorded the end yet, or died
 		return judgement{lost: cancelled(e.void)}
 	case e.void != "":
-		return judgement{runner: kernel.Runner{Liveness: kernel.Absent, Remark: e.void}}
+		return judgement{runner: kernel.Runner{Liveness: kernel.NeverStarted, Remark: e.void}}
 	case e.host == "" && !e.ordered:
 		return alive("being submitted to cluster " + cluster)
 	case !e.asked && e.unreachable == "":

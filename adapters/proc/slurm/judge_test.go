@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			v := c.e.judge("c")
 			said := v.unseen + v.void + v.runner.Remark
-			got := map[kernel.Liveness]string{kernel.Alive: "alive", kernel.Dead: "dead", kernel.Absent: "absent", kernel.Stalled: "stalled"}[v.runner.Liveness]
+			got := map[kernel.Liveness]string{kernel.Alive: "alive", kernel.Dead: "dead", kernel.NeverStarted: "absent", kernel.Stalled: "stalled"}[v.runner.Liveness]
 			switch {
 			case v.ask:
 				got = "ask"

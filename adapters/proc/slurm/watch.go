@@ -95,7 +95,7 @@ func (w *Watch) serve(ctx context.Context) {
 		case <-ask.C:
 			if of := w.watched(); len(of) > 0 {
 				for _, f := range w.c.Alive(ctx, of) {
-					if f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.Absent) {
+					if f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.NeverStarted) {
 						w.signal()
 						pause = poll / 2
 						break

@@ -1,4 +1,4 @@
-package kernel_test
+package view_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // The run of a prompt is told by the job that it goes back to.
@@ -33,7 +34,7 @@ func TestHowTheRunOfAPromptStands(t *testing.T) {
 		"its own approval":  {job("z", kernel.WaitingOnApproval, "", 0), nil, "waiting_on_approval", []kernel.JobID{"z"}},
 		"it goes on":        {job("z", kernel.WaitingOnDeps, "", 0), []*kernel.Job{job("a", kernel.Running, "", 0)}, "waiting_on_deps", nil},
 	} {
-		r := kernel.PromptRunOf(c.last, append(c.others, c.last), at)
+		r := view.PromptRunOf(c.last, append(c.others, c.last), at)
 		if r.String() != c.want || !slices.Equal(r.Pending, c.pending) {
 			t.Errorf("%s: %s, %v, want %s, %v", what, r, r.Pending, c.want, c.pending)
 		}

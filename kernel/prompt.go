@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Intake is the prompt that a job stands for (seed 004). The job is the one
+// Prompt is the prompt file that a job stands for (seed 004). The job is the one
 // that its run ends in, so that what becomes of the job became of the prompt.
-type Intake struct {
+type Prompt struct {
 	Owner      string // git_owner
 	Repository string // repo_name
 	Branch     string // the branch that the prompt is meant for
@@ -54,16 +54,16 @@ func (s Status) PromptName() PromptName {
 // HoldsPrompt reports that the claimed file is still this job's: the run is
 // not over, or the file does not say so yet.
 func (j *Job) HoldsPrompt() bool {
-	return j.Spec.Intake != nil && (j.Open() || j.State.Prompt.Named != j.State.Status.PromptName())
+	return j.Spec.Prompt != nil && (j.Open() || j.State.Prompt.Named != j.State.Status.PromptName())
 }
 
-// tending are the prompts whose names are not what the tick makes of their
-// jobs.
-func (t *tick) tending() []WorldAction {
+// promptUpdates are the actions that give prompts the names which the tick's
+// statuses call for.
+func (t *tick) promptUpdates() []WorldAction {
 	var out []WorldAction
-	for _, i := range t.s.graph.intakes {
+	for _, i := range t.s.graph.prompts {
 		j := t.s.jobs[i]
-		if want := t.at(i).PromptName(); want != j.State.Prompt.Named {
+		if want := t.status(i).PromptName(); want != j.State.Prompt.Named {
 			out = append(out, TendPrompt{j.ID, want})
 		}
 	}
@@ -74,7 +74,7 @@ func (t *tick) tending() []WorldAction {
 // with, nothing of the run starts: it fails for want of its input.
 func Tended(s *Snapshot, a TendPrompt, found, archived bool) (Plan, error) {
 	j := s.Job(a.Job)
-	if j == nil || j.Spec.Intake == nil {
+	if j == nil || j.Spec.Prompt == nil {
 		return Plan{}, fmt.Errorf("tend the prompt of %s: %w", a.Job, ErrNotFound)
 	}
 	if !found && j.State.Prompt.Named == NewPrompt && j.Open() {
@@ -85,18 +85,18 @@ func Tended(s *Snapshot, a TendPrompt, found, archived bool) (Plan, error) {
 	return NewPlan(PutState{j.ID, j.Rev, st}), nil
 }
 
-// withoutInput fails the run of j. Hardly ever has one of its jobs begun: only
-// where the copy could not be made before. Those are ended.
+// withoutInput fails the run of j. Jobs of it run only where an earlier copy of
+// the prompt failed: these are stopped.
 func (s *Snapshot) withoutInput(j *Job) Plan {
 	var p Plan
-	s.all()
+	s.requireAll()
 	for _, k := range s.jobs {
 		if k != j && (j.Spec.Origin.Run == "" || k.Spec.Origin.Run != j.Spec.Origin.Run) || !k.Open() {
 			continue
 		}
 		st := k.State
 		st.Status, st.Finished, st.Exit, st.Outcome = Failed, s.now, Exited(1), OutcomeFailed
-		st.Failure, st.Reason = MissingInput, "the prompt was gone before it could be read: "+j.Spec.Intake.File
+		st.Failure, st.Reason = MissingInput, "the prompt was gone before it could be read: "+j.Spec.Prompt.File
 		st.Wait, st.WaitSince, st.RetryAt = WaitReason{}, time.Time{}, time.Time{}
 		if k.State.Status == Running {
 			p.add(Sweep{k.Attempt()})

@@ -9,8 +9,9 @@ import (
 // through: there may be few of them among many.
 var listed = [...]Status{Queued, WaitingOnApproval, WaitingOnLocks, Running, FailedRetryable}
 
-// Due is when the clock alone moves j, if it ever does: a retry, a launch that was
-// refused, an approval that expires. The zero time is at the next tick.
+// Due is when the clock alone moves j: a retry, a launch that was refused, an
+// approval that expires. The zero time means at the next tick; ever is false where
+// the clock never does.
 func (j *Job) Due() (at time.Time, ever bool) {
 	switch st := &j.State; st.Status {
 	case FailedRetryable, Queued:
@@ -27,8 +28,8 @@ func (s *Snapshot) timed() []int32 {
 	return slices.Concat(s.in[FailedRetryable], s.in[Queued], s.in[WaitingOnApproval])
 }
 
-// list makes the lists of s anew.
-func (s *Snapshot) list() {
+// index rebuilds the lists of jobs by status.
+func (s *Snapshot) index() {
 	s.in = [FailedRetryable + 1][]int32{}
 	for i, j := range s.jobs {
 		if st := j.State.Status; slices.Contains(listed[:], st) {
@@ -37,8 +38,9 @@ func (s *Snapshot) list() {
 	}
 }
 
-// moves is s, a copy of was, after the states of some jobs were replaced.
-func (s *Snapshot) moves(was *Snapshot, which []int32) {
+// reindex updates the lists of s, a copy of was in which the states of the jobs at
+// which were replaced.
+func (s *Snapshot) reindex(was *Snapshot, which []int32) {
 	if len(which) == 0 {
 		return
 	}
@@ -47,15 +49,16 @@ func (s *Snapshot) moves(was *Snapshot, which []int32) {
 	for _, st := range listed {
 		here := func(i int32) bool { return s.jobs[i].State.Status == st }
 		if slices.ContainsFunc(which, func(i int32) bool { return here(i) != (was.jobs[i].State.Status == st) }) {
-			s.in[st] = relisted(s.in[st], which, here)
+			s.in[st] = reindexed(s.in[st], which, here)
 		}
 	}
 }
 
-// relisted is list, where those of which are in it that are here.
-func relisted(list, which []int32, here func(int32) bool) []int32 {
-	out := make([]int32, 0, len(list)+len(which))
-	for _, i := range list {
+// reindexed is list without the positions in which, and with those of them that
+// here holds for.
+func reindexed(index, which []int32, here func(int32) bool) []int32 {
+	out := make([]int32, 0, len(index)+len(which))
+	for _, i := range index {
 		for len(which) > 0 && which[0] < i {
 			if here(which[0]) {
 				out = append(out, which[0])

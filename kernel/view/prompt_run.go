@@ -1,42 +1,47 @@
-package kernel
+package view
 
-import "time"
+import (
+	"cmp"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
 
 // PromptRun is how the run of a prompt stands. The job that stands for the
 // prompt only depends on the others: what blocks it, or what it waits for, is
 // found among them.
 type PromptRun struct {
-	Status  Status  // of the job, or where another's end blocks it or another's approval is awaited, that one's
-	Cause   *Job    // this other one; nil: there is none
-	Reason  string  // why the run ended so, or does not go on; "": nothing is to be told
-	Pending []JobID // the jobs whose approval is awaited
+	Status  kernel.Status  // of the job, or where another's end blocks it or another's approval is awaited, that one's
+	Cause   *kernel.Job    // this other one; nil: there is none
+	Reason  string         // why the run ended so, or does not go on; "": nothing is to be told
+	Pending []kernel.JobID // the jobs whose approval is awaited
 }
 
 // PromptRunOf is how the run of j, which stands for a prompt, stands. members
 // are the jobs of its run.
-func PromptRunOf(j *Job, members []*Job, now time.Time) PromptRun {
-	r := PromptRun{Status: j.State.Status, Reason: orElse(j.State.Reason, j.State.Wait.Detail)}
+func PromptRunOf(j *kernel.Job, members []*kernel.Job, now time.Time) PromptRun {
+	r := PromptRun{Status: j.State.Status, Reason: cmp.Or(j.State.Reason, j.State.Wait.Detail)}
 	for _, k := range members {
 		switch {
-		case k.State.Status == WaitingOnApproval:
+		case k.State.Status == kernel.WaitingOnApproval:
 			r.Pending = append(r.Pending, k.ID)
 			if k != j && j.Open() && r.Cause == nil {
-				r.Status, r.Cause, r.Reason = WaitingOnApproval, k, k.State.Wait.Detail
+				r.Status, r.Cause, r.Reason = kernel.WaitingOnApproval, k, k.State.Wait.Detail
 			}
-		case j.State.Status == BlockedByDependency && k.endsRun() && (r.Cause == nil || r.Cause.follows(k)):
-			r.Status, r.Cause, r.Reason = k.State.Status, k, k.failed(now)
+		case j.State.Status == kernel.BlockedByDependency && endsRun(k) && (r.Cause == nil || follows(r.Cause, k)):
+			r.Status, r.Cause, r.Reason = k.State.Status, k, k.WhyEnded(now)
 		}
 	}
 	return r
 }
 
 // endsRun reports that j ended badly by itself, and not because another did.
-func (j *Job) endsRun() bool {
+func endsRun(j *kernel.Job) bool {
 	switch j.State.Status {
-	case Failed, Cancelled, BlockedByApproval:
+	case kernel.Failed, kernel.Cancelled, kernel.BlockedByApproval:
 		return true
-	case BlockedByDependency:
-		return j.State.Outcome == OutcomeBlocked
+	case kernel.BlockedByDependency:
+		return j.State.Outcome == kernel.OutcomeBlocked
 	default:
 		return false
 	}
@@ -44,8 +49,8 @@ func (j *Job) endsRun() bool {
 
 // follows reports that k says more of why their run ended than j does: it failed
 // and j did not, or ended before.
-func (j *Job) follows(k *Job) bool {
-	if failed := j.State.Status == Failed; failed != (k.State.Status == Failed) {
+func follows(j, k *kernel.Job) bool {
+	if failed := j.State.Status == kernel.Failed; failed != (k.State.Status == kernel.Failed) {
 		return !failed
 	}
 	return k.State.Finished.Before(j.State.Finished)

@@ -10,12 +10,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// settle sees to what people did to running prompts. Only Vizier calls a prompt
+// reviewRunning sees to what people did to running prompts. Only Vizier calls a prompt
 // running, and only once it has a job: a file of that name that no job holds was
 // renamed, copied or made by hand, and is never run. The prompt of an open job
 // that was renamed, to whatever, gets its name back. The result names the files
 // that are no prompts to be taken.
-func (x *Inbox) settle(ctx context.Context, list inbox.Listing, named []placed, held holdings, rep *InboxReport) (mine map[string]bool, err error) {
+func (x *Inbox) reviewRunning(ctx context.Context, list inbox.Listing, named []placed, held holdings, rep *InboxReport) (mine map[string]bool, err error) {
 	odd := map[*InboxTarget][]inbox.PromptFile{}
 	for _, c := range named {
 		if files := held[c.target]; files != nil && c.Name == kernel.RunningPrompt && files[x.Tree.File(c.Rel, c.Name)] == nil {
@@ -27,7 +27,7 @@ func (x *Inbox) settle(ctx context.Context, list inbox.Listing, named []placed, 
 		open := map[uint64]*kernel.Job{}
 		for _, j := range files {
 			if j.Open() && j.State.Prompt.Named == kernel.RunningPrompt && x.ours(j) {
-				open[j.Spec.Intake.Inode] = j
+				open[j.Spec.Prompt.Inode] = j
 			}
 		}
 		for _, f := range list.Files {
@@ -35,11 +35,11 @@ func (x *Inbox) settle(ctx context.Context, list inbox.Listing, named []placed, 
 			if j == nil || f.Name == kernel.RunningPrompt || !x.Tree.Still(f.Rel, f.Name, f.Inode) { // odd already, or where it belongs; named since
 				continue
 			}
-			if x.Tree.Still(j.Spec.Intake.Rel, kernel.RunningPrompt, f.Inode) { // another link to it
+			if x.Tree.Still(j.Spec.Prompt.Rel, kernel.RunningPrompt, f.Inode) { // another link to it
 				if f.Name == kernel.NewPrompt {
 					name := inbox.NameOf(f.Name, f.Rel)
 					mine[name] = true
-					rep.Left = append(rep.Left, Left{name, "a link to " + inbox.NameOf(kernel.RunningPrompt, j.Spec.Intake.Rel) + ": it waits until job " + string(j.ID) + " has ended"})
+					rep.Left = append(rep.Left, Left{name, "a link to " + inbox.NameOf(kernel.RunningPrompt, j.Spec.Prompt.Rel) + ": it waits until job " + string(j.ID) + " has ended"})
 				}
 				continue
 			}
@@ -56,7 +56,7 @@ func (x *Inbox) settle(ctx context.Context, list inbox.Listing, named []placed, 
 
 // ours reports that the prompt of j was dropped into this inbox.
 func (x *Inbox) ours(j *kernel.Job) bool {
-	return j.Spec.Intake.File == x.Tree.File(j.Spec.Intake.Rel, kernel.RunningPrompt)
+	return j.Spec.Prompt.File == x.Tree.File(j.Spec.Prompt.Rel, kernel.RunningPrompt)
 }
 
 // putRight gives prompts of open jobs their names back and refuses what else is
@@ -86,8 +86,8 @@ func (x *Inbox) putRight(ctx context.Context, t *InboxTarget, files []inbox.Prom
 
 // restore calls the prompt of an open job running again.
 func (x *Inbox) restore(f inbox.PromptFile, name string, j *kernel.Job, rep *InboxReport) {
-	is := inbox.NameOf(kernel.RunningPrompt, j.Spec.Intake.Rel)
-	err := x.Tree.Restore(f, j.Spec.Intake.Rel)
+	is := inbox.NameOf(kernel.RunningPrompt, j.Spec.Prompt.Rel)
+	err := x.Tree.Restore(f, j.Spec.Prompt.Rel)
 	switch {
 	case err == nil:
 		rep.Renamed = append(rep.Renamed, Left{name, fmt.Sprintf("it is the prompt of job %s, which is not over, and is called %s again", j.ID, is)})
@@ -103,7 +103,7 @@ func (x *Inbox) restore(f inbox.PromptFile, name string, j *kernel.Job, rep *Inb
 func (x *Inbox) judge(s *kernel.Snapshot, f inbox.PromptFile, sum string) (why string, whose *kernel.Job) {
 	var was, like *kernel.Job
 	for _, j := range s.Jobs() {
-		in := j.Spec.Intake
+		in := j.Spec.Prompt
 		if in == nil || !x.ours(j) {
 			continue
 		}
@@ -129,7 +129,7 @@ func (x *Inbox) judge(s *kernel.Snapshot, f inbox.PromptFile, sum string) (why s
 	case was != nil:
 		return fmt.Sprintf("it is the prompt of job %s, which is over (%s); to run it again%s", was.ID, was.State.Status, again), was
 	case like != nil:
-		return fmt.Sprintf("it is a copy of %s, the prompt of job %s; to run it a second time%s", inbox.NameOf(kernel.RunningPrompt, like.Spec.Intake.Rel), like.ID, again), nil
+		return fmt.Sprintf("it is a copy of %s, the prompt of job %s; to run it a second time%s", inbox.NameOf(kernel.RunningPrompt, like.Spec.Prompt.Rel), like.ID, again), nil
 	default:
 		return "no job has it: only Vizier calls a prompt " + inbox.NameOf(kernel.RunningPrompt, "NAME.prompt.md") + ", once it has made a job of it; to run it" + again, nil
 	}

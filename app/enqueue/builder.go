@@ -14,8 +14,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// Intake makes jobs for one repository and one asker.
-type Intake struct {
+// Builder makes jobs for one repository and one asker.
+type Builder struct {
 	Scheduler *app.Scheduler
 	Trees     Trees
 	Templates Templates
@@ -115,7 +115,7 @@ func (e *InputError) Error() string { return e.Err.Error() }
 func (e *InputError) Unwrap() []error { return []error{kernel.ErrInvalid, e.Err} }
 
 // resolver finds the jobs that requests start after.
-func (t *Intake) resolver(ctx context.Context, refs []string) (func(string) (kernel.JobID, error), error) {
+func (t *Builder) resolver(ctx context.Context, refs []string) (func(string) (kernel.JobID, error), error) {
 	find, err := t.Scheduler.Resolver(ctx, refs)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (t *Intake) resolver(ctx context.Context, refs []string) (func(string) (ker
 }
 
 // linked is the linked worktree that the asker stands in; "": it is the main one.
-func (t *Intake) linked() string {
+func (t *Builder) linked() string {
 	if t.Tree == t.Root {
 		return ""
 	}

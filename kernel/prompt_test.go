@@ -9,7 +9,7 @@ import (
 // The name follows the status, whatever leads to it; a rewind takes it back.
 func TestTheNameOfAPromptFollowsItsJob(t *testing.T) {
 	j := job("q", func(j *kernel.Job) {
-		j.Spec.Intake = &kernel.Intake{Rel: "x.prompt.md", File: "/h/inbox/x.running.md", Inode: 1}
+		j.Spec.Prompt = &kernel.Prompt{Rel: "x.prompt.md", File: "/h/inbox/x.running.md", Inode: 1}
 	})
 	s := snapshot(facts(), j)
 	tend := func(want kernel.PromptName) {
@@ -71,7 +71,7 @@ func TestWithoutItsPromptARunFails(t *testing.T) {
 	run := func(j *kernel.Job) { j.Spec.Origin.Run = "r" }
 	first := job("a", run)
 	last := job("b", run, func(j *kernel.Job) {
-		j.Spec.After, j.Spec.Intake = []kernel.JobID{"a"}, &kernel.Intake{Rel: "x.prompt.md", File: "/h/inbox/x.running.md"}
+		j.Spec.After, j.Spec.Prompt = []kernel.JobID{"a"}, &kernel.Prompt{Rel: "x.prompt.md", File: "/h/inbox/x.running.md"}
 	})
 	other := job("c")
 	s := snapshot(facts(), first, last, other)
@@ -102,7 +102,7 @@ func TestWithoutItsPromptARunFails(t *testing.T) {
 func TestCancellingAPromptCancelsItsRun(t *testing.T) {
 	run := func(j *kernel.Job) { j.Spec.Origin.Run = "r" }
 	s := snapshot(facts(), job("a", run), job("b", run, func(j *kernel.Job) {
-		j.Spec.After, j.Spec.Intake = []kernel.JobID{"a"}, &kernel.Intake{}
+		j.Spec.After, j.Spec.Prompt = []kernel.JobID{"a"}, &kernel.Prompt{}
 	}), job("c"))
 	s = s.Apply(kernel.Decide(s))
 	p, err := kernel.Cancel(s, "b", "ann", false)

@@ -1,0 +1,95 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Pick is what a store that holds jobs answers to near: the definition of every
+// kind. It takes jobs in schedule order and keeps that order.
+func Pick(jobs []kernel.Job, near []kernel.Near) []kernel.Job {
+	at := make(map[kernel.JobID]int, len(jobs))
+	for i := range jobs {
+		at[jobs[i].ID] = i
+	}
+	picked := make([]bool, len(jobs))
+	for _, n := range near {
+		var list []int
+		for i := range jobs {
+			if n.Selects(&jobs[i]) {
+				list = append(list, i)
+			}
+		}
+		switch {
+		case n.Kind == kernel.RunConsumers:
+			list = slices.DeleteFunc(list, func(i int) bool {
+				run := jobs[i].Spec.Origin.Run
+				return run != n.Run && run != "" && slices.ContainsFunc(jobs, func(p kernel.Job) bool {
+					return p.ID != jobs[i].ID && p.Spec.Origin.Run == run && slices.Contains(p.Spec.Produces, n.Artifact)
+				})
+			})
+			if n.Most > 0 && len(list) > n.Most {
+				list = list[:n.Most]
+			}
+		case n.Kind == kernel.Newest:
+			list = list[max(0, len(list)-n.Most):]
+		case n.Kind == kernel.Stoppers:
+			list = stoppers(jobs, at, list, n.Run)
+		case n.Kind == kernel.Due:
+			list = dueAt(jobs, list, n.At)
+		case n.Kind == kernel.Members:
+			if n.Most == 0 {
+				break
+			}
+			if active := slices.DeleteFunc(slices.Clone(list), func(i int) bool { return !jobs[i].State.Status.Active() }); len(active) >= n.Most {
+				list = active[:n.Most]
+			}
+		case n.Most > 0 && len(list) > n.Most:
+			list = list[:n.Most]
+		}
+		for _, i := range list {
+			picked[i] = true
+		}
+	}
+	var out []kernel.Job
+	for i, yes := range picked {
+		if yes {
+			out = append(out, jobs[i])
+		}
+	}
+	return out
+}
+
+// stoppers are those of list that stop a run, and the jobs that handle it.
+func stoppers(jobs []kernel.Job, at map[kernel.JobID]int, list []int, run kernel.RunID) []int {
+	var out []int
+	for _, i := range list {
+		here, targets := jobs[i].Spec.Origin.Run == run, []int(nil)
+		for _, r := range jobs[i].Spec.Routes {
+			if k, ok := at[r.To]; ok {
+				here, targets = here || jobs[k].Spec.Origin.Run == run, append(targets, k)
+			}
+		}
+		if here {
+			out = append(append(out, i), targets...)
+		}
+	}
+	return out
+}
+
+// dueAt are those of list that are due, and the next.
+func dueAt(jobs []kernel.Job, list []int, now time.Time) []int {
+	due := func(i int) time.Time {
+		at, _ := jobs[i].Due()
+		return at
+	}
+	slices.SortStableFunc(list, func(a, b int) int { return due(a).Compare(due(b)) })
+	for n, i := range list {
+		if now.Before(due(i)) {
+			return list[:n+1]
+		}
+	}
+	return list
+}
