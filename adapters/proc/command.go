@@ -156,10 +156,8 @@ func environment(own []string, others ...string) []string {
 		name, _, _ := strings.Cut(v, "=")
 		seen[name] = true
 	}
-	if slices.ContainsFunc(others, func(v string) bool { return strings.HasPrefix(v, "GIT_INDEX_FILE=") }) {
-		for _, name := range commitVariables {
-			seen[name] = true
-		}
+	for _, name := range ofHooksCommit(others) {
+		seen[name] = true
 	}
 	env := slices.Clone(own)
 	for _, v := range slices.Backward(others) {
@@ -171,10 +169,22 @@ func environment(own []string, others ...string) []string {
 	return env
 }
 
-// commitVariables are about the commit that a git hook runs for, which has an
-// index besides. They are not about what a job commits.
-var commitVariables = []string{ //nolint:gochecknoglobals // a list
-	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE", "GIT_EDITOR", "GIT_REFLOG_ACTION",
+// ofHooksCommit are the variables that are about the commit which a git hook runs
+// for, and not about what a job commits. A hook of a commit has an index of its
+// own. Where no committer is named, git is configured with one, and needs no
+// author either.
+func ofHooksCommit(vars []string) []string {
+	has := func(name string) bool {
+		return slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	}
+	switch {
+	case !has("GIT_INDEX_FILE"):
+		return nil
+	case has("GIT_COMMITTER_NAME"):
+		return []string{"GIT_AUTHOR_DATE", "GIT_EDITOR", "GIT_REFLOG_ACTION"}
+	default:
+		return []string{"GIT_AUTHOR_DATE", "GIT_EDITOR", "GIT_REFLOG_ACTION", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"}
+	}
 }
 
 // submittedEnv are the variables that a job was submitted with, each once: all but our

@@ -16,4 +16,8 @@ func TestTheCommitOfAHookIsNotTheJobs(t *testing.T) {
 	if !slices.Equal(got, []string{"A=b", "GIT_SSH_COMMAND=ssh"}) {
 		t.Errorf("in a hook: %q", got)
 	}
+	named := append([]string{"GIT_INDEX_FILE=.git/index", "GIT_COMMITTER_NAME=Ann"}, outer...)
+	if got := environment(nil, named...); slices.Contains(got, "GIT_AUTHOR_DATE=@1 +0000") || !slices.Contains(got, "GIT_AUTHOR_NAME=Zed") {
+		t.Errorf("where the environment says who commits: %q", got)
+	}
 }
