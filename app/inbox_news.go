@@ -105,8 +105,11 @@ func (n *news) read(t *InboxTarget, s *kernel.Snapshot, x *Inbox, rep *InboxRepo
 		delete(n.open, j.ID)
 		delete(n.asked, j.ID)
 		end, at := told{j.ID, j.State.Generation}, j.State.Finished
-		if at.IsZero() && open { // it never ran
+		switch { // of what never ran, its end is not on record
+		case at.IsZero() && open:
 			at = x.Now()
+		case at.IsZero(): // it was never seen open: it came, and was blocked, since the last look
+			at = j.Created
 		}
 		if _, again := n.ended[end]; again || !open && (at.Before(n.since) || x.Now().Sub(at) > recent) {
 			continue

@@ -433,4 +433,17 @@ func TestAWatcherTellsHowRunsEnd(t *testing.T) {
 	if got := told(); got != "" {
 		t.Errorf("again: %s", got)
 	}
+
+	// Another process took it, and a failure of its run blocked it, between two looks.
+	blocked := job("b1", func(j *kernel.Job) {
+		j.State.Status, j.State.Wait = kernel.BlockedByDependency, kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "dependency failed for job x (failed)"}
+		j.Spec.Prompt = &kernel.Prompt{File: x.Tree.File("b.prompt.md", kernel.RunningPrompt), Rel: "b.prompt.md"}
+	})
+	f.m.jobs[blocked.ID] = blocked
+	if got := told(); !strings.HasPrefix(got, "b.prompt.md ") {
+		t.Errorf("of one that was never seen open: %q", got)
+	}
+	if got := told(); got != "" {
+		t.Errorf("again: %s", got)
+	}
 }
