@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -117,13 +118,15 @@ func TestTheResidentCollectsWhenItHasNothingElseToDo(t *testing.T) {
 			j.State = kernel.State{Status: kernel.FailedRetryable, RetryAt: time.Now().Add(10 * time.Minute)}
 		})
 		done := make(chan struct{})
-		go func() { defer close(done); reside(r) }()
+		ctx, stop := context.WithCancel(t.Context())
+		r.Scheduler = sched
+		go func() { defer close(done); r.Serve(ctx) }()
 		time.Sleep(9 * time.Minute)
 		synctest.Wait()
 		if m.looks() != looks+1 {
 			t.Errorf("%d looks in nine minutes", m.looks()-looks)
 		}
-		delete(m.jobs, "c")
+		stop()
 		<-done
 	})
 }

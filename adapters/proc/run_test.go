@@ -112,6 +112,7 @@ func TestJobsKnowNothingOfTheirSubmittersRepository(t *testing.T) {
 		t.Setenv(name, "/elsewhere")
 	}
 	t.Setenv("GIT_AUTHOR_NAME", "Ann")
+	t.Setenv("GIT_COMMITTER_NAME", "Ann")
 	w := setup(t, "env")
 	w.job.Spec.Task.Env = []string{"GIT_WORK_TREE=/asked", "GIT_DIR=/asked"}
 	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
