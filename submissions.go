@@ -46,7 +46,7 @@ func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]k
 		in := w.builder(cmp.Or(j.Spec.Task.Tree, root), w.config())
 		in.Origin = kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral}
 		in.By, in.Late = func() string { return "job " + string(j.ID) }, true
-		news, _, err := in.Batch(ctx, io.LimitReader(f, maxSubmissionBytes))
+		news, err := in.Batch(ctx, io.LimitReader(f, maxSubmissionBytes))
 		if err == nil && len(news) > maxSubmissions {
 			err = fmt.Errorf("%d jobs, of at most %d: submit them with `vizier jobs submit --batch`", len(news), maxSubmissions)
 		}

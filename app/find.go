@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -63,6 +65,45 @@ func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, 
 	return snap, ids, err
 }
 
+// Targets are what a person means by refs, jobs or whole runs, in a snapshot that
+// has all jobs of those runs.
+func (s *Scheduler) Targets(ctx context.Context, refs []string) (*kernel.Snapshot, []view.Target, error) {
+	scope := s.mentioned(refs)
+	narrow := len(scope.Near) > 0
+	for {
+		snap, err := s.Records(ctx, scope)
+		if err != nil {
+			return nil, nil, err
+		}
+		targets := make([]view.Target, len(refs))
+		before := len(scope.Near)
+		for i, ref := range refs {
+			if targets[i], err = view.Find(snap, ref); err != nil {
+				return nil, nil, err
+			}
+			all := kernel.Near{Kind: kernel.Members, Run: targets[i].Run()}
+			if narrow && all.Run != "" && !slices.Contains(scope.Near, all) {
+				scope.Near, scope.All = append(scope.Near, all), true // all, of a store that cannot tell
+			}
+		}
+		if len(scope.Near) == before {
+			return snap, targets, nil
+		}
+	}
+}
+
+// Run is the run that a person means by ref.
+func (s *Scheduler) Run(ctx context.Context, ref string) (kernel.RunID, error) {
+	_, targets, err := s.Targets(ctx, []string{ref})
+	if err != nil {
+		return "", err
+	}
+	if run := targets[0].Run(); run != "" && targets[0].Whole {
+		return run, nil
+	}
+	return "", fmt.Errorf("%s is no run: %w", ref, kernel.ErrInvalid)
+}
+
 // WithPromptRuns is snap, which was read as scope, with the runs of those jobs of
 // ids that stand for prompts: how such a job stands is told by them.
 func (s *Scheduler) WithPromptRuns(ctx context.Context, scope kernel.Scope, snap *kernel.Snapshot, ids []kernel.JobID) (*kernel.Snapshot, error) {
@@ -82,26 +123,18 @@ func (s *Scheduler) WithPromptRuns(ctx context.Context, scope kernel.Scope, snap
 // Members are the jobs that a person means by refs, where a run means all of
 // its jobs, each once; sleepers are those that were only named by their run.
 func (s *Scheduler) Members(ctx context.Context, refs []string) (ids []kernel.JobID, sleepers map[kernel.JobID]bool, err error) {
-	snap, err := s.Records(ctx, s.mentioned(refs))
+	_, targets, err := s.Targets(ctx, refs)
 	if err != nil {
 		return nil, nil, err
 	}
 	named, sleepers := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
-	for _, ref := range refs {
-		all, isRun, err := view.Members(snap, ref)
-		if err == nil && !isRun {
-			all = make([]kernel.JobID, 1)
-			all[0], err = view.Resolve(snap, ref)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, id := range all {
-			if !named[id] && !sleepers[id] {
-				ids = append(ids, id)
+	for _, t := range targets {
+		for _, j := range t.Jobs {
+			if !named[j.ID] && !sleepers[j.ID] {
+				ids = append(ids, j.ID)
 			}
-			if sleepers[id] = isRun && !named[id]; !isRun {
-				named[id] = true
+			if sleepers[j.ID] = t.Whole && !named[j.ID]; !t.Whole {
+				named[j.ID] = true
 			}
 		}
 	}
@@ -135,8 +168,8 @@ func (s *Scheduler) IDs() []kernel.JobID {
 	return ids
 }
 
-// mentioned is what has to be read to know which jobs refs mean. What else than
-// an id a job may be called by is in the records.
+// mentioned is what has to be read to know which jobs refs mean. Names are in the
+// records.
 func (s *Scheduler) mentioned(refs []string) kernel.Scope {
 	var others []kernel.Near
 	var ids, all []kernel.JobID
@@ -157,12 +190,15 @@ func (s *Scheduler) mentioned(refs []string) kernel.Scope {
 			others = append(others, kernel.Near{Kind: kernel.OfNumber, Number: n})
 			continue
 		}
+		if len(ref) < kernel.PrefixLength || strings.Trim(ref, "0123456789abcdef") != "" {
+			return kernel.Scope{All: true} // a name
+		}
 		if all == nil {
 			all = s.IDs()
 		}
 		before := len(ids)
 		for _, id := range all {
-			if ref != "" && strings.HasPrefix(string(id), ref) {
+			if strings.HasPrefix(string(id), ref) {
 				ids = append(ids, id)
 			}
 		}

@@ -29,13 +29,16 @@ func (j *Job) Ref() string {
 
 func (n Number) String() string { return strconv.FormatUint(uint64(n), 10) }
 
+// PrefixLength is from how many characters on digits are the beginning of an id,
+// and no number.
+const PrefixLength = 8
+
 // ParseRef is the number and the part that ref names. It is false where ref does
 // not begin with a number; digits are a number up to seven of them, and the
 // beginning of an id from there on.
 func ParseRef(ref string) (n Number, part string, ok bool) {
-	const most = 7
 	digits, part, _ := strings.Cut(ref, "/")
-	if len(digits) > most || digits == "" || digits[0] == '0' {
+	if len(digits) >= PrefixLength || digits == "" || digits[0] == '0' {
 		return 0, "", false
 	}
 	v, err := strconv.ParseUint(digits, 10, 64)

@@ -26,12 +26,11 @@ type batchLine struct {
 // maxBatchErrors bounds how many lines are complained about at once.
 const maxBatchErrors = 20
 
-// Batch makes the jobs of in, one JSON object a line (see BatchKeys), and
-// returns the ref of each as well. An error names every bad line.
-func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, []string, error) {
+// Batch makes the jobs of in, one JSON object a line (see BatchKeys). An error names every bad line.
+func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, error) {
 	lines, err := parseBatch(in)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	minted := make(map[string]kernel.JobID, len(lines))
 	for _, l := range lines {
@@ -50,15 +49,15 @@ func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, []s
 	}
 	resolve, err := t.resolver(ctx, outside)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	return t.mint(ctx, lines, minted, resolve)
 }
 
 // mint makes the jobs. Lines may name lines below them, so ids come first and
 // references second.
-func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, []string, error) {
-	news, refs := make([]kernel.NewJob, len(lines)), make([]string, len(lines))
+func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, error) {
+	news := make([]kernel.NewJob, len(lines))
 	var bad complaints
 	for i, l := range lines {
 		q := l.Request
@@ -67,7 +66,7 @@ func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string
 		if news[i], err = t.newJob(ctx, q, nil); err != nil {
 			bad.add(l.line, err)
 		}
-		refs[i], news[i].Part = l.Ref, l.Ref
+		news[i].Part = l.Ref
 		if l.Ref != "" {
 			minted[l.Ref] = news[i].ID
 		}
@@ -87,7 +86,7 @@ func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string
 			news[i].Spec.RunsAfter(id, policy)
 		}
 	}
-	return news, refs, bad.err()
+	return news, bad.err()
 }
 
 // whole reports that ref is an id that need not be looked up now.

@@ -63,6 +63,15 @@ func (t *Builder) afters(ctx context.Context, refs []string) (before kernel.Spec
 	for _, text := range refs {
 		ref, policy := afterPolicy(text)
 		run, ok := strings.CutPrefix(ref, "run:")
+		if number, part, numbered := kernel.ParseRef(run); numbered && part == "" {
+			id, err := t.Scheduler.Run(ctx, number.String())
+			switch {
+			case err == nil:
+				run, ok = string(id), true
+			case ok:
+				return before, fmt.Errorf("--after %s: %w", text, err)
+			}
+		}
 		switch {
 		case ok:
 			sinks, err := t.sinks(ctx, kernel.RunID(run))

@@ -15,10 +15,11 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type cleanCmd struct {
-	Job          string `arg:"" help:"The job, or any job of the run: its id or the beginning of it, RUN/NODE, or @last."`
+	Job          string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	Yes          bool   `short:"y" help:"Do not ask."`
 	KeepBranches bool   `help:"Keep the draft branches."`
 	Force        bool   `help:"Also when jobs outside depend on what goes, and when a worktree cannot be removed. Never while a job of it is active."`
@@ -34,12 +35,13 @@ func (*cleanCmd) Help() string {
 
 // cleanedUp is `clean --format json`.
 type cleanedUp struct {
-	Outcome   string        `json:"outcome"` // clean_completed, or clean_planned of a dry run
-	Scope     string        `json:"scope"`   // job or run
-	Requested kernel.JobID  `json:"requested_job_id"`
-	Run       *kernel.RunID `json:"run_id"`
-	Removed   removedCounts `json:"removed"`
-	Skipped   struct {
+	Outcome   string       `json:"outcome"` // clean_completed, or clean_planned of a dry run
+	Scope     string       `json:"scope"`   // job or run
+	Requested kernel.JobID `json:"requested_job_id"`
+	view.Reference
+	Run     *kernel.RunID `json:"run_id"`
+	Removed removedCounts `json:"removed"`
+	Skipped struct {
 		Branches  int `json:"branches"`
 		Worktrees int `json:"worktrees"`
 	} `json:"skipped"`
@@ -59,19 +61,20 @@ type removedCounts struct {
 
 // Run cleans.
 func (x *cleanCmd) Run(c *call) error {
-	r, err := c.repo()
+	r, targets, err := c.targets([]string{x.Job})
 	if err != nil {
 		return err
 	}
-	_, id, err := r.job(c.ctx, x.Job)
-	if err != nil {
-		return err
+	if len(targets[0].Jobs) > 1 && targets[0].Run() == "" {
+		return fmt.Errorf("%s is a batch: name one of its jobs: %w", x.Job, kernel.ErrInvalid)
 	}
+	id := targets[0].Jobs[0].ID
 	options := app.CleanOptions{Force: x.Force, KeepBranches: x.KeepBranches}
 	planned, err := r.Scheduler.PlanClean(c.ctx, id, options)
 	if err != nil {
 		return refusedClean(err)
 	}
+	c.ui.refs.text(strings.Join(append(texts(planned.Jobs), string(planned.Run)), " ")) // while they are there
 	if x.DryRun {
 		return x.answer(c, id, planned)
 	}
@@ -98,15 +101,24 @@ func refusedClean(err error) error {
 
 // agree asks a person.
 func (c *call) agree(set kernel.CleanSet) (bool, error) {
-	in, ok := c.stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return false, errors.New("vizier clean requires --yes when stdin is not a TTY")
-	}
 	what := "job " + joined(set.Jobs)
 	if set.Run != "" {
 		what = fmt.Sprintf("run %s with %d job(s)", set.Run, len(set.Jobs))
 	}
-	fmt.Fprintf(c.ui.err, "Remove %s? [y/N] ", what)
+	agreed, err := c.agreeTo("Remove "+what+"?", "vizier clean")
+	if err == nil && !agreed {
+		c.ui.print("Outcome: nothing removed")
+	}
+	return agreed, err
+}
+
+// agreeTo asks a person a question of a command.
+func (c *call) agreeTo(question, command string) (bool, error) {
+	in, ok := c.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return false, errors.New(command + " requires --yes when stdin is not a TTY")
+	}
+	fmt.Fprint(c.ui.err, c.ui.refs.text(question)+" [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read the answer: %w", err)
@@ -115,12 +127,11 @@ func (c *call) agree(set kernel.CleanSet) (bool, error) {
 	case "y", "yes":
 		return true, nil
 	}
-	c.ui.print("Outcome: nothing removed")
 	return false, nil
 }
 
 func (x *cleanCmd) answer(c *call, id kernel.JobID, done app.Cleaned) error {
-	doc := cleanedUp{Outcome: "clean_completed", Scope: "job", Requested: id, Degraded: len(done.KeptWorktrees) > 0,
+	doc := cleanedUp{Outcome: "clean_completed", Scope: "job", Requested: id, Reference: c.ui.refs.of(string(id)), Degraded: len(done.KeptWorktrees) > 0,
 		Removed: removedCounts{Jobs: len(done.Removed), Manifests: done.Manifests, Markers: done.Markers, Payloads: done.Payloads,
 			PlanDeleted: done.PlanStates, Worktrees: done.Worktrees, Branches: len(done.Branches)}}
 	outcome := "Clean completed"

@@ -185,8 +185,7 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 	return out
 }
 
-// jobCandidates are all jobs, newest first, by as much of their ids as tells
-// them apart.
+// jobCandidates are all jobs, newest first, by their references.
 func (c *call) jobCandidates() []candidate {
 	r, err := c.repo()
 	if err != nil {
@@ -196,14 +195,9 @@ func (c *call) jobCandidates() []candidate {
 	if err != nil {
 		return nil
 	}
-	var ids []kernel.JobID
-	for _, j := range snap.Jobs() {
-		ids = append(ids, j.ID)
-	}
-	short := view.Prefixes(ids)
-	out := []candidate{}
+	name, out := label(snap), []candidate{}
 	for _, row := range view.ListOf(snap, view.ListOptions{All: true}).Rows {
-		out = append(out, candidate{short[row.ID], fmt.Sprintf("%s %s", row.Status, row.Text("name"))})
+		out = append(out, candidate{name(row.ID), fmt.Sprintf("%s %s", row.Status, row.Text("name"))})
 	}
 	return append(out, candidate{"@last", "the newest job"})
 }

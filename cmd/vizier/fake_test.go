@@ -112,7 +112,22 @@ func (w *fake) fails(code int, args ...string) string {
 func (w *fake) submit(flags ...string) kernel.JobID {
 	w.t.Helper()
 	out := w.ok(append(append([]string{"jobs", "submit"}, flags...), "--", "make", "all")...)
-	return kernel.JobID(strings.TrimSpace(out))
+	return w.id(strings.TrimSpace(out))
+}
+
+// ref is what people call the job.
+func (w *fake) ref(id kernel.JobID) string { return w.job(id).Ref() }
+
+// id is the id of the job that people call ref.
+func (w *fake) id(ref string) kernel.JobID {
+	w.t.Helper()
+	for i := range w.jobs {
+		if w.jobs[i].Ref() == ref {
+			return w.jobs[i].ID
+		}
+	}
+	w.t.Fatalf("no job %s", ref)
+	return ""
 }
 
 func (w *fake) job(id kernel.JobID) *kernel.Job {

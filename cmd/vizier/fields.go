@@ -23,10 +23,10 @@ func pick(all []view.Field, names []string, where string) ([]view.Field, error) 
 	}
 	byKey, keys := make(map[string]view.Field, len(all)), make([]string, len(all))
 	for i, f := range all {
-		byKey[f.Key], keys[i] = f, f.Key
+		byKey[f.Key], byKey[keyOf(f.Label)], keys[i] = f, f, f.Key
 	}
 	for _, name := range names {
-		key := strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
+		key := keyOf(name)
 		f, ok := byKey[key]
 		if !ok {
 			hint := "the fields are " + strings.Join(keys, ", ")
@@ -38,6 +38,19 @@ func pick(all []view.Field, names []string, where string) ([]view.Field, error) 
 		out = append(out, f)
 	}
 	return out, nil
+}
+
+// keyOf is a field's key as it is written by hand.
+func keyOf(name string) string {
+	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(name)))
+}
+
+func keysOf(fields []view.Field) []string {
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		keys[i] = f.Key
+	}
+	return keys
 }
 
 // fields are those that a flag chose or, without it, the configuration.

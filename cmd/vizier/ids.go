@@ -30,21 +30,28 @@ func (r *repo) remarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snaps
 	return r.Scheduler.WithRemarks(ctx, snap)
 }
 
-// labels is how ids are written: whole for programs, as short as they stay
-// unambiguous for people.
-func (c *call) labels(r *repo, s *kernel.Snapshot) func(kernel.JobID) string {
-	if !c.ui.outTTY {
-		return func(id kernel.JobID) string { return string(id) }
+// reader reads jobs, and those of runs, by key: what it cannot find has no
+// reference. The numbers are those of s, and mean nothing in another repository.
+func (c *call) reader(s *app.Scheduler) func([]kernel.JobID, []kernel.RunID) []*kernel.Job {
+	return func(ids []kernel.JobID, runs []kernel.RunID) []*kernel.Job {
+		scope := app.Only(ids)
+		for _, run := range runs {
+			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: run})
+			scope.All = true // of a store that cannot tell
+		}
+		snap, err := s.Records(c.ctx, scope)
+		if err != nil {
+			return nil // text with ids is better than none
+		}
+		return snap.Jobs()
 	}
-	ids := s.UnreadableIDs()
-	for _, j := range s.Jobs() {
-		ids = append(ids, j.ID)
-	}
-	ids = append(ids, r.Scheduler.IDs()...) // those that the snapshot leaves out as well
-	short := view.Prefixes(ids)
+}
+
+// label is how text writes the id of a job of s.
+func label(s *kernel.Snapshot) func(kernel.JobID) string {
 	return func(id kernel.JobID) string {
-		if p := short[id]; p != "" {
-			return p
+		if j := s.Job(id); j != nil && j.Number != 0 {
+			return j.Ref()
 		}
 		return string(id)
 	}

@@ -53,11 +53,11 @@ func (r *repo) follow(ctx context.Context, refs []string) error {
 }
 
 // whose is the repository that has the job or the run that ref is the whole id
-// of; nil: none that is known of.
+// of, and r for what is no whole id; nil: none that is known of.
 func (r *repo) whose(ctx context.Context, ref string) (*repo, error) {
 	whole, _, _ := strings.Cut(strings.TrimPrefix(ref, "run_"), "/")
 	if !kernel.ValidJobID(whole) {
-		return nil, nil
+		return r, nil
 	}
 	if here, err := r.has(ctx, ref, kernel.JobID(whole)); err != nil || here {
 		return r, err

@@ -9,6 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type inboxInitCmd struct{}
@@ -78,10 +79,16 @@ type inboxPass struct {
 }
 
 type inboxTaken struct {
-	Rel        string       `json:"inbox_rel"`
-	Job        kernel.JobID `json:"job_id"`
+	Rel string       `json:"inbox_rel"`
+	Job kernel.JobID `json:"job_id"`
+	view.Reference
 	Run        kernel.RunID `json:"run_id"`
 	Repository string       `json:"repository"`
+}
+
+// taken is t with what people here call its job.
+func (u *ui) taken(t app.Taken) inboxTaken {
+	return inboxTaken{t.Rel, t.Job, u.refs.of(string(t.Job)), t.Run, t.Repository}
 }
 
 // inboxEnd is how the run of a prompt ended.
@@ -103,21 +110,21 @@ type inboxReason struct {
 	Reason string `json:"reason"`
 }
 
-func newInboxPass(rep app.InboxReport) inboxPass {
+func (u *ui) inboxPass(rep app.InboxReport) inboxPass {
 	doc := inboxPass{Outcome: "inbox_scanned", Taken: []inboxTaken{}, Failed: reasons(rep.Failed), Renamed: reasons(rep.Renamed), Finished: []string{}, Ended: []inboxEnd{}, Asked: []inboxAsked{},
 		Left: reasons(rep.Left), Waiting: rep.Waiting, moved: rep.Finished}
 	for _, t := range rep.Taken {
-		doc.Taken = append(doc.Taken, inboxTaken(t))
+		doc.Taken = append(doc.Taken, u.taken(t))
 	}
 	for _, e := range rep.Ended {
-		end := inboxEnd{inboxTaken(e.Taken), e.How.Status.String(), e.Status.String(), ""}
+		end := inboxEnd{u.taken(e.Taken), e.How.Status.String(), e.Status.String(), ""}
 		if e.Status != kernel.Succeeded {
 			end.Reason = e.How.Why()
 		}
 		doc.Ended = append(doc.Ended, end)
 	}
 	for _, a := range rep.Asked {
-		doc.Asked = append(doc.Asked, inboxAsked{inboxTaken(a.Taken), a.Approve})
+		doc.Asked = append(doc.Asked, inboxAsked{u.taken(a.Taken), a.Approve})
 	}
 	for _, m := range rep.Finished {
 		doc.Finished = append(doc.Finished, m.Path)
@@ -147,7 +154,7 @@ func (x *inboxOnceCmd) Run(c *call) error {
 	if err != nil {
 		return inboxMissing(err)
 	}
-	doc := newInboxPass(rep)
+	doc := c.ui.inboxPass(rep)
 	if x.Format == "json" {
 		return c.ui.json(doc)
 	}

@@ -34,12 +34,13 @@ type inboxState struct {
 }
 
 type inboxPrompt struct {
-	Rel        string       `json:"inbox_rel"`
-	Name       string       `json:"name"` // prompt, running, done or error
-	Gone       bool         `json:"gone,omitempty"`
-	Age        int64        `json:"age_seconds"`
-	Stalled    bool         `json:"stalled"`
-	Job        kernel.JobID `json:"job_id,omitempty"`
+	Rel     string       `json:"inbox_rel"`
+	Name    string       `json:"name"` // prompt, running, done or error
+	Gone    bool         `json:"gone,omitempty"`
+	Age     int64        `json:"age_seconds"`
+	Stalled bool         `json:"stalled"`
+	Job     kernel.JobID `json:"job_id,omitempty"`
+	view.Reference
 	Run        kernel.RunID `json:"run_id,omitempty"`
 	Status     string       `json:"status,omitempty"`
 	State      string       `json:"state,omitempty"`
@@ -89,6 +90,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 			Repository: p.Repository, Reason: p.Reason}
 		if j := p.Job; j != nil {
 			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, p.Run.Status.String(), j.State.Status.Coarse(), j.Spec.Prompt.Branch
+			row.Reference = c.ui.refs.of(string(j.ID))
 			row.Next = promptNext(j, p.Run)
 		}
 		doc.Prompts = append(doc.Prompts, row)
@@ -124,7 +126,7 @@ func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
 		if job == "" {
 			job = "-"
 		}
-		fmt.Fprintln(w, strings.TrimRight(strings.Join([]string{readable(p.Rel), p.Name, job, status, (time.Duration(p.Age) * time.Second).String(), note}, "\t"), "\t"))
+		fmt.Fprintln(w, strings.TrimRight(strings.Join([]string{readable(p.Rel), p.Name, c.ui.refs.short(job), status, (time.Duration(p.Age) * time.Second).String(), c.ui.refs.text(note)}, "\t"), "\t"))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -26,7 +26,7 @@ type inboxSubmitCmd struct {
 }
 
 func (*inboxSubmitCmd) Help() string {
-	return "Prints the id of each job, one a line and nothing else: every other command knows it from then on. What cannot be run is refused, and " +
+	return "Prints the reference of each job, one a line and nothing else: every other command knows it from then on. What cannot be run is refused, and " +
 		"nothing is dropped for it."
 }
 
@@ -72,9 +72,9 @@ func (x *inboxSubmitCmd) Run(c *call) error {
 			errs = append(errs, fmt.Errorf("%s: %w", readable(file), inboxMissing(err)))
 			continue
 		}
-		doc.Taken = append(doc.Taken, inboxTaken(t))
+		doc.Taken = append(doc.Taken, c.ui.taken(t))
 		if x.Format != "json" {
-			c.ui.print(string(t.Job))
+			c.ui.print(c.ui.refs.short(string(t.Job)))
 		}
 	}
 	if x.Format == "json" && len(errs) == 0 {

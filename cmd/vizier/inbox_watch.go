@@ -51,7 +51,7 @@ func (x *inboxWatchCmd) Run(c *call) error {
 		if len(rep.Taken)+len(rep.Failed)+len(rep.Renamed)+len(rep.Ended)+len(rep.Asked)+len(rep.Finished)+len(rep.Left) == 0 {
 			return
 		}
-		doc := newInboxPass(rep)
+		doc := c.ui.inboxPass(rep)
 		if x.Format == "json" {
 			_ = c.ui.jsonLine(doc) // what cannot be written is told at the end
 			return

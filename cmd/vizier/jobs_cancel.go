@@ -5,16 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type cancelCmd struct {
-	Job               string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
-	CleanupWorktree   bool   `xor:"cleanup" help:"Remove the worktree that the job owns, too."`
-	NoCleanupWorktree bool   `xor:"cleanup" help:"Keep it, whatever [jobs.cancel] cleanup_worktree says."`
-	Format            string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs              []string `arg:"" optional:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	All               bool     `help:"All jobs that are open."`
+	Yes               bool     `short:"y" help:"With --all: do not ask."`
+	CleanupWorktree   bool     `xor:"cleanup" help:"Remove the worktree that the job owns, too."`
+	NoCleanupWorktree bool     `xor:"cleanup" help:"Keep it, whatever [jobs.cancel] cleanup_worktree says."`
+	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
 func (*cancelCmd) Help() string {
@@ -25,35 +29,107 @@ func (*cancelCmd) Help() string {
 type cancelled struct {
 	Outcome string       `json:"outcome"`
 	Job     kernel.JobID `json:"job"`
-	Status  string       `json:"status"`
-	Stdout  string       `json:"stdout"`
-	Stderr  string       `json:"stderr"`
-	Cleanup string       `json:"cleanup"`
+	view.Reference
+	Status  string `json:"status"`
+	Stdout  string `json:"stdout"`
+	Stderr  string `json:"stderr"`
+	Cleanup string `json:"cleanup"`
 }
 
 // killMargin is how long after its grace a job that was told to stop may take
 // to be gone.
 const killMargin = 15 * time.Second
 
-// Run cancels the job and waits until its processes are gone.
+// cancelledJobs is `jobs cancel --format json` of a run, of all, or of several jobs.
+type cancelledJobs struct {
+	Jobs []cancelled `json:"jobs"`
+}
+
+// Run cancels the jobs and waits until their processes are gone.
 func (x *cancelCmd) Run(c *call) error {
-	r, err := c.repo()
+	if x.All == (len(x.Jobs) > 0) {
+		return usageError(errors.New("expected jobs to cancel, or --all"))
+	}
+	r, ids, single, err := x.chosen(c)
 	if err != nil {
 		return err
 	}
-	_, id, err := r.job(c.ctx, x.Job)
-	if err != nil {
-		return err
+	if x.All && !x.Yes && len(ids) > 0 {
+		if agreed, err := c.agreeTo(fmt.Sprintf("Cancel %d job(s)?", len(ids)), "vizier jobs cancel --all"); !agreed || err != nil {
+			return err
+		}
 	}
+	doc := cancelledJobs{Jobs: []cancelled{}}
+	for _, id := range ids {
+		one, err := x.cancel(c, r, id)
+		if !single && errors.Is(err, kernel.ErrConflict) {
+			continue // it has ended since, or something that was cancelled ended it
+		}
+		if err != nil {
+			return err
+		}
+		doc.Jobs = append(doc.Jobs, one)
+	}
+	switch {
+	case x.Format == "json" && single:
+		return c.ui.json(doc.Jobs[0])
+	case x.Format == "json":
+		return c.ui.json(doc)
+	case len(doc.Jobs) == 0:
+		c.ui.print("Nothing to cancel")
+	}
+	return nil
+}
+
+// chosen are the jobs to cancel, those first that wait for others: what a job is
+// cancelled for is not to end them in another way. It is single where one job was
+// named.
+func (x *cancelCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, err error) {
+	if x.All {
+		if r, err = c.repo(); err != nil {
+			return nil, nil, false, err
+		}
+		snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{})
+		if err != nil {
+			return nil, nil, false, err
+		}
+		for _, j := range slices.Backward(snap.Jobs()) {
+			if j.State.Status.Active() {
+				ids = append(ids, j.ID)
+			}
+		}
+		return r, ids, false, nil
+	}
+	r, targets, err := c.targets(x.Jobs)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	var jobs []*kernel.Job
+	for _, t := range targets {
+		for _, j := range t.Jobs {
+			if !slices.Contains(jobs, j) && (!t.Whole || j.State.Status.Active()) {
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	slices.SortFunc(jobs, func(a, b *kernel.Job) int { return b.Compare(a) })
+	for _, j := range jobs {
+		ids = append(ids, j.ID)
+	}
+	return r, ids, len(targets) == 1 && !targets[0].Whole, nil
+}
+
+// cancel cancels one job.
+func (x *cancelCmd) cancel(c *call, r *repo, id kernel.JobID) (doc cancelled, err error) {
 	cleanup := x.CleanupWorktree || r.Config.Jobs.Cancel.CleanupWorktree && !x.NoCleanupWorktree
 	rep, err := r.Scheduler.Cancel(c.ctx, id, c.actor(), cleanup)
 	if err != nil {
-		return err
+		return doc, err
 	}
 	c.report(rep)
 	snap := rep.Snapshot
 	if j := snap.Job(id); r.Outside != "" && !j.State.Status.Terminal() {
-		return x.requested(c, r, j)
+		return x.requested(c, r, j), nil
 	} else if !j.State.Status.Terminal() {
 		patience := cmp.Or(j.Spec.Task.Grace, r.Config.Jobs.Grace) + killMargin
 		ctx, stop := context.WithTimeout(c.ctx, patience)
@@ -61,20 +137,20 @@ func (x *cancelCmd) Run(c *call) error {
 		snap, _, err = c.await(ctx, r, []kernel.JobID{id}, nil)
 		switch {
 		case c.ctx.Err() != nil:
-			return fmt.Errorf("detached: job %s was told to stop: %w", id, context.Canceled)
+			return doc, fmt.Errorf("detached: job %s was told to stop: %w", id, context.Canceled)
 		case errors.Is(err, context.DeadlineExceeded):
-			return &failure{class: classTimeout, err: fmt.Errorf("job %s was told to stop and still runs after %s", id, patience),
+			return doc, &failure{class: classTimeout, err: fmt.Errorf("job %s was told to stop and still runs after %s", id, patience),
 				hint: "vizier jobs wait " + string(id)}
 		case err != nil:
-			return err
+			return doc, err
 		}
 	}
 	j := snap.Job(id)
 	if j == nil {
-		return fmt.Errorf("cancel %s: its record is gone: %w", id, kernel.ErrNotFound)
+		return doc, fmt.Errorf("cancel %s: its record is gone: %w", id, kernel.ErrNotFound)
 	}
 	p := r.paths(id, x.Format)
-	doc := cancelled{"Job cancelled", id, j.State.Status.String(), p.Stdout, p.Stderr, cmp.Or(j.State.Cancelled.Status, kernel.CleanupSkipped).String()}
+	doc = cancelled{"Job cancelled", id, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, cmp.Or(j.State.Cancelled.Status, kernel.CleanupSkipped).String()}
 	if why := j.State.Cancelled.Error; why != "" {
 		c.ui.warn("worktree of job %s was not removed: %s", id, why)
 	}
@@ -82,21 +158,17 @@ func (x *cancelCmd) Run(c *call) error {
 		doc.Outcome = "Job ended before it could be cancelled"
 		c.ui.warn("job %s ended as %s before it could be cancelled", id, j.State.Status)
 	}
-	if x.Format == "json" {
-		return c.ui.json(doc)
-	}
-	if j.State.Status == kernel.Cancelled {
+	if j.State.Status == kernel.Cancelled && x.Format == "text" {
 		c.ui.print(fmt.Sprintf("Job %s marked cancelled (stdout: %s, stderr: %s, cleanup=%s)", id, doc.Stdout, doc.Stderr, doc.Cleanup))
 	}
-	return nil
+	return doc, nil
 }
 
 // requested answers for a job that others are to end.
-func (x *cancelCmd) requested(c *call, r *repo, j *kernel.Job) error {
-	p := r.paths(j.ID, x.Format)
-	if x.Format == "json" {
-		return c.ui.json(cancelled{"Cancel requested", j.ID, j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String()})
+func (x *cancelCmd) requested(c *call, r *repo, j *kernel.Job) cancelled {
+	if x.Format == "text" {
+		c.ui.print(fmt.Sprintf("Job %s is asked to end", j.ID))
 	}
-	c.ui.print(fmt.Sprintf("Job %s is asked to end", j.ID))
-	return nil
+	p := r.paths(j.ID, x.Format)
+	return cancelled{"Cancel requested", j.ID, view.ReferenceOf(j), j.State.Status.String(), p.Stdout, p.Stderr, kernel.CleanupSkipped.String()}
 }

@@ -2,21 +2,25 @@ package main
 
 import (
 	"cmp"
+	"errors"
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type approveCmd struct {
-	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+	Job    string `arg:"" help:"The job, or a run of which one job is pending: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
 // approved is `jobs approve --format json`.
 type approved struct {
-	Outcome       string         `json:"outcome"`
-	Job           kernel.JobID   `json:"job"`
+	Outcome string       `json:"outcome"`
+	Job     kernel.JobID `json:"job"`
+	view.Reference
 	Status        string         `json:"status"`
 	ApprovalState string         `json:"approval_state"`
 	Started       []kernel.JobID `json:"started"`
@@ -25,7 +29,7 @@ type approved struct {
 
 // Run grants the approval.
 func (a *approveCmd) Run(c *call) error {
-	r, id, err := c.named(a.Job)
+	r, id, err := c.pendingIn(a.Job)
 	if err != nil {
 		return err
 	}
@@ -35,7 +39,7 @@ func (a *approveCmd) Run(c *call) error {
 	}
 	c.report(rep)
 	st := rep.Snapshot.Job(id).State
-	doc := approved{"Job approval granted", id, st.Status.String(), st.Approval.State.String(), listed(rep.Started()), listed(rep.Updated())}
+	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), listed(rep.Started()), listed(rep.Updated())}
 	if a.Format == "json" {
 		return c.ui.json(doc)
 	}
@@ -44,34 +48,25 @@ func (a *approveCmd) Run(c *call) error {
 	return nil
 }
 
-// named opens the repository and finds the job that ref means.
-func (c *call) named(ref string) (*repo, kernel.JobID, error) {
-	r, err := c.repo()
-	if err != nil {
-		return nil, "", err
-	}
-	_, id, err := r.job(c.ctx, ref)
-	return r, id, err
-}
-
 type rejectCmd struct {
-	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+	Job    string `arg:"" help:"The job, or a run of which one job is pending: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	Reason string `placeholder:"TEXT" help:"Why; it goes on record."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
 // rejected is `jobs reject --format json`.
 type rejected struct {
-	Outcome       string       `json:"outcome"`
-	Job           kernel.JobID `json:"job"`
-	Status        string       `json:"status"`
-	ApprovalState string       `json:"approval_state"`
-	Reason        string       `json:"reason"`
+	Outcome string       `json:"outcome"`
+	Job     kernel.JobID `json:"job"`
+	view.Reference
+	Status        string `json:"status"`
+	ApprovalState string `json:"approval_state"`
+	Reason        string `json:"reason"`
 }
 
 // Run refuses the approval and with it the job.
 func (x *rejectCmd) Run(c *call) error {
-	r, id, err := c.named(x.Job)
+	r, id, err := c.pendingIn(x.Job)
 	if err != nil {
 		return err
 	}
@@ -81,7 +76,7 @@ func (x *rejectCmd) Run(c *call) error {
 	}
 	c.report(rep)
 	st := rep.Snapshot.Job(id).State
-	doc := rejected{"Job approval rejected", id, st.Status.String(), st.Approval.State.String(), cmp.Or(st.Approval.Reason, "approval rejected")}
+	doc := rejected{"Job approval rejected", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), cmp.Or(st.Approval.Reason, "approval rejected")}
 	if x.Format == "json" {
 		return c.ui.json(doc)
 	}
@@ -91,15 +86,23 @@ func (x *rejectCmd) Run(c *call) error {
 }
 
 type retryCmd struct {
-	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
-	DryRun bool   `help:"Only print the jobs that would run again, and why each of them."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs   []string `arg:"" optional:"" name:"job" help:"The jobs, or runs, of which what failed is run again: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Failed bool     `help:"All jobs that failed."`
+	DryRun bool     `help:"Only print the jobs that would run again, and why each of them."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+}
+
+// retriedJobs is `jobs retry --format json` of a run, of all that failed, or of
+// several jobs.
+type retriedJobs struct {
+	Retries []retried `json:"retries"`
 }
 
 // retried is `jobs retry --format json`.
 type retried struct {
-	Outcome             string                  `json:"outcome"`
-	RequestedJob        kernel.JobID            `json:"requested_job"`
+	Outcome      string       `json:"outcome"`
+	RequestedJob kernel.JobID `json:"requested_job"`
+	view.Reference
 	RetryRoot           kernel.JobID            `json:"retry_root"`
 	LastSuccessfulPoint []kernel.JobID          `json:"last_successful_point"`
 	RetrySet            []kernel.JobID          `json:"retry_set"`
@@ -109,33 +112,100 @@ type retried struct {
 	Reasons             map[kernel.JobID]string `json:"reasons"` // why each job is in the set
 }
 
-// Run rewinds the job and what depends on it.
+// Run rewinds the jobs and what depends on them.
 func (x *retryCmd) Run(c *call) error {
-	r, id, err := c.named(x.Job)
+	if x.Failed == (len(x.Jobs) > 0) {
+		return usageError(errors.New("expected jobs to retry, or --failed"))
+	}
+	r, ids, single, err := x.chosen(c)
 	if err != nil {
 		return err
 	}
+	doc, done := retriedJobs{Retries: []retried{}}, map[kernel.JobID]bool{}
+	for _, id := range ids {
+		if done[id] {
+			continue // with one before it
+		}
+		one, err := x.retry(c, r, id)
+		if err != nil {
+			return err
+		}
+		for _, again := range one.RetrySet {
+			done[again] = true
+		}
+		doc.Retries = append(doc.Retries, one)
+		if x.Format == "text" {
+			c.ui.text(one.text(x.DryRun))
+		}
+	}
+	switch {
+	case x.Format == "json" && single:
+		return c.ui.json(doc.Retries[0])
+	case x.Format == "json":
+		return c.ui.json(doc)
+	case len(ids) == 0:
+		c.ui.print("Nothing to retry")
+	}
+	return nil
+}
+
+// chosen are the jobs to retry, in schedule order. It is single where one job was
+// named.
+func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, err error) {
+	var jobs []*kernel.Job
+	if x.Failed {
+		if r, err = c.repo(); err != nil {
+			return nil, nil, false, err
+		}
+		snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{})
+		if err != nil {
+			return nil, nil, false, err
+		}
+		for _, j := range snap.Jobs() {
+			if j.State.Status == kernel.Failed {
+				jobs = append(jobs, j)
+			}
+		}
+	} else {
+		var targets []view.Target
+		if r, targets, err = c.targets(x.Jobs); err != nil {
+			return nil, nil, false, err
+		}
+		for _, t := range targets {
+			for _, j := range t.Jobs {
+				if !slices.Contains(jobs, j) && (!t.Whole || view.EndedBadly(j)) {
+					jobs = append(jobs, j)
+				}
+			}
+		}
+		single = len(targets) == 1 && !targets[0].Whole
+	}
+	slices.SortFunc(jobs, (*kernel.Job).Compare)
+	for _, j := range jobs {
+		ids = append(ids, j.ID)
+	}
+	return r, ids, single, nil
+}
+
+// retry rewinds one job and what depends on it.
+func (x *retryCmd) retry(c *call, r *repo, id kernel.JobID) (doc retried, err error) {
 	set, err := r.Scheduler.RetrySet(c.ctx, id)
 	if err != nil {
-		return err
+		return doc, err
 	}
-	doc := retried{"Jobs to retry", id, set.Root, listed(set.Succeeded), listed(set.Jobs),
+	doc = retried{"Jobs to retry", id, c.ui.refs.of(string(id)), set.Root, listed(set.Succeeded), listed(set.Jobs),
 		[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, set.Why}
 	if !x.DryRun {
 		rep, err := r.Scheduler.Retry(c.ctx, id, c.actor())
 		if err != nil {
-			return err
+			return doc, err
 		}
 		c.report(rep)
 		c.warnDegraded(rep, set.Jobs)
 		doc.Outcome, doc.Reset = "Jobs retried", doc.RetrySet
 		doc.Restarted, doc.Updated = within(rep.Started(), set.Jobs), within(rep.Updated(), set.Jobs)
 	}
-	if x.Format == "json" {
-		return c.ui.json(doc)
-	}
-	c.ui.text(doc.text(x.DryRun))
-	return nil
+	return doc, nil
 }
 
 func (doc retried) text(dryRun bool) string {

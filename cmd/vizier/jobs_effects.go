@@ -11,7 +11,7 @@ import (
 )
 
 type effectsCmd struct {
-	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+	Job    string `arg:"" help:"The job: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
 }
 
@@ -23,9 +23,10 @@ func (*effectsCmd) Help() string {
 
 // effectsDoc is `jobs effects --format json`: docs/schemas/effects.schema.json.
 type effectsDoc struct {
-	Job     kernel.JobID `json:"job"`
-	Status  string       `json:"status"`
-	Effects []effectDoc  `json:"effects"`
+	Job kernel.JobID `json:"job"`
+	view.Reference
+	Status  string      `json:"status"`
+	Effects []effectDoc `json:"effects"`
 }
 
 type effectDoc struct {
@@ -76,7 +77,7 @@ func (e *effectsCmd) Run(c *call) error {
 }
 
 func effectsOf(j *kernel.Job, effects []kernel.Effect) effectsDoc {
-	doc := effectsDoc{j.ID, j.State.Status.String(), []effectDoc{}}
+	doc := effectsDoc{j.ID, view.ReferenceOf(j), j.State.Status.String(), []effectDoc{}}
 	for _, e := range effects {
 		d := effectDoc{e.Key, e.Operation, e.Part, e.Generation, e.Attempt, e.State.String(), e.Begun, nil}
 		if r := e.Result; e.State != kernel.Intended {

@@ -16,8 +16,8 @@ import (
 
 type eventsCmd struct {
 	Follow bool   `help:"Go on with what happens from now on, until interrupted."`
-	Job    string `placeholder:"JOB" help:"Only events of this job: its id or the beginning of it, RUN/NODE, or @last."`
-	OfRun  string `name:"run" placeholder:"RUN" help:"Only events of this run and its jobs: its id or the beginning of it."`
+	Job    string `placeholder:"JOB" help:"Only events of this job: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+	OfRun  string `name:"run" placeholder:"RUN" help:"Only events of this run and its jobs: its number, or its id or the beginning of it."`
 	Since  string `placeholder:"SEQ|DURATION" help:"Only events after this number, or not older than this, such as 90s or 2h."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object a line."`
 }
@@ -77,25 +77,31 @@ func (e *eventsCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	run, err := e.run(c, r)
+	if err != nil {
+		return err
+	}
 	log := r.Events(seq)
 	defer log.Close()
 	found := e.OfRun == "" || e.Since != ""
 	for {
 		log.Look()
+		var lines []eventLine
 		err := log.Read(func(line []byte) error {
 			var l eventLine
 			_ = json.Unmarshal(line, &l) // what makes no sense in it is left out
-			if !strings.HasPrefix(l.Job, job) || !inRun(l.Run, e.OfRun) || l.At.Before(from) {
+			if !strings.HasPrefix(l.Job, job) || !inRun(l.Run, run) || l.At.Before(from) {
 				return nil
 			}
 			found = true
 			if e.Format == "json" {
-				c.ui.print(string(line))
+				c.ui.verbatim(string(line) + "\n")
 			} else {
-				c.ui.print(l.text(c))
+				lines = append(lines, l)
 			}
 			return nil
 		})
+		c.ui.events(lines)
 		if err != nil {
 			return fmt.Errorf("read events: %w", err)
 		}
@@ -145,12 +151,33 @@ func (e *eventsCmd) job(c *call, r *repo) (string, error) {
 	return string(id), err
 }
 
+// run is the id whose events are wanted, or its beginning: see job.
+func (e *eventsCmd) run(c *call, r *repo) (string, error) {
+	if _, _, number := kernel.ParseRef(e.OfRun); !number {
+		return e.OfRun, nil
+	}
+	run, err := r.Scheduler.Run(c.ctx, e.OfRun)
+	return string(run), err
+}
+
 func inRun(run, wanted string) bool {
 	return strings.HasPrefix(run, wanted) || strings.HasPrefix(strings.TrimPrefix(run, "run_"), wanted)
 }
 
+// events writes events, a line each, and looks up all that they speak of at once.
+func (u *ui) events(lines []eventLine) {
+	var ids []string
+	for _, l := range lines {
+		ids = append(ids, idsOf(l.Job+" "+l.Run+" "+l.Reason)...)
+	}
+	u.refs.find(ids)
+	for _, l := range lines {
+		u.print(l.text(u))
+	}
+}
+
 // text is an event on one line.
-func (l eventLine) text(c *call) string {
+func (l eventLine) text(u *ui) string {
 	about := cmp.Or(l.Job, l.Run)
 	if name := cmp.Or(l.Node, l.Name); name != "" {
 		about += " (" + name + ")"
@@ -177,5 +204,5 @@ func (l eventLine) text(c *call) string {
 	}
 	_, word, _ := strings.Cut(l.Event, ".")
 	word, _, _ = strings.Cut(word, ".")
-	return c.ui.paint(word, strings.Map(printable, line))
+	return u.paint(word, strings.Map(printable, line))
 }

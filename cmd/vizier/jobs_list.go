@@ -57,27 +57,38 @@ func (l *listCmd) Run(c *call) error {
 	if l.Raw {
 		return c.ui.json(list.Raw(func(id kernel.JobID) view.Paths { return r.paths(id, "json") }))
 	}
-	label := c.labels(r, snap)
+	label, all := label(snap), []string(nil)
+	for _, row := range list.Rows {
+		for _, f := range chosen {
+			if mentions[f.Key] {
+				all = append(all, row.Text(f.Key))
+			}
+		}
+	}
+	c.ui.refs.find(idsOf(strings.Join(all, "\n")))
 	text := func(row view.ListRow, f view.Field) string {
-		if f.Key == "job" {
+		switch {
+		case f.Key == "job":
 			return label(row.ID)
+		case mentions[f.Key]:
+			return c.ui.refs.text(row.Text(f.Key))
 		}
 		return row.Text(f.Key)
 	}
 	switch cmp.Or(l.Format, display.Format) {
 	case "json":
-		keys := make([]string, len(chosen))
-		for i, f := range chosen {
-			keys[i] = f.Key
-		}
-		return c.ui.json(listDocument{list.Document(keys), residentScheduler{r.Resident()}})
+		return c.ui.json(listDocument{list.Document(keysOf(chosen)), residentScheduler{r.Resident()}})
 	case "table":
-		c.ui.text(listHeader(list, r) + c.listTable(list, chosen, text))
+		c.ui.verbatim(listHeader(list, r) + c.listTable(list, chosen, text))
 	default:
-		c.ui.text(listHeader(list, r) + c.listBlocks(list, chosen, text))
+		c.ui.verbatim(listHeader(list, r) + c.listBlocks(list, chosen, text))
 	}
 	return nil
 }
+
+// mentions are the fields that may speak of jobs in the program's own words. In
+// the others an id is what somebody wrote.
+var mentions = map[string]bool{"after": true, "wait": true, "remark": true, "prompt_run": true, "reason": true, "submitted_by": true}
 
 // rawNeedsJSON refuses --raw for people.
 func rawNeedsJSON(raw bool, format string) error {

@@ -80,7 +80,7 @@ func (p *payloadCmd) print(c *call, id kernel.JobID, a kernel.Artifact, data []b
 		if !json.Valid(data) {
 			return fmt.Errorf("payload of %s by job %s is no JSON", a, id)
 		}
-		c.ui.text(strings.TrimRight(string(data), "\n") + "\n")
+		c.ui.verbatim(strings.TrimRight(string(data), "\n") + "\n")
 		return nil
 	}
 	text, err := op.TextOf(data)
@@ -90,6 +90,6 @@ func (p *payloadCmd) print(c *call, id kernel.JobID, a kernel.Artifact, data []b
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	c.ui.text(text)
+	c.ui.verbatim(text)
 	return nil
 }

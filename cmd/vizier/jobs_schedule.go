@@ -93,10 +93,11 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	if err != nil {
 		return view.Schedule{}, err
 	}
+	c.ui.refs.named(snap)
 	if s.Format != "summary" { // the others show whether artifacts are there
 		snap = r.observeBlocked(c.ctx, snap, blockedJobs(snap))
 	}
-	o := view.ScheduleOptions{All: s.All, MaxDepth: s.MaxDepth, Label: c.labels(r, snap)}
+	o := view.ScheduleOptions{All: s.All, MaxDepth: s.MaxDepth, Label: label(snap)}
 	if s.Job != "" {
 		id, err := view.Resolve(snap, s.Job)
 		if err != nil {
@@ -110,5 +111,8 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 // summary is the table of rows.
 func (c *call) summary(v view.Schedule, rows []view.ScheduleRow) string {
 	cells := append([][]string{view.SummaryColumns()}, v.Summary(rows)...)
+	for _, row := range cells {
+		row[4] = c.ui.refs.text(row[4])
+	}
 	return table(cells, c.ui.paintColumn(cells, 3))
 }

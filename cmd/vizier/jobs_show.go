@@ -1,11 +1,16 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type showCmd struct {
-	Job    string   `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+	Job    string   `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	Fields []string `placeholder:"FIELD" help:"Show these fields, in this order."`
 	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"How it looks."`
 	Raw    bool     `help:"With --format json: the whole record, with its types kept."`
@@ -23,6 +28,16 @@ func (s *showCmd) Run(c *call) error {
 	chosen, err := fields(view.ShowFields(), s.Fields, "display.lists.jobs_show.fields", r.Config.Display.Show)
 	if err != nil {
 		return err
+	}
+	if err := r.follow(c.ctx, []string{s.Job}); err != nil {
+		return err
+	}
+	snap, targets, err := r.Scheduler.Targets(c.ctx, []string{s.Job})
+	if err != nil {
+		return err
+	}
+	if t := targets[0]; t.Whole && len(t.Jobs) > 1 && !s.Raw {
+		return c.showRun(snap, t, s.Format)
 	}
 	snap, id, err := c.settledJob(r, s.Job)
 	if err != nil {
@@ -50,14 +65,16 @@ func (s *showCmd) Run(c *call) error {
 	}
 	text := make(map[string]string, len(values))
 	for _, v := range values {
-		text[v.Key] = v.Text
+		if text[v.Key] = v.Text; mentions[v.Key] && format != "json" {
+			text[v.Key] = c.ui.refs.text(v.Text)
+		}
 	}
 	switch s.Format {
 	case "json":
 		doc := make(map[string]string, len(chosen))
-		for _, f := range chosen {
-			if t := text[f.Key]; t != "" {
-				doc[f.Key] = t
+		for _, key := range view.WithReference(keysOf(chosen)) {
+			if t := text[key]; t != "" {
+				doc[key] = t
 			}
 		}
 		return c.ui.json(doc)
@@ -68,40 +85,74 @@ func (s *showCmd) Run(c *call) error {
 				cells = append(cells, []string{f.Label, t})
 			}
 		}
-		c.ui.text(table(cells, nil))
+		c.ui.verbatim(table(cells, nil))
 	default:
 		rows := make([]row, len(chosen))
 		for i, f := range chosen {
 			rows[i] = row{f.Label, text[f.Key]}
 		}
-		c.ui.text("Job " + string(id) + "\n" + block(rows, ""))
+		c.ui.verbatim("Job " + label(snap)(id) + "\n" + block(rows, ""))
 	}
 	return nil
 }
 
 type statusCmd struct {
-	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
 }
 
-// Run prints the job's status. It succeeds whatever the status is.
+// Run prints how each stands. It succeeds whatever the status is.
 func (s *statusCmd) Run(c *call) error {
-	r, err := c.repo()
+	r, targets, snap, err := c.standing(s.Jobs)
 	if err != nil {
 		return err
 	}
-	snap, id, err := c.settledJob(r, s.Job)
-	if err != nil {
-		return err
+	for _, t := range targets {
+		if t.Whole {
+			err = s.print(c, view.RunOf(snap, t.Jobs), runLine(view.RunOf(snap, t.Jobs)))
+		} else {
+			var status view.Status
+			if status, err = view.StatusOf(snap, t.Jobs[0].ID, r.paths(t.Jobs[0].ID, s.Format)); err == nil {
+				c.warnUnattended(r, snap.Job(t.Jobs[0].ID))
+				err = s.print(c, status, c.ui.paint(status.Status, status.String()))
+			}
+		}
+		if err != nil {
+			return err
+		}
 	}
-	status, err := view.StatusOf(snap, id, r.paths(id, s.Format))
-	if err != nil {
-		return err
+	return nil
+}
+
+// print prints a document or a line: of several documents, each on a line of its
+// own.
+func (s *statusCmd) print(c *call, doc any, line string) error {
+	switch {
+	case s.Format == "text":
+		c.ui.print(line)
+		return nil
+	case len(s.Jobs) == 1:
+		return c.ui.json(doc)
 	}
-	c.warnUnattended(r, snap.Job(id))
-	if s.Format == "json" {
-		return c.ui.json(status)
+	return c.ui.jsonLine(doc)
+}
+
+// runLine is a run on one line: 18 develop api [running] 4/15.
+func runLine(r view.Run) string {
+	return fmt.Sprintf("%s %s [%s] %s", cmp.Or(r.Ref, string(r.Run)), r.Name, r.Status, r.Progress())
+}
+
+// showRun prints a run and its jobs.
+func (c *call) showRun(snap *kernel.Snapshot, t view.Target, format string) error {
+	run := view.RunOf(snap, t.Jobs)
+	if format == "json" {
+		return c.ui.json(run)
 	}
-	c.ui.print(c.ui.paint(status.Status, status.String()))
+	rows := []row{{"Name", run.Name}, {"Status", run.Status}, {"Progress", run.Progress()}, {"Created", run.Since.UTC().Format(time.RFC3339)}, {"ID", string(run.Run)}}
+	cells := [][]string{{"Job", "Status", "Why"}}
+	for _, j := range t.Jobs {
+		cells = append(cells, []string{label(snap)(j.ID), j.State.Status.String(), c.ui.refs.text(cmp.Or(j.State.Wait.Detail, j.State.Reason))})
+	}
+	c.ui.verbatim("Run " + cmp.Or(run.Ref, string(run.Run)) + "\n" + block(rows, "") + "\n" + table(cells, c.ui.paintColumn(cells, 1)))
 	return nil
 }

@@ -16,11 +16,11 @@ import (
 type submitCmd struct {
 	Request submitFlags `embed:""`
 	Batch   bool        `help:"Read JSON Lines from standard input: one job a line, with the same keys as the flags, command, and a ref that the after of other lines may name. All are enqueued or none."`
-	Format  string      `enum:"text,json" default:"text" placeholder:"text|json" help:"text prints the new ids, one a line."`
+	Format  string      `enum:"text,json" default:"text" placeholder:"text|json" help:"text prints the references of the new jobs, one a line."`
 }
 
 func (*submitCmd) Help() string {
-	return "Prints the id of each new job, one a line. The job runs as soon as nothing holds it up; " +
+	return "Prints the reference of each new job, such as 12, one a line. The job runs as soon as nothing holds it up; " +
 		"`vizier jobs why` tells what does, and `vizier help gates` what may."
 }
 
@@ -62,13 +62,14 @@ type submission struct {
 }
 
 type submittedJob struct {
-	Job    kernel.JobID `json:"job"`
-	Ref    string       `json:"ref,omitempty"`
-	Name   string       `json:"name,omitempty"`
-	Status string       `json:"status"`
-	Wait   string       `json:"wait,omitempty"`
-	Merged bool         `json:"merged,omitempty"` // it was there already, with this idempotency key
-	Note   string       `json:"note,omitempty"`   // why such a job is not going to run
+	Job kernel.JobID `json:"job"`
+	view.Reference
+	Part   string `json:"part,omitempty"` // what tells it from others of its number, such as the ref of its line
+	Name   string `json:"name,omitempty"`
+	Status string `json:"status"`
+	Wait   string `json:"wait,omitempty"`
+	Merged bool   `json:"merged,omitempty"` // it was there already, with this idempotency key
+	Note   string `json:"note,omitempty"`   // why such a job is not going to run
 }
 
 // Run enqueues the jobs and prints their ids.
@@ -84,11 +85,10 @@ func (s *submitCmd) Run(c *call) error {
 		return err
 	}
 	var news []kernel.NewJob
-	var refs []string
 	if s.Batch {
-		news, refs, err = c.builder(r).Batch(c.ctx, c.stdin)
+		news, err = c.builder(r).Batch(c.ctx, c.stdin)
 	} else {
-		news, refs = make([]kernel.NewJob, 1), []string{""}
+		news = make([]kernel.NewJob, 1)
 		news[0], err = c.builder(r).One(c.ctx, enqueue.Request(s.Request))
 	}
 	if err != nil {
@@ -105,8 +105,9 @@ func (s *submitCmd) Run(c *call) error {
 	if err != nil {
 		return c.barred(err)
 	}
+	c.ui.refs.named(rep.Snapshot)
 	c.report(rep)
-	doc := submitted(rep, news, refs)
+	doc := submitted(rep, news)
 	for _, j := range doc.Jobs {
 		switch {
 		case j.Note != "":
@@ -119,24 +120,25 @@ func (s *submitCmd) Run(c *call) error {
 		return c.ui.json(doc)
 	}
 	for _, j := range doc.Jobs {
-		c.ui.print(string(j.Job))
+		c.ui.print(c.ui.refs.short(string(j.Job)))
 	}
 	return nil
 }
 
-func submitted(rep app.Report, news []kernel.NewJob, refs []string) submission {
+func submitted(rep app.Report, news []kernel.NewJob) submission {
 	out := submission{Outcome: "jobs_submitted", Jobs: make([]submittedJob, len(news))}
 	for i, n := range news {
 		id, merged := rep.Same[n.ID]
 		if !merged {
 			id = n.ID
 		}
-		out.Jobs[i] = submittedJob{Job: id, Ref: refs[i], Name: n.Spec.Name, Merged: merged}
+		out.Jobs[i] = submittedJob{Job: id, Name: n.Spec.Name, Merged: merged}
 		if n, ended := rep.Note[id]; ended {
 			out.Jobs[i].Note = view.NotRun(id, n)
 		}
 		if j := rep.Snapshot.Job(id); j != nil {
 			out.Jobs[i].Status, out.Jobs[i].Wait = j.State.Status.String(), j.State.Wait.Detail
+			out.Jobs[i].Reference, out.Jobs[i].Part = view.ReferenceOf(j), j.Part
 		}
 	}
 	return out

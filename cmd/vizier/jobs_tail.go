@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -11,13 +13,13 @@ import (
 )
 
 type tailCmd struct {
-	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+	Job    string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	Stream string `enum:"stdout,stderr,both" default:"both" placeholder:"stdout|stderr|both" help:"Which output to print; both puts the stream's name before each line."`
 	Follow bool   `help:"Go on as more is written, until the job has ended."`
 }
 
 type attachCmd struct {
-	Job string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+	Job string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 }
 
 func (*attachCmd) Help() string { return "The same as `vizier jobs tail --stream both --follow`." }
@@ -33,6 +35,16 @@ func (t *tailCmd) Run(c *call) error {
 	r, err := c.repo()
 	if err != nil {
 		return err
+	}
+	if err := r.follow(c.ctx, []string{t.Job}); err != nil {
+		return err
+	}
+	_, targets, err := r.Scheduler.Targets(c.ctx, []string{t.Job})
+	if err != nil {
+		return err
+	}
+	if targets[0].Whole && len(targets[0].Jobs) > 1 {
+		return t.whole(c, r, targets[0])
 	}
 	snap, id, err := c.settledJob(r, t.Job)
 	if err != nil {
@@ -62,6 +74,22 @@ func (t *tailCmd) Run(c *call) error {
 	for _, s := range streams {
 		err = errors.Join(err, s.end(c.ui.out))
 	}
+	return err
+}
+
+// whole prints the output of all jobs of a run, each line with its job in front.
+func (t *tailCmd) whole(c *call, r *repo, run view.Target) error {
+	f := &runFollower{r: r, run: run.Run(), print: true, short: c.ui.refs.short, status: map[kernel.JobID]kernel.Status{}}
+	for _, j := range run.Jobs {
+		f.add(j.ID)
+	}
+	if t.Stream != "both" {
+		f.streams = slices.DeleteFunc(f.streams, func(s *stream) bool { return !strings.HasSuffix(s.prefix, "/"+t.Stream+"] ") })
+	}
+	if !t.Follow {
+		return f.drain(c)
+	}
+	_, err := f.follow(c)
 	return err
 }
 

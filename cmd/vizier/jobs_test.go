@@ -29,7 +29,7 @@ func has(t *testing.T, text string, parts ...string) {
 	}
 }
 
-func decode(t *testing.T, text string, into any) {
+func decode(t testing.TB, text string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), into); err != nil {
 		t.Fatalf("%v in %s", err, text)
@@ -48,11 +48,11 @@ func TestListHidesWhatSucceeded(t *testing.T) {
 
 	text := w.ok("jobs", "list")
 	has(t, text, "Outcome: 2 background job(s)\n", "Hidden:  1 succeeded (use --all to include)\n",
-		"\n  Job:               "+string(c), "  Wait:              approval: awaiting human approval", "  Locks:             db:shared")
-	if strings.Contains(text, string(a)) || strings.Index(text, string(c)) > strings.Index(text, string(b)) {
+		"\n  Job:               "+w.ref(c), "  Wait:              approval: awaiting human approval", "  Locks:             db:shared")
+	if strings.Contains(text, "Job:          "+w.ref(a)) || strings.Index(text, "Job:               "+w.ref(c)) > strings.Index(text, "Job:          "+w.ref(b)) {
 		t.Errorf("expected the newest first and no %s:\n%s", a, text)
 	}
-	has(t, w.ok("jobs", "list", "--all"), string(a), "Outcome: 3 background job(s)")
+	has(t, w.ok("jobs", "list", "--all"), "Job:          "+w.ref(a)+"\n", "Outcome: 3 background job(s)")
 	has(t, w.ok("jobs", "list", "--dismiss-failures"), "1 failed, 1 succeeded (use --all to include)")
 
 	w.resident = 4711
@@ -61,7 +61,7 @@ func TestListHidesWhatSucceeded(t *testing.T) {
 	w.config["VIZIER_DISPLAY_LISTS_JOBS_FORMAT"] = "table"
 	w.config["VIZIER_DISPLAY_LISTS_JOBS_FIELDS"] = "Job,Status"
 	want := "Outcome: 2 background job(s)\nHidden:  1 succeeded (use --all to include)\nScheduler: resident (pid 4711)\n\n" +
-		"Job                               Status\n" + string(c) + "  waiting_on_approval\n" + string(b) + "  failed\n"
+		"Job  Status\n" + w.ref(c) + "    waiting_on_approval\n" + w.ref(b) + "    failed\n"
 	if got := w.ok("jobs", "list"); got != want {
 		t.Errorf("table:\n%s\nwant:\n%s", got, want)
 	}
@@ -84,7 +84,7 @@ func TestUnreadableRecordsDoNotHideTheOthers(t *testing.T) {
 	if code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	has(t, out, string(a))
+	has(t, out, "Job:          "+w.ref(a)+"\n")
 	has(t, err, "vizier: unable to load background job ff: job.json: unexpected end\n")
 	if _, _, err := w.run("-q", "jobs", "list"); err != "" {
 		t.Errorf("quiet: %q", err)
@@ -96,7 +96,7 @@ func TestShowAndStatus(t *testing.T) {
 	t.Chdir(w.dir)
 	a := w.submit("--name", "build")
 	stdout := "jobs/" + string(a) + "/stdout.log"
-	has(t, w.ok("jobs", "show", "@last"), "Job "+string(a)+"\n", "Status:", "running", "Stdout:", stdout, "make all")
+	has(t, w.ok("jobs", "show", "@last"), "Job "+w.ref(a)+"\n", "Status:", "running", "Stdout:", stdout, "make all")
 	var doc map[string]string
 	decode(t, w.ok("jobs", "show", string(a)[:8], "--format", "json"), &doc)
 	if doc["status"] != "running" || doc["stdout"] != stdout || doc["outcome"] != "" {
@@ -105,7 +105,7 @@ func TestShowAndStatus(t *testing.T) {
 	if got := w.ok("jobs", "show", string(a), "--fields", "status,name", "--format=table"); got != "Status  running\nName    build\n" {
 		t.Errorf("table: %q", got)
 	}
-	if got, want := w.ok("jobs", "status", string(a)), string(a)+" [running] exit=-- stdout="+stdout+
+	if got, want := w.ok("jobs", "status", string(a)), w.ref(a)+" [running] exit=-- stdout="+stdout+
 		" stderr=jobs/"+string(a)+"/stderr.log\n"; got != want {
 		t.Errorf("status: %q, want %q", got, want)
 	}
@@ -134,7 +134,7 @@ func TestApproveAndReject(t *testing.T) {
 	if by := w.job(a).State.Approval; by.DecidedBy != "bob" || by.RequestedBy != "ann" {
 		t.Errorf("decided by %q, requested by %q", by.DecidedBy, by.RequestedBy)
 	}
-	has(t, w.fails(1, "jobs", "approve", string(a)), "job "+string(a)+" is running\n")
+	has(t, w.fails(1, "jobs", "approve", string(a)), "job "+w.ref(a)+" is running\n")
 	has(t, w.ok("jobs", "reject", string(b), "--reason", "too big"), "Outcome:        Job approval rejected\n",
 		"Status:         blocked_by_approval\n", "Reason:         too big\n")
 	status(t, w, b, kernel.BlockedByApproval)
@@ -147,10 +147,10 @@ func TestRefusedLaunchesAreToldAndNotCountedAsStarted(t *testing.T) {
 	w.refusal = errors.New("no room")
 	_, out, err := w.run("jobs", "approve", string(a), "--format", "json")
 	has(t, out, `"started": []`)
-	has(t, err, "vizier: job "+string(a)+": no room\n")
+	has(t, err, "vizier: job "+w.ref(a)+": no room\n")
 	w.refusal = nil
 	_, _, err = w.run("-v", "jobs", "submit", "--", "true")
-	has(t, err, "vizier: job "+string(a)+" started\n")
+	has(t, err, "vizier: job "+w.ref(a)+" started\n")
 	_, _, err = w.run("-d", "jobs", "submit", "--approval", "--", "true")
 	has(t, err, "waiting_on_approval, was queued awaiting human approval\n")
 }
@@ -178,7 +178,7 @@ func TestRetry(t *testing.T) {
 	status(t, w, b, kernel.BlockedByDependency)
 
 	dry := w.ok("jobs", "retry", string(a), "--dry-run")
-	has(t, dry, "Last successful point: "+string(zero), "  "+string(a)+"  asked for\n", "  "+string(b)+"  runs after "+string(a)+"\n")
+	has(t, dry, "Last successful point: "+w.ref(zero), "  "+w.ref(a)+"  asked for\n", "  "+w.ref(b)+"  runs after "+w.ref(a)+"\n")
 	status(t, w, a, kernel.Failed)
 
 	var doc retried
@@ -189,7 +189,7 @@ func TestRetry(t *testing.T) {
 	}
 	status(t, w, a, kernel.Running)
 	status(t, w, b, kernel.WaitingOnDeps)
-	has(t, w.fails(1, "jobs", "retry", string(a)), "cannot retry while jobs are running in the retry set: "+string(a))
+	has(t, w.fails(1, "jobs", "retry", string(a)), "cannot retry while jobs are running in the retry set: "+w.ref(a))
 }
 
 func TestCancelEndsWaitingAndRunningJobs(t *testing.T) {
@@ -198,7 +198,7 @@ func TestCancelEndsWaitingAndRunningJobs(t *testing.T) {
 	a := w.submit()
 	b := w.submit("--after", string(a))
 	got := w.ok("jobs", "cancel", string(b))
-	if want := "Job " + string(b) + " marked cancelled (stdout: jobs/" + string(b) + "/stdout.log, stderr: jobs/" +
+	if want := "Job " + w.ref(b) + " marked cancelled (stdout: jobs/" + string(b) + "/stdout.log, stderr: jobs/" +
 		string(b) + "/stderr.log, cleanup=skipped)\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -221,7 +221,7 @@ func TestGC(t *testing.T) {
 	if got := w.ok("jobs", "gc", "--days", "9"); got != "Outcome: removed 0 job(s)\n" {
 		t.Errorf("younger than that: %q", got)
 	}
-	has(t, w.ok("jobs", "gc", "--dry-run"), "Outcome: would remove 1 job(s)\n  "+string(old))
+	has(t, w.ok("jobs", "gc", "--dry-run"), "Outcome: would remove 1 job(s)\n  "+w.ref(old))
 	w.job(old)
 	if got := w.ok("jobs", "gc"); got != "Outcome: removed 1 job(s)\n" {
 		t.Errorf("%q", got)
@@ -243,7 +243,7 @@ func TestGCGoesByTheConfiguration(t *testing.T) {
 	w.now = w.now.AddDate(0, 0, 8)
 	open := w.submit("--after", string(kept))
 	w.config["VIZIER_GC_KEEP_AGE"] = "168h"
-	has(t, w.ok("jobs", "gc", "--keep", "--dry-run"), "Outcome: would remove 1 job(s)\n  "+string(old))
+	has(t, w.ok("jobs", "gc", "--keep", "--dry-run"), "Outcome: would remove 1 job(s)\n  "+w.ref(old))
 	w.job(old)
 	if got := w.ok("jobs", "gc", "--keep"); got != "Outcome: removed 1 job(s)\n" || len(w.jobs) != 3 {
 		t.Errorf("%q, %d jobs are left", got, len(w.jobs))
@@ -255,9 +255,9 @@ func TestWhy(t *testing.T) {
 	w := newFake(t)
 	a := w.submit("--name", "base", "--approval")
 	b := w.submit("--after", string(a), "--approval", "--need", "custom:x:y", "--missing-producer", "wait")
-	has(t, w.ok("jobs", "why", string(b)), "Job "+string(b)+" is waiting_on_deps",
-		"dependencies: waiting on job "+string(a), "dependencies: awaiting producer for custom:x:y", "approval: awaiting human approval",
-		"To start it:\n", "vizier jobs approve "+string(a), "vizier jobs approve "+string(b))
+	has(t, w.ok("jobs", "why", string(b)), "Job "+w.ref(b)+" is waiting_on_deps",
+		"dependencies: waiting on job "+w.ref(a), "dependencies: awaiting producer for custom:x:y", "approval: awaiting human approval",
+		"To start it:\n", "vizier jobs approve "+w.ref(a), "vizier jobs approve "+w.ref(b))
 	w.ok("jobs", "approve", string(a))
 	w.settle(a, kernel.OutcomeFailed)
 	var doc explanation
@@ -277,8 +277,8 @@ func TestBlockedJobsAreExplainedByWhatTheyMiss(t *testing.T) {
 	a := w.submit("--need", "custom:x:y")
 	b := w.submit("--after", string(a))
 	status(t, w, a, kernel.BlockedByDependency)
-	has(t, w.ok("jobs", "why", string(b)), "The root of it: job "+string(a)+" (blocked_by_dependency): missing custom:x:y",
-		"queue a job that produces custom:x:y", "vizier jobs retry "+string(a))
+	has(t, w.ok("jobs", "why", string(b)), "The root of it: job "+w.ref(a)+" (blocked_by_dependency): missing custom:x:y",
+		"queue a job that produces custom:x:y", "vizier jobs retry "+w.ref(a))
 	has(t, w.ok("jobs", "why", string(a)), "missing custom:x:y (for good)")
 	has(t, w.ok("jobs", "schedule", "--format", "dag"), "`-- custom:x:y -> [missing]")
 }

@@ -16,7 +16,7 @@ import (
 )
 
 type waitCmd struct {
-	Jobs    []string      `arg:"" name:"job" help:"The jobs: ids or the beginnings of them, RUN/NODE, or @last; a RUN, run_ and the beginning of its id, means all of its jobs."`
+	Jobs    []string      `arg:"" name:"job" help:"The jobs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last; a run means all of its jobs."`
 	Timeout time.Duration `placeholder:"DURATION" help:"Give up after this long, such as 90s or 2h; the jobs go on."`
 	Format  string        `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }

@@ -10,7 +10,7 @@ import (
 )
 
 type whyCmd struct {
-	Job    string `arg:"" help:"The job: its id or the beginning of it, RUN/NODE, or @last."`
+	Job    string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
 }
 
@@ -21,7 +21,8 @@ func (*whyCmd) Help() string {
 
 // explanation is `jobs why --format json`: docs/schemas/why.schema.json.
 type explanation struct {
-	Job     kernel.JobID `json:"job"`
+	Job kernel.JobID `json:"job"`
+	view.Reference
 	Status  string       `json:"status"`
 	Since   *time.Time   `json:"since"` // null: not waiting, or not known
 	Unmet   []unmet      `json:"unmet"`
@@ -46,41 +47,63 @@ type remedy struct {
 }
 
 type rootFailure struct {
-	Job    kernel.JobID `json:"job"`
-	Status string       `json:"status"`
-	Detail string       `json:"detail"`
+	Job kernel.JobID `json:"job"`
+	view.Reference
+	Status string `json:"status"`
+	Detail string `json:"detail"`
 }
 
 // Run explains the job.
 func (w *whyCmd) Run(c *call) error {
-	r, err := c.repo()
+	r, targets, err := c.targets([]string{w.Job})
 	if err != nil {
 		return err
 	}
-	_, id, err := r.job(c.ctx, w.Job)
-	if err != nil {
-		return err
+	jobs := targets[0].Jobs
+	if targets[0].Whole && len(jobs) > 1 {
+		var snap *kernel.Snapshot
+		if r, targets, snap, err = c.standing([]string{w.Job}); err != nil {
+			return err
+		}
+		jobs = targets[0].Jobs
+		if jobs = view.HoldingUp(jobs); len(jobs) == 0 {
+			jobs = targets[0].Jobs[:1]
+		}
+		if w.Format == "text" {
+			c.ui.print("Run " + runLine(view.RunOf(snap, targets[0].Jobs)) + "\n")
+		}
 	}
-	var e kernel.Explanation
-	snap, err := c.settled(r, func() (snap *kernel.Snapshot, err error) {
-		e, snap, err = r.Scheduler.Explain(c.ctx, id)
-		return snap, err
-	})
-	if err != nil {
-		return err
+	for i, j := range jobs {
+		var e kernel.Explanation
+		snap, err := c.settled(r, func() (snap *kernel.Snapshot, err error) {
+			e, snap, err = r.Scheduler.Explain(c.ctx, j.ID)
+			return snap, err
+		})
+		if err != nil {
+			return err
+		}
+		doc := explained(e, c.ui.refs.of)
+		doc.Unattended = r.unattended(e.Rest, snap.Now())
+		switch {
+		case w.Format == "text":
+			if i > 0 {
+				c.ui.print("")
+			}
+			c.ui.text(whyText(e, doc.Unattended, snap.Now()))
+		case len(jobs) == 1:
+			err = c.ui.json(doc)
+		default:
+			err = c.ui.jsonLine(doc)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	alone := r.unattended(e.Rest, snap.Now())
-	if w.Format == "json" {
-		doc := explained(e)
-		doc.Unattended = alone
-		return c.ui.json(doc)
-	}
-	c.ui.text(whyText(e, alone, snap.Now()))
 	return nil
 }
 
-func explained(e kernel.Explanation) explanation {
-	out := explanation{Job: e.Job, Status: e.Status.String(), Unmet: []unmet{}, Actions: []remedy{}}
+func explained(e kernel.Explanation, of func(id string) view.Reference) explanation {
+	out := explanation{Job: e.Job, Reference: of(string(e.Job)), Status: e.Status.String(), Unmet: []unmet{}, Actions: []remedy{}}
 	if !e.Since.IsZero() {
 		out.Since = &e.Since
 	}
@@ -96,7 +119,7 @@ func explained(e kernel.Explanation) explanation {
 		out.Actions = append(out.Actions, remedy{command, text})
 	}
 	if e.Root != nil {
-		out.Root = &rootFailure{e.Root.Job, e.Root.Status.String(), e.Root.Detail}
+		out.Root = &rootFailure{e.Root.Job, of(string(e.Root.Job)), e.Root.Status.String(), e.Root.Detail}
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,6 +26,7 @@ type program struct {
 	stdout, stderr        io.Writer
 	env                   environment
 	open                  func(context.Context, environment, globals) (*repo, error)
+	listen                func() // listens to signals at once; nil: nobody does
 	becomeResidentProgram func() // replaces this process by the resident build, if there is one; nil: there is none
 }
 
@@ -40,6 +42,7 @@ type grammar struct {
 	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
 	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`
 	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
+	Runs        runsCmd        `cmd:"" help:"List the runs, newest first: how each stands and how far it is."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
 	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
 	Doctor      doctorCmd      `cmd:"" help:"Look for what crashes left, and repair it."`
@@ -122,6 +125,7 @@ func (c *call) repo() (*repo, error) {
 	r, err := c.open(c.ctx, c.env, c.globals)
 	if err == nil {
 		c.outside = r.Outside
+		c.ui.refs.read = c.reader(r.Scheduler)
 	}
 	return r, err
 }
@@ -137,8 +141,9 @@ func newParser(g any, out io.Writer, exited *bool) (*kong.Kong, error) {
 
 // run parses, executes and reports. Its result is the exit code.
 func (p *program) run() int {
-	ctx, stop := interruptible()
+	ctx, listen, stop := interruptible()
 	defer stop()
+	p.listen = listen
 	return p.runWith(ctx)
 }
 
@@ -147,20 +152,31 @@ func (p *program) run() int {
 // signal ends the process at once, as the store allows for at any moment.
 const promptly = 20 * time.Millisecond
 
-// interruptible is a context that a signal ends. A second Ctrl-C ends the
-// program at once.
-func interruptible() (context.Context, context.CancelFunc) {
+// interruptible is a context that a signal ends, and what makes it listen at
+// once. A second Ctrl-C ends the program at once.
+func interruptible() (ctx context.Context, listen func(), stop context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
-	listen := time.AfterFunc(promptly, func() {
+	listen = sync.OnceFunc(func() {
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-		<-signals
-		signal.Stop(signals)
-		cancel()
+		go func() {
+			<-signals
+			signal.Stop(signals)
+			cancel()
+		}()
 	})
-	return ctx, func() {
-		listen.Stop()
+	soon := time.AfterFunc(promptly, listen)
+	return ctx, listen, func() {
+		soon.Stop()
 		cancel()
+	}
+}
+
+// staysInFront is for a command that is about to make others run and then waits for
+// them: an interrupt detaches it from then on.
+func (c *call) staysInFront() {
+	if c.listen != nil {
+		c.listen()
 	}
 }
 

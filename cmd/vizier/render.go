@@ -69,11 +69,15 @@ func joined[T ~string](in []T) string {
 	if len(in) == 0 {
 		return "none"
 	}
+	return strings.Join(texts(in), ", ")
+}
+
+func texts[T ~string](in []T) []string {
 	out := make([]string, len(in))
 	for i, s := range in {
 		out[i] = string(s)
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
 // listed is in without nil, which JSON would call null.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -83,7 +84,9 @@ func (g *ground) must(program string, args ...string) string {
 
 func (g *ground) submit(args ...string) kernel.JobID {
 	g.t.Helper()
-	return kernel.JobID(g.vizier(append([]string{"jobs", "submit"}, args...)...))
+	var doc submission
+	decode(g.t, g.vizier(append([]string{"jobs", "submit", "--format", "json"}, args...)...), &doc)
+	return doc.Jobs[0].Job
 }
 
 func (g *ground) layout() fs.Layout { return fs.NewLayout(g.dir) }
@@ -288,11 +291,13 @@ func TestThereIsOneResident(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range ids {
 		all.Go(func() {
-			out, err := g.run("vizier", "jobs", "submit", "--require", "branch_exists=b"+strconv.Itoa(i), "--", "true")
-			if err != nil {
+			out, err := g.run("vizier", "jobs", "submit", "--format", "json", "--require", "branch_exists=b"+strconv.Itoa(i), "--", "true")
+			var doc submission
+			if err = errors.Join(err, json.Unmarshal([]byte(out), &doc)); err != nil {
 				t.Error(err)
+				return
 			}
-			ids[i] = kernel.JobID(out)
+			ids[i] = doc.Jobs[0].Job
 		})
 	}
 	all.Wait()
@@ -440,12 +445,12 @@ func TestWhoIsToldThatNobodySchedules(t *testing.T) {
 	g.becomes(a, "failed_retryable")
 	g.kill(g.looksAfter())
 	g.eventually("its end", func() bool { return g.resident() == 0 })
-	has(t, g.vizier("jobs", "why", string(a)), "But nobody is scheduling (no resident scheduler is alive), and job "+string(a)+" is due at ")
+	has(t, g.vizier("jobs", "why", string(a)), "But nobody is scheduling (no resident scheduler is alive), and job 1 is due at ")
 	g.eventually("a retry that is due", func() bool {
 		return strings.Contains(g.vizier("jobs", "why", string(a)), "its next attempt is due since ")
 	})
-	since := "nobody is scheduling (no resident scheduler is alive), and job " + string(a) + " has been due since "
-	next := "vizier jobs wait " + string(a)
+	since := "nobody is scheduling (no resident scheduler is alive), and job 1 has been due since "
+	next := "vizier jobs wait 1"
 	for _, id := range []kernel.JobID{a, b} {
 		has(t, g.vizier("jobs", "why", string(id)), since, "\n  "+next)
 		if text := g.vizier("jobs", "why", string(id)); strings.Contains(text, "It needs nobody") {

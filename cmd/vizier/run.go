@@ -8,6 +8,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type runCmd struct {
@@ -42,7 +43,8 @@ type enqueuedRun struct {
 // runIdentity is what every document about a run says of it.
 type runIdentity struct {
 	enqueue.Spec
-	Run      kernel.RunID   `json:"run_id"`
+	Run kernel.RunID `json:"run_id"`
+	view.Reference
 	Selector string         `json:"workflow_template_selector"`
 	Template string         `json:"workflow_template_id"`
 	Version  string         `json:"workflow_template_version"`
@@ -106,6 +108,9 @@ func (x *runCmd) Run(c *call) error {
 		return c.hinted(err)
 	}
 	held := map[kernel.RunID]io.Closer{}
+	if x.Follow {
+		c.staysInFront()
+	}
 	for _, run := range runs {
 		if x.Follow && x.Ephemeral { // before it can be over
 			if held[run.Run], err = r.FollowRun(run.Run); err != nil {
@@ -122,10 +127,16 @@ func (x *runCmd) Run(c *call) error {
 	ids := make([]runIdentity, len(runs))
 	for i, run := range runs {
 		f := flows[i]
-		ids[i] = runIdentity{f.Spec, run.Run, f.Choice.Selector, f.Source.ID.Value, f.Source.Version.Value, listed(rep.Roots[i]), x.Ephemeral}
+		ids[i] = runIdentity{f.Spec, run.Run, c.ui.refs.of(string(run.Run)), f.Choice.Selector, f.Source.ID.Value, f.Source.Version.Value, listed(rep.Roots[i]), x.Ephemeral}
 	}
 	if x.Follow {
 		return c.followRuns(r, x, ids, runs, held)
+	}
+	if c.globals.Quiet && x.Format == "text" {
+		for _, id := range ids {
+			c.ui.print(id.Ref)
+		}
+		return nil
 	}
 	return x.answer(c, ids)
 }

@@ -45,7 +45,7 @@ type indexedEnding struct {
 func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunRequest, held map[kernel.RunID]io.Closer) error {
 	doc := terminalRuns{Outcome: "workflow_runs_terminal", Repeat: len(runs)}
 	for i, run := range runs {
-		f := newRunFollower(r, run, x.Format == "text")
+		f := newRunFollower(r, run, x.Format == "text", c.ui.refs.short)
 		snap, err := f.follow(c)
 		if err != nil {
 			return err
@@ -130,12 +130,13 @@ type runFollower struct {
 	run     kernel.RunID
 	jobs    []kernel.JobID
 	print   bool
+	short   func(id string) string // see references
 	streams []*stream
 	status  map[kernel.JobID]kernel.Status
 }
 
-func newRunFollower(r *repo, run app.RunRequest, print bool) *runFollower {
-	f := &runFollower{r: r, run: run.Run, print: print, status: map[kernel.JobID]kernel.Status{}}
+func newRunFollower(r *repo, run app.RunRequest, print bool, short func(string) string) *runFollower {
+	f := &runFollower{r: r, run: run.Run, print: print, short: short, status: map[kernel.JobID]kernel.Status{}}
 	for _, j := range run.Jobs {
 		f.add(j.ID)
 	}
@@ -148,14 +149,14 @@ func (f *runFollower) add(id kernel.JobID) {
 		return
 	}
 	for _, name := range []string{"stdout", "stderr"} {
-		f.streams = append(f.streams, &stream{path: f.r.Logs.LogFile(id, name), prefix: "[" + string(id) + "/" + name + "] "})
+		f.streams = append(f.streams, &stream{path: f.r.Logs.LogFile(id, name), prefix: "[" + f.short(string(id)) + "/" + name + "] "})
 	}
 }
 
 // join follows the jobs as well that jobs of the run submitted.
 func (f *runFollower) join(s *kernel.Snapshot) {
 	for _, j := range s.Jobs() {
-		if j.Spec.Origin.Run == f.run && !slices.Contains(f.jobs, j.ID) {
+		if f.run != "" && j.Spec.Origin.Run == f.run && !slices.Contains(f.jobs, j.ID) {
 			f.add(j.ID)
 		}
 	}
@@ -182,7 +183,9 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 		var snap *kernel.Snapshot
 		if err == nil {
 			scope := app.Only(f.jobs)
-			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: f.run})
+			if f.run != "" {
+				scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: f.run})
+			}
 			snap, err = f.r.Scheduler.Records(c.ctx, scope)
 		}
 		progress := false
@@ -253,7 +256,7 @@ func (f *runFollower) changes(c *call, s *kernel.Snapshot) bool {
 		f.status[id] = j.State.Status
 		changed = true
 		if f.print && j.State.Status != kernel.Unscheduled {
-			c.ui.print(fmt.Sprintf("[run:%s] %s => %s (%s)", f.run, id, c.ui.paint(j.State.Status.String(), j.State.Status.String()), j.Spec.Origin.Node))
+			c.ui.print(fmt.Sprintf("[run:%s] %s => %s (%s)", f.short(string(f.run)), id, c.ui.paint(j.State.Status.String(), j.State.Status.String()), j.Spec.Origin.Node))
 		}
 	}
 	return changed

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,7 +54,7 @@ func TestScripts(t *testing.T) {
 				return false, fmt.Errorf("unknown condition %q", name)
 			}
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"setid": setid, "exits": exitsWith, "conforms": conformsTo},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"setid": setid, "idof": idof, "exits": exitsWith, "conforms": conformsTo},
 	})
 }
 
@@ -77,6 +79,37 @@ func setid(ts *testscript.TestScript, neg bool, names []string) {
 	}
 	for i, name := range names {
 		ts.Setenv(name, lines[i])
+	}
+}
+
+// idof is `idof NAME...`: NAME_ID becomes the id of the job, or of the run, that
+// the variable NAME has the number of.
+func idof(ts *testscript.TestScript, neg bool, names []string) {
+	records, err := filepath.Glob(ts.MkAbs(".vizier/jobs/*/job.json"))
+	ts.Check(err)
+	for _, name := range names {
+		ref, id := ts.Getenv(name), ""
+		for _, file := range records {
+			var r struct {
+				ID       string `json:"id"`
+				Number   int
+				Part     string
+				Metadata struct {
+					Run string `json:"workflow_run_id"`
+				}
+			}
+			ts.Check(json.Unmarshal([]byte(ts.ReadFile(file)), &r))
+			switch n := strconv.Itoa(r.Number); {
+			case ref == n && r.Part == "", ref == n+"/"+r.Part:
+				id = r.ID
+			case ref == n && id == "" && r.Metadata.Run != "":
+				id = r.Metadata.Run
+			}
+		}
+		if neg || id == "" {
+			ts.Fatalf("idof: %s is %q, which no record has", name, ref)
+		}
+		ts.Setenv(name+"_ID", id)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 func TestSubmitReadsEveryFlag(t *testing.T) {
@@ -21,7 +21,7 @@ func TestSubmitReadsEveryFlag(t *testing.T) {
 		"--lock", "branch:a:shared", "--lock", "db", "--pool", "gpu", "--missing-producer", "wait", "--pinned", "main@"+oid,
 		"--require", "clean_worktree", "--require", "branch_exists=b", "--approval", "--timeout", "90s", "--retries", "2",
 		"--idempotent", "--resumable", "--cwd", "sub/dir", "--env", "A=b=c", "--env", "HOME", "--", "sh", "-c", "echo -- hi", "--after")
-	j := w.job(kernel.JobID(strings.TrimSpace(out)))
+	j := w.job(w.id(strings.TrimSpace(out)))
 	want := kernel.Spec{
 		Name: "n", After: []kernel.JobID{first}, MissingProducer: kernel.Wait, Idempotent: true, Resumable: true,
 		Needs:         []kernel.Artifact{{Kind: kernel.PlanBranch, Name: "x", Ref: "draft/x"}},
@@ -61,12 +61,12 @@ func TestSubmitSaysWhatBecomesOfADoubt(t *testing.T) {
 	for text, want := range map[string]kernel.Spec{"": {}, "fail": {}, "ask": {InDoubt: kernel.AskInDoubt},
 		"rerun": {InDoubt: kernel.RerunInDoubt, Budget: kernel.Budget{Reclaims: 2}}} {
 		_, out, _ := w.runIn(`{"command":["true"],"in_doubt":"`+text+`"}`, "jobs", "submit", "--batch")
-		ids := strings.Fields(out)
+		ids := []kernel.JobID{w.id(strings.TrimSpace(out))}
 		if text != "" {
-			ids = append(ids, string(w.submit("--in-doubt", text)))
+			ids = append(ids, w.submit("--in-doubt", text))
 		}
 		for _, id := range ids {
-			if got := w.job(kernel.JobID(id)).Spec; got.InDoubt != want.InDoubt || got.Budget != want.Budget {
+			if got := w.job(id).Spec; got.InDoubt != want.InDoubt || got.Budget != want.Budget {
 				t.Errorf("%q: %s, %+v", text, got.InDoubt, got.Budget)
 			}
 		}
@@ -81,7 +81,7 @@ func TestSubmitSaysWhatBecomesOfADoubt(t *testing.T) {
 func TestSubmitSaysWhatIsTriedAgainAndHowOften(t *testing.T) {
 	w := newFake(t)
 	_, out, _ := w.runIn(`{"command":["true"],"retries":2,"retry_on":["rate_limited","75"],"resumable":true,"max_resumes":0,"idempotent":true,"max_reclaims":7}`, "jobs", "submit", "--batch")
-	for _, id := range []kernel.JobID{kernel.JobID(strings.TrimSpace(out)),
+	for _, id := range []kernel.JobID{w.id(strings.TrimSpace(out)),
 		w.submit("--retries", "2", "--retry-on", "rate_limited", "--retry-on", "75", "--resumable", "--max-resumes", "0", "--idempotent", "--max-reclaims", "7")} {
 		got := w.job(id).Spec
 		if got.Budget != (kernel.Budget{Retries: 2, Resumes: 0, Reclaims: 7}) {
@@ -134,15 +134,15 @@ func TestSubmitRefusesNonsense(t *testing.T) {
 	}
 }
 
-func TestSubmitPrintsOnlyIDs(t *testing.T) {
+func TestSubmitPrintsOnlyReferences(t *testing.T) {
 	w := newFake(t)
 	_, out, err := w.run("jobs", "submit", "--", "true")
-	if out != string(id(1))+"\n" || err != "" {
+	if out != "1\n" || err != "" {
 		t.Errorf("%q, %q", out, err)
 	}
 	var doc submission
 	decode(t, w.ok("jobs", "submit", "--format", "json", "--approval", "--name", "b", "--", "true"), &doc)
-	want := submission{"jobs_submitted", []submittedJob{{Job: id(2), Name: "b", Status: "waiting_on_approval", Wait: "awaiting human approval"}}}
+	want := submission{"jobs_submitted", []submittedJob{{Job: id(2), Reference: view.Reference{Number: 2, Ref: "2"}, Name: "b", Status: "waiting_on_approval", Wait: "awaiting human approval"}}}
 	if d := cmp.Diff(want, doc); d != "" {
 		t.Error(d)
 	}
@@ -159,7 +159,7 @@ func TestBatch(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, err)
 	}
-	if out != fmt.Sprintf("%s\n%s\n", id(2), id(3)) {
+	if out != "2/link\n2/compile\n" {
 		t.Errorf("ids:\n%s", out)
 	}
 	link := w.job(id(2))

@@ -5,7 +5,9 @@ package main
 //   - What goes to standard error begins with "vizier: ", a small letter, and
 //     has no period at its end.
 //   - Each message ends with one newline. JSON is never coloured.
-//   - Colour, progress and short ids are for terminals only; NO_COLOR,
+//   - Text has references in the place of the ids of jobs and runs; see
+//     references. What is not the program's own words is written verbatim.
+//   - Colour and progress are for terminals only; NO_COLOR,
 //     TERM=dumb and --no-ansi switch colour and progress off there too.
 
 import (
@@ -26,6 +28,7 @@ type ui struct {
 	outTTY, errTTY bool
 	plain          bool // the environment asks for no escape sequences
 	level          int
+	refs           references
 }
 
 // The levels of what is said on standard error.
@@ -73,10 +76,13 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 }
 
 // print writes one line of a result.
-func (u *ui) print(line string) { fmt.Fprintln(u.out, line) }
+func (u *ui) print(line string) { u.verbatim(u.refs.text(line) + "\n") }
 
 // text writes a result of several lines that ends with a newline.
-func (u *ui) text(s string) { io.WriteString(u.out, s) }
+func (u *ui) text(s string) { u.verbatim(u.refs.text(s)) }
+
+// verbatim writes what others wrote, and what has its references already.
+func (u *ui) verbatim(s string) { io.WriteString(u.out, s) }
 
 // json writes a document.
 func (u *ui) json(v any) error {
@@ -105,6 +111,7 @@ func (u *ui) say(level int, format string, args []any) {
 
 // stderr writes a message, each of its lines with the program's name.
 func (u *ui) stderr(text string) {
+	text = u.refs.text(text)
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		fmt.Fprintln(u.err, "vizier: "+line)
 	}
@@ -124,6 +131,7 @@ func (u *ui) paint(status, text string) string {
 	if !u.colours() {
 		return text
 	}
+	text = u.refs.text(text) // an id is no word of its own behind an escape sequence
 	code := ""
 	switch st, err := kernel.ParseStatus(status); {
 	case err != nil:

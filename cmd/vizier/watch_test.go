@@ -26,14 +26,14 @@ func TestScheduleFormats(t *testing.T) {
 	w.settle(done, kernel.OutcomeSucceeded)
 
 	want := "Schedule (Summary)\n" +
-		"#  Slug  Name   Status           Wait                                             Job\n" +
-		"1  -     build  running          -                                                " + string(a) + "\n" +
-		"2  -     test   waiting_on_deps  waiting on job " + string(a) + "  " + string(b) + "\n"
+		"#  Slug  Name   Status           Wait              Job\n" +
+		"1  -     build  running          -                 " + w.ref(a) + "\n" +
+		"2  -     test   waiting_on_deps  waiting on job " + w.ref(a) + "  " + w.ref(b) + "\n"
 	if got := w.ok("jobs", "schedule"); got != want {
 		t.Errorf("summary:\n%s\nwant:\n%s", got, want)
 	}
-	has(t, w.ok("jobs", "schedule", "--format", "dag"), "Schedule (DAG, verbose)\n", "`-- after:success -> "+string(a)+" running")
-	has(t, w.ok("jobs", "schedule", "--all"), string(done))
+	has(t, w.ok("jobs", "schedule", "--format", "dag"), "Schedule (DAG, verbose)\n", "`-- after:success -> "+w.ref(a)+" running")
+	has(t, w.ok("jobs", "schedule", "--all"), "succeeded        -                 "+w.ref(done)+"\n")
 	has(t, w.ok("jobs", "schedule", "--job", string(b)[:8], "--max-depth", "0"), "1  -     test")
 	has(t, w.fails(1, "jobs", "schedule", "--job", "nope"), "no background job nope")
 	has(t, w.ok("jobs", "schedule", "--format", "dot"), "digraph schedule {")
@@ -87,7 +87,7 @@ func TestWatchDrawsUntilInterrupted(t *testing.T) {
 	text := s.text.String()
 	has(t, text, clearScreen+"Schedule Watch | refreshed "+w.now.Local().Format(time.RFC3339)+" | interval=100ms | top=1\n",
 		"State: queued=0 waiting=1 running=1 blocked=0 terminal=0\n", "\x1b[36mrunning",
-		"Running Job Output\nRunning job: "+string(a)+"\nLatest line: [stderr] warn:  [31mred\n")
+		"Running Job Output\nRunning job: "+w.ref(a)+"\nLatest line: [stderr] warn:  [31mred\n")
 	if strings.Count(text, clearScreen) != 2 || !strings.HasSuffix(text, showCursor) || strings.Contains(text, "\n2  ") {
 		t.Errorf("%q", text)
 	}
@@ -169,7 +169,7 @@ func TestFollowDetaches(t *testing.T) {
 	if code := p.runWith(ctx); code != 130 {
 		t.Errorf("exit %d", code)
 	}
-	has(t, err.String(), "vizier: detached: job "+string(a)+" goes on: interrupted\n")
+	has(t, err.String(), "vizier: detached: job "+w.ref(a)+" goes on: interrupted\n")
 	status(t, w, a, kernel.Running)
 }
 
@@ -184,14 +184,14 @@ func TestWaitAnswersWithItsExitCode(t *testing.T) {
 	w.end(good, kernel.OutcomeSucceeded)
 	w.end(bad, kernel.OutcomeFailed)
 	code, out, _ := w.run("jobs", "wait", string(good))
-	if code != 0 || out != string(good)+" succeeded\n" {
+	if code != 0 || out != w.ref(good)+" succeeded\n" {
 		t.Errorf("exit %d: %q", code, out)
 	}
 	w.fails(10, "jobs", "wait", string(good), string(blocked))
 	w.fails(1, "jobs", "wait", string(blocked), string(bad), string(blocked))
 	open := w.submit()
 	has(t, w.fails(124, "jobs", "wait", "--timeout", "50ms", string(good), string(open)),
-		"not all jobs have ended after 50ms", "hint: vizier jobs why "+string(open))
+		"not all jobs have ended after 50ms", "hint: vizier jobs why "+w.ref(open))
 	code, out, _ = w.run("jobs", "wait", "--format", "json", string(blocked))
 	var doc waited
 	decode(t, out, &doc)

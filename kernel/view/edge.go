@@ -77,14 +77,15 @@ type ScheduleDocument struct {
 
 // ScheduleJob is one row of the document.
 type ScheduleJob struct {
-	Order     int          `json:"order"`
-	JobID     kernel.JobID `json:"job_id"`
-	Slug      *string      `json:"slug"`
-	Name      string       `json:"name"`
-	Status    string       `json:"status"`
-	Wait      *string      `json:"wait"`
-	CreatedAt string       `json:"created_at"`
-	Command   []string     `json:"command"`
+	Order int          `json:"order"`
+	JobID kernel.JobID `json:"job_id"`
+	Reference
+	Slug      *string  `json:"slug"`
+	Name      string   `json:"name"`
+	Status    string   `json:"status"`
+	Wait      *string  `json:"wait"`
+	CreatedAt string   `json:"created_at"`
+	Command   []string `json:"command"`
 }
 
 // Edge is one dependency of a visible job. To is a job's id, or
@@ -108,7 +109,7 @@ func (s Schedule) Document() ScheduleDocument {
 	d := ScheduleDocument{Version: 1, Ordering: "created_at_then_job_id",
 		Jobs: make([]ScheduleJob, len(s.Rows)), Edges: []Edge{}, Unreadable: s.Unreadable}
 	for i, r := range s.Rows {
-		d.Jobs[i] = ScheduleJob{r.Order, r.ID, nullable(r.Slug), r.Name, r.Status.String(), nullable(r.Wait), stamp(r.Created),
+		d.Jobs[i] = ScheduleJob{r.Order, r.ID, ReferenceOf(s.snap.Job(r.ID)), nullable(r.Slug), r.Name, r.Status.String(), nullable(r.Wait), stamp(r.Created),
 			orEmpty(r.Command)}
 		for _, dep := range s.dependencies(s.snap.Job(r.ID)) {
 			d.Edges = append(d.Edges, dep.edge(r.ID))

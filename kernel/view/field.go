@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -123,6 +124,23 @@ func deadline(r record) time.Time {
 		return time.Time{}
 	}
 	return r.State.Started.Add(r.Spec.Task.Timeout)
+}
+
+// WithReference is keys of fields for a program: what people call a job stands
+// beside its id.
+func WithReference(keys []string) []string {
+	if slices.Contains(keys, "job") {
+		return append(slices.Clone(keys), "number", "ref")
+	}
+	return keys
+}
+
+// numberText is the job's number, or "" for none.
+func numberText(r record) string {
+	if r.Number == 0 {
+		return ""
+	}
+	return r.Number.String()
 }
 
 // number is n, or "" for none.

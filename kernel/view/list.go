@@ -46,6 +46,8 @@ type ListRow struct {
 
 var listColumns = []column{
 	{Field{"job", "Job", true}, func(r record) string { return string(r.ID) }},
+	{Field{"number", "Number", false}, numberText},
+	{Field{"ref", "Ref", false}, func(r record) string { return r.Ref() }},
 	{Field{"status", "Status", true}, func(r record) string { return r.State.Status.String() }},
 	{Field{"created", "Created", true}, func(r record) string { return stamp(r.Created) }},
 	{Field{"wait", "Wait", true}, waiting},
@@ -188,8 +190,10 @@ type ListHeader struct {
 	Hidden  string `json:"hidden,omitempty"`
 }
 
-// Document is l with the fields of keys; absent values are left out.
+// Document is l with the fields of keys, and what people call a job beside its
+// id; absent values are left out.
 func (l List) Document(keys []string) ListDocument {
+	keys = WithReference(keys)
 	d := ListDocument{ListHeader{l.Outcome, l.Hidden}, make([]map[string]string, len(l.Rows)), l.Unreadable}
 	for i, r := range l.Rows {
 		d.Jobs[i] = make(map[string]string, len(keys))

@@ -94,29 +94,3 @@ func TestOrderOfRecordsDoesNotMatter(t *testing.T) {
 		}
 	})
 }
-
-// A prefix is the start of its id, at least eight characters long, leads back
-// to it, and is no longer than it must be.
-func TestPrefixLaws(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		ids := rapid.SliceOfNDistinct(rapid.StringMatching(`0{7}[01]{1,6}`), 1, 9, rapid.ID[string]).Draw(t, "ids")
-		var all []kernel.JobID
-		var jobs []kernel.Job
-		for _, id := range ids {
-			all = append(all, kernel.JobID(id))
-			jobs = append(jobs, job(id, 0, kernel.Queued))
-		}
-		s := snap(jobs...)
-		for id, p := range view.Prefixes(all) {
-			if got, err := view.Resolve(s, p); err != nil || got != id {
-				t.Fatalf("%s of %s leads to %s, %v", p, id, got, err)
-			}
-			if len(p) > 8 {
-				if got, err := view.Resolve(s, p[:len(p)-1]); err == nil && got == id {
-					t.Fatalf("%s of %s is longer than needed", p, id)
-				}
-			}
-		}
-	})
-}

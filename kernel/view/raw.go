@@ -24,7 +24,8 @@ type RawShow struct {
 // RawJob is a record with its types kept: numbers are numbers, lists are lists
 // and what is absent is null. Artifacts stand as labels.
 type RawJob struct {
-	JobID        kernel.JobID      `json:"job_id"`
+	JobID kernel.JobID `json:"job_id"`
+	Reference
 	Name         string            `json:"name"`
 	Tags         map[string]string `json:"tags"`
 	Status       string            `json:"status"`
@@ -149,7 +150,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 func raw(r record) RawJob {
 	st := r.State
 	j := RawJob{
-		JobID: r.ID, Name: title(r.Job), Tags: map[string]string{}, Status: st.Status.String(), Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
+		JobID: r.ID, Reference: ReferenceOf(r.Job), Name: title(r.Job), Tags: map[string]string{}, Status: st.Status.String(), Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
 		StartedAt: moment(st.Started), FinishedAt: moment(st.Finished),
 		StdoutPath: r.Stdout, StderrPath: r.Stderr, OutcomePath: nullable(r.Outcome),
 		Wait: rawWait(st.Wait), Progress: progressOf(r.Progress), WaitedOn: texts(st.WaitedOn.Kinds(), kernel.WaitKind.String),

@@ -46,8 +46,8 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	for ref, want := range map[string]string{
-		"0190aaaa":     `"0190aaaa" is ambiguous: it may be job 0190aaaa01, 0190aaaa02, 0190aaaa0: give more of the id: invalid`,
-		"run_ab/build": `"run_ab/build" is ambiguous: it may be run run_ab12, run_ab34: give more of the id: invalid`,
+		"0190aaaa":     `"0190aaaa" is ambiguous: it may be job 0190aaaa01, 0190aaaa02, 0190aaaa0: name one of them: invalid`,
+		"run_ab/build": `"run_ab/build" is ambiguous: it may be run run_ab12, run_ab34: name one of them: invalid`,
 		"0190b":        "cannot read job record 0190bbbb: torn: invalid",
 	} {
 		if _, err := view.Resolve(s, ref); err == nil || err.Error() != want {
@@ -70,13 +70,4 @@ func TestResolveNamesSomeOfManyCandidates(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), " and 1,190 more: ") {
 		t.Errorf("got %.300v", err)
 	}
-}
-
-func TestPrefixes(t *testing.T) {
-	t.Parallel()
-	equal(t, view.Prefixes([]kernel.JobID{"aaaaaaaaaaaa1", "aaaaaaaaaaaa2", "aaaaaaaaab", "b", "cccccccccc", "ccccccccccdd", "cccccccccc"}),
-		map[kernel.JobID]string{
-			"aaaaaaaaaaaa1": "aaaaaaaaaaaa1", "aaaaaaaaaaaa2": "aaaaaaaaaaaa2", "aaaaaaaaab": "aaaaaaaaab", "b": "b",
-			"cccccccccc": "cccccccccc", "ccccccccccdd": "ccccccccccd"})
-	equal(t, view.Prefixes([]kernel.JobID{"0123456789", "fedcba9876"}), map[kernel.JobID]string{"0123456789": "01234567", "fedcba9876": "fedcba98"})
 }

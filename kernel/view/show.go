@@ -11,7 +11,9 @@ import (
 // The fields of the original's show in its order, then ours. Those that its
 // records had and ours have not are left out.
 var showColumns = []column{
-	{Field{"job", "Job", true}, func(r record) string { return string(r.ID) }},
+	{Field{"job", "ID", true}, func(r record) string { return string(r.ID) }},
+	{Field{"number", "Number", false}, numberText},
+	{Field{"ref", "Ref", false}, func(r record) string { return r.Ref() }},
 	{Field{"status", "Status", true}, func(r record) string { return r.State.Status.String() }},
 	{Field{"pid", "PID", true}, func(r record) string { return number(pid(r)) }},
 	{Field{"started", "Started", true}, func(r record) string { return stamp(r.State.Started) }},
@@ -175,12 +177,13 @@ func Show(s *kernel.Snapshot, id kernel.JobID, p Paths) ([]Value, error) {
 
 // Status is `jobs status`: docs/schemas/job_status.schema.json.
 type Status struct {
-	Job      kernel.JobID `json:"job"`
-	Status   string       `json:"status"`
-	ExitCode *int         `json:"exit_code"` // null until there is one
-	Stdout   string       `json:"stdout"`
-	Stderr   string       `json:"stderr"`
-	Run      string       `json:"run,omitempty"` // how the run of its prompt stands, where the job alone does not tell
+	Job kernel.JobID `json:"job"`
+	Reference
+	Status   string `json:"status"`
+	ExitCode *int   `json:"exit_code"` // null until there is one
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+	Run      string `json:"run,omitempty"` // how the run of its prompt stands, where the job alone does not tell
 }
 
 // promptRun is how the run of a prompt stands, and who is to approve what; "" for
@@ -207,7 +210,7 @@ func StatusOf(s *kernel.Snapshot, id kernel.JobID, p Paths) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	st := Status{Job: id, Status: j.State.Status.String(), Stdout: p.Stdout, Stderr: p.Stderr, Run: line(promptRun(s, j))}
+	st := Status{Job: id, Reference: ReferenceOf(j), Status: j.State.Status.String(), Stdout: p.Stdout, Stderr: p.Stderr, Run: line(promptRun(s, j))}
 	if e := j.State.Exit; e.Known {
 		st.ExitCode = &e.Code
 	}

@@ -27,7 +27,7 @@ func show(t *testing.T, s *kernel.Snapshot, id kernel.JobID, p view.Paths) [][2]
 func TestShowLeavesOutWhatIsAbsent(t *testing.T) {
 	t.Parallel()
 	equal(t, show(t, snap(job("a", 0, kernel.Queued)), "a", view.Paths{}), [][2]string{
-		{"Job", "a"}, {"Status", "queued"}, {"After", "none"}, {"Dependencies", "none"}, {"Locks", "none"},
+		{"ID", "a"}, {"Status", "queued"}, {"After", "none"}, {"Dependencies", "none"}, {"Locks", "none"},
 		{"Artifacts", "none"}, {"Command", "<command unavailable>"}, {"Name", "do a"}, {"Created", "2026-02-01T12:00:00+00:00"},
 	})
 }
@@ -55,7 +55,7 @@ func TestShowEverything(t *testing.T) {
 	})
 	equal(t, show(t, snap(j), "a", view.Paths{Stdout: "o", Stderr: "e", Outcome: "r", Attempts: []kernel.Result{{Attempt: kernel.AttemptID{Job: "a", N: 2}, Outcome: kernel.OutcomeFailed, Exit: 2, Class: kernel.RateLimited,
 		Place: kernel.Place{Host: "h", PID: 6}, Started: noon, Ended: noon.Add(75 * time.Second)}, {Attempt: kernel.AttemptID{Job: "a", N: 3}, Place: kernel.Place{Host: "h", PID: 7}}}}), [][2]string{
-		{"Job", "a"}, {"Status", "running"}, {"PID", "7"}, {"Started", "2026-02-01T12:00:00+00:00"},
+		{"ID", "a"}, {"Status", "running"}, {"PID", "7"}, {"Started", "2026-02-01T12:00:00+00:00"},
 		{"Stdout", "o"}, {"Stderr", "e"}, {"Outcome", "r"},
 		{"Scope", "merge"}, {"Plan", "Foo"}, {"Target", "main"}, {"Branch", "draft/Foo"}, {"Workflow run", "run_1"},
 		{"Workflow template", "merge@v1"}, {"Workflow template version", "v1"}, {"Workflow node", "merge__integrate"},
@@ -104,7 +104,7 @@ func TestShowFieldsMatchTheSchema(t *testing.T) {
 		}
 	}
 	equal(t, described, map[string]any{})
-	equal(t, off, []string{"workflow_run", "workflow_node_attempt", "workflow_node_outcome", "workflow_executor_class",
+	equal(t, off, []string{"number", "ref", "workflow_run", "workflow_node_attempt", "workflow_node_outcome", "workflow_executor_class",
 		"workflow_executor_operation", "workflow_control_policy", "execution_root", "retry_cleanup", "retry_cleanup_error", "host", "duration"})
 }
 

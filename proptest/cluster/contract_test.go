@@ -79,7 +79,7 @@ func (r *repo) executor(name string) (app.Executor, *fs.Store) {
 func startsOnce(t *testing.T, on string) {
 	r := newRepo(t)
 	id := r.submit(on, effect("once", "while [ ! -e go ]; do sleep 0.05; done;"))
-	a := kernel.AttemptID{Job: kernel.JobID(id), N: 1}
+	a := kernel.AttemptID{Job: kernel.JobID(r.job(id)["job"]), N: 1}
 	again := func() {
 		t.Helper()
 		var all sync.WaitGroup
@@ -204,7 +204,7 @@ func TestOneCallForAll(t *testing.T) {
 	}
 	var attempts []kernel.AttemptID
 	for _, id := range strings.Fields(out) {
-		attempts = append(attempts, kernel.AttemptID{Job: kernel.JobID(id), N: 1})
+		attempts = append(attempts, kernel.AttemptID{Job: kernel.JobID(r.job(id)["job"]), N: 1})
 	}
 	t.Setenv("PATH", counter+":"+os.Getenv("PATH"))
 	e, _ := r.executor("lab")

@@ -133,11 +133,11 @@ func (r *repo) try(stdin string, args ...string) (out, errs string, err error) {
 	return strings.TrimSpace(o.String()), e.String(), err
 }
 
-// submit enqueues a shell command for an executor.
+// submit enqueues a shell command for an executor and returns its id.
 func (r *repo) submit(executor, script string, flags ...string) string {
 	r.Helper()
 	args := append([]string{"jobs", "submit", "--executor", executor}, flags...)
-	return r.v(append(args, "--", "sh", "-c", script)...)
+	return r.job(r.v(append(args, "--", "sh", "-c", script)...))["job"]
 }
 
 // job is what `jobs show` says of a job.

@@ -2,7 +2,6 @@ package torture
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -149,9 +148,9 @@ func TestManySchedulersAtOnce(t *testing.T) {
 			case 1:
 				res = r.run("jobs", "wait", "--timeout", patience.String(), root)
 			default:
-				res = r.run("jobs", "submit", "--after", root, "--", "sh", "-c", `echo "$VIZIER_JOB_ID" >> ran`)
+				res = r.run("jobs", "submit", "--format", "json", "--after", root, "--", "sh", "-c", `echo "$VIZIER_JOB_ID" >> ran`)
 				mu.Lock()
-				made = append(made, strings.TrimSpace(res.out))
+				made = append(made, submitted(t, res.out))
 				if len(made) == 6 {
 					r.write("release", "")
 				}

@@ -160,7 +160,18 @@ func (r *repo) exits(code int, args ...string) result {
 // submit enqueues a job and returns its id. What follows flags is the command.
 func (r *repo) submit(args ...string) string {
 	r.t.Helper()
-	return strings.TrimSpace(r.ok(append([]string{"jobs", "submit"}, args...)...))
+	return submitted(r.t, r.ok(append([]string{"jobs", "submit", "--format", "json"}, args...)...))
+}
+
+// submitted is the id in the document that submit prints of one job.
+func submitted(t testing.TB, text string) string {
+	t.Helper()
+	var doc struct{ Jobs []struct{ Job string } }
+	if err := json.Unmarshal([]byte(text), &doc); err != nil || len(doc.Jobs) != 1 {
+		t.Errorf("submit: %v in %s", err, text)
+		return ""
+	}
+	return doc.Jobs[0].Job
 }
 
 // wait waits until the jobs are terminal and returns the exit code.

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+type runsCmd struct {
+	Most   int    `name:"most" short:"n" default:"20" placeholder:"COUNT" help:"Show the newest COUNT of them only; 0: all."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the list looks."`
+}
+
+// runsDoc is `runs --format json`: docs/schemas/runs.schema.json.
+type runsDoc struct {
+	Runs []view.Run `json:"runs"` // newest first
+}
+
+// Run lists the runs.
+func (x *runsCmd) Run(c *call) error {
+	if x.Most < 0 {
+		return usageError(errors.New("`--most` must not be negative."))
+	}
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{All: true})
+	if err != nil {
+		return err
+	}
+	runs := view.RunsOf(snap)
+	if x.Most > 0 {
+		runs = runs[:min(x.Most, len(runs))]
+	}
+	if x.Format == "json" {
+		return c.ui.json(runsDoc{runs})
+	}
+	if len(runs) == 0 {
+		c.ui.print("Outcome: No runs found")
+		return nil
+	}
+	cells := [][]string{{"#", "Name", "Status", "Done", "Age"}}
+	for _, run := range runs {
+		ref := run.Ref
+		if ref == "" {
+			ref = string(run.Run)
+		}
+		cells = append(cells, []string{ref, run.Name, run.Status, run.Progress(), age(snap.Now().Sub(run.Since))})
+	}
+	c.ui.verbatim(table(cells, c.ui.paintColumn(cells, 2)))
+	return nil
+}
+
+// age is how long ago something was, in its two largest units.
+func age(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(0, d.Truncate(time.Second)); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+}
+
+// pendingIn is the job whose approval is pending that ref means: the job itself,
+// or the only one of a run.
+func (c *call) pendingIn(ref string) (*repo, kernel.JobID, error) {
+	r, targets, err := c.targets([]string{ref})
+	if err != nil {
+		return nil, "", err
+	}
+	if !targets[0].Whole {
+		return r, targets[0].Jobs[0].ID, nil
+	}
+	var pending []string
+	var found kernel.JobID
+	for _, j := range targets[0].Jobs {
+		if j.State.Status == kernel.WaitingOnApproval {
+			pending, found = append(pending, j.Ref()), j.ID
+		}
+	}
+	switch len(pending) {
+	case 0:
+		return nil, "", fmt.Errorf("nothing in %s waits for an approval: %w", ref, kernel.ErrConflict)
+	case 1:
+		return r, found, nil
+	}
+	return nil, "", fmt.Errorf("%s wait for an approval: name one of them: %w", strings.Join(pending, ", "), kernel.ErrInvalid)
+}
+
+// targets opens the repository and finds what refs mean, jobs or whole runs.
+func (c *call) targets(refs []string) (*repo, []view.Target, error) {
+	r, err := c.repo()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.follow(c.ctx, refs); err != nil {
+		return nil, nil, err
+	}
+	_, targets, err := r.Scheduler.Targets(c.ctx, refs)
+	return r, targets, err
+}
+
+// standing is targets with the records that how they stand is told by.
+func (c *call) standing(refs []string) (*repo, []view.Target, *kernel.Snapshot, error) {
+	r, targets, err := c.targets(refs)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var ids []kernel.JobID
+	for _, t := range targets {
+		for _, j := range t.Jobs {
+			ids = append(ids, j.ID)
+		}
+	}
+	snap, err := c.settled(r, func() (*kernel.Snapshot, error) {
+		read, err := r.Scheduler.Records(c.ctx, app.Only(ids))
+		if err != nil {
+			return nil, err
+		}
+		return r.Scheduler.WithPromptRuns(c.ctx, app.Only(ids), read, ids)
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, t := range targets {
+		for i, j := range t.Jobs {
+			if now := snap.Job(j.ID); now != nil { // else it went since
+				t.Jobs[i] = now
+			}
+		}
+	}
+	return r, targets, snap, nil
+}

@@ -1,0 +1,85 @@
+package view_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// What needs a person comes first, then what goes on, then how it ended; a job
+// that only a route starts does not count.
+func TestRunStatus(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		want string
+		jobs []kernel.Status
+	}{
+		{"succeeded", []kernel.Status{kernel.Succeeded, kernel.Unscheduled}},
+		{"running", []kernel.Status{kernel.Running, kernel.WaitingOnDeps, kernel.Failed}},
+		{"waiting", []kernel.Status{kernel.Succeeded, kernel.WaitingOnLocks, kernel.Failed}},
+		{"waiting", []kernel.Status{kernel.FailedRetryable}},
+		{"needs you", []kernel.Status{kernel.Running, kernel.WaitingOnApproval}},
+		{"failed", []kernel.Status{kernel.Failed, kernel.BlockedByDependency, kernel.Cancelled}},
+		{"cancelled", []kernel.Status{kernel.Cancelled, kernel.BlockedByDependency}},
+		{"blocked", []kernel.Status{kernel.Succeeded, kernel.BlockedByDependency}},
+	} {
+		var jobs []kernel.Job
+		for i, st := range c.jobs {
+			jobs = append(jobs, job("job"+string(rune('a'+i)), i, st, node("run_ab12", "n")))
+		}
+		s := snap(jobs...)
+		if got := view.RunStatusOf(s, s.Jobs()).String(); got != c.want {
+			t.Errorf("%v: %s, want %s", c.jobs, got, c.want)
+		}
+	}
+	conflict := snap(job("a", 0, kernel.BlockedByDependency, func(j *kernel.Job) { j.State.Outcome = kernel.OutcomeBlocked }))
+	if got := view.RunStatusOf(conflict, conflict.Jobs()); got != view.RunNeedsYou {
+		t.Errorf("a job that is blocked by itself: %s", got)
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	of := func(n int, part string) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.Number, j.Part = kernel.Number(n), part }
+	}
+	named := func(name string) func(*kernel.Job) { return func(j *kernel.Job) { j.Spec.Name = name } }
+	about := func(alias, plan string) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.Spec.Origin.Alias, j.Spec.Origin.Plan = alias, plan }
+	}
+	s := snap(
+		job("aaaa1", 0, kernel.Succeeded, of(1, ""), named("build")),
+		job("aaaa2", 1, kernel.Queued, of(2, ""), named("build")),
+		job("aaaa3", 2, kernel.Succeeded, of(3, ""), named("lint")), job("aaaa4", 3, kernel.Failed, of(4, ""), named("lint")),
+		job("bbbb1", 4, kernel.Succeeded, of(5, "ask"), node("run_ab12", "ask"), about("draft", "greet")),
+		job("bbbb2", 5, kernel.Succeeded, of(6, "ask"), node("run_cd34", "ask"), about("approve", "greet")),
+		job("bbbb3", 6, kernel.Queued, of(7, ""), node("run_cd34", ""), func(j *kernel.Job) { j.Spec.Origin.Parent = "bbbb2" }),
+		job("cccc1", 7, kernel.Queued, of(8, "x")), job("cccc2", 8, kernel.Queued, of(8, "y")),
+	)
+	for ref, want := range map[string]string{
+		"1": "aaaa1", "build": "aaaa2", "5/ask": "bbbb1", "greet/ask": "bbbb2", "draft/ask": "bbbb1", "draft": "bbbb1",
+		"6": "bbbb2 bbbb3", "run_cd34": "bbbb2 bbbb3", "run_c": "bbbb2 bbbb3", "8": "cccc1 cccc2", "8/y": "cccc2", "7": "bbbb3", "@last": "cccc2",
+		"lint":  `"lint" is ambiguous: it may be 3, 4: name one of them: invalid`,
+		"greet": `"greet" is ambiguous: it may be 5, 6: name one of them: invalid`,
+		"aaaa":  `"aaaa" is ambiguous: it may be job 1, 2, 3, 4: name one of them: invalid`,
+		"run_":  `"run_" is ambiguous: it may be run 5, 6: name one of them: invalid`,
+		"9":     "no background job 9", "8/z": "no background job 8/z", "greet/none": "no background job greet/none",
+	} {
+		got := ""
+		target, err := view.Find(s, ref)
+		for _, j := range target.Jobs {
+			got += " " + string(j.ID)
+		}
+		if err != nil {
+			got = " " + err.Error()
+		}
+		if got != " "+want {
+			t.Errorf("%s: %s, want %s", ref, got, want)
+		}
+	}
+	if _, err := view.Resolve(s, "8"); !errors.Is(err, kernel.ErrInvalid) {
+		t.Errorf("a batch is one job: %v", err)
+	}
+}
