@@ -250,3 +250,27 @@ func TestARetryStaysInItsCycle(t *testing.T) {
 		}
 	}
 }
+
+// Whoever is at work on a conflict keeps its run, however old that is, until a
+// later merge of the plan has succeeded.
+func TestGCKeepsTheRunOfAConflict(t *testing.T) {
+	stuck := func(j *kernel.Job) { j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked }
+	long := []kernel.Job{approve("b1", is(kernel.Succeeded)), merge("c1", inRun("r1"), stuck), job("d1", inRun("r1"), after("c1"), is(kernel.BlockedByDependency)),
+		job("z1", is(kernel.Succeeded))}
+	gone := func(jobs ...kernel.Job) (out []kernel.JobID) {
+		s := kernel.NewSnapshot(kernel.Observation{Now: t0.Add(1000 * time.Hour), Jobs: jobs})
+		for _, a := range kernel.GC(s, time.Hour).Records {
+			if r, ok := a.(kernel.RemoveJob); ok {
+				out = append(out, r.Job)
+			}
+		}
+		return out
+	}
+	if got := gone(long...); !slices.Equal(got, []kernel.JobID{"z1"}) {
+		t.Errorf("with an open conflict %v go, want z1", got)
+	}
+	later := merge("e1", inRun("r2"), is(kernel.Succeeded))
+	if got := gone(append(long, later)...); !slices.Contains(got, "c1") || !slices.Contains(got, "d1") {
+		t.Errorf("once a later merge has succeeded %v go, want c1 and d1 among them", got)
+	}
+}

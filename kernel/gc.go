@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -72,6 +73,7 @@ func (s *Snapshot) collectable(old func(*Job) bool) []*Job {
 		}
 	}
 	s.keepTokens(keep)
+	s.keepConflicts(keep)
 	var gone []*Job
 	for _, j := range s.jobs {
 		if !stays[j.ID] && !keep[j.ID] && old(j) && !j.HoldsPrompt() {
@@ -79,6 +81,28 @@ func (s *Snapshot) collectable(old func(*Job) bool) []*Job {
 		}
 	}
 	return gone
+}
+
+// keepConflicts keeps the runs of merges that came to a conflict, until a later
+// merge of the plan succeeds: a person may be at work on it, however long ago the
+// run ended.
+func (s *Snapshot) keepConflicts(keep map[JobID]bool) {
+	conflict := map[string]RunID{}
+	for _, j := range s.jobs {
+		switch plan := j.Spec.plan(); {
+		case plan == "":
+		case j.State.Status == Succeeded:
+			delete(conflict, plan)
+		case j.State.Status == BlockedByDependency && j.State.Outcome == OutcomeBlocked:
+			conflict[plan] = j.Spec.Origin.Run
+		}
+	}
+	runs := slices.Collect(maps.Values(conflict))
+	for _, j := range s.jobs {
+		if run := j.Spec.Origin.Run; run != "" && slices.Contains(runs, run) {
+			keep[j.ID] = true
+		}
+	}
 }
 
 // keepTokens keeps the newest token of each stage of a plan that no merge has used
