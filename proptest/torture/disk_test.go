@@ -129,7 +129,7 @@ func TestAReadOnlyRepository(t *testing.T) {
 		return r.finish(cmd)
 	}
 	for _, args := range [][]string{{"jobs", "list", "--all"}, {"jobs", "show", job}, {"jobs", "why", job}, {"jobs", "schedule"}} {
-		if res := asNobody(args...); res.code != 0 || !strings.Contains(res.out, job) {
+		if res := asNobody(args...); res.code != 0 || !r.tells(res.out, job) {
 			t.Errorf("%v: exit %d\n%s%s", args, res.code, res.out, res.err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -161,6 +163,17 @@ func (r *repo) exits(code int, args ...string) result {
 func (r *repo) submit(args ...string) string {
 	r.t.Helper()
 	return submitted(r.t, r.ok(append([]string{"jobs", "submit", "--format", "json"}, args...)...))
+}
+
+// tells reports that text names a job, by its id or by its number.
+func (r *repo) tells(text, id string) bool {
+	r.t.Helper()
+	var rec struct{ Number int }
+	if err := json.Unmarshal([]byte(r.read(r.jobPath(id, "job.json"))), &rec); err != nil {
+		r.t.Fatal(err)
+	}
+	n := strconv.Itoa(rec.Number)
+	return strings.Contains(text, id) || regexp.MustCompile(`(?m)(^Job |  )`+n+`( |$)`).MatchString(text)
 }
 
 // submitted is the id in the document that submit prints of one job.

@@ -100,7 +100,7 @@ func TestInterruptLeavesJobsRunning(t *testing.T) {
 				return strings.Contains(string(args), "jobs\x00"+word) && listens(pid, syscall.SIGINT)
 			}
 			until(t, "the command waits", waiting)
-			job := strings.TrimSpace(r.read(r.path("id"))) // the job may hold before its id is known
+			job := r.records()[0].ID
 			if err := syscall.Kill(-script.Process.Pid, syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}
