@@ -254,7 +254,9 @@ func TestARetryStaysInItsCycle(t *testing.T) {
 // Whoever is at work on a conflict keeps its run, however old that is, until a
 // later merge of the plan has succeeded.
 func TestGCKeepsTheRunOfAConflict(t *testing.T) {
-	stuck := func(j *kernel.Job) { j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked }
+	stuck := func(j *kernel.Job) {
+		j.State.Status, j.State.Outcome = kernel.BlockedByDependency, kernel.OutcomeBlocked
+	}
 	long := []kernel.Job{approve("b1", is(kernel.Succeeded)), merge("c1", inRun("r1"), stuck), job("d1", inRun("r1"), after("c1"), is(kernel.BlockedByDependency)),
 		job("z1", is(kernel.Succeeded))}
 	gone := func(jobs ...kernel.Job) (out []kernel.JobID) {
