@@ -119,15 +119,15 @@ func (r *Repo) addWorktree(ctx context.Context, dir, branch string, commit kerne
 		}
 		args = append(args, "--force", "--", dir, branch)
 	}
-	// git looks at every other worktree, and gives up where one is being made or
-	// removed at that moment: then it is asked again.
-	const tries, pause = 5, 20 * time.Millisecond
+	// git gives up where another worktree is being made or removed at that moment,
+	// or another git prunes what this one has just begun: then it is asked again.
+	const tries, pause = 8, 20 * time.Millisecond
 	for n := 1; ; n++ {
 		_, err := r.cli.run(ctx, command{args: args, writes: true, hooks: true})
 		if err == nil {
 			break
 		}
-		if n == tries || !strings.Contains(err.Error(), "/worktrees/") || strings.Contains(err.Error(), "/worktrees/"+filepath.Base(dir)+"/") {
+		if n == tries || !strings.Contains(err.Error(), "/worktrees/") {
 			return Worktree{}, err
 		}
 		time.Sleep(time.Duration(n) * pause)
