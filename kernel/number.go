@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Number is how people speak of an enqueue: of a single job, or of the jobs of a
@@ -65,8 +66,8 @@ func (s *Snapshot) number(jobs []NewJob, into []Job) error {
 }
 
 // numbers are the numbers after last, one for each group, of the jobs that belong
-// to the groups. A job without a part gets its place in its group as its part,
-// unless it is alone there.
+// to the groups. A job without a part that can be typed gets its place in its group
+// as its part, unless it is alone there.
 func numbers[G comparable](last Number, groups []G, parts []string) []Number {
 	size, place, number := map[G]int{}, map[G]int{}, map[G]Number{}
 	for _, g := range groups {
@@ -74,6 +75,9 @@ func numbers[G comparable](last Number, groups []G, parts []string) []Number {
 	}
 	out := make([]Number, len(groups))
 	for i, g := range groups {
+		if !typable(parts[i]) {
+			parts[i] = ""
+		}
 		if number[g] == 0 {
 			last++
 			number[g] = last
@@ -85,6 +89,15 @@ func numbers[G comparable](last Number, groups []G, parts []string) []Number {
 		out[i] = number[g]
 	}
 	return out
+}
+
+// typable reports that a part is one word as it stands, in a shell and on a
+// terminal: whoever chooses a ref may not be whoever reads it.
+func typable(part string) bool {
+	const most = 64
+	return len(part) <= most && !strings.ContainsFunc(part, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-+@:/", r)
+	})
 }
 
 // part is the node of a run's job. A job that another one submitted belongs to

@@ -50,6 +50,9 @@ func TestEveryEnqueueHasANumber(t *testing.T) {
 	s = put(t, s, of("h", "run_2", "", "e"), of("i", "run_2", "", "e"))
 	wantRefs(t, s, map[kernel.JobID]string{"a": "1", "b": "2/1", "c": "2/lint", "d": "3/draft", "e": "4/draft", "f": "4/merge", "g": "5", "h": "6/1", "i": "6/2"})
 
+	odd := []kernel.NewJob{fresh("k"), fresh("l"), fresh("m")}
+	odd[0].Part, odd[1].Part, odd[2].Part = "a b", "x\n  vizier jobs approve 1", "\x1b[31mrot"
+	wantRefs(t, put(t, s, odd...), map[kernel.JobID]string{"k": "7/1", "l": "7/2", "m": "7/3"})
 	clash := fresh("x")
 	clash.Part = "2"
 	if _, err := kernel.Enqueue(s, []kernel.NewJob{clash, fresh("y")}); !errors.Is(err, kernel.ErrInvalid) {
