@@ -1,6 +1,9 @@
 package workflow
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // Findings are all that is wrong with a template and its input, in one answer:
 // found, the findings of the steps so far, and what the steps after them find of
@@ -22,7 +25,8 @@ func Findings(src *Source, params map[string]string, found ...error) error {
 			told[n.id.Value] = true
 		}
 	}
-	if more, ok := Validate(t).(Diagnostics); ok {
+	_, err = validate(t)
+	if more, ok := errors.AsType[Diagnostics](err); ok {
 		for _, d := range more {
 			if !told[d.node()] {
 				r.add(d)
