@@ -170,7 +170,7 @@ func TestJobsOfAnotherHostWait(t *testing.T) {
 		t.Error("what the one judged counts for the other")
 	}
 	why, _ := table.Denied(kernel.LocalExecutor, nil)
-	j := kernel.Job{State: kernel.State{Status: kernel.Waitingkernel.OnLocks, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: why}}}
+	j := kernel.Job{State: kernel.State{Status: kernel.WaitingOnLocks, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: why}}}
 	if !j.AwaitsHost() {
 		t.Error("nobody would know that it waits for a host")
 	}
