@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -80,11 +81,9 @@ func (r *report) addf(pos Pos, format string, args ...any) {
 // merge takes over the findings of err; any other error becomes a finding at
 // pos.
 func (r *report) merge(pos Pos, err error) {
-	switch err := err.(type) {
-	case nil:
-	case Diagnostics:
-		r.found = append(r.found, err...)
-	default:
+	if found, ok := errors.AsType[Diagnostics](err); ok {
+		r.found = append(r.found, found...)
+	} else if err != nil {
 		r.addf(pos, "%s", err)
 	}
 }

@@ -38,7 +38,8 @@ func Findings(src *Source, asked Asked, misread error) error {
 		t, err = expand(src, b.params, b.unsure)
 	}
 	r.merge(Pos{}, err)
-	r.merge(Pos{}, Validate(t))
+	_, err = validate(t)
+	r.merge(Pos{}, err)
 	if incomplete == nil {
 		r.merge(Pos{}, t.Inline(asked.Spec))
 	}

@@ -8,13 +8,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Validate checks t against every rule of templates and returns all findings
+// validate checks t against every rule of templates and returns all findings
 // at once, as Diagnostics in source order.
-func Validate(t *Template) error {
-	_, err := validate(t)
-	return err
-}
-
 func validate(t *Template) (*graph, error) {
 	c := &checker{t: t, byID: map[string]*node{}}
 	if len(t.nodes) == 0 {
