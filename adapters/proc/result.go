@@ -180,6 +180,7 @@ func (e explicitResult) override(r kernel.Result, j *kernel.Job) (kernel.Result,
 		if e.Reason == nil {
 			r.Reason = ""
 		}
+	case kernel.NoOutcome: // cannot be parsed
 	}
 	if r.Outcome != kernel.OutcomeSucceeded {
 		r.Produced = nil

@@ -46,7 +46,8 @@ type kept struct {
 	Files []written `json:"files"` // as they made sense
 }
 
-// Open is the configuration of src. Errors are those of Load. While the files make
+// Open is the configuration of src. What is wrong with it is told by an *Error
+// with every finding, unless a file cannot be read. While the files make
 // no sense later on, what they said before is in the file named by keep; "": it is
 // in this process only.
 func Open(src Sources, keep string) (*Live, error) {
@@ -82,10 +83,6 @@ func (l *Live) Config() Config { return l.c }
 
 // Changes is how often it has changed.
 func (l *Live) Changes() int { return l.changes }
-
-// Bad is what is wrong with the files, so that what they said before counts; nil:
-// nothing.
-func (l *Live) Bad() error { return l.bad }
 
 // Refresh reads the files, and makes sense of them where they are not as they
 // were. It reports that the configuration is another.
