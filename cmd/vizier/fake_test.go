@@ -195,6 +195,9 @@ func (l logs) JobDir(id kernel.JobID) string { return filepath.Join(string(l), "
 func (l logs) LogFile(id kernel.JobID, stream string) string {
 	return filepath.Join(l.JobDir(id), stream+".log")
 }
+func (l logs) OpenLog(id kernel.JobID, stream string) (*os.File, error) {
+	return os.Open(l.LogFile(id, stream))
+}
 func (l logs) OutcomeFile(id kernel.JobID) string { return filepath.Join(l.JobDir(id), "outcome.json") }
 
 // The store: a transaction is the fake itself.

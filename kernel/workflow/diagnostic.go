@@ -60,6 +60,15 @@ func (ds Diagnostics) Error() string {
 // Unwrap lets errors.Is find the class.
 func (ds Diagnostics) Unwrap() error { return kernel.ErrInvalid }
 
+// Together are the findings of several steps as one error, or nil.
+func Together(steps ...error) error {
+	var r report
+	for _, err := range steps {
+		r.merge(Pos{}, err)
+	}
+	return r.err()
+}
+
 // report collects findings.
 type report struct{ found Diagnostics }
 

@@ -84,6 +84,10 @@ func (e *expander) arguments(u Use, in []Entry, at string) map[string]string {
 			out[a.Key] = e.text(a.Text, path...)
 		}
 	}
+	if a, meant := u.slip(in, u.arguments()); meant != "" {
+		e.warnings = append(e.warnings, Diagnostic{Pos: a.Pos, Node: e.id, Field: at + ".args." + a.Key,
+			Msg: "node `" + e.id + "` has an argument `" + a.Key + "` that `" + u.Label + "` does not read", Hint: "did you mean `" + meant + "`?"})
+	}
 	return out
 }
 
