@@ -63,6 +63,8 @@ type Limits struct {
 	Executors  map[string]int // as MaxRunning, for other executors
 	Pools      map[string]int // a pool that is not named here has one unit
 	Grace      time.Duration  // between TERM and KILL, of jobs that name none; 0: DefaultGrace
+
+	OthersApprove bool // who submitted a job may not approve it
 }
 
 // String tells capacities apart: a job waits for another reason where they are
