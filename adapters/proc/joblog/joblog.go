@@ -1,11 +1,12 @@
 // Package joblog keeps the output of a running command within bounds. The
 // command appends to the log itself and knows nothing of it: what is oldest is
 // taken out of the file below it, and a line in its place says how much is
-// missing.
+// missing. A record beside the logs tells in which order and when they grew.
 package joblog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,6 +23,8 @@ const (
 	// least is what stays of a log however small its bound is: more than a mark.
 	least = 1 << 10
 )
+
+var errNotRegular = errors.New("not a regular file")
 
 // Head is how a log begins. The byte at offset Start+n is byte Dropped+n of the
 // output, whatever is cut while it is being read; of those the first Mark ones
