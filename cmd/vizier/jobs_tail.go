@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"time"
@@ -77,13 +78,13 @@ func (t *tailCmd) Run(c *call) error {
 	lines := r.lines(id)
 	print := func(l joblog.Line) error { return p.line("", l) }
 	if !t.Follow {
-		err = t.once(p, func() error { return p.printAll(r, []loggedJob{{id: id, started: j.State.Started}}) })
+		err = t.once(p, func() error { return p.printAll(c.ctx, r, []loggedJob{{id: id, started: j.State.Started}}) })
 	} else {
 		var said *reported
 		if t.Stream == "both" {
 			said = &reported{}
 		}
-		err = c.follow(r, id, p, func(all bool) (bool, error) { return lines.Read(all, print) }, said)
+		err = c.follow(r, id, p, func(all bool) (bool, error) { return lines.Read(c.ctx, all, print) }, said)
 		err = errors.Join(err, lines.End(print))
 	}
 	return err
@@ -112,9 +113,9 @@ func (p *linePrinter) plain() bool { return p.grep == nil && !p.stamps && p.most
 
 // bytes prints one stream as it is.
 func (t *tailCmd) bytes(c *call, r *repo, id kernel.JobID) error {
-	f := joblog.NewFile(r.Logs.LogFile(id, t.Stream))
+	f := joblog.NewFile(func() (*os.File, error) { return r.Logs.OpenLog(id, t.Stream) })
 	defer f.Close()
-	read := func(bool) (bool, error) { return f.CopyTo(c.ui.out) }
+	read := func(bool) (bool, error) { return f.CopyTo(c.ctx, c.ui.out) }
 	if !t.Follow {
 		_, err := read(true)
 		return wrongLog(err)
@@ -146,7 +147,7 @@ func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, run view.Target) error
 				of = append(of, loggedJob{inRunName(j, run.Jobs[0].Number), j.ID, j.State.Started})
 			}
 		}
-		return t.once(p, func() error { return p.printAll(r, of) })
+		return t.once(p, func() error { return p.printAll(c.ctx, r, of) })
 	}
 	f := &runFollower{r: r, run: run.Run(), number: run.Jobs[0].Number, printer: p, short: c.ui.refs.short, joined: map[kernel.JobID]bool{}, status: map[kernel.JobID]kernel.Status{}}
 	for _, j := range jobs {
@@ -188,8 +189,11 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 		if err == nil && (looks == 2 || ended) {
 			err = p.flow()
 		}
-		if err != nil || ended {
-			return wrongLog(err)
+		if err != nil {
+			return detached(c, id, wrongLog(err))
+		}
+		if ended {
+			return nil
 		}
 		if err := t.tick(c.ctx, r); err != nil {
 			return detached(c, id, err)

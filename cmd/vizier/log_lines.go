@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,7 +75,7 @@ func (p *linePrinter) flow() error {
 
 // lines reads a job's logs.
 func (r *repo) lines(id kernel.JobID) *joblog.Lines {
-	return joblog.NewLines(r.Logs.LogFile(id, "stdout"), r.Logs.LogFile(id, "stderr"), r.Logs.LogFile(id, "order"))
+	return joblog.NewLines(func(name string) (*os.File, error) { return r.Logs.OpenLog(id, name) })
 }
 
 // loggedJob is a job of several whose lines are read together.
@@ -86,7 +88,7 @@ type loggedJob struct {
 // printAll prints the lines that jobs have written, in the order in which they were
 // written as far as that is known: a job's lines that nobody recorded the time of
 // stand where it started. Logs are opened once it is their turn.
-func (p *linePrinter) printAll(r *repo, jobs []loggedJob) (err error) {
+func (p *linePrinter) printAll(ctx context.Context, r *repo, jobs []loggedJob) (err error) {
 	jobs = slices.Clone(jobs)
 	slices.SortStableFunc(jobs, func(a, b loggedJob) int { return a.started.Compare(b.started) })
 	type source struct {
@@ -113,7 +115,7 @@ func (p *linePrinter) printAll(r *repo, jobs []loggedJob) (err error) {
 			}
 		}
 		if len(jobs) > 0 && (first == nil || !first.line.At.Before(jobs[0].started)) {
-			next, stop := iter.Pull(written(r.lines(jobs[0].id), &failed))
+			next, stop := iter.Pull(written(ctx, r.lines(jobs[0].id), &failed))
 			defer stop()
 			s := &source{job: jobs[0], next: next}
 			open, jobs = append(open, s), jobs[1:]
@@ -129,7 +131,7 @@ func (p *linePrinter) printAll(r *repo, jobs []loggedJob) (err error) {
 }
 
 // written are the lines that there are. What goes wrong is left in failed.
-func written(l *joblog.Lines, failed *error) iter.Seq[joblog.Line] {
+func written(ctx context.Context, l *joblog.Lines, failed *error) iter.Seq[joblog.Line] {
 	return func(yield func(joblog.Line) bool) {
 		hand := func(line joblog.Line) error {
 			if !yield(line) {
@@ -137,7 +139,7 @@ func written(l *joblog.Lines, failed *error) iter.Seq[joblog.Line] {
 			}
 			return nil
 		}
-		_, err := l.Read(true, hand)
+		_, err := l.Read(ctx, true, hand)
 		if err == nil {
 			err = l.End(hand)
 		} else {

@@ -181,9 +181,9 @@ func (f *runFollower) join(s *kernel.Snapshot) {
 }
 
 // read prints what was written.
-func (f *runFollower) read(all bool) (any bool, err error) {
+func (f *runFollower) read(ctx context.Context, all bool) (any bool, err error) {
 	for _, j := range f.logs {
-		more, err := j.lines.Read(all, func(l joblog.Line) error { return f.printer.line(j.name, l) })
+		more, err := j.lines.Read(ctx, all, func(l joblog.Line) error { return f.printer.line(j.name, l) })
 		any = any || more
 		if err != nil {
 			return any, wrongLog(err)
@@ -223,7 +223,7 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 			f.join(snap)
 		}
 		if err == nil { // the records first: what a job wrote before it ended is printed before its end
-			progress, err = f.read(false)
+			progress, err = f.read(c.ctx, false)
 		}
 		if err == nil && looks == 2 && f.printer != nil {
 			err = f.printer.flow()
@@ -231,7 +231,7 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 		if err == nil {
 			over := f.over(snap)
 			if over {
-				err = f.drain()
+				err = f.drain(c.ctx)
 			}
 			progress = f.changes(c, snap) || progress
 			if over && err == nil {
@@ -263,11 +263,11 @@ func (f *runFollower) over(s *kernel.Snapshot) bool {
 }
 
 // drain prints the rest of the logs.
-func (f *runFollower) drain() error {
+func (f *runFollower) drain(ctx context.Context) error {
 	if f.printer == nil {
 		return nil
 	}
-	if _, err := f.read(true); err != nil {
+	if _, err := f.read(ctx, true); err != nil {
 		return err
 	}
 	for _, j := range f.logs {

@@ -44,7 +44,7 @@ func TestFollowOfALogThatIsCut(t *testing.T) {
 				done <- err
 			}()
 			var got bytes.Buffer
-			s := joblog.NewFile(path)
+			s := joblog.NewFile(func() (*os.File, error) { return os.Open(path) })
 			for writing := true; writing; {
 				select {
 				case err := <-done:
@@ -54,15 +54,15 @@ func TestFollowOfALogThatIsCut(t *testing.T) {
 					writing = false
 				default:
 				}
-				if _, err := s.CopyTo(&got); err != nil {
+				if _, err := s.CopyTo(t.Context(), &got); err != nil {
 					t.Fatal(err)
 				}
 			}
 			s.Close()
 			followed(t, got.String(), last)
 			got.Reset()
-			s = joblog.NewFile(path)
-			if _, err := s.CopyTo(&got); err != nil {
+			s = joblog.NewFile(func() (*os.File, error) { return os.Open(path) })
+			if _, err := s.CopyTo(t.Context(), &got); err != nil {
 				t.Fatal(err)
 			}
 			s.Close()

@@ -140,18 +140,18 @@ func TestAttachSurvivesRotation(t *testing.T) {
 		func() { w.write(a, "stdout", "last"); w.end(a, kernel.OutcomeSucceeded) },
 	}
 	var got bytes.Buffer
-	s := joblog.NewLines(path, path+".none", path+".order")
+	s := joblog.NewLines(func(name string) (*os.File, error) { return logs(w.dir).OpenLog(a, name) })
 	print := func(l joblog.Line) error {
 		_, err := fmt.Fprintf(&got, "> %s\n", l.Text)
 		return err
 	}
 	for _, step := range steps {
 		step()
-		if more, err := s.Read(true, print); !more || err != nil {
+		if more, err := s.Read(t.Context(), true, print); !more || err != nil {
 			t.Fatalf("more %v: %v", more, err)
 		}
 	}
-	if more, err := s.Read(true, print); more || err != nil {
+	if more, err := s.Read(t.Context(), true, print); more || err != nil {
 		t.Errorf("at the end: more %v: %v", more, err)
 	}
 	if err := s.End(print); err != nil {

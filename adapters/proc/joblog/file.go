@@ -1,32 +1,32 @@
 package joblog
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"math"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // File reads a log as it is written: bytes as they come. A file that is rotated
 // away is read to its end, and the one that takes its place from its beginning.
 // Where the beginning of a log is cut while it is read, reading goes on where it
-// was. A log that is no regular file is an error.
+// was.
 type File struct {
-	path string
-	file *os.File
-	at   int64 // the next byte of the output, those counted that are dropped
-	lost bool  // the last bytes read do not follow those before
-	buf  []byte
+	opens func() (*os.File, error)
+	file  *os.File
+	at    int64 // the next byte of the output, those counted that are dropped
+	lost  bool  // the last bytes read do not follow those before
+	buf   []byte
 }
 
-// NewFile is the reader of the log at path, which need not exist yet.
-func NewFile(path string) *File { return &File{path: path} }
+// NewFile is the reader of the log that opens opens, now and whenever it looks
+// whether another has taken its place. It need not exist yet.
+func NewFile(opens func() (*os.File, error)) *File { return &File{opens: opens} }
 
 // CopyTo writes what is new to out and reports whether there was anything.
-func (f *File) CopyTo(out io.Writer) (any bool, err error) {
+func (f *File) CopyTo(ctx context.Context, out io.Writer) (any bool, err error) {
 	for {
 		if there, err := f.open(); err != nil || !there {
 			return any, err
@@ -37,10 +37,13 @@ func (f *File) CopyTo(out io.Writer) (any bool, err error) {
 		}
 		for {
 			b, err := f.next(math.MaxInt64)
-			if len(b) == 0 || err != nil {
-				if err != nil {
-					return any, err
-				}
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return any, err
+			}
+			if len(b) == 0 {
 				break
 			}
 			any = true
@@ -68,7 +71,7 @@ func (f *File) open() (bool, error) {
 	if f.file != nil {
 		return true, nil
 	}
-	file, err := open(f.path, unix.O_RDONLY)
+	file, err := f.opens()
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -81,15 +84,20 @@ func (f *File) open() (bool, error) {
 
 // replaced reports that another file stands at the path now.
 func (f *File) replaced() (bool, error) {
-	open, err := f.file.Stat()
-	if err != nil {
-		return false, err
-	}
-	now, err := os.Lstat(f.path)
+	now, err := f.opens()
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // between the two halves of a rotation
 	}
-	return err == nil && !os.SameFile(open, now), err
+	if err != nil {
+		return false, err
+	}
+	defer now.Close()
+	there, err := now.Stat()
+	if err != nil {
+		return false, err
+	}
+	read, err := f.file.Stat()
+	return err == nil && !os.SameFile(read, there), err
 }
 
 // bufferSize is how much is read at once, in bytes.

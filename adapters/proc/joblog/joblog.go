@@ -24,8 +24,6 @@ const (
 	least = 1 << 10
 )
 
-var errNotRegular = errors.New("not a regular file")
-
 // Head is how a log begins. The byte at offset Start+n is byte Dropped+n of the
 // output, whatever is cut while it is being read; of those the first Mark ones
 // are written over.
@@ -43,7 +41,7 @@ func Begin(f *os.File) (Head, error) {
 	}
 	buf := make([]byte, markSize)
 	n, err := f.ReadAt(buf, start)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return Head{}, err
 	}
 	if dropped, ok := parseMark(buf[:n]); ok {

@@ -2,8 +2,10 @@ package joblog
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"math"
+	"os"
 	"time"
 )
 
@@ -29,22 +31,23 @@ type Lines struct {
 
 }
 
-// NewLines reads the logs of these paths, which need not exist yet, and the
-// record of the order in which they were written.
-func NewLines(stdout, stderr, record string) *Lines {
-	return &Lines{logs: [streams]*File{NewFile(stdout), NewFile(stderr)}, record: NewFile(record)}
+// NewLines reads the files that opens opens: "stdout" and "stderr", which need not
+// exist yet, and "order", the record of the order in which they were written.
+func NewLines(opens func(name string) (*os.File, error)) *Lines {
+	file := func(name string) *File { return NewFile(func() (*os.File, error) { return opens(name) }) }
+	return &Lines{logs: [streams]*File{file("stdout"), file("stderr")}, record: file("order")}
 }
 
 // Read hands what is new to f and reports whether there was anything. The record
 // is a little later than the logs: what it does not tell of is left for the
 // next call, unless all is asked for.
-func (l *Lines) Read(all bool, f func(Line) error) (any bool, err error) {
+func (l *Lines) Read(ctx context.Context, all bool, f func(Line) error) (any bool, err error) {
 	for {
 		rotated, err := l.look(all)
 		if err != nil {
 			return any, err
 		}
-		more, err := l.drain(f)
+		more, err := l.drain(ctx, f)
 		any = any || more
 		if err != nil || !rotated {
 			return any, err
@@ -111,12 +114,12 @@ func (l *Lines) look(all bool) (rotated bool, err error) {
 	return rotated, nil
 }
 
-func (l *Lines) drain(f func(Line) error) (any bool, err error) {
+func (l *Lines) drain(ctx context.Context, f func(Line) error) (any bool, err error) {
 	for {
 		for len(l.growth) > 0 {
 			g := l.growth[0]
 			l.growth = l.growth[1:]
-			more, err := l.follow(g, f)
+			more, err := l.follow(ctx, g, f)
 			any = any || more
 			if err != nil {
 				return any, err
@@ -130,7 +133,7 @@ func (l *Lines) drain(f func(Line) error) (any bool, err error) {
 		}
 	}
 	for s := range l.logs {
-		more, err := l.follow(Growth{Stream: s, End: l.until[s]}, f)
+		more, err := l.follow(ctx, Growth{Stream: s, End: l.until[s]}, f)
 		any = any || more
 		if err != nil {
 			return any, err
@@ -140,12 +143,15 @@ func (l *Lines) drain(f func(Line) error) (any bool, err error) {
 }
 
 // follow reads the log of a stream as far as g says.
-func (l *Lines) follow(g Growth, f func(Line) error) (any bool, err error) {
+func (l *Lines) follow(ctx context.Context, g Growth, f func(Line) error) (any bool, err error) {
 	log := l.logs[g.Stream]
 	if log.file == nil {
 		return false, nil
 	}
 	for log.at < g.End {
+		if err := ctx.Err(); err != nil {
+			return any, err
+		}
 		b, err := log.next(g.End)
 		if err != nil || len(b) == 0 {
 			return any, err

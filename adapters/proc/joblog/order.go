@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // The streams of a command, in the order in which its logs are given to Watch.
@@ -173,29 +173,5 @@ func (o *order) write(grown []Growth) {
 // Append opens a log to append to: a regular file, which it makes if there is
 // none.
 func Append(path string) (*os.File, error) {
-	return open(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT)
-}
-
-// open opens a regular file and nothing else, whatever stands at path: it follows
-// no link and waits for nobody. It is os.OpenFile without the system calls by
-// which the runtime finds out whether a file can be polled.
-func open(path string, flags int) (*os.File, error) {
-	for {
-		fd, err := unix.Open(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return nil, &os.PathError{Op: "open", Path: path, Err: err}
-		}
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-			_ = unix.Close(fd)
-			return nil, &os.PathError{Op: "open", Path: path, Err: errNotRegular}
-		}
-		if flags&unix.O_ACCMODE != unix.O_RDONLY { // a command gets it, and need not see the flag
-			_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&unix.O_APPEND)
-		}
-		return os.NewFile(uintptr(fd), path), nil
-	}
+	return sys.OpenRegular(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 }

