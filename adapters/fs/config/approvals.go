@@ -68,11 +68,11 @@ func OwnAllows(uid int) bool {
 
 // AllowedIn is OwnAllows for the configuration directory dir.
 func AllowedIn(dir string) bool {
-	c, err := Load(Sources{Env: func(name string) string {
+	l, err := Open(Sources{Env: func(name string) string {
 		if name == "XDG_CONFIG_HOME" {
 			return dir
 		}
 		return ""
-	}})
-	return err == nil && c.Approvals.FromJobs
+	}}, "")
+	return err == nil && l.c.Approvals.FromJobs
 }

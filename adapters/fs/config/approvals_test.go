@@ -12,7 +12,7 @@ import (
 // them asks for besides another does not take back.
 func TestWhereApprovalsAreConfigured(t *testing.T) {
 	yes := "[approvals]\nfrom_jobs = true\n"
-	if c, err := Load(layers(t, yes, "", nil)); err != nil || !c.Approvals.FromJobs {
+	if c, err := load(layers(t, yes, "", nil)); err != nil || !c.Approvals.FromJobs {
 		t.Errorf("the user's file: %v, %v", c.Approvals, err)
 	}
 	file := filepath.Join(t.TempDir(), "c.toml")
@@ -24,19 +24,19 @@ func TestWhereApprovalsAreConfigured(t *testing.T) {
 		"the environment": layers(t, yes, "", map[string]string{"VIZIER_APPROVALS_FROM_JOBS": "true"}),
 		"a file":          {File: file, Env: func(string) string { return "" }},
 	} {
-		if c, err := Load(src); err == nil || !strings.Contains(err.Error(), "only your own configuration file may set it") {
+		if c, err := load(src); err == nil || !strings.Contains(err.Error(), "only your own configuration file may set it") {
 			t.Errorf("%s: %v, %v", name, c.Approvals, err)
 		}
 	}
-	if c, err := Load(layers(t, yes, "[approvals]\nfrom_jobs = false\n", nil)); err != nil || c.Approvals.FromJobs {
+	if c, err := load(layers(t, yes, "[approvals]\nfrom_jobs = false\n", nil)); err != nil || c.Approvals.FromJobs {
 		t.Errorf("taken back by the repository: %v, %v", c.Approvals, err)
 	}
 	others := "[approvals]\nrequired_from = [\"not-submitter\"]\n"
-	c, err := Load(layers(t, others, "[approvals]\nrequired_from = []\n", nil))
+	c, err := load(layers(t, others, "[approvals]\nrequired_from = []\n", nil))
 	if err != nil || !slices.Equal(c.Approvals.RequiredFrom, []string{NotSubmitter}) || !c.Approvals.Others() {
 		t.Errorf("what the user asks for and the repository does not: %v, %v", c.Approvals, err)
 	}
-	if _, err := Load(layers(t, strings.ReplaceAll(others, "not-", "no-"), "", nil)); err == nil || !strings.Contains(err.Error(), `expected "not-submitter", found "no-submitter"`) {
+	if _, err := load(layers(t, strings.ReplaceAll(others, "not-", "no-"), "", nil)); err == nil || !strings.Contains(err.Error(), `expected "not-submitter", found "no-submitter"`) {
 		t.Error(err)
 	}
 }
