@@ -14,32 +14,32 @@ const integrate = "git.integrate_plan_branch"
 const stageToken = "stage_token"
 
 // plan is the plan that a merge is of, or "".
-func (sp *Spec) plan() string {
-	if sp.Origin.About.Operation != integrate {
+func (s *Spec) plan() string {
+	if s.Origin.About.Operation != integrate {
 		return ""
 	}
-	if sp.Origin.Plan != "" {
-		return sp.Origin.Plan
+	if s.Origin.Plan != "" {
+		return s.Origin.Plan
 	}
-	return strings.TrimPrefix(sp.Origin.Branch, "draft/")
+	return strings.TrimPrefix(s.Origin.Branch, "draft/")
 }
 
 // Closes are the artifacts whose producers do not count any more once this merge has
 // succeeded: the plan, and what the merge needed of it.
-func (sp *Spec) Closes() []Artifact {
-	plan := sp.plan()
+func (s *Spec) Closes() []Artifact {
+	plan := s.plan()
 	if plan == "" {
 		return nil
 	}
 	out := []Artifact{
-		{Kind: PlanBranch, Name: plan, Ref: sp.Origin.Branch},
-		{Kind: PlanDoc, Name: plan, Ref: sp.Origin.Branch},
-		{Kind: PlanCommits, Name: plan, Ref: sp.Origin.Branch},
+		{Kind: PlanBranch, Name: plan, Ref: s.Origin.Branch},
+		{Kind: PlanDoc, Name: plan, Ref: s.Origin.Branch},
+		{Kind: PlanCommits, Name: plan, Ref: s.Origin.Branch},
 	}
 	for i := range out {
 		out[i] = out[i].Canonical()
 	}
-	for _, a := range sp.Needs {
+	for _, a := range s.Needs {
 		if a.Kind == Custom {
 			out = append(out, a)
 		}

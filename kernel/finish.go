@@ -97,6 +97,7 @@ func ended(j *Job, r Result, now time.Time) State {
 	case OutcomeCancelled:
 		st.Status = Cancelled
 		return st
+	case OutcomeFailed, NoOutcome: // an attempt that does not say how it ended has failed
 	}
 	st.Outcome, st.LastError = OutcomeFailed, r.Reason
 	again := false

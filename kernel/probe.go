@@ -148,6 +148,7 @@ func (b *prober) preconditions(j *Job) {
 			}
 			b.p.Head = b.p.Head || !b.s.facts.Head.asked()
 			b.branch(b.s.facts.Head.Value)
+		case CustomPrecondition: // of no meaning that is known, and so it is blocked
 		}
 	}
 }

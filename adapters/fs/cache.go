@@ -25,7 +25,7 @@ type journalOffset struct {
 	end   int64
 }
 
-const cacheVersion = "vizier cache 1"
+const cacheVersion = "vizier cache 2"
 
 // cacheHead is the head of a cache that this boot and this version of the program
 // may use.

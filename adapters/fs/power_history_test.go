@@ -339,7 +339,7 @@ func (l *lived) look(dir string) (v sight, err error) {
 	for _, j := range rec.Jobs {
 		v.jobs[j.ID] = j
 		if own, err := s.Job(j.ID); err != nil || !reflect.DeepEqual(own, j) {
-			return v, fmt.Errorf("record of %s: %v\n%+v, among the others\n%+v", j.ID, err, own, j)
+			return v, fmt.Errorf("record of %s: %w\n%+v, among the others\n%+v", j.ID, err, own, j)
 		}
 		if !s.stateFileSays(j.ID, j.State.Status.Coarse()) {
 			return v, fmt.Errorf("the state file of %s, which is %s, says otherwise", j.ID, j.State.Status)

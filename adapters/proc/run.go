@@ -10,9 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -140,7 +139,7 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 
 // openLog opens a log to append to. The command writes to it without a detour.
 func openLog(path string) (*os.File, error) {
-	f, err := openFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NOFOLLOW)
+	f, err := sys.OpenRegular(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}

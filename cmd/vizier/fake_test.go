@@ -47,10 +47,11 @@ func newFake(t *testing.T) *fake {
 
 // open is the repository over w.
 func (w *fake) open(context.Context, environment, globals) (*repo, error) {
-	cfg, err := config.Load(config.Sources{Env: func(name string) string { return w.config[name] }})
+	live, err := config.Open(config.Sources{Env: func(name string) string { return w.config[name] }}, "")
 	if err != nil {
 		return nil, err
 	}
+	cfg := live.Config()
 	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w,
 		Limits: kernel.Limits{MaxRunning: 100}, Keep: kernel.Retention(cfg.GC.Keep), Now: func() time.Time { return w.now }, NewID: w.mint,
 		Inside: func(context.Context) (kernel.JobID, bool) { return w.inside, w.inside != "" && !cfg.Approvals.FromJobs }}
@@ -192,6 +193,9 @@ type logs string
 func (l logs) JobDir(id kernel.JobID) string { return filepath.Join(string(l), "jobs", string(id)) }
 func (l logs) LogFile(id kernel.JobID, stream string) string {
 	return filepath.Join(l.JobDir(id), stream+".log")
+}
+func (l logs) OpenLog(id kernel.JobID, stream string) (*os.File, error) {
+	return os.Open(l.LogFile(id, stream))
 }
 func (l logs) OutcomeFile(id kernel.JobID) string { return filepath.Join(l.JobDir(id), "outcome.json") }
 

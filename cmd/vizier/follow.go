@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // stream reads a log file as it is written. A file that is rotated away is
 // read to its end, and the one that takes its place from its beginning. Where
 // the beginning of a log is cut while it is read, reading goes on where it was.
 type stream struct {
-	path   string
+	open   func() (*os.File, error)
 	prefix string // before each line; "" : bytes as they come
 	file   *os.File
 	at     int64  // the next byte of the output, those counted that are dropped
@@ -24,13 +25,18 @@ type stream struct {
 	buf    []byte
 }
 
+// stream reads a log of a job, each line with prefix before it.
+func (r *repo) stream(id kernel.JobID, name, prefix string) *stream {
+	return &stream{open: func() (*os.File, error) { return r.Logs.OpenLog(id, name) }, prefix: prefix}
+}
+
 // copyTo writes what is new to out and reports whether there was anything. A
 // file that does not exist yet is no error.
-func (s *stream) copyTo(out io.Writer) (bool, error) {
+func (s *stream) copyTo(ctx context.Context, out io.Writer) (bool, error) {
 	any := false
 	for {
 		if s.file == nil {
-			f, err := os.Open(s.path)
+			f, err := s.open()
 			if errors.Is(err, fs.ErrNotExist) {
 				return any, nil
 			}
@@ -43,7 +49,7 @@ func (s *stream) copyTo(out io.Writer) (bool, error) {
 		if err != nil {
 			return any, err
 		}
-		n, err := s.drain(out)
+		n, err := s.drain(ctx, out)
 		any = any || n > 0
 		if err != nil {
 			return any, err
@@ -59,23 +65,31 @@ func (s *stream) copyTo(out io.Writer) (bool, error) {
 // before the old file is read to its end, so that nothing written before the
 // rotation is missed.
 func (s *stream) replaced() (bool, error) {
-	open, err := s.file.Stat()
-	if err != nil {
-		return false, err
-	}
-	now, err := os.Stat(s.path)
+	now, err := s.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // between the two halves of a rotation
 	}
-	return err == nil && !os.SameFile(open, now), err
+	if err != nil {
+		return false, err
+	}
+	defer now.Close()
+	there, err := now.Stat()
+	if err != nil {
+		return false, err
+	}
+	read, err := s.file.Stat()
+	return err == nil && !os.SameFile(read, there), err
 }
 
-func (s *stream) drain(out io.Writer) (int, error) {
+func (s *stream) drain(ctx context.Context, out io.Writer) (int, error) {
 	if s.buf == nil {
 		s.buf = make([]byte, 32<<10)
 	}
 	total := 0
 	for {
+		if err := ctx.Err(); err != nil {
+			return total, err
+		}
 		n, err := s.next()
 		total += n
 		if n > 0 {

@@ -57,10 +57,10 @@ func (t *tailCmd) Run(c *call) error {
 	switch t.Stream {
 	case "both":
 		for _, name := range []string{"stdout", "stderr"} {
-			streams = append(streams, &stream{path: r.Logs.LogFile(id, name), prefix: "[" + name + "] "})
+			streams = append(streams, r.stream(id, name, "["+name+"] "))
 		}
 	default:
-		streams = append(streams, &stream{path: r.Logs.LogFile(id, t.Stream)})
+		streams = append(streams, r.stream(id, t.Stream, ""))
 	}
 	if t.Follow {
 		var said *reported
@@ -95,7 +95,7 @@ func (t *tailCmd) whole(c *call, r *repo, run view.Target) error {
 
 func (c *call) copyAll(streams []*stream) (progress bool, err error) {
 	for _, s := range streams {
-		more, err := s.copyTo(c.ui.out)
+		more, err := s.copyTo(c.ctx, c.ui.out)
 		if err != nil {
 			return progress, fmt.Errorf("read log: %w", err)
 		}

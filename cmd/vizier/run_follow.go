@@ -149,7 +149,7 @@ func (f *runFollower) add(id kernel.JobID) {
 		return
 	}
 	for _, name := range []string{"stdout", "stderr"} {
-		f.streams = append(f.streams, &stream{path: f.r.Logs.LogFile(id, name), prefix: "[" + f.short(string(id)) + "/" + name + "] "})
+		f.streams = append(f.streams, f.r.stream(id, name, "["+f.short(string(id))+"/"+name+"] "))
 	}
 }
 
@@ -232,7 +232,7 @@ func (f *runFollower) over(s *kernel.Snapshot) bool {
 // drain prints the rest of the logs.
 func (f *runFollower) drain(c *call) error {
 	for _, s := range f.streams {
-		if _, err := s.copyTo(c.ui.out); err != nil {
+		if _, err := s.copyTo(c.ctx, c.ui.out); err != nil {
 			return fmt.Errorf("read log: %w", err)
 		}
 		if err := s.end(c.ui.out); err != nil {

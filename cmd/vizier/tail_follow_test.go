@@ -44,7 +44,7 @@ func TestFollowOfALogThatIsCut(t *testing.T) {
 				done <- err
 			}()
 			var got bytes.Buffer
-			s := &stream{path: path}
+			s := &stream{open: func() (*os.File, error) { return os.Open(path) }}
 			for writing := true; writing; {
 				select {
 				case err := <-done:
@@ -54,15 +54,15 @@ func TestFollowOfALogThatIsCut(t *testing.T) {
 					writing = false
 				default:
 				}
-				if _, err := s.copyTo(&got); err != nil {
+				if _, err := s.copyTo(t.Context(), &got); err != nil {
 					t.Fatal(err)
 				}
 			}
 			s.close()
 			followed(t, got.String(), last)
 			got.Reset()
-			s = &stream{path: path}
-			if _, err := s.copyTo(&got); err != nil {
+			s = &stream{open: func() (*os.File, error) { return os.Open(path) }}
+			if _, err := s.copyTo(t.Context(), &got); err != nil {
 				t.Fatal(err)
 			}
 			s.close()

@@ -138,14 +138,14 @@ func TestAttachSurvivesRotation(t *testing.T) {
 		func() { w.write(a, "stdout", "last"); w.end(a, kernel.OutcomeSucceeded) },
 	}
 	var got bytes.Buffer
-	s := &stream{path: path, prefix: "> "}
+	s := &stream{open: func() (*os.File, error) { return os.Open(path) }, prefix: "> "}
 	for _, step := range steps {
 		step()
-		if more, err := s.copyTo(&got); !more || err != nil {
+		if more, err := s.copyTo(t.Context(), &got); !more || err != nil {
 			t.Fatalf("more %v: %v", more, err)
 		}
 	}
-	if more, err := s.copyTo(&got); more || err != nil {
+	if more, err := s.copyTo(t.Context(), &got); more || err != nil {
 		t.Errorf("at the end: more %v: %v", more, err)
 	}
 	if err := s.end(&got); err != nil {

@@ -6,6 +6,7 @@ package joblog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +41,7 @@ func Begin(f *os.File) (Head, error) {
 	}
 	buf := make([]byte, markSize)
 	n, err := f.ReadAt(buf, start)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return Head{}, err
 	}
 	if dropped, ok := parseMark(buf[:n]); ok {
