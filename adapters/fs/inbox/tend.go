@@ -247,4 +247,3 @@ func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptN
 func stampedPrompt(prompt, stamp string) string {
 	return strings.TrimSuffix(prompt, ".prompt.md") + "." + stamp + ".prompt.md"
 }
-
