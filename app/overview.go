@@ -27,7 +27,7 @@ func (s *Scheduler) Overview(ctx context.Context, snap *kernel.Snapshot, o view.
 		}
 		o.Members = map[kernel.Number][]*kernel.Job{}
 		for _, n := range near {
-			o.Members[n.Number] = whole.Numbered(n.Number)
+			o.Members[n.Number] = whole.Numbered(n.Number, "")
 		}
 	}
 	return view.OverviewOf(snap, o), nil
