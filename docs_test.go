@@ -204,7 +204,7 @@ func TestCommandsInDocsExist(t *testing.T) {
 	}
 	pages := readPages(t)
 	settings, anyFlag := pages["docs/config.md"], ""
-	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)   *[A-Z]`).FindAllStringSubmatch(helpOn("--all"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)?)(?: \([a-z,]+\))?   *[A-Z]`).FindAllStringSubmatch(helpOn("--all"), -1) {
 		anyFlag += helpOn(m[1])
 	}
 	anyFlag += templateFlags(t)
