@@ -29,7 +29,7 @@ func (s *Store) Progress(a kernel.AttemptID) view.Progress {
 	if !kernel.ValidJobID(string(a.Job)) || a.N < 1 || s.open(false) != nil {
 		return view.Progress{}
 	}
-	tail, whole, err := s.tail(reportFile(a), maxReport)
+	tail, whole, err := s.tail(a.Job, reportName(a), maxReport)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
 		return view.Progress{}
@@ -79,10 +79,15 @@ func progress(text []byte) (view.Progress, error) {
 	return view.Progress{Done: said.Done, Total: said.Total, Text: line}, nil
 }
 
-// tail is the end of a regular file, and whether that is all of it. It follows no
-// link and waits for nobody.
-func (s *Store) tail(path string, most int64) (tail []byte, whole bool, err error) {
-	f, err := s.base.file(path, unix.O_RDONLY|unix.O_NONBLOCK)
+// tail is the end of a regular file of a job, and whether that is all of it. It
+// follows no link and waits for nobody.
+func (s *Store) tail(job kernel.JobID, name string, most int64) (tail []byte, whole bool, err error) {
+	f, err := s.base.file(jobPath(job, name), unix.O_RDONLY|unix.O_NONBLOCK)
+	if errors.Is(err, iofs.ErrNotExist) { // perhaps it is packed
+		b, err := s.readJobFile(job, name, maxUnpacked)
+		from := max(0, len(b)-int(most))
+		return b[from:], from == 0, err
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -108,6 +113,6 @@ func (s *Store) LogTail(job kernel.JobID, stream string, most int64) ([]byte, er
 	if !kernel.ValidJobID(string(job)) {
 		return nil, fmt.Errorf("log of job %q: %w", job, kernel.ErrInvalid)
 	}
-	tail, _, err := s.tail(jobPath(job, stream+".log"), most)
+	tail, _, err := s.tail(job, stream+".log", most)
 	return tail, ignoreMissing(err)
 }

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // stream reads a log file as it is written. A file that is rotated away is
@@ -17,7 +19,8 @@ import (
 // the beginning of a log is cut while it is read, reading goes on where it was.
 type stream struct {
 	path   string
-	prefix string // before each line; "" : bytes as they come
+	packed func() ([]byte, error) // the output if there is no file; nil: it was printed
+	prefix string                 // before each line; "" : bytes as they come
 	file   *os.File
 	at     int64  // the next byte of the output, those counted that are dropped
 	rest   []byte // the beginning of a line that has no end yet
@@ -32,7 +35,8 @@ func (s *stream) copyTo(out io.Writer) (bool, error) {
 		if s.file == nil {
 			f, err := os.Open(s.path)
 			if errors.Is(err, fs.ErrNotExist) {
-				return any, nil
+				more, err := s.unpack(out)
+				return any || more, err
 			}
 			if err != nil {
 				return any, err
@@ -53,6 +57,31 @@ func (s *stream) copyTo(out io.Writer) (bool, error) {
 		}
 		s.close()
 	}
+}
+
+// log is the output of a job on a stream, wherever it is.
+func (r *repo) log(id kernel.JobID, name, prefix string) *stream {
+	s := &stream{path: r.Logs.LogFile(id, name), prefix: prefix}
+	s.packed = func() ([]byte, error) {
+		if r.Logs.Packed(id) == "" {
+			return nil, nil
+		}
+		return r.Logs.LogTail(id, name, math.MaxInt64)
+	}
+	return s
+}
+
+// unpack writes the output of a job whose files are packed to out, once.
+func (s *stream) unpack(out io.Writer) (bool, error) {
+	if s.packed == nil {
+		return false, nil
+	}
+	data, err := s.packed()
+	if err != nil || len(data) == 0 {
+		return false, err
+	}
+	s.packed = nil
+	return true, s.emit(out, data)
 }
 
 // replaced reports that another file stands at the path now. It is asked

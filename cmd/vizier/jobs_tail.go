@@ -57,10 +57,10 @@ func (t *tailCmd) Run(c *call) error {
 	switch t.Stream {
 	case "both":
 		for _, name := range []string{"stdout", "stderr"} {
-			streams = append(streams, &stream{path: r.Logs.LogFile(id, name), prefix: "[" + name + "] "})
+			streams = append(streams, r.log(id, name, "["+name+"] "))
 		}
 	default:
-		streams = append(streams, &stream{path: r.Logs.LogFile(id, t.Stream)})
+		streams = append(streams, r.log(id, t.Stream, ""))
 	}
 	if t.Follow {
 		var said *reported

@@ -149,7 +149,7 @@ func (f *runFollower) add(id kernel.JobID) {
 		return
 	}
 	for _, name := range []string{"stdout", "stderr"} {
-		f.streams = append(f.streams, &stream{path: f.r.Logs.LogFile(id, name), prefix: "[" + f.short(string(id)) + "/" + name + "] "})
+		f.streams = append(f.streams, f.r.log(id, name, "["+f.short(string(id))+"/"+name+"] "))
 	}
 }
 

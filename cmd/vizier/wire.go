@@ -47,6 +47,11 @@ type repo struct {
 		LogFile(id kernel.JobID, stream string) string
 		JobDir(kernel.JobID) string
 		OutcomeFile(kernel.JobID) string
+
+		// Packed is the file that a job's files are packed in; "": they are where
+		// the others say. LogTail is the end of a log then as well.
+		Packed(kernel.JobID) string
+		LogTail(id kernel.JobID, stream string, most int64) ([]byte, error)
 	}
 
 	// Effects are a job's journalled side effects, and what is wrong with
