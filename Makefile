@@ -21,7 +21,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build setup demo test test-long test-portable cluster check platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
+.PHONY: build setup demo test test-long test-portable cluster check lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -68,7 +68,7 @@ cluster:
 # Half of adapters/fs says of itself that it gains nothing, and runs without.
 RACED := ./adapters/... ./app/... ./cmd/... ./proptest/sim
 
-check: fmt nocgo platforms
+check: fmt nocgo platforms lint
 	$(GO) vet ./...
 	RAPID_SEED=$(SEED) $(GO) test -p 2 -timeout 20m ./adapters/fs $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
 	RAPID_SEED=$(SEED) $(GO) test -race -p 2 -timeout 20m $(RACED)
@@ -88,6 +88,11 @@ PLATFORMS := darwin/arm64 darwin/amd64 freebsd/amd64 linux/arm64
 platforms:
 	@for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./... || { echo "vet for $$p failed"; exit 1; }; done
 	$(GO) vet -tags portable ./...
+
+# By the version that tools/go.mod says. It remembers what it has judged, so that
+# only the first time takes long.
+lint:
+	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
 prop:
 	RAPID_CHECKS=$(N) $(GO) test -count=1 -timeout 0 ./proptest ./proptest/sim

@@ -22,7 +22,7 @@ func TestAnInterruptedWaitIsNoBusyScheduler(t *testing.T) {
 	if err := busy(ctx, held); !errors.Is(err, context.Canceled) || errors.Is(err, app.ErrBusy) {
 		t.Error(err)
 	}
-	if other := errors.New("no disk"); busy(ctx, other) != other || busy(ctx, nil) != nil {
+	if other := errors.New("no disk"); !errors.Is(busy(ctx, other), other) || errors.Is(busy(ctx, other), app.ErrBusy) || busy(ctx, nil) != nil {
 		t.Error("another error is changed")
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
 	"github.com/vizier-scheduler/vizier/app"
@@ -223,5 +224,35 @@ func runRemote(args []string, env Environment) error {
 		}
 	}()
 	err = runner.RunRemote(ctx, attempt)
-	return errors.Join(err, node.Close())
+	if err = errors.Join(err, node.Close()); err == nil && node.Locks() {
+		w.standIn(ctx)
+	}
+	return err
+}
+
+// standIn ticks on a node, at the end of an attempt, where the resident scheduler
+// is gone that would have heard of it. Jobs of the local executor stay for the host
+// that has them.
+func (w *world) standIn(ctx context.Context) {
+	const patience = time.Minute
+	if watch.Taken(w.store.ResidentFile()) {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	s := w.scheduler
+	configure := s.Configure
+	s.Configure = func(s *app.Scheduler) {
+		configure(s)
+		s.Limits.Remote, s.Waker, s.Hooks = true, nil, nil
+		s.Executor = standInExecutor{w.local}
+	}
+	_, _ = s.Tick(ctx) // if it fails, the next one's end tries again, and so does the next command
+}
+
+// standInExecutor is the local executor on a host that is not to start its jobs.
+type standInExecutor struct{ *proc.Local }
+
+func (standInExecutor) Start(context.Context, kernel.AttemptID) error {
+	return errors.New("it is to be started on the host that jobs are submitted on")
 }

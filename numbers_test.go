@@ -1,6 +1,7 @@
 package vizier_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,41 @@ func TestJobsOfEarlierStoresGetNumbers(t *testing.T) {
 	for ref, id := range named {
 		if _, found, err := open().Scheduler.Job(t.Context(), ref); err != nil || found != id {
 			t.Errorf("%s is %s, %v; want %s", ref, found, err, id)
+		}
+	}
+}
+
+// TestOneJobOfABatchIsReadAlone names one of many jobs with one number.
+func TestOneJobOfABatchIsReadAlone(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v\n%s", err, out)
+	}
+	open := func() *vizier.Repository {
+		t.Helper()
+		r, err := vizier.Open(dir, vizier.Options{Environ: vizier.Environment{"HOME=" + dir, "VIZIER_SCHEDULER_RESIDENT=false"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := open()
+	var batch []kernel.NewJob
+	for i := range 20 {
+		job, err := r.Builder(vizier.Asker{Name: func() string { return "ann" }}).One(t.Context(), enqueue.Request{Command: []string{"true"}, Approval: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		job.Part = fmt.Sprint("j", i)
+		batch = append(batch, job)
+	}
+	if _, err := r.Scheduler.Submit(t.Context(), batch, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]int{"1/j7": 1, "1": len(batch)} {
+		s, targets, err := open().Scheduler.Targets(t.Context(), []string{ref})
+		if err != nil || len(targets[0].Jobs) != want || s.Held() != want {
+			t.Errorf("%s is %d jobs of %d read, %v; want %d", ref, len(targets[0].Jobs), s.Held(), err, want)
 		}
 	}
 }

@@ -40,6 +40,8 @@ var unknown = map[string]string{
 
 var (
 	knownKeys = regexp.MustCompile("unknown key `zzz` in .*; known keys are (.*)")
+	useRow    = regexp.MustCompile("(?m)^\\| `((?:cap|control)\\.[a-z_.]*)` \\|.*\\|([^|]*)\\|$")
+	argument  = regexp.MustCompile("`([a-z_]+)`")
 	firstCell = regexp.MustCompile(`(?m)^\| ([^|]*) \|`)
 )
 
@@ -91,6 +93,19 @@ func TestTemplateReference(t *testing.T) {
 	for _, u := range workflow.Inventory() {
 		if !slices.Contains(labels, u.Label) {
 			labels = append(labels, u.Label)
+		}
+	}
+	for _, row := range useRow.FindAllStringSubmatch(page, -1) {
+		var reads []string
+		for _, u := range workflow.Inventory() {
+			if u.Label == row[1] {
+				reads = slices.Concat(reads, u.Args, u.AnyOf, u.OneOf, u.AllOrNone, []string{u.PathList})
+			}
+		}
+		for _, arg := range argument.FindAllStringSubmatch(row[2], -1) {
+			if !slices.Contains(reads, arg[1]) {
+				t.Errorf("the page says that %s reads %s, which the inventory does not know", row[1], arg[1])
+			}
 		}
 	}
 	if got := documented["What a node can do"]; !slices.Equal(got, labels) {

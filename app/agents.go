@@ -141,7 +141,7 @@ func (c AgentChoice) inView(p AgentPrograms, f AgentFault) AgentFault {
 	if c.Unnamed {
 		f.Problem = "no agent is configured, and of " + c.Label + ", which is asked then: " + f.Problem
 	}
-	switch there := InstalledAgents(p); {
+	switch there := installedAgents(p); {
 	case len(there) > 0:
 		f.Next = fmt.Sprintf("set agent = %q in .vizier/config.toml, which is installed, or %s", there[0], f.Next)
 	case c.Unnamed:
@@ -154,8 +154,8 @@ func others(p AgentPrograms, label string) []string {
 	return slices.DeleteFunc(slices.Clone(p.Known()), func(l string) bool { return l == label })
 }
 
-// InstalledAgents are the labels of the known programs that are there.
-func InstalledAgents(p AgentPrograms) []string {
+// installedAgents are the labels of the known programs that are there.
+func installedAgents(p AgentPrograms) []string {
 	var out []string
 	for _, label := range p.Known() {
 		if p.Find(AgentChoice{Label: label}).Installed() {
@@ -170,7 +170,7 @@ func InstalledAgents(p AgentPrograms) []string {
 // choose is nil. The label is "" where none is installed. note says in a line
 // what came of it.
 func PickAgent(p AgentPrograms, label string, choose func([]string) (string, error)) (picked, note string, err error) {
-	there := InstalledAgents(p)
+	there := installedAgents(p)
 	switch {
 	case label != "":
 		f := p.Find(AgentChoice{Label: label})

@@ -186,8 +186,8 @@ func (s *Scheduler) mentioned(refs []string) kernel.Scope {
 			others = append(others, kernel.Near{Kind: kernel.Newest, Most: 1})
 			continue
 		}
-		if n, _, ok := kernel.ParseRef(ref); ok {
-			others = append(others, kernel.Near{Kind: kernel.OfNumber, Number: n})
+		if n, part, ok := kernel.ParseRef(ref); ok {
+			others = append(others, kernel.Near{Kind: kernel.OfNumber, Number: n, Key: part})
 			continue
 		}
 		if len(ref) < kernel.PrefixLength || strings.Trim(ref, "0123456789abcdef") != "" {

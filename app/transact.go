@@ -158,6 +158,7 @@ func besides(near []kernel.Near) (scope kernel.Scope) {
 			scope.Artifacts = append(scope.Artifacts, n.Artifact)
 		case kernel.Keyed:
 			scope.Keys = append(scope.Keys, n.Key)
+		default: // names open jobs alone
 		}
 	}
 	return scope

@@ -118,8 +118,7 @@ func afterLimit(at time.Time, r Result) time.Time {
 func (j *Job) WhyEnded(now time.Time) string {
 	st := &j.State
 	why := orElse(st.Reason, orElse(st.Wait.Detail, orElse(st.Failure.String(), st.Status.String())))
-	switch st.Failure {
-	case RateLimited, Unauthorized, Overloaded:
+	if slices.Contains([]FailureClass{RateLimited, Unauthorized, Overloaded}, st.Failure) {
 		why = st.Failure.String() + ": " + why
 	}
 	if at := j.limitEnds(now); !at.IsZero() {

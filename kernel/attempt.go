@@ -37,8 +37,8 @@ var failureClassNames = NewNames[FailureClass]("failure class", "", "exit", "tim
 	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected",
 	"rate_limited", "unauthorized", "overloaded")
 
-// FailureClasses are all classes but NoFailure, in their order.
-func FailureClasses() []FailureClass { return failureClassNames.Values()[ExitFailure:] }
+// failureClasses are all classes but NoFailure, in their order.
+func failureClasses() []FailureClass { return failureClassNames.Values()[ExitFailure:] }
 
 // Budget bounds each kind of "again" that happens by itself: N means at most N
 // further executions of that kind in a generation.
@@ -92,7 +92,7 @@ func (p RetryPolicy) Named(word string) (RetryPolicy, error) {
 	class, err := ParseFailureClass(word)
 	if err != nil {
 		var names []string
-		for _, c := range FailureClasses() {
+		for _, c := range failureClasses() {
 			names = append(names, c.String())
 		}
 		return p, fmt.Errorf("invalid failure class `%s`: it is an exit code or one of %s: %w", word, strings.Join(names, ", "), ErrInvalid)

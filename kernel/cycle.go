@@ -9,37 +9,37 @@ import (
 // integrate is the operation that merges a plan, and so closes its cycle.
 const integrate = "git.integrate_plan_branch"
 
-// stageToken is the type of the custom artifacts that pass a plan from one stage
+// StageToken is the type of the custom artifacts that pass a plan from one stage
 // to the next; their keys end with the plan's name.
-const stageToken = "stage_token"
+const StageToken = "stage_token"
 
-// plan is the plan that a merge is of, or "".
-func (sp *Spec) plan() string {
-	if sp.Origin.About.Operation != integrate {
+// Integrates is the plan that the job merges; "": it is no merge.
+func (s *Spec) Integrates() string {
+	if s.Origin.About.Operation != integrate {
 		return ""
 	}
-	if sp.Origin.Plan != "" {
-		return sp.Origin.Plan
+	if s.Origin.Plan != "" {
+		return s.Origin.Plan
 	}
-	return strings.TrimPrefix(sp.Origin.Branch, "draft/")
+	return strings.TrimPrefix(s.Origin.Branch, "draft/")
 }
 
 // Closes are the artifacts whose producers do not count any more once this merge has
 // succeeded: the plan, and what the merge needed of it.
-func (sp *Spec) Closes() []Artifact {
-	plan := sp.plan()
+func (s *Spec) Closes() []Artifact {
+	plan := s.Integrates()
 	if plan == "" {
 		return nil
 	}
 	out := []Artifact{
-		{Kind: PlanBranch, Name: plan, Ref: sp.Origin.Branch},
-		{Kind: PlanDoc, Name: plan, Ref: sp.Origin.Branch},
-		{Kind: PlanCommits, Name: plan, Ref: sp.Origin.Branch},
+		{Kind: PlanBranch, Name: plan, Ref: s.Origin.Branch},
+		{Kind: PlanDoc, Name: plan, Ref: s.Origin.Branch},
+		{Kind: PlanCommits, Name: plan, Ref: s.Origin.Branch},
 	}
 	for i := range out {
 		out[i] = out[i].Canonical()
 	}
-	for _, a := range sp.Needs {
+	for _, a := range s.Needs {
 		if a.Kind == Custom {
 			out = append(out, a)
 		}
@@ -52,7 +52,7 @@ func (sp *Spec) Closes() []Artifact {
 // belong to that next cycle.
 func (s *Snapshot) retire(j *Job) Plan {
 	var p Plan
-	plan := j.Spec.plan()
+	plan := j.Spec.Integrates()
 	if plan == "" {
 		return p
 	}
@@ -62,7 +62,7 @@ func (s *Snapshot) retire(j *Job) Plan {
 		closed[a] = true
 	}
 	for a := range s.graph.producers {
-		if a.Kind == Custom && a.Name == stageToken && strings.HasSuffix(a.Ref, ":"+plan) {
+		if a.Kind == Custom && a.Name == StageToken && strings.HasSuffix(a.Ref, ":"+plan) {
 			closed[a] = true
 		}
 	}

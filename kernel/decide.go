@@ -249,6 +249,7 @@ func (t *tick) judge(i int32) {
 			t.queue = append(t.queue, i)
 			t.late = t.late || t.holdsBack(i)
 			return
+		case passed:
 		}
 	}
 	if len(t.s.jobs[i].Spec.Task.Args) == 0 {
@@ -363,6 +364,7 @@ func (t *tick) next(i int32) State {
 	case Failed: // missing child args: a data error, finalised at once (seed 000)
 		st.Finished, st.Exit, st.Outcome = t.s.now, Exited(1), OutcomeFailed
 		st.Failure, st.Reason = DataError, st.Wait.Detail
+	default:
 	}
 	return st
 }

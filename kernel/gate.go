@@ -37,6 +37,7 @@ func (v verdict) reason(kind WaitKind) WaitReason {
 		w.Job = v.job
 	case TokenProducing, ArtifactMissing:
 		w.Artifact = v.artifact
+	case OtherCause, ExecutorFull: // about none in particular
 	}
 	return w
 }

@@ -79,7 +79,7 @@ func (s *Snapshot) handlers(set []JobID) []JobID {
 // wayOut is the job to retry so that the run of j, which is blocked, can end: the
 // job that its open merge conflict woke, if there is one, else j.
 func (s *Snapshot) wayOut(j *Job) *Job {
-	plan := j.Spec.plan()
+	plan := j.Spec.Integrates()
 	if plan == "" || !s.facts.Present[Artifact{Kind: MergeSentinel, Name: plan}].Value {
 		return j
 	}

@@ -63,11 +63,18 @@ type Limits struct {
 	Executors  map[string]int // as MaxRunning, for other executors
 	Pools      map[string]int // a pool that is not named here has one unit
 	Grace      time.Duration  // between TERM and KILL, of jobs that name none; 0: DefaultGrace
+	Remote     bool           // it is another host's turn to start jobs of the local executor
 }
 
 // String tells capacities apart: a job waits for another reason where they are
 // others.
-func (l Limits) String() string { return fmt.Sprint(l.MaxRunning, l.Executors, l.Pools) }
+func (l Limits) String() string {
+	text := fmt.Sprint(l.MaxRunning, l.Executors, l.Pools)
+	if l.Remote {
+		text += " remote"
+	}
+	return text
+}
 
 // running is how many jobs an executor may run, and the name of that limit.
 func (l Limits) running(executor string) (int, string) {
@@ -128,8 +135,21 @@ func (t *LockTable) Denied(executor string, locks []Lock) (why string, full bool
 	return why, why != ""
 }
 
+// awaitingHost is why a job of the local executor waits where the process that
+// ticks is not on the host that jobs are scheduled on.
+const awaitingHost = "waiting for a scheduler on the host that jobs are submitted on"
+
+// AwaitsHost reports that only a tick on the host that jobs are scheduled on starts
+// j.
+func (j *Job) AwaitsHost() bool {
+	return j.State.Status == WaitingOnLocks && j.State.Wait.Detail == awaitingHost
+}
+
 // full says that as many jobs run on an executor as may, or nothing.
 func (t *LockTable) full(executor string) string {
+	if t.limits.Remote && executor == LocalExecutor {
+		return awaitingHost
+	}
 	if m, name := t.limits.running(executor); m > 0 && t.running[executor] >= m {
 		return "waiting on pool " + name + " (" + strconv.Itoa(t.running[executor]) + " of " + strconv.Itoa(m) + " in use)"
 	}

@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -149,5 +150,28 @@ func TestLockValidate(t *testing.T) {
 		if err := l.Validate(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Where another host is to start them, jobs of the local executor wait, and those
+// of other executors do not; a tick of that host judges them again.
+func TestJobsOfAnotherHostWait(t *testing.T) {
+	here := kernel.Limits{MaxRunning: 4}
+	far := here
+	far.Remote = true
+	table := kernel.NewLockTable(far)
+	if why, full := table.Denied(kernel.LocalExecutor, nil); !strings.Contains(why, "on the host") || !full {
+		t.Errorf("a local job: %q, %v", why, full)
+	}
+	if why, _ := table.Denied("lab", nil); why != "" {
+		t.Errorf("a job of another executor: %q", why)
+	}
+	if here.String() == far.String() {
+		t.Error("what the one judged counts for the other")
+	}
+	why, _ := table.Denied(kernel.LocalExecutor, nil)
+	j := kernel.Job{State: kernel.State{Status: kernel.WaitingOnLocks, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: why}}}
+	if !j.AwaitsHost() {
+		t.Error("nobody would know that it waits for a host")
 	}
 }

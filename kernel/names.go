@@ -67,7 +67,7 @@ func (v Transient) String() string        { return transientNames.Name(v) }
 func (v PreconditionKind) String() string { return preconditionKindNames.Name(v) }
 func (v CleanupStatus) String() string    { return cleanupNames.Name(v) }
 func (v LockMode) String() string         { return lockModeNames.Name(v) }
-func (v Status) String() string           { return statusNames.Name(v) }
+func (s Status) String() string           { return statusNames.Name(s) }
 func (v RemedyKind) String() string       { return remedyNames.Name(v) }
 func (v WaitKind) String() string         { return waitKindNames.Name(v) }
 func (v WaitCause) String() string        { return waitCauseNames.Name(v) }

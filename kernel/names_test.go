@@ -2,49 +2,37 @@ package kernel
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"strings"
 	"testing"
 )
 
 // Every value of an enumeration has a word, or says by an empty one that it is
 // not written, and every enumeration has a table.
 func TestEveryValueHasAWord(t *testing.T) {
-	pkgs, err := parser.ParseDir(token.NewFileSet(), ".", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	values, words := map[string]int{}, map[string]int{}
-	for name, f := range pkgs["kernel"].Files {
-		if strings.HasSuffix(name, "_test.go") {
+	for _, d := range declarations(t) {
+		g, ok := d.(*ast.GenDecl)
+		if !ok {
 			continue
 		}
-		for _, d := range f.Decls {
-			g, ok := d.(*ast.GenDecl)
+		of := "" // the enumeration that a block of constants is
+		for _, spec := range g.Specs {
+			v, ok := spec.(*ast.ValueSpec)
 			if !ok {
 				continue
 			}
-			of := "" // the enumeration that a block of constants is
-			for _, spec := range g.Specs {
-				v, ok := spec.(*ast.ValueSpec)
-				if !ok {
-					continue
+			if len(v.Values) == 1 {
+				of = ""
+				if id, ok := v.Values[0].(*ast.Ident); ok && id.Name == "iota" && v.Type != nil {
+					of = v.Type.(*ast.Ident).Name
 				}
-				if len(v.Values) == 1 {
-					of = ""
-					if id, ok := v.Values[0].(*ast.Ident); ok && id.Name == "iota" && v.Type != nil {
-						of = v.Type.(*ast.Ident).Name
-					}
-					if c, ok := v.Values[0].(*ast.CallExpr); ok {
-						if x, ok := c.Fun.(*ast.IndexExpr); ok && x.X.(*ast.Ident).Name == "NewNames" {
-							words[x.Index.(*ast.Ident).Name] = len(c.Args) - 1
-						}
+				if c, ok := v.Values[0].(*ast.CallExpr); ok {
+					if x, ok := c.Fun.(*ast.IndexExpr); ok && x.X.(*ast.Ident).Name == "NewNames" {
+						words[x.Index.(*ast.Ident).Name] = len(c.Args) - 1
 					}
 				}
-				if of != "" && ast.IsExported(v.Names[0].Name) {
-					values[of]++
-				}
+			}
+			if of != "" && ast.IsExported(v.Names[0].Name) {
+				values[of]++
 			}
 		}
 	}

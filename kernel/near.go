@@ -14,7 +14,7 @@ type Near struct {
 	Job      JobID
 	Run      RunID
 	Artifact Artifact
-	Key      string    // of a lock, of an idempotent submission, or the name of an executor
+	Key      string    // of a lock, of an idempotent submission, the name of an executor, or a part of a number
 	At       time.Time // of Due
 	Number   Number
 	Most     int    // of those that say so: not more than these, the first in schedule order
@@ -53,7 +53,7 @@ const (
 	Prompts                      // the jobs that hold the prompt of that file, named by Key
 	Woken                        // the active jobs that only a route starts
 	Newest                       // the last Most in schedule order, of all statuses or of those that it has
-	OfNumber                     // the jobs of a number
+	OfNumber                     // the jobs of a number; with a Key, the one that has that part of it
 )
 
 // partial is what a snapshot of some of the jobs knows about its own limits: what
@@ -220,7 +220,7 @@ func (n Near) Selects(j *Job) bool {
 	case Handled:
 		return j.Spec.FailureMode == BlockDownstream && slices.ContainsFunc(j.Spec.Routes, func(r Route) bool { return r.To == n.Job })
 	case OfNumber:
-		return j.Number == n.Number
+		return j.Number == n.Number && (n.Key == "" || j.Part == n.Key)
 	case Prompts:
 		return j.HoldsPrompt() && j.Spec.Prompt.File == n.Key
 	default:

@@ -139,8 +139,10 @@ func NumberAll(s *Snapshot) Plan {
 	return p
 }
 
-// Numbered are the jobs that a number names, in schedule order.
-func (s *Snapshot) Numbered(n Number) []*Job {
-	s.near.require(Near{Kind: OfNumber, Number: n})
-	return slices.DeleteFunc(slices.Clone(s.jobs), func(j *Job) bool { return j.Number != n })
+// Numbered are the jobs that a number names, in schedule order: all of it, or its
+// part of that name.
+func (s *Snapshot) Numbered(n Number, part string) []*Job {
+	near := Near{Kind: OfNumber, Number: n, Key: part}
+	s.near.require(near)
+	return slices.DeleteFunc(slices.Clone(s.jobs), func(j *Job) bool { return !near.Selects(j) })
 }

@@ -90,8 +90,10 @@ func (p Plan) Then(q Plan) Plan {
 			case PutState:
 				earlier.State = a.State
 				out.Records[at] = earlier
+			default: // last names no others
 			}
 			continue
+		default: // writes no state
 		}
 		out.Records = append(out.Records, a)
 	}

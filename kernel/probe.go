@@ -67,7 +67,7 @@ func (s *Snapshot) ProbesOf(id JobID) Probes {
 	for _, k := range s.graph.closure([]int32{i}, s.graph.eachPredecessor) {
 		if j := s.jobs[k]; j.State.Status == BlockedByDependency {
 			b.gates(j)
-			if plan := j.Spec.plan(); plan != "" { // its conflict may be open
+			if plan := j.Spec.Integrates(); plan != "" { // its conflict may be open
 				b.artifact(Artifact{Kind: MergeSentinel, Name: plan})
 			}
 		}
@@ -148,6 +148,7 @@ func (b *prober) preconditions(j *Job) {
 			}
 			b.p.Head = b.p.Head || !b.s.facts.Head.asked()
 			b.branch(b.s.facts.Head.Value)
+		case CustomPrecondition: // of no meaning that is known, and so it is blocked
 		}
 	}
 }

@@ -240,6 +240,7 @@ func TestWhatAPersonCanDo(t *testing.T) {
 				text = a.Kind.String() + " " + a.Artifact.String()
 			case kernel.MoveBranch:
 				text = a.Kind.String() + " " + a.Pinned.Branch + "@" + string(a.Pinned.Commit)
+			default:
 			}
 			got = append(got, strings.TrimSpace(text+" "+a.Detail))
 		}

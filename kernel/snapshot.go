@@ -265,6 +265,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 			}
 		case Publish, Reset, PurgeFiles:
 			next.touch(a)
+		default: // changes nothing that a snapshot has
 		}
 	}
 	for _, a := range p.World {
@@ -325,6 +326,7 @@ func (f Facts) after(a Action) Facts {
 		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Attempt.Job)})
 	case ClearSentinel:
 		f.Present = without(f.Present, Artifact{Kind: MergeSentinel, Name: a.Slug})
+	default: // makes no artifact appear or go
 	}
 	return f
 }

@@ -95,10 +95,7 @@ type WaitSet struct{ kinds [numWaitKinds - 1]WaitKind }
 // With is w and k; NoWait and known kinds change nothing.
 func (w WaitSet) With(k WaitKind) WaitSet {
 	for i, have := range w.kinds {
-		switch have {
-		case k:
-			return w
-		case NoWait:
+		if have == k || have == NoWait {
 			w.kinds[i] = k
 			return w
 		}

@@ -1,7 +1,6 @@
 package proptest
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -68,8 +67,6 @@ func (st store) mark(id kernel.JobID, artifacts []kernel.Artifact, exists bool) 
 		st.markers[a] = owners
 	}
 }
-
-func (st store) clone() store { return store{maps.Clone(st.jobs), maps.Clone(st.markers)} }
 
 // same compares two stores; revisions count only where asked.
 func (st store) same(u store, revisions bool) bool {
@@ -143,15 +140,6 @@ func known[T any](f kernel.Fact[T]) kernel.Fact[T] {
 		return kernel.Unseen[T]("no answer")
 	}
 	return f
-}
-
-// statusOf is the status of every job, by id.
-func statusOf(s *kernel.Snapshot) map[kernel.JobID]kernel.Status {
-	out := map[kernel.JobID]kernel.Status{}
-	for _, j := range s.Jobs() {
-		out[j.ID] = j.State.Status
-	}
-	return out
 }
 
 // launches are the attempts a plan starts.

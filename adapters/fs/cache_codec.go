@@ -221,6 +221,7 @@ func fingerprint(t reflect.Type) uint64 {
 				fmt.Fprintf(h, "%s:", t.Field(i).Name)
 				walk(t.Field(i).Type)
 			}
+		default: // has no parts
 		}
 	}
 	walk(t)

@@ -34,7 +34,7 @@ const (
 	keyStoppers = "F" // id; with routes
 	keyHandled  = "h" // handler, created, id
 	keyPrompt   = "i" // file, created, id
-	keyNumber   = "#" // number, created, id
+	keyNumber   = "#" // number, part, created, id
 	keyEnded    = "e" // when it ended, id; its files may be packed
 
 	keyJudged = "J" // what the last tick judged by
@@ -127,7 +127,7 @@ func keysOf(j *kernel.Job) []string {
 		}
 	}
 	if j.Number != 0 {
-		add(keyOf(keyNumber, j.Number.String()))
+		add(keyOf(keyNumber, j.Number.String(), j.Part))
 	}
 	if j.HoldsPrompt() {
 		add(keyOf(keyPrompt, j.Spec.Prompt.File))

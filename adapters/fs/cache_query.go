@@ -277,7 +277,10 @@ func (r *cacheQuery) answer(n kernel.Near) error {
 	case kernel.Newest:
 		return r.addNewest(n)
 	case kernel.OfNumber:
-		return r.addAll(keyOf(keyNumber, n.Number.String()))
+		if n.Key == "" { // all of it
+			return r.addAll(keyOf(keyNumber, n.Number.String()))
+		}
+		return r.addAll(keyOf(keyNumber, n.Number.String(), n.Key))
 	case kernel.Keyed:
 		return r.addAll(keyOf(keyKeyed, n.Key))
 	case kernel.Stoppers:

@@ -68,27 +68,6 @@ func (h *history) step(s *Store) {
 	closeTx(h.t, tx)
 }
 
-// finish ends an open job through s, as most of what happens does.
-func (h *history) finish(s *Store) {
-	for _, j := range h.jobs {
-		if !j.Open() {
-			continue
-		}
-		a := put(j, func(st *kernel.State) {
-			st.Status, st.Reason = kernel.Succeeded, strings.Repeat("padding", h.r.IntN(4000))
-		})
-		j.State, j.Rev = a.State, j.Rev+1
-		h.jobs[j.ID] = j
-		tx := begin(h.t, s)
-		load(h.t, tx)
-		if err := tx.Commit(kernel.NewPlan(a)); err != nil {
-			h.t.Fatal(err)
-		}
-		closeTx(h.t, tx)
-		return
-	}
-}
-
 func (h *history) job() kernel.Job {
 	j := plain(h.next)
 	j.Created = t0.Add(1e9 * 60)

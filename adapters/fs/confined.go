@@ -115,7 +115,7 @@ func (c Confined) Lock(name string) (f *os.File, free bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err { //nolint:errorlint // the system's own value
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
 	case nil:
 		return f, true, nil
 	case unix.EWOULDBLOCK:

@@ -131,7 +131,7 @@ func lastEvent(f *os.File) (last uint64, torn bool, size int64, err error) {
 	size = info.Size()
 	for window := min(size, eventTail); ; window = min(size, 16*window) {
 		b := make([]byte, window)
-		if _, err := f.ReadAt(b, size-window); err != nil && err != io.EOF { //nolint:errorlint // of io.ReaderAt itself
+		if _, err := f.ReadAt(b, size-window); err != nil && !errors.Is(err, io.EOF) {
 			return 0, false, size, err
 		}
 		torn = b[len(b)-1] != '\n'
@@ -169,11 +169,8 @@ func (s *Store) rotatedEvents() []rotatedEvents {
 	names, _ := s.base.names(jobsDir)
 	var out []rotatedEvents
 	for _, name := range names {
-		digits, ok := strings.CutPrefix(name, "events.")
-		if digits, ok = strings.CutSuffix(digits, ".jsonl"); !ok {
-			continue
-		}
-		if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+		digits := strings.TrimSuffix(strings.TrimPrefix(name, "events."), ".jsonl")
+		if n, err := strconv.ParseUint(digits, 10, 64); err == nil && name == "events."+digits+".jsonl" {
 			out = append(out, rotatedEvents{jobsDir + "/" + name, n})
 		}
 	}

@@ -368,7 +368,7 @@ func (e entry) actions() ([]kernel.WorldAction, error) {
 	for _, n := range e.world {
 		a, err := kernel.ReadWorldAction(n.Type, func(into any) error { return json.Unmarshal(n.Action, into) })
 		if err != nil {
-			return nil, fmt.Errorf("%s: %v: %w", path.Join(vizierDir, plansFile), err, ErrNewer)
+			return nil, fmt.Errorf("%s: %w: %w", path.Join(vizierDir, plansFile), err, ErrNewer)
 		}
 		out = append(out, a)
 	}

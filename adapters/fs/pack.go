@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -162,6 +166,59 @@ func (s *Store) Packed(id kernel.JobID) string {
 		return ""
 	}
 	return s.PackFile(id)
+}
+
+// unpackedFiles are copies of files that are packed, for readers that need a file
+// of the system: of each file one, so that they do not take it for another each
+// time they open it.
+type unpackedFiles struct {
+	mu    sync.Mutex
+	files map[string]*os.File
+}
+
+func (u *unpackedFiles) open(s *Store, id kernel.JobID, name string) (*os.File, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	at := jobPath(id, name)
+	if u.files[at] == nil {
+		files, err := s.readPack(id)
+		if errors.Is(err, iofs.ErrNotExist) { // perhaps it has just been unpacked
+			return s.base.file(at, unix.O_RDONLY)
+		}
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(files, func(f jobFile) bool { return f.name == name })
+		if i < 0 {
+			return nil, failed("open", at, iofs.ErrNotExist)
+		}
+		f, err := os.CreateTemp("", "vizier-")
+		if err != nil {
+			return nil, err
+		}
+		if _, err = f.Write(files[i].data); err != nil {
+			return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
+		}
+		if err := os.Remove(f.Name()); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if u.files == nil {
+			u.files = map[string]*os.File{}
+		}
+		u.files[at] = f
+	}
+	fd, err := unix.FcntlInt(u.files[at].Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	return os.NewFile(uintptr(fd), at), failed("open", at, err)
+}
+
+func (u *unpackedFiles) close() (err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, f := range u.files {
+		err = errors.Join(err, f.Close())
+	}
+	u.files = nil
+	return err
 }
 
 // endedAt is when a job ended or, if it never ran, was created; zero: it is open.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // deed is something that the store was asked to do and that is to last: before
@@ -311,7 +312,7 @@ func (l *lived) history() {
 	l.serve()
 	l.pack(10)
 	l.now = l.now.Add(2 * time.Hour)
-	l.sched.Keep = kernel.Retention{Count: 3, Bytes: 1 << 30}
+	l.sched.Keep = retention.Policy{Count: 3, Bytes: 1 << 30}
 	work, err := l.sched.Collect(ctx)
 	l.must(err)
 	rep, _, err := work.Next(ctx)
@@ -364,7 +365,7 @@ func (l *lived) look(dir string) (v sight, err error) {
 	for _, j := range rec.Jobs {
 		v.jobs[j.ID] = j
 		if own, err := s.Job(j.ID); err != nil || !reflect.DeepEqual(own, j) {
-			return v, fmt.Errorf("record of %s: %v\n%+v, among the others\n%+v", j.ID, err, own, j)
+			return v, fmt.Errorf("record of %s: %w\n%+v, among the others\n%+v", j.ID, err, own, j)
 		}
 		if !s.stateFileSays(j.ID, j.State.Status.Coarse()) {
 			return v, fmt.Errorf("the state file of %s, which is %s, says otherwise", j.ID, j.State.Status)

@@ -42,6 +42,8 @@ type Store struct {
 	runs launchedJobs
 	lock *schedulerLock
 
+	copies unpackedFiles
+
 	opening sync.Mutex // over base and made
 	base    *dir       // .vizier
 	made    bool       // its directories exist
@@ -134,7 +136,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.base.close()
-	err := s.lock.close()
+	err := errors.Join(s.lock.close(), s.copies.close())
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}

@@ -271,14 +271,14 @@ func TestFallbackRemembers(t *testing.T) {
 			t.Errorf("heads %v, %v", heads, err)
 		}
 	}
-	if n, reason := fb.Degraded(); n != 2 || reason != errBroken.Error() {
-		t.Errorf("Degraded() = %d, %q", n, reason)
+	if n, reason := fb.degraded(); n != 2 || reason != errBroken.Error() {
+		t.Errorf("degraded() = %d, %q", n, reason)
 	}
 	fb.first = newCLI(f.root())
 	if _, err := fb.ReadFile(t.Context(), File{tip, "missing"}); !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("ReadFile: %v", err)
 	}
-	if n, _ := fb.Degraded(); n != 2 {
+	if n, _ := fb.degraded(); n != 2 {
 		t.Errorf("an answer was counted as a failure")
 	}
 }

@@ -19,8 +19,8 @@ type fallback struct {
 	reason   string
 }
 
-// Degraded is how often first has failed so far, and how it did the last time.
-func (f *fallback) Degraded() (failures int, reason string) {
+// degraded is how often first has failed so far, and how it did the last time.
+func (f *fallback) degraded() (failures int, reason string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failures, f.reason

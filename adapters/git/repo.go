@@ -38,15 +38,6 @@ func Version(ctx context.Context) (string, error) { return newBackend(newCLI(Roo
 // Worktrees are the repository's linked worktrees in the order of their names.
 func (r *Repo) Worktrees() ([]Worktree, error) { return worktrees(r.root.CommonDir) }
 
-// Degraded is how many questions libgit2 failed to answer, so that the git
-// program had to, and why the last time.
-func (r *Repo) Degraded() (failures int, reason string) {
-	if f, ok := r.Backend.(*fallback); ok {
-		return f.Degraded()
-	}
-	return 0, ""
-}
-
 // planDoc is where a plan's document is on the plan's branch (seed 000).
 func planDoc(slug string) string { return ".vizier/implementation-plans/" + slug + ".md" }
 

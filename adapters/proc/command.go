@@ -307,7 +307,7 @@ func find(name, dir, path string) (string, error) {
 		if e == nil {
 			return file, nil
 		}
-		if e.(*launchError).exit == 126 {
+		if refused, ok := errors.AsType[*launchError](e); ok && refused.exit == 126 {
 			err = notExecutable(name)
 		}
 	}

@@ -3,6 +3,7 @@
 package proc
 
 import (
+	"errors"
 	"os"
 	"syscall"
 
@@ -39,7 +40,7 @@ func awaitReadable(f *os.File) bool {
 	}
 	err = raw.Read(func(fd uintptr) bool {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		return n > 0 || err != nil && err != syscall.EINTR
+		return n > 0 || err != nil && !errors.Is(err, syscall.EINTR)
 	})
 	return err == nil
 }

@@ -17,7 +17,7 @@ type Spec struct {
 // plan of its own.
 func (t *Builder) FlowsOf(name, dir string, inputs []string, given map[string]string) ([]*Flow, error) {
 	_, src, err := t.Load(name)
-	if err != nil {
+	if src == nil {
 		return nil, err
 	}
 	wrong := func(err error) error {
@@ -41,7 +41,7 @@ func (t *Builder) FlowsOf(name, dir string, inputs []string, given map[string]st
 	switch {
 	case set:
 		return nil, wrong(errors.New(" sets spec_file, slug and branch itself: give neither them nor positional inputs"))
-	case !declared["spec_file"]:
+	case err == nil && !declared["spec_file"]:
 		return nil, wrong(fmt.Errorf(": workflow `%s` has no parameter `spec_file`", name))
 	}
 	specs, err := t.specs(dir)

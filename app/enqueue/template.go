@@ -35,26 +35,38 @@ func (t *Builder) Flow(name string, inputs []string, given map[string]string) (*
 	if f.Choice, f.Source, misread = t.Load(name); f.Source == nil {
 		return nil, misread
 	}
-	wrong := func(kind InputKind, err error) error {
-		return &InputError{kind, name, f.Source, given, workflow.Findings(f.Source, f.params, misread, err)}
+	spec := func(path string) (string, error) { return t.Templates.Spec(t.Tree, path) }
+	kind, err := f.read(inputs, given, spec)
+	if err == nil && misread == nil {
+		return f, nil
 	}
-	var err error
-	if f.params, err = workflow.Bind(name, f.Source, given, inputs); err != nil {
-		return nil, wrong(BadParameter, err)
+	found := workflow.Findings(f.Source, workflow.Asked{Flow: name, Set: given, Positional: inputs, Complete: f.nameSlug, Spec: spec}, misread)
+	if err == nil || kind == ofTemplate {
+		return nil, found
 	}
-	if misread != nil {
-		return nil, workflow.Findings(f.Source, f.params, misread)
+	return nil, &InputError{kind, name, f.Source, given, found}
+}
+
+// ofTemplate is a fault that is not the input's.
+const ofTemplate InputKind = -1
+
+// read binds and expands the template; kind is what the first error is about.
+func (f *Flow) read(inputs []string, given map[string]string, spec func(path string) (string, error)) (kind InputKind, err error) {
+	if f.params, err = workflow.Bind(f.name, f.Source, given, inputs); err != nil {
+		return BadParameter, err
 	}
-	if err := f.nameSlug(); err != nil {
-		return nil, err
+	if err := f.nameSlug(f.params); errors.Is(err, errNoSlug) {
+		return NoSlug, err
+	} else if err != nil {
+		return ofTemplate, err
 	}
 	if f.Parsed, err = workflow.Expand(f.Source, f.params); err != nil {
-		return nil, workflow.Findings(f.Source, f.params)
+		return ofTemplate, err
 	}
-	if err := workflow.Preflight(name, f.Source, f.Parsed, inputs); err != nil {
-		return nil, wrong(BadInput, err)
+	if err := workflow.Preflight(f.name, f.Source, f.Parsed, inputs); err != nil {
+		return BadInput, err
 	}
-	return f, f.Parsed.Inline(func(path string) (string, error) { return t.Templates.Spec(t.Tree, path) })
+	return ofTemplate, f.Parsed.Inline(spec)
 }
 
 // Load finds and reads the template that name stands for, with the settings of
@@ -73,28 +85,29 @@ func (t *Builder) Load(name string) (Choice, *workflow.Source, error) {
 
 // nameSlug gives a template that plans a specification the plan's name where
 // nobody gave one, so that its artifacts are known when it is enqueued.
-func (f *Flow) nameSlug() error {
-	slug, declared := f.params["slug"]
+func (f *Flow) nameSlug(params map[string]string) error {
+	slug, declared := params["slug"]
 	if !declared || slug != "" {
 		return nil
 	}
-	text := f.params["spec_text"]
-	if path := f.params["spec_file"]; strings.TrimSpace(text) == "" && path != "" {
+	text := params["spec_text"]
+	if path := params["spec_file"]; strings.TrimSpace(text) == "" && path != "" {
 		var err error
 		if text, err = f.builder.Templates.Spec(f.builder.Tree, path); err != nil {
-			return fmt.Errorf("could not read spec file `%s`: %w: %w", path, err, kernel.ErrInvalid)
+			return fmt.Errorf("could not read spec file `%s`: %w", path, err)
 		}
 	}
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
 	if f.Slug = slugOf(text, 6); f.Slug == "" {
-		return &InputError{Kind: NoSlug, Flow: f.name, Source: f.Source,
-			Err: errors.New("plan name must include letters or numbers: the specification begins with none")}
+		return errNoSlug
 	}
-	f.params["slug"] = f.Slug
+	params["slug"] = f.Slug
 	return nil
 }
+
+var errNoSlug = errors.New("plan name must include letters or numbers: the specification begins with none")
 
 // slugOf is the name of a plan after the first words of a text, at most 32
 // characters.

@@ -68,6 +68,7 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 			return made, err
 		case kernel.StillInDoubt:
 			return inDoubt(n, old), nil
+		case kernel.Execute, kernel.Reconcile: // it is executed below
 		}
 	}
 	if err := env.Effects.RecordEffect(ctx, e); err != nil {

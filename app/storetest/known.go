@@ -326,13 +326,14 @@ func randomNear(r *rand.Rand, all []kernel.Job) []kernel.Near {
 		{Kind: kernel.Contenders, Key: "x"}, {Kind: kernel.Line, Key: kernel.LocalExecutor, Most: most}, {Kind: kernel.Waiters, Most: most},
 		{Kind: kernel.Members, Run: "r1", Most: most}, {Kind: kernel.Keyed, Key: "k1"}, {Kind: kernel.Stoppers, Run: run},
 		{Kind: kernel.Handled, Job: j.ID}, {Kind: kernel.Woken}, {Kind: kernel.Newest, Most: most}, kernel.Near{Kind: kernel.Newest, Most: most}.With(j.State.Status).With(k.State.Status),
-		{Kind: kernel.Prompts, Key: "/in/inbox/x.running.md"},
+		{Kind: kernel.Prompts, Key: "/in/inbox/x.running.md"}, {Kind: kernel.OfNumber, Number: k.Number}, {Kind: kernel.OfNumber, Number: k.Number, Key: "a"},
 	}
 }
 
 // entangle draws what a new job has to do with those there are.
 func entangle(r *rand.Rand, j *kernel.Job, model map[kernel.JobID]kernel.Job) {
 	s := &j.Spec
+	j.Number, j.Part = kernel.Number(1+r.IntN(3)), []string{"", "a", "b"}[r.IntN(3)]
 	s.Origin.Run = []kernel.RunID{"", "r1", "r2"}[r.IntN(3)]
 	for id := range model {
 		switch r.IntN(20) {

@@ -98,14 +98,6 @@ func (r *repo) details(a kernel.AttemptID, format string) (view.Paths, error) {
 
 func (r *repo) rel(path string) string { return relative(r.Root, path) }
 
-// linked is the linked worktree that the command runs in; "": it is the main one.
-func (r *repo) linked() string {
-	if r.Tree == r.Root {
-		return ""
-	}
-	return r.Tree
-}
-
 // relative is path as seen from dir.
 func relative(dir, path string) string {
 	if rel, err := filepath.Rel(dir, path); err == nil {

@@ -158,6 +158,7 @@ func ended(s *kernel.Snapshot, jobs []kernel.JobID) (by endedAs, state string, e
 			by.Cancelled = append(by.Cancelled, id)
 		case kernel.BlockedByDependency, kernel.BlockedByApproval:
 			by.Blocked = append(by.Blocked, id)
+		default: // not ended
 		}
 	}
 	switch {

@@ -9,15 +9,27 @@ import (
 
 // settled is what read reads. Where that has a job as running whose runner is
 // gone, a tick settles it first, so that nobody is told that it runs; where this
-// command may not do that, it says so.
+// command may not do that, it says so. Runners elsewhere are asked for where no
+// resident scheduler does, and one is started for their sake.
 func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.Snapshot, error) {
 	const patience = 2 * time.Second // a person waits
 	snap, err := read()
 	if err != nil {
 		return nil, err
 	}
-	snap, lost := r.Scheduler.Lost(c.ctx, snap)
-	if len(lost) == 0 {
+	alone := len(r.Scheduler.Executors) > 0 && !r.Attended()
+	lost := func() []kernel.JobID {
+		within, stop := context.WithTimeout(c.ctx, patience)
+		defer stop()
+		next, ids := r.Scheduler.Lost(within, snap, alone)
+		snap = next
+		return ids
+	}
+	gone := lost()
+	if alone {
+		defer c.attend(r)
+	}
+	if len(gone) == 0 {
 		return snap, nil
 	}
 	why := c.outside
@@ -32,13 +44,31 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 			if snap, err = read(); err != nil {
 				return nil, err
 			}
-			snap, lost = r.Scheduler.Lost(c.ctx, snap)
+			gone = lost()
 		}
 	}
-	for _, id := range lost {
+	for _, id := range gone {
 		c.ui.warn("job %s is on record as running, but its runner is gone, and this command could not settle it: %s", id, why)
 	}
 	return snap, nil
+}
+
+// attend starts a resident scheduler where jobs elsewhere rest on one and none is
+// alive. Where none may be, it says what to type instead.
+func (c *call) attend(r *repo) {
+	id, executor, err := r.Scheduler.NeedsResident(c.ctx)
+	if err != nil || id == "" || r.Attended() {
+		return
+	}
+	if r.Config.Scheduler.Resident && r.Scheduler.Waker != nil && c.outside == "" {
+		r.Scheduler.Waker.Wake(kernel.Wakes{Poll: true})
+		return
+	}
+	why := c.outside
+	if why == "" {
+		why = "[scheduler] resident is off"
+	}
+	c.ui.warn("nobody is scheduling (%s), and job %s is with executor %s: `vizier jobs wait %s` has it, and what depends on it, go on", why, id, executor, id)
 }
 
 // settledJob is the job that a person means by ref, settled.

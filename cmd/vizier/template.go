@@ -90,6 +90,7 @@ func (c *call) hinted(err error) error {
 		hint = "vizier run " + in.Flow + " --help"
 	case enqueue.NoSlug:
 		hint = "name it with --slug NAME"
+	case enqueue.BadReference, enqueue.BadSpecs: // the error says what to change
 	}
 	return &failure{class: classUsage, err: err, hint: hint}
 }

@@ -45,13 +45,13 @@ type repo struct {
 	// not exist. The stream of LogFile is stdout or stderr.
 	Logs interface {
 		LogFile(id kernel.JobID, stream string) string
+		OpenLog(id kernel.JobID, stream string) (*os.File, error)
 		JobDir(kernel.JobID) string
 		OutcomeFile(kernel.JobID) string
 
 		// Packed is the file that a job's files are packed in; "": they are where
-		// the others say. LogTail is the end of a log then as well.
+		// the others say.
 		Packed(kernel.JobID) string
-		LogTail(id kernel.JobID, stream string, most int64) ([]byte, error)
 	}
 
 	// Effects are a job's journalled side effects, and what is wrong with

@@ -181,17 +181,17 @@ func runEnds(s *kernel.Snapshot, runs map[kernel.RunID]bool) []kernel.Event {
 	var out []kernel.Event
 	for _, run := range order {
 		kinds := map[kernel.Outcome]kernel.EventKind{kernel.OutcomeSucceeded: kernel.RunSucceeded, kernel.OutcomeFailed: kernel.RunFailed, kernel.OutcomeBlocked: kernel.RunBlocked}
-		if kind, over := kinds[RunResult(members[run])]; over {
+		if kind, over := kinds[runResult(members[run])]; over {
 			out = append(out, kernel.Event{At: s.Now(), Kind: kind, Run: run})
 		}
 	}
 	return out
 }
 
-// RunResult is how the run of these jobs ended: one that failed or was
+// runResult is how the run of these jobs ended: one that failed or was
 // cancelled fails it. NoOutcome: something in it still goes on, or nothing in
 // it ever did. A job that sleeps keeps no run open.
-func RunResult(members []*kernel.Job) kernel.Outcome {
+func runResult(members []*kernel.Job) kernel.Outcome {
 	result := kernel.NoOutcome
 	for _, j := range members {
 		switch st := j.State.Status; {

@@ -73,12 +73,12 @@ func (l Listing) Ready(now time.Time, debounce time.Duration, seen map[string]Si
 		}
 		ready = append(ready, f)
 	}
-	slices.SortFunc(ready, PromptFile.Compare)
+	slices.SortFunc(ready, PromptFile.compare)
 	return ready, next, wait
 }
 
-// Compare is the order in which prompts are run.
-func (f PromptFile) Compare(g PromptFile) int {
+// compare is the order in which prompts are run.
+func (f PromptFile) compare(g PromptFile) int {
 	return cmp.Or(f.Modified.Compare(g.Modified), cmp.Compare(f.Rel, g.Rel))
 }
 
@@ -108,6 +108,6 @@ func (l Listing) OfName(n kernel.PromptName) []PromptFile {
 			out = append(out, f)
 		}
 	}
-	slices.SortFunc(out, PromptFile.Compare)
+	slices.SortFunc(out, PromptFile.compare)
 	return out
 }

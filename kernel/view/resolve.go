@@ -108,13 +108,13 @@ func members(s *kernel.Snapshot, run kernel.RunID) (out []*kernel.Job) {
 
 // numbered is what has a number, or one job of it.
 func numbered(s *kernel.Snapshot, ref string, n kernel.Number, part string) (Target, error) {
-	jobs := s.Numbered(n)
+	jobs := s.Numbered(n, part)
 	for _, j := range jobs {
 		if j.Part == part {
 			return single(j), nil
 		}
 	}
-	if part != "" || len(jobs) == 0 {
+	if len(jobs) == 0 {
 		return Target{}, unknown{ref}
 	}
 	if o := jobs[0].Spec.Origin; o.Run != "" && o.Parent == "" {

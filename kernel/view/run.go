@@ -28,9 +28,6 @@ var runStatusNames = kernel.NewNames[RunStatus]("run status", "succeeded", "canc
 
 func (s RunStatus) String() string { return runStatusNames.Name(s) }
 
-// Over reports that nothing in the run goes on by itself.
-func (s RunStatus) Over() bool { return s <= RunBlocked }
-
 // RunStatusOf is how the run of jobs stands. Jobs that only a route starts, and
 // that none has, do not count.
 func RunStatusOf(s *kernel.Snapshot, jobs []*kernel.Job) RunStatus {
@@ -134,8 +131,11 @@ func EndedBadly(j *kernel.Job) bool {
 	switch j.State.Status {
 	case kernel.Failed, kernel.Cancelled, kernel.BlockedByApproval:
 		return true
+	case kernel.BlockedByDependency:
+		return j.State.Outcome == kernel.OutcomeBlocked
+	default:
+		return false
 	}
-	return j.State.Status == kernel.BlockedByDependency && j.State.Outcome == kernel.OutcomeBlocked
 }
 
 // HoldingUp are the jobs of a run that explain why it does not go on: those that

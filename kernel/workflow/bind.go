@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,7 +12,12 @@ import (
 // (KEY=VALUE or --key value, by parameter or by alias) and by the positional
 // inputs. flow is what the caller typed for the template; messages show it.
 func Bind(flow string, src *Source, set map[string]string, positional []string) (map[string]string, error) {
-	b := binder{flow: flow, src: src, params: map[string]string{}, by: map[string]string{}}
+	b := bind(flow, src, set, positional)
+	return b.params, b.err()
+}
+
+func bind(flow string, src *Source, set map[string]string, positional []string) *binder {
+	b := &binder{flow: flow, src: src, params: map[string]string{}, by: map[string]string{}, unsure: map[string]bool{}}
 	for _, p := range src.Params {
 		b.params[p.Key] = p.Value
 	}
@@ -28,15 +34,39 @@ func Bind(flow string, src *Source, set map[string]string, positional []string) 
 		}
 	}
 	b.positional(positional)
-	return b.params, b.err()
+	for _, near := range b.mistaken {
+		b.inVain(near)
+	}
+	return b
 }
 
 type binder struct {
 	report
-	flow   string
-	src    *Source
-	params map[string]string
-	by     map[string]string // parameter → how it was given
+	flow     string
+	src      *Source
+	params   map[string]string
+	by       map[string]string // parameter → how it was given
+	mistaken []string          // what inputs that nobody takes may have been meant for; "": anything
+	unsure   map[string]bool   // parameters that may have been meant to have another value
+}
+
+// inVain makes the parameters unsure that what nobody takes may have been meant
+// for: near, and those that lack a value; all that were not given, where none is
+// near.
+func (b *binder) inVain(near string) {
+	for p := range b.params {
+		if b.by[p] == "" && (near == "" || near == p) {
+			b.unsure[p] = true
+		}
+	}
+	b.lacking()
+}
+
+// lacking makes the parameters unsure that have no value.
+func (b *binder) lacking() {
+	for p, value := range b.params {
+		b.unsure[p] = b.unsure[p] || value == ""
+	}
 }
 
 // declared checks that [cli] names parameters that there are.
@@ -45,13 +75,13 @@ func (b *binder) declared() {
 		switch _, ok := b.src.param(a.Value); {
 		case strings.TrimSpace(a.Key) == "" || strings.TrimSpace(a.Value) == "":
 			b.addf(a.Pos, "workflow `%s` has an empty alias or alias target in [cli.named]", b.flow)
-		case !ok:
+		case !ok && !b.src.doubts.whole("params"):
 			b.add(Diagnostic{Pos: a.Pos, Field: "cli.named." + a.Key, Hint: didYouMean(a.Value, b.src.paramNames()),
 				Msg: "workflow `" + b.flow + "` alias `" + a.Key + "` maps to unknown parameter `" + a.Value + "`"})
 		}
 	}
 	for _, p := range b.src.CLI.Positional {
-		if _, ok := b.src.param(p.Value); !ok {
+		if _, ok := b.src.param(p.Value); !ok && !b.src.doubts.whole("params") {
 			b.add(Diagnostic{Pos: p.Pos, Field: "cli.positional", Hint: didYouMean(p.Value, b.src.paramNames()),
 				Msg: "workflow `" + b.flow + "` positional input `" + p.Value + "` is not declared in [params]"})
 		}
@@ -61,9 +91,14 @@ func (b *binder) declared() {
 // put sets a parameter once.
 func (b *binder) put(param, value, how, key string) {
 	if _, ok := b.params[param]; !ok {
-		names := b.src.paramNames()
+		names, param := b.src.paramNames(), map[string]string{}
 		for _, a := range b.src.CLI.Named {
-			names = append(names, a.Key)
+			names, param[a.Key] = append(names, a.Key), a.Value
+		}
+		near := Suggest(key, names)
+		b.mistaken = append(b.mistaken, cmp.Or(param[near], near))
+		if b.src.doubts.whole("params") || b.src.doubts.about("cli.named") {
+			return
 		}
 		hint := didYouMean(key, names)
 		if hint == "" && len(names) > 0 {
@@ -74,6 +109,7 @@ func (b *binder) put(param, value, how, key string) {
 		return
 	}
 	if earlier, twice := b.by[param]; twice {
+		b.unsure[param] = true
 		b.addf(Pos{}, "workflow parameter `%s` was provided multiple ways (%s and %s)", param, min(how, earlier), max(how, earlier))
 		return
 	}
@@ -87,9 +123,13 @@ func (b *binder) positional(values []string) {
 	}
 	switch {
 	case len(values) == 0:
+	case len(values) > len(names) && b.src.doubts.about("cli.positional"):
+		b.mistaken = append(b.mistaken, "")
 	case len(names) == 0:
+		b.mistaken = append(b.mistaken, "")
 		b.add(Diagnostic{Msg: "workflow `" + b.flow + "` does not define positional inputs", Hint: "use --set KEY=VALUE or a named flag"})
 	case len(values) > len(names):
+		b.mistaken = append(b.mistaken, "")
 		b.addf(Pos{}, "workflow `%s` accepts at most %d positional input(s): %s", b.flow, len(names), strings.Join(names, ", "))
 	default:
 		for i, v := range values {
@@ -97,6 +137,7 @@ func (b *binder) positional(values []string) {
 				continue // reported by declared
 			}
 			if _, twice := b.by[names[i]]; twice {
+				b.unsure[names[i]] = true
 				b.addf(Pos{}, "workflow parameter `%s` was provided multiple ways (positional input %s and named override)", names[i], strconv.Itoa(i+1))
 				continue
 			}

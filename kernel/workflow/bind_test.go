@@ -90,7 +90,6 @@ func TestDecodeIsStrict(t *testing.T) {
 		"t.json:5: invalid value `buildin`; expected builtin, agent, shell, gate, custom; did you mean `builtin`?",
 		"t.json:5: expected a string, found a list",
 		"t.json:6: unknown key `slugg` in nodes[a].needs[0].plan_doc; did you mean `slug`?",
-		"t.json:6: missing key `slug` in nodes[a].needs[0].plan_doc",
 		"t.json:6: an artifact is a table with one key, its kind",
 		"t.json:6: unknown key `sentinel` in nodes[a].needs[2]",
 		"t.json:7: missing key `mode` in nodes[a].locks[0]",

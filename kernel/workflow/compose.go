@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Loader reads the template that from imports. Its error may be Diagnostics.
+// Loader reads the template that from imports. Its error may be Diagnostics,
+// and then the template is as far as it could be read, or nil.
 type Loader func(from *Source, m Import) (*Source, error)
 
 // maxStages bounds a composed template: a few files that import one another
@@ -17,14 +18,12 @@ const maxStages = 200
 // Links order stages by after edges from the terminal nodes of one to the
 // entry nodes of the other, so that each stage keeps its execution context
 // (semantics 3.16). Parameters and artifact contracts are united and must
-// agree; root's policy and command line win.
+// agree; root's policy and command line win. With findings it is composed of
+// what could be read.
 func Compose(root *Source, load Loader) (*Source, error) {
 	c := composer{load: load}
 	out := c.compose(root, nil)
-	if err := c.err(); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, c.err()
 }
 
 type composer struct {
@@ -40,6 +39,27 @@ type stage struct {
 	entries, ends []string
 }
 
+// doubtsOf are the doubts of a stage as its importer has them.
+func (s *Source) doubtsOf(prefix string) doubts {
+	var out doubts
+	for _, d := range s.doubts {
+		switch rest, stage := strings.CutPrefix(d, unread("")); {
+		case stage:
+			out = append(out, unread(prefix+"__"+rest))
+		case d == "nodes":
+			out = append(out, unread(prefix))
+		case d != "cli" && d != "policy" && d != "imports" && d != "links":
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// mayHave reports that s may have a node called id, among what was not read.
+func (s *Source) mayHave(id string) bool {
+	return s.doubts.node(id) || s.doubts.whole("imports") || slices.ContainsFunc(s.nodes, func(n nodeSource) bool { return n.doubts.about("id") })
+}
+
 func (c *composer) compose(src *Source, path []string) *Source {
 	if len(src.Imports) == 0 && len(src.links) == 0 {
 		return src
@@ -48,14 +68,17 @@ func (c *composer) compose(src *Source, path []string) *Source {
 	out := *src
 	out.Imports, out.links = nil, nil
 	out.nodes, out.Params, out.contracts = slices.Clone(src.nodes), slices.Clone(src.Params), slices.Clone(src.contracts)
-	out.config = slices.Clone(src.config)
+	out.config, out.doubts = slices.Clone(src.config), slices.Clone(src.doubts)
 	var stages []stage
+	lost := map[string]bool{}    // stages that were not read
 	taken := map[string]string{} // prefix → stage name
 	for _, m := range src.Imports {
 		prefix := stagePrefix(m.Name.Value)
 		switch other, dup := taken[prefix]; {
 		case prefix == "":
-			c.addf(m.Name.Pos, "import name `%s` is empty", m.Name.Value)
+			if m.Name.given() {
+				c.addf(m.Name.Pos, "import name `%s` is empty", m.Name.Value)
+			}
 			continue
 		case dup && other == m.Name.Value:
 			c.addf(m.Name.Pos, "duplicate import name `%s`", m.Name.Value)
@@ -65,11 +88,16 @@ func (c *composer) compose(src *Source, path []string) *Source {
 			continue
 		}
 		taken[prefix] = m.Name.Value
-		if child := c.child(src, m, path); child != nil {
-			stages = append(stages, c.unite(&out, child, m, prefix))
+		child := c.child(src, m, path)
+		if child == nil {
+			lost[m.Name.Value] = true
+			out.doubts = append(out.doubts, unread(prefix), "params", "config", "artifact_contracts")
+			continue
 		}
+		out.doubts = append(out.doubts, child.doubtsOf(prefix)...)
+		stages = append(stages, c.unite(&out, child, m, prefix))
 	}
-	c.link(&out, src.links, stages)
+	c.link(&out, src.links, stages, func(name string) bool { return lost[name] || src.doubts.about("imports") })
 	return &out
 }
 
@@ -81,9 +109,12 @@ func (c *composer) child(src *Source, m Import, path []string) *Source {
 		}
 		return nil
 	}
+	if !m.Path.given() {
+		return nil // the decoder said so
+	}
 	child, err := c.load(src, m)
-	if err != nil {
-		c.merge(m.Path.Pos, err)
+	c.merge(m.Path.Pos, err)
+	if child == nil {
 		return nil
 	}
 	if at := slices.Index(path, child.File); at >= 0 {
@@ -91,7 +122,7 @@ func (c *composer) child(src *Source, m Import, path []string) *Source {
 		return nil
 	}
 	child = c.compose(child, path)
-	if len(child.nodes) == 0 {
+	if len(child.nodes) == 0 && !child.doubts.about("nodes", "imports") {
 		c.addf(m.Name.Pos, "imported stage `%s` has no nodes", m.Name.Value)
 		return nil
 	}
@@ -133,7 +164,7 @@ func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 		refs := func(in []Text, what string) []Text {
 			renamed := make([]Text, len(in))
 			for i, t := range in {
-				if !known[t.Value] {
+				if !known[t.Value] && !child.mayHave(t.Value) {
 					c.add(Diagnostic{Pos: t.Pos, Node: id, Msg: "node `" + id + "` of stage `" + m.Name.Value +
 						"` references unknown " + what + " `" + t.Value + "`", Hint: didYouMean(t.Value, child.ids())})
 				}
@@ -166,13 +197,14 @@ func (c *composer) unite(out, child *Source, m Import, prefix string) stage {
 }
 
 // link adds the after edges of links and refuses cycles of stages.
-func (c *composer) link(out *Source, links []linkSource, stages []stage) {
+func (c *composer) link(out *Source, links []linkSource, stages []stage, lost func(name string) bool) {
 	find := func(t Text) int {
 		at := slices.IndexFunc(stages, func(s stage) bool { return s.name == t.Value })
 		switch {
+		case !t.given():
 		case t.Value == "":
 			c.addf(t.Pos, "link with an empty endpoint")
-		case at < 0:
+		case at < 0 && !lost(t.Value):
 			var names []string
 			for _, s := range stages {
 				names = append(names, s.name)

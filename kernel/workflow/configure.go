@@ -25,7 +25,7 @@ func Configure(src *Source, settings map[string]Setting) (*Source, error) {
 	for _, c := range src.config {
 		at := slices.IndexFunc(out.Params, func(p Entry) bool { return p.Key == c.Key })
 		s, known := settings[c.Value]
-		if at < 0 {
+		if at < 0 && !src.doubts.whole("params") {
 			r.add(Diagnostic{Pos: c.Pos, Field: "config." + c.Key, Hint: didYouMean(c.Key, src.paramNames()),
 				Msg: "[config] names unknown parameter `" + c.Key + "`"})
 		}

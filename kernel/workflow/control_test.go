@@ -114,8 +114,9 @@ func TestControlAlwaysEnds(t *testing.T) {
 				Args:  map[string]string{"auto_resolve": auto, "auto_resolve_script": "fix", "command": "x"},
 				Gates: []workflow.ManifestGate{{Kind: "script", Script: "a", Policy: "block"}, {Kind: "cicd", Script: "b", Policy: "block"}}}
 			for exit := range 2 {
-				s, seen := workflow.Step{Run: workflow.RunScript}, workflow.Seen{Sentinel: true, Unmerged: true}
-				for s = workflow.Control(n, seen); s.Run != workflow.Nothing; s = workflow.Control(n, seen) {
+				seen := workflow.Seen{Sentinel: true, Unmerged: true}
+				s := workflow.Control(n, seen)
+				for ; s.Run != workflow.Nothing; s = workflow.Control(n, seen) {
 					if seen.Exits = append(seen.Exits, exit); len(seen.Exits) > 3 {
 						t.Fatalf("%s goes on after %v", u.Label, seen.Exits)
 					}

@@ -36,45 +36,75 @@ func Decode(file string, v Value) (*Source, error) {
 			s.links = append(s.links, l)
 		}),
 	}, "id", "version")
+	for _, field := range d.doubts {
+		if !strings.HasPrefix(field, "nodes[") { // those are the nodes' own
+			s.doubts = append(s.doubts, field)
+		}
+	}
 	return s, d.err()
 }
 
 func item(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
 
-type decoder struct{ report }
+type decoder struct {
+	report
+	doubts doubts // fields that were not read as they are meant
+}
+
+// misread reports a finding about the field d.Field, whose value nobody knows.
+func (d *decoder) misread(f Diagnostic) {
+	d.add(f)
+	d.doubts = append(d.doubts, f.Field)
+}
 
 // table calls the setter of each key. Keys without one, keys given twice and
 // missing required keys are findings.
 func (d *decoder) table(v Value, path string, keys map[string]func(Value), required ...string) {
 	if v.Kind != Table {
-		d.add(Diagnostic{Pos: v.Pos, Field: path, Msg: "expected a table for " + orTop(path) + ", found " + v.Kind.String()})
+		d.misread(Diagnostic{Pos: v.Pos, Field: path, Msg: "expected a table for " + orTop(path) + ", found " + v.Kind.String()})
 		return
 	}
 	seen := make(map[string]bool, len(v.Fields))
+	meant := map[string]bool{} // keys that an unknown one is a slip of the pen for
 	for _, f := range v.Fields {
 		set, known := keys[f.Key]
-		field := strings.TrimPrefix(path+"."+f.Key, ".")
+		field := join(path, f.Key)
 		switch {
 		case !known:
 			names := slices.Sorted(maps.Keys(keys))
-			hint := didYouMean(f.Key, names)
-			if hint == "" {
-				hint = "known keys are " + strings.Join(names, ", ")
+			hint := "known keys are " + strings.Join(names, ", ")
+			if near := Suggest(f.Key, names); near != "" {
+				hint, meant[near] = "did you mean `"+near+"`?", true
+				d.doubts = append(d.doubts, join(path, near))
 			}
 			d.add(Diagnostic{Pos: f.Pos, Field: field, Msg: "unknown key `" + f.Key + "` in " + orTop(path), Hint: hint})
 		case seen[f.Key]:
-			d.add(Diagnostic{Pos: f.Pos, Field: field, Msg: "key `" + f.Key + "` is given twice in " + orTop(path)})
+			d.misread(Diagnostic{Pos: f.Pos, Field: field, Msg: "key `" + f.Key + "` is given twice in " + orTop(path)})
 		default:
+			from := len(d.found)
 			set(f.Value)
+			d.place(from, field)
 		}
 		seen[f.Key] = true
 	}
 	for _, key := range required {
-		if !seen[key] {
-			d.add(Diagnostic{Pos: v.Pos, Field: strings.TrimPrefix(path+"."+key, "."), Msg: "missing key `" + key + "` in " + orTop(path)})
+		if !seen[key] && !meant[key] {
+			d.misread(Diagnostic{Pos: v.Pos, Field: join(path, key), Msg: "missing key `" + key + "` in " + orTop(path)})
 		}
 	}
 }
+
+// place gives the findings since from that have no field this one.
+func (d *decoder) place(from int, field string) {
+	for i := from; i < len(d.found); i++ {
+		if d.found[i].Field == "" {
+			d.found[i].Field = field
+			d.doubts = append(d.doubts, field)
+		}
+	}
+}
+
+func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
 func orTop(path string) string {
 	if path == "" {
@@ -159,8 +189,9 @@ func (d *decoder) policy(v Value, p *policySource) {
 }
 
 func (d *decoder) contract(i int, v Value) contractSource {
-	c := contractSource{pos: v.Pos}
+	c, from := contractSource{pos: v.Pos}, len(d.doubts)
 	d.table(v, item("artifact_contracts", i), map[string]func(Value){
 		"id": d.text(&c.id), "version": d.text(&c.version), "schema": func(v Value) { c.schema = &v }}, "id", "version")
+	c.doubtful = len(d.doubts) > from
 	return c
 }

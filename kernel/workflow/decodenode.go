@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -12,6 +13,7 @@ func (d *decoder) node(i int, v Value) nodeSource {
 	if id, ok := v.field("id"); ok && id.Kind == String {
 		path = "nodes[" + id.Text + "]"
 	}
+	from := len(d.doubts)
 	d.table(v, path, map[string]func(Value){
 		"id":   d.text(&n.id),
 		"name": d.text(&n.name),
@@ -21,6 +23,9 @@ func (d *decoder) node(i int, v Value) nodeSource {
 		"after": d.each(func(i int, v Value) {
 			var to, policy Text
 			d.table(v, item(path+".after", i), map[string]func(Value){"node_id": d.text(&to), "policy": d.word(&policy, kernel.AfterSuccess.String(), kernel.AfterAnyEnd.String())}, "node_id")
+			if !to.given() {
+				return
+			}
 			n.after = append(n.after, to)
 			if policy.Value == kernel.AfterAnyEnd.String() {
 				n.afterAny = append(n.afterAny, to)
@@ -62,6 +67,9 @@ func (d *decoder) node(i int, v Value) nodeSource {
 		"options":          d.texts(&n.options),
 		"retry_on":         d.texts(&n.retryOn),
 	}, "id", "uses")
+	for _, field := range d.doubts[from:] {
+		n.doubts = append(n.doubts, strings.TrimPrefix(strings.TrimPrefix(field, path), "."))
+	}
 	return n
 }
 
@@ -90,7 +98,7 @@ func (d *decoder) artifacts(into *[]artifactSource, path string) func(Value) {
 		at, keys := item(path, i), map[string]func(Value){}
 		for kind, names := range artifactFields {
 			keys[kind.String()] = func(v Value) {
-				a := artifactSource{pos: v.Pos, kind: kind}
+				a := artifactSource{pos: v.Pos, at: i, kind: kind}
 				fields, required := map[string]func(Value){}, []string{names[0]}
 				for _, name := range names {
 					if name == "" {
@@ -110,7 +118,7 @@ func (d *decoder) artifacts(into *[]artifactSource, path string) func(Value) {
 			}
 		}
 		if v.Kind == Table && len(v.Fields) != 1 {
-			d.add(Diagnostic{Pos: v.Pos, Field: at, Msg: "an artifact is a table with one key, its kind"})
+			d.misread(Diagnostic{Pos: v.Pos, Field: at, Msg: "an artifact is a table with one key, its kind"})
 			return
 		}
 		d.table(v, at, keys)

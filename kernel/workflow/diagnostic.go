@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -59,6 +60,15 @@ func (ds Diagnostics) Error() string {
 // Unwrap lets errors.Is find the class.
 func (ds Diagnostics) Unwrap() error { return kernel.ErrInvalid }
 
+// Together are the findings of several steps as one error, or nil.
+func Together(steps ...error) error {
+	var r report
+	for _, err := range steps {
+		r.merge(Pos{}, err)
+	}
+	return r.err()
+}
+
 // report collects findings.
 type report struct{ found Diagnostics }
 
@@ -71,11 +81,9 @@ func (r *report) addf(pos Pos, format string, args ...any) {
 // merge takes over the findings of err; any other error becomes a finding at
 // pos.
 func (r *report) merge(pos Pos, err error) {
-	switch err := err.(type) {
-	case nil:
-	case Diagnostics:
-		r.found = append(r.found, err...)
-	default:
+	if found, ok := errors.AsType[Diagnostics](err); ok {
+		r.found = append(r.found, found...)
+	} else if err != nil {
 		r.addf(pos, "%s", err)
 	}
 }

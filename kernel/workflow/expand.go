@@ -15,17 +15,18 @@ import (
 // ${. What it puts into a prompt is no placeholder there. It then reads every text as what it stands
 // for. All findings are returned at once; each names its field.
 func Expand(src *Source, params map[string]string) (*Template, error) {
-	t, err := expand(src, params)
+	t, err := expand(src, params, nil)
 	if err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// expand is Expand, with the template as far as it could be read.
-func expand(src *Source, params map[string]string) (*Template, error) {
-	e := &expander{params: params, memo: map[string]string{}}
-	t := &Template{ID: src.ID.Value, Version: src.Version.Value, Params: params, pos: src.ID.Pos}
+// expand is Expand, with the template as far as it could be read. Nothing is
+// found of what depends on parameters that are unsure.
+func expand(src *Source, params map[string]string, unsure map[string]bool) (*Template, error) {
+	t := &Template{ID: src.ID.Value, Version: src.Version.Value, Params: params, pos: src.ID.Pos, doubts: slices.Clone(src.doubts)}
+	e := &expander{params: params, unsure: unsure, partial: src.doubts.whole("params"), memo: map[string]string{}, doubts: &t.doubts}
 	t.policy = policy{
 		resumeKey: orDefault(src.policy.resumeKey, "default"),
 		reuseMode: orDefault(src.policy.reuseMode, "strict"),
@@ -34,8 +35,10 @@ func expand(src *Source, params map[string]string) (*Template, error) {
 	t.policy.missingProducer, _ = kernel.ParseMissingProducer(orDefault(src.policy.missingProducer, kernel.Block.String()))
 	for i, c := range src.contracts {
 		at := item("artifact_contracts", i)
-		t.contracts = append(t.contracts, contract{pos: c.pos, schema: c.schema,
-			id: e.text(c.id, at, ".id"), version: e.text(c.version, at, ".version")})
+		sure := len(t.doubts)
+		k := contract{pos: c.pos, schema: c.schema, id: e.text(c.id, at, ".id"), version: e.text(c.version, at, ".version")}
+		k.doubtful = c.doubtful || len(t.doubts) > sure
+		t.contracts = append(t.contracts, k)
 	}
 	e.variables()
 	t.nodes = make([]node, len(src.nodes))
@@ -57,9 +60,12 @@ func orDefault(t Text, alt string) string {
 
 type expander struct {
 	report
-	params map[string]string
-	id     string            // of the node under way
-	memo   map[string]string // expanded texts: templates repeat themselves
+	params  map[string]string
+	unsure  map[string]bool   // parameters of which nobody knows the value
+	partial bool              // there may be parameters that were not read
+	id      string            // of the node under way
+	doubts  *doubts           // of the node under way, or of the template
+	memo    map[string]string // expanded texts: templates repeat themselves
 
 	warnings Diagnostics
 }
@@ -80,17 +86,54 @@ func (e *expander) text(t Text, path ...string) string {
 	return out
 }
 
+// read is text, and whether it is what its author means.
+func (e *expander) read(t Text, path ...string) (string, bool) {
+	s := e.text(t, path...)
+	return s, len(*e.doubts) == 0 || !e.doubts.whole(e.field(path))
+}
+
+// field is a path within the node under way.
+func (e *expander) field(path []string) string {
+	return strings.TrimPrefix(strings.Join(path, ""), "nodes["+e.id+"].")
+}
+
 // replace is t with its placeholders replaced by what as makes of the values.
 func (e *expander) replace(t Text, as func(string) string, path []string) (out string, ok bool) {
 	out, problem, hint := interpolate(t.Value, e.params, as)
-	if problem != "" {
+	switch {
+	case e.uncertain(t.Value, problem != ""):
+		*e.doubts = append(*e.doubts, e.field(path))
+		return out, false
+	case problem != "":
 		e.fail(t.Pos, problem+" in "+strings.Join(path, ""), hint, path)
 	}
 	return out, problem == ""
 }
 
+// uncertain reports that s has a parameter whose value nobody knows; one that is
+// unresolved may be in a part of the template that was not read.
+func (e *expander) uncertain(s string, unresolved bool) bool {
+	if len(e.unsure) == 0 && !unresolved {
+		return false
+	}
+	for {
+		_, after, found := strings.Cut(s, "${")
+		name, rest, closed := strings.Cut(after, "}")
+		if !found || !closed {
+			return false
+		}
+		name = strings.TrimSuffix(strings.TrimSpace(name), quotedForm)
+		_, declared := e.params[name]
+		if e.unsure[name] || !declared && name != "" && e.partial {
+			return true
+		}
+		s = rest
+	}
+}
+
 func (e *expander) fail(pos Pos, msg, hint string, path []string) {
 	e.add(Diagnostic{Pos: pos, Node: e.id, Field: strings.Join(path, ""), Msg: msg, Hint: hint})
+	*e.doubts = append(*e.doubts, e.field(path))
 }
 
 // interpolate replaces the placeholders of s by what as makes of their values;
@@ -117,7 +160,7 @@ func interpolate(s string, params map[string]string, as func(string) string) (ou
 		value, ok := params[name]
 		if bare, quoted := strings.CutSuffix(name, quotedForm); quoted && !ok {
 			if value, ok = params[bare]; ok {
-				value = ShellQuote(value)
+				value = shellQuote(value)
 			}
 			name = bare
 		}
@@ -143,9 +186,9 @@ func (e *expander) bool(t Text, path ...string) bool {
 	if !t.given() {
 		return false
 	}
-	s := e.text(t, path...)
+	s, sure := e.read(t, path...)
 	v, ok := parseBool(s)
-	if !ok {
+	if !ok && sure {
 		e.fail(t.Pos, "invalid bool value `"+s+"` for "+strings.Join(path, ""), "use true or false", path)
 	}
 	return v
@@ -156,9 +199,9 @@ func (e *expander) count(t Text, alt int, path ...string) int {
 	if !t.given() {
 		return alt
 	}
-	s := e.text(t, path...)
+	s, sure := e.read(t, path...)
 	v, err := strconv.ParseUint(strings.TrimSpace(s), 10, 32)
-	if err != nil {
+	if err != nil && sure {
 		e.fail(t.Pos, "invalid u32 value `"+s+"` for "+strings.Join(path, ""), "", path)
 	}
 	return int(v)
@@ -169,8 +212,8 @@ func (e *expander) word(t Text, what, alt string, words []string, path ...string
 	if !t.given() {
 		return alt
 	}
-	s := e.text(t, path...)
-	if !slices.Contains(words, s) {
+	s, sure := e.read(t, path...)
+	if !slices.Contains(words, s) && sure {
 		e.fail(t.Pos, "invalid "+what+" value `"+s+"` for "+strings.Join(path, ""), "it is one of "+strings.Join(words, ", "), path)
 	}
 	return s

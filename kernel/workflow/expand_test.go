@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,7 +75,7 @@ func TestExpansionCoversEveryField(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%s: got  %v\nwant %s", text, err, want)
 				}
-				if ds, ok := err.(workflow.Diagnostics); !ok || ds[0].Field != f.path || ds[0].Node != "x" || ds[0].Pos.Line == 0 {
+				if ds, ok := errors.AsType[workflow.Diagnostics](err); !ok || ds[0].Field != f.path || ds[0].Node != "x" || ds[0].Pos.Line == 0 {
 					t.Errorf("%s: the finding does not name its place: %+v", text, err)
 				}
 			}

@@ -10,9 +10,10 @@ import (
 )
 
 func (e *expander) node(src *nodeSource, n *node) {
-	e.id = src.id.Value
 	at := "nodes[" + src.id.Value + "]"
 	n.wiring = src.wiring
+	n.doubts = slices.Clone(n.doubts)
+	e.id, e.doubts = src.id.Value, &n.doubts
 	n.kind = orDefault(src.kind, kindBuiltin)
 	n.use, n.known = lookup(src.uses.Value)
 	n.name = e.text(src.name, at, ".name")
@@ -25,7 +26,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 		path := item(at+".locks", i)
 		mode, _ := kernel.ParseLockMode(l.mode.Value)
 		lock := kernel.Lock{Key: e.text(l.key, path, ".key"), Mode: mode, Units: e.count(l.units, 0, path, ".units")}
-		if strings.TrimSpace(lock.Key) == "" {
+		if strings.TrimSpace(lock.Key) == "" && !n.doubts.about(item("locks", i)) {
 			e.fail(l.pos, "empty lock key in "+path, "", []string{path, ".key"})
 		}
 		n.locks = append(n.locks, lock)
@@ -40,7 +41,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 	n.retryBudget = e.count(src.retryBudget, 0, at, ".retry.budget")
 	n.resumable = e.bool(src.resumable, at, ".resumable")
 	n.resume = e.bool(src.resume, at, ".resume")
-	if n.resume && n.known && !n.asksAgent() {
+	if n.resume && n.known && !n.asksAgent() && !n.doubts.about("uses") {
 		e.fail(src.resume.Pos, "resume has no effect: node `"+n.id.Value+"` asks no agent", "remove it, or write resumable for a node that goes on after a time-out",
 			[]string{at, ".resume"})
 	}
@@ -52,7 +53,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 	}
 	n.timeout = e.duration(src.timeout, at, ".timeout")
 	n.approvalTimeout = e.duration(src.approvalTimeout, at, ".approval_timeout")
-	if asks := slices.ContainsFunc(n.gates, func(g gate) bool { return g.kind == gateApproval && g.required }); src.approvalTimeout.given() && !asks && n.inDoubt != kernel.AskInDoubt {
+	if asks := slices.ContainsFunc(n.gates, func(g gate) bool { return g.kind == gateApproval && g.required }); src.approvalTimeout.given() && !asks && n.inDoubt != kernel.AskInDoubt && !n.doubts.about("gates", "effect_in_doubt") {
 		e.fail(src.approvalTimeout.Pos, "approval_timeout has no effect: node `"+n.id.Value+"` asks for no approval", "add an approval gate with required = true",
 			[]string{at, ".approval_timeout"})
 	}
@@ -72,10 +73,10 @@ func (e *expander) again(src *nodeSource, n *node, at string) {
 		Resumes:  e.count(src.maxResumes, resumes, at, ".max_resumes"),
 		Reclaims: e.count(src.maxReclaims, n.reclaims(), at, ".max_reclaims"),
 	}
-	if src.maxResumes.given() && !n.resumable {
+	if src.maxResumes.given() && !n.resumable && !n.doubts.about("resumable") {
 		e.fail(src.maxResumes.Pos, "max_resumes has no effect: node `"+n.id.Value+"` is not resumable", "add resumable = true", []string{at, ".max_resumes"})
 	}
-	if src.inDoubt.given() {
+	if src.inDoubt.given() && n.known && !n.doubts.about("idempotent", "uses", "args", "gates", "max_reclaims") {
 		why, hint := "", "remove it"
 		switch {
 		case n.idempotent:
@@ -88,6 +89,28 @@ func (e *expander) again(src *nodeSource, n *node, at string) {
 		if why != "" {
 			e.fail(src.inDoubt.Pos, "effect_in_doubt has no effect: node `"+n.id.Value+"` "+why, hint, []string{at, ".effect_in_doubt"})
 		}
+	}
+	e.retries(src, n, at)
+	if len(src.retryOn) > 0 && n.budget.Retries == 0 && !n.doubts.about("retry", "max_retries") {
+		e.fail(src.retryOn[0].Pos, "retry_on has no effect: node `"+n.id.Value+"` has no retries", "add max_retries = N", []string{at, ".retry_on"})
+	}
+	for i, t := range src.retryOn {
+		e.retryOn(n, t, item(at+".retry_on", i))
+	}
+	if n.budget.Retries > 0 && len(src.retryOn) == 0 {
+		for _, c := range defaultRetryOn {
+			n.retry = n.retry.On(c)
+		}
+		if n.asksAgent() {
+			n.retry = n.retry.On(kernel.RateLimited).On(kernel.Overloaded)
+		}
+	}
+}
+
+// retries holds max_retries and the retry table to each other.
+func (e *expander) retries(src *nodeSource, n *node, at string) {
+	if n.doubts.about("retry", "max_retries") {
+		return
 	}
 	if n.retryMode == RetryOnFailure {
 		switch {
@@ -105,37 +128,24 @@ func (e *expander) again(src *nodeSource, n *node, at string) {
 		e.fail(src.retryBudget.Pos, "retry.budget has no effect: the retry mode of node `"+n.id.Value+"` is never",
 			"set mode = \"on_failure\" or \"until_gate\"", []string{at, ".retry.budget"})
 	}
-	if len(src.retryOn) > 0 && n.budget.Retries == 0 {
-		e.fail(src.retryOn[0].Pos, "retry_on has no effect: node `"+n.id.Value+"` has no retries", "add max_retries = N", []string{at, ".retry_on"})
-	}
-	for i, t := range src.retryOn {
-		e.retryOn(n, t, item(at+".retry_on", i))
-	}
-	if n.budget.Retries > 0 && len(src.retryOn) == 0 {
-		for _, c := range defaultRetryOn {
-			n.retry = n.retry.On(c)
-		}
-		if n.asksAgent() {
-			n.retry = n.retry.On(kernel.RateLimited).On(kernel.Overloaded)
-		}
-	}
 }
 
 // retryOn reads a failure class or an exit code.
 func (e *expander) retryOn(n *node, t Text, path string) {
+	word, sure := e.read(t, path)
 	var err error
-	if n.retry, err = n.retry.Named(strings.TrimSpace(e.text(t, path))); err != nil {
+	if n.retry, err = n.retry.Named(strings.TrimSpace(word)); err != nil && sure {
 		e.fail(t.Pos, path+": "+strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error()), "", []string{path})
 	}
 }
 
 func (e *expander) artifacts(in []artifactSource, path string) []artifact {
 	out := make([]artifact, 0, len(in))
-	for i, src := range in {
+	for _, src := range in {
 		a := artifact{pos: src.pos}
 		a.Kind = src.kind
 		for _, f := range src.fields {
-			v := e.text(f.Text, path, "[", strconv.Itoa(i), "].", src.kind.String(), ".", f.Key)
+			v := e.text(f.Text, path, "[", strconv.Itoa(src.at), "].", src.kind.String(), ".", f.Key)
 			if f.Key == artifactFields[src.kind][0] {
 				a.Name = v
 			} else {
@@ -149,7 +159,7 @@ func (e *expander) artifacts(in []artifactSource, path string) []artifact {
 			a.Name = strings.ReplaceAll(strings.TrimPrefix(a.Ref, "draft/"), "/", "-")
 		}
 		a.Artifact = a.Artifact.Canonical()
-		a.path = path + "[" + strconv.Itoa(i) + "]." + src.kind.String()
+		a.path = path + "[" + strconv.Itoa(src.at) + "]." + src.kind.String()
 		out = append(out, a)
 	}
 	return out
@@ -163,6 +173,7 @@ func (e *expander) precondition(n *node, src preconditionSource, path string) {
 		switch {
 		case n.pinned != kernel.PinnedHead{}:
 			e.fail(src.pos, "node `"+n.id.Value+"` pins more than one head", "", []string{path})
+		case e.doubts.about(e.field([]string{path})):
 		case pin.Branch == "" || !oid(string(pin.Commit)):
 			e.fail(src.pos, "precondition `pinned_head` of node `"+n.id.Value+"` needs branch and oid, a full commit id", "", []string{path})
 		}
@@ -198,12 +209,16 @@ func (e *expander) duration(t Text, path ...string) time.Duration {
 	if !t.given() {
 		return 0
 	}
-	s := strings.TrimSpace(e.text(t, path...))
+	s, sure := e.read(t, path...)
+	s = strings.TrimSpace(s)
 	d, err := time.ParseDuration(s)
 	if secs, atoi := strconv.Atoi(s); atoi == nil && secs < int(maxTimeout/time.Second) {
 		d, err = time.Duration(secs)*time.Second, nil
 	}
-	if err != nil || d <= 0 || d > maxTimeout {
+	switch {
+	case !sure:
+		return 0
+	case err != nil || d <= 0 || d > maxTimeout:
 		e.fail(t.Pos, "invalid duration value `"+s+"` for "+strings.Join(path, ""), "write it like 90s, 30m or 12h", path)
 		return 0
 	}
@@ -217,7 +232,7 @@ func (e *expander) transient(t Text, path ...string) kernel.Transient {
 	if !t.given() {
 		return kernel.NotTransient
 	}
-	s := e.text(t, path...)
+	s, sure := e.read(t, path...)
 	if on, ok := parseBool(s); ok {
 		if on {
 			return kernel.OnDemand
@@ -225,7 +240,7 @@ func (e *expander) transient(t Text, path ...string) kernel.Transient {
 		return kernel.NotTransient
 	}
 	m, err := kernel.ParseTransient(s)
-	if err != nil {
+	if err != nil && sure {
 		e.fail(t.Pos, "invalid transient value `"+s+"` for "+strings.Join(path, ""), "it is true, false or remove", path)
 	}
 	return m

@@ -1,46 +1,47 @@
 package workflow
 
-import "strings"
+import "maps"
 
-// Findings are all that is wrong with a template and its input, in one answer:
-// found, the findings of the steps so far, and what the steps after them find of
-// the nodes that nothing is found of yet. Of a node that lacks input they would
-// only say so again.
-func Findings(src *Source, params map[string]string, found ...error) error {
-	var r report
-	for _, err := range found {
-		r.merge(Pos{}, err)
-	}
-	t, err := expand(src, params)
-	r.merge(Pos{}, err)
-	told := map[string]bool{}
-	for _, d := range r.found {
-		told[d.node()] = true
-	}
-	for i := range t.nodes {
-		if n := &t.nodes[i]; len(n.use.AnyOf) > 0 && n.arg(n.use.AnyOf...) == "" {
-			told[n.id.Value] = true
-		}
-	}
-	if more, ok := Validate(t).(Diagnostics); ok {
-		for _, d := range more {
-			if !told[d.node()] {
-				r.add(d)
-			}
-		}
-	}
-	return r.err()
+// Asked is what a run of a template is asked for with.
+type Asked struct {
+	Flow       string // the template, as it was typed
+	Set        map[string]string
+	Positional []string
+
+	Complete func(params map[string]string) error // sets parameters that follow from others
+	Spec     func(path string) (string, error)    // reads a specification
 }
 
-// node is the node that a finding is about; a decoder knows it by its field only.
-func (d Diagnostic) node() string {
-	if d.Node != "" {
-		return d.Node
+// Findings are all that is wrong with a template and what is asked of it, in one
+// answer: misread, what was found when it was read, and the findings of every
+// later step. What only follows from a finding is none.
+func Findings(src *Source, asked Asked, misread error) error {
+	var r report
+	r.merge(Pos{}, misread)
+	b := bind(asked.Flow, src, asked.Set, asked.Positional)
+	r.merge(Pos{}, b.err())
+	given := maps.Clone(b.params)
+	incomplete := asked.Complete(b.params)
+	r.merge(Pos{}, incomplete)
+	for p, value := range b.params {
+		if value != given[p] {
+			delete(b.unsure, p)
+		}
 	}
-	rest, ok := strings.CutPrefix(d.Field, "nodes[")
-	id, _, closed := strings.Cut(rest, "]")
-	if !ok || !closed {
-		return "\x00" // none that a node is called
+	if incomplete != nil {
+		b.lacking()
 	}
-	return id
+	t, err := expand(src, b.params, b.unsure)
+	if lacks := Preflight(asked.Flow, src, t, asked.Positional); lacks != nil {
+		r.merge(Pos{}, lacks)
+		b.lacking()
+		t, err = expand(src, b.params, b.unsure)
+	}
+	r.merge(Pos{}, err)
+	_, err = validate(t)
+	r.merge(Pos{}, err)
+	if incomplete == nil {
+		r.merge(Pos{}, t.Inline(asked.Spec))
+	}
+	return r.err()
 }

@@ -7,12 +7,13 @@ func (c *checker) gates(n *node) {
 	for i, g := range n.gates {
 		field := item(".gates", i)
 		switch {
+		case n.doubts.about(field[1:]):
 		case g.kind == gateApproval && g.policy != PolicyBlock:
 			c.node(n, g.pos, field+".policy", "remove it", "node `%s` has an approval gate with policy `%s`; approval always blocks", n.id.Value, g.policy)
 		case g.kind == gateApproval:
 		case !n.reads(g):
 			c.node(n, g.pos, field, "use a "+controlPrefix+"gate.* node, or remove it", "node `%s` has a %s gate that nothing looks at", n.id.Value, g.kind)
-		case g.policy == PolicyRetry && n.retryMode == RetryNever && n.budget.Retries == 0:
+		case g.policy == PolicyRetry && !n.doubts.about("retry", "max_retries") && n.retryMode == RetryNever && n.budget.Retries == 0:
 			c.node(n, g.pos, field+".policy", "add [nodes.retry] with a mode and a budget", "node `%s` has a gate with policy `retry` and nothing that retries", n.id.Value)
 		}
 	}
@@ -21,7 +22,7 @@ func (c *checker) gates(n *node) {
 			c.rule(n, n.pos, ".gates", "has %s %s gates; at most one is allowed", strconv.Itoa(k), kind)
 		}
 	}
-	if n.retryMode == RetryUntilGate && n.use.Policy != policyStop {
+	if n.retryMode == RetryUntilGate && !n.doubts.about("retry") && n.use.Policy != policyStop {
 		c.node(n, n.pos, ".retry.mode", "use on_failure", "node `%s` has retry mode until_gate, which only a stop-condition gate can have", n.id.Value)
 	}
 }

@@ -36,6 +36,9 @@ type Use struct {
 	// blank: at least one, exactly one, all or none of them.
 	AnyOf, OneOf, AllOrNone []string
 
+	// Args are the arguments that it reads. A node may have others, for prompts.
+	Args []string
+
 	// PathList is an argument that must be a JSON list of strings.
 	PathList string
 
@@ -72,34 +75,37 @@ const (
 var (
 	scripts  = []string{"command", "script"}
 	branches = []string{"branch", "source_branch", "plan_branch"}
+	messages = []string{"message", "commit_message"}
+	repairs  = []string{"auto_resolve", "auto_resolve_script", "auto_resolve_command"}
 )
 
 // inventory is in the order of seed 000: 18 operations, of which one has two
 // labels, and 5 policies.
 var inventory = []Use{
-	builtin(opPrompt, Use{NoScript: true}),
+	builtin(opPrompt, Use{NoScript: true, Args: []string{"prompt_text", "prompt_file"}}),
 	shell(opPrompt, Use{OneOf: scripts}),
 	{Label: "cap.agent.invoke", Class: Agent, Operation: opAgent, WritesTree: true, NoScript: true},
-	builtin(opPrepare, Use{AnyOf: []string{"branch", "slug", "plan"}}),
+	builtin(opPrepare, Use{AnyOf: []string{"branch", "slug", "plan"}, Args: []string{"purpose"}}),
 	builtin(opCleanup, Use{}),
-	builtin(opPlan, Use{WritesTree: true, AnyOf: []string{"spec_text", "spec_file"}}),
-	builtin(opStageCommit, Use{WritesTree: true}),
+	builtin(opPlan, Use{WritesTree: true, AnyOf: []string{"spec_text", "spec_file"}, Args: []string{"spec_source", "name_override", "slug", "branch",
+		"plan_body", "plan_text", "content", "plan_id", "intent", "target_branch", "target"}}),
+	builtin(opStageCommit, Use{WritesTree: true, Args: append(messages[:2:2], "allow_empty")}),
 	builtin("git.stage", Use{WritesTree: true, PathList: "files_json"}),
-	builtin(opCommit, Use{WritesTree: true}),
-	builtin(opIntegrate, Use{AnyOf: slices.Concat(branches, []string{"slug", "plan"})}),
+	builtin(opCommit, Use{WritesTree: true, Args: messages}),
+	builtin(opIntegrate, Use{AnyOf: slices.Concat(branches, []string{"slug", "plan"}), Args: slices.Concat(targetArgs, []string{"squash", "delete_branch", "message"})}),
 	builtin(opSavePatch, Use{}),
 	builtin("patch.pipeline_prepare", Use{PathList: "files_json"}),
 	builtin("patch.execute_pipeline", Use{WritesTree: true, PathList: "files_json"}),
 	builtin("patch.pipeline_finalize", Use{}),
-	builtin("build.materialize_step", Use{AllOrNone: []string{"build_id", "step_key", "slug", "branch", "target"}}),
-	builtin("merge.sentinel.write", Use{}),
-	builtin("merge.sentinel.clear", Use{}),
+	builtin("build.materialize_step", Use{AllOrNone: []string{"build_id", "step_key", "slug", "branch", "target"}, Args: []string{"pipeline"}}),
+	builtin("merge.sentinel.write", Use{Args: slices.Concat(branches, targetArgs, []string{"slug", "plan"})}),
+	builtin("merge.sentinel.clear", Use{Args: []string{"slug", "plan"}}),
 	shell(opCommand, Use{AnyOf: scripts}),
-	shell(opCICD, Use{}),
+	shell(opCICD, Use{Args: slices.Concat(scripts, targetArgs, repairs)}),
 	control(policyStop),
-	control(policyConflict),
-	control(policyCICD),
-	control(policyApproval),
+	control(policyConflict, slices.Concat(targetArgs, repairs, []string{"slug", "plan", "prompt_file", "prompt_text"})...),
+	control(policyCICD, slices.Concat(targetArgs, repairs)...),
+	control(policyApproval, "required"),
 	control(policyTerminal),
 }
 
@@ -113,8 +119,8 @@ func shell(op string, u Use) Use {
 	return u
 }
 
-func control(policy string) Use {
-	return Use{Label: controlPrefix + policy, Policy: policy, Reconcilable: true, NoScript: true}
+func control(policy string, args ...string) Use {
+	return Use{Label: controlPrefix + policy, Policy: policy, Reconcilable: true, NoScript: true, Args: args}
 }
 
 // Inventory is everything a node may use. It must not be changed.
@@ -128,6 +134,31 @@ func Anywhere(about kernel.NodeInfo) bool {
 		return true
 	}
 	return slices.Contains([]string{policyConflict, policyApproval, policyTerminal}, about.Control)
+}
+
+// arguments are all that it reads.
+func (u Use) arguments() []string {
+	out := slices.Concat(u.Args, u.AnyOf, u.OneOf, u.AllOrNone)
+	if u.PathList != "" {
+		out = append(out, u.PathList)
+	}
+	return out
+}
+
+// slip is the argument that nobody reads and that may have been meant as one of
+// keys, and that one; or "".
+func (u Use) slip(args []Entry, keys []string) (given Entry, meant string) {
+	known := u.arguments()
+	for _, a := range args {
+		if slices.Contains(known, a.Key) {
+			continue
+		}
+		near := Suggest(a.Key, keys)
+		if near != "" && !slices.ContainsFunc(args, func(b Entry) bool { return b.Key == near }) {
+			return a, near
+		}
+	}
+	return Entry{}, ""
 }
 
 func lookup(label string) (Use, bool) {

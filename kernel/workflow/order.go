@@ -13,16 +13,23 @@ func (c *checker) order() {
 	if len(c.byID) < len(c.t.nodes) {
 		return // with ids that are taken, edges mean nothing
 	}
+	g := c.g
+	if !c.wired() {
+		g = &graph{after: c.g.after, succOf: make([][]int, len(c.g.after))} // what nobody can doubt
+	}
 	producers := map[kernel.Artifact][]int{}
 	for i := range c.t.nodes {
-		for _, a := range c.t.nodes[i].all() {
+		for _, a := range c.t.nodes[i].all() { // of which nobody needs one in doubt
 			if !slices.Contains(producers[a], i) {
 				producers[a] = append(producers[a], i)
 			}
 		}
 	}
-	cycle := c.g.cycle(func(i int) (out []int) {
+	cycle := g.cycle(func(i int) (out []int) {
 		for _, a := range c.t.nodes[i].needs {
+			if c.t.nodes[i].misread(a) {
+				continue
+			}
 			for _, p := range producers[a.Artifact] {
 				if p != i {
 					out = append(out, p)
@@ -41,6 +48,9 @@ func (c *checker) order() {
 			"has a cycle: %s", strings.Join(names, " -> "))
 		return
 	}
+	if g != c.g {
+		return
+	}
 	starts := false
 	for i := range c.t.nodes {
 		starts = starts || !c.g.routed[i] && len(c.g.parents(i)) == 0
@@ -51,6 +61,22 @@ func (c *checker) order() {
 	c.sleepers()
 	c.anyEnds()
 	c.contexts()
+}
+
+// wired reports that all is known of how the nodes are wired.
+func (c *checker) wired() bool {
+	return len(c.t.doubts) == 0 && !slices.ContainsFunc(c.t.nodes, func(n node) bool {
+		unknown := func(refs []Text) bool {
+			return slices.ContainsFunc(refs, func(t Text) bool { return c.byID[t.Value] == nil })
+		}
+		return !n.known || n.doubts.about("id", "uses", "after", "on") || unknown(n.after) ||
+			slices.ContainsFunc(outcomes[:], func(o kernel.Outcome) bool { return unknown(n.on[o]) })
+	})
+}
+
+// misread reports that a of n is not what its author means.
+func (n *node) misread(a artifact) bool {
+	return !a.implicit && n.doubts.about(strings.TrimPrefix(a.path, "nodes["+n.id.Value+"]."))
 }
 
 // all is what n produces on any outcome.

@@ -42,7 +42,7 @@ func (c *checker) output(n *node, a artifact, field string, need bool) {
 	case a.implicit:
 	case !need:
 		c.node(n, a.pos, field, "remove it: a node makes its output by itself where another needs it", "node `%s` declares the artifact `%s`, which is Vizier's own", n.id.Value, a)
-	case c.byID[a.Ref] == nil:
+	case !c.mayBe(a.Ref):
 		c.node(n, a.pos, field, didYouMean(a.Ref, c.ids()), "node `%s` needs the output of the unknown node `%s`", n.id.Value, a.Ref)
 	case a.Ref == n.id.Value:
 		c.node(n, a.pos, field, "", "node `%s` needs its own output", n.id.Value)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// ParamPrefix begins the names of the environment variables that hold the
+// paramPrefix begins the names of the environment variables that hold the
 // parameters of a run.
-const ParamPrefix = "VIZIER_PARAM_"
+const paramPrefix = "VIZIER_PARAM_"
 
 // maxVariable is the longest value that is handed on as a variable, in bytes:
 // Linux refuses to start a program with one of 128 KiB.
@@ -21,7 +21,7 @@ const quotedForm = "@Q"
 
 // variable is the environment variable of a parameter.
 func variable(param string) string {
-	return ParamPrefix + strings.Map(func(r rune) rune {
+	return paramPrefix + strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':
 			return r - 'a' + 'A'
@@ -46,8 +46,8 @@ func (m Manifest) Variables() (env, left []string) {
 	return env, left
 }
 
-// ShellQuote is text as one word of a POSIX shell.
-func ShellQuote(text string) string {
+// shellQuote is text as one word of a POSIX shell.
+func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
@@ -83,6 +83,10 @@ func (e *expander) arguments(u Use, in []Entry, at string) map[string]string {
 		default:
 			out[a.Key] = e.text(a.Text, path...)
 		}
+	}
+	if a, meant := u.slip(in, u.arguments()); meant != "" {
+		e.warnings = append(e.warnings, Diagnostic{Pos: a.Pos, Node: e.id, Field: at + ".args." + a.Key,
+			Msg: "node `" + e.id + "` has an argument `" + a.Key + "` that `" + u.Label + "` does not read", Hint: "did you mean `" + meant + "`?"})
 	}
 	return out
 }

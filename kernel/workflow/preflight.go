@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Preflight refuses a run whose entry nodes lack the input without which they
-// cannot start, in terms of what one types rather than of the template: flow
+// Preflight refuses a run whose nodes lack the input without which they cannot
+// do anything, in terms of what one types rather than of the template: flow
 // is the template's name on the command line, src the composed source that t
 // was expanded from.
 func Preflight(flow string, src *Source, t *Template, positional []string) error {
@@ -14,7 +14,7 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 	entries, _ := src.ends()
 	for i := range t.nodes {
 		n := &t.nodes[i]
-		if len(n.use.AnyOf) == 0 || n.arg(n.use.AnyOf...) != "" || !slices.Contains(entries, n.id.Value) {
+		if len(n.use.AnyOf) == 0 || n.arg(n.use.AnyOf...) != "" || n.unsure(n.use.AnyOf) {
 			continue
 		}
 		inputs := src.inputs(&src.nodes[i], n.use.AnyOf)
@@ -25,13 +25,18 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 		for _, in := range inputs {
 			shown = append(shown, in.String())
 		}
-		lines := []string{"workflow `" + flow + "` entry node `" + n.id.Value + "` (`" + n.use.Operation +
+		what := "node"
+		if slices.Contains(entries, n.id.Value) {
+			what = "entry node"
+		}
+		lines := []string{"workflow `" + flow + "` " + what + " `" + n.id.Value + "` (`" + n.use.Operation +
 			"`) requires at least one non-empty input: " + strings.Join(shown, ", ")}
-		if len(positional) > 0 {
+		first := len(r.found) == 0
+		if len(positional) > 0 && first {
 			lines = append(lines, "received positional inputs: "+strings.Join(positional, ", "))
 		}
 		lines = append(lines, "examples:", "  vizier run "+flow+" --"+inputs[0].flag+" VALUE")
-		if len(src.CLI.Positional) > 0 {
+		if len(src.CLI.Positional) > 0 && first {
 			words := []string{}
 			for _, p := range src.CLI.Positional {
 				words = append(words, strings.ToUpper(p.Value))

@@ -2,6 +2,7 @@ package workflow_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -63,7 +64,7 @@ func TestCompiledTemplatesCanRun(t *testing.T) {
 		text := drawTemplate(r)
 		tmpl, err := build(text, nil)
 		if err != nil {
-			if _, ok := err.(workflow.Diagnostics); !ok {
+			if _, ok := errors.AsType[workflow.Diagnostics](err); !ok {
 				t.Fatalf("seed %d: %v is no Diagnostics\n%s", seed, err, text)
 			}
 			continue

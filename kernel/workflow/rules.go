@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ func (c *checker) arguments(n *node) {
 		}
 		return out
 	}
+	sure := func(keys ...string) bool { return !n.unsure(keys) }
 	u := n.use
 	switch got := given(scripts); {
 	case u.NoScript && len(got) > 0 && u.Policy != "":
@@ -26,22 +28,22 @@ func (c *checker) arguments(n *node) {
 	case u.NoScript && len(got) > 0:
 		c.rule(n, n.pos, ".args", "does not accept command/script args")
 	}
-	if len(u.AnyOf) > 0 && len(given(u.AnyOf)) == 0 {
-		c.rule(n, n.pos, ".args", "requires at least one non-empty argument of %s", strings.Join(u.AnyOf, ", "))
+	if len(u.AnyOf) > 0 && len(given(u.AnyOf)) == 0 && sure(u.AnyOf...) {
+		c.lacks(n, u.AnyOf, "requires at least one non-empty argument of "+strings.Join(u.AnyOf, ", "))
 	}
-	if len(u.OneOf) > 0 && len(given(u.OneOf)) != 1 {
-		c.rule(n, n.pos, ".args", "requires exactly one of %s", strings.Join(u.OneOf, ", "))
+	if len(u.OneOf) > 0 && len(given(u.OneOf)) != 1 && sure(u.OneOf...) {
+		c.lacks(n, u.OneOf, "requires exactly one of "+strings.Join(u.OneOf, ", "))
 	}
-	if got := given(u.AllOrNone); len(got) > 0 && len(got) < len(u.AllOrNone) {
+	if got := given(u.AllOrNone); len(got) > 0 && len(got) < len(u.AllOrNone) && sure(u.AllOrNone...) {
 		c.rule(n, n.pos, ".args", "requires all of %s, or none", strings.Join(u.AllOrNone, ", "))
 	}
-	if u.PathList != "" {
+	if u.PathList != "" && sure(u.PathList) {
 		if files, err := Paths(n.args[u.PathList]); err != nil || len(files) == 0 {
 			c.rule(n, n.pos, ".args."+u.PathList, "requires `%s` to be a non-empty JSON array of strings", u.PathList)
 		}
 	}
 	for _, key := range []string{"auto_resolve", "required", "squash", "delete_branch"} {
-		if v := n.arg(key); v != "" && u.Operation != opPrompt {
+		if v := n.arg(key); v != "" && u.Operation != opPrompt && sure(key) {
 			if _, ok := parseBool(v); !ok {
 				c.rule(n, n.pos, ".args."+key, "has invalid bool value `%s` for %s", v, key)
 			}
@@ -49,14 +51,33 @@ func (c *checker) arguments(n *node) {
 	}
 }
 
+// lacks reports that n lacks one of keys, and which argument may have been meant
+// as one.
+func (c *checker) lacks(n *node, keys []string, msg string) {
+	var given []Entry
+	for _, k := range slices.Sorted(maps.Keys(n.args)) {
+		given = append(given, Entry{Key: k})
+	}
+	if a, meant := n.use.slip(given, keys); meant != "" {
+		msg += ", and has `" + a.Key + "`: did you mean `" + meant + "`?"
+	}
+	c.rule(n, n.pos, ".args", "%s", msg)
+}
+
 // operation checks what the table of arguments cannot say.
 func (c *checker) operation(n *node) {
 	switch n.use.Operation {
 	case opAgent:
+		if n.doubts.about("needs") {
+			break
+		}
 		if k := n.prompts(n.needs); k != 1 {
 			c.rule(n, n.pos, ".needs", "requires exactly one custom:%s:* need, found %d", promptText, k)
 		}
 	case opPrompt:
+		if n.doubts.about("produces") {
+			break
+		}
 		var all []artifact
 		for _, o := range outcomes {
 			all = append(all, n.produces[o]...)
@@ -66,11 +87,15 @@ func (c *checker) operation(n *node) {
 			c.rule(n, n.pos, ".produces", "must produce exactly one artifact, custom:%s:<key>", promptText)
 		}
 	case opCICD:
+		if n.doubts.about("args.command", "args.script", "gates") {
+			break
+		}
 		if n.arg(scripts...) == "" && !slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return strings.TrimSpace(g.script) != "" }) {
 			c.rule(n, n.pos, ".args", "requires command or script, or a cicd gate with a script")
 		}
 	case opPlan:
 		switch src := n.arg("spec_source"); {
+		case n.doubts.about("args.spec_source", "args.spec_file"):
 		case src != "" && !slices.Contains([]string{"inline", "stdin", "file"}, src):
 			c.rule(n, n.pos, ".args.spec_source", "has spec_source `%s`; expected inline, stdin or file", src)
 		case src == "file" && n.arg("spec_file") == "":
@@ -85,14 +110,14 @@ func (c *checker) operation(n *node) {
 				stops++
 			}
 		}
-		if len(n.on[kernel.OutcomeSucceeded]) > 0 && stops != 1 {
+		if len(n.on[kernel.OutcomeSucceeded]) > 0 && stops != 1 && (stops > 1 || c.known(n, kernel.OutcomeSucceeded)) {
 			c.node(n, n.pos, ".on.succeeded", "let it lead to a "+controlPrefix+"gate.stop_condition node and that one to the others, or use git.stage and git.commit",
 				"executor `%s` node `%s` must have exactly one stop-condition gate among its on.succeeded targets, found %d", n.use.Operation, n.id.Value, stops)
 		}
 	case opIntegrate:
 		c.integrate(n)
 	}
-	if on, _ := parseBool(n.arg("auto_resolve")); on && n.use.Policy != policyConflict && n.use.Operation != opIntegrate && n.arg("auto_resolve_command", "auto_resolve_script") == "" &&
+	if on, _ := parseBool(n.arg("auto_resolve")); on && !n.doubts.about("args") && n.use.Policy != policyConflict && n.use.Operation != opIntegrate && n.arg("auto_resolve_command", "auto_resolve_script") == "" &&
 		slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return strings.TrimSpace(g.script) != "" }) {
 		c.rule(n, n.pos, ".args.auto_resolve", "is to repair what its gate finds and has no auto_resolve_script")
 	}
@@ -102,7 +127,7 @@ func (c *checker) operation(n *node) {
 	case policyConflict:
 		c.conflict(n)
 	case policyCICD:
-		if k := len(n.gatesOf(gateCICD)); k != 1 {
+		if k := len(n.gatesOf(gateCICD)); k != 1 && !n.doubts.about("gates") {
 			c.rule(n, n.pos, ".gates", "requires exactly one cicd gate, found %d", k)
 		}
 		c.loop(n)
@@ -113,6 +138,11 @@ func (c *checker) operation(n *node) {
 			}
 		}
 	}
+}
+
+// unsure reports that one of the arguments is in doubt.
+func (n *node) unsure(keys []string) bool {
+	return slices.ContainsFunc(keys, func(k string) bool { return n.doubts.about("args." + k) })
 }
 
 func (n *node) prompts(in []artifact) int {
@@ -128,7 +158,7 @@ func (n *node) prompts(in []artifact) int {
 // payload checks a commit message that is the text of a need.
 func (c *checker) payload(n *node) {
 	sel, ok := Payload(n.arg("message", "commit_message"))
-	if !ok {
+	if !ok || n.doubts.about("needs", "args.message", "args.commit_message") {
 		return
 	}
 	k := 0
@@ -176,6 +206,23 @@ func (c *checker) sources(n *node, o kernel.Outcome, ops ...string) []*node {
 	return out
 }
 
+// known reports that all is known of where n leads to on an outcome.
+func (c *checker) known(n *node, o kernel.Outcome) bool {
+	return !n.doubts.about("on."+o.String()) && !slices.ContainsFunc(n.on[o], func(t Text) bool {
+		to := c.byID[t.Value]
+		return to == nil || !to.known || to.doubts.about("id", "uses")
+	})
+}
+
+// found reports that k sources of n on an outcome break the rule that there is
+// one: with too few, that nothing which was not read may be another.
+func (c *checker) found(n *node, o kernel.Outcome, k int) bool {
+	return k > 1 || k == 0 && !n.doubts.about("id") && len(c.t.doubts) == 0 && !slices.ContainsFunc(c.t.nodes, func(m node) bool {
+		return m.doubts.about("on."+o.String()) || m.leads(o, n.id.Value) && (!m.known || m.doubts.about("uses")) ||
+			slices.ContainsFunc(m.on[o], func(t Text) bool { return c.byID[t.Value] == nil })
+	})
+}
+
 func (n *node) leads(o kernel.Outcome, id string) bool {
 	return slices.ContainsFunc(n.on[o], func(t Text) bool { return t.Value == id })
 }
@@ -193,10 +240,10 @@ func (c *checker) integrate(n *node) {
 }
 
 func (c *checker) stopCondition(n *node) {
-	if k := len(c.sources(n, kernel.OutcomeSucceeded, opStageCommit, opCommit)); k != 1 {
+	if k := len(c.sources(n, kernel.OutcomeSucceeded, opStageCommit, opCommit)); c.found(n, kernel.OutcomeSucceeded, k) {
 		c.rule(n, n.pos, "", "must be the on.succeeded target of exactly one git.stage_commit or git.commit node, found %d", k)
 	}
-	if n.retryMode != RetryUntilGate {
+	if n.retryMode != RetryUntilGate || !c.known(n, kernel.OutcomeFailed) || !c.wired() {
 		return
 	}
 	at := c.g.index[n.id.Value]
@@ -225,10 +272,12 @@ func (c *checker) upstream(i int) map[int]bool {
 func (c *checker) conflict(n *node) {
 	from := c.sources(n, kernel.OutcomeBlocked, opIntegrate)
 	if len(from) != 1 {
-		c.rule(n, n.pos, "", "must be the on.blocked target of exactly one git.integrate_plan_branch node, found %d", len(from))
+		if c.found(n, kernel.OutcomeBlocked, len(from)) {
+			c.rule(n, n.pos, "", "must be the on.blocked target of exactly one git.integrate_plan_branch node, found %d", len(from))
+		}
 		return
 	}
-	if n.autoResolve() && !n.leads(kernel.OutcomeSucceeded, from[0].id.Value) {
+	if n.autoResolve() && !n.doubts.about("args.auto_resolve", "gates") && c.known(n, kernel.OutcomeSucceeded) && !n.leads(kernel.OutcomeSucceeded, from[0].id.Value) {
 		c.rule(n, n.pos, ".on.succeeded", "resolves by itself, so its on.succeeded must include `%s`", from[0].id.Value)
 	}
 }
@@ -238,8 +287,11 @@ func (c *checker) loop(n *node) {
 	if !slices.ContainsFunc(n.gatesOf(gateCICD), func(g gate) bool { return g.autoResolve }) {
 		return
 	}
+	if !c.known(n, kernel.OutcomeFailed) {
+		return
+	}
 	for _, t := range n.on[kernel.OutcomeFailed] {
-		if to := c.byID[t.Value]; to != nil && (to == n || to.leads(kernel.OutcomeSucceeded, n.id.Value)) {
+		if to := c.byID[t.Value]; to == n || to.leads(kernel.OutcomeSucceeded, n.id.Value) || !c.known(to, kernel.OutcomeSucceeded) {
 			return
 		}
 	}

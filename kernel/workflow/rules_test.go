@@ -143,40 +143,6 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// What is found of a template and its input comes in one answer, and of a node
-// that something is found of already nothing more.
-func TestFindings(t *testing.T) {
-	x := func(id, rest string) string {
-		return `{"id": "` + id + `", "kind": "shell", "uses": "cap.env.shell.command.run"` + rest + `}`
-	}
-	src := source(t, wrap(x("a", `, "args": {"command": "c"}, "timeout": "soon", "after": [{"node_id": "nobody"}]`), x("b", `, "args": {"command": "c"}, "after": [{"node_id": "nowhere"}]`),
-		x("c", `, "args": {"command": " "}, "on": {"failed": ["zz"]}`), x("d", `, "args": {"command": "c"}`)))
-	err := workflow.Findings(src, map[string]string{}, nil, workflow.Diagnostics{{Field: "nodes[d].name", Msg: "found before"}})
-	got := asText(err)
-	for _, want := range []string{"invalid duration value `soon`", "node `b` references unknown after node `nowhere`", "found before"} {
-		if strings.Count(got, want) != 1 {
-			t.Errorf("%q is not told once:\n%s", want, got)
-		}
-	}
-	for _, not := range []string{"nobody", "zz", "requires at least one"} {
-		if strings.Contains(got, not) {
-			t.Errorf("%q is told too:\n%s", not, got)
-		}
-	}
-	fine := source(t, wrap(x("d", `, "args": {"command": "c"}`)))
-	if err := workflow.Findings(fine, map[string]string{}); err != nil {
-		t.Errorf("found %v", err)
-	}
-	if err := workflow.Findings(source(t, wrap(x("d", `, "args": {"command": "c"}, "on": {"failed": ["zz"]}`))), map[string]string{}); !strings.Contains(asText(err), "zz") {
-		t.Errorf("found %v", err)
-	}
-	// a finding that names no node keeps nothing back
-	odd := source(t, wrap(x("d", `, "args": {"command": "c"}, "on": {"failed": ["zz"]}`)))
-	if err := workflow.Findings(odd, map[string]string{}, workflow.Diagnostics{{Field: "nodes[d", Msg: "odd"}, {Field: "params.d", Msg: "other"}}); !strings.Contains(asText(err), "zz") {
-		t.Errorf("found %v", err)
-	}
-}
-
 func TestPayload(t *testing.T) {
 	for text, want := range map[string]string{"read_payload(a)": "a", " read_payload( a:b ) ": "a:b", "read_payload(a": "", "payload(a)": "", "read_payload a": ""} {
 		if got, ok := workflow.Payload(text); got != want || ok != (want != "") {

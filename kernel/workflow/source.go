@@ -37,6 +37,7 @@ type Source struct {
 	contracts []contractSource
 	nodes     []nodeSource
 	links     []linkSource
+	doubts    doubts // of all but nodes that were read
 }
 
 // CLI says how the words of a command line map to parameters.
@@ -64,6 +65,7 @@ type contractSource struct {
 	pos         Pos
 	id, version Text
 	schema      *Value
+	doubtful    bool // it was not read as it is meant
 }
 
 // perOutcome is indexed by kernel.Outcome.
@@ -80,6 +82,8 @@ type wiring struct {
 	after    []Text
 	afterAny []Text // of after: any end will do
 	on       perOutcome[Text]
+
+	doubts doubts // fields of the node, as args.script
 
 	staged bool    // it came from an imported template,
 	stage  []Entry // which declares these parameters
@@ -114,6 +118,7 @@ type nodeSource struct {
 
 type artifactSource struct {
 	pos    Pos
+	at     int // in its list
 	kind   kernel.ArtifactKind
 	fields []Entry
 }

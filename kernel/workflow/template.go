@@ -18,6 +18,7 @@ type Template struct {
 	contracts []contract
 	nodes     []node
 	warnings  Diagnostics
+	doubts    doubts // of all but its nodes
 }
 
 // Nodes is how many nodes the template has.
@@ -34,6 +35,7 @@ type contract struct {
 	pos         Pos
 	id, version string
 	schema      *Value
+	doubtful    bool
 }
 
 type node struct {
@@ -136,7 +138,7 @@ func (t *Template) Inline(read func(path string) (string, error)) error {
 	var r report
 	for i := range t.nodes {
 		n := &t.nodes[i]
-		if n.use.Operation != opPlan || n.arg("spec_text") != "" || n.arg("spec_file") == "" || n.arg("spec_source") == "file" {
+		if n.use.Operation != opPlan || n.arg("spec_text") != "" || n.arg("spec_file") == "" || n.arg("spec_source") == "file" || n.unsure([]string{"spec_file"}) {
 			continue
 		}
 		path := n.arg("spec_file")

@@ -8,17 +8,14 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Validate checks t against every rule of templates and returns all findings
+// validate checks t against every rule of templates and returns all findings
 // at once, as Diagnostics in source order.
-func Validate(t *Template) error {
-	_, err := validate(t)
-	return err
-}
-
 func validate(t *Template) (*graph, error) {
 	c := &checker{t: t, byID: map[string]*node{}}
 	if len(t.nodes) == 0 {
-		c.addf(t.pos, "workflow template has no nodes")
+		if !t.doubts.about("nodes", "imports") {
+			c.addf(t.pos, "workflow template has no nodes")
+		}
 		return nil, c.err()
 	}
 	ws := make([]*wiring, len(t.nodes))
@@ -86,6 +83,7 @@ func (c *checker) identity(n *node) {
 		c.same = map[string]string{}
 	}
 	switch other, taken := c.same[file]; {
+	case !n.id.given(): // the decoder said so
 	case strings.TrimSpace(id) == "":
 		c.node(n, n.pos, ".id", "", "has a node without an id")
 	case c.byID[id] != nil:
@@ -105,10 +103,12 @@ func (c *checker) policy() {
 	}
 }
 
+// references refuses names of nodes that there are not. Compose has looked at
+// those of stages.
 func (c *checker) references(n *node) {
 	check := func(refs []Text, field, what string) {
 		for _, r := range refs {
-			if c.byID[r.Value] == nil {
+			if !n.staged && !c.mayBe(r.Value) {
 				c.node(n, r.Pos, field, didYouMean(r.Value, c.ids()), "node `%s` references unknown %s `%s`", n.id.Value, what, r.Value)
 			}
 		}
@@ -117,6 +117,11 @@ func (c *checker) references(n *node) {
 	for _, o := range outcomes {
 		check(n.on[o], ".on."+o.String(), "on."+o.String()+" target")
 	}
+}
+
+// mayBe reports that there is a node called id, or one whose id was not read.
+func (c *checker) mayBe(id string) bool {
+	return c.byID[id] != nil || c.t.doubts.node(id) || slices.ContainsFunc(c.t.nodes, func(n node) bool { return n.doubts.about("id") })
 }
 
 func (c *checker) ids() []string {
@@ -131,6 +136,8 @@ func (c *checker) ids() []string {
 func (c *checker) classify(n *node) bool {
 	uses, id := n.uses.Value, n.id.Value
 	switch {
+	case n.doubts.about("uses"):
+		return false
 	case strings.TrimSpace(uses) == "":
 		c.node(n, n.pos, ".uses", "", "node `%s` must declare an explicit canonical uses id", id)
 		return false
@@ -142,6 +149,7 @@ func (c *checker) classify(n *node) bool {
 		c.node(n, n.uses.Pos, ".uses", didYouMean(uses, labels), "node `%s` uses unknown label `%s`; declare one of "+
 			"cap.env.builtin.*, cap.env.shell.*, cap.agent.invoke, or control.*", id, uses)
 		return false
+	case n.doubts.about("kind"):
 	case n.kind == kindGate && n.use.Operation != "":
 		c.node(n, n.uses.Pos, ".kind", "", "node `%s` is a gate node and cannot declare executor operation `%s`", id, n.use.Operation)
 		return false
@@ -159,6 +167,9 @@ func (c *checker) classify(n *node) bool {
 // 000 have a contract without declaring one.
 func (c *checker) artifact(n *node, a artifact, schemas map[string]bool, need bool) {
 	field := strings.TrimPrefix(a.path, "nodes["+n.id.Value+"]")
+	if n.misread(a) {
+		return
+	}
 	if err := a.Validate(); err != nil {
 		c.node(n, a.pos, field, "", "node `%s`: %s", n.id.Value, err)
 		return
@@ -173,6 +184,8 @@ func (c *checker) artifact(n *node, a artifact, schemas map[string]bool, need bo
 	}
 	at := slices.IndexFunc(c.t.contracts, func(k contract) bool { return k.id == id })
 	switch {
+	case at < 0 && c.t.doubts.about("artifact_contracts"):
+		return
 	case at < 0 && a.Kind == kernel.Custom:
 		var known []string
 		for _, k := range c.t.contracts {
@@ -201,6 +214,7 @@ func (c *checker) schemas() map[string]bool {
 	for _, k := range c.t.contracts {
 		_, err := kernel.ParseArtifactKind(k.id)
 		switch {
+		case k.doubtful:
 		case strings.TrimSpace(k.id) == "" || strings.TrimSpace(k.version) == "":
 			c.addf(k.pos, "artifact contract with an empty id or version")
 		case seen[k.id]:

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -200,7 +201,7 @@ func (w *world) checkSettled(p *process, old, now kernel.Job) {
 		w.fail("%v ended as %s, and its runner lives and has not reported", a, is.Status)
 	case again:
 		return
-	case is.Failure == kernel.LaunchFailure && is.Status == kernel.Failed && w.refusals[a] != error(final):
+	case is.Failure == kernel.LaunchFailure && is.Status == kernel.Failed && !errors.Is(w.refusals[a], final):
 		w.fail("%v failed for good: %v", a, w.refusals[a])
 	case is.Status == kernel.Running && is.Spent.Retries > old.State.Spent.Retries:
 		w.fail("%v failed and is tried again at once", a)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheMoreParticularAgentWins(t *testing.T) {
-	c, err := Load(layers(t, "agent = \"gemini\"\n[agents.default]\nprogress_filter = \"jq\"\ntimeout = \"1h\"\nmodel = \"pro\"\nflags = [\"--x\"]\nsilence = \"20m\"\n", `
+	c, err := load(layers(t, "agent = \"gemini\"\n[agents.default]\nprogress_filter = \"jq\"\ntimeout = \"1h\"\nmodel = \"pro\"\nflags = [\"--x\"]\nsilence = \"20m\"\n", `
 [agents.commands.draft]
 command = ["my-agent", "--fast"]
 [agents.commands.approve]
@@ -67,7 +67,7 @@ func TestBadKeysOfAgents(t *testing.T) {
 		"silence = \"0s\"":       "default.silence: expected a duration such as \"30m\"",
 		"permission = \"run\"":   "unknown key default.permission (did you mean permissions?)",
 	} {
-		if _, err := Load(layers(t, "", "[agents.default]\n"+text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := load(layers(t, "", "[agents.default]\n"+text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestBadKeysOfAgents(t *testing.T) {
 // A hook says when it runs and what, or it is an error; the repository's hook
 // of a name takes the place of the user's.
 func TestHooks(t *testing.T) {
-	c, err := Load(layers(t, "[hooks.mail]\non = [\"failed\"]\ncommand = \"mail\"\n[hooks.log]\non = [\"blocked\"]\ncommand = \"log\"\ntimeout = \"5s\"\n",
+	c, err := load(layers(t, "[hooks.mail]\non = [\"failed\"]\ncommand = \"mail\"\n[hooks.log]\non = [\"blocked\"]\ncommand = \"log\"\ntimeout = \"5s\"\n",
 		"[hooks.mail]\non = [\"failed\", \"succeeded\"]\ncommand = \"other\"\n", nil))
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestHooks(t *testing.T) {
 		"[hooks.x]\non = [\"failed\"]\ncommand = \"c\"\ntimeout = 3": "timeout: expected a duration",
 		"[hooks.\"a/b\"]\non = [\"failed\"]\ncommand = \"c\"":        "no name of a hook",
 	} {
-		if _, err := Load(layers(t, "", text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := load(layers(t, "", text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}

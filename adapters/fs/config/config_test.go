@@ -17,6 +17,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/config.md")
 
+// load reads and parses all layers.
+func load(src Sources) (Config, error) {
+	texts, err := src.read()
+	if err != nil {
+		return Config{}, err
+	}
+	return parse(src, texts)
+}
+
 // layers writes the user's and the repository's file and returns where they
 // are; an empty text writes none.
 func layers(t *testing.T, user, repo string, env map[string]string) Sources {
@@ -44,7 +53,7 @@ func layers(t *testing.T, user, repo string, env map[string]string) Sources {
 }
 
 func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
-	c, err := Load(layers(t, "", "", nil))
+	c, err := load(layers(t, "", "", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +75,7 @@ func TestLayersOverrideKeyByKey(t *testing.T) {
 		"[scheduler]\nmax_running = 3\n[pools]\ngpu = 2\n[commands]\ndraft = \"./draft.toml\"\n"+
 			"[display.lists]\njobs = {format = \"table\", fields = [\"Job\", \"Status\"]}\n",
 		map[string]string{"VIZIER_SCHEDULER_MAX_RUNNING": "9", "VIZIER_DISPLAY_LISTS_JOBS_SHOW_FIELDS": "Job, Status"})
-	c, err := Load(src)
+	c, err := load(src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +104,7 @@ func TestLayersOverrideKeyByKey(t *testing.T) {
 // TestWhatTemplatesMayTake sees each layer override the one before, and what
 // nobody set left to the template: an empty text is a value as well.
 func TestWhatTemplatesMayTake(t *testing.T) {
-	c, err := Load(layers(t,
+	c, err := load(layers(t,
 		"[merge.cicd_gate]\nscript = \"user\"\nretries = 1\n[approve.stop_condition]\nscript = \"user\"\n",
 		"[merge.cicd_gate]\nretries = 2\nauto_resolve = true\n[approve.stop_condition]\nscript = \"\"\n",
 		map[string]string{"VIZIER_MERGE_CICD_GATE_RETRIES": "3"}))
@@ -123,13 +132,13 @@ func TestWhatTemplatesMayTake(t *testing.T) {
 func TestOneFileReplacesTheOthers(t *testing.T) {
 	src := layers(t, "", "[scheduler]\nmax_running = 3\n", nil)
 	src.File = filepath.Join(t.TempDir(), "mine.toml")
-	if _, err := Load(src); err == nil || !strings.Contains(err.Error(), src.File) {
+	if _, err := load(src); err == nil || !strings.Contains(err.Error(), src.File) {
 		t.Errorf("a missing -C file: %v", err)
 	}
 	if err := os.WriteFile(src.File, []byte("[jobs]\ngrace = \"1s\"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(src)
+	c, err := load(src)
 	if err != nil || c.Scheduler.MaxRunning != 0 || c.Jobs.Grace != time.Second {
 		t.Errorf("max_running %d, grace %s: %v", c.Scheduler.MaxRunning, c.Jobs.Grace, err)
 	}
@@ -196,7 +205,7 @@ func TestEveryMistakeIsReportedWithItsPlace(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Load(layers(t, "", c.repo, c.env))
+			_, err := load(layers(t, "", c.repo, c.env))
 			if !errors.Is(err, kernel.ErrInvalid) {
 				t.Fatalf("%v", err)
 			}

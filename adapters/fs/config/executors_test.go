@@ -8,7 +8,7 @@ import (
 )
 
 func TestExecutors(t *testing.T) {
-	c, err := Load(layers(t, "[executors.lab]\nkind = \"slurm\"\npartition = \"main\"\n", `
+	c, err := load(layers(t, "[executors.lab]\nkind = \"slurm\"\npartition = \"main\"\n", `
 [executors.lab]
 kind = "slurm"
 account = "us"
@@ -60,7 +60,7 @@ func TestBadExecutors(t *testing.T) {
 		"executors = 3":        "executors: expected a table",
 		"[executors]\nlab = 3": "executors.lab: expected a table, found 3",
 	} {
-		_, err := Load(layers(t, "", text, nil))
+		_, err := load(layers(t, "", text, nil))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}

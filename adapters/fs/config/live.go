@@ -12,7 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
+
+// maxFile bounds a configuration file, in bytes.
+const maxFile = 4 << 20
 
 // Live is the configuration in force: what the files say now or, where that makes
 // no sense, what they said before. It is for one goroutine.
@@ -41,7 +46,8 @@ type kept struct {
 	Files []written `json:"files"` // as they made sense
 }
 
-// Open is the configuration of src. Errors are those of Load. While the files make
+// Open is the configuration of src. What is wrong with it is told by an *Error
+// with every finding, unless a file cannot be read. While the files make
 // no sense later on, what they said before is in the file named by keep; "": it is
 // in this process only.
 func Open(src Sources, keep string) (*Live, error) {
@@ -77,10 +83,6 @@ func (l *Live) Config() Config { return l.c }
 
 // Changes is how often it has changed.
 func (l *Live) Changes() int { return l.changes }
-
-// Bad is what is wrong with the files, so that what they said before counts; nil:
-// nothing.
-func (l *Live) Bad() error { return l.bad }
 
 // Refresh reads the files, and makes sense of them where they are not as they
 // were. It reports that the configuration is another.
@@ -119,7 +121,7 @@ func (l *Live) mended() {
 // adopt takes over what was kept about the files as they are, if it is not older
 // than what this process has, and reports whether there is such a thing.
 func (l *Live) adopt() bool {
-	b, err := os.ReadFile(l.kept)
+	b, err := sys.ReadRegular(l.kept, maxFile)
 	if err != nil {
 		return false
 	}
@@ -175,7 +177,7 @@ func digest(texts []written) string {
 func (src Sources) read() ([]written, error) {
 	var out []written
 	for _, f := range src.files() {
-		data, err := os.ReadFile(f.path)
+		data, err := sys.ReadLinked(f.path, maxFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !f.required:
 			continue

@@ -41,8 +41,8 @@ func (f *field) open(how func(Sources, string) (*Live, error)) *Live {
 
 func (f *field) expect(l *Live, running int, changed, bad bool) {
 	f.t.Helper()
-	if got := l.Refresh(); got != changed || l.Config().Scheduler.MaxRunning != running || (l.Bad() != nil) != bad {
-		f.t.Fatalf("changed %v, max_running %d, wrong %v; want %v, %d, %v", got, l.Config().Scheduler.MaxRunning, l.Bad(), changed, running, bad)
+	if got := l.Refresh(); got != changed || l.Config().Scheduler.MaxRunning != running || (l.bad != nil) != bad {
+		f.t.Fatalf("changed %v, max_running %d, wrong %v; want %v, %d, %v", got, l.Config().Scheduler.MaxRunning, l.bad, changed, running, bad)
 	}
 }
 

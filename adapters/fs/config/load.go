@@ -31,17 +31,9 @@ func UserDir(env func(string) string) string {
 	return ""
 }
 
-// Load reads the layers, each over the one before: defaults, the user's file,
-// the repository's file, the environment. The error is an *Error with every
-// finding, unless a file cannot be read.
-func Load(src Sources) (Config, error) {
-	texts, err := src.read()
-	if err != nil {
-		return Config{}, err
-	}
-	return parse(src, texts)
-}
-
+// parse makes sense of the layers, each over the one before: defaults, the user's
+// file, the repository's file, the environment. The error is an *Error with every
+// finding.
 func parse(src Sources, texts []written) (Config, error) {
 	l := loader{c: defaults(), known: settings()}
 	for _, t := range texts {

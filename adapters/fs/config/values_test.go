@@ -14,7 +14,7 @@ import (
 // What is set is shown: every key of the tables whose keys are not settings of
 // their own, with the line that it stands in.
 func TestWhatIsSetIsShown(t *testing.T) {
-	c, err := Load(layers(t, "", `[agents.default]
+	c, err := load(layers(t, "", `[agents.default]
 agent = "a"
 command = ["c", "d"]
 progress_filter = ["f"]
@@ -163,7 +163,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"[hooks.x]\non = [3]\ncommand = \"c\"":                            "on: expected one of succeeded, failed, cancelled, blocked, found 3",
 		"[hooks.x]\non = [\"failed\"]\ncommand = \"c\"\ntimeout = \"0s\"": `timeout: expected a duration such as "30s", found "0s"`,
 	} {
-		if _, err := Load(layers(t, "", text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := load(layers(t, "", text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
@@ -172,7 +172,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 // A hook's name is of letters, digits, dashes and underscores.
 func TestNamesOfHooks(t *testing.T) {
 	for name, good := range map[string]bool{"a": true, "A-1_z": true, "9": true, "a b": false, "a.b": false, "é": false} {
-		_, err := Load(layers(t, "", fmt.Sprintf("[hooks.%q]\non = [\"failed\"]\ncommand = \"c\"\n", name), nil))
+		_, err := load(layers(t, "", fmt.Sprintf("[hooks.%q]\non = [\"failed\"]\ncommand = \"c\"\n", name), nil))
 		if (err == nil) != good {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -181,14 +181,14 @@ func TestNamesOfHooks(t *testing.T) {
 
 // What a variable gives is text, and is read as what the key takes.
 func TestVariables(t *testing.T) {
-	c, err := Load(layers(t, "", "[scheduler]\nresident = false\n", map[string]string{"VIZIER_SCHEDULER_RESIDENT": "true", "VIZIER_LOGS_KEEP_ATTEMPTS": "12", "VIZIER_JOBS_TIMEOUT": "90s",
+	c, err := load(layers(t, "", "[scheduler]\nresident = false\n", map[string]string{"VIZIER_SCHEDULER_RESIDENT": "true", "VIZIER_LOGS_KEEP_ATTEMPTS": "12", "VIZIER_JOBS_TIMEOUT": "90s",
 		"VIZIER_INBOX_LAYOUT": "single_owner", "VIZIER_INBOX_OWNER": "me", "VIZIER_LOGS_MAX_BYTES": "0", "VIZIER_APPROVALS_FROM_JOBS": "false", "VIZIER_INBOX_DEBOUNCE": "1s"}))
 	if err != nil || !c.Scheduler.Resident || c.Logs.KeepAttempts != 12 || c.Jobs.Timeout != 90*time.Second || c.Inbox.Layout != "single_owner" || c.Inbox.Owner != "me" ||
 		c.Logs.MaxBytes != 0 || c.Approvals.FromJobs || c.Inbox.Debounce != time.Second {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for name, value := range map[string]string{"VIZIER_SCHEDULER_RESIDENT": "True", "VIZIER_LOGS_KEEP_ATTEMPTS": "-1", "VIZIER_LOGS_MAX_BYTES": "0x10", "VIZIER_INBOX_LAYOUT": "odd", "VIZIER_INBOX_DEBOUNCE": "soon"} {
-		if _, err := Load(layers(t, "", "", map[string]string{name: value})); err == nil || !strings.HasPrefix(err.Error(), "env "+name+": expected ") {
+		if _, err := load(layers(t, "", "", map[string]string{name: value})); err == nil || !strings.HasPrefix(err.Error(), "env "+name+": expected ") {
 			t.Errorf("%s=%s: %v", name, value, err)
 		}
 	}
@@ -204,7 +204,7 @@ func TestHeartbeatsOfLeases(t *testing.T) {
 		"ttl = \"1s\"\nheartbeat = \"2\"":  ".vizier/config.toml:3: leases.heartbeat: expected a duration",
 		"ttl = \"4s\"\nheartbeat = \"2s\"": "",
 	} {
-		_, err := Load(layers(t, "", "[leases]\n"+text+"\n", nil))
+		_, err := load(layers(t, "", "[leases]\n"+text+"\n", nil))
 		if (want == "") != (err == nil) || err != nil && (!strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -217,11 +217,11 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(src.Root, ".vizier", "config.toml"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(src); err == nil || !strings.HasPrefix(err.Error(), "read configuration: ") {
+	if _, err := load(src); err == nil || !strings.HasPrefix(err.Error(), "read configuration: ") {
 		t.Errorf("%v", err)
 	}
 	src.Root = ""
-	if _, err := Load(src); err != nil {
+	if _, err := load(src); err != nil {
 		t.Errorf("outside of a repository: %v", err)
 	}
 	if dir := UserDir(func(string) string { return "" }); dir != "" {
@@ -238,7 +238,7 @@ func TestLinesOfImpliedTables(t *testing.T) {
 		"jobs.grace = 1\nodd = 2\n":    ".vizier/config.toml:1: jobs.grace: expected a duration such as \"30s\", found 1\n.vizier/config.toml:2: unknown key odd",
 		"zzzzzzzzzzzzzzzzzzzzzz = 1\n": ".vizier/config.toml:1: unknown key zzzzzzzzzzzzzzzzzzzzzz",
 	} {
-		_, err := Load(layers(t, "", text, nil))
+		_, err := load(layers(t, "", text, nil))
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(want, "zzz") && strings.Contains(err.Error(), "mean") {
 			t.Errorf("%q: %v", text, err)
 		}

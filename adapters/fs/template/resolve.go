@@ -93,10 +93,10 @@ func (l Loader) selector(s string) (Resolved, error) {
 			}
 			src, err := l.Read(path)
 			switch {
+			case src != nil && src.ID.Value == s[:at] && src.Version.Value == s[at+1:]:
+				found = append(found, path)
 			case err != nil:
 				unread = append(unread, err.Error())
-			case src.ID.Value == s[:at] && src.Version.Value == s[at+1:]:
-				found = append(found, path)
 			}
 		}
 	}

@@ -23,17 +23,15 @@ type Loader struct {
 }
 
 // Load reads the template at path, relative to the repository's root or
-// absolute, with everything it imports. Its error holds all findings.
+// absolute, with everything it imports. Its error holds all findings, and
+// then the template is as far as it could be read, or nil.
 func (l Loader) Load(path string) (*workflow.Source, error) {
-	src, err := l.Read(path)
-	var found workflow.Diagnostics
-	switch {
-	case errors.As(err, &found) && src != nil && len(src.Imports) == 0: // what was read can be looked at further
-		return src, err
-	case err != nil:
-		return nil, err
+	src, misread := l.Read(path)
+	if src == nil {
+		return nil, misread
 	}
-	return workflow.Compose(src, l.Import)
+	src, err := workflow.Compose(src, l.Import)
+	return src, workflow.Together(misread, err)
 }
 
 // Import is a workflow.Loader: the import's path is relative to the file that

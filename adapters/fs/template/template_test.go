@@ -97,7 +97,9 @@ bugdet = 1
 	}
 	_, err = template.Parse("t.json", []byte("{\n \"id\": \"t\",\n \"version\": \"v1\",\n \"nodes\": [\n  {\"id\": \"a\",\n   \"users\": 1}]}"))
 	wants(t, err, "t.json:6: unknown key `users` in nodes[a]; did you mean `uses`?")
-	wants(t, err, "t.json:5: missing key `uses` in nodes[a]")
+	if err != nil && strings.Contains(err.Error(), "missing") {
+		t.Errorf("what follows from it is told too: %v", err)
+	}
 }
 
 func TestSyntaxErrorsNameLines(t *testing.T) {

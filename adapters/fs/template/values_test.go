@@ -204,8 +204,8 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// What is read of a template that has findings can be looked at further, unless
-// it imports others.
+// What is read of a template that has findings, or whose stages have, can be
+// looked at further.
 func TestLoad(t *testing.T) {
 	l := lay(t, map[string]string{"good.toml": leafText, "bad.toml": leafText + "odd = 1\n", "not.toml": "=",
 		"imports.toml": "id = \"i\"\nversion = \"v1\"\nodd = 1\n[[imports]]\nname = \"a\"\npath = \"good.toml\"\n", "root.toml": "id = \"i\"\nversion = \"v1\"\n[[imports]]\nname = \"a\"\npath = \" \"\n",
@@ -217,10 +217,12 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	var found workflow.Diagnostics
-	if src, err := l.Load("bad.toml"); src == nil || !errors.As(err, &found) {
-		t.Errorf("%v %v", src, err)
+	for name, want := range map[string]string{"bad.toml": "unknown key `odd`", "imports.toml": "unknown key `odd`", "root.toml": "import `a` has an empty path"} {
+		if src, err := l.Load(name); src == nil || !errors.As(err, &found) || len(found) != 1 || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v %v", name, src, err)
+		}
 	}
-	for name, want := range map[string]string{"not.toml": "invalid TOML", "imports.toml": "unknown key `odd`", "root.toml": "import `a` has an empty path", "big.toml": "is larger than 4194304 bytes",
+	for name, want := range map[string]string{"not.toml": "invalid TOML", "big.toml": "is larger than 4194304 bytes",
 		".vizier/workflow/x.toml": "is in a directory that is no longer read", ".vizier/workflows/x.json": "holds .toml templates only", "dir.toml": "is not a file", "gone.toml": "does not resolve to a readable file: no such file or directory",
 		"/": "is not a file", "/etc/hostname": "is outside repository root " + l.Root} {
 		if src, err := l.Load(name); src != nil || err == nil || !strings.Contains(err.Error(), want) {

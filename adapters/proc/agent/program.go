@@ -117,8 +117,9 @@ func (p program) ending(s *stream, exit int, set Settings) (kernel.FailureClass,
 		return f.class, fmt.Sprintf("%s is not logged in, or its key is not accepted%s; %s", p.Name, reasonSuffix(words), p.Login)
 	case kernel.Overloaded:
 		return f.class, fmt.Sprintf("the provider of %s could not answer%s", p.Name, reasonSuffix(words))
+	default:
+		return kernel.ExitFailure, ended("agent "+p.Name, exit) + reasonSuffix(words)
 	}
-	return kernel.ExitFailure, ended("agent "+p.Name, exit) + reasonSuffix(words)
 }
 
 func reasonSuffix(words string) string {

@@ -1,11 +1,12 @@
 // Package joblog keeps the output of a running command within bounds. The
 // command appends to the log itself and knows nothing of it: what is oldest is
 // taken out of the file below it, and a line in its place says how much is
-// missing.
+// missing. A record beside the logs tells in which order and when they grew.
 package joblog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,7 +41,7 @@ func Begin(f *os.File) (Head, error) {
 	}
 	buf := make([]byte, markSize)
 	n, err := f.ReadAt(buf, start)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return Head{}, err
 	}
 	if dropped, ok := parseMark(buf[:n]); ok {

@@ -49,6 +49,9 @@ func Begin(files Files, a kernel.AttemptID) (*Node, error) {
 	return n, nil
 }
 
+// Locks reports that locks of other hosts hold on this one.
+func (n *Node) Locks() bool { return !n.order.NoLocks }
+
 // Begun is to be called once the attempt is claimed.
 func (n *Node) Begun() {
 	n.begun = true

@@ -1,0 +1,7 @@
+package workflow
+
+// Validate is validate, without the graph.
+func Validate(t *Template) error {
+	_, err := validate(t)
+	return err
+}

@@ -1,0 +1,200 @@
+package workflow_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
+)
+
+// findings are all that Findings tells of a template, decoded from JSON, and of
+// what is asked of it. other holds the templates that it imports, by path.
+func findings(t *testing.T, text string, asked workflow.Asked, other map[string]string) []string {
+	t.Helper()
+	src, misread := decodeAs("t", text)
+	src, err := workflow.Compose(src, func(_ *workflow.Source, m workflow.Import) (*workflow.Source, error) {
+		stage, ok := other[m.Path.Value]
+		if !ok {
+			return nil, errors.New("no such stage")
+		}
+		return decodeAs(m.Path.Value, stage)
+	})
+	if asked.Complete == nil {
+		asked.Complete = func(map[string]string) error { return nil }
+	}
+	if asked.Spec == nil {
+		asked.Spec = func(string) (string, error) { return "text", nil }
+	}
+	return each(workflow.Findings(src, asked, workflow.Together(misread, err)))
+}
+
+func each(err error) (out []string) {
+	var all workflow.Diagnostics
+	errors.As(err, &all)
+	for _, d := range all {
+		out = append(out, d.String())
+	}
+	return out
+}
+
+// told holds a list of findings to parts of them, one each.
+func told(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	bad := len(got) != len(want)
+	for _, w := range want {
+		n := 0
+		for _, g := range got {
+			n += min(1, strings.Count(g, w))
+		}
+		if n != 1 {
+			t.Errorf("%q is told %d times", w, n)
+			bad = true
+		}
+	}
+	if bad {
+		t.Errorf("want %d findings, got %d:\n%s", len(want), len(got), strings.Join(got, "\n"))
+	}
+}
+
+const run = `"kind": "shell", "uses": "cap.env.shell.command.run"`
+
+// All that is wrong is told at once, whichever step finds it.
+func TestManyFaultsAreToldAtOnce(t *testing.T) {
+	got := findings(t, `{"id": "t", "version": "v1", "polcy": {}, "params": {"word": "", "n": "1"},
+		"artifact_contracts": [{"id": "thing", "version": "v1"}],
+		"nodes": [
+			{"id": "a", "kind": "shell", "uses": "cap.env.shell.command.rum", "name": 7.5, "timeout": "${gone}", "after": [{"node_id": "zz"}, {"node_di": "b"}]},
+			{"id": "b", `+run+`, "args": {"comand": "x"}, "needs": [{"custom": {"type_id": "thng", "key": "k"}}, {"plan_doc": {}}], "max_retries": "x", "retry_on": ["exit", "exitt"]},
+			{"id": "b", `+run+`, "args": {"command": "x"}, "on": {"succeeded": ["c", "yy"], "faild": ["a"]}},
+			{"id": "c", "kind": "gte", "uses": "control.gate.stop_condition", "gates": [{"kind": "script", "script": "true", "policy": "blck"}]},
+			{`+run+`, "args": {"command": "x"}, "locks": [{"key": " ", "mode": "exclusive"}]},
+			{"id": "d", "kind": "shell", "uses": "cap.agent.invoke", "resume": "maybe", "preconditions": [{"kind": "pinned_head"}]}]}`,
+		workflow.Asked{Flow: "f", Set: map[string]string{"wrod": "x"}}, nil)
+	told(t, got, "unknown key `polcy` in the template; did you mean `policy`?",
+		"node `a` uses unknown label `cap.env.shell.command.rum`", "expected a string, found a float", "unresolved parameter `gone` in nodes[a].timeout",
+		"unknown key `node_di` in nodes[a].after[1]; did you mean `node_id`?",
+		"node `b` requires at least one non-empty argument of command, script, and has `comand`: did you mean `command`?",
+		"without declared artifact contract `thng`; did you mean `thing`?", "missing key `slug` in nodes[b].needs[1].plan_doc",
+		"invalid u32 value `x` for nodes[b].max_retries", "nodes[b].retry_on[1]", "defines duplicate node id `b`",
+		"unknown key `faild` in nodes[b].on; did you mean `failed`?", "invalid value `gte`", "invalid gate policy value `blck`",
+		"missing key `id` in nodes[4]", "empty lock key", "invalid bool value `maybe` for nodes[d].resume", "node `d` declares executor class `agent` but kind `shell`",
+		"precondition `pinned_head` of node `d` needs branch and oid", "has no parameter `wrod`; did you mean `word`?")
+}
+
+// What only follows from a finding is none.
+func TestNothingIsToldThatFollows(t *testing.T) {
+	const merge = `{"id": "m", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "x"}`
+	const gate = `{"id": "g", "kind": "gate", "uses": "control.gate.conflict_resolution"`
+	const stop = `{"id": "s", "kind": "gate", "uses": "control.gate.stop_condition", "gates": [{"kind": "script", "script": "true"}]`
+	const prompt = `"produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}]}`
+	for _, c := range []struct {
+		name, nodes string
+		want        []string
+	}{
+		{"a key that is misspelt is not missing", `{"id": "x", "kind": "shell", "usess": "cap.env.shell.command.run"}`, []string{"unknown key `usess`"}},
+		{"nor is an id, and who names it is right", `{"idd": "x", ` + run + `, "args": {"command": "x"}}, {"id": "y", ` + run + `, "args": {"command": "x"}, "after": [{"node_id": "x"}]}`, []string{"unknown key `idd`"}},
+		{"arguments that were not read", `{"id": "x", ` + run + `, "argss": {"command": "x"}}`, []string{"unknown key `argss`"}},
+		{"an argument that was not read", `{"id": "x", ` + run + `, "args": {"command": ["x"]}}`, []string{"expected a string, found a list"}},
+		{"an argument that is not resolved", `{"id": "x", ` + run + `, "args": {"command": "${gone}"}}`, []string{"unresolved parameter `gone`"}},
+		{"values that are not resolved", `{"id": "x", ` + run + `, "args": {"command": "x"}, "timeout": "${gone}", "max_retries": "${gone}", "idempotent": "${gone}", "transient": "${gone}", "retry_on": ["${gone}"],
+			"retry": {"mode": "${gone}", "budget": 2}, "locks": [{"key": "${gone}", "mode": "shared"}], "needs": [{"plan_doc": {"slug": "${gone}"}}]}`,
+			[]string{"nodes[x].timeout", "nodes[x].max_retries", "nodes[x].idempotent", "nodes[x].transient", "nodes[x].retry_on[0]", "nodes[x].retry.mode", "nodes[x].locks[0].key", "nodes[x].needs[0].plan_doc.slug"}},
+		{"budgets of what was not read", `{"id": "x", ` + run + `, "args": {"command": "x"}, "resumable": "maybe", "max_resumes": 2}`, []string{"invalid bool value `maybe`"}},
+		{"doubt of what was not read", `{"id": "x", ` + run + `, "args": {"command": "x"}, "max_reclaims": "some", "effect_in_doubt": "fail"}`, []string{"invalid u32 value `some`"}},
+		{"an approval of gates that were not read", `{"id": "x", ` + run + `, "args": {"command": "x"}, "gates": [{"kind": "approval", "required": "maybe"}], "approval_timeout": "1h"}`, []string{"invalid bool value `maybe`"}},
+		{"a conflict gate of a merge that is misspelt", `{"id": "m", "uses": "cap.env.builtin.git.integrate_plan", "on": {"blocked": ["g"]}}, ` + gate + `}`, []string{"uses unknown label"}},
+		{"a conflict gate that a route misses", merge + `, "on": {"blocked": ["gg"]}}, ` + gate + `}`, []string{"references unknown on.blocked target `gg`"}},
+		{"a conflict gate whose route is misspelt", merge + `, "on": {"bloked": ["g"]}}, ` + gate + `}`, []string{"unknown key `bloked`"}},
+		{"a conflict gate that goes back to a node of another name", merge + `, "on": {"blocked": ["g"]}}, ` + gate + `, "args": {"auto_resolve": "true"}, "on": {"succeeded": ["mm"]}}`, []string{"references unknown on.succeeded target `mm`"}},
+		{"a stop condition of a commit that is misspelt", `{"id": "c", "uses": "cap.env.builtin.git.stage_comit", "on": {"succeeded": ["s"]}}, ` + stop + `}`, []string{"uses unknown label"}},
+		{"a commit whose stop condition is misspelt", `{"id": "c", "uses": "cap.env.builtin.git.stage_commit", "on": {"succeeded": ["s"]}}, {"id": "s", "kind": "gate", "uses": "control.gate.stop_conditon"}`, []string{"uses unknown label"}},
+		{"a commit that leads to nobody", `{"id": "c", "uses": "cap.env.builtin.git.stage_commit", "on": {"succeeded": ["ss"]}}, ` + stop + `}`, []string{"references unknown on.succeeded target `ss`"}},
+		{"a way back that is not there", `{"id": "c", "uses": "cap.env.builtin.git.commit", "on": {"succeeded": ["s"]}}, ` + stop + `, "retry": {"mode": "until_gate", "budget": 2}, "on": {"failed": ["cc"]}}`, []string{"references unknown on.failed target `cc`"}},
+		{"a CI gate that comes back by a node of another name", `{"id": "h", "kind": "gate", "uses": "control.gate.cicd", "gates": [{"kind": "cicd", "script": "y", "auto_resolve": true}], "on": {"failed": ["f"]}}, {"id": "f", ` + run + `, "args": {"command": "x"}, "on": {"succeeded": ["hh"]}}`, []string{"references unknown on.succeeded target `hh`"}},
+		{"needs that were not read", `{"id": "p", "uses": "cap.env.builtin.prompt.resolve", ` + prompt + `}, {"id": "x", "kind": "agent", "uses": "cap.agent.invoke", "needs": [{"custom": {"typeid": "prompt_text", "key": "k"}}]}`,
+			[]string{"unknown key `typeid`", "without declared artifact contract `prompt_text`"}},
+		{"a node that would wait for a handler", `{"id": "x", ` + run + `, "args": {"command": "x"}, "on": {"failed": ["y"]}}, {"id": "y", ` + run + `, "args": {"command": "x"}, "after": [{"node_id": "xx"}]}, {"id": "z", ` + run + `, "args": {"command": "x"}, "after": [{"node_id": "y"}]}`,
+			[]string{"references unknown after node `xx`"}},
+		{"a kind that is misspelt", `{"id": "x", "kind": "shel", "uses": "cap.env.shell.command.run", "args": {"command": "x"}}`, []string{"invalid value `shel`"}},
+		{"nodes that were not read", `3`, []string{"expected a table for nodes[0]"}},
+		{"a cycle is told for all that", `{"id": "x", ` + run + `, "args": {"command": "x"}, "after": [{"node_id": "y"}]}, {"id": "y", ` + run + `, "args": {"command": "x"}, "after": [{"node_id": "x"}, {"node_id": "zz"}]}`,
+			[]string{"references unknown after node `zz`", "has a cycle: x -> y -> x"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			told(t, findings(t, `{"id": "t", "version": "v1", "nodes": [`+c.nodes+`]}`, workflow.Asked{Flow: "f"}, nil), c.want...)
+		})
+	}
+}
+
+// A parameter that is misspelt may have been meant for those that lack a value,
+// and one that was misread is unknown to nobody.
+func TestNothingIsToldThatFollowsFromInput(t *testing.T) {
+	const nodes = `"nodes": [{"id": "w", "uses": "cap.env.builtin.worktree.prepare", "args": {"slug": "${slug}"}, "on": {"succeeded": ["p"]}},
+		{"id": "p", "uses": "cap.env.builtin.plan.persist", "args": {"spec_text": "${text}", "spec_file": "${file}"}, "timeout": "${limit}", "produces": {"succeeded": [{"plan_doc": {"slug": "${slug}"}}]}}]}`
+	const text = `{"id": "t", "version": "v1", "params": {"slug": "", "text": "", "file": "", "limit": "1h"}, "cli": {"positional": ["file"], "named": {"name": "slug"}}, ` + nodes
+	unread := errors.New("could not read it")
+	for _, c := range []struct {
+		name, text string
+		asked      workflow.Asked
+		want       []string
+	}{
+		{"misspelt", text, workflow.Asked{Set: map[string]string{"txt": "x"}}, []string{"has no parameter `txt`; did you mean `text`?"}},
+		{"like none", text, workflow.Asked{Set: map[string]string{"zzzzzz": "x", "limit": "soon"}}, []string{"has no parameter `zzzzzz`", "invalid duration value `soon`"}},
+		{"given twice", text, workflow.Asked{Set: map[string]string{"slug": "x", "name": "", "file": "y", "limit": "soon"}}, []string{"`slug` was provided multiple ways", "invalid duration value `soon`"}},
+		{"too many", text, workflow.Asked{Positional: []string{"x", "y"}}, []string{"accepts at most 1 positional"}},
+		{"a specification that is not there", text, workflow.Asked{Set: map[string]string{"file": "x", "limit": "soon"}, Complete: func(map[string]string) error { return unread }, Spec: func(string) (string, error) { return "", unread }},
+			[]string{"could not read it", "invalid duration value `soon`"}},
+		{"a specification that is not there, of a plan with a name", text, workflow.Asked{Set: map[string]string{"file": "x", "slug": "y", "limit": "soon"}, Spec: func(string) (string, error) { return "", unread }},
+			[]string{"could not read spec file `x`", "invalid duration value `soon`"}},
+		{"completed", text, workflow.Asked{Set: map[string]string{"txt": "x", "file": "y"}, Complete: func(p map[string]string) error { p["slug"] = "bad branch name\x00"; return nil }}, []string{"has no parameter `txt`", "bad branch name"}},
+		{"nothing", text, workflow.Asked{Flow: "f"}, []string{
+			"workflow `f` entry node `w` (`worktree.prepare`) requires at least one non-empty input: `--name` (maps to `slug`)\nexamples:\n  vizier run f --name VALUE\n  vizier run f FILE",
+			"workflow `f` node `p` (`plan.persist`) requires at least one non-empty input: `--text`, `--file`\nexamples:\n  vizier run f --text VALUE"}},
+		{"parameters that were not read", `{"id": "t", "version": "v1", "params": 3, "cli": {"positional": ["file"], "named": {"name": "slug"}}, ` + nodes, workflow.Asked{Set: map[string]string{"text": "x"}}, []string{"expected a table for params"}},
+		{"positional inputs that were not read", `{"id": "t", "version": "v1", "params": {"slug": "x", "text": "", "file": "", "limit": ""}, "cli": {"positional": "file"}, ` + nodes, workflow.Asked{Positional: []string{"text"}}, []string{"expected a list"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { told(t, findings(t, c.text, c.asked, nil), c.want...) })
+	}
+}
+
+// The stages that could be read are looked at beside one that could not.
+func TestFindingsOfStages(t *testing.T) {
+	node := func(id, rest string) string {
+		return `{"id": "` + id + `", ` + run + `, "args": {"command": "x"}` + rest + `}`
+	}
+	got := findings(t, `{"id": "t", "version": "v1", "nodes": [`+node("a", `, "timeout": "${limit}", "after": [{"node_id": "one__x"}, {"node_id": "one__y"}, {"node_id": "gone__x"}]`)+`],
+		"imports": [{"name": "one", "path": "one"}, {"name": "gone", "path": "gone"}, {"name": "half", "path": "half"}],
+		"links": [{"from": "one", "to": "gone"}, {"from": "on", "to": "half"}]}`, workflow.Asked{}, map[string]string{
+		"one":  `{"id": "one", "version": "v1", "foo": 2, "nodes": [` + node("x", `, "after": [{"node_id": "nobody"}], "max_retries": "many"`) + `]}`,
+		"half": `{"id": "half", "version": "v1", "nodes": 3}`,
+	})
+	told(t, got, "no such stage", "node `a` references unknown after node `one__y`; did you mean `one__x`?", "link references unknown stage `on`; did you mean `one`?",
+		"unknown key `foo`", "node `x` of stage `one` references unknown after node `nobody`", "invalid u32 value `many` for nodes[one__x].max_retries", "expected a list, found an integer")
+}
+
+// A finding has its field, by which a program finds the place.
+func TestFindingsHaveTheirFields(t *testing.T) {
+	_, err := decode(`{"id": "t", "version": "v1", "nodes": [{"id": "x", "uses": "y", "name": 7.5, "on": {"failed": [[]]}, "kind": "shel"}]}`)
+	var fields []string
+	var all workflow.Diagnostics
+	errors.As(err, &all)
+	for _, d := range all {
+		fields = append(fields, d.Field)
+	}
+	if got := strings.Join(fields, " "); got != "nodes[x].name nodes[x].on.failed nodes[x].kind" {
+		t.Error(got)
+	}
+}
+
+// An argument that nobody reads and that looks like one that is read is warned
+// of; others are for prompts.
+func TestArgumentsThatNobodyReads(t *testing.T) {
+	src := source(t, wrap(`{"id": "m", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "x", "squahs": "true", "mine": "y", "target_brnch": "main", "target_branch": "main"}}`,
+		`{"id": "x", `+run+`, "args": {"command": "x", "title": "y"}}`))
+	tmpl, err := workflow.Expand(src, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told(t, each(tmpl.Warnings()), "node `m` has an argument `squahs` that `cap.env.builtin.git.integrate_plan_branch` does not read; did you mean `squash`?")
+}

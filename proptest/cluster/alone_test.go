@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+)
+
+// begun waits until an effect has begun.
+func (r *repo) begun(name string) {
+	r.Helper()
+	r.eventually(func() string {
+		if r.read("effects/"+name) == "" {
+			return name + " has not begun"
+		}
+		return ""
+	})
+}
+
+// done waits until an effect has ended. It asks Vizier nothing.
+func (r *repo) done(name string) {
+	r.Helper()
+	r.eventually(func() string {
+		if !strings.Contains(r.read("effects/"+name), "end") {
+			return name + " has not ended"
+		}
+		return ""
+	})
+}
+
+// noResident kills the resident scheduler, one that is just being started as well.
+func (r *repo) noResident() {
+	r.Helper()
+	r.eventually(func() string {
+		r.killResident()
+		if held, _ := proc.Locked(r.dir + "/.vizier/jobs/resident.lock"); held {
+			return "there is one"
+		}
+		return ""
+	})
+}
+
+const untilGo = "while [ ! -e $VIZIER_ROOT/go ]; do sleep 0.05; done;"
+
+// With the resident scheduler killed the end of an attempt starts what depends on
+// it on the cluster, though nobody types anything. What is to run on the
+// submitting host waits for it, and the next command that looks there starts it.
+func TestAnAttemptsEndGoesOnWithoutAResident(t *testing.T) {
+	r := newRepo(t)
+	first := r.submit("lab", effect("first", untilGo))
+	second := r.submit("lab", effect("second", ""), "--after", first)
+	here := r.submit("local", effect("here", ""), "--after", first)
+	r.begun("first")
+	r.noResident()
+	r.write("go", "")
+	r.done("second")
+	if r.read("effects/here") != "" {
+		t.Error("a node started a job of the submitting host")
+	}
+	if held, _ := proc.Locked(r.dir + "/.vizier/jobs/resident.lock"); held {
+		t.Error("a resident scheduler was started on a node")
+	}
+	r.v("jobs", "list") // looks, and no more
+	r.done("here")
+	for _, id := range []string{first, second, here} {
+		r.becomes(id, "succeeded")
+	}
+	r.happened("first")
+	r.happened("second")
+	r.happened("here")
+}
+
+// Where locks do not cross the file system nobody on a node may schedule: a command
+// that looks finds the end, and starts a resident scheduler; where none may be it
+// says what to type.
+func TestALookGoesOnWithoutAResident(t *testing.T) {
+	r := newRepo(t)
+	first := r.submit("leases", effect("first", untilGo))
+	r.submit("leases", effect("second", ""), "--after", first)
+	r.begun("first")
+	ref := r.job(first)["ref"]
+	r.noResident()
+	for _, look := range [][]string{{"jobs", "list"}, {"jobs", "show", first}, {"jobs", "status", first}, {"jobs", "why", first}} {
+		_, errs, err := r.try("", append([]string{"--no-resident"}, look...)...)
+		want := "nobody is scheduling ([scheduler] resident is off), and job " + ref + " is with executor leases: `vizier jobs wait " + ref
+		if err != nil || !strings.Contains(errs, want) {
+			t.Errorf("%q: %v %q", look, err, errs)
+		}
+	}
+	r.write("go", "")
+	r.done("first")
+	r.v("jobs", "list")
+	r.done("second")
+	r.happened("first")
+	r.happened("second")
+}
