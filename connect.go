@@ -26,6 +26,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // world is the adapters of one repository, connected.
@@ -112,7 +113,7 @@ func (w *world) apply(cfg config.Config) {
 	}
 	s := w.scheduler
 	s.Limits, s.Executors, s.Hooks, s.Waker = limits, executors, newHookWaker(cfg, w.store, w.local), nil
-	s.Keep = kernel.Retention(cfg.GC.Keep)
+	s.Keep = retention.Policy(cfg.GC.Keep)
 	switch {
 	case !cfg.Scheduler.Resident:
 	case s.Sandboxed:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // Scheduler is every use case a front end may offer.
@@ -26,7 +27,7 @@ type Scheduler struct {
 	Events    EventLog // nil: none is kept
 	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
-	Keep      kernel.Retention // what stays of what has ended, when nobody asks for more to go
+	Keep      retention.Policy // what stays of what has ended, when nobody asks for more to go
 
 	// Configure brings Limits, Executors, Hooks and Waker up to the configuration
 	// in force. Every transaction begins with it, and every look; nil: they stay.
@@ -217,8 +218,8 @@ func (s *Scheduler) forsaken(snap *kernel.Snapshot, root kernel.JobID) kernel.Pl
 // processes were writing, and ticks.
 func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, error) {
 	rep, err := s.transact(ctx, kernel.Scope{All: true},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GCWorktrees(snap, olderThan), nil },
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.GC(snap, olderThan), nil })
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return retention.GCWorktrees(snap, olderThan), nil },
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return retention.GC(snap, olderThan), nil })
 	if err == nil {
 		err = s.DropTemporary()
 	}

@@ -150,7 +150,7 @@ func (s *Snapshot) onlySource(j *Job) *Job {
 
 // ofConflict is the job that the open merge conflict of j woke, or j.
 func (s *Snapshot) ofConflict(j *Job) *Job {
-	plan := j.Spec.plan()
+	plan := j.Spec.Integrates()
 	if plan == "" || !s.facts.Present[Artifact{Kind: MergeSentinel, Name: plan}].Value {
 		return j
 	}

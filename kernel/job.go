@@ -100,8 +100,8 @@ type Origin struct {
 // mergeAlias is the alias of the flow that merges plans, as records have it.
 const mergeAlias = "merge"
 
-// Merges is the plan that the job's run merges, if that is what its run is for.
-func (o *Origin) Merges() (plan string, ok bool) {
+// merges is the plan that the job's run merges, if that is what its run is for.
+func (o *Origin) merges() (plan string, ok bool) {
 	return o.Plan, o.Alias == mergeAlias && o.Plan != ""
 }
 

@@ -110,7 +110,7 @@ func (j *Job) mergeSlugs() []string {
 	}
 	// What a merge's conflict woke is there to look at the conflict: a retry of
 	// it is the way out, and no reason to forget what was resolved.
-	if plan, ok := j.Spec.Origin.Merges(); ok && !j.Spec.Routed {
+	if plan, ok := j.Spec.Origin.merges(); ok && !j.Spec.Routed {
 		slugs = append(slugs, plan)
 	}
 	return slugs

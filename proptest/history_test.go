@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 	"pgregory.net/rapid"
 )
 
@@ -245,7 +246,7 @@ func (h *history) verb(t *rapid.T) {
 	case "reject":
 		p, _ = kernel.Reject(s, id, "ann", "")
 	case "gc":
-		p = kernel.GC(s, time.Minute)
+		p = retention.GC(s, time.Minute)
 	case "submit again":
 		_, p, _ = kernel.Submit(s, again(t, s.Job(id)), "ann")
 		for _, a := range p.Actions() {
