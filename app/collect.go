@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // How much is removed at once, so that nobody waits for the lock for long, and
@@ -38,7 +39,7 @@ func (s *Scheduler) Collect(ctx context.Context) (*Collection, error) {
 		}
 		c.sizes = s.Cleaner.Sizes(ctx, ended)
 	}
-	c.Jobs = removed(kernel.Retain(snap, s.Keep, c.sizes, 0))
+	c.Jobs = removed(retention.Apply(snap, s.Keep, c.sizes, 0))
 	return c, nil
 }
 
@@ -47,7 +48,7 @@ func (s *Scheduler) Collect(ctx context.Context) (*Collection, error) {
 func (c *Collection) Next(ctx context.Context) (rep Report, more bool, err error) {
 	if len(c.Jobs) > 0 {
 		rep, err = c.s.transact(ctx, kernel.Scope{All: true}, func(snap *kernel.Snapshot) (kernel.Plan, error) {
-			p := kernel.Retain(snap, c.s.Keep, c.sizes, mostAtOnce)
+			p := retention.Apply(snap, c.s.Keep, c.sizes, mostAtOnce)
 			more = len(removed(p)) >= mostAtOnce
 			return p, nil
 		})
@@ -71,7 +72,7 @@ func removed(p kernel.Plan) (ids []kernel.JobID) {
 // reports that it removed something: then the world is another.
 func (r *Resident) collect(ctx context.Context) bool {
 	s := r.Scheduler
-	if s.Keep == (kernel.Retention{}) || s.Cleaner == nil {
+	if s.Keep == (retention.Policy{}) || s.Cleaner == nil {
 		return false
 	}
 	if r.collection == nil {

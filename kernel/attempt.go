@@ -152,7 +152,8 @@ const (
 // Runner is what an executor knows of the runner of an attempt.
 type Runner struct {
 	Liveness Liveness
-	Remark   string // the executor's own words for people, such as why a cluster lets it wait; may be empty
+	Heard    time.Time // when a stalled one was last heard of; zero: not known
+	Remark   string    // the executor's own words for people, such as why a cluster lets it wait; may be empty
 
 	// Pending says that the attempt was handed over and has not begun; Stuck, of a
 	// pending one, that it will not unless somebody changes something.

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // Modes of everything below .vizier/jobs, whatever the umask (semantics 2,
@@ -216,12 +218,22 @@ func private(fd int) error {
 	return unix.Fchmod(fd, fileMode)
 }
 
-// file opens the file of that name, for f to read.
+// file opens the regular file of that name, or the directory where flags ask for
+// one. It waits for nobody: a pipe or a device in a file's place is
+// sys.ErrNotRegular.
 func (d dir) file(path string, flags int) (f *os.File, err error) {
 	err = d.in(path, func(d dir, name string) error {
-		fd, err := d.openFile(name, flags)
-		if err != nil {
+		fd, err := d.openFile(name, flags|unix.O_NONBLOCK)
+		switch {
+		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
+			return failed("open", path, fmt.Errorf("%w: %w", sys.ErrNotRegular, err))
+		case err != nil:
 			return failed("open", path, err)
+		}
+		if flags&unix.O_DIRECTORY == 0 {
+			if err := sys.Regular(fd); err != nil {
+				return failed("open", path, errors.Join(err, unix.Close(fd)))
+			}
 		}
 		f = os.NewFile(uintptr(fd), path)
 		if flags&unix.O_CREAT != 0 {

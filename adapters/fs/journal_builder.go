@@ -308,7 +308,7 @@ func forget(id kernel.JobID, produces []kernel.Artifact) []fileOp {
 // rotate keeps the logs of an attempt under its number.
 func (s *Store) rotate(a kernel.AttemptID) []fileOp {
 	var ops []fileOp
-	for _, stream := range []string{"stdout", "stderr"} {
+	for _, stream := range []string{"stdout", "stderr", "order"} {
 		ops = append(ops, fileOp{kind: opRename, path: jobPath(a.Job, stream+".log"), to: rotatedLog(a.Job, stream, a.N)})
 		if old := a.N - s.opts.KeepLogs; s.opts.KeepLogs > 0 && old > 0 {
 			ops = append(ops, fileOp{kind: opRemove, path: rotatedLog(a.Job, stream, old)})

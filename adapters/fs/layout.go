@@ -79,7 +79,8 @@ func (l Layout) OutcomeFile(id kernel.JobID) string { return l.abs(jobPath(id, o
 // PatchFile is where a job leaves its patch.
 func (l Layout) PatchFile(id kernel.JobID) string { return l.abs(jobPath(id, patchName)) }
 
-// LogFile is the current log of a stream, "stdout" or "stderr".
+// LogFile is the current log of a stream, "stdout" or "stderr", and with "order"
+// the record of the order in which they were written.
 func (l Layout) LogFile(id kernel.JobID, stream string) string {
 	return l.abs(jobPath(id, stream+".log"))
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // BusyError is the scheduler lock not being free in time.
@@ -150,7 +152,7 @@ func (l *schedulerLock) failed(err error) error {
 // sign writes the holder note: who holds the lock, for the error of those who wait.
 func (l *schedulerLock) sign() {
 	if l.note == nil {
-		f, err := os.OpenFile(l.path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
+		f, err := sys.OpenRegular(l.path, os.O_WRONLY)
 		if err != nil {
 			return
 		}
@@ -169,7 +171,7 @@ func (l *schedulerLock) close() error {
 }
 
 func (l *schedulerLock) holder() string {
-	b, err := os.ReadFile(l.path)
+	b, err := sys.ReadRegular(l.path, 1<<10)
 	if err != nil {
 		return ""
 	}

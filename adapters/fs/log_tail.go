@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"os"
 	"strings"
 	"unicode"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -82,7 +84,7 @@ func progress(text []byte) (view.Progress, error) {
 // tail is the end of a regular file, and whether that is all of it. It follows no
 // link and waits for nobody.
 func (s *Store) tail(path string, most int64) (tail []byte, whole bool, err error) {
-	f, err := s.base.file(path, unix.O_RDONLY|unix.O_NONBLOCK)
+	f, err := s.base.file(path, unix.O_RDONLY)
 	if err != nil {
 		return nil, false, err
 	}
@@ -91,12 +93,26 @@ func (s *Store) tail(path string, most int64) (tail []byte, whole bool, err erro
 	if err != nil {
 		return nil, false, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, false, errors.New("not a regular file")
-	}
 	from := max(0, st.Size()-most)
 	tail, err = io.ReadAll(io.NewSectionReader(f, from, most))
 	return tail, from == 0, err
+}
+
+// OpenLog opens the current log of a stream, "stdout" or "stderr". It is the job's
+// own file: whatever else stands in its place or on the way there, a link, a pipe
+// or a device, is an error, and nobody is waited for.
+func (l Layout) OpenLog(id kernel.JobID, stream string) (*os.File, error) {
+	base, err := openRoot(l.abs(""), machine{})
+	if err != nil {
+		return nil, err
+	}
+	defer base.close()
+	name := jobPath(id, stream+".log")
+	f, err := base.file(name, unix.O_RDONLY)
+	if errors.Is(err, sys.ErrNotRegular) {
+		err = fmt.Errorf("%s/%s: a link, a pipe or a device stands in the log's place: move it away: %w", vizierDir, name, sys.ErrNotRegular)
+	}
+	return f, err
 }
 
 // LogTail is the end of a current log of job, "stdout" or "stderr", of at most so

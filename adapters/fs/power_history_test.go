@@ -17,6 +17,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // deed is something that the store was asked to do and that is to last: before
@@ -286,7 +287,7 @@ func (l *lived) history() {
 	ok(l.sched.Retry(ctx, id(6), "ann"))
 	l.serve()
 	l.now = l.now.Add(2 * time.Hour)
-	l.sched.Keep = kernel.Retention{Count: 3, Bytes: 1 << 30}
+	l.sched.Keep = retention.Policy{Count: 3, Bytes: 1 << 30}
 	work, err := l.sched.Collect(ctx)
 	l.must(err)
 	rep, _, err := work.Next(ctx)

@@ -63,31 +63,26 @@ func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
 	for _, id := range jobs {
 		refs["workflow-job:"+string(id)] = true
 	}
-	root, err := os.OpenRoot(s.abs("")) // no link below it leads out
-	if errors.Is(err, iofs.ErrNotExist) {
-		return 0, nil
+	if err := s.open(false); err != nil {
+		return 0, ignoreMissing(err)
 	}
+	names, err := s.base.names(planStatesDir)
 	if err != nil {
 		return 0, fmt.Errorf("drop plan states: %w", err)
 	}
-	defer root.Close()
-	entries, err := iofs.ReadDir(root.FS(), planStatesDir)
-	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		return 0, fmt.Errorf("drop plan states: %w", err)
-	}
 	dropped := 0
-	for _, e := range entries {
+	for _, name := range names {
 		var plan struct {
 			WorkRef string `json:"work_ref"`
 		}
-		if !e.Type().IsRegular() || !strings.HasSuffix(e.Name(), ".json") {
+		if !strings.HasSuffix(name, ".json") {
 			continue
 		}
-		data, err := root.ReadFile(planStatesDir + "/" + e.Name())
+		data, err := s.base.read(planStatesDir+"/"+name, maxRecord)
 		if err != nil || json.Unmarshal(data, &plan) != nil || !refs[plan.WorkRef] {
 			continue
 		}
-		if err := root.Remove(planStatesDir + "/" + e.Name()); err != nil {
+		if err := s.base.remove(planStatesDir + "/" + name); err != nil {
 			return dropped, fmt.Errorf("drop plan states: %w", err)
 		}
 		dropped++

@@ -22,12 +22,13 @@ func openFile(path string, flags int) (*os.File, error) {
 	}
 }
 
-// readFile is os.ReadFile in the same way, for files of a few lines.
+// readFile is os.ReadFile in the same way, for files of a few lines. It follows no
+// link, and waits for nobody who might write to a pipe.
 func readFile(path string) ([]byte, error) {
 	var fd int
 	var err error
 	for {
-		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != unix.EINTR {
+		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err != unix.EINTR {
 			break
 		}
 	}

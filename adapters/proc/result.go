@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -114,14 +115,11 @@ func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
 }
 
 func readResult(path string) ([]byte, error) {
-	f, err := openFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK)
+	f, err := sys.OpenRegular(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
 	b, err := io.ReadAll(io.LimitReader(f, resultLimit+1))
 	if err == nil && len(b) > resultLimit {
 		err = fmt.Errorf("longer than %d bytes", resultLimit)

@@ -223,7 +223,7 @@ func (c *conflict) stage(ctx context.Context, env *Env) error {
 // look is a file's digest, and whether a line of it begins with a conflict
 // marker. A file that is gone has neither.
 func look(path string) (sum [sha256.Size]byte, marked bool, err error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return sum, false, nil
 	}

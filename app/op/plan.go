@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -153,14 +152,14 @@ func specText(n *Node) (string, error) {
 		places = []string{filepath.Join(n.Dir, file), filepath.Join(n.Root, file)}
 	}
 	for _, place := range places {
-		data, err := os.ReadFile(place)
+		data, err := readRegular(place)
 		if errors.Is(err, iofs.ErrNotExist) {
 			continue
 		}
-		if err == nil && strings.TrimSpace(string(data)) == "" {
+		if err == nil && strings.TrimSpace(data) == "" {
 			err = missingInput("specification %s is empty", place)
 		}
-		return strings.TrimSpace(string(data)), err
+		return strings.TrimSpace(data), err
 	}
 	return "", missingInput("specification %s is not there", file)
 }

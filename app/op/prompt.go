@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -101,16 +102,26 @@ func (n *Node) readFile(path string) (string, error) {
 	return text, err
 }
 
+// openRegular opens a regular file. It waits for nobody who might write to a pipe
+// in its place.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", path), f.Close())
+	}
+	return f, nil
+}
+
 // readRegular reads a regular file of a bounded size.
 func readRegular(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is not a regular file", path)
-	}
 	b, err := io.ReadAll(io.LimitReader(f, maxText+1))
 	if err == nil && len(b) > maxText {
 		err = fmt.Errorf("%s is larger than %d bytes", path, maxText)

@@ -154,7 +154,7 @@ func promptNext(j *kernel.Job, r view.PromptRun) (next []string) {
 func (r *repo) lastSign(j *kernel.Job) time.Time {
 	at := j.State.Started
 	for _, stream := range []string{"stdout", "stderr"} {
-		if info, err := os.Stat(r.Logs.LogFile(j.ID, stream)); err == nil && info.ModTime().After(at) {
+		if info, err := os.Lstat(r.Logs.LogFile(j.ID, stream)); err == nil && info.ModTime().After(at) {
 			at = info.ModTime()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 type gcCmd struct {
@@ -95,10 +96,10 @@ func (g *gcCmd) remove(c *call, r *repo, age time.Duration) ([]kernel.JobID, err
 		return nil, err
 	}
 	var gone []kernel.JobID
-	for _, a := range kernel.GCWorktrees(snap, age).World { // they go with their worktrees
+	for _, a := range retention.GCWorktrees(snap, age).World { // they go with their worktrees
 		gone = append(gone, a.Subject())
 	}
-	return append(gone, removed(kernel.GC(snap, age).Actions())...), nil
+	return append(gone, removed(retention.GC(snap, age).Actions())...), nil
 }
 
 func removed(actions []kernel.Action) (gone []kernel.JobID) {

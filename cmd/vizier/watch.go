@@ -69,7 +69,7 @@ func latestLine(r *repo, id kernel.JobID) string {
 	var newest time.Time
 	out := "(no output yet)"
 	for _, stream := range []string{"stdout", "stderr"} {
-		text, at := lastLine(r.Logs.LogFile(id, stream))
+		text, at := lastLine(r.Logs.OpenLog(id, stream))
 		if text != "" && !at.Before(newest) {
 			newest, out = at, "["+stream+"] "+text
 		}
@@ -77,8 +77,7 @@ func latestLine(r *repo, id kernel.JobID) string {
 	return out
 }
 
-func lastLine(path string) (string, time.Time) {
-	f, err := os.Open(path)
+func lastLine(f *os.File, err error) (string, time.Time) {
 	if err != nil {
 		return "", time.Time{}
 	}

@@ -45,6 +45,7 @@ type repo struct {
 	// not exist. The stream of LogFile is stdout or stderr.
 	Logs interface {
 		LogFile(id kernel.JobID, stream string) string
+		OpenLog(id kernel.JobID, stream string) (*os.File, error)
 		JobDir(kernel.JobID) string
 		OutcomeFile(kernel.JobID) string
 	}

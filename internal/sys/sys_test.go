@@ -102,3 +102,44 @@ func TestRenameNew(t *testing.T) {
 		t.Errorf("of nothing: %v", err)
 	}
 }
+
+// What is no regular file is not opened, and nobody is waited for: this test
+// hangs where it is.
+func TestOpenRegular(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(os.WriteFile(at("file"), []byte("text"), 0o600), os.Symlink("file", at("link")), os.Symlink("nothing", at("broken")),
+		unix.Mkfifo(at("pipe"), 0o600), os.Mkdir(at("directory"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{at("link"), at("broken"), at("pipe"), at("directory"), "/dev/zero"} {
+		for _, flags := range []int{os.O_RDONLY, os.O_WRONLY | os.O_APPEND | os.O_CREATE} {
+			if f, err := OpenRegular(name, flags); !errors.Is(err, ErrNotRegular) {
+				t.Errorf("%s, flags %x: %v %v", name, flags, f, err)
+			}
+		}
+		if _, err := ReadRegular(name, 100); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Lstat(at("nothing")); err == nil {
+		t.Error("a file was made where a link leads")
+	}
+	f, err := OpenRegular(at("file"), os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+		t.Errorf("flags %x %v: who inherits the file is not to find it so", flags, err)
+	}
+	if b, err := ReadLinked(at("link"), 4); err != nil || string(b) != "text" {
+		t.Errorf("%q %v", b, err)
+	}
+	if _, err := ReadRegular(at("file"), 3); err == nil {
+		t.Error("a file that is too long was read")
+	}
+	if _, err := OpenRegular(at("missing"), os.O_RDONLY); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}

@@ -12,7 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
+
+// maxFile bounds a configuration file, in bytes.
+const maxFile = 4 << 20
 
 // Live is the configuration in force: what the files say now or, where that makes
 // no sense, what they said before. It is for one goroutine.
@@ -31,6 +36,7 @@ type Live struct {
 type written struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
+	Own  bool   `json:"own,omitempty"` // it is the user's own
 }
 
 // kept is what processes that run leave to those that they start while the files
@@ -116,7 +122,7 @@ func (l *Live) mended() {
 // adopt takes over what was kept about the files as they are, if it is not older
 // than what this process has, and reports whether there is such a thing.
 func (l *Live) adopt() bool {
-	b, err := os.ReadFile(l.kept)
+	b, err := sys.ReadRegular(l.kept, maxFile)
 	if err != nil {
 		return false
 	}
@@ -172,14 +178,14 @@ func digest(texts []written) string {
 func (src Sources) read() ([]written, error) {
 	var out []written
 	for _, f := range src.files() {
-		data, err := os.ReadFile(f.path)
+		data, err := sys.ReadLinked(f.path, maxFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !f.required:
 			continue
 		case err != nil:
 			return nil, fmt.Errorf("read configuration: %w", err)
 		}
-		out = append(out, written{f.show, string(data)})
+		out = append(out, written{f.show, string(data), f.own})
 	}
 	return out, nil
 }

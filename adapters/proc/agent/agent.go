@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -375,9 +376,12 @@ func (k *conversation) filtered(ctx context.Context, env []string, out io.Writer
 // it submits.
 const submissionsVariable = "VIZIER_SUBMISSIONS"
 
+// maxSubmitted bounds what an agent submits, in bytes.
+const maxSubmitted = 4 << 20
+
 // submitted passes on the jobs that an agent submitted from its sandbox.
 func submitted(file string) error {
-	jobs, err := os.ReadFile(file)
+	jobs, err := sys.ReadRegular(file, maxSubmitted)
 	to := os.Getenv(submissionsVariable)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && (len(jobs) == 0 || to == "") {
 		return nil
@@ -385,7 +389,7 @@ func submitted(file string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(to, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	f, err := sys.OpenRegular(to, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return err
 	}

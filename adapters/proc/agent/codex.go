@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -194,7 +195,7 @@ func (c *codexParser) session(id string) codexSession {
 	if err != nil || len(names) == 0 {
 		return s
 	}
-	f, err := os.Open(names[len(names)-1])
+	f, err := sys.OpenRegular(names[len(names)-1], os.O_RDONLY)
 	if err != nil {
 		return s
 	}

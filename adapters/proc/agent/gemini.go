@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -186,7 +187,7 @@ func (g *geminiParser) recorded() (text string) {
 	if err != nil || len(names) != 1 {
 		return ""
 	}
-	f, err := os.Open(names[0])
+	f, err := sys.OpenRegular(names[0], os.O_RDONLY)
 	if err != nil {
 		return ""
 	}

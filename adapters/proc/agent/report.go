@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -50,7 +51,7 @@ func reportable(name string) (kernel.FailureClass, bool) {
 // readReport adds to an answer what the file at path tells. A failure that it
 // tells is one, whatever the exit code.
 func readReport(path string, a *kernel.AgentAnswer) error {
-	f, err := os.Open(path)
+	f, err := sys.OpenRegular(path, os.O_RDONLY)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -25,7 +26,7 @@ const recess = 5 * time.Second
 // away reports that the controller did not answer a moment ago, whoever asked,
 // and what was said instead.
 func (c *Cluster) away() (reason string, away bool) {
-	b, err := os.ReadFile(c.awayFile())
+	b, err := sys.ReadRegular(c.awayFile(), maxOrder)
 	if err != nil {
 		return "", false
 	}

@@ -17,6 +17,9 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
+// maxOrder bounds an order, in bytes.
+const maxOrder = 1 << 20
+
 // order is what the cluster is asked to run. It is on the shared file system
 // before the cluster hears of it.
 type order struct {
@@ -67,7 +70,7 @@ func (c *Cluster) order(a kernel.AttemptID) (order, error) { return readOrder(c.
 
 func readOrder(path string) (order, error) {
 	var o order
-	b, err := os.ReadFile(path)
+	b, err := sys.ReadRegular(path, maxOrder)
 	if err == nil {
 		if err = json.Unmarshal(b, &o); err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
