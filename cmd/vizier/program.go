@@ -45,6 +45,7 @@ type grammar struct {
 	Runs        runsCmd        `cmd:"" help:"List the runs, newest first: how each stands and how far it is."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
 	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
+	WhatIf      whatIfCmd      `cmd:"" name:"what-if" help:"Say what would follow if something happened, and change nothing."`
 	Doctor      doctorCmd      `cmd:"" help:"Look for what crashes left, and repair it."`
 	Clean       cleanCmd       `cmd:"" help:"Remove all that was made for a job's run."`
 	Release     releaseCmd     `cmd:"" help:"Tag a version that the commits since the last one ask for."`
