@@ -170,7 +170,7 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 		if cycle := visit(s.graph.index[n.ID]); cycle != nil {
 			names := make([]string, len(cycle))
 			for k, i := range cycle {
-				names[k] = s.jobs[i].Label()
+				names[k] = s.jobs[i].with(string(s.jobs[i].ID)) // the new ones have no number yet
 			}
 			return fmt.Errorf("invalid --after cycle: %s: %w", strings.Join(names, " -> "), ErrInvalid)
 		}
@@ -193,12 +193,20 @@ func (s *Snapshot) leadsBack(jobs []NewJob) bool {
 	return yes
 }
 
-// Label is the job's id with the name people gave it.
+// Label is what people call the job, with its name where that does not say it.
 func (j *Job) Label() string {
+	if j.Part != "" {
+		return j.Ref()
+	}
+	return j.with(orElse(j.Ref(), string(j.ID)))
+}
+
+// with is called, and the name that people gave the job.
+func (j *Job) with(called string) string {
 	for _, n := range []string{j.Spec.Origin.Node, j.Spec.Name} {
 		if n != "" {
-			return string(j.ID) + " (" + n + ")"
+			return called + " (" + n + ")"
 		}
 	}
-	return string(j.ID)
+	return called
 }

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -29,6 +30,8 @@ type ui struct {
 	plain          bool // the environment asks for no escape sequences
 	level          int
 	refs           references
+	width          int            // of the terminal that output goes to; 0: it goes to none
+	zone           *time.Location // of times for people
 }
 
 // The levels of what is said on standard error.
@@ -40,12 +43,19 @@ const (
 )
 
 func newUI(out *checkedWriter, err io.Writer, env environment) *ui {
-	return &ui{out: out, err: err, outTTY: isTerminal(out.Writer), errTTY: isTerminal(err), level: levelWarnings,
+	u := &ui{out: out, err: err, outTTY: isTerminal(out.Writer), errTTY: isTerminal(err), level: levelWarnings, zone: time.Local,
 		plain: env.Get("NO_COLOR") != "" || env.Get("TERM") == "dumb"}
+	if u.outTTY {
+		u.width = terminalWidth(out.Writer.(*os.File), env)
+	}
+	return u
 }
 
 func (u *ui) configure(g globals) {
 	u.plain = u.plain || g.NoANSI
+	if g.UTC {
+		u.zone = time.UTC
+	}
 	u.level = levelWarnings + g.Verbose
 	if g.Debug {
 		u.level = levelDebug
@@ -125,6 +135,14 @@ func (u *ui) progress(line string) {
 }
 
 func (u *ui) colours() bool { return u.outTTY && !u.plain }
+
+// bold is a heading.
+func (u *ui) bold(text string) string {
+	if !u.colours() {
+		return text
+	}
+	return "\x1b[1m" + text + "\x1b[0m"
+}
 
 // paint colours text by what a status means to a person.
 func (u *ui) paint(status, text string) string {
