@@ -37,9 +37,9 @@ type Scheduler struct {
 	// jobs, and all world actions, are left to a transaction elsewhere.
 	Sandboxed bool
 
-	// Inside is the running job that the caller is part of; nil: callers may decide
-	// whatever they are part of.
-	Inside func(context.Context) (kernel.JobID, bool)
+	// Inside tells whether the caller is part of a job, or may be; nil: callers may
+	// decide whatever they are part of.
+	Inside func(context.Context) (where Descent, inside bool)
 
 	Now   func() time.Time
 	NewID func() kernel.JobID
@@ -120,30 +120,45 @@ func scopeOf(news []kernel.NewJob) kernel.Scope {
 // make (semantics 2, decision 16).
 type InsideError struct {
 	Verb string
-	Job  kernel.JobID
+	Descent
 }
 
-func (e *InsideError) Error() string { return "cannot " + e.Verb + " from inside job " + string(e.Job) }
+// Descent is the job that a process comes from, or why that cannot be told.
+type Descent struct {
+	Job kernel.JobID
+	Why string // "": it is known to come from the job
+}
 
-// mayDecide is an *InsideError where the caller is part of a job.
+func (e *InsideError) Error() string {
+	switch {
+	case e.Why == "":
+		return "cannot " + e.Verb + " from inside job " + string(e.Job)
+	case e.Job != "":
+		return "cannot " + e.Verb + ": this may run inside job " + string(e.Job) + ": " + e.Why
+	default:
+		return "cannot " + e.Verb + ": this may run inside a job: " + e.Why
+	}
+}
+
+// mayDecide is an *InsideError where the caller is part of a job, or may be.
 func (s *Scheduler) mayDecide(ctx context.Context, verb string) error {
 	if s.Inside == nil {
 		return nil
 	}
-	if job, inside := s.Inside(ctx); inside {
-		return &InsideError{verb, job}
+	if where, inside := s.Inside(ctx); inside {
+		return &InsideError{verb, where}
 	}
 	return nil
 }
 
 // Approve grants a pending approval and ticks. A caller inside a job may not: the
 // error is an *InsideError.
-func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, by string) (Report, error) {
+func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Consent) (Report, error) {
 	if err := s.mayDecide(ctx, "approve"); err != nil {
 		return Report{}, err
 	}
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, by) })
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, c) })
 }
 
 // Reject refuses a pending approval and ticks. A caller inside a job may not.
