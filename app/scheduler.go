@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -199,6 +200,26 @@ func (s *Scheduler) RetrySet(ctx context.Context, root kernel.JobID) (kernel.Ret
 	return kernel.RetryOf(snap.Apply(s.forsaken(snap, root)), root)
 }
 
+// WaysOut are the jobs whose retries let the runs of ids, which did not succeed,
+// end; see kernel.Snapshot.WayOut. It changes nothing.
+func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.JobID, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
+	if err != nil {
+		return nil, err
+	}
+	var out []kernel.JobID
+	for _, id := range ids {
+		snap = s.answer(ctx, snap, snap.ProbesOf(id))
+		if way := snap.Apply(s.forsaken(snap, id)).WayOut(id); !slices.Contains(out, way) {
+			out = append(out, way)
+		}
+	}
+	return out, nil
+}
+
 // forsaken is what the loss of worktrees means to the run of root.
 func (s *Scheduler) forsaken(snap *kernel.Snapshot, root kernel.JobID) kernel.Plan {
 	trees, ok := s.Worktrees.(WorktreeFinder)
@@ -250,6 +271,15 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 			snap = s.observe(ctx, snap)
 			snap = s.answer(ctx, snap, snap.ProbesOf(id))
 			e, refused = kernel.Explain(snap, id)
+			var lost kernel.Plan
+			for _, a := range e.Actions {
+				if a.Kind == kernel.RetryJob {
+					lost = lost.Then(s.forsaken(snap, a.Job))
+				}
+			}
+			if !lost.Empty() {
+				e, refused = kernel.Explain(snap.Apply(lost), id)
+			}
 			if !snap.Narrow() || snap.Probes().Empty() {
 				break
 			}
