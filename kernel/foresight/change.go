@@ -54,7 +54,7 @@ type (
 const nobody = "what-if"
 
 func (c Approve) apply(f *future) error {
-	return f.do(kernel.Approve(f.s, c.Job, nobody))
+	return f.do(kernel.Approve(f.s, c.Job, kernel.Consent{By: nobody, How: nobody}))
 }
 
 func (c Reject) apply(f *future) error {
