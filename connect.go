@@ -90,7 +90,8 @@ func (w *world) configure(s *app.Scheduler) {
 		w.apply(w.config())
 	}
 	if own := w.scheduler; s != own {
-		s.Limits, s.Keep, s.Executors, s.Hooks, s.Waker, s.Inside = own.Limits, own.Keep, own.Executors, own.Hooks, own.Waker, own.Inside
+		s.Limits, s.Executors, s.Hooks, s.Waker, s.Inside = own.Limits, own.Executors, own.Hooks, own.Waker, own.Inside
+		s.Keep, s.PackAfter = own.Keep, own.PackAfter
 	}
 }
 
@@ -114,7 +115,7 @@ func (w *world) apply(cfg config.Config) {
 	}
 	s := w.scheduler
 	s.Limits, s.Executors, s.Hooks, s.Waker = limits, executors, newHookWaker(cfg, w.store, w.local), nil
-	s.Keep = retention.Policy(cfg.GC.Keep)
+	s.Keep, s.PackAfter = retention.Policy(cfg.GC.Keep), cfg.GC.PackAfter
 	switch {
 	case !cfg.Scheduler.Resident:
 	case s.Sandboxed:

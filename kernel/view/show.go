@@ -113,6 +113,7 @@ var showColumns = []column{
 	{Field{"idempotency_key", "Idempotency key", true}, func(r record) string { return r.Spec.IdempotencyKey }},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"hooks", "Hook logs", true}, func(r record) string { return r.Hooks }},
+	{Field{"pack", "Files packed in", true}, func(r record) string { return r.Pack }},
 	{Field{"retry_at", "Retry at", true}, func(r record) string { return stamp(r.State.RetryAt) }},
 	{Field{"deadline", "Deadline", true}, func(r record) string { return stamp(deadline(r)) }},
 	{Field{"cancel_requested_at", "Cancel requested at", true}, func(r record) string { return stamp(r.State.Stop.At) }},
