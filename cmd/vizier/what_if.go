@@ -33,7 +33,7 @@ func (*whatIfCmd) Help() string {
 		"Several changes happen one after the other, in the order of the flags above. The exit code is 0 if nothing would change, 1 if something would, and 2 for an error."
 }
 
-// foreseen is `what-if --format json`: docs/schemas/what-if.schema.json.
+// foreseen is `what-if --format json`: docs/schemas/what_if.schema.json.
 type foreseen struct {
 	At   time.Time     `json:"at"`
 	Jobs []foreseenJob `json:"jobs"`
