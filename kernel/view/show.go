@@ -14,7 +14,7 @@ var showColumns = []column{
 	{Field{"job", "ID", true}, func(r record) string { return string(r.ID) }},
 	{Field{"number", "Number", false}, numberText},
 	{Field{"ref", "Ref", false}, func(r record) string { return r.Ref() }},
-	{Field{"status", "Status", true}, func(r record) string { return r.State.Status.String() }},
+	{Field{"status", "Status", true}, func(r record) string { return r.standing }},
 	{Field{"pid", "PID", true}, func(r record) string { return number(pid(r)) }},
 	{Field{"started", "Started", true}, func(r record) string { return stamp(r.State.Started) }},
 	{Field{"finished", "Finished", true}, func(r record) string { return stamp(r.State.Finished) }},
@@ -177,7 +177,7 @@ func Show(s *kernel.Snapshot, id kernel.JobID, p Paths) ([]Value, error) {
 	}
 	var out []Value
 	for _, c := range showColumns {
-		if text := line(c.text(record{j, p, s.Remark(id), promptRun(s, j)})); text != "" {
+		if text := line(c.text(record{j, p, Standing(s, j), s.Remark(id), promptRun(s, j)})); text != "" {
 			out = append(out, Value{c.Field, text})
 		}
 	}
@@ -219,7 +219,7 @@ func StatusOf(s *kernel.Snapshot, id kernel.JobID, p Paths) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	st := Status{Job: id, Reference: ReferenceOf(j), Status: j.State.Status.String(), Stdout: p.Stdout, Stderr: p.Stderr, Run: line(promptRun(s, j))}
+	st := Status{Job: id, Reference: ReferenceOf(j), Status: Standing(s, j), Stdout: p.Stdout, Stderr: p.Stderr, Run: line(promptRun(s, j))}
 	if e := j.State.Exit; e.Known {
 		st.ExitCode = &e.Code
 	}
