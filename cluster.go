@@ -241,6 +241,7 @@ func runRemote(args []string, env Environment) error {
 	if err != nil {
 		return err
 	}
+	w.hosts.Probe() // while the resident scheduler is likely to hold its lock
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	runner := &app.Runner{Outcomes: onNode{w.store}, Submissions: w.submissions(root.Dir)}
