@@ -32,7 +32,7 @@ func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[
 		out[name] = &slurm.Cluster{
 			Name: name, Root: local.Root, Files: own, Local: local, Durable: cfg.Store.Durability != "relaxed", Conclude: own.ConcludeOnce,
 			Settings: slurm.Settings{Partition: e.Partition, Account: e.Account, QOS: e.QOS, Time: e.Time, CPUs: e.CPUs, Memory: e.Memory, Gres: e.Gres,
-				Options: e.Options, NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
+				Options: e.Options, SubmitRate: e.SubmitRate, MaxSubmitted: e.MaxSubmitted, NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
 			Options: func(id kernel.JobID) ([]string, error) {
 				j, err := own.Job(id)
 				return j.Spec.Task.Options, err
