@@ -66,7 +66,7 @@ var listColumns = []column{
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
 	{Field{"after", "After", false}, after},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
-	{Field{"name", "Name", false}, func(r record) string { return title(r.Job) }},
+	{Field{"name", "Name", false}, func(r record) string { return Title(r.Job) }},
 	{Field{"tags", "Tags", false}, tags},
 	{Field{"attempt", "Attempt", false}, func(r record) string { return number(r.State.Attempt) }},
 	{Field{"duration", "Duration", false}, took},

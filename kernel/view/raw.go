@@ -154,7 +154,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 func raw(r record) RawJob {
 	st := r.State
 	j := RawJob{
-		JobID: r.ID, Reference: ReferenceOf(r.Job), Name: title(r.Job), Tags: map[string]string{}, Status: r.standing, Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
+		JobID: r.ID, Reference: ReferenceOf(r.Job), Name: Title(r.Job), Tags: map[string]string{}, Status: r.standing, Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
 		StartedAt: moment(st.Started), FinishedAt: moment(st.Finished),
 		StdoutPath: r.Stdout, StderrPath: r.Stderr, OutcomePath: nullable(r.Outcome),
 		Wait: rawWait(st.Wait), Progress: progressOf(r.Progress), WaitedOn: texts(st.WaitedOn.Kinds(), kernel.WaitKind.String),

@@ -85,7 +85,7 @@ var showColumns = []column{
 	{Field{"executor", "Executor", true}, func(r record) string { return r.Spec.Task.Executor }},
 	{Field{"executor_options", "Executor options", true}, func(r record) string { return strings.Join(r.Spec.Task.Options, " ") }},
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
-	{Field{"name", "Name", true}, func(r record) string { return title(r.Job) }},
+	{Field{"name", "Name", true}, func(r record) string { return Title(r.Job) }},
 	{Field{"tags", "Tags", true}, tags},
 	{Field{"created", "Created", true}, func(r record) string { return stamp(r.Created) }},
 	{Field{"failure_class", "Failure class", true}, func(r record) string { return r.State.Failure.String() }},
