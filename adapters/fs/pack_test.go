@@ -247,6 +247,29 @@ func TestADamagedPack(t *testing.T) {
 	}
 }
 
+// Where a power cut left a pack in part it has never counted, and the directory is whole:
+// nobody minds it, and the next one takes its place.
+func TestAPackThatNeverCounted(t *testing.T) {
+	dir, s := packStore(t, options())
+	before := asSeen(t, s)
+	writeAt(t, s.PackFile(id(1)), "")
+	writeAt(t, s.PackFile(id(2)), "torn")
+	o := options()
+	o.Boot = "boot-2" // the whole journal is gone through
+	s = newStoreWith(t, dir, o)
+	if d := unlike(before, asSeen(t, s)); d != "" {
+		t.Error(d)
+	}
+	commit(t, s, put(endedJob(1), func(st *kernel.State) { st.Reason = "changed" }))
+	packAll(t, s)
+	if s.Packed(id(1)) == "" || s.Packed(id(2)) == "" {
+		t.Error("they are not packed")
+	}
+	if d := unlike(before, asSeen(t, s)); !strings.HasPrefix(d, "all: ") || strings.Count(d, "\n") != 1 {
+		t.Errorf("besides the record of job 1: %s", d)
+	}
+}
+
 // Wherever a process is killed that packs a job or brings one back, readers see
 // all there was, and what comes next is done to all of it.
 func TestKilledWhilePacking(t *testing.T) {
