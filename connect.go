@@ -40,6 +40,7 @@ type world struct {
 	env       Environment
 
 	newStore func() *fs.Store
+	send     func(*slurm.Cluster) // has the errands for a cluster seen to, without delay
 
 	live   *config.Live
 	differ func(*config.Config) // changes the configuration for this process; nil: leaves it
@@ -50,6 +51,7 @@ type world struct {
 func connect(at git.Root, live *config.Live, env Environment, program string, differ func(*config.Config)) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
 	w := &world{git: repo, env: env, live: live, differ: differ}
+	w.send = w.startSender
 	cfg := w.config()
 	exe, resident, err := programs(program)
 	if err != nil {
@@ -111,7 +113,7 @@ func (w *world) apply(cfg config.Config) {
 	})
 	executors := map[string]app.Executor{}
 	for name, c := range w.clusters {
-		executors[name], limits.Executors[name] = clusterExecutor{c}, cfg.Executors[name].MaxRunning
+		executors[name], limits.Executors[name] = clusterExecutor{c, func(c *slurm.Cluster) { w.send(c) }}, cfg.Executors[name].MaxRunning
 	}
 	s := w.scheduler
 	s.Limits, s.Executors, s.Hooks, s.Waker = limits, executors, newHookWaker(cfg, w.store, w.local), nil
