@@ -38,7 +38,7 @@ func packStore(t *testing.T, o Options) (string, *Store) {
 	for n := 1; n <= 3; n++ {
 		j := endedJob(n)
 		r := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Ended: j.State.Finished}
-		commit(t, s, kernel.CreateJob{Job: j})
+		commit(t, s, kernel.Create(j))
 		if err := s.Conclude(r); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func packStore(t *testing.T, o Options) (string, *Store) {
 			writeAt(t, filepath.Join(s.JobDir(j.ID), name), text)
 		}
 	}
-	commit(t, s, kernel.CreateJob{Job: plain(4)})
+	commit(t, s, kernel.Create(plain(4)))
 	return dir, s
 }
 
