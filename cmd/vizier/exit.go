@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
@@ -157,9 +157,8 @@ func (u *ui) fail(err error, asJSON bool) int {
 		return c.exit
 	}
 	if asJSON {
-		enc := json.NewEncoder(u.err)
-		enc.SetEscapeHTML(false)
-		if enc.Encode(errorDocument{errorBody{c.code, message(err), c.hint, findingsOf(err)}}) == nil {
+		if text, err := encoded(errorDocument{errorBody{c.code, message(err), c.hint, findingsOf(err)}}, ""); err == nil {
+			io.WriteString(u.err, plainJSON(text))
 			return c.exit
 		}
 	}
@@ -176,6 +175,11 @@ func (u *ui) fail(err error, asJSON bool) int {
 func message(err error) string {
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "time is up")
+	var found workflow.Diagnostics
+	errors.As(err, &found)
+	for _, d := range found { // each is one line, whatever names are in it
+		text = strings.ReplaceAll(text, d.String(), plainLine(d.String()))
+	}
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
 		l = strings.TrimSuffix(l, ": "+kernel.ErrInvalid.Error())

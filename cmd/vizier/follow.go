@@ -27,7 +27,7 @@ type stream struct {
 
 // stream reads a log of a job, each line with prefix before it.
 func (r *repo) stream(id kernel.JobID, name, prefix string) *stream {
-	return &stream{open: func() (*os.File, error) { return r.Logs.OpenLog(id, name) }, prefix: prefix}
+	return &stream{open: func() (*os.File, error) { return r.Logs.OpenLog(id, name) }, prefix: plainLine(prefix)}
 }
 
 // copyTo writes what is new to out and reports whether there was anything. A

@@ -72,7 +72,7 @@ func (t *tailCmd) Run(c *call) error {
 		_, err = c.copyAll(streams)
 	}
 	for _, s := range streams {
-		err = errors.Join(err, s.end(c.ui.out))
+		err = errors.Join(err, s.end(c.ui.logs()))
 	}
 	return err
 }
@@ -95,7 +95,7 @@ func (t *tailCmd) whole(c *call, r *repo, run view.Target) error {
 
 func (c *call) copyAll(streams []*stream) (progress bool, err error) {
 	for _, s := range streams {
-		more, err := s.copyTo(c.ctx, c.ui.out)
+		more, err := s.copyTo(c.ctx, c.ui.logs())
 		if err != nil {
 			return progress, fmt.Errorf("read log: %w", err)
 		}

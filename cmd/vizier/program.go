@@ -184,6 +184,9 @@ func (p *program) runWith(ctx context.Context) int {
 	out := &checkedWriter{Writer: p.stdout}
 	c := &call{program: p, ctx: ctx, ui: newUI(out, p.stderr, p.env)}
 	err := p.execute(c)
+	if left := c.ui.close(); err == nil {
+		err = left
+	}
 	if err == nil && out.err != nil {
 		err = out.err
 	}

@@ -232,10 +232,10 @@ func (f *runFollower) over(s *kernel.Snapshot) bool {
 // drain prints the rest of the logs.
 func (f *runFollower) drain(c *call) error {
 	for _, s := range f.streams {
-		if _, err := s.copyTo(c.ctx, c.ui.out); err != nil {
+		if _, err := s.copyTo(c.ctx, c.ui.logs()); err != nil {
 			return fmt.Errorf("read log: %w", err)
 		}
-		if err := s.end(c.ui.out); err != nil {
+		if err := s.end(c.ui.logs()); err != nil {
 			return err
 		}
 	}
