@@ -94,6 +94,11 @@ func (x *doctorCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	unsound, err := r.unsound(c.ctx, found)
+	if err != nil {
+		return err
+	}
+	found = append(found, unsound...)
 	found = append(found, c.checkClusters(r)...)
 	if r.AgentPrograms != nil {
 		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
@@ -178,6 +183,9 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 			}
 		}
 		runs[run] = true
+	}
+	for _, f := range r.cycles(s) {
+		out = append(out, f.Finding)
 	}
 	odd, err := r.Doctor.files.Inspect(runs)
 	for _, o := range odd {
