@@ -17,22 +17,32 @@ import (
 
 const module = "github.com/vizier-scheduler/vizier"
 
+// satellites stand beside the kernel: they know it and not each other.
+var satellites = []string{"kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "kernel/retention"}
+
 // mayImport is the whole architecture: which layers of this module each layer
 // may import, besides itself. Everything below adapters/X is the layer
 // adapters/X, so that adapters cannot know each other.
 var mayImport = map[string][]string{
-	"kernel":          {},
-	"kernel/view":     {"kernel"},
-	"kernel/workflow": {"kernel"},
-	"kernel/inbox":    {"kernel"},
-	"kernel/event":    {"kernel"},
-	"adapters":        {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "docs", "internal"},
-	"":                {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "app", "adapters"},
-	"app":             {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event"},
-	"cmd":             {"", "kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "app", "adapters"},
-	"proptest":        {"kernel", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "app", "adapters"},
-	"docs":            {},
-	"internal":        {},
+	"kernel":   {},
+	"adapters": kernels("docs", "internal"),
+	"":         kernels("app", "adapters"),
+	"app":      kernels(),
+	"cmd":      kernels("", "app", "adapters"),
+	"proptest": kernels("app", "adapters"),
+	"docs":     {},
+	"internal": {},
+}
+
+func init() {
+	for _, s := range satellites {
+		mayImport[s] = []string{"kernel"}
+	}
+}
+
+// kernels are the kernel with its satellites, and more.
+func kernels(more ...string) []string {
+	return slices.Concat([]string{"kernel"}, satellites, more)
 }
 
 // pureStd is what the kernel may use of the standard library: packages whose

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // RunCleaner removes what the jobs of a run leave besides records and worktrees.
@@ -45,7 +46,7 @@ type RunCleaner interface {
 
 // Cleaned is what a clean removed.
 type Cleaned struct {
-	kernel.CleanSet
+	retention.CleanSet
 	Removed       []kernel.JobID
 	Manifests     int
 	Markers       int
@@ -80,10 +81,10 @@ func (s *Scheduler) PlanClean(ctx context.Context, id kernel.JobID, o CleanOptio
 	if err != nil {
 		return done, err
 	}
-	if done.CleanSet, err = kernel.CleanOf(snap, id, o.Force); err != nil {
+	if done.CleanSet, err = retention.CleanOf(snap, id, o.Force); err != nil {
 		return done, err
 	}
-	worktrees, err := kernel.CleanWorktrees(snap, id, o.Force)
+	worktrees, err := retention.CleanWorktrees(snap, id, o.Force)
 	if err != nil {
 		return done, err
 	}
@@ -122,10 +123,10 @@ func (s *Scheduler) PlanClean(ctx context.Context, id kernel.JobID, o CleanOptio
 func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOptions) (*Cleaned, []verb) {
 	done := &Cleaned{KeptBranches: map[string]string{}, KeptWorktrees: map[kernel.JobID]string{}}
 	worktrees := func(snap *kernel.Snapshot) (kernel.Plan, error) {
-		return kernel.CleanWorktrees(snap, id, o.Force)
+		return retention.CleanWorktrees(snap, id, o.Force)
 	}
 	rest := func(snap *kernel.Snapshot) (kernel.Plan, error) {
-		set, err := kernel.CleanOf(snap, id, o.Force)
+		set, err := retention.CleanOf(snap, id, o.Force)
 		if err != nil {
 			return kernel.Plan{}, err
 		}
@@ -138,7 +139,7 @@ func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOption
 		if done.PlanStates, err = s.Cleaner.DropPlanStates(set.Jobs); err != nil {
 			return kernel.Plan{}, err
 		}
-		plan, err := kernel.Clean(snap, id, o.Force)
+		plan, err := retention.Clean(snap, id, o.Force)
 		for _, a := range plan.Records {
 			if gone, ok := a.(kernel.RemoveJob); ok {
 				markers, payloads := s.Cleaner.CountArtifacts(gone.Job, gone.Produces)
@@ -220,7 +221,7 @@ func (done *Cleaned) tell(rep Report) {
 // tidy cleans the ephemeral runs that rep shows to be over. What goes wrong is
 // a warning: the transaction itself went well, and the next one tries again.
 func (s *Scheduler) tidy(ctx context.Context, rep *Report) {
-	for _, set := range kernel.EndedEphemeralRuns(rep.Snapshot) {
+	for _, set := range retention.EndedEphemeralRuns(rep.Snapshot) {
 		if s.Cleaner.Followed(set.Run) {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // How much is removed at once, so that nobody waits for the lock for long, and
@@ -38,7 +39,7 @@ func (s *Scheduler) Collect(ctx context.Context) (*Collection, error) {
 		}
 		c.sizes = s.Cleaner.Sizes(ctx, ended)
 	}
-	c.Jobs = removed(kernel.Retain(snap, s.Keep, c.sizes, 0))
+	c.Jobs = removed(retention.Apply(snap, s.Keep, c.sizes, 0))
 	return c, nil
 }
 
@@ -47,7 +48,7 @@ func (s *Scheduler) Collect(ctx context.Context) (*Collection, error) {
 func (c *Collection) Next(ctx context.Context) (rep Report, more bool, err error) {
 	if len(c.Jobs) > 0 {
 		rep, err = c.s.transact(ctx, kernel.Scope{All: true}, func(snap *kernel.Snapshot) (kernel.Plan, error) {
-			p := kernel.Retain(snap, c.s.Keep, c.sizes, mostAtOnce)
+			p := retention.Apply(snap, c.s.Keep, c.sizes, mostAtOnce)
 			more = len(removed(p)) >= mostAtOnce
 			return p, nil
 		})
@@ -71,7 +72,7 @@ func removed(p kernel.Plan) (ids []kernel.JobID) {
 // reports that it removed something: then the world is another.
 func (r *Resident) collect(ctx context.Context) bool {
 	s := r.Scheduler
-	if s.Keep == (kernel.Retention{}) || s.Cleaner == nil {
+	if s.Keep == (retention.Policy{}) || s.Cleaner == nil {
 		return false
 	}
 	if r.collection == nil {
@@ -90,6 +91,33 @@ func (r *Resident) collect(ctx context.Context) bool {
 		r.collection = nil
 	}
 	return len(rep.Applied) > 0
+}
+
+// packer is a Store that keeps the files of jobs in less room when it is asked to.
+type packer interface {
+	// Pack packs the files of jobs that ended before a time, at most most jobs, and
+	// reports whether there may be more. It waits for nobody: where the lock is
+	// taken it is ErrBusy.
+	Pack(ctx context.Context, ended time.Time, most int) (more bool, err error)
+}
+
+// packedAtOnce is how many jobs are packed while nobody else gets the lock: about
+// 30 ms.
+const packedAtOnce = 64
+
+// Pack packs the files of jobs that ended longer than PackAfter ago, for as long as
+// nobody else wants the lock.
+func (s *Scheduler) Pack(ctx context.Context) error {
+	store, can := s.Store.(packer)
+	if !can || s.PackAfter <= 0 || s.Sandboxed {
+		return nil
+	}
+	for {
+		more, err := store.Pack(ctx, s.Now().Add(-s.PackAfter), packedAtOnce)
+		if err != nil || !more {
+			return err
+		}
+	}
 }
 
 // since is how long ago at was. What is to come, by a clock that was wrong, was

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // endedAt is a job that ended then.
@@ -22,7 +23,7 @@ func endedAt(id kernel.JobID, at time.Time) kernel.Job {
 // says so then only.
 func TestACollectionGoesOnUntilTheBoundsAreKept(t *testing.T) {
 	const keep = 100
-	for _, r := range []kernel.Retention{{Count: keep}, {Bytes: 10 * keep}} {
+	for _, r := range []retention.Policy{{Count: keep}, {Bytes: 10 * keep}} {
 		m := newMemory()
 		for i := range 2*mostAtOnce + 200 {
 			id := kernel.JobID(fmt.Sprintf("%04d", i))

@@ -55,6 +55,10 @@ type InboxTree interface {
 
 	// File is the absolute path of a prompt under one of its names.
 	File(rel string, n kernel.PromptName) string
+
+	// GoneFile is the absolute path of a prompt called failed that has left the
+	// inbox.
+	GoneFile(rel string) string
 }
 
 // Inbox turns prompts into runs.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -130,7 +129,8 @@ func (x *Inbox) written(j *kernel.Job, f inbox.PromptFile) bool {
 	case j.HoldsPrompt() || f.Modified.Before(j.Created) || f.Modified.After(j.State.Finished):
 		return false
 	case f.Name == kernel.ErrorPrompt: // else it was refused
-		return strings.HasPrefix(x.Tree.Why(f.Rel, false), "job "+string(j.ID)+" is ")
+		id, ended := inbox.EndedJob(x.Tree.Why(f.Rel, false))
+		return ended && id == j.ID
 	default:
 		return f.Name == kernel.DonePrompt
 	}

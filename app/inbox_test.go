@@ -158,6 +158,10 @@ func (f *folder) File(rel string, n kernel.PromptName) string {
 	return "/inbox/" + inbox.NameOf(n, rel)
 }
 
+func (f *folder) GoneFile(rel string) string {
+	return "/finished/" + inbox.NameOf(kernel.ErrorPrompt, rel)
+}
+
 func stamped(text string, f inbox.Front) (string, error) {
 	return "job " + string(f.Job) + "\n" + text, nil
 }

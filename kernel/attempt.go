@@ -152,7 +152,8 @@ const (
 // Runner is what an executor knows of the runner of an attempt.
 type Runner struct {
 	Liveness Liveness
-	Remark   string // the executor's own words for people, such as why a cluster lets it wait; may be empty
+	Heard    time.Time // when a stalled one was last heard of; zero: not known
+	Remark   string    // the executor's own words for people, such as why a cluster lets it wait; may be empty
 
 	// Late says of a dead one that it was ended because the attempt's time limit
 	// was long over and it had not seen to that.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // do runs one command of a scenario and returns what it answered.
@@ -35,7 +36,7 @@ func (w *stage) do(line string) []string {
 	case "refuse":
 		return w.verb(s)(kernel.Refuse(s, s.Job(name).Attempt(), strings.Join(args[1:], " "), false))
 	case "approve":
-		return w.verb(s)(kernel.Approve(s, name, "ann"))
+		return w.verb(s)(kernel.Approve(s, name, kernel.Consent{By: "ann"}))
 	case "reject":
 		return w.verb(s)(kernel.Reject(s, name, "ann", strings.Join(args[1:], " ")))
 	case "cancel":
@@ -43,7 +44,7 @@ func (w *stage) do(line string) []string {
 	case "retry":
 		return w.verb(s)(kernel.Retry(s, name, "ann"))
 	case "gc":
-		return w.commit(s, kernel.GC(s, w.duration(args[0])))
+		return w.commit(s, retention.GC(s, w.duration(args[0])))
 	case "clock":
 		w.now = w.now.Add(w.duration(strings.TrimPrefix(args[0], "+")))
 	default:

@@ -9,12 +9,12 @@ import (
 // integrate is the operation that merges a plan, and so closes its cycle.
 const integrate = "git.integrate_plan_branch"
 
-// stageToken is the type of the custom artifacts that pass a plan from one stage
+// StageToken is the type of the custom artifacts that pass a plan from one stage
 // to the next; their keys end with the plan's name.
-const stageToken = "stage_token"
+const StageToken = "stage_token"
 
-// plan is the plan that a merge is of, or "".
-func (s *Spec) plan() string {
+// Integrates is the plan that the job merges; "": it is no merge.
+func (s *Spec) Integrates() string {
 	if s.Origin.About.Operation != integrate {
 		return ""
 	}
@@ -27,7 +27,7 @@ func (s *Spec) plan() string {
 // Closes are the artifacts whose producers do not count any more once this merge has
 // succeeded: the plan, and what the merge needed of it.
 func (s *Spec) Closes() []Artifact {
-	plan := s.plan()
+	plan := s.Integrates()
 	if plan == "" {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (s *Spec) Closes() []Artifact {
 // belong to that next cycle.
 func (s *Snapshot) retire(j *Job) Plan {
 	var p Plan
-	plan := j.Spec.plan()
+	plan := j.Spec.Integrates()
 	if plan == "" {
 		return p
 	}
@@ -62,7 +62,7 @@ func (s *Snapshot) retire(j *Job) Plan {
 		closed[a] = true
 	}
 	for a := range s.graph.producers {
-		if a.Kind == Custom && a.Name == stageToken && strings.HasSuffix(a.Ref, ":"+plan) {
+		if a.Kind == Custom && a.Name == StageToken && strings.HasSuffix(a.Ref, ":"+plan) {
 			closed[a] = true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 const (
@@ -180,10 +181,10 @@ func TestGCOfPlans(t *testing.T) {
 		}
 		return ids
 	}
-	if got := words(removed(kernel.GC(s, 0))); got != "b1 c1" {
+	if got := words(removed(retention.GC(s, 0))); got != "b1 c1" {
 		t.Errorf("removed %s", got)
 	}
-	trees := actionsOf[kernel.RemoveWorktree](kernel.GCWorktrees(s, 0))
+	trees := actionsOf[kernel.RemoveWorktree](retention.GCWorktrees(s, 0))
 	if len(trees) != 1 || trees[0].Job != "a1" {
 		t.Fatalf("worktrees: %v", trees)
 	}
@@ -191,7 +192,7 @@ func TestGCOfPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := words(removed(kernel.GC(s.Apply(p), 0))); got != "a1 b1 c1" {
+	if got := words(removed(retention.GC(s.Apply(p), 0))); got != "a1 b1 c1" {
 		t.Errorf("once the worktree is gone: removed %s", got)
 	}
 }
@@ -261,7 +262,7 @@ func TestGCKeepsTheRunOfAConflict(t *testing.T) {
 		job("z1", is(kernel.Succeeded))}
 	gone := func(jobs ...kernel.Job) (out []kernel.JobID) {
 		s := kernel.NewSnapshot(kernel.Observation{Now: t0.Add(1000 * time.Hour), Jobs: jobs})
-		for _, a := range kernel.GC(s, time.Hour).Records {
+		for _, a := range retention.GC(s, time.Hour).Records {
 			if r, ok := a.(kernel.RemoveJob); ok {
 				out = append(out, r.Job)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // sleeper is a transient job as Enqueue makes it.
@@ -135,7 +136,7 @@ func TestATombstoneHasNoFiles(t *testing.T) {
 func TestGCKeepsTombstones(t *testing.T) {
 	a := sleeper("a", is(kernel.Succeeded), finishedAt(t0.Add(-1000*time.Hour)))
 	a.State.Removed = t0
-	if p := kernel.GC(snapshot(facts(), a, job("b", after("a"), approval(kernel.Pending, ""))), time.Hour); len(p.Actions()) > 0 {
+	if p := retention.GC(snapshot(facts(), a, job("b", after("a"), approval(kernel.Pending, ""))), time.Hour); len(p.Actions()) > 0 {
 		t.Errorf("%+v", p.Actions())
 	}
 }
@@ -251,17 +252,5 @@ func TestARouteWakesATransientJobNobodyDemands(t *testing.T) {
 	sleeps(t, s, "q")
 	if got := s.Apply(kernel.Decide(s)).Job("q").State; !got.Awake || got.Generation != 1 {
 		t.Errorf("%+v", got)
-	}
-}
-
-// A sleeper that demand would wake is no litter, whoever else makes the same.
-func TestGCKeepsASleeperThatIsNeeded(t *testing.T) {
-	sleeper := job("a-sleeper", is(kernel.Unscheduled), transient(kernel.OnDemand), produces("custom:tok:a"), inRun("r1"))
-	s := snapshot(marked(facts(), "custom:tok:a"), sleeper, job("b-maker", produces("custom:tok:a")), job("c-consumer", needs("custom:tok:a")))
-	if p := kernel.GC(s, 0); !p.Empty() {
-		t.Errorf("%+v goes", p.Records)
-	}
-	if p := kernel.GC(snapshot(facts(), sleeper), 0); p.Empty() {
-		t.Error("one that nobody needs stays")
 	}
 }

@@ -28,6 +28,9 @@ func (s *Spec) InDoubtPolicy() InDoubt {
 	return s.InDoubt
 }
 
+// InConflict is what the reason of a job says whose merge is in conflict.
+const InConflict = "is in conflict"
+
 // EffectState is how far a side effect got.
 type EffectState uint8
 

@@ -39,7 +39,10 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		}
 		j := &made[i]
 		*j = Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
-			State: State{Approval: n.Approval, Context: n.Context}}
+			State: State{Context: n.Context}}
+		if a := n.Approval; a.State != NotRequired { // nobody has decided about a job that is new
+			j.State.Approval = Require(a.RequestedAt, a.RequestedBy)
+		}
 		j.State.Status = j.Begins()
 	}
 	if err := s.number(jobs, made); err != nil {
@@ -177,7 +180,7 @@ func (s *Snapshot) Cycles() (all []Cycle) {
 func (s *Snapshot) around(cycle []int32) string {
 	names := make([]string, len(cycle))
 	for k, i := range cycle {
-		names[k] = s.jobs[i].Label()
+		names[k] = s.jobs[i].with(string(s.jobs[i].ID)) // the new ones have no number yet
 	}
 	return strings.Join(names, " -> ")
 }
@@ -230,12 +233,20 @@ func (s *Snapshot) leadsBack(jobs []NewJob) bool {
 	return yes
 }
 
-// Label is the job's id with the name people gave it.
+// Label is what people call the job, with its name where that does not say it.
 func (j *Job) Label() string {
+	if j.Part != "" {
+		return j.Ref()
+	}
+	return j.with(orElse(j.Ref(), string(j.ID)))
+}
+
+// with is called, and the name that people gave the job.
+func (j *Job) with(called string) string {
 	for _, n := range []string{j.Spec.Origin.Node, j.Spec.Name} {
 		if n != "" {
-			return string(j.ID) + " (" + n + ")"
+			return called + " (" + n + ")"
 		}
 	}
-	return string(j.ID)
+	return called
 }

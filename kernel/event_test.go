@@ -8,6 +8,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/event"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // tell is what p makes of s, one word an event.
@@ -124,7 +125,7 @@ func TestEventsOfVerbs(t *testing.T) {
 		t.Errorf("refuse:\n%s", got)
 	}
 	s = snapshot(facts(), job("a", is(kernel.Succeeded), finishedAt(t0)))
-	if got, want := tell(s, kernel.GC(s, time.Minute)), "a job.archived"; got != want {
+	if got, want := tell(s, retention.GC(s, time.Minute)), "a job.archived"; got != want {
 		t.Errorf("gc:\n%s", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 func stopsAtFailure(j *kernel.Job) { j.Spec.FailureMode = kernel.BlockDownstream }
@@ -88,7 +89,7 @@ func TestGCKeepsWhatHoldsBack(t *testing.T) {
 	for _, mode := range []option{stopsAtFailure, func(*kernel.Job) {}} {
 		old := finishedAt(t0.Add(-time.Hour))
 		s := snapshot(facts(), job("a", inRun("r"), mode, is(kernel.Failed), old), job("b", inRun("r"), mode))
-		removes := len(kernel.GC(s, 0).Actions()) > 0
+		removes := len(retention.GC(s, 0).Actions()) > 0
 		if keeps := s.Job("b").Spec.FailureMode == kernel.BlockDownstream; removes == keeps {
 			t.Errorf("failure mode %s: removes %v", s.Job("b").Spec.FailureMode, removes)
 		}

@@ -28,7 +28,7 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 	if len(r.Produced) > 0 && st.Status.Terminal() { // nobody goes on with what a failure left that is tried again
 		p.add(Publish{r.Attempt, r.Produced})
 	}
-	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.plan() != ""
+	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.Integrates() != ""
 	p.add(PutState{j.ID, j.Rev, st})
 	if st.Status == Succeeded {
 		p = p.Then(s.Apply(p).retire(j))

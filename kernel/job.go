@@ -93,6 +93,10 @@ type Origin struct {
 	// Parent is the job whose attempt submitted this one; "": none did.
 	Parent JobID
 
+	// Manifest is the digest of the run's manifest; "": an earlier version made the
+	// run, or there is none.
+	Manifest Digest
+
 	// Ephemeral asks that all that was made for the run goes when it is over.
 	Ephemeral bool
 }
@@ -100,8 +104,8 @@ type Origin struct {
 // mergeAlias is the alias of the flow that merges plans, as records have it.
 const mergeAlias = "merge"
 
-// Merges is the plan that the job's run merges, if that is what its run is for.
-func (o *Origin) Merges() (plan string, ok bool) {
+// merges is the plan that the job's run merges, if that is what its run is for.
+func (o *Origin) merges() (plan string, ok bool) {
 	return o.Plan, o.Alias == mergeAlias && o.Plan != ""
 }
 

@@ -67,7 +67,7 @@ func (s *Snapshot) ProbesOf(id JobID) Probes {
 	for _, k := range s.graph.closure([]int32{i}, s.graph.eachPredecessor) {
 		if j := s.jobs[k]; j.State.Status == BlockedByDependency {
 			b.gates(j)
-			if plan := j.Spec.plan(); plan != "" { // its conflict may be open
+			if plan := j.Spec.Integrates(); plan != "" { // its conflict may be open
 				b.artifact(Artifact{Kind: MergeSentinel, Name: plan})
 			}
 		}

@@ -110,7 +110,7 @@ func (j *Job) mergeSlugs() []string {
 	}
 	// What a merge's conflict woke is there to look at the conflict: a retry of
 	// it is the way out, and no reason to forget what was resolved.
-	if plan, ok := j.Spec.Origin.Merges(); ok && !j.Spec.Routed {
+	if plan, ok := j.Spec.Origin.merges(); ok && !j.Spec.Routed {
 		slugs = append(slugs, plan)
 	}
 	return slugs
@@ -178,6 +178,9 @@ func rewound(j *Job, now time.Time, by string) State {
 	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent}
 	if a := j.State.Approval; a.State != NotRequired && !a.InDoubt {
 		fresh.Approval = Require(now, by)
+		if first := orElse(a.Submitter, a.RequestedBy); first != by {
+			fresh.Approval.Submitter = first
+		}
 	}
 	fresh.Status = j.Begins()
 	return fresh

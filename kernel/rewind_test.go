@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -64,7 +63,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 	full := kernel.State{
 		Status: kernel.Failed, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: "d"}, WaitSince: t0,
 		WaitedOn: kernel.WaitSet{}.With(kernel.OnLocks), Attempt: 7, Generation: 3,
-		Approval: kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "x", DecidedAt: t0, DecidedBy: "y", Reason: "z"},
+		Approval: kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "x", DecidedAt: t0, DecidedBy: "y", Reason: "z", Grant: &kernel.Grant{Digest: "d"}},
 		Spent:    kernel.Budget{Retries: 1, Resumes: 2, Reclaims: 3}, Routed: 2, Lost: 6, Refused: 3, RetryAt: t0, Requeued: t0, LastError: "x", Started: t0, Finished: t0,
 		Exit: kernel.Exited(1), Outcome: kernel.OutcomeFailed, Failure: kernel.Signal, Reason: "r",
 		Stop: kernel.StopRequest{At: t0, By: "x"}, Context: kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true},
@@ -98,6 +97,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		next := s.Apply(p)
 		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann"), Awake: j.Spec.Routed,
 			Amended: j.State.Amended, Prompt: full.Prompt, Closed: true}
+		want.Approval.Submitter = "x"
 		if agent := next.Job("q").State.Agent; agent == nil || agent.Total.Input != 4 || agent.Last.Session != "" {
 			t.Errorf("of its agents is left %+v: its context is gone, and with it the conversation about it", agent)
 		}
@@ -260,10 +260,10 @@ func TestApproveAndReject(t *testing.T) {
 		{job("q", running(1), approval(kernel.Pending, "")), kernel.ErrConflict, "job q is running"},
 		{job("q", is(kernel.Failed), approval(kernel.Pending, "")), kernel.ErrConflict, "job q is terminal (failed)"},
 		{job("q"), kernel.ErrConflict, "job q is not configured for approval gating"},
-		{job("q", approval(kernel.Approved, "")), kernel.ErrConflict, "job q is already approved"},
+		{granted(job("q", approval(kernel.Approved, ""))), kernel.ErrConflict, "job q is already approved"},
 		{job("q", approval(kernel.Rejected, "")), kernel.ErrConflict, "job q approval is already rejected"},
 	} {
-		_, err := kernel.Approve(snapshot(facts(), c.job), "q", "ann")
+		_, err := kernel.Approve(snapshot(facts(), c.job), "q", kernel.Consent{By: "ann"})
 		_, err2 := kernel.Reject(snapshot(facts(), c.job), "q", "ann", "")
 		for _, err := range []error{err, err2} {
 			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.text) {
@@ -274,12 +274,16 @@ func TestApproveAndReject(t *testing.T) {
 	asked := job("q", is(kernel.WaitingOnApproval))
 	asked.State.Approval = kernel.Require(t0, "bob")
 	s := snapshot(facts(), asked, job("r", after("q")))
-	p, err := kernel.Approve(s, "q", "ann")
+	p, err := kernel.Approve(s, "q", kernel.Consent{By: "ann", How: "script"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "bob", DecidedAt: s.Now(), DecidedBy: "ann"}
-	if got := s.Apply(p).Job("q").State.Approval; got != want {
+	got := s.Apply(p).Job("q").State.Approval
+	if g := got.Grant; g == nil || *g != (kernel.Grant{How: "script", Digest: asked.Spec.Digest(), Statement: asked.Spec.Statement()}) {
+		t.Errorf("granted %+v", g)
+	}
+	if got.Grant = nil; got != want {
 		t.Errorf("%+v", got)
 	}
 	expect(t, s.Apply(p), "q", "running")
@@ -341,62 +345,5 @@ func TestCancel(t *testing.T) {
 	}
 	if _, err := kernel.Cancel(snapshot(facts()), "q", "ann", false); !errors.Is(err, kernel.ErrNotFound) {
 		t.Error(err)
-	}
-}
-
-// gone lists what a GC removes.
-func gone(s *kernel.Snapshot, olderThan time.Duration) string {
-	var ids []kernel.JobID
-	for _, r := range actionsOf[kernel.RemoveJob](kernel.GC(s, olderThan)) {
-		ids = append(ids, r.Job)
-	}
-	return words(ids)
-}
-
-// Seed 000, "GC safety", and I13.
-func TestGC(t *testing.T) {
-	old, fresh := finishedAt(t0.Add(-48*time.Hour)), finishedAt(t0)
-	done := is(kernel.Succeeded)
-	for _, st := range kernel.Statuses() {
-		if got := gone(snapshot(facts(), job("a", is(st), old)), 24*time.Hour); (got == "a") != (st.Terminal() || st == kernel.Unscheduled) {
-			t.Errorf("%s: %q", st, got)
-		}
-	}
-	// A sleeper stays while its run is under way.
-	inRun := func(j *kernel.Job) { j.Spec.Origin.Run = "r" }
-	for st, want := range map[kernel.Status]string{kernel.Running: "", kernel.Failed: "a b"} {
-		if got := gone(snapshot(facts(), job("a", is(kernel.Unscheduled), old, inRun), job("b", is(st), old, inRun)), 24*time.Hour); got != want {
-			t.Errorf("sleeper beside a %s job: %q", st, got)
-		}
-	}
-	const x = "custom:t:x"
-	for _, c := range []struct {
-		name, want string
-		facts      kernel.Facts
-		jobs       []kernel.Job
-	}{
-		{"too young", "", facts(), []kernel.Job{job("a", done, fresh)}},
-		{"never ran: its creation counts", "a", facts(), []kernel.Job{job("a", is(kernel.BlockedByDependency), func(j *kernel.Job) { j.Created = t0.AddDate(0, 0, -9) }), job("b", is(kernel.Cancelled))}},
-		{"predecessor of an open job", "a", facts(), []kernel.Job{job("a", done, old), job("b", done, old), job("c", is(kernel.Running), after("b"))}},
-		{"predecessor of a terminal job", "a b", facts(), []kernel.Job{job("a", done, old), job("b", done, old, after("a"))}},
-		{"patch of an open job", "", facts(), []kernel.Job{job("a", done, old), job("q", needs("command_patch:a"))}},
-		{"newest producer", "a", marked(facts(), x), []kernel.Job{job("a", done, old, produces(x)), job("b", done, old, produces(x)), job("q", needs(x))}},
-		{"every marker", "c", marked(facts(), x, "a", "b"), []kernel.Job{job("a", done, old, produces(x)), job("b", done, old, produces(x)), job("c", done, old), job("q", needs(x))}},
-		{"producers whose markers cannot be seen", "d", facts(), []kernel.Job{job("a", done, old, produces(x)), job("b", done, old, produces(x)), job("c", is(kernel.Failed), old, produces(x)), job("d", done, old), job("q", needs(x))}},
-		{"just as old as that", "", facts(), []kernel.Job{job("a", done, finishedAt(t0.Add(-23*time.Hour)))}},
-		{"a success beside a newer failure", "", marked(facts(), x), []kernel.Job{job("a", done, old, produces(x)), job("b", is(kernel.Failed), old, produces(x)), job("q", needs(x))}},
-		{"what a route may rewind", "d", facts(), []kernel.Job{job("a", done, old), job("b", done, old), job("c", done, old, after("a", "b")), job("d", done, old),
-			job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "b"}} })}},
-		{"route target", "", facts(), []kernel.Job{job("a", done, old), job("q", func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{To: "a"}} })}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := gone(snapshot(c.facts, c.jobs...), 24*time.Hour); got != c.want {
-				t.Errorf("removes %q, want %q", got, c.want)
-			}
-		})
-	}
-	s := snapshot(marked(facts(), x, "a"), job("a", done, old, produces(x)))
-	if next := s.Apply(kernel.GC(s, 0)); len(next.Jobs()) > 0 || len(next.Facts().Markers[artifact(x)].Value) > 0 {
-		t.Errorf("%v is left", next.Jobs())
 	}
 }

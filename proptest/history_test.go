@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 	"pgregory.net/rapid"
 )
 
@@ -239,13 +240,13 @@ func (h *history) verb(t *rapid.T) {
 	case "approve":
 		var err error
 		g := generation{id, s.Job(id).State.Generation}
-		if p, err = kernel.Approve(s, id, "ann"); err == nil && h.executions[g] > 0 {
+		if p, err = kernel.Approve(s, id, kernel.Consent{By: "ann"}); err == nil && h.executions[g] > 0 {
 			h.leaves[g]++
 		}
 	case "reject":
 		p, _ = kernel.Reject(s, id, "ann", "")
 	case "gc":
-		p = kernel.GC(s, time.Minute)
+		p = retention.GC(s, time.Minute)
 	case "submit again":
 		_, p, _ = kernel.Submit(s, again(t, s.Job(id)), "ann")
 		for _, a := range p.Actions() {
@@ -342,7 +343,7 @@ func TestEverybodyGetsSomewhere(t *testing.T) {
 			}
 			for _, j := range h.jobs {
 				progress = progress || j.State.Status == kernel.FailedRetryable
-				if p, err := kernel.Approve(h.look(), j.ID, "ann"); err == nil {
+				if p, err := kernel.Approve(h.look(), j.ID, kernel.Consent{By: "ann"}); err == nil {
 					if g := (generation{j.ID, j.State.Generation}); h.executions[g] > 0 {
 						h.leaves[g]++
 					}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 	"pgregory.net/rapid"
 )
 
@@ -29,7 +30,7 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 	case "retry":
 		p, err = kernel.Retry(s, id, "ann")
 	case "approve":
-		p, err = kernel.Approve(s, id, "ann")
+		p, err = kernel.Approve(s, id, kernel.Consent{By: "ann"})
 	case "reject":
 		p, err = kernel.Reject(s, id, "ann", "no")
 	case "cancel":
@@ -47,7 +48,7 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 			p, err = kernel.Refuse(s, j.Attempt(), "no", rapid.Bool().Draw(t, "final"))
 		}
 	case "gc":
-		p = kernel.GC(s, time.Duration(rapid.IntRange(0, 40).Draw(t, "age"))*time.Minute)
+		p = retention.GC(s, time.Duration(rapid.IntRange(0, 40).Draw(t, "age"))*time.Minute)
 	case "cleaned up":
 		if j != nil {
 			p, err = kernel.CleanedUp(s, kernel.RemoveWorktree{Job: id, Context: j.State.Context, Cancel: rapid.Bool().Draw(t, "cancel")},
@@ -238,7 +239,7 @@ func withHandlers(s *kernel.Snapshot, set []kernel.JobID) []kernel.JobID {
 func TestGCChangesNoDecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernel.NewSnapshot(World.Draw(t, "world"))
-		changesNoDecision(t, s, kernel.GC(s, time.Duration(rapid.IntRange(0, 40).Draw(t, "age"))*time.Minute))
+		changesNoDecision(t, s, retention.GC(s, time.Duration(rapid.IntRange(0, 40).Draw(t, "age"))*time.Minute))
 	})
 }
 
@@ -256,12 +257,12 @@ func TestRetainChangesNoDecision(t *testing.T) {
 			}
 		}
 		s := kernel.NewSnapshot(o)
-		keep := kernel.Retention{Age: time.Duration(rapid.IntRange(0, 120).Draw(t, "age")) * time.Minute,
+		keep := retention.Policy{Age: time.Duration(rapid.IntRange(0, 120).Draw(t, "age")) * time.Minute,
 			Count: rapid.IntRange(0, 3).Draw(t, "count"), Bytes: rapid.Int64Range(0, 20).Draw(t, "bytes")}
-		p := kernel.Retain(s, keep, sizes, rapid.IntRange(0, 2).Draw(t, "most"))
+		p := retention.Apply(s, keep, sizes, rapid.IntRange(0, 2).Draw(t, "most"))
 		changesNoDecision(t, s, p)
 		would := map[kernel.JobID]bool{}
-		for _, a := range kernel.GC(s, 0).Actions() {
+		for _, a := range retention.GC(s, 0).Actions() {
 			would[a.Subject()] = true
 		}
 		for _, a := range p.Actions() {
@@ -318,7 +319,7 @@ func TestCleanTakesNoneThatIsNeeded(t *testing.T) {
 		}
 		j := rapid.SampledFrom(s.Jobs()).Draw(t, "job")
 		force := rapid.Bool().Draw(t, "force")
-		p, err := kernel.Clean(s, j.ID, force)
+		p, err := retention.Clean(s, j.ID, force)
 		if err != nil {
 			if len(p.Actions()) > 0 {
 				t.Fatalf("refused (%v), and plans %+v", err, p.Actions())

@@ -99,8 +99,10 @@ func (b *builder) CreateJob(a kernel.CreateJob) error {
 	if b.jobs[j.ID] != nil {
 		return fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
 	}
-	if found, err := b.s.base.exists(jobPath(j.ID, recordName)); found || err != nil {
-		return errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
+	for _, name := range []string{jobPath(j.ID, recordName), packFile(j.ID)} {
+		if found, err := b.s.base.exists(name); found || err != nil {
+			return errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
+		}
 	}
 	err := b.put(&j, nil, "")
 	b.does(j.ID, fileOp{kind: opCreateJob})
@@ -308,7 +310,7 @@ func forget(id kernel.JobID, produces []kernel.Artifact) []fileOp {
 // rotate keeps the logs of an attempt under its number.
 func (s *Store) rotate(a kernel.AttemptID) []fileOp {
 	var ops []fileOp
-	for _, stream := range []string{"stdout", "stderr"} {
+	for _, stream := range []string{"stdout", "stderr", "order"} {
 		ops = append(ops, fileOp{kind: opRename, path: jobPath(a.Job, stream+".log"), to: rotatedLog(a.Job, stream, a.N)})
 		if old := a.N - s.opts.KeepLogs; s.opts.KeepLogs > 0 && old > 0 {
 			ops = append(ops, fileOp{kind: opRemove, path: rotatedLog(a.Job, stream, old)})

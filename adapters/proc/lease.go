@@ -85,7 +85,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	}
 	last, err := l.lastSign(a, sign)
 	if silent := time.Since(last); err == nil && silent > orDefault(l.Lease.Stalled, DefaultStalled) {
-		return kernel.Runner{Liveness: kernel.Stalled, Remark: "stalled: not heard of for " + silent.Truncate(time.Second).String()}, nil
+		return kernel.Runner{Liveness: kernel.Stalled, Heard: last.UTC(), Remark: "stalled: not heard of for " + silent.Truncate(time.Second).String()}, nil
 	}
 	return kernel.Runner{Liveness: kernel.Alive}, nil
 }

@@ -37,7 +37,8 @@ type Files interface {
 	// HeartbeatFile is what the runner of an attempt touches while it lives.
 	HeartbeatFile(kernel.AttemptID) string
 
-	// LogFile is the current log of a stream, "stdout" or "stderr".
+	// LogFile is the current log of a stream, "stdout" or "stderr", and with
+	// "order" the record of the order in which they were written.
 	LogFile(id kernel.JobID, stream string) string
 
 	// ResultFile is where a command may leave an explicit result.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
-	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -114,7 +113,7 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 	if err != nil {
 		return nil, errors.Join(err, stdout.Close())
 	}
-	c := &child{logs: joblog.Watch(l.MaxLog, stdout, stderr)}
+	c := &child{logs: joblog.WatchBoth(l.MaxLog, stdout, stderr, l.Files.LogFile(id, "order"))}
 	defer func() {
 		if err != nil {
 			c.logs.Close()
@@ -139,7 +138,7 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 
 // openLog opens a log to append to. The command writes to it without a detour.
 func openLog(path string) (*os.File, error) {
-	f, err := sys.OpenRegular(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+	f, err := joblog.Append(path)
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}

@@ -240,7 +240,7 @@ func (m *integration) conflict(files []string) (*Result, error) {
 			return nil, err
 		}
 	}
-	r := blocked("merging %s into %s is in conflict: resolve %s in %s, `git add` them, then `vizier jobs retry %s`",
+	r := blocked("merging %s into %s "+kernel.InConflict+": resolve %s in %s, `git add` them, then `vizier jobs retry %s`",
 		m.source, m.target, shorten(strings.Join(files, ", ")), m.dir, m.n.conflictGate())
 	r.Produced = []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: m.slug}}
 	return &r, nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
@@ -100,7 +101,7 @@ func refusedClean(err error) error {
 }
 
 // agree asks a person.
-func (c *call) agree(set kernel.CleanSet) (bool, error) {
+func (c *call) agree(set retention.CleanSet) (bool, error) {
 	what := "job " + joined(set.Jobs)
 	if set.Run != "" {
 		what = fmt.Sprintf("run %s with %d job(s)", set.Run, len(set.Jobs))

@@ -61,7 +61,7 @@ func TestUnknownNamesGetASuggestion(t *testing.T) {
 	has(t, w.fails(2, "jbos"), `did you mean "jobs"?`)
 	has(t, w.fails(2, "jobs", "aprove", "x"), `did you mean "approve"?`, "hint: vizier jobs --help")
 	has(t, w.fails(2, "jobs", "submit", "--lck", "x"), `did you mean "--lock"?`)
-	for _, gone := range []string{"--json", "--background", "--pager", "--agent"} {
+	for _, gone := range []string{"--background", "--pager", "--agent"} {
 		w.fails(2, gone, "jobs", "list")
 	}
 }

@@ -145,7 +145,10 @@ func everyCommand(t *testing.T) (calls [][]string) {
 		for _, c := range n.Children {
 			walk(c)
 		}
-		path := strings.Fields(n.FullPath())[1:]
+		var path []string
+		for at := n; at.Type == kong.CommandNode; at = at.Parent {
+			path = slices.Insert(path, 0, at.Name)
+		}
 		if len(n.Children) > 0 || n.Type != kong.CommandNode || slices.Contains([]string{"inbox watch"}, strings.Join(path, " ")) {
 			return
 		}

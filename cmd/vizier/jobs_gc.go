@@ -6,6 +6,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 type gcCmd struct {
@@ -17,7 +18,8 @@ type gcCmd struct {
 
 func (*gcCmd) Help() string {
 	return "Removes records and logs of jobs that ended some time ago. What an open job refers to stays, whatever its age. " +
-		"With --keep, what owns a worktree or has an idempotency key stays as well."
+		"With --keep, what owns a worktree or has an idempotency key stays as well. " +
+		"Of what stays and ended longer than [gc] pack_after ago it packs the files."
 }
 
 // collected is `jobs gc --format json`.
@@ -40,6 +42,9 @@ func (g *gcCmd) Run(c *call) error {
 		gone, err = g.collect(c, r)
 	} else {
 		gone, err = g.remove(c, r, time.Duration(g.Days)*24*time.Hour)
+	}
+	if err == nil && !g.DryRun {
+		err = r.Scheduler.Pack(c.ctx)
 	}
 	if err != nil {
 		return err
@@ -95,10 +100,10 @@ func (g *gcCmd) remove(c *call, r *repo, age time.Duration) ([]kernel.JobID, err
 		return nil, err
 	}
 	var gone []kernel.JobID
-	for _, a := range kernel.GCWorktrees(snap, age).World { // they go with their worktrees
+	for _, a := range retention.GCWorktrees(snap, age).World { // they go with their worktrees
 		gone = append(gone, a.Subject())
 	}
-	return append(gone, removed(kernel.GC(snap, age).Actions())...), nil
+	return append(gone, removed(retention.GC(snap, age).Actions())...), nil
 }
 
 func removed(actions []kernel.Action) (gone []kernel.JobID) {

@@ -58,6 +58,12 @@ func (l *listCmd) Run(c *call) error {
 		return c.ui.json(list.Raw(func(id kernel.JobID) view.Paths { return r.paths(id, "json") }))
 	}
 	label, all := label(snap), []string(nil)
+	if c.globals.Quiet && l.Format != "json" {
+		for _, row := range list.Rows {
+			c.ui.verbatim(label(row.ID) + "\n")
+		}
+		return nil
+	}
 	for _, row := range list.Rows {
 		for _, f := range chosen {
 			if mentions[f.Key] {

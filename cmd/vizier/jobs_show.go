@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -97,12 +98,24 @@ func (s *showCmd) Run(c *call) error {
 }
 
 type statusCmd struct {
-	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Attention bool     `help:"Without a job: exit 10 if something needs a person."`
+	Format    string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
 }
 
-// Run prints how each stands. It succeeds whatever the status is.
+func (*statusCmd) Help() string {
+	return "Without a job: what needs a person, with the command for it; what runs; what waits and for what; and what failed today."
+}
+
+// Run prints how each stands, or how everything does. It succeeds whatever the
+// status is.
 func (s *statusCmd) Run(c *call) error {
+	switch {
+	case len(s.Jobs) == 0:
+		return (&overviewCmd{s.Attention, s.Format}).Run(c)
+	case s.Attention:
+		return usageError(errors.New("--attention is about everything: leave out the job"))
+	}
 	r, targets, snap, err := c.standing(s.Jobs)
 	if err != nil {
 		return err

@@ -2,9 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"maps"
+	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -77,6 +80,9 @@ func (s *submitCmd) Run(c *call) error {
 	if s.Batch && len(s.Request.Command) > 0 {
 		return usageError(errors.New("--batch reads the commands from standard input: leave out the command"))
 	}
+	if err := s.oneWord(); err != nil {
+		return err
+	}
 	if err := c.mayEnqueue(); err != nil {
 		return err
 	}
@@ -123,6 +129,19 @@ func (s *submitCmd) Run(c *call) error {
 		c.ui.print(c.ui.refs.short(string(j.Job)))
 	}
 	return nil
+}
+
+// oneWord refuses a line for a shell that is given as the name of a program.
+func (s *submitCmd) oneWord() error {
+	if len(s.Request.Command) != 1 || !strings.ContainsAny(s.Request.Command[0], " \t\n") || s.Request.Executor != "" {
+		return nil
+	}
+	line := s.Request.Command[0]
+	if _, err := exec.LookPath(line); err == nil {
+		return nil
+	}
+	return &failure{class: classUsage, err: fmt.Errorf("no program is called %q: a line with several words is for a shell", line),
+		hint: "vizier submit -- " + typed([]string{"sh", "-c", line})}
 }
 
 func submitted(rep app.Report, news []kernel.NewJob) submission {

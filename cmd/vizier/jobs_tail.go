@@ -4,18 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type tailCmd struct {
-	Job    string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	Stream string `enum:"stdout,stderr,both" default:"both" placeholder:"stdout|stderr|both" help:"Which output to print; both puts the stream's name before each line."`
-	Follow bool   `help:"Go on as more is written, until the job has ended."`
+	Job        string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+	Stream     string `enum:"stdout,stderr,both" default:"both" placeholder:"stdout|stderr|both" help:"Which output to print; both puts the stream's name before each line."`
+	Follow     bool   `short:"f" help:"Go on as more is written, until the job or the run has ended."`
+	Lines      int    `short:"n" placeholder:"N" help:"Only the last N lines of what there is."`
+	Timestamps bool   `help:"Before each line, when it was written; - where nobody recorded it."`
+	Grep       string `placeholder:"REGEXP" help:"Only lines that match this regular expression (RE2)."`
+	Failed     bool   `help:"Of a run, only jobs that failed."`
+}
+
+func (*tailCmd) Help() string {
+	return "Lines of both streams come in the order in which they were written; those of a run have its nodes in front."
 }
 
 type attachCmd struct {
@@ -32,6 +42,10 @@ func (a *attachCmd) Run(c *call) error {
 // Run prints the output. However the job ends, following it to its end is a
 // success.
 func (t *tailCmd) Run(c *call) error {
+	p, err := t.printer(c)
+	if err != nil {
+		return usageError(err)
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err
@@ -44,76 +58,142 @@ func (t *tailCmd) Run(c *call) error {
 		return err
 	}
 	if targets[0].Whole && len(targets[0].Jobs) > 1 {
-		return t.whole(c, r, targets[0])
+		return t.whole(c, r, p, targets[0])
 	}
 	snap, id, err := c.settledJob(r, t.Job)
 	if err != nil {
 		return err
 	}
-	if at := snap.Job(id).State.Removed; !at.IsZero() {
-		c.ui.warn("the output of job %s was removed at %s: it was transient, and nobody needs it any more", id, at.Format(time.RFC3339))
+	j := snap.Job(id)
+	switch {
+	case t.Failed && !view.EndedBadly(j):
+		c.ui.warn("job %s has not failed: it is %s", id, j.State.Status)
+		return nil
+	case !j.State.Removed.IsZero():
+		c.ui.warn("the output of job %s was removed at %s: it was transient, and nobody needs it any more", id, j.State.Removed.Format(time.RFC3339))
 	}
-	var streams []*stream
-	switch t.Stream {
-	case "both":
-		for _, name := range []string{"stdout", "stderr"} {
-			streams = append(streams, r.stream(id, name, "["+name+"] "))
-		}
-	default:
-		streams = append(streams, r.stream(id, t.Stream, ""))
+	if p.plain() && p.stream != "both" {
+		return t.bytes(c, r, id)
 	}
-	if t.Follow {
+	lines := r.lines(id)
+	print := func(l joblog.Line) error { return p.line("", l) }
+	if !t.Follow {
+		err = t.once(p, func() error { return p.printAll(c.ctx, r, []loggedJob{{id: id, started: j.State.Started}}) })
+	} else {
 		var said *reported
 		if t.Stream == "both" {
 			said = &reported{}
 		}
-		err = c.follow(r, id, streams, said)
-	} else {
-		_, err = c.copyAll(streams)
-	}
-	for _, s := range streams {
-		err = errors.Join(err, s.end(c.ui.logs()))
+		err = c.follow(r, id, p, func(all bool) (bool, error) { return lines.Read(c.ctx, all, print) }, said)
+		err = errors.Join(err, lines.End(print))
 	}
 	return err
 }
 
-// whole prints the output of all jobs of a run, each line with its job in front.
-func (t *tailCmd) whole(c *call, r *repo, run view.Target) error {
-	f := &runFollower{r: r, run: run.Run(), print: true, short: c.ui.refs.short, status: map[kernel.JobID]kernel.Status{}}
-	for _, j := range run.Jobs {
-		f.add(j.ID)
+// printer is what the flags ask for.
+func (t *tailCmd) printer(c *call) (*linePrinter, error) {
+	p := &linePrinter{out: c.ui.logs(), stream: t.Stream, stamps: t.Timestamps, most: t.Lines}
+	if t.Lines < 0 {
+		return nil, fmt.Errorf("--lines %d: expected the number of lines, 1 or more", t.Lines)
 	}
-	if t.Stream != "both" {
-		f.streams = slices.DeleteFunc(f.streams, func(s *stream) bool { return !strings.HasSuffix(s.prefix, "/"+t.Stream+"] ") })
+	if t.Failed && t.Follow {
+		return nil, errors.New("--failed and --follow do not go together: what failed writes nothing more")
+	}
+	if t.Grep != "" {
+		var err error
+		if p.grep, err = regexp.Compile(t.Grep); err != nil {
+			return nil, fmt.Errorf("--grep: %w", err)
+		}
+	}
+	return p, nil
+}
+
+// plain reports that every line is wanted, and nothing with it.
+func (p *linePrinter) plain() bool { return p.grep == nil && !p.stamps && p.most == 0 }
+
+// bytes prints one stream as it is.
+func (t *tailCmd) bytes(c *call, r *repo, id kernel.JobID) error {
+	f := joblog.NewFile(func() (*os.File, error) { return r.Logs.OpenLog(id, t.Stream) })
+	defer f.Close()
+	read := func(bool) (bool, error) { return f.CopyTo(c.ctx, c.ui.logs()) }
+	if !t.Follow {
+		_, err := read(true)
+		return wrongLog(err)
+	}
+	return c.follow(r, id, &linePrinter{out: c.ui.logs()}, read, nil)
+}
+
+// once prints what there is now.
+func (t *tailCmd) once(p *linePrinter, all func() error) error {
+	if err := all(); err != nil {
+		return err
+	}
+	return p.flow()
+}
+
+// whole prints the output of all jobs of a run, each line with its node in front.
+func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, run view.Target) error {
+	jobs := run.Jobs
+	if t.Failed {
+		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j *kernel.Job) bool { return !view.EndedBadly(j) })
+		if len(jobs) == 0 {
+			c.ui.warn("nothing of %s has failed", t.Job)
+		}
 	}
 	if !t.Follow {
-		return f.drain(c)
+		var of []loggedJob
+		for _, j := range jobs {
+			if j.State.Attempt > 0 {
+				of = append(of, loggedJob{inRunName(j, run.Jobs[0].Number), j.ID, j.State.Started})
+			}
+		}
+		return t.once(p, func() error { return p.printAll(c.ctx, r, of) })
+	}
+	f := &runFollower{r: r, run: run.Run(), number: run.Jobs[0].Number, printer: p, short: c.ui.refs.short, joined: map[kernel.JobID]bool{}, status: map[kernel.JobID]kernel.Status{}}
+	for _, j := range jobs {
+		f.add(j)
 	}
 	_, err := f.follow(c)
 	return err
 }
 
-func (c *call) copyAll(streams []*stream) (progress bool, err error) {
-	for _, s := range streams {
-		more, err := s.copyTo(c.ctx, c.ui.logs())
-		if err != nil {
-			return progress, fmt.Errorf("read log: %w", err)
-		}
-		progress = progress || more
+// inRunName is what a job is called in front of its lines, among those of the run of
+// a number: its node.
+func inRunName(j *kernel.Job, run kernel.Number) string {
+	switch {
+	case j.Part != "" && j.Number == run:
+		return j.Part
+	case j.Number != 0:
+		return j.Ref()
+	case j.Spec.Origin.Node != "":
+		return j.Spec.Origin.Node
 	}
-	return progress, nil
+	return string(j.ID)
+}
+
+func wrongLog(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("read log: %w", err)
 }
 
 // follow prints until the job is terminal and nothing more was written since
 // it was seen to be. An interrupt detaches: the job goes on.
-func (c *call) follow(r *repo, id kernel.JobID, streams []*stream, said *reported) error {
-	var p pace
+func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bool) (bool, error), said *reported) error {
+	var pc pace
 	var t ticker
 	ended := false
-	for {
-		progress, err := c.copyAll(streams)
-		if err != nil || ended {
-			return err
+	for looks := 1; ; looks++ {
+		progress, err := read(ended)
+		if err == nil && (looks == 2 || ended) {
+			err = p.flow()
+		}
+		if err != nil {
+			return detached(c, id, wrongLog(err))
+		}
+		if ended {
+			return nil
 		}
 		if err := t.tick(c.ctx, r); err != nil {
 			return detached(c, id, err)
@@ -128,7 +208,7 @@ func (c *call) follow(r *repo, id kernel.JobID, streams []*stream, said *reporte
 		if ended {
 			continue
 		}
-		if err := p.wait(c.ctx, progress); err != nil {
+		if err := pc.wait(c.ctx, progress || looks == 1); err != nil {
 			return detached(c, id, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -24,8 +25,14 @@ func TestManPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages := map[string]string{"vizier.1": overview(parser.Model)}
+	short := map[reflect.Type]string{} // the page of a command that stands at the top as well
 	for _, n := range parser.Model.Leaves(true) {
-		pages[strings.ReplaceAll(n.FullPath(), " ", "-")+".1"] = commandPage(n)
+		name := strings.ReplaceAll(commandPath(n), " ", "-") + ".1"
+		if top := short[n.Target.Type()]; top != "" {
+			pages[name] = ".so man1/" + top + "\n"
+			continue
+		}
+		short[n.Target.Type()], pages[name] = name, commandPage(n)
 	}
 	for name, text := range pages {
 		golden(t, filepath.Join(dir, name), text)
@@ -48,7 +55,7 @@ func overview(m *kong.Application) string {
 	p.WriteString(".nf\n" + roff(curated()) + ".fi\n")
 	p.section("COMMANDS")
 	for _, n := range m.Leaves(true) {
-		p.item(`\fB`+roff(n.FullPath())+`\fR`, n.Help)
+		p.item(`\fB`+roff(commandPath(n))+`\fR`, n.Help)
 	}
 	p.flags("OPTIONS", m.Flags)
 	p.section("EXIT STATUS")
@@ -58,14 +65,18 @@ func overview(m *kong.Application) string {
 
 func commandPage(n *kong.Node) string {
 	p := page{}
-	synopsis := `\fB` + roff(n.FullPath()) + `\fR [\fIflags\fR]`
+	synopsis := `\fB` + roff(commandPath(n)) + `\fR [\fIflags\fR]`
 	for _, arg := range n.Positional {
 		synopsis += " " + roff(arg.Summary())
 	}
-	p.head(strings.ReplaceAll(n.FullPath(), " ", "-"), n.Help, synopsis)
+	p.head(strings.ReplaceAll(commandPath(n), " ", "-"), n.Help, synopsis)
 	if n.Detail != "" {
 		p.section("DESCRIPTION")
 		p.WriteString(roff(n.Detail) + "\n")
+	}
+	if len(n.Aliases) > 0 {
+		p.section("ALIASES")
+		p.WriteString(roff(strings.Join(n.Aliases, ", ")) + "\n")
 	}
 	if len(n.Positional) > 0 {
 		p.section("ARGUMENTS")

@@ -58,8 +58,8 @@ func (n *narrow) toward(t reflect.Type, names []string) reflect.Type {
 		case !command:
 			f.Type = n.given(f.Type)
 			fields = append(fields, f)
-		case len(names) > 0 && names[0] == nameOf(f) && names[0] != "help":
-			if f.Type = n.toward(f.Type, names[1:]); f.Type != nil {
+		case len(names) > 0 && isCalled(f, names[0]) && names[0] != "help", len(names) == 0 && f.Tag.Get("default") != "":
+			if f.Type = n.toward(f.Type, names[min(1, len(names)):]); f.Type != nil {
 				return reflect.StructOf(append(fields, f))
 			}
 		}
@@ -140,6 +140,11 @@ func isSwitch(word string) bool {
 		}
 	}
 	return false
+}
+
+// isCalled reports that the command f has a name, or goes by it as well.
+func isCalled(f reflect.StructField, name string) bool {
+	return name == nameOf(f) || slices.Contains(strings.Split(f.Tag.Get("aliases"), ","), name)
 }
 
 // nameOf is what a command or a flag of the grammar is called: MissingProducer

@@ -35,7 +35,7 @@ func allCommands(t *testing.T, see func(words []string, node *kong.Node)) {
 	t.Helper()
 	for _, node := range parserOf(t, &grammar{}).Model.Leaves(false) {
 		if node.Name != "help" {
-			see(strings.Fields(node.FullPath())[1:], node)
+			see(strings.Fields(commandPath(node))[1:], node)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestNarrowedHasWhatIsMentioned(t *testing.T) {
 // What the narrow grammar fills in is what the whole one does.
 func TestNarrowedFillsInTheSame(t *testing.T) {
 	for _, line := range []string{
-		"jobs list", "jobs list --all", "jobs status @last", "jobs status @last --format json", "-q jobs why abc -v",
+		"jobs", "jobs list", "ls", "jobs ls -n 3", "logs a", "add -- true", "jobs list --all", "jobs status @last", "jobs status @last --format json", "-q jobs why abc -v",
 		"jobs submit -- make --help", "jobs submit --approval --after a --after b --missing-producer wait -- true",
 		"jobs submit --env A=b --in-doubt ask --transient remove -- true", "jobs schedule --watch --interval-ms 5", "jobs schedule",
 		"jobs cancel a --cleanup-worktree", "run draft x --repeat 3 --set a=b", "run draft", "jobs tail a --follow", "release", "release --major",
@@ -132,7 +132,7 @@ func TestNarrowedKeepsDefaults(t *testing.T) {
 }
 
 func TestNotNarrowed(t *testing.T) {
-	for _, line := range []string{"", "nope", "jobs", "jobs nope", "-C file jobs list", "--nope jobs list", "jobs -v list", "help jobs", "jobs list --help", "run draft -h", "-V", "-- jobs list"} {
+	for _, line := range []string{"", "nope", "jobs nope", "config", "-C file jobs list", "--nope jobs list", "jobs -v list", "help jobs", "jobs list --help", "run draft -h", "-V", "-- jobs list"} {
 		if n := narrowed(strings.Fields(line)); n != nil {
 			t.Errorf("%q: narrowed to %T", line, n.grammar)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -39,14 +40,24 @@ type grammar struct {
 
 	Init        initCmd        `cmd:"" help:"Write the files of a repository that uses Vizier."`
 	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
-	Audit       auditCmd       `cmd:"" help:"Tell what a template produces, needs and locks."`
-	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`
-	List        draftsCmd      `cmd:"" help:"List the plans that are not merged yet."`
+	Submit      submitCmd      `cmd:"" aliases:"add" help:"Enqueue a command as a job, or many from standard input."`
+	Status      statusCmd      `cmd:"" help:"Show what needs you, what runs, what waits and what failed."`
+	Ls          listCmd        `cmd:"" help:"List jobs, newest first."`
+	Show        showCmd        `cmd:"" help:"Show everything on record about a job or a run."`
+	Why         whyCmd         `cmd:"" help:"Explain why a job is not running and what would start it."`
+	Tail        tailCmd        `cmd:"" aliases:"log,logs" help:"Print a job's output."`
+	Attach      attachCmd      `cmd:"" aliases:"watch" help:"Follow a job's output until it ends."`
+	Wait        waitCmd        `cmd:"" help:"Wait until jobs have ended."`
+	Retry       retryCmd       `cmd:"" aliases:"rerun" help:"Run a job and everything that depends on it again."`
+	Cancel      cancelCmd      `cmd:"" aliases:"kill" help:"End a job."`
+	Clean       cleanCmd       `cmd:"" aliases:"rm" help:"Remove all that was made for a job's run."`
 	Runs        runsCmd        `cmd:"" help:"List the runs, newest first: how each stands and how far it is."`
-	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs."`
+	Plans       draftsCmd      `cmd:"" aliases:"list" help:"List the plans that are not merged yet."`
+	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs; alone, the same as status."`
 	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
-	Doctor      doctorCmd      `cmd:"" help:"Look for what crashes left, and repair it."`
-	Clean       cleanCmd       `cmd:"" help:"Remove all that was made for a job's run."`
+	Audit       auditCmd       `cmd:"" help:"Show what a template produces, needs and locks."`
+	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`
+	Doctor      doctorCmd      `cmd:"" help:"Look for leftovers of crashes and of manual edits, and repair them."`
 	Release     releaseCmd     `cmd:"" help:"Tag a version that the commits since the last one ask for."`
 	CD          cdCmd          `cmd:"" name:"cd" hidden:""`
 	Config      configCmd      `cmd:"" help:"Look at the configuration."`
@@ -62,28 +73,31 @@ type globals struct {
 	Debug      bool   `short:"d" help:"The same as -vv."`
 	NoANSI     bool   `name:"no-ansi" help:"No colour and no cursor movement, even on a terminal."`
 	NoPager    bool   `name:"no-pager" help:"Never page help."`
+	JSON       bool   `name:"json" help:"The same as --format json."`
+	UTC        bool   `name:"utc" help:"Times for people in UTC, and not in the time of this machine."`
 	NoResident bool   `name:"no-resident" help:"Start no resident scheduler, whatever the configuration says."`
 	ConfigFile string `name:"config-file" short:"C" placeholder:"PATH" help:"Read only this configuration file."`
 	Version    bool   `short:"V" help:"Print the version."`
 }
 
 type jobsCmd struct {
-	Submit   submitCmd   `cmd:"" help:"Enqueue a command as a job, or many from standard input."`
-	List     listCmd     `cmd:"" help:"List jobs, newest first."`
+	Overview overviewCmd `cmd:"" hidden:"" default:"1" help:"Show what needs you, what runs, what waits and what failed."`
+	Submit   submitCmd   `cmd:"" aliases:"add" help:"Enqueue a command as a job, or many from standard input."`
+	List     listCmd     `cmd:"" aliases:"ls" help:"List jobs, newest first."`
 	Schedule scheduleCmd `cmd:"" help:"Show what is due, what it waits for and in which order."`
 	Show     showCmd     `cmd:"" help:"Show everything on record about a job."`
-	Status   statusCmd   `cmd:"" help:"Show a job's status on one line."`
+	Status   statusCmd   `cmd:"" help:"Show a job's status on one line, or how everything stands."`
 	Why      whyCmd      `cmd:"" help:"Explain why a job is not running and what would start it."`
 	Payload  payloadCmd  `cmd:"" help:"Print the data of an artifact."`
 	Effects  effectsCmd  `cmd:"" help:"Show what a job did to the world, or may have done."`
-	Tail     tailCmd     `cmd:"" help:"Print a job's output."`
-	Attach   attachCmd   `cmd:"" help:"Follow a job's output until it ends."`
+	Tail     tailCmd     `cmd:"" aliases:"log,logs" help:"Print a job's output."`
+	Attach   attachCmd   `cmd:"" aliases:"watch" help:"Follow a job's output until it ends."`
 	Wait     waitCmd     `cmd:"" help:"Wait until jobs have ended."`
 	Events   eventsCmd   `cmd:"" help:"Print what has happened to jobs and runs, and follow it."`
 	Approve  approveCmd  `cmd:"" help:"Grant a job's pending approval."`
 	Reject   rejectCmd   `cmd:"" help:"Refuse a job's pending approval."`
-	Retry    retryCmd    `cmd:"" help:"Run a job and everything that depends on it again."`
-	Cancel   cancelCmd   `cmd:"" help:"End a job."`
+	Retry    retryCmd    `cmd:"" aliases:"rerun" help:"Run a job and everything that depends on it again."`
+	Cancel   cancelCmd   `cmd:"" aliases:"kill" help:"End a job."`
 	Validate validateCmd `cmd:"" help:"Hold every record to the published schema and to what must hold."`
 	GC       gcCmd       `cmd:"" name:"gc" help:"Remove old jobs that nothing refers to."`
 }
@@ -238,7 +252,21 @@ func (c *call) parse(g any, out io.Writer) (*kong.Context, error) {
 func (c *call) execute(command runnable, g globals) error {
 	c.globals = g
 	c.ui.configure(g)
+	if g.JSON && !formatJSON(command) {
+		return usageError(errors.New("this command has no JSON: leave out --json"))
+	}
 	return command.Run(c)
+}
+
+// formatJSON has a command print JSON. It is false for one that has none.
+func formatJSON(command runnable) bool {
+	v := reflect.ValueOf(command).Elem()
+	f, ok := v.Type().FieldByName("Format")
+	if !ok || !slices.Contains(strings.Split(f.Tag.Get("enum"), ","), "json") {
+		return false
+	}
+	v.FieldByName("Format").SetString("json")
+	return true
 }
 
 // usage makes an error of the parser one that exits 2 and names the help to
@@ -248,10 +276,20 @@ func usage(err error) error {
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {
 		if node := parse.Context.Selected(); node != nil {
-			hint = node.FullPath() + " --help"
+			hint = commandPath(node) + " --help"
+		} else if word := strings.TrimPrefix(parse.Error(), "unexpected argument "); child(child(parse.Context.Model.Node, "jobs"), word) != nil {
+			hint = "vizier jobs " + word
 		}
 	}
 	return &failure{class: classUsage, err: err, hint: hint}
+}
+
+// commandPath is a command as it is typed.
+func commandPath(n *kong.Node) string {
+	if n.Parent == nil {
+		return n.Name
+	}
+	return commandPath(n.Parent) + " " + n.Name
 }
 
 // wantsJSON reports whether the arguments ask for JSON, whether or not they
@@ -261,7 +299,7 @@ func wantsJSON(args []string) bool {
 		switch {
 		case a == "--":
 			return false
-		case a == "--format=json", a == "--format" && i+1 < len(args) && args[i+1] == "json":
+		case a == "--json", a == "--format=json", a == "--format" && i+1 < len(args) && args[i+1] == "json":
 			return true
 		}
 	}

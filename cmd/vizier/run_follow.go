@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -45,7 +46,11 @@ type indexedEnding struct {
 func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunRequest, held map[kernel.RunID]io.Closer) error {
 	doc := terminalRuns{Outcome: "workflow_runs_terminal", Repeat: len(runs)}
 	for i, run := range runs {
-		f := newRunFollower(r, run, x.Format == "text", c.ui.refs.short)
+		var p *linePrinter
+		if x.Format == "text" {
+			p = &linePrinter{out: c.ui.logs(), stream: "both"}
+		}
+		f := newRunFollower(r, run, p, c.ui.refs.short)
 		snap, err := f.follow(c)
 		if err != nil {
 			return err
@@ -128,38 +133,63 @@ func (t terminalRun) rows() []row {
 type runFollower struct {
 	r       *repo
 	run     kernel.RunID
+	number  kernel.Number
 	jobs    []kernel.JobID
-	print   bool
+	printer *linePrinter           // nil: nothing is printed
 	short   func(id string) string // see references
-	streams []*stream
-	status  map[kernel.JobID]kernel.Status
+	logs    []followedJob
+	joined  map[kernel.JobID]bool
+	status  map[kernel.JobID]kernel.Status // as last told
 }
 
-func newRunFollower(r *repo, run app.RunRequest, print bool, short func(string) string) *runFollower {
-	f := &runFollower{r: r, run: run.Run, print: print, short: short, status: map[kernel.JobID]kernel.Status{}}
+// followedJob is a job whose lines are printed with its name in front.
+type followedJob struct {
+	lines *joblog.Lines
+	name  string
+}
+
+func newRunFollower(r *repo, run app.RunRequest, p *linePrinter, short func(string) string) *runFollower {
+	f := &runFollower{r: r, run: run.Run, printer: p, short: short, joined: map[kernel.JobID]bool{}, status: map[kernel.JobID]kernel.Status{}}
 	for _, j := range run.Jobs {
-		f.add(j.ID)
+		f.jobs = append(f.jobs, j.ID)
 	}
 	return f
 }
 
-func (f *runFollower) add(id kernel.JobID) {
-	f.jobs = append(f.jobs, id)
-	if !f.print {
-		return
+func (f *runFollower) add(j *kernel.Job) {
+	if !slices.Contains(f.jobs, j.ID) {
+		f.jobs = append(f.jobs, j.ID)
 	}
-	for _, name := range []string{"stdout", "stderr"} {
-		f.streams = append(f.streams, f.r.stream(id, name, "["+f.short(string(id))+"/"+name+"] "))
+	if f.printer != nil {
+		f.logs = append(f.logs, followedJob{f.r.lines(j.ID), inRunName(j, f.number)})
+	}
+	f.joined[j.ID] = true
+}
+
+// join follows the jobs that are on record by now, and those as well that jobs of
+// the run submitted.
+func (f *runFollower) join(s *kernel.Snapshot) {
+	for _, j := range s.Jobs() {
+		if f.joined[j.ID] || !slices.Contains(f.jobs, j.ID) && (f.run == "" || j.Spec.Origin.Run != f.run) {
+			continue
+		}
+		if f.number == 0 {
+			f.number = j.Number
+		}
+		f.add(j)
 	}
 }
 
-// join follows the jobs as well that jobs of the run submitted.
-func (f *runFollower) join(s *kernel.Snapshot) {
-	for _, j := range s.Jobs() {
-		if f.run != "" && j.Spec.Origin.Run == f.run && !slices.Contains(f.jobs, j.ID) {
-			f.add(j.ID)
+// read prints what was written.
+func (f *runFollower) read(ctx context.Context, all bool) (any bool, err error) {
+	for _, j := range f.logs {
+		more, err := j.lines.Read(ctx, all, func(l joblog.Line) error { return f.printer.line(j.name, l) })
+		any = any || more
+		if err != nil {
+			return any, wrongLog(err)
 		}
 	}
+	return any, nil
 }
 
 // known are the jobs of the run that s has.
@@ -178,7 +208,7 @@ func (f *runFollower) known(s *kernel.Snapshot) []*kernel.Job {
 func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 	var p pace
 	var t ticker
-	for {
+	for looks := 1; ; looks++ {
 		err := t.tick(c.ctx, f.r)
 		var snap *kernel.Snapshot
 		if err == nil {
@@ -193,12 +223,15 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 			f.join(snap)
 		}
 		if err == nil { // the records first: what a job wrote before it ended is printed before its end
-			progress, err = c.copyAll(f.streams)
+			progress, err = f.read(c.ctx, false)
+		}
+		if err == nil && looks == 2 && f.printer != nil {
+			err = f.printer.flow()
 		}
 		if err == nil {
 			over := f.over(snap)
 			if over {
-				err = f.drain(c)
+				err = f.drain(c.ctx)
 			}
 			progress = f.changes(c, snap) || progress
 			if over && err == nil {
@@ -230,16 +263,19 @@ func (f *runFollower) over(s *kernel.Snapshot) bool {
 }
 
 // drain prints the rest of the logs.
-func (f *runFollower) drain(c *call) error {
-	for _, s := range f.streams {
-		if _, err := s.copyTo(c.ctx, c.ui.logs()); err != nil {
-			return fmt.Errorf("read log: %w", err)
-		}
-		if err := s.end(c.ui.logs()); err != nil {
+func (f *runFollower) drain(ctx context.Context) error {
+	if f.printer == nil {
+		return nil
+	}
+	if _, err := f.read(ctx, true); err != nil {
+		return err
+	}
+	for _, j := range f.logs {
+		if err := j.lines.End(func(l joblog.Line) error { return f.printer.line(j.name, l) }); err != nil {
 			return err
 		}
 	}
-	return nil
+	return f.printer.flow()
 }
 
 // changes prints the jobs whose status is another one, in schedule order.
@@ -250,12 +286,12 @@ func (f *runFollower) changes(c *call, s *kernel.Snapshot) bool {
 		if j == nil {
 			continue
 		}
-		if before, seen := f.status[id]; seen && before == j.State.Status {
+		if before, told := f.status[id]; told && before == j.State.Status {
 			continue
 		}
 		f.status[id] = j.State.Status
 		changed = true
-		if f.print && j.State.Status != kernel.Unscheduled {
+		if f.printer != nil && j.State.Status != kernel.Unscheduled {
 			c.ui.print(fmt.Sprintf("[run:%s] %s => %s (%s)", f.short(string(f.run)), id, c.ui.paint(j.State.Status.String(), j.State.Status.String()), j.Spec.Origin.Node))
 		}
 	}

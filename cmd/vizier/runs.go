@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,6 +41,12 @@ func (x *runsCmd) Run(c *call) error {
 	}
 	if x.Format == "json" {
 		return c.ui.json(runsDoc{runs})
+	}
+	if c.globals.Quiet {
+		for _, run := range runs {
+			c.ui.verbatim(cmp.Or(run.Ref, string(run.Run)) + "\n")
+		}
+		return nil
 	}
 	if len(runs) == 0 {
 		c.ui.print("Outcome: No runs found")

@@ -49,6 +49,7 @@ func TestDocumentsConform(t *testing.T) {
 			"jobs_list":   "jobs list --format json --all",
 			"job_show":    "jobs show --format json " + string(a),
 			"job_status":  "jobs status --format json " + string(a),
+			"status":      "status --format json",
 			"schedule":    "jobs schedule --format json --all",
 			"config_show": "config show --format json",
 		} {

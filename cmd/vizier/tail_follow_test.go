@@ -44,7 +44,7 @@ func TestFollowOfALogThatIsCut(t *testing.T) {
 				done <- err
 			}()
 			var got bytes.Buffer
-			s := &stream{open: func() (*os.File, error) { return os.Open(path) }}
+			s := joblog.NewFile(func() (*os.File, error) { return os.Open(path) })
 			for writing := true; writing; {
 				select {
 				case err := <-done:
@@ -54,18 +54,18 @@ func TestFollowOfALogThatIsCut(t *testing.T) {
 					writing = false
 				default:
 				}
-				if _, err := s.copyTo(t.Context(), &got); err != nil {
+				if _, err := s.CopyTo(t.Context(), &got); err != nil {
 					t.Fatal(err)
 				}
 			}
-			s.close()
+			s.Close()
 			followed(t, got.String(), last)
 			got.Reset()
-			s = &stream{open: func() (*os.File, error) { return os.Open(path) }}
-			if _, err := s.copyTo(t.Context(), &got); err != nil {
+			s = joblog.NewFile(func() (*os.File, error) { return os.Open(path) })
+			if _, err := s.CopyTo(t.Context(), &got); err != nil {
 				t.Fatal(err)
 			}
-			s.close()
+			s.Close()
 			if !strings.HasPrefix(got.String(), "[vizier: ") {
 				t.Errorf("who reads it afterwards sees %.60q first", got.String())
 			}

@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -33,7 +34,9 @@ type ui struct {
 	strip          bool // of those, none in the output of jobs either
 	level          int
 	refs           references
-	filter         *logFilter // see logs
+	filter         *logFilter     // see logs
+	width          int            // of the terminal that output goes to; 0: it goes to none
+	zone           *time.Location // of times for people
 }
 
 // The levels of what is said on standard error.
@@ -45,13 +48,20 @@ const (
 )
 
 func newUI(out *checkedWriter, err io.Writer, env environment) *ui {
-	return &ui{out: out, err: err, outTTY: isTerminal(out.Writer), errTTY: isTerminal(err), level: levelWarnings,
+	u := &ui{out: out, err: err, outTTY: isTerminal(out.Writer), errTTY: isTerminal(err), level: levelWarnings, zone: time.Local,
 		plain: env.Get("NO_COLOR") != "" || env.Get("TERM") == "dumb"}
+	if u.outTTY {
+		u.width = terminalWidth(out.Writer.(*os.File), env)
+	}
+	return u
 }
 
 func (u *ui) configure(g globals) {
 	u.plain = u.plain || g.NoANSI
 	u.strip = g.NoANSI || u.plain && u.outTTY
+	if g.UTC {
+		u.zone = time.UTC
+	}
 	u.level = levelWarnings + g.Verbose
 	if g.Debug {
 		u.level = levelDebug
@@ -154,6 +164,14 @@ func (u *ui) progress(line string) {
 }
 
 func (u *ui) colours() bool { return u.outTTY && !u.plain }
+
+// bold is a heading.
+func (u *ui) bold(text string) string {
+	if !u.colours() {
+		return text
+	}
+	return colourOn + "1" + colourOff + text + colourOn + "0" + colourOff
+}
 
 // paint colours text by what a status means to a person.
 func (u *ui) paint(status, text string) string {

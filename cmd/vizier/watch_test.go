@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -138,17 +140,21 @@ func TestAttachSurvivesRotation(t *testing.T) {
 		func() { w.write(a, "stdout", "last"); w.end(a, kernel.OutcomeSucceeded) },
 	}
 	var got bytes.Buffer
-	s := &stream{open: func() (*os.File, error) { return os.Open(path) }, prefix: "> "}
+	s := joblog.NewLines(func(name string) (*os.File, error) { return logs(w.dir).OpenLog(a, name) })
+	print := func(l joblog.Line) error {
+		_, err := fmt.Fprintf(&got, "> %s\n", l.Text)
+		return err
+	}
 	for _, step := range steps {
 		step()
-		if more, err := s.copyTo(t.Context(), &got); !more || err != nil {
+		if more, err := s.Read(t.Context(), true, print); !more || err != nil {
 			t.Fatalf("more %v: %v", more, err)
 		}
 	}
-	if more, err := s.copyTo(t.Context(), &got); more || err != nil {
+	if more, err := s.Read(t.Context(), true, print); more || err != nil {
 		t.Errorf("at the end: more %v: %v", more, err)
 	}
-	if err := s.end(&got); err != nil {
+	if err := s.End(print); err != nil {
 		t.Error(err)
 	}
 	if want := "> first\n> partial\n> second attempt\n> cut\n> last\n"; got.String() != want {

@@ -26,6 +26,7 @@ type Value struct {
 type Paths struct {
 	Stdout, Stderr, Outcome string
 	Hooks                   string // logs of the hooks that were called
+	Pack                    string // what the job's files are packed in
 
 	Progress Progress // of the latest attempt
 

@@ -54,6 +54,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 	"pgregory.net/rapid"
 )
 
@@ -178,7 +179,7 @@ func (m *machine) verb(t *rapid.T) {
 		m.do(t, "retry "+string(id), func(s *app.Scheduler) (app.Report, error) { return s.Retry(ctx, id, "ann") })
 	case "approve":
 		m.do(t, "approve "+string(id), func(s *app.Scheduler) (app.Report, error) {
-			rep, err := s.Approve(ctx, id, "ann")
+			rep, err := s.Approve(ctx, id, kernel.Consent{By: "ann"})
 			if j := m.w.truth[id]; err == nil && j.State.Approval.State != kernel.Approved && !strings.HasPrefix(j.State.Approval.RequestedBy, "route") {
 				m.w.fail("%s was approved and is %s", id, j.State.Approval.State)
 			}
@@ -191,7 +192,7 @@ func (m *machine) verb(t *rapid.T) {
 	case "collect":
 		m.w.now = m.w.now.Add(2 * time.Hour) // what ended within the hour stays
 		m.do(t, "collect", func(s *app.Scheduler) (app.Report, error) {
-			s.Keep = kernel.Retention{Count: 1}
+			s.Keep = retention.Policy{Count: 1}
 			work, err := s.Collect(ctx)
 			if err != nil || len(work.Jobs) == 0 {
 				return s.Tick(ctx)

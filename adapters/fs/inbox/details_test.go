@@ -259,7 +259,7 @@ func TestReasonsOfPrompts(t *testing.T) {
 	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.ErrorPrompt, "failed: why", nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := content(t, tree, "inbox/x.error.txt"); got != fmt.Sprintf("job %s is failed: why\nnext: vizier jobs why %s\n", j.ID, j.ID) {
+	if got := content(t, tree, "inbox/x.error.txt"); got != fmt.Sprintf("job %[1]s failed: why\nnext: vizier why %[1]s\nid: %[1]s\n", j.ID) {
 		t.Errorf("%q", got)
 	}
 	odd := stands(tree, 3, "x.prompt.md", 1)

@@ -63,7 +63,7 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, how str
 		}
 		archived = true
 	}
-	return found, archived, t.rename(c, j, at, want, reasonOf(j, how))
+	return found, archived, t.rename(c, j, at, want, inbox.Ended(j, how))
 }
 
 // locate finds the job's prompt by the number of its file, whatever it is
@@ -246,10 +246,4 @@ func renameFinished(c fs.Confined, j *kernel.Job, at string, want kernel.PromptN
 
 func stampedPrompt(prompt, stamp string) string {
 	return strings.TrimSuffix(prompt, ".prompt.md") + "." + stamp + ".prompt.md"
-}
-
-// reasonOf is what stands beside a prompt whose run did not succeed, which went
-// as how says.
-func reasonOf(j *kernel.Job, how string) string {
-	return fmt.Sprintf("job %s is %s\nnext: vizier jobs why %s", j.ID, how, j.ID)
 }

@@ -83,6 +83,11 @@ func (t Tree) File(rel string, n kernel.PromptName) string {
 	return path.Join(t.Inbox(), inbox.NameOf(n, rel))
 }
 
+// GoneFile is the absolute path of a prompt called failed below finished.
+func (t Tree) GoneFile(rel string) string {
+	return path.Join(t.Home, inbox.FinishedDir, inbox.NameOf(kernel.ErrorPrompt, rel))
+}
+
 // Lock keeps other processes from claiming, until it is closed. It reports
 // false where another has it.
 func (t Tree) Lock() (f *os.File, free bool, err error) {

@@ -1,7 +1,7 @@
 // Package joblog keeps the output of a running command within bounds. The
 // command appends to the log itself and knows nothing of it: what is oldest is
 // taken out of the file below it, and a line in its place says how much is
-// missing.
+// missing. A record beside the logs tells in which order and when they grew.
 package joblog
 
 import (

@@ -1,16 +1,17 @@
-package kernel_test
+package retention_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 // retained lists what a retention removes.
-func retained(s *kernel.Snapshot, r kernel.Retention, sizes map[kernel.JobID]int64, most int) string {
+func retained(s *kernel.Snapshot, r retention.Policy, sizes map[kernel.JobID]int64, most int) string {
 	var ids []kernel.JobID
-	for _, a := range actionsOf[kernel.RemoveJob](kernel.Retain(s, r, sizes, most)) {
+	for _, a := range actionsOf[kernel.RemoveJob](retention.Apply(s, r, sizes, most)) {
 		ids = append(ids, a.Job)
 	}
 	return words(ids)
@@ -29,33 +30,33 @@ func TestRetainKeepsItsBounds(t *testing.T) {
 	sizes := map[kernel.JobID]int64{"a": 10, "b": 20, "c": 30, "d": 40}
 	s := snapshot(facts(), ended("a", 5), ended("b", 50), ended("c", 20), ended("d", 2))
 	for _, c := range []struct {
-		keep kernel.Retention
+		keep retention.Policy
 		most int
 		want string
 	}{
-		{kernel.Retention{}, 0, ""},
-		{kernel.Retention{Age: 21 * time.Hour}, 0, "b"},
-		{kernel.Retention{Age: 19 * time.Hour}, 0, "b c"},
-		{kernel.Retention{Count: 4}, 0, ""},
-		{kernel.Retention{Count: 1}, 0, "b c a"},
-		{kernel.Retention{Bytes: 100}, 0, ""},
-		{kernel.Retention{Bytes: 99}, 0, "b"},
-		{kernel.Retention{Bytes: 79}, 0, "b c"},
-		{kernel.Retention{Age: 40 * time.Hour, Count: 3, Bytes: 79}, 0, "b c"},
-		{kernel.Retention{Count: 1}, 2, "b c"},
+		{retention.Policy{}, 0, ""},
+		{retention.Policy{Age: 21 * time.Hour}, 0, "b"},
+		{retention.Policy{Age: 19 * time.Hour}, 0, "b c"},
+		{retention.Policy{Count: 4}, 0, ""},
+		{retention.Policy{Count: 1}, 0, "b c a"},
+		{retention.Policy{Bytes: 100}, 0, ""},
+		{retention.Policy{Bytes: 99}, 0, "b"},
+		{retention.Policy{Bytes: 79}, 0, "b c"},
+		{retention.Policy{Age: 40 * time.Hour, Count: 3, Bytes: 79}, 0, "b c"},
+		{retention.Policy{Count: 1}, 2, "b c"},
 	} {
 		if got := retained(s, c.keep, sizes, c.most); got != c.want {
 			t.Errorf("%+v, most %d: removes %q, want %q", c.keep, c.most, got, c.want)
 		}
 	}
-	if got := retained(snapshot(facts(), ended("a", 0), job("b", is(kernel.Failed), finishedAt(t0))), kernel.Retention{Age: time.Nanosecond, Count: 1, Bytes: 1}, sizes, 0); got != "" {
+	if got := retained(snapshot(facts(), ended("a", 0), job("b", is(kernel.Failed), finishedAt(t0))), retention.Policy{Age: time.Nanosecond, Count: 1, Bytes: 1}, sizes, 0); got != "" {
 		t.Errorf("what ended within the hour: removes %q", got)
 	}
 }
 
 // What nobody asked to remove stays for more reasons than what a GC keeps.
 func TestRetainKeepsWhatSomebodyMayComeBackTo(t *testing.T) {
-	tight := kernel.Retention{Age: 2 * time.Hour, Count: 1, Bytes: 1}
+	tight := retention.Policy{Age: 2 * time.Hour, Count: 1, Bytes: 1}
 	sizes := map[kernel.JobID]int64{"a": 10, "b": 10, "c": 10}
 	owned := func(j *kernel.Job) { j.State.Context = kernel.Context{Worktree: "w", Owned: true} }
 	keyed := func(j *kernel.Job) { j.Spec.IdempotencyKey = "k" }

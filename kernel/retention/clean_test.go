@@ -1,4 +1,4 @@
-package kernel_test
+package retention_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
 func ownsTree(j *kernel.Job) {
@@ -41,7 +42,7 @@ func TestCleanGuards(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := snapshot(facts(), c.jobs...)
 			for force, want := range map[bool]string{false: c.gone, true: c.force} {
-				p, err := kernel.Clean(s, "a", force)
+				p, err := retention.Clean(s, "a", force)
 				var gone []kernel.JobID
 				for _, r := range actionsOf[kernel.RemoveJob](p) {
 					gone = append(gone, r.Job)
@@ -52,14 +53,14 @@ func TestCleanGuards(t *testing.T) {
 				if (want == "") != errors.Is(err, kernel.ErrConflict) || want == "" && !strings.Contains(err.Error(), c.why) {
 					t.Errorf("force %t: %v, want %q", force, err, c.why)
 				}
-				_, again := kernel.CleanWorktrees(s, "a", force)
+				_, again := retention.CleanWorktrees(s, "a", force)
 				if (again == nil) != (err == nil) {
 					t.Errorf("force %t: worktrees %v, records %v", force, again, err)
 				}
 			}
 		})
 	}
-	if _, err := kernel.Clean(snapshot(facts()), "a", true); !errors.Is(err, kernel.ErrNotFound) {
+	if _, err := retention.Clean(snapshot(facts()), "a", true); !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("no such job: %v", err)
 	}
 }
@@ -68,7 +69,7 @@ func TestCleanGuards(t *testing.T) {
 // the last job of the run.
 func TestCleanInTwoHalves(t *testing.T) {
 	s := snapshot(facts(), job("a", is(kernel.Succeeded), inRun("r"), ownsTree), job("b", is(kernel.Succeeded), inRun("r")))
-	p, err := kernel.CleanWorktrees(s, "b", false)
+	p, err := retention.CleanWorktrees(s, "b", false)
 	trees := actionsOf[kernel.RemoveWorktree](p)
 	if err != nil || len(trees) != 1 || len(p.Actions()) != 1 || trees[0].Job != "a" {
 		t.Fatalf("%+v %v", p, err)
@@ -82,7 +83,7 @@ func TestCleanInTwoHalves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := kernel.Clean(s.Apply(cleaned), "b", false)
+		p, err := retention.Clean(s.Apply(cleaned), "b", false)
 		if jobs, runs := len(actionsOf[kernel.RemoveJob](p)), len(actionsOf[kernel.RemoveRun](p)); err != nil || jobs != c.jobs || runs != c.runs {
 			t.Errorf("%s: %d jobs and %d manifests, %v", c.status, jobs, runs, err)
 		}
@@ -98,7 +99,7 @@ func TestGCRemovesManifests(t *testing.T) {
 		if why != "" {
 			o.Unreadable = map[kernel.JobID]string{"z": why}
 		}
-		runs := actionsOf[kernel.RemoveRun](kernel.GC(kernel.NewSnapshot(o), 0))
+		runs := actionsOf[kernel.RemoveRun](retention.GC(kernel.NewSnapshot(o), 0))
 		if len(runs) != want || want == 1 && runs[0].Run != "r" {
 			t.Errorf("unreadable %q: %+v", why, runs)
 		}
@@ -122,7 +123,7 @@ func TestEndedEphemeralRuns(t *testing.T) {
 		{"to be kept", []kernel.Job{job("a", is(kernel.Succeeded), inRun("r"))}, ""},
 	} {
 		got := ""
-		for _, set := range kernel.EndedEphemeralRuns(snapshot(facts(), c.jobs...)) {
+		for _, set := range retention.EndedEphemeralRuns(snapshot(facts(), c.jobs...)) {
 			got += string(set.Run)
 		}
 		if got != c.want {

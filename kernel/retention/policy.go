@@ -1,13 +1,15 @@
-package kernel
+package retention
 
 import (
 	"slices"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Retention bounds what is kept of jobs that have ended. A bound of 0 is none,
+// Policy bounds what is kept of jobs that have ended. A bound of 0 is none,
 // and the zero value keeps everything.
-type Retention struct {
+type Policy struct {
 	Age   time.Duration // since they ended
 	Count int           // jobs
 	Bytes int64         // of their files
@@ -17,7 +19,7 @@ type Retention struct {
 // asking for it: somebody may still wait for it, or enqueue a job after it.
 const youngest = time.Hour
 
-// Retain removes what r need not keep, those that ended first first, as far as
+// Apply removes what p need not keep, those that ended first first, as far as
 // that takes. Nobody asked for it, so besides what a GC keeps it keeps what a
 // person or a script may come back to: jobs that own a worktree, jobs with an
 // idempotency key, and those whose files are gone and whose result stands. A
@@ -27,37 +29,32 @@ const youngest = time.Hour
 // sizes are the bytes of jobs' files; a job that is not there has none. Once
 // most jobs go, the rest is left to the next time; 0: all go.
 // The snapshot must hold every job.
-func Retain(s *Snapshot, r Retention, sizes map[JobID]int64, most int) Plan {
-	var p Plan
-	if r == (Retention{}) || len(s.unreadable) > 0 {
-		return p
+func Apply(s *kernel.Snapshot, p Policy, sizes map[kernel.JobID]int64, most int) kernel.Plan {
+	if p == (Policy{}) || len(s.UnreadableIDs()) > 0 {
+		return kernel.Plan{}
 	}
-	batches := s.batches(sizes)
+	batches := batchesOf(s, sizes)
 	count, bytes := 0, int64(0)
 	for _, b := range batches {
 		count, bytes = count+len(b.jobs), bytes+b.size
 	}
-	gone := 0
+	var gone []*kernel.Job
 	for _, b := range batches {
-		old := r.Age > 0 && s.now.Sub(b.over) > r.Age
-		if !old && (r.Count == 0 || count <= r.Count) && (r.Bytes == 0 || bytes <= r.Bytes) || most > 0 && gone >= most {
+		old := p.Age > 0 && s.Now().Sub(b.over) > p.Age
+		if !old && (p.Count == 0 || count <= p.Count) && (p.Bytes == 0 || bytes <= p.Bytes) || most > 0 && len(gone) >= most {
 			break // those that follow are younger
 		}
-		if b.stays {
-			continue
+		if !b.stays {
+			gone = append(gone, b.jobs...)
+			count, bytes = count-len(b.jobs), bytes-b.size
 		}
-		for _, j := range b.jobs {
-			p.add(RemoveJob{j.ID, j.Spec.Produces})
-		}
-		count, bytes, gone = count-len(b.jobs), bytes-b.size, gone+len(b.jobs)
 	}
-	s.dropEmptied(&p)
-	return p
+	return remove(s, gone)
 }
 
 // batch is what goes together: a run, or a job without one.
 type batch struct {
-	jobs   []*Job
+	jobs   []*kernel.Job
 	over   time.Time // when the last of them ended
 	size   int64
 	ended  bool // one did
@@ -65,26 +62,26 @@ type batch struct {
 	stays  bool
 }
 
-func (b *batch) add(j *Job, size int64) {
+func (b *batch) add(j *kernel.Job, size int64) {
 	b.jobs, b.size = append(b.jobs, j), b.size+size
 	b.ended = b.ended || !j.Open()
-	b.active = b.active || j.Open() && j.State.Status != Unscheduled
+	b.active = b.active || j.Open() && j.State.Status != kernel.Unscheduled
 	b.stays = b.stays || j.State.Context.Owned || j.Spec.IdempotencyKey != "" || !j.State.Removed.IsZero()
-	if b.over.Before(j.over()) {
-		b.over = j.over()
+	if b.over.Before(over(j)) {
+		b.over = over(j)
 	}
 }
 
 // sleeps reports that a job of b may be woken, and then needs what it refers to.
-func (b *batch) sleeps() bool { return slices.ContainsFunc(b.jobs, (*Job).Open) }
+func (b *batch) sleeps() bool { return slices.ContainsFunc(b.jobs, (*kernel.Job).Open) }
 
-// batches are all that have ended, those that ended first first.
-func (s *Snapshot) batches(sizes map[JobID]int64) []*batch {
-	s.requireAll()
-	runs := map[RunID]*batch{}
-	of := make(map[JobID]*batch, len(s.jobs))
+// batchesOf are all that have ended, those that ended first first.
+func batchesOf(s *kernel.Snapshot, sizes map[kernel.JobID]int64) []*batch {
+	jobs := s.Jobs()
+	runs := map[kernel.RunID]*batch{}
+	of := make(map[kernel.JobID]*batch, len(jobs))
 	var all []*batch
-	for _, j := range s.jobs {
+	for _, j := range jobs {
 		run := j.Spec.Origin.Run
 		b := runs[run]
 		if b == nil || run == "" {
@@ -94,17 +91,17 @@ func (s *Snapshot) batches(sizes map[JobID]int64) []*batch {
 		b.add(j, sizes[j.ID])
 		of[j.ID] = b
 	}
-	old := func(j *Job) bool {
+	old := func(j *kernel.Job) bool {
 		b := of[j.ID]
-		return b.ended && !b.active && !b.stays && s.now.Sub(b.over) > youngest
+		return b.ended && !b.active && !b.stays && s.Now().Sub(b.over) > youngest
 	}
 	for again := true; again; {
-		goes := map[JobID]bool{}
-		for _, j := range s.collectable(old) {
+		goes := map[kernel.JobID]bool{}
+		for _, j := range collectable(s, old) {
 			goes[j.ID] = true
 		}
 		again = false
-		for _, j := range s.jobs {
+		for _, j := range jobs {
 			if b := of[j.ID]; !goes[j.ID] && !b.stays {
 				b.stays, again = true, again || b.sleeps()
 			}

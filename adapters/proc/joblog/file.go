@@ -1,0 +1,160 @@
+package joblog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+)
+
+// File reads a log as it is written: bytes as they come. A file that is rotated
+// away is read to its end, and the one that takes its place from its beginning.
+// Where the beginning of a log is cut while it is read, reading goes on where it
+// was.
+type File struct {
+	opens func() (*os.File, error)
+	file  *os.File
+	at    int64 // the next byte of the output, those counted that are dropped
+	lost  bool  // the last bytes read do not follow those before
+	buf   []byte
+}
+
+// NewFile is the reader of the log that opens opens, now and whenever it looks
+// whether another has taken its place. It need not exist yet.
+func NewFile(opens func() (*os.File, error)) *File { return &File{opens: opens} }
+
+// CopyTo writes what is new to out and reports whether there was anything.
+func (f *File) CopyTo(ctx context.Context, out io.Writer) (any bool, err error) {
+	for {
+		if there, err := f.open(); err != nil || !there {
+			return any, err
+		}
+		replaced, err := f.replaced() // before the rest is read: what was written until then is in it
+		if err != nil {
+			return any, err
+		}
+		for {
+			b, err := f.next(math.MaxInt64)
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return any, err
+			}
+			if len(b) == 0 {
+				break
+			}
+			any = true
+			if _, err := out.Write(b); err != nil {
+				return any, err
+			}
+		}
+		if !replaced {
+			return any, nil
+		}
+		f.Close()
+	}
+}
+
+// Close lets go of the file.
+func (f *File) Close() {
+	if f.file != nil {
+		_ = f.file.Close()
+		f.file, f.at = nil, 0
+	}
+}
+
+// open opens the file unless it is, and reports whether there is one.
+func (f *File) open() (bool, error) {
+	if f.file != nil {
+		return true, nil
+	}
+	file, err := f.opens()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	f.file, f.at = file, 0
+	return true, nil
+}
+
+// replaced reports that another file stands at the path now.
+func (f *File) replaced() (bool, error) {
+	now, err := f.opens()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // between the two halves of a rotation
+	}
+	if err != nil {
+		return false, err
+	}
+	defer now.Close()
+	there, err := now.Stat()
+	if err != nil {
+		return false, err
+	}
+	read, err := f.file.Stat()
+	return err == nil && !os.SameFile(read, there), err
+}
+
+// bufferSize is how much is read at once, in bytes.
+const bufferSize = 32 << 10
+
+// end is how far the output is now.
+func (f *File) end() (int64, error) {
+	for {
+		h, err := Begin(f.file)
+		if err != nil {
+			return 0, err
+		}
+		info, err := f.file.Stat()
+		if err != nil {
+			return 0, err
+		}
+		if again, err := Begin(f.file); err != nil || again == h {
+			return info.Size() - h.Start + h.Dropped, err
+		}
+	}
+}
+
+// next reads on, not further than to end. What was read while the log was being
+// cut may be of anywhere, so it is read again. Nothing: there is no more.
+func (f *File) next(end int64) ([]byte, error) {
+	if f.buf == nil {
+		f.buf = make([]byte, bufferSize)
+	}
+	h, err := Begin(f.file)
+	for err == nil {
+		info, err := f.file.Stat()
+		if err != nil {
+			return nil, err
+		}
+		at := f.at
+		lost := at < h.Dropped+h.Mark || at > h.Dropped+info.Size()-h.Start // what came next is gone, or somebody emptied the file
+		if lost {
+			at = h.Dropped
+		}
+		if end <= at {
+			return nil, nil
+		}
+		n, failed := f.file.ReadAt(f.buf[:min(end-at, bufferSize)], at-h.Dropped+h.Start)
+		was := h
+		if h, err = Begin(f.file); err != nil {
+			return nil, err
+		}
+		if h != was {
+			continue
+		}
+		if failed != nil && !errors.Is(failed, io.EOF) {
+			return nil, failed
+		}
+		if f.lost = lost && n > 0; n > 0 {
+			f.at = at + int64(n)
+		}
+		return f.buf[:n], nil
+	}
+	return nil, err
+}

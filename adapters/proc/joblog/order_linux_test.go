@@ -1,0 +1,158 @@
+//go:build !portable
+
+package joblog
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// burst has f write while nobody looks, and what it wrote told of in one go.
+func (w *written) burst(f func()) {
+	w.t.Helper()
+	if !w.watcher.told {
+		w.t.Fatal("nobody tells of writes")
+	}
+	n := theNotifier()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
+	n.drain()
+}
+
+// Lines that two streams write in turns, as fast as they can, are read in that
+// order, and so are writes of more lines than one, and of less. The seed is printed.
+func TestOrderOfTwoStreams(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for _, most := range []int64{0, 1 << 20} {
+		w := write(t, t.TempDir(), most)
+		var want strings.Builder
+		line := func(s, n int) string {
+			text := fmt.Sprintf("line %d %s\n", n, strings.Repeat("x", random.IntN(100)))
+			fmt.Fprintf(&want, "%d %s", s+1, text)
+			return text
+		}
+		for burst := range 5 {
+			w.burst(func() {
+				for n := range 100 {
+					s := random.IntN(streams)
+					switch text := line(s, n); burst {
+					case 1:
+						w.write(s, text+line(s, n)+line(s, n))
+					case 2:
+						w.write(s, text[:4])
+						w.write(s, text[4:])
+					default:
+						w.write(s, text)
+					}
+				}
+			})
+		}
+		w.burst(func() { w.write(Stderr, line(Stderr, 0)+line(Stderr, 1)) })
+		w.watcher.Close()
+		if got := text(t, w.lines(), true); got != want.String() {
+			t.Errorf("read\n%s\nwritten\n%s", got, want.String())
+		}
+	}
+}
+
+// More writes than the system remembers leave their order unknown, and that of
+// later ones is known again; not a line is lost or read twice.
+func TestMoreWritesThanAreTold(t *testing.T) {
+	w := write(t, t.TempDir(), 0)
+	const flood = 20_000
+	w.burst(func() {
+		for n := range flood {
+			w.write(n%2, "flood\n")
+		}
+	})
+	for range 10 { // what the system remembers is read bit by bit
+		w.burst(func() {})
+	}
+	w.burst(func() { w.write(Stderr, "b\n"); w.write(Stdout, "a\n"); w.write(Stderr, "c\n") })
+	w.watcher.Close()
+	got := text(t, w.lines(), true)
+	if !strings.HasSuffix(got, " flood\n2 b\n1 a\n2 c\n") || strings.Count(got, "1 flood\n") != flood/2 || strings.Count(got, "2 flood\n") != flood/2 {
+		t.Errorf("%d lines, the last are %q", strings.Count(got, "\n"), got[max(0, len(got)-60):])
+	}
+}
+
+// Who follows sees the same order as who reads afterwards, and no line before
+// its end is written.
+func TestFollowersSeeTheOrder(t *testing.T) {
+	w := write(t, t.TempDir(), 0)
+	follower := w.lines()
+	var got, want strings.Builder
+	for n := range 20 {
+		w.burst(func() {
+			w.write(n%2, fmt.Sprintf("%d, ", n))
+			w.write((n+1)%2, "whole\n")
+		})
+		got.WriteString(text(t, follower, false))
+		w.burst(func() { w.write(n%2, "and the rest\n") })
+		got.WriteString(text(t, follower, false))
+		fmt.Fprintf(&want, "%d whole\n%d %d, and the rest\n", (n+1)%2+1, n%2+1, n)
+	}
+	w.watcher.Close()
+	if afterwards := text(t, w.lines(), true); got.String() != want.String() || afterwards != want.String() {
+		t.Errorf("followed\n%s\nread afterwards\n%s", got.String(), afterwards)
+	}
+}
+
+// A retry's logs take the place of an attempt's, all three, while somebody
+// follows.
+func TestFollowingOverARotation(t *testing.T) {
+	dir := t.TempDir()
+	first := write(t, dir, 0)
+	l := first.lines()
+	first.burst(func() { first.write(Stdout, "a\n") })
+	got := text(t, l, false)
+	first.burst(func() { first.write(Stderr, "b\n"); first.write(Stdout, "c\n") })
+	first.watcher.Close()
+	for _, name := range []string{"stdout", "stderr", "order"} {
+		if err := os.Rename(first.path(name), first.path(name+".1")); err != nil {
+			t.Fatal(err)
+		}
+		if name == "stdout" {
+			got += text(t, l, false)
+		}
+	}
+	second := write(t, dir, 0)
+	second.burst(func() { second.write(Stderr, "d\n"); second.write(Stdout, "e\n") })
+	second.watcher.Close()
+	got += text(t, l, false)
+	if want := "1 a\n2 b\n1 c\n2 d\n1 e\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The record is bounded as the logs are, and readers find what is left of it.
+func TestTheRecordIsBounded(t *testing.T) {
+	const most, last = 16 << 10, 20_000
+	w := write(t, t.TempDir(), most)
+	for n := range last {
+		w.write(n%2, fmt.Sprintf("%d\n", n))
+	}
+	w.burst(func() {})
+	w.burst(func() { w.write(Stderr, "b\n"); w.write(Stdout, "a\n") })
+	w.watcher.Close()
+	info, err := os.Stat(w.path("order"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(w.path("order"), &st); err != nil || st.Blocks*512 > 3*most {
+		t.Errorf("the record takes %d bytes of the disk, of %d: %v", st.Blocks*512, info.Size(), err)
+	}
+	end := text(t, w.lines(), true)
+	if !strings.HasSuffix(end, "2 b\n1 a\n") {
+		t.Errorf("ends with %q", end[max(0, len(end)-60):])
+	}
+}

@@ -1,0 +1,90 @@
+package joblog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
+)
+
+// written is a command's logs while it writes them.
+type written struct {
+	t       *testing.T
+	dir     string
+	logs    [streams]*os.File
+	watcher *Watcher
+}
+
+func write(t *testing.T, dir string, most int64) *written {
+	t.Helper()
+	w := &written{t: t, dir: dir}
+	var own [streams]*os.File
+	for s, name := range []string{"stdout", "stderr"} {
+		for _, f := range []*[streams]*os.File{&w.logs, &own} {
+			var err error
+			if f[s], err = Append(w.path(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.watcher = WatchBoth(most, own[Stdout], own[Stderr], w.path("order"))
+	t.Cleanup(func() { _, _ = w.logs[Stdout].Close(), w.logs[Stderr].Close() })
+	return w
+}
+
+func (w *written) path(name string) string { return filepath.Join(w.dir, name+".log") }
+
+func (w *written) write(stream int, text string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.logs[stream], text); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *written) lines() *Lines {
+	return NewLines(func(name string) (*os.File, error) { return sys.OpenRegular(w.path(name), os.O_RDONLY) })
+}
+
+// text is what l reads, each line with the number of its stream in front.
+func text(t *testing.T, l *Lines, all bool) string {
+	t.Helper()
+	var b strings.Builder
+	if _, err := l.Read(t.Context(), all, func(l Line) error { fmt.Fprintf(&b, "%d %s\n", l.Stream+1, l.Text); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// What nobody recorded is there all the same: at once for who reads everything,
+// at the next look for who follows.
+func TestLogsWithoutARecord(t *testing.T) {
+	w := write(t, t.TempDir(), 0)
+	w.watcher.Close()
+	w.write(Stderr, "e\n")
+	w.write(Stdout, "o\nlast")
+	if err := os.Remove(w.path("order")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if got := text(t, w.lines(), true); got != "1 o\n2 e\n" {
+		t.Errorf("read %q", got)
+	}
+	l := w.lines()
+	if got := text(t, l, false) + "|" + text(t, l, false); got != "|1 o\n2 e\n" {
+		t.Errorf("followed %q", got)
+	}
+	end := ""
+	if err := l.End(func(l Line) error { end += string(l.Text); return nil }); err != nil || end != "last" {
+		t.Errorf("ends with %q: %v", end, err)
+	}
+	if err := os.WriteFile(w.path("order"), []byte("1 2 3\nnonsense\n9 9 9\n2 99999 5\n1 -4 5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := text(t, w.lines(), true); got != "1 o\n2 e\n" {
+		t.Errorf("with a record that makes no sense: %q", got)
+	}
+}

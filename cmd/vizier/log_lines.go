@@ -1,0 +1,153 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// linePrinter prints lines of logs as somebody wants them.
+type linePrinter struct {
+	out    io.Writer
+	stream string         // stdout, stderr or both
+	grep   *regexp.Regexp // nil: every line
+	stamps bool
+
+	most  int // so many of the last lines that there are at first; 0: all
+	held  []string
+	flows bool // those were printed
+}
+
+// stampFormat is RFC 3339 with milliseconds.
+const stampFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// line prints one, with the name of what wrote it in front; "": without.
+func (p *linePrinter) line(of string, l joblog.Line) error {
+	stream := [...]string{"stdout", "stderr"}[l.Stream]
+	if p.stream != "both" && p.stream != stream || p.grep != nil && !p.grep.Match(l.Text) {
+		return nil
+	}
+	var b strings.Builder
+	of = plainLine(of)
+	if p.stamps {
+		at := fmt.Sprintf("%-*s", len("2006-01-02T15:04:05.000Z"), "-")
+		if !l.At.IsZero() {
+			at = l.At.Local().Format(stampFormat)
+		}
+		b.WriteString(at + " ")
+	}
+	switch {
+	case of != "" && p.stream == "both":
+		b.WriteString("[" + of + "/" + stream + "] ")
+	case of != "":
+		b.WriteString("[" + of + "] ")
+	case p.stream == "both":
+		b.WriteString("[" + stream + "] ")
+	}
+	b.Write(l.Text)
+	b.WriteByte('\n')
+	if p.most > 0 && !p.flows {
+		if p.held = append(p.held, b.String()); len(p.held) >= 2*p.most {
+			p.held = append(p.held[:0], p.held[len(p.held)-p.most:]...)
+		}
+		return nil
+	}
+	_, err := io.WriteString(p.out, b.String())
+	return err
+}
+
+// flow prints the last lines until now, and every line from now on.
+func (p *linePrinter) flow() error {
+	held := p.held[max(0, len(p.held)-p.most):]
+	p.held, p.flows = nil, true
+	_, err := io.WriteString(p.out, strings.Join(held, ""))
+	return err
+}
+
+// lines reads a job's logs.
+func (r *repo) lines(id kernel.JobID) *joblog.Lines {
+	return joblog.NewLines(func(name string) (*os.File, error) { return r.Logs.OpenLog(id, name) })
+}
+
+// loggedJob is a job of several whose lines are read together.
+type loggedJob struct {
+	name    string
+	id      kernel.JobID
+	started time.Time
+}
+
+// printAll prints the lines that jobs have written, in the order in which they were
+// written as far as that is known: a job's lines that nobody recorded the time of
+// stand where it started. Logs are opened once it is their turn.
+func (p *linePrinter) printAll(ctx context.Context, r *repo, jobs []loggedJob) (err error) {
+	jobs = slices.Clone(jobs)
+	slices.SortStableFunc(jobs, func(a, b loggedJob) int { return a.started.Compare(b.started) })
+	type source struct {
+		job  loggedJob
+		next func() (joblog.Line, bool)
+		line joblog.Line
+	}
+	var failed error
+	var open []*source
+	advance := func(s *source) {
+		before := cmp.Or(s.line.At, s.job.started)
+		line, ok := s.next()
+		if s.line = line; !ok {
+			open = slices.DeleteFunc(open, func(o *source) bool { return o == s })
+		} else if line.At.Before(before) {
+			s.line.At = before
+		}
+	}
+	for len(jobs) > 0 || len(open) > 0 {
+		var first *source
+		for _, s := range open {
+			if first == nil || s.line.At.Before(first.line.At) {
+				first = s
+			}
+		}
+		if len(jobs) > 0 && (first == nil || !first.line.At.Before(jobs[0].started)) {
+			next, stop := iter.Pull(written(ctx, r.lines(jobs[0].id), &failed))
+			defer stop()
+			s := &source{job: jobs[0], next: next}
+			open, jobs = append(open, s), jobs[1:]
+			advance(s)
+			continue
+		}
+		if err := p.line(first.job.name, first.line); err != nil {
+			return err
+		}
+		advance(first)
+	}
+	return failed
+}
+
+// written are the lines that there are. What goes wrong is left in failed.
+func written(ctx context.Context, l *joblog.Lines, failed *error) iter.Seq[joblog.Line] {
+	return func(yield func(joblog.Line) bool) {
+		hand := func(line joblog.Line) error {
+			if !yield(line) {
+				return io.EOF
+			}
+			return nil
+		}
+		_, err := l.Read(ctx, true, hand)
+		if err == nil {
+			err = l.End(hand)
+		} else {
+			_ = l.Close()
+		}
+		if err != nil && err != io.EOF { //nolint:errorlint // our own, of hand
+			*failed = cmp.Or(*failed, fmt.Errorf("read log: %w", err))
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/clipperhouse/displaywidth"
+	"golang.org/x/term"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// columns is how wide output may be; 0: as wide as it is, for nobody looks at it
+// or nobody knows.
+func (u *ui) columns() int { return u.width }
+
+// terminalWidth is the width of a terminal: what COLUMNS says, or the terminal.
+func terminalWidth(f *os.File, env environment) int {
+	if n, err := strconv.Atoi(env.Get("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	if n, _, err := term.GetSize(int(f.Fd())); err == nil {
+		return n
+	}
+	return 0
+}
+
+// cut is s within a width; 0: whole.
+func cut(s string, width int) string {
+	if width <= 0 || displaywidth.String(s) <= width {
+		return s
+	}
+	return displaywidth.TruncateString(s, width, "…")
+}
+
+// pad is s filled up with blanks.
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-displaywidth.String(s)))
+}
+
+// grid is cells in columns two spaces apart that fit a terminal.
+type grid struct {
+	cells  [][]string
+	indent string
+	shrink []int // the columns that give way where there is no room, the first of them most
+	paint  func(row, column int, padded string) string
+}
+
+// narrowest is what a column that gives way keeps.
+const narrowest = 8
+
+// text is the grid within a width; 0: as wide as it is.
+func (g grid) text(width int) string {
+	var widths []int
+	for _, line := range g.cells {
+		for i, c := range line {
+			c = plainLine(c)
+			line[i] = c
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], displaywidth.String(c))
+		}
+	}
+	if width > 0 {
+		g.fit(widths, width)
+	}
+	var b strings.Builder
+	for r, line := range g.cells {
+		last := len(line) - 1
+		for last > 0 && line[last] == "" {
+			last--
+		}
+		b.WriteString(g.indent)
+		for i, c := range line[:last+1] {
+			if widths[i] == 0 {
+				continue // a column of nothing
+			}
+			c = cut(c, widths[i])
+			if i < last {
+				c = pad(c, widths[i]+2)
+			}
+			if g.paint != nil {
+				c = g.paint(r, i, c)
+			}
+			b.WriteString(c)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// fit makes widths add up to a line of that width, as far as columns give way.
+func (g grid) fit(widths []int, width int) {
+	over := len(g.indent) - 2 - width
+	for _, w := range widths {
+		if w > 0 {
+			over += w + 2
+		}
+	}
+	for _, i := range g.shrink {
+		if i < len(widths) && over > 0 {
+			give := min(over, max(0, widths[i]-narrowest))
+			widths[i] -= give
+			over -= give
+		}
+	}
+}
+
+// clock is a time for people: of today by the hour, else with its day.
+func (u *ui) clock(at, now time.Time) string {
+	at, now = at.In(u.zone), now.In(u.zone)
+	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format("15:04")
+	}
+	if at.Year() == now.Year() {
+		return at.Format("Jan 2 15:04")
+	}
+	return at.Format("Jan 2 2006 15:04")
+}
+
+// today is when the day of now began, for people.
+func (u *ui) today(now time.Time) time.Time {
+	y, m, d := now.In(u.zone).Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, u.zone)
+}
+
+// ago is how long ago something was.
+func ago(at *time.Time, now time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return kernel.Brief(max(0, now.Sub(*at)))
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// overviewDoc is `status --format json`: docs/schemas/status.schema.json.
+type overviewDoc struct {
+	Now time.Time `json:"now"`
+	view.Overview
+	Scheduler residentScheduler `json:"scheduler"`
+}
+
+// overviewCmd is status without a job, and jobs without a command.
+type overviewCmd struct {
+	Attention bool   `help:"Exit 10 if something needs a person."`
+	Format    string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+}
+
+// Run prints how everything stands.
+func (s *overviewCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Records(c.ctx, kernel.Scope{}) })
+	if err != nil {
+		return err
+	}
+	c.ui.refs.named(snap)
+	snap = r.remarks(c.ctx, snap)
+	o := view.OverviewOptions{FailedSince: c.ui.today(snap.Now()).UTC(), Progress: r.Progress}
+	if o.Prompts, err = r.refused(c, snap, o.FailedSince); err != nil {
+		c.ui.warn("the inbox cannot be read: %v", err)
+	}
+	v, err := r.Scheduler.Overview(c.ctx, snap, o)
+	if err != nil {
+		return err
+	}
+	c.ui.warnUnreadable(v.Unreadable)
+	if s.Format == "json" {
+		err = c.ui.json(overviewDoc{snap.Now(), v, residentScheduler{r.Resident()}})
+	} else {
+		c.ui.text(c.ui.overview(v, snap.Now()))
+		c.restless(r, snap)
+	}
+	if err == nil && s.Attention && len(v.Attention) > 0 {
+		return exits(classRefused.exit)
+	}
+	return err
+}
+
+// refused are the prompts that the inbox refused; an inbox that is not there has
+// none.
+func (r *repo) refused(c *call, snap *kernel.Snapshot, since time.Time) ([]view.RefusedPrompt, error) {
+	if r.Inbox == nil {
+		return nil, nil
+	}
+	box, err := r.Inbox(c.asker())
+	if err != nil {
+		return nil, err
+	}
+	prompts, err := box.Refused(snap.Jobs(), since)
+	if errors.Is(err, inbox.ErrNoInbox) {
+		return nil, nil
+	}
+	here, wrong := workingDir()
+	for i, p := range prompts {
+		if wrong == nil {
+			prompts[i].Path, prompts[i].Again = relative(here, p.Path), relative(here, p.Again)
+		}
+	}
+	return prompts, err
+}
+
+// restless tells of work that goes on only once somebody ticks.
+func (c *call) restless(r *repo, snap *kernel.Snapshot) {
+	for _, rest := range snap.Rests() {
+		if u := r.unattended(rest, snap.Now()); u != nil && rest.Now {
+			c.ui.warn("%s: `%s` has it go on", u.text, strings.Join(u.Command, " "))
+			return
+		}
+	}
+}
+
+// most is how many lines of a part of the overview people see.
+const most = 10
+
+// overview is v for people.
+func (u *ui) overview(v view.Overview, now time.Time) string {
+	var parts []string
+	if n := len(v.Attention); n > 0 {
+		needs := "needs"
+		if n > 1 {
+			needs = "need"
+		}
+		parts = append(parts, u.bold(fmt.Sprintf("%d %s you", n, needs))+"\n"+u.attention(v.Attention, now))
+	}
+	if n := len(v.Running); n > 0 {
+		title := fmt.Sprintf("running %d", n)
+		if v.Places > 0 {
+			title += fmt.Sprintf(" of %d", v.Places)
+		}
+		parts = append(parts, u.section(title, "vizier ls --status running", v.Running, func(it view.Item) []string {
+			left := ""
+			if it.Remaining > 0 {
+				left = "eta " + kernel.Brief(time.Duration(it.Remaining)*time.Second)
+			}
+			return []string{it.Ref, it.Name, it.Progress(), it.What, ago(it.Since, now), left}
+		}, 3, 1))
+	}
+	if n := len(v.Waiting); n > 0 {
+		parts = append(parts, u.section(fmt.Sprintf("waiting %d", n), "vizier ls --status waiting", v.Waiting, func(it view.Item) []string {
+			what := it.What
+			if it.Until != nil {
+				what = "until " + u.clock(*it.Until, now) + ", " + what
+			}
+			return []string{it.Ref, it.Name, what}
+		}, 2, 1))
+	}
+	if n := len(v.Failed); n > 0 {
+		parts = append(parts, u.section(fmt.Sprintf("failed today %d", n), "vizier ls --status failed", v.Failed, func(it view.Item) []string {
+			took := ""
+			if it.Took > 0 {
+				took = kernel.Brief(time.Duration(it.Took) * time.Second)
+			}
+			return []string{it.Ref, it.Name, it.What, took, u.clock(*it.Since, now), strings.Join(it.Command, " ")}
+		}, 2, 1))
+	}
+	if len(parts) == 0 {
+		return "Nothing runs, waits or needs you.\n"
+	}
+	return strings.Join(parts, "\n")
+}
+
+// attention are the lines of what needs a person. Commands are whole: they are
+// there to be typed.
+func (u *ui) attention(items []view.Item, now time.Time) string {
+	var cells [][]string
+	for _, it := range items {
+		name := it.Ref
+		switch {
+		case name == "":
+			name = it.Name
+		case !strings.Contains(name, "/"):
+			name += " " + it.Name
+		}
+		for _, kind := range []struct {
+			of   view.Attention
+			word string
+		}{{view.NeedsDecision, "in doubt"}, {view.NeedsCorrection, "refused prompt"}} {
+			if it.Kind == kind.of {
+				it.Kind = view.Attention(kind.word)
+			}
+		}
+		cells = append(cells, []string{name, string(it.Kind), ago(it.Since, now), typed(it.Command)})
+	}
+	lines := strings.SplitAfter(grid{cells: cells, indent: "  "}.text(0), "\n")
+	var b strings.Builder
+	for i, it := range items {
+		b.WriteString(lines[i])
+		what := it.What
+		if it.Until != nil {
+			what = strings.TrimPrefix(what+", until "+u.clock(*it.Until, now), ", ")
+		}
+		if what != "" {
+			b.WriteString(cut("      "+u.refs.text(what), u.columns()) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// section is a part of the overview: its title, and a line for each item.
+func (u *ui) section(title, rest string, items []view.Item, line func(view.Item) []string, shrink ...int) string {
+	var cells [][]string
+	for _, it := range items[:min(most, len(items))] {
+		row := line(it)
+		for i, cell := range row {
+			row[i] = u.refs.text(cell)
+		}
+		cells = append(cells, row)
+	}
+	text := u.bold(title) + "\n" + grid{cells: cells, indent: "  ", shrink: shrink}.text(u.columns())
+	if more := len(items) - most; more > 0 {
+		text += fmt.Sprintf("  and %d more: %s\n", more, rest)
+	}
+	return text
+}
+
+// typed is a command as a shell reads it, on one line.
+func typed(command []string) string {
+	out := make([]string, len(command))
+	for i, word := range command {
+		if out[i] = word; strings.ContainsFunc(word, unicode.IsControl) {
+			out[i] = "$'" + strings.ReplaceAll(strings.Trim(strconv.Quote(word), `"`), "'", `\'`) + "'"
+		} else if word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:@=,%") != "" {
+			out[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(out, " ")
+}

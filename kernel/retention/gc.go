@@ -1,0 +1,231 @@
+// Package retention decides which records of jobs that have ended go: by age
+// (GC), by the bounds of a configuration (Apply), or because a person names a job
+// (Clean). Like the kernel's verbs its functions are pure, and return plans.
+package retention
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// GC removes terminal jobs that ended (or, never having run, were created)
+// before olderThan ago. It keeps what a route of an open job may rewind, and
+// whatever that or an open job refers to: its predecessors, the jobs whose
+// patch it needs, and of each artifact it needs the newest producer, the newest
+// that succeeded and the owners of its markers; where the markers are not
+// known, every producer; the tokens of plans that are not merged; and what did not succeed in a run that stops at its
+// first failure. A run's manifest goes with its last job.
+// The snapshot must hold every job.
+// A job whose worktree is still there keeps its record: see GCWorktrees.
+func GC(s *kernel.Snapshot, olderThan time.Duration) kernel.Plan {
+	return remove(s, slices.DeleteFunc(collectable(s, endedBefore(s, olderThan)), ownsWorktree))
+}
+
+// GCWorktrees is the first half of it: the worktrees that such jobs own go, parked
+// where nothing else keeps their work, while there are still records to say what
+// came of it.
+func GCWorktrees(s *kernel.Snapshot, olderThan time.Duration) kernel.Plan {
+	return removeWorktrees(collectable(s, endedBefore(s, olderThan)))
+}
+
+func ownsWorktree(j *kernel.Job) bool { return j.State.Context.Owned }
+
+// removeWorktrees is the plan to take away the worktrees that jobs own.
+func removeWorktrees(jobs []*kernel.Job) kernel.Plan {
+	var all []kernel.Action
+	for _, j := range jobs {
+		if ownsWorktree(j) {
+			all = append(all, kernel.RemoveWorktree{Job: j.ID, Context: j.State.Context})
+		}
+	}
+	return kernel.NewPlan(all...)
+}
+
+// remove is the plan to remove jobs, and the manifests of runs with their last
+// ones. A record that cannot be read may be of any run, so that no manifest goes
+// while there is one.
+func remove(s *kernel.Snapshot, jobs []*kernel.Job) kernel.Plan {
+	left := map[kernel.RunID]int{}
+	for _, j := range s.Jobs() {
+		left[j.Spec.Origin.Run]++
+	}
+	var records, runs []kernel.Action
+	for _, j := range jobs {
+		records = append(records, kernel.RemoveJob{Job: j.ID, Produces: j.Spec.Produces})
+		run := j.Spec.Origin.Run
+		if left[run]--; left[run] == 0 && run != "" && len(s.UnreadableIDs()) == 0 {
+			runs = append(runs, kernel.RemoveRun{Run: run})
+		}
+	}
+	return kernel.NewPlan(append(records, runs...)...)
+}
+
+func endedBefore(s *kernel.Snapshot, age time.Duration) func(*kernel.Job) bool {
+	return func(j *kernel.Job) bool { return s.Now().Sub(over(j)) > age }
+}
+
+// over is when j ended or, if it never ran, was created.
+func over(j *kernel.Job) time.Time {
+	if j.State.Finished.IsZero() {
+		return j.Created
+	}
+	return j.State.Finished
+}
+
+// collectable are the jobs that a GC is about, of those that are old.
+func collectable(s *kernel.Snapshot, old func(*kernel.Job) bool) []*kernel.Job {
+	// A sleeper goes with its run, unless something that stays refers to it.
+	active := activeRuns(s)
+	stays := map[kernel.JobID]bool{}
+	for _, j := range s.Jobs() {
+		stays[j.ID] = j.Open() && (j.State.Status != kernel.Unscheduled || active[j.Spec.Origin.Run] || !old(j))
+	}
+	keep := referred(s, stays)
+	for again := true; again; {
+		again = false
+		for _, j := range s.Jobs() {
+			if j.Open() && keep[j.ID] && !stays[j.ID] {
+				stays[j.ID], again = true, true
+			}
+		}
+		if again {
+			keep = referred(s, stays)
+		}
+	}
+	keepTokens(s, keep)
+	keepConflicts(s, keep)
+	var gone []*kernel.Job
+	for _, j := range s.Jobs() {
+		if !stays[j.ID] && !keep[j.ID] && old(j) && !j.HoldsPrompt() {
+			gone = append(gone, j)
+		}
+	}
+	return gone
+}
+
+// keepConflicts keeps the runs of merges that came to a conflict, until a later
+// merge of the plan succeeds: a person may be at work on it, however long ago the
+// run ended.
+func keepConflicts(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
+	conflict := map[string]kernel.RunID{}
+	for _, j := range s.Jobs() {
+		switch plan := j.Spec.Integrates(); {
+		case plan == "":
+		case j.State.Status == kernel.Succeeded:
+			delete(conflict, plan)
+		case j.State.Status == kernel.BlockedByDependency && j.State.Outcome == kernel.OutcomeBlocked:
+			conflict[plan] = j.Spec.Origin.Run
+		}
+	}
+	runs := slices.Collect(maps.Values(conflict))
+	for _, j := range s.Jobs() {
+		if run := j.Spec.Origin.Run; run != "" && slices.Contains(runs, run) {
+			keep[j.ID] = true
+		}
+	}
+}
+
+// keepTokens keeps the newest token of each stage of a plan that no merge has used
+// up: nobody may need it yet, and the plan is to be merged.
+func keepTokens(s *kernel.Snapshot, keep map[kernel.JobID]bool) {
+	newest := map[kernel.Artifact]kernel.JobID{}
+	for _, j := range s.Jobs() {
+		for _, a := range j.Spec.Produces {
+			if a.Kind == kernel.Custom && a.Name == kernel.StageToken && j.State.Status == kernel.Succeeded && !j.State.Retired {
+				newest[a] = j.ID
+			}
+		}
+	}
+	for _, id := range newest {
+		keep[id] = true
+	}
+}
+
+// referred is what jobs that stay refer to, and what their routes may rewind.
+func referred(s *kernel.Snapshot, stays map[kernel.JobID]bool) map[kernel.JobID]bool {
+	keep := map[kernel.JobID]bool{}
+	stops := map[kernel.RunID]bool{} // runs whose jobs are judged by the failures among them
+	for _, j := range live(s, stays) {
+		keep[j.ID] = true
+		stops[j.Spec.Origin.Run] = stops[j.Spec.Origin.Run] || j.Spec.FailureMode == kernel.BlockDownstream
+		for _, id := range j.Spec.After {
+			keep[id] = true
+		}
+		for _, a := range j.Spec.Needs {
+			if a.Kind == kernel.CommandPatch {
+				keep[kernel.JobID(a.Name)] = true
+			}
+			keepProducers(s, j.ID, a, keep)
+		}
+	}
+	for _, j := range s.Jobs() {
+		if j.Spec.Origin.Run != "" && stops[j.Spec.Origin.Run] && j.State.Status != kernel.Succeeded {
+			keep[j.ID] = true
+		}
+	}
+	return keep
+}
+
+// activeRuns are the runs that something may still happen in.
+func activeRuns(s *kernel.Snapshot) map[kernel.RunID]bool {
+	active := map[kernel.RunID]bool{}
+	for _, j := range s.Jobs() {
+		if j.State.Status.Active() {
+			active[j.Spec.Origin.Run] = true
+		}
+	}
+	return active
+}
+
+// live are the jobs that stay and those that their routes may rewind, with what
+// depends on them: all that may yet be judged.
+func live(s *kernel.Snapshot, stays map[kernel.JobID]bool) []*kernel.Job {
+	var all []*kernel.Job
+	for _, j := range s.Jobs() {
+		if stays[j.ID] {
+			all = append(all, j)
+		}
+	}
+	seen, followed := maps.Clone(stays), map[kernel.JobID]bool{}
+	for at := 0; at < len(all); at++ { // it grows
+		for _, r := range all[at].Spec.Routes {
+			if followed[r.To] {
+				continue
+			}
+			followed[r.To] = true
+			for _, id := range s.Downstream(r.To) {
+				if !seen[id] {
+					seen[id], all = true, append(all, s.Job(id))
+				}
+			}
+		}
+	}
+	return all
+}
+
+// keepProducers keeps the producers of a that the judgement of consumer rests
+// on, and every job whose marker makes a exist.
+func keepProducers(s *kernel.Snapshot, consumer kernel.JobID, a kernel.Artifact, keep map[kernel.JobID]bool) {
+	markers := s.Facts().Markers[a]
+	var newest, succeeded *kernel.Job
+	for _, id := range s.Producers(consumer, a) {
+		newest = s.Job(id)
+		if newest.State.Status == kernel.Succeeded {
+			succeeded = newest
+		}
+		if a.Kind == kernel.Custom && !markers.Known || newest.State.Status == kernel.Unscheduled { // demand may wake it
+			keep[id] = true
+		}
+	}
+	for _, j := range []*kernel.Job{newest, succeeded} {
+		if j != nil {
+			keep[j.ID] = true
+		}
+	}
+	for _, id := range markers.Value {
+		keep[id] = true
+	}
+}

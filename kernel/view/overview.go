@@ -1,0 +1,350 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Overview is how everything stands at one look: what needs a person, what runs,
+// what waits and for what, and what failed lately. It is
+// docs/schemas/status.schema.json.
+type Overview struct {
+	Attention   []Item       `json:"attention"` // what needs a person, the longest first
+	Running     []Item       `json:"running"`   // in the order in which they started
+	Places      int          `json:"places"`    // how many jobs may run on this machine at once; 0: no limit
+	Waiting     []Item       `json:"waiting"`   // in schedule order, without what only waits for an item of Attention in its own run
+	Failed      []Item       `json:"failed"`    // the newest first
+	FailedSince time.Time    `json:"failed_since"`
+	Unreadable  []Unreadable `json:"unreadable,omitempty"`
+}
+
+// Item is a line of an overview: a job, a run or a prompt.
+type Item struct {
+	Reference
+	Job       kernel.JobID `json:"job,omitempty"` // the job, or that one of a run that the line is about
+	Run       kernel.RunID `json:"run,omitempty"`
+	Name      string       `json:"name"`
+	Status    string       `json:"status,omitempty"` // of the job
+	Kind      Attention    `json:"kind,omitempty"`   // of what needs a person
+	Since     *time.Time   `json:"since,omitempty"`  // when it began to need a person, to run or to wait, or when it failed
+	Until     *time.Time   `json:"until,omitempty"`  // when it goes on by itself
+	What      string       `json:"what,omitempty"`   // what runs, what it waits for, or why it failed
+	Done      int          `json:"done,omitempty"`   // of a run: jobs that succeeded
+	Total     int          `json:"total,omitempty"`  // of a run; 0: it is one job, or not counted
+	Remaining int64        `json:"remaining_seconds,omitempty"`
+	Took      int64        `json:"took_seconds,omitempty"` // of what failed
+	ExitCode  *int         `json:"exit_code,omitempty"`    // of what failed
+	Command   []string     `json:"command,omitempty"`      // what to type
+	File      string       `json:"file,omitempty"`         // of a prompt
+}
+
+// Attention is why something needs a person.
+type Attention string
+
+// The reasons.
+const (
+	NeedsApproval   Attention = "approval"
+	NeedsDecision   Attention = "in_doubt" // whether an effect was made cannot be told
+	NeedsResolution Attention = "conflict" // of a merge
+	NeedsUnblocking Attention = "blocked"  // a job ended blocked: by what its reason says
+	NeedsCorrection Attention = "prompt"   // the inbox refused it
+	NeedsRunner     Attention = "stalled"  // a runner is not heard of
+)
+
+// OverviewOptions are what an overview needs besides the records.
+type OverviewOptions struct {
+	FailedSince time.Time // failures of before are left out
+	Prompts     []RefusedPrompt
+
+	// Members are the jobs of the runs with those numbers, those included that
+	// the snapshot leaves out; without an entry a run is not counted.
+	Members map[kernel.Number][]*kernel.Job
+
+	// Progress is what an attempt under way says of itself; nil: nobody is asked.
+	Progress func(kernel.AttemptID) Progress
+}
+
+// RefusedPrompt is a prompt of an inbox that no run was made of.
+type RefusedPrompt struct {
+	Path  string // of the file
+	Again string // the name that would have it taken again
+	Why   string
+	Since time.Time
+}
+
+// OverviewOf is how the jobs of s stand. Runners count as stalled where s has been
+// told so; see kernel.Liveness.
+func OverviewOf(s *kernel.Snapshot, o OverviewOptions) Overview {
+	x := overview{s: s, o: o, routed: slices.ContainsFunc(s.Jobs(), func(j *kernel.Job) bool { return j.Spec.Routed && j.State.Status.Active() })}
+	v := Overview{Attention: []Item{}, Running: []Item{}, Waiting: []Item{}, Failed: []Item{}, FailedSince: o.FailedSince, Unreadable: unreadable(s)}
+	if most := s.Limits().MaxRunning; most > 0 {
+		v.Places = most
+	}
+	for _, g := range x.groups() {
+		var running, waiting []*kernel.Job
+		stuck := map[kernel.JobID]bool{}
+		for _, j := range g {
+			item, needs := x.attention(j)
+			if needs {
+				v.Attention, stuck[j.ID] = append(v.Attention, item), true
+			}
+			switch st := j.State.Status; {
+			case st == kernel.Running:
+				running = append(running, j)
+			case needs || j.State.Wait.Cause == kernel.JobNotEnded && stuck[j.State.Wait.Job]:
+				stuck[j.ID] = true
+			case st.Active():
+				waiting = append(waiting, j)
+			case x.failed(j):
+				v.Failed = append(v.Failed, x.failure(j))
+			}
+		}
+		switch {
+		case len(running) > 0:
+			v.Running = append(v.Running, x.running(running))
+		case len(waiting) > 0:
+			v.Waiting = append(v.Waiting, x.waiting(waiting))
+		}
+	}
+	for _, p := range o.Prompts {
+		v.Attention = append(v.Attention, Item{Name: line(p.Path), Kind: NeedsCorrection, Since: instant(p.Since), What: line(p.Why), File: p.Path, Command: []string{"mv", p.Path, p.Again}})
+	}
+	slices.SortStableFunc(v.Attention, bySince)
+	slices.SortStableFunc(v.Running, bySince)
+	slices.SortStableFunc(v.Failed, func(a, b Item) int { return bySince(b, a) })
+	return v
+}
+
+func bySince(a, b Item) int {
+	if a.Since == nil || b.Since == nil {
+		return 0
+	}
+	return a.Since.Compare(*b.Since)
+}
+
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// overview makes the lines of an Overview.
+type overview struct {
+	s      *kernel.Snapshot
+	o      OverviewOptions
+	routed bool // a job that only a route starts is at work: what failed may be taken back
+}
+
+// groups are the jobs by what was enqueued with one number, in schedule order.
+func (x *overview) groups() (out [][]*kernel.Job) {
+	at := map[kernel.Number]int{}
+	for _, j := range x.s.Jobs() {
+		k, known := at[j.Number]
+		if !known || j.Number == 0 {
+			k = len(out)
+			at[j.Number], out = k, append(out, nil)
+		}
+		out[k] = append(out[k], j)
+	}
+	return out
+}
+
+// pending reports that the end of j is not final yet.
+func (x *overview) pending(j *kernel.Job) bool { return x.routed && x.s.Pending(j.ID) != "" }
+
+// item is the line of a job by itself.
+func item(j *kernel.Job) Item {
+	return Item{Reference: ReferenceOf(j), Job: j.ID, Run: j.Spec.Origin.Run, Name: title(j), Status: j.State.Status.String()}
+}
+
+// attention is what j needs a person for, if it does.
+func (x *overview) attention(j *kernel.Job) (Item, bool) {
+	st, it := &j.State, item(j)
+	needs := func(kind Attention, since time.Time, what string, command ...string) (Item, bool) {
+		it.Kind, it.Since, it.What = kind, instant(since), line(what)
+		it.Command = append(append([]string{"vizier"}, command...), called(j))
+		return it, true
+	}
+	switch {
+	case st.Status == kernel.WaitingOnApproval && st.Approval.InDoubt:
+		return needs(NeedsDecision, st.WaitSince, st.Wait.Detail, "jobs", "approve")
+	case st.Status == kernel.WaitingOnApproval:
+		what := ""
+		if at := st.Approval.ExpiresAt; !at.IsZero() {
+			it.Until = &at
+		}
+		return needs(NeedsApproval, st.WaitSince, what, "jobs", "approve")
+	case st.Status == kernel.Running && st.Stop.At.IsZero():
+		if r := x.s.Facts().Runners[j.Attempt()].Value; r.Liveness == kernel.Stalled {
+			return needs(NeedsRunner, r.Heard, x.s.Remark(j.ID), "cancel")
+		}
+	case st.Status == kernel.Failed && st.Failure == kernel.EffectInDoubt && !x.pending(j):
+		return needs(NeedsDecision, st.Finished, j.WhyEnded(x.s.Now()), "retry")
+	case EndedBadly(j) && st.Status == kernel.BlockedByDependency && !x.pending(j) && !x.handedOn(j):
+		kind := NeedsUnblocking
+		if strings.Contains(st.Reason, kernel.InConflict) {
+			kind = NeedsResolution
+		}
+		what, _, _ := strings.Cut(st.Reason, ", `git add` them") // what follows is in Command
+		return needs(kind, st.Finished, what, "retry")
+	}
+	return it, false
+}
+
+// handedOn reports that what blocked j was handed to another job, which ended
+// blocked by it as well and is the one to go on with.
+func (x *overview) handedOn(j *kernel.Job) bool {
+	return slices.ContainsFunc(j.Spec.Routes, func(r kernel.Route) bool {
+		to := x.s.Job(r.To)
+		return r.On == kernel.OutcomeBlocked && to != nil && to.State.Status == kernel.BlockedByDependency && EndedBadly(to)
+	})
+}
+
+// whole makes the line of jobs that share a number one of all of them.
+func (x *overview) whole(it Item, j *kernel.Job) Item {
+	if j.Part == "" {
+		return it
+	}
+	it.Reference = ReferenceTo(j.Number)
+	if it.Name = "batch"; j.Spec.Origin.Run != "" && j.Spec.Origin.Parent == "" {
+		it.Name = runName(&j.Spec.Origin)
+	}
+	if all := x.o.Members[j.Number]; len(all) > 0 {
+		r := RunOf(x.s, all)
+		it.Done, it.Total = r.Done, r.Total
+	}
+	return it
+}
+
+// running is the line of what runs of one number.
+func (x *overview) running(jobs []*kernel.Job) Item {
+	j := slices.MinFunc(jobs, func(a, b *kernel.Job) int { return a.State.Started.Compare(b.State.Started) })
+	it := item(j)
+	it.Since = instant(j.State.Started)
+	if j.Part != "" {
+		it.What = line(j.Part)
+	}
+	if more := len(jobs) - 1; more > 0 {
+		it.What += " and " + count(more) + " more"
+	}
+	if !j.State.Stop.At.IsZero() {
+		it.What = strings.TrimPrefix(it.What+", is being cancelled", ", ")
+	} else if remark := x.s.Remark(j.ID); remark != "" {
+		it.What = strings.TrimPrefix(it.What+": "+line(remark), ": ")
+	}
+	if x.o.Progress != nil && len(jobs) == 1 {
+		p := x.o.Progress(j.Attempt())
+		it.Remaining = p.remaining(x.s.Now().Sub(j.State.Started))
+		if text := p.String(); text != "" {
+			it.What = strings.TrimPrefix(it.What+", "+line(text), ", ")
+		}
+	}
+	return x.whole(it, j)
+}
+
+// remaining is how many seconds are left if the rest takes as long as what is
+// done, after so much time; 0: it cannot be told.
+func (p Progress) remaining(after time.Duration) int64 {
+	if p.Done == nil || p.Total == nil || *p.Done <= 0 || *p.Total <= *p.Done {
+		return 0
+	}
+	return int64(after.Seconds() * float64(*p.Total-*p.Done) / float64(*p.Done))
+}
+
+// waiting is the line of what waits of one number.
+func (x *overview) waiting(jobs []*kernel.Job) Item {
+	j := jobs[0]
+	it := item(j)
+	it.Since, it.What = instant(j.State.WaitSince), x.waitsFor(j)
+	if at := j.State.RetryAt; at.After(x.s.Now()) && !j.State.Status.Waiting() {
+		it.Until = &at
+	}
+	if it.What == "" {
+		it.What = "about to start"
+	}
+	if more := len(jobs) - 1; more > 0 {
+		it.What += " (and " + count(more) + " more)"
+	}
+	return x.whole(it, j)
+}
+
+// waitsFor is what j waits for, in a few words.
+func (x *overview) waitsFor(j *kernel.Job) string {
+	st := &j.State
+	var what string
+	switch w := st.Wait; {
+	case w.Cause == kernel.JobNotEnded:
+		what = "after " + string(w.Job)
+		if p := x.s.Job(w.Job); p != nil {
+			what = "after " + Short(p)
+		}
+	case st.Status == kernel.FailedRetryable:
+		return "automatic retry after: " + line(j.WhyEnded(x.s.Now()))
+	case w.Cause == kernel.ExecutorFull:
+		return "a place among those that run"
+	default:
+		what = wait(j)
+	}
+	if st.Approval.State == kernel.Pending && st.Status != kernel.WaitingOnApproval {
+		what += ", then approval"
+	}
+	return strings.TrimPrefix(what, ", then ")
+}
+
+// Short is what people call j, and its name where the reference does not say it.
+func Short(j *kernel.Job) string {
+	if j.Part != "" {
+		return called(j)
+	}
+	return called(j) + " " + title(j)
+}
+
+// failed reports that j failed lately, for good and by itself: what only followed
+// from another failure is told by that.
+func (x *overview) failed(j *kernel.Job) bool {
+	st := &j.State
+	switch at := cmp.Or(st.Finished, st.WaitSince); {
+	case at.Before(x.o.FailedSince):
+		return false
+	case st.Status == kernel.Failed, st.Status == kernel.BlockedByApproval:
+		return !x.pending(j)
+	case st.Status != kernel.BlockedByDependency, EndedBadly(j):
+		return false
+	}
+	return !slices.ContainsFunc(x.s.Predecessors(j.ID), func(id kernel.JobID) bool {
+		st := x.s.Job(id).State.Status
+		return st.Terminal() && st != kernel.Succeeded
+	})
+}
+
+// failure is the line of a job that failed.
+func (x *overview) failure(j *kernel.Job) Item {
+	st, it := &j.State, item(j)
+	it.Since, it.What = instant(cmp.Or(st.Finished, st.WaitSince)), line(j.WhyEnded(x.s.Now()))
+	it.Command = []string{"vizier", "why", called(j)}
+	if st.Exit.Known && st.Status == kernel.Failed {
+		it.Command[1], it.ExitCode = "tail", &st.Exit.Code
+		if st.Failure == kernel.ExitFailure {
+			it.What = strings.Replace(it.What, "exit code ", "exit ", 1)
+		}
+	}
+	if !st.Started.IsZero() && st.Finished.After(st.Started) {
+		it.Took = int64(st.Finished.Sub(st.Started) / time.Second)
+	}
+	return it
+}
+
+// Progress is how many jobs of a run have succeeded, such as 4/15; "": it is no
+// run, or not counted.
+func (it Item) Progress() string {
+	if it.Total == 0 {
+		return ""
+	}
+	return strconv.Itoa(it.Done) + "/" + strconv.Itoa(it.Total)
+}

@@ -1,0 +1,136 @@
+package view_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// numbered gives a job the reference N or N/PART.
+func numbered(n int, part string) func(*kernel.Job) {
+	return func(j *kernel.Job) { j.Number, j.Part = kernel.Number(n), part }
+}
+
+// waitsForJob has a job wait for another.
+func waitsForJob(id kernel.JobID) func(*kernel.Job) {
+	return func(j *kernel.Job) {
+		j.Spec.After = []kernel.JobID{id}
+		j.State.Wait = kernel.WaitReason{Kind: kernel.OnDependencies, Detail: "waiting on job " + string(id), Cause: kernel.JobNotEnded, Job: id}
+	}
+}
+
+// ended is when and how a job ended, at a minute of the hour.
+func ended(minute int, reason string, class kernel.FailureClass) func(*kernel.Job) {
+	return func(j *kernel.Job) {
+		at := hour.Add(time.Duration(minute) * time.Minute)
+		j.State.Started, j.State.Finished, j.State.Reason, j.State.Failure, j.State.Exit = at.Add(-3*time.Second), at, reason, class, kernel.Exited(2)
+	}
+}
+
+// hour is when the jobs of these tests were created, and now is an hour later.
+var hour = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+
+// later is when something is tried again.
+var later = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// sketch is an overview in a few words: a line for each item.
+func sketch(v view.Overview) string {
+	var b strings.Builder
+	for _, part := range []struct {
+		title string
+		items []view.Item
+	}{{"needs", v.Attention}, {"runs", v.Running}, {"waits", v.Waiting}, {"failed", v.Failed}} {
+		for _, it := range part.items {
+			fmt.Fprintln(&b, strings.Join(strings.Fields(strings.Join([]string{part.title, it.Ref, it.Name, it.Progress(), string(it.Kind), it.What, strings.Join(it.Command, " ")}, " ")), " "))
+		}
+	}
+	return b.String()
+}
+
+// A run and a batch are one line each; what only waits for a person, or only
+// follows from another failure, is told by that.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	s := snap(
+		job("a1", 0, kernel.Running, numbered(1, "build"), node("run_ab12", "build"), func(j *kernel.Job) { j.State.Started, j.State.Attempt = hour, 1 }),
+		job("a2", 1, kernel.WaitingOnDeps, numbered(1, "test"), node("run_ab12", "test"), waitsForJob("a1")),
+		job("b1", 2, kernel.WaitingOnApproval, numbered(2, "gate"), node("run_cd34", "gate")),
+		job("b2", 3, kernel.WaitingOnDeps, numbered(2, "deploy"), node("run_cd34", "deploy"), waitsForJob("b1")),
+		job("b3", 4, kernel.WaitingOnDeps, numbered(2, "tell"), node("run_cd34", "tell"), waitsForJob("b2")),
+		job("c1", 5, kernel.WaitingOnDeps, numbered(3, ""), waitsForJob("b3"), func(j *kernel.Job) { j.Spec.Name, j.State.Approval.State = "last", kernel.Pending }),
+		job("d1", 6, kernel.WaitingOnLocks, numbered(4, "x"), func(j *kernel.Job) {
+			j.State.Wait = kernel.WaitReason{Kind: kernel.OnLocks, Cause: kernel.ExecutorFull, Detail: "waiting on pool max_running"}
+		}),
+		job("d2", 7, kernel.WaitingOnLocks, numbered(4, "y")), job("d3", 8, kernel.Queued, numbered(4, "z")),
+		job("e1", 9, kernel.FailedRetryable, numbered(5, ""), ended(10, "exit code 2", kernel.ExitFailure), func(j *kernel.Job) { j.Spec.Name, j.State.RetryAt = "flaky", later }),
+		job("f1", 10, kernel.Failed, numbered(6, ""), ended(20, "exit code 2", kernel.ExitFailure), func(j *kernel.Job) { j.Spec.Name = "lint" }),
+		job("f2", 11, kernel.BlockedByDependency, numbered(7, ""), ended(20, "", kernel.NoFailure), after("f1")),
+		job("f3", 12, kernel.BlockedByDependency, numbered(8, ""), ended(30, "", kernel.NoFailure), func(j *kernel.Job) { j.Spec.Name, j.State.Wait.Detail = "pack", "missing custom:a:b" }),
+		job("f4", 13, kernel.Failed, numbered(9, ""), ended(-600, "exit code 2", kernel.ExitFailure)),
+		job("g1", 14, kernel.Unscheduled, numbered(10, "asleep"), node("run_ef56", "asleep")),
+	)
+	members := append(s.Numbered(1, ""), &kernel.Job{State: kernel.State{Status: kernel.Succeeded}})
+	v := view.OverviewOf(s, view.OverviewOptions{FailedSince: hour, Members: map[kernel.Number][]*kernel.Job{1: members},
+		Prompts: []view.RefusedPrompt{{Path: "in/a b.error.md", Again: "in/a b.prompt.md", Why: "no such\nflow"}},
+		Progress: func(a kernel.AttemptID) view.Progress {
+			done, total := int64(1), int64(4)
+			return view.Progress{Done: &done, Total: &total}
+		}})
+	text(t, sketch(v), `needs 2/gate gate approval vizier jobs approve 2/gate
+needs in/a b.error.md prompt no such flow mv in/a b.error.md in/a b.prompt.md
+runs 1 1/3 build, 1 of 4 (25%)
+waits 3 last after 2/tell, then approval
+waits 4 batch a place among those that run (and 2 more)
+waits 5 flaky automatic retry after: exit code 2
+failed 8 pack missing custom:a:b vizier why 8
+failed 6 lint exit 2 vizier tail 6
+`)
+	if it := v.Running[0]; it.Remaining != int64(3*s.Now().Sub(hour).Seconds()) {
+		t.Errorf("a quarter is done after %v: %ds remain", s.Now().Sub(hour), it.Remaining)
+	}
+	if it := v.Failed[1]; it.Took != 3 || *it.ExitCode != 2 {
+		t.Errorf("lint took %d, exit %v", it.Took, it.ExitCode)
+	}
+	if it := v.Waiting[2]; it.Until == nil || !it.Until.Equal(later) {
+		t.Errorf("flaky is tried again at %v", it.Until)
+	}
+	valid(t, "status.schema.json", struct {
+		Now time.Time `json:"now"`
+		view.Overview
+		Scheduler struct{} `json:"scheduler"`
+	}{s.Now(), v, struct{}{}})
+}
+
+// A conflict that a merge handed to its gate is one thing to do, and none while
+// the gate is at it.
+func TestOverviewOfAConflict(t *testing.T) {
+	t.Parallel()
+	blocked := func(reason string) func(*kernel.Job) {
+		return func(j *kernel.Job) {
+			j.State.Outcome, j.State.Reason, j.State.Attempt = kernel.OutcomeBlocked, reason, 1
+		}
+	}
+	routes := func(on kernel.Outcome, to kernel.JobID) func(*kernel.Job) {
+		return func(j *kernel.Job) { j.Spec.Routes = append(j.Spec.Routes, kernel.Route{On: on, To: to}) }
+	}
+	conflict := "merging a into b " + kernel.InConflict + ": resolve f in d, `git add` them, then `vizier retry 1/gate`"
+	merge := job("a1", 0, kernel.BlockedByDependency, numbered(1, "merge"), node("run_ab12", "merge"), blocked(conflict), routes(kernel.OutcomeBlocked, "a2"))
+	gate := func(st kernel.Status, edit ...func(*kernel.Job)) kernel.Job {
+		return job("a2", 1, st, append(edit, numbered(1, "gate"), node("run_ab12", "gate"), routes(kernel.OutcomeSucceeded, "a1"), func(j *kernel.Job) { j.Spec.Routed = true })...)
+	}
+	for _, c := range []struct {
+		gate kernel.Job
+		want string
+	}{
+		{gate(kernel.BlockedByDependency, blocked(conflict)), "needs 1/gate gate conflict merging a into b is in conflict: resolve f in d vizier retry 1/gate\n"},
+		{gate(kernel.BlockedByDependency, blocked("the tree is gone")), "needs 1/gate gate blocked the tree is gone vizier retry 1/gate\n"},
+		{gate(kernel.Unscheduled), "needs 1/merge merge conflict merging a into b is in conflict: resolve f in d vizier retry 1/merge\n"},
+		{gate(kernel.Running), "runs 1 gate\n"},
+	} {
+		text(t, sketch(view.OverviewOf(snap(merge, c.gate), view.OverviewOptions{FailedSince: hour})), c.want)
+	}
+}
