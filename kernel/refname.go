@@ -9,7 +9,9 @@ import (
 // one, such as ../../x, .git and a.lock. What is such a name leads nowhere as a
 // path either.
 func CheckRef(name string) error {
-	bad := func(why string) error { return fmt.Errorf("%q: git takes no such name, for %s: %w", name, why, ErrInvalid) }
+	bad := func(why string) error {
+		return fmt.Errorf("%q: git takes no such name, for %s: %w", name, why, ErrInvalid)
+	}
 	switch {
 	case name == "" || name == "@":
 		return bad("it names nothing")
