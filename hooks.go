@@ -99,6 +99,9 @@ func dispatchHooks(env Environment) error {
 	if err != nil {
 		return err
 	}
+	if err := w.store.Foreign(context.Background()); err != nil {
+		return err
+	}
 	d := app.HookDispatcher{Pending: w.store, Hooks: w.hooks, Events: w.store, Now: w.scheduler.Now}
 	for w.store.HooksPending() { // what became so while the lock was let go
 		f, err := lockHooks(w.store)

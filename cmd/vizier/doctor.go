@@ -19,6 +19,7 @@ import (
 
 type doctorCmd struct {
 	Fix    bool   `help:"Repair what can be repaired."`
+	Adopt  bool   `help:"Have the repository's store count as yours where it is now. Look at it first."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
@@ -88,7 +89,16 @@ func (x *doctorCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	if x.Adopt {
+		if err := r.Adopt(c.ctx); err != nil {
+			return err
+		}
+	}
 	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
+	foreign := errors.Is(err, fs.ErrForeign) && !x.Fix
+	if foreign { // nothing here is run, and nothing changed
+		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: err.Error(), Next: "vizier doctor --adopt, once you have looked at it"}}, nil
+	}
 	if errors.Is(err, fs.ErrNewer) { // nothing here may be changed, nor be judged by what this version knows
 		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
 	}
@@ -100,8 +110,10 @@ func (x *doctorCmd) Run(c *call) error {
 		return err
 	}
 	found = append(found, unsound...)
-	found = append(found, c.checkClusters(r)...)
-	if r.AgentPrograms != nil {
+	if !foreign {
+		found = append(found, c.checkClusters(r)...)
+	}
+	if r.AgentPrograms != nil && !foreign {
 		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
 	}
 	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Findings: []doctorFinding{}}

@@ -69,6 +69,7 @@ func classify(err error) class {
 		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from has somebody else approve it than who submitted it"}},
 		{kernel.ErrConflict, class{"conflict", 1, ""}},
 		{kernel.ErrStale, class{"stale", 1, ""}},
+		{fs.ErrForeign, class{"foreign", 10, ""}},
 		{fs.ErrNewer, class{"newer", 1, newerHint}},
 		{app.ErrBusy, class{"busy", 1, "another command holds the scheduler lock; [scheduler] lock_timeout says how long to wait"}},
 		{context.DeadlineExceeded, class{"timeout", 124, ""}},

@@ -144,6 +144,16 @@ func (c *call) repo() (*repo, error) {
 	return r, err
 }
 
+// ownRepo opens the repository for a command that changes files before it writes to
+// the store: what may be another's is refused first.
+func (c *call) ownRepo() (*repo, error) {
+	r, err := c.repo()
+	if err == nil && r.Foreign != nil {
+		err = r.Foreign(c.ctx)
+	}
+	return r, err
+}
+
 // newParser makes the parser of g. Output goes to out; exited tells that help
 // was printed and nothing is left to do.
 func newParser(g any, out io.Writer, exited *bool) (*kong.Kong, error) {

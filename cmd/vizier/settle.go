@@ -57,7 +57,7 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 // alive. Where none may be, it says what to type instead.
 func (c *call) attend(r *repo) {
 	id, executor, err := r.Scheduler.NeedsResident(c.ctx)
-	if err != nil || id == "" || r.Attended() {
+	if err != nil || id == "" || r.Attended() || r.Foreign != nil && r.Foreign(c.ctx) != nil {
 		return
 	}
 	if r.Config.Scheduler.Resident && r.Scheduler.Waker != nil && c.outside == "" {

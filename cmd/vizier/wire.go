@@ -99,6 +99,10 @@ type repo struct {
 	// AgentPrograms looks at the programs of agents; nil: nobody does.
 	AgentPrograms app.AgentPrograms
 
+	// Foreign says why the store is not acted on; nil: it is. Adopt has it count as
+	// this user's.
+	Foreign, Adopt func(context.Context) error
+
 	// Outside is who goes on with what is asked for here, in words; "": this
 	// process itself.
 	Outside string
@@ -147,6 +151,7 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 			return newRepo(ctx, other), nil
 		},
 	}
+	r.Foreign, r.Adopt = v.Store.Foreign, v.Store.Adopt
 	r.Doctor.files, r.Doctor.git, r.Doctor.clusters = v.Store, v.Git, v.Clusters
 	return r
 }
