@@ -110,10 +110,13 @@ func (x *doctorCmd) Run(c *call) error {
 		return err
 	}
 	found = append(found, unsound...)
-	if !foreign {
+	untrusted := r.untrusted(c.ctx)
+	found = append(found, untrustedFinding(untrusted)...)
+	mayRun := !foreign && len(untrusted) == 0
+	if mayRun {
 		found = append(found, c.checkClusters(r)...)
 	}
-	if r.AgentPrograms != nil && !foreign {
+	if r.AgentPrograms != nil && mayRun {
 		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
 	}
 	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Findings: []doctorFinding{}}

@@ -50,6 +50,7 @@ type grammar struct {
 	Wait        waitCmd        `cmd:"" help:"Wait until jobs have ended."`
 	Retry       retryCmd       `cmd:"" aliases:"rerun" help:"Run a job and everything that depends on it again."`
 	Cancel      cancelCmd      `cmd:"" aliases:"kill" help:"End a job."`
+	Trust       trustCmd       `cmd:"" help:"Say that the commands of the repository's configuration may run."`
 	Clean       cleanCmd       `cmd:"" aliases:"rm" help:"Remove all that was made for a job's run."`
 	Runs        runsCmd        `cmd:"" help:"List the runs, newest first: how each stands and how far it is."`
 	Plans       draftsCmd      `cmd:"" aliases:"list" help:"List the plans that are not merged yet."`
