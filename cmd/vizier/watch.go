@@ -23,15 +23,16 @@ const (
 // watch draws the schedule until it is interrupted. It ticks only where a
 // runner is gone.
 func (s *scheduleCmd) watch(c *call, r *repo, interval time.Duration) error {
-	c.ui.text(hideCursor)
-	defer c.ui.text("\x1b[0m" + showCursor)
+	c.ui.control(hideCursor)
+	defer c.ui.control("\x1b[0m" + showCursor)
 	for {
 		v, err := s.read(c, r)
 		if err != nil && c.ctx.Err() == nil {
 			return err
 		}
 		if err == nil {
-			c.ui.text(clearScreen + s.frame(c, r, v, interval))
+			c.ui.control(clearScreen)
+			c.ui.text(s.frame(c, r, v, interval))
 		}
 		if pause(c.ctx, interval) != nil {
 			return exits(130) // the way to leave it: nothing to explain
