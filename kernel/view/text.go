@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// none stands for an empty list where the field itself is always there.
-const none = "none"
+// None stands for an empty list where the field itself is always there.
+const None = "none"
 
 // stamp is RFC 3339 in UTC with a numeric offset, as seed 000's example has it,
 // with as many digits of a second as it takes. The zero time is "".
@@ -55,6 +55,9 @@ func command(j *kernel.Job) string {
 	}
 	return "<command unavailable>"
 }
+
+// Title is what people call a job, if not by its reference; see title.
+func Title(j *kernel.Job) string { return title(j) }
 
 // title is what people call a job: the node's name, its id made readable, the
 // name it was submitted under, what it is about, or how its command begins.
@@ -158,7 +161,7 @@ func nullable(s string) *string {
 // orNone is s, or "none" when it is empty.
 func orNone(s string) string {
 	if s == "" {
-		return none
+		return None
 	}
 	return s
 }
