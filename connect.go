@@ -39,6 +39,7 @@ type world struct {
 	env       Environment
 
 	newStore func() *fs.Store
+	send     func(*slurm.Cluster) // has the errands for a cluster seen to, without delay
 
 	live   *config.Live
 	differ func(*config.Config) // changes the configuration for this process; nil: leaves it
@@ -49,6 +50,7 @@ type world struct {
 func connect(at git.Root, live *config.Live, env Environment, program string, differ func(*config.Config)) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
 	w := &world{git: repo, env: env, live: live, differ: differ}
+	w.send = w.startSender
 	cfg := w.config()
 	exe, resident, err := programs(program)
 	if err != nil {
@@ -89,7 +91,8 @@ func (w *world) configure(s *app.Scheduler) {
 		w.apply(w.config())
 	}
 	if own := w.scheduler; s != own {
-		s.Limits, s.Keep, s.Executors, s.Hooks, s.Waker, s.Inside = own.Limits, own.Keep, own.Executors, own.Hooks, own.Waker, own.Inside
+		s.Limits, s.Executors, s.Hooks, s.Waker, s.Inside = own.Limits, own.Executors, own.Hooks, own.Waker, own.Inside
+		s.Keep, s.PackAfter = own.Keep, own.PackAfter
 	}
 }
 
@@ -98,7 +101,7 @@ func (w *world) apply(cfg config.Config) {
 	w.store.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
 	w.local.Grace, w.local.MaxLog = cfg.Jobs.Grace, cfg.Logs.MaxBytes
 	w.local.Lease = proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}
-	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Executors: map[string]int{}, Pools: cfg.Pools, Grace: cfg.Jobs.Grace}
+	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, OthersApprove: cfg.Approvals.Others(), Executors: map[string]int{}, Pools: cfg.Pools, Grace: cfg.Jobs.Grace}
 	if limits.MaxRunning == 0 {
 		limits.MaxRunning = runtime.NumCPU()
 	}
@@ -109,11 +112,11 @@ func (w *world) apply(cfg config.Config) {
 	})
 	executors := map[string]app.Executor{}
 	for name, c := range w.clusters {
-		executors[name], limits.Executors[name] = clusterExecutor{c}, cfg.Executors[name].MaxRunning
+		executors[name], limits.Executors[name] = clusterExecutor{c, func(c *slurm.Cluster) { w.send(c) }}, cfg.Executors[name].MaxRunning
 	}
 	s := w.scheduler
 	s.Limits, s.Executors, s.Hooks, s.Waker = limits, executors, newHookWaker(cfg, w.store, w.local), nil
-	s.Keep = retention.Policy(cfg.GC.Keep)
+	s.Keep, s.PackAfter = retention.Policy(cfg.GC.Keep), cfg.GC.PackAfter
 	switch {
 	case !cfg.Scheduler.Resident:
 	case s.Sandboxed:
@@ -121,9 +124,7 @@ func (w *world) apply(cfg config.Config) {
 	default:
 		s.Waker = residentWaker{w.store.ResidentFile(), w.local}
 	}
-	if s.Inside = nil; !cfg.Approvals.FromJobs {
-		s.Inside = w.insideJob
-	}
+	s.Inside = w.insideJob
 }
 
 // here is the repository that the working directory belongs to, and how it is
@@ -152,20 +153,36 @@ type runCleaner struct {
 	*git.Repo
 }
 
-// insideJob is the running job that this process was started by, if any.
-func (w *world) insideJob(ctx context.Context) (kernel.JobID, bool) {
-	rec, err := w.scheduler.Store.Read(ctx, kernel.Scope{})
+// recent is how many of the newest jobs that failed are looked at: among them may
+// be one that lost its runner, and with it the hold on what it had started.
+const recent = 1000
+
+// insideJob tells whether this process was started by a job, or may have been.
+// What a user's own configuration file allows is no job's doing where the process
+// is known.
+func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
+	failed := kernel.Near{Kind: kernel.Newest, Most: recent}.With(kernel.Failed).With(kernel.FailedRetryable)
+	rec, err := w.scheduler.Store.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Attended}, failed}})
 	if err != nil {
-		return "", false
+		return app.Descent{Why: "the jobs cannot be read: " + err.Error()}, true
 	}
-	var running []kernel.AttemptID
+	var running, lost []kernel.AttemptID
 	for _, j := range rec.Jobs {
-		if j.State.Status == kernel.Running {
+		switch {
+		case j.State.Status == kernel.Running:
 			running = append(running, j.Attempt())
+		case j.State.Failure == kernel.WorkerLost:
+			lost = append(lost, j.Attempt())
+		}
+		if n := j.State.Lost; n > 0 {
+			lost = append(lost, kernel.AttemptID{Job: j.ID, N: n})
 		}
 	}
-	a, inside := w.local.InsideJob(running)
-	return a.Job, inside
+	a, why, inside := w.local.InsideJob(running, lost)
+	if inside && why == "" && config.OwnAllows(os.Getuid()) {
+		return app.Descent{}, false
+	}
+	return app.Descent{Job: a.Job, Why: why}, inside
 }
 
 // lockingStore is the store behind app's port. It waits for the lock up to the

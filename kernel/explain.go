@@ -144,6 +144,13 @@ func (s *Snapshot) Remark(id JobID) string {
 	return ""
 }
 
+// Submitted reports that a running job's attempt was handed to its executor and has not
+// begun, as far as that was asked.
+func (s *Snapshot) Submitted(id JobID) bool {
+	j := s.Job(id)
+	return j != nil && j.State.Status == Running && s.facts.Runners[j.Attempt()].Value.Pending
+}
+
 type explainer struct {
 	t       *tick
 	seen    map[int32]bool
@@ -229,9 +236,7 @@ func (x *explainer) remedies(i int32) {
 		if text := j.agentRemedy(x.t.s.now); text != "" {
 			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})
 		}
-		j := x.t.s.wayOut(j)
-		j = x.t.s.Job(x.t.s.restart(j.ID))
-		x.add(Remedy{Kind: RetryJob, Job: j.ID})
+		x.add(Remedy{Kind: RetryJob, Job: x.t.s.WayOut(j.ID)})
 		if st == BlockedByApproval && !j.State.Approval.InDoubt {
 			x.add(Remedy{Kind: ApproveJob, Job: j.ID})
 		}

@@ -90,7 +90,7 @@ func Lines(s *kernel.Snapshot, jobs []*kernel.Job, o LinesOptions) (out []Line) 
 // line is the line of a job.
 func (x *overview) line(j *kernel.Job) Line {
 	st := &j.State
-	l := Line{Ref: called(j), Name: title(j), Status: ShortStatus(st.Status), Standing: st.Status}
+	l := Line{Ref: called(j), Name: Title(j), Status: ShortStatus(st.Status), Standing: st.Status}
 	from, to := st.Started, st.Finished
 	switch {
 	case st.Status == kernel.Running:

@@ -94,6 +94,10 @@ type RawApproval struct {
 	DecidedBy   *string `json:"decided_by"`
 	ExpiresAt   *string `json:"expires_at"`
 	Reason      *string `json:"reason"`
+
+	DecidedHow *string `json:"decided_how"`
+	Digest     *string `json:"digest"` // of what was approved
+	Seal       *string `json:"seal"`   // whether that is what the job does: sealed, unsealed where it is not on record, broken; null: it is not approved
 }
 
 // RawHead is the commit a branch must be at.
@@ -131,7 +135,7 @@ func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	for i, r := range l.Rows {
 		p := paths(r.ID)
 		p.Progress = r.progress
-		out.Jobs[i] = raw(record{r.job, p, r.remark, ""})
+		out.Jobs[i] = raw(record{r.job, p, r.standing, r.remark, ""})
 	}
 	return out
 }
@@ -142,7 +146,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 	if err != nil {
 		return RawShow{}, err
 	}
-	doc := raw(record{j, p, s.Remark(id), ""})
+	doc := raw(record{j, p, Standing(s, j), s.Remark(id), ""})
 	doc.Attempts = attempts(j, p.Attempts)
 	return RawShow{1, stamp(s.Now()), doc}, nil
 }
@@ -150,7 +154,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 func raw(r record) RawJob {
 	st := r.State
 	j := RawJob{
-		JobID: r.ID, Reference: ReferenceOf(r.Job), Name: title(r.Job), Tags: map[string]string{}, Status: st.Status.String(), Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
+		JobID: r.ID, Reference: ReferenceOf(r.Job), Name: Title(r.Job), Tags: map[string]string{}, Status: r.standing, Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
 		StartedAt: moment(st.Started), FinishedAt: moment(st.Finished),
 		StdoutPath: r.Stdout, StderrPath: r.Stderr, OutcomePath: nullable(r.Outcome),
 		Wait: rawWait(st.Wait), Progress: progressOf(r.Progress), WaitedOn: texts(st.WaitedOn.Kinds(), kernel.WaitKind.String),
@@ -193,7 +197,13 @@ func rawGates(j *kernel.Job) RawGates {
 	}
 	if a := j.State.Approval; a.State != kernel.NotRequired {
 		g.Approval = &RawApproval{true, a.State.String(), moment(a.RequestedAt), nullable(a.RequestedBy),
-			moment(a.DecidedAt), nullable(a.DecidedBy), moment(a.ExpiresAt), nullable(a.Reason)}
+			moment(a.DecidedAt), nullable(a.DecidedBy), moment(a.ExpiresAt), nullable(a.Reason), nil, nil, nil}
+		if a.State == kernel.Approved {
+			g.Approval.Seal = nullable(j.Seal().String())
+		}
+		if a.Grant != nil {
+			g.Approval.DecidedHow, g.Approval.Digest = nullable(a.Grant.How), nullable(string(a.Grant.Digest))
+		}
 	}
 	if p := j.Spec.Pinned; p.Branch != "" {
 		g.PinnedHead = &RawHead{p.Branch, p.Commit}
