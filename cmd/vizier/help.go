@@ -102,4 +102,3 @@ func (c *call) reference(command []string) error {
 	}
 	return c.page(b.String())
 }
-

@@ -74,4 +74,3 @@ func TestStatusesOf(t *testing.T) {
 		t.Errorf("waiting: %v, nope: %v", got, view.StatusesOf("nope"))
 	}
 }
-
