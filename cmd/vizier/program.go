@@ -74,7 +74,7 @@ type globals struct {
 	Quiet      bool   `short:"q" help:"Say nothing but errors; wins over --verbose."`
 	Debug      bool   `short:"d" help:"The same as -vv."`
 	NoANSI     bool   `name:"no-ansi" help:"No colour and no cursor movement, even on a terminal."`
-	NoPager    bool   `name:"no-pager" help:"Never page help."`
+	NoPager    bool   `name:"no-pager" help:"Never page output."`
 	JSON       bool   `name:"json" help:"The same as --format json."`
 	UTC        bool   `name:"utc" help:"Times for people in UTC, and not in the time of this machine."`
 	NoResident bool   `name:"no-resident" help:"Start no resident scheduler, whatever the configuration says."`
