@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -98,7 +99,7 @@ func (w *world) apply(cfg config.Config) {
 	w.store.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
 	w.local.Grace, w.local.MaxLog = cfg.Jobs.Grace, cfg.Logs.MaxBytes
 	w.local.Lease = proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}
-	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, Executors: map[string]int{}, Pools: cfg.Pools, Grace: cfg.Jobs.Grace}
+	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, OthersApprove: cfg.Approvals.Others(), Executors: map[string]int{}, Pools: cfg.Pools, Grace: cfg.Jobs.Grace}
 	if limits.MaxRunning == 0 {
 		limits.MaxRunning = runtime.NumCPU()
 	}
@@ -121,9 +122,7 @@ func (w *world) apply(cfg config.Config) {
 	default:
 		s.Waker = residentWaker{w.store.ResidentFile(), w.local}
 	}
-	if s.Inside = nil; !cfg.Approvals.FromJobs {
-		s.Inside = w.insideJob
-	}
+	s.Inside = w.insideJob
 }
 
 // here is the repository that the working directory belongs to, and how it is
@@ -152,20 +151,36 @@ type runCleaner struct {
 	*git.Repo
 }
 
-// insideJob is the running job that this process was started by, if any.
-func (w *world) insideJob(ctx context.Context) (kernel.JobID, bool) {
-	rec, err := w.scheduler.Store.Read(ctx, kernel.Scope{})
-	if err != nil {
-		return "", false
+// recent is among how many of the newest jobs those are looked for that lost a
+// runner, and with it the hold on what they had started.
+const recent = 1000
+
+// insideJob tells whether this process was started by a job, or may have been.
+// What a user's own configuration file allows is no job's doing where the process
+// is known.
+func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
+	open, err := w.scheduler.Store.Read(ctx, kernel.Scope{})
+	newest, err2 := w.scheduler.Store.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Newest, Most: recent}}})
+	if err = errors.Join(err, err2); err != nil {
+		return app.Descent{Why: "the jobs cannot be read: " + err.Error()}, true
 	}
-	var running []kernel.AttemptID
-	for _, j := range rec.Jobs {
-		if j.State.Status == kernel.Running {
+	var running, lost []kernel.AttemptID
+	for _, j := range slices.Concat(open.Jobs, newest.Jobs) {
+		switch {
+		case j.State.Status == kernel.Running && !slices.Contains(running, j.Attempt()):
 			running = append(running, j.Attempt())
+		case j.State.Failure == kernel.WorkerLost:
+			lost = append(lost, j.Attempt())
+		}
+		if n := j.State.Lost; n > 0 {
+			lost = append(lost, kernel.AttemptID{Job: j.ID, N: n})
 		}
 	}
-	a, inside := w.local.InsideJob(running)
-	return a.Job, inside
+	a, why, inside := w.local.InsideJob(running, lost)
+	if inside && why == "" && config.OwnAllows(os.Getuid()) {
+		return app.Descent{}, false
+	}
+	return app.Descent{Job: a.Job, Why: why}, inside
 }
 
 // lockingStore is the store behind app's port. It waits for the lock up to the

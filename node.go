@@ -100,6 +100,9 @@ func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedN
 	if err != nil {
 		return none, at, err
 	}
+	if pinned := n.Job.Spec.Origin.Manifest; pinned != "" && pinned != kernel.DigestOf(string(manifest)) {
+		return none, at, fmt.Errorf("the manifest of run %s is not the one that its jobs were made with: run the template again", n.Job.Spec.Origin.Run)
+	}
 	if err := json.Unmarshal(manifest, &n.Manifest); err != nil {
 		return none, at, fmt.Errorf("manifest of run %s: %w", n.Job.Spec.Origin.Run, err)
 	}

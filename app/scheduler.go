@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -37,9 +38,9 @@ type Scheduler struct {
 	// jobs, and all world actions, are left to a transaction elsewhere.
 	Sandboxed bool
 
-	// Inside is the running job that the caller is part of; nil: callers may decide
-	// whatever they are part of.
-	Inside func(context.Context) (kernel.JobID, bool)
+	// Inside tells whether the caller is part of a job, or may be; nil: callers may
+	// decide whatever they are part of.
+	Inside func(context.Context) (where Descent, inside bool)
 
 	Now   func() time.Time
 	NewID func() kernel.JobID
@@ -120,30 +121,45 @@ func scopeOf(news []kernel.NewJob) kernel.Scope {
 // make (semantics 2, decision 16).
 type InsideError struct {
 	Verb string
-	Job  kernel.JobID
+	Descent
 }
 
-func (e *InsideError) Error() string { return "cannot " + e.Verb + " from inside job " + string(e.Job) }
+// Descent is the job that a process comes from, or why that cannot be told.
+type Descent struct {
+	Job kernel.JobID
+	Why string // "": it is known to come from the job
+}
 
-// mayDecide is an *InsideError where the caller is part of a job.
+func (e *InsideError) Error() string {
+	switch {
+	case e.Why == "":
+		return "cannot " + e.Verb + " from inside job " + string(e.Job)
+	case e.Job != "":
+		return "cannot " + e.Verb + ": this may run inside job " + string(e.Job) + ": " + e.Why
+	default:
+		return "cannot " + e.Verb + ": this may run inside a job: " + e.Why
+	}
+}
+
+// mayDecide is an *InsideError where the caller is part of a job, or may be.
 func (s *Scheduler) mayDecide(ctx context.Context, verb string) error {
 	if s.Inside == nil {
 		return nil
 	}
-	if job, inside := s.Inside(ctx); inside {
-		return &InsideError{verb, job}
+	if where, inside := s.Inside(ctx); inside {
+		return &InsideError{verb, where}
 	}
 	return nil
 }
 
 // Approve grants a pending approval and ticks. A caller inside a job may not: the
 // error is an *InsideError.
-func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, by string) (Report, error) {
+func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Consent) (Report, error) {
 	if err := s.mayDecide(ctx, "approve"); err != nil {
 		return Report{}, err
 	}
 	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, by) })
+		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, c) })
 }
 
 // Reject refuses a pending approval and ticks. A caller inside a job may not.
@@ -182,6 +198,26 @@ func (s *Scheduler) RetrySet(ctx context.Context, root kernel.JobID) (kernel.Ret
 		return kernel.RetrySet{}, err
 	}
 	return kernel.RetryOf(snap.Apply(s.forsaken(snap, root)), root)
+}
+
+// WaysOut are the jobs whose retries let the runs of ids, which did not succeed,
+// end; see kernel.Snapshot.WayOut. It changes nothing.
+func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.JobID, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
+	if err != nil {
+		return nil, err
+	}
+	var out []kernel.JobID
+	for _, id := range ids {
+		snap = s.answer(ctx, snap, snap.ProbesOf(id))
+		if way := snap.Apply(s.forsaken(snap, id)).WayOut(id); !slices.Contains(out, way) {
+			out = append(out, way)
+		}
+	}
+	return out, nil
 }
 
 // forsaken is what the loss of worktrees means to the run of root.
@@ -235,6 +271,15 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 			snap = s.observe(ctx, snap)
 			snap = s.answer(ctx, snap, snap.ProbesOf(id))
 			e, refused = kernel.Explain(snap, id)
+			var lost kernel.Plan
+			for _, a := range e.Actions {
+				if a.Kind == kernel.RetryJob {
+					lost = lost.Then(s.forsaken(snap, a.Job))
+				}
+			}
+			if !lost.Empty() {
+				e, refused = kernel.Explain(snap.Apply(lost), id)
+			}
 			if !snap.Narrow() || snap.Probes().Empty() {
 				break
 			}

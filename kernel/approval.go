@@ -26,7 +26,12 @@ type Approval struct {
 	Reason      string
 	ExpiresAt   time.Time // counted from when the job first waited for nothing else; zero: it does not yet, or waits for ever
 	InDoubt     bool      // it is about an effect in doubt: the job itself asks for none
+	Submitter   string    // who asked for it first, where that is not RequestedBy
+	Grant       *Grant    // of what it was granted; nil: it was not, or by an earlier version
 }
+
+// askedBy reports that who submitted the job, or asks for it now.
+func (a Approval) askedBy(who string) bool { return who == a.RequestedBy || who == a.Submitter }
 
 // Over reports that a pending approval came too late by now.
 func (a Approval) Over(now time.Time) bool {

@@ -5,14 +5,30 @@ import (
 	"strings"
 )
 
-// Approve grants a job's pending approval.
-func Approve(s *Snapshot, id JobID, by string) (Plan, error) {
+// Consent is what somebody says who approves a job.
+type Consent struct {
+	By     string
+	How    string // "terminal", "script", or the name of a front end
+	Digest Digest // of the statement that is approved; "": what the job's spec says now
+}
+
+// Approve grants the approval that a job asks for, of what it was shown as: it is
+// ErrConflict where c names another digest than the job's.
+func Approve(s *Snapshot, id JobID, c Consent) (Plan, error) {
 	j, err := s.undecided(id, "approve")
 	if err != nil {
 		return Plan{}, err
 	}
 	st := j.State
-	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Approved, s.now, by, ""
+	statement := j.Spec.Statement()
+	g := Grant{How: c.How, Digest: DigestOf(statement), Statement: statement}
+	switch {
+	case c.Digest != "" && c.Digest != g.Digest:
+		return Plan{}, fmt.Errorf("job %s is not what is approved: its digest is %s, not %s; look at it again: %w", id, g.Digest, c.Digest, ErrConflict)
+	case s.limits.OthersApprove && st.Approval.askedBy(c.By):
+		return Plan{}, fmt.Errorf("job %s was submitted by %s: %w", id, c.By, ErrOwn)
+	}
+	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason, st.Approval.Grant = Approved, s.now, c.By, "", &g
 	return NewPlan(PutState{id, j.Rev, st}), nil
 }
 
@@ -26,6 +42,7 @@ func Reject(s *Snapshot, id JobID, by, reason string) (Plan, error) {
 	reason = strings.TrimSpace(reason)
 	st := j.State
 	st.Approval.State, st.Approval.DecidedAt, st.Approval.DecidedBy, st.Approval.Reason = Rejected, s.now, by, reason
+	st.Approval.Grant = nil
 	st.Status, st.Wait = BlockedByApproval, WaitReason{Kind: OnApproval, Detail: orElse(reason, "approval rejected")}
 	st.WaitedOn, st.WaitSince = st.WaitedOn.With(OnApproval), s.now
 	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, st.Wait.Detail
@@ -45,7 +62,7 @@ func (s *Snapshot) undecided(id JobID, verb string) (*Job, error) {
 		return nil, fmt.Errorf("job %s is terminal (%s): %w", id, st.Status, ErrConflict)
 	case st.Approval.State == NotRequired:
 		return nil, fmt.Errorf("job %s is not configured for approval gating: %w", id, ErrConflict)
-	case st.Approval.State == Approved:
+	case st.Approval.State == Approved && j.Seal() == Sealed:
 		return nil, fmt.Errorf("job %s is already approved: %w", id, ErrConflict)
 	case st.Approval.State == Rejected:
 		return nil, fmt.Errorf("job %s approval is already rejected: %w", id, ErrConflict)

@@ -36,7 +36,7 @@ func (w *stage) do(line string) []string {
 	case "refuse":
 		return w.verb(s)(kernel.Refuse(s, s.Job(name).Attempt(), strings.Join(args[1:], " "), false))
 	case "approve":
-		return w.verb(s)(kernel.Approve(s, name, "ann"))
+		return w.verb(s)(kernel.Approve(s, name, kernel.Consent{By: "ann"}))
 	case "reject":
 		return w.verb(s)(kernel.Reject(s, name, "ann", strings.Join(args[1:], " ")))
 	case "cancel":

@@ -179,7 +179,7 @@ func TestAnEffectInDoubt(t *testing.T) {
 				t.Fatalf("%s, %q, lost %d", st.Status, st.Wait.Detail, st.Lost)
 			}
 			s := kernel.NewSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: []kernel.Job{j}})
-			yes, err := kernel.Approve(s, "a", "ann")
+			yes, err := kernel.Approve(s, "a", kernel.Consent{By: "ann"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -38,7 +38,10 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		}
 		j := &made[i]
 		*j = Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
-			State: State{Approval: n.Approval, Context: n.Context}}
+			State: State{Context: n.Context}}
+		if a := n.Approval; a.State != NotRequired { // nobody has decided about a job that is new
+			j.State.Approval = Require(a.RequestedAt, a.RequestedBy)
+		}
 		j.State.Status = j.Begins()
 	}
 	if err := s.number(jobs, made); err != nil {

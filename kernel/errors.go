@@ -11,6 +11,9 @@ var (
 	ErrInvalid  = errors.New("invalid")
 	ErrConflict = errors.New("conflict") // the job's status does not allow it
 
+	// ErrOwn is a decision that the submitter may not make: it is another's.
+	ErrOwn = errors.New("somebody else has to decide")
+
 	// ErrRecorded is a commit that is durable and could not be written out, as
 	// on a full disk: it has happened, and whoever takes the lock next writes it.
 	ErrRecorded = errors.New("it is on record, and the next command completes it")

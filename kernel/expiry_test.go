@@ -46,11 +46,11 @@ func TestAnApprovalExpires(t *testing.T) {
 	}
 	jobs := []*kernel.Job{s.Job("p"), s.Job("q"), s.Job("r")}
 
-	if _, err := kernel.Approve(at(end.Add(-time.Microsecond), jobs...), "q", "bob"); err != nil {
+	if _, err := kernel.Approve(at(end.Add(-time.Microsecond), jobs...), "q", kernel.Consent{By: "bob"}); err != nil {
 		t.Errorf("just in time: %v", err)
 	}
 	late := at(end, jobs...)
-	if _, err := kernel.Approve(late, "q", "bob"); !errors.Is(err, kernel.ErrConflict) || !strings.Contains(err.Error(), "approval expired: nobody decided within 1h0m0s of job q: a retry asks for it anew") {
+	if _, err := kernel.Approve(late, "q", kernel.Consent{By: "bob"}); !errors.Is(err, kernel.ErrConflict) || !strings.Contains(err.Error(), "approval expired: nobody decided within 1h0m0s of job q: a retry asks for it anew") {
 		t.Errorf("too late: %v", err)
 	}
 	expect(t, late, "q", "blocked_by_approval approval: approval expired: nobody decided within 1h0m0s")

@@ -229,9 +229,7 @@ func (x *explainer) remedies(i int32) {
 		if text := j.agentRemedy(x.t.s.now); text != "" {
 			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})
 		}
-		j := x.t.s.wayOut(j)
-		j = x.t.s.Job(x.t.s.restart(j.ID))
-		x.add(Remedy{Kind: RetryJob, Job: j.ID})
+		x.add(Remedy{Kind: RetryJob, Job: x.t.s.WayOut(j.ID)})
 		if st == BlockedByApproval && !j.State.Approval.InDoubt {
 			x.add(Remedy{Kind: ApproveJob, Job: j.ID})
 		}

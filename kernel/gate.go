@@ -331,6 +331,11 @@ func (t *tick) checkApproval(i int32, from int) (verdict, int) {
 		return blocks(orElse(a.Reason, "approval rejected")), 1
 	case Expired:
 		return blocks(t.s.jobs[i].expired()), 1
+	case Approved:
+		if why := t.s.jobs[i].Unsealed(); why != "" {
+			return waits(why), 1
+		}
+		return verdict{}, 1
 	default:
 		return verdict{}, 1
 	}

@@ -136,7 +136,7 @@ func TestApprovalGate(t *testing.T) {
 	}{
 		{approval(kernel.NotRequired, ""), "running"},
 		{approval(kernel.Pending, ""), "waiting_on_approval approval: awaiting human approval"},
-		{approval(kernel.Approved, ""), "running"},
+		{approval(kernel.Approved, ""), "waiting_on_approval approval: approved without saying what: approve it again"},
 		{approval(kernel.Rejected, ""), "blocked_by_approval approval: approval rejected"},
 		{approval(kernel.Rejected, "too risky"), "blocked_by_approval approval: too risky"},
 	} {
@@ -173,6 +173,7 @@ func TestWaitedOnAccumulates(t *testing.T) {
 	p.State.Status = kernel.Succeeded
 	step("waiting_on_approval approval: awaiting human approval", kernel.OnDependencies, kernel.OnApproval)
 	j.State.Approval.State = kernel.Approved
+	j = granted(j)
 	step("waiting_on_locks locks: waiting on locks", kernel.OnDependencies, kernel.OnApproval, kernel.OnLocks)
 	p.State.Status = kernel.Running
 	step("waiting_on_deps dependencies: waiting on job p", kernel.OnDependencies, kernel.OnApproval, kernel.OnLocks)

@@ -93,6 +93,10 @@ type Origin struct {
 	// Parent is the job whose attempt submitted this one; "": none did.
 	Parent JobID
 
+	// Manifest is the digest of the run's manifest; "": an earlier version made the
+	// run, or there is none.
+	Manifest Digest
+
 	// Ephemeral asks that all that was made for the run goes when it is over.
 	Ephemeral bool
 }

@@ -64,6 +64,8 @@ type Limits struct {
 	Pools      map[string]int // a pool that is not named here has one unit
 	Grace      time.Duration  // between TERM and KILL, of jobs that name none; 0: DefaultGrace
 	Remote     bool           // it is another host's turn to start jobs of the local executor
+
+	OthersApprove bool // who submitted a job may not approve it
 }
 
 // String tells capacities apart: a job waits for another reason where they are

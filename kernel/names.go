@@ -54,6 +54,7 @@ func Statuses() []Status { return statusNames.Values() }
 // The words for the enumerations, as they stand in records and documents.
 
 func (v ApprovalState) String() string    { return approvalNames.Name(v) }
+func (v Seal) String() string             { return sealNames.Name(v) }
 func (v ArtifactKind) String() string     { return artifactKindNames.Name(v) }
 func (v FailureClass) String() string     { return failureClassNames.Name(v) }
 func (v Outcome) String() string          { return outcomeNames.Name(v) }

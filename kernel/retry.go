@@ -178,6 +178,9 @@ func rewound(j *Job, now time.Time, by string) State {
 	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent}
 	if a := j.State.Approval; a.State != NotRequired && !a.InDoubt {
 		fresh.Approval = Require(now, by)
+		if first := orElse(a.Submitter, a.RequestedBy); first != by {
+			fresh.Approval.Submitter = first
+		}
 	}
 	fresh.Status = j.Begins()
 	return fresh

@@ -63,7 +63,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 	full := kernel.State{
 		Status: kernel.Failed, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: "d"}, WaitSince: t0,
 		WaitedOn: kernel.WaitSet{}.With(kernel.OnLocks), Attempt: 7, Generation: 3,
-		Approval: kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "x", DecidedAt: t0, DecidedBy: "y", Reason: "z"},
+		Approval: kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "x", DecidedAt: t0, DecidedBy: "y", Reason: "z", Grant: &kernel.Grant{Digest: "d"}},
 		Spent:    kernel.Budget{Retries: 1, Resumes: 2, Reclaims: 3}, Routed: 2, Lost: 6, Stalled: 5, Refused: 3, RetryAt: t0, Requeued: t0, LastError: "x", Started: t0, Finished: t0,
 		Exit: kernel.Exited(1), Outcome: kernel.OutcomeFailed, Failure: kernel.Signal, Reason: "r",
 		Stop: kernel.StopRequest{At: t0, By: "x"}, Context: kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true},
@@ -97,6 +97,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		next := s.Apply(p)
 		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann"), Awake: j.Spec.Routed,
 			Amended: j.State.Amended, Prompt: full.Prompt, Closed: true}
+		want.Approval.Submitter = "x"
 		if agent := next.Job("q").State.Agent; agent == nil || agent.Total.Input != 4 || agent.Last.Session != "" {
 			t.Errorf("of its agents is left %+v: its context is gone, and with it the conversation about it", agent)
 		}
@@ -259,10 +260,10 @@ func TestApproveAndReject(t *testing.T) {
 		{job("q", running(1), approval(kernel.Pending, "")), kernel.ErrConflict, "job q is running"},
 		{job("q", is(kernel.Failed), approval(kernel.Pending, "")), kernel.ErrConflict, "job q is terminal (failed)"},
 		{job("q"), kernel.ErrConflict, "job q is not configured for approval gating"},
-		{job("q", approval(kernel.Approved, "")), kernel.ErrConflict, "job q is already approved"},
+		{granted(job("q", approval(kernel.Approved, ""))), kernel.ErrConflict, "job q is already approved"},
 		{job("q", approval(kernel.Rejected, "")), kernel.ErrConflict, "job q approval is already rejected"},
 	} {
-		_, err := kernel.Approve(snapshot(facts(), c.job), "q", "ann")
+		_, err := kernel.Approve(snapshot(facts(), c.job), "q", kernel.Consent{By: "ann"})
 		_, err2 := kernel.Reject(snapshot(facts(), c.job), "q", "ann", "")
 		for _, err := range []error{err, err2} {
 			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.text) {
@@ -273,12 +274,16 @@ func TestApproveAndReject(t *testing.T) {
 	asked := job("q", is(kernel.WaitingOnApproval))
 	asked.State.Approval = kernel.Require(t0, "bob")
 	s := snapshot(facts(), asked, job("r", after("q")))
-	p, err := kernel.Approve(s, "q", "ann")
+	p, err := kernel.Approve(s, "q", kernel.Consent{By: "ann", How: "script"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "bob", DecidedAt: s.Now(), DecidedBy: "ann"}
-	if got := s.Apply(p).Job("q").State.Approval; got != want {
+	got := s.Apply(p).Job("q").State.Approval
+	if g := got.Grant; g == nil || *g != (kernel.Grant{How: "script", Digest: asked.Spec.Digest(), Statement: asked.Spec.Statement()}) {
+		t.Errorf("granted %+v", g)
+	}
+	if got.Grant = nil; got != want {
 		t.Errorf("%+v", got)
 	}
 	expect(t, s.Apply(p), "q", "running")

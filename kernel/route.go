@@ -162,7 +162,7 @@ func Forsake(s *Snapshot, root JobID, gone func(Context) bool) Plan {
 	if j == nil || j.Spec.Origin.Run == "" {
 		return p
 	}
-	s.requireAll()
+	s.near.require(Near{Kind: Members, Run: j.Spec.Origin.Run})
 	for _, k := range s.jobs {
 		if c := k.State.Context; k.Spec.Origin.Run == j.Spec.Origin.Run && c.Worktree != "" && k.State.Status != Running && gone(c) {
 			st := k.State

@@ -142,7 +142,7 @@ func TestAScriptIsBegunOnceUnlessSomebodyDecidesOtherwise(t *testing.T) {
 				p, _ := kernel.Reject(e.look(), "h001", "ann", "")
 				e.commit(t, p)
 			case st.Status == kernel.WaitingOnApproval:
-				p, _ := kernel.Approve(e.look(), "h001", "ann")
+				p, _ := kernel.Approve(e.look(), "h001", kernel.Consent{By: "ann"})
 				e.commit(t, p)
 				e.leaves[generation{"h001", st.Generation}]++
 				e.licences[st.Generation]++

@@ -146,6 +146,13 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	if st.Approval.State == kernel.Pending && j.Spec.ApprovalTimeout > 0 && oneIn(t, 2, "waited for it before") {
 		st.Approval.ExpiresAt = now.Add(time.Duration(rapid.IntRange(-1, 60).Draw(t, "expires")) * time.Second)
 	}
+	if st.Approval.State == kernel.Approved && !oneIn(t, 4, "unsealed") {
+		of := *j
+		if oneIn(t, 4, "changed since") {
+			of.Spec.Task.Args = []string{"false"}
+		}
+		st.Approval.Grant = &kernel.Grant{Digest: of.Spec.Digest(), Statement: of.Spec.Statement()}
+	}
 	st.Approval.InDoubt = st.Approval.State != kernel.NotRequired && oneIn(t, 4, "about a doubt")
 	if oneIn(t, 5, "submitted again") {
 		st.Amended = kernel.Amendment{Made: true, Transient: oneOf(t, "mode then", kernel.NotTransient, kernel.OnDemand, kernel.Remove),

@@ -240,7 +240,7 @@ func (h *history) verb(t *rapid.T) {
 	case "approve":
 		var err error
 		g := generation{id, s.Job(id).State.Generation}
-		if p, err = kernel.Approve(s, id, "ann"); err == nil && h.executions[g] > 0 {
+		if p, err = kernel.Approve(s, id, kernel.Consent{By: "ann"}); err == nil && h.executions[g] > 0 {
 			h.leaves[g]++
 		}
 	case "reject":
@@ -343,7 +343,7 @@ func TestEverybodyGetsSomewhere(t *testing.T) {
 			}
 			for _, j := range h.jobs {
 				progress = progress || j.State.Status == kernel.FailedRetryable
-				if p, err := kernel.Approve(h.look(), j.ID, "ann"); err == nil {
+				if p, err := kernel.Approve(h.look(), j.ID, kernel.Consent{By: "ann"}); err == nil {
 					if g := (generation{j.ID, j.State.Generation}); h.executions[g] > 0 {
 						h.leaves[g]++
 					}

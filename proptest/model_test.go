@@ -175,6 +175,11 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 		}
 	}
 	switch a := j.State.Approval; {
+	case a.State == kernel.Approved && (a.Grant == nil || a.Grant.Digest != kernel.DigestOf(j.Spec.Statement())):
+		if a.Grant == nil {
+			return kernel.WaitingOnApproval, "approved without saying what: approve it again"
+		}
+		return kernel.WaitingOnApproval, "changed since it was approved: command"
 	case a.State == kernel.Expired, a.State == kernel.Pending && !a.ExpiresAt.IsZero() && !s.Now().Before(a.ExpiresAt):
 		return kernel.BlockedByApproval, "approval expired: nobody decided within " + j.Spec.ApprovalTimeout.String()
 	case a.State == kernel.Pending:

@@ -30,7 +30,7 @@ func anyVerb(t *rapid.T, s *kernel.Snapshot) (string, kernel.Plan) {
 	case "retry":
 		p, err = kernel.Retry(s, id, "ann")
 	case "approve":
-		p, err = kernel.Approve(s, id, "ann")
+		p, err = kernel.Approve(s, id, kernel.Consent{By: "ann"})
 	case "reject":
 		p, err = kernel.Reject(s, id, "ann", "no")
 	case "cancel":

@@ -213,6 +213,14 @@ type (
 		ExpiresAt   *stamp  `json:"expires_at,omitempty"`
 		Reason      *string `json:"reason,omitempty"`
 		InDoubt     bool    `json:"in_doubt,omitempty"`
+		Submitter   string  `json:"submitter,omitempty"`
+
+		Grant *grantRecord `json:"grant,omitempty"`
+	}
+	grantRecord struct {
+		How       string `json:"how,omitempty"`
+		SHA256    string `json:"sha256"`
+		Statement string `json:"statement,omitempty"`
 	}
 	routeRecord struct {
 		On     string `json:"on"`
@@ -241,6 +249,7 @@ type (
 		TemplateID    string            `json:"workflow_template_id,omitempty"`
 		TemplateVer   string            `json:"workflow_template_version,omitempty"`
 		PolicyHash    string            `json:"workflow_policy_snapshot_hash,omitempty"`
+		ManifestSHA   string            `json:"workflow_manifest_sha256,omitempty"`
 		Class         string            `json:"workflow_executor_class,omitempty"`
 		Operation     string            `json:"workflow_executor_operation,omitempty"`
 		Control       string            `json:"workflow_control_policy,omitempty"`

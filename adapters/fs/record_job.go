@@ -142,7 +142,10 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	}
 	if a := st.Approval; a.State != kernel.NotRequired {
 		s.Approval = &approvalRecord{true, a.State.String(), stamp(a.RequestedAt), a.RequestedBy,
-			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.InDoubt}
+			optionalStamp(a.DecidedAt), a.DecidedBy, optionalStamp(a.ExpiresAt), optional(a.Reason), a.InDoubt, a.Submitter, nil}
+		if g := a.Grant; g != nil {
+			s.Approval.Grant = &grantRecord{g.How, string(g.Digest), g.Statement}
+		}
 	}
 	if st.Wait != (kernel.WaitReason{}) {
 		s.WaitReason = &waitRecord{Kind: st.Wait.Kind.String(), Detail: st.Wait.Detail, Cause: st.Wait.Cause.String(), JobID: string(st.Wait.Job)}
@@ -172,7 +175,7 @@ func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
 	m := metadata{
 		CommandAlias: o.Alias, Plan: o.Plan, Branch: o.Branch, Target: o.Target,
 		RunID: string(o.Run), NodeID: o.Node, NodeName: o.About.Name,
-		Selector: o.Template.Selector, TemplateID: o.Template.ID, TemplateVer: o.Template.Version, PolicyHash: o.Template.PolicyHash,
+		Selector: o.Template.Selector, TemplateID: o.Template.ID, TemplateVer: o.Template.Version, PolicyHash: o.Template.PolicyHash, ManifestSHA: string(o.Manifest),
 		Class: o.About.Class, Operation: o.About.Operation, Control: o.About.Control, Gates: o.About.Gates,
 		Ephemeral: o.Ephemeral, Parent: string(o.Parent),
 		ExecutionRoot: st.Context.Root, WorktreePath: st.Context.Worktree, WorktreeName: st.Context.Name,
@@ -358,7 +361,10 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 	if a := s.Approval; a != nil && a.Required {
 		st.Approval = kernel.Approval{State: parsed(d, "schedule.approval", a.State, kernel.ParseApprovalState),
 			RequestedAt: time.Time(a.RequestedAt), RequestedBy: a.RequestedBy,
-			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), InDoubt: a.InDoubt}
+			DecidedAt: stampValue(a.DecidedAt), DecidedBy: a.DecidedBy, ExpiresAt: stampValue(a.ExpiresAt), Reason: value(a.Reason), InDoubt: a.InDoubt, Submitter: a.Submitter}
+		if g := a.Grant; g != nil {
+			st.Approval.Grant = &kernel.Grant{How: g.How, Digest: kernel.Digest(g.SHA256), Statement: g.Statement}
+		}
 	}
 	if w := s.WaitReason; w != nil {
 		st.Wait = d.waitReason(w)
@@ -388,7 +394,7 @@ func (d *decoder) metadata(j *kernel.Job, m *metadata) {
 	}
 	j.Spec.Origin = kernel.Origin{
 		Run: kernel.RunID(m.RunID), Node: m.NodeID, Alias: m.CommandAlias, Plan: m.Plan, Branch: m.Branch, Target: m.Target,
-		Ephemeral: m.Ephemeral, Parent: kernel.JobID(m.Parent),
+		Ephemeral: m.Ephemeral, Parent: kernel.JobID(m.Parent), Manifest: kernel.Digest(m.ManifestSHA),
 		Template: kernel.Template{Selector: m.Selector, ID: m.TemplateID, Version: m.TemplateVer, PolicyHash: m.PolicyHash},
 		About:    kernel.NodeInfo{Name: m.NodeName, Class: m.Class, Operation: m.Operation, Control: m.Control, Gates: m.Gates},
 	}

@@ -106,6 +106,9 @@ func (s *Store) problemsOf(id kernel.JobID, b []byte, shape *schemaCheck, holder
 	if updated, err := time.Parse(time.RFC3339Nano, text("updated_at")); err == nil && updated.Before(j.Created) {
 		bad("updated_at: %s is before created_at", text("updated_at"))
 	}
+	if why := j.Unsealed(); why != "" && (j.Open() || j.Seal() == kernel.Broken) {
+		bad("schedule.approval: %s", why)
+	}
 	in := j.Spec.Prompt
 	if in == nil {
 		return out

@@ -9,67 +9,135 @@ import (
 )
 
 // InsideJob tells which attempt this process runs inside, if any (semantics
-// 2.16). running are the attempts on record as running. The process tree
-// decides, since no command can change its ancestors, then the session, and
-// then the environment, for what outlived its runner. Where the system tells
-// none of this, what may be inside counts as inside.
-func (l *Local) InsideJob(running []kernel.AttemptID) (kernel.AttemptID, bool) {
-	type place struct {
-		pid   int
-		start uint64
-	}
-	runners, commands := map[place]kernel.AttemptID{}, map[place]kernel.AttemptID{}
-	sessions := map[int]kernel.AttemptID{}
-	for _, a := range running {
-		c, ours, err := l.claimOf(a)
-		if err != nil || !ours || c.Boot != here().Boot {
-			continue
-		}
-		runners[place{c.PID, c.Start}] = a
-		if c.Child != nil {
-			commands[place{c.Child.PID, c.Child.Start}] = a
-			id, _ := c.session()
-			sessions[id] = a
-		}
-	}
-	const deepest = 4096 // the tree may change while it is read
-	var top process      // the last one below the system's first process
-	p, ok := readProcess(os.Getpid())
-	for up := 0; ok && up < deepest; up++ {
-		if p.pid != 1 || up == 0 {
-			top = p
-		}
+// 2.16). running are the attempts on record as running, lost those whose runner
+// is known to have died before its command. The process tree decides, since no
+// command can change its ancestors, then the session, and then the environment,
+// for what outlived its runner. What cannot be told counts as inside, and why
+// says so: where the system tells nothing, in another pid namespace than a
+// runner, and for what may be the orphan of an attempt that nobody swept.
+func (l *Local) InsideJob(running, lost []kernel.AttemptID) (a kernel.AttemptID, why string, inside bool) {
+	d := l.descent(running)
+	above, whole := ancestry()
+	for up, p := range above {
 		at := place{p.pid, p.start}
-		if a, found := commands[at]; found {
-			return a, true
+		if a, found := d.commands[at]; found {
+			return a, "", true
 		}
-		if a, found := runners[at]; found && up > 0 { // what its command left behind
-			return a, true
+		if a, found := d.runners[at]; found && up > 0 { // what its command left behind
+			return a, "", true
 		} else if found {
-			delete(runners, at) // itself
+			delete(d.runners, at) // itself
 		}
-		p, ok = readProcess(p.parent)
 	}
 	if sid, err := unix.Getsid(0); err == nil {
-		if a, ok := sessions[sid]; ok {
-			return a, true
+		if a, ok := d.sessions[sid]; ok {
+			return a, "", true
 		}
 	}
 	if a, err := ParseAttempt(os.Getenv(envAttemptID)); err == nil {
-		return a, true
+		return a, "", true
 	}
-	for at, a := range runners { // whichever: one is as likely as the other
-		if top.mayBeOrphanOf(at.start) {
-			return a, true
+	for _, a := range d.attempts { // whichever: one is as likely as the other
+		c := d.claims[a]
+		_, other := d.runners[place{c.PID, c.Start}]
+		switch {
+		case !other: // this is the runner itself
+		case c.Spaces.away():
+			return a, "it is in another process namespace than the runner", true
+		case !whole:
+			return a, "the system does not show its ancestors", true
+		case !adoptsOrphans && mayBeOrphan(above, c.Start):
+			return a, orphaned, true
 		}
 	}
-	return kernel.AttemptID{}, false
+	boot := genuineBoot()
+	for _, a := range append(lost, d.attempts...) {
+		c, ours, err := l.claimOf(a)
+		if err == nil && ours && (c.Boot == boot || c.Boot == here().Boot) && !c.Running() && mayBeOrphan(above, c.Start) {
+			return a, orphaned, true
+		}
+	}
+	return kernel.AttemptID{}, "", false
 }
 
-// mayBeOrphanOf reports that the process, the oldest ancestor of this one, may
-// have been started by a job whose runner began at start. It may not if it is
-// older than the runner or another user's, or if orphans become children of
-// their runner on this system. A process that the system does not show may.
-func (p process) mayBeOrphanOf(start uint64) bool {
-	return p.start == 0 || !adoptsOrphans && p.start >= start && p.endable()
+const orphaned = "its runner does not hold what the job started, and an ancestor of this was adopted after that"
+
+// place is a process as a claim names it.
+type place struct {
+	pid   int
+	start uint64
 }
+
+// descents are the processes and sessions of running attempts.
+type descents struct {
+	attempts          []kernel.AttemptID
+	claims            map[kernel.AttemptID]claim
+	runners, commands map[place]kernel.AttemptID
+	sessions          map[int]kernel.AttemptID
+}
+
+func (l *Local) descent(running []kernel.AttemptID) descents {
+	boot := genuineBoot()
+	d := descents{nil, map[kernel.AttemptID]claim{}, map[place]kernel.AttemptID{}, map[place]kernel.AttemptID{}, map[int]kernel.AttemptID{}}
+	for _, a := range running {
+		c, ours, err := l.claimOf(a)
+		if err != nil || !ours || boot != "" && c.Boot != boot && c.Boot != here().Boot {
+			continue
+		}
+		d.attempts, d.claims[a] = append(d.attempts, a), c
+		d.runners[place{c.PID, c.Start}] = a
+		if c.Child != nil {
+			d.commands[place{c.Child.PID, c.Child.Start}] = a
+			id, _ := c.session()
+			d.sessions[id] = a
+		}
+	}
+	return d
+}
+
+// ancestry is this process and its ancestors. It is whole where it ends at the
+// system's first process, or at one that came from outside of this namespace,
+// as those do that somebody starts in a container.
+func ancestry() (above []process, whole bool) {
+	const deepest = 4096 // the tree may change while it is read
+	if !genuineTable() {
+		return nil, false
+	}
+	for pid := os.Getpid(); len(above) < deepest; {
+		p, ok := readProcess(pid)
+		if ok && !genuine(pid) {
+			return above, false
+		}
+		if !ok || p.pid != pid { // another user's, which the system may hide, is none of a job's
+			return above, !ok && len(above) > 0 && !process{pid: pid}.endable()
+		}
+		above = append(above, p)
+		if pid = p.parent; pid == 0 || p.pid == 1 {
+			return above, true
+		}
+	}
+	return above, false
+}
+
+// mayBeOrphan reports that a process of above, which are this process and its
+// ancestors, may have been started by a job whose runner began at start and was
+// adopted by another since: its parent is older than that, and adopts. Another
+// user's processes are none of the job's.
+func mayBeOrphan(above []process, start uint64) bool {
+	for up, p := range above {
+		if p.start < start {
+			return false
+		}
+		if up+1 == len(above) {
+			return p.parent == 1 && p.endable()
+		}
+		if parent := above[up+1]; parent.start < start || parent.pid == 1 {
+			return adopter(parent) && p.endable()
+		}
+	}
+	return false
+}
+
+// adopter reports that the system gives orphans to p: its first process, or a
+// user's service manager.
+func adopter(p process) bool { return p.pid == 1 || serviceManager(p.pid) }

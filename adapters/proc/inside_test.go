@@ -2,6 +2,7 @@ package proc
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 	"testing"
 
@@ -9,8 +10,8 @@ import (
 )
 
 func TestInsideJob(t *testing.T) {
-	if a, ok := newLocal(t.TempDir()).InsideJob(nil); ok {
-		t.Fatalf("the tests run inside %v", a)
+	if a, why, ok := newLocal(t.TempDir()).InsideJob(nil, nil); ok {
+		t.Fatalf("the tests run inside %v: %s", a, why)
 	}
 	for name, test := range map[string]struct {
 		role  []string
@@ -53,13 +54,21 @@ func TestInsideJob(t *testing.T) {
 	}
 }
 
-// What outlives its command and its runner is known by its session alone.
+// What outlives its command and its runner is known by its session, or because
+// somebody adopted it since.
 func TestInsideJobOfADeadRunner(t *testing.T) {
+	for _, role := range []string{"scrubbed", farthest()} {
+		t.Run(role, func(t *testing.T) { insideJobOfADeadRunner(t, role) })
+	}
+}
+
+func insideJobOfADeadRunner(t *testing.T, role string) {
 	w := setup(t)
 	a := w.job.Attempt()
-	w.job.Spec.Task.Args = as("scrubbed", "insideLater", w.root, label(a))
+	w.job.Spec.Task.Args = append([]string{"sh", "-c", `"$@"; while :; do sleep 1; done`, "sh"}, as(role, "insideLater", w.root, label(a))...)
 	w.launch()
-	w.said("insideLater ")
+	left := mustPID(t, w.said("insideLater "))
+	t.Cleanup(func() { left.signal(syscall.SIGKILL) })
 	c := w.claim(a)
 	runner, _ := c.process()
 	runner.signal(syscall.SIGKILL)
@@ -70,31 +79,71 @@ func TestInsideJobOfADeadRunner(t *testing.T) {
 	}
 }
 
+// A process namespace shows nothing of what is outside of it, and says nothing of
+// where one comes from.
+func TestInsideJobInANamespace(t *testing.T) {
+	for name, args := range map[string][]string{
+		"its own process table": {"unshare", "-pf", "--mount-proc"},
+		"that of the outside":   {"unshare", "-pf"},
+		"other mounts":          {"unshare", "-m", "sh", "-c", `mount -t tmpfs none /proc && exec "$@"`, "sh"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if out, err := exec.Command(args[0], append(args[1:], "true")...).CombinedOutput(); err != nil {
+				t.Skipf("no namespace can be made here: %v\n%s", err, out)
+			}
+			w := setup(t)
+			a := w.job.Attempt()
+			w.job.Spec.Task.Args = append([]string{"sh", "-c", `while ! grep -q child jobs/$VIZIER_JOB_ID/attempts/1.json; do sleep 0.01; done; "$@"; while [ ! -e go ]; do sleep 0.01; done`, "sh"},
+				append(args, as("scrubbed", "inside", w.root, label(a))...)...)
+			w.launch()
+			if got := w.said("inside "); got != label(a) {
+				t.Fatalf("inside %s, want %s", got, label(a))
+			}
+			w.file("go", "", 0o600)
+			w.outcome(a)
+		})
+	}
+}
+
 func TestARunnerIsNotInsideItsOwnJob(t *testing.T) {
 	w := setup(t)
 	a := w.job.Attempt()
 	if err := w.Claim(a); err != nil {
 		t.Fatal(err)
 	}
-	if in, ok := w.InsideJob([]kernel.AttemptID{a}); ok {
-		t.Fatalf("inside %v", in)
+	if in, why, ok := w.InsideJob([]kernel.AttemptID{a}, nil); ok {
+		t.Fatalf("inside %v: %s", in, why)
 	}
 }
 
-// An orphan whose origin the system does not tell counts as inside.
+// Where a runner does not hold what its job left, what was adopted since may be of
+// the job.
 func TestMayBeOrphan(t *testing.T) {
-	me, _ := readProcess(os.Getpid())
+	shell, login, first := process{pid: os.Getpid(), parent: 20, start: 40}, process{pid: 20, parent: 1, start: 5}, process{pid: 1, start: 1}
+	me := process{pid: os.Getpid(), parent: 1, start: 30}
+	hidden := process{pid: os.Getpid(), parent: 77, start: 30}
+	entered := process{pid: os.Getpid(), parent: 0, start: 30}
 	for _, c := range []struct {
-		what string
-		p    process
-		late uint64 // by how much the runner is the younger
-		want bool
+		what  string
+		above []process
+		start uint64 // of the runner
+		want  bool
 	}{
-		{"one that is not shown", process{}, 0, true},
-		{"an older one", me, 1, false},
-		{"a younger one", me, 0, !adoptsOrphans},
+		{"one that the first process adopted later", []process{me, first}, 20, true},
+		{"one that is older than the runner", []process{me, first}, 31, false},
+		{"a shell of a login that is older", []process{shell, login, first}, 20, false},
+		{"a shell of a login that is younger", []process{shell, login, first}, 4, true},
+		{"one below another user's", []process{hidden}, 20, false},
+		{"one that the first process, which is hidden, adopted", []process{me}, 20, true},
+		{"one that came from outside", []process{entered}, 20, false},
 	} {
-		if got := c.p.mayBeOrphanOf(c.p.start + c.late); got != c.want {
+		c.above[0].pid = os.Getpid()
+		for i := range c.above { // only a process that may be signalled is the job's
+			if c.above[i].pid == 20 {
+				c.above[i].pid = os.Getpid()
+			}
+		}
+		if got := mayBeOrphan(c.above, c.start); got != c.want {
 			t.Errorf("%s: %v", c.what, got)
 		}
 	}

@@ -192,7 +192,7 @@ func sayInside(args []string) int {
 		a, _ := ParseAttempt(s)
 		running = append(running, a)
 	}
-	if a, ok := newLocal(args[0]).InsideJob(running); ok {
+	if a, _, ok := newLocal(args[0]).InsideJob(running, nil); ok {
 		fmt.Println("inside", label(a))
 	} else {
 		fmt.Println("inside nothing")

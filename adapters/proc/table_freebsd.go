@@ -65,3 +65,16 @@ func programOf(pid int) string {
 	b, _ := unix.SysctlRaw("kern.proc.pathname", pid)
 	return string(bytes.TrimRight(b, "\x00"))
 }
+
+// genuineTable reports that the process table is of all of the system.
+func genuineTable() bool { return true }
+
+// genuine reports that the system itself shows the process.
+func genuine(int) bool { return true }
+
+// genuineBoot is the id of this boot, whatever the environment says.
+func genuineBoot() string { return bootID() }
+
+// serviceManager reports that the process manages a user's services, and adopts
+// their orphans. Here only the system's first process does.
+func serviceManager(int) bool { return false }

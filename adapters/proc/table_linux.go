@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // readProc is a file of /proc/PID, or nil.
@@ -34,7 +36,8 @@ func readProcess(pid int) (process, bool) {
 	if len(f) <= statStart {
 		return process{}, false
 	}
-	p := process{pid: pid}
+	p := process{}
+	p.pid, _ = strconv.Atoi(string(bytes.TrimSpace(stat[:max(bytes.IndexByte(stat, '('), 0)])))
 	// A process whose first thread has ended looks like a zombie, but has others.
 	threads, _ := strconv.Atoi(string(f[statThreads]))
 	p.zombie = threads < 2 && bytes.ContainsAny(f[statState], "ZX")
@@ -77,4 +80,42 @@ func environOf(pid int) []byte { return readProc(pid, "environ") }
 func programOf(pid int) string {
 	program, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
 	return program
+}
+
+// genuineTable reports that what /proc shows is the process table of this
+// process's own namespace, and no other was mounted there.
+func genuineTable() bool {
+	var root unix.Stat_t
+	const rootInode = 1
+	self, err := os.Readlink("/proc/self")
+	return err == nil && self == strconv.Itoa(os.Getpid()) && unix.Stat("/proc", &root) == nil && root.Ino == rootInode &&
+		asMounted("/proc/self/ns", "/proc")
+}
+
+// genuine reports that the system itself shows the process.
+func genuine(pid int) bool { return asMounted("/proc/"+strconv.Itoa(pid)+"/stat", "/proc") }
+
+// asMounted reports that path is in the process file system that is mounted at
+// or above at, and that nothing was mounted over it.
+func asMounted(path, at string) bool {
+	var fs unix.Statfs_t
+	var a, b unix.Statx_t
+	return unix.Statfs(path, &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC &&
+		unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_MNT_ID, &a) == nil &&
+		unix.Statx(unix.AT_FDCWD, at, 0, unix.STATX_MNT_ID, &b) == nil && a.Mnt_id == b.Mnt_id
+}
+
+// genuineBoot is the id of this boot, whatever was mounted over it or set in the
+// environment; "" where that cannot be told.
+func genuineBoot() string {
+	if !asMounted("/proc/sys/kernel/random/boot_id", "/proc/sys") { // containers mount that once more
+		return ""
+	}
+	return bootID()
+}
+
+// serviceManager reports that the process manages a user's services, and adopts
+// their orphans.
+func serviceManager(pid int) bool {
+	return strings.TrimSpace(string(readProc(pid, "comm"))) == "systemd"
 }

@@ -159,11 +159,13 @@ func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string
 	if err != nil {
 		return out, fmt.Errorf("manifest: %w", err)
 	}
+	data = append(data, '\n')
 	out.Plan = manifest
-	out.RunRequest = app.RunRequest{Run: id, Jobs: jobs, Manifest: append(data, '\n')}
+	out.RunRequest = app.RunRequest{Run: id, Jobs: jobs, Manifest: data}
 	sleeping := map[kernel.JobID]bool{}
-	for _, j := range jobs {
-		sleeping[j.ID] = j.Spec.Routed
+	for i := range jobs {
+		jobs[i].Spec.Origin.Manifest = kernel.DigestOf(string(data))
+		sleeping[jobs[i].ID] = jobs[i].Spec.Routed
 	}
 	for _, s := range sinksOf(manifest) {
 		if !sleeping[s] {

@@ -62,6 +62,7 @@ func (c *call) checks(r *repo) []app.Check {
 	return []app.Check{
 		{Name: "git", Look: r.checkGit},
 		{Name: "records", Look: r.checkRecords},
+		{Name: "approvals", Look: checkApprovals},
 		{Name: "runners", Look: r.checkRunners},
 		{Name: "scheduler", Look: r.checkScheduler},
 		{Name: "worktrees", Look: r.checkWorktrees},

@@ -44,7 +44,7 @@ func classify(err error) class {
 		return c
 	}
 	if _, inside := errors.AsType[*app.InsideError](err); inside {
-		return class{classRefused.code, classRefused.exit, "run it from a terminal of your own, or set approvals.from_jobs = true"}
+		return class{classRefused.code, classRefused.exit, "a person decides, from a terminal that no job started"}
 	}
 	var stuck *app.AgentError
 	if errors.As(err, &stuck) {
@@ -66,6 +66,7 @@ func classify(err error) class {
 		{kernel.ErrNotFound, class{"not_found", 1, "vizier jobs list --all"}},
 		{kernel.ErrInvalid, class{"invalid", 2, ""}},
 		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier jobs wait`, or end them with `vizier jobs cancel`"}},
+		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from has somebody else approve it than who submitted it"}},
 		{kernel.ErrConflict, class{"conflict", 1, ""}},
 		{kernel.ErrStale, class{"stale", 1, ""}},
 		{fs.ErrNewer, class{"newer", 1, newerHint}},

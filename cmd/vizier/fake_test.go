@@ -55,7 +55,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	cfg := live.Config()
 	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w,
 		Limits: kernel.Limits{MaxRunning: 100}, Keep: retention.Policy(cfg.GC.Keep), Now: func() time.Time { return w.now }, NewID: w.mint,
-		Inside: func(context.Context) (kernel.JobID, bool) { return w.inside, w.inside != "" && !cfg.Approvals.FromJobs }}
+		Inside: func(context.Context) (app.Descent, bool) { return app.Descent{Job: w.inside}, w.inside != "" }}
 	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Tree: w.dir, Logs: logs(w.dir), Builder: func(who vizier.Asker) *enqueue.Builder {
 		return &enqueue.Builder{Scheduler: s, Trees: w, Root: w.dir, Tree: w.dir, Origin: kernel.Origin{Command: who.Command}, By: who.Name,
 			Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor}}

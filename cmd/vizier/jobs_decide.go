@@ -2,17 +2,25 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
+
+	"golang.org/x/term"
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 type approveCmd struct {
 	Job    string `arg:"" help:"The job, or a run of which one job is pending: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+	Digest string `placeholder:"SHA256" help:"Approve only what has this digest, as jobs show and jobs approve print it."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
@@ -23,29 +31,62 @@ type approved struct {
 	view.Reference
 	Status        string         `json:"status"`
 	ApprovalState string         `json:"approval_state"`
+	Digest        kernel.Digest  `json:"digest"`   // of what was approved
+	Approves      []string       `json:"approves"` // its statement, by lines
 	Started       []kernel.JobID `json:"started"`
 	Updated       []kernel.JobID `json:"updated"`
 }
 
-// Run grants the approval.
+// Run grants the approval of what it prints.
 func (a *approveCmd) Run(c *call) error {
 	r, id, err := c.pendingIn(a.Job)
 	if err != nil {
 		return err
 	}
-	rep, err := r.Scheduler.Approve(c.ctx, id, c.actor())
+	rep, err := r.Scheduler.Approve(c.ctx, id, kernel.Consent{By: c.actor(), How: c.how(), Digest: kernel.Digest(strings.ToLower(a.Digest))})
 	if err != nil {
 		return err
 	}
 	c.report(rep)
-	st := rep.Snapshot.Job(id).State
-	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), listed(rep.Started()), listed(rep.Updated())}
+	j := rep.Snapshot.Job(id)
+	st, g := j.State, j.State.Approval.Grant
+	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, append(view.Statement(g.Statement), r.arguments(j)...), listed(rep.Started()), listed(rep.Updated())}
 	if a.Format == "json" {
 		return c.ui.json(doc)
 	}
 	c.ui.text(block([]row{{"Outcome", doc.Outcome}, {"Job", string(id)}, {"Status", doc.Status},
-		{"Approval state", doc.ApprovalState}, {"Started", joined(doc.Started)}, {"Updated", joined(doc.Updated)}}, ""))
+		{"Approval state", doc.ApprovalState}, {"Digest", string(doc.Digest)}, {"Started", joined(doc.Started)}, {"Updated", joined(doc.Updated)}}, ""))
+	for _, line := range doc.Approves {
+		c.ui.verbatim("  " + line + "\n")
+	}
 	return nil
+}
+
+// arguments are those of a node, which the manifest has whose digest is approved,
+// in the form of a statement.
+func (r *repo) arguments(j *kernel.Job) []string {
+	pinned := j.Spec.Origin.Manifest
+	if pinned == "" {
+		return nil
+	}
+	data, err := r.Templates.Manifest(j.Spec.Origin.Run)
+	var m workflow.Manifest
+	if err != nil || kernel.DigestOf(string(data)) != pinned || json.Unmarshal(data, &m) != nil {
+		return []string{"# the manifest is not the one that the job was made with: it will not run"}
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(m.Nodes[j.Spec.Origin.Node].Args)) {
+		out = append(out, "arg "+strconv.QuoteToASCII(name)+" "+strconv.QuoteToASCII(m.Nodes[j.Spec.Origin.Node].Args[name]))
+	}
+	return out
+}
+
+// how somebody decides: at a terminal, or by a script.
+func (c *call) how() string {
+	if in, ok := c.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+		return "terminal"
+	}
+	return "script"
 }
 
 type rejectCmd struct {
@@ -149,10 +190,11 @@ func (x *retryCmd) Run(c *call) error {
 	return nil
 }
 
-// chosen are the jobs to retry, in schedule order. It is single where one job was
-// named.
+// chosen are the jobs to retry: those that were named, and of runs and of all that
+// failed those by which they can end. It is single where one job was named.
 func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, err error) {
 	var jobs []*kernel.Job
+	named := map[kernel.JobID]bool{} // itself, and not by its run
 	if x.Failed {
 		if r, err = c.repo(); err != nil {
 			return nil, nil, false, err
@@ -176,15 +218,22 @@ func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, er
 				if !slices.Contains(jobs, j) && (!t.Whole || view.EndedBadly(j)) {
 					jobs = append(jobs, j)
 				}
+				named[j.ID] = named[j.ID] || !t.Whole
 			}
 		}
 		single = len(targets) == 1 && !targets[0].Whole
 	}
 	slices.SortFunc(jobs, (*kernel.Job).Compare)
+	var others []kernel.JobID
 	for _, j := range jobs {
-		ids = append(ids, j.ID)
+		if named[j.ID] {
+			ids = append(ids, j.ID)
+		} else {
+			others = append(others, j.ID)
+		}
 	}
-	return r, ids, single, nil
+	ways, err := r.Scheduler.WaysOut(c.ctx, others)
+	return r, append(ids, ways...), single, err
 }
 
 // retry rewinds one job and what depends on it.

@@ -71,7 +71,7 @@ func (l *listCmd) Run(c *call) error {
 			}
 		}
 	}
-	c.ui.refs.find(idsOf(strings.Join(all, "\n")))
+	c.ui.refs.find(view.IDs(strings.Join(all, "\n")))
 	text := func(row view.ListRow, f view.Field) string {
 		switch {
 		case f.Key == "job":

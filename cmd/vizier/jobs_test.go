@@ -141,6 +141,36 @@ func TestApproveAndReject(t *testing.T) {
 	has(t, w.fails(1, "jobs", "approve", string(w.submit()), "--format", "json"), `"code":"conflict"`)
 }
 
+// What is approved is printed, and a digest of anything else is refused.
+func TestApproveSaysWhat(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--approval")
+	digest := string(w.job(a).Spec.Digest())
+	has(t, w.ok("jobs", "show", string(a)), "Approval digest: ", digest)
+	has(t, w.fails(1, "jobs", "approve", string(a), "--digest", strings.Repeat("0", 64)), "its digest is "+digest)
+	status(t, w, a, kernel.WaitingOnApproval)
+	has(t, w.ok("jobs", "approve", string(a), "--digest", digest), "Digest:         "+digest+"\n", "  command \"make\" \"all\"\n  executor \"local\"\n")
+	has(t, w.ok("jobs", "show", string(a)), "Approval decided how:", " script\n")
+	status(t, w, a, kernel.Running)
+}
+
+// A command that was edited after its approval does not run; show says what is not
+// as it was.
+func TestAnEditedCommandWaits(t *testing.T) {
+	w := newFake(t)
+	first := w.submit("--lock", "x")
+	a := w.submit("--lock", "x", "--approval")
+	w.ok("jobs", "approve", string(a))
+	status(t, w, a, kernel.WaitingOnLocks)
+	w.job(a).Spec.Task.Args = []string{"rm", "-rf", "/"}
+	w.settle(first, kernel.OutcomeSucceeded)
+	w.ok("jobs", "status", string(a))
+	status(t, w, a, kernel.WaitingOnApproval)
+	has(t, w.ok("jobs", "show", string(a)), "changed since it was approved: command", `broken: command: "make" "all" -> "rm" "-rf" "/"`)
+	w.ok("jobs", "approve", string(a))
+	status(t, w, a, kernel.Running)
+}
+
 func TestRefusedLaunchesAreToldAndNotCountedAsStarted(t *testing.T) {
 	w := newFake(t)
 	a := w.submit("--approval")
@@ -163,9 +193,9 @@ func TestJobsMustNotDecide(t *testing.T) {
 		has(t, w.fails(10, "jobs", verb, string(a)), "cannot "+verb+" from inside job me")
 	}
 	status(t, w, a, kernel.WaitingOnApproval)
+	w.inside = ""
 	w.config["VIZIER_APPROVALS_FROM_JOBS"] = "true"
-	w.ok("jobs", "approve", string(a))
-	status(t, w, a, kernel.Running)
+	has(t, w.fails(2, "jobs", "approve", string(a)), "only your own configuration file may set it")
 }
 
 func TestRetry(t *testing.T) {

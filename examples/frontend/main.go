@@ -109,11 +109,13 @@ func why(ctx context.Context, r *vizier.Repository, ref string) error {
 }
 
 func approve(ctx context.Context, r *vizier.Repository, who vizier.Asker, ref string) error {
-	_, id, err := r.Scheduler.Job(ctx, ref)
+	snap, id, err := r.Scheduler.Job(ctx, ref)
 	if err != nil {
 		return err
 	}
-	rep, err := r.Scheduler.Approve(ctx, id, who.Name())
+	spec := &snap.Job(id).Spec
+	fmt.Print(spec.Statement()) // what is approved is what was shown
+	rep, err := r.Scheduler.Approve(ctx, id, kernel.Consent{By: who.Name(), How: "frontend", Digest: spec.Digest()})
 	if err == nil {
 		fmt.Println(id, rep.Snapshot.Job(id).State.Status)
 	}

@@ -94,6 +94,10 @@ type RawApproval struct {
 	DecidedBy   *string `json:"decided_by"`
 	ExpiresAt   *string `json:"expires_at"`
 	Reason      *string `json:"reason"`
+
+	DecidedHow *string `json:"decided_how"`
+	Digest     *string `json:"digest"` // of what was approved
+	Seal       *string `json:"seal"`   // whether that is what the job does: sealed, unsealed where it is not on record, broken; null: it is not approved
 }
 
 // RawHead is the commit a branch must be at.
@@ -193,7 +197,13 @@ func rawGates(j *kernel.Job) RawGates {
 	}
 	if a := j.State.Approval; a.State != kernel.NotRequired {
 		g.Approval = &RawApproval{true, a.State.String(), moment(a.RequestedAt), nullable(a.RequestedBy),
-			moment(a.DecidedAt), nullable(a.DecidedBy), moment(a.ExpiresAt), nullable(a.Reason)}
+			moment(a.DecidedAt), nullable(a.DecidedBy), moment(a.ExpiresAt), nullable(a.Reason), nil, nil, nil}
+		if a.State == kernel.Approved {
+			g.Approval.Seal = nullable(j.Seal().String())
+		}
+		if a.Grant != nil {
+			g.Approval.DecidedHow, g.Approval.Digest = nullable(a.Grant.How), nullable(string(a.Grant.Digest))
+		}
 	}
 	if p := j.Spec.Pinned; p.Branch != "" {
 		g.PinnedHead = &RawHead{p.Branch, p.Commit}

@@ -65,7 +65,7 @@ func TestShowEverything(t *testing.T) {
 		{"After", "z (success)"}, {"Dependencies", "none"}, {"Locks", "none"},
 		{"Approval required", "true"}, {"Approval state", "approved"},
 		{"Approval requested at", "2026-02-01T12:00:00+00:00"}, {"Approval requested by", "Ann"},
-		{"Approval decided at", "2026-02-01T12:00:00+00:00"}, {"Approval decided by", "Bob"}, {"Approval reason", "ok"},
+		{"Approval decided at", "2026-02-01T12:00:00+00:00"}, {"Approval decided by", "Bob"}, {"Approval seal", "none: it was approved by an earlier version, or by hand"}, {"Approval reason", "ok"},
 		{"Artifacts", "none"}, {"Execution root", "wt/x"}, {"Worktree", "wt/x"}, {"Worktree name", "x"},
 		{"Retry cleanup", "degraded"}, {"Retry cleanup error", "busy"}, {"Command", "vizier run merge"},
 		{"Name", "Integrate"}, {"Created", "2026-02-01T12:00:00+00:00"}, {"Failure class", "timeout"}, {"Reason", "too slow"},

@@ -36,7 +36,7 @@ func (m *machine) rest(t *rapid.T) {
 			if j := w.truth[id]; j.Open() && j.State.Status != kernel.Running && j.State.Approval.State == kernel.Pending {
 				moved = true
 				w.finish(t, w.start(w.node(), "approve "+string(id), func(s *app.Scheduler) (app.Report, error) {
-					return s.Approve(context.Background(), id, "ann")
+					return s.Approve(context.Background(), id, kernel.Consent{By: "ann"})
 				}))
 			}
 		}

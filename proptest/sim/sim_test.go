@@ -179,7 +179,7 @@ func (m *machine) verb(t *rapid.T) {
 		m.do(t, "retry "+string(id), func(s *app.Scheduler) (app.Report, error) { return s.Retry(ctx, id, "ann") })
 	case "approve":
 		m.do(t, "approve "+string(id), func(s *app.Scheduler) (app.Report, error) {
-			rep, err := s.Approve(ctx, id, "ann")
+			rep, err := s.Approve(ctx, id, kernel.Consent{By: "ann"})
 			if j := m.w.truth[id]; err == nil && j.State.Approval.State != kernel.Approved && !strings.HasPrefix(j.State.Approval.RequestedBy, "route") {
 				m.w.fail("%s was approved and is %s", id, j.State.Approval.State)
 			}

@@ -6,6 +6,7 @@ package config
 
 import (
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -30,6 +31,7 @@ type Config struct {
 	Inbox     Inbox
 	Flows     Flows
 
+	own     bool              // it is the user's own file that is read
 	origins map[string]string // by key: where a value that is not the default came from
 }
 
@@ -102,7 +104,13 @@ type JobsList struct {
 }
 
 // Approvals says who may decide approvals.
-type Approvals struct{ FromJobs bool }
+type Approvals struct {
+	FromJobs     bool     // of the user's own file; see OwnAllows
+	RequiredFrom []string // "not-submitter"
+}
+
+// Others reports that who submitted a job may not approve it.
+func (a Approvals) Others() bool { return slices.Contains(a.RequiredFrom, NotSubmitter) }
 
 // Workflow says where templates may come from.
 type Workflow struct {

@@ -36,6 +36,7 @@ type Live struct {
 type written struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
+	Own  bool   `json:"own,omitempty"` // it is the user's own
 }
 
 // kept is what processes that run leave to those that they start while the files
@@ -184,7 +185,7 @@ func (src Sources) read() ([]written, error) {
 		case err != nil:
 			return nil, fmt.Errorf("read configuration: %w", err)
 		}
-		out = append(out, written{f.show, string(data)})
+		out = append(out, written{f.show, string(data), f.own})
 	}
 	return out, nil
 }

@@ -37,8 +37,10 @@ func UserDir(env func(string) string) string {
 func parse(src Sources, texts []written) (Config, error) {
 	l := loader{c: defaults(), known: settings()}
 	for _, t := range texts {
+		l.c.own = t.Own
 		l.file(t.Name, t.Text)
 	}
+	l.c.own = false
 	l.environment(src.Env)
 	if beat, ttl := l.c.Leases.Heartbeat, l.c.Leases.TTL; len(l.findings) == 0 && ttl < 2*beat {
 		l.findings = append(l.findings, Finding{Place: cmp.Or(l.c.origins["leases.heartbeat"], l.c.origins["leases.ttl"]), Text: fmt.Sprintf(
@@ -53,16 +55,17 @@ func parse(src Sources, texts []written) (Config, error) {
 type file struct {
 	path, show string
 	required   bool
+	own        bool // the user's
 }
 
 func (src Sources) files() []file {
 	if src.File != "" {
-		return []file{{src.File, src.File, true}}
+		return []file{{path: src.File, show: src.File, required: true}}
 	}
 	var out []file
 	if dir := UserDir(src.Env); dir != "" {
 		path := filepath.Join(dir, "config.toml")
-		out = append(out, file{path: path, show: path})
+		out = append(out, file{path: path, show: path, own: true})
 	}
 	if src.Root != "" {
 		show := filepath.Join(".vizier", "config.toml")

@@ -1,0 +1,149 @@
+package kernel_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// granted is j, approved as it is.
+func granted(j kernel.Job) kernel.Job {
+	j.State.Approval.State = kernel.Approved
+	j.State.Approval.Grant = &kernel.Grant{How: "script", Digest: j.Spec.Digest(), Statement: j.Spec.Statement()}
+	return j
+}
+
+func everything() kernel.Spec {
+	return kernel.Spec{
+		Task: kernel.Task{Args: []string{"sh", "-c", "echo \"ä\"\n"}, Tree: "/t", Dir: "d", Env: []string{"A=b=c", "N"}, PassEnv: []string{"P", "Q"}, Executor: "far",
+			Options: []string{"k=v"}, Timeout: 90 * time.Second, Builtin: true},
+		Pinned: kernel.PinnedHead{Branch: "main", Commit: "c0ffee"},
+		Origin: kernel.Origin{Node: "n", Template: kernel.Template{Selector: "s@v1", ID: "s", Version: "v1", PolicyHash: "ab"},
+			About: kernel.NodeInfo{Operation: "agent.invoke", Control: "gate.approval", Gates: []string{"approval(required=true)"}}, Manifest: "cd"},
+	}
+}
+
+// The form of a statement is for ever: grants on record are of it.
+func TestStatement(t *testing.T) {
+	sp := everything()
+	want := `vizier-approval 1
+command "sh" "-c" "echo \"\u00e4\"\n"
+program "vizier"
+worktree "/t"
+directory "d"
+env "A" "` + string(kernel.DigestOf("b=c")) + `"
+env "N" "` + string(kernel.DigestOf("")) + `"
+pass_env "P" "Q"
+executor "far"
+options "k=v"
+pinned_head "main" "c0ffee"
+timeout "1m30s"
+template "s@v1" "s" "v1"
+policy "ab"
+node "n" "agent.invoke" "gate.approval"
+gates "approval(required=true)"
+manifest "cd"
+`
+	if got := sp.Statement(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := (&kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}).Digest(); got != "415dfb9b0c3a89d633b4a82efd7b60719a438f7af94d9f3e0f76cda619cfc97e" {
+		t.Errorf("the digest of `true` is %s", got)
+	}
+}
+
+// Whatever an attempt does or where is part of what is approved, so that a change
+// of it is noticed; what decides when it runs is not.
+func TestWhatIsSealed(t *testing.T) {
+	open := map[string]string{
+		"Name": "for people", "Tags": "for people", "After": "when", "AfterAny": "when", "Needs": "when", "Produces": "for others", "MissingProducer": "when",
+		"FailureMode": "of the run", "Preconditions": "when", "ApprovalTimeout": "of the question", "Locks": "when", "Routes": "what follows", "Routed": "when",
+		"OwnsContext": "of the run", "Transient": "when", "IdempotencyKey": "of the submission", "Budget": "how often", "Retry": "how often", "Resumable": "how often",
+		"Idempotent": "how often", "KeepSession": "how often", "Prompt": "its run has a manifest", "InDoubt": "how often", "Configured": "for people",
+		"Task.Grace": "how it ends", "Origin.Run": "its manifest is sealed", "Origin.Command": "for people", "Origin.Alias": "for people", "Origin.Plan": "its manifest is sealed",
+		"Origin.Branch": "its manifest is sealed", "Origin.Target": "its manifest is sealed", "Origin.Parent": "for people", "Origin.Ephemeral": "what goes after it",
+		"Origin.About.Name": "for people", "Origin.About.Class": "of the operation",
+	}
+	base := everything()
+	var look func(path string, at func(*kernel.Spec) reflect.Value)
+	look = func(path string, at func(*kernel.Spec) reflect.Value) {
+		zero := everything()
+		v := at(&zero)
+		if v.Kind() == reflect.Struct && open[path] == "" {
+			for i := range v.NumField() {
+				name := strings.TrimPrefix(path+"."+v.Type().Field(i).Name, ".")
+				look(name, func(s *kernel.Spec) reflect.Value { return at(s).Field(i) })
+			}
+			return
+		}
+		if open[path] != "" {
+			return
+		}
+		if v.IsZero() {
+			t.Errorf("%s is not in the example, nor said to be left open", path)
+		}
+		v.SetZero()
+		if zero.Digest() == base.Digest() {
+			t.Errorf("%s is not part of what is approved", path)
+		}
+	}
+	look("", func(s *kernel.Spec) reflect.Value { return reflect.ValueOf(s).Elem() })
+}
+
+// An approval is of the spec that was shown: with another one the job waits, says
+// what is not as it was, and is asked about again.
+func TestAnApprovalIsOfWhatWasShown(t *testing.T) {
+	j := job("q", approval(kernel.Pending, ""))
+	j.Spec.Task.Env = []string{"KEEP=1", "TOKEN=a"}
+	s := snapshot(facts(), j)
+	if _, err := kernel.Approve(s, "q", kernel.Consent{By: "ann", Digest: kernel.DigestOf("something else")}); !errors.Is(err, kernel.ErrConflict) {
+		t.Errorf("approved by a digest that is not the job's: %v", err)
+	}
+	p, err := kernel.Approve(s, "q", kernel.Consent{By: "ann", How: "terminal", Digest: j.Spec.Digest()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	approved := *s.Apply(p).Job("q")
+	expect(t, snapshot(facts(), approved), "q", "running")
+
+	changed := approved
+	changed.Spec.Task.Args, changed.Spec.Task.Env = []string{"rm", "-rf"}, []string{"KEEP=1", "MORE=x"}
+	s = snapshot(facts(), changed)
+	expect(t, s, "q", "waiting_on_approval approval: changed since it was approved: command, env \"TOKEN\", env \"MORE\"")
+	s = s.Apply(kernel.Decide(s))
+	if p, err = kernel.Approve(s, "q", kernel.Consent{By: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s.Apply(p), "q", "running")
+
+	forged := changed
+	forged.State.Approval.Grant = &kernel.Grant{Digest: approved.State.Approval.Grant.Digest, Statement: changed.Spec.Statement()}
+	expect(t, snapshot(facts(), forged), "q", "waiting_on_approval approval: changed since it was approved")
+	if p, err = kernel.Reject(snapshot(facts(), forged), "q", "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Where the configuration asks for it, who submitted a job cannot approve it, not
+// even after a retry by somebody else.
+func TestSomebodyElseApproves(t *testing.T) {
+	j := job("q", is(kernel.Failed))
+	j.State.Approval = kernel.Require(t0, "ann")
+	j.State.Approval.State = kernel.Approved
+	o := kernel.Observation{Now: t0, Facts: facts(), Jobs: []kernel.Job{j}, Limits: kernel.Limits{OthersApprove: true}}
+	s := kernel.NewSnapshot(o)
+	p, err := kernel.Retry(s, "q", "bob")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = s.Apply(p)
+	for who, want := range map[string]error{"ann": kernel.ErrOwn, "bob": kernel.ErrOwn, "cyd": nil} {
+		if _, err := kernel.Approve(s, "q", kernel.Consent{By: who}); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", who, err, want)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Statement is a statement by lines, without the one that says its version.
+func Statement(s string) []string {
+	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
+	return orEmpty(lines[1:])
+}
+
+// approvalDigest is of what was approved or, where a person is asked, of what
+// would be.
+func approvalDigest(r record) string {
+	switch a := r.State.Approval; {
+	case a.State == kernel.Pending, r.State.Status == kernel.WaitingOnApproval:
+		return string(r.Spec.Digest())
+	case a.Grant != nil:
+		return string(a.Grant.Digest)
+	default:
+		return ""
+	}
+}
+
+// approvalSeal is why a granted approval does not count, and what of the job is
+// not as it was approved.
+func approvalSeal(r record) string {
+	switch r.Seal() {
+	case kernel.Unsealed:
+		return "none: it was approved by an earlier version, or by hand"
+	case kernel.Broken:
+	default:
+		return ""
+	}
+	g := r.State.Approval.Grant
+	if g.Statement == "" || kernel.DigestOf(g.Statement) != g.Digest {
+		return "broken: what was approved is not on record"
+	}
+	var differ []string
+	for _, c := range kernel.Changes(g.Statement, r.Spec.Statement()) {
+		differ = append(differ, c.Field+": "+orNone(c.Was)+" -> "+orNone(c.Now))
+	}
+	return "broken: " + strings.Join(differ, "; ")
+}
