@@ -145,7 +145,9 @@ func TestEventsForPeople(t *testing.T) {
 	}
 	blocked := &kernel.Result{Attempt: one, Outcome: kernel.OutcomeBlocked, Exit: 10, Reason: "merging x into main " + kernel.InConflict}
 	decide := func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Decide(s), nil }
-	approve := func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(s, "a", kernel.Consent{By: "bob"}) }
+	approve := func(s *kernel.Snapshot) (kernel.Plan, error) {
+		return kernel.Approve(s, "a", kernel.Consent{By: "bob"})
+	}
 	reject := func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(s, "a", "bob", "no") }
 	for name, c := range map[string]struct {
 		jobs []kernel.Job
