@@ -40,6 +40,7 @@ type world struct {
 	env       Environment
 
 	newStore func() *fs.Store
+	send     func(*slurm.Cluster) // has the errands for a cluster seen to, without delay
 
 	live   *config.Live
 	differ func(*config.Config) // changes the configuration for this process; nil: leaves it
@@ -50,6 +51,7 @@ type world struct {
 func connect(at git.Root, live *config.Live, env Environment, program string, differ func(*config.Config)) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
 	w := &world{git: repo, env: env, live: live, differ: differ}
+	w.send = w.startSender
 	cfg := w.config()
 	exe, resident, err := programs(program)
 	if err != nil {
@@ -90,7 +92,8 @@ func (w *world) configure(s *app.Scheduler) {
 		w.apply(w.config())
 	}
 	if own := w.scheduler; s != own {
-		s.Limits, s.Keep, s.Executors, s.Hooks, s.Waker, s.Inside = own.Limits, own.Keep, own.Executors, own.Hooks, own.Waker, own.Inside
+		s.Limits, s.Executors, s.Hooks, s.Waker, s.Inside = own.Limits, own.Executors, own.Hooks, own.Waker, own.Inside
+		s.Keep, s.PackAfter = own.Keep, own.PackAfter
 	}
 }
 
@@ -110,11 +113,11 @@ func (w *world) apply(cfg config.Config) {
 	})
 	executors := map[string]app.Executor{}
 	for name, c := range w.clusters {
-		executors[name], limits.Executors[name] = clusterExecutor{c}, cfg.Executors[name].MaxRunning
+		executors[name], limits.Executors[name] = clusterExecutor{c, func(c *slurm.Cluster) { w.send(c) }}, cfg.Executors[name].MaxRunning
 	}
 	s := w.scheduler
 	s.Limits, s.Executors, s.Hooks, s.Waker = limits, executors, newHookWaker(cfg, w.store, w.local), nil
-	s.Keep = retention.Policy(cfg.GC.Keep)
+	s.Keep, s.PackAfter = retention.Policy(cfg.GC.Keep), cfg.GC.PackAfter
 	switch {
 	case !cfg.Scheduler.Resident:
 	case s.Sandboxed:

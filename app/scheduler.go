@@ -28,6 +28,7 @@ type Scheduler struct {
 	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
 	Keep      retention.Policy // what stays of what has ended, when nobody asks for more to go
+	PackAfter time.Duration    // after the end of a job its files are packed; 0: never
 
 	// Configure brings Limits, Executors, Hooks and Waker up to the configuration
 	// in force. Every transaction begins with it, and every look; nil: they stay.

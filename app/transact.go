@@ -43,6 +43,9 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		if err = errors.Join(err, closed); err == nil && s.Waker != nil {
 			s.Waker.Wake(rep.Wakes)
 		}
+		if !s.Sandboxed {
+			s.send()
+		}
 		if s.Hooks != nil && !s.Sandboxed {
 			s.Hooks.Wake()
 		}

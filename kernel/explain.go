@@ -144,6 +144,13 @@ func (s *Snapshot) Remark(id JobID) string {
 	return ""
 }
 
+// Submitted reports that a running job's attempt was handed to its executor and has not
+// begun, as far as that was asked.
+func (s *Snapshot) Submitted(id JobID) bool {
+	j := s.Job(id)
+	return j != nil && j.State.Status == Running && s.facts.Runners[j.Attempt()].Value.Pending
+}
+
 type explainer struct {
 	t       *tick
 	seen    map[int32]bool

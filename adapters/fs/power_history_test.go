@@ -232,6 +232,27 @@ func (l *lived) tell() {
 	}
 }
 
+// pack packs what has ended. Nobody sees a difference, so that it is no deed.
+func (l *lived) pack(most int) {
+	l.t.Helper()
+	packed := func() (n int) {
+		ids, err := l.IDs()
+		l.must(err)
+		for _, id := range ids {
+			if l.Packed(id) != "" {
+				n++
+			}
+		}
+		return n
+	}
+	was := packed()
+	_, err := l.Store.Pack(context.Background(), l.now.Add(time.Second), most)
+	l.must(err)
+	if packed() == was {
+		l.t.Errorf("nothing was packed of what had ended by %s", l.now)
+	}
+}
+
 var powerToken = custom("tok", "a")
 
 // history goes through what a store is for.
@@ -262,8 +283,10 @@ func (l *lived) history() {
 	l.tell()
 	ok(l.sched.Tick(ctx))
 	l.serve()
-	ok(l.sched.Retry(ctx, id(1), "ann"))
+	l.pack(2)
+	ok(l.sched.Retry(ctx, id(1), "ann")) // 2, which depends on it, comes back with it
 	l.serve()
+	l.pack(1)
 	large := job(4, "is large", nil) // so that an index is due
 	large.Spec.Task.Args, large.Approval = []string{strings.Repeat("x", maxLog)}, kernel.Require(l.now, "ann")
 	ok(l.sched.Submit(ctx, []kernel.NewJob{large}, ""))
@@ -284,8 +307,10 @@ func (l *lived) history() {
 	ok(l.sched.Cancel(ctx, id(6), "ann", false))
 	l.tell()
 	l.serve()
+	l.pack(10)
 	ok(l.sched.Retry(ctx, id(6), "ann"))
 	l.serve()
+	l.pack(10)
 	l.now = l.now.Add(2 * time.Hour)
 	l.sched.Keep = retention.Policy{Count: 3, Bytes: 1 << 30}
 	work, err := l.sched.Collect(ctx)
@@ -347,6 +372,9 @@ func (l *lived) look(dir string) (v sight, err error) {
 		}
 		if j.State.Status == kernel.Running {
 			probes.Attempts = append(probes.Attempts, j.Attempt())
+		}
+		if r := s.outcome(j.ID, outcomeName).Value; j.State.Status == kernel.Succeeded && (r == nil || r.Attempt != j.Attempt()) {
+			return v, fmt.Errorf("job %s has succeeded, and the outcome on record is %+v", j.ID, r)
 		}
 		if run := j.Spec.Origin.Run; run != "" {
 			b, err := s.Run(run)

@@ -79,14 +79,15 @@ func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[st
 
 // Effect is what is on record of a job's effect; nil: nothing.
 func (s *Store) Effect(id kernel.JobID, key string) (*kernel.Effect, error) {
-	name, err := effectFile(id, key)
+	_, err := effectFile(id, key)
 	if err == nil {
 		err = s.open(false)
 	}
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.base.read(name, maxRecord)
+	file := effectsDir + "/" + key + ".json"
+	b, err := s.readJobFile(id, file, maxRecord)
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
@@ -94,7 +95,7 @@ func (s *Store) Effect(id kernel.JobID, key string) (*kernel.Effect, error) {
 	if err != nil {
 		// What is wrong with the file is wrong with nothing that the caller gave.
 		why := strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())
-		return nil, errors.New(filepath.Join(vizierDir, name) + ": " + why + ": move the file away if you know what became of the effect")
+		return nil, errors.New(filepath.Join(vizierDir, s.fileOf(id, file)) + ": " + why + ": move the file away if you know what became of the effect")
 	}
 	return e, nil
 }
@@ -108,7 +109,7 @@ func (s *Store) Effects(id kernel.JobID) ([]kernel.Effect, error) {
 	if !kernel.ValidJobID(string(id)) {
 		return nil, fmt.Errorf("job %q: %w", id, kernel.ErrNotFound)
 	}
-	names, err := s.base.names(jobPath(id, effectsDir))
+	names, err := s.jobFileNames(id, effectsDir)
 	errs := []error{err}
 	var all []kernel.Effect
 	for _, name := range names {
@@ -281,7 +282,7 @@ func (s *Store) committedEffects(j *kernel.Job) []fileOp {
 			continue
 		}
 		name, _ := effectFile(j.ID, e.Key)
-		b, err := s.base.read(name, maxRecord)
+		b, err := s.readJobFile(j.ID, effectsDir+"/"+e.Key+".json", maxRecord)
 		if err != nil {
 			continue
 		}

@@ -192,6 +192,7 @@ func (w *fake) write(id kernel.JobID, stream, text string) {
 type logs string
 
 func (l logs) JobDir(id kernel.JobID) string { return filepath.Join(string(l), "jobs", string(id)) }
+func (logs) Packed(kernel.JobID) string      { return "" }
 func (l logs) LogFile(id kernel.JobID, stream string) string {
 	return filepath.Join(l.JobDir(id), stream+".log")
 }

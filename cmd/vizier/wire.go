@@ -48,6 +48,10 @@ type repo struct {
 		OpenLog(id kernel.JobID, stream string) (*os.File, error)
 		JobDir(kernel.JobID) string
 		OutcomeFile(kernel.JobID) string
+
+		// Packed is the file that a job's files are packed in; "": they are where
+		// the others say.
+		Packed(kernel.JobID) string
 	}
 
 	// Effects are a job's journalled side effects, and what is wrong with

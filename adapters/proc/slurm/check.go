@@ -41,7 +41,7 @@ func (c *Cluster) Check(ctx context.Context) []Finding {
 			return []Finding{{name + " is not on PATH here", "install Slurm's client programs on this host, or put them on PATH"}}
 		}
 	}
-	if _, err := c.list(ctx, time.Now()); err != nil {
+	if _, err := c.refresh(ctx); err != nil {
 		return []Finding{{err.Error(), "see that slurmctld runs (`scontrol ping`), and that this host has its slurm.conf or SLURM_CONF names it"}}
 	}
 	own, err := c.Settings.with(nil)
@@ -114,7 +114,7 @@ func (c *Cluster) probe(ctx context.Context, dir string, own []string) (seen pro
 		if ctx.Err() != nil {
 			return seen, &Finding{"the probe of a node was cut off", "try again"}
 		}
-		list, err := c.list(ctx, time.Now().Add(-time.Second))
+		list, err := c.refresh(ctx)
 		if err != nil {
 			return seen, &Finding{err.Error(), "see that slurmctld runs"}
 		}

@@ -29,6 +29,12 @@ type order struct {
 	Job     string        `json:"job,omitempty"`
 	NoLocks bool          `json:"no_locks,omitempty"`
 	Lease   time.Duration `json:"lease_ns"`
+
+	// Said is why the cluster did not take it the last time, in words that Vizier
+	// does not know; Refused is how often that was, and Next when it is asked again.
+	Said    string    `json:"said,omitempty"`
+	Refused int       `json:"refused,omitempty"`
+	Next    time.Time `json:"next,omitzero"`
 }
 
 func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Itoa(a.N) }
@@ -79,11 +85,16 @@ func writeJSON(path string, v any, durable bool) error {
 	if err != nil {
 		return err
 	}
+	return writeFile(path, append(b, '\n'), durable)
+}
+
+// writeFile replaces the file whole.
+func writeFile(path string, b []byte, durable bool) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(b, '\n'))
+	_, err = f.Write(b)
 	if err == nil && durable {
 		err = f.Sync()
 	}
