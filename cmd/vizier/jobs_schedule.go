@@ -11,7 +11,7 @@ import (
 type scheduleCmd struct {
 	All        bool   `short:"a" help:"Show jobs of every status."`
 	Job        string `placeholder:"JOB" help:"Show only this job and its neighbourhood."`
-	Format     string `enum:"summary,dag,json,dot,mermaid" default:"summary" placeholder:"summary|dag|json|dot|mermaid" help:"How it looks; dot and mermaid are for drawing."`
+	Format     string `enum:"summary,dag,json,dot,mermaid,svg" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg" help:"How it looks; dot and mermaid are for drawing, svg is a picture."`
 	Raw        bool   `help:"With --format json: waits as objects, and when it was made."`
 	Watch      bool   `help:"A live screen. It looks, and acts only where a runner is gone."`
 	Top        int    `default:"10" help:"Rows of the live screen."`
@@ -67,6 +67,8 @@ func (s *scheduleCmd) Run(c *call) error {
 		return c.ui.json(v.Document())
 	case "dot":
 		c.ui.text(v.DOT())
+	case "svg":
+		c.ui.verbatim(v.SVG())
 	case "mermaid":
 		c.ui.text(v.Mermaid())
 	default:
