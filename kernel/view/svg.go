@@ -54,8 +54,8 @@ type painter struct {
 	on       map[int]bool // the nodes of the critical path
 }
 
-// sign tells statuses apart without colour.
-func sign(status string) string {
+// Sign tells statuses apart without colour; "?": it is none.
+func Sign(status string) string {
 	switch st, err := kernel.ParseStatus(status); {
 	case err != nil:
 		return "?"
@@ -86,7 +86,7 @@ func (p *painter) legend() {
 	for _, n := range p.d.nodes {
 		if !n.artifact && !slices.Contains(seen, n.status) {
 			seen = append(seen, n.status)
-			say(fmt.Sprintf(`<rect x="%d" y="3" width="14" height="14" rx="3" fill="%s" fill-opacity="0.12" stroke="%s" stroke-width="1.5"/>`, x, colour(n.status), colour(n.status)), 14, sign(n.status)+" "+n.status)
+			say(fmt.Sprintf(`<rect x="%d" y="3" width="14" height="14" rx="3" fill="%s" fill-opacity="0.12" stroke="%s" stroke-width="1.5"/>`, x, colour(n.status), colour(n.status)), 14, Sign(n.status)+" "+n.status)
 		}
 	}
 	if len(p.critical) > 1 {
@@ -139,7 +139,7 @@ func (p *painter) node(i int, n node, at point) {
 	}
 	status := n.status
 	if !n.artifact {
-		status = strings.TrimSpace(sign(n.status) + " " + status)
+		status = strings.TrimSpace(Sign(n.status) + " " + status)
 	}
 	if n.ref != "" {
 		status = n.ref + "  " + status
