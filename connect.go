@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -154,23 +153,23 @@ type runCleaner struct {
 	*git.Repo
 }
 
-// recent is among how many of the newest jobs those are looked for that lost a
-// runner, and with it the hold on what they had started.
+// recent is how many of the newest jobs that failed are looked at: among them may
+// be one that lost its runner, and with it the hold on what it had started.
 const recent = 1000
 
 // insideJob tells whether this process was started by a job, or may have been.
 // What a user's own configuration file allows is no job's doing where the process
 // is known.
 func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
-	open, err := w.scheduler.Store.Read(ctx, kernel.Scope{})
-	newest, err2 := w.scheduler.Store.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Newest, Most: recent}}})
-	if err = errors.Join(err, err2); err != nil {
+	failed := kernel.Near{Kind: kernel.Newest, Most: recent}.With(kernel.Failed).With(kernel.FailedRetryable)
+	rec, err := w.scheduler.Store.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Attended}, failed}})
+	if err != nil {
 		return app.Descent{Why: "the jobs cannot be read: " + err.Error()}, true
 	}
 	var running, lost []kernel.AttemptID
-	for _, j := range slices.Concat(open.Jobs, newest.Jobs) {
+	for _, j := range rec.Jobs {
 		switch {
-		case j.State.Status == kernel.Running && !slices.Contains(running, j.Attempt()):
+		case j.State.Status == kernel.Running:
 			running = append(running, j.Attempt())
 		case j.State.Failure == kernel.WorkerLost:
 			lost = append(lost, j.Attempt())

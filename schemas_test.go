@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
@@ -61,7 +62,7 @@ func TestSchemasHaveTheKernelsWords(t *testing.T) {
 		{"pinned_head", wordsOf[kernel.WaitKind](), "", ""},
 		{"waiting_on_deps", wordsOf[kernel.Status](), view.Submitted, ""},
 		{"oom", wordsOf[kernel.FailureClass](), "", ""},
-		{"intent", wordsOf[kernel.EffectState](), "", ""},
+		{"intent", wordsOf[effect.State](), "", ""},
 		{"rerun", wordsOf[kernel.InDoubt](), "", "fail"},
 		{"remove", wordsOf[kernel.Transient](), "", "none"},
 		{"pending", wordsOf[kernel.ApprovalState](), "not_required", ""},
