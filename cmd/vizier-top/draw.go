@@ -41,7 +41,7 @@ func (m *model) draw() []string {
 		return nil
 	}
 	lines := []string{m.style(bold, m.fit(m.header(), m.width))}
-	body := m.height - 2
+	body := max(0, m.height-2)
 	switch {
 	case m.help:
 		lines = append(lines, m.box(strings.Split(helpText, "\n"), m.width, body)...)
@@ -56,23 +56,23 @@ func (m *model) draw() []string {
 		lines = append(lines, m.box(m.log(m.width, m.logHeight()), m.width, m.logHeight())...)
 	}
 	lines = append(lines, m.footer())
-	return lines[max(0, len(lines)-m.height):]
+	return lines[:min(len(lines), m.height)]
 }
 
 func (m *model) treeHeight() int {
-	if body := m.height - 2; m.width >= wide {
-		return max(1, body)
-	} else {
-		return max(1, (body+1)/2)
+	body := m.height - 2
+	if m.width < wide {
+		body = (body + 1) / 2
 	}
+	return max(1, body)
 }
 
 func (m *model) logHeight() int {
-	if body := m.height - 2; m.width >= wide {
-		return max(0, body)
-	} else {
-		return max(0, body-m.treeHeight())
+	body := m.height - 2
+	if m.width < wide {
+		body -= m.treeHeight()
 	}
+	return max(0, body)
 }
 
 func (m *model) header() string {
@@ -157,7 +157,9 @@ func (m *model) log(width, height int) []string {
 	}
 	title := "no job"
 	if j := m.logJob(); j != nil {
-		title = "logs of " + j.Ref() + " " + oneLine(view.Title(j))
+		if title = "logs of " + j.Ref(); j.Part == "" {
+			title += " " + oneLine(view.Title(j))
+		}
 		if m.back > 0 {
 			title += fmt.Sprintf("  (%d lines back, J goes on)", m.back)
 		}
@@ -176,7 +178,7 @@ func (m *model) logJob() *kernel.Job {
 
 // box is exactly height lines that are no longer than width.
 func (m *model) box(lines []string, width, height int) []string {
-	out := make([]string, height)
+	out := make([]string, max(0, height))
 	for i := range out {
 		if i < len(lines) {
 			out[i] = m.fit(lines[i], width)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
@@ -210,4 +211,12 @@ func (l eventLine) text(u *ui) string {
 	_, word, _ := strings.Cut(l.Event, ".")
 	word, _, _ = strings.Cut(word, ".")
 	return u.paint(word, strings.Map(printable, line))
+}
+
+// printable keeps what a job prints from moving the cursor.
+func printable(r rune) rune {
+	if unicode.IsControl(r) {
+		return ' '
+	}
+	return r
 }
