@@ -32,7 +32,7 @@ func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[
 		out[name] = &slurm.Cluster{
 			Name: name, Root: local.Root, Files: own, Local: local, Durable: cfg.Store.Durability != "relaxed", Conclude: own.ConcludeOnce,
 			Settings: slurm.Settings{Partition: e.Partition, Account: e.Account, QOS: e.QOS, Time: e.Time, CPUs: e.CPUs, Memory: e.Memory, Gres: e.Gres,
-				Options: e.Options, NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
+				Options: e.Options, SubmitRate: e.SubmitRate, MaxSubmitted: e.MaxSubmitted, NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
 			Options: func(id kernel.JobID) ([]string, error) {
 				j, err := own.Job(id)
 				return j.Spec.Task.Options, err
@@ -241,6 +241,7 @@ func runRemote(args []string, env Environment) error {
 	if err != nil {
 		return err
 	}
+	w.hosts.Probe() // while the resident scheduler is likely to hold its lock
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	runner := &app.Runner{Outcomes: onNode{w.store}, Submissions: w.submissions(root.Dir)}

@@ -21,6 +21,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
@@ -39,6 +40,8 @@ type world struct {
 	env       Environment
 
 	newStore func() *fs.Store
+	hosts    watch.Hosts
+	resident bool                 // this process is the resident scheduler
 	send     func(*slurm.Cluster) // has the errands for a cluster seen to, without delay
 
 	live   *config.Live
@@ -51,6 +54,9 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 	root, repo := at.Dir, git.Open(at)
 	w := &world{git: repo, env: env, live: live, differ: differ}
 	w.send = w.startSender
+	if err := proc.CheckHost(); err != nil {
+		return nil, err
+	}
 	cfg := w.config()
 	exe, resident, err := programs(program)
 	if err != nil {
@@ -65,9 +71,11 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 		})
 	}
 	w.store, w.newStore = newStore(), newStore
+	self := proc.Self()
+	w.hosts = watch.Hosts{Record: w.store.HostFile(), Seen: w.store.HostsDir(), Resident: w.store.ResidentFile(), Self: watch.Host{Name: self.Host, Boot: self.Boot}}
 	w.local = &proc.Local{Exe: exe, ResidentExe: resident, Root: root, Files: w.store, Now: now}
 	w.scheduler = &app.Scheduler{
-		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{w.store, repo},
+		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout, w.admit}, Observers: []app.Observer{w.store, repo},
 		Executor: w.local, Worktrees: repo, Sentinels: w.store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Cleaner: runCleaner{w.store, repo},
 		Events: w.store, Configure: w.configure, Now: now, NewID: minter(env, now),
 	}
@@ -191,6 +199,29 @@ func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
 type lockingStore struct {
 	*fs.Store
 	timeout time.Duration
+	admit   func() error // whether this host may schedule, the lock held
+}
+
+// admit says whether this host may schedule.
+func (w *world) admit() error {
+	err := w.hosts.Admit(w.resident)
+	if other, ok := errors.AsType[*watch.HostError](err); ok {
+		return otherHost{other}
+	}
+	return err
+}
+
+// otherHost is a refusal in favour of another host, as front ends know it.
+type otherHost struct{ *watch.HostError }
+
+func (otherHost) Is(target error) bool { return target == app.ErrBusy || target == app.ErrOtherHost }
+
+// admitted is tx, unless this host may not schedule.
+func (s lockingStore) admitted(tx app.Tx) (app.Tx, error) {
+	if err := s.admit(); err != nil {
+		return nil, errors.Join(err, tx.Close())
+	}
+	return tx, nil
 }
 
 func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
@@ -200,7 +231,7 @@ func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
 	if err != nil {
 		return nil, busy(ctx, err)
 	}
-	return tx, nil
+	return s.admitted(tx)
 }
 
 // BeginSettling is Begin of a transaction that settles r's attempt. It does not
@@ -210,7 +241,7 @@ func (s lockingStore) BeginSettling(ctx context.Context, r kernel.Result) (app.T
 	if err != nil {
 		return nil, busy(ctx, err)
 	}
-	return tx, nil
+	return s.admitted(tx)
 }
 
 func (s lockingStore) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {

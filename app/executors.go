@@ -35,10 +35,10 @@ func (s *Scheduler) unknown(name string) string {
 		": add [executors." + name + "], or submit the job for another one"
 }
 
-// optionValidator is an executor that takes options and can check them before
-// there is a job.
-type optionValidator interface {
-	// Accepts says what is wrong with what a job asks for.
+// validator is an executor that can tell before there is a job whether it would take
+// one.
+type validator interface {
+	// Accepts says what is wrong with what a job asks for, or with the executor.
 	Accepts(options []string) error
 }
 
@@ -49,14 +49,14 @@ func (s *Scheduler) Accepts(t kernel.Task) error {
 	if name != kernel.LocalExecutor && s.Executors[name] == nil {
 		return fmt.Errorf("%s: %w", s.unknown(name), kernel.ErrInvalid)
 	}
-	e, ok := s.executor(name).(optionValidator)
+	e, ok := s.executor(name).(validator)
 	switch {
+	case ok:
+		return e.Accepts(t.Options)
 	case len(t.Options) == 0:
 		return nil
-	case !ok:
-		return fmt.Errorf("executor %s has no options: leave out %s, or choose another executor: %w", name, strings.Join(t.Options, " "), kernel.ErrInvalid)
 	default:
-		return e.Accepts(t.Options)
+		return fmt.Errorf("executor %s has no options: leave out %s, or choose another executor: %w", name, strings.Join(t.Options, " "), kernel.ErrInvalid)
 	}
 }
 

@@ -142,6 +142,9 @@ type EventLog interface{ AppendEvents([]kernel.Event) error }
 // ErrBusy is the scheduler lock not being free in time.
 var ErrBusy = errors.New("scheduler is busy; retry the command")
 
+// ErrOtherHost is that another host schedules at the moment. It is an ErrBusy as well.
+var ErrOtherHost = errors.New("another host schedules")
+
 // Refusal is a refusal that trying again cannot change.
 type Refusal struct{ Reason string }
 

@@ -187,6 +187,7 @@ func (c *Cluster) Alive(_ context.Context, attempts []kernel.AttemptID) map[kern
 		return facts
 	}
 	l := look{c: c, now: c.clock(), list: c.recorded(), closed: c.closed()}
+	l.open = c.open(l.list)
 	if reason, away := c.away(); away {
 		l.unreachable = fmt.Sprintf("cluster %s: %v: %s", c.Name, errAway, reason)
 	}
@@ -201,6 +202,7 @@ type look struct {
 	c           *Cluster
 	now         time.Time // by the clock of the files
 	list        listing
+	open        int // batch jobs that the cluster has
 	closed      closure
 	unreachable string
 }
@@ -284,6 +286,8 @@ func (l *look) held(o order) string {
 		return fmt.Sprintf("cluster %s refuses it: %s (tried %d of %d times)", l.c.Name, o.Said, o.Refused, len(tryAgain)+1)
 	case l.closed.Until.After(time.Now()):
 		return fmt.Sprintf("cluster %s takes no more jobs now: %s (asked again at %s)", l.c.Name, l.closed.Said, l.closed.Until.UTC().Format(time.RFC3339))
+	case l.c.Settings.MaxSubmitted > 0 && l.open >= l.c.Settings.MaxSubmitted:
+		return fmt.Sprintf("cluster %s has %d jobs, max_submitted of [executors.%s] is %d", l.c.Name, l.open, l.c.Name, l.c.Settings.MaxSubmitted)
 	}
 	return ""
 }

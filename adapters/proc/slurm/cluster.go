@@ -41,6 +41,9 @@ type Settings struct {
 	CPUs                                        int
 	Options                                     []string // further ones of sbatch, as --NAME or --NAME=VALUE
 
+	SubmitRate   int // submissions a second at most; 0: no limit
+	MaxSubmitted int // batch jobs of this repository that the cluster has at once; 0: no limit
+
 	NoLocks bool          // flock does not cross the shared file system
 	Lease   time.Duration // how long a runner may be silent; 0: DefaultLease
 	Poll    time.Duration // between two looks at what runs; 0: DefaultPoll

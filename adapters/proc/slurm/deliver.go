@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -44,7 +46,7 @@ func (c *Cluster) Deliver(ctx context.Context) (again time.Time, err error) {
 	if err != nil {
 		return time.Now().Add(recess), err
 	}
-	d := delivery{c: c, ctx: ctx, list: list}
+	d := delivery{c: c, ctx: ctx, list: list, open: c.open(list), lock: lock}
 	d.end(all)
 	for _, e := range all {
 		if e.what == toSubmit && d.away == nil && ctx.Err() == nil {
@@ -85,6 +87,8 @@ type delivery struct {
 	c     *Cluster
 	ctx   context.Context //nolint:containedctx // of one call
 	list  listing
+	open  int      // batch jobs that the cluster has
+	lock  *os.File // of the sender; its time is that of the last submission
 	again time.Time
 	away  error // the cluster cannot be asked
 	over  bool  // an attempt ended here
@@ -157,11 +161,19 @@ func (d *delivery) submit(e errand) {
 		d.putOff(o.Next)
 		return
 	}
+	if most := d.c.Settings.MaxSubmitted; most > 0 && d.open >= most {
+		d.putOff(time.Now().Add(orDefault(d.c.Settings.Poll, DefaultPoll)))
+		return
+	}
+	if d.pace(); d.ctx.Err() != nil {
+		return
+	}
 	id, err := d.c.submit(d.ctx, a, o)
 	var no *Refused
 	var said *clientError
 	switch {
 	case err == nil:
+		d.open++
 		d.submitted(e, o, id)
 		d.c.reopen()
 	case errors.As(err, &no):
@@ -173,6 +185,31 @@ func (d *delivery) submit(e errand) {
 	default:
 		d.away = err
 	}
+}
+
+// pace waits until the site allows another submission.
+func (d *delivery) pace() {
+	rate := d.c.Settings.SubmitRate
+	if rate <= 0 {
+		return
+	}
+	if info, err := d.lock.Stat(); err == nil {
+		select {
+		case <-d.ctx.Done():
+		case <-time.After(min(time.Second/time.Duration(rate)-time.Since(info.ModTime()), time.Second)):
+		}
+	}
+	_ = sys.Touch(d.lock.Name())
+}
+
+// open is how many batch jobs of this repository a list has that have not ended.
+func (c *Cluster) open(list listing) (n int) {
+	for name, j := range list.jobs {
+		if strings.HasPrefix(name, c.ownPrefix()) && !j.ended() {
+			n++
+		}
+	}
+	return n
 }
 
 func (d *delivery) submitted(e errand, o order, id string) {

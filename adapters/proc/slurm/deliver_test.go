@@ -311,3 +311,33 @@ func TestTwoSenders(t *testing.T) {
 		t.Errorf("%d submissions of 10", n)
 	}
 }
+
+// A site's limits are kept: so many submissions a second, so many batch jobs at once.
+func TestLimitsOfASite(t *testing.T) {
+	f := newFakeCluster(t, "echo 7")
+	f.Settings.SubmitRate = 20
+	all := f.start(5)
+	begin := time.Now()
+	f.deliver()
+	if took := time.Since(begin); f.calls("sbatch") != 5 || took < 4*time.Second/20 {
+		t.Errorf("5 submissions took %s", took)
+	}
+	f = newFakeCluster(t, "echo 7")
+	f.Settings.MaxSubmitted = 3
+	all = f.start(5)
+	f.write("queue", "6|COMPLETED|None|n1|"+f.ownPrefix()+"x\n7|RUNNING|None|n1|"+f.ownPrefix()+"y\n8|RUNNING|None|n1|vizier-another\n")
+	if again := f.deliver(); f.calls("sbatch") != 2 || again.IsZero() {
+		t.Errorf("of 5 with one there: %s", again)
+	}
+	f.write("queue", "7|RUNNING|None|n1|"+f.ownPrefix()+"y\n8|PENDING|None||"+f.jobName(all[0])+"\n9|PENDING|None||"+f.jobName(all[1])+"\n")
+	if f.deliver(); f.calls("sbatch") != 0 {
+		t.Error("more than it may have")
+	}
+	if r := f.says(all[4]); !r.Pending || r.Remark != "cluster c has 3 jobs, max_submitted of [executors.c] is 3" {
+		t.Errorf("%+v", r)
+	}
+	f.write("queue", "")
+	if again := f.deliver(); f.calls("sbatch") != 3 || !again.IsZero() {
+		t.Errorf("once there is room: %s", again)
+	}
+}

@@ -42,8 +42,13 @@ func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Ito
 // jobName is a's name on the cluster. Every process gets the same, and every
 // repository has names of its own.
 func (c *Cluster) jobName(a kernel.AttemptID) string {
+	return c.ownPrefix() + string(a.Job) + "-" + strconv.Itoa(a.N)
+}
+
+// ownPrefix begins the names of this repository's batch jobs.
+func (c *Cluster) ownPrefix() string {
 	of := sha256.Sum256([]byte(filepath.Clean(c.Root)))
-	return "vizier-" + hex.EncodeToString(of[:4]) + "-" + string(a.Job) + "-" + strconv.Itoa(a.N)
+	return jobPrefix + hex.EncodeToString(of[:4]) + "-"
 }
 
 // writeOrder writes the order of a, and makes the beat file, which its runner

@@ -115,10 +115,12 @@ func (w *Watch) serve(ctx context.Context) {
 		case <-rung:
 			heard = w.bellAt()
 			w.signal()
+			w.Send() // there may be room
 		case <-look.C:
 			if at := w.bellAt(); at.After(heard) && len(w.watched()) > 0 {
 				heard = at
 				w.signal()
+				w.Send()
 			}
 		case <-ask.C:
 			if of := w.watched(); len(of) > 0 {
