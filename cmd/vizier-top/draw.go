@@ -235,7 +235,7 @@ func colourOf(status string) lipgloss.Style {
 func oneLine(s string) string {
 	s = ansi.Strip(strings.ToValidUTF8(s, "\ufffd"))
 	return strings.Map(func(r rune) rune {
-		if r == '\t' {
+		if r == '\t' || r == '\n' {
 			return ' '
 		}
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {

@@ -233,7 +233,7 @@ func TestActionsAreAskedOnceMore(t *testing.T) {
 			m.Update(cmd())
 		}
 	}
-	if got := m.footer(); got != "not done: a job may notapprove" {
+	if got := m.footer(); got != "not done: a job may not approve" {
 		t.Errorf("of a refusal it says %q", got)
 	}
 }
