@@ -27,8 +27,9 @@ type program struct {
 	stdout, stderr        io.Writer
 	env                   environment
 	open                  func(context.Context, environment, globals) (*repo, error)
-	listen                func() // listens to signals at once; nil: nobody does
-	becomeResidentProgram func() // replaces this process by the resident build, if there is one; nil: there is none
+	listen                func()                    // listens to signals at once; nil: nobody does
+	becomeTop             func(args []string) error // replaces this process by the program of the live screen
+	becomeResidentProgram func()                    // replaces this process by the resident build, if there is one; nil: there is none
 }
 
 // environment is the variables that the program was started with.
@@ -42,6 +43,7 @@ type grammar struct {
 	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
 	Submit      submitCmd      `cmd:"" aliases:"add" help:"Enqueue a command as a job, or many from standard input."`
 	Status      statusCmd      `cmd:"" help:"Show what needs you, what runs, what waits and what failed."`
+	Top         topCmd         `cmd:"" help:"The same on a live screen, with logs and keys to act."`
 	Ls          listCmd        `cmd:"" help:"List jobs, newest first."`
 	Show        showCmd        `cmd:"" help:"Show everything on record about a job or a run."`
 	Why         whyCmd         `cmd:"" help:"Explain why a job is not running and what would start it."`
