@@ -56,7 +56,7 @@ func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, err
 
 // mint makes the jobs. Lines may name lines below them, so ids come first and
 // references second.
-func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, error) {
+func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, error) {
 	news := make([]kernel.NewJob, len(lines))
 	var bad complaints
 	for i, l := range lines {
@@ -93,8 +93,8 @@ func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string
 func (t *Builder) whole(ref string) bool { return t.Late && kernel.ValidJobID(ref) }
 
 // parseBatch reads the lines; empty ones are skipped.
-func parseBatch(in io.Reader) ([]batchLine, error) {
-	var out []batchLine
+func parseBatch(in io.Reader) ([]*batchLine, error) {
+	var out []*batchLine
 	var bad complaints
 	first := map[string]int{}
 	s := bufio.NewScanner(in)
@@ -106,8 +106,8 @@ func parseBatch(in io.Reader) ([]batchLine, error) {
 		if len(text) == 0 {
 			continue
 		}
-		l := batchLine{line: n}
-		if err := decodeStrict(text, &l); err != nil {
+		l := &batchLine{line: n}
+		if err := decodeStrict(text, l); err != nil {
 			bad.add(n, err)
 			continue
 		}
