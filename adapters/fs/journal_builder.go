@@ -256,10 +256,10 @@ func (b *builder) PurgeFiles(a kernel.PurgeFiles) error {
 	return nil
 }
 
-// Announce leaves an end to be told to hooks.
+// Announce leaves an event to be told to hooks.
 func (b *builder) Announce(a kernel.Announce) error {
 	data, err := toLine(newEventRecord(0, a.Event))
-	b.does(a.Event.Job, fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
+	b.does(a.Subject(), fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
 	return err
 }
 
