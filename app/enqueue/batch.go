@@ -23,6 +23,9 @@ type batchLine struct {
 	line int
 }
 
+// maxLine bounds a line of a batch, in bytes.
+const maxLine = 16 << 20
+
 // maxBatchErrors bounds how many lines are complained about at once.
 const maxBatchErrors = 20
 
@@ -53,7 +56,7 @@ func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, err
 
 // mint makes the jobs. Lines may name lines below them, so ids come first and
 // references second.
-func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error), bad *complaints) ([]kernel.NewJob, error) {
+func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error), bad *complaints) ([]kernel.NewJob, error) {
 	news := make([]kernel.NewJob, len(lines))
 	unread := len(bad.lines) > 0 // a line that was not read may be what another names
 	for i, l := range lines {
@@ -90,11 +93,11 @@ func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string
 func (t *Builder) whole(ref string) bool { return t.Late && kernel.ValidJobID(ref) }
 
 // parseBatch reads the lines; empty ones are skipped.
-func parseBatch(in io.Reader) (out []batchLine, bad *complaints) {
+func parseBatch(in io.Reader) (out []*batchLine, bad *complaints) {
 	bad = &complaints{}
 	first := map[string]int{}
 	s := bufio.NewScanner(in)
-	s.Buffer(nil, 16<<20)
+	s.Buffer(nil, maxLine)
 	n := 0
 	for s.Scan() {
 		n++
@@ -102,8 +105,8 @@ func parseBatch(in io.Reader) (out []batchLine, bad *complaints) {
 		if len(text) == 0 {
 			continue
 		}
-		l := batchLine{line: n}
-		if err := decodeStrict(text, &l); err != nil {
+		l := &batchLine{line: n}
+		if err := decodeStrict(text, l); err != nil {
 			bad.add(n, err)
 			continue
 		}
@@ -116,7 +119,10 @@ func parseBatch(in io.Reader) (out []batchLine, bad *complaints) {
 		first[l.Ref] = n
 		out = append(out, l)
 	}
-	if err := s.Err(); err != nil {
+	switch err := s.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		bad.add(n+1, fmt.Errorf("longer than %d MiB, the most that a line may have: hand the job what is so long in a file", maxLine>>20))
+	case err != nil:
 		bad.add(n+1, err)
 	}
 	return out, bad
@@ -125,6 +131,9 @@ func parseBatch(in io.Reader) (out []batchLine, bad *complaints) {
 // decodeStrict reads one JSON object and nothing else. A key may be spelt as
 // its flag is.
 func decodeStrict(text []byte, into *batchLine) error {
+	if key := twice(text); key != "" {
+		return fmt.Errorf("the key %s stands twice: remove one of them", key)
+	}
 	if bytes.IndexByte(text, '-') >= 0 {
 		text = underscored(text)
 	}
@@ -137,6 +146,31 @@ func decodeStrict(text []byte, into *batchLine) error {
 		return errors.New("expected one JSON object a line, found more after it")
 	}
 	return nil
+}
+
+// twice is a key that an object has more than once, however it is spelt, or "".
+func twice(object []byte) string {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return ""
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		key, ok := t.(string)
+		name := strings.ReplaceAll(strings.ToLower(key), "-", "_")
+		var skipped json.RawMessage
+		switch {
+		case err != nil || !ok:
+			return ""
+		case seen[name]:
+			return key
+		case d.Decode(&skipped) != nil:
+			return ""
+		}
+		seen[name] = true
+	}
+	return ""
 }
 
 // underscored is an object whose keys that are spelt like flags are spelt like

@@ -69,6 +69,7 @@ func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (ker
 	if len(q.Command) == 0 {
 		fail(fmt.Errorf("expected a command: vizier jobs submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
+	fail(checkCommand(q.Command))
 	for _, ref := range q.After {
 		ref, policy := afterPolicy(ref)
 		id, err := after(ref)
@@ -113,6 +114,19 @@ func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (ker
 		n.Approval = kernel.Require(t.Scheduler.Now(), t.By())
 	}
 	return n, errors.Join(errs...)
+}
+
+// checkCommand refuses what no program could be started with.
+func checkCommand(command []string) error {
+	if len(command) > 0 && command[0] == "" {
+		return fmt.Errorf("the command's first word is empty: name a program: %w", kernel.ErrInvalid)
+	}
+	for i, word := range command {
+		if strings.ContainsRune(word, 0) {
+			return fmt.Errorf("word %d of the command has a NUL byte, which no program can be given: hand it over in a file: %w", i+1, kernel.ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // afterPolicy is the job that an --after names, and which of its ends will do.

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
@@ -70,6 +70,7 @@ func classify(err error) class {
 		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from has somebody else approve it than who submitted it"}},
 		{kernel.ErrConflict, class{"conflict", 1, ""}},
 		{kernel.ErrStale, class{"stale", 1, ""}},
+		{fs.ErrForeign, class{"foreign", 10, ""}},
 		{fs.ErrNewer, class{"newer", 1, newerHint}},
 		{app.ErrOtherHost, class{"busy", 1, "one host schedules at a time, unless locks hold among them; docs/user/cluster.md says how that is found out"}},
 		{app.ErrBusy, class{"busy", 1, "another command holds the scheduler lock; [scheduler] lock_timeout says how long to wait"}},
@@ -194,9 +195,8 @@ func (u *ui) fail(err error, asJSON bool) int {
 		return c.exit
 	}
 	if asJSON {
-		enc := json.NewEncoder(u.err)
-		enc.SetEscapeHTML(false)
-		if enc.Encode(errorDocument{errorBody{c.code, message(err), c.hint, findingsOf(err)}}) == nil {
+		if text, err := encoded(errorDocument{errorBody{c.code, message(err), c.hint, findingsOf(err)}}, ""); err == nil {
+			io.WriteString(u.err, plainJSON(text))
 			return c.exit
 		}
 	}
@@ -213,6 +213,11 @@ func (u *ui) fail(err error, asJSON bool) int {
 func message(err error) string {
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "time is up")
+	var found workflow.Diagnostics
+	errors.As(err, &found)
+	for _, d := range found { // each is one line, whatever names are in it
+		text = strings.ReplaceAll(text, d.String(), plainLine(d.String()))
+	}
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
 		l = strings.TrimSuffix(l, ": "+kernel.ErrInvalid.Error())
