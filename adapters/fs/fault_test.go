@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // faulty is a disk of which one call fails.
@@ -146,7 +147,7 @@ func deedsOnAFaultyDisk() map[string]func(*Store) error {
 		"a sentinel":          func(s *Store) error { return s.WriteSentinel("bar", []byte("b")) },
 		"no sentinel":         func(s *Store) error { return s.ClearSentinel("foo") },
 		"an effect": func(s *Store) error {
-			return s.RecordEffect(context.Background(), kernel.Effect{Job: id(1), Key: strings.Repeat("a1", 32), Operation: "git.commit", Attempt: 1})
+			return s.RecordEffect(context.Background(), effect.Record{Job: id(1), Key: strings.Repeat("a1", 32), Operation: "git.commit", Attempt: 1})
 		},
 		"a hook that is told": func(s *Store) error {
 			return s.Ack(kernel.Event{At: t0, Job: id(2), Kind: kernel.JobSucceeded})

@@ -29,6 +29,8 @@ const (
 	homeFile      = "jobs/journal/home"
 	lockFile      = "jobs/scheduler.lock"
 	residentFile  = "jobs/resident.lock"
+	hostFile      = "jobs/scheduler.host"
+	hostsDir      = "jobs/hosts"
 	clusterDir    = "jobs/cluster"
 	eventsFile    = "jobs/events.jsonl"
 	numberFile    = "jobs/number"
@@ -152,6 +154,11 @@ func reportName(a kernel.AttemptID) string {
 // ResidentFile is the file whose flock the repository's resident scheduler
 // holds while it lives.
 func (l Layout) ResidentFile() string { return l.abs(residentFile) }
+
+// HostFile says which host schedules. HostsDir is the directory in which hosts note whose
+// locks they saw held.
+func (l Layout) HostFile() string { return l.abs(hostFile) }
+func (l Layout) HostsDir() string { return l.abs(hostsDir) }
 
 // KeptConfigFile keeps what the configuration said while it makes no sense.
 func (l Layout) KeptConfigFile() string { return l.abs(keptConfig) }

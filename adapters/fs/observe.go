@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // Observe answers the probes of files: markers of custom artifacts, conflict
@@ -134,8 +135,8 @@ func (s *Store) Applied(a kernel.AttemptID) bool {
 		return false
 	}
 	effects, _ := s.Effects(a.Job) // one that cannot be read shows nothing
-	return slices.ContainsFunc(effects, func(e kernel.Effect) bool {
-		return e.Attempt == a.N && e.Part == "" && e.State != kernel.Intended
+	return slices.ContainsFunc(effects, func(e effect.Record) bool {
+		return e.Attempt == a.N && e.Part == "" && e.State != effect.Intended
 	})
 }
 

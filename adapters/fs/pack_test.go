@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // endedJob is a job that succeeded.
@@ -41,13 +42,13 @@ func packStore(t *testing.T, o Options) (string, *Store) {
 		if err := s.Conclude(r); err != nil {
 			t.Fatal(err)
 		}
-		effect, err := encodeEffect(&kernel.Effect{Key: strings.Repeat("a1", 32), Job: j.ID, Operation: "git.commit", Attempt: 1, State: kernel.Applied, Begun: t0, Result: r}, nil)
+		entry, err := encodeEffect(&effect.Record{Key: strings.Repeat("a1", 32), Job: j.ID, Operation: "git.commit", Attempt: 1, State: effect.Applied, Begun: t0, Result: r}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for name, text := range map[string]string{"stdout.log": fmt.Sprintf("output of %d\n", n), "stderr.log": "", "job.lock": "",
 			"attempts/1.json": `{"host":"h","child":{"pid":7}}`, "attempts/1.report.jsonl": `{"done":1}` + "\n",
-			"hooks/0.1.mail.log": "sent\n", "effects/" + strings.Repeat("a1", 32) + ".json": string(effect)} {
+			"hooks/0.1.mail.log": "sent\n", "effects/" + strings.Repeat("a1", 32) + ".json": string(entry)} {
 			writeAt(t, filepath.Join(s.JobDir(j.ID), name), text)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
@@ -197,15 +198,15 @@ func (l *lived) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if strings.HasPrefix(j.Spec.Name, "fails") && a.N == 1 {
 		r.Outcome, r.Exit, r.Class, r.Produced = kernel.OutcomeFailed, 1, kernel.ExitFailure, nil
 	}
-	e := kernel.Effect{Key: fmt.Sprintf("%s%032x", a.Job, j.State.Generation), Operation: "command.run", Job: a.Job,
-		Generation: j.State.Generation, Attempt: a.N, Round: j.State.Round(), Begun: l.now}
+	e := effect.Record{Key: fmt.Sprintf("%s%032x", a.Job, j.State.Generation), Operation: "command.run", Job: a.Job,
+		Generation: j.State.Generation, Attempt: a.N, Round: effect.Round(&j.State), Begun: l.now}
 	l.must(l.does("intend", func() error { return l.RecordEffect(ctx, e) }))
 	for _, art := range j.Spec.Produces {
 		for _, text := range []string{"a draft", "the text"} {
 			l.must(l.does("payload", func() error { return l.WritePayload(a.Job, art, []byte(text)) }))
 		}
 	}
-	e.State, e.Result = kernel.Applied, r
+	e.State, e.Result = effect.Applied, r
 	l.must(l.does("apply", func() error { return l.RecordEffect(ctx, e) }))
 	return r
 }
@@ -331,7 +332,7 @@ type sight struct {
 	markers    []kernel.JobID
 	payloads   map[kernel.JobID]string
 	results    map[kernel.AttemptID]kernel.Result // of attempts that are under way
-	effects    map[kernel.JobID]kernel.Effect     // of generations that are
+	effects    map[kernel.JobID]effect.Record     // of generations that are
 	pending    []kernel.Event
 }
 
@@ -358,7 +359,7 @@ func (l *lived) look(dir string) (v sight, err error) {
 		return v, err
 	}
 	v = sight{jobs: map[kernel.JobID]kernel.Job{}, manifests: map[kernel.RunID]string{}, payloads: map[kernel.JobID]string{},
-		results: map[kernel.AttemptID]kernel.Result{}, effects: map[kernel.JobID]kernel.Effect{}}
+		results: map[kernel.AttemptID]kernel.Result{}, effects: map[kernel.JobID]effect.Record{}}
 	v.unreadable = slices.Sorted(maps.Keys(rec.Unreadable))
 	f := kernel.NewFacts()
 	probes := kernel.Probes{Markers: []kernel.Artifact{powerToken}}
