@@ -291,8 +291,11 @@ func programs(own string) (runner, resident string, err error) {
 		}
 		return own
 	}
-	if filepath.Base(own) == proc.ResidentName {
+	switch filepath.Base(own) {
+	case proc.ResidentName:
 		return beside("vizier"), own, nil
+	case proc.TopName:
+		return beside("vizier"), beside(proc.ResidentName), nil
 	}
 	return own, beside(proc.ResidentName), nil
 }

@@ -49,8 +49,8 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		return Plan{}, err
 	}
 	var p Plan
-	for _, j := range made {
-		p.add(CreateJob{j})
+	for i := range made {
+		p.add(CreateJob{&made[i]})
 	}
 	next := s.Apply(p)
 	if err := next.acyclic(jobs); err != nil {

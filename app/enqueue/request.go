@@ -305,13 +305,11 @@ func limit(flag string, given *int, def int, may bool, with string) (int, error)
 
 func (t *Builder) task(q Request) (kernel.Task, error) {
 	task := kernel.Task{Args: q.Command, Timeout: t.Defaults.Timeout, Executor: cmp.Or(q.Executor, t.Defaults.Executor), Options: q.Option}
-	if err := t.Scheduler.Accepts(task); err != nil {
-		return task, err
-	}
+	errs := []error{t.Scheduler.Accepts(task)}
 	if q.Timeout != "" {
 		d, err := time.ParseDuration(q.Timeout)
 		if err != nil || d <= 0 {
-			return task, fmt.Errorf("--timeout %q: expected a duration such as 90s or 2h: %w", q.Timeout, kernel.ErrInvalid)
+			errs = append(errs, fmt.Errorf("--timeout %q: expected a duration such as 90s or 2h: %w", q.Timeout, kernel.ErrInvalid))
 		}
 		task.Timeout = d
 	}
@@ -319,7 +317,7 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 		name, _, given := strings.Cut(text, "=")
 		switch {
 		case name == "" || strings.ContainsRune(text, 0):
-			return task, fmt.Errorf("--env %q: expected NAME or NAME=VALUE: %w", text, kernel.ErrInvalid)
+			errs = append(errs, fmt.Errorf("--env %q: expected NAME or NAME=VALUE: %w", text, kernel.ErrInvalid))
 		case given:
 			task.Env = append(task.Env, text)
 		default:
@@ -328,7 +326,7 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 	}
 	var err error
 	task.Tree, task.Dir, err = t.workplace(q.Cwd)
-	return task, err
+	return task, errors.Join(append(errs, err)...)
 }
 
 // workplace is the working tree and the directory in it that cwd means to the

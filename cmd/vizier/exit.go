@@ -10,6 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
@@ -123,7 +124,7 @@ type errorBody struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint"`
 
-	Findings []finding `json:"findings,omitempty"` // about a template and its input, one by one
+	Findings []finding `json:"findings,omitempty"` // where an error consists of several, or is about a place
 }
 
 // finding is one of several things that are wrong.
@@ -138,13 +139,47 @@ type finding struct {
 
 // findingsOf are the findings that an error consists of.
 func findingsOf(err error) []finding {
-	var found workflow.Diagnostics
-	if !errors.As(err, &found) {
+	var out []finding
+	if found, ok := errors.AsType[workflow.Diagnostics](err); ok {
+		for _, d := range found {
+			out = append(out, finding{d.Msg, d.Pos.File, d.Pos.Line, d.Node, d.Field, d.Hint})
+		}
+		return out
+	}
+	if batch, ok := errors.AsType[*enqueue.BatchError](err); ok {
+		for _, l := range batch.Lines {
+			out = append(out, finding{Message: l.Text, Line: l.Line})
+		}
+		return out
+	}
+	if bad, ok := errors.AsType[*config.Error](err); ok {
+		for _, f := range bad.Findings {
+			one := finding{Message: f.Text}
+			if one.File, one.Line = f.At(); one.File == "" {
+				one.Message = f.Place + ": " + f.Text
+			}
+			out = append(out, one)
+		}
+		return out
+	}
+	return joinedOf(err)
+}
+
+// joinedOf are the errors that errors.Join made one of.
+func joinedOf(err error) (out []finding) {
+	all, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err)
+	if !ok || all.Error() != errors.Join(all.Unwrap()...).Error() {
 		return nil
 	}
-	out := make([]finding, len(found))
-	for i, d := range found {
-		out[i] = finding{d.Msg, d.Pos.File, d.Pos.Line, d.Node, d.Field, d.Hint}
+	for _, e := range all.Unwrap() {
+		if inner := joinedOf(e); inner != nil {
+			out = append(out, inner...)
+		} else {
+			out = append(out, finding{Message: message(e)})
+		}
 	}
 	return out
 }

@@ -27,8 +27,9 @@ type program struct {
 	stdout, stderr        io.Writer
 	env                   environment
 	open                  func(context.Context, environment, globals) (*repo, error)
-	listen                func() // listens to signals at once; nil: nobody does
-	becomeResidentProgram func() // replaces this process by the resident build, if there is one; nil: there is none
+	listen                func()                    // listens to signals at once; nil: nobody does
+	becomeTop             func(args []string) error // replaces this process by the program of the live screen
+	becomeResidentProgram func()                    // replaces this process by the resident build, if there is one; nil: there is none
 }
 
 // environment is the variables that the program was started with.
@@ -42,6 +43,7 @@ type grammar struct {
 	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
 	Submit      submitCmd      `cmd:"" aliases:"add" help:"Enqueue a command as a job, or many from standard input."`
 	Status      statusCmd      `cmd:"" help:"Show what needs you, what runs, what waits and what failed."`
+	Top         topCmd         `cmd:"" help:"The same on a live screen, with logs and keys to act."`
 	Ls          listCmd        `cmd:"" help:"List jobs, newest first."`
 	Show        showCmd        `cmd:"" help:"Show everything on record about a job or a run."`
 	Why         whyCmd         `cmd:"" help:"Explain why a job is not running and what would start it."`
@@ -74,7 +76,7 @@ type globals struct {
 	Quiet      bool   `short:"q" help:"Say nothing but errors; wins over --verbose."`
 	Debug      bool   `short:"d" help:"The same as -vv."`
 	NoANSI     bool   `name:"no-ansi" help:"No colour and no cursor movement, even on a terminal."`
-	NoPager    bool   `name:"no-pager" help:"Never page help."`
+	NoPager    bool   `name:"no-pager" help:"Never page output."`
 	JSON       bool   `name:"json" help:"The same as --format json."`
 	UTC        bool   `name:"utc" help:"Times for people in UTC, and not in the time of this machine."`
 	NoResident bool   `name:"no-resident" help:"Start no resident scheduler, whatever the configuration says."`

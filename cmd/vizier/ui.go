@@ -174,6 +174,21 @@ func (u *ui) bold(text string) string {
 	return colourOn + "1" + colourOff + text + colourOn + "0" + colourOff
 }
 
+// faint is what is beside the point.
+func (u *ui) faint(text string) string {
+	if !u.colours() {
+		return text
+	}
+	return "\x1b[2m" + text + "\x1b[0m"
+}
+
+// hint is a further line for people, where there is one to see.
+func (u *ui) hint(text string) {
+	if text != "" && u.outTTY {
+		u.print(u.faint(text))
+	}
+}
+
 // paint colours text by what a status means to a person.
 func (u *ui) paint(status, text string) string {
 	if !u.colours() {
