@@ -476,3 +476,27 @@ func TestWhoIsToldThatNobodySchedules(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 }
+
+// A shell with few open files starts no scheduler that would launch for everybody
+// from then on; the next one without that limit does.
+func TestAShellWithFewFilesStartsNoResident(t *testing.T) {
+	g := newGround(t, "")
+	job := g.submit("--require", "branch_exists=there", "--", "true")
+	g.looksAfter()
+	g.git("branch", "there")
+	g.becomes(job, "succeeded")
+	g.eventually("the resident scheduler leaves", func() bool { return g.resident() == 0 })
+	g.must("sh", "-c", "ulimit -n 100 && exec vizier jobs submit --require branch_exists=later -- true")
+	if watch.Taken(g.layout().ResidentFile()) {
+		t.Fatal("a resident scheduler with 100 files")
+	}
+	g.submit("--require", "branch_exists=later", "--", "true")
+	pid := g.looksAfter()
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	if strings.Contains(string(limits), "Max open files            100 ") {
+		t.Errorf("%s", limits)
+	}
+}
