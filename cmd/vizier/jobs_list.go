@@ -240,7 +240,7 @@ func (c *call) listFields(r *repo, list listing) error {
 			}
 		}
 	}
-	c.ui.refs.find(idsOf(strings.Join(all, "\n")))
+	c.ui.refs.find(view.IDs(strings.Join(all, "\n")))
 	text := func(row view.ListRow, f view.Field) string {
 		switch {
 		case f.Key == "job":

@@ -70,7 +70,8 @@ func (w *whyCmd) Run(c *call) error {
 			jobs = targets[0].Jobs[:1]
 		}
 		if w.Format == "text" {
-			c.ui.print("Run " + runLine(view.RunOf(snap, targets[0].Jobs)) + "\n")
+			c.ui.print("Run " + runLine(view.RunOf(snap, targets[0].Jobs)))
+			c.ui.print("")
 		}
 	}
 	r.Scheduler.Refresh(c.ctx, jobs...)
@@ -85,7 +86,7 @@ func (w *whyCmd) Run(c *call) error {
 		}
 		doc := explained(e, c.ui.refs.of)
 		doc.Status = view.Standing(snap, snap.Job(j.ID))
-		doc.Unattended = r.unattended(e.Rest, snap.Now())
+		doc.Unattended = r.unattended(e.TickWait, snap.Now())
 		switch {
 		case w.Format == "text":
 			if i > 0 {
@@ -148,15 +149,15 @@ func whyText(e kernel.Explanation, standing string, alone *unattended, now time.
 		if u.Final {
 			final = " (permanent)"
 		}
-		fmt.Fprintf(&b, "  - %s%s%s\n", kind, u.Detail, final)
+		fmt.Fprintf(&b, "  - %s%s%s\n", kind, plainLine(u.Detail), final)
 		if until, person := strings.CutPrefix(u.Clears, "a person"); person {
 			b.WriteString("    needs an approval" + until + "\n")
 		} else if u.Clears != "" {
-			fmt.Fprintf(&b, "    cleared by %s\n", u.Clears)
+			fmt.Fprintf(&b, "    cleared by %s\n", plainLine(u.Clears))
 		}
 	}
 	if e.Root != nil {
-		fmt.Fprintf(&b, "\nRoot cause: job %s (%s): %s\n", e.Root.Job, e.Root.Status, e.Root.Detail)
+		fmt.Fprintf(&b, "\nRoot cause: job %s (%s): %s\n", e.Root.Job, e.Root.Status, plainLine(e.Root.Detail))
 	}
 	switch {
 	case len(e.Actions) > 0:
@@ -170,7 +171,7 @@ func whyText(e kernel.Explanation, standing string, alone *unattended, now time.
 		if len(command) > 0 {
 			text = strings.Join(command, " ")
 		}
-		b.WriteString("  " + text + "\n")
+		b.WriteString("  " + plainLine(text) + "\n")
 	}
 	if alone != nil {
 		fmt.Fprintf(&b, "\nBut %s. To have it go on:\n  %s\n", alone.text, strings.Join(alone.Command, " "))

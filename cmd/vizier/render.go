@@ -14,7 +14,8 @@ type row struct{ label, value string }
 // block is rows with their values aligned; rows without a value are left out.
 func block(rows []row, indent string) string {
 	width := 0
-	for _, r := range rows {
+	for i, r := range rows {
+		rows[i].value = plainLine(r.value)
 		if r.value != "" {
 			width = max(width, displaywidth.String(r.label))
 		}
@@ -42,6 +43,8 @@ func table(cells [][]string, paint func(row, column int, padded string) string) 
 	var widths []int
 	for _, line := range cells {
 		for i, c := range line {
+			c = plainLine(c)
+			line[i] = c
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
