@@ -135,7 +135,7 @@ func (r *Repository) builder(tree string, who Asker) *enqueue.Builder {
 // Templates are those of r.
 func (r *Repository) Templates() Templates { return r.world.templates(r.Config) }
 
-// intake makes jobs for whoever stands in tree.
+// builder makes jobs for whoever stands in tree.
 func (w *world) builder(tree string, cfg config.Config) *enqueue.Builder {
 	return &enqueue.Builder{
 		Scheduler: w.scheduler, Trees: trees{w.git}, Templates: w.templates(cfg), Root: w.local.Root, Tree: tree,

@@ -118,9 +118,9 @@ type Worktrees interface {
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 }
 
-// WorktreeFinder is Worktrees that can tell whether a worktree is where the record has
+// worktreeFinder is Worktrees that can tell whether a worktree is where the record has
 // it. Others are trusted to be.
-type WorktreeFinder interface{ InPlace(kernel.Context) bool }
+type worktreeFinder interface{ InPlace(kernel.Context) bool }
 
 // Prompts makes the files of the prompts that jobs stand for say what the jobs
 // do.

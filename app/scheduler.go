@@ -223,11 +223,11 @@ func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.J
 
 // forsaken is what the loss of worktrees means to the run of root.
 func (s *Scheduler) forsaken(snap *kernel.Snapshot, root kernel.JobID) kernel.Plan {
-	trees, ok := s.Worktrees.(WorktreeFinder)
+	trees, ok := s.Worktrees.(worktreeFinder)
 	if !ok {
 		return kernel.Plan{}
 	}
-	return kernel.Forsake(snap, root, func(c kernel.Context) bool { return !trees.InPlace(c) })
+	return kernel.ForgetWorktrees(snap, root, func(c kernel.Context) bool { return !trees.InPlace(c) })
 }
 
 // GC removes old terminal jobs that nothing open refers to, and what killed

@@ -8,13 +8,13 @@ import (
 
 // Explanation says why a job is not running and what would start it.
 type Explanation struct {
-	Job     JobID
-	Status  Status
-	Since   time.Time // how long the first unmet gate has held it up; zero: unknown
-	Unmet   []Unmet   // every unmet condition, in gate order
-	Actions []Remedy  // the smallest set that would start the job; empty: it needs nobody
-	Root    *RootFailure
-	Rest    Rest // whether it comes down to a tick; zero: to a person, to a job that runs, or to nothing
+	Job      JobID
+	Status   Status
+	Since    time.Time // how long the first unmet gate has held it up; zero: unknown
+	Unmet    []Unmet   // every unmet condition, in gate order
+	Actions  []Remedy  // the smallest set that would start the job; empty: it needs nobody
+	Root     *RootFailure
+	TickWait TickWait // of the job, or of the first that it waits for
 }
 
 // Unmet is one condition that does not hold.
@@ -69,7 +69,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	}
 	t := newTick(s)
 	t.watch = i
-	t.judgeAffected()
+	t.judgeDirty()
 	x := explainer{t: t, seen: map[int32]bool{}}
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
 	switch st := s.jobs[i].State; {
@@ -81,7 +81,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + whenDue(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
 		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].WhyEnded(s.now), Clears: "time"}}
-	case t.rest(i).Now && st.Status != WaitingOnApproval && t.status(i) == Running:
+	case t.tickWait(i).Now && st.Status != WaitingOnApproval && t.status(i) == Running:
 		e.Unmet = []Unmet{{Detail: t.due(i), Clears: "the next tick"}}
 	case s.Pending(id) != "":
 		by := s.Pending(id)
@@ -96,7 +96,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 			e.Root = x.root(i)
 		}
 	}
-	e.Actions, e.Rest = x.actions, x.restsOnTick(i, map[int32]bool{})
+	e.Actions, e.TickWait = x.actions, x.tickWait(i, map[int32]bool{})
 	return e, nil
 }
 

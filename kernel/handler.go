@@ -102,6 +102,7 @@ func (s *Snapshot) lackedFrom(j *Job) *Job {
 		from = NearestAgent(j, s.Job)
 	case MissingInput:
 		from = s.onlySource(j)
+	default: // it lacked nothing
 	}
 	if from == nil || from.State.Status != Succeeded {
 		return nil

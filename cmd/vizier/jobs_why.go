@@ -85,7 +85,7 @@ func (w *whyCmd) Run(c *call) error {
 		}
 		doc := explained(e, c.ui.refs.of)
 		doc.Status = view.Standing(snap, snap.Job(j.ID))
-		doc.Unattended = r.unattended(e.Rest, snap.Now())
+		doc.Unattended = r.unattended(e.TickWait, snap.Now())
 		switch {
 		case w.Format == "text":
 			if i > 0 {

@@ -104,10 +104,10 @@ var showColumns = []column{
 	{Field{"denied", "Denied", true}, agentText(func(a *kernel.AgentRun) string { return strings.Join(a.Denied, ", ") })},
 	{Field{"limit_resets_at", "Limit resets at", true}, agentText(func(a *kernel.AgentRun) string { return stamp(a.Resets) })},
 	{Field{"generation", "Generation", true}, func(r record) string { return number(r.State.Generation) }},
-	{Field{"retries", "Retries", true}, func(r record) string { return spent(r.State.Spent.Retries, r.Budget().Retries) }},
-	{Field{"resumes", "Resumes", true}, func(r record) string { return spent(r.State.Spent.Resumes, r.Budget().Resumes) }},
+	{Field{"retries", "Retries", true}, func(r record) string { return usedOf(r.State.Spent.Retries, r.Budget().Retries) }},
+	{Field{"resumes", "Resumes", true}, func(r record) string { return usedOf(r.State.Spent.Resumes, r.Budget().Resumes) }},
 	{Field{"reclaims", "Reclaims", true},
-		func(r record) string { return spent(r.State.Spent.Reclaims, r.Budget().Reclaims) }},
+		func(r record) string { return usedOf(r.State.Spent.Reclaims, r.Budget().Reclaims) }},
 	{Field{"submitted_by", "Submitted by", true}, func(r record) string { return string(r.Spec.Origin.Parent) }},
 	{Field{"transient", "Transient", true}, transient},
 	{Field{"idempotency_key", "Idempotency key", true}, func(r record) string { return r.Spec.IdempotencyKey }},
@@ -157,8 +157,8 @@ func transient(r record) string {
 	return r.Transient().String()
 }
 
-// spent is how much of a budget is used up; "" for a budget of none.
-func spent(used, budget int) string {
+// usedOf is how much of a budget is used up; "" for a budget of none.
+func usedOf(used, budget int) string {
 	if used == 0 && budget == 0 {
 		return ""
 	}

@@ -58,12 +58,11 @@ func (e *expander) node(src *nodeSource, n *node) {
 			[]string{at, ".approval_timeout"})
 	}
 	n.transient = e.transient(src.transient, at, ".transient")
-	e.again(src, n, at)
+	e.budgets(src, n, at)
 }
 
-// again reads the budgets and policies of the kinds of "again" that happen by
-// themselves, and refuses what would have no effect.
-func (e *expander) again(src *nodeSource, n *node, at string) {
+// budgets reads how often, and after what, a job runs again by itself, and refuses what would have no effect.
+func (e *expander) budgets(src *nodeSource, n *node, at string) {
 	resumes := 0
 	if n.resumable {
 		resumes = defaultResumes
