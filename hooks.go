@@ -104,6 +104,9 @@ func dispatchHooks(env Environment) error {
 	if err != nil {
 		return err
 	}
+	if err := w.store.Foreign(context.Background()); err != nil {
+		return err
+	}
 	d := app.HookDispatcher{Pending: w.store, Hooks: w.hooks, Events: w.store, Now: w.scheduler.Now}
 	for w.store.HooksPending() { // what became so while the lock was let go
 		f, err := lockHooks(w.store)
@@ -118,12 +121,16 @@ func dispatchHooks(env Environment) error {
 	return nil
 }
 
-// hooks are the configured ones, in order of their names.
+// hooks are the configured ones that may run, in order of their names.
 func (w *world) hooks() []app.Hook {
 	w.live.Refresh()
 	cfg := w.config()
 	var out []app.Hook
+	untrusted := w.untrusted(context.Background())
 	for _, name := range slices.Sorted(maps.Keys(cfg.Hooks)) {
+		if about(untrusted, "hooks."+name) {
+			continue
+		}
 		h := cfg.Hooks[name]
 		hook := app.Hook{Name: name, Run: func(ctx context.Context, e kernel.Event) error {
 			call := proc.HookCall{Command: h.Command, Event: e, Timeout: h.Timeout, Grace: cfg.Jobs.Grace}

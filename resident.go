@@ -70,6 +70,9 @@ func runResident(env Environment) error {
 	if err != nil {
 		return err
 	}
+	if err := w.store.Foreign(context.Background()); err != nil {
+		return err
+	}
 	path := w.store.ResidentFile()
 	lock := watch.Inherited(path, proc.ResidentFD)
 	if lock == nil {

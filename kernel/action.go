@@ -37,8 +37,8 @@ type RecordWriter interface {
 
 // The record actions.
 type (
-	// CreateJob adds a record.
-	CreateJob struct{ Job Job }
+	// CreateJob adds a record. Plans and snapshots share the job: it never changes.
+	CreateJob struct{ Job *Job }
 
 	// PutState replaces a job's state if its revision is still If.
 	PutState struct {
@@ -102,6 +102,9 @@ type (
 	// one starts.
 	Rotate struct{ Attempt AttemptID }
 )
+
+// Create is the action that adds the record of j.
+func Create(j Job) CreateJob { return CreateJob{&j} }
 
 func (a CreateJob) Subject() JobID  { return a.Job.ID }
 func (a PutState) Subject() JobID   { return a.Job }

@@ -347,3 +347,23 @@ func TestCancel(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a plan does to the world is what the snapshot after it goes by.
+func TestAClearedSentinelIsGoneFromWhatIsKnown(t *testing.T) {
+	f := facts()
+	f.Present[artifact(sentinel)] = kernel.Seen(true)
+	f.Present[artifact("merge_sentinel:other")] = kernel.Seen(true)
+	s := snapshot(f, conflicting(kernel.BlockedByDependency)...)
+	if got := s.WayOut("m"); got != "g" {
+		t.Fatalf("the way out of an open conflict is %s", got)
+	}
+	if got := s.Apply(kernel.NewPlan(kernel.ClearSentinel{Job: "m", Slug: "other"})).WayOut("m"); got != "g" {
+		t.Errorf("with another's sentinel cleared it is %s", got)
+	}
+	if got := s.Apply(kernel.NewPlan(kernel.ClearSentinel{Job: "m", Slug: "foo"})).WayOut("m"); got != "m" {
+		t.Errorf("with the sentinel cleared it is %s", got)
+	}
+	if got := s.WayOut("m"); got != "g" {
+		t.Errorf("the snapshot before has changed: %s", got)
+	}
+}

@@ -22,7 +22,7 @@ func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 	said := kernel.Event{At: t0, Kind: kernel.ApprovalRejected, Job: id(2), Reason: "no", By: "ann"}
 	again := said
 	again.At = t0.Add(time.Microsecond)
-	commit(t, s, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}, kernel.Announce{Event: end}, kernel.Announce{Event: other},
+	commit(t, s, kernel.Create(plain(1)), kernel.Create(plain(2)), kernel.Announce{Event: end}, kernel.Announce{Event: other},
 		kernel.Announce{Event: run, Beside: id(1)}, kernel.Announce{Event: said}, kernel.Announce{Event: again})
 	pending := func(want ...kernel.Event) {
 		t.Helper()

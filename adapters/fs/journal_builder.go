@@ -104,7 +104,7 @@ func (b *builder) CreateJob(a kernel.CreateJob) error {
 			return errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
 		}
 	}
-	err := b.put(&j, nil, "")
+	err := b.put(j, nil, "")
 	b.does(j.ID, fileOp{kind: opCreateJob})
 	b.last = max(b.last, j.Number)
 	return err

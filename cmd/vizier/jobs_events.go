@@ -98,7 +98,7 @@ func (e *eventsCmd) Run(c *call) error {
 			}
 			found = true
 			if e.Format == "json" {
-				c.ui.verbatim(string(line) + "\n")
+				c.ui.document(string(line) + "\n")
 			} else {
 				lines = append(lines, l)
 			}

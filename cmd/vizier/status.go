@@ -52,6 +52,9 @@ func (s *overviewCmd) Run(c *call) error {
 	} else {
 		c.ui.text(c.ui.overview(v, snap.Now()))
 		c.restless(r, snap)
+		if text := distrust(r.untrusted(c.ctx)); text != "" {
+			c.ui.warn("%s: `vizier trust --show` tells what, `vizier trust` has them run", text)
+		}
 	}
 	if err == nil && s.Attention && len(v.Attention) > 0 {
 		return exits(classRefused.exit)

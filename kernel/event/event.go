@@ -20,8 +20,8 @@ func Of(before, after *kernel.Snapshot, p kernel.Plan) []kernel.Event {
 		switch a := a.(type) {
 		case kernel.CreateJob:
 			fresh := kernel.State{Status: a.Job.Begins()}
-			out = append(out, event(kernel.JobCreated, &a.Job, fresh, before.Now()))
-			out = append(out, happened(&a.Job, fresh, a.Job.State, before.Now())...)
+			out = append(out, event(kernel.JobCreated, a.Job, fresh, before.Now()))
+			out = append(out, happened(a.Job, fresh, a.Job.State, before.Now())...)
 			if run := a.Job.Spec.Origin.Run; run != "" && !a.Job.State.Status.Active() {
 				over[run] = true
 			}
