@@ -131,6 +131,9 @@ func (l *Local) jobEnv(j *kernel.Job) []string {
 	if j.Spec.Resumable {
 		env = append(env, envCheckpoint+"="+l.Files.CheckpointDir(j.ID))
 	}
+	if j.Number != 0 {
+		env = append(env, envNumber+"="+j.Number.String(), envRef+"="+j.Ref())
+	}
 	if run := j.Spec.Origin.Run; run != "" {
 		env = append(env, envRun+"="+string(run))
 	}
