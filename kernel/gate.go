@@ -89,7 +89,7 @@ var gates = [...]gate{
 	{"preconditions", OnPreconditions, WaitingOnDeps, BlockedByDependency,
 		(*tick).checkPreconditions, func(s *Spec) bool { return len(s.Preconditions) > 0 }, (*prober).preconditions, (*tick).wakesPreconditions, (*explainer).clearsPrecondition, (*explainer).remedyPrecondition},
 	{"sandbox", OnPreconditions, WaitingOnDeps, BlockedByDependency,
-		(*tick).checkSandbox, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, nil, (*explainer).clearsSandbox, (*explainer).remedySandbox},
+		(*tick).checkSandbox, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, (*tick).wakesSandbox, (*explainer).clearsSandbox, (*explainer).remedySandbox},
 	{"approval", OnApproval, WaitingOnApproval, BlockedByApproval,
 		(*tick).checkApproval, nil, nil, nil, (*explainer).clearsApproval, (*explainer).remedyApproval},
 	{"locks", OnLocks, WaitingOnLocks, WaitingOnLocks,

@@ -87,7 +87,11 @@ func (j *Job) submitted(news []NewJob) []NewJob {
 	for i := range out {
 		k := &out[i].Spec.Task
 		k.Sandbox = k.Sandbox.Within(t.Sandbox)
-		k.Sandbox.ReadOnly = k.Sandbox.ReadOnly || k.Tree != t.Tree || out[i].Context.Root != j.State.Context.Root
+		elsewhere := k.Tree != t.Tree || out[i].Context.Root != j.State.Context.Root
+		k.Sandbox.ReadOnly = k.Sandbox.ReadOnly || elsewhere
+		if elsewhere || k.Dir != t.Dir { // a relative path is another one there
+			k.Sandbox.Write = slices.DeleteFunc(slices.Clone(k.Sandbox.Write), func(p string) bool { return !path.IsAbs(p) && !strings.HasPrefix(p, "~/") })
+		}
 	}
 	return out
 }
@@ -138,6 +142,10 @@ func (t *Task) sandboxed() bool { return t.Sandbox.Mode == RequiredSandbox && t.
 func (b *prober) sandbox(j *Job) {
 	b.p.Sandbox = b.p.Sandbox || j.Spec.Task.sandboxed() && !b.s.facts.Sandbox.asked()
 }
+
+// wakesSandbox asks for nothing: a host enforces tomorrow what it does today, unless
+// it is started anew, which ends whoever looks.
+func (t *tick) wakesSandbox(*prober, int32, verdict, int) (poll bool) { return false }
 
 func (x *explainer) clearsSandbox(int32, verdict) string { return "a host that enforces it" }
 
