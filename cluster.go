@@ -32,7 +32,7 @@ func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[
 		out[name] = &slurm.Cluster{
 			Name: name, Root: local.Root, Files: own, Local: local, Durable: cfg.Store.Durability != "relaxed", Conclude: own.ConcludeOnce,
 			Settings: slurm.Settings{Partition: e.Partition, Account: e.Account, QOS: e.QOS, Time: e.Time, CPUs: e.CPUs, Memory: e.Memory, Gres: e.Gres,
-				Options: e.Options, NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
+				Options: e.Options, SubmitRate: e.SubmitRate, MaxSubmitted: e.MaxSubmitted, NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
 			Options: func(id kernel.JobID) ([]string, error) {
 				j, err := own.Job(id)
 				return j.Spec.Task.Options, err
@@ -43,15 +43,50 @@ func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[
 }
 
 // clusterExecutor is a cluster behind app's port.
-type clusterExecutor struct{ *slurm.Cluster }
+type clusterExecutor struct {
+	*slurm.Cluster
+	send func(*slurm.Cluster)
+}
 
-// Start gives what the cluster will never fulfil the class that app knows.
-func (e clusterExecutor) Start(ctx context.Context, a kernel.AttemptID) error {
-	err := e.Cluster.Start(ctx, a)
-	if no, ok := errors.AsType[*slurm.Refused](err); ok {
-		return &app.Refusal{Reason: no.Reason}
+// Send has what was left for the cluster seen to.
+func (e clusterExecutor) Send() {
+	if e.HasErrands() {
+		e.send(e.Cluster)
 	}
-	return err
+}
+
+// startSender has a process of its own see to the errands for a cluster. It has the
+// environment of this one, which sbatch hands on. Where it cannot be started, the
+// resident scheduler sees to them.
+func (w *world) startSender(c *slurm.Cluster) { _ = w.local.StartSender(c.Name) }
+
+// serveSender is the hidden entry point `__send EXECUTOR`.
+func serveSender(args []string, stderr io.Writer, env Environment) int {
+	const patience = 10 * time.Minute
+	err := func() error {
+		if len(args) != 1 {
+			return fmt.Errorf("expected an executor: %w", kernel.ErrInvalid)
+		}
+		root, live, err := here(env)
+		if err != nil {
+			return err
+		}
+		w, err := connect(root, live, env, "", nil)
+		if err != nil {
+			return err
+		}
+		ctx, stop := context.WithTimeout(context.Background(), patience)
+		defer stop()
+		if c := w.clusters[args[0]]; c != nil {
+			_, err = c.Deliver(ctx)
+		}
+		return err
+	}()
+	if err != nil {
+		fmt.Fprintln(stderr, "vizier sender:", err)
+		return 1
+	}
+	return 0
 }
 
 // allRunners watches the runners of this machine and of the clusters.
@@ -69,8 +104,15 @@ func (w *world) watchRunners(ctx context.Context) app.RunnerWatcher {
 		return local
 	}
 	all := &allRunners{RunnerWatcher: local, ended: make(chan struct{}, 1)}
-	for _, c := range w.clusters {
-		all.clusters, all.watches = append(all.clusters, c), append(all.watches, c.NewWatch(ctx))
+	watches := map[string]*slurm.Watch{}
+	for name, c := range w.clusters {
+		watches[name] = c.NewWatch(ctx)
+		all.clusters, all.watches = append(all.clusters, c), append(all.watches, watches[name])
+	}
+	w.send = func(c *slurm.Cluster) {
+		if one := watches[c.Name]; one != nil { // else it is new, and so is the next resident scheduler
+			one.Send()
+		}
 	}
 	heard := []<-chan struct{}{local.Ended()}
 	for _, w := range all.watches {
@@ -199,6 +241,7 @@ func runRemote(args []string, env Environment) error {
 	if err != nil {
 		return err
 	}
+	w.hosts.Probe() // while the resident scheduler is likely to hold its lock
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	runner := &app.Runner{Outcomes: onNode{w.store}, Submissions: w.submissions(root.Dir)}
@@ -247,7 +290,8 @@ func (w *world) standIn(ctx context.Context) {
 		s.Limits.Remote, s.Waker, s.Hooks = true, nil, nil
 		s.Executor = standInExecutor{w.local}
 	}
-	_, _ = s.Tick(ctx) // if it fails, the next one's end tries again, and so does the next command
+	w.send = func(c *slurm.Cluster) { _, _ = c.Deliver(ctx) } // no process may outlive this one
+	_, _ = s.Tick(ctx)                                        // if it fails, the next one's end tries again, and so does the next command
 }
 
 // standInExecutor is the local executor on a host that is not to start its jobs.

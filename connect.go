@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +21,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
@@ -40,6 +40,9 @@ type world struct {
 	env       Environment
 
 	newStore func() *fs.Store
+	hosts    watch.Hosts
+	resident bool                 // this process is the resident scheduler
+	send     func(*slurm.Cluster) // has the errands for a cluster seen to, without delay
 
 	live   *config.Live
 	differ func(*config.Config) // changes the configuration for this process; nil: leaves it
@@ -50,6 +53,10 @@ type world struct {
 func connect(at git.Root, live *config.Live, env Environment, program string, differ func(*config.Config)) (*world, error) {
 	root, repo := at.Dir, git.Open(at)
 	w := &world{git: repo, env: env, live: live, differ: differ}
+	w.send = w.startSender
+	if err := proc.CheckHost(); err != nil {
+		return nil, err
+	}
 	cfg := w.config()
 	exe, resident, err := programs(program)
 	if err != nil {
@@ -64,9 +71,11 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 		})
 	}
 	w.store, w.newStore = newStore(), newStore
+	self := proc.Self()
+	w.hosts = watch.Hosts{Record: w.store.HostFile(), Seen: w.store.HostsDir(), Resident: w.store.ResidentFile(), Self: watch.Host{Name: self.Host, Boot: self.Boot}}
 	w.local = &proc.Local{Exe: exe, ResidentExe: resident, Root: root, Files: w.store, Now: now}
 	w.scheduler = &app.Scheduler{
-		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{w.store, repo, w.local},
+		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout, w.admit}, Observers: []app.Observer{w.store, repo, w.local},
 		Executor: w.local, Worktrees: repo, Sentinels: w.store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Cleaner: runCleaner{w.store, repo},
 		Events: w.store, Configure: w.configure, Now: now, NewID: minter(env, now),
 	}
@@ -90,7 +99,8 @@ func (w *world) configure(s *app.Scheduler) {
 		w.apply(w.config())
 	}
 	if own := w.scheduler; s != own {
-		s.Limits, s.Keep, s.Executors, s.Hooks, s.Waker, s.Inside = own.Limits, own.Keep, own.Executors, own.Hooks, own.Waker, own.Inside
+		s.Limits, s.Executors, s.Hooks, s.Waker, s.Inside = own.Limits, own.Executors, own.Hooks, own.Waker, own.Inside
+		s.Keep, s.PackAfter = own.Keep, own.PackAfter
 	}
 }
 
@@ -110,11 +120,11 @@ func (w *world) apply(cfg config.Config) {
 	})
 	executors := map[string]app.Executor{}
 	for name, c := range w.clusters {
-		executors[name], limits.Executors[name] = clusterExecutor{c}, cfg.Executors[name].MaxRunning
+		executors[name], limits.Executors[name] = clusterExecutor{c, func(c *slurm.Cluster) { w.send(c) }}, cfg.Executors[name].MaxRunning
 	}
 	s := w.scheduler
 	s.Limits, s.Executors, s.Hooks, s.Waker = limits, executors, newHookWaker(cfg, w.store, w.local), nil
-	s.Keep = retention.Policy(cfg.GC.Keep)
+	s.Keep, s.PackAfter = retention.Policy(cfg.GC.Keep), cfg.GC.PackAfter
 	switch {
 	case !cfg.Scheduler.Resident:
 	case s.Sandboxed:
@@ -151,23 +161,23 @@ type runCleaner struct {
 	*git.Repo
 }
 
-// recent is among how many of the newest jobs those are looked for that lost a
-// runner, and with it the hold on what they had started.
+// recent is how many of the newest jobs that failed are looked at: among them may
+// be one that lost its runner, and with it the hold on what it had started.
 const recent = 1000
 
 // insideJob tells whether this process was started by a job, or may have been.
 // What a user's own configuration file allows is no job's doing where the process
 // is known.
 func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
-	open, err := w.scheduler.Store.Read(ctx, kernel.Scope{})
-	newest, err2 := w.scheduler.Store.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Newest, Most: recent}}})
-	if err = errors.Join(err, err2); err != nil {
+	failed := kernel.Near{Kind: kernel.Newest, Most: recent}.With(kernel.Failed).With(kernel.FailedRetryable)
+	rec, err := w.scheduler.Store.Read(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Attended}, failed}})
+	if err != nil {
 		return app.Descent{Why: "the jobs cannot be read: " + err.Error()}, true
 	}
 	var running, lost []kernel.AttemptID
-	for _, j := range slices.Concat(open.Jobs, newest.Jobs) {
+	for _, j := range rec.Jobs {
 		switch {
-		case j.State.Status == kernel.Running && !slices.Contains(running, j.Attempt()):
+		case j.State.Status == kernel.Running:
 			running = append(running, j.Attempt())
 		case j.State.Failure == kernel.WorkerLost:
 			lost = append(lost, j.Attempt())
@@ -189,6 +199,29 @@ func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
 type lockingStore struct {
 	*fs.Store
 	timeout time.Duration
+	admit   func() error // whether this host may schedule, the lock held
+}
+
+// admit says whether this host may schedule.
+func (w *world) admit() error {
+	err := w.hosts.Admit(w.resident)
+	if other, ok := errors.AsType[*watch.HostError](err); ok {
+		return otherHost{other}
+	}
+	return err
+}
+
+// otherHost is a refusal in favour of another host, as front ends know it.
+type otherHost struct{ *watch.HostError }
+
+func (otherHost) Is(target error) bool { return target == app.ErrBusy || target == app.ErrOtherHost }
+
+// admitted is tx, unless this host may not schedule.
+func (s lockingStore) admitted(tx app.Tx) (app.Tx, error) {
+	if err := s.admit(); err != nil {
+		return nil, errors.Join(err, tx.Close())
+	}
+	return tx, nil
 }
 
 func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
@@ -198,7 +231,7 @@ func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
 	if err != nil {
 		return nil, busy(ctx, err)
 	}
-	return tx, nil
+	return s.admitted(tx)
 }
 
 // BeginSettling is Begin of a transaction that settles r's attempt. It does not
@@ -208,7 +241,7 @@ func (s lockingStore) BeginSettling(ctx context.Context, r kernel.Result) (app.T
 	if err != nil {
 		return nil, busy(ctx, err)
 	}
-	return tx, nil
+	return s.admitted(tx)
 }
 
 func (s lockingStore) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {

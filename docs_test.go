@@ -477,3 +477,45 @@ func withoutAgents(path string) string {
 		})
 	}), ":")
 }
+
+// The architecture page has every port of app in its table, and no other.
+func TestPortsAreListed(t *testing.T) {
+	ports := map[string]bool{}
+	names, err := filepath.Glob("app/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.TypeSpec); ok && s.Name.IsExported() {
+				_, ports["app."+s.Name.Name] = s.Type.(*ast.InterfaceType)
+			}
+			return true
+		})
+	}
+	page, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| for | ports |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	listed := 0
+	for _, m := range regexp.MustCompile("`(app\\.[A-Za-z]+)`").FindAllStringSubmatch(table, -1) {
+		if listed++; !ports[m[1]] {
+			t.Errorf("%s is listed and no port", m[1])
+		}
+		delete(ports, m[1])
+	}
+	for name, port := range ports {
+		if port {
+			t.Errorf("%s is a port and not listed", name)
+		}
+	}
+	if listed < 10 {
+		t.Errorf("%d ports are listed", listed)
+	}
+}

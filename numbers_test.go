@@ -10,6 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
 )
 
 // TestJobsOfEarlierStoresGetNumbers writes to a store of before there were any.
@@ -68,21 +69,23 @@ func TestJobsOfEarlierStoresGetNumbers(t *testing.T) {
 	}
 }
 
-// TestOneJobOfABatchIsReadAlone names one of many jobs with one number.
-func TestOneJobOfABatchIsReadAlone(t *testing.T) {
+// openEmpty is a repository without jobs.
+func openEmpty(t *testing.T) *vizier.Repository {
+	t.Helper()
 	dir := t.TempDir()
 	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v\n%s", err, out)
 	}
-	open := func() *vizier.Repository {
-		t.Helper()
-		r, err := vizier.Open(dir, vizier.Options{Environ: vizier.Environment{"HOME=" + dir, "VIZIER_SCHEDULER_RESIDENT=false"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+	r, err := vizier.Open(dir, vizier.Options{Environ: vizier.Environment{"HOME=" + dir, "VIZIER_SCHEDULER_RESIDENT=false"}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	r := open()
+	return r
+}
+
+// TestOneJobOfABatchIsReadAlone names one of many jobs with one number.
+func TestOneJobOfABatchIsReadAlone(t *testing.T) {
+	r := openEmpty(t)
 	var batch []kernel.NewJob
 	for i := range 20 {
 		job, err := r.Builder(vizier.Asker{Name: func() string { return "ann" }}).One(t.Context(), enqueue.Request{Command: []string{"true"}, Approval: true})
@@ -96,9 +99,40 @@ func TestOneJobOfABatchIsReadAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]int{"1/j7": 1, "1": len(batch)} {
-		s, targets, err := open().Scheduler.Targets(t.Context(), []string{ref})
-		if err != nil || len(targets[0].Jobs) != want || s.Held() != want {
-			t.Errorf("%s is %d jobs of %d read, %v; want %d", ref, len(targets[0].Jobs), s.Held(), err, want)
+		s, targets, err := r.Scheduler.Targets(t.Context(), []string{ref})
+		if err != nil || len(targets[0].Jobs) != want || len(s.Held()) != want {
+			t.Errorf("%s is %d jobs of %d read, %v; want %d", ref, len(targets[0].Jobs), len(s.Held()), err, want)
 		}
+	}
+}
+
+// TestForesightReadsWhatItNeeds asks what an approval would lead to, with others
+// open that have nothing to do with it.
+func TestForesightReadsWhatItNeeds(t *testing.T) {
+	r := openEmpty(t)
+	var batch []kernel.NewJob
+	for i := range 20 {
+		job, err := r.Builder(vizier.Asker{Name: func() string { return "ann" }}).One(t.Context(), enqueue.Request{Command: []string{"true"}, Approval: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			job.Spec.After = []kernel.JobID{batch[0].ID}
+		}
+		batch = append(batch, job)
+	}
+	if _, err := r.Scheduler.Submit(t.Context(), batch, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := r.Scheduler.Foresee(t.Context(), []foresight.Change{foresight.Reject{Job: batch[0].ID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := f.Moved()
+	if len(moved) != 2 || moved[1].Then.State.Status != kernel.BlockedByDependency {
+		t.Errorf("moved: %+v", moved)
+	}
+	if n := len(f.Then.Held()); n > 3 {
+		t.Errorf("%d jobs were read", n)
 	}
 }

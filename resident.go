@@ -76,14 +76,17 @@ func runResident(env Environment) error {
 			return err
 		}
 	}
-	lock.Namespace = proc.PIDSpace()
+	lock.Namespace, lock.Host = proc.PIDSpace(), w.hosts.Self.Name
+	w.resident = true
 	watcher := watch.NewWatcher(w.store.Layout, root.CommonDir)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated}
 	if r.Serve(ctx) {
 		residentWaker{path, w.local}.Wake(kernel.Wakes{Poll: true})
+		return nil
 	}
+	w.hosts.Leave()
 	return nil
 }
 

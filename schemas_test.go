@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // wordsOf are the words of an enumeration: one out of range prints with its
@@ -58,9 +60,9 @@ func TestSchemasHaveTheKernelsWords(t *testing.T) {
 	}
 	enums := []enum{
 		{"pinned_head", wordsOf[kernel.WaitKind](), "", ""},
-		{"waiting_on_deps", wordsOf[kernel.Status](), "", ""},
+		{"waiting_on_deps", wordsOf[kernel.Status](), view.Submitted, ""},
 		{"oom", wordsOf[kernel.FailureClass](), "", ""},
-		{"intent", wordsOf[kernel.EffectState](), "", ""},
+		{"intent", wordsOf[effect.State](), "", ""},
 		{"rerun", wordsOf[kernel.InDoubt](), "", "fail"},
 		{"remove", wordsOf[kernel.Transient](), "", "none"},
 		{"pending", wordsOf[kernel.ApprovalState](), "not_required", ""},

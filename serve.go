@@ -19,6 +19,8 @@ func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int,
 		return serveAttempt(args[1:], stderr, env), true
 	case "__node":
 		return serveOnNode(args[1:], stderr, env), true
+	case "__send":
+		return serveSender(args[1:], stderr, env), true
 	case "__probe":
 		return serveProbe(args[1:], stderr), true
 	case "__workflow-node":

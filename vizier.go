@@ -110,9 +110,11 @@ func Open(dir string, o Options) (*Repository, error) {
 // Resident is the process of the resident scheduler; 0: none is alive.
 func (r *Repository) Resident() int { return watch.PID(r.Store.ResidentFile()) }
 
-// Attended reports that there is a resident scheduler, or that one is just being
-// started.
-func (r *Repository) Attended() bool { return watch.Taken(r.Store.ResidentFile()) }
+// Attended reports that there is a resident scheduler, here or on the host that schedules,
+// or that one is just being started.
+func (r *Repository) Attended() bool {
+	return watch.Taken(r.Store.ResidentFile()) || r.world.hosts.Elsewhere()
+}
 
 // Asker is who uses the repository, as records have it.
 type Asker struct {
@@ -133,7 +135,7 @@ func (r *Repository) builder(tree string, who Asker) *enqueue.Builder {
 // Templates are those of r.
 func (r *Repository) Templates() Templates { return r.world.templates(r.Config) }
 
-// intake makes jobs for whoever stands in tree.
+// builder makes jobs for whoever stands in tree.
 func (w *world) builder(tree string, cfg config.Config) *enqueue.Builder {
 	return &enqueue.Builder{
 		Scheduler: w.scheduler, Trees: trees{w.git}, Templates: w.templates(cfg), Root: w.local.Root, Tree: tree,

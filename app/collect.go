@@ -93,6 +93,33 @@ func (r *Resident) collect(ctx context.Context) bool {
 	return len(rep.Applied) > 0
 }
 
+// packer is a Store that keeps the files of jobs in less room when it is asked to.
+type packer interface {
+	// Pack packs the files of jobs that ended before a time, at most most jobs, and
+	// reports whether there may be more. It waits for nobody: where the lock is
+	// taken it is ErrBusy.
+	Pack(ctx context.Context, ended time.Time, most int) (more bool, err error)
+}
+
+// packedAtOnce is how many jobs are packed while nobody else gets the lock: about
+// 30 ms.
+const packedAtOnce = 64
+
+// Pack packs the files of jobs that ended longer than PackAfter ago, for as long as
+// nobody else wants the lock.
+func (s *Scheduler) Pack(ctx context.Context) error {
+	store, can := s.Store.(packer)
+	if !can || s.PackAfter <= 0 || s.Sandboxed {
+		return nil
+	}
+	for {
+		more, err := store.Pack(ctx, s.Now().Add(-s.PackAfter), packedAtOnce)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
 // since is how long ago at was. What is to come, by a clock that was wrong, was
 // never.
 func since(now, at time.Time) time.Duration {

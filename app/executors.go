@@ -35,10 +35,10 @@ func (s *Scheduler) unknown(name string) string {
 		": add [executors." + name + "], or submit the job for another one"
 }
 
-// optionValidator is an executor that takes options and can check them before
-// there is a job.
-type optionValidator interface {
-	// Accepts says what is wrong with what a job asks for.
+// validator is an executor that can tell before there is a job whether it would take
+// one.
+type validator interface {
+	// Accepts says what is wrong with what a job asks for, or with the executor.
 	Accepts(options []string) error
 }
 
@@ -49,14 +49,14 @@ func (s *Scheduler) Accepts(t kernel.Task) error {
 	if name != kernel.LocalExecutor && s.Executors[name] == nil {
 		return fmt.Errorf("%s: %w", s.unknown(name), kernel.ErrInvalid)
 	}
-	e, ok := s.executor(name).(optionValidator)
+	e, ok := s.executor(name).(validator)
 	switch {
+	case ok:
+		return e.Accepts(t.Options)
 	case len(t.Options) == 0:
 		return nil
-	case !ok:
-		return fmt.Errorf("executor %s has no options: leave out %s, or choose another executor: %w", name, strings.Join(t.Options, " "), kernel.ErrInvalid)
 	default:
-		return e.Accepts(t.Options)
+		return fmt.Errorf("executor %s has no options: leave out %s, or choose another executor: %w", name, strings.Join(t.Options, " "), kernel.ErrInvalid)
 	}
 }
 
@@ -75,6 +75,40 @@ func (s *Scheduler) alive(ctx context.Context, snap *kernel.Snapshot, attempts [
 	}
 }
 
+// sender is an Executor that leaves what it has to ask for until no lock is held.
+type sender interface {
+	// Send has somebody see to that, if there is anything.
+	Send()
+}
+
+// refresher is an Executor whose Alive goes by the last answer that it was given.
+type refresher interface {
+	// Refresh asks anew. It is called without the scheduler lock.
+	Refresh(context.Context) error
+}
+
+// send has executors see to what a transaction left for them.
+func (s *Scheduler) send() {
+	for _, e := range s.Executors {
+		if out, ok := e.(sender); ok {
+			out.Send()
+		}
+	}
+}
+
+// Refresh asks the executors of attempts anew what has become of them, as far as
+// they do not look each time. What cannot be asked now is not known: Alive says so.
+func (s *Scheduler) Refresh(ctx context.Context, jobs ...*kernel.Job) {
+	asked := map[string]bool{}
+	for _, j := range jobs {
+		name := j.Spec.Task.On()
+		if r, ok := s.Executors[name].(refresher); ok && !asked[name] && j.State.Status == kernel.Running {
+			asked[name] = true
+			_ = r.Refresh(ctx)
+		}
+	}
+}
+
 // WithRemarks is snap with what executors say of the attempts they were given.
 func (s *Scheduler) WithRemarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
 	var given []kernel.AttemptID
@@ -86,6 +120,7 @@ func (s *Scheduler) WithRemarks(ctx context.Context, snap *kernel.Snapshot) *ker
 	if len(given) == 0 {
 		return snap
 	}
+	s.Refresh(ctx, snap.Jobs()...)
 	f := kernel.NewFacts()
 	s.alive(ctx, snap, given, f.Runners)
 	return snap.WithFacts(f)

@@ -14,7 +14,7 @@ import (
 type other struct{ *memory }
 
 func (o other) Accepts(options []string) error {
-	if slices.Equal(options, []string{"queue=fast"}) {
+	if len(options) == 0 || slices.Equal(options, []string{"queue=fast"}) {
 		return nil
 	}
 	return kernel.ErrInvalid

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -19,6 +20,9 @@ func (s *Scheduler) Lost(ctx context.Context, snap *kernel.Snapshot, elsewhere b
 	if len(given) == 0 {
 		return snap, nil
 	}
+	if elsewhere {
+		s.Refresh(ctx, snap.Jobs()...)
+	}
 	f := kernel.NewFacts()
 	s.alive(ctx, snap, given, f.Runners)
 	var lost []kernel.JobID
@@ -30,22 +34,18 @@ func (s *Scheduler) Lost(ctx context.Context, snap *kernel.Snapshot, elsewhere b
 	return snap.WithFacts(f), lost
 }
 
-// NeedsResident is a job that rests on a resident scheduler of this host: its
-// executor is another one, whose runners start nothing here, or it waits for a
-// scheduler of this host. "": none does.
-func (s *Scheduler) NeedsResident(ctx context.Context) (id kernel.JobID, executor string, err error) {
+// NeedResident are jobs that rest on a resident scheduler of this host: their
+// executor is another one, whose runners start nothing here, or they wait for a
+// scheduler of this host.
+func (s *Scheduler) NeedResident(ctx context.Context) ([]*kernel.Job, error) {
 	if len(s.Executors) == 0 {
-		return "", "", nil
+		return nil, nil
 	}
 	snap, err := s.Records(ctx, kernel.Scope{Near: []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Line, Key: kernel.LocalExecutor, Most: 1}}})
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
-	for _, j := range snap.Jobs() {
-		on := j.Spec.Task.On()
-		if j.State.Status == kernel.Running && on != kernel.LocalExecutor || j.AwaitsHost() {
-			return j.ID, on, nil
-		}
-	}
-	return "", "", nil
+	return slices.DeleteFunc(slices.Clone(snap.Jobs()), func(j *kernel.Job) bool {
+		return !j.AwaitsHost() && (j.State.Status != kernel.Running || j.Spec.Task.On() == kernel.LocalExecutor)
+	}), nil
 }

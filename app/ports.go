@@ -118,9 +118,9 @@ type Worktrees interface {
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup
 }
 
-// WorktreeFinder is Worktrees that can tell whether a worktree is where the record has
+// worktreeFinder is Worktrees that can tell whether a worktree is where the record has
 // it. Others are trusted to be.
-type WorktreeFinder interface{ InPlace(kernel.Context) bool }
+type worktreeFinder interface{ InPlace(kernel.Context) bool }
 
 // Prompts makes the files of the prompts that jobs stand for say what the jobs
 // do.
@@ -141,6 +141,9 @@ type EventLog interface{ AppendEvents([]kernel.Event) error }
 
 // ErrBusy is the scheduler lock not being free in time.
 var ErrBusy = errors.New("scheduler is busy; retry the command")
+
+// ErrOtherHost is that another host schedules at the moment. It is an ErrBusy as well.
+var ErrOtherHost = errors.New("another host schedules")
 
 // Refusal is a refusal that trying again cannot change.
 type Refusal struct{ Reason string }

@@ -144,6 +144,7 @@ func (r *Resident) lingerOrLeave(ctx context.Context) (left bool) {
 		return false
 	case <-linger.C:
 	}
+	_ = r.Scheduler.Pack(ctx)
 	if r.collect(ctx) {
 		return false
 	}
@@ -182,6 +183,7 @@ func (r *Resident) await(ctx context.Context, w kernel.Wakes, sure bool, retry, 
 		case <-due.C:
 			return false
 		case <-slim.C:
+			_ = r.Scheduler.Pack(ctx) // what goes wrong is left to the next
 			if r.collect(ctx) {
 				return true
 			}

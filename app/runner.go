@@ -66,6 +66,7 @@ func (r *Runner) Serve(ctx context.Context, a kernel.AttemptID, held io.Closer) 
 			return err
 		}
 	}
+	_ = s.Pack(ctx) // what goes wrong is left to the next
 	return nil
 }
 

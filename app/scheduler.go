@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -27,6 +28,7 @@ type Scheduler struct {
 	Hooks     Hooks    // nil: there are none
 	Limits    kernel.Limits
 	Keep      retention.Policy // what stays of what has ended, when nobody asks for more to go
+	PackAfter time.Duration    // after the end of a job its files are packed; 0: never
 
 	// Configure brings Limits, Executors, Hooks and Waker up to the configuration
 	// in force. Every transaction begins with it, and every look; nil: they stay.
@@ -199,13 +201,33 @@ func (s *Scheduler) RetrySet(ctx context.Context, root kernel.JobID) (kernel.Ret
 	return kernel.RetryOf(snap.Apply(s.forsaken(snap, root)), root)
 }
 
+// WaysOut are the jobs whose retries let the runs of ids, which did not succeed,
+// end; see kernel.Snapshot.WayOut. It changes nothing.
+func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.JobID, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
+	if err != nil {
+		return nil, err
+	}
+	var out []kernel.JobID
+	for _, id := range ids {
+		snap = s.answer(ctx, snap, snap.ProbesOf(id))
+		if way := snap.Apply(s.forsaken(snap, id)).WayOut(id); !slices.Contains(out, way) {
+			out = append(out, way)
+		}
+	}
+	return out, nil
+}
+
 // forsaken is what the loss of worktrees means to the run of root.
 func (s *Scheduler) forsaken(snap *kernel.Snapshot, root kernel.JobID) kernel.Plan {
-	trees, ok := s.Worktrees.(WorktreeFinder)
+	trees, ok := s.Worktrees.(worktreeFinder)
 	if !ok {
 		return kernel.Plan{}
 	}
-	return kernel.Forsake(snap, root, func(c kernel.Context) bool { return !trees.InPlace(c) })
+	return kernel.ForgetWorktrees(snap, root, func(c kernel.Context) bool { return !trees.InPlace(c) })
 }
 
 // GC removes old terminal jobs that nothing open refers to, and what killed
@@ -250,6 +272,15 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 			snap = s.observe(ctx, snap)
 			snap = s.answer(ctx, snap, snap.ProbesOf(id))
 			e, refused = kernel.Explain(snap, id)
+			var lost kernel.Plan
+			for _, a := range e.Actions {
+				if a.Kind == kernel.RetryJob {
+					lost = lost.Then(s.forsaken(snap, a.Job))
+				}
+			}
+			if !lost.Empty() {
+				e, refused = kernel.Explain(snap.Apply(lost), id)
+			}
 			if !snap.Narrow() || snap.Probes().Empty() {
 				break
 			}

@@ -43,6 +43,9 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		if err = errors.Join(err, closed); err == nil && s.Waker != nil {
 			s.Waker.Wake(rep.Wakes)
 		}
+		if !s.Sandboxed {
+			s.send()
+		}
 		if s.Hooks != nil && !s.Sandboxed {
 			s.Hooks.Wake()
 		}
@@ -322,7 +325,7 @@ func (t *transaction) widen(all bool) error {
 // happened.
 func (t *transaction) flush(ctx context.Context) error {
 	if t.s.Sandboxed {
-		return t.leave()
+		return t.commitDeferred()
 	}
 	for committed := false; !t.plan.Empty() || t.unjudged && t.plan.Judged != ""; committed = true {
 		plan := t.sweep(ctx, t.plan)
@@ -350,10 +353,10 @@ func (t *transaction) flush(ctx context.Context) error {
 	return nil
 }
 
-// leave commits the plan so far. Its actions on the world stay on record, with
+// commitDeferred commits the plan so far. Its actions on the world stay on record, with
 // those that were there before: the next holder of the lock takes them for what
 // a crash cut short, and does them.
-func (t *transaction) leave() error {
+func (t *transaction) commitDeferred() error {
 	if t.plan.Empty() {
 		return nil
 	}

@@ -155,6 +155,10 @@ type Runner struct {
 	Heard    time.Time // when a stalled one was last heard of; zero: not known
 	Remark   string    // the executor's own words for people, such as why a cluster lets it wait; may be empty
 
+	// Pending says that the attempt was handed over and has not begun; Stuck, of a
+	// pending one, that it will not unless somebody changes something.
+	Pending, Stuck bool
+
 	// Late says of a dead one that it was ended because the attempt's time limit
 	// was long over and it had not seen to that.
 	Late bool

@@ -9,6 +9,9 @@ import (
 // integrate is the operation that merges a plan, and so closes its cycle.
 const integrate = "git.integrate_plan_branch"
 
+// InConflict is what the reason of a job says whose merge is in conflict.
+const InConflict = "is in conflict"
+
 // StageToken is the type of the custom artifacts that pass a plan from one stage
 // to the next; their keys end with the plan's name.
 const StageToken = "stage_token"

@@ -32,7 +32,7 @@ type judgement struct {
 // each judgement through the whole graph, so that a second Decide on the
 // outcome finds nothing to do. It is total: whatever the snapshot holds, it
 // returns a plan. In a snapshot of some jobs, only what may come out otherwise
-// than when it was judged last is judged: see affected. Where it then Lacks
+// than when it was judged last is judged: see dirtySet. Where it then Lacks
 // jobs, its plan counts for nothing.
 //
 // Running attempts whose runner is gone are settled first, by the result on
@@ -40,7 +40,7 @@ type judgement struct {
 func Decide(s *Snapshot) Plan {
 	p, settled := settle(s)
 	t := newTick(settled)
-	t.judgeAffected()
+	t.judgeDirty()
 	q := t.plan(s)
 	if gone := t.purgeable(); !gone.Empty() {
 		q = q.Then(gone)
@@ -52,8 +52,8 @@ func Decide(s *Snapshot) Plan {
 	return q
 }
 
-// judgeAffected judges every job whose judgement may differ from its last one.
-func (t *tick) judgeAffected() {
+// judgeDirty judges every job whose judgement may differ from its last one.
+func (t *tick) judgeDirty() {
 	if t.s.near == nil {
 		t.judgeAll()
 	} else if !t.judgeIncrementally() && len(t.s.near.lacks) == 0 { // with what it lacks, the incremental way may do

@@ -8,13 +8,13 @@ import (
 
 // Explanation says why a job is not running and what would start it.
 type Explanation struct {
-	Job     JobID
-	Status  Status
-	Since   time.Time // how long the first unmet gate has held it up; zero: unknown
-	Unmet   []Unmet   // every unmet condition, in gate order
-	Actions []Remedy  // the smallest set that would start the job; empty: it needs nobody
-	Root    *RootFailure
-	Rest    Rest // whether it comes down to a tick; zero: to a person, to a job that runs, or to nothing
+	Job      JobID
+	Status   Status
+	Since    time.Time // how long the first unmet gate has held it up; zero: unknown
+	Unmet    []Unmet   // every unmet condition, in gate order
+	Actions  []Remedy  // the smallest set that would start the job; empty: it needs nobody
+	Root     *RootFailure
+	TickWait TickWait // of the job, or of the first that it waits for
 }
 
 // Unmet is one condition that does not hold.
@@ -69,7 +69,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	}
 	t := newTick(s)
 	t.watch = i
-	t.judgeAffected()
+	t.judgeDirty()
 	x := explainer{t: t, seen: map[int32]bool{}}
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
 	switch st := s.jobs[i].State; {
@@ -81,7 +81,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 		e.Unmet = []Unmet{{Detail: "its last launch was refused: " + st.Reason, Clears: "time: tried again " + whenDue(st.RetryAt)}}
 	case st.Status == FailedRetryable && s.now.Before(st.RetryAt):
 		e.Unmet = []Unmet{{Detail: "next attempt at " + st.RetryAt.Format(time.RFC3339) + " after: " + s.jobs[i].WhyEnded(s.now), Clears: "time"}}
-	case t.rest(i).Now && st.Status != WaitingOnApproval && t.status(i) == Running:
+	case t.tickWait(i).Now && st.Status != WaitingOnApproval && t.status(i) == Running:
 		e.Unmet = []Unmet{{Detail: t.due(i), Clears: "the next tick"}}
 	case s.Pending(id) != "":
 		by := s.Pending(id)
@@ -96,7 +96,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 			e.Root = x.root(i)
 		}
 	}
-	e.Actions, e.Rest = x.actions, x.restsOnTick(i, map[int32]bool{})
+	e.Actions, e.TickWait = x.actions, x.tickWait(i, map[int32]bool{})
 	return e, nil
 }
 
@@ -142,6 +142,13 @@ func (s *Snapshot) Remark(id JobID) string {
 		return u.Detail
 	}
 	return ""
+}
+
+// Submitted reports that a running job's attempt was handed to its executor and has not
+// begun, as far as that was asked.
+func (s *Snapshot) Submitted(id JobID) bool {
+	j := s.Job(id)
+	return j != nil && j.State.Status == Running && s.facts.Runners[j.Attempt()].Value.Pending
 }
 
 type explainer struct {
@@ -229,9 +236,7 @@ func (x *explainer) remedies(i int32) {
 		if text := j.agentRemedy(x.t.s.now); text != "" {
 			x.add(Remedy{Kind: SeeToAgent, Job: j.ID, Detail: text})
 		}
-		j := x.t.s.wayOut(j)
-		j = x.t.s.Job(x.t.s.restart(j.ID))
-		x.add(Remedy{Kind: RetryJob, Job: j.ID})
+		x.add(Remedy{Kind: RetryJob, Job: x.t.s.WayOut(j.ID)})
 		if st == BlockedByApproval && !j.State.Approval.InDoubt {
 			x.add(Remedy{Kind: ApproveJob, Job: j.ID})
 		}

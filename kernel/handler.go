@@ -76,9 +76,81 @@ func (s *Snapshot) handlers(set []JobID) []JobID {
 	return out
 }
 
-// wayOut is the job to retry so that the run of j, which is blocked, can end: the
-// job that its open merge conflict woke, if there is one, else j.
-func (s *Snapshot) wayOut(j *Job) *Job {
+// WayOut is the job to retry so that the run of id, which did not succeed, can end:
+// the one that its open merge conflict woke, the one that did not make what it
+// lacked, or itself; and where the worktree of that is gone, the one that makes it.
+func (s *Snapshot) WayOut(id JobID) JobID {
+	j := s.Job(id)
+	if j == nil {
+		return id
+	}
+	if from := s.lackedFrom(j); from != nil {
+		return s.restart(from.ID)
+	}
+	return s.restart(s.ofConflict(j).ID)
+}
+
+// lackedFrom is the job before j that ended well without what j needed of it, so
+// that j would fail again whatever is retried after it; nil: there is none.
+func (s *Snapshot) lackedFrom(j *Job) *Job {
+	if j.State.Status != Failed {
+		return nil
+	}
+	var from *Job
+	switch j.State.Failure {
+	case MissingOutput:
+		from = NearestAgent(j, s.Job)
+	case MissingInput:
+		from = s.onlySource(j)
+	default: // it lacked nothing
+	}
+	if from == nil || from.State.Status != Succeeded {
+		return nil
+	}
+	return from
+}
+
+// NearestAgent is the nearest of the jobs before j that asked an agent; nil: none
+// is known. get is the job of an id, or nil.
+func NearestAgent(j *Job, get func(JobID) *Job) *Job {
+	seen := map[JobID]bool{}
+	for queue := slices.Clone(j.Spec.After); len(queue) > 0; queue = queue[1:] {
+		if seen[queue[0]] {
+			continue
+		}
+		seen[queue[0]] = true
+		switch p := get(queue[0]); {
+		case p == nil:
+		case p.State.Agent != nil:
+			return p
+		default:
+			queue = append(queue, p.Spec.After...)
+		}
+	}
+	return nil
+}
+
+// onlySource is the job that made the one text that j needs, or nil.
+func (s *Snapshot) onlySource(j *Job) *Job {
+	var from *Job
+	texts := 0
+	for _, a := range j.Spec.Needs {
+		if a.Kind != Custom {
+			continue
+		}
+		texts++
+		for _, id := range s.Producers(j.ID, a) {
+			from = s.Job(id)
+		}
+	}
+	if texts != 1 {
+		return nil
+	}
+	return from
+}
+
+// ofConflict is the job that the open merge conflict of j woke, or j.
+func (s *Snapshot) ofConflict(j *Job) *Job {
 	plan := j.Spec.Integrates()
 	if plan == "" || !s.facts.Present[Artifact{Kind: MergeSentinel, Name: plan}].Value {
 		return j

@@ -116,3 +116,52 @@ func TestAsleep(t *testing.T) {
 		}
 	}
 }
+
+// What another did not make is not made by trying again: the way out is who was to
+// make it, whoever is asked about, as long as that stands as it ended.
+func TestTheWayOutIsWhoDidNotMakeIt(t *testing.T) {
+	text := artifact("custom:commit_message:main")
+	failed := func(c kernel.FailureClass) option {
+		return func(j *kernel.Job) {
+			j.State.Status, j.State.Outcome, j.State.Failure = kernel.Failed, kernel.OutcomeFailed, c
+		}
+	}
+	asked := func(j *kernel.Job) { j.State.Agent = &kernel.AgentState{} }
+	blocked := func(by kernel.JobID) kernel.Job {
+		j := job("t", inRun("r"), is(kernel.BlockedByDependency), after(by))
+		j.State.Wait = kernel.WaitReasonOf(kernel.OnDependencies, "dependency failed for job c (failed)")
+		return j
+	}
+	for _, c := range []struct {
+		name  string
+		class kernel.FailureClass
+		agent kernel.Status
+		needs []kernel.Artifact
+		want  kernel.JobID
+	}{
+		{"nothing was changed", kernel.MissingOutput, kernel.Succeeded, nil, "a"},
+		{"an agent that runs again", kernel.MissingOutput, kernel.Running, nil, "c"},
+		{"a message that is empty", kernel.MissingInput, kernel.Succeeded, []kernel.Artifact{text}, "m"},
+		{"one of two texts", kernel.MissingInput, kernel.Succeeded, []kernel.Artifact{text, artifact("custom:other:k")}, "c"},
+		{"something else", kernel.MissingInput, kernel.Succeeded, nil, "c"},
+		{"a failure of its own", kernel.ExitFailure, kernel.Succeeded, []kernel.Artifact{text}, "c"},
+	} {
+		commit := job("c", inRun("r"), after("s"), failed(c.class))
+		commit.Spec.Needs = c.needs
+		maker := job("m", inRun("r"), is(kernel.Succeeded))
+		maker.Spec.Produces = []kernel.Artifact{text}
+		s := snapshot(facts(), job("a", inRun("r"), asked, is(c.agent)), maker,
+			job("s", inRun("r"), after("a"), is(kernel.Succeeded)), commit, blocked("c"))
+		if got := s.WayOut("c"); got != c.want {
+			t.Errorf("%s: the way out is %s, want %s", c.name, got, c.want)
+		}
+		for _, id := range []kernel.JobID{"c", "t"} {
+			if e, err := kernel.Explain(s, id); err != nil || len(e.Actions) != 1 || e.Actions[0] != (kernel.Remedy{Kind: kernel.RetryJob, Job: c.want}) {
+				t.Errorf("%s: why %s: %+v, %v", c.name, id, e.Actions, err)
+			}
+		}
+	}
+	if got := snapshot(facts()).WayOut("zz"); got != "zz" {
+		t.Errorf("of a job that is not there: %s", got)
+	}
+}

@@ -61,7 +61,6 @@ func (v ArtifactKind) String() string     { return artifactKindNames.Name(v) }
 func (v FailureClass) String() string     { return failureClassNames.Name(v) }
 func (v Outcome) String() string          { return outcomeNames.Name(v) }
 func (v InDoubt) String() string          { return inDoubtNames.Name(v) }
-func (v EffectState) String() string      { return effectStateNames.Name(v) }
 func (v FailureMode) String() string      { return failureModeNames.Name(v) }
 func (v PromptName) String() string       { return promptNames.Name(v) }
 func (v AfterPolicy) String() string      { return afterPolicyNames.Name(v) }
@@ -84,7 +83,6 @@ func ParseArtifactKind(s string) (ArtifactKind, error)         { return artifact
 func ParseFailureClass(s string) (FailureClass, error)         { return failureClassNames.Parse(s) }
 func ParseOutcome(s string) (Outcome, error)                   { return outcomeNames.Parse(s) }
 func ParseInDoubt(s string) (InDoubt, error)                   { return inDoubtNames.Parse(s) }
-func ParseEffectState(s string) (EffectState, error)           { return effectStateNames.Parse(s) }
 func ParseFailureMode(s string) (FailureMode, error)           { return failureModeNames.Parse(s) }
 func ParsePromptName(s string) (PromptName, error)             { return promptNames.Parse(s) }
 func ParseAfterPolicy(s string) (AfterPolicy, error)           { return afterPolicyNames.Parse(s) }

@@ -80,8 +80,9 @@ func (s *Snapshot) Lacks() (near []Near, whole bool) {
 // Narrow reports that s holds some of the jobs there are.
 func (s *Snapshot) Narrow() bool { return s.near != nil }
 
-// Held is how many jobs s holds.
-func (s *Snapshot) Held() int { return len(s.jobs) }
+// Held are the jobs that s holds, in schedule order: all there are, unless s is
+// Narrow. They must not be changed.
+func (s *Snapshot) Held() []*Job { return s.jobs }
 
 // With is s with what a store found for near. What s holds already is left as it
 // is.

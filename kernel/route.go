@@ -154,15 +154,15 @@ func (s *Snapshot) restart(root JobID) JobID {
 	return root
 }
 
-// Forsake clears the contexts of the jobs of root's run whose worktrees are gone
+// ForgetWorktrees clears the contexts of the jobs of root's run whose worktrees are gone
 // from the disk, by whatever hand: a rewind then begins where they are made.
-func Forsake(s *Snapshot, root JobID, gone func(Context) bool) Plan {
+func ForgetWorktrees(s *Snapshot, root JobID, gone func(Context) bool) Plan {
 	var p Plan
 	j := s.Job(root)
 	if j == nil || j.Spec.Origin.Run == "" {
 		return p
 	}
-	s.requireAll()
+	s.near.require(Near{Kind: Members, Run: j.Spec.Origin.Run})
 	for _, k := range s.jobs {
 		if c := k.State.Context; k.Spec.Origin.Run == j.Spec.Origin.Run && c.Worktree != "" && k.State.Status != Running && gone(c) {
 			st := k.State

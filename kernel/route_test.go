@@ -113,7 +113,7 @@ func TestEveryRouteOfAnOutcome(t *testing.T) {
 
 // A worktree that is gone is gone for all of the run that worked in it, and for
 // nobody else.
-func TestAWorktreeIsForsaken(t *testing.T) {
+func TestAWorktreeThatIsGoneIsForgotten(t *testing.T) {
 	w, v := kernel.Context{Root: "w", Worktree: "w"}, kernel.Context{Root: "v", Worktree: "v"}
 	s := snapshot(facts(), job("a", running(1), inRun("r"), within(w)), job("b", inRun("r"), is(kernel.Succeeded), within(w)), job("c", inRun("r"), is(kernel.Succeeded), within(v)),
 		job("d", inRun("q"), is(kernel.Succeeded), within(w)), job("e", inRun("r"), is(kernel.Succeeded)))
@@ -342,7 +342,7 @@ func TestProbesAreEmptyOrNot(t *testing.T) {
 
 // A worktree that somebody removed counts as gone before a job fails for want of
 // it: a rewind begins where it is made. Other runs' are not looked at.
-func TestAForsakenWorktreeIsMadeAnew(t *testing.T) {
+func TestAForgottenWorktreeIsMadeAnew(t *testing.T) {
 	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w-1", Owned: true}
 	in := func(o ...option) []option { return append(o, inRun("r1")) }
 	owner := job("a", in(is(kernel.Succeeded), func(j *kernel.Job) {
@@ -353,7 +353,7 @@ func TestAForsakenWorktreeIsMadeAnew(t *testing.T) {
 	other := job("z", inRun("r2"), is(kernel.Succeeded), func(j *kernel.Job) { j.State.Context = tree })
 	s := snapshot(facts(), owner, user, other)
 	for gone, want := range map[bool]kernel.JobID{false: "b", true: "a"} {
-		next := s.Apply(kernel.Forsake(s, "b", func(kernel.Context) bool { return gone }))
+		next := s.Apply(kernel.ForgetWorktrees(s, "b", func(kernel.Context) bool { return gone }))
 		set, err := kernel.RetryOf(next, "b")
 		if err != nil || set.Root != want {
 			t.Errorf("gone %v: begins at %s, %v; want %s", gone, set.Root, err, want)

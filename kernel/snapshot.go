@@ -147,6 +147,13 @@ func moment(t time.Time) time.Time {
 // Now is the moment of the observation.
 func (s *Snapshot) Now() time.Time { return s.now }
 
+// At is s at another moment, with nothing else observed.
+func (s *Snapshot) At(now time.Time) *Snapshot {
+	next := *s
+	next.now = moment(now)
+	return &next
+}
+
 // Limits are the capacities the snapshot was made with.
 func (s *Snapshot) Limits() Limits { return s.limits }
 

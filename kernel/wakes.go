@@ -50,7 +50,7 @@ func (s *Snapshot) Wakes() Wakes {
 	b := prober{s: s.unobserved(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	var w Wakes
 	for _, i := range s.in[Running] {
-		if j := s.jobs[i]; locks || j.Spec.Task.On() != LocalExecutor || t.restsOn(i) {
+		if j := s.jobs[i]; locks || j.Spec.Task.On() != LocalExecutor || t.deathMovesOthers(i) {
 			b.attempt(j.Attempt())
 		} else {
 			w.Running = append(w.Running, j.Attempt())
@@ -92,11 +92,11 @@ func (s *Snapshot) unobserved() *Snapshot {
 	return &next
 }
 
-// restsOn reports that the death of running job i's runner would move more than
+// deathMovesOthers reports that the death of running job i's runner would move more than
 // the job: it would be started again, or a person asked whether it is to be, a
 // cancel of it is under way, its routes lead on, it would hold its run back, or
 // a job depends on it.
-func (t *tick) restsOn(i int32) bool {
+func (t *tick) deathMovesOthers(i int32) bool {
 	j := t.s.jobs[i]
 	t.s.near.require(Near{Kind: Handled, Job: j.ID})
 	if j.State.Spent.Reclaims < j.Budget().Reclaims || j.needsApproval(WorkerLost) || !j.State.Stop.At.IsZero() || len(j.Spec.Routes) > 0 ||

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/app/op"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 	"pgregory.net/rapid"
 )
@@ -21,7 +22,7 @@ var errKilled = errors.New("killed")
 // fail and succeed; a person approves, rejects and rewinds.
 type effects struct {
 	history
-	journal map[string]kernel.Effect
+	journal map[string]effect.Record
 	left    int // steps until the process dies
 	stop    context.CancelFunc
 	cut     bool // the script is ended in its middle
@@ -37,14 +38,14 @@ func (e *effects) step() {
 	}
 }
 
-func (e *effects) Effect(_ kernel.JobID, key string) (*kernel.Effect, error) {
+func (e *effects) Effect(_ kernel.JobID, key string) (*effect.Record, error) {
 	if f, ok := e.journal[key]; ok {
 		return &f, nil
 	}
 	return nil, nil
 }
 
-func (e *effects) RecordEffect(_ context.Context, f kernel.Effect) error {
+func (e *effects) RecordEffect(_ context.Context, f effect.Record) error {
 	e.step()
 	old, _ := e.Effect(f.Job, f.Key)
 	if err := errors.Join(e.jobs[0].Fence(kernel.AttemptID{Job: f.Job, N: f.Attempt}), f.Follow(old)); err != nil {
@@ -116,7 +117,7 @@ func TestAScriptIsBegunOnceUnlessSomebodyDecidesOtherwise(t *testing.T) {
 		e := &effects{history: history{now: time.Unix(1e9, 0).UTC(), limits: kernel.Limits{MaxRunning: 1},
 			markers: map[kernel.Artifact][]kernel.JobID{}, gone: map[kernel.AttemptID]*kernel.Result{}, launched: map[kernel.AttemptID]bool{},
 			executions: map[generation]int{}, leaves: map[generation]int{}, seen: map[kernel.JobID]kernel.State{}},
-			journal: map[string]kernel.Effect{}, begun: map[int]int{}, licences: map[int]int{}}
+			journal: map[string]effect.Record{}, begun: map[int]int{}, licences: map[int]int{}}
 		spec := kernel.Spec{InDoubt: oneOf(t, "in doubt", kernel.FailInDoubt, kernel.AskInDoubt, kernel.RerunInDoubt),
 			Budget:    kernel.Budget{Retries: rapid.IntRange(0, 2).Draw(t, "retries"), Resumes: rapid.IntRange(0, 1).Draw(t, "resumes"), Reclaims: rapid.IntRange(0, 3).Draw(t, "reclaims")},
 			Resumable: rapid.Bool().Draw(t, "resumable"), Idempotent: oneIn(t, 6, "idempotent"),

@@ -56,7 +56,7 @@ func (h *history) decideNear(t *rapid.T, whole kernel.Plan) {
 		if len(more) == 0 && s.Probes().Empty() {
 			h.narrow++
 			if !samePlan(p, whole) {
-				t.Fatalf("changed %v\na tick on %d jobs decides %+v\n%+v\none on all %d jobs\n%+v\n%+v", ids, s.Held(), p.Decisions, p.Actions(), len(h.jobs), whole.Decisions, whole.Actions())
+				t.Fatalf("changed %v\na tick on %d jobs decides %+v\n%+v\none on all %d jobs\n%+v\n%+v", ids, len(s.Held()), p.Decisions, p.Actions(), len(h.jobs), whole.Decisions, whole.Actions())
 			}
 			all := h.look()
 			if want := event.Of(all, all.Apply(whole), whole); !reflect.DeepEqual(events, want) {
@@ -186,7 +186,7 @@ func nearIn(t *rapid.T, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) 
 		}
 		if len(more) == 0 {
 			if want := kernel.Decide(s); !samePlan(got, want) {
-				t.Fatalf("after %+v\na tick on %d jobs decides %+v\n%+v\none on all %d\n%+v\n%+v", p.Actions(), n.Held(), got.Decisions, got.Actions(), len(s.Jobs()), want.Decisions, want.Actions())
+				t.Fatalf("after %+v\na tick on %d jobs decides %+v\n%+v\none on all %d\n%+v\n%+v", p.Actions(), len(n.Held()), got.Decisions, got.Actions(), len(s.Jobs()), want.Decisions, want.Actions())
 			}
 			return
 		}

@@ -145,6 +145,8 @@ func (s *Store) followGroup(g group) error {
 	switch {
 	case g.does(opRemoveJob):
 		return s.cache.remove(g.job)
+	case g.does(opPack):
+		return s.cache.packed(g.job, s.stampOf(g.job))
 	case g.record != nil:
 		j, f, err := decodeRecord(g.job, g.record)
 		if err != nil {
@@ -235,7 +237,13 @@ func (s *Store) patrol() error {
 	return nil
 }
 
-func (s *Store) stampOf(id kernel.JobID) fileStamp { return s.base.stamp(jobPath(id, recordName)) }
+// stampOf is the stamp of the file that has a job's record.
+func (s *Store) stampOf(id kernel.JobID) fileStamp {
+	if own := s.base.stamp(jobPath(id, recordName)); own != (fileStamp{}) {
+		return own
+	}
+	return s.base.stamp(packFile(id))
+}
 
 func (s *Store) jobsStamp() int64 {
 	return s.base.modified(jobsDir)

@@ -35,6 +35,7 @@ const (
 	keyHandled  = "h" // handler, created, id
 	keyPrompt   = "i" // file, created, id
 	keyNumber   = "#" // number, part, created, id
+	keyEnded    = "e" // when it ended, id; its files may be packed
 
 	keyJudged = "J" // what the last tick judged by
 	keyPatrol = "P" // the value is the key up to which the patrol came

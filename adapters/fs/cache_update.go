@@ -2,6 +2,7 @@ package fs
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -76,6 +77,14 @@ func (c *cache) replace(was, now *cachedJob, dirty bool) error {
 	for _, key := range difference(keys, old) {
 		c.set(key, []byte{})
 	}
+	if was != nil && !endedAt(was.job).IsZero() {
+		if err := c.clear(endedKey(was.job)); err != nil {
+			return err
+		}
+	}
+	if now != nil && !endedAt(now.job).IsZero() {
+		c.set(endedKey(now.job), []byte{})
+	}
 	if dirty && now != nil {
 		c.set(keyDirty+string(id), []byte{})
 	} else if err := c.clear(keyDirty + string(id)); err != nil {
@@ -85,6 +94,33 @@ func (c *cache) replace(was, now *cachedJob, dirty bool) error {
 		return err
 	}
 	return c.consumers(was, now)
+}
+
+// endedKey is not among keysOf a job: a change of a job that has ended unpacks it.
+func endedKey(j *kernel.Job) string { return keyEnded + bigEndian(endedAt(j)) + string(j.ID) }
+
+// endedBefore are the keys of the first jobs that ended before a time.
+func (c *cache) endedBefore(at time.Time, most int) (keys []string, err error) {
+	until := keyEnded + bigEndian(at)
+	err = c.kv.each(keyEnded, func(key string, _ []byte) bool {
+		if key >= until || len(keys) == most {
+			return false
+		}
+		keys = append(keys, key)
+		return true
+	})
+	return keys, err
+}
+
+// packed notes that the files of a job are in its pack now.
+func (c *cache) packed(id kernel.JobID, pack fileStamp) error {
+	k, err := c.entry(id)
+	if err != nil || k == nil {
+		return err
+	}
+	k.file = pack
+	c.set(keyEntry+string(id), encodeCachedJob(*k))
+	return c.clear(endedKey(k.job))
 }
 
 func (c *cache) count(was, now *cachedJob) error {

@@ -61,7 +61,10 @@ func story(t *testing.T, dir string) string {
 	rec := load(t, tx)
 	tell(&out, "loaded", rec)
 	for _, j := range rec.Jobs {
-		raw := []byte(contentOf(t, s.RecordFile(j.ID)))
+		raw, err := s.readRecordFile(j.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
 		_, f, err := decodeRecord(j.ID, raw)
 		if err != nil {
 			t.Fatal(err)
@@ -75,6 +78,17 @@ func story(t *testing.T, dir string) string {
 	closeTx(t, tx)
 	after := read(t, newStoreWith(t, dir, o))
 	tell(&out, "ticked", after)
+	ids, err := s.jobIDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if s.Packed(id) != "" {
+			log, err := s.LogTail(id, "stderr", 100)
+			fmt.Fprintf(&out, "packed %s %q %v\n", id, log, err)
+		}
+	}
 	if raw, err := os.ReadFile(s.RecordFile(id(3))); err == nil && !strings.Contains(string(raw), `"x_future": "kept"`) {
 		t.Errorf("a foreign field was lost:\n%s", raw)
 	}
@@ -197,13 +211,15 @@ func writeCompat(t *testing.T, to string) {
 	path := s.RecordFile(id(3))
 	writeAt(t, path, strings.Replace(contentOf(t, path), `"version": 1,`, `"version": 1, "x_future": "kept",`, 1))
 	writeAt(t, s.RecordFile(id(12)), "{ torn")
+	writeAt(t, s.LogFile(id(9), "stderr"), "why it failed\n")
+	packAll(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	last := job(13, "in the journal alone", func(j *kernel.Job) {})
 	crashIn(t, dir, kernel.NewPlan(last, kernel.Launch{Attempt: kernel.AttemptID{Job: id(13), N: 1}},
 		kernel.ClearSentinel{Job: id(13), Slug: "plan"}), 0)
-	for _, name := range []string{cacheFile} {
+	for _, name := range []string{cacheFile, ignoreName} {
 		if err := os.RemoveAll(file(dir, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -296,7 +296,7 @@ func (d dir) names(path string) ([]string, error) {
 		return nil, ignoreMissing(err)
 	}
 	names, err := f.Readdirnames(-1)
-	return names, errors.Join(err, f.Close())
+	return names, errors.Join(ignoreMissing(err), f.Close()) // it may have been removed since
 }
 
 // fileStamp tells whether a file was replaced or edited. The zero value is that

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,12 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // faulty is a disk of which one call fails.
 type faulty struct {
 	mu    sync.Mutex
-	at    int // the call that fails, from 1; 0: none
+	at    int  // the call that fails, from 1; 0: none
+	dead  bool // and every one after that: the process was killed
 	n     int
 	where string // what it was that failed
 }
@@ -26,7 +30,7 @@ type faulty struct {
 func (f *faulty) fails(what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.n++; f.n == f.at {
+	if f.n++; f.n == f.at || f.dead && f.n > f.at {
 		f.where = what
 		return unix.EIO
 	}
@@ -73,7 +77,14 @@ func (f *faulty) unlink(at int, name string) error {
 }
 
 func (f *faulty) removeAll(dir, name string) error {
-	return either(f.fails("remove all of "+name), func() error { return machine{}.removeAll(dir, name) })
+	err := f.fails("remove all of " + name)
+	if err == nil {
+		return machine{}.removeAll(dir, name)
+	}
+	if f.dead { // in the middle of it
+		_ = os.Remove(filepath.Join(dir, name, recordName))
+	}
+	return err
 }
 
 func (f *faulty) sync(int) error     { return f.fails("sync") }
@@ -136,7 +147,7 @@ func deedsOnAFaultyDisk() map[string]func(*Store) error {
 		"a sentinel":          func(s *Store) error { return s.WriteSentinel("bar", []byte("b")) },
 		"no sentinel":         func(s *Store) error { return s.ClearSentinel("foo") },
 		"an effect": func(s *Store) error {
-			return s.RecordEffect(context.Background(), kernel.Effect{Job: id(1), Key: strings.Repeat("a1", 32), Operation: "git.commit", Attempt: 1})
+			return s.RecordEffect(context.Background(), effect.Record{Job: id(1), Key: strings.Repeat("a1", 32), Operation: "git.commit", Attempt: 1})
 		},
 		"a hook that is told": func(s *Store) error {
 			return s.Ack(kernel.Event{At: t0, Job: id(2), Kind: kernel.JobSucceeded})

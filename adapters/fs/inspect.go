@@ -34,15 +34,13 @@ func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 		}
 		return nil, err
 	}
-	names, err := s.base.names(jobsDir)
+	ids, err := s.jobIDs()
 	if err != nil {
 		return nil, err
 	}
 	var out []Oddity
-	for _, name := range names {
-		if kernel.ValidJobID(name) {
-			out = append(out, s.inspectJob(kernel.JobID(name))...)
-		}
+	for _, id := range ids {
+		out = append(out, s.inspectJob(id)...)
 	}
 	temps, err := s.temps(jobsDir, 0)
 	if err != nil {
@@ -53,7 +51,7 @@ func (s *Store) Inspect(runs map[kernel.RunID]bool) ([]Oddity, error) {
 }
 
 func (s *Store) inspectJob(id kernel.JobID) []Oddity {
-	dir, name := vizierDir+"/"+jobPath(id, ""), vizierDir+"/"+jobPath(id, recordName)
+	dir, name := vizierDir+"/"+jobPath(id, ""), vizierDir+"/"+s.fileOf(id, recordName)
 	j, _, err := s.readRecord(id)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
@@ -68,7 +66,7 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 		return []Oddity{odd}
 	case err != nil:
 		odd := Oddity{Path: name, Text: "the record cannot be read: " + err.Error()}
-		if b := s.journalled(id); b != nil && !errors.Is(err, ErrNewer) {
+		if b := s.journalled(id); b != nil && !errors.Is(err, ErrNewer) && !errors.Is(err, errPack) {
 			odd.Fix = func() error {
 				if err := s.base.write(jobPath(id, recordName), b, true); err != nil {
 					return err
@@ -79,7 +77,7 @@ func (s *Store) inspectJob(id kernel.JobID) []Oddity {
 		}
 		return []Oddity{odd}
 	}
-	if word := j.State.Status.Coarse(); !s.stateFileSays(id, word) {
+	if word := j.State.Status.Coarse(); !s.stateFileSays(id, word) && s.Packed(id) == "" {
 		return []Oddity{{Path: vizierDir + "/" + jobPath(id, stateName), Text: fmt.Sprintf("the record means %q, and it does not say so", word),
 			Fix: func() error { return s.base.write(jobPath(id, stateName), []byte(word+"\n"), true) }}}
 	}
@@ -113,7 +111,7 @@ func (s *Store) journalled(id kernel.JobID) []byte {
 			return nil
 		}
 		for _, g := range e.groups {
-			if g.job == id {
+			if g.job == id && !g.does(opPack) {
 				last = g.record
 			}
 		}

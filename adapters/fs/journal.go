@@ -69,6 +69,7 @@ const (
 	opCreateJob  // nothing to do: says that there was no such job before
 	opStripJob   // all but the record, its state and the lock
 	opRemoveTree // a directory of a job with all that is in it
+	opPack       // a job's files are in its pack, and its directory goes; of no job: there are packs
 	numOpKinds
 )
 
@@ -81,6 +82,7 @@ type position struct {
 	done       bool
 	rebooted   bool  // another boot came after that entry
 	dir        int64 // modification time of the jobs directory after the last commit
+	packs      bool  // there have been packs: earlier versions, which know none, are to change nothing
 }
 
 const (
@@ -89,6 +91,10 @@ const (
 	markSize  = 256
 	// markLayout is the fields of a position, in order.
 	markLayout = "%q %d %d %d %t %t %d"
+	// packsMark is before the layout once there have been packs. Earlier versions take
+	// such a mark for damaged and go through the whole journal, of which the
+	// first entry then has an opPack.
+	packsMark = "packs "
 	// checkpointSize is how large the journal grows before everything is
 	// synced and it starts over.
 	checkpointSize = 8 << 20
@@ -116,19 +122,24 @@ func (j *journal) position() (p position, fresh bool, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return p, false, err
 	}
-	_, err = fmt.Sscanf(string(buf[:n]), markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted, &p.dir)
+	line, packs := strings.CutPrefix(string(buf[:n]), packsMark)
+	p.packs = packs
+	_, err = fmt.Sscanf(line, markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted, &p.dir)
 	if err != nil || p.start < 0 || p.end < p.start {
 		// Its epoch is gone, too: a new one that no cache can have seen.
-		return position{boot: j.boot, epoch: uint64(time.Now().UnixNano()), done: true}, true, nil
+		return position{boot: j.boot, epoch: uint64(time.Now().UnixNano()), done: true, packs: packs}, true, nil
 	}
 	if p.boot != j.boot {
-		return position{boot: j.boot, epoch: p.epoch + 1, done: true}, true, nil
+		return position{boot: j.boot, epoch: p.epoch + 1, done: true, packs: packs}, true, nil
 	}
 	return p, false, nil
 }
 
 func (j *journal) setPosition(p position) error {
 	line := fmt.Sprintf(markLayout, p.boot, p.epoch, p.start, p.end, p.done, p.rebooted, p.dir)
+	if p.packs {
+		line = packsMark + line
+	}
 	if len(line) >= markSize {
 		return fmt.Errorf("journal mark %s: longer than %d bytes", line, markSize)
 	}
@@ -230,6 +241,10 @@ func (e entry) encode() ([]byte, error) {
 	binary.LittleEndian.PutUint32(b[:4], uint32(len(b)-8))
 	binary.LittleEndian.PutUint32(b[4:8], crc32.ChecksumIEEE(b[8:]))
 	return b, nil
+}
+
+func (e entry) does(kind opKind) bool {
+	return slices.ContainsFunc(e.groups, func(g group) bool { return g.does(kind) })
 }
 
 func (g group) does(kind opKind) bool {

@@ -99,8 +99,10 @@ func (b *builder) CreateJob(a kernel.CreateJob) error {
 	if b.jobs[j.ID] != nil {
 		return fmt.Errorf("create %s: there is such a job: %w", j.ID, kernel.ErrConflict)
 	}
-	if found, err := b.s.base.exists(jobPath(j.ID, recordName)); found || err != nil {
-		return errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
+	for _, name := range []string{jobPath(j.ID, recordName), packFile(j.ID)} {
+		if found, err := b.s.base.exists(name); found || err != nil {
+			return errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
+		}
 	}
 	err := b.put(&j, nil, "")
 	b.does(j.ID, fileOp{kind: opCreateJob})

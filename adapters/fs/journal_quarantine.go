@@ -30,7 +30,7 @@ const quarantineFile = journalDir + "/held"
 // Others, such as a full disk, are about the whole store.
 func concernsOneFile(err error) bool {
 	return slices.ContainsFunc([]error{syscall.ENOTDIR, syscall.ELOOP, syscall.EISDIR, syscall.ENOTEMPTY, syscall.EEXIST,
-		syscall.EACCES, syscall.EPERM, syscall.EBUSY}, func(e error) bool { return errors.Is(err, e) })
+		syscall.EACCES, syscall.EPERM, syscall.EBUSY, errPack}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // readQuarantine reads the quarantine file. The caller holds the lock.

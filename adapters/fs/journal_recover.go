@@ -71,6 +71,7 @@ func (t *Tx) recover() error {
 			}
 		}
 		t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted = at, next, len(e.world) == 0, rebooted
+		t.pos.packs = t.pos.packs || e.does(opPack)
 		last, at = e, next
 	}
 	if len(t.s.quarantine) != holds {
@@ -142,13 +143,17 @@ func (e entry) subject() kernel.JobID {
 // writes g's markers, which only the journal changes, and files that are torn. It
 // leaves whole files alone: they may be later ones.
 func (s *Store) replayGroup(g group) error {
+	packed, err := s.completePack(g.job)
+	if err != nil {
+		return err
+	}
 	j, _, err := s.readRecord(g.job)
 	if err != nil || g.record == nil || j.Rev < g.rev {
 		return s.applyGroup(g)
 	}
 	for _, op := range g.ops {
-		redo := strings.HasPrefix(op.path, markersDir+"/") || op.kind == opWrite && s.torn(op)
-		if op.kind == opWrite && op.to != "" && !redo { // an outcome, which nobody else has recorded
+		redo := strings.HasPrefix(op.path, markersDir+"/") || op.kind == opWrite && !packed && s.torn(op)
+		if op.kind == opWrite && op.to != "" && !redo && !packed { // an outcome, which nobody else has recorded
 			redo = j.State.Removed.IsZero()
 			if j.Rev > g.rev { // by now it may be that of an earlier attempt: then it stays under its own name
 				op.path, op.to = jobPath(g.job, op.to), ""
@@ -162,7 +167,7 @@ func (s *Store) replayGroup(g group) error {
 		}
 	}
 	word := j.State.Status.Coarse()
-	if s.stateFileSays(g.job, word) {
+	if packed || s.stateFileSays(g.job, word) {
 		return nil
 	}
 	return s.base.write(jobPath(g.job, stateName), []byte(word+"\n"), false)
@@ -177,13 +182,16 @@ func (s *Store) torn(op fileOp) bool {
 
 // stateFileSays reports that the state file of id holds word.
 func (s *Store) stateFileSays(id kernel.JobID, word string) bool {
-	have, err := s.base.read(jobPath(id, stateName), 64)
+	have, err := s.readJobFile(id, stateName, 64)
 	return err == nil && string(have) == word+"\n"
 }
 
 func (s *Store) applyGroup(g group) error {
 	if g.record == nil {
 		return s.applyOps(g)
+	}
+	if err := s.unpack(g.job); err != nil {
+		return err
 	}
 	d, err := s.base.make(jobPath(g.job, ""))
 	if err != nil {
@@ -224,13 +232,16 @@ func (s *Store) applyOp(id kernel.JobID, op fileOp) error {
 	case opRename:
 		return s.base.renameWithin(op.path, op.to)
 	case opRemoveJob:
-		return s.removeTree(string(id))
+		return errors.Join(s.base.remove(packFile(id)), s.removeTree(string(id)))
 	case opRemoveTree:
 		return s.removeTree(strings.TrimPrefix(op.path, jobsDir+"/"))
 	case opStripJob:
 		return s.stripJob(id)
 	case opCreateJob:
 		return nil
+	case opPack:
+		_, err := s.completePack(id)
+		return err
 	default:
 		return fmt.Errorf("unknown file operation %d", op.kind)
 	}

@@ -28,6 +28,8 @@ const (
 	keptConfig    = "jobs/journal/config"
 	lockFile      = "jobs/scheduler.lock"
 	residentFile  = "jobs/resident.lock"
+	hostFile      = "jobs/scheduler.host"
+	hostsDir      = "jobs/hosts"
 	clusterDir    = "jobs/cluster"
 	eventsFile    = "jobs/events.jsonl"
 	numberFile    = "jobs/number"
@@ -45,8 +47,11 @@ const (
 	noInputName = "NO_INPUT.md"
 	attemptsDir = "attempts"
 	effectsDir  = "effects"
+	hooksDir    = "hooks"
 
 	checkpointDir = "checkpoint"
+
+	packSuffix = ".tar.gz"
 
 	ignoreName = ".gitignore"
 )
@@ -72,6 +77,9 @@ func (l Layout) RecordFile(id kernel.JobID) string { return l.abs(jobPath(id, re
 
 // LockFile is the file whose flock the runner of a job holds while it lives.
 func (l Layout) LockFile(id kernel.JobID) string { return l.abs(jobPath(id, lockName)) }
+
+// PackFile is where the files of a job are once they are packed.
+func (l Layout) PackFile(id kernel.JobID) string { return l.abs(packFile(id)) }
 
 // OutcomeFile is where the result of a job's latest attempt is recorded.
 func (l Layout) OutcomeFile(id kernel.JobID) string { return l.abs(jobPath(id, outcomeName)) }
@@ -135,16 +143,21 @@ func (l Layout) SubmissionsFile(a kernel.AttemptID) string {
 
 // ReportFile is where an attempt's command may say how far it is.
 func (l Layout) ReportFile(a kernel.AttemptID) string {
-	return l.abs(reportFile(a))
+	return l.abs(jobPath(a.Job, reportName(a)))
 }
 
-func reportFile(a kernel.AttemptID) string {
-	return jobPath(a.Job, fmt.Sprintf("%s/%d.report.jsonl", attemptsDir, a.N))
+func reportName(a kernel.AttemptID) string {
+	return fmt.Sprintf("%s/%d.report.jsonl", attemptsDir, a.N)
 }
 
 // ResidentFile is the file whose flock the repository's resident scheduler
 // holds while it lives.
 func (l Layout) ResidentFile() string { return l.abs(residentFile) }
+
+// HostFile says which host schedules. HostsDir is the directory in which hosts note whose
+// locks they saw held.
+func (l Layout) HostFile() string { return l.abs(hostFile) }
+func (l Layout) HostsDir() string { return l.abs(hostsDir) }
 
 // KeptConfigFile keeps what the configuration said while it makes no sense.
 func (l Layout) KeptConfigFile() string { return l.abs(keptConfig) }
@@ -155,7 +168,7 @@ func (l Layout) HooksFile() string { return l.abs(drainFile) }
 // HookLog is the log of a hook's calls at the end of an attempt. Names of hooks
 // are one path element.
 func (l Layout) HookLog(a kernel.AttemptID, generation int, hook string) string {
-	return l.abs(jobPath(a.Job, fmt.Sprintf("hooks/%d.%d.%s.log", generation, a.N, hook)))
+	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.%d.%s.log", hooksDir, generation, a.N, hook)))
 }
 
 // EventsFile is the end of the event log.
@@ -180,6 +193,9 @@ func effectFile(id kernel.JobID, key string) (string, error) {
 	}
 	return jobPath(id, effectsDir+"/"+key+".json"), nil
 }
+
+// packFile is where the files of a job are once they are packed.
+func packFile(id kernel.JobID) string { return jobsDir + "/" + string(id) + packSuffix }
 
 func rotatedLog(id kernel.JobID, stream string, attempt int) string {
 	return jobPath(id, fmt.Sprintf("%s.%d.log", stream, attempt))

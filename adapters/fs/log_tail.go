@@ -31,7 +31,7 @@ func (s *Store) Progress(a kernel.AttemptID) view.Progress {
 	if !kernel.ValidJobID(string(a.Job)) || a.N < 1 || s.open(false) != nil {
 		return view.Progress{}
 	}
-	tail, whole, err := s.tail(reportFile(a), maxReport)
+	tail, whole, err := s.tail(a.Job, reportName(a), maxReport)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist):
 		return view.Progress{}
@@ -81,10 +81,15 @@ func progress(text []byte) (view.Progress, error) {
 	return view.Progress{Done: said.Done, Total: said.Total, Text: line}, nil
 }
 
-// tail is the end of a regular file, and whether that is all of it. It follows no
-// link and waits for nobody.
-func (s *Store) tail(path string, most int64) (tail []byte, whole bool, err error) {
-	f, err := s.base.file(path, unix.O_RDONLY)
+// tail is the end of a regular file of a job, and whether that is all of it. It
+// follows no link and waits for nobody.
+func (s *Store) tail(job kernel.JobID, name string, most int64) (tail []byte, whole bool, err error) {
+	f, err := s.base.file(jobPath(job, name), unix.O_RDONLY)
+	if errors.Is(err, iofs.ErrNotExist) { // perhaps it is packed
+		b, err := s.readJobFile(job, name, maxUnpacked)
+		from := max(0, len(b)-int(most))
+		return b[from:], from == 0, err
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -100,15 +105,16 @@ func (s *Store) tail(path string, most int64) (tail []byte, whole bool, err erro
 
 // OpenLog opens the current log of a stream, "stdout" or "stderr". It is the job's
 // own file: whatever else stands in its place or on the way there, a link, a pipe
-// or a device, is an error, and nobody is waited for.
-func (l Layout) OpenLog(id kernel.JobID, stream string) (*os.File, error) {
-	base, err := openRoot(l.abs(""), machine{})
-	if err != nil {
+// or a device, is an error, and nobody is waited for. Of a packed job it is a copy.
+func (s *Store) OpenLog(id kernel.JobID, stream string) (*os.File, error) {
+	if err := s.open(false); err != nil {
 		return nil, err
 	}
-	defer base.close()
 	name := jobPath(id, stream+".log")
-	f, err := base.file(name, unix.O_RDONLY)
+	f, err := s.base.file(name, unix.O_RDONLY)
+	if errors.Is(err, iofs.ErrNotExist) {
+		f, err = s.copies.open(s, id, stream+".log")
+	}
 	if errors.Is(err, sys.ErrNotRegular) {
 		err = fmt.Errorf("%s/%s: a link, a pipe or a device stands in the log's place: move it away: %w", vizierDir, name, sys.ErrNotRegular)
 	}
@@ -124,6 +130,6 @@ func (s *Store) LogTail(job kernel.JobID, stream string, most int64) ([]byte, er
 	if !kernel.ValidJobID(string(job)) {
 		return nil, fmt.Errorf("log of job %q: %w", job, kernel.ErrInvalid)
 	}
-	tail, _, err := s.tail(jobPath(job, stream+".log"), most)
+	tail, _, err := s.tail(job, stream+".log", most)
 	return tail, ignoreMissing(err)
 }

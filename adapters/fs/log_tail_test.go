@@ -37,7 +37,7 @@ func TestProgress(t *testing.T) {
 			s := newStore(t, dir)
 			commit(t, s, kernel.CreateJob{Job: plain(1)})
 			a := kernel.AttemptID{Job: plain(1).ID, N: 1}
-			path := filepath.Join(dir, vizierDir, reportFile(a))
+			path := filepath.Join(dir, vizierDir, jobPath(a.Job, reportName(a)))
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func TestProgressFollowsNoLink(t *testing.T) {
 	s := newStore(t, dir)
 	commit(t, s, kernel.CreateJob{Job: plain(1)})
 	a := kernel.AttemptID{Job: plain(1).ID, N: 1}
-	path := filepath.Join(dir, vizierDir, reportFile(a))
+	path := filepath.Join(dir, vizierDir, jobPath(a.Job, reportName(a)))
 	secret := filepath.Join(dir, "secret")
 	for _, err := range []error{os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(secret, []byte(`{"text":"secret"}`), 0o600), os.Symlink(secret, path)} {
 		if err != nil {

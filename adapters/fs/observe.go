@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // Observe answers the probes of files: markers of custom artifacts, conflict
@@ -110,7 +111,7 @@ func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 // agentRunOf is what the agent of an attempt of a workflow node told before anything
 // ended; nil: nothing.
 func (s *Store) agentRunOf(a kernel.AttemptID) *kernel.AgentRun {
-	b, err := s.base.read(jobPath(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N)), maxRecord)
+	b, err := s.readJobFile(a.Job, fmt.Sprintf("%s/%d.result.json", attemptsDir, a.N), maxRecord)
 	if err != nil {
 		return nil
 	}
@@ -134,14 +135,13 @@ func (s *Store) Applied(a kernel.AttemptID) bool {
 		return false
 	}
 	effects, _ := s.Effects(a.Job) // one that cannot be read shows nothing
-	return slices.ContainsFunc(effects, func(e kernel.Effect) bool {
-		return e.Attempt == a.N && e.Part == "" && e.State != kernel.Intended
+	return slices.ContainsFunc(effects, func(e effect.Record) bool {
+		return e.Attempt == a.N && e.Part == "" && e.State != effect.Intended
 	})
 }
 
 func (s *Store) outcome(id kernel.JobID, name string) kernel.Fact[*kernel.Result] {
-	name = jobPath(id, name)
-	b, err := s.base.read(name, maxRecord)
+	b, err := s.readJobFile(id, name, maxRecord)
 	if err != nil {
 		if ignoreMissing(err) == nil {
 			return kernel.Seen[*kernel.Result](nil)
@@ -150,7 +150,7 @@ func (s *Store) outcome(id kernel.JobID, name string) kernel.Fact[*kernel.Result
 	}
 	r, err := decodeOutcome(id, b)
 	if err != nil {
-		return kernel.Unseen[*kernel.Result](filepath.Join(vizierDir, name) + ": " + err.Error())
+		return kernel.Unseen[*kernel.Result](filepath.Join(vizierDir, s.fileOf(id, name)) + ": " + err.Error())
 	}
 	return kernel.Seen(r)
 }

@@ -29,7 +29,7 @@ func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 	if !kernel.ValidJobID(string(id)) {
 		return nil, fmt.Errorf("attempts of job %q: %w", id, kernel.ErrInvalid)
 	}
-	names, err := s.base.names(jobPath(id, attemptsDir))
+	names, err := s.jobFileNames(id, attemptsDir)
 	if err != nil {
 		return nil, fmt.Errorf("attempts of job %s: %w", id, err)
 	}
@@ -46,7 +46,7 @@ func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 		}
 		r := kernel.Result{Attempt: kernel.AttemptID{Job: id, N: n}}
 		r.Agent = s.agentRunOf(r.Attempt)
-		if b, err := s.base.read(jobPath(id, attemptsDir+"/"+number+".json"), maxRecord); err == nil {
+		if b, err := s.readJobFile(id, attemptsDir+"/"+number+".json", maxRecord); err == nil {
 			r.Place = claimPlace(b)
 		}
 		found[n] = r

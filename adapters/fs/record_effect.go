@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // effectRecord is effects/KEY.json: one side effect of a job, written before it
@@ -34,10 +35,10 @@ type effectRecord struct {
 	Result     *outcomeRecord `json:"result,omitempty"`
 }
 
-func encodeEffect(e *kernel.Effect, extra map[string]json.RawMessage) ([]byte, error) {
+func encodeEffect(e *effect.Record, extra map[string]json.RawMessage) ([]byte, error) {
 	r := open[effectRecord]{V: effectRecord{recordVersion, e.Key, string(e.Job), e.Generation, e.Operation, e.Part, e.Attempt, e.Round,
 		e.State.String(), stamp(e.Begun), nil}, Extra: extra}
-	if e.State != kernel.Intended {
+	if e.State != effect.Intended {
 		o := newOutcome(e.Result)
 		r.V.Result = &o
 	}
@@ -48,15 +49,15 @@ func encodeEffect(e *kernel.Effect, extra map[string]json.RawMessage) ([]byte, e
 	return b, nil
 }
 
-func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[string]json.RawMessage, error) {
+func decodeEffect(id kernel.JobID, key string, b []byte) (*effect.Record, map[string]json.RawMessage, error) {
 	var r open[effectRecord]
 	if err := fromJSON(b, &r); err != nil {
 		return nil, nil, jsonError(err)
 	}
 	var d decoder
-	e := &kernel.Effect{Key: r.V.Key, Job: kernel.JobID(r.V.ID), Generation: r.V.Generation, Operation: r.V.Operation, Part: r.V.Part,
+	e := &effect.Record{Key: r.V.Key, Job: kernel.JobID(r.V.ID), Generation: r.V.Generation, Operation: r.V.Operation, Part: r.V.Part,
 		Attempt: r.V.Attempt, Round: r.V.Round, Begun: time.Time(r.V.BegunAt)}
-	state, err := kernel.ParseEffectState(r.V.State)
+	state, err := effect.ParseState(r.V.State)
 	d.fail("state", err)
 	e.State = state
 	if r.V.Version > recordVersion {
@@ -66,7 +67,7 @@ func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[st
 		d.fail("key", fmt.Errorf("it is not effect %s of job %s", key, id))
 	}
 	switch {
-	case e.State == kernel.Intended:
+	case e.State == effect.Intended:
 	case r.V.Result == nil:
 		d.fail("result", fmt.Errorf("missing from an effect that is %s", e.State))
 	default:
@@ -78,15 +79,16 @@ func decodeEffect(id kernel.JobID, key string, b []byte) (*kernel.Effect, map[st
 }
 
 // Effect is what is on record of a job's effect; nil: nothing.
-func (s *Store) Effect(id kernel.JobID, key string) (*kernel.Effect, error) {
-	name, err := effectFile(id, key)
+func (s *Store) Effect(id kernel.JobID, key string) (*effect.Record, error) {
+	_, err := effectFile(id, key)
 	if err == nil {
 		err = s.open(false)
 	}
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.base.read(name, maxRecord)
+	file := effectsDir + "/" + key + ".json"
+	b, err := s.readJobFile(id, file, maxRecord)
 	if err != nil {
 		return nil, ignoreMissing(err)
 	}
@@ -94,23 +96,23 @@ func (s *Store) Effect(id kernel.JobID, key string) (*kernel.Effect, error) {
 	if err != nil {
 		// What is wrong with the file is wrong with nothing that the caller gave.
 		why := strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error())
-		return nil, errors.New(filepath.Join(vizierDir, name) + ": " + why + ": move the file away if you know what became of the effect")
+		return nil, errors.New(filepath.Join(vizierDir, s.fileOf(id, file)) + ": " + why + ": move the file away if you know what became of the effect")
 	}
 	return e, nil
 }
 
 // Effects are a job's effects, in the order in which they were begun, and what
 // is wrong with the records of those that are left out.
-func (s *Store) Effects(id kernel.JobID) ([]kernel.Effect, error) {
+func (s *Store) Effects(id kernel.JobID) ([]effect.Record, error) {
 	if err := s.open(false); err != nil {
 		return nil, err
 	}
 	if !kernel.ValidJobID(string(id)) {
 		return nil, fmt.Errorf("job %q: %w", id, kernel.ErrNotFound)
 	}
-	names, err := s.base.names(jobPath(id, effectsDir))
+	names, err := s.jobFileNames(id, effectsDir)
 	errs := []error{err}
-	var all []kernel.Effect
+	var all []effect.Record
 	for _, name := range names {
 		key, ok := strings.CutSuffix(name, ".json")
 		if _, bad := effectFile(id, key); !ok || bad != nil {
@@ -122,7 +124,7 @@ func (s *Store) Effects(id kernel.JobID) ([]kernel.Effect, error) {
 			all = append(all, *e)
 		}
 	}
-	slices.SortFunc(all, func(a, b kernel.Effect) int {
+	slices.SortFunc(all, func(a, b effect.Record) int {
 		return cmp.Or(cmp.Compare(a.Generation, b.Generation), a.Begun.Compare(b.Begun), cmp.Compare(a.Key, b.Key))
 	})
 	return all, errors.Join(errs...)
@@ -133,7 +135,7 @@ func (s *Store) Effects(id kernel.JobID) ([]kernel.Effect, error) {
 // has taken the effect from. The check and the write are one step: the
 // scheduler lock is held, so that no later attempt begins in between. It is
 // shared, and held for no sync.
-func (s *Store) RecordEffect(ctx context.Context, e kernel.Effect) error {
+func (s *Store) RecordEffect(ctx context.Context, e effect.Record) error {
 	name, err := effectFile(e.Job, e.Key)
 	if err == nil {
 		err = s.open(false)
@@ -152,13 +154,13 @@ func (s *Store) RecordEffect(ctx context.Context, e kernel.Effect) error {
 	return nil
 }
 
-func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *kernel.Effect) error {
+func (s *Store) recordEffect(ctx context.Context, d dir, name string, e *effect.Record) error {
 	was, err := d.read(name, maxRecord)
 	missing := errors.Is(err, iofs.ErrNotExist)
 	if err != nil && !missing {
 		return err
 	}
-	var old *kernel.Effect
+	var old *effect.Record
 	var extra map[string]json.RawMessage
 	if !missing {
 		if old, extra, err = decodeEffect(e.Job, e.Key, was); err != nil {
@@ -277,16 +279,16 @@ func (s *Store) committedEffects(j *kernel.Job) []fileOp {
 	effects, _ := s.Effects(j.ID) // what cannot be read stays as it is
 	var ops []fileOp
 	for _, e := range effects {
-		if e.State == kernel.Committed || j.EffectState(&e) != kernel.Committed {
+		if e.State == effect.Committed || effect.StateOf(j, &e) != effect.Committed {
 			continue
 		}
 		name, _ := effectFile(j.ID, e.Key)
-		b, err := s.base.read(name, maxRecord)
+		b, err := s.readJobFile(j.ID, effectsDir+"/"+e.Key+".json", maxRecord)
 		if err != nil {
 			continue
 		}
 		_, extra, _ := decodeEffect(j.ID, e.Key, b)
-		e.State = kernel.Committed
+		e.State = effect.Committed
 		if b, err = encodeEffect(&e, extra); err == nil {
 			ops = append(ops, fileOp{kind: opWrite, path: name, data: b})
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // BenchmarkEffect is the cost of the journal of an operation: an intent and
@@ -26,7 +27,7 @@ func BenchmarkEffect(b *testing.B) {
 			outcome := applied(intent(j)).Result
 			var journal, one time.Duration
 			n := 0
-			record := func(e kernel.Effect) {
+			record := func(e effect.Record) {
 				if err := s.RecordEffect(b.Context(), e); err != nil {
 					b.Fatal(err)
 				}

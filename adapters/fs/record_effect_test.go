@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 var effectKey = strings.Repeat("0a", 32)
@@ -29,19 +30,19 @@ func effectStore(t *testing.T, n int, durable bool) (*Store, kernel.Job) {
 	return s, find(t, read(t, s), j.ID)
 }
 
-func intent(j kernel.Job) kernel.Effect {
-	return kernel.Effect{Key: effectKey, Operation: "command.run", Job: j.ID, Generation: j.State.Generation, Attempt: j.State.Attempt, Round: 3, Begun: t0}
+func intent(j kernel.Job) effect.Record {
+	return effect.Record{Key: effectKey, Operation: "command.run", Job: j.ID, Generation: j.State.Generation, Attempt: j.State.Attempt, Round: 3, Begun: t0}
 }
 
-func applied(e kernel.Effect) kernel.Effect {
-	e.State = kernel.Applied
+func applied(e effect.Record) effect.Record {
+	e.State = effect.Applied
 	e.Result = kernel.Result{Attempt: kernel.AttemptID{Job: e.Job, N: e.Attempt}, Outcome: kernel.OutcomeSucceeded, Reason: "done", Ended: t0.Add(time.Second),
 		Context:  &kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true},
 		Produced: []kernel.Artifact{{Kind: kernel.Custom, Name: "a", Ref: "k"}}}
 	return e
 }
 
-func mustRecord(t *testing.T, s *Store, e kernel.Effect) {
+func mustRecord(t *testing.T, s *Store, e effect.Record) {
 	t.Helper()
 	if err := s.RecordEffect(soon(t), e); err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func TestEffectsAreKeptAsWritten(t *testing.T) {
 		}
 		sch := schema(t, "effect")
 		name, _ := effectFile(j.ID, effectKey)
-		for _, e := range []kernel.Effect{intent(j), applied(intent(j))} {
+		for _, e := range []effect.Record{intent(j), applied(intent(j))} {
 			e.Part = "gate"
 			mustRecord(t, s, e)
 			if got, err := s.Effect(j.ID, effectKey); err != nil || !reflect.DeepEqual(*got, e) {
@@ -204,11 +205,11 @@ func TestARewindSettlesEffectsAndGCDropsThem(t *testing.T) {
 	})
 	commit(t, s, kernel.Reset{Attempt: j.Attempt()}, kernel.PutState{Job: j.ID, If: j.Rev, State: kernel.State{Attempt: 1, Generation: 1}})
 	all, err := s.Effects(j.ID)
-	if err != nil || len(all) != 2 || all[0].State != kernel.Committed || all[1].State != kernel.Intended {
+	if err != nil || len(all) != 2 || all[0].State != effect.Committed || all[1].State != effect.Intended {
 		t.Errorf("after the rewind: %+v, %v", all, err)
 	}
 	j = find(t, read(t, s), j.ID)
-	if all[0].State = kernel.Applied; j.EffectState(&all[0]) != kernel.Applied {
+	if all[0].State = effect.Applied; effect.StateOf(&j, &all[0]) != effect.Applied {
 		t.Error("an effect of an earlier generation is judged by a later one's record")
 	}
 	commit(t, s, kernel.RemoveJob{Job: j.ID})

@@ -56,7 +56,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 	r.Schedule.V = newSchedule(sp, st)
 	r.Metadata.V = newMetadata(sp, st)
 	if sp.Prompt != nil {
-		r.intake(j)
+		r.addPrompt(j)
 	}
 	return r
 }
@@ -72,8 +72,8 @@ func newSandbox(b kernel.Sandbox) *sandboxRecord {
 	return r
 }
 
-// intake adds what the record of a prompt's job holds besides (seed 004).
-func (r *record) intake(j *kernel.Job) {
+// addPrompt adds what the record of a prompt's job holds besides (seed 004).
+func (r *record) addPrompt(j *kernel.Job) {
 	in, st, m := j.Spec.Prompt, &j.State, &r.Metadata.V
 	r.JobID, r.GitOwner, r.RepoName, r.BranchName, r.InboxFile, r.InboxRel = r.ID, in.Owner, in.Repository, in.Branch, in.File, in.Rel
 	m.Reason, m.PromptSHA, m.PromptInode, m.ClaimedAt, m.Archive = in.Reason, in.SHA256, in.Inode, optionalStamp(in.Claimed), in.Archive

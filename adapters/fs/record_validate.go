@@ -36,8 +36,7 @@ func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, er
 		slices.Sort(ids)
 		holders := map[string]kernel.JobID{}
 		for _, id := range ids {
-			name := jobPath(id, recordName)
-			b, err := s.base.read(name, maxRecord)
+			b, err := s.readJobFile(id, recordName, maxRecord)
 			if errors.Is(err, iofs.ErrNotExist) {
 				continue // no job's directory
 			}
@@ -49,7 +48,7 @@ func (s *Store) Validate(ctx context.Context) (problems []Problem, count int, er
 				texts = s.problemsOf(id, b, shape, holders)
 			}
 			for _, text := range texts {
-				problems = append(problems, Problem{id, vizierDir + "/" + name, text})
+				problems = append(problems, Problem{id, vizierDir + "/" + s.fileOf(id, recordName), text})
 			}
 		}
 		return nil
@@ -100,7 +99,7 @@ func (s *Store) problemsOf(id kernel.JobID, b []byte, shape *schemaCheck, holder
 	if have := text("state"); have != word {
 		bad("state: %q, and the status %s means %q", have, j.State.Status, word)
 	}
-	if have, err := s.base.read(jobPath(id, stateName), 64); err != nil || strings.TrimSpace(string(have)) != word {
+	if have, err := s.readJobFile(id, stateName, 64); err != nil || strings.TrimSpace(string(have)) != word {
 		bad("the file state beside it says %q, it says %q", strings.TrimSpace(string(have)), word)
 	}
 	if updated, err := time.Parse(time.RFC3339Nano, text("updated_at")); err == nil && updated.Before(j.Created) {

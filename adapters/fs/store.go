@@ -9,6 +9,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -39,6 +41,8 @@ type Store struct {
 	disk disk
 	runs launchedJobs
 	lock *schedulerLock
+
+	copies unpackedFiles
 
 	opening sync.Mutex // over base and made
 	base    *dir       // .vizier
@@ -132,7 +136,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.base.close()
-	err := s.lock.close()
+	err := errors.Join(s.lock.close(), s.copies.close())
 	if s.log != nil {
 		err = errors.Join(err, s.log.close())
 	}
@@ -362,7 +366,7 @@ func (s *Store) readRecord(id kernel.JobID) (kernel.Job, *foreign, error) {
 }
 
 func (s *Store) readRecordFile(id kernel.JobID) ([]byte, error) {
-	b, err := s.base.read(jobPath(id, recordName), maxRecord)
+	b, err := s.readJobFile(id, recordName, maxRecord)
 	if errors.Is(err, syscall.ENOTDIR) { // not missing: something else stands there, perhaps a link
 		err = fmt.Errorf("%s: not a directory", path.Join(vizierDir, jobPath(id, "")))
 	}
@@ -372,7 +376,7 @@ func (s *Store) readRecordFile(id kernel.JobID) ([]byte, error) {
 func (s *Store) decodeRecordFile(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 	j, f, err := decodeRecord(id, b)
 	if err != nil {
-		return kernel.Job{}, nil, fmt.Errorf("%s: %w", filepath.Join(vizierDir, jobPath(id, recordName)), err)
+		return kernel.Job{}, nil, fmt.Errorf("%s: %w", filepath.Join(vizierDir, s.fileOf(id, recordName)), err)
 	}
 	return j, f, nil
 }
@@ -386,14 +390,24 @@ func (s *Store) IDs() ([]kernel.JobID, error) {
 	return s.jobIDs()
 }
 
-// jobIDs lists the directories of jobs that are named like jobs, in no order.
+// jobIDs lists what is named like a directory or like a pack of a job, each id
+// once, in no order.
 func (s *Store) jobIDs() ([]kernel.JobID, error) {
 	names, err := s.base.names(jobsDir)
 	ids := make([]kernel.JobID, 0, len(names))
+	packed := 0
 	for _, name := range names {
-		if kernel.ValidJobID(name) {
-			ids = append(ids, kernel.JobID(name))
+		id, is := strings.CutSuffix(name, packSuffix)
+		if kernel.ValidJobID(id) {
+			ids = append(ids, kernel.JobID(id))
 		}
+		if is {
+			packed++
+		}
+	}
+	if packed > 0 { // of one that is being packed there are both
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
 	}
 	return ids, err
 }

@@ -75,30 +75,39 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.s.log.full(t.pos) {
-		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
-			return fmt.Errorf("checkpoint: %w", err)
-		}
-	}
-	start := t.pos.end
-	end, err := t.s.log.append(b.e, start)
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	for _, g := range b.e.groups {
-		if err := t.s.applyGroup(g); err != nil {
-			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)
-			return t.cut
-		}
-	}
-	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(b.e.world) == 0, false, t.s.jobsStamp()
-	if err := t.s.log.setPosition(t.pos); err != nil {
+	if err := t.write(b.e, t.s.log.full(t.pos)); err != nil {
 		return err
 	}
 	if t.know(p, b.jobs) != nil {
 		t.s.dropCache()
 	}
 	return nil
+}
+
+// write makes e durable, in a journal that is emptied before if full, and then the
+// files what e says.
+func (t *Tx) write(e entry, full bool) (err error) {
+	if full {
+		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
+			return fmt.Errorf("checkpoint: %w", err)
+		}
+	}
+	start := t.pos.end
+	if start == 0 && t.pos.packs { // see packsMark
+		e.groups = append(e.groups[:len(e.groups):len(e.groups)], group{ops: []fileOp{{kind: opPack}}})
+	}
+	end, err := t.s.log.append(e, start)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	for _, g := range e.groups {
+		if err := t.s.applyGroup(g); err != nil {
+			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)
+			return t.cut
+		}
+	}
+	t.pos.start, t.pos.end, t.pos.done, t.pos.rebooted, t.pos.dir = start, end, len(e.world) == 0, false, t.s.jobsStamp()
+	return t.s.log.setPosition(t.pos)
 }
 
 // know makes the cache know what p led to.

@@ -26,7 +26,7 @@ func (s *Store) Sizes(ctx context.Context, ids []kernel.JobID) map[kernel.JobID]
 			break
 		}
 		if kernel.ValidJobID(string(id)) {
-			sizes[id] = jobs.size(string(id), map[uint64]bool{})
+			sizes[id] = jobs.size(string(id), map[uint64]bool{}) + jobs.size(string(id)+packSuffix, map[uint64]bool{})
 		}
 	}
 	return sizes

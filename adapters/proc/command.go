@@ -16,6 +16,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // The variables that tell a command where it runs.
@@ -129,7 +130,7 @@ func (l *Local) jobEnv(j *kernel.Job) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
 		envResultFile + "=" + l.Files.ResultFile(a), envRoot + "=" + l.Root,
-		envSubmit + "=" + l.Files.SubmissionsFile(a), envReport + "=" + l.Files.ReportFile(a), envEffectKey + "=" + j.EffectKey()}
+		envSubmit + "=" + l.Files.SubmissionsFile(a), envReport + "=" + l.Files.ReportFile(a), envEffectKey + "=" + effect.Key(j)}
 	if limit := j.Spec.Task.Timeout; limit > 0 {
 		env = append(env, envDeadline+"="+time.Now().Add(limit).UTC().Format(time.RFC3339))
 	}

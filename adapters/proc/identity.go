@@ -2,11 +2,14 @@ package proc
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // Identity tells one process from every other, also from a later one with the
@@ -29,6 +32,15 @@ var here = sync.OnceValue(func() Identity {
 	host, _ := os.Hostname()
 	return Identity{Host: host, Boot: bootID()}
 })
+
+// CheckHost says what is wrong with the environment's name for this host, if it has one.
+func CheckHost() error {
+	v, set := os.LookupEnv(envHost)
+	if name, boot, _ := strings.Cut(v, "/"); set && (name == "" || boot == "") {
+		return fmt.Errorf("%s is %q: expected NAME/BOOT, such as %s=login1/$(cat /proc/sys/kernel/random/boot_id), or leave it unset: %w", envHost, v, envHost, kernel.ErrInvalid)
+	}
+	return nil
+}
 
 // elsewhere reports that it is of another host. Containers of one machine,
 // which share its boot, share its locks as well.

@@ -33,12 +33,25 @@ func (l *Local) StartHooks() error {
 	return nil
 }
 
+// StartSender starts the program of runners as `__send EXECUTOR`, in a session of its own:
+// it asks an executor for what was left to be asked of it.
+func (l *Local) StartSender(executor string) error {
+	if err := l.startServiceOf(l.Exe, "send", []string{executor}); err != nil {
+		return fmt.Errorf("start a sender: %w", err)
+	}
+	return nil
+}
+
 func (l *Local) startService(program, name string, files ...*os.File) error {
+	return l.startServiceOf(program, name, nil, files...)
+}
+
+func (l *Local) startServiceOf(program, name string, args []string, files ...*os.File) error {
 	null, err := null()
 	if err != nil {
 		return err
 	}
-	argv := append(append([]string{program}, l.ExeArgs...), "__"+name)
+	argv := append(append(append([]string{program}, l.ExeArgs...), "__"+name), args...)
 	env := environment([]string{envRunner + "=" + name}, os.Environ()...)
 	return l.startProcess(argv, env, append([]*os.File{null, null, null}, files...)...)
 }

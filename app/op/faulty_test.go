@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -75,7 +76,7 @@ func (f *faulty) ClearSentinel(slug string) error {
 	return f.Files.ClearSentinel(slug)
 }
 
-func (f *faulty) Effect(job kernel.JobID, key string) (*kernel.Effect, error) {
+func (f *faulty) Effect(job kernel.JobID, key string) (*effect.Record, error) {
 	if err := f.fails(); err != nil {
 		return nil, err
 	}
@@ -83,8 +84,8 @@ func (f *faulty) Effect(job kernel.JobID, key string) (*kernel.Effect, error) {
 }
 
 // RecordEffect may lose how an effect ended: the record of the job has it too.
-func (f *faulty) RecordEffect(ctx context.Context, e kernel.Effect) error {
-	if e.State == kernel.Intended {
+func (f *faulty) RecordEffect(ctx context.Context, e effect.Record) error {
+	if e.State == effect.Intended {
 		if err := f.fails(); err != nil {
 			return err
 		}

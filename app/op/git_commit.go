@@ -103,22 +103,16 @@ func unchanged(ctx context.Context, env *Env, n *Node) (Result, error) {
 // agentBefore is the nearest job before n that asked an agent; nil: none is
 // known.
 func agentBefore(env *Env, n *Node) *kernel.Job {
-	seen := map[kernel.JobID]bool{}
-	for queue := n.Job.Spec.After; env.Records != nil && len(queue) > 0; queue = queue[1:] {
-		if seen[queue[0]] {
-			continue
+	return kernel.NearestAgent(&n.Job, func(id kernel.JobID) *kernel.Job {
+		if env.Records == nil {
+			return nil
 		}
-		seen[queue[0]] = true
-		j, err := env.Records.Job(queue[0])
-		switch {
-		case err != nil:
-		case j.State.Agent != nil:
-			return &j
-		default:
-			queue = append(queue, j.Spec.After...)
+		j, err := env.Records.Job(id)
+		if err != nil {
+			return nil
 		}
-	}
-	return nil
+		return &j
+	})
 }
 
 // stage stages paths, nil for everything, and the plan documents that n

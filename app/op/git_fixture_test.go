@@ -227,6 +227,10 @@ func (w *world) want(n *Node, o kernel.Outcome, says ...string) Result {
 	if r.Outcome != o {
 		w.Fatalf("%s: %v (%s), want %v\n%s", n.Operation, r.Outcome, r.Reason, o, w.stderr)
 	}
+	exit := map[kernel.Outcome]int{kernel.OutcomeFailed: 1, kernel.OutcomeBlocked: 10}[o]
+	if r.Exit != exit && !(o == kernel.OutcomeFailed && r.Exit > 0 && (len(n.Gates) > 0 || n.arg("command", "script") != "")) {
+		w.Errorf("%s: %v with exit code %d, want %d", n.Operation, o, r.Exit, exit)
+	}
 	for _, s := range says {
 		if !strings.Contains(r.Reason, s) {
 			w.Errorf("%s: reason %q does not say %q", n.Operation, r.Reason, s)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/event"
 )
 
@@ -13,11 +14,11 @@ import (
 // what came of it.
 type Effects interface {
 	// Effect is what is on record of a job's effect; nil: nothing.
-	Effect(job kernel.JobID, key string) (*kernel.Effect, error)
+	Effect(job kernel.JobID, key string) (*effect.Record, error)
 
 	// RecordEffect replaces that, durably, in one step with the check that e's
 	// attempt is current: kernel.ErrStale if it is not.
-	RecordEffect(ctx context.Context, e kernel.Effect) error
+	RecordEffect(ctx context.Context, e effect.Record) error
 }
 
 // Events is where an attempt tells of what it took over from an earlier one.
@@ -26,7 +27,7 @@ type Events interface{ AppendEvents([]kernel.Event) error }
 
 // finder looks whether an earlier attempt made an effect. The result is that of
 // one it finds made.
-type finder func(context.Context, *Env, *Node) (kernel.Finding, Result, error)
+type finder func(context.Context, *Env, *Node) (effect.Finding, Result, error)
 
 // gatePart is the effect of the scripts of a node's gates, of a merge with the
 // commit that they judge; the operation's own has no name.
@@ -37,38 +38,38 @@ const gatePart = "gate"
 // does it, and what came of it after. The kernel judges what an earlier attempt
 // left there; look says what the world shows of it, nil: nobody can tell.
 func once(ctx context.Context, env *Env, n *Node, part string, look finder, run operation) (Result, error) {
-	e := kernel.Effect{Key: effectKey(n, part), Operation: n.performs(), Part: part,
-		Job: n.Job.ID, Generation: n.Job.State.Generation, Attempt: n.Job.State.Attempt, Round: n.Job.State.Round(), Begun: env.Now().UTC()}
+	e := effect.Record{Key: effectKey(n, part), Operation: n.performs(), Part: part,
+		Job: n.Job.ID, Generation: n.Job.State.Generation, Attempt: n.Job.State.Attempt, Round: effect.Round(&n.Job.State), Begun: env.Now().UTC()}
 	old, err := env.Effects.Effect(e.Job, e.Key)
 	if err != nil {
 		return Result{}, &classed{kernel.DataError, err}
 	}
-	what, err := n.Job.Recover(old)
+	what, err := effect.Recover(&n.Job, old)
 	if err != nil {
 		return Result{}, err
 	}
-	if what == kernel.CatchUp {
+	if what == effect.CatchUp {
 		caughtUp(env, n, part, fmt.Sprintf("attempt %d did, and its result is on record", old.Attempt))
 		return taken(old.Result), nil
 	}
-	if what == kernel.Reconcile {
-		var seen kernel.Finding
+	if what == effect.Reconcile {
+		var seen effect.Finding
 		var made Result
 		if look != nil {
 			if seen, made, err = look(ctx, env, n); err != nil {
 				return Result{}, fmt.Errorf("look for what an earlier attempt did: %w", err)
 			}
 		}
-		switch n.Job.Resolve(old, seen) {
-		case kernel.CatchUp:
+		switch effect.Resolve(&n.Job, old, seen) {
+		case effect.CatchUp:
 			err := applied(ctx, env, n, e, made)
 			if err == nil {
 				caughtUp(env, n, part, made.Reason)
 			}
 			return made, err
-		case kernel.StillInDoubt:
+		case effect.StillInDoubt:
 			return inDoubt(n, old), nil
-		case kernel.Execute, kernel.Reconcile: // it is executed below
+		case effect.Execute, effect.Reconcile: // it is executed below
 		}
 	}
 	if err := env.Effects.RecordEffect(ctx, e); err != nil {
@@ -98,8 +99,8 @@ func caughtUp(env *Env, n *Node, part, how string) {
 // applied records what came of e. That the attempt is not current any more is
 // an error. That there is no room is none: the result goes to the runner, which
 // waits for room.
-func applied(ctx context.Context, env *Env, n *Node, e kernel.Effect, r Result) error {
-	e.State = kernel.Applied
+func applied(ctx context.Context, env *Env, n *Node, e effect.Record, r Result) error {
+	e.State = effect.Applied
 	e.Result = kernel.Result{Attempt: n.Job.Attempt(), Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason,
 		Produced: r.Produced, Context: r.Context, Agent: env.told, Ended: env.Now().UTC()}
 	err := env.Effects.RecordEffect(ctx, e)
@@ -117,7 +118,7 @@ func fell(ctx context.Context, env *Env, n *Node, r Result) error {
 	if err != nil || e == nil {
 		return err
 	}
-	e.Attempt, e.Round = n.Job.State.Attempt, n.Job.State.Round()
+	e.Attempt, e.Round = n.Job.State.Attempt, effect.Round(&n.Job.State)
 	return applied(ctx, env, n, *e, r)
 }
 
@@ -127,7 +128,7 @@ func taken(r kernel.Result) Result {
 }
 
 // inDoubt is the end of an attempt that may not execute what e's may have done.
-func inDoubt(n *Node, e *kernel.Effect) Result {
+func inDoubt(n *Node, e *effect.Record) Result {
 	why := fmt.Sprintf("attempt %d was cut off in %s, and whether it was done cannot be told", e.Attempt, n.named(e.Part))
 	if n.Job.Spec.InDoubtPolicy() != kernel.AskInDoubt {
 		why += fmt.Sprintf(": see what it did, and `vizier jobs retry %s` executes it again", n.Job.ID)
@@ -153,30 +154,30 @@ func (n *Node) named(part string) string {
 
 // goesOn is the finder of operations that, executed again, go on where an
 // earlier attempt was cut off and come to the same.
-func goesOn(context.Context, *Env, *Node) (kernel.Finding, Result, error) {
-	return kernel.NotMade, Result{}, nil
+func goesOn(context.Context, *Env, *Node) (effect.Finding, Result, error) {
+	return effect.NotMade, Result{}, nil
 }
 
 // commitMade finds the commit that bears the trailer of n's effect.
-func commitMade(ctx context.Context, env *Env, n *Node) (kernel.Finding, Result, error) {
+func commitMade(ctx context.Context, env *Env, n *Node) (effect.Finding, Result, error) {
 	if err := env.Git.DropStaleLocks(n.Dir, n.Job.State.Started); err != nil {
-		return kernel.Undecidable, Result{}, err
+		return effect.Undecidable, Result{}, err
 	}
 	head, err := env.Git.HeadCommit(ctx, n.Dir)
 	if err != nil {
-		return kernel.Undecidable, Result{}, err
+		return effect.Undecidable, Result{}, err
 	}
 	id, err := committed(ctx, env, n, head, effectKey(n, ""))
 	if err != nil || id == "" {
-		return kernel.NotMade, Result{}, err
+		return effect.NotMade, Result{}, err
 	}
-	return kernel.Made, ok(fmt.Sprintf("commit %s of an earlier attempt stands", short(id))), nil
+	return effect.Made, ok(fmt.Sprintf("commit %s of an earlier attempt stands", short(id))), nil
 }
 
 // promptMade is goesOn, unless a script makes the prompt.
-func promptMade(_ context.Context, _ *Env, n *Node) (kernel.Finding, Result, error) {
+func promptMade(_ context.Context, _ *Env, n *Node) (effect.Finding, Result, error) {
 	if n.arg("command", "script") != "" {
-		return kernel.Undecidable, Result{}, nil
+		return effect.Undecidable, Result{}, nil
 	}
-	return kernel.NotMade, Result{}, nil
+	return effect.NotMade, Result{}, nil
 }

@@ -8,12 +8,13 @@ import (
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 // journal is a journal of effects in memory.
 type journal struct {
-	entries map[string]kernel.Effect
-	writes  []kernel.Effect // in order
+	entries map[string]effect.Record
+	writes  []effect.Record // in order
 	full    bool            // of room for results: only intents are taken
 	told    []string        // the events
 }
@@ -25,23 +26,23 @@ func (j *journal) AppendEvents(events []kernel.Event) error {
 	return nil
 }
 
-func (j *journal) Effect(_ kernel.JobID, key string) (*kernel.Effect, error) {
+func (j *journal) Effect(_ kernel.JobID, key string) (*effect.Record, error) {
 	if e, ok := j.entries[key]; ok {
 		return &e, nil
 	}
 	return nil, nil
 }
 
-func (j *journal) RecordEffect(_ context.Context, e kernel.Effect) error {
+func (j *journal) RecordEffect(_ context.Context, e effect.Record) error {
 	old, _ := j.Effect(e.Job, e.Key)
 	if err := e.Follow(old); err != nil {
 		return err
 	}
-	if j.full && e.State != kernel.Intended {
+	if j.full && e.State != effect.Intended {
 		return errors.Join(syscall.ENOSPC)
 	}
 	if j.entries == nil {
-		j.entries = map[string]kernel.Effect{}
+		j.entries = map[string]effect.Record{}
 	}
 	j.entries[e.Key] = e
 	j.writes = append(j.writes, e)
@@ -54,7 +55,7 @@ func (j *journal) again(n *Node) {
 	seen := false
 	for key, e := range maps.All(j.entries) {
 		if e.Job == n.Job.ID {
-			e.State, e.Result, seen = kernel.Intended, kernel.Result{}, true
+			e.State, e.Result, seen = effect.Intended, kernel.Result{}, true
 			j.entries[key] = e
 		}
 	}

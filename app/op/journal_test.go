@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -217,14 +218,14 @@ func (m *mortal) step() {
 	}
 }
 
-func (m *mortal) RecordEffect(ctx context.Context, e kernel.Effect) error {
+func (m *mortal) RecordEffect(ctx context.Context, e effect.Record) error {
 	m.step()
 	err := m.journal.RecordEffect(ctx, e)
 	m.step()
 	return err
 }
 
-func (m *mortal) Effect(id kernel.JobID, key string) (*kernel.Effect, error) {
+func (m *mortal) Effect(id kernel.JobID, key string) (*effect.Record, error) {
 	return m.journal.Effect(id, key)
 }
 
@@ -286,7 +287,7 @@ func TestAnEffectIsMadeOnceAtMost(t *testing.T) {
 			if e.Attempt < owner && e.Part == "" {
 				t.Fatalf("attempt %d writes after attempt %d", e.Attempt, owner)
 			}
-			if owner = e.Attempt; e.State != kernel.Intended && e.Result.Outcome == kernel.NoOutcome {
+			if owner = e.Attempt; e.State != effect.Intended && e.Result.Outcome == kernel.NoOutcome {
 				t.Fatalf("%+v has no result", e)
 			}
 		}
@@ -346,7 +347,7 @@ type deadJournal struct {
 	left *int
 }
 
-func (d deadJournal) RecordEffect(ctx context.Context, e kernel.Effect) error {
+func (d deadJournal) RecordEffect(ctx context.Context, e effect.Record) error {
 	dead{left: d.left}.step()
 	err := d.journal.RecordEffect(ctx, e)
 	dead{left: d.left}.step()
@@ -397,7 +398,7 @@ func TestKilledAtEveryStepThereIsOneCommit(t *testing.T) {
 				if !strings.Contains(strings.Join(w.files("main"), " "), "work.txt") {
 					t.Error("the work is not in main")
 				}
-				if e := w.journal.entries[effectKey(n, "")]; e.State != kernel.Applied {
+				if e := w.journal.entries[effectKey(n, "")]; e.State != effect.Applied {
 					t.Errorf("journal: %+v", e)
 				}
 				if left, _ := os.ReadDir(filepath.Join(w.dir, worktreeHome)); len(left) > 0 {

@@ -209,6 +209,8 @@ func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 			out = append(out, app.Finding{Path: dir, Problem: "it cannot be told whether its runner lives: " + f.Err, Next: "vizier jobs show " + string(j.ID)})
 		case f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.NeverStarted):
 			out = append(out, app.Finding{Path: dir, Problem: "the job is running, and its runner is gone", Next: "vizier jobs wait " + string(j.ID)})
+		case f.Value.Stuck:
+			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "vizier jobs cancel " + string(j.ID) + ", or see to it on the cluster"})
 		}
 	}
 	return out, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
@@ -28,7 +29,7 @@ type fake struct {
 	unreadable map[kernel.JobID]string
 	facts      kernel.Facts
 	started    []kernel.AttemptID
-	effects    []kernel.Effect // of every job
+	effects    []effect.Record // of every job
 	now        time.Time
 	minted     int
 	dir        string
@@ -60,7 +61,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 		return &enqueue.Builder{Scheduler: s, Trees: w, Root: w.dir, Tree: w.dir, Origin: kernel.Origin{Command: who.Command}, By: who.Name,
 			Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor}}
 	},
-		Effects:  func(kernel.JobID) ([]kernel.Effect, error) { return w.effects, nil },
+		Effects:  func(kernel.JobID) ([]effect.Record, error) { return w.effects, nil },
 		Resident: func() int { return w.resident },
 		Attended: func() bool { return w.resident != 0 }}, nil
 }
@@ -192,6 +193,7 @@ func (w *fake) write(id kernel.JobID, stream, text string) {
 type logs string
 
 func (l logs) JobDir(id kernel.JobID) string { return filepath.Join(string(l), "jobs", string(id)) }
+func (logs) Packed(kernel.JobID) string      { return "" }
 func (l logs) LogFile(id kernel.JobID, stream string) string {
 	return filepath.Join(l.JobDir(id), stream+".log")
 }

@@ -64,6 +64,9 @@ func (r *repo) paths(id kernel.JobID, format string) view.Paths {
 	if here, err := workingDir(); err == nil && format != "json" {
 		rel = func(path string) string { return relative(here, path) }
 	}
+	if pack := r.Logs.Packed(id); pack != "" {
+		return view.Paths{Pack: rel(pack)}
+	}
 	p := view.Paths{Stdout: rel(r.Logs.LogFile(id, "stdout")), Stderr: rel(r.Logs.LogFile(id, "stderr"))}
 	if file := r.Logs.OutcomeFile(id); file != "" {
 		if _, err := os.Stat(file); err == nil {

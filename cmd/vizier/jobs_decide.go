@@ -190,10 +190,11 @@ func (x *retryCmd) Run(c *call) error {
 	return nil
 }
 
-// chosen are the jobs to retry, in schedule order. It is single where one job was
-// named.
+// chosen are the jobs to retry: those that were named, and of runs and of all that
+// failed those by which they can end. It is single where one job was named.
 func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, err error) {
 	var jobs []*kernel.Job
+	named := map[kernel.JobID]bool{} // itself, and not by its run
 	if x.Failed {
 		if r, err = c.repo(); err != nil {
 			return nil, nil, false, err
@@ -217,15 +218,22 @@ func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, er
 				if !slices.Contains(jobs, j) && (!t.Whole || view.EndedBadly(j)) {
 					jobs = append(jobs, j)
 				}
+				named[j.ID] = named[j.ID] || !t.Whole
 			}
 		}
 		single = len(targets) == 1 && !targets[0].Whole
 	}
 	slices.SortFunc(jobs, (*kernel.Job).Compare)
+	var others []kernel.JobID
 	for _, j := range jobs {
-		ids = append(ids, j.ID)
+		if named[j.ID] {
+			ids = append(ids, j.ID)
+		} else {
+			others = append(others, j.ID)
+		}
 	}
-	return r, ids, single, nil
+	ways, err := r.Scheduler.WaysOut(c.ctx, others)
+	return r, append(ids, ways...), single, err
 }
 
 // retry rewinds one job and what depends on it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
@@ -65,7 +66,7 @@ func (e *effectsCmd) Run(c *call) error {
 		return fmt.Errorf("job %s: %w", id, kernel.ErrNotFound)
 	}
 	journal, broken := r.Effects(id)
-	effects := view.Effects(j, journal)
+	effects := effect.Of(j, journal)
 	if e.Format == "json" {
 		err = c.ui.json(effectsOf(j, effects))
 	} else if len(effects) == 0 && broken == nil {
@@ -76,11 +77,11 @@ func (e *effectsCmd) Run(c *call) error {
 	return errors.Join(err, broken)
 }
 
-func effectsOf(j *kernel.Job, effects []kernel.Effect) effectsDoc {
+func effectsOf(j *kernel.Job, effects []effect.Record) effectsDoc {
 	doc := effectsDoc{j.ID, view.ReferenceOf(j), j.State.Status.String(), []effectDoc{}}
 	for _, e := range effects {
 		d := effectDoc{e.Key, e.Operation, e.Part, e.Generation, e.Attempt, e.State.String(), e.Begun, nil}
-		if r := e.Result; e.State != kernel.Intended {
+		if r := e.Result; e.State != effect.Intended {
 			d.Result = &effectResult{r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(), r.Reason, nil}
 			if !r.Ended.IsZero() {
 				d.Result.FinishedAt = &r.Ended
@@ -91,7 +92,7 @@ func effectsOf(j *kernel.Job, effects []kernel.Effect) effectsDoc {
 	return doc
 }
 
-func effectsText(j *kernel.Job, effects []kernel.Effect) string {
+func effectsText(j *kernel.Job, effects []effect.Record) string {
 	cells := [][]string{{"State", "Operation", "Attempt", "Begun", "Result"}}
 	for _, e := range effects {
 		what := e.Operation
@@ -107,12 +108,12 @@ func effectsText(j *kernel.Job, effects []kernel.Effect) string {
 }
 
 // effectResultText is an effect's result in a line.
-func effectResultText(j *kernel.Job, e *kernel.Effect) string {
+func effectResultText(j *kernel.Job, e *effect.Record) string {
 	r := e.Result
 	switch {
-	case e.State == kernel.Intended && j.State.Status == kernel.Running && j.State.Attempt == e.Attempt && j.State.Generation == e.Generation:
+	case e.State == effect.Intended && j.State.Status == kernel.Running && j.State.Attempt == e.Attempt && j.State.Generation == e.Generation:
 		return "under way"
-	case e.State == kernel.Intended:
+	case e.State == effect.Intended:
 		return "not on record: its attempt was cut off"
 	case r.Outcome == kernel.OutcomeFailed:
 		return fmt.Sprintf("failed (%s, exit %d): %s", r.Class, r.Exit, r.Reason)

@@ -18,7 +18,8 @@ type gcCmd struct {
 
 func (*gcCmd) Help() string {
 	return "Removes records and logs of jobs that ended some time ago. What an open job refers to stays, whatever its age. " +
-		"With --keep, what owns a worktree or has an idempotency key stays as well."
+		"With --keep, what owns a worktree or has an idempotency key stays as well. " +
+		"Of what stays and ended longer than [gc] pack_after ago it packs the files."
 }
 
 // collected is `jobs gc --format json`.
@@ -41,6 +42,9 @@ func (g *gcCmd) Run(c *call) error {
 		gone, err = g.collect(c, r)
 	} else {
 		gone, err = g.remove(c, r, time.Duration(g.Days)*24*time.Hour)
+	}
+	if err == nil && !g.DryRun {
+		err = r.Scheduler.Pack(c.ctx)
 	}
 	if err != nil {
 		return err

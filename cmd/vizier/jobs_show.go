@@ -120,6 +120,7 @@ func (s *statusCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	snap = r.remarks(c.ctx, snap)
 	for _, t := range targets {
 		if t.Whole {
 			err = s.print(c, view.RunOf(snap, t.Jobs), runLine(view.RunOf(snap, t.Jobs)))
@@ -164,7 +165,7 @@ func (c *call) showRun(snap *kernel.Snapshot, t view.Target, format string) erro
 	rows := []row{{"Name", run.Name}, {"Status", run.Status}, {"Progress", run.Progress()}, {"Created", run.Since.UTC().Format(time.RFC3339)}, {"ID", string(run.Run)}}
 	cells := [][]string{{"Job", "Status", "Why"}}
 	for _, j := range t.Jobs {
-		cells = append(cells, []string{label(snap)(j.ID), j.State.Status.String(), c.ui.refs.text(cmp.Or(j.State.Wait.Detail, j.State.Reason))})
+		cells = append(cells, []string{label(snap)(j.ID), view.Standing(snap, j), c.ui.refs.text(cmp.Or(j.State.Wait.Detail, j.State.Reason))})
 	}
 	c.ui.verbatim("Run " + cmp.Or(run.Ref, string(run.Run)) + "\n" + block(rows, "") + "\n" + table(cells, c.ui.paintColumn(cells, 1)))
 	return nil

@@ -120,7 +120,7 @@ func (t *tailCmd) bytes(c *call, r *repo, id kernel.JobID) error {
 		_, err := read(true)
 		return wrongLog(err)
 	}
-	return c.follow(r, id, &linePrinter{}, read, nil)
+	return c.follow(r, id, &linePrinter{out: c.ui.out}, read, nil)
 }
 
 // once prints what there is now.

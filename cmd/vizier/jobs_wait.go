@@ -36,7 +36,11 @@ type waited struct {
 // ticker looks after the schedule once a second while a command waits. Jobs
 // tick as they end, so this is for runners that were lost and for retries that
 // are due. The zero value ticks at once.
-type ticker struct{ last time.Time }
+type ticker struct{ last, asked time.Time }
+
+// askEvery is how often a wait asks other executors, where no resident scheduler
+// does.
+const askEvery = 5 * time.Second
 
 func (t *ticker) tick(ctx context.Context, r *repo) error {
 	now := time.Now()
@@ -44,6 +48,12 @@ func (t *ticker) tick(ctx context.Context, r *repo) error {
 		return nil
 	}
 	t.last = now
+	if len(r.Scheduler.Executors) > 0 && now.Sub(t.asked) >= askEvery && !r.Attended() {
+		t.asked = now
+		if resting, err := r.Scheduler.NeedResident(ctx); err == nil {
+			r.Scheduler.Refresh(ctx, resting...)
+		}
+	}
 	if _, err := r.Scheduler.Tick(ctx); err != nil && !errors.Is(err, app.ErrBusy) {
 		return err
 	}

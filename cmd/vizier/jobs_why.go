@@ -73,6 +73,7 @@ func (w *whyCmd) Run(c *call) error {
 			c.ui.print("Run " + runLine(view.RunOf(snap, targets[0].Jobs)) + "\n")
 		}
 	}
+	r.Scheduler.Refresh(c.ctx, jobs...)
 	for i, j := range jobs {
 		var e kernel.Explanation
 		snap, err := c.settled(r, func() (snap *kernel.Snapshot, err error) {
@@ -83,13 +84,14 @@ func (w *whyCmd) Run(c *call) error {
 			return err
 		}
 		doc := explained(e, c.ui.refs.of)
-		doc.Unattended = r.unattended(e.Rest, snap.Now())
+		doc.Status = view.Standing(snap, snap.Job(j.ID))
+		doc.Unattended = r.unattended(e.TickWait, snap.Now())
 		switch {
 		case w.Format == "text":
 			if i > 0 {
 				c.ui.print("")
 			}
-			c.ui.text(whyText(e, doc.Unattended, snap.Now()))
+			c.ui.text(whyText(e, doc.Status, doc.Unattended, snap.Now()))
 		case len(jobs) == 1:
 			err = c.ui.json(doc)
 		default:
@@ -124,9 +126,9 @@ func explained(e kernel.Explanation, of func(id string) view.Reference) explanat
 	return out
 }
 
-func whyText(e kernel.Explanation, alone *unattended, now time.Time) string {
+func whyText(e kernel.Explanation, standing string, alone *unattended, now time.Time) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Job %s is %s", e.Job, e.Status)
+	fmt.Fprintf(&b, "Job %s is %s", e.Job, standing)
 	if !e.Since.IsZero() && len(e.Unmet) > 0 {
 		fmt.Fprintf(&b, ", held up for %s", now.Sub(e.Since).Round(time.Second))
 	}

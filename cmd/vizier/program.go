@@ -55,6 +55,7 @@ type grammar struct {
 	Plans       draftsCmd      `cmd:"" aliases:"list" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs; alone, the same as status."`
 	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
+	WhatIf      whatIfCmd      `cmd:"" name:"what-if" help:"Say what would follow if something happened, and change nothing."`
 	Audit       auditCmd       `cmd:"" help:"Show what a template produces, needs and locks."`
 	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`
 	Doctor      doctorCmd      `cmd:"" help:"Look for leftovers of crashes and of manual edits, and repair them."`

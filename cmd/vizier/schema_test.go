@@ -55,6 +55,8 @@ func TestDocumentsConform(t *testing.T) {
 		} {
 			conforms(t, schema, w.ok(strings.Fields(args)...))
 		}
+		_, foreseen, _ := w.run("what-if", "--format", "json", "--cancel", string(w.submit("--approval")))
+		conforms(t, "what_if", foreseen)
 		conforms(t, "jobs_submit", w.ok("jobs", "submit", "--format", "json", "--name", "n", "--idempotency-key", "k", "--", "true"))
 		conforms(t, "jobs_submit", w.ok("jobs", "submit", "--format", "json", "--name", "n", "--idempotency-key", "k", "--", "true"))
 		conforms(t, "jobs_approve", w.ok("jobs", "approve", "--format", "json", string(w.submit("--approval"))))

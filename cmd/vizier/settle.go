@@ -56,8 +56,8 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 // attend starts a resident scheduler where jobs elsewhere rest on one and none is
 // alive. Where none may be, it says what to type instead.
 func (c *call) attend(r *repo) {
-	id, executor, err := r.Scheduler.NeedsResident(c.ctx)
-	if err != nil || id == "" || r.Attended() {
+	resting, err := r.Scheduler.NeedResident(c.ctx)
+	if err != nil || len(resting) == 0 || r.Attended() {
 		return
 	}
 	if r.Config.Scheduler.Resident && r.Scheduler.Waker != nil && c.outside == "" {
@@ -68,7 +68,8 @@ func (c *call) attend(r *repo) {
 	if why == "" {
 		why = "[scheduler] resident is off"
 	}
-	c.ui.warn("nobody is scheduling (%s), and job %s is with executor %s: `vizier jobs wait %s` has it, and what depends on it, go on", why, id, executor, id)
+	c.ui.warn("nobody is scheduling (%s), and job %s is with executor %s: `vizier jobs wait %s` has it, and what depends on it, go on",
+		why, resting[0].ID, resting[0].Spec.Task.On(), resting[0].ID)
 }
 
 // settledJob is the job that a person means by ref, settled.

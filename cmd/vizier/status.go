@@ -84,7 +84,7 @@ func (r *repo) refused(c *call, snap *kernel.Snapshot, since time.Time) ([]view.
 
 // restless tells of work that goes on only once somebody ticks.
 func (c *call) restless(r *repo, snap *kernel.Snapshot) {
-	for _, rest := range snap.Rests() {
+	for _, rest := range snap.TickWaits() {
 		if u := r.unattended(rest, snap.Now()); u != nil && rest.Now {
 			c.ui.warn("%s: `%s` has it go on", u.text, strings.Join(u.Command, " "))
 			return

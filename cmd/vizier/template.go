@@ -19,7 +19,7 @@ func (c *call) asker() vizier.Asker {
 	return vizier.Asker{Command: append([]string{"vizier"}, c.args...), Name: sync.OnceValue(c.actor)}
 }
 
-// intake makes jobs and runs of what is typed.
+// builder makes jobs and runs of what is typed.
 func (c *call) builder(r *repo) *enqueue.Builder { return r.Builder(c.asker()) }
 
 // flow reads a template and what it is given: the inputs by position, set as

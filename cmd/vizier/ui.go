@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // ui is where a command speaks to people.
@@ -152,6 +153,8 @@ func (u *ui) paint(status, text string) string {
 	text = u.refs.text(text) // an id is no word of its own behind an escape sequence
 	code := ""
 	switch st, err := kernel.ParseStatus(status); {
+	case err != nil && status == view.Submitted:
+		code = "33"
 	case err != nil:
 	case st == kernel.Succeeded:
 		code = "32"

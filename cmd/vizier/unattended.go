@@ -19,7 +19,7 @@ type unattended struct {
 }
 
 // unattended says so of what rests on a tick; nil: somebody is there.
-func (r *repo) unattended(rest kernel.Rest, now time.Time) *unattended {
+func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	if rest.Job == "" || r.Attended() {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (r *repo) unattended(rest kernel.Rest, now time.Time) *unattended {
 
 // checkScheduler looks for jobs that would go on if only somebody ticked.
 func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
-	for _, rest := range s.Rests() {
+	for _, rest := range s.TickWaits() {
 		if u := r.unattended(rest, s.Now()); u != nil && (rest.Now || r.Config.Scheduler.Resident) {
 			return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: u.text, Next: strings.Join(u.Command, " ")}}, nil
 		}
@@ -68,7 +68,7 @@ func (c *call) warnUnattended(r *repo, j *kernel.Job) {
 	if err != nil {
 		return
 	}
-	if alone := r.unattended(e.Rest, snap.Now()); alone != nil && (e.Rest.Now || r.Config.Scheduler.Resident) {
+	if alone := r.unattended(e.TickWait, snap.Now()); alone != nil && (e.TickWait.Now || r.Config.Scheduler.Resident) {
 		c.ui.warn("%s: `%s` has it go on", alone.text, strings.Join(alone.Command, " "))
 	}
 }

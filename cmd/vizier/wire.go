@@ -15,6 +15,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
@@ -48,11 +49,15 @@ type repo struct {
 		OpenLog(id kernel.JobID, stream string) (*os.File, error)
 		JobDir(kernel.JobID) string
 		OutcomeFile(kernel.JobID) string
+
+		// Packed is the file that a job's files are packed in; "": they are where
+		// the others say.
+		Packed(kernel.JobID) string
 	}
 
 	// Effects are a job's journalled side effects, and what is wrong with
 	// those that cannot be read.
-	Effects func(kernel.JobID) ([]kernel.Effect, error)
+	Effects func(kernel.JobID) ([]effect.Record, error)
 
 	// Attempts are the attempts of a job that left something on record.
 	Attempts func(kernel.JobID) ([]kernel.Result, error)

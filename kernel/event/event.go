@@ -85,7 +85,7 @@ func happened(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Even
 		after := *j
 		after.State = to
 		at = after.Begins()
-	} else if class, again := spent(from, to); again {
+	} else if class, again := budgetSpent(from, to); again {
 		e := tell(kernel.JobFailedRetryable, from.Attempt)
 		e.Class, e.RetryAt = class, to.RetryAt
 		if to.Status == kernel.FailedRetryable {
@@ -123,9 +123,9 @@ func agentTold(from, to kernel.State) kernel.EventAgent {
 	return kernel.EventAgent{Agent: r.Agent, Model: r.Model, Session: r.Session, Turns: r.Turns, Usage: r.Usage}
 }
 
-// spent is the class of the failure for which a further attempt was granted.
+// budgetSpent is the class of the failure for which a further attempt was granted.
 // The budget is spent when the job goes on, which may be in the same plan.
-func spent(was, st kernel.State) (kernel.FailureClass, bool) {
+func budgetSpent(was, st kernel.State) (kernel.FailureClass, bool) {
 	from, to := was.Spent, st.Spent
 	switch {
 	case was.Status == kernel.FailedRetryable:

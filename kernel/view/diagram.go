@@ -56,7 +56,7 @@ func (d *diagram) source(s Schedule, dep dependency) int {
 	}
 	n := node{title: s.opts.Label(dep.to), status: s.standing(dep.to), hidden: true}
 	if j := s.snap.Job(dep.to); j != nil {
-		n.title = title(j)
+		n.title = Title(j)
 	}
 	return d.node(string(dep.to), n)
 }

@@ -26,6 +26,7 @@ type Value struct {
 type Paths struct {
 	Stdout, Stderr, Outcome string
 	Hooks                   string // logs of the hooks that were called
+	Pack                    string // what the job's files are packed in
 
 	Progress Progress // of the latest attempt
 
@@ -53,8 +54,21 @@ func unreadable(s *kernel.Snapshot) []Unreadable {
 type record struct {
 	*kernel.Job
 	Paths
-	remark string // of its executor
-	prompt string // see promptRun
+	standing string // see Standing
+	remark   string // of its executor
+	prompt   string // see promptRun
+}
+
+// Submitted is how a job stands that runs as far as others are concerned, and whose
+// attempt waits with its executor.
+const Submitted = "submitted"
+
+// Standing is how job j stands, in a word: its status or Submitted.
+func Standing(s *kernel.Snapshot, j *kernel.Job) string {
+	if s.Submitted(j.ID) {
+		return Submitted
+	}
+	return j.State.Status.String()
 }
 
 // column is a field and how its text is made. An empty text is an absent value.

@@ -40,6 +40,7 @@ type ListRow struct {
 	ID       kernel.JobID
 	Status   kernel.Status
 	job      *kernel.Job
+	standing string
 	remark   string
 	progress Progress
 }
@@ -48,7 +49,7 @@ var listColumns = []column{
 	{Field{"job", "Job", true}, func(r record) string { return string(r.ID) }},
 	{Field{"number", "Number", false}, numberText},
 	{Field{"ref", "Ref", false}, func(r record) string { return r.Ref() }},
-	{Field{"status", "Status", true}, func(r record) string { return r.State.Status.String() }},
+	{Field{"status", "Status", true}, func(r record) string { return r.standing }},
 	{Field{"created", "Created", true}, func(r record) string { return stamp(r.Created) }},
 	{Field{"wait", "Wait", true}, waiting},
 	{Field{"remark", "Remark", true}, func(r record) string { return r.remark }},
@@ -65,7 +66,7 @@ var listColumns = []column{
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
 	{Field{"after", "After", false}, after},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
-	{Field{"name", "Name", false}, func(r record) string { return title(r.Job) }},
+	{Field{"name", "Name", false}, func(r record) string { return Title(r.Job) }},
 	{Field{"tags", "Tags", false}, tags},
 	{Field{"attempt", "Attempt", false}, func(r record) string { return number(r.State.Attempt) }},
 	{Field{"duration", "Duration", false}, took},
@@ -84,7 +85,7 @@ func ListFields() []Field { return fields(listColumns) }
 func (r ListRow) Text(key string) string {
 	for _, c := range listColumns {
 		if c.Key == key {
-			return line(c.text(record{Job: r.job, Paths: Paths{Progress: r.progress}, remark: r.remark}))
+			return line(c.text(record{Job: r.job, Paths: Paths{Progress: r.progress}, standing: r.standing, remark: r.remark}))
 		}
 	}
 	return ""
@@ -131,7 +132,7 @@ func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	}
 	for _, j := range slices.Backward(jobs) {
 		if st := j.State.Status; !o.hides(st) && (o.Most == 0 || len(l.Rows) < o.Most) {
-			row := ListRow{ID: j.ID, Status: st, job: j, remark: s.Remark(j.ID)}
+			row := ListRow{ID: j.ID, Status: st, job: j, standing: Standing(s, j), remark: s.Remark(j.ID)}
 			if o.Progress != nil && st == kernel.Running {
 				row.progress = o.Progress(j.Attempt())
 			}

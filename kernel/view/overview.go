@@ -160,7 +160,7 @@ func (x *overview) pending(j *kernel.Job) bool { return x.routed && x.s.Pending(
 
 // item is the line of a job by itself.
 func item(j *kernel.Job) Item {
-	return Item{Reference: ReferenceOf(j), Job: j.ID, Run: j.Spec.Origin.Run, Name: title(j), Status: j.State.Status.String()}
+	return Item{Reference: ReferenceOf(j), Job: j.ID, Run: j.Spec.Origin.Run, Name: Title(j), Status: j.State.Status.String()}
 }
 
 // attention is what j needs a person for, if it does.
@@ -302,7 +302,7 @@ func Short(j *kernel.Job) string {
 	if j.Part != "" {
 		return called(j)
 	}
-	return called(j) + " " + title(j)
+	return called(j) + " " + Title(j)
 }
 
 // failed reports that j failed lately, for good and by itself: what only followed

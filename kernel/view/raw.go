@@ -135,7 +135,7 @@ func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	for i, r := range l.Rows {
 		p := paths(r.ID)
 		p.Progress = r.progress
-		out.Jobs[i] = raw(record{r.job, p, r.remark, ""})
+		out.Jobs[i] = raw(record{r.job, p, r.standing, r.remark, ""})
 	}
 	return out
 }
@@ -146,7 +146,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 	if err != nil {
 		return RawShow{}, err
 	}
-	doc := raw(record{j, p, s.Remark(id), ""})
+	doc := raw(record{j, p, Standing(s, j), s.Remark(id), ""})
 	doc.Attempts = attempts(j, p.Attempts)
 	return RawShow{1, stamp(s.Now()), doc}, nil
 }
@@ -154,7 +154,7 @@ func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
 func raw(r record) RawJob {
 	st := r.State
 	j := RawJob{
-		JobID: r.ID, Reference: ReferenceOf(r.Job), Name: title(r.Job), Tags: map[string]string{}, Status: st.Status.String(), Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
+		JobID: r.ID, Reference: ReferenceOf(r.Job), Name: Title(r.Job), Tags: map[string]string{}, Status: r.standing, Command: orEmpty(argv(r.Job)), CreatedAt: stamp(r.Created),
 		StartedAt: moment(st.Started), FinishedAt: moment(st.Finished),
 		StdoutPath: r.Stdout, StderrPath: r.Stderr, OutcomePath: nullable(r.Outcome),
 		Wait: rawWait(st.Wait), Progress: progressOf(r.Progress), WaitedOn: texts(st.WaitedOn.Kinds(), kernel.WaitKind.String),

@@ -66,7 +66,7 @@ func ScheduleOf(s *kernel.Snapshot, o ScheduleOptions) Schedule {
 		default:
 			continue
 		}
-		v.Rows = append(v.Rows, ScheduleRow{len(v.Rows) + 1, j.ID, slug(j), title(j), st, wait(j), j.Created, argv(j)})
+		v.Rows = append(v.Rows, ScheduleRow{len(v.Rows) + 1, j.ID, slug(j), Title(j), st, wait(j), j.Created, argv(j)})
 	}
 	return v
 }

@@ -14,7 +14,7 @@ var showColumns = []column{
 	{Field{"job", "ID", true}, func(r record) string { return string(r.ID) }},
 	{Field{"number", "Number", false}, numberText},
 	{Field{"ref", "Ref", false}, func(r record) string { return r.Ref() }},
-	{Field{"status", "Status", true}, func(r record) string { return r.State.Status.String() }},
+	{Field{"status", "Status", true}, func(r record) string { return r.standing }},
 	{Field{"pid", "PID", true}, func(r record) string { return number(pid(r)) }},
 	{Field{"started", "Started", true}, func(r record) string { return stamp(r.State.Started) }},
 	{Field{"finished", "Finished", true}, func(r record) string { return stamp(r.State.Finished) }},
@@ -85,7 +85,7 @@ var showColumns = []column{
 	{Field{"executor", "Executor", true}, func(r record) string { return r.Spec.Task.Executor }},
 	{Field{"executor_options", "Executor options", true}, func(r record) string { return strings.Join(r.Spec.Task.Options, " ") }},
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
-	{Field{"name", "Name", true}, func(r record) string { return title(r.Job) }},
+	{Field{"name", "Name", true}, func(r record) string { return Title(r.Job) }},
 	{Field{"tags", "Tags", true}, tags},
 	{Field{"created", "Created", true}, func(r record) string { return stamp(r.Created) }},
 	{Field{"failure_class", "Failure class", true}, func(r record) string { return r.State.Failure.String() }},
@@ -104,15 +104,16 @@ var showColumns = []column{
 	{Field{"denied", "Denied", true}, agentText(func(a *kernel.AgentRun) string { return strings.Join(a.Denied, ", ") })},
 	{Field{"limit_resets_at", "Limit resets at", true}, agentText(func(a *kernel.AgentRun) string { return stamp(a.Resets) })},
 	{Field{"generation", "Generation", true}, func(r record) string { return number(r.State.Generation) }},
-	{Field{"retries", "Retries", true}, func(r record) string { return spent(r.State.Spent.Retries, r.Budget().Retries) }},
-	{Field{"resumes", "Resumes", true}, func(r record) string { return spent(r.State.Spent.Resumes, r.Budget().Resumes) }},
+	{Field{"retries", "Retries", true}, func(r record) string { return usedOf(r.State.Spent.Retries, r.Budget().Retries) }},
+	{Field{"resumes", "Resumes", true}, func(r record) string { return usedOf(r.State.Spent.Resumes, r.Budget().Resumes) }},
 	{Field{"reclaims", "Reclaims", true},
-		func(r record) string { return spent(r.State.Spent.Reclaims, r.Budget().Reclaims) }},
+		func(r record) string { return usedOf(r.State.Spent.Reclaims, r.Budget().Reclaims) }},
 	{Field{"submitted_by", "Submitted by", true}, func(r record) string { return string(r.Spec.Origin.Parent) }},
 	{Field{"transient", "Transient", true}, transient},
 	{Field{"idempotency_key", "Idempotency key", true}, func(r record) string { return r.Spec.IdempotencyKey }},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"hooks", "Hook logs", true}, func(r record) string { return r.Hooks }},
+	{Field{"pack", "Files packed in", true}, func(r record) string { return r.Pack }},
 	{Field{"retry_at", "Retry at", true}, func(r record) string { return stamp(r.State.RetryAt) }},
 	{Field{"deadline", "Deadline", true}, func(r record) string { return stamp(deadline(r)) }},
 	{Field{"cancel_requested_at", "Cancel requested at", true}, func(r record) string { return stamp(r.State.Stop.At) }},
@@ -156,8 +157,8 @@ func transient(r record) string {
 	return r.Transient().String()
 }
 
-// spent is how much of a budget is used up; "" for a budget of none.
-func spent(used, budget int) string {
+// usedOf is how much of a budget is used up; "" for a budget of none.
+func usedOf(used, budget int) string {
 	if used == 0 && budget == 0 {
 		return ""
 	}
@@ -176,7 +177,7 @@ func Show(s *kernel.Snapshot, id kernel.JobID, p Paths) ([]Value, error) {
 	}
 	var out []Value
 	for _, c := range showColumns {
-		if text := line(c.text(record{j, p, s.Remark(id), promptRun(s, j)})); text != "" {
+		if text := line(c.text(record{j, p, Standing(s, j), s.Remark(id), promptRun(s, j)})); text != "" {
 			out = append(out, Value{c.Field, text})
 		}
 	}
@@ -218,7 +219,7 @@ func StatusOf(s *kernel.Snapshot, id kernel.JobID, p Paths) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	st := Status{Job: id, Reference: ReferenceOf(j), Status: j.State.Status.String(), Stdout: p.Stdout, Stderr: p.Stderr, Run: line(promptRun(s, j))}
+	st := Status{Job: id, Reference: ReferenceOf(j), Status: Standing(s, j), Stdout: p.Stdout, Stderr: p.Stderr, Run: line(promptRun(s, j))}
 	if e := j.State.Exit; e.Known {
 		st.ExitCode = &e.Code
 	}

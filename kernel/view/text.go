@@ -56,9 +56,9 @@ func command(j *kernel.Job) string {
 	return "<command unavailable>"
 }
 
-// title is what people call a job: the node's name, its id made readable, the
+// Title is what people call a job: the node's name, its id made readable, the
 // name it was submitted under, what it is about, or how its command begins.
-func title(j *kernel.Job) string {
+func Title(j *kernel.Job) string {
 	o := j.Spec.Origin
 	switch {
 	case o.About.Name != "":

@@ -59,7 +59,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 	}
 	n.transient = e.transient(src.transient, at, ".transient")
 	e.sandbox(src, n, at)
-	e.again(src, n, at)
+	e.budgets(src, n, at)
 }
 
 // sandbox reads what the node's agent and scripts are kept to.
@@ -80,9 +80,8 @@ var (
 	networks     = []string{kernel.AnyNetwork.String(), kernel.NoNetwork.String()}
 )
 
-// again reads the budgets and policies of the kinds of "again" that happen by
-// themselves, and refuses what would have no effect.
-func (e *expander) again(src *nodeSource, n *node, at string) {
+// budgets reads how often, and after what, a job runs again by itself, and refuses what would have no effect.
+func (e *expander) budgets(src *nodeSource, n *node, at string) {
 	resumes := 0
 	if n.resumable {
 		resumes = defaultResumes

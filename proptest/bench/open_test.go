@@ -38,7 +38,7 @@ func (r *repository) spentBy(stdin string, args ...string) (time.Duration, float
 func BenchmarkOneOfMany(b *testing.B) {
 	few, fewIDs := behind(b, 10)
 	many, manyIDs := behind(b, 10_000)
-	for _, name := range []string{"submit", "status", "show", "why", "tail", "cancel", "list -n 50", "list", "schedule"} {
+	for _, name := range []string{"submit", "status", "show", "why", "tail", "approve", "cancel", "list -n 50", "list", "schedule"} {
 		b.Run(name, func(b *testing.B) {
 			var spent [2]time.Duration
 			n := 0
@@ -53,6 +53,8 @@ func BenchmarkOneOfMany(b *testing.B) {
 						args = append(args, "--", "true")
 					case "cancel": // what was made for that
 						args = append(args, strings.TrimSpace(c.r.vizier("", "jobs", "submit", "--", "true")))
+					case "approve":
+						args = append(args, strings.TrimSpace(c.r.vizier("", "jobs", "submit", "--approval", "--", "true")))
 					case "list", "list -n 50", "schedule":
 					default:
 						args = append(args, c.ids[len(c.ids)/2])

@@ -43,12 +43,13 @@ func TestCheck(t *testing.T) {
 	}
 	t.Run("locks", func(t *testing.T) { // of a node on which nobody's lock holds
 		fake := filepath.Join(t.TempDir(), "vizier")
-		script := "#!/bin/sh\necho '{\"host\": \"far\", \"now\": \"2001-01-01T00:00:00Z\"}' >$2/seen.new && mv $2/seen.new $2/seen\n"
+		script := "#!/bin/sh\necho '{\"host\": \"far\", \"now\": \"2001-01-01T00:00:00Z\"}' >$2/seen.new && touch -d '1 minute ago' $2/seen.new && mv $2/seen.new $2/seen\n"
 		if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		got := checked(t, func(c *slurm.Cluster) { c.Settings.Program = fake })
-		if !strings.Contains(got, "the clock of node far is ") || !strings.Contains(got, "a lock of this host's does not hold on node far") {
+		if !strings.Contains(got, "the clock of node far is ") || !strings.Contains(got, "a lock of this host's does not hold on node far") ||
+			!strings.Contains(got, "what node far writes is seen here 1m0s later") {
 			t.Error(got)
 		}
 	})

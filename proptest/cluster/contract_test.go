@@ -206,8 +206,21 @@ func TestOneCallForAll(t *testing.T) {
 	for _, id := range strings.Fields(out) {
 		attempts = append(attempts, kernel.AttemptID{Job: kernel.JobID(r.job(id)["job"]), N: 1})
 	}
+	r.noResident()
+	r.eventually(func() string {
+		if left, _ := filepath.Glob(r.dir + "/.vizier/jobs/cluster/lab.outbox/*"); len(left) > 0 {
+			return fmt.Sprint(len(left), " are not submitted")
+		}
+		return ""
+	})
+	if err := os.Remove(r.dir + "/.vizier/jobs/cluster/lab.queue"); err != nil {
+		t.Error(err)
+	}
 	t.Setenv("PATH", counter+":"+os.Getenv("PATH"))
 	e, _ := r.executor("lab")
+	if err := e.(*slurm.Cluster).Refresh(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	for a, f := range e.Alive(context.Background(), attempts) {
 		if f.Value.Liveness != kernel.Alive || !strings.Contains(f.Value.Remark, "pending on cluster lab: BeginTime") {
 			t.Errorf("%v: %+v", a, f)
@@ -223,7 +236,10 @@ func TestOneCallForAll(t *testing.T) {
 	for _, id := range strings.Fields(out) {
 		r.becomes(id, "cancelled")
 	}
-	if left := r.sh(`squeue -h --me -t pending -o '%j' | grep -c ` + strings.Fields(out)[0] + ` || true`); left != "0" {
-		t.Errorf("a cancelled job is still in the queue")
-	}
+	r.eventually(func() string {
+		if left := r.sh(`squeue -h --me -t pending -o '%j' | grep -c ` + string(attempts[0].Job[:24]) + ` || true`); left != "0" {
+			return "cancelled jobs are still in the queue: " + left
+		}
+		return ""
+	})
 }

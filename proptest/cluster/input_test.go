@@ -73,7 +73,7 @@ func TestNobodyToAsk(t *testing.T) {
 	sane := r.env
 	r.env = append(append([]string{}, sane...), "PATH="+tools)
 	id := r.submit("lab", effect("a", ""))
-	if why := r.v("jobs", "why", id); !strings.Contains(why, "sbatch is not on PATH here") {
+	if why := r.v("jobs", "why", id); !strings.Contains(why, "squeue is not on PATH here") {
 		t.Error(why)
 	}
 	r.env = sane
@@ -115,11 +115,12 @@ func TestPendingReasons(t *testing.T) {
 	drained := r.submit("lab", effect("d", ""), "--option=--nodelist=n2")
 	r.eventually(func() string {
 		job, why := r.job(drained), r.v("jobs", "why", drained)
-		if !strings.Contains(job["remark"], "pending on cluster lab: ReqNodeNotAvail") || !strings.Contains(why, job["remark"]) {
+		if !strings.Contains(job["remark"], "pending on cluster lab: ReqNodeNotAvail") || !strings.Contains(why, job["remark"]) ||
+			job["status"] != "submitted" || !strings.Contains(why, "is submitted") {
 			return fmt.Sprint(job, why)
 		}
 		for _, j := range parseList(t, r.v("jobs", "list", "--format", "json")) {
-			if j["remark"] != job["remark"] {
+			if j["remark"] != job["remark"] || j["status"] != "submitted" {
 				return fmt.Sprint(j)
 			}
 		}
@@ -129,6 +130,23 @@ func TestPendingReasons(t *testing.T) {
 	r.becomes(drained, "succeeded")
 	r.happened("d")
 	r.sh("scontrol update nodename=n2 state=drain reason=broom")
+}
+
+// What the cluster took and will not start is told of, by the doctor as well.
+func TestPendingForGood(t *testing.T) {
+	r := newRepo(t)
+	id := r.submit("lab", "true", "--option", "partition=short", "--option", "time=2h")
+	r.eventually(func() string {
+		job := r.job(id)
+		if job["status"] != "submitted" || !strings.Contains(job["remark"], "PartitionTimeLimit") || !strings.Contains(job["remark"], "which does not pass by itself") {
+			return fmt.Sprint(job)
+		}
+		return ""
+	})
+	if out, _, err := r.try("", "doctor"); err == nil || !strings.Contains(out, "PartitionTimeLimit") {
+		t.Errorf("the doctor: %v\n%s", err, out)
+	}
+	r.v("jobs", "cancel", id)
 }
 
 // The cluster's own time limit ends the command in time to say so.

@@ -83,9 +83,10 @@ func run(ctx context.Context, n int, seed uint64, only string, parallel int, r r
 	}
 	fmt.Printf("mutate: seed %d, %d of %d mutants\n", seed, n, len(all))
 	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	if r.dir, err = filepath.Abs(filepath.Join(os.TempDir(), "vizier-mutate")); err != nil {
+	if r.dir, err = os.MkdirTemp("", "vizier-mutate-"); err != nil { // of this run alone: two would write one profile
 		return err
 	}
+	defer os.RemoveAll(r.dir)
 	if err := r.check(ctx, r.judges(all, packages)); err != nil {
 		return err
 	}

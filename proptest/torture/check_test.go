@@ -1,25 +1,29 @@
 package torture
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
-// records are all records on disk. Each must be whole, stand in a directory of
-// its name, and have a state file that agrees.
+// records are all records on disk. Each must be whole, stand in a directory or in
+// a pack of its name, and have a state file that agrees.
 func (r *repo) records() []record {
 	r.t.Helper()
-	files, _ := filepath.Glob(r.path(".vizier", "jobs", strings.Repeat("[0-9a-f]", 32), "job.json"))
+	name := r.path(".vizier", "jobs", strings.Repeat("[0-9a-f]", 32))
+	files, _ := filepath.Glob(name)
+	packs, _ := filepath.Glob(name + ".tar.gz")
 	var all []record
-	for _, file := range files {
-		var rec record
-		if err := json.Unmarshal([]byte(r.read(file)), &rec); err != nil {
-			r.t.Fatalf("%s: %v", file, err)
+	seen := map[string]bool{}
+	for _, file := range append(files, packs...) {
+		id := strings.TrimSuffix(filepath.Base(file), ".tar.gz")
+		if seen[id] {
+			continue
 		}
-		if id := filepath.Base(filepath.Dir(file)); rec.ID != id {
+		seen[id] = true
+		rec := r.record(id)
+		if rec.ID != id {
 			r.t.Fatalf("%s says it is %s", file, rec.ID)
 		}
 		all = append(all, rec)

@@ -16,7 +16,7 @@ const (
 	gpuUnits   = 2
 	reclaims   = 2 // of a job that is idempotent
 
-	stormConfig = "[scheduler]\nmax_running = 3\nresident_linger = \"300ms\"\n[pools]\ngpu = 2\n[jobs]\ngrace = \"1s\"\n"
+	stormConfig = "[scheduler]\nmax_running = 3\nresident_linger = \"300ms\"\n[pools]\ngpu = 2\n[jobs]\ngrace = \"1s\"\n[gc]\npack_after = \"1ms\"\n"
 )
 
 // node is a job of a storm's graph.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,9 +92,18 @@ func (r *repo) write(rel, text string) {
 	}
 }
 
+// read reads a file, of a job whose files are packed as well.
 func (r *repo) read(path string) string {
 	r.t.Helper()
 	b, err := os.ReadFile(path)
+	if rel, below := strings.CutPrefix(path, r.path(".vizier", "jobs")+"/"); below && errors.Is(err, fs.ErrNotExist) {
+		id, name, _ := strings.Cut(rel, "/")
+		packed, failed := exec.CommandContext(r.t.Context(), "tar", "-xzOf", r.path(".vizier", "jobs", id+".tar.gz"), name).Output()
+		if failed == nil {
+			return string(packed)
+		}
+		b, err = os.ReadFile(path) // perhaps it has just been unpacked
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}

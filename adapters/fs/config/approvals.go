@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// NotSubmitter, in approvals.required_from, has somebody else approve a job than
+// NotSubmitter in approvals.required_from has somebody else approve a job than
 // who submitted it.
 const NotSubmitter = "not-submitter"
 

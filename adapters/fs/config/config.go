@@ -49,7 +49,10 @@ type Store struct {
 }
 
 // GC says what goes by itself.
-type GC struct{ Keep Keep }
+type GC struct {
+	Keep      Keep
+	PackAfter time.Duration // after the end of a job its files are packed; 0: never
+}
 
 // Keep bounds what is kept of jobs that have ended. A bound of 0 is none.
 type Keep struct {

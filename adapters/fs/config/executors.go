@@ -13,30 +13,32 @@ import (
 // Executor is one that runs attempts elsewhere. What is zero is left to the
 // executor.
 type Executor struct {
-	Kind       string // "slurm"
-	Partition  string
-	Account    string
-	QOS        string
-	Time       string // limit of a job, as a duration or as sbatch reads it
-	CPUs       int
-	Memory     string
-	Gres       string
-	Options    []string // further ones of sbatch
-	MaxRunning int      // jobs it is given at once; 0: no limit
-	Locks      bool     // whether flock crosses the shared file system
-	Lease      time.Duration
-	Poll       time.Duration
-	Timeout    time.Duration // of one call of a client program
-	Program    string        // this program as the nodes find it
+	Kind         string // "slurm"
+	Partition    string
+	Account      string
+	QOS          string
+	Time         string // limit of a job, as a duration or as sbatch reads it
+	CPUs         int
+	Memory       string
+	Gres         string
+	Options      []string // further ones of sbatch
+	MaxRunning   int      // jobs it is given at once; 0: no limit
+	SubmitRate   int      // submissions a second; 0: no limit
+	MaxSubmitted int      // jobs that the cluster has at once, of those it was given; 0: no limit
+	Locks        bool     // whether flock crosses the shared file system
+	Lease        time.Duration
+	Poll         time.Duration
+	Timeout      time.Duration // of one call of a client program
+	Program      string        // this program as the nodes find it
 }
 
 var executorKeys = []string{"kind", "partition", "account", "qos", "time", "cpus", "memory", "gres", "options", "max_running",
-	"locks", "lease", "poll", "timeout", "program"}
+	"submit_rate", "max_submitted", "locks", "lease", "poll", "timeout", "program"}
 
 func executors() setting {
 	return setting{key: "executors.NAME",
 		doc: "A cluster that jobs may run on, with the keys kind (\"slurm\"), partition, account, qos, time, cpus, memory, gres, options, max_running, " +
-			"locks, lease, poll, timeout and program: docs/user/cluster.md says what they mean.",
+			"submit_rate, max_submitted, locks, lease, poll, timeout and program: docs/user/cluster.md says what they mean.",
 		get:   func(c *Config) any { return shownExecutors(c.Executors) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shownExecutors(c.Executors))) },
 		put: func(c *Config, name string, v any) error {
@@ -98,6 +100,10 @@ func (e *Executor) set(key string, v any) (err error) {
 		err = count(&e.CPUs, v)
 	case "max_running":
 		err = count(&e.MaxRunning, v)
+	case "submit_rate":
+		err = count(&e.SubmitRate, v)
+	case "max_submitted":
+		err = count(&e.MaxSubmitted, v)
 	case "options":
 		e.Options, err = words(v)
 	case "locks":
@@ -154,7 +160,7 @@ func shownExecutors(all map[string]Executor) map[string]string {
 				out[name+"."+key] = v
 			}
 		}
-		for key, n := range map[string]int{"cpus": e.CPUs, "max_running": e.MaxRunning} {
+		for key, n := range map[string]int{"cpus": e.CPUs, "max_running": e.MaxRunning, "submit_rate": e.SubmitRate, "max_submitted": e.MaxSubmitted} {
 			if n != 0 {
 				out[name+"."+key] = strconv.Itoa(n)
 			}

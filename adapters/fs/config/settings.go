@@ -64,6 +64,9 @@ func settings() []setting {
 			func(c *Config) *int { return &c.GC.Keep.Count }),
 		number("gc.keep.bytes", "How many bytes on the disk the files of jobs that have ended may take; 0 means no bound.",
 			func(c *Config) *int64 { return &c.GC.Keep.Bytes }),
+		duration("gc.pack_after", "How long after the end of a job its files become one, which takes a sixth of the room; empty means never. "+
+			"Runners that have nothing left to do, the resident scheduler and `vizier jobs gc` see to it.", true,
+			func(c *Config) *time.Duration { return &c.GC.PackAfter }),
 		duration("leases.ttl", "How long a runner on another host that shares the repository is believed in without a heartbeat.", false,
 			func(c *Config) *time.Duration { return &c.Leases.TTL }),
 		duration("leases.heartbeat", "How often a runner gives a sign of life and looks whether its attempt is still current.", false,
@@ -145,7 +148,7 @@ func defaults() Config {
 		Pools:     map[string]int{},
 		Hooks:     map[string]Hook{},
 		Store:     Store{Durability: "full"},
-		GC:        GC{Keep{Age: 90 * 24 * time.Hour, Count: 20_000, Bytes: 2 << 30}},
+		GC:        GC{Keep{Age: 90 * 24 * time.Hour, Count: 20_000, Bytes: 2 << 30}, time.Hour},
 		Leases:    Leases{TTL: 30 * time.Second, Heartbeat: 10 * time.Second, Stalled: time.Minute},
 		Jobs:      Jobs{Grace: 10 * time.Second, Sandbox: "none", Network: "all"},
 		Logs:      Logs{KeepAttempts: 5, MaxBytes: 64 << 20},

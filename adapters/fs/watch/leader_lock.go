@@ -20,11 +20,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// LeaderLock is the lock, held by this process. The lock file has three lines:
-// the holder's process id, a digest of what it looks after and its pid namespace.
+// LeaderLock is the lock, held by this process. The lock file has four lines: the
+// holder's process id, a digest of what it looks after, its pid namespace and its host.
 // Whoever sets the file's times wakes the holder.
 type LeaderLock struct {
 	Namespace string // pid namespace of this process; "": not known
+	Host      string // of this process; "": not known
 
 	path string
 	f    *os.File
@@ -140,6 +141,27 @@ func Holder(path string) (pid int, space string) {
 	return pid, third
 }
 
+// HolderHost is the host of the process that holds the lock at path; "": none does, or it has
+// not said yet.
+func HolderHost(path string) string {
+	f, err := open(path, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
+		_ = sys.Unlock(f)
+		return ""
+	}
+	var b [512]byte
+	n, _ := f.ReadAt(b[:], 0)
+	all := strings.Split(string(b[:n]), "\n")
+	if len(all) < 5 { // the last one is not whole yet
+		return ""
+	}
+	return strings.TrimSpace(all[3])
+}
+
 // Held reports that the lock file is still the one at the path. It is not when
 // the repository was removed.
 func (p *LeaderLock) Held() bool {
@@ -161,7 +183,7 @@ func (p *LeaderLock) Announce(w *kernel.Wakes) {
 	if w != nil {
 		what = digest(*w)
 	}
-	_, _ = p.f.WriteAt([]byte(fmt.Sprintf("%-10d\n%-16s\n%s\n", os.Getpid(), what, p.Namespace)), 0) // without it there are calls for nothing
+	_, _ = p.f.WriteAt([]byte(fmt.Sprintf("%-10d\n%-16s\n%s\n%s\n", os.Getpid(), what, p.Namespace, p.Host)), 0) // without it there are calls for nothing
 }
 
 // Release gives the lock up.

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ type evidence struct {
 	host      string        // where it was claimed; "": nowhere
 	void      string        // why it was voided; "": it was not
 	ordered   bool          // it was meant to be submitted
+	posted    bool          // nobody has submitted it yet
+	said      string        // why it is not submitted, as far as there is something to say
 	submitted string        // the cluster's number for it, once it was
 	age       time.Duration // of the order
 	held      bool          // its runner holds its lock
@@ -25,9 +28,9 @@ type evidence struct {
 	noLocks   bool          // the shared file system has no locks: a free one means nothing
 	lease     time.Duration
 
-	asked       bool      // the cluster was asked
-	unreachable string    // why it could not be
-	job         *batchJob // what it said; nil: it knows of none
+	asked       bool      // the cluster was asked since the order was written or, of what began, since its runner was heard of
+	unreachable string    // why it cannot be asked at the moment
+	job         *batchJob // what it said last, whenever that was; nil: it knows of none
 }
 
 // judgement is what follows from the evidence. Void and lost must be recorded
@@ -37,7 +40,6 @@ type judgement struct {
 	unseen string
 	void   string
 	lost   *kernel.Result
-	ask    bool // the cluster's answer is needed first
 }
 
 // margin is how much longer than its lease a runner is waited for, which it
@@ -48,19 +50,19 @@ const margin = 15 * time.Second
 // controller that does not answer for a sign of the end.
 func (e evidence) judge(cluster string) judgement {
 	alive := func(remark string) judgement {
-		return judgement{runner: kernel.Runner{Liveness: kernel.Alive, Remark: remark}}
+		return judgement{runner: kernel.Runner{Liveness: kernel.Alive, Remark: remark, Pending: e.host == ""}}
 	}
 	switch {
 	case e.ended:
 		return judgement{runner: kernel.Runner{Liveness: kernel.Dead}}
 	case strings.HasPrefix(e.void, takenOff): // whoever took the claim has not recorded the end yet, or died
 		return judgement{lost: cancelled(e.void)}
+	case strings.HasPrefix(e.void, notTaken):
+		return refused(strings.TrimPrefix(e.void, notTaken))
 	case e.void != "":
 		return judgement{runner: kernel.Runner{Liveness: kernel.NeverStarted, Remark: e.void}}
-	case e.host == "" && !e.ordered:
-		return alive("being submitted to cluster " + cluster)
-	case !e.asked && e.unreachable == "":
-		return judgement{ask: true}
+	case e.host == "" && (!e.ordered || e.posted):
+		return alive(cmp.Or(e.said, e.unreachable, "being submitted to cluster "+cluster))
 	case e.host == "":
 		return e.waiting(cluster, alive)
 	default:
@@ -68,19 +70,27 @@ func (e evidence) judge(cluster string) judgement {
 	}
 }
 
-// waiting judges an attempt that has not begun.
+// waiting judges an attempt that was submitted and has not begun.
 func (e evidence) waiting(cluster string, alive func(string) judgement) judgement {
 	switch {
-	case e.unreachable != "":
-		return judgement{unseen: e.unreachable}
-	case e.job == nil && e.submitted == "" && e.age < submitting:
-		return alive("being submitted to cluster " + cluster)
+	case e.job == nil && e.unreachable != "":
+		return alive(e.unreachable)
+	case e.job == nil && (!e.asked || e.submitted == "" && e.age < submitting):
+		return alive("submitted to cluster " + cluster)
 	case e.job == nil && e.submitted == "":
 		return judgement{void: "its submission to cluster " + cluster + " was cut off"}
 	case e.job == nil:
 		return judgement{void: fmt.Sprintf("cluster %s forgot it before it began (its job was %s)", cluster, e.submitted)}
 	case e.job.waits():
-		return alive(fmt.Sprintf("pending on cluster %s: %s (its job is %s)", cluster, e.job.reason, e.job.id))
+		v := alive(fmt.Sprintf("pending on cluster %s: %s (its job is %s)", cluster, e.job.reason, e.job.id))
+		if e.job.stuck() {
+			v.runner.Stuck = true
+			v.runner.Remark += ", which does not pass by itself"
+		}
+		if e.unreachable != "" {
+			v.runner.Remark += "; now " + e.unreachable
+		}
+		return v
 	case !e.job.ended():
 		return alive(fmt.Sprintf("starting on cluster %s (its job is %s)", cluster, e.job.id))
 	case e.job.state == "CANCELLED" && e.job.node == "": // from the queue; on a node a reused number may be the reason
@@ -96,6 +106,16 @@ func (e evidence) waiting(cluster string, alive func(string) judgement) judgemen
 // of being there to be submitted anew.
 const takenOff = "taken off cluster "
 
+// notTaken begins what the claim of an attempt says that the cluster will never
+// take.
+const notTaken = "never taken: "
+
+// refused ends an attempt that the cluster will never take.
+func refused(why string) judgement {
+	return judgement{void: notTaken + why,
+		lost: &kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RejectedByHost, Reason: why}}
+}
+
 func cancelled(why string) *kernel.Result {
 	return &kernel.Result{Outcome: kernel.OutcomeCancelled, Exit: 143, Reason: why}
 }
@@ -103,25 +123,38 @@ func cancelled(why string) *kernel.Result {
 // begun judges an attempt that has a runner and no outcome.
 func (e evidence) begun(cluster string, alive func(string) judgement) judgement {
 	at := "on node " + e.host + " of cluster " + cluster
-	gone := e.asked && (e.job == nil || e.job.ended())
+	gone := e.job != nil && e.job.ended() || e.asked && e.job == nil
 	late := e.silent > e.lease+margin
 	switch {
 	case e.held && !e.noLocks || e.noLocks && e.silent <= e.lease:
-		if gone && e.job != nil {
-			return alive(fmt.Sprintf("%s: its job %s is %s, but its runner lives", at, e.job.id, e.job.state))
-		}
-		return alive("")
+		return alive(e.beyond(at))
 	case gone && (late || !e.noLocks):
 		return judgement{lost: e.end(at)}
 	case late && e.unreachable != "":
 		return judgement{unseen: e.unreachable}
-	case late && !e.noLocks:
+	case late && e.asked && !e.noLocks:
 		return judgement{lost: e.end(at)} // no runner, whatever its batch job does
-	case late:
+	case late && e.asked:
 		return judgement{runner: kernel.Runner{Liveness: kernel.Stalled,
 			Remark: fmt.Sprintf("%s: nothing was heard of its runner for %s", at, e.silent.Round(time.Second))}}
 	default:
 		return alive(at + ": its runner is being looked for")
+	}
+}
+
+// beyond is what there is to say of a runner that is there though the cluster is
+// done with its batch job. One that ended as it should has a result that this host
+// does not see yet.
+func (e evidence) beyond(at string) string {
+	switch {
+	case e.job == nil || !e.job.ended():
+		return ""
+	case e.job.state == "COMPLETED" || e.job.state == "FAILED":
+		return fmt.Sprintf("%s: its job %s has ended, and its result is not seen here yet", at, e.job.id)
+	case e.noLocks:
+		return fmt.Sprintf("%s: its job %s is %s, but its runner was heard of %s ago", at, e.job.id, e.job.state, e.silent.Round(time.Second))
+	default:
+		return fmt.Sprintf("%s: its job %s is %s, but its runner lives", at, e.job.id, e.job.state)
 	}
 }
 
@@ -144,60 +177,50 @@ func (e evidence) end(at string) *kernel.Result {
 	return &r
 }
 
-// Alive tells what is known of each attempt. It reads the files first and asks the
-// cluster second, so that the cluster's answer is newer. Before it tells that an
-// attempt is over it records that: it takes the claim, or records the end, unless
-// another process was first.
-func (c *Cluster) Alive(ctx context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
+// Alive tells what is known of each attempt. It asks nobody: it goes by the files,
+// and by the cluster's latest answer. Before it tells that an attempt is over it
+// records that: it takes the claim, or records the end, unless another process was
+// first.
+func (c *Cluster) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
 	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Runner], len(attempts))
 	if len(attempts) == 0 {
 		return facts
 	}
-	l := &query{c: c, ctx: ctx, now: c.clock()}
-	known := make([]evidence, 0, len(attempts))
-	for _, a := range attempts {
-		e, err := c.evidence(a, l.now)
-		if err != nil {
-			facts[a] = kernel.Unseen[kernel.Runner](err.Error())
-		}
-		known = append(known, e)
+	l := look{c: c, now: c.clock(), list: c.recorded(), closed: c.closed()}
+	l.open = c.open(l.list)
+	if reason, away := c.away(); away {
+		l.unreachable = fmt.Sprintf("cluster %s: %v: %s", c.Name, errAway, reason)
 	}
-	l.begun = time.Now()
-	for i, a := range attempts {
-		if _, failed := facts[a]; !failed {
-			facts[a] = l.judge(a, known[i])
-		}
+	for _, a := range attempts {
+		facts[a] = l.judge(a)
 	}
 	return facts
 }
 
-// query is one call of Alive.
-type query struct {
-	c     *Cluster
-	ctx   context.Context //nolint:containedctx // of one call
-	begun time.Time       // after the files were read
-	now   time.Time       // by the clock of the files
-
+// look is one call of Alive.
+type look struct {
+	c           *Cluster
+	now         time.Time // by the clock of the files
 	list        listing
-	asked       bool
+	open        int // batch jobs that the cluster has
+	closed      closure
 	unreachable string
 }
 
-func (l *query) judge(a kernel.AttemptID, e evidence) kernel.Fact[kernel.Runner] {
-	v := e.judge(l.c.Name)
-	if v.ask {
-		l.ask(&e, l.c.jobName(a))
-		v = e.judge(l.c.Name)
+func (l *look) judge(a kernel.AttemptID) kernel.Fact[kernel.Runner] {
+	e, err := l.evidence(a)
+	if err != nil {
+		return kernel.Unseen[kernel.Runner](err.Error())
 	}
+	v := e.judge(l.c.Name)
 	if v.void != "" || v.lost != nil {
 		if err := l.c.record(a, v); err != nil {
 			return kernel.Unseen[kernel.Runner](err.Error())
 		}
-		var err error
-		if e, err = l.c.evidence(a, l.now); err != nil {
+		if e, err = l.evidence(a); err != nil {
 			return kernel.Unseen[kernel.Runner](err.Error())
 		}
-		if v = e.judge(l.c.Name); v.ask { // it began after all
+		if v = e.judge(l.c.Name); v.void != "" || v.lost != nil { // another was first, and this host does not see of it yet
 			v = judgement{runner: kernel.Runner{Liveness: kernel.Alive}}
 		}
 	}
@@ -207,34 +230,11 @@ func (l *query) judge(a kernel.AttemptID, e evidence) kernel.Fact[kernel.Runner]
 	return kernel.Seen(v.runner)
 }
 
-// ask adds what the cluster says of the batch job of that name. A list that is a
-// second old will do if it has the job; that there is none must be a new answer.
-func (l *query) ask(e *evidence, name string) {
-	if !l.asked {
-		list, err := l.c.list(l.ctx, l.begun.Add(-time.Second))
-		l.take(list, err)
-	}
-	if j, known := l.list.jobs[name]; (!known || j.ended()) && l.unreachable == "" && l.list.asked.Before(l.begun) {
-		list, err := l.c.list(l.ctx, time.Now())
-		l.take(list, err)
-	}
-	e.asked, e.unreachable = l.unreachable == "", l.unreachable
-	if j, known := l.list.jobs[name]; known && e.asked {
-		e.job = &j
-	}
-}
-
-func (l *query) take(list listing, err error) {
-	l.asked, l.list = true, list
-	if err != nil {
-		l.unreachable = err.Error()
-	}
-}
-
 // evidence reads the files of a. It reads the outcome last: if everything else says
 // that the runner is gone, an outcome that it has written is not missed.
-func (c *Cluster) evidence(a kernel.AttemptID, now time.Time) (evidence, error) {
-	e := evidence{noLocks: c.Settings.NoLocks, lease: c.Settings.lease()}
+func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
+	c := l.c
+	e := evidence{noLocks: c.Settings.NoLocks, lease: c.Settings.lease(), unreachable: l.unreachable}
 	if e.ended = c.ended(a); e.ended {
 		return e, nil
 	}
@@ -245,26 +245,51 @@ func (c *Cluster) evidence(a kernel.AttemptID, now time.Time) (evidence, error) 
 	switch o, err := c.order(a); {
 	case err == nil:
 		e.ordered, e.submitted, e.noLocks, e.lease = true, o.Job, o.NoLocks, o.Lease
+		if e.posted = c.posted(a); e.posted {
+			e.said = l.held(o)
+		}
 	case !errors.Is(err, os.ErrNotExist):
 		return e, err
 	}
+	since := l.now
 	if info, err := os.Lstat(c.Files.OrderFile(a)); err == nil {
-		e.age = now.Sub(info.ModTime())
+		since = info.ModTime()
+		e.age = l.now.Sub(since)
 	}
 	if e.host != "" {
 		at, _, err := beatOf(c.Files.BeatFile(a))
 		if err != nil {
 			return e, err
 		}
-		e.silent = now.Sub(at)
+		since, e.silent = at, l.now.Sub(at)
 		if !e.noLocks {
 			if e.held, err = proc.Locked(c.Files.BeatFile(a)); err != nil {
 				return e, err
 			}
 		}
 	}
+	if j, known := l.list.jobs[c.jobName(a)]; known {
+		e.job = &j
+	}
+	e.asked = l.list.asked.After(since.Add(tick)) && e.unreachable == ""
 	e.ended = c.ended(a)
 	return e, nil
+}
+
+// tick is more than the step of any file system's clock.
+const tick = 10 * time.Millisecond
+
+// held is why an order is not submitted yet, as far as there is a reason.
+func (l *look) held(o order) string {
+	switch {
+	case o.Said != "":
+		return fmt.Sprintf("cluster %s refuses it: %s (tried %d of %d times)", l.c.Name, o.Said, o.Refused, len(tryAgain)+1)
+	case l.closed.Until.After(time.Now()):
+		return fmt.Sprintf("cluster %s takes no more jobs now: %s (asked again at %s)", l.c.Name, l.closed.Said, l.closed.Until.UTC().Format(time.RFC3339))
+	case l.c.Settings.MaxSubmitted > 0 && l.open >= l.c.Settings.MaxSubmitted:
+		return fmt.Sprintf("cluster %s has %d jobs, max_submitted of [executors.%s] is %d", l.c.Name, l.open, l.c.Name, l.c.Settings.MaxSubmitted)
+	}
+	return ""
 }
 
 // record records a judgement, before anybody is told of it. If another process was

@@ -24,11 +24,14 @@ type probed struct {
 	Now  time.Time `json:"now"`            // by the node's clock
 	Held bool      `json:"held"`           // it saw that this host holds a lock
 	Lock string    `json:"lock,omitempty"` // why it could not tell
+
+	lag time.Duration // until this host saw what it wrote, by the file server's clock
 }
 
 const (
 	probePatience = time.Minute     // for the probe to begin, and to end
 	mostSkew      = 5 * time.Second // of a node's clock
+	mostLag       = 5 * time.Second // of this host's caches
 )
 
 // Check looks for what would keep jobs of this cluster from running: the client
@@ -41,8 +44,13 @@ func (c *Cluster) Check(ctx context.Context) []Finding {
 			return []Finding{{name + " is not on PATH here", "install Slurm's client programs on this host, or put them on PATH"}}
 		}
 	}
-	if _, err := c.list(ctx, time.Now()); err != nil {
+	if _, err := c.refresh(ctx); err != nil {
 		return []Finding{{err.Error(), "see that slurmctld runs (`scontrol ping`), and that this host has its slurm.conf or SLURM_CONF names it"}}
+	}
+	if err := os.MkdirAll(c.Files.ClusterDir(), 0o700); err == nil {
+		if f := ownShare.try(c.Files.ClusterDir()); f != nil {
+			return []Finding{*f}
+		}
 	}
 	own, err := c.Settings.with(nil)
 	if err == nil {
@@ -74,6 +82,10 @@ func (c *Cluster) compare(seen probed, now time.Time) []Finding {
 	if skew := now.Sub(seen.Now).Abs(); skew > mostSkew {
 		found = append(found, Finding{fmt.Sprintf("the clock of node %s is %s off this host's", seen.Host, skew.Round(time.Second)),
 			"let NTP set both; times on records are those of whoever wrote them"})
+	}
+	if seen.lag > mostLag {
+		found = append(found, Finding{fmt.Sprintf("what node %s writes is seen here %s later: this host's caches of the shared file system are that old", seen.Host, seen.lag.Round(time.Second)),
+			"mount it with caches of a few seconds at most (actimeo, for NFS)"})
 	}
 	switch {
 	case c.Settings.NoLocks || seen.Held:
@@ -109,20 +121,27 @@ func (c *Cluster) probe(ctx context.Context, dir string, own []string) (seen pro
 	for end := time.Now().Add(probePatience); ; time.Sleep(100 * time.Millisecond) {
 		b, err := os.ReadFile(filepath.Join(dir, "seen"))
 		if err == nil && json.Unmarshal(b, &seen) == nil {
+			if info, err := os.Stat(filepath.Join(dir, "seen")); err == nil {
+				seen.lag = c.clock().Sub(info.ModTime())
+			}
 			return seen, nil
 		}
 		if ctx.Err() != nil {
 			return seen, &Finding{"the probe of a node was cut off", "try again"}
 		}
-		list, err := c.list(ctx, time.Now().Add(-time.Second))
+		list, err := c.refresh(ctx)
 		if err != nil {
 			return seen, &Finding{err.Error(), "see that slurmctld runs"}
 		}
 		j, known := list.jobs[name]
 		switch {
 		case known && j.ended():
-			if over++; over < 20 { // its file may be seen late
+			if over++; over < 20 || j.state == "COMPLETED" && time.Now().Before(end) { // its file may be seen late
 				continue
+			}
+			if j.state == "COMPLETED" {
+				return seen, &Finding{fmt.Sprintf("what node %s writes is not seen here after %s: this host's caches of the shared file system are that old", j.node, probePatience),
+					"mount it with caches of a few seconds at most (actimeo, for NFS)"}
 			}
 			said, _ := os.ReadFile(log)
 			return seen, &Finding{fmt.Sprintf("a batch job ended on node %s without having seen %s (%s, %s) %s", j.node, dir, j.state, j.reason, strings.TrimSpace(string(said))),

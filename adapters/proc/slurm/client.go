@@ -20,7 +20,7 @@ import (
 var errAway = errors.New("its controller cannot be asked")
 
 // recess is how long nothing is asked after a question that went unanswered:
-// each one costs its deadline, and the scheduler lock is held meanwhile.
+// each one costs its deadline, and people may wait.
 const recess = 5 * time.Second
 
 // away reports that the controller did not answer a moment ago, whoever asked,
@@ -57,7 +57,8 @@ func (c *Cluster) call(ctx context.Context, stdin, name string, args ...string) 
 	cmd.Dir = c.Root
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.WaitDelay = time.Second
-	var out, errs bytes.Buffer
+	var out bytes.Buffer
+	errs := complaints{enough: stop}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	if err == nil {
@@ -66,9 +67,11 @@ func (c *Cluster) call(ctx context.Context, stdin, name string, args ...string) 
 	var text string
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", fmt.Errorf("cluster %s: %s is not on PATH here: install Slurm's client programs on this host", c.Name, name)
+		text = name + " is not on PATH here: install Slurm's client programs on this host"
 	case caller.Err() != nil: // who asked has no more patience, which says nothing of the controller
 		return "", fmt.Errorf("cluster %s: %w: %w", c.Name, errAway, caller.Err())
+	case patient(errs.String()): // it would go on asking for minutes
+		return "", fmt.Errorf("cluster %s: %s: %w", c.Name, name, &clientError{complaint(errs.String())})
 	case ctx.Err() != nil:
 		text = fmt.Sprintf("%s did not answer within %s", name, limit)
 	default:
@@ -113,6 +116,30 @@ func complaint(stderr string) string {
 		}
 	}
 	return strings.Join(lines, "; ")
+}
+
+// complaints are what a client program says. One that says that it is going to ask
+// again for as long as it takes has said enough.
+type complaints struct {
+	text   bytes.Buffer
+	enough func()
+}
+
+func (c *complaints) String() string { return c.text.String() }
+
+func (c *complaints) Write(b []byte) (int, error) {
+	n, err := c.text.Write(b)
+	if patient(c.String()) {
+		c.enough()
+	}
+	return n, err
+}
+
+func patient(text string) bool { return mentions(text, "sleeping and retrying") }
+
+// full reports that a request was refused because there are too many: it passes.
+func full(text string) bool {
+	return patient(text) || mentions(text, "MaxSubmit", "temporarily unable to accept job", "Resource temporarily unavailable", "rate limit", "Too many")
 }
 
 // unreachable reports that a complaint is about the way to the controller.
@@ -178,44 +205,67 @@ type listing struct {
 	jobs  map[string]batchJob // by name; of several, the one that matters most
 }
 
+// jobPrefix begins the names of all batch jobs of Vizier's.
+const jobPrefix = "vizier-"
+
 const squeueFormat = "%i|%T|%r|%N|%j"
 
-// list asks for every job of this user, unless an answer is there that is
-// younger than since.
-func (c *Cluster) list(ctx context.Context, since time.Time) (listing, error) {
-	c.mu.Lock()
-	seen := c.seen
-	c.mu.Unlock()
-	if seen.jobs != nil && !seen.asked.Before(since) {
-		return seen, nil
+// listFile is the cluster's latest answer: when it was asked, by the clock of the
+// file server, and the lines of squeue.
+func (c *Cluster) listFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".queue") }
+
+// refresh asks for every job of this user and puts the answer where every process
+// finds it. No lock of the scheduler's may be held.
+func (c *Cluster) refresh(ctx context.Context) (listing, error) {
+	if err := os.MkdirAll(c.Files.ClusterDir(), 0o700); err != nil {
+		return listing{}, err
 	}
-	now := time.Now()
+	now := c.clock()
 	out, err := c.call(ctx, "", "squeue", "--me", "-h", "-t", "all", "-o", squeueFormat)
 	if err != nil {
 		return listing{}, err
 	}
 	l := listing{now, parseJobs(out)}
-	c.mu.Lock()
-	c.seen = l
-	c.mu.Unlock()
-	return l, nil
+	var own strings.Builder
+	own.WriteString(now.Format(time.RFC3339Nano) + "\n")
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, "|"+jobPrefix) {
+			own.WriteString(line)
+		}
+	}
+	return l, writeFile(c.listFile(), []byte(own.String()), false)
 }
 
-// lookUp is the number of the job of that name which the cluster has, ended or
-// not; "": none.
-func (c *Cluster) lookUp(ctx context.Context, name string) (string, error) {
-	out, err := c.call(ctx, "", "squeue", "--me", "-h", "-t", "all", "--name="+name, "-o", squeueFormat)
-	if err != nil {
-		return "", err
+// Refresh asks the cluster how its jobs stand, unless it was asked a moment ago: Alive
+// goes by the answer. No lock of the scheduler's may be held.
+func (c *Cluster) Refresh(ctx context.Context) error {
+	const moment = time.Second
+	if l := c.recorded(); l.jobs != nil && c.clock().Sub(l.asked).Abs() < moment {
+		return nil
 	}
-	return parseJobs(out)[name].id, nil
+	_, err := c.refresh(ctx)
+	return err
+}
+
+// recorded is the latest answer. It asks nobody.
+func (c *Cluster) recorded() listing {
+	b, err := os.ReadFile(c.listFile())
+	if err != nil {
+		return listing{}
+	}
+	first, rest, _ := strings.Cut(string(b), "\n")
+	asked, err := time.Parse(time.RFC3339Nano, first)
+	if err != nil {
+		return listing{}
+	}
+	return listing{asked, parseJobs(rest)}
 }
 
 func parseJobs(out string) map[string]batchJob {
 	jobs := map[string]batchJob{}
 	for line := range strings.Lines(out) {
 		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 5)
-		if len(f) < 5 || !strings.HasPrefix(f[4], "vizier-") {
+		if len(f) < 5 || !strings.HasPrefix(f[4], jobPrefix) {
 			continue
 		}
 		j := batchJob{f[0], f[1], f[2], f[3], strings.TrimSpace(f[4])}
@@ -230,6 +280,17 @@ func parseJobs(out string) map[string]batchJob {
 func (j batchJob) ended() bool {
 	switch j.state {
 	case "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT":
+		return true
+	}
+	return false
+}
+
+// stuck reports that the cluster will not begin with a job that waits unless
+// somebody changes the job or the cluster.
+func (j batchJob) stuck() bool {
+	switch j.reason {
+	case "PartitionConfig", "BadConstraints", "PartitionNodeLimit", "PartitionTimeLimit", "PartitionDown", "PartitionInactive", "InvalidAccount", "InvalidQOS",
+		"AccountNotAllowed", "QOSNotAllowed", "DependencyNeverSatisfied", "ReservationDeleted", "ReservationInvalid", "JobHeldUser", "JobHeldAdmin":
 		return true
 	}
 	return false

@@ -41,6 +41,9 @@ type Settings struct {
 	CPUs                                        int
 	Options                                     []string // further ones of sbatch, as --NAME or --NAME=VALUE
 
+	SubmitRate   int // submissions a second at most; 0: no limit
+	MaxSubmitted int // batch jobs of this repository that the cluster has at once; 0: no limit
+
 	NoLocks bool          // flock does not cross the shared file system
 	Lease   time.Duration // how long a runner may be silent; 0: DefaultLease
 	Poll    time.Duration // between two looks at what runs; 0: DefaultPoll
@@ -72,9 +75,6 @@ type Cluster struct {
 	Options  func(kernel.JobID) ([]string, error)
 
 	files sync.Mutex // held while Conclude or Options runs
-
-	mu   sync.Mutex
-	seen listing // the latest answer
 }
 
 // Refused is a request that the cluster will never fulfil.
@@ -82,7 +82,8 @@ type Refused struct{ Reason string }
 
 func (r *Refused) Error() string { return r.Reason }
 
-// submitting bounds how long a submission may be under way, whatever happens.
+// submitting bounds how long an order may be there that is neither in the outbox nor
+// submitted: a version that did not have an outbox left it.
 const submitting = 10 * time.Minute
 
 func (s Settings) lease() time.Duration { return orDefault(s.Lease, DefaultLease) }
@@ -94,80 +95,38 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// Start submits a, once whatever happens: an order on the disk comes first, and
-// who finds one looks the attempt up by its name.
-func (c *Cluster) Start(ctx context.Context, a kernel.AttemptID) error {
+// Start has a submitted, once whatever happens, by whoever sends next: it leaves an
+// order and an errand. Whoever finds an order looks the attempt up by its name.
+func (c *Cluster) Start(_ context.Context, a kernel.AttemptID) error {
 	if host, void, err := c.Local.Claimed(a); err == nil && host+void != "" {
 		return nil
 	}
 	o, err := c.order(a)
-	switch {
-	case err == nil && o.Job != "":
-		return nil // what became of it, Alive tells
-	case err == nil:
-		if found, err := c.lookUp(ctx, o.Name); err != nil {
-			return c.refuse(a, err)
-		} else if found != "" {
-			return c.submitted(a, o, found)
-		}
-	case errors.Is(err, os.ErrNotExist):
-		if o, err = c.writeOrder(a); err != nil {
-			return fmt.Errorf("start %s on cluster %s: %w", label(a), c.Name, err)
-		}
-	default:
+	if errors.Is(err, os.ErrNotExist) {
+		o, err = c.writeOrder(a)
+	}
+	if err == nil && o.Job == "" { // else Alive tells what became of it
+		err = c.post(toSubmit, a)
+	}
+	if err != nil {
 		return fmt.Errorf("start %s on cluster %s: %w", label(a), c.Name, err)
 	}
-	id, err := c.submit(ctx, a, o)
-	var never *Refused
-	if err != nil && !errors.As(err, &never) && !errors.Is(err, errAway) { // it may have been accepted all the same
-		id, _ = c.lookUp(ctx, o.Name)
-	}
-	if id != "" {
-		return c.submitted(a, o, id)
-	}
-	return c.refuse(a, err)
-}
-
-// refuse makes a refusal final for the attempt: should the cluster have
-// accepted it all the same, it does not start. If it has, it is under way.
-func (c *Cluster) refuse(a kernel.AttemptID, why error) error {
-	if err := c.Local.Void(a, why.Error()); errors.Is(err, kernel.ErrStale) {
-		return nil
-	}
-	return why
-}
-
-// submitted notes the cluster's number for the attempt. It is a hint and not
-// worth a failure.
-func (c *Cluster) submitted(a kernel.AttemptID, o order, id string) error {
-	c.mu.Lock()
-	c.seen = listing{} // it lacks the new one
-	c.mu.Unlock()
-	o.Job = id
-	_ = writeJSON(c.Files.OrderFile(a), o, false)
 	return nil
 }
 
-// Stop asks a's runner to end its command, and takes what has not begun out of
+// Stop asks a's runner to end its command, and has what has not begun taken out of
 // the queue.
-func (c *Cluster) Stop(ctx context.Context, a kernel.AttemptID) error {
-	o, err := c.order(a)
-	if errors.Is(err, os.ErrNotExist) {
-		o.Name = c.jobName(a)
-	} else if err != nil {
-		return fmt.Errorf("stop %s: %w", label(a), err)
-	}
+func (c *Cluster) Stop(_ context.Context, a kernel.AttemptID) error {
 	if c.ended(a) {
 		return nil
 	}
-	err = c.Local.Void(a, "cancelled before it began")
+	err := c.Local.Void(a, "cancelled before it began")
 	switch {
 	case err == nil:
-		_, err = c.call(ctx, "", "scancel", "--quiet", "--me", "--name="+o.Name)
+		err = c.post(toCancel, a)
 		c.ring()
 	case errors.Is(err, kernel.ErrStale):
-		// The runner looks at the record by itself; this is to make it look now.
-		_, err = c.call(ctx, "", "scancel", "--quiet", "--me", "--batch", "--signal=USR1", "--name="+o.Name)
+		err = c.post(toSignal, a) // it looks at the record by itself; this is to make it look now
 	}
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", label(a), err)
@@ -175,16 +134,14 @@ func (c *Cluster) Stop(ctx context.Context, a kernel.AttemptID) error {
 	return nil
 }
 
-// Sweep fences a off, so that its runner ends itself wherever it is, and takes
-// it from the cluster. It waits for the runner as far as that can be known.
+// Sweep fences a off, so that its runner ends itself wherever it is, and has it
+// taken from the cluster. It waits for the runner as far as that can be known.
 func (c *Cluster) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	const step, patience = 20 * time.Millisecond, 10 * time.Second
 	if err := c.Local.Void(a, "taken back"); err != nil && !errors.Is(err, kernel.ErrStale) {
 		return fmt.Errorf("sweep %s: %w", label(a), err)
 	}
-	fenced := fence(c.Files.BeatFile(a))
-	_, err := c.call(ctx, "", "scancel", "--quiet", "--me", "--name="+c.jobName(a))
-	if err = errors.Join(fenced, err); err != nil {
+	if err := errors.Join(fence(c.Files.BeatFile(a)), c.post(toCancel, a)); err != nil {
 		return fmt.Errorf("sweep %s: %w", label(a), err)
 	}
 	if c.Settings.NoLocks {

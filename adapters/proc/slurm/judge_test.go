@@ -25,7 +25,7 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		e    evidence
-		want string // unseen, ask, void, or the liveness
+		want string // unseen, void, or the liveness
 		lost kernel.FailureClass
 		ends kernel.Outcome
 		says string
@@ -33,8 +33,13 @@ func TestJudge(t *testing.T) {
 		{name: "an outcome", e: evidence{ended: true}, want: "dead"},
 		{name: "claimed for nobody", e: evidence{void: "forgotten"}, want: "absent", says: "forgotten"},
 		{name: "no order yet", e: evidence{}, want: "alive", says: "being submitted"},
-		{name: "an order", e: ordered, want: "ask"},
-		{name: "nobody to ask", e: away(ordered), want: "unseen"},
+		{name: "an order in the outbox", e: evidence{ordered: true, posted: true}, want: "alive", says: "being submitted"},
+		{name: "refused for now", e: evidence{ordered: true, posted: true, said: "not now"}, want: "alive", says: "not now"},
+		{name: "an order, and nobody to ask", e: away(evidence{ordered: true, posted: true}), want: "alive", says: "cluster c: gone"},
+		{name: "never taken, and who found out has not recorded that yet", e: evidence{void: notTaken + "no such thing"}, lost: kernel.RejectedByHost, ends: kernel.OutcomeFailed, want: "void", says: "no such thing"},
+		{name: "submitted", e: ordered, want: "alive", says: "submitted to cluster c"},
+		{name: "submitted, nobody to ask", e: away(ordered), want: "alive", says: "cluster c: gone"},
+		{name: "pending for good", e: asked(ordered, &batchJob{id: "7", state: "PENDING", reason: "PartitionConfig"}), want: "alive", says: "PartitionConfig (its job is 7), which does not pass by itself"},
 		{name: "never submitted", e: asked(with(ordered, func(e *evidence) { e.submitted = "" }), nil), want: "alive"},
 		{name: "taken from the queue, and who saw it has not recorded that yet", e: evidence{void: "taken off cluster c by scancel"}, ends: kernel.OutcomeCancelled, says: "scancel"},
 		{name: "never submitted, long ago", e: asked(with(ordered, func(e *evidence) { e.submitted, e.age = "", time.Hour }), nil), want: "void"},
@@ -58,7 +63,10 @@ func TestJudge(t *testing.T) {
 		{name: "its lock is free, nobody to ask", e: away(begun), want: "alive"},
 		{name: "its lock is free for long, nobody to ask", e: away(silent(begun, time.Hour)), want: "unseen"},
 		{name: "lease: heard of", e: asked(leases, in("RUNNING", "n1")), want: "alive"},
-		{name: "lease: heard of though given up", e: asked(leases, in("NODE_FAIL", "n1")), want: "alive", says: "its runner lives"},
+		{name: "lease: heard of though given up", e: asked(leases, in("NODE_FAIL", "n1")), want: "alive", says: "its runner was heard of"},
+		{name: "lease: its job has ended, its result is not seen yet", e: asked(leases, in("COMPLETED", "n1")), want: "alive", says: "its result is not seen here yet"},
+		{name: "its job has ended, its result is not seen yet", e: asked(held, in("COMPLETED", "n1")), want: "alive", says: "its result is not seen here yet"},
+		{name: "silent, and the cluster was asked before that", e: silent(begun, 2*time.Minute), want: "alive", says: "looked for"},
 		{name: "lease: just over", e: asked(silent(leases, 70*time.Second), in("NODE_FAIL", "n1")), want: "alive"},
 		{name: "lease: over", e: asked(silent(leases, 80*time.Second), in("NODE_FAIL", "n1")), lost: kernel.WorkerLost, ends: kernel.OutcomeFailed},
 		{name: "lease: over, forgotten", e: asked(silent(leases, 80*time.Second), nil), lost: kernel.WorkerLost, ends: kernel.OutcomeFailed},
@@ -70,8 +78,6 @@ func TestJudge(t *testing.T) {
 			said := v.unseen + v.void + v.runner.Remark
 			got := map[kernel.Liveness]string{kernel.Alive: "alive", kernel.Dead: "dead", kernel.NeverStarted: "absent", kernel.Stalled: "stalled"}[v.runner.Liveness]
 			switch {
-			case v.ask:
-				got = "ask"
 			case v.unseen != "":
 				got = "unseen"
 			case v.void != "":

@@ -24,10 +24,13 @@ var reserved = []string{"--array", "--bb", "--bbf", "--chdir", "--clusters", "--
 	"--no-requeue", "--open-mode", "--output", "--parsable", "--requeue", "--signal", "--test-only", "--uid", "--gid", "--wait", "--wrap", "--quiet",
 	"--ignore-pbs", "--kill-on-invalid-dep", "--help", "--usage", "--version"}
 
-// Accepts says what is wrong with what a job asks of the cluster.
+// Accepts says what is wrong with what a job asks of the cluster, or with the file
+// system that it would be recorded on.
 func (c *Cluster) Accepts(options []string) error {
-	_, err := c.Settings.with(options)
-	return err
+	if _, err := c.Settings.with(options); err != nil {
+		return err
+	}
+	return c.usable()
 }
 
 // asked are the options of sbatch that a's job and the configuration ask for.

@@ -29,6 +29,12 @@ type order struct {
 	Job     string        `json:"job,omitempty"`
 	NoLocks bool          `json:"no_locks,omitempty"`
 	Lease   time.Duration `json:"lease_ns"`
+
+	// Said is why the cluster did not take it the last time, in words that Vizier
+	// does not know; Refused is how often that was, and Next when it is asked again.
+	Said    string    `json:"said,omitempty"`
+	Refused int       `json:"refused,omitempty"`
+	Next    time.Time `json:"next,omitzero"`
 }
 
 func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Itoa(a.N) }
@@ -36,8 +42,13 @@ func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Ito
 // jobName is a's name on the cluster. Every process gets the same, and every
 // repository has names of its own.
 func (c *Cluster) jobName(a kernel.AttemptID) string {
+	return c.ownPrefix() + string(a.Job) + "-" + strconv.Itoa(a.N)
+}
+
+// ownPrefix begins the names of this repository's batch jobs.
+func (c *Cluster) ownPrefix() string {
 	of := sha256.Sum256([]byte(filepath.Clean(c.Root)))
-	return "vizier-" + hex.EncodeToString(of[:4]) + "-" + string(a.Job) + "-" + strconv.Itoa(a.N)
+	return jobPrefix + hex.EncodeToString(of[:4]) + "-"
 }
 
 // writeOrder writes the order of a, and makes the beat file, which its runner
@@ -79,11 +90,16 @@ func writeJSON(path string, v any, durable bool) error {
 	if err != nil {
 		return err
 	}
+	return writeFile(path, append(b, '\n'), durable)
+}
+
+// writeFile replaces the file whole.
+func writeFile(path string, b []byte, durable bool) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(b, '\n'))
+	_, err = f.Write(b)
 	if err == nil && durable {
 		err = f.Sync()
 	}

@@ -21,6 +21,7 @@ type Watch struct {
 	c     *Cluster
 	ended chan struct{}
 	poke  chan struct{}
+	send  chan struct{}
 
 	mu sync.Mutex
 	of []kernel.AttemptID
@@ -28,14 +29,41 @@ type Watch struct {
 
 const (
 	bellEvery  = time.Second // between two looks at the bell
-	pollAtMost = 12          // times the poll interval, when nothing happens
+	sendPause  = 100 * time.Millisecond
+	pollAtMost = 12 // times the poll interval, when nothing happens
 )
 
 // NewWatch watches nothing yet. It ends with ctx.
 func (c *Cluster) NewWatch(ctx context.Context) *Watch {
-	w := &Watch{c: c, ended: make(chan struct{}, 1), poke: make(chan struct{}, 1)}
+	w := &Watch{c: c, ended: make(chan struct{}, 1), poke: make(chan struct{}, 1), send: make(chan struct{}, 1)}
 	go w.serve(ctx)
+	go w.deliver(ctx)
 	return w
+}
+
+// Send has errands seen to by this process, soon.
+func (w *Watch) Send() {
+	select {
+	case w.send <- struct{}{}:
+	default:
+	}
+}
+
+// deliver sees to errands when told to, and to what others left undone.
+func (w *Watch) deliver(ctx context.Context) {
+	poll := orDefault(w.c.Settings.Poll, DefaultPoll)
+	for {
+		wait := poll
+		if again, _ := w.c.Deliver(ctx); !again.IsZero() { // Alive tells what is wrong
+			wait = min(wait, max(time.Until(again), sendPause))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.send:
+		case <-time.After(wait):
+		}
+	}
 }
 
 // Ended has a value when an attempt under watch may be over.
@@ -87,13 +115,16 @@ func (w *Watch) serve(ctx context.Context) {
 		case <-rung:
 			heard = w.bellAt()
 			w.signal()
+			w.Send() // there may be room
 		case <-look.C:
 			if at := w.bellAt(); at.After(heard) && len(w.watched()) > 0 {
 				heard = at
 				w.signal()
+				w.Send()
 			}
 		case <-ask.C:
 			if of := w.watched(); len(of) > 0 {
+				_, _ = w.c.refresh(ctx) // without an answer files decide
 				for _, f := range w.c.Alive(ctx, of) {
 					if f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.NeverStarted) {
 						w.signal()

@@ -1,11 +1,11 @@
-package view_test
+package effect_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
-	"github.com/vizier-scheduler/vizier/kernel/view"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
 
 func TestEffectsOfAPlainCommandAreItsAttempt(t *testing.T) {
@@ -28,7 +28,7 @@ func TestEffectsOfAPlainCommandAreItsAttempt(t *testing.T) {
 			st.Status, st.Exit, st.Failure = kernel.Failed, kernel.Exited(1), kernel.WorkerLost
 		}), "intent"},
 	} {
-		all := view.Effects(&kernel.Job{ID: "a", State: c.state}, nil)
+		all := effect.Of(&kernel.Job{ID: "a", State: c.state}, nil)
 		switch {
 		case c.want == "" && len(all) == 0:
 		case len(all) != 1 || all[0].State.String() != c.want || all[0].Attempt != 2:
@@ -39,11 +39,11 @@ func TestEffectsOfAPlainCommandAreItsAttempt(t *testing.T) {
 
 func TestEffectsOfANodeAreThoseOfItsJournal(t *testing.T) {
 	j := kernel.Job{ID: "a", Spec: kernel.Spec{Task: kernel.Task{Builtin: true}}, State: kernel.State{Status: kernel.Succeeded, Attempt: 1, Exit: kernel.Exited(0)}}
-	journal := []kernel.Effect{{Key: "k", Attempt: 1, State: kernel.Applied}}
-	if all := view.Effects(&j, journal); len(all) != 1 || all[0].State != kernel.Committed || journal[0].State != kernel.Applied {
+	journal := []effect.Record{{Key: "k", Attempt: 1, State: effect.Applied}}
+	if all := effect.Of(&j, journal); len(all) != 1 || all[0].State != effect.Committed || journal[0].State != effect.Applied {
 		t.Errorf("%+v of %+v", all, journal)
 	}
-	if all := view.Effects(&j, nil); len(all) != 0 {
+	if all := effect.Of(&j, nil); len(all) != 0 {
 		t.Errorf("%+v of an empty journal", all)
 	}
 }

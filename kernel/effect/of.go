@@ -1,16 +1,16 @@
-package view
+package effect
 
 import "github.com/vizier-scheduler/vizier/kernel"
 
-// Effects are the side effects of j as far as they got: those of its journal,
+// Of are the side effects of j as far as they got: those of its journal,
 // or, of a plain command, which keeps none, its latest attempt.
-func Effects(j *kernel.Job, journal []kernel.Effect) []kernel.Effect {
+func Of(j *kernel.Job, journal []Record) []Record {
 	if !j.Spec.Task.Builtin {
 		return attempted(j)
 	}
-	out := make([]kernel.Effect, len(journal))
+	out := make([]Record, len(journal))
 	for i, e := range journal {
-		e.State = j.EffectState(&e)
+		e.State = StateOf(j, &e)
 		out[i] = e
 	}
 	return out
@@ -18,15 +18,15 @@ func Effects(j *kernel.Job, journal []kernel.Effect) []kernel.Effect {
 
 // attempted is the effect of a job that is a plain command: the attempt is under
 // way, or it was lost, or the job's record says how it ended.
-func attempted(j *kernel.Job) []kernel.Effect {
+func attempted(j *kernel.Job) []Record {
 	st := j.State
 	if st.Started.IsZero() || st.Status != kernel.Running && !st.Exit.Known {
 		return nil
 	}
-	e := kernel.Effect{Operation: "command", Job: j.ID, Generation: st.Generation, Attempt: st.Attempt, Begun: st.Started}
+	e := Record{Operation: "command", Job: j.ID, Generation: st.Generation, Attempt: st.Attempt, Begun: st.Started}
 	if st.Status != kernel.Running && st.Failure != kernel.WorkerLost {
-		e.State = kernel.Committed
+		e.State = Committed
 		e.Result = kernel.Result{Attempt: j.Attempt(), Outcome: st.Outcome, Exit: st.Exit.Code, Class: st.Failure, Reason: st.Reason, Ended: st.Finished}
 	}
-	return []kernel.Effect{e}
+	return []Record{e}
 }

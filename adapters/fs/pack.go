@@ -1,0 +1,320 @@
+package fs
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A job that ended some time ago is packed: its files become one, a tar archive
+// that gzip compressed, beside where its directory was. Each file of a job is read
+// from the directory or, where it is not there, from the pack. So a reader without
+// the lock finds it while the directory goes or comes back. Nothing in the
+// directory changes before the pack is gone: while there is one, it has everything
+// (docs/formats/layout.md).
+
+const (
+	// maxPackable is how many bytes the files of a job have at most that is packed:
+	// of larger ones blocks are not what takes the room.
+	maxPackable = 1 << 20
+	// maxUnpacked bounds what a pack is read into.
+	maxUnpacked = 64 << 20
+)
+
+// errPack is a pack that cannot be read.
+var errPack = errors.New("the pack of the job's files is damaged")
+
+// jobFile is a file of a job; its name is relative to the job's directory.
+type jobFile struct {
+	name    string
+	data    []byte
+	changed time.Time
+}
+
+func encodePack(files []jobFile) ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, f := range files {
+		err := w.WriteHeader(&tar.Header{Name: f.name, Mode: fileMode, Size: int64(len(f.data)), ModTime: f.changed.Truncate(time.Second)})
+		if err == nil {
+			_, err = w.Write(f.data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("pack %s: %w", f.name, err)
+		}
+	}
+	err := errors.Join(w.Close(), z.Close())
+	return b.Bytes(), err
+}
+
+// decodePack reads a pack to its end, so that its checksum was right.
+func decodePack(b []byte) (files []jobFile, err error) {
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	all := &io.LimitedReader{R: z, N: maxUnpacked}
+	for r := tar.NewReader(all); ; {
+		head, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if head.Typeflag != tar.TypeReg || !filepath.IsLocal(head.Name) || path.Clean(head.Name) != head.Name {
+			return nil, fmt.Errorf("%q is no file of a job", head.Name)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, jobFile{head.Name, data, head.ModTime})
+	}
+	_, err = io.Copy(io.Discard, all)
+	if err == nil && all.N == 0 {
+		err = fmt.Errorf("it has more than %d bytes", maxUnpacked)
+	}
+	return files, err
+}
+
+// readPack is what is in the pack of a job; fs.ErrNotExist: it has none.
+func (s *Store) readPack(id kernel.JobID) ([]jobFile, error) {
+	b, err := s.base.read(packFile(id), maxUnpacked)
+	if err != nil {
+		return nil, err
+	}
+	files, err := decodePack(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", path.Join(vizierDir, packFile(id)), errPack, err)
+	}
+	return files, nil
+}
+
+// readJobFile reads a file of a job, packed or not.
+func (s *Store) readJobFile(id kernel.JobID, name string, limit int64) ([]byte, error) {
+	b, missing := s.base.read(jobPath(id, name), limit)
+	if !errors.Is(missing, iofs.ErrNotExist) {
+		return b, missing
+	}
+	files, err := s.readPack(id)
+	if errors.Is(err, iofs.ErrNotExist) { // perhaps it has just been unpacked
+		return s.base.read(jobPath(id, name), limit)
+	}
+	for _, f := range files {
+		if f.name == name {
+			return f.data, nil
+		}
+	}
+	if err == nil {
+		err = missing
+	}
+	return nil, err
+}
+
+// jobFileNames lists the files in a directory of a job, packed or not.
+func (s *Store) jobFileNames(id kernel.JobID, name string) ([]string, error) {
+	names, err := s.base.names(jobPath(id, name))
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.readPack(id)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist): // perhaps it is packed just now, or has been unpacked
+		more, err := s.base.names(jobPath(id, name))
+		names = append(names, more...)
+		slices.Sort(names)
+		return slices.Compact(names), err
+	case err != nil:
+		return nil, err
+	}
+	for _, f := range files {
+		if dir, base := path.Split(f.name); dir == name+"/" && !slices.Contains(names, base) {
+			names = append(names, base)
+		}
+	}
+	return names, nil
+}
+
+// fileOf is the file of the store that has a file of a job in it.
+func (s *Store) fileOf(id kernel.JobID, name string) string {
+	if own := jobPath(id, name); s.base.stamp(own) != (fileStamp{}) || s.base.stamp(packFile(id)) == (fileStamp{}) {
+		return own
+	}
+	return packFile(id)
+}
+
+// Packed is the pack of a job's files, "" if they are in its directory.
+func (s *Store) Packed(id kernel.JobID) string {
+	if s.open(false) != nil || !kernel.ValidJobID(string(id)) || s.fileOf(id, recordName) != packFile(id) {
+		return ""
+	}
+	return s.PackFile(id)
+}
+
+// unpackedFiles are copies of files that are packed, for readers that need a file
+// of the system: of each file one, so that they do not take it for another each
+// time they open it.
+type unpackedFiles struct {
+	mu    sync.Mutex
+	files map[string]*os.File
+}
+
+func (u *unpackedFiles) open(s *Store, id kernel.JobID, name string) (*os.File, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	at := jobPath(id, name)
+	if u.files[at] == nil {
+		files, err := s.readPack(id)
+		if errors.Is(err, iofs.ErrNotExist) { // perhaps it has just been unpacked
+			return s.base.file(at, unix.O_RDONLY)
+		}
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(files, func(f jobFile) bool { return f.name == name })
+		if i < 0 {
+			return nil, failed("open", at, iofs.ErrNotExist)
+		}
+		f, err := os.CreateTemp("", "vizier-")
+		if err != nil {
+			return nil, err
+		}
+		if _, err = f.Write(files[i].data); err != nil {
+			return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
+		}
+		if err := os.Remove(f.Name()); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if u.files == nil {
+			u.files = map[string]*os.File{}
+		}
+		u.files[at] = f
+	}
+	fd, err := unix.FcntlInt(u.files[at].Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	return os.NewFile(uintptr(fd), at), failed("open", at, err)
+}
+
+func (u *unpackedFiles) close() (err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, f := range u.files {
+		err = errors.Join(err, f.Close())
+	}
+	u.files = nil
+	return err
+}
+
+// endedAt is when a job ended or, if it never ran, was created; zero: it is open.
+func endedAt(j *kernel.Job) time.Time {
+	switch {
+	case j.Open():
+		return time.Time{}
+	case j.State.Finished.IsZero():
+		return j.Created
+	}
+	return j.State.Finished
+}
+
+// packable are the files of a job, the record first, or none where they stay as
+// they are: where some are large or of no sort that a program of Vizier's reads,
+// such as a patch.
+func (s *Store) packable(id kernel.JobID) ([]jobFile, error) {
+	if s.quarantineReason(id) != "" {
+		return nil, nil
+	}
+	files, err := s.readPack(id) // of what a crash cut short
+	if ignoreMissing(err) != nil {
+		return nil, err
+	}
+	room := int64(maxPackable)
+	own, err := s.filesIn(id, "", &room)
+	if err != nil || room < 0 {
+		return nil, ignoreMissing(err)
+	}
+	files = slices.DeleteFunc(files, func(f jobFile) bool {
+		return slices.ContainsFunc(own, func(o jobFile) bool { return o.name == f.name })
+	})
+	files = append(files, own...)
+	slices.SortFunc(files, func(a, b jobFile) int { return strings.Compare(packOrder(a.name), packOrder(b.name)) })
+	if len(files) == 0 || files[0].name != recordName {
+		return nil, nil
+	}
+	return files, nil
+}
+
+func packOrder(name string) string {
+	if name == recordName {
+		return ""
+	}
+	return name
+}
+
+// filesIn are the files below a directory of a job. Room is how many bytes they
+// may have; less than 0: they cannot be packed.
+func (s *Store) filesIn(id kernel.JobID, dir string, room *int64) (files []jobFile, err error) {
+	names, err := s.base.names(jobPath(id, dir))
+	for _, name := range names {
+		name := path.Join(dir, name)
+		entry, failed := Confined{*s.base}.Stat(jobPath(id, name))
+		switch {
+		case failed != nil:
+			return nil, failed
+		case name == lockName, isTemp(path.Base(name)): // of a process that was killed
+			continue
+		case entry.Mode == iofs.ModeDir && packsBelow(name):
+			below, failed := s.filesIn(id, name, room)
+			if failed != nil {
+				return nil, failed
+			}
+			files = append(files, below...)
+			continue
+		case !entry.Mode.IsRegular(), !packs(name):
+			*room = -1
+		default:
+			*room -= entry.Size
+		}
+		if *room < 0 {
+			return nil, nil
+		}
+		data, failed := s.base.read(jobPath(id, name), maxPackable)
+		if failed != nil {
+			return nil, failed
+		}
+		files = append(files, jobFile{name, data, entry.Modified})
+	}
+	return files, err
+}
+
+func packsBelow(dir string) bool {
+	return slices.Contains([]string{attemptsDir, effectsDir, hooksDir}, dir)
+}
+
+// packs reports that programs of Vizier's alone read a file of a job by its name.
+// Others, a patch or what it keeps for its next attempt, the jobs' own commands may read.
+func packs(name string) bool {
+	dir, _ := path.Split(name)
+	switch {
+	case dir != "":
+		return true
+	case name == recordName, name == stateName, name == outcomeName, name == noInputName:
+		return true
+	}
+	return strings.HasSuffix(name, ".log")
+}

@@ -1,0 +1,151 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"path"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Pack packs jobs that ended before a time, at most most of them, those that ended
+// first first. It reports whether there may be more. It does nothing where the
+// lock is not free at once, or where an earlier transaction has to be completed first.
+//
+// The packs are durable before the journal says that they count, whatever the
+// durability of the store: what they replace has been there for long.
+func (s *Store) Pack(ctx context.Context, ended time.Time, most int) (more bool, err error) {
+	if err := s.open(false); err != nil {
+		return false, ignoreMissing(err)
+	}
+	tx, err := s.begin(ctx, lockAtOnce, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, tx.Close()) }()
+	if err := s.catchUp(tx.pos); err != nil {
+		return false, err
+	}
+	keys, err := s.cache.endedBefore(ended, most)
+	if err != nil || len(keys) == 0 || len(tx.unfinished) > 0 || !tx.pos.done {
+		return false, err
+	}
+	seen, err := tx.pack(keys)
+	if err != nil {
+		s.dropCache()
+		return false, fmt.Errorf("pack jobs: %w", err)
+	}
+	return seen == most, nil
+}
+
+// pack packs the jobs of these keys that can be, and returns for how many of the
+// keys nothing is left to do.
+func (t *Tx) pack(keys []string) (seen int, err error) {
+	s := t.s
+	var e entry
+	for _, key := range keys {
+		id := idIn(key)
+		if held, err := s.base.exists(jobPath(id, lockName)); err != nil || held && s.locked(jobPath(id, lockName)) {
+			continue // its runner has not left yet
+		}
+		seen++
+		s.cache.set(key, nil) // whatever comes of it: until the job changes that stays so
+		written, err := s.writePack(id)
+		if err != nil {
+			return seen, err
+		}
+		if written {
+			e.groups = append(e.groups, group{job: id, ops: []fileOp{{kind: opPack}}})
+		}
+	}
+	if len(e.groups) > 0 {
+		if err := s.syncPacks(); err != nil {
+			return seen, err
+		}
+		first := !t.pos.packs
+		t.pos.packs = true
+		if err := t.write(e, first || s.log.full(t.pos)); err != nil {
+			return seen, err
+		}
+		if err := s.followEntry(e); err != nil {
+			return seen, err
+		}
+	}
+	return seen, s.cache.log(journalOffset{t.pos.epoch, t.pos.end})
+}
+
+// writePack writes the pack of a job if it can be packed, and reports whether it
+// could. The content is durable then, and the name not yet.
+func (s *Store) writePack(id kernel.JobID) (written bool, err error) {
+	if there, err := s.base.exists(jobPath(id, "")); !there || err != nil {
+		return false, err
+	}
+	if k, err := s.lookup(id); err != nil || k == nil || endedAt(k.job).IsZero() {
+		return false, err
+	}
+	files, err := s.packable(id)
+	if err != nil || len(files) == 0 {
+		return false, nil // one that cannot be read stays as it is, and others go on
+	}
+	data, err := encodePack(files)
+	if err != nil {
+		return false, err
+	}
+	return true, s.base.in(packFile(id), func(d dir, name string) error {
+		temp, err := d.stage(name, name, data, true)
+		if err != nil {
+			return err
+		}
+		if err := d.disk.rename(d.fd, temp, d.fd, name); err != nil {
+			return failed("write", packFile(id), d.discard(temp, err))
+		}
+		return nil
+	})
+}
+
+// syncPacks makes the names of packs durable.
+func (s *Store) syncPacks() error {
+	return s.base.in(packFile(""), func(d dir, name string) error { return d.sync(jobsDir, true) })
+}
+
+// completePack removes the directory of a job that has a pack, and reports whether
+// it has.
+func (s *Store) completePack(id kernel.JobID) (packed bool, err error) {
+	if id == "" {
+		return false, nil
+	}
+	if _, err := s.readPack(id); err != nil {
+		return false, ignoreMissing(err)
+	}
+	return true, s.removeTree(string(id))
+}
+
+// unpack puts the files of a job back into its directory, durably, and removes the
+// pack.
+func (s *Store) unpack(id kernel.JobID) error {
+	files, err := s.readPack(id)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		d, err := s.base.make(path.Dir(jobPath(id, f.name)))
+		if err != nil {
+			return err
+		}
+		err = d.write(path.Base(f.name), f.data, true)
+		d.close()
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.base.remove(packFile(id)); err != nil {
+		return err
+	}
+	return s.syncPacks()
+}

@@ -1,0 +1,391 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
+)
+
+// endedJob is a job that succeeded.
+func endedJob(n int) kernel.Job {
+	j := plain(n)
+	j.State.Status, j.State.Attempt, j.State.Outcome = kernel.Succeeded, 1, kernel.OutcomeSucceeded
+	j.State.Exit, j.State.Started, j.State.Finished = kernel.Exited(0), t0, t0.Add(time.Second)
+	return j
+}
+
+// packStore is a store in which jobs 1 to 3 have ended and left files, and job 4
+// is open.
+func packStore(t *testing.T, o Options) (string, *Store) {
+	t.Helper()
+	dir := t.TempDir()
+	s := newStoreWith(t, dir, o)
+	s.disk = idle{}
+	for n := 1; n <= 3; n++ {
+		j := endedJob(n)
+		r := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Ended: j.State.Finished}
+		commit(t, s, kernel.CreateJob{Job: j})
+		if err := s.Conclude(r); err != nil {
+			t.Fatal(err)
+		}
+		entry, err := encodeEffect(&effect.Record{Key: strings.Repeat("a1", 32), Job: j.ID, Operation: "git.commit", Attempt: 1, State: effect.Applied, Begun: t0, Result: r}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"stdout.log": fmt.Sprintf("output of %d\n", n), "stderr.log": "", "job.lock": "",
+			"attempts/1.json": `{"host":"h","child":{"pid":7}}`, "attempts/1.report.jsonl": `{"done":1}` + "\n",
+			"hooks/0.1.mail.log": "sent\n", "effects/" + strings.Repeat("a1", 32) + ".json": string(entry)} {
+			writeAt(t, filepath.Join(s.JobDir(j.ID), name), text)
+		}
+	}
+	commit(t, s, kernel.CreateJob{Job: plain(4)})
+	return dir, s
+}
+
+// packAll packs all that can be.
+func packAll(t testing.TB, s *Store) {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		if more, err = s.Pack(context.Background(), t0.Add(time.Hour), 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// asSeen is what readers see of jobs 1 to 4.
+func asSeen(t testing.TB, s *Store) map[string]any {
+	t.Helper()
+	out := map[string]any{"all": read(t, s)}
+	must := func(v any, err error) any {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+		return v
+	}
+	ids, err := s.IDs()
+	slices.Sort(ids)
+	out["ids"] = must(ids, err)
+	for n := 1; n <= 4; n++ {
+		job := id(n)
+		f := kernel.NewFacts()
+		a := kernel.AttemptID{Job: job, N: 1}
+		s.Observe(context.Background(), kernel.Probes{Attempts: []kernel.AttemptID{a}}, &f)
+		j, err := s.Job(job)
+		out[fmt.Sprint("job ", n)] = must(j, err)
+		attempts, err := s.Attempts(job)
+		out[fmt.Sprint("attempts ", n)] = must(attempts, err)
+		effects, err := s.Effects(job)
+		out[fmt.Sprint("effects ", n)] = must(effects, err)
+		log, err := s.LogTail(job, "stdout", 9)
+		out[fmt.Sprint("log ", n)] = must(string(log), err)
+		out[fmt.Sprint("result ", n)] = f.Results[a]
+		out[fmt.Sprint("progress ", n)] = s.Progress(a)
+	}
+	return out
+}
+
+// unlike is what differs of two sights.
+func unlike(a, b map[string]any) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(a)) {
+		if !reflect.DeepEqual(a[key], b[key]) {
+			out = append(out, fmt.Sprintf("%s: %+v and %+v", key, a[key], b[key]))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// Readers find of a packed job what they found before, in one file that standard
+// tools read; a change of the job brings its files back as they were.
+func TestAPackedJobReadsAsBefore(t *testing.T) {
+	dir, s := packStore(t, options())
+	before, files := asSeen(t, s), tree(t, dir)
+	packAll(t, s)
+	for n := 1; n <= 3; n++ {
+		if exists(s.JobDir(id(n))) || s.Packed(id(n)) != s.PackFile(id(n)) {
+			t.Errorf("job %d is not packed", n)
+		}
+	}
+	if !exists(s.JobDir(id(4))) || s.Packed(id(4)) != "" {
+		t.Error("an open job was packed")
+	}
+	if d := unlike(before, asSeen(t, s)); d != "" {
+		t.Errorf("the process that packed sees\n%s", d)
+	}
+	if d := unlike(before, asSeen(t, newStore(t, dir))); d != "" {
+		t.Errorf("another process sees\n%s", d)
+	}
+	if problems, count, err := s.Validate(soon(t)); err != nil || len(problems) > 0 || count != 4 {
+		t.Errorf("%v %d %v", problems, count, err)
+	}
+	tx := begin(t, s)
+	if odd, err := s.Inspect(nil); err != nil || len(odd) > 0 {
+		t.Errorf("%+v %v", odd, err)
+	}
+	closeTx(t, tx)
+	if size := s.Sizes(t.Context(), []kernel.JobID{id(1)})[id(1)]; size == 0 || size > 8<<10 {
+		t.Errorf("a packed job takes %d bytes", size)
+	}
+	text, err := exec.CommandContext(t.Context(), "tar", "-xzOf", s.PackFile(id(2)), "stdout.log").Output()
+	if err != nil || string(text) != "output of 2\n" {
+		t.Errorf("tar: %q %v", text, err)
+	}
+	commit(t, s, put(endedJob(2), func(st *kernel.State) { st.Reason = "changed" }))
+	now := tree(t, dir)
+	for name, text := range files {
+		if base := jobPath(id(2), ""); strings.HasPrefix(name, base+"/") && !slices.Contains([]string{"job.json", "job.lock"}, filepath.Base(name)) && now[name] != text {
+			t.Errorf("%s comes back as %q", name, now[name])
+		}
+	}
+	if exists(s.PackFile(id(2))) {
+		t.Error("its pack is still there")
+	}
+	commit(t, s, kernel.RemoveJob{Job: id(1)})
+	if exists(s.PackFile(id(1))) {
+		t.Error("the pack of a job that was removed is still there")
+	}
+	packAll(t, s)
+	if s.Packed(id(2)) == "" || s.Packed(id(3)) == "" {
+		t.Error("a job that was changed is not packed again")
+	}
+}
+
+// A job stays as it is where somebody may read its files by their names, where they
+// are large, and while its runner is there.
+func TestWhatIsNotPacked(t *testing.T) {
+	for name, leave := range map[string]func(string) func(){
+		"a patch":      func(job string) func() { writeAt(t, filepath.Join(job, "command.patch"), "x"); return nil },
+		"a checkpoint": func(job string) func() { writeAt(t, filepath.Join(job, "checkpoint", "1"), "x"); return nil },
+		"another file": func(job string) func() { writeAt(t, filepath.Join(job, "notes.txt"), "x"); return nil },
+		"a large log": func(job string) func() {
+			writeAt(t, filepath.Join(job, "stdout.log"), strings.Repeat("x", maxPackable))
+			return nil
+		},
+		"a link": func(job string) func() { _ = os.Symlink("/etc/passwd", filepath.Join(job, "x.log")); return nil },
+		"a living runner": func(job string) func() {
+			f, err := os.OpenFile(filepath.Join(job, "job.lock"), os.O_RDWR, 0)
+			if err == nil {
+				err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() { f.Close() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, s := packStore(t, options())
+			gone := leave(s.JobDir(id(1)))
+			if _, err := s.Pack(soon(t), t0, 10); err != nil || s.Packed(id(2)) != "" {
+				t.Errorf("what ended later was packed: %v", err)
+			}
+			packAll(t, s)
+			if s.Packed(id(1)) != "" || exists(s.PackFile(id(1))) || s.Packed(id(2)) == "" {
+				t.Errorf("packed: %q and %q", s.Packed(id(1)), s.Packed(id(2)))
+			}
+			if gone != nil {
+				gone()
+				if packAll(t, s); s.Packed(id(1)) == "" {
+					t.Error("it is not packed once its runner is gone")
+				}
+			}
+		})
+	}
+}
+
+// A pack that cannot be read is told of by its path, and holds up nobody else.
+func TestADamagedPack(t *testing.T) {
+	for name, damage := range map[string]func(string) string{
+		"cut off":      func(b string) string { return b[:len(b)/2] },
+		"empty":        func(string) string { return "" },
+		"another byte": func(b string) string { return b[:len(b)/2] + string(b[len(b)/2]^1) + b[len(b)/2+1:] },
+		"no archive":   func(string) string { return "hello" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, s := packStore(t, options())
+			packAll(t, s)
+			writeAt(t, s.PackFile(id(1)), damage(contentOf(t, s.PackFile(id(1)))))
+			for _, s := range []*Store{s, newStore(t, dir)} {
+				rec := read(t, s)
+				at := ".vizier/jobs/" + string(id(1)) + ".tar.gz: the pack of the job's files is damaged: "
+				if why := rec.Unreadable[id(1)]; len(rec.Jobs) != 3 || !strings.HasPrefix(why, at) {
+					t.Errorf("%d jobs, unreadable: %q", len(rec.Jobs), why)
+				}
+				if _, err := s.Job(id(1)); err == nil {
+					t.Error("its record is read")
+				}
+				problems, _, err := s.Validate(soon(t))
+				if err != nil || len(problems) != 1 || problems[0].Job != id(1) || !strings.HasPrefix(at, problems[0].Path) {
+					t.Errorf("%+v %v", problems, err)
+				}
+				tx := begin(t, s)
+				if odd, err := s.Inspect(nil); err != nil || len(odd) != 1 || odd[0].Fix != nil || !strings.HasPrefix(at, odd[0].Path) {
+					t.Errorf("%+v %v", odd, err)
+				}
+				closeTx(t, tx)
+			}
+			commit(t, s, put(endedJob(2), func(st *kernel.State) { st.Reason = "changed" }))
+			if got := find(t, read(t, newStore(t, dir)), id(2)).State.Reason; got != "changed" {
+				t.Errorf("job 2 says %q", got)
+			}
+		})
+	}
+}
+
+// Wherever a process is killed that packs a job or brings one back, readers see
+// all there was, and what comes next is done to all of it.
+func TestKilledWhilePacking(t *testing.T) {
+	oneGoroutine(t)
+	o := options()
+	o.Durable = true
+	change := func(s *Store, reason string) error {
+		tx, err := s.Begin(context.Background())
+		if err != nil {
+			return err
+		}
+		defer tx.Close()
+		rec, err := tx.Load(kernel.Scope{All: true})
+		if err != nil {
+			return err
+		}
+		return tx.Commit(kernel.NewPlan(put(find(t, rec, id(1)), func(st *kernel.State) { st.Reason = reason })))
+	}
+	lives := map[string]func(*Store) error{
+		"packing":     func(s *Store) error { _, err := s.Pack(context.Background(), t0.Add(time.Hour), 2); return err },
+		"coming back": func(s *Store) error { return change(s, "after the kill") },
+	}
+	for name, life := range lives {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ended := false
+			for k := 1; !ended; k++ {
+				dir, s := packStore(t, o)
+				if name != "packing" {
+					packAll(t, s)
+				}
+				want := asSeen(t, s)
+				d := &faulty{at: k, dead: true}
+				s.disk, s.base.disk, s.log.base.disk = d, d, d
+				err := life(s)
+				ended = err == nil
+				_ = s.Close()
+				unlocked := asSeen(t, newStore(t, dir)) // another boot sees the same
+				if name == "packing" {
+					if d := unlike(want, unlocked); d != "" {
+						t.Errorf("killed at call %d: %s", k, d)
+					}
+				}
+				next := newStoreWith(t, dir, o)
+				if err := change(next, "after the kill"); err != nil {
+					t.Errorf("killed at call %d: %v", k, err)
+				}
+				packAll(t, next)
+				got := asSeen(t, next)
+				if j := got["job 1"].(kernel.Job); j.State.Reason != "after the kill" {
+					t.Errorf("killed at call %d, job 1 says %q", k, j.State.Reason)
+				}
+				for _, m := range []map[string]any{want, got} {
+					maps.DeleteFunc(m, func(key string, _ any) bool { return key == "all" || key == "job 1" })
+				}
+				if d := unlike(want, got); d != "" || next.Packed(id(1)) == "" {
+					t.Errorf("killed at call %d, packed %q: %s", k, next.Packed(id(1)), d)
+				}
+				if k > 1000 {
+					t.Fatal("it never ends")
+				}
+			}
+		})
+	}
+}
+
+// A job is there for readers without the lock whenever they look while it is
+// packed or comes back.
+func TestReadersSeeAJobThatIsBeingPacked(t *testing.T) {
+	dir, s := packStore(t, options())
+	over := make(chan struct{})
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		r := newStore(t, dir)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			_, err := r.Job(id(1))
+			log, err2 := r.LogTail(id(1), "stdout", 100)
+			attempts, err3 := r.Attempts(id(1))
+			if err := errors.Join(err, err2, err3); err != nil || string(log) != "output of 1\n" || len(attempts) != 1 || attempts[0].Outcome != kernel.OutcomeSucceeded {
+				t.Errorf("%q %+v %v", log, attempts, err)
+				return
+			}
+			select {
+			case looked <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	// No job that is packed comes back within one look, nor the other way round.
+	wait := func() { <-looked; <-looked }
+	for k := range 20 {
+		packAll(t, s)
+		wait()
+		commit(t, s, put(find(t, read(t, s), id(1)), func(st *kernel.State) { st.Reason = fmt.Sprint(k) }))
+		wait()
+	}
+	close(over)
+	for range looked {
+	}
+}
+
+// Versions from before there were packs change nothing in a store that has had
+// one: they take its mark for damaged, and then find in the journal what they do
+// not know, whatever has happened since.
+func TestEarlierVersionsRefuseAStoreWithPacks(t *testing.T) {
+	dir, s := packStore(t, options())
+	refused := func() bool {
+		t.Helper()
+		var p position
+		_, err := fmt.Sscanf(contentOf(t, file(dir, markFile)), markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted, &p.dir)
+		e, _, bad := s.log.read(0)
+		return err != nil && bad == nil && e.does(opPack)
+	}
+	if refused() {
+		t.Error("a store without packs is refused")
+	}
+	for range 3 {
+		packAll(t, s)
+		if !refused() {
+			t.Fatal("a store with packs is not refused")
+		}
+		commit(t, s, put(find(t, read(t, s), id(1)), func(st *kernel.State) { st.Reason += "x" }))
+		s.log.limit = 0 // the next commit empties the journal
+		commit(t, s, put(find(t, read(t, s), id(4)), func(st *kernel.State) { st.Reason += "x" }))
+		s.log.limit = checkpointSize
+		if !refused() {
+			t.Fatal("a store that has had packs is not refused once its journal was emptied")
+		}
+	}
+	writeAt(t, file(dir, markFile), "what a crash left")
+	closeTx(t, begin(t, newStore(t, dir)))
+	if !refused() {
+		t.Error("it is not refused once its mark was lost")
+	}
+}

@@ -1,0 +1,268 @@
+package slurm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/internal/sys"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// How often a cluster is asked again that refuses in words that Vizier does not
+// know: after the last time it is taken at its word.
+var tryAgain = []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute}
+
+// How long a cluster is left alone that takes no more jobs, the first time in a row and
+// at most.
+const (
+	firstPause = time.Second
+	mostPause  = time.Minute
+)
+
+// Deliver sees to what is in the outbox: it submits attempts, takes batch jobs away
+// and has runners look. It waits for another sender to be done first. It returns
+// when to come again for what was put off; zero: nothing was.
+func (c *Cluster) Deliver(ctx context.Context) (again time.Time, err error) {
+	if !c.HasErrands() {
+		return again, nil
+	}
+	lock, err := c.sending(ctx)
+	if err != nil {
+		return again, err
+	}
+	defer lock.Close()
+	all := c.errands()
+	if len(all) == 0 {
+		return again, nil
+	}
+	list, err := c.refresh(ctx) // it has what a sender that died had submitted
+	if err != nil {
+		return time.Now().Add(recess), err
+	}
+	d := delivery{c: c, ctx: ctx, list: list, open: c.open(list), lock: lock}
+	d.end(all)
+	for _, e := range all {
+		if e.what == toSubmit && d.away == nil && ctx.Err() == nil {
+			d.submit(e)
+		}
+	}
+	if d.away != nil {
+		d.putOff(time.Now().Add(recess))
+	}
+	if d.over {
+		c.ring()
+	}
+	return d.again, errors.Join(d.away, ctx.Err())
+}
+
+// sending is the lock of the one sender.
+func (c *Cluster) sending(ctx context.Context) (*os.File, error) {
+	const step = 10 * time.Millisecond
+	path := filepath.Join(c.Files.ClusterDir(), c.Name+".sending")
+	if f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600); err == nil {
+		_ = f.Close()
+	}
+	for {
+		lock, err := proc.TryLock(path)
+		if !errors.Is(err, kernel.ErrConflict) {
+			return lock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(step):
+		}
+	}
+}
+
+// delivery is one round of a sender.
+type delivery struct {
+	c     *Cluster
+	ctx   context.Context //nolint:containedctx // of one call
+	list  listing
+	open  int      // batch jobs that the cluster has
+	lock  *os.File // of the sender; its time is that of the last submission
+	again time.Time
+	away  error // the cluster cannot be asked
+	over  bool  // an attempt ended here
+}
+
+func (d *delivery) putOff(until time.Time) {
+	if d.again.IsZero() || until.Before(d.again) {
+		d.again = until
+	}
+}
+
+// end takes batch jobs away and signals runners, many with one call.
+func (d *delivery) end(all []errand) {
+	const most = 200 // numbers on one command line
+	for what, args := range map[string][]string{
+		toCancel: {"--quiet"},
+		toSignal: {"--quiet", "--batch", "--signal=USR1"},
+	} {
+		var ids []string
+		var seen []errand
+		for i, e := range all {
+			if e.what == what {
+				if j, known := d.list.jobs[d.c.jobName(e.attempt)]; known && !j.ended() {
+					ids = append(ids, j.id)
+				}
+				seen = append(seen, e)
+			}
+			if len(ids) == most || i == len(all)-1 && len(ids) > 0 {
+				_, err := d.c.call(d.ctx, "", "scancel", append(args, ids...)...)
+				var said *clientError
+				if err != nil && !errors.As(err, &said) { // a refusal is of one that has just ended
+					d.away = err
+					return
+				}
+				ids = nil
+			}
+		}
+		for _, e := range seen {
+			d.c.seenTo(e)
+		}
+	}
+}
+
+// submit submits an attempt, unless that was done or is not wanted any more.
+func (d *delivery) submit(e errand) {
+	a := e.attempt
+	o, err := d.c.order(a)
+	if errors.Is(err, os.ErrNotExist) { // its job is gone
+		d.c.seenTo(e)
+		return
+	}
+	if err != nil {
+		return // Alive tells
+	}
+	if host, void, err := d.c.Local.Claimed(a); err != nil || host+void != "" || o.Job != "" {
+		if err == nil {
+			d.c.seenTo(e)
+		}
+		return
+	}
+	if j, known := d.list.jobs[o.Name]; known {
+		d.submitted(e, o, j.id)
+		return
+	}
+	if closed := d.c.closed(); time.Now().Before(closed.Until) {
+		d.putOff(closed.Until)
+		return
+	}
+	if time.Now().Before(o.Next) {
+		d.putOff(o.Next)
+		return
+	}
+	if most := d.c.Settings.MaxSubmitted; most > 0 && d.open >= most {
+		d.putOff(time.Now().Add(orDefault(d.c.Settings.Poll, DefaultPoll)))
+		return
+	}
+	if d.pace(); d.ctx.Err() != nil {
+		return
+	}
+	id, err := d.c.submit(d.ctx, a, o)
+	var no *Refused
+	var said *clientError
+	switch {
+	case err == nil:
+		d.open++
+		d.submitted(e, o, id)
+		d.c.reopen()
+	case errors.As(err, &no):
+		d.refuse(e, no.Reason)
+	case errors.As(err, &said) && full(said.text):
+		d.putOff(d.c.close(said.text))
+	case errors.As(err, &said):
+		d.doubt(e, o, said.text)
+	default:
+		d.away = err
+	}
+}
+
+// pace waits until the site allows another submission.
+func (d *delivery) pace() {
+	rate := d.c.Settings.SubmitRate
+	if rate <= 0 {
+		return
+	}
+	if info, err := d.lock.Stat(); err == nil {
+		select {
+		case <-d.ctx.Done():
+		case <-time.After(min(time.Second/time.Duration(rate)-time.Since(info.ModTime()), time.Second)):
+		}
+	}
+	_ = sys.Touch(d.lock.Name())
+}
+
+// open is how many batch jobs of this repository a list has that have not ended.
+func (c *Cluster) open(list listing) (n int) {
+	for name, j := range list.jobs {
+		if strings.HasPrefix(name, c.ownPrefix()) && !j.ended() {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *delivery) submitted(e errand, o order, id string) {
+	o.Job, o.Said, o.Refused, o.Next = id, "", 0, time.Time{}
+	if err := writeJSON(d.c.Files.OrderFile(e.attempt), o, false); err == nil { // else it is found by its name
+		d.c.seenTo(e)
+	}
+}
+
+// doubt notes a refusal of which nobody knows whether it will pass.
+func (d *delivery) doubt(e errand, o order, said string) {
+	if o.Refused >= len(tryAgain) {
+		d.refuse(e, fmt.Sprintf("cluster %s refused it %d times: %s", d.c.Name, o.Refused+1, said))
+		return
+	}
+	o.Next = time.Now().Add(tryAgain[o.Refused])
+	o.Said, o.Refused = said, o.Refused+1
+	_ = writeJSON(d.c.Files.OrderFile(e.attempt), o, false)
+	d.putOff(o.Next)
+}
+
+// refuse ends an attempt that the cluster does not take: should it have accepted it
+// all the same, it does not start.
+func (d *delivery) refuse(e errand, why string) {
+	if err := d.c.record(e.attempt, refused(why)); err == nil {
+		d.c.seenTo(e)
+		d.over = true
+	}
+}
+
+// closure is that a cluster takes no more jobs for a while.
+type closure struct {
+	Until time.Time     `json:"until"`
+	Said  string        `json:"said"`
+	Pause time.Duration `json:"pause_ns"`
+}
+
+func (c *Cluster) closedFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".full") }
+
+func (c *Cluster) closed() (f closure) {
+	if b, err := os.ReadFile(c.closedFile()); err == nil {
+		_ = json.Unmarshal(b, &f)
+	}
+	return f
+}
+
+// close leaves the cluster alone for a while, longer from time to time.
+func (c *Cluster) close(said string) time.Time {
+	f := c.closed()
+	f.Pause = min(max(2*f.Pause, firstPause), mostPause)
+	f.Until, f.Said = time.Now().Add(f.Pause), said
+	_ = writeJSON(c.closedFile(), f, false)
+	return f.Until
+}
+
+func (c *Cluster) reopen() { _ = os.Remove(c.closedFile()) }

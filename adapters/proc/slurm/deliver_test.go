@@ -1,0 +1,343 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// fakeFiles keeps the files of attempts in one directory.
+type fakeFiles string
+
+func (d fakeFiles) at(a kernel.AttemptID, end string) string {
+	return filepath.Join(string(d), string(a.Job), "attempts", fmt.Sprint(a.N)+end)
+}
+
+func (d fakeFiles) LockFile(id kernel.JobID) string {
+	return filepath.Join(string(d), string(id), "lock")
+}
+func (d fakeFiles) LogFile(id kernel.JobID, stream string) string {
+	return filepath.Join(string(d), string(id), stream)
+}
+func (d fakeFiles) CheckpointDir(id kernel.JobID) string {
+	return filepath.Join(string(d), string(id), "checkpoint")
+}
+func (d fakeFiles) ClaimFile(a kernel.AttemptID) string       { return d.at(a, ".json") }
+func (d fakeFiles) HeartbeatFile(a kernel.AttemptID) string   { return d.at(a, ".heartbeat") }
+func (d fakeFiles) ResultFile(a kernel.AttemptID) string      { return d.at(a, ".result") }
+func (d fakeFiles) SubmissionsFile(a kernel.AttemptID) string { return d.at(a, ".submissions") }
+func (d fakeFiles) ReportFile(a kernel.AttemptID) string      { return d.at(a, ".report") }
+func (d fakeFiles) OrderFile(a kernel.AttemptID) string       { return d.at(a, ".order.json") }
+func (d fakeFiles) BeatFile(a kernel.AttemptID) string        { return d.at(a, ".beat") }
+func (d fakeFiles) EndFile(a kernel.AttemptID) string         { return d.at(a, ".outcome.json") }
+func (d fakeFiles) RunnerLog(a kernel.AttemptID) string       { return d.at(a, ".log") }
+func (d fakeFiles) ClusterDir() string                        { return filepath.Join(string(d), "cluster") }
+
+// fakeCluster is a cluster whose client programs are scripts. What they are called
+// with is in the file calls; jobs of squeue are the lines of the file queue.
+type fakeCluster struct {
+	*Cluster
+	t   *testing.T
+	dir string
+}
+
+func newFakeCluster(t *testing.T, sbatch string) fakeCluster {
+	t.Helper()
+	dir := t.TempDir()
+	f := fakeCluster{t: t, dir: dir}
+	f.program("sbatch", sbatch)
+	f.program("squeue", "cat "+dir+"/queue")
+	f.program("scancel", "true")
+	f.write("queue", "")
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	files := fakeFiles(filepath.Join(dir, "jobs"))
+	f.Cluster = &Cluster{Name: "c", Root: dir, Files: files, Local: &proc.Local{Exe: "/vizier", Root: dir, Files: files},
+		Conclude: func(r kernel.Result) error {
+			file, err := os.OpenFile(files.EndFile(r.Attempt), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if err != nil {
+				return kernel.ErrStale
+			}
+			_, err = fmt.Fprintf(file, "%v %v", r.Class, r.Reason)
+			return errors.Join(err, file.Close())
+		}}
+	return f
+}
+
+func (f fakeCluster) program(name, body string) {
+	f.write(name, "#!/bin/sh\necho "+name+" \"$@\" >>"+f.dir+"/calls\n"+body+"\n")
+	if err := os.Chmod(filepath.Join(f.dir, name), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f fakeCluster) write(name, text string) {
+	if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// calls is how often a program was called, and empties the list of calls.
+func (f fakeCluster) calls(name string) int {
+	b, _ := os.ReadFile(filepath.Join(f.dir, "calls"))
+	f.write("calls", "")
+	return strings.Count(string(b), name+" ")
+}
+
+func attemptN(i int) kernel.AttemptID {
+	return kernel.AttemptID{Job: kernel.JobID(fmt.Sprintf("%032x", i)), N: 1}
+}
+
+func (f fakeCluster) start(n int) (all []kernel.AttemptID) {
+	f.t.Helper()
+	for i := range n {
+		a := attemptN(i + 1)
+		if err := os.MkdirAll(filepath.Dir(f.Files.ClaimFile(a)), 0o755); err != nil {
+			f.t.Fatal(err)
+		}
+		if err := f.Start(context.Background(), a); err != nil {
+			f.t.Fatal(err)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+func (f fakeCluster) deliver() time.Time {
+	f.t.Helper()
+	again, err := f.Deliver(context.Background())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return again
+}
+
+func (f fakeCluster) says(a kernel.AttemptID) kernel.Runner {
+	f.t.Helper()
+	fact := f.Alive(context.Background(), []kernel.AttemptID{a})[a]
+	if !fact.Known {
+		f.t.Fatalf("of %v it is not known what became: %s", a, fact.Err)
+	}
+	return fact.Value
+}
+
+// due makes what was put off due at once.
+func (f fakeCluster) due(a kernel.AttemptID) {
+	f.t.Helper()
+	o, err := f.order(a)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	o.Next = time.Time{}
+	if err := writeJSON(f.Files.OrderFile(a), o, false); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Starting, stopping, sweeping and looking ask the cluster nothing: the scheduler lock
+// is held meanwhile.
+func TestNothingIsAskedUnderTheLock(t *testing.T) {
+	f := newFakeCluster(t, "echo 7")
+	ctx, all := context.Background(), f.start(3)
+	f.Alive(ctx, all)
+	if err := errors.Join(f.Stop(ctx, all[1]), f.Sweep(ctx, all[2])); err != nil {
+		t.Fatal(err)
+	}
+	f.Alive(ctx, all)
+	if b, err := os.ReadFile(f.dir + "/calls"); err == nil {
+		t.Errorf("the cluster was asked: %s", b)
+	}
+}
+
+func TestDeliver(t *testing.T) {
+	f := newFakeCluster(t, "echo 7")
+	all := f.start(3)
+	if !f.says(all[0]).Pending {
+		t.Error("what is in the outbox does not count as pending")
+	}
+	f.deliver()
+	if n := f.calls("sbatch"); n != 3 {
+		t.Errorf("%d submissions of 3", n)
+	}
+	for _, a := range all {
+		if err := f.Start(context.Background(), a); err != nil {
+			t.Error(err)
+		}
+	}
+	if f.HasErrands() {
+		t.Error("what is submitted is to be submitted again")
+	}
+	var queue strings.Builder
+	for i, a := range all {
+		fmt.Fprintf(&queue, "%d|PENDING|PartitionConfig||%s\n", i+40, f.jobName(a))
+	}
+	f.write("queue", queue.String())
+	for _, a := range all[1:] {
+		if err := f.Stop(context.Background(), a); err != nil {
+			t.Error(err)
+		}
+	}
+	f.deliver()
+	b, _ := os.ReadFile(f.dir + "/calls")
+	if got := strings.TrimSpace(string(b)); strings.Count(got, "\n") != 1 || !strings.HasSuffix(got, "scancel --quiet 41 42") {
+		t.Errorf("to take two out of the queue: %q", got)
+	}
+	if r := f.says(all[0]); !r.Pending || !r.Stuck || !strings.Contains(r.Remark, "PartitionConfig (its job is 40)") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A sender died between the submission and its note: the next one finds the batch job
+// by its name.
+func TestDeliverAdopts(t *testing.T) {
+	f := newFakeCluster(t, "echo 8")
+	a := f.start(1)[0]
+	f.write("queue", "7|RUNNING|None|n1|"+f.jobName(a)+"\n")
+	f.deliver()
+	if o, err := f.order(a); f.calls("sbatch") != 0 || err != nil || o.Job != "7" {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// A refusal in words that nobody knows is taken for final after a few tries, in the
+// cluster's words; meanwhile it says so. It costs no attempt.
+func TestUnknownRefusals(t *testing.T) {
+	f := newFakeCluster(t, "echo 'sbatch: error: Batch job submission failed: The moon is full' >&2; exit 1")
+	a := f.start(1)[0]
+	for i := range tryAgain {
+		if again := f.deliver(); again.IsZero() || time.Until(again) > tryAgain[i] {
+			t.Fatalf("after %d tries it comes again %s", i+1, again)
+		}
+		want := fmt.Sprintf("cluster c refuses it: Batch job submission failed: The moon is full (tried %d of 5 times)", i+1)
+		if r := f.says(a); !r.Pending || r.Remark != want {
+			t.Errorf("%+v, want %q", r, want)
+		}
+		if f.deliver(); f.calls("sbatch") != 1 {
+			t.Error("it was not left alone")
+		}
+		f.due(a)
+	}
+	f.deliver()
+	b, _ := os.ReadFile(f.Files.EndFile(a))
+	if r := f.says(a); r.Liveness != kernel.Dead || string(b) != "rejected cluster c refused it 5 times: Batch job submission failed: The moon is full" || f.HasErrands() {
+		t.Errorf("it ends as %q, %+v", b, r)
+	}
+}
+
+// What is known never to pass is final at once.
+func TestFinalRefusals(t *testing.T) {
+	f := newFakeCluster(t, "echo 'sbatch: error: invalid partition specified: moon' >&2; exit 1")
+	a := f.start(1)[0]
+	f.deliver()
+	b, _ := os.ReadFile(f.Files.EndFile(a))
+	if string(b) != "rejected cluster c refuses it: invalid partition specified: moon" || f.calls("sbatch") != 1 {
+		t.Errorf("it ends as %q", b)
+	}
+}
+
+// A cluster that takes no more is left alone for a while, for all jobs, and longer each
+// time; no job fails of it.
+func TestAFullCluster(t *testing.T) {
+	for name, sbatch := range map[string]string{
+		"refuses":  "echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; echo 'sbatch: error: Batch job submission failed: Job violates accounting/QOS policy' >&2; exit 1",
+		"asks on":  "echo 'sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying' >&2; exec sleep 600",
+		"too many": "echo 'sbatch: error: Batch job submission failed: Resource temporarily unavailable' >&2; exit 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCluster(t, sbatch)
+			all := f.start(5)
+			for _, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+				begin := time.Now()
+				again := f.deliver()
+				if f.calls("sbatch") != 1 {
+					t.Error("who is full was asked for each job")
+				}
+				if wait := again.Sub(begin); wait < pause || wait > pause+5*time.Second {
+					t.Errorf("it is asked again after %s, want %s", wait, pause)
+				}
+				if r := f.says(all[4]); !r.Pending || !strings.HasPrefix(r.Remark, "cluster c takes no more jobs now: ") {
+					t.Errorf("%+v", r)
+				}
+				closed := f.closed()
+				closed.Until = time.Now()
+				if err := writeJSON(f.closedFile(), closed, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.program("sbatch", "echo 9")
+			if again := f.deliver(); !again.IsZero() || f.calls("sbatch") != 5 || f.HasErrands() {
+				t.Errorf("once there is room they go on at %s", again)
+			}
+		})
+	}
+}
+
+// An unreachable controller ends nothing, and is asked no more for a while.
+func TestAnUnreachableController(t *testing.T) {
+	f := newFakeCluster(t, "echo 7")
+	a := f.start(1)[0]
+	f.program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1")
+	for range 3 {
+		if again, err := f.Deliver(context.Background()); err == nil || again.IsZero() {
+			t.Errorf("again at %s, %v", again, err)
+		}
+	}
+	if r := f.says(a); f.calls("squeue") != 1 || !r.Pending || !strings.Contains(r.Remark, "its controller cannot be asked: Unable to contact") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Two senders do not submit the same.
+func TestTwoSenders(t *testing.T) {
+	f := newFakeCluster(t, "sleep 0.02; echo 7")
+	f.start(10)
+	ended := make(chan error)
+	for range 4 {
+		go func() { _, err := f.Deliver(context.Background()); ended <- err }()
+	}
+	for range 4 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := f.calls("sbatch"); n != 10 {
+		t.Errorf("%d submissions of 10", n)
+	}
+}
+
+// A site's limits are kept: so many submissions a second, so many batch jobs at once.
+func TestLimitsOfASite(t *testing.T) {
+	f := newFakeCluster(t, "echo 7")
+	f.Settings.SubmitRate = 20
+	all := f.start(5)
+	begin := time.Now()
+	f.deliver()
+	if took := time.Since(begin); f.calls("sbatch") != 5 || took < 4*time.Second/20 {
+		t.Errorf("5 submissions took %s", took)
+	}
+	f = newFakeCluster(t, "echo 7")
+	f.Settings.MaxSubmitted = 3
+	all = f.start(5)
+	f.write("queue", "6|COMPLETED|None|n1|"+f.ownPrefix()+"x\n7|RUNNING|None|n1|"+f.ownPrefix()+"y\n8|RUNNING|None|n1|vizier-another\n")
+	if again := f.deliver(); f.calls("sbatch") != 2 || again.IsZero() {
+		t.Errorf("of 5 with one there: %s", again)
+	}
+	f.write("queue", "7|RUNNING|None|n1|"+f.ownPrefix()+"y\n8|PENDING|None||"+f.jobName(all[0])+"\n9|PENDING|None||"+f.jobName(all[1])+"\n")
+	if f.deliver(); f.calls("sbatch") != 0 {
+		t.Error("more than it may have")
+	}
+	if r := f.says(all[4]); !r.Pending || r.Remark != "cluster c has 3 jobs, max_submitted of [executors.c] is 3" {
+		t.Errorf("%+v", r)
+	}
+	f.write("queue", "")
+	if again := f.deliver(); f.calls("sbatch") != 3 || !again.IsZero() {
+		t.Errorf("once there is room: %s", again)
+	}
+}

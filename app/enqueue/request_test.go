@@ -1,0 +1,156 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+const commit = "0123456789abcdef0123456789abcdef01234567"
+
+// trees are a main working tree at /repo and a linked one at /linked.
+type trees struct{ Trees }
+
+func (trees) TreeOf(path string) (root, tree string, err error) {
+	switch {
+	case strings.HasPrefix(path, "/repo"):
+		return "/repo", "/repo", nil
+	case strings.HasPrefix(path, os.TempDir()):
+		return "/repo", os.TempDir(), nil
+	}
+	return "", "", kernel.ErrNotFound
+}
+
+func requester() *Builder {
+	return &Builder{Scheduler: &app.Scheduler{NewID: func() kernel.JobID { return "id" }, Now: func() time.Time { return time.Unix(5, 0) }},
+		Trees: trees{}, Root: "/repo", Tree: "/repo", By: func() string { return "ann" }, Origin: kernel.Origin{Command: []string{"vizier"}},
+		Defaults: Defaults{Timeout: time.Hour}}
+}
+
+func number(n int) *int { return &n }
+
+// What is asked for is what the job is, key by key.
+func TestAJobIsAsItWasAskedFor(t *testing.T) {
+	key := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "b"}
+	for _, c := range []struct {
+		q    Request
+		want func(*kernel.Spec)
+	}{
+		{Request{}, func(*kernel.Spec) {}},
+		{Request{Name: "n", Tag: []string{"k=v"}, IdempotencyKey: strings.Repeat("k", maxKey), Timeout: "2s"}, func(s *kernel.Spec) {
+			s.Name, s.Tags, s.IdempotencyKey, s.Task.Timeout = "n", []kernel.Tag{{Key: "k", Value: "v"}}, strings.Repeat("k", maxKey), 2*time.Second
+		}},
+		{Request{After: []string{"x", "y:any"}, Need: []string{"custom:a:b"}, Produce: []string{"custom:a:b"}, MissingProducer: "wait", Transient: "remove"}, func(s *kernel.Spec) {
+			s.RunsAfter("x", kernel.AfterSuccess)
+			s.RunsAfter("y", kernel.AfterAnyEnd)
+			s.Needs, s.Produces, s.MissingProducer, s.Transient = []kernel.Artifact{key}, []kernel.Artifact{key}, kernel.Wait, kernel.Remove
+		}},
+		{Request{Lock: []string{"a", "b:shared", "c:d:exclusive"}, Pool: []string{"p", "q=3"}}, func(s *kernel.Spec) {
+			s.Locks = []kernel.Lock{{Key: "a"}, {Key: "b", Mode: kernel.Shared}, {Key: "c:d"}, {Key: "p", Units: 1}, {Key: "q", Units: 3}}
+		}},
+		{Request{Require: []string{"clean_worktree", "branch_exists", "branch_exists=x"}, Pinned: "main@" + commit}, func(s *kernel.Spec) {
+			s.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}, {Kind: kernel.BranchExists}, {Kind: kernel.BranchExists, Branch: "x"}}
+			s.Pinned = kernel.PinnedHead{Branch: "main", Commit: commit}
+		}},
+		{Request{Retries: 1}, func(s *kernel.Spec) {
+			s.Budget.Retries = 1
+			for _, class := range []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.OutOfMemory, kernel.LaunchFailure} {
+				s.Retry = s.Retry.On(class)
+			}
+		}},
+		{Request{Retries: 2, RetryOn: []string{"timeout"}}, func(s *kernel.Spec) { s.Budget.Retries, s.Retry = 2, kernel.RetryPolicy{}.On(kernel.Timeout) }},
+		{Request{Idempotent: true, Resumable: true}, func(s *kernel.Spec) {
+			s.Idempotent, s.Resumable, s.Budget = true, true, kernel.Budget{Reclaims: defaultReclaims, Resumes: defaultResumes}
+		}},
+		{Request{Idempotent: true, Resumable: true, MaxReclaims: number(0), MaxResumes: number(7)}, func(s *kernel.Spec) {
+			s.Idempotent, s.Resumable, s.Budget = true, true, kernel.Budget{Resumes: 7}
+		}},
+		{Request{InDoubt: "rerun", MaxReclaims: number(1)}, func(s *kernel.Spec) { s.InDoubt, s.Budget.Reclaims = kernel.RerunInDoubt, 1 }},
+		{Request{InDoubt: "ask", ApprovalTimeout: "1h"}, func(s *kernel.Spec) { s.InDoubt, s.ApprovalTimeout = kernel.AskInDoubt, time.Hour }},
+		{Request{Env: []string{"A=b=c", "B"}, Cwd: "sub/.."}, func(s *kernel.Spec) { s.Task.Env, s.Task.PassEnv = []string{"A=b=c"}, []string{"B"} }},
+		{Request{Cwd: "sub/x"}, func(s *kernel.Spec) { s.Task.Dir = "sub/x" }},
+		{Request{Cwd: "/repo/sub"}, func(s *kernel.Spec) { s.Task.Dir = "sub" }},
+		{Request{Cwd: os.TempDir()}, func(s *kernel.Spec) { s.Task.Tree = os.TempDir() }},
+	} {
+		b := requester()
+		want := kernel.Spec{Origin: b.Origin, Task: kernel.Task{Args: []string{"true"}, Timeout: time.Hour}}
+		c.want(&want)
+		c.q.Command = []string{"true"}
+		got, err := b.newJob(context.Background(), c.q, func(ref string) (kernel.JobID, error) { return kernel.JobID(ref), nil })
+		if err != nil || got.ID != "id" || !reflect.DeepEqual(got.Spec, want) || got.Approval != (kernel.Approval{}) {
+			t.Errorf("%+v: %v\ngot  %+v\nwant %+v", c.q, err, got.Spec, want)
+		}
+	}
+	got, err := requester().newJob(context.Background(), Request{Command: []string{"true"}, Approval: true, ApprovalTimeout: "90m"}, nil)
+	if err != nil || got.Approval != kernel.Require(time.Unix(5, 0), "ann") || got.Spec.ApprovalTimeout != 90*time.Minute {
+		t.Errorf("%+v, %v", got, err)
+	}
+	linked := requester()
+	linked.Tree = "/linked"
+	if got, err := linked.newJob(context.Background(), Request{Command: []string{"true"}, Cwd: "x"}, nil); err != nil || got.Spec.Task.Tree != "/linked" || got.Spec.Task.Dir != "x" {
+		t.Errorf("from a linked worktree: %+v, %v", got.Spec.Task, err)
+	}
+}
+
+// Each wrong value is told with its flag, and all of them at once.
+func TestJobsThatAreRefused(t *testing.T) {
+	everything := Request{Retries: -1, Cwd: "../x"}
+	for _, c := range []struct {
+		q    Request
+		want string
+	}{
+		{Request{After: []string{"gone"}}, "no such job gone"},
+		{Request{Tag: []string{"kv"}}, "--tag"},
+		{Request{Need: []string{"x"}}, "--need: "},
+		{Request{Produce: []string{"x"}}, "--produce: "},
+		{Request{Lock: []string{" "}}, `--lock " ": expected KEY or KEY:shared`},
+		{Request{Pool: []string{"p=0"}}, `--pool "p=0": expected NAME or NAME=UNITS, UNITS a positive number`},
+		{Request{Pool: []string{"p=x"}}, "UNITS a positive number"},
+		{Request{Pool: []string{"=1"}}, `--pool "=1": expected NAME`},
+		{Request{Require: []string{"branch_exists="}}, "--require"},
+		{Request{Require: []string{"clean_worktree=x"}}, "--require"},
+		{Request{Require: []string{"clean_worktree"}, Cwd: os.TempDir()}, "--require clean_worktree is about the main working tree"},
+		{Request{Pinned: "main@" + commit[1:]}, "COMMIT a whole id in lowercase hex"},
+		{Request{Pinned: "@" + commit}, "COMMIT a whole id in lowercase hex"},
+		{Request{Pinned: "main@" + strings.ToUpper(commit)}, "COMMIT a whole id in lowercase hex"},
+		{Request{MissingProducer: "x"}, "x"},
+		{Request{Transient: "x"}, "x"},
+		{Request{IdempotencyKey: strings.Repeat("k", maxKey+1)}, "at most 512 bytes"},
+		{Request{IdempotencyKey: "a\x00"}, "none of them NUL"},
+		{Request{Retries: -1}, "--retries -1: expected 0 or more"},
+		{Request{RetryOn: []string{"exit"}}, "--retry-on has no effect without retries"},
+		{Request{Retries: 1, RetryOn: []string{"x"}}, "--retry-on: "},
+		{Request{InDoubt: "x"}, "--in-doubt: "},
+		{Request{InDoubt: "rerun", Idempotent: true}, "--in-doubt rerun has no effect on an idempotent job"},
+		{Request{MaxReclaims: number(1)}, "--max-reclaims has no effect: add --idempotent, or --in-doubt rerun"},
+		{Request{MaxReclaims: number(-1), Idempotent: true}, "--max-reclaims -1: expected 0 or more"},
+		{Request{MaxResumes: number(1)}, "--max-resumes has no effect: add --resumable"},
+		{Request{ApprovalTimeout: "1h"}, "--approval-timeout has no effect"},
+		{Request{ApprovalTimeout: "x", Approval: true}, "expected a duration such as 30m or 4h"},
+		{Request{Timeout: "0s"}, `--timeout "0s": expected a duration`},
+		{Request{Timeout: "x"}, `--timeout "x": expected a duration`},
+		{Request{Env: []string{"=x"}}, "--env"},
+		{Request{Env: []string{"A=\x00"}}, "--env"},
+		{Request{Executor: "far"}, "far"},
+		{Request{Option: []string{"a=b"}}, "has no options"},
+		{Request{Cwd: "/elsewhere"}, `--cwd "/elsewhere": outside the repository and its worktrees`},
+		{Request{Cwd: "../x"}, `--cwd "../x": outside the repository and its worktrees`},
+	} {
+		c.q.Command = []string{"true"}
+		_, err := requester().newJob(context.Background(), c.q, func(ref string) (kernel.JobID, error) { return "", errors.New("no such job " + ref) })
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: %v, want %q", c.q, err, c.want)
+		}
+	}
+	_, err := requester().newJob(context.Background(), everything, nil)
+	if err == nil || strings.Count(err.Error(), "\n") != 2 || !errors.Is(err, kernel.ErrInvalid) {
+		t.Errorf("all at once: %v", err)
+	}
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+type whatIfCmd struct {
+	Pool    []string      `placeholder:"NAME=N" help:"The pool has N units."`
+	Release []string      `placeholder:"LOCK" help:"Whoever holds the lock or the pool does without it."`
+	Submit  string        `type:"path" placeholder:"FILE" help:"The jobs of the file are enqueued; it is what jobs submit --batch reads, and - is standard input."`
+	Retry   []string      `placeholder:"JOB" help:"The job is retried."`
+	Cancel  []string      `placeholder:"JOB" help:"The job is cancelled."`
+	Reject  []string      `placeholder:"JOB" help:"Its pending approval is refused."`
+	Approve []string      `placeholder:"JOB" help:"Its pending approval is granted."`
+	Merge   []string      `placeholder:"BRANCH" help:"The open merge of the branch succeeds."`
+	Fail    []string      `placeholder:"JOB[:CODE]" help:"The job fails, with exit code 1 unless CODE is given."`
+	Succeed []string      `placeholder:"JOB" help:"The job succeeds and makes what it declares."`
+	After   time.Duration `placeholder:"DURATION" help:"That much time passes, in which nothing ends."`
+	Format  string        `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+}
+
+func (*whatIfCmd) Help() string {
+	return "Says which jobs would start, end, be blocked or wait otherwise, by the code that decides. It changes nothing. " +
+		"Several changes happen one after the other, in the order of the flags above. The exit code is 0 if nothing would change, 1 if something would, and 2 for an error."
+}
+
+// foreseen is `what-if --format json`: docs/schemas/what_if.schema.json.
+type foreseen struct {
+	At   time.Time     `json:"at"`
+	Jobs []foreseenJob `json:"jobs"`
+}
+
+type foreseenJob struct {
+	Job kernel.JobID `json:"job"`
+	view.Reference
+	Name string        `json:"name"`
+	Was  *foreseenStep `json:"was"`  // null: it is not there yet
+	Then *foreseenStep `json:"then"` // null: it is gone
+}
+
+type foreseenStep struct {
+	Status   string `json:"status"`
+	Reason   string `json:"reason"`
+	Attempt  int    `json:"attempt"`
+	Approval string `json:"approval"`
+}
+
+// Run says what would follow.
+func (x *whatIfCmd) Run(c *call) error {
+	forecast, err := x.forecast(c)
+	if err != nil {
+		known := classify(err)
+		return &failure{class: class{known.code, 2, known.hint}, err: err}
+	}
+	doc := foreseen{At: forecast.Then.Now(), Jobs: []foreseenJob{}}
+	for _, m := range forecast.Moved() {
+		doc.Jobs = append(doc.Jobs, foreseenJobOf(m))
+	}
+	if x.Format == "json" {
+		err = c.ui.json(doc)
+	} else {
+		c.ui.text(x.text(doc))
+	}
+	if err == nil && len(doc.Jobs) > 0 {
+		err = exits(1)
+	}
+	return err
+}
+
+func (x *whatIfCmd) forecast(c *call) (none foresight.Forecast, err error) {
+	r, err := c.repo()
+	if err != nil {
+		return none, err
+	}
+	changes, err := x.changes(c, r)
+	if err != nil {
+		return none, err
+	}
+	if len(changes) == 0 {
+		return none, usageError(errors.New("what if what? Name at least one change, such as --approve JOB"))
+	}
+	return r.Scheduler.Foresee(c.ctx, changes)
+}
+
+// changes are those that the flags name, in the order in which they happen.
+func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error) {
+	for _, p := range x.Pool {
+		name, units, _ := strings.Cut(p, "=")
+		n, err := strconv.Atoi(units)
+		if err != nil {
+			return nil, usageError(fmt.Errorf("--pool %s: write NAME=N", p))
+		}
+		out = append(out, foresight.Resize{Pool: name, Units: n})
+	}
+	for _, lock := range x.Release {
+		out = append(out, foresight.Release{Lock: lock})
+	}
+	if x.Submit != "" {
+		jobs, err := x.submitted(c, r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, foresight.Submit{Jobs: jobs})
+	}
+	for _, one := range []struct {
+		refs   []string
+		change func(kernel.JobID) foresight.Change
+	}{
+		{x.Retry, func(id kernel.JobID) foresight.Change { return foresight.Retry{Job: id} }},
+		{x.Cancel, func(id kernel.JobID) foresight.Change { return foresight.Cancel{Job: id} }},
+		{x.Reject, func(id kernel.JobID) foresight.Change { return foresight.Reject{Job: id} }},
+		{x.Approve, func(id kernel.JobID) foresight.Change { return foresight.Approve{Job: id} }},
+	} {
+		for _, ref := range one.refs {
+			id, err := c.named(r, ref)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, one.change(id))
+		}
+	}
+	for _, branch := range x.Merge {
+		out = append(out, foresight.Merge{Branch: branch})
+	}
+	for _, text := range x.Fail {
+		ref, code, given := strings.Cut(text, ":")
+		n := 1
+		if given {
+			if n, err = strconv.Atoi(code); err != nil {
+				return nil, usageError(fmt.Errorf("--fail %s: the exit code is no number", text))
+			}
+		}
+		id, err := c.named(r, ref)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, foresight.Fail{Job: id, Code: n})
+	}
+	for _, ref := range x.Succeed {
+		id, err := c.named(r, ref)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, foresight.Succeed{Job: id})
+	}
+	if x.After != 0 {
+		out = append(out, foresight.Pass{Time: x.After})
+	}
+	return out, nil
+}
+
+func (x *whatIfCmd) submitted(c *call, r *repo) ([]kernel.NewJob, error) {
+	in := c.stdin
+	if x.Submit != "-" {
+		f, err := os.Open(x.Submit)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	return c.builder(r).Batch(c.ctx, in)
+}
+
+// named is the one job that ref means.
+func (c *call) named(r *repo, ref string) (kernel.JobID, error) {
+	_, id, err := r.Scheduler.Job(c.ctx, ref)
+	return id, err
+}
+
+func foreseenJobOf(m foresight.Moved) foreseenJob {
+	j := m.Then
+	if j == nil {
+		j = m.Was
+	}
+	return foreseenJob{Job: j.ID, Reference: view.ReferenceOf(j), Name: view.Title(j), Was: foreseenStepOf(m.Was), Then: foreseenStepOf(m.Then)}
+}
+
+func foreseenStepOf(j *kernel.Job) *foreseenStep {
+	if j == nil {
+		return nil
+	}
+	st := &j.State
+	reason := st.Wait.Detail
+	if reason == "" && st.Status.Terminal() {
+		reason = st.Reason
+	}
+	return &foreseenStep{st.Status.String(), reason, st.Attempt, st.Approval.State.String()}
+}
+
+func (x *whatIfCmd) text(doc foreseen) string {
+	if len(doc.Jobs) == 0 {
+		return "Nothing would change.\n"
+	}
+	cells := [][]string{{"#", "Name", "Now", "Then", "Reason"}}
+	for _, j := range doc.Jobs {
+		was, then, reason := "-", "removed", ""
+		if j.Was != nil {
+			was = j.Was.Status
+		}
+		if j.Then != nil {
+			then, reason = j.Then.Status, j.Then.Reason
+		}
+		cells = append(cells, []string{j.Ref, j.Name, was, then, reason})
+	}
+	return table(cells, nil)
+}

@@ -1,0 +1,168 @@
+// Package foresight carries a snapshot on into what may come, by the decisions of
+// package kernel itself: what would follow if something happened, and how it would go
+// on to the end. Like the kernel it is pure.
+package foresight
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Change is something that may happen.
+type Change interface {
+	apply(*future) error
+}
+
+// The changes. Those that people make are the kernel's own verbs, and are refused
+// where these are.
+type (
+	// Approve is that a pending approval is granted.
+	Approve struct{ Job kernel.JobID }
+	// Reject is that it is refused.
+	Reject struct{ Job kernel.JobID }
+	// Cancel is that a job is cancelled, and ends if it runs.
+	Cancel struct{ Job kernel.JobID }
+	// Retry is that a job that ended is run again, with what has to run with it.
+	Retry struct{ Job kernel.JobID }
+	// Succeed is that a job makes what it declares and ends well, whether it runs
+	// already or not.
+	Succeed struct{ Job kernel.JobID }
+	// Fail is that a job fails with an exit code.
+	Fail struct {
+		Job  kernel.JobID
+		Code int
+	}
+	// Merge is that the open merge of a branch succeeds.
+	Merge struct{ Branch string }
+	// Release is that whoever holds a lock or a pool does without it.
+	Release struct{ Lock string }
+	// Resize is that a pool has a number of units.
+	Resize struct {
+		Pool  string
+		Units int
+	}
+	// Submit is that jobs are enqueued.
+	Submit struct{ Jobs []kernel.NewJob }
+	// Pass is that time passes in which nothing ends.
+	Pass struct{ Time time.Duration }
+)
+
+const nobody = "what-if"
+
+func (c Approve) apply(f *future) error {
+	return f.do(kernel.Approve(f.s, c.Job, kernel.Consent{By: nobody, How: nobody}))
+}
+
+func (c Reject) apply(f *future) error {
+	return f.do(kernel.Reject(f.s, c.Job, nobody, ""))
+}
+
+func (c Cancel) apply(f *future) error {
+	return f.do(kernel.Cancel(f.s, c.Job, nobody, false))
+}
+
+func (c Retry) apply(f *future) error {
+	return f.do(kernel.Retry(f.s, c.Job, nobody))
+}
+
+func (c Submit) apply(f *future) error {
+	_, p, err := kernel.Submit(f.s, c.Jobs, nobody)
+	return f.do(p, err)
+}
+
+func (c Succeed) apply(f *future) error {
+	return f.end(c.Job, kernel.Result{Outcome: kernel.OutcomeSucceeded})
+}
+
+func (c Fail) apply(f *future) error {
+	if c.Code < 1 || c.Code > 255 {
+		return fmt.Errorf("a failure has an exit code from 1 to 255, not %d: %w", c.Code, kernel.ErrInvalid)
+	}
+	return f.end(c.Job, kernel.Result{Outcome: kernel.OutcomeFailed, Exit: c.Code, Class: kernel.ExitFailure, Reason: fmt.Sprint("exit code ", c.Code)})
+}
+
+func (c Merge) apply(f *future) error {
+	for _, j := range f.s.Jobs() {
+		if len(j.Spec.Closes()) > 0 && j.Spec.Origin.Branch == c.Branch && j.Open() {
+			return f.end(j.ID, kernel.Result{Outcome: kernel.OutcomeSucceeded})
+		}
+	}
+	return fmt.Errorf("no open job merges branch %s: %w", c.Branch, kernel.ErrNotFound)
+}
+
+func (c Release) apply(f *future) error {
+	o := f.observation()
+	held := false
+	for i := range o.Jobs {
+		j := &o.Jobs[i]
+		mine := func(l kernel.Lock) bool { return l.Key == c.Lock }
+		if j.State.Status == kernel.Running && slices.ContainsFunc(j.Spec.Locks, mine) {
+			j.Spec.Locks, held = slices.DeleteFunc(slices.Clone(j.Spec.Locks), mine), true
+		}
+	}
+	if !held {
+		return fmt.Errorf("no running job holds %s: %w", c.Lock, kernel.ErrNotFound)
+	}
+	f.s = kernel.TakeSnapshot(o)
+	return nil
+}
+
+func (c Resize) apply(f *future) error {
+	if c.Units < 0 {
+		return fmt.Errorf("pool %s cannot have %d units: %w", c.Pool, c.Units, kernel.ErrInvalid)
+	}
+	o := f.observation()
+	_, known := o.Limits.Pools[c.Pool]
+	for _, j := range o.Jobs {
+		known = known || slices.ContainsFunc(j.Spec.Locks, func(l kernel.Lock) bool { return l.Pool() && l.Key == c.Pool })
+	}
+	if !known {
+		return fmt.Errorf("no configuration and no job knows a pool %s: %w", c.Pool, kernel.ErrNotFound)
+	}
+	o.Limits.Pools = maps.Collect(maps.All(o.Limits.Pools))
+	o.Limits.Pools[c.Pool] = c.Units
+	f.s = kernel.TakeSnapshot(o)
+	return nil
+}
+
+func (c Pass) apply(f *future) error {
+	if c.Time <= 0 {
+		return fmt.Errorf("time that passes is more than nothing: %w", kernel.ErrInvalid)
+	}
+	f.s = f.s.At(f.s.Now().Add(c.Time))
+	return nil
+}
+
+// Near is what a snapshot of some of the jobs holds at least, so that changes can be
+// looked at from now on.
+func Near(changes []Change, now time.Time) []kernel.Near {
+	near := []kernel.Near{{Kind: kernel.Attended}}
+	for _, c := range changes {
+		var id kernel.JobID
+		switch c := c.(type) {
+		case Approve:
+			id = c.Job
+		case Reject:
+			id = c.Job
+		case Cancel:
+			id = c.Job
+		case Retry:
+			id = c.Job
+		case Succeed:
+			id = c.Job
+		case Fail:
+			id = c.Job
+		case Pass:
+			now = now.Add(c.Time)
+			continue
+		default:
+			continue
+		}
+		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
+	}
+	return append(near, kernel.Near{Kind: kernel.Due, At: now})
+}

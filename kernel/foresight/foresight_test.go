@@ -1,0 +1,186 @@
+package foresight_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
+)
+
+var t0 = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func world(jobs ...kernel.Job) *kernel.Snapshot {
+	facts := kernel.NewFacts()
+	for i := range jobs {
+		j := &jobs[i]
+		j.Created, j.Rev, j.Spec.Task.Args = t0, 1, []string{"true"}
+		if j.State.Status == kernel.Running {
+			j.State.Attempt = 1
+			facts.Runners[j.Attempt()] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
+		}
+		for _, a := range slices.Concat(j.Spec.Needs, j.Spec.Produces) {
+			facts.Markers[a] = kernel.Seen[[]kernel.JobID](nil)
+		}
+	}
+	s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: jobs, Facts: facts, Limits: kernel.Limits{Pools: map[string]int{"gpu": 1}}})
+	return s.Apply(kernel.Decide(s))
+}
+
+func named(id kernel.JobID, more func(*kernel.Job)) kernel.Job {
+	j := kernel.Job{ID: id}
+	if more != nil {
+		more(&j)
+	}
+	return j
+}
+
+func running(j *kernel.Job) { j.State.Status = kernel.Running }
+
+func gated(j *kernel.Job) { j.State.Approval = kernel.Require(t0, "ann") }
+
+func after(ids ...kernel.JobID) func(*kernel.Job) {
+	return func(j *kernel.Job) { j.Spec.After = ids }
+}
+
+func locked(key string) func(*kernel.Job) {
+	return func(j *kernel.Job) { j.Spec.Locks = []kernel.Lock{{Key: key}} }
+}
+
+func both(f ...func(*kernel.Job)) func(*kernel.Job) {
+	return func(j *kernel.Job) {
+		for _, f := range f {
+			f(j)
+		}
+	}
+}
+
+// Every change leads where the kernel's tick leads it, and to nothing else.
+func TestWhatIf(t *testing.T) {
+	binary := kernel.Artifact{Kind: kernel.Custom, Name: "binary", Ref: "app"}
+	gpu := kernel.Lock{Key: "gpu", Mode: kernel.Shared, Units: 1}
+	for name, c := range map[string]struct {
+		jobs    []kernel.Job
+		changes []foresight.Change
+		want    map[kernel.JobID]kernel.Status
+	}{
+		"an approval starts the job": {
+			[]kernel.Job{named("a", gated), named("b", after("a"))},
+			[]foresight.Change{foresight.Approve{Job: "a"}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Running},
+		},
+		"a rejection blocks what comes after": {
+			[]kernel.Job{named("a", gated), named("b", after("a")), named("c", nil)},
+			[]foresight.Change{foresight.Reject{Job: "a"}},
+			map[kernel.JobID]kernel.Status{"a": kernel.BlockedByApproval, "b": kernel.BlockedByDependency},
+		},
+		"a success starts what waits for it, and for what it makes": {
+			[]kernel.Job{named("a", both(running, func(j *kernel.Job) { j.Spec.Produces = []kernel.Artifact{binary} })), named("b", after("a")),
+				named("c", func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{binary} })},
+			[]foresight.Change{foresight.Succeed{Job: "a"}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Succeeded, "b": kernel.Running, "c": kernel.Running},
+		},
+		"a job that waits succeeds as well": {
+			[]kernel.Job{named("a", gated), named("b", after("a"))},
+			[]foresight.Change{foresight.Succeed{Job: "a"}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Succeeded, "b": kernel.Running},
+		},
+		"a failure": {
+			[]kernel.Job{named("a", running), named("b", after("a"))},
+			[]foresight.Change{foresight.Fail{Job: "a", Code: 3}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Failed, "b": kernel.BlockedByDependency},
+		},
+		"a cancel ends what runs, and its lock is free": {
+			[]kernel.Job{named("a", both(running, locked("x"))), named("b", locked("x"))},
+			[]foresight.Change{foresight.Cancel{Job: "a"}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Cancelled, "b": kernel.Running},
+		},
+		"a lock that is let go": {
+			[]kernel.Job{named("a", both(running, locked("x"))), named("b", locked("x"))},
+			[]foresight.Change{foresight.Release{Lock: "x"}},
+			map[kernel.JobID]kernel.Status{"b": kernel.Running},
+		},
+		"a larger pool": {
+			[]kernel.Job{named("a", both(running, func(j *kernel.Job) { j.Spec.Locks = []kernel.Lock{gpu} })), named("b", func(j *kernel.Job) { j.Spec.Locks = []kernel.Lock{gpu} })},
+			[]foresight.Change{foresight.Resize{Pool: "gpu", Units: 2}},
+			map[kernel.JobID]kernel.Status{"b": kernel.Running},
+		},
+		"a retry of what failed": {
+			[]kernel.Job{named("a", func(j *kernel.Job) { j.State.Status, j.State.Attempt = kernel.Failed, 1 }), named("b", after("a"))},
+			[]foresight.Change{foresight.Retry{Job: "a"}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Running, "b": kernel.WaitingOnDeps},
+		},
+		"time after which a failure is tried again": {
+			[]kernel.Job{named("a", func(j *kernel.Job) {
+				j.State.Status, j.State.Attempt, j.State.RetryAt = kernel.FailedRetryable, 1, t0.Add(time.Minute)
+			})},
+			[]foresight.Change{foresight.Pass{Time: 2 * time.Minute}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Running},
+		},
+		"less time": {
+			[]kernel.Job{named("a", func(j *kernel.Job) {
+				j.State.Status, j.State.Attempt, j.State.RetryAt = kernel.FailedRetryable, 1, t0.Add(time.Minute)
+			})},
+			[]foresight.Change{foresight.Pass{Time: time.Second}},
+			map[kernel.JobID]kernel.Status{},
+		},
+		"new jobs": {
+			[]kernel.Job{named("a", nil)},
+			[]foresight.Change{foresight.Submit{Jobs: []kernel.NewJob{{ID: "0123456789abcdef0123456789abcdef", Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, After: []kernel.JobID{"a"}}}}}},
+			map[kernel.JobID]kernel.Status{"0123456789abcdef0123456789abcdef": kernel.WaitingOnDeps},
+		},
+		"one after the other": {
+			[]kernel.Job{named("a", gated), named("b", both(gated, after("a"))), named("c", after("b"))},
+			[]foresight.Change{foresight.Approve{Job: "a"}, foresight.Approve{Job: "b"}, foresight.Succeed{Job: "a"}, foresight.Succeed{Job: "b"}},
+			map[kernel.JobID]kernel.Status{"a": kernel.Succeeded, "b": kernel.Succeeded, "c": kernel.Running},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := world(c.jobs...)
+			before := foresight.Forecast{Now: s, Then: s}
+			f, err := foresight.WhatIf(s, c.changes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[kernel.JobID]kernel.Status{}
+			for _, m := range f.Moved() {
+				got[m.Then.ID] = m.Then.State.Status
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("moved %v, want %v", got, c.want)
+			}
+			for id, want := range c.want {
+				if st, moved := got[id]; !moved || st != want {
+					t.Errorf("%s: %v (moved: %v), want %v", id, st, moved, want)
+				}
+			}
+			if len(before.Moved()) > 0 {
+				t.Error("the snapshot itself was changed")
+			}
+		})
+	}
+}
+
+func TestWhatCannotHappenIsRefused(t *testing.T) {
+	s := world(named("a", nil), named("b", func(j *kernel.Job) { j.State.Status, j.State.Attempt = kernel.Failed, 1 }))
+	for _, c := range []struct {
+		change foresight.Change
+		want   error
+	}{
+		{foresight.Approve{Job: "a"}, kernel.ErrConflict},
+		{foresight.Succeed{Job: "b"}, kernel.ErrConflict},
+		{foresight.Succeed{Job: "z"}, kernel.ErrNotFound},
+		{foresight.Fail{Job: "a", Code: 0}, kernel.ErrInvalid},
+		{foresight.Merge{Branch: "draft/x"}, kernel.ErrNotFound},
+		{foresight.Release{Lock: "x"}, kernel.ErrNotFound},
+		{foresight.Resize{Pool: "cpu", Units: 2}, kernel.ErrNotFound},
+		{foresight.Resize{Pool: "gpu", Units: -1}, kernel.ErrInvalid},
+		{foresight.Pass{Time: -time.Second}, kernel.ErrInvalid},
+	} {
+		if _, err := foresight.WhatIf(s, []foresight.Change{c.change}); !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v, want %v", c.change, err, c.want)
+		}
+	}
+}

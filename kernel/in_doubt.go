@@ -1,0 +1,41 @@
+package kernel
+
+import "time"
+
+// InDoubt says what becomes of a job whose attempt was lost in the middle of a
+// side effect, where nobody can tell whether that happened. FailInDoubt is the
+// default.
+type InDoubt uint8
+
+// The policies of systems-and-unification 4.6.
+const (
+	FailInDoubt  InDoubt = iota // it fails, as effect_in_doubt
+	AskInDoubt                  // it waits until a person allows it to be executed again
+	RerunInDoubt                // it is executed again: twice does no harm
+)
+
+var inDoubtNames = NewNames[InDoubt]("effect_in_doubt policy", "fail", "ask", "rerun")
+
+// InDoubtPolicy is what becomes of the job's effects in doubt. An idempotent job
+// is executed again.
+func (s *Spec) InDoubtPolicy() InDoubt {
+	if s.Idempotent {
+		return RerunInDoubt
+	}
+	return s.InDoubt
+}
+
+// needsApproval reports that a person must be asked before the job runs again
+// after a failure of class c, since an effect is in doubt. A command that keeps no
+// journal is itself the effect.
+func (j *Job) needsApproval(c FailureClass) bool {
+	return j.Spec.InDoubtPolicy() == AskInDoubt && (c == EffectInDoubt || c == WorkerLost && !j.Spec.Task.Builtin)
+}
+
+// requestApproval is the question to a person whether the effect in doubt may be
+// made again.
+func (j *Job) requestApproval(now time.Time) Approval {
+	a := Require(now, "")
+	a.InDoubt = j.State.Approval.State == NotRequired || j.State.Approval.InDoubt
+	return a
+}

@@ -1,0 +1,78 @@
+package kernel
+
+import "time"
+
+// TickWait says that a job waits for nothing but the next tick: its retry falls due,
+// or something outside of all jobs has changed. The zero value: it does not.
+type TickWait struct {
+	Job JobID     // that is to go on first: the job itself, or one that it waits for
+	Due time.Time // since when it has been due, or when it will be; zero: not known
+	Now bool      // the next tick moves it, whatever happens
+}
+
+// TickWaits are those of all open jobs, those that the next tick moves first. A tick
+// comes with a command, with the end of a job, or from the resident scheduler.
+func (s *Snapshot) TickWaits() []TickWait {
+	s.requireAll()
+	t := newTick(s)
+	t.judgeDirty()
+	var now, later []TickWait
+	for i := range s.jobs {
+		if r := t.tickWait(int32(i)); r.Now {
+			now = append(now, r)
+		} else if r.Job != "" {
+			later = append(later, r)
+		}
+	}
+	return append(now, later...)
+}
+
+// tickWait is that of job i; the zero value: it waits for another job or a person, or
+// for nothing.
+func (t *tick) tickWait(i int32) TickWait {
+	j := t.s.jobs[i]
+	st := &j.State
+	switch {
+	case st.Status.Terminal(), st.Status == Running, st.Status == Unscheduled:
+		return TickWait{}
+	case t.status(i) == Running, t.status(i).Terminal():
+		return TickWait{j.ID, st.RetryAt, true}
+	case t.delayed(i):
+		return TickWait{j.ID, st.RetryAt, false}
+	}
+	for k := range gates {
+		if v, _ := gates[k].check(t, i, 0); v.kind == waiting {
+			if v.job == "" && gates[k].wakes != nil {
+				return TickWait{Job: j.ID}
+			}
+			return TickWait{}
+		}
+	}
+	return TickWait{}
+}
+
+// tickWait is that of job i or, where it waits for other jobs, of the first of them
+// that has one.
+func (x *explainer) tickWait(i int32, seen map[int32]bool) TickWait {
+	if seen[i] {
+		return TickWait{}
+	}
+	seen[i] = true
+	if r := x.t.tickWait(i); r.Job != "" {
+		return r
+	}
+	if st := x.t.s.jobs[i].State.Status; st.Terminal() || st == Running || st == Unscheduled {
+		return TickWait{}
+	}
+	for _, h := range x.verdicts(i) {
+		if h.kind != waiting || h.job == "" {
+			continue
+		}
+		if k, ok := x.t.s.find(h.job); ok {
+			if r := x.tickWait(k, seen); r.Job != "" {
+				return r
+			}
+		}
+	}
+	return TickWait{}
+}
