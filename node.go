@@ -123,7 +123,9 @@ func (w *world) operations(cfg config.Config, env Environment, n *op.Node, stdou
 	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace, Env: params}
 	if n.Job.Spec.Task.Sandbox.On() {
 		shell.Step, shell.Ended = []string{w.local.Exe}, w.local.MendLink
-		shell.Confine = func(dir string, also ...string) (*sandbox.Policy, error) { return w.local.Confine(&n.Job, dir, also...) }
+		shell.Confine = func(dir string, also ...string) (*sandbox.Policy, error) {
+			return w.local.Confine(&n.Job, dir, also...)
+		}
 	}
 	return &op.Env{
 		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
