@@ -92,7 +92,7 @@ func (t *tailCmd) Run(c *call) error {
 
 // printer is what the flags ask for.
 func (t *tailCmd) printer(c *call) (*linePrinter, error) {
-	p := &linePrinter{out: c.ui.out, stream: t.Stream, stamps: t.Timestamps, most: t.Lines}
+	p := &linePrinter{out: c.ui.logs(), stream: t.Stream, stamps: t.Timestamps, most: t.Lines}
 	if t.Lines < 0 {
 		return nil, fmt.Errorf("--lines %d: expected the number of lines, 1 or more", t.Lines)
 	}
@@ -115,12 +115,12 @@ func (p *linePrinter) plain() bool { return p.grep == nil && !p.stamps && p.most
 func (t *tailCmd) bytes(c *call, r *repo, id kernel.JobID) error {
 	f := joblog.NewFile(func() (*os.File, error) { return r.Logs.OpenLog(id, t.Stream) })
 	defer f.Close()
-	read := func(bool) (bool, error) { return f.CopyTo(c.ctx, c.ui.out) }
+	read := func(bool) (bool, error) { return f.CopyTo(c.ctx, c.ui.logs()) }
 	if !t.Follow {
 		_, err := read(true)
 		return wrongLog(err)
 	}
-	return c.follow(r, id, &linePrinter{out: c.ui.out}, read, nil)
+	return c.follow(r, id, &linePrinter{out: c.ui.logs()}, read, nil)
 }
 
 // once prints what there is now.

@@ -48,7 +48,7 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 	for i, run := range runs {
 		var p *linePrinter
 		if x.Format == "text" {
-			p = &linePrinter{out: c.ui.out, stream: "both"}
+			p = &linePrinter{out: c.ui.logs(), stream: "both"}
 		}
 		f := newRunFollower(r, run, p, c.ui.refs.short)
 		snap, err := f.follow(c)
