@@ -187,6 +187,11 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 			return kernel.WaitingOnDeps, "?"
 		}
 	}
+	if b := j.Spec.Task.Sandbox; b.Mode == kernel.RequiredSandbox && j.Spec.Task.Executor == "" {
+		if e := f.Sandbox.Value; !f.Sandbox.Known || e.Files != "" || b.Network == kernel.NoNetwork && e.Network != "" {
+			return kernel.WaitingOnDeps, "?"
+		}
+	}
 	switch a := j.State.Approval; {
 	case a.State == kernel.Approved && (a.Grant == nil || a.Grant.Digest != kernel.DigestOf(j.Spec.Statement())):
 		if a.Grant == nil {
