@@ -26,7 +26,7 @@ type submitCmd struct {
 
 func (*submitCmd) Help() string {
 	return "Prints the reference of each new job, such as 12, one a line. The job runs as soon as nothing holds it up; " +
-		"`vizier jobs why` tells what does, and `vizier help gates` what may."
+		"`vizier why` tells what does, and `vizier help gates` what may."
 }
 
 // submitFlags are the flags of an enqueue.Request.
@@ -212,7 +212,7 @@ func (c *call) report(rep app.Report) {
 func (c *call) barred(err error) error {
 	if c.env.Get("VIZIER_SUBMISSIONS") != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)) {
 		return &failure{class: class{"failed", 1, ""}, err: err,
-			hint: "append the job to $VIZIER_SUBMISSIONS, a line of JSON as `vizier jobs submit --batch` reads it: it is enqueued once the job that this runs in has succeeded"}
+			hint: "append the job to $VIZIER_SUBMISSIONS, a line of JSON as `vizier submit --batch` reads it: it is enqueued once the job that this runs in has succeeded"}
 	}
 	return err
 }
