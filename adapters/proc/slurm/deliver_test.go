@@ -316,7 +316,7 @@ func TestTwoSenders(t *testing.T) {
 func TestLimitsOfASite(t *testing.T) {
 	f := newFakeCluster(t, "echo 7")
 	f.Settings.SubmitRate = 20
-	all := f.start(5)
+	f.start(5)
 	begin := time.Now()
 	f.deliver()
 	if took := time.Since(begin); f.calls("sbatch") != 5 || took < 4*time.Second/20 {
@@ -324,7 +324,7 @@ func TestLimitsOfASite(t *testing.T) {
 	}
 	f = newFakeCluster(t, "echo 7")
 	f.Settings.MaxSubmitted = 3
-	all = f.start(5)
+	all := f.start(5)
 	f.write("queue", "6|COMPLETED|None|n1|"+f.ownPrefix()+"x\n7|RUNNING|None|n1|"+f.ownPrefix()+"y\n8|RUNNING|None|n1|vizier-another\n")
 	if again := f.deliver(); f.calls("sbatch") != 2 || again.IsZero() {
 		t.Errorf("of 5 with one there: %s", again)
