@@ -309,7 +309,7 @@ func TestThereIsOneResident(t *testing.T) {
 	if got := g.resident(); got != pid {
 		t.Errorf("another took its place: %d", got)
 	}
-	has(t, g.vizier("jobs", "list"), fmt.Sprintf("\nScheduler: resident (pid %d)\n", pid))
+	has(t, g.vizier("jobs", "list", "--format", "block"), fmt.Sprintf("\nScheduler: resident (pid %d)\n", pid))
 	for i, id := range ids {
 		g.git("branch", "b"+strconv.Itoa(i))
 		g.becomes(id, "succeeded")
