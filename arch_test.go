@@ -47,7 +47,7 @@ func kernels(more ...string) []string {
 
 // pureStd is what the kernel may use of the standard library: packages whose
 // functions depend on nothing but their arguments.
-var pureStd = []string{"cmp", "crypto/sha256", "encoding/hex", "errors", "fmt", "hash", "hash/fnv", "iter", "maps", "path", "path",
+var pureStd = []string{"cmp", "crypto/sha256", "encoding/hex", "errors", "fmt", "hash", "hash/fnv", "iter", "maps", "math", "path", "path",
 	"slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
 // impure are the functions that an import list cannot catch.

@@ -30,9 +30,9 @@ func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[
 	for name, e := range cfg.Executors {
 		own := store()
 		out[name] = &slurm.Cluster{
-			Name: name, Root: local.Root, Files: own, Local: local, Durable: cfg.Store.Durability != "relaxed", Conclude: own.ConcludeOnce,
+			Name: name, Root: local.Root, Files: own, Local: local, Conclude: own.ConcludeOnce,
 			Settings: slurm.Settings{Partition: e.Partition, Account: e.Account, QOS: e.QOS, Time: e.Time, CPUs: e.CPUs, Memory: e.Memory, Gres: e.Gres,
-				Options: e.Options, SubmitRate: e.SubmitRate, MaxSubmitted: e.MaxSubmitted, NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
+				Options: e.Options, Pack: e.Pack, SubmitRate: e.SubmitRate, MaxSubmitted: e.MaxSubmitted, NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
 			Options: func(id kernel.JobID) ([]string, error) {
 				j, err := own.Job(id)
 				return j.Spec.Task.Options, err
@@ -242,31 +242,60 @@ func runRemote(args []string, env Environment) error {
 		return err
 	}
 	w.hosts.Probe() // while the resident scheduler is likely to hold its lock
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	runner := &app.Runner{Outcomes: onNode{w.store}, Submissions: w.submissions(root.Dir)}
-	var terminated atomic.Bool
-	why := sync.OnceValue(func() error { return node.Terminated(ctx) })
-	runner.Workload = nodeWorkload{w.local, func() {
-		node.Begun()
-		go node.Beat(ctx, runner.Check, runner.Stop)
-	}, func() error {
-		if !terminated.Load() {
-			return nil
-		}
-		return why()
-	}}
+	var now current
+	now.hear()
+	return w.runOnNode(node, attempt, &now)
+}
+
+// current is the attempt that this process runs, for the signals that it gets.
+type current struct{ one atomic.Pointer[onSignal] }
+
+// onSignal is what an attempt does when the cluster ends it, or has it look.
+type onSignal struct {
+	runner     *app.Runner
+	terminated atomic.Bool
+	why        func() error // the cluster asks it to end
+}
+
+// hear takes the signals of this process. One that is to end takes no further attempt.
+func (c *current) hear() (ended *atomic.Bool) {
+	ended = new(atomic.Bool)
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
 	go func() {
 		for s := range signals {
-			terminated.Store(terminated.Load() || s == syscall.SIGTERM)
-			if runner.Check(); s == syscall.SIGTERM {
-				runner.Stop(why())
+			ended.Store(ended.Load() || s == syscall.SIGTERM)
+			one := c.one.Load()
+			if one == nil {
+				continue
+			}
+			one.terminated.Store(one.terminated.Load() || s == syscall.SIGTERM)
+			if one.runner.Check(); s == syscall.SIGTERM {
+				one.runner.Stop(one.why())
 			}
 		}
 	}()
-	err = runner.RunRemote(ctx, attempt)
+	return ended
+}
+
+// runOnNode runs an attempt to its end.
+func (w *world) runOnNode(node *slurm.Node, attempt kernel.AttemptID, now *current) error {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	runner := &app.Runner{Outcomes: onNode{w.store}, Submissions: w.submissions(w.local.Root)}
+	this := &onSignal{runner: runner, why: sync.OnceValue(func() error { return node.Terminated(ctx) })}
+	runner.Workload = nodeWorkload{w.local, func() {
+		node.Begun()
+		go node.Beat(ctx, runner.Check, runner.Stop)
+	}, func() error {
+		if !this.terminated.Load() {
+			return nil
+		}
+		return this.why()
+	}}
+	now.one.Store(this)
+	err := runner.RunRemote(ctx, attempt)
+	now.one.Store(nil)
 	if err = errors.Join(err, node.Close()); err == nil && node.Locks() {
 		w.standIn(ctx)
 	}
@@ -283,10 +312,9 @@ func (w *world) standIn(ctx context.Context) {
 	}
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	s := w.scheduler
-	configure := s.Configure
+	s := *w.scheduler
 	s.Configure = func(s *app.Scheduler) {
-		configure(s)
+		w.configure(s)
 		s.Limits.Remote, s.Waker, s.Hooks = true, nil, nil
 		s.Executor = standInExecutor{w.local}
 	}

@@ -66,7 +66,7 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 	now := clock(env)
 	newStore := func() *fs.Store {
 		return fs.NewStore(root, fs.Options{
-			Durable: durable, Boot: proc.Boot(), Now: now,
+			Durable: durable, Boot: proc.Boot(), Now: now, Tracking: repo,
 			Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 		})
 	}
@@ -291,8 +291,11 @@ func programs(own string) (runner, resident string, err error) {
 		}
 		return own
 	}
-	if filepath.Base(own) == proc.ResidentName {
+	switch filepath.Base(own) {
+	case proc.ResidentName:
 		return beside("vizier"), own, nil
+	case proc.TopName:
+		return beside("vizier"), beside(proc.ResidentName), nil
 	}
 	return own, beside(proc.ResidentName), nil
 }

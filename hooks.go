@@ -1,6 +1,7 @@
 package vizier
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,12 +18,16 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// hookEvents are the events that the words in a hook's `on` stand for.
+// hookEvents are the events that the words in a hook's `on` stand for, where they
+// are not the events' own.
 var hookEvents = map[string]kernel.EventKind{ //nolint:gochecknoglobals // a table
 	"succeeded": kernel.JobSucceeded, "failed": kernel.JobFailedFinal, "cancelled": kernel.JobCancelled, "blocked": kernel.JobBlocked,
 }
+
+func hookEvent(word string) kernel.EventKind { return cmp.Or(hookEvents[word], kernel.EventKind(word)) }
 
 // hookWaker starts the process that runs hooks, if an event is pending and no
 // such process runs.
@@ -37,7 +42,7 @@ func newHookWaker(cfg config.Config, store *fs.Store, local *proc.Local) app.Hoo
 	c := hookWaker{map[kernel.EventKind]bool{}, store, local}
 	for _, h := range cfg.Hooks {
 		for _, word := range h.On {
-			c.wanted[hookEvents[word]] = true
+			c.wanted[hookEvent(word)] = true
 		}
 	}
 	if len(c.wanted) == 0 {
@@ -99,6 +104,9 @@ func dispatchHooks(env Environment) error {
 	if err != nil {
 		return err
 	}
+	if err := w.store.Foreign(context.Background()); err != nil {
+		return err
+	}
 	d := app.HookDispatcher{Pending: w.store, Hooks: w.hooks, Events: w.store, Now: w.scheduler.Now}
 	for w.store.HooksPending() { // what became so while the lock was let go
 		f, err := lockHooks(w.store)
@@ -113,23 +121,78 @@ func dispatchHooks(env Environment) error {
 	return nil
 }
 
-// hooks are the configured ones, in order of their names.
+// hooks are the configured ones that may run, in order of their names.
 func (w *world) hooks() []app.Hook {
 	w.live.Refresh()
 	cfg := w.config()
 	var out []app.Hook
+	untrusted := w.untrusted(context.Background())
 	for _, name := range slices.Sorted(maps.Keys(cfg.Hooks)) {
+		if about(untrusted, "hooks."+name) {
+			continue
+		}
 		h := cfg.Hooks[name]
 		hook := app.Hook{Name: name, Run: func(ctx context.Context, e kernel.Event) error {
-			_, status, _ := strings.Cut(string(e.Kind), ".")
-			status, _, _ = strings.Cut(status, ".")
-			log := w.store.HookLog(kernel.AttemptID{Job: e.Job, N: e.Attempt}, e.Generation, name)
-			return w.local.RunHook(ctx, proc.HookCall{Command: h.Command, Event: e, Status: status, Log: log, Timeout: h.Timeout, Grace: cfg.Jobs.Grace})
+			call := proc.HookCall{Command: h.Command, Event: e, Timeout: h.Timeout, Grace: cfg.Jobs.Grace}
+			at := w.speak(ctx, &call)
+			call.Log = w.store.HookLog(at, e.Generation, name)
+			return w.local.RunHook(ctx, call)
 		}}
 		for _, word := range h.On {
-			hook.On = append(hook.On, hookEvents[word])
+			hook.On = append(hook.On, hookEvent(word))
 		}
 		out = append(out, hook)
 	}
 	return out
+}
+
+// speak puts into a call what people call that which its event is about, and what
+// they may type about it. The call's output goes to the log of the attempt that it
+// returns: of a run's event to that of the run's first job.
+func (w *world) speak(ctx context.Context, h *proc.HookCall) kernel.AttemptID {
+	e := &h.Event
+	_, status, _ := strings.Cut(string(e.Kind), ".")
+	h.Status, _, _ = strings.Cut(cmp.Or(status, string(e.Kind)), ".")
+	at := kernel.AttemptID{Job: e.Job, N: e.Attempt}
+	scope := kernel.Scope{}
+	for _, id := range view.IDs(string(e.Job) + " " + string(e.Run) + " " + e.Reason) {
+		if run := kernel.RunID(id); strings.HasPrefix(id, "run_") {
+			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: run})
+		} else {
+			scope.Jobs = append(scope.Jobs, kernel.JobID(id))
+			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Itself, Job: kernel.JobID(id)})
+		}
+	}
+	snap, err := w.scheduler.Records(ctx, scope)
+	if err != nil {
+		h.Ref = cmp.Or(string(e.Job), string(e.Run))
+		return at // an id is better than no call
+	}
+	refs := map[string]string{}
+	for _, j := range snap.Jobs() {
+		refs[string(j.ID)] = j.Ref()
+		if run := string(j.Spec.Origin.Run); run != "" && j.Spec.Origin.Parent == "" && j.Number != 0 {
+			refs[run] = j.Number.String()
+		}
+	}
+	if e.Job == "" {
+		if run := snap.Members(e.Run); len(run) > 0 {
+			at, e.Name = run[0].Attempt(), view.RunOf(snap, run).Name
+		}
+	}
+	e.Reason = view.Refer(e.Reason, func(id string) string { return refs[id] })
+	h.Ref = cmp.Or(refs[cmp.Or(string(e.Job), string(e.Run))], string(e.Job), string(e.Run))
+	h.Next = "vizier jobs " + hookVerb(snap.Job(e.Job), e.Kind) + " " + h.Ref
+	return at
+}
+
+// hookVerb is the command to type after an event.
+func hookVerb(j *kernel.Job, kind kernel.EventKind) string {
+	switch {
+	case j != nil && j.State.Status == kernel.WaitingOnApproval && (kind == kernel.ApprovalPending || kind == kernel.NeedsAttention):
+		return "approve"
+	case kind == kernel.JobSucceeded, kind == kernel.RunSucceeded, kind == kernel.ApprovalGranted, kind == kernel.JobCancelled:
+		return "show"
+	}
+	return "why"
 }

@@ -22,6 +22,9 @@ func TestJobsOfEarlierStoresGetNumbers(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(dir, ".vizier"), os.DirFS("adapters/fs/testdata/compat/v1/store")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Chmod(filepath.Join(dir, ".vizier/jobs"), 0o700); err != nil { // as it was written
+		t.Fatal(err)
+	}
 	open := func() *vizier.Repository {
 		t.Helper()
 		r, err := vizier.Open(dir, vizier.Options{Environ: vizier.Environment{"HOME=" + dir, "VIZIER_SCHEDULER_RESIDENT=false", "VIZIER_SCHEDULER_MAX_RUNNING=1"}})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"reflect"
 	"runtime/debug"
 	"syscall"
@@ -69,6 +70,9 @@ func runResident(env Environment) error {
 	if err != nil {
 		return err
 	}
+	if err := w.store.Foreign(context.Background()); err != nil {
+		return err
+	}
 	path := w.store.ResidentFile()
 	lock := watch.Inherited(path, proc.ResidentFD)
 	if lock == nil {
@@ -101,6 +105,18 @@ func BecomeResidentProgram(args, environ []string) {
 	if _, resident, err := programs(own); err == nil && resident != own {
 		_ = syscall.Exec(resident, append(os.Args[:1:1], args...), environ) // it can be done without
 	}
+}
+
+// BecomeTop replaces this process by the program of the live screen, which stands
+// beside this one. It returns only where it could not.
+func BecomeTop(args, environ []string) error {
+	own, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program's file: %w", err)
+	}
+	file := filepath.Join(filepath.Dir(own), proc.TopName)
+	err = syscall.Exec(file, append([]string{file}, args...), environ)
+	return fmt.Errorf("%s, which `make install` puts beside vizier, cannot be started: %w", file, err)
 }
 
 // programFile is this program's file as it stands on the disk.

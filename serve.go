@@ -15,6 +15,10 @@ func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int,
 		return serveAttempt(args[1:], stderr, env), true
 	case "__node":
 		return serveOnNode(args[1:], stderr, env), true
+	case "__pilot":
+		return servePilot(args[1:], stderr), true
+	case "__worker":
+		return serveWorker(args[1:], stderr, env), true
 	case "__send":
 		return serveSender(args[1:], stderr, env), true
 	case "__probe":

@@ -101,8 +101,7 @@ type packer interface {
 	Pack(ctx context.Context, ended time.Time, most int) (more bool, err error)
 }
 
-// packedAtOnce is how many jobs are packed while nobody else gets the lock: about
-// 30 ms.
+// packedAtOnce is how many jobs are packed while nobody else gets the lock.
 const packedAtOnce = 64
 
 // Pack packs the files of jobs that ended longer than PackAfter ago, for as long as

@@ -10,30 +10,46 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Hooks is how a transaction leaves the ends of jobs to the operator's
-// commands.
+// Hooks is how a transaction leaves events to the operator's commands.
 type Hooks interface {
 	// Wants reports that a command asks for events of that kind.
 	Wants(kernel.EventKind) bool
 
-	// Wake makes sure that a process runs the hooks of the pending ends. It never
+	// Wake makes sure that a process runs the hooks of the pending events. It never
 	// fails: where it could not, the next transaction wakes again.
 	Wake()
 }
 
-// announced is p with a record of each event that a hook asks for, so that the
-// events are as durable as the changes they tell of.
-func (s *Scheduler) announced(p kernel.Plan, events []kernel.Event) kernel.Plan {
+// announced is p, which leads to after, with a record of each event that a hook
+// asks for, so that the events are as durable as the changes they tell of.
+func (s *Scheduler) announced(p kernel.Plan, after *kernel.Snapshot, events []kernel.Event) kernel.Plan {
 	if s.Hooks == nil {
 		return p
 	}
 	p.Records = slices.Clone(p.Records)
 	for _, e := range events {
-		if e.Job != "" && s.Hooks.Wants(e.Kind) {
-			p.Records = append(p.Records, kernel.Announce{Event: e})
+		if !s.Hooks.Wants(e.Kind) {
+			continue
+		}
+		a := kernel.Announce{Event: e}
+		if e.Job == "" {
+			a.Beside = changedOf(p, after, e.Run)
+		}
+		if a.Subject() != "" {
+			p.Records = append(p.Records, a)
 		}
 	}
 	return p
+}
+
+// changedOf is the last job of a run that p changes.
+func changedOf(p kernel.Plan, after *kernel.Snapshot, run kernel.RunID) kernel.JobID {
+	for _, a := range slices.Backward(p.Records) {
+		if j := after.Job(a.Subject()); j != nil && j.Spec.Origin.Run == run {
+			return j.ID
+		}
+	}
+	return ""
 }
 
 // PendingEvents is the queue of events that hooks are still to run for.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -13,24 +12,48 @@ import (
 // Overview is how everything stands, by a snapshot that has at least what has not
 // succeeded, and by what executors said in it. It reads the rest only of what runs.
 func (s *Scheduler) Overview(ctx context.Context, snap *kernel.Snapshot, o view.OverviewOptions) (view.Overview, error) {
-	var near []kernel.Near
+	var running []*kernel.Job
 	for _, j := range snap.Jobs() {
-		of := kernel.Near{Kind: kernel.OfNumber, Number: j.Number}
-		if j.State.Status == kernel.Running && j.Part != "" && !slices.Contains(near, of) {
-			near = append(near, of)
+		if j.State.Status == kernel.Running {
+			running = append(running, j)
 		}
 	}
-	if len(near) > 0 {
-		whole, err := s.Records(ctx, kernel.Scope{Near: near, All: true}) // all, of a store that cannot tell
-		if err != nil {
-			return view.Overview{}, err
-		}
-		o.Members = map[kernel.Number][]*kernel.Job{}
-		for _, n := range near {
-			o.Members[n.Number] = whole.Numbered(n.Number, "")
+	var err error
+	o.Members, err = s.Wholes(ctx, running)
+	return view.OverviewOf(snap, o), err
+}
+
+// Wholes are all jobs of the runs and batches that some jobs belong to, by number.
+func (s *Scheduler) Wholes(ctx context.Context, jobs []*kernel.Job) (map[kernel.Number][]*kernel.Job, error) {
+	const many = 100 // from there on one read of everything costs less
+	scope, of := kernel.Scope{All: true}, map[kernel.Number][]*kernel.Job{}
+	for _, j := range jobs {
+		if _, known := of[j.Number]; j.Part != "" && !known {
+			scope.Near, of[j.Number] = append(scope.Near, kernel.Near{Kind: kernel.OfNumber, Number: j.Number}), nil
 		}
 	}
-	return view.OverviewOf(snap, o), nil
+	if len(of) == 0 {
+		return nil, nil
+	}
+	if len(of) > many {
+		scope.Near = nil
+	}
+	snap, err := s.Records(ctx, scope) // all, of a store that cannot tell
+	if err != nil {
+		return nil, err
+	}
+	if !snap.Narrow() {
+		for _, j := range snap.Jobs() {
+			if _, wanted := of[j.Number]; wanted {
+				of[j.Number] = append(of[j.Number], j)
+			}
+		}
+		return of, nil
+	}
+	for n := range of {
+		of[n] = snap.Numbered(n, "")
+	}
+	return of, nil
 }
 
 // Refused are the prompts that no run could be made of: those in the inbox, and

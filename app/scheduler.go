@@ -179,6 +179,27 @@ func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, clea
 		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(snap, id, by, cleanup) })
 }
 
+// CancelAll is Cancel of several jobs in one transaction, in their order. Those that it could not
+// cancel, since they have ended or something that was cancelled ended them, are left.
+func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, by string, cleanup bool) (rep Report, left []kernel.JobID, err error) {
+	rep, err = s.transact(ctx, kernel.Scope{Jobs: ids}, func(snap *kernel.Snapshot) (all kernel.Plan, _ error) {
+		left = nil
+		for _, id := range ids {
+			plan, err := kernel.Cancel(snap, id, by, cleanup)
+			switch {
+			case errors.Is(err, kernel.ErrConflict):
+				left = append(left, id)
+			case err != nil:
+				return kernel.Plan{}, err
+			default:
+				all, snap = all.Then(plan), snap.Apply(plan)
+			}
+		}
+		return all, nil
+	})
+	return rep, left, err
+}
+
 // Retry rewinds root and what depends on it, and ticks. A caller inside a job
 // may not: approvals are asked for again, and what was done is taken back.
 func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Report, error) {

@@ -382,7 +382,7 @@ func (t *transaction) commit(plan kernel.Plan) error {
 	}); err != nil {
 		return err
 	}
-	plan = t.s.announced(plan, events)
+	plan = t.s.announced(plan, after, events)
 	err := t.tx.Commit(plan)
 	if err != nil && !errors.Is(err, kernel.ErrRecorded) {
 		return err

@@ -257,3 +257,20 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Many jobs are cancelled in one transaction; those that have ended are left.
+func TestCancelAll(t *testing.T) {
+	m := newMemory(job("a", nil), job("b", running(1)), job("c", func(j *kernel.Job) { j.State.Status = kernel.Succeeded }), job("d", nil))
+	rep, left, err := m.scheduler().CancelAll(t.Context(), []kernel.JobID{"d", "c", "b", "a"}, "ann", false)
+	if err != nil || !slices.Equal(left, []kernel.JobID{"c"}) {
+		t.Fatalf("left %v, %v", left, err)
+	}
+	for id, want := range map[kernel.JobID]kernel.Status{"a": kernel.Cancelled, "d": kernel.Cancelled, "b": kernel.Running, "c": kernel.Succeeded} {
+		if st := rep.Snapshot.Job(id).State; st.Status != want || id == "b" && st.Stop.At.IsZero() {
+			t.Errorf("%s is %+v", id, st)
+		}
+	}
+	if _, _, err := m.scheduler().CancelAll(t.Context(), []kernel.JobID{"a", "nobody"}, "ann", false); !errors.Is(err, kernel.ErrNotFound) {
+		t.Errorf("one that does not exist: %v", err)
+	}
+}

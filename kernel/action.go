@@ -1,5 +1,7 @@
 package kernel
 
+import "cmp"
+
 // Action is one effect: on the records or on the rest of the world.
 //
 //sumtype:decl
@@ -35,8 +37,8 @@ type RecordWriter interface {
 
 // The record actions.
 type (
-	// CreateJob adds a record.
-	CreateJob struct{ Job Job }
+	// CreateJob adds a record. Plans and snapshots share the job: it never changes.
+	CreateJob struct{ Job *Job }
 
 	// PutState replaces a job's state if its revision is still If.
 	PutState struct {
@@ -82,8 +84,12 @@ type (
 		Artifacts []Artifact
 	}
 
-	// Announce leaves the end of a job to the operator's hooks.
-	Announce struct{ Event Event }
+	// Announce leaves an event to the operator's hooks. That of a run is announced
+	// with the record of one of its jobs, whose change ended it.
+	Announce struct {
+		Event  Event
+		Beside JobID // of a run's event
+	}
 
 	// Reset puts away what earlier attempts left: logs are kept under the
 	// attempt's number; outcome, patch, markers and payloads go.
@@ -97,6 +103,9 @@ type (
 	Rotate struct{ Attempt AttemptID }
 )
 
+// Create is the action that adds the record of j.
+func Create(j Job) CreateJob { return CreateJob{&j} }
+
 func (a CreateJob) Subject() JobID  { return a.Job.ID }
 func (a PutState) Subject() JobID   { return a.Job }
 func (a NumberJob) Subject() JobID  { return a.Job }
@@ -105,7 +114,7 @@ func (a RemoveRun) Subject() JobID  { return "" }
 func (a RemoveJob) Subject() JobID  { return a.Job }
 func (a PurgeFiles) Subject() JobID { return a.Job }
 func (a Publish) Subject() JobID    { return a.Attempt.Job }
-func (a Announce) Subject() JobID   { return a.Event.Job }
+func (a Announce) Subject() JobID   { return cmp.Or(a.Event.Job, a.Beside) }
 func (a Reset) Subject() JobID      { return a.Attempt.Job }
 func (a Rotate) Subject() JobID     { return a.Attempt.Job }
 

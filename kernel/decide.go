@@ -183,7 +183,23 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 		}
 		p, s = p.Then(q), s.Apply(q)
 	}
+	if q := s.stalls(); !q.Empty() {
+		p, s = p.Then(q), s.Apply(q)
+	}
 	return p, s
+}
+
+// stalls notes the attempts whose runners are not heard of, each once: somebody is
+// told so.
+func (s *Snapshot) stalls() (p Plan) {
+	for _, i := range s.in[Running] {
+		j := s.jobs[i]
+		if st := j.State; st.Stalled != st.Attempt && s.facts.Runners[j.Attempt()].Value.Liveness == Stalled {
+			st.Stalled = st.Attempt
+			p.add(PutState{j.ID, j.Rev, st})
+		}
+	}
+	return p
 }
 
 // resultOfGone is the result of a running attempt whose runner is gone: the one

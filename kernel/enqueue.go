@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,8 +49,8 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		return Plan{}, err
 	}
 	var p Plan
-	for _, j := range made {
-		p.add(CreateJob{j})
+	for i := range made {
+		p.add(CreateJob{&made[i]})
 	}
 	next := s.Apply(p)
 	if err := next.acyclic(jobs); err != nil {
@@ -88,6 +89,11 @@ func normalise(s *Snapshot, n NewJob, batch map[JobID]bool) (Spec, error) {
 			return spec, fmt.Errorf("unknown --after job id: %s: %w", id, ErrNotFound)
 		}
 	}
+	if o := spec.Origin; o.Plan != "" && slices.Contains(ofPlans, o.About.Operation) {
+		if err := CheckRef(o.Plan); err != nil {
+			return spec, fmt.Errorf("node %s: slug %w", o.Node, err)
+		}
+	}
 	var err error
 	if spec.Tags, err = tags(spec.Tags); err != nil {
 		return spec, fmt.Errorf("job %s: %w", n.ID, err)
@@ -119,7 +125,7 @@ func artifacts(in []Artifact) ([]Artifact, error) {
 	out := make([]Artifact, 0, len(in))
 	for _, a := range in {
 		a = a.Canonical()
-		if err := a.Validate(); err != nil {
+		if err := errors.Join(a.Validate(), a.refs()); err != nil {
 			return nil, err
 		}
 		out = append(out, a)
@@ -141,6 +147,47 @@ func unique[T comparable](in []T) []T {
 // and over artifacts that do not exist yet can never start. s holds the new
 // jobs already.
 func (s *Snapshot) acyclic(jobs []NewJob) error {
+	back := s.near == nil || s.leadsBack(jobs)
+	find := s.cycles(func(j *Job) bool { return back || s.near.created[j.ID] })
+	for _, n := range jobs {
+		if cycle := find(s.graph.index[n.ID]); cycle != nil {
+			return fmt.Errorf("invalid --after cycle: %s: %w", s.around(cycle), ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// Cycle is jobs that wait for each other, or one that waits for itself: none of
+// them can ever start.
+type Cycle struct {
+	Jobs []JobID // the first is the last as well
+	Text string  // with their names
+}
+
+// Cycles are those that there are among the open jobs: every job that is in one is
+// in one of them. Only a record that was changed by other hands makes any.
+func (s *Snapshot) Cycles() (all []Cycle) {
+	s.requireAll()
+	find := s.cycles(func(*Job) bool { return true })
+	for i := range s.jobs {
+		if cycle := find(int32(i)); cycle != nil {
+			all = append(all, Cycle{s.ids(cycle), s.around(cycle)})
+		}
+	}
+	return all
+}
+
+func (s *Snapshot) around(cycle []int32) string {
+	names := make([]string, len(cycle))
+	for k, i := range cycle {
+		names[k] = s.jobs[i].with(string(s.jobs[i].ID)) // the new ones have no number yet
+	}
+	return strings.Join(names, " -> ")
+}
+
+// cycles returns what finds a cycle that a job leads to over open jobs for which in
+// is true, and that was not looked at before; nil: there is none.
+func (s *Snapshot) cycles(in func(*Job) bool) func(i int32) []int32 {
 	const (
 		unseen = iota
 		open
@@ -148,14 +195,13 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 	)
 	mark := make([]uint8, len(s.jobs))
 	t := newTick(s)
-	back := s.near == nil || s.leadsBack(jobs)
 	var path []int32
 	var visit func(i int32) []int32
 	visit = func(i int32) (cycle []int32) {
 		if mark[i] == open {
 			return append(slices.Clone(path[slices.Index(path, i):]), i)
 		}
-		if mark[i] == done || s.jobs[i].State.Status.Terminal() || !back && !s.near.created[s.jobs[i].ID] {
+		if mark[i] == done || s.jobs[i].State.Status.Terminal() || !in(s.jobs[i]) {
 			return nil
 		}
 		mark[i] = open
@@ -169,16 +215,7 @@ func (s *Snapshot) acyclic(jobs []NewJob) error {
 		mark[i] = done
 		return cycle
 	}
-	for _, n := range jobs {
-		if cycle := visit(s.graph.index[n.ID]); cycle != nil {
-			names := make([]string, len(cycle))
-			for k, i := range cycle {
-				names[k] = s.jobs[i].with(string(s.jobs[i].ID)) // the new ones have no number yet
-			}
-			return fmt.Errorf("invalid --after cycle: %s: %w", strings.Join(names, " -> "), ErrInvalid)
-		}
-	}
-	return nil
+	return visit
 }
 
 // leadsBack reports that an older open job needs what a new one makes. Only then can

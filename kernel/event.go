@@ -6,7 +6,8 @@ import "time"
 type EventKind string
 
 // The events of jobs are seed 004's and what the later seeds add
-// (systems-and-unification 4.11); those of runs are computed from their jobs.
+// (systems-and-unification 4.11); those of runs are computed from their jobs, and
+// the others are for people.
 const (
 	JobCreated         EventKind = "job.created"
 	JobRunning         EventKind = "job.running"
@@ -26,6 +27,11 @@ const (
 	RunSucceeded       EventKind = "run.succeeded"
 	RunFailed          EventKind = "run.failed"
 	RunBlocked         EventKind = "run.blocked"
+	ApprovalPending    EventKind = "approval.pending" // nothing but a person's word holds the job up
+	ApprovalGranted    EventKind = "approval.granted"
+	ApprovalRejected   EventKind = "approval.rejected"
+	JobStalled         EventKind = "job.stalled" // the runner of the attempt has not been heard of for too long; told once for an attempt
+	NeedsAttention     EventKind = "attention"   // the job needs a person; reason says what for
 )
 
 // Event is one thing that has happened: history, on which no decision rests.
@@ -40,6 +46,7 @@ type Event struct {
 	Exit       ExitCode
 	Class      FailureClass
 	Reason     string
+	By         string    // who decided, of ApprovalGranted and ApprovalRejected
 	RetryAt    time.Time // of JobFailedRetryable
 	Agent      EventAgent
 }

@@ -29,6 +29,9 @@ func tell(s *kernel.Snapshot, p kernel.Plan) string {
 		if e.Reason != "" {
 			text += " (" + e.Reason + ")"
 		}
+		if e.By != "" {
+			text += " by " + e.By
+		}
 		out = append(out, text)
 	}
 	return strings.Join(out, "\n")
@@ -127,6 +130,60 @@ func TestEventsOfVerbs(t *testing.T) {
 	s = snapshot(facts(), job("a", is(kernel.Succeeded), finishedAt(t0)))
 	if got, want := tell(s, retention.GC(s, time.Minute)), "a job.archived"; got != want {
 		t.Errorf("gc:\n%s", got)
+	}
+}
+
+// What people have to hear of is told once: that a job needs one of them, what was
+// said to it, and that a runner is not heard of.
+func TestEventsForPeople(t *testing.T) {
+	asks := func(j *kernel.Job) { j.State.Approval = kernel.Require(t0, "ann") }
+	waits := func(j *kernel.Job) { asks(j); j.State.Status = kernel.WaitingOnApproval }
+	one := kernel.AttemptID{Job: "a", N: 1}
+	silent := func(f kernel.Facts) kernel.Facts {
+		f.Runners[one] = kernel.Seen(kernel.Runner{Liveness: kernel.Stalled})
+		return f
+	}
+	blocked := &kernel.Result{Attempt: one, Outcome: kernel.OutcomeBlocked, Exit: 10, Reason: "merging x into main " + kernel.InConflict}
+	decide := func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Decide(s), nil }
+	approve := func(s *kernel.Snapshot) (kernel.Plan, error) {
+		return kernel.Approve(s, "a", kernel.Consent{By: "bob"})
+	}
+	reject := func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(s, "a", "bob", "no") }
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		f    kernel.Facts
+		verb func(*kernel.Snapshot) (kernel.Plan, error)
+		want string
+	}{
+		"is up to a person": {[]kernel.Job{job("a", asks)}, facts(), decide, "a approval.pending (awaiting human approval)\na attention (approval: awaiting human approval)"},
+		"waits first":       {[]kernel.Job{job("a", asks, after("z")), job("z", running(1))}, facts(), decide, ""},
+		"goes on waiting":   {[]kernel.Job{job("a", waits)}, facts(), decide, ""},
+		"is granted":        {[]kernel.Job{job("a", waits)}, facts(), approve, "a approval.granted by bob"},
+		"is refused":        {[]kernel.Job{job("a", waits)}, facts(), reject, "a approval.rejected (no) by bob\na job.blocked (no)"},
+		"is in conflict": {[]kernel.Job{job("a", running(1))}, dead(facts(), one, blocked), decide,
+			"a job.blocked 1 (" + blocked.Reason + ")\na attention 1 (conflict: " + blocked.Reason + ")"},
+		"is seen to": {[]kernel.Job{job("a", running(1), func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeBlocked, To: "b"}} }),
+			job("b", routed, is(kernel.Unscheduled), func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeSucceeded, To: "a"}} })}, dead(facts(), one, blocked), decide,
+			"a job.blocked 1 (" + blocked.Reason + ")\nb job.rewound\nb job.promoted\nb job.running 1"},
+		"stalls":         {[]kernel.Job{job("a", running(1))}, silent(facts()), decide, "a job.stalled 1 (S)\na attention 1 (stalled: S)"},
+		"goes on so":     {[]kernel.Job{job("a", running(1), func(j *kernel.Job) { j.State.Stalled = 1 })}, silent(facts()), decide, ""},
+		"is heard again": {[]kernel.Job{job("a", running(1), func(j *kernel.Job) { j.State.Stalled = 1 })}, facts(), decide, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := snapshot(c.f, c.jobs...)
+			p, err := c.verb(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := strings.ReplaceAll(c.want, "S)", "its runner has not been heard of for longer than it should be)")
+			if got := tell(s, p); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+			next := s.Apply(p)
+			if again := tell(next, kernel.Decide(next)); strings.Contains(again, "approval.") || strings.Contains(again, "attention") || strings.Contains(again, "stalled") {
+				t.Errorf("told again:\n%s", again)
+			}
+		})
 	}
 }
 

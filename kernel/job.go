@@ -314,6 +314,7 @@ type State struct {
 	Generation int // rewinds so far
 	Spent      Budget
 	Lost       int       // newest attempt that was lost, and whose effects nobody answered for; 0: none
+	Stalled    int       // newest attempt whose runner was not heard of for too long; 0: none
 	Routed     int       // times its routes sent the run back since a person last rewound it
 	Refused    int       // launches that the executor refused since an attempt last ran
 	RetryAt    time.Time // of FailedRetryable, and of Queued after refusals: not before then

@@ -85,8 +85,9 @@ func (p Plan) Then(q Plan) Plan {
 			}
 			switch earlier := out.Records[at].(type) {
 			case CreateJob:
-				earlier.Job.State = a.State
-				out.Records[at] = earlier
+				j := *earlier.Job
+				j.State = a.State
+				out.Records[at] = CreateJob{&j}
 			case PutState:
 				earlier.State = a.State
 				out.Records[at] = earlier

@@ -64,7 +64,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		Status: kernel.Failed, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: "d"}, WaitSince: t0,
 		WaitedOn: kernel.WaitSet{}.With(kernel.OnLocks), Attempt: 7, Generation: 3,
 		Approval: kernel.Approval{State: kernel.Approved, RequestedAt: t0, RequestedBy: "x", DecidedAt: t0, DecidedBy: "y", Reason: "z", Grant: &kernel.Grant{Digest: "d"}},
-		Spent:    kernel.Budget{Retries: 1, Resumes: 2, Reclaims: 3}, Routed: 2, Lost: 6, Refused: 3, RetryAt: t0, Requeued: t0, LastError: "x", Started: t0, Finished: t0,
+		Spent:    kernel.Budget{Retries: 1, Resumes: 2, Reclaims: 3}, Routed: 2, Lost: 6, Stalled: 5, Refused: 3, RetryAt: t0, Requeued: t0, LastError: "x", Started: t0, Finished: t0,
 		Exit: kernel.Exited(1), Outcome: kernel.OutcomeFailed, Failure: kernel.Signal, Reason: "r",
 		Stop: kernel.StopRequest{At: t0, By: "x"}, Context: kernel.Context{Root: "w", Worktree: "w", Name: "n", Branch: "b", Owned: true},
 		Cancelled: kernel.Cleanup{Status: kernel.CleanupDone, Error: "e"}, Retried: kernel.Cleanup{Status: kernel.CleanupFailed, Error: "e"},
@@ -345,5 +345,25 @@ func TestCancel(t *testing.T) {
 	}
 	if _, err := kernel.Cancel(snapshot(facts()), "q", "ann", false); !errors.Is(err, kernel.ErrNotFound) {
 		t.Error(err)
+	}
+}
+
+// What a plan does to the world is what the snapshot after it goes by.
+func TestAClearedSentinelIsGoneFromWhatIsKnown(t *testing.T) {
+	f := facts()
+	f.Present[artifact(sentinel)] = kernel.Seen(true)
+	f.Present[artifact("merge_sentinel:other")] = kernel.Seen(true)
+	s := snapshot(f, conflicting(kernel.BlockedByDependency)...)
+	if got := s.WayOut("m"); got != "g" {
+		t.Fatalf("the way out of an open conflict is %s", got)
+	}
+	if got := s.Apply(kernel.NewPlan(kernel.ClearSentinel{Job: "m", Slug: "other"})).WayOut("m"); got != "g" {
+		t.Errorf("with another's sentinel cleared it is %s", got)
+	}
+	if got := s.Apply(kernel.NewPlan(kernel.ClearSentinel{Job: "m", Slug: "foo"})).WayOut("m"); got != "m" {
+		t.Errorf("with the sentinel cleared it is %s", got)
+	}
+	if got := s.WayOut("m"); got != "g" {
+		t.Errorf("the snapshot before has changed: %s", got)
 	}
 }

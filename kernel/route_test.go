@@ -283,7 +283,7 @@ func TestHoldersOfLocks(t *testing.T) {
 
 // A plan is written up to the first error, whichever action it is.
 func TestAPlanIsWrittenUpToTheFirstError(t *testing.T) {
-	actions := []kernel.Action{kernel.CreateJob{Job: job("a")}, kernel.PutState{Job: "b"}, kernel.NumberJob{Job: "n"}, kernel.CreateRun{Run: "r"}, kernel.RemoveRun{Run: "r"}, kernel.RemoveJob{Job: "c"}, kernel.PurgeFiles{Job: "d"},
+	actions := []kernel.Action{kernel.Create(job("a")), kernel.PutState{Job: "b"}, kernel.NumberJob{Job: "n"}, kernel.CreateRun{Run: "r"}, kernel.RemoveRun{Run: "r"}, kernel.RemoveJob{Job: "c"}, kernel.PurgeFiles{Job: "d"},
 		kernel.Publish{Attempt: kernel.AttemptID{Job: "e"}}, kernel.Announce{Event: kernel.Event{Job: "f"}}, kernel.Reset{Attempt: kernel.AttemptID{Job: "g"}}, kernel.Rotate{Attempt: kernel.AttemptID{Job: "h"}}}
 	subjects := ""
 	for i, a := range actions {

@@ -242,7 +242,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 		case CreateJob:
 			if _, exists := s.graph.index[a.Job.ID]; !exists {
 				j := a.Job
-				next.jobs, next.last = append(next.jobs, &j), max(next.last, j.Number)
+				next.jobs, next.last = append(next.jobs, j), max(next.last, j.Number)
 				next.markCreated(j.ID)
 				reshaped = true
 			}

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -103,5 +104,21 @@ func TestEveryRecordActionIsWritten(t *testing.T) {
 	}
 	if all := slices.Sorted(slices.Values(append(receivers(t, "world"), receivers(t, "write")...))); !slices.Equal(all, receivers(t, "addTo")) {
 		t.Errorf("actions %v, of which %v belong to the records or the world", receivers(t, "addTo"), all)
+	}
+}
+
+// An action that this version does not know is an error, and so is one whose
+// fields are not read.
+func TestReadWorldActionsThatMakeNoSense(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		fill       func(any) error
+	}{
+		{"nonsense", "action nonsense is not known", func(any) error { return nil }},
+		{WorldActionName(Launch{}), "action " + WorldActionName(Launch{}) + ": no such field", func(any) error { return errors.New("no such field") }},
+	} {
+		if a, err := ReadWorldAction(c.name, c.fill); a != nil || err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v, %v", c.name, a, err)
+		}
 	}
 }

@@ -54,11 +54,17 @@ func TestEventsAccountForThePlan(t *testing.T) {
 			if n := count(id, kernel.JobRewound); n != min(1, to.Generation-from.Generation) {
 				t.Fatalf("%s: %s went from generation %d to %d: %v", name, id, from.Generation, to.Generation, told[id])
 			}
+			if n := count(id, kernel.NeedsAttention); n > 1 || n == 1 && j.Needs() == "" && to.Stalled == from.Stalled {
+				t.Fatalf("%s: %s is %s, and nobody is needed: %v", name, id, to.Status, told[id])
+			}
+			if n := count(id, kernel.JobStalled); n > 0 != (to.Stalled > from.Stalled) {
+				t.Fatalf("%s: the attempt of %s that stalls was %d, is %d: %v", name, id, from.Stalled, to.Stalled, told[id])
+			}
 			if to == from && len(told[id]) > 0 && old != nil {
 				t.Fatalf("%s: nothing happened to %s: %v", name, id, told[id])
 			}
 			if to.Status.Terminal() && (old == nil || to.Status != from.Status) {
-				kinds := slices.DeleteFunc(slices.Clone(told[id]), func(k kernel.EventKind) bool { return k == kernel.JobArchived }) // in the same step
+				kinds := slices.DeleteFunc(slices.Clone(told[id]), func(k kernel.EventKind) bool { return k == kernel.JobArchived || k == kernel.NeedsAttention }) // in the same step
 				last := kinds[len(kinds)-1]
 				want := map[kernel.Status]kernel.EventKind{kernel.Succeeded: kernel.JobSucceeded, kernel.Failed: kernel.JobFailedFinal,
 					kernel.Cancelled: kernel.JobCancelled, kernel.BlockedByApproval: kernel.JobBlocked, kernel.BlockedByDependency: kernel.JobBlocked}[to.Status]

@@ -176,7 +176,7 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	}
 	if oneIn(t, 4, "failed before") {
 		st.LastError, st.Reason, st.Requeued = "of old", "of old", j.Created
-		st.Lost, st.Routed = rapid.IntRange(0, st.Attempt).Draw(t, "lost"), rapid.IntRange(0, 3).Draw(t, "routed")
+		st.Lost, st.Stalled, st.Routed = rapid.IntRange(0, st.Attempt).Draw(t, "lost"), rapid.IntRange(0, st.Attempt).Draw(t, "stalled"), rapid.IntRange(0, 3).Draw(t, "routed")
 		cleanup := kernel.Cleanup{Status: oneOf(t, "cleaned up", kernel.CleanupDone, kernel.CleanupDegraded)}
 		st.Cancelled, st.Retried = cleanup, cleanup
 	}

@@ -33,7 +33,7 @@ func (st store) do(actions []kernel.Action) {
 		switch a := a.(type) {
 		case kernel.CreateJob:
 			if _, taken := st.jobs[a.Job.ID]; !taken {
-				st.jobs[a.Job.ID] = a.Job
+				st.jobs[a.Job.ID] = *a.Job
 			}
 		case kernel.PutState:
 			if j, ok := st.jobs[a.Job]; ok && j.Rev == a.If {

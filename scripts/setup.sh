@@ -7,6 +7,7 @@ need=""
 command -v git >/dev/null 2>&1 || need="$need git"
 command -v gcc >/dev/null 2>&1 || need="$need gcc libc6-dev"
 command -v pkg-config >/dev/null 2>&1 || need="$need pkg-config"
+command -v tmux >/dev/null 2>&1 || need="$need tmux"
 pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null || need="$need libgit2-dev pkg-config"
 
 if [ -n "$need" ] && command -v apt-get >/dev/null 2>&1; then

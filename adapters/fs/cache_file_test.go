@@ -18,11 +18,11 @@ import (
 func TestATransactionThatLoadedNothingWritesNoIndex(t *testing.T) {
 	dir := t.TempDir()
 	old, busy := newStore(t, dir), newStore(t, dir)
-	commit(t, old, kernel.CreateJob{Job: plain(1)})
+	commit(t, old, kernel.Create(plain(1)))
 	for n := 2; n <= 10; n++ {
 		j := plain(n)
 		j.State.Reason = strings.Repeat("long ", 10000)
-		commit(t, busy, kernel.CreateJob{Job: j})
+		commit(t, busy, kernel.Create(j))
 	}
 	closeTx(t, begin(t, old))
 	for name, s := range map[string]*Store{"an old process": old, "a new process": newStore(t, dir)} {
@@ -42,7 +42,7 @@ func TestAReadDoesNotWaitToWriteTheCache(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		j := plain(n)
 		j.State.Reason = strings.Repeat("long ", 10000)
-		if err := tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: j})); err != nil {
+		if err := tx.Commit(kernel.NewPlan(kernel.Create(j))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,10 +75,10 @@ func TestChangesByHandAreSeen(t *testing.T) {
 		j := plain(n)
 		j.State.Status = []kernel.Status{kernel.Queued, kernel.Succeeded}[n%2]
 		j.State.Reason = strings.Repeat("long ", 10000)
-		actions = append(actions, kernel.CreateJob{Job: j})
+		actions = append(actions, kernel.Create(j))
 	}
 	commit(t, s, actions...) // enough for the cache to be written
-	commit(t, s, kernel.CreateJob{Job: plain(7)})
+	commit(t, s, kernel.Create(plain(7)))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (h *history) step(s *Store) {
 		if len(h.jobs) < 5 || h.r.IntN(4) == 0 {
 			h.next++
 			j := h.job()
-			plan = append(plan, kernel.CreateJob{Job: j})
+			plan = append(plan, kernel.Create(j))
 			h.jobs[j.ID], touched[j.ID] = j, true
 			continue
 		}

@@ -19,7 +19,7 @@ import (
 func TestRefusedPlansChangeNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)})
+	commit(t, s, kernel.Create(plain(1)), kernel.Create(plain(2)))
 	before, size := tree(t, dir), journalSize(t, dir)
 	good := put(plain(1), func(st *kernel.State) { st.Reason = "good" })
 	stale := put(plain(2), func(st *kernel.State) { st.Reason = "stale" })
@@ -32,14 +32,14 @@ func TestRefusedPlansChangeNothing(t *testing.T) {
 	}{
 		"stale revision":  {stale, kernel.ErrStale},
 		"no such job":     {put(plain(8), func(*kernel.State) {}), kernel.ErrNotFound},
-		"unwritable":      {kernel.CreateJob{Job: broken}, kernel.ErrInvalid},
-		"created twice":   {kernel.CreateJob{Job: plain(2)}, kernel.ErrConflict},
-		"a foreign shape": {kernel.CreateJob{Job: kernel.Job{ID: "job-1", Created: t0, Rev: 1}}, kernel.ErrInvalid},
+		"unwritable":      {kernel.Create(broken), kernel.ErrInvalid},
+		"created twice":   {kernel.Create(plain(2)), kernel.ErrConflict},
+		"a foreign shape": {kernel.Create(kernel.Job{ID: "job-1", Created: t0, Rev: 1}), kernel.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tx := begin(t, s)
 			load(t, tx)
-			err := tx.Commit(kernel.NewPlan(good, kernel.CreateJob{Job: plain(4)}, c.bad))
+			err := tx.Commit(kernel.NewPlan(good, kernel.Create(plain(4)), c.bad))
 			if !errors.Is(err, c.want) {
 				t.Errorf("commit: %v, want %v", err, c.want)
 			}
@@ -69,7 +69,7 @@ func TestRefusedPlansChangeNothing(t *testing.T) {
 func TestRemovedJobsLeaveNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	commit(t, s, kernel.Create(plain(1)))
 	empty := t.TempDir()
 	closeTx(t, begin(t, newStore(t, empty)))
 	writeAt(t, file(dir, "jobs", string(id(1)), "attempts", "1.json"), "{}")
@@ -88,7 +88,7 @@ func TestStateFileIsRepaired(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		s := newStore(t, dir)
-		commit(t, s, kernel.CreateJob{Job: plain(1)})
+		commit(t, s, kernel.Create(plain(1)))
 		path := filepath.Join(s.JobDir(id(1)), "state")
 		if got := contentOf(t, path); got != "queued\n" {
 			t.Fatalf("state is %q", got)
@@ -108,7 +108,7 @@ func TestStateFileFollowsTheStatus(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	j := plain(1)
-	commit(t, s, kernel.CreateJob{Job: j})
+	commit(t, s, kernel.Create(j))
 	for _, status := range kernel.Statuses() {
 		a := put(j, func(st *kernel.State) { st.Status = status })
 		commit(t, s, a)
@@ -144,7 +144,7 @@ func TestOutcomePathLeadsSomewhere(t *testing.T) {
 		s := newStore(t, dir)
 		j := plain(1)
 		j.State.Status, j.State.Attempt = c.from, 1
-		commit(t, s, kernel.CreateJob{Job: j})
+		commit(t, s, kernel.Create(j))
 		commit(t, s, put(j, c.to))
 		m := parseObject(t, []byte(contentOf(t, s.RecordFile(j.ID))))
 		at, ok := m["outcome_path"].(string)
@@ -180,7 +180,7 @@ func TestFirstUseOfAStore(t *testing.T) {
 			if after, _ := filepath.Glob(filepath.Join(dir, "*", "*")); name != "only jobs" && !reflect.DeepEqual(before, after) {
 				t.Errorf("reading made %v", after)
 			}
-			commit(t, s, kernel.CreateJob{Job: plain(1)})
+			commit(t, s, kernel.Create(plain(1)))
 			find(t, read(t, s), id(1))
 		})
 	}

@@ -176,7 +176,7 @@ func writeCompat(t *testing.T, to string) {
 		j := plain(n)
 		j.Spec.Name = name
 		change(&j)
-		return kernel.CreateJob{Job: j}
+		return kernel.Create(j)
 	}
 	full := fullJob()
 	full.ID, full.State.Status = id(1), kernel.Succeeded
@@ -185,7 +185,7 @@ func writeCompat(t *testing.T, to string) {
 		j.State.Status = kernel.Running
 		j.State.Attempt = 1
 	})
-	commit(t, s, kernel.CreateJob{Job: full}, producer,
+	commit(t, s, kernel.Create(full), producer,
 		job(3, "with a foreign field", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{id(2)} }),
 		job(4, "consumer", func(j *kernel.Job) { j.Spec.Needs = []kernel.Artifact{art} }),
 		job(5, "after the full one", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{id(1)} }),
@@ -198,7 +198,7 @@ func writeCompat(t *testing.T, to string) {
 		job(10, "after a failure", func(j *kernel.Job) { j.Spec.After = []kernel.JobID{id(9)} }),
 		job(11, "removed", func(j *kernel.Job) { j.State.Status = kernel.Cancelled }))
 	commit(t, s, kernel.Publish{Attempt: kernel.AttemptID{Job: id(2), N: 1}, Artifacts: []kernel.Artifact{art}},
-		put(producer.Job, func(st *kernel.State) {
+		put(*producer.Job, func(st *kernel.State) {
 			st.Status, st.Exit, st.Outcome = kernel.Succeeded, kernel.Exited(0), kernel.OutcomeSucceeded
 		}),
 		kernel.RemoveJob{Job: id(11)})

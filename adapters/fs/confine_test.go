@@ -80,7 +80,7 @@ func useAll(t *testing.T, dir string) (errs []string) {
 		kernel.Reset{Attempt: attempt, Produces: []kernel.Artifact{art}},
 		kernel.PurgeFiles{Job: id(1), Produces: []kernel.Artifact{art}},
 		put(plain(1), func(st *kernel.State) { st.Reason = "x" }),
-		kernel.CreateJob{Job: plain(7)},
+		kernel.Create(plain(7)),
 		kernel.RemoveJob{Job: id(1), Produces: []kernel.Artifact{art}},
 	} {
 		tx, err := s.Begin(soon(t))
@@ -106,7 +106,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 		t.Run(strings.ReplaceAll("at "+at, "/", ":"), func(t *testing.T) {
 			dir, outside := t.TempDir(), t.TempDir()
 			s := newStore(t, dir)
-			commit(t, s, kernel.CreateJob{Job: plain(1)})
+			commit(t, s, kernel.Create(plain(1)))
 			for _, d := range []string{"tmp/merge-conflicts", artifactDir(markersDir, custom("t", "1")), artifactDir(payloadsDir, custom("t", "1"))} {
 				writeAt(t, file(dir, d, "plan.json"), "{}")
 			}
@@ -120,7 +120,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 				if err := os.Mkdir(target, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				commit(t, secret, kernel.CreateJob{Job: j}, kernel.Publish{Attempt: j.Attempt(), Artifacts: []kernel.Artifact{custom("t", "1")}})
+				commit(t, secret, kernel.Create(j), kernel.Publish{Attempt: j.Attempt(), Artifacts: []kernel.Artifact{custom("t", "1")}})
 				r := someResult(id(1))
 				r.Reason = "secret"
 				if err := secret.Conclude(r); err != nil {
@@ -159,14 +159,14 @@ func TestWildNamesStayInTheStore(t *testing.T) {
 	writeAt(t, file(dir, "outcome.json"), "precious")
 	writeAt(t, file(dir, "job.json"), "precious")
 	s := newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	commit(t, s, kernel.Create(plain(1)))
 	before := all(t, outer)
 	for _, name := range wild {
 		bad := kernel.JobID(name)
 		j := plain(1)
 		j.ID = bad
 		attempt := kernel.AttemptID{Job: bad, N: 1}
-		for _, a := range []kernel.Action{kernel.CreateJob{Job: j}, put(j, func(*kernel.State) {}), kernel.RemoveJob{Job: bad},
+		for _, a := range []kernel.Action{kernel.Create(j), put(j, func(*kernel.State) {}), kernel.RemoveJob{Job: bad},
 			kernel.Publish{Attempt: attempt, Artifacts: []kernel.Artifact{custom("t", "k")}}, kernel.Reset{Attempt: attempt}, kernel.Rotate{Attempt: attempt}} {
 			tx := begin(t, s)
 			load(t, tx)
@@ -252,7 +252,7 @@ func playUmask(args string) error {
 			return err
 		}
 		j := plain(n)
-		if err := tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: j},
+		if err := tx.Commit(kernel.NewPlan(kernel.Create(j),
 			kernel.Publish{Attempt: kernel.AttemptID{Job: j.ID, N: 1}, Artifacts: []kernel.Artifact{custom("t", strings.Repeat("k", 300))}},
 			kernel.Reset{Attempt: kernel.AttemptID{Job: j.ID, N: 1}})); err != nil {
 			return err
@@ -302,7 +302,7 @@ func TestModesWhateverTheUmask(t *testing.T) {
 func TestNothingIsMadeOutside(t *testing.T) {
 	for _, at := range []string{"jobs", "jobs/journal", "jobs/" + string(id(1)), "jobs/" + string(id(7)), "jobs/artifacts", "tmp"} {
 		dir, outside := t.TempDir(), t.TempDir()
-		commit(t, newStore(t, dir), kernel.CreateJob{Job: plain(1)})
+		commit(t, newStore(t, dir), kernel.Create(plain(1)))
 		link(t, outside, file(dir, at))
 		useAll(t, dir)
 		if made := all(t, outside); len(made) != 1 {

@@ -227,6 +227,8 @@ func (d dir) file(path string, flags int) (f *os.File, err error) {
 		switch {
 		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
 			return failed("open", path, fmt.Errorf("%w: %w", sys.ErrNotRegular, err))
+		case errors.Is(err, unix.ENOTDIR) && d.isLink(name): // to a directory, perhaps: it is not missing
+			return failed("open", path, sys.ErrNotRegular)
 		case err != nil:
 			return failed("open", path, err)
 		}
@@ -242,6 +244,12 @@ func (d dir) file(path string, flags int) (f *os.File, err error) {
 		return nil
 	})
 	return f, err
+}
+
+// isLink reports that name is a symbolic link.
+func (d dir) isLink(name string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
 func (d dir) openFile(name string, flags int) (fd int, err error) {

@@ -36,6 +36,7 @@ type eventRecord struct {
 	ExitCode   *int             `json:"exit_code,omitempty"`
 	Class      string           `json:"failure_class,omitempty"`
 	Reason     string           `json:"reason,omitempty"`
+	By         string           `json:"by,omitempty"`
 	RetryAt    *stamp           `json:"retry_at,omitempty"`
 	Agent      *agentRecord     `json:"agent,omitempty"`
 }
@@ -82,7 +83,7 @@ func (s *Store) AppendEvents(events []kernel.Event) error {
 
 func newEventRecord(seq uint64, e kernel.Event) eventRecord {
 	r := eventRecord{Seq: seq, At: stamp(e.At), Event: e.Kind, Job: e.Job, Run: e.Run, Node: e.Node, Name: e.Name, Attempt: e.Attempt,
-		Generation: e.Generation, Class: e.Class.String(), Reason: e.Reason, RetryAt: optionalStamp(e.RetryAt)}
+		Generation: e.Generation, Class: e.Class.String(), Reason: e.Reason, By: e.By, RetryAt: optionalStamp(e.RetryAt)}
 	if e.Exit.Known {
 		r.ExitCode = &e.Exit.Code
 	}

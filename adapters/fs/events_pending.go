@@ -11,9 +11,17 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// pendingFile is the file of an event that hooks are still to run for.
+// pendingFile is the file of an event that hooks are still to run for. Of the
+// ends of a job's attempt there is one of each kind; what may come more often has
+// its time in the name.
 func pendingFile(e kernel.Event) string {
-	return fmt.Sprintf("%s/%s.%d.%d.%s.json", pendingDir, e.Job, e.Generation, e.Attempt, e.Kind)
+	switch {
+	case e.Job == "":
+		return fmt.Sprintf("%s/%s.%d.%s.json", pendingDir, e.Run, e.At.UnixMicro(), e.Kind)
+	case strings.HasPrefix(string(e.Kind), "job."):
+		return fmt.Sprintf("%s/%s.%d.%d.%s.json", pendingDir, e.Job, e.Generation, e.Attempt, e.Kind)
+	}
+	return fmt.Sprintf("%s/%s.%d.%d.%d.%s.json", pendingDir, e.Job, e.Generation, e.Attempt, e.At.UnixMicro(), e.Kind)
 }
 
 // Pending are the events that hooks are still to run for, sorted by file name. It
@@ -60,15 +68,24 @@ func (s *Store) HooksPending() bool {
 // Ack removes an event from the queue: its hooks have run.
 func (s *Store) Ack(e kernel.Event) error { return s.base.remove(pendingFile(e)) }
 
+// about reports that r says which job or run it is about.
+func (r *eventRecord) about() bool {
+	if r.Job == "" {
+		run, is := strings.CutPrefix(string(r.Run), "run_")
+		return is && kernel.ValidJobID(run)
+	}
+	return kernel.ValidJobID(string(r.Job))
+}
+
 // decodeEvent reads an event that newEventRecord wrote.
 func decodeEvent(b []byte) (kernel.Event, bool) {
 	var r eventRecord
-	if fromJSON(b, &r) != nil || !kernel.ValidJobID(string(r.Job)) {
+	if fromJSON(b, &r) != nil || !r.about() {
 		return kernel.Event{}, false
 	}
 	var d decoder
 	e := kernel.Event{At: time.Time(r.At), Kind: r.Event, Job: r.Job, Run: r.Run, Node: r.Node, Name: r.Name, Attempt: r.Attempt,
-		Generation: r.Generation, Class: parsed(&d, "failure_class", r.Class, kernel.ParseFailureClass), Reason: r.Reason, RetryAt: stampValue(r.RetryAt)}
+		Generation: r.Generation, By: r.By, Class: parsed(&d, "failure_class", r.Class, kernel.ParseFailureClass), Reason: r.Reason, RetryAt: stampValue(r.RetryAt)}
 	if r.ExitCode != nil {
 		e.Exit = kernel.Exited(*r.ExitCode)
 	}

@@ -17,7 +17,7 @@ func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 		Exit: kernel.Exited(7), Class: kernel.ExitFailure, Reason: "exit code 7",
 		Agent: kernel.EventAgent{Agent: "claude", Model: "m", Session: "s", Turns: 3, Usage: kernel.Usage{Input: 1, Cached: 2, Output: 3, CostUSD: 0.5}}}
 	other := kernel.Event{At: t0, Kind: kernel.JobBlocked, Job: id(2), Reason: "no"}
-	commit(t, s, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}, kernel.Announce{Event: end}, kernel.Announce{Event: other})
+	commit(t, s, kernel.Create(plain(1)), kernel.Create(plain(2)), kernel.Announce{Event: end}, kernel.Announce{Event: other})
 	pending := func(want ...kernel.Event) {
 		t.Helper()
 		got, err := newStore(t, dir).Pending()

@@ -141,7 +141,7 @@ func TestRotatedEventsAreDrainedFirst(t *testing.T) {
 // The log makes no cache stale: moving it changes the directory of the jobs.
 func TestEventsLeaveTheCacheAlone(t *testing.T) {
 	s := eventStore(t, t.TempDir(), 200, 3)
-	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	commit(t, s, kernel.Create(plain(1)))
 	for range 6 {
 		tx := begin(t, s)
 		load(t, tx)

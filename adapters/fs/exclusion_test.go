@@ -15,7 +15,7 @@ func TestAStoreMayBeForgottenWhileItIsRead(t *testing.T) {
 	s := newStore(t, t.TempDir())
 	actions := make([]kernel.Action, 50)
 	for i := range actions {
-		actions[i] = kernel.CreateJob{Job: plain(i + 1)}
+		actions[i] = kernel.Create(plain(i + 1))
 	}
 	commit(t, s, actions...)
 	var all sync.WaitGroup
@@ -61,7 +61,7 @@ func TestAReaderIsNamed(t *testing.T) {
 	o := options()
 	o.Who = "vizier list (pid 4711)"
 	s := NewStore(dir, o)
-	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	commit(t, s, kernel.Create(plain(1)))
 	if err := os.WriteFile(s.abs(lockFile), []byte("somebody else\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestAPanicKeepsNoLock(t *testing.T) {
 	s := newStore(t, dir)
 	j := plain(1)
 	j.State.Status, j.State.Attempt = kernel.Running, 1
-	commit(t, s, kernel.CreateJob{Job: j})
+	commit(t, s, kernel.Create(j))
 	for name, use := range map[string]func(){
 		"in a look at the whole store": func() { _ = s.still(t.Context(), func() error { panic("on purpose") }) },
 		"in a fenced write":            func() { _ = s.fenced(t.Context(), j.Attempt(), func() error { panic("on purpose") }) },

@@ -125,7 +125,7 @@ func deedsOnAFaultyDisk() map[string]func(*Store) error {
 	}
 	return map[string]func(*Store) error{
 		"a plan": func(s *Store) error {
-			return transact(s, kernel.CreateJob{Job: plain(9)}, say(3, "new"), kernel.CreateRun{Run: kernel.RunID("run_" + id(2)), Manifest: []byte("{}")}, kernel.RemoveRun{Run: kernel.RunID("run_" + id(1))},
+			return transact(s, kernel.Create(plain(9)), say(3, "new"), kernel.CreateRun{Run: kernel.RunID("run_" + id(2)), Manifest: []byte("{}")}, kernel.RemoveRun{Run: kernel.RunID("run_" + id(1))},
 				kernel.RemoveJob{Job: id(4)}, kernel.PurgeFiles{Job: id(5)}, kernel.Publish{Attempt: running.Attempt(), Artifacts: []kernel.Artifact{tok}},
 				kernel.Announce{Event: kernel.Event{At: t0, Job: id(3), Kind: kernel.JobSucceeded}}, kernel.ClearSentinel{Job: id(3), Slug: "foo"})
 		},
@@ -171,7 +171,7 @@ func faultyStore(t *testing.T) (string, *Store, *faulty) {
 		if n == 1 {
 			j.State.Status, j.State.Attempt = kernel.Running, 1
 		}
-		jobs = append(jobs, kernel.CreateJob{Job: j})
+		jobs = append(jobs, kernel.Create(j))
 	}
 	commit(t, s, append(jobs, kernel.Publish{Attempt: kernel.AttemptID{Job: id(2), N: 1}, Artifacts: []kernel.Artifact{custom("t", "k")}}, kernel.CreateRun{Run: kernel.RunID("run_" + id(1)), Manifest: []byte("{}")},
 		kernel.Announce{Event: kernel.Event{At: t0, Job: id(2), Kind: kernel.JobSucceeded}})...)

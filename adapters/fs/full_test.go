@@ -74,7 +74,7 @@ func TestFullDisk(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		j := plain(n)
 		j.State.Reason = "old"
-		jobs = append(jobs, kernel.CreateJob{Job: j})
+		jobs = append(jobs, kernel.Create(j))
 	}
 	commit(t, s, jobs...)
 	filler := filepath.Join(dir, "filler")
@@ -151,7 +151,7 @@ func playSmallFiles(dir string) error {
 		}
 		return tx.Commit(p(rec))
 	}
-	create := kernel.NewPlan(kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)})
+	create := kernel.NewPlan(kernel.Create(plain(1)), kernel.Create(plain(2)))
 	if err := try(func(kernel.Records) kernel.Plan { return create }); err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func TestReadOnlyStore(t *testing.T) {
 	j := plain(1)
 	j.State.Status = kernel.Succeeded
 	w := newStore(t, dir)
-	commit(t, w, kernel.CreateJob{Job: j}, kernel.CreateJob{Job: plain(2)},
+	commit(t, w, kernel.Create(j), kernel.Create(plain(2)),
 		kernel.Publish{Attempt: j.Attempt(), Artifacts: []kernel.Artifact{custom("t", "k")}})
 	want := read(t, w)
 	if err := w.Close(); err != nil {

@@ -22,7 +22,7 @@ func TestInspect(t *testing.T) {
 	}
 	var jobs []kernel.Action
 	for n := 1; n <= 7; n++ {
-		jobs = append(jobs, kernel.CreateJob{Job: plain(n)})
+		jobs = append(jobs, kernel.Create(plain(n)))
 	}
 	known, gone := kernel.RunID("run_"+id(1)), kernel.RunID("run_"+id(2))
 	commit(t, s, append(jobs, kernel.CreateRun{Run: known, Manifest: []byte("{}")}, kernel.CreateRun{Run: gone, Manifest: []byte("{}")})...)

@@ -232,7 +232,14 @@ func (e entry) encode() ([]byte, error) {
 			return nil, err
 		}
 	}
-	b := make([]byte, 8, 1024)
+	size := 1024 + len(world)
+	for _, g := range e.groups { // a batch is large, and would be copied over and over as it grows
+		size += 64 + len(g.record)
+		for _, op := range g.ops {
+			size += 128 + len(op.path) + len(op.to) + len(op.data)
+		}
+	}
+	b := make([]byte, 8, size)
 	b = putBytes(b, world)
 	b = binary.AppendUvarint(b, uint64(len(e.groups)))
 	for _, g := range e.groups {

@@ -104,7 +104,7 @@ func (b *builder) CreateJob(a kernel.CreateJob) error {
 			return errors.Join(fmt.Errorf("create %s: there is such a record: %w", j.ID, kernel.ErrConflict), err)
 		}
 	}
-	err := b.put(&j, nil, "")
+	err := b.put(j, nil, "")
 	b.does(j.ID, fileOp{kind: opCreateJob})
 	b.last = max(b.last, j.Number)
 	return err
@@ -256,10 +256,10 @@ func (b *builder) PurgeFiles(a kernel.PurgeFiles) error {
 	return nil
 }
 
-// Announce leaves an end to be told to hooks.
+// Announce leaves an event to be told to hooks.
 func (b *builder) Announce(a kernel.Announce) error {
 	data, err := toLine(newEventRecord(0, a.Event))
-	b.does(a.Event.Job, fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
+	b.does(a.Subject(), fileOp{kind: opWrite, path: pendingFile(a.Event), data: append(data, '\n')})
 	return err
 }
 

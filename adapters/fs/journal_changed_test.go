@@ -12,7 +12,7 @@ import (
 func TestWhatChangedIsTold(t *testing.T) {
 	dir := t.TempDir()
 	s, follower := newStore(t, dir), newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)})
+	commit(t, s, kernel.Create(plain(1)), kernel.Create(plain(2)))
 	_, at, told := follower.Changed(JournalOffset{})
 	if told {
 		t.Fatal("it is told what changed since nobody knows when")
@@ -26,11 +26,11 @@ func TestWhatChangedIsTold(t *testing.T) {
 	}
 	expect()
 	commit(t, s, put(plain(1), func(st *kernel.State) { st.Reason = "x" }))
-	commit(t, s, kernel.CreateJob{Job: plain(3)}, kernel.RemoveJob{Job: id(2)})
+	commit(t, s, kernel.Create(plain(3)), kernel.RemoveJob{Job: id(2)})
 	expect(id(1), id(2), id(3))
 	expect()
 	s.log.limit = 0
-	commit(t, s, kernel.CreateJob{Job: plain(4)})
+	commit(t, s, kernel.Create(plain(4)))
 	if _, next, told := follower.Changed(at); told {
 		t.Errorf("the journal was emptied between %v and %v, and it is told what changed", at, next)
 	}

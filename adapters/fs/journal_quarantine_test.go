@@ -86,7 +86,7 @@ func TestAChangeThatCannotBeWrittenHoldsUpItsJobAlone(t *testing.T) {
 						t.Errorf("a plan over a record that is not written: %v", err)
 					}
 				}
-				if err := tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: plain(7)})); err != nil {
+				if err := tx.Commit(kernel.NewPlan(kernel.Create(plain(7)))); err != nil {
 					t.Fatal(err)
 				}
 				if err := tx.Done(); err != nil {
@@ -146,7 +146,7 @@ func TestAManifestThatCannotBeWrittenIsTold(t *testing.T) {
 	dir := t.TempDir()
 	closeTx(t, begin(t, newStore(t, dir)))
 	run := kernel.RunID("run_" + id(9))
-	crashIn(t, dir, kernel.NewPlan(kernel.CreateRun{Run: run, Manifest: []byte("{}")}, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}), 0)
+	crashIn(t, dir, kernel.NewPlan(kernel.CreateRun{Run: run, Manifest: []byte("{}")}, kernel.Create(plain(1)), kernel.Create(plain(2))), 0)
 	writeAt(t, file(dir, runsDir), "in the way")
 	s := newStore(t, dir)
 	rec := read(t, s)

@@ -190,8 +190,10 @@ func (s *Store) applyGroup(g group) error {
 	if g.record == nil {
 		return s.applyOps(g)
 	}
-	if err := s.unpack(g.job); err != nil {
-		return err
+	if !g.does(opCreateJob) {
+		if err := s.unpack(g.job); err != nil {
+			return err
+		}
 	}
 	d, err := s.base.make(jobPath(g.job, ""))
 	if err != nil {

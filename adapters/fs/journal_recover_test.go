@@ -26,7 +26,7 @@ func TestCrashInTheFirstEntryKeepsItsActions(t *testing.T) {
 					copyTree(t, base, dir)
 					forceCheckpoint(t, dir)
 				}
-				crashIn(t, dir, kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}, done)
+				crashIn(t, dir, kernel.Plan{Records: []kernel.RecordAction{kernel.Create(plain(1))}, World: world(1)}, done)
 				tx := begin(t, newStore(t, dir))
 				if d := cmp.Diff(world(1), tx.Unfinished()); d != "" {
 					t.Errorf("after %d operations, unfinished differ:\n%s", done, d)
@@ -42,7 +42,7 @@ func growJournal(t *testing.T, dir string) {
 	t.Helper()
 	s := newStore(t, dir)
 	j := plain(9)
-	commit(t, s, kernel.CreateJob{Job: j})
+	commit(t, s, kernel.Create(j))
 	for n := 0; journalSize(t, dir) <= checkpointSize; n++ {
 		st := put(j, func(st *kernel.State) { st.Reason = fmt.Sprint(n) + strings.Repeat(" long", 20000) })
 		commit(t, s, st)
@@ -99,7 +99,7 @@ func TestCheckpoint(t *testing.T) {
 				t.Fatal(d)
 			}
 			load(t, tx)
-			if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
+			if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.Create(plain(1))}, World: world(1)}); err != nil {
 				t.Fatal(err)
 			}
 			closeTx(t, tx)
@@ -128,7 +128,7 @@ func TestNoCheckpointBeforeDone(t *testing.T) {
 	tx := begin(t, s)
 	load(t, tx)
 	for n := 1; n <= 2; n++ {
-		if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(n)}}, World: world(n)}); err != nil {
+		if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.Create(plain(n))}, World: world(n)}); err != nil {
 			t.Fatal(err)
 		}
 		closeTx(t, tx)
@@ -148,7 +148,7 @@ func TestActionsAfterAnotherBoot(t *testing.T) {
 	dir := t.TempDir()
 	tx := begin(t, newStore(t, dir))
 	load(t, tx)
-	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
+	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.Create(plain(1))}, World: world(1)}); err != nil {
 		t.Fatal(err)
 	}
 	closeTx(t, tx)
@@ -173,7 +173,7 @@ func TestAPowerFailureLosesNoCommittedMarker(t *testing.T) {
 	art := custom("t", "k")
 	j, other := plain(1), plain(2)
 	j.Spec.Produces, other.Spec.Produces = []kernel.Artifact{art}, []kernel.Artifact{art}
-	commit(t, s, kernel.CreateJob{Job: j}, kernel.CreateJob{Job: other})
+	commit(t, s, kernel.Create(j), kernel.Create(other))
 	publish := func(n int) kernel.Action {
 		return kernel.Publish{Attempt: kernel.AttemptID{Job: id(n), N: 1}, Artifacts: []kernel.Artifact{art}}
 	}
@@ -249,7 +249,7 @@ func TestBootsWithoutNameAndWithSpaces(t *testing.T) {
 		dir := t.TempDir()
 		tx := begin(t, newStoreWith(t, dir, o))
 		load(t, tx)
-		if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
+		if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.Create(plain(1))}, World: world(1)}); err != nil {
 			t.Fatal(err)
 		}
 		closeTx(t, tx)

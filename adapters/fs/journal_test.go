@@ -38,7 +38,7 @@ func makeBase(t *testing.T, dir string) {
 		j := plain(n)
 		j.State.Attempt = n
 		j.Spec.Produces = []kernel.Artifact{custom("t", fmt.Sprint(n))}
-		actions = append(actions, kernel.CreateJob{Job: j})
+		actions = append(actions, kernel.Create(j))
 	}
 	for n := 2; n <= 3; n++ {
 		actions = append(actions, kernel.Publish{Attempt: kernel.AttemptID{Job: id(n), N: n}, Artifacts: []kernel.Artifact{custom("t", fmt.Sprint(n))}})
@@ -66,7 +66,7 @@ func bigPlan() kernel.Plan {
 	fresh := plain(5)
 	ended := at(4)
 	return kernel.Plan{Records: []kernel.RecordAction{
-		kernel.CreateJob{Job: fresh},
+		kernel.Create(fresh),
 		kernel.Publish{Attempt: kernel.AttemptID{Job: id(1), N: 1}, Artifacts: []kernel.Artifact{custom("t", "1"), custom(strings.Repeat("long", 200), "x")}},
 		put(at(1), func(st *kernel.State) { st.Status = kernel.Running; st.Reason = "started" }),
 		kernel.Reset{Attempt: kernel.AttemptID{Job: id(2), N: 2}, Produces: at(2).Spec.Produces},
@@ -200,7 +200,7 @@ func TestCrashAfterEveryFileOperation(t *testing.T) {
 func TestLeftTemporaryFilesDoNotStopAnyone(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	commit(t, s, kernel.Create(plain(1)))
 	now := tempCount.Load()
 	for n := now + 1; n < now+20; n++ {
 		for _, name := range []string{recordName, stateName} {
@@ -279,7 +279,7 @@ func TestReplayFromAnyMarkConverges(t *testing.T) {
 		last = find(t, read(t, s), id(1))
 	}
 	gone := find(t, read(t, s), id(4))
-	commit(t, s, kernel.RemoveJob{Job: gone.ID, Produces: gone.Spec.Produces}, kernel.CreateJob{Job: plain(6)})
+	commit(t, s, kernel.RemoveJob{Job: gone.ID, Produces: gone.Spec.Produces}, kernel.Create(plain(6)))
 	want := tree(t, base)
 	for _, name := range slices.Sorted(maps.Keys(spoilMark)) {
 		t.Run(name, func(t *testing.T) {

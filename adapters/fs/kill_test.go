@@ -46,7 +46,7 @@ func writerPlan(rec map[kernel.JobID]kernel.Job, k int) kernel.Plan {
 			j = plain(n)
 			j.Spec.Produces = []kernel.Artifact{writerMarker}
 			writerState(&j.State, n, k)
-			add(kernel.CreateJob{Job: j})
+			add(kernel.Create(j))
 			continue
 		}
 		add(put(j, func(st *kernel.State) { writerState(st, n, k) }))
@@ -58,7 +58,7 @@ func writerPlan(rec map[kernel.JobID]kernel.Job, k int) kernel.Plan {
 	}
 	j := plain(writerBase + k)
 	j.State.Reason = fmt.Sprintf("plan %d", k)
-	add(kernel.CreateJob{Job: j})
+	add(kernel.Create(j))
 	if old := id(writerBase + k - writerKept); rec[old].ID != "" {
 		add(kernel.RemoveJob{Job: old})
 	}

@@ -26,6 +26,7 @@ const (
 	payloadsDir   = "jobs/artifacts/data"
 	journalDir    = "jobs/journal"
 	keptConfig    = "jobs/journal/config"
+	homeFile      = "jobs/journal/home"
 	lockFile      = "jobs/scheduler.lock"
 	residentFile  = "jobs/resident.lock"
 	hostFile      = "jobs/scheduler.host"

@@ -97,7 +97,7 @@ func mustBeBusy(t *testing.T, err error) {
 func TestLockExcludesAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	commit(t, s, kernel.Create(plain(1)))
 	holder := cast(t, "hold", dir)
 	if said := holder.hear(); said != "held" {
 		t.Fatal(said)

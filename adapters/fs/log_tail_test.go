@@ -35,7 +35,7 @@ func TestProgress(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := newStore(t, dir)
-			commit(t, s, kernel.CreateJob{Job: plain(1)})
+			commit(t, s, kernel.Create(plain(1)))
 			a := kernel.AttemptID{Job: plain(1).ID, N: 1}
 			path := filepath.Join(dir, vizierDir, jobPath(a.Job, reportName(a)))
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -58,7 +58,7 @@ func TestProgress(t *testing.T) {
 func TestProgressFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	commit(t, s, kernel.Create(plain(1)))
 	a := kernel.AttemptID{Job: plain(1).ID, N: 1}
 	path := filepath.Join(dir, vizierDir, jobPath(a.Job, reportName(a)))
 	secret := filepath.Join(dir, "secret")

@@ -45,7 +45,7 @@ func TestJournalOfANewerVersion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := newStore(t, dir)
-			commit(t, s, kernel.CreateJob{Job: plain(1)})
+			commit(t, s, kernel.Create(plain(1)))
 			tx := begin(t, s)
 			load(t, tx)
 			e := newerEntry(t, s, c.change)

@@ -100,7 +100,7 @@ func TestOnlyMarkersAreMarkers(t *testing.T) {
 func TestSentinelsAndPatches(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	commit(t, s, kernel.Create(plain(1)))
 	writeAt(t, file(dir, sentinelsDir, "open.json"), "{}")
 	writeAt(t, file(dir, sentinelsDir, "a b\n..ä.json"), "{}")
 	writeAt(t, s.PatchFile(id(1)), "diff")
@@ -139,7 +139,7 @@ func TestSentinelsAndPatches(t *testing.T) {
 func TestResults(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: plain(1)})
+	commit(t, s, kernel.Create(plain(1)))
 	a := kernel.AttemptID{Job: id(1), N: 3}
 	ask := func() kernel.Fact[*kernel.Result] {
 		return observe(s, kernel.Probes{Attempts: []kernel.AttemptID{a}}).Results[a]

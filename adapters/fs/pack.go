@@ -46,9 +46,10 @@ type jobFile struct {
 	changed time.Time
 }
 
-func encodePack(files []jobFile) ([]byte, error) {
+// encodePack writes a pack by z, which many may be written by: it is large.
+func encodePack(z *gzip.Writer, files []jobFile) ([]byte, error) {
 	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
+	z.Reset(&b)
 	w := tar.NewWriter(z)
 	for _, f := range files {
 		err := w.WriteHeader(&tar.Header{Name: f.name, Mode: fileMode, Size: int64(len(f.data)), ModTime: f.changed.Truncate(time.Second)})
@@ -94,13 +95,17 @@ func decodePack(b []byte) (files []jobFile, err error) {
 	return files, err
 }
 
-// readPack is what is in the pack of a job; fs.ErrNotExist: it has none.
+// readPack is what is in the pack of a job; fs.ErrNotExist: it has none. What a
+// power cut left of one that never counted is none: then the directory has the record.
 func (s *Store) readPack(id kernel.JobID) ([]jobFile, error) {
 	b, err := s.base.read(packFile(id), maxUnpacked)
 	if err != nil {
 		return nil, err
 	}
 	files, err := decodePack(b)
+	if err != nil && s.base.stamp(jobPath(id, recordName)) != (fileStamp{}) {
+		return nil, failed("open", packFile(id), iofs.ErrNotExist)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path.Join(vizierDir, packFile(id)), errPack, err)
 	}
@@ -243,10 +248,15 @@ func (s *Store) packable(id kernel.JobID) ([]jobFile, error) {
 	if ignoreMissing(err) != nil {
 		return nil, err
 	}
-	room := int64(maxPackable)
-	own, err := s.filesIn(id, "", &room)
-	if err != nil || room < 0 {
+	d, err := s.base.open(jobPath(id, ""))
+	if err != nil {
 		return nil, ignoreMissing(err)
+	}
+	defer d.close()
+	room := int64(maxPackable)
+	own, err := d.packable("", &room)
+	if err != nil || room < 0 {
+		return nil, err
 	}
 	files = slices.DeleteFunc(files, func(f jobFile) bool {
 		return slices.ContainsFunc(own, func(o jobFile) bool { return o.name == f.name })
@@ -266,24 +276,32 @@ func packOrder(name string) string {
 	return name
 }
 
-// filesIn are the files below a directory of a job. Room is how many bytes they
-// may have; less than 0: they cannot be packed.
-func (s *Store) filesIn(id kernel.JobID, dir string, room *int64) (files []jobFile, err error) {
-	names, err := s.base.names(jobPath(id, dir))
-	for _, name := range names {
-		name := path.Join(dir, name)
-		entry, failed := Confined{*s.base}.Stat(jobPath(id, name))
+// packable are the files in d, which is that directory of a job, and below. Room is
+// how many bytes they may have; less than 0: they cannot be packed.
+func (d dir) packable(of string, room *int64) (files []jobFile, err error) {
+	names, err := d.names(".")
+	if err != nil {
+		return nil, err
+	}
+	for _, base := range names {
+		name := path.Join(of, base)
+		entry, err := Confined{d}.Stat(base)
 		switch {
-		case failed != nil:
-			return nil, failed
-		case name == lockName, isTemp(path.Base(name)): // of a process that was killed
+		case err != nil:
+			return nil, err
+		case name == lockName, isTemp(base): // of a process that was killed
 			continue
 		case entry.Mode == iofs.ModeDir && packsBelow(name):
-			below, failed := s.filesIn(id, name, room)
-			if failed != nil {
-				return nil, failed
+			below, err := d.open(base)
+			if err != nil {
+				return nil, err
 			}
-			files = append(files, below...)
+			more, err := below.packable(name, room)
+			below.close()
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, more...)
 			continue
 		case !entry.Mode.IsRegular(), !packs(name):
 			*room = -1
@@ -293,13 +311,13 @@ func (s *Store) filesIn(id kernel.JobID, dir string, room *int64) (files []jobFi
 		if *room < 0 {
 			return nil, nil
 		}
-		data, failed := s.base.read(jobPath(id, name), maxPackable)
-		if failed != nil {
-			return nil, failed
+		data, err := d.read(base, maxPackable)
+		if err != nil {
+			return nil, err
 		}
 		files = append(files, jobFile{name, data, entry.Modified})
 	}
-	return files, err
+	return files, nil
 }
 
 func packsBelow(dir string) bool {

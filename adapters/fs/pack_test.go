@@ -38,7 +38,7 @@ func packStore(t *testing.T, o Options) (string, *Store) {
 	for n := 1; n <= 3; n++ {
 		j := endedJob(n)
 		r := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Ended: j.State.Finished}
-		commit(t, s, kernel.CreateJob{Job: j})
+		commit(t, s, kernel.Create(j))
 		if err := s.Conclude(r); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func packStore(t *testing.T, o Options) (string, *Store) {
 			writeAt(t, filepath.Join(s.JobDir(j.ID), name), text)
 		}
 	}
-	commit(t, s, kernel.CreateJob{Job: plain(4)})
+	commit(t, s, kernel.Create(plain(4)))
 	return dir, s
 }
 
@@ -245,6 +245,29 @@ func TestADamagedPack(t *testing.T) {
 				t.Errorf("job 2 says %q", got)
 			}
 		})
+	}
+}
+
+// Where a power cut left a pack in part it has never counted, and the directory is whole:
+// nobody minds it, and the next one takes its place.
+func TestAPackThatNeverCounted(t *testing.T) {
+	dir, s := packStore(t, options())
+	before := asSeen(t, s)
+	writeAt(t, s.PackFile(id(1)), "")
+	writeAt(t, s.PackFile(id(2)), "torn")
+	o := options()
+	o.Boot = "boot-2" // the whole journal is gone through
+	s = newStoreWith(t, dir, o)
+	if d := unlike(before, asSeen(t, s)); d != "" {
+		t.Error(d)
+	}
+	commit(t, s, put(endedJob(1), func(st *kernel.State) { st.Reason = "changed" }))
+	packAll(t, s)
+	if s.Packed(id(1)) == "" || s.Packed(id(2)) == "" {
+		t.Error("they are not packed")
+	}
+	if d := unlike(before, asSeen(t, s)); !strings.HasPrefix(d, "all: ") || strings.Count(d, "\n") != 1 {
+		t.Errorf("besides the record of job 1: %s", d)
 	}
 }
 

@@ -23,7 +23,7 @@ func TestEditsAreFoundInTurn(t *testing.T) {
 			j.State.Status = kernel.Succeeded
 		}
 		j.State.Reason = strings.Repeat("long ", 100)
-		actions = append(actions, kernel.CreateJob{Job: j})
+		actions = append(actions, kernel.Create(j))
 	}
 	commit(t, s, actions...)
 	edited := func(n int) {

@@ -452,7 +452,7 @@ func (l *lived) goesOn(dir string) error {
 	}
 	before, err := tx.Load(kernel.Scope{All: true})
 	if err == nil {
-		err = tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: plain(900)}))
+		err = tx.Commit(kernel.NewPlan(kernel.Create(plain(900))))
 	}
 	if err == nil {
 		err = tx.Done()
@@ -617,21 +617,21 @@ func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
 	oneGoroutine(t)
 	t.Parallel()
 	l := live(t, true)
-	l.must(l.put(kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)}))
+	l.must(l.put(kernel.Create(plain(1)), kernel.Create(plain(2))))
 	for n := 1; n <= 2; n++ {
 		if l.putAfter(func() { l.obstruct(n, false) }, kernel.PutState{Job: id(n), If: 1, State: kernel.State{Status: kernel.Failed, Reason: "held"}}) == nil {
 			t.Fatal("nothing was in the way")
 		}
 		l.process()
 		l.log.limit = 0 // the journal is emptied as soon as it may
-		l.must(l.put(kernel.CreateJob{Job: plain(10 + n)}))
-		l.must(l.put(kernel.CreateJob{Job: plain(20 + n)}))
+		l.must(l.put(kernel.Create(plain(10 + n))))
+		l.must(l.put(kernel.Create(plain(20 + n))))
 	}
 	l.obstruct(1, true)
-	l.must(l.put(kernel.CreateJob{Job: plain(31)}))
+	l.must(l.put(kernel.Create(plain(31))))
 	l.obstruct(2, true)
-	l.must(l.put(kernel.CreateJob{Job: plain(32)}))
-	l.must(l.put(kernel.CreateJob{Job: plain(33)}))
+	l.must(l.put(kernel.Create(plain(32))))
+	l.must(l.put(kernel.Create(plain(33))))
 	end := l.sights()(len(l.rec.calls))
 	for n := 1; n <= 2; n++ {
 		if end.jobs[id(n)].State.Reason != "held" {
@@ -655,7 +655,7 @@ func TestAnOutcomeIsForGoodAfterAPowerCut(t *testing.T) {
 	l := live(t, true)
 	j := plain(1)
 	j.State.Status, j.State.Attempt = kernel.Running, 1
-	l.must(l.put(kernel.CreateJob{Job: j}))
+	l.must(l.put(kernel.Create(j)))
 	l.must(l.Claim(j.Attempt()))
 	first := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Ended: l.now}
 	second := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Ended: l.now}

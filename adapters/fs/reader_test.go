@@ -19,7 +19,7 @@ func TestReadersWithoutTheLockSeeWholeRecords(t *testing.T) {
 	j := plain(1)
 	j.Spec.Produces = []kernel.Artifact{custom("t", "k")}
 	j.State.Status, j.State.Attempt = kernel.Running, 1
-	commit(t, s, kernel.CreateJob{Job: j})
+	commit(t, s, kernel.Create(j))
 	outcome := func(rev kernel.Revision) kernel.Result {
 		return kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.ExitFailure, Reason: fmt.Sprint(rev), Ended: t0}
 	}

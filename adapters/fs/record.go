@@ -81,6 +81,7 @@ type (
 		Reclaims      int               `json:"reclaims"`
 		Rerouted      int               `json:"rerouted,omitempty"`
 		LostAttempt   int               `json:"lost_attempt,omitempty"`
+		Stalled       int               `json:"stalled_attempt,omitempty"`
 		Refused       int               `json:"refused,omitempty"`
 		RetryAt       stamp             `json:"retry_at"`
 		Outcome       string            `json:"outcome,omitempty"`

@@ -18,7 +18,7 @@ func TestEveryAttemptKeepsItsEnd(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	j := plain(1)
-	commit(t, s, kernel.CreateJob{Job: j})
+	commit(t, s, kernel.Create(j))
 	run := kernel.AgentRun{Agent: "claude", Session: "s", Usage: kernel.Usage{Input: 3, CostUSD: 0.25}}
 	put := func(change func(*kernel.State)) {
 		t.Helper()
@@ -114,7 +114,7 @@ func TestWhatALostAttemptsAgentToldIsSeen(t *testing.T) {
 		s := newStore(t, dir)
 		j := plain(1)
 		j.Spec.Task.Builtin = c.builtin
-		commit(t, s, kernel.CreateJob{Job: j})
+		commit(t, s, kernel.Create(j))
 		st := kernel.State{Status: kernel.Running, Attempt: 1, Started: t0}
 		commit(t, s, kernel.PutState{Job: j.ID, If: j.Rev, State: st})
 		j.State = st

@@ -174,7 +174,7 @@ func sameShape(have, wrong any) bool {
 func TestUnreadableRecordsAreNamedAndTheOthersRead(t *testing.T) {
 	dir := t.TempDir()
 	s := newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: plain(1)}, kernel.CreateJob{Job: plain(2)})
+	commit(t, s, kernel.Create(plain(1)), kernel.Create(plain(2)))
 	whole := contentOf(t, s.RecordFile(id(2)))
 	cases := []struct {
 		name, words string
@@ -247,7 +247,7 @@ func TestCommitRefusesWhatItCouldNotReadAgain(t *testing.T) {
 			spoil(&j)
 			tx := begin(t, s)
 			load(t, tx)
-			err := tx.Commit(kernel.NewPlan(kernel.CreateJob{Job: j}))
+			err := tx.Commit(kernel.NewPlan(kernel.Create(j)))
 			closeTx(t, tx)
 			rec := read(t, s)
 			if err == nil || len(rec.Jobs)+len(rec.Unreadable) != 0 {

@@ -23,7 +23,7 @@ func BenchmarkEffect(b *testing.B) {
 			s := newStoreWith(b, b.TempDir(), o)
 			j := plain(1)
 			j.State.Status, j.State.Attempt, j.State.Started = kernel.Running, 1, t0
-			commit(b, s, kernel.CreateJob{Job: j})
+			commit(b, s, kernel.Create(j))
 			outcome := applied(intent(j)).Result
 			var journal, one time.Duration
 			n := 0

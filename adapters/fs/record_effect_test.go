@@ -26,7 +26,7 @@ func effectStore(t *testing.T, n int, durable bool) (*Store, kernel.Job) {
 	s := newStoreWith(t, t.TempDir(), o)
 	j := plain(1)
 	j.State.Status, j.State.Attempt, j.State.Started = kernel.Running, n, t0
-	commit(t, s, kernel.CreateJob{Job: j})
+	commit(t, s, kernel.Create(j))
 	return s, find(t, read(t, s), j.ID)
 }
 

@@ -20,7 +20,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		Command: list(sp.Origin.Command), ChildArgs: list(sp.Task.Args),
 		CreatedAt: stamp(j.Created), UpdatedAt: stamp(now), StartedAt: stamp(st.Started), FinishedAt: stamp(st.Finished),
 		Attempt: st.Attempt, Generation: st.Generation,
-		Retries: st.Spent.Retries, Resumes: st.Spent.Resumes, Reclaims: st.Spent.Reclaims, Rerouted: st.Routed, LostAttempt: st.Lost,
+		Retries: st.Spent.Retries, Resumes: st.Spent.Resumes, Reclaims: st.Spent.Reclaims, Rerouted: st.Routed, LostAttempt: st.Lost, Stalled: st.Stalled,
 		Refused: st.Refused, RetryAt: stamp(st.RetryAt), Outcome: st.Outcome.String(), FailureClass: st.Failure.String(), FailureReason: optional(st.Reason),
 		StdoutPath: vizierDir + "/" + jobPath(j.ID, "stdout.log"), StderrPath: vizierDir + "/" + jobPath(j.ID, "stderr.log"),
 		Awake: st.Awake,
@@ -229,7 +229,7 @@ func (r *record) job() (kernel.Job, error) {
 	st := &j.State
 	st.Status, st.Attempt, st.Generation, st.Awake = status, r.Attempt, r.Generation, r.Awake
 	st.Spent = kernel.Budget{Retries: r.Retries, Resumes: r.Resumes, Reclaims: r.Reclaims}
-	st.Routed, st.Refused, st.Lost, st.RetryAt = r.Rerouted, r.Refused, r.LostAttempt, time.Time(r.RetryAt)
+	st.Routed, st.Refused, st.Lost, st.Stalled, st.RetryAt = r.Rerouted, r.Refused, r.LostAttempt, r.Stalled, time.Time(r.RetryAt)
 	st.Started, st.Finished = time.Time(r.StartedAt), time.Time(r.FinishedAt)
 	if r.ExitCode != nil {
 		st.Exit = kernel.Exited(*r.ExitCode)
@@ -262,7 +262,7 @@ func (r *record) job() (kernel.Job, error) {
 		d.retriedOn(&st.Amended.Retry, "amended.retry_on", a.RetryOn, a.RetryExits)
 		st.Amended.Retry.Base, st.Amended.Retry.Cap = d.duration("amended.backoff_base", a.BackoffBase), d.duration("amended.backoff_cap", a.BackoffCap)
 	}
-	if r.Attempt < 0 || r.Generation < 0 || r.Retries < 0 || r.Resumes < 0 || r.Reclaims < 0 || r.LostAttempt < 0 {
+	if r.Attempt < 0 || r.Generation < 0 || r.Retries < 0 || r.Resumes < 0 || r.Reclaims < 0 || r.LostAttempt < 0 || r.Stalled < 0 {
 		d.fail("attempt", fmt.Errorf("counters are not negative"))
 	}
 	return j, d.err

@@ -135,7 +135,7 @@ func TestForeignFieldsSurviveARewrite(t *testing.T) {
 	j := fullJob()
 	dir := t.TempDir()
 	s := newStore(t, dir)
-	commit(t, s, kernel.CreateJob{Job: j})
+	commit(t, s, kernel.Create(j))
 	writeAt(t, s.RecordFile(j.ID), string(withForeign(t, []byte(contentOf(t, s.RecordFile(j.ID))))))
 
 	got := find(t, read(t, newStore(t, dir)), j.ID)

@@ -119,13 +119,13 @@ func TestValidate(t *testing.T) {
 		"inbox":  {edited(`a.running.md"`, `b.running.md"`), "does not end in"},
 		"success": {edited("null,\n  \"stdout_path\"", "null,\n  \"processed_path\": \"/x\",\n  \"stdout_path\""),
 			"the run has not succeeded"},
-		"twice": {func(t *testing.T, s *Store, dir string) { commit(t, s, kernel.CreateJob{Job: intakeJob(2)}) }, "holds the same prompt"},
+		"twice": {func(t *testing.T, s *Store, dir string) { commit(t, s, kernel.Create(intakeJob(2))) }, "holds the same prompt"},
 		"owner": {edited(`"git_owner": "o"`, `"git_owner": ""`), "git_owner"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := newStore(t, dir)
-			commit(t, s, kernel.CreateJob{Job: intakeJob(1)})
+			commit(t, s, kernel.Create(intakeJob(1)))
 			c.breakIt(t, s, dir)
 			problems, n, err := newStore(t, dir).Validate(context.Background())
 			if err != nil || n == 0 {

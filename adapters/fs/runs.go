@@ -66,7 +66,15 @@ func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
 	if err := s.open(false); err != nil {
 		return 0, ignoreMissing(err)
 	}
-	names, err := s.base.names(planStatesDir)
+	plans, err := s.base.open(planStatesDir)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("drop plan states: %w", err)
+	}
+	defer plans.close()
+	names, err := plans.names(".")
 	if err != nil {
 		return 0, fmt.Errorf("drop plan states: %w", err)
 	}
@@ -78,11 +86,11 @@ func (s *Store) DropPlanStates(jobs []kernel.JobID) (int, error) {
 		if !strings.HasSuffix(name, ".json") {
 			continue
 		}
-		data, err := s.base.read(planStatesDir+"/"+name, maxRecord)
+		data, err := plans.read(name, maxRecord)
 		if err != nil || json.Unmarshal(data, &plan) != nil || !refs[plan.WorkRef] {
 			continue
 		}
-		if err := s.base.remove(planStatesDir + "/" + name); err != nil {
+		if err := plans.remove(name); err != nil {
 			return dropped, fmt.Errorf("drop plan states: %w", err)
 		}
 		dropped++

@@ -55,7 +55,7 @@ func TestWrittenRecordsHoldToTheSchema(t *testing.T) {
 			j = plain(1)
 		}
 		j.ID = id(n + 1)
-		actions = append(actions, kernel.CreateJob{Job: j})
+		actions = append(actions, kernel.Create(j))
 	}
 	commit(t, store, actions...)
 	for n := range actions {

@@ -27,7 +27,7 @@ func running(t *testing.T) (*Store, kernel.Job, kernel.Result) {
 	s := newStore(t, t.TempDir())
 	j := plain(1)
 	j.State.Status, j.State.Attempt = kernel.Running, 1
-	commit(t, s, kernel.CreateJob{Job: j})
+	commit(t, s, kernel.Create(j))
 	return s, j, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 3, Class: kernel.ExitFailure,
 		Reason: "exit code 3", Ended: t0}
 }

@@ -30,6 +30,7 @@ type Options struct {
 	EventFiles int    // of the event log, the one that is written to included
 	Who        string // names this process to those who wait for the lock
 	Now        func() time.Time
+	Tracking   Tracking // of git; nil: nobody asks whose the store is
 }
 
 // Store keeps one repository's records. Its methods may be called from any
@@ -165,6 +166,9 @@ func (s *Store) BeginSettling(ctx context.Context, r kernel.Result) (*Tx, error)
 }
 
 func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) (*Tx, error) {
+	if err := s.Foreign(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.open(true); err != nil {
 		return nil, err
 	}
@@ -179,6 +183,13 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) 
 			err = errors.Join(err, unlock())
 		}
 	}()
+	home, err := s.athome(ctx, s.opts.Tracking)
+	if err == nil && home != nil {
+		err = s.settle(home)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if err = tx.recover(); err != nil {
 		return nil, err
 	}
@@ -209,11 +220,14 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 		}
 		return kernel.Records{}, err
 	}
+	if s.elsewhere(ctx) {
+		return s.readAsItIs(ctx, scope)
+	}
 	rec, err := s.readShared(ctx, scope, true)
 	if !errors.Is(err, errBehind) {
 		return rec, err
 	}
-	if err := s.complete(ctx); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNewer) {
+	if err := s.complete(ctx); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
 		return s.readAhead(ctx, scope)
 	} else if err != nil {
 		return kernel.Records{}, err

@@ -80,5 +80,5 @@ func TestDropTemporary(t *testing.T) {
 	if n, err := s.DropTemporary(); n != 0 || err != nil {
 		t.Errorf("again: %d, %v", n, err)
 	}
-	commit(t, s, kernel.CreateJob{Job: plain(8)})
+	commit(t, s, kernel.Create(plain(8)))
 }

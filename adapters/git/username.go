@@ -8,8 +8,14 @@ import (
 
 // UserName is the name that commits made in the working directory would have;
 // "" where none is configured.
-func UserName(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, "git", "config", "user.name").Output()
+func UserName(ctx context.Context) string { return setting(ctx, "user.name") }
+
+// Pager is the program that git pages its output with, by its configuration; "":
+// none is configured.
+func Pager(ctx context.Context) string { return setting(ctx, "core.pager") }
+
+func setting(ctx context.Context, key string) string {
+	out, err := exec.CommandContext(ctx, "git", "config", key).Output()
 	if err != nil {
 		return ""
 	}

@@ -39,13 +39,18 @@ const (
 	envClass  = "VIZIER_FAILURE_CLASS"
 	envReason = "VIZIER_REASON"
 	envExit   = "VIZIER_EXIT_CODE"
+	envEvent  = "VIZIER_EVENT"
+	envNext   = "VIZIER_NEXT"
+	envBy     = "VIZIER_BY"
+	envRef    = "VIZIER_REF"
+	envNumber = "VIZIER_NUMBER"
 
 	// envRunner tells a runner from what its command left behind.
 	envRunner = "VIZIER_RUNNER"
 )
 
 var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, envResultFile, envRoot, envSubmit, envReport, envDeadline, envEffectKey, envCheckpoint, envRunner,
-	envStatus, envName, envClass, envReason, envExit}
+	envStatus, envName, envClass, envReason, envExit, envEvent, envNext, envBy, envRef, envNumber}
 
 // repositoryVariables point git at a repository, an index or a configuration of
 // the caller's: what a hook, or whoever runs git in a peculiar way, has in the

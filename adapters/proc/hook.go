@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,11 +18,13 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// HookCall is one call of an operator's command at the end of a job.
+// HookCall is one call of an operator's command.
 type HookCall struct {
 	Command string // for sh -c
 	Event   kernel.Event
-	Status  string // how the job ended, in the word that hooks are asked by
+	Status  string // the event's last word, such as how the job ended
+	Ref     string // what people call the job or the run
+	Next    string // what they may type about it
 	Log     string // appended to; where its directory cannot be made, output is dropped
 	Timeout time.Duration
 	Grace   time.Duration // between TERM and KILL; 0: DefaultGrace
@@ -82,7 +85,9 @@ func (l *Local) RunHook(ctx context.Context, h HookCall) error {
 // hookEnv are the variables that tell a hook about the event.
 func (l *Local) hookEnv(h HookCall) []string {
 	e := h.Event
-	env := []string{envJob + "=" + string(e.Job), envAttempt + "=" + strconv.Itoa(e.Attempt), envRoot + "=" + l.Root,
+	number, _, _ := strings.Cut(h.Ref, "/")
+	env := []string{envEvent + "=" + string(e.Kind), envRef + "=" + h.Ref, envNumber + "=" + number, envNext + "=" + h.Next, envBy + "=" + e.By,
+		envJob + "=" + string(e.Job), envAttempt + "=" + strconv.Itoa(e.Attempt), envRoot + "=" + l.Root,
 		envStatus + "=" + h.Status, envName + "=" + e.Name, envRun + "=" + string(e.Run), envNode + "=" + e.Node,
 		envClass + "=" + e.Class.String(), envReason + "=" + e.Reason, envExit + "="}
 	if e.Exit.Known {

@@ -122,7 +122,7 @@ func (p process) runner() (is, maybe bool) {
 		return lookupRaw(environ, envRunner) != "", false
 	}
 	program, own := programOf(p.pid), ownProgram()
-	return false, program != "" && (program == own || program == filepath.Join(filepath.Dir(own), ResidentName))
+	return false, program != "" && (program == own || program == filepath.Join(filepath.Dir(own), ResidentName) || program == filepath.Join(filepath.Dir(own), TopName))
 }
 
 var ownProgram = sync.OnceValue(func() string { return programOf(os.Getpid()) })

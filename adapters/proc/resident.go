@@ -10,6 +10,9 @@ import (
 // is one of its own.
 const ResidentName = "vizier-resident"
 
+// TopName is what the program of the live screen is called; it stands beside the others.
+const TopName = "vizier-top"
+
 // ResidentFD is where a resident scheduler finds the lock it was started with.
 const ResidentFD = inheritedFD
 

@@ -23,15 +23,15 @@ type batchLine struct {
 	line int
 }
 
+// maxLine bounds a line of a batch, in bytes.
+const maxLine = 16 << 20
+
 // maxBatchErrors bounds how many lines are complained about at once.
 const maxBatchErrors = 20
 
 // Batch makes the jobs of in, one JSON object a line (see BatchKeys). An error names every bad line.
 func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, error) {
-	lines, err := parseBatch(in)
-	if err != nil {
-		return nil, err
-	}
+	lines, bad := parseBatch(in)
 	minted := make(map[string]kernel.JobID, len(lines))
 	for _, l := range lines {
 		if l.Ref != "" {
@@ -51,14 +51,14 @@ func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, err
 	if err != nil {
 		return nil, err
 	}
-	return t.mint(ctx, lines, minted, resolve)
+	return t.mint(ctx, lines, minted, resolve, bad)
 }
 
 // mint makes the jobs. Lines may name lines below them, so ids come first and
 // references second.
-func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error)) ([]kernel.NewJob, error) {
+func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error), bad *complaints) ([]kernel.NewJob, error) {
 	news := make([]kernel.NewJob, len(lines))
-	var bad complaints
+	unread := len(bad.lines) > 0 // a line that was not read may be what another names
 	for i, l := range lines {
 		q := l.Request
 		q.After = nil
@@ -79,7 +79,7 @@ func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string
 				id = kernel.JobID(ref)
 			} else if !inside {
 				var err error
-				if id, err = resolve(ref); err != nil {
+				if id, err = resolve(ref); err != nil && !unread {
 					bad.add(l.line, err)
 				}
 			}
@@ -93,12 +93,11 @@ func (t *Builder) mint(ctx context.Context, lines []batchLine, minted map[string
 func (t *Builder) whole(ref string) bool { return t.Late && kernel.ValidJobID(ref) }
 
 // parseBatch reads the lines; empty ones are skipped.
-func parseBatch(in io.Reader) ([]batchLine, error) {
-	var out []batchLine
-	var bad complaints
+func parseBatch(in io.Reader) (out []*batchLine, bad *complaints) {
+	bad = &complaints{}
 	first := map[string]int{}
 	s := bufio.NewScanner(in)
-	s.Buffer(nil, 16<<20)
+	s.Buffer(nil, maxLine)
 	n := 0
 	for s.Scan() {
 		n++
@@ -106,8 +105,8 @@ func parseBatch(in io.Reader) ([]batchLine, error) {
 		if len(text) == 0 {
 			continue
 		}
-		l := batchLine{line: n}
-		if err := decodeStrict(text, &l); err != nil {
+		l := &batchLine{line: n}
+		if err := decodeStrict(text, l); err != nil {
 			bad.add(n, err)
 			continue
 		}
@@ -120,15 +119,21 @@ func parseBatch(in io.Reader) ([]batchLine, error) {
 		first[l.Ref] = n
 		out = append(out, l)
 	}
-	if err := s.Err(); err != nil {
+	switch err := s.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		bad.add(n+1, fmt.Errorf("longer than %d MiB, the most that a line may have: hand the job what is so long in a file", maxLine>>20))
+	case err != nil:
 		bad.add(n+1, err)
 	}
-	return out, bad.err()
+	return out, bad
 }
 
 // decodeStrict reads one JSON object and nothing else. A key may be spelt as
 // its flag is.
 func decodeStrict(text []byte, into *batchLine) error {
+	if key := twice(text); key != "" {
+		return fmt.Errorf("the key %s stands twice: remove one of them", key)
+	}
 	if bytes.IndexByte(text, '-') >= 0 {
 		text = underscored(text)
 	}
@@ -141,6 +146,31 @@ func decodeStrict(text []byte, into *batchLine) error {
 		return errors.New("expected one JSON object a line, found more after it")
 	}
 	return nil
+}
+
+// twice is a key that an object has more than once, however it is spelt, or "".
+func twice(object []byte) string {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return ""
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		key, ok := t.(string)
+		name := strings.ReplaceAll(strings.ToLower(key), "-", "_")
+		var skipped json.RawMessage
+		switch {
+		case err != nil || !ok:
+			return ""
+		case seen[name]:
+			return key
+		case d.Decode(&skipped) != nil:
+			return ""
+		}
+		seen[name] = true
+	}
+	return ""
 }
 
 // underscored is an object whose keys that are spelt like flags are spelt like
@@ -200,8 +230,7 @@ func BatchKeys() []string {
 
 // complaints collects what is wrong with a batch.
 type complaints struct {
-	lines []string
-	more  int
+	lines []LineError
 	class error // of the first
 }
 
@@ -212,30 +241,43 @@ func (c *complaints) add(line int, err error) {
 			c.class = kernel.ErrNotFound
 		}
 	}
-	if len(c.lines) == maxBatchErrors {
-		c.more++
-		return
-	}
 	for text := range strings.SplitSeq(err.Error(), "\n") {
-		c.lines = append(c.lines, fmt.Sprintf("line %d: %s", line, strings.TrimSuffix(text, ": "+kernel.ErrInvalid.Error())))
+		c.lines = append(c.lines, LineError{line, strings.TrimSuffix(text, ": "+kernel.ErrInvalid.Error())})
 	}
 }
 
 func (c *complaints) err() error {
-	switch {
-	case c.class == nil:
+	if c.class == nil {
 		return nil
-	case c.more > 0:
-		c.lines = append(c.lines, fmt.Sprintf("and %d more", c.more))
 	}
-	return batchError{strings.Join(c.lines, "\n"), c.class}
+	slices.SortStableFunc(c.lines, func(a, b LineError) int { return a.Line - b.Line })
+	shown := min(len(c.lines), maxBatchErrors)
+	return &BatchError{c.lines[:shown], len(c.lines) - shown, c.class}
 }
 
-// batchError is what is wrong with a batch, line by line.
-type batchError struct {
-	text  string
-	class error
+// BatchError is what is wrong with a batch, in the order of its lines.
+type BatchError struct {
+	Lines []LineError
+	More  int   // findings that are left out
+	class error // kernel.ErrInvalid, or kernel.ErrNotFound
 }
 
-func (e batchError) Error() string { return e.text }
-func (e batchError) Unwrap() error { return e.class }
+// LineError is one thing that is wrong with a line of a batch.
+type LineError struct {
+	Line int // from 1
+	Text string
+}
+
+func (e *BatchError) Error() string {
+	var all []string
+	for _, l := range e.Lines {
+		all = append(all, fmt.Sprintf("line %d: %s", l.Line, l.Text))
+	}
+	if e.More > 0 {
+		all = append(all, fmt.Sprintf("and %d more", e.More))
+	}
+	return strings.Join(all, "\n")
+}
+
+// Unwrap is the class.
+func (e *BatchError) Unwrap() error { return e.class }

@@ -69,6 +69,7 @@ func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (ker
 	if len(q.Command) == 0 {
 		fail(fmt.Errorf("expected a command: vizier jobs submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
+	fail(checkCommand(q.Command))
 	for _, ref := range q.After {
 		ref, policy := afterPolicy(ref)
 		id, err := after(ref)
@@ -113,6 +114,19 @@ func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (ker
 		n.Approval = kernel.Require(t.Scheduler.Now(), t.By())
 	}
 	return n, errors.Join(errs...)
+}
+
+// checkCommand refuses what no program could be started with.
+func checkCommand(command []string) error {
+	if len(command) > 0 && command[0] == "" {
+		return fmt.Errorf("the command's first word is empty: name a program: %w", kernel.ErrInvalid)
+	}
+	for i, word := range command {
+		if strings.ContainsRune(word, 0) {
+			return fmt.Errorf("word %d of the command has a NUL byte, which no program can be given: hand it over in a file: %w", i+1, kernel.ErrInvalid)
+		}
+	}
+	return nil
 }
 
 // afterPolicy is the job that an --after names, and which of its ends will do.
@@ -291,13 +305,11 @@ func limit(flag string, given *int, def int, may bool, with string) (int, error)
 
 func (t *Builder) task(q Request) (kernel.Task, error) {
 	task := kernel.Task{Args: q.Command, Timeout: t.Defaults.Timeout, Executor: cmp.Or(q.Executor, t.Defaults.Executor), Options: q.Option}
-	if err := t.Scheduler.Accepts(task); err != nil {
-		return task, err
-	}
+	errs := []error{t.Scheduler.Accepts(task)}
 	if q.Timeout != "" {
 		d, err := time.ParseDuration(q.Timeout)
 		if err != nil || d <= 0 {
-			return task, fmt.Errorf("--timeout %q: expected a duration such as 90s or 2h: %w", q.Timeout, kernel.ErrInvalid)
+			errs = append(errs, fmt.Errorf("--timeout %q: expected a duration such as 90s or 2h: %w", q.Timeout, kernel.ErrInvalid))
 		}
 		task.Timeout = d
 	}
@@ -305,7 +317,7 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 		name, _, given := strings.Cut(text, "=")
 		switch {
 		case name == "" || strings.ContainsRune(text, 0):
-			return task, fmt.Errorf("--env %q: expected NAME or NAME=VALUE: %w", text, kernel.ErrInvalid)
+			errs = append(errs, fmt.Errorf("--env %q: expected NAME or NAME=VALUE: %w", text, kernel.ErrInvalid))
 		case given:
 			task.Env = append(task.Env, text)
 		default:
@@ -314,7 +326,7 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 	}
 	var err error
 	task.Tree, task.Dir, err = t.workplace(q.Cwd)
-	return task, err
+	return task, errors.Join(append(errs, err)...)
 }
 
 // workplace is the working tree and the directory in it that cwd means to the

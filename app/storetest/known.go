@@ -21,7 +21,7 @@ func testMarkers(b *bench) {
 	one.Spec.Produces, two.Spec.Produces = []kernel.Artifact{a, other}, []kernel.Artifact{a}
 	doc := kernel.Artifact{Kind: kernel.PlanDoc, Name: "p", Ref: "draft/p"}
 	p := b.Process()
-	b.commit(p, kernel.CreateJob{Job: one}, kernel.CreateJob{Job: two})
+	b.commit(p, kernel.Create(one), kernel.Create(two))
 	of := func(n int) kernel.AttemptID { return kernel.AttemptID{Job: id(n), N: 1} }
 	expect := func(a kernel.Artifact, want ...kernel.JobID) {
 		b.Helper()
@@ -52,7 +52,7 @@ func testBlocked(b *bench) {
 	maker.State.Status, before.State.Status, held.State.Status = kernel.Succeeded, kernel.Succeeded, kernel.BlockedByDependency
 	maker.Spec.Produces, maker.State.Retired = []kernel.Artifact{token("a")}, true
 	held.Spec.Needs, held.Spec.After = []kernel.Artifact{token("a")}, []kernel.JobID{before.ID}
-	b.commit(b.Process(), kernel.CreateJob{Job: maker}, kernel.CreateJob{Job: before}, kernel.CreateJob{Job: held})
+	b.commit(b.Process(), kernel.Create(maker), kernel.Create(before), kernel.Create(held))
 	tx := b.begin(b.Process())
 	if rec := b.load(tx, kernel.Scope{}); len(rec.Jobs) != 3 {
 		b.Errorf("a blocked job comes without what it refers to: %d jobs, want 3", len(rec.Jobs))
@@ -65,7 +65,7 @@ func testNumbers(b *bench) {
 	one, two := plain(1), plain(2)
 	one.Number, two.Number, two.Part = 1, 2, "a"
 	p := b.Process()
-	b.commit(p, kernel.CreateJob{Job: one}, kernel.CreateJob{Job: two})
+	b.commit(p, kernel.Create(one), kernel.Create(two))
 	b.commit(p, kernel.RemoveJob{Job: two.ID})
 	for _, p := range []Process{p, b.Process()} {
 		tx := b.begin(p)
@@ -85,7 +85,7 @@ func testOutcomes(b *bench) {
 	j := plain(1)
 	j.State.Status, j.State.Attempt = kernel.Running, 1
 	p := b.Process()
-	b.commit(p, kernel.CreateJob{Job: j})
+	b.commit(p, kernel.Create(j))
 	first := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Exit: 3, Class: kernel.ExitFailure, Reason: "exit code 3", Ended: epoch}
 	if r := b.result(p, first.Attempt); r != nil {
 		b.Errorf("a result before there is one: %+v", r)
@@ -131,14 +131,14 @@ func testScope(b *bench) {
 		a, now := put(j, func(st *kernel.State) {
 			st.Status, st.Reason = kernel.Succeeded, strings.Repeat("long ", 4000)
 		})
-		b.commit(p, kernel.CreateJob{Job: j}, a)
+		b.commit(p, kernel.Create(j), a)
 		all = append(all, now)
 	}
 	failed, after, needs := plain(old+1), plain(old+2), plain(old+3)
 	failed.State.Status = kernel.Failed
 	after.Spec.After = []kernel.JobID{id(3)}
 	needs.Spec.Needs = []kernel.Artifact{token("5")}
-	b.commit(p, kernel.CreateJob{Job: failed}, kernel.CreateJob{Job: after}, kernel.CreateJob{Job: needs})
+	b.commit(p, kernel.Create(failed), kernel.Create(after), kernel.Create(needs))
 	all = append(all, failed, after, needs)
 	b.holds(all...)
 	for _, process := range []Process{p, b.Process()} {
@@ -189,7 +189,7 @@ func testUnreadable(b *bench) {
 		b.Skip("its records cannot be spoiled")
 	}
 	one, two := plain(1), plain(2)
-	b.commit(b.Process(), kernel.CreateJob{Job: one}, kernel.CreateJob{Job: two})
+	b.commit(b.Process(), kernel.Create(one), kernel.Create(two))
 	b.Spoil(one.ID)
 	p := b.Process()
 	read, err := p.Read(b.Context(), kernel.Scope{})
@@ -400,7 +400,7 @@ func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]ke
 	}
 	j := plain(step + 1)
 	if entangle(r, &j, model); r.IntN(3) > 0 {
-		plan, next[j.ID] = append(plan, kernel.CreateJob{Job: j}), j
+		plan, next[j.ID] = append(plan, kernel.Create(j)), j
 	}
 	return plan, next
 }

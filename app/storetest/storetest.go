@@ -241,7 +241,7 @@ func testCommit(b *bench) {
 	two.Spec.Produces, two.Spec.Needs = []kernel.Artifact{token("a")}, []kernel.Artifact{token("b")}
 	two.Spec.Locks = []kernel.Lock{{Key: "k", Mode: kernel.Exclusive}}
 	old := b.Process()
-	b.commit(old, kernel.CreateJob{Job: one}, kernel.CreateJob{Job: two})
+	b.commit(old, kernel.Create(one), kernel.Create(two))
 	b.holds(one, two)
 	other := b.Process()
 	a, changed := put(one, say("changed"))
@@ -255,7 +255,7 @@ func testCommit(b *bench) {
 // A plan happens whole or not at all, and the transaction goes on.
 func testRefused(b *bench) {
 	one, two := plain(1), plain(2)
-	b.commit(b.Process(), kernel.CreateJob{Job: one}, kernel.CreateJob{Job: two})
+	b.commit(b.Process(), kernel.Create(one), kernel.Create(two))
 	good, better := put(one, say("good"))
 	stale, _ := put(two, say("stale"))
 	stale.If = 7
@@ -263,10 +263,10 @@ func testRefused(b *bench) {
 	for _, c := range []struct {
 		bad  kernel.Action
 		want error
-	}{{stale, kernel.ErrStale}, {unknown, kernel.ErrNotFound}, {kernel.CreateJob{Job: plain(2)}, kernel.ErrConflict}} {
+	}{{stale, kernel.ErrStale}, {unknown, kernel.ErrNotFound}, {kernel.Create(plain(2)), kernel.ErrConflict}} {
 		tx := b.begin(b.Process())
 		b.load(tx, kernel.Scope{})
-		err := tx.Commit(kernel.NewPlan(good, kernel.CreateJob{Job: plain(3)},
+		err := tx.Commit(kernel.NewPlan(good, kernel.Create(plain(3)),
 			kernel.Publish{Attempt: one.Attempt(), Artifacts: []kernel.Artifact{token("a")}}, c.bad))
 		b.is(err, c.want)
 		b.close(tx)
@@ -291,7 +291,7 @@ func testRevisions(b *bench) {
 	j := plain(1)
 	p := b.Process()
 	first, then := put(j, say("first"))
-	b.commit(p, kernel.CreateJob{Job: j}, first)
+	b.commit(p, kernel.Create(j), first)
 	b.holds(then)
 	second, more := put(then, say("second"))
 	third, most := put(more, end(kernel.Failed))
@@ -310,7 +310,7 @@ func testRemove(b *bench) {
 	one, two := plain(1), plain(2)
 	one.Spec.Produces, two.Spec.Produces = []kernel.Artifact{token("a")}, []kernel.Artifact{token("a")}
 	p := b.Process()
-	b.commit(p, kernel.CreateJob{Job: one}, kernel.CreateJob{Job: two},
+	b.commit(p, kernel.Create(one), kernel.Create(two),
 		kernel.Publish{Attempt: kernel.AttemptID{Job: one.ID, N: 1}, Artifacts: one.Spec.Produces},
 		kernel.Publish{Attempt: kernel.AttemptID{Job: two.ID, N: 1}, Artifacts: two.Spec.Produces})
 	b.commit(b.Process(), kernel.RemoveJob{Job: one.ID, Produces: one.Spec.Produces})
@@ -366,7 +366,7 @@ func fill(v reflect.Value, n int) {
 func testUnfinished(b *bench) {
 	tx := b.begin(b.Process())
 	b.load(tx, kernel.Scope{})
-	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
+	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.Create(plain(1))}, World: world(1)}); err != nil {
 		b.Fatal(err)
 	}
 	b.close(tx)
@@ -374,7 +374,7 @@ func testUnfinished(b *bench) {
 	b.unfinished(world(1)...)
 	tx = b.begin(b.Process())
 	b.load(tx, kernel.Scope{})
-	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(2)}}, World: world(2)}); err != nil {
+	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.Create(plain(2))}, World: world(2)}); err != nil {
 		b.Fatal(err)
 	}
 	b.close(tx)
@@ -409,7 +409,7 @@ func testDeath(b *bench) {
 	p = b.Process()
 	tx := b.begin(p)
 	b.load(tx, kernel.Scope{})
-	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.CreateJob{Job: plain(1)}}, World: world(1)}); err != nil {
+	if err := tx.Commit(kernel.Plan{Records: []kernel.RecordAction{kernel.Create(plain(1))}, World: world(1)}); err != nil {
 		b.Fatal(err)
 	}
 	p.Die()

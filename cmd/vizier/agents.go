@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -49,6 +50,9 @@ func (x *agentsCmd) Run(c *call) error {
 	r, err := c.repo()
 	if err != nil {
 		return err
+	}
+	if text := distrust(r.untrusted(c.ctx)); text != "" {
+		return refuse(errors.New(text+", and their programs are not asked for their version"), "vizier trust --show, then vizier trust")
 	}
 	doc, stuck := agentList{Outcome: "agents", Agents: []agentItem{}}, false
 	for _, row := range app.ListAgents(c.ctx, r.AgentPrograms, c.agentChoices(r)) {

@@ -119,7 +119,7 @@ func (c *call) agreeTo(question, command string) (bool, error) {
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return false, errors.New(command + " requires --yes when stdin is not a TTY")
 	}
-	fmt.Fprint(c.ui.err, c.ui.refs.text(question)+" [y/N] ")
+	fmt.Fprint(c.ui.err, visible(c.ui.refs.text(question), "")+" [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read the answer: %w", err)

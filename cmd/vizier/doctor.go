@@ -19,6 +19,7 @@ import (
 
 type doctorCmd struct {
 	Fix    bool   `help:"Repair what can be repaired."`
+	Adopt  bool   `help:"Have the repository's store count as yours where it is now. Look at it first."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
@@ -88,15 +89,34 @@ func (x *doctorCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	if x.Adopt {
+		if err := r.Adopt(c.ctx); err != nil {
+			return err
+		}
+	}
 	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
+	foreign := errors.Is(err, fs.ErrForeign) && !x.Fix
+	if foreign { // nothing here is run, and nothing changed
+		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: err.Error(), Next: "vizier doctor --adopt, once you have looked at it"}}, nil
+	}
 	if errors.Is(err, fs.ErrNewer) { // nothing here may be changed, nor be judged by what this version knows
 		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
 	}
 	if err != nil {
 		return err
 	}
-	found = append(found, c.checkClusters(r)...)
-	if r.AgentPrograms != nil {
+	unsound, err := r.unsound(c.ctx, found)
+	if err != nil {
+		return err
+	}
+	found = append(found, unsound...)
+	untrusted := r.untrusted(c.ctx)
+	found = append(found, untrustedFinding(untrusted)...)
+	mayRun := !foreign && len(untrusted) == 0
+	if mayRun {
+		found = append(found, c.checkClusters(r)...)
+	}
+	if r.AgentPrograms != nil && mayRun {
 		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
 	}
 	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Findings: []doctorFinding{}}
@@ -179,6 +199,9 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 			}
 		}
 		runs[run] = true
+	}
+	for _, f := range r.cycles(s) {
+		out = append(out, f.Finding)
 	}
 	odd, err := r.Doctor.files.Inspect(runs)
 	for _, o := range odd {

@@ -2,14 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
@@ -69,6 +70,7 @@ func classify(err error) class {
 		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from has somebody else approve it than who submitted it"}},
 		{kernel.ErrConflict, class{"conflict", 1, ""}},
 		{kernel.ErrStale, class{"stale", 1, ""}},
+		{fs.ErrForeign, class{"foreign", 10, ""}},
 		{fs.ErrNewer, class{"newer", 1, newerHint}},
 		{app.ErrOtherHost, class{"busy", 1, "one host schedules at a time, unless locks hold among them; docs/user/cluster.md says how that is found out"}},
 		{app.ErrBusy, class{"busy", 1, "another command holds the scheduler lock; [scheduler] lock_timeout says how long to wait"}},
@@ -122,7 +124,7 @@ type errorBody struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint"`
 
-	Findings []finding `json:"findings,omitempty"` // about a template and its input, one by one
+	Findings []finding `json:"findings,omitempty"` // where an error consists of several, or is about a place
 }
 
 // finding is one of several things that are wrong.
@@ -137,13 +139,47 @@ type finding struct {
 
 // findingsOf are the findings that an error consists of.
 func findingsOf(err error) []finding {
-	var found workflow.Diagnostics
-	if !errors.As(err, &found) {
+	var out []finding
+	if found, ok := errors.AsType[workflow.Diagnostics](err); ok {
+		for _, d := range found {
+			out = append(out, finding{d.Msg, d.Pos.File, d.Pos.Line, d.Node, d.Field, d.Hint})
+		}
+		return out
+	}
+	if batch, ok := errors.AsType[*enqueue.BatchError](err); ok {
+		for _, l := range batch.Lines {
+			out = append(out, finding{Message: l.Text, Line: l.Line})
+		}
+		return out
+	}
+	if bad, ok := errors.AsType[*config.Error](err); ok {
+		for _, f := range bad.Findings {
+			one := finding{Message: f.Text}
+			if one.File, one.Line = f.At(); one.File == "" {
+				one.Message = f.Place + ": " + f.Text
+			}
+			out = append(out, one)
+		}
+		return out
+	}
+	return joinedOf(err)
+}
+
+// joinedOf are the errors that errors.Join made one of.
+func joinedOf(err error) (out []finding) {
+	all, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err)
+	if !ok || all.Error() != errors.Join(all.Unwrap()...).Error() {
 		return nil
 	}
-	out := make([]finding, len(found))
-	for i, d := range found {
-		out[i] = finding{d.Msg, d.Pos.File, d.Pos.Line, d.Node, d.Field, d.Hint}
+	for _, e := range all.Unwrap() {
+		if inner := joinedOf(e); inner != nil {
+			out = append(out, inner...)
+		} else {
+			out = append(out, finding{Message: message(e)})
+		}
 	}
 	return out
 }
@@ -159,9 +195,8 @@ func (u *ui) fail(err error, asJSON bool) int {
 		return c.exit
 	}
 	if asJSON {
-		enc := json.NewEncoder(u.err)
-		enc.SetEscapeHTML(false)
-		if enc.Encode(errorDocument{errorBody{c.code, message(err), c.hint, findingsOf(err)}}) == nil {
+		if text, err := encoded(errorDocument{errorBody{c.code, message(err), c.hint, findingsOf(err)}}, ""); err == nil {
+			io.WriteString(u.err, plainJSON(text))
 			return c.exit
 		}
 	}
@@ -178,6 +213,11 @@ func (u *ui) fail(err error, asJSON bool) int {
 func message(err error) string {
 	text := strings.ReplaceAll(err.Error(), context.Canceled.Error(), "interrupted")
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "time is up")
+	var found workflow.Diagnostics
+	errors.As(err, &found)
+	for _, d := range found { // each is one line, whatever names are in it
+		text = strings.ReplaceAll(text, d.String(), plainLine(d.String()))
+	}
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
 		l = strings.TrimSuffix(l, ": "+kernel.ErrInvalid.Error())

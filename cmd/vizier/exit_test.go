@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,9 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 // examples are one error of each class, with its exit code.
@@ -125,6 +128,26 @@ func TestOutsideARepository(t *testing.T) {
 		p.args = args
 		if code := p.runWith(t.Context()); code != 0 {
 			t.Errorf("%q: exit %d", args, code)
+		}
+	}
+}
+
+// An error that consists of several has them one by one, whatever it is about.
+func TestErrorsThatConsistOfSeveral(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want []finding
+	}{
+		{errors.New("x"), nil},
+		{fmt.Errorf("%w: %w", kernel.ErrInvalid, io.EOF), nil},
+		{usageError(errors.Join(fmt.Errorf("--a: %w", kernel.ErrInvalid), errors.Join(errors.New("b"), errors.New("c")))), []finding{{Message: "--a"}, {Message: "b"}, {Message: "c"}}},
+		{fmt.Errorf("open: %w", &config.Error{Findings: []config.Finding{{Place: "a:b.toml:12", Text: "x"}, {Place: "f", Text: "y"}, {Place: "env A:1", Text: "z"}}}),
+			[]finding{{Message: "x", File: "a:b.toml", Line: 12}, {Message: "y", File: "f"}, {Message: "env A:1: z"}}},
+		{&enqueue.BatchError{Lines: []enqueue.LineError{{Line: 3, Text: "x"}}, More: 2}, []finding{{Message: "x", Line: 3}}},
+		{&enqueue.InputError{Err: workflow.Diagnostics{{Pos: workflow.Pos{File: "t", Line: 1}, Node: "n", Field: "f", Msg: "m", Hint: "h"}}}, []finding{{"m", "t", 1, "n", "f", "h"}}},
+	} {
+		if got := findingsOf(c.err); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %+v, want %+v", c.err, got, c.want)
 		}
 	}
 }

@@ -2,10 +2,8 @@ package main
 
 import (
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
-	"os/exec"
 	"slices"
 	"strings"
 
@@ -103,25 +101,4 @@ func (c *call) reference(command []string) error {
 		return err
 	}
 	return c.page(b.String())
-}
-
-// page prints a text, through a pager where there is somebody to turn pages.
-func (c *call) page(text string) error {
-	if !c.ui.outTTY || c.globals.NoPager {
-		c.ui.text(text)
-		return nil
-	}
-	pager := c.env.Get("VIZIER_PAGER")
-	if pager == "" {
-		pager = "less -FRSX"
-	}
-	cmd := exec.CommandContext(c.ctx, "sh", "-c", pager)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(text), c.stdout, c.stderr, c.env
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() == 127) { // no such pager
-		c.ui.text(text)
-		return nil
-	}
-	return nil
 }

@@ -20,7 +20,7 @@ func (*inboxInitCmd) Help() string {
 
 // Run makes what is missing.
 func (x *inboxInitCmd) Run(c *call) error {
-	r, err := c.repo()
+	r, err := c.ownRepo()
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func reasons(all []app.Left) []inboxReason {
 
 // Run looks once.
 func (x *inboxOnceCmd) Run(c *call) error {
-	r, err := c.repo()
+	r, err := c.ownRepo()
 	if err != nil {
 		return err
 	}

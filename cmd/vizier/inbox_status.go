@@ -107,7 +107,8 @@ func (x *inboxStatusCmd) Run(c *call) error {
 
 func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
 	c.ui.print(fmt.Sprintf("Outcome: %d prompt(s) in %s", len(doc.Prompts), doc.Inbox))
-	w := tabwriter.NewWriter(c.ui.out, 0, 0, 2, ' ', 0)
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, p := range doc.Prompts {
 		status, note := p.Status, oneLine(p.Reason)
 		if status == "" {
@@ -131,6 +132,7 @@ func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	c.ui.verbatim(b.String())
 	for _, l := range doc.Left {
 		c.ui.print("left: " + readable(l.Path) + ": " + oneLine(l.Reason))
 	}

@@ -38,7 +38,7 @@ type inboxSubmitted struct {
 
 // Run drops the prompts, in the order given.
 func (x *inboxSubmitCmd) Run(c *call) error {
-	r, err := c.repo()
+	r, err := c.ownRepo()
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ func (*inboxWatchCmd) Help() string {
 // Run watches.
 func (x *inboxWatchCmd) Run(c *call) error {
 	c.useResidentProgram()
-	r, err := c.repo()
+	r, err := c.ownRepo()
 	if err != nil {
 		return err
 	}

@@ -70,6 +70,9 @@ func (x *initCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	if err := inPlace(r.Root, files); err != nil {
+		return err
+	}
 	var missing []string
 	agent := ""
 	for _, s := range files {
@@ -125,6 +128,29 @@ func (x *initCmd) answer(c *call, missing []string) error {
 		c.ui.print("Outcome: vizier init already satisfied")
 	default:
 		c.ui.print("Outcome: vizier init newly initialized")
+	}
+	return nil
+}
+
+// inPlace refuses directories that are links: a repository of somebody else could
+// have files written anywhere.
+func inPlace(root string, files []starter) error {
+	for _, s := range files {
+		for dir := path.Dir(s.path); dir != "."; dir = path.Dir(dir) {
+			info, err := os.Lstat(filepath.Join(root, dir))
+			if err == nil && !info.IsDir() {
+				return fmt.Errorf("%s is a link or a file, where Vizier has a directory of its own: move it away, and run `vizier init` again", filepath.Join(root, dir))
+			}
+		}
+	}
+	at := filepath.Join(root, ".gitignore")
+	real, err := filepath.EvalSymlinks(at)
+	if err != nil {
+		return nil // it is not there, or read next
+	}
+	home, err := filepath.EvalSymlinks(root)
+	if rel, e := filepath.Rel(home, real); err == nil && (e != nil || !filepath.IsLocal(rel)) {
+		return fmt.Errorf("%s is a link to %s, outside of the repository: move it away, and run `vizier init` again", at, real)
 	}
 	return nil
 }

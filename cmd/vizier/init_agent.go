@@ -49,7 +49,7 @@ func (x *initCmd) configured(c *call, r *repo, s starter, missing bool) (out sta
 func (c *call) askWhich(labels []string) (string, error) {
 	fmt.Fprintln(c.ui.err, "Which agent are templates to ask?")
 	for i, label := range labels {
-		fmt.Fprintf(c.ui.err, "  %d  %s\n", i+1, label)
+		fmt.Fprintf(c.ui.err, "  %d  %s\n", i+1, visible(label, ""))
 	}
 	fmt.Fprint(c.ui.err, "[1] ")
 	line, err := bufio.NewReader(c.stdin).ReadString('\n')

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -59,12 +60,13 @@ func (x *cancelCmd) Run(c *call) error {
 			return err
 		}
 	}
+	snap, ids, err := x.cancel(c, r, ids, single)
+	if err != nil {
+		return err
+	}
 	doc := cancelledJobs{Jobs: []cancelled{}}
 	for _, id := range ids {
-		one, err := x.cancel(c, r, id)
-		if !single && errors.Is(err, kernel.ErrConflict) {
-			continue // it has ended since, or something that was cancelled ended it
-		}
+		one, err := x.outcome(c, r, snap, id)
 		if err != nil {
 			return err
 		}
@@ -119,15 +121,30 @@ func (x *cancelCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, e
 	return r, ids, len(targets) == 1 && !targets[0].Whole, nil
 }
 
-// cancel cancels one job.
-func (x *cancelCmd) cancel(c *call, r *repo, id kernel.JobID) (doc cancelled, err error) {
+// cancel cancels jobs, all in one go, and returns those that it could cancel. A single one that it
+// cannot cancel is an error.
+func (x *cancelCmd) cancel(c *call, r *repo, ids []kernel.JobID, single bool) (*kernel.Snapshot, []kernel.JobID, error) {
+	if len(ids) == 0 {
+		return nil, nil, nil
+	}
 	cleanup := x.CleanupWorktree || r.Config.Jobs.Cancel.CleanupWorktree && !x.NoCleanupWorktree
-	rep, err := r.Scheduler.Cancel(c.ctx, id, c.actor(), cleanup)
+	var rep app.Report
+	var left []kernel.JobID
+	var err error
+	if single {
+		rep, err = r.Scheduler.Cancel(c.ctx, ids[0], c.actor(), cleanup)
+	} else {
+		rep, left, err = r.Scheduler.CancelAll(c.ctx, ids, c.actor(), cleanup)
+	}
 	if err != nil {
-		return doc, err
+		return nil, nil, err
 	}
 	c.report(rep)
-	snap := rep.Snapshot
+	return rep.Snapshot, slices.DeleteFunc(ids, func(id kernel.JobID) bool { return slices.Contains(left, id) }), nil
+}
+
+// outcome waits until a job that was cancelled has ended, and tells how.
+func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.JobID) (doc cancelled, err error) {
 	if j := snap.Job(id); r.Outside != "" && !j.State.Status.Terminal() {
 		return x.requested(c, r, j), nil
 	} else if !j.State.Status.Terminal() {

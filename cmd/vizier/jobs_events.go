@@ -8,10 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type eventsCmd struct {
@@ -56,6 +58,7 @@ type eventLine struct {
 	ExitCode *int      `json:"exit_code"`
 	Class    string    `json:"failure_class"`
 	Reason   string    `json:"reason"`
+	By       string    `json:"by"`
 	RetryAt  time.Time `json:"retry_at"`
 }
 
@@ -95,7 +98,7 @@ func (e *eventsCmd) Run(c *call) error {
 			}
 			found = true
 			if e.Format == "json" {
-				c.ui.verbatim(string(line) + "\n")
+				c.ui.document(string(line) + "\n")
 			} else {
 				lines = append(lines, l)
 			}
@@ -168,7 +171,7 @@ func inRun(run, wanted string) bool {
 func (u *ui) events(lines []eventLine) {
 	var ids []string
 	for _, l := range lines {
-		ids = append(ids, idsOf(l.Job+" "+l.Run+" "+l.Reason)...)
+		ids = append(ids, view.IDs(l.Job+" "+l.Run+" "+l.Reason)...)
 	}
 	u.refs.find(ids)
 	for _, l := range lines {
@@ -195,6 +198,9 @@ func (l eventLine) text(u *ui) string {
 	case l.ExitCode != nil && *l.ExitCode != 0:
 		detail = append(detail, fmt.Sprintf("exit code %d", *l.ExitCode))
 	}
+	if l.By != "" {
+		detail = append(detail, "by "+l.By)
+	}
 	if !l.RetryAt.IsZero() {
 		detail = append(detail, "again at "+l.RetryAt.UTC().Format(time.RFC3339))
 	}
@@ -205,4 +211,12 @@ func (l eventLine) text(u *ui) string {
 	_, word, _ := strings.Cut(l.Event, ".")
 	word, _, _ = strings.Cut(word, ".")
 	return u.paint(word, strings.Map(printable, line))
+}
+
+// printable keeps what a job prints from moving the cursor.
+func printable(r rune) rune {
+	if unicode.IsControl(r) {
+		return ' '
+	}
+	return r
 }

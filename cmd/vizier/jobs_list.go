@@ -3,22 +3,41 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type listCmd struct {
+	Jobs            []string `arg:"" optional:"" name:"job" help:"Only these jobs, or runs with all of their jobs."`
 	All             bool     `short:"a" help:"Show every job."`
+	Tree            bool     `short:"t" help:"Show every job below its run, and not only those at work and those that failed."`
+	Status          []string `placeholder:"STATUS" help:"Show jobs of this status only, such as running, waiting, failed, or open for all that have not ended; repeatable."`
+	Of              string   `name:"run" placeholder:"RUN" help:"Show the jobs of this run only."`
+	Name            string   `placeholder:"NAME" help:"Show jobs only whose name has this in it, or fits it where it has a * or a ?."`
 	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"Show jobs with this tag only; repeatable: with all of them."`
+	Since           string   `placeholder:"TIME" help:"Show jobs only that were enqueued since then: 90m, 2h or 3d ago, a day such as 2026-11-22, or a time."`
 	Most            int      `name:"most" short:"n" placeholder:"COUNT" help:"Show the newest COUNT of them only."`
 	DismissFailures bool     `help:"Hide jobs that failed."`
-	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order."`
-	Format          string   `enum:",block,table,json" default:"" placeholder:"block|table|json" help:"How the list looks; the default is [display.lists.jobs] format."`
+	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order, as block, table or JSON."`
+	Format          string   `enum:",list,block,table,json" default:"" placeholder:"list|block|table|json" help:"How the list looks: list has a line a job, by runs. The default is [display.lists.jobs] format."`
 	Raw             bool     `help:"With --format json: whole records, with their types kept."`
+}
+
+// listing is what a listCmd shows, and how.
+type listing struct {
+	view.List
+	snap   *kernel.Snapshot
+	fields []view.Field
+	format string
 }
 
 // Run prints the list.
@@ -33,45 +52,195 @@ func (l *listCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	display := r.Config.Display.Jobs
-	chosen, err := fields(view.ListFields(), l.Fields, "display.lists.jobs.fields", display.Fields)
+	list, err := l.read(c, r)
 	if err != nil {
 		return err
 	}
-	o := view.ListOptions{All: l.All, ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most, Progress: r.Progress}
-	if o.Tags, err = enqueue.Tags(l.Tag); err != nil {
-		return err
-	}
-	scope := kernel.Scope{All: l.All || display.ShowSucceeded || len(o.Tags) > 0}
-	if l.Most > 0 && len(o.Tags) == 0 { // those of a tag may be anywhere
-		scope.Near = []kernel.Near{o.Near()}
-	}
-	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Records(c.ctx, scope) })
-	if err != nil {
-		return err
-	}
-	o.Counts = snap.Counts()
-	snap = r.remarks(c.ctx, snap)
-	list := view.ListOf(snap, o)
 	c.ui.warnUnreadable(list.Unreadable)
-	if l.Raw {
+	switch {
+	case l.Raw:
 		return c.ui.json(list.Raw(func(id kernel.JobID) view.Paths { return r.paths(id, "json") }))
-	}
-	label, all := label(snap), []string(nil)
-	if c.globals.Quiet && l.Format != "json" {
+	case list.format == "json":
+		return c.ui.json(listDocument{list.Document(keysOf(list.fields)), residentScheduler{r.Resident()}})
+	case c.globals.Quiet:
+		name := label(list.snap)
 		for _, row := range list.Rows {
-			c.ui.verbatim(label(row.ID) + "\n")
+			c.ui.verbatim(name(row.ID) + "\n")
 		}
 		return nil
+	case list.format == "list":
+		return c.listLines(r, list, view.LinesOptions{Whole: l.Tree || len(l.Jobs) > 0 || l.Of != "" || len(l.Status) > 0, Progress: r.Progress})
 	}
+	return c.listFields(r, list)
+}
+
+// read reads what the list shows.
+func (l *listCmd) read(c *call, r *repo) (out listing, err error) {
+	display := r.Config.Display.Jobs
+	if out.fields, err = fields(view.ListFields(), l.Fields, "display.lists.jobs.fields", display.Fields); err != nil {
+		return out, err
+	}
+	if out.format = cmp.Or(l.Format, display.Format); l.Format == "" && out.format == "list" && len(l.Fields)+len(display.Fields) > 0 {
+		out.format = "block"
+	}
+	o := view.ListOptions{All: l.All || len(l.Jobs) > 0 || l.Of != "", ShowSucceeded: display.ShowSucceeded, DismissFailures: l.DismissFailures, Most: l.Most, Progress: r.Progress}
+	scope, err := l.filter(c, r, &o)
+	if err != nil {
+		return out, err
+	}
+	if out.snap, err = c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Records(c.ctx, scope) }); err != nil {
+		return out, err
+	}
+	o.Counts = out.snap.Counts()
+	out.snap = r.remarks(c.ctx, out.snap)
+	out.List = view.ListOf(out.snap, o)
+	return out, nil
+}
+
+// filter completes o by the flags, and says what has to be read for it.
+func (l *listCmd) filter(c *call, r *repo, o *view.ListOptions) (scope kernel.Scope, err error) {
+	if o.Tags, err = enqueue.Tags(l.Tag); err != nil {
+		return scope, err
+	}
+	for _, word := range l.Status {
+		statuses := view.StatusesOf(word)
+		if len(statuses) == 0 {
+			return scope, usageError(fmt.Errorf("--status %s: expected a status such as running, waiting, approval, failed, blocked, succeeded, cancelled or open", word))
+		}
+		o.Statuses = append(o.Statuses, statuses...)
+	}
+	since, err := c.since(l.Since, r.Scheduler.Now())
+	if err != nil {
+		return scope, err
+	}
+	var ids map[kernel.JobID]bool
+	if refs := append(slices.Clone(l.Jobs), nonEmpty(l.Of)...); len(refs) > 0 {
+		var targets []view.Target
+		if _, targets, err = c.targets(refs); err != nil {
+			return scope, err
+		}
+		ids = map[kernel.JobID]bool{}
+		var only []kernel.JobID
+		for _, t := range targets {
+			for _, j := range t.Jobs {
+				ids[j.ID], only = true, append(only, j.ID)
+			}
+		}
+		scope = app.Only(only)
+	}
+	if l.Name != "" || !since.IsZero() || ids != nil {
+		o.Only = func(j *kernel.Job) bool {
+			return (ids == nil || ids[j.ID]) && !j.Created.Before(since) && isNamed(j, l.Name)
+		}
+	}
+	if ids == nil {
+		succeeded := slices.Contains(o.Statuses, kernel.Succeeded) || len(o.Statuses) == 0 && o.ShowSucceeded
+		scope.All = o.All || succeeded || len(o.Tags) > 0
+		if l.Most > 0 && len(o.Tags) == 0 && o.Only == nil { // others may be anywhere
+			scope.Near = []kernel.Near{o.Near()}
+		}
+	}
+	return scope, nil
+}
+
+func nonEmpty(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+// isNamed reports that people would find j by a name, or by a pattern.
+func isNamed(j *kernel.Job, name string) bool {
+	names := []string{view.Title(j), j.Spec.Name, j.Part, j.Spec.Origin.Plan, j.Spec.Origin.Alias}
+	if strings.ContainsAny(name, "*?[") {
+		return slices.ContainsFunc(names, func(s string) bool { ok, _ := path.Match(name, s); return s != "" && ok })
+	}
+	return slices.ContainsFunc(names, func(s string) bool { return strings.Contains(s, name) })
+}
+
+// since is the time that people mean: so long ago, a day, or a time; "": the
+// beginning.
+func (c *call) since(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
+			return now.Add(-time.Duration(n) * 24 * time.Hour), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", time.RFC3339} {
+		if at, err := time.ParseInLocation(layout, text, c.ui.zone); err == nil {
+			return at, nil
+		}
+	}
+	if at, err := time.ParseInLocation("15:04", text, c.ui.zone); err == nil {
+		day := c.ui.today(now)
+		return time.Date(day.Year(), day.Month(), day.Day(), at.Hour(), at.Minute(), 0, 0, c.ui.zone), nil
+	}
+	return time.Time{}, usageError(fmt.Errorf("--since %s: expected a duration such as 90m, 2h or 3d, a day such as 2026-11-22, or a time", text))
+}
+
+// listLines prints a line a job, by runs.
+func (c *call) listLines(r *repo, list listing, o view.LinesOptions) (err error) {
+	c.ui.refs.named(list.snap)
+	if o.Members, err = r.Scheduler.Wholes(c.ctx, list.Jobs()); err != nil {
+		return err
+	}
+	now := list.snap.Now()
+	cells := [][]string{{"#", "name", "status", "for", "what"}}
+	status := []kernel.Status{0}
+	for _, x := range view.Lines(list.snap, list.Jobs(), o) {
+		spent, what := "", x.What
+		if x.For > 0 || x.Status == view.ShortStatus(kernel.Running) {
+			spent = kernel.Brief(x.For)
+		}
+		if !x.Until.IsZero() {
+			what = strings.TrimSuffix("until "+c.ui.clock(x.Until, now)+", "+what, ", ")
+		}
+		if x.Below {
+			cells = append(cells, []string{"", x.Ref + strings.TrimSuffix(" "+x.Name, " "), x.Status, spent, c.ui.refs.text(what)})
+		} else {
+			cells = append(cells, []string{c.ui.refs.short(x.Ref), x.Name, x.Status, spent, c.ui.refs.text(what)})
+		}
+		status = append(status, x.Standing)
+	}
+	if len(cells) == 1 {
+		c.ui.print("No jobs to show.")
+		c.ui.hint(list.Hidden)
+		return nil
+	}
+	paint := func(row, column int, padded string) string {
+		if row == 0 {
+			return c.ui.faint(padded)
+		}
+		if column != 2 {
+			return padded
+		}
+		return c.ui.paint(status[row].String(), padded)
+	}
+	text := grid{cells: cells, shrink: []int{4, 1}, paint: paint}.text(c.ui.columns())
+	if list.Hidden != "" && c.ui.outTTY {
+		text += c.ui.faint(list.Hidden) + "\n"
+	}
+	return c.page(text)
+}
+
+// listFields prints the fields of jobs, as blocks or as a table.
+func (c *call) listFields(r *repo, list listing) error {
+	label, all := label(list.snap), []string(nil)
 	for _, row := range list.Rows {
-		for _, f := range chosen {
+		for _, f := range list.fields {
 			if mentions[f.Key] {
 				all = append(all, row.Text(f.Key))
 			}
 		}
 	}
-	c.ui.refs.find(idsOf(strings.Join(all, "\n")))
+	c.ui.refs.find(view.IDs(strings.Join(all, "\n")))
 	text := func(row view.ListRow, f view.Field) string {
 		switch {
 		case f.Key == "job":
@@ -81,13 +250,10 @@ func (l *listCmd) Run(c *call) error {
 		}
 		return row.Text(f.Key)
 	}
-	switch cmp.Or(l.Format, display.Format) {
-	case "json":
-		return c.ui.json(listDocument{list.Document(keysOf(chosen)), residentScheduler{r.Resident()}})
-	case "table":
-		c.ui.verbatim(listHeader(list, r) + c.listTable(list, chosen, text))
-	default:
-		c.ui.verbatim(listHeader(list, r) + c.listBlocks(list, chosen, text))
+	if list.format == "table" {
+		c.ui.verbatim(listHeader(list.List, r) + c.listTable(list.List, list.fields, text))
+	} else {
+		c.ui.verbatim(listHeader(list.List, r) + c.listBlocks(list.List, list.fields, text))
 	}
 	return nil
 }
@@ -145,7 +311,7 @@ func (c *call) listBlocks(l view.List, chosen []view.Field, text func(view.ListR
 	for _, r := range l.Rows {
 		rows := make([]row, len(chosen))
 		for i, f := range chosen {
-			rows[i] = row{f.Label, text(r, f)}
+			rows[i] = row{f.Label, orNothing(text(r, f))}
 			if f.Key == "status" {
 				rows[i].value = c.ui.paint(rows[i].value, rows[i].value)
 			}

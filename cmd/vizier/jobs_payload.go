@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/app/op"
@@ -80,7 +81,7 @@ func (p *payloadCmd) print(c *call, id kernel.JobID, a kernel.Artifact, data []b
 		if !json.Valid(data) {
 			return fmt.Errorf("payload of %s by job %s is no JSON", a, id)
 		}
-		c.ui.verbatim(strings.TrimRight(string(data), "\n") + "\n")
+		c.ui.document(strings.TrimRight(string(data), "\n") + "\n")
 		return nil
 	}
 	text, err := op.TextOf(data)
@@ -90,6 +91,6 @@ func (p *payloadCmd) print(c *call, id kernel.JobID, a kernel.Artifact, data []b
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	c.ui.verbatim(text)
-	return nil
+	_, err = io.WriteString(c.ui.logs(), text)
+	return err
 }

@@ -2,21 +2,18 @@ package main
 
 import (
 	"errors"
-	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type scheduleCmd struct {
-	All        bool   `short:"a" help:"Show jobs of every status."`
-	Job        string `placeholder:"JOB" help:"Show only this job and its neighbourhood."`
-	Format     string `enum:"summary,dag,json,dot,mermaid" default:"summary" placeholder:"summary|dag|json|dot|mermaid" help:"How it looks; dot and mermaid are for drawing."`
-	Raw        bool   `help:"With --format json: waits as objects, and when it was made."`
-	Watch      bool   `help:"A live screen. It looks, and acts only where a runner is gone."`
-	Top        int    `default:"10" help:"Rows of the live screen."`
-	IntervalMS int    `name:"interval-ms" default:"500" help:"Milliseconds between two pictures of the live screen."`
-	MaxDepth   int    `default:"3" help:"How far from --job, and how deep below each job of dag."`
+	All      bool   `short:"a" help:"Show jobs of every status."`
+	Job      string `placeholder:"JOB" help:"Show only this job and its neighbourhood."`
+	Format   string `enum:"summary,dag,json,dot,mermaid,svg" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg" help:"How it looks; dot and mermaid are for drawing, svg is a picture."`
+	Raw      bool   `help:"With --format json: waits as objects, and when it was made."`
+	Watch    bool   `help:"The same as vizier top."`
+	MaxDepth int    `default:"3" help:"How far from --job, and how deep below each job of dag."`
 }
 
 // check refuses flags that do not go together.
@@ -25,16 +22,10 @@ func (s *scheduleCmd) check(u *ui) error {
 		return err
 	}
 	switch {
-	case s.Top < 1:
-		return usageError(errors.New("`--top` must be at least 1."))
-	case s.IntervalMS < 100:
-		return usageError(errors.New("`--interval-ms` must be at least 100."))
 	case s.MaxDepth < 0:
 		return usageError(errors.New("`--max-depth` must be at least 0."))
 	case s.Watch && s.Format != "summary":
-		return usageError(errors.New("`--watch` only supports summary format; rerun without `--format dag|json`."))
-	case s.Watch && !u.colours():
-		return usageError(errors.New("`--watch` requires an interactive TTY with ANSI enabled; rerun without `--watch` for static output."))
+		return usageError(errors.New("`--watch` is the live screen and has no format"))
 	}
 	return nil
 }
@@ -45,14 +36,11 @@ func (s *scheduleCmd) Run(c *call) error {
 		return err
 	}
 	if s.Watch {
-		c.useResidentProgram()
+		return (&topCmd{Job: s.Job}).Run(c)
 	}
 	r, err := c.repo()
 	if err != nil {
 		return err
-	}
-	if s.Watch {
-		return s.watch(c, r, time.Duration(s.IntervalMS)*time.Millisecond)
 	}
 	v, err := s.read(c, r)
 	if err != nil {
@@ -67,6 +55,8 @@ func (s *scheduleCmd) Run(c *call) error {
 		return c.ui.json(v.Document())
 	case "dot":
 		c.ui.text(v.DOT())
+	case "svg":
+		c.ui.verbatim(v.SVG())
 	case "mermaid":
 		c.ui.text(v.Mermaid())
 	default:

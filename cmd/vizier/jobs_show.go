@@ -82,19 +82,18 @@ func (s *showCmd) Run(c *call) error {
 	case "table":
 		var cells [][]string
 		for _, f := range chosen {
-			if t := text[f.Key]; t != "" {
+			if t := orNothing(text[f.Key]); t != "" {
 				cells = append(cells, []string{f.Label, t})
 			}
 		}
-		c.ui.verbatim(table(cells, nil))
+		return c.page(table(cells, nil))
 	default:
 		rows := make([]row, len(chosen))
 		for i, f := range chosen {
-			rows[i] = row{f.Label, text[f.Key]}
+			rows[i] = row{f.Label, orNothing(text[f.Key])}
 		}
-		c.ui.verbatim("Job " + label(snap)(id) + "\n" + block(rows, ""))
+		return c.page("Job " + label(snap)(id) + "\n" + block(rows, ""))
 	}
-	return nil
 }
 
 type statusCmd struct {

@@ -92,7 +92,7 @@ func (t *tailCmd) Run(c *call) error {
 
 // printer is what the flags ask for.
 func (t *tailCmd) printer(c *call) (*linePrinter, error) {
-	p := &linePrinter{out: c.ui.out, stream: t.Stream, stamps: t.Timestamps, most: t.Lines}
+	p := &linePrinter{out: c.ui.logs(), stream: t.Stream, stamps: t.Timestamps, most: t.Lines}
 	if t.Lines < 0 {
 		return nil, fmt.Errorf("--lines %d: expected the number of lines, 1 or more", t.Lines)
 	}
@@ -115,12 +115,12 @@ func (p *linePrinter) plain() bool { return p.grep == nil && !p.stamps && p.most
 func (t *tailCmd) bytes(c *call, r *repo, id kernel.JobID) error {
 	f := joblog.NewFile(func() (*os.File, error) { return r.Logs.OpenLog(id, t.Stream) })
 	defer f.Close()
-	read := func(bool) (bool, error) { return f.CopyTo(c.ctx, c.ui.out) }
+	read := func(bool) (bool, error) { return f.CopyTo(c.ctx, c.ui.logs()) }
 	if !t.Follow {
 		_, err := read(true)
 		return wrongLog(err)
 	}
-	return c.follow(r, id, &linePrinter{out: c.ui.out}, read, nil)
+	return c.follow(r, id, &linePrinter{out: c.ui.logs()}, read, nil)
 }
 
 // once prints what there is now.
@@ -184,6 +184,7 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 	var pc pace
 	var t ticker
 	ended := false
+	a, changed := kernel.AttemptID{Job: id}, news{r: r}
 	for looks := 1; ; looks++ {
 		progress, err := read(ended)
 		if err == nil && (looks == 2 || ended) {
@@ -198,9 +199,10 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 		if err := t.tick(c.ctx, r); err != nil {
 			return detached(c, id, err)
 		}
-		a := kernel.AttemptID{Job: id}
-		if ended, a.N, err = r.terminal(c, id); err != nil {
-			return detached(c, id, err)
+		if changed.any() {
+			if ended, a.N, err = r.terminal(c, id); err != nil {
+				return detached(c, id, err)
+			}
 		}
 		if said != nil && r.Progress != nil && a.N > 0 {
 			said.tell(c, a, r.Progress(a))

@@ -38,7 +38,7 @@ func decode(t testing.TB, text string, into any) {
 
 func TestListHidesWhatSucceeded(t *testing.T) {
 	w := newFake(t)
-	if got := w.ok("jobs", "list"); got != "Outcome: No background jobs found\nScheduler: none\n" {
+	if got := w.ok("jobs", "list", "--format", "block"); got != "Outcome: No background jobs found\nScheduler: none\n" {
 		t.Errorf("empty: %q", got)
 	}
 	a, b := w.submit("--name", "build"), w.submit("--name", "test")
@@ -46,17 +46,17 @@ func TestListHidesWhatSucceeded(t *testing.T) {
 	w.settle(b, kernel.OutcomeFailed)
 	c := w.submit("--lock", "db:shared", "--approval")
 
-	text := w.ok("jobs", "list")
+	text := w.ok("jobs", "list", "--format", "block")
 	has(t, text, "Outcome: 2 background job(s)\n", "Hidden:  1 succeeded (use --all to include)\n",
 		"\n  Job:               "+w.ref(c), "  Wait:              approval: awaiting human approval", "  Locks:             db:shared")
-	if strings.Contains(text, "Job:          "+w.ref(a)) || strings.Index(text, "Job:               "+w.ref(c)) > strings.Index(text, "Job:          "+w.ref(b)) {
+	if strings.Contains(text, "Job:     "+w.ref(a)) || strings.Index(text, "Job:               "+w.ref(c)) > strings.Index(text, "Job:     "+w.ref(b)) {
 		t.Errorf("expected the newest first and no %s:\n%s", a, text)
 	}
-	has(t, w.ok("jobs", "list", "--all"), "Job:          "+w.ref(a)+"\n", "Outcome: 3 background job(s)")
-	has(t, w.ok("jobs", "list", "--dismiss-failures"), "1 failed, 1 succeeded (use --all to include)")
+	has(t, w.ok("jobs", "list", "--all", "--format", "block"), "Job:     "+w.ref(a)+"\n", "Outcome: 3 background job(s)")
+	has(t, w.ok("jobs", "list", "--dismiss-failures", "--format", "block"), "1 failed, 1 succeeded (use --all to include)")
 
 	w.resident = 4711
-	has(t, w.ok("jobs", "list"), "\nScheduler: resident (pid 4711)\n")
+	has(t, w.ok("jobs", "list", "--format", "block"), "\nScheduler: resident (pid 4711)\n")
 	has(t, w.ok("jobs", "list", "--format", "json"), `"resident_pid": 4711`)
 	w.config["VIZIER_DISPLAY_LISTS_JOBS_FORMAT"] = "table"
 	w.config["VIZIER_DISPLAY_LISTS_JOBS_FIELDS"] = "Job,Status"
@@ -80,11 +80,11 @@ func TestUnreadableRecordsDoNotHideTheOthers(t *testing.T) {
 	w := newFake(t)
 	a := w.submit()
 	w.unreadable["ff"] = "job.json: unexpected end"
-	code, out, err := w.run("jobs", "list")
+	code, out, err := w.run("jobs", "list", "--format", "block")
 	if code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	has(t, out, "Job:          "+w.ref(a)+"\n")
+	has(t, out, "Job:     "+w.ref(a)+"\n")
 	has(t, err, "vizier: unable to load background job ff: job.json: unexpected end\n")
 	if _, _, err := w.run("-q", "jobs", "list"); err != "" {
 		t.Errorf("quiet: %q", err)

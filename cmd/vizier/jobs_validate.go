@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -36,6 +37,13 @@ func (x *validateCmd) Run(c *call) error {
 	problems, n, err := r.Doctor.files.Validate(c.ctx)
 	if err != nil {
 		return err
+	}
+	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{All: true})
+	if err != nil {
+		return err
+	}
+	for _, f := range r.cycles(snap) {
+		problems = append(problems, fs.Problem{Job: f.job, Path: f.Path, Text: f.Problem})
 	}
 	doc := validated{Outcome: "valid", Records: n, Problems: []recordProblem{}}
 	for _, p := range problems {

@@ -70,7 +70,8 @@ func (w *whyCmd) Run(c *call) error {
 			jobs = targets[0].Jobs[:1]
 		}
 		if w.Format == "text" {
-			c.ui.print("Run " + runLine(view.RunOf(snap, targets[0].Jobs)) + "\n")
+			c.ui.print("Run " + runLine(view.RunOf(snap, targets[0].Jobs)))
+			c.ui.print("")
 		}
 	}
 	r.Scheduler.Refresh(c.ctx, jobs...)
@@ -148,13 +149,13 @@ func whyText(e kernel.Explanation, standing string, alone *unattended, now time.
 		if u.Final {
 			final = " (for good)"
 		}
-		fmt.Fprintf(&b, "  - %s%s%s\n", kind, u.Detail, final)
+		fmt.Fprintf(&b, "  - %s%s%s\n", kind, plainLine(u.Detail), final)
 		if u.Clears != "" {
-			fmt.Fprintf(&b, "    cleared by %s\n", u.Clears)
+			fmt.Fprintf(&b, "    cleared by %s\n", plainLine(u.Clears))
 		}
 	}
 	if e.Root != nil {
-		fmt.Fprintf(&b, "\nThe root of it: job %s (%s): %s\n", e.Root.Job, e.Root.Status, e.Root.Detail)
+		fmt.Fprintf(&b, "\nThe root of it: job %s (%s): %s\n", e.Root.Job, e.Root.Status, plainLine(e.Root.Detail))
 	}
 	switch {
 	case len(e.Actions) > 0:
@@ -168,7 +169,7 @@ func whyText(e kernel.Explanation, standing string, alone *unattended, now time.
 		if len(command) > 0 {
 			text = strings.Join(command, " ")
 		}
-		b.WriteString("  " + text + "\n")
+		b.WriteString("  " + plainLine(text) + "\n")
 	}
 	if alone != nil {
 		fmt.Fprintf(&b, "\nBut %s. To have it go on:\n  %s\n", alone.text, strings.Join(alone.Command, " "))

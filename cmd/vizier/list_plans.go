@@ -148,8 +148,7 @@ func (x *draftsCmd) Run(c *call) error {
 		doc.Entries = entries(plans, fields)
 		return c.ui.json(doc)
 	}
-	c.ui.text(block([]row{{"Outcome", doc.Header.Outcome}, {"Target", doc.Header.Target}}, "") + draftsText(plans, fields, x.Format == "table"))
-	return nil
+	return c.page(c.ui.refs.text(block([]row{{"Outcome", doc.Header.Outcome}, {"Target", doc.Header.Target}}, "") + draftsText(plans, fields, x.Format == "table")))
 }
 
 // target is the branch to compare with, and its tip.

@@ -38,6 +38,7 @@ func (p *linePrinter) line(of string, l joblog.Line) error {
 		return nil
 	}
 	var b strings.Builder
+	of = plainLine(of)
 	if p.stamps {
 		at := fmt.Sprintf("%-*s", len("2006-01-02T15:04:05.000Z"), "-")
 		if !l.At.IsZero() {

@@ -27,8 +27,9 @@ type program struct {
 	stdout, stderr        io.Writer
 	env                   environment
 	open                  func(context.Context, environment, globals) (*repo, error)
-	listen                func() // listens to signals at once; nil: nobody does
-	becomeResidentProgram func() // replaces this process by the resident build, if there is one; nil: there is none
+	listen                func()                    // listens to signals at once; nil: nobody does
+	becomeTop             func(args []string) error // replaces this process by the program of the live screen
+	becomeResidentProgram func()                    // replaces this process by the resident build, if there is one; nil: there is none
 }
 
 // environment is the variables that the program was started with.
@@ -42,6 +43,7 @@ type grammar struct {
 	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
 	Submit      submitCmd      `cmd:"" aliases:"add" help:"Enqueue a command as a job, or many from standard input."`
 	Status      statusCmd      `cmd:"" help:"Show what needs you, what runs, what waits and what failed."`
+	Top         topCmd         `cmd:"" help:"The same on a live screen, with logs and keys to act."`
 	Ls          listCmd        `cmd:"" help:"List jobs, newest first."`
 	Show        showCmd        `cmd:"" help:"Show everything on record about a job or a run."`
 	Why         whyCmd         `cmd:"" help:"Explain why a job is not running and what would start it."`
@@ -50,6 +52,7 @@ type grammar struct {
 	Wait        waitCmd        `cmd:"" help:"Wait until jobs have ended."`
 	Retry       retryCmd       `cmd:"" aliases:"rerun" help:"Run a job and everything that depends on it again."`
 	Cancel      cancelCmd      `cmd:"" aliases:"kill" help:"End a job."`
+	Trust       trustCmd       `cmd:"" help:"Say that the commands of the repository's configuration may run."`
 	Clean       cleanCmd       `cmd:"" aliases:"rm" help:"Remove all that was made for a job's run."`
 	Runs        runsCmd        `cmd:"" help:"List the runs, newest first: how each stands and how far it is."`
 	Plans       draftsCmd      `cmd:"" aliases:"list" help:"List the plans that are not merged yet."`
@@ -73,7 +76,7 @@ type globals struct {
 	Quiet      bool   `short:"q" help:"Say nothing but errors; wins over --verbose."`
 	Debug      bool   `short:"d" help:"The same as -vv."`
 	NoANSI     bool   `name:"no-ansi" help:"No colour and no cursor movement, even on a terminal."`
-	NoPager    bool   `name:"no-pager" help:"Never page help."`
+	NoPager    bool   `name:"no-pager" help:"Never page output."`
 	JSON       bool   `name:"json" help:"The same as --format json."`
 	UTC        bool   `name:"utc" help:"Times for people in UTC, and not in the time of this machine."`
 	NoResident bool   `name:"no-resident" help:"Start no resident scheduler, whatever the configuration says."`
@@ -145,6 +148,16 @@ func (c *call) repo() (*repo, error) {
 	return r, err
 }
 
+// ownRepo opens the repository for a command that changes files before it writes to
+// the store: what may be another's is refused first.
+func (c *call) ownRepo() (*repo, error) {
+	r, err := c.repo()
+	if err == nil && r.Foreign != nil {
+		err = r.Foreign(c.ctx)
+	}
+	return r, err
+}
+
 // newParser makes the parser of g. Output goes to out; exited tells that help
 // was printed and nothing is left to do.
 func newParser(g any, out io.Writer, exited *bool) (*kong.Kong, error) {
@@ -199,6 +212,9 @@ func (p *program) runWith(ctx context.Context) int {
 	out := &checkedWriter{Writer: p.stdout}
 	c := &call{program: p, ctx: ctx, ui: newUI(out, p.stderr, p.env)}
 	err := p.execute(c)
+	if left := c.ui.close(); err == nil {
+		err = left
+	}
 	if err == nil && out.err != nil {
 		err = out.err
 	}

@@ -15,8 +15,6 @@ type references struct {
 	read  func([]kernel.JobID, []kernel.RunID) []*kernel.Job
 }
 
-const idLength = 32
-
 // named makes the jobs of s known, so that nobody has to read them again.
 func (x *references) named(s *kernel.Snapshot) {
 	if s == nil || x.read == nil {
@@ -81,68 +79,9 @@ func (x *references) short(id string) string {
 
 // text is s with references in the place of the ids of jobs and runs.
 func (x *references) text(s string) string {
-	if x.read == nil || len(s) < idLength {
+	if x.read == nil {
 		return s
 	}
-	ids := idsOf(s)
-	if len(ids) == 0 {
-		return s
-	}
-	x.find(ids)
-	var b strings.Builder
-	at := 0
-	for i, p := range idsIn(s) {
-		if ref := x.known[ids[i]].Ref; ref != "" {
-			b.WriteString(s[at:p[0]])
-			b.WriteString(ref)
-			at = p[1]
-		}
-	}
-	b.WriteString(s[at:])
-	return b.String()
-}
-
-// idsOf are what stands in the places of idsIn.
-func idsOf(s string) (ids []string) {
-	for _, p := range idsIn(s) {
-		ids = append(ids, s[p[0]:p[1]])
-	}
-	return ids
-}
-
-// idsIn are the places in s of what may be the id of a job or of a run, and is no
-// part of a path, of a name or of an artifact.
-func idsIn(s string) (places [][2]int) {
-	for i := 0; i < len(s); {
-		if !isHex(s[i]) {
-			i++
-			continue
-		}
-		from, to := i, i
-		for to < len(s) && isHex(s[to]) {
-			to++
-		}
-		i = to
-		if to-from != idLength {
-			continue
-		}
-		run := strings.HasSuffix(s[:from], "run_")
-		if run {
-			from -= len("run_")
-		}
-		if from > 0 && joins(s[from-1]) {
-			continue
-		}
-		if rest := s[to:]; rest == "" || rest[0] == '/' && run || !joins(rest[0]) || strings.IndexByte(".:", rest[0]) >= 0 && (len(rest) == 1 || rest[1] == ' ' || rest[1] == '\n') {
-			places = append(places, [2]int{from, to})
-		}
-	}
-	return places
-}
-
-func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
-
-// joins reports that c makes one word of what stands before and behind it.
-func joins(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("_-./:=@~", c) >= 0
+	x.find(view.IDs(s))
+	return view.Refer(s, func(id string) string { return x.known[id].Ref })
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"github.com/clipperhouse/displaywidth"
+
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // row is a label and its value.
@@ -11,18 +14,27 @@ type row struct{ label, value string }
 // block is rows with their values aligned; rows without a value are left out.
 func block(rows []row, indent string) string {
 	width := 0
-	for _, r := range rows {
+	for i, r := range rows {
+		rows[i].value = plainLine(r.value)
 		if r.value != "" {
-			width = max(width, utf8.RuneCountInString(r.label))
+			width = max(width, displaywidth.String(r.label))
 		}
 	}
 	var b strings.Builder
 	for _, r := range rows {
 		if r.value != "" {
-			b.WriteString(indent + r.label + ":" + strings.Repeat(" ", width-utf8.RuneCountInString(r.label)+1) + r.value + "\n")
+			b.WriteString(indent + r.label + ":" + strings.Repeat(" ", width-displaywidth.String(r.label)+1) + r.value + "\n")
 		}
 	}
 	return b.String()
+}
+
+// orNothing is the text of a field for people: what has no value is left out.
+func orNothing(text string) string {
+	if text == view.None {
+		return ""
+	}
+	return text
 }
 
 // table is cells in columns two spaces apart. paint, which may be nil, colours
@@ -31,17 +43,19 @@ func table(cells [][]string, paint func(row, column int, padded string) string) 
 	var widths []int
 	for _, line := range cells {
 		for i, c := range line {
+			c = plainLine(c)
+			line[i] = c
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+			widths[i] = max(widths[i], displaywidth.String(c))
 		}
 	}
 	var b strings.Builder
 	for r, line := range cells {
 		for i, c := range line {
 			if i < len(line)-1 {
-				c += strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2)
+				c += strings.Repeat(" ", widths[i]-displaywidth.String(c)+2)
 			}
 			if paint != nil && r > 0 {
 				c = paint(r, i, c)

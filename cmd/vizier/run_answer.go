@@ -127,7 +127,7 @@ func (c *call) flowHelp(r *repo, name string) error {
 	}
 	b.WriteString(table(cells, nil))
 	b.WriteString("\nThe flags of every run: vizier run --help\n")
-	return c.page(b.String())
+	return c.page(c.ui.refs.text(b.String()))
 }
 
 func flagName(e workflow.Entry) string { return "--" + strings.ReplaceAll(e.Key, "_", "-") }

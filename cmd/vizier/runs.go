@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -49,33 +48,23 @@ func (x *runsCmd) Run(c *call) error {
 		return nil
 	}
 	if len(runs) == 0 {
-		c.ui.print("Outcome: No runs found")
+		c.ui.print("No runs.")
 		return nil
 	}
-	cells := [][]string{{"#", "Name", "Status", "Done", "Age"}}
+	cells := [][]string{{"#", "name", "status", "done", "since", "age"}}
 	for _, run := range runs {
-		ref := run.Ref
-		if ref == "" {
-			ref = string(run.Run)
+		cells = append(cells, []string{cmp.Or(run.Ref, string(run.Run)), run.Name, run.Status, run.Progress(), c.ui.clock(run.Since, snap.Now()), ago(&run.Since, snap.Now())})
+	}
+	paint := func(row, column int, padded string) string {
+		switch {
+		case row == 0:
+			return c.ui.faint(padded)
+		case column == 2:
+			return c.ui.paint(runs[row-1].Standing().String(), padded)
 		}
-		cells = append(cells, []string{ref, run.Name, run.Status, run.Progress(), age(snap.Now().Sub(run.Since))})
+		return padded
 	}
-	c.ui.verbatim(table(cells, c.ui.paintColumn(cells, 2)))
-	return nil
-}
-
-// age is how long ago something was, in its two largest units.
-func age(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch d = max(0, d.Truncate(time.Second)); {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	return c.page(grid{cells: cells, shrink: []int{1}, paint: paint}.text(c.ui.columns()))
 }
 
 // pendingIn is the job whose approval is pending that ref means: the job itself,

@@ -56,6 +56,8 @@ func (g grid) text(width int) string {
 	var widths []int
 	for _, line := range g.cells {
 		for i, c := range line {
+			c = plainLine(c)
+			line[i] = c
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}

@@ -57,7 +57,7 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 // alive. Where none may be, it says what to type instead.
 func (c *call) attend(r *repo) {
 	resting, err := r.Scheduler.NeedResident(c.ctx)
-	if err != nil || len(resting) == 0 || r.Attended() {
+	if err != nil || len(resting) == 0 || r.Attended() || r.Foreign != nil && r.Foreign(c.ctx) != nil {
 		return
 	}
 	if r.Config.Scheduler.Resident && r.Scheduler.Waker != nil && c.outside == "" {

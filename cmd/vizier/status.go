@@ -52,6 +52,9 @@ func (s *overviewCmd) Run(c *call) error {
 	} else {
 		c.ui.text(c.ui.overview(v, snap.Now()))
 		c.restless(r, snap)
+		if text := distrust(r.untrusted(c.ctx)); text != "" {
+			c.ui.warn("%s: `vizier trust --show` tells what, `vizier trust` has them run", text)
+		}
 	}
 	if err == nil && s.Attention && len(v.Attention) > 0 {
 		return exits(classRefused.exit)
@@ -155,11 +158,11 @@ func (u *ui) attention(items []view.Item, now time.Time) string {
 			name += " " + it.Name
 		}
 		for _, kind := range []struct {
-			of   view.Attention
+			of   kernel.Attention
 			word string
-		}{{view.NeedsDecision, "in doubt"}, {view.NeedsCorrection, "refused prompt"}} {
+		}{{kernel.NeedsDecision, "in doubt"}, {kernel.NeedsCorrection, "refused prompt"}} {
 			if it.Kind == kind.of {
-				it.Kind = view.Attention(kind.word)
+				it.Kind = kernel.Attention(kind.word)
 			}
 		}
 		cells = append(cells, []string{name, string(it.Kind), ago(it.Since, now), typed(it.Command)})

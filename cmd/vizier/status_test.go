@@ -24,24 +24,24 @@ func (w *fake) status() view.Overview {
 }
 
 // needy is a job of each kind of attention that jobs have.
-func (w *fake) needy() map[view.Attention]kernel.JobID {
+func (w *fake) needy() map[kernel.Attention]kernel.JobID {
 	w.t.Helper()
-	jobs := map[view.Attention]kernel.JobID{
-		view.NeedsApproval:   w.submit("--approval", "--name", "deploy"),
-		view.NeedsResolution: w.submit("--name", "merge"),
-		view.NeedsUnblocking: w.submit("--name", "obstacle"),
-		view.NeedsDecision:   w.submit("--name", "payment", "--in-doubt", "ask"),
-		view.NeedsRunner:     w.submit("--name", "stuck"),
+	jobs := map[kernel.Attention]kernel.JobID{
+		kernel.NeedsApproval:   w.submit("--approval", "--name", "deploy"),
+		kernel.NeedsResolution: w.submit("--name", "merge"),
+		kernel.NeedsUnblocking: w.submit("--name", "obstacle"),
+		kernel.NeedsDecision:   w.submit("--name", "payment", "--in-doubt", "ask"),
+		kernel.NeedsRunner:     w.submit("--name", "stuck"),
 	}
-	for kind, reason := range map[view.Attention]string{
-		view.NeedsResolution: "merging draft/x into main " + kernel.InConflict + ": resolve a.txt in trees/x, `git add` them, then `vizier retry 2`",
-		view.NeedsUnblocking: "main has changes of its own",
+	for kind, reason := range map[kernel.Attention]string{
+		kernel.NeedsResolution: "merging draft/x into main " + kernel.InConflict + ": resolve a.txt in trees/x, `git add` them, then `vizier retry 2`",
+		kernel.NeedsUnblocking: "main has changes of its own",
 	} {
 		id := jobs[kind]
 		w.endAs(id, kernel.Result{Outcome: kernel.OutcomeBlocked, Exit: 10, Reason: reason})
 	}
-	w.endAs(jobs[view.NeedsDecision], kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Reason: "its runner is gone"})
-	a := w.job(jobs[view.NeedsRunner]).Attempt()
+	w.endAs(jobs[kernel.NeedsDecision], kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Reason: "its runner is gone"})
+	a := w.job(jobs[kernel.NeedsRunner]).Attempt()
 	w.facts.Runners[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Stalled, Heard: w.now.Add(-2 * time.Minute), Remark: "stalled: not heard of for 2m0s"})
 	return jobs
 }
@@ -98,7 +98,7 @@ func TestAnEffectInDoubtNeedsAPerson(t *testing.T) {
 	id := w.submit("--name", "payment")
 	w.endAs(id, kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.EffectInDoubt, Reason: "whether it was paid cannot be told"})
 	v := w.status()
-	if len(v.Attention) != 1 || v.Attention[0].Kind != view.NeedsDecision || len(v.Failed) != 0 {
+	if len(v.Attention) != 1 || v.Attention[0].Kind != kernel.NeedsDecision || len(v.Failed) != 0 {
 		t.Fatalf("%+v", v)
 	}
 	w.ok(v.Attention[0].Command[1:]...)

@@ -7,6 +7,9 @@ package main
 //   - Each message ends with one newline. JSON is never coloured.
 //   - Text has references in the place of the ids of jobs and runs; see
 //     references. What is not the program's own words is written verbatim.
+//   - What a terminal would act on is made visible, whoever wrote it; see plain.
+//     Documents have it as JSON's escapes. Only logs and payloads that go to a
+//     file or a pipe are written as they are.
 //   - Colour and progress are for terminals only; NO_COLOR,
 //     TERM=dumb and --no-ansi switch colour and progress off there too.
 
@@ -28,9 +31,11 @@ import (
 type ui struct {
 	out, err       io.Writer
 	outTTY, errTTY bool
-	plain          bool // the environment asks for no escape sequences
+	plain          bool // somebody asks for no escape sequences
+	strip          bool // of those, none in the output of jobs either
 	level          int
 	refs           references
+	filter         *logFilter     // see logs
 	width          int            // of the terminal that output goes to; 0: it goes to none
 	zone           *time.Location // of times for people
 }
@@ -54,6 +59,7 @@ func newUI(out *checkedWriter, err io.Writer, env environment) *ui {
 
 func (u *ui) configure(g globals) {
 	u.plain = u.plain || g.NoANSI
+	u.strip = g.NoANSI || u.plain && u.outTTY
 	if g.UTC {
 		u.zone = time.UTC
 	}
@@ -87,27 +93,50 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 }
 
 // print writes one line of a result.
-func (u *ui) print(line string) { u.verbatim(u.refs.text(line) + "\n") }
+func (u *ui) print(line string) { u.verbatim(plainLine(u.refs.text(line)) + "\n") }
 
 // text writes a result of several lines that ends with a newline.
 func (u *ui) text(s string) { u.verbatim(u.refs.text(s)) }
 
 // verbatim writes what others wrote, and what has its references already.
-func (u *ui) verbatim(s string) { io.WriteString(u.out, s) }
+func (u *ui) verbatim(s string) { io.WriteString(u.out, u.shown(s)) }
 
-// json writes a document.
-func (u *ui) json(v any) error {
-	enc := json.NewEncoder(u.out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+// shown is text as it leaves the program.
+func (u *ui) shown(s string) string {
+	if u.colours() {
+		return coloured(plain(s))
+	}
+	return visible(s, "\n\t")
 }
 
+// document writes JSON that is written already.
+func (u *ui) document(text string) { io.WriteString(u.out, plainJSON(text)) }
+
+// control tells the terminal something.
+func (u *ui) control(sequence string) { io.WriteString(u.out, sequence) }
+
+// json writes a document.
+func (u *ui) json(v any) error { return u.encode(v, "  ") }
+
 // jsonLine writes a document on a line of its own.
-func (u *ui) jsonLine(v any) error {
-	enc := json.NewEncoder(u.out)
+func (u *ui) jsonLine(v any) error { return u.encode(v, "") }
+
+func (u *ui) encode(v any, indent string) error {
+	text, err := encoded(v, indent)
+	if err == nil {
+		u.document(text)
+	}
+	return err
+}
+
+// encoded is v in JSON, with its end of line.
+func encoded(v any, indent string) (string, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	enc.SetIndent("", indent)
+	err := enc.Encode(v)
+	return b.String(), err
 }
 
 func (u *ui) warn(format string, args ...any)  { u.say(levelWarnings, format, args) }
@@ -124,14 +153,14 @@ func (u *ui) say(level int, format string, args []any) {
 func (u *ui) stderr(text string) {
 	text = u.refs.text(text)
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		fmt.Fprintln(u.err, "vizier: "+line)
+		fmt.Fprintln(u.err, "vizier: "+visible(line, "\t"))
 	}
 }
 
 // progress replaces the line of progress on a terminal; "" takes it away.
 func (u *ui) progress(line string) {
 	if u.errTTY && !u.plain && u.level >= levelWarnings {
-		fmt.Fprint(u.err, "\r\x1b[K"+line)
+		fmt.Fprint(u.err, "\r\x1b[K"+visible(line, ""))
 	}
 }
 
@@ -142,7 +171,22 @@ func (u *ui) bold(text string) string {
 	if !u.colours() {
 		return text
 	}
-	return "\x1b[1m" + text + "\x1b[0m"
+	return colourOn + "1" + colourOff + text + colourOn + "0" + colourOff
+}
+
+// faint is what is beside the point.
+func (u *ui) faint(text string) string {
+	if !u.colours() {
+		return text
+	}
+	return "\x1b[2m" + text + "\x1b[0m"
+}
+
+// hint is a further line for people, where there is one to see.
+func (u *ui) hint(text string) {
+	if text != "" && u.outTTY {
+		u.print(u.faint(text))
+	}
 }
 
 // paint colours text by what a status means to a person.
@@ -170,5 +214,5 @@ func (u *ui) paint(status, text string) string {
 	if code == "" {
 		return text
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return colourOn + code + colourOff + text + colourOn + "0" + colourOff
 }

@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -42,60 +39,13 @@ func TestScheduleFormats(t *testing.T) {
 	has(t, w.ok("jobs", "schedule", "--format", "mermaid"), "flowchart LR")
 }
 
-func TestWatchGuards(t *testing.T) {
+// The live screen is for a terminal, and says what there is without one.
+func TestTopNeedsATerminal(t *testing.T) {
 	w := newFake(t)
-	for want, args := range map[string][]string{
-		"`--top` must be at least 1.":             {"--top", "0"},
-		"`--interval-ms` must be at least 100.":   {"--interval-ms", "99"},
-		"`--watch` only supports summary format;": {"--watch", "--format", "dag"},
-		"`--watch` requires an interactive TTY":   {"--watch"},
-	} {
-		has(t, w.fails(2, append([]string{"jobs", "schedule"}, args...)...), want)
+	for _, args := range [][]string{{"top"}, {"top", "12"}, {"jobs", "schedule", "--watch"}} {
+		has(t, w.fails(2, args...), "top needs a terminal: `vizier status` prints how everything stands")
 	}
-}
-
-// screen is a terminal that is interrupted at the nth picture.
-type screen struct {
-	text      bytes.Buffer
-	frames    int
-	interrupt func()
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	if s.frames -= strings.Count(string(p), clearScreen); s.frames == 0 {
-		s.interrupt()
-	}
-	return s.text.Write(p)
-}
-
-func TestWatchDrawsUntilInterrupted(t *testing.T) {
-	w := newFake(t)
-	a := w.submit("--name", "build")
-	w.submit("--after", string(a))
-	w.write(a, "stdout", "old\n")
-	w.write(a, "stderr", "warn: \x1b[31mred\n\n")
-	past := w.now.Add(-time.Hour)
-	if err := os.Chtimes(logs(w.dir).LogFile(a, "stdout"), past, past); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	s := &screen{frames: 2, interrupt: cancel}
-	p := &program{stderr: io.Discard, env: w.env, open: w.open}
-	c := &call{program: p, ctx: ctx, ui: &ui{out: s, err: io.Discard, outTTY: true}}
-	err := (&scheduleCmd{Watch: true, Format: "summary", Top: 1, IntervalMS: 100, MaxDepth: 3}).Run(c)
-	if got := classify(err).exit; got != 130 {
-		t.Errorf("exit %d: %v", got, err)
-	}
-	text := s.text.String()
-	has(t, text, clearScreen+"Schedule Watch | refreshed "+w.now.Local().Format(time.RFC3339)+" | interval=100ms | top=1\n",
-		"State: queued=0 waiting=1 running=1 blocked=0 terminal=0\n", "\x1b[36mrunning",
-		"Running Job Output\nRunning job: "+w.ref(a)+"\nLatest line: [stderr] warn:  [31mred\n")
-	if strings.Count(text, clearScreen) != 2 || !strings.HasSuffix(text, showCursor) || strings.Contains(text, "\n2  ") {
-		t.Errorf("%q", text)
-	}
-	if len(w.started) != 1 {
-		t.Errorf("the screen started %v", w.started)
-	}
+	has(t, w.fails(2, "jobs", "schedule", "--watch", "--format", "dag"), "`--watch` is the live screen and has no format")
 }
 
 func TestTail(t *testing.T) {

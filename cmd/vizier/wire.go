@@ -100,6 +100,16 @@ type repo struct {
 	// AgentPrograms looks at the programs of agents; nil: nobody does.
 	AgentPrograms app.AgentPrograms
 
+	// Commands are what the repository's configuration would run, Untrusted what of
+	// it nobody has said may. Trust says so.
+	Commands  func() []config.Setting
+	Untrusted func(context.Context) []config.Setting
+	Trust     func(context.Context) error
+
+	// Foreign says why the store is not acted on; nil: it is. Adopt has it count as
+	// this user's.
+	Foreign, Adopt func(context.Context) error
+
 	// Outside is who goes on with what is asked for here, in words; "": this
 	// process itself.
 	Outside string
@@ -148,6 +158,8 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 			return newRepo(ctx, other), nil
 		},
 	}
+	r.Untrusted, r.Commands, r.Trust = v.Untrusted, v.Commands, v.Trust
+	r.Foreign, r.Adopt = v.Store.Foreign, v.Store.Adopt
 	r.Doctor.files, r.Doctor.git, r.Doctor.clusters = v.Store, v.Git, v.Clusters
 	return r
 }

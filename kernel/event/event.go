@@ -20,8 +20,8 @@ func Of(before, after *kernel.Snapshot, p kernel.Plan) []kernel.Event {
 		switch a := a.(type) {
 		case kernel.CreateJob:
 			fresh := kernel.State{Status: a.Job.Begins()}
-			out = append(out, event(kernel.JobCreated, &a.Job, fresh, before.Now()))
-			out = append(out, happened(&a.Job, fresh, a.Job.State, before.Now())...)
+			out = append(out, event(kernel.JobCreated, a.Job, fresh, before.Now()))
+			out = append(out, happened(a.Job, fresh, a.Job.State, before.Now())...)
 			if run := a.Job.Spec.Origin.Run; run != "" && !a.Job.State.Status.Active() {
 				over[run] = true
 			}
@@ -44,11 +44,49 @@ func Of(before, after *kernel.Snapshot, p kernel.Plan) []kernel.Event {
 			}
 		}
 	}
+	out = append(out, calls(before, after, p)...)
 	if len(over) > 0 {
 		out = append(out, runEnds(after, over)...)
 	}
 	return out
 }
+
+// calls tells of each job that needs a person from now on, or for something else
+// than before.
+func calls(before, after *kernel.Snapshot, p kernel.Plan) (out []kernel.Event) {
+	for _, a := range p.Records {
+		j := after.Job(a.Subject())
+		if j == nil || !changes(a) {
+			continue
+		}
+		old := before.Job(j.ID)
+		kind, what := j.Needs(), cmp.Or(j.State.Reason, j.State.Wait.Detail)
+		switch {
+		case old != nil && j.State.Stalled > old.State.Stalled:
+			kind, what = kernel.NeedsRunner, quiet
+		case kind == "", old != nil && old.Needs() == kind && old.Attempt() == j.Attempt(), j.State.Status.Terminal() && after.SeenTo(j):
+			continue
+		case j.State.Status == kernel.WaitingOnApproval:
+			what = j.State.Wait.Detail
+		}
+		e := event(kernel.NeedsAttention, j, j.State, before.Now())
+		e.Reason = string(kind) + ": " + what
+		out = append(out, e)
+	}
+	return out
+}
+
+// changes reports that a is about how a job stands.
+func changes(a kernel.RecordAction) bool {
+	switch a.(type) {
+	case kernel.CreateJob, kernel.PutState:
+		return true
+	}
+	return false
+}
+
+// quiet is what is wrong with a runner that stalls.
+const quiet = "its runner has not been heard of for longer than it should be"
 
 func event(kind kernel.EventKind, j *kernel.Job, st kernel.State, now time.Time) kernel.Event {
 	o := &j.Spec.Origin
@@ -65,10 +103,10 @@ func CaughtUp(j *kernel.Job, now time.Time, what string) kernel.Event {
 
 // happened is how j came from one state to another.
 func happened(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Event {
+	out := decided(j, from, to, now)
 	if from.Status == to.Status && from.Attempt == to.Attempt && from.Generation == to.Generation {
-		return nil
+		return append(out, stalled(j, from, to, now)...)
 	}
-	var out []kernel.Event
 	told := agentTold(from, to)
 	tell := func(kind kernel.EventKind, attempt int) *kernel.Event {
 		e := event(kind, j, to, now)
@@ -110,7 +148,33 @@ func happened(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Even
 		e := tell(ending(to.Status), to.Attempt)
 		e.Exit, e.Class, e.Reason = to.Exit, to.Failure, cmp.Or(to.Reason, to.Wait.Detail)
 	}
+	out = append(out, stalled(j, from, to, now)...)
+	if to.Status == kernel.WaitingOnApproval && (from.Status != to.Status || !from.Approval.RequestedAt.Equal(to.Approval.RequestedAt)) {
+		tell(kernel.ApprovalPending, to.Attempt).Reason = to.Wait.Detail
+	}
 	return out
+}
+
+// decided is what a person has said.
+func decided(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Event {
+	kinds := map[kernel.ApprovalState]kernel.EventKind{kernel.Approved: kernel.ApprovalGranted, kernel.Rejected: kernel.ApprovalRejected}
+	kind, said := kinds[to.Approval.State]
+	if from.Approval.State != kernel.Pending || !said {
+		return nil
+	}
+	e := event(kind, j, to, now)
+	e.By, e.Reason = to.Approval.DecidedBy, to.Approval.Reason
+	return []kernel.Event{e}
+}
+
+// stalled tells that the runner of j's attempt was found not to be heard of.
+func stalled(j *kernel.Job, from, to kernel.State, now time.Time) []kernel.Event {
+	if to.Stalled == from.Stalled || to.Stalled == 0 {
+		return nil
+	}
+	e := event(kernel.JobStalled, j, to, now)
+	e.Reason = quiet
+	return []kernel.Event{e}
 }
 
 // agentTold is what the agent told of the attempt that ended between two

@@ -130,9 +130,9 @@ func TestEndsOfRunsAreTold(t *testing.T) {
 		"not the last":          {kernel.NewPlan(put("f", kernel.Succeeded)), "job.succeeded f"},
 		"of no run":             {kernel.NewPlan(put("e", kernel.Succeeded)), "job.succeeded e"},
 		"over before":           {kernel.NewPlan(put("c", kernel.Cancelled)), "job.cancelled c"},
-		"made and over":         {kernel.NewPlan(kernel.CreateJob{Job: dead}), "job.created z, job.failed.final z, run.failed new"},
-		"made and over, no run": {kernel.NewPlan(kernel.CreateJob{Job: nobody}), "job.created x, job.failed.final x"},
-		"made":                  {kernel.NewPlan(kernel.CreateJob{Job: asleep}), "job.created y"},
+		"made and over":         {kernel.NewPlan(kernel.Create(dead)), "job.created z, job.failed.final z, run.failed new"},
+		"made and over, no run": {kernel.NewPlan(kernel.Create(nobody)), "job.created x, job.failed.final x"},
+		"made":                  {kernel.NewPlan(kernel.Create(asleep)), "job.created y"},
 		"one that is not there": {kernel.NewPlan(kernel.PutState{Job: "nobody"}, kernel.PurgeFiles{Job: "nobody"}, kernel.RemoveJob{Job: "nobody"}), ""},
 		"its files":             {kernel.NewPlan(kernel.PurgeFiles{Job: "b"}, kernel.RemoveJob{Job: "c"}), "job.archived b, job.archived c"},
 	} {

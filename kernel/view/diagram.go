@@ -19,6 +19,8 @@ type node struct {
 	title, status string
 	artifact      bool // no job known produces it
 	hidden        bool // not a visible row, but a visible job depends on it
+	ref           string
+	job           *kernel.Job // nil: an artifact, or a job that there is not
 }
 
 type arrow struct {
@@ -29,7 +31,8 @@ type arrow struct {
 func (s Schedule) diagram() diagram {
 	d := diagram{index: map[string]int{}}
 	for _, r := range s.Rows {
-		d.node(string(r.ID), node{title: r.Name, status: r.Status.String()})
+		j := s.snap.Job(r.ID)
+		d.node(string(r.ID), node{title: r.Name, status: r.Status.String(), ref: j.Ref(), job: j})
 	}
 	for to, r := range s.Rows {
 		for _, dep := range s.dependencies(s.snap.Job(r.ID)) {
@@ -56,7 +59,7 @@ func (d *diagram) source(s Schedule, dep dependency) int {
 	}
 	n := node{title: s.opts.Label(dep.to), status: s.standing(dep.to), hidden: true}
 	if j := s.snap.Job(dep.to); j != nil {
-		n.title = Title(j)
+		n.title, n.ref, n.job = Title(j), j.Ref(), j
 	}
 	return d.node(string(dep.to), n)
 }

@@ -13,9 +13,11 @@ import (
 type ListOptions struct {
 	All             bool // everything, whatever else is set
 	ShowSucceeded   bool
-	DismissFailures bool         // hide what failed
-	Tags            []kernel.Tag // only jobs that have all of these
-	Most            int          // only so many of the newest; 0: all
+	DismissFailures bool                   // hide what failed
+	Tags            []kernel.Tag           // only jobs that have all of these
+	Statuses        []kernel.Status        // only jobs of these, whatever else hides them
+	Only            func(*kernel.Job) bool // only such jobs; nil: any
+	Most            int                    // only so many of the newest; 0: all
 
 	// Progress is what an attempt under way says of itself; nil: nobody is asked.
 	Progress func(kernel.AttemptID) Progress
@@ -55,16 +57,16 @@ var listColumns = []column{
 	{Field{"remark", "Remark", true}, func(r record) string { return r.remark }},
 	{Field{"progress", "Progress", true}, func(r record) string { return r.Progress.String() }},
 	{Field{"waited_on", "Waited on", true}, waitedOn},
-	{Field{"dependencies", "Dependencies", true}, dependencies},
+	{Field{"after", "After", true}, after},
+	{Field{"dependencies", "Needs", true}, dependencies},
 	{Field{"locks", "Locks", true}, func(r record) string { return orNone(locks(r.Spec.Locks)) }},
 	{Field{"pinned_head", "Pinned head", true}, func(r record) string { return pinned(r.Spec.Pinned) }},
 	{Field{"approval_required", "Approval required", true}, approvalRequired},
 	{Field{"approval_state", "Approval state", true}, func(r record) string { return r.State.Approval.State.String() }},
 	{Field{"approval_decided_by", "Approval decided by", true}, func(r record) string { return r.State.Approval.DecidedBy }},
-	{Field{"artifacts", "Artifacts", true}, artifacts},
+	{Field{"artifacts", "Produces", true}, artifacts},
 	{Field{"failed", "Failed", true}, failedAt},
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
-	{Field{"after", "After", false}, after},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
 	{Field{"name", "Name", false}, func(r record) string { return Title(r.Job) }},
 	{Field{"tags", "Tags", false}, tags},
@@ -75,6 +77,15 @@ var listColumns = []column{
 	{Field{"model", "Model", false}, agentText(func(a *kernel.AgentRun) string { return a.Model })},
 	{Field{"session", "Session", false}, agentText(func(a *kernel.AgentRun) string { return a.Session })},
 	{Field{"usage", "Usage", false}, usage},
+}
+
+// Jobs are the jobs of the list, in its order.
+func (l List) Jobs() []*kernel.Job {
+	out := make([]*kernel.Job, len(l.Rows))
+	for i, r := range l.Rows {
+		out[i] = r.job
+	}
+	return out
 }
 
 // ListFields are the fields of a list in their default order.
@@ -93,6 +104,9 @@ func (r ListRow) Text(key string) string {
 
 // hides reports that a list does not show jobs of a status.
 func (o ListOptions) hides(st kernel.Status) bool {
+	if len(o.Statuses) > 0 {
+		return !slices.Contains(o.Statuses, st)
+	}
 	return !o.All && (st == kernel.Succeeded && !o.ShowSucceeded || st == kernel.Failed && o.DismissFailures || st == kernel.Unscheduled)
 }
 
@@ -111,8 +125,8 @@ func (o ListOptions) Near() kernel.Near {
 func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	l := List{Unreadable: unreadable(s), at: s.Now()}
 	jobs, counts := s.Jobs(), o.Counts
-	if len(o.Tags) > 0 {
-		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j *kernel.Job) bool { return !j.Spec.Tagged(o.Tags) })
+	if len(o.Tags) > 0 || o.Only != nil {
+		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j *kernel.Job) bool { return !j.Spec.Tagged(o.Tags) || o.Only != nil && !o.Only(j) })
 		counts = map[kernel.Status]int{}
 		for _, j := range jobs {
 			counts[j.State.Status]++

@@ -63,8 +63,8 @@ func TestListFields(t *testing.T) {
 			labels = append(labels, f.Label)
 		}
 	}
-	equal(t, labels, []string{"Job", "Status", "Created", "Wait", "Remark", "Progress", "Waited on", "Dependencies", "Locks", "Pinned head",
-		"Approval required", "Approval state", "Approval decided by", "Artifacts", "Failed", "Command", "Files removed"})
+	equal(t, labels, []string{"Job", "Status", "Created", "Wait", "Remark", "Progress", "Waited on", "After", "Needs", "Locks", "Pinned head",
+		"Approval required", "Approval state", "Approval decided by", "Produces", "Failed", "Command", "Files removed"})
 }
 
 func TestListDocument(t *testing.T) {

@@ -26,35 +26,22 @@ type Overview struct {
 // Item is a line of an overview: a job, a run or a prompt.
 type Item struct {
 	Reference
-	Job       kernel.JobID `json:"job,omitempty"` // the job, or that one of a run that the line is about
-	Run       kernel.RunID `json:"run,omitempty"`
-	Name      string       `json:"name"`
-	Status    string       `json:"status,omitempty"` // of the job
-	Kind      Attention    `json:"kind,omitempty"`   // of what needs a person
-	Since     *time.Time   `json:"since,omitempty"`  // when it began to need a person, to run or to wait, or when it failed
-	Until     *time.Time   `json:"until,omitempty"`  // when it goes on by itself
-	What      string       `json:"what,omitempty"`   // what runs, what it waits for, or why it failed
-	Done      int          `json:"done,omitempty"`   // of a run: jobs that succeeded
-	Total     int          `json:"total,omitempty"`  // of a run; 0: it is one job, or not counted
-	Remaining int64        `json:"remaining_seconds,omitempty"`
-	Took      int64        `json:"took_seconds,omitempty"` // of what failed
-	ExitCode  *int         `json:"exit_code,omitempty"`    // of what failed
-	Command   []string     `json:"command,omitempty"`      // what to type
-	File      string       `json:"file,omitempty"`         // of a prompt
+	Job       kernel.JobID     `json:"job,omitempty"` // the job, or that one of a run that the line is about
+	Run       kernel.RunID     `json:"run,omitempty"`
+	Name      string           `json:"name"`
+	Status    string           `json:"status,omitempty"` // of the job
+	Kind      kernel.Attention `json:"kind,omitempty"`   // of what needs a person
+	Since     *time.Time       `json:"since,omitempty"`  // when it began to need a person, to run or to wait, or when it failed
+	Until     *time.Time       `json:"until,omitempty"`  // when it goes on by itself
+	What      string           `json:"what,omitempty"`   // what runs, what it waits for, or why it failed
+	Done      int              `json:"done,omitempty"`   // of a run: jobs that succeeded
+	Total     int              `json:"total,omitempty"`  // of a run; 0: it is one job, or not counted
+	Remaining int64            `json:"remaining_seconds,omitempty"`
+	Took      int64            `json:"took_seconds,omitempty"` // of what failed
+	ExitCode  *int             `json:"exit_code,omitempty"`    // of what failed
+	Command   []string         `json:"command,omitempty"`      // what to type
+	File      string           `json:"file,omitempty"`         // of a prompt
 }
-
-// Attention is why something needs a person.
-type Attention string
-
-// The reasons.
-const (
-	NeedsApproval   Attention = "approval"
-	NeedsDecision   Attention = "in_doubt" // whether an effect was made cannot be told
-	NeedsResolution Attention = "conflict" // of a merge
-	NeedsUnblocking Attention = "blocked"  // a job ended blocked: by what its reason says
-	NeedsCorrection Attention = "prompt"   // the inbox refused it
-	NeedsRunner     Attention = "stalled"  // a runner is not heard of
-)
 
 // OverviewOptions are what an overview needs besides the records.
 type OverviewOptions struct {
@@ -112,7 +99,7 @@ func OverviewOf(s *kernel.Snapshot, o OverviewOptions) Overview {
 		}
 	}
 	for _, p := range o.Prompts {
-		v.Attention = append(v.Attention, Item{Name: line(p.Path), Kind: NeedsCorrection, Since: instant(p.Since), What: line(p.Why), File: p.Path, Command: []string{"mv", p.Path, p.Again}})
+		v.Attention = append(v.Attention, Item{Name: line(p.Path), Kind: kernel.NeedsCorrection, Since: instant(p.Since), What: line(p.Why), File: p.Path, Command: []string{"mv", p.Path, p.Again}})
 	}
 	slices.SortStableFunc(v.Attention, bySince)
 	slices.SortStableFunc(v.Running, bySince)
@@ -166,44 +153,31 @@ func item(j *kernel.Job) Item {
 // attention is what j needs a person for, if it does.
 func (x *overview) attention(j *kernel.Job) (Item, bool) {
 	st, it := &j.State, item(j)
-	needs := func(kind Attention, since time.Time, what string, command ...string) (Item, bool) {
+	needs := func(kind kernel.Attention, since time.Time, what string, command ...string) (Item, bool) {
 		it.Kind, it.Since, it.What = kind, instant(since), line(what)
 		it.Command = append(append([]string{"vizier"}, command...), called(j))
 		return it, true
 	}
-	switch {
-	case st.Status == kernel.WaitingOnApproval && st.Approval.InDoubt:
-		return needs(NeedsDecision, st.WaitSince, st.Wait.Detail, "jobs", "approve")
-	case st.Status == kernel.WaitingOnApproval:
-		what := ""
+	switch kind := j.Needs(); {
+	case st.Status == kernel.Running && st.Stop.At.IsZero():
+		if r := x.s.Facts().Runners[j.Attempt()].Value; r.Liveness == kernel.Stalled {
+			return needs(kernel.NeedsRunner, r.Heard, x.s.Remark(j.ID), "cancel")
+		}
+	case kind == "", st.Status.Terminal() && (x.pending(j) || x.s.HandedOn(j)):
+	case kind == kernel.NeedsApproval:
 		if at := st.Approval.ExpiresAt; !at.IsZero() {
 			it.Until = &at
 		}
-		return needs(NeedsApproval, st.WaitSince, what, "jobs", "approve")
-	case st.Status == kernel.Running && st.Stop.At.IsZero():
-		if r := x.s.Facts().Runners[j.Attempt()].Value; r.Liveness == kernel.Stalled {
-			return needs(NeedsRunner, r.Heard, x.s.Remark(j.ID), "cancel")
-		}
-	case st.Status == kernel.Failed && st.Failure == kernel.EffectInDoubt && !x.pending(j):
-		return needs(NeedsDecision, st.Finished, j.WhyEnded(x.s.Now()), "retry")
-	case EndedBadly(j) && st.Status == kernel.BlockedByDependency && !x.pending(j) && !x.handedOn(j):
-		kind := NeedsUnblocking
-		if strings.Contains(st.Reason, kernel.InConflict) {
-			kind = NeedsResolution
-		}
+		return needs(kind, st.WaitSince, "", "jobs", "approve")
+	case st.Status == kernel.WaitingOnApproval:
+		return needs(kind, st.WaitSince, st.Wait.Detail, "jobs", "approve")
+	case st.Status == kernel.Failed:
+		return needs(kind, st.Finished, j.WhyEnded(x.s.Now()), "retry")
+	default:
 		what, _, _ := strings.Cut(st.Reason, ", `git add` them") // what follows is in Command
 		return needs(kind, st.Finished, what, "retry")
 	}
 	return it, false
-}
-
-// handedOn reports that what blocked j was handed to another job, which ended
-// blocked by it as well and is the one to go on with.
-func (x *overview) handedOn(j *kernel.Job) bool {
-	return slices.ContainsFunc(j.Spec.Routes, func(r kernel.Route) bool {
-		to := x.s.Job(r.To)
-		return r.On == kernel.OutcomeBlocked && to != nil && to.State.Status == kernel.BlockedByDependency && EndedBadly(to)
-	})
 }
 
 // whole makes the line of jobs that share a number one of all of them.

@@ -87,7 +87,7 @@ func TestOrderOfRecordsDoesNotMatter(t *testing.T) {
 		a, b := snap(jobs...), snap(rapid.Permutation(jobs).Draw(t, "order")...)
 		draw := func(s *kernel.Snapshot) []any {
 			v, l := view.ScheduleOf(s, o), view.ListOf(s, view.ListOptions{All: o.All})
-			return []any{v.Document(), slices.Collect(v.DAG()), v.DOT(), v.Mermaid(), v.Frame(3), l.Document([]string{"job", "after"})}
+			return []any{v.Document(), slices.Collect(v.DAG()), v.DOT(), v.Mermaid(), v.SVG(), l.Document([]string{"job", "after"})}
 		}
 		if d := cmp.Diff(draw(a), draw(b)); d != "" {
 			t.Fatal(d)

@@ -72,6 +72,9 @@ func TestFind(t *testing.T) {
 		for _, j := range target.Jobs {
 			got += " " + string(j.ID)
 		}
+		if len(target.Jobs) > 0 && target.Run() != target.Jobs[0].Spec.Origin.Run || len(target.Jobs) == 0 && target.Run() != "" {
+			t.Errorf("%s is of run %q", ref, target.Run())
+		}
 		if err != nil {
 			got = " " + err.Error()
 		}

@@ -168,30 +168,3 @@ func TestEmptyScheduleDocument(t *testing.T) {
 		t.Errorf("absent values: %s", got)
 	}
 }
-
-func TestWatchFrame(t *testing.T) {
-	t.Parallel()
-	var jobs []kernel.Job
-	for i, st := range kernel.Statuses() {
-		jobs = append(jobs, job(fmt.Sprintf("%02d", i), i, st))
-	}
-	jobs = append(jobs, job("90", 90, kernel.Running))
-	s := snap(jobs...)
-	v := view.ScheduleOf(s, view.ScheduleOptions{All: true})
-	equal(t, v.Frame(5).Counts.String(), "queued=2 waiting=4 running=2 blocked=2 terminal=3")
-	for _, c := range []struct {
-		top     int
-		focus   kernel.JobID
-		rows    int
-		running kernel.JobID
-	}{
-		{10, "", 10, "04"}, {5, "", 5, "04"}, {4, "", 4, ""}, {99, "", 13, "04"}, {0, "", 0, ""},
-		{1, "90", 1, "90"}, {1, "00", 1, ""},
-	} {
-		f := view.ScheduleOf(s, view.ScheduleOptions{All: true, Focus: c.focus}).Frame(c.top)
-		if c.focus != "" {
-			c.rows = 1
-		}
-		equal(t, []any{len(f.Rows), f.Running}, []any{c.rows, c.running})
-	}
-}

@@ -10,8 +10,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// none stands for an empty list where the field itself is always there.
-const none = "none"
+// None stands for an empty list where the field itself is always there.
+const None = "none"
 
 // stamp is RFC 3339 in UTC with a numeric offset, as seed 000's example has it,
 // with as many digits of a second as it takes. The zero time is "".
@@ -158,7 +158,7 @@ func nullable(s string) *string {
 // orNone is s, or "none" when it is empty.
 func orNone(s string) string {
 	if s == "" {
-		return none
+		return None
 	}
 	return s
 }

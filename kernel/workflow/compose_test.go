@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -138,5 +139,35 @@ func TestNestedStages(t *testing.T) {
 	jobs, _ := compileTemplate(t, tmpl)
 	if got := jobs["outer__two__a"].Spec.After; len(got) != 1 || got[0] != "id-outer__one__a" {
 		t.Errorf("after: %v of %d jobs", got, len(jobs))
+	}
+}
+
+// A loader may give the same source twice: composing changes none.
+func TestAStageThatIsImportedTwice(t *testing.T) {
+	stage, err := decodeAs("stage.json", stageText("", "", cmdNode("a", ""), `{"id": "b", `+run+`, "args": {"command": "x"}, "after": [{"node_id": "a", "policy": "any"}],
+		"needs": [{"custom": {"type_id": "operation_output", "key": "a"}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := decode(`{"id": "r", "version": "v1", ` + imports + `}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		src, err := workflow.Compose(root, func(*workflow.Source, workflow.Import) (*workflow.Source, error) { return stage, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		tmpl, err := workflow.Expand(src, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, _ := compileTemplate(t, tmpl)
+		for _, s := range []string{"one", "two"} {
+			b := jobs[s+"__b"].Spec
+			if a := []kernel.JobID{jobs[s+"__a"].ID}; !slices.Equal(b.After, a) || !slices.Equal(b.AfterAny, a) || b.Needs[0].Ref != s+"__a" {
+				t.Errorf("%s__b: %+v", s, b)
+			}
+		}
 	}
 }

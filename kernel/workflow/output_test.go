@@ -99,3 +99,14 @@ func TestOutputsWithinAStage(t *testing.T) {
 		t.Errorf("needs %v, any end of %v", b.Needs, b.AfterAny)
 	}
 }
+
+// What a prompt printed may be needed besides the prompt that it makes.
+func TestTheOutputOfAPrompt(t *testing.T) {
+	for _, p := range []string{`"uses": "cap.env.builtin.prompt.resolve", "args": {"prompt_text": "x"}`, `"kind": "shell", "uses": "cap.env.shell.prompt.resolve", "args": {"script": "x"}`} {
+		text := wrap(`{"id": "a", `+p+`, "produces": {"succeeded": [{"custom": {"type_id": "prompt_text", "key": "k"}}]}}`,
+			`{"id": "b", `+run+`, "args": {"command": "x"}`+needsA+`}`)
+		if _, err := build(text, nil); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -45,8 +45,8 @@ func TestNodesFail(t *testing.T) {
 		}
 		return ""
 	})
-	for _, id := range []string{lives, livesLease} {
-		if job := r.becomes(id, "running"); !strings.Contains(job["remark"], "but its runner lives") {
+	for id, want := range map[string]string{lives: "but its runner lives", livesLease: "but its runner was heard of "} {
+		if job := r.becomes(id, "running"); !strings.Contains(job["remark"], want) {
 			t.Errorf("what show says of a runner that was given up: %q", job["remark"])
 		}
 	}

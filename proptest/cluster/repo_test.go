@@ -33,6 +33,13 @@ locks = false
 poll = "500ms"
 lease = "5s"
 
+[executors.packed]
+kind = "slurm"
+poll = "500ms"
+lease = "5s"
+cpus = 4
+pack = "auto"
+
 [jobs]
 grace = "2s"
 `

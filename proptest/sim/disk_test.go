@@ -293,7 +293,7 @@ func (b *entryBuilder) CreateJob(a kernel.CreateJob) error {
 	if _, taken := b.d.records[a.Job.ID]; taken {
 		return fmt.Errorf("create %s: %w", a.Job.ID, kernel.ErrConflict)
 	}
-	b.of(a.Job.ID).record = &a.Job
+	b.of(a.Job.ID).record = a.Job
 	return nil
 }
 

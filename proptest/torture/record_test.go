@@ -45,7 +45,7 @@ func TestADamagedRecordIsContained(t *testing.T) {
 			if !strings.HasPrefix(rec.Schedule.Wait.Detail, "scheduler data error for job dependency "+bad+": ") {
 				t.Errorf("the consumer waits: %q", rec.Schedule.Wait.Detail)
 			}
-			for _, args := range [][]string{{"list", "--all"}, {"schedule"}, {"list", "--all", "--format", "json"}} {
+			for _, args := range [][]string{{"list", "--all", "--format", "block"}, {"schedule"}, {"list", "--all", "--format", "json"}} {
 				res := r.exits(0, append([]string{"jobs"}, args...)...)
 				if !strings.Contains(res.out+res.err, bad) || !r.tells(res.out, consumer) && args[0] == "list" {
 					t.Errorf("jobs %v hides one of %s, %s:\n%s%s", args, bad, consumer, res.out, res.err)

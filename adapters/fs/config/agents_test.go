@@ -89,7 +89,7 @@ func TestHooks(t *testing.T) {
 		"hooks = 3":                                                  "expected a table",
 		"[hooks.x]\ncommand = \"c\"":                                 "on is missing",
 		"[hooks.x]\non = [\"failed\"]":                               "command is missing",
-		"[hooks.x]\non = [\"fails\"]\ncommand = \"c\"":               "expected one of succeeded, failed, cancelled, blocked, found \"fails\"",
+		"[hooks.x]\non = [\"fails\"]\ncommand = \"c\"":               "expected one of succeeded, failed, cancelled, blocked, approval.pending, approval.granted, approval.rejected, run.succeeded, run.failed, run.blocked, job.stalled, attention, found \"fails\"",
 		"[hooks.x]\non = \"failed\"\ncommand = \"c\"":                "on: expected an array of",
 		"[hooks.x]\non = [\"failed\"]\ncommand = \" \"":              "expected a command for the shell",
 		"[hooks.x]\non = [\"failed\"]\ncomand = \"c\"":               "unknown key comand (did you mean command?)",

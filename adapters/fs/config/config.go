@@ -101,7 +101,7 @@ type Display struct {
 
 // JobsList is how `jobs list` looks.
 type JobsList struct {
-	Format        string   // "block", "table" or "json"
+	Format        string   // "list", "block", "table" or "json"
 	Fields        []string // empty: the standard ones
 	ShowSucceeded bool
 }

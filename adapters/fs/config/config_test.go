@@ -59,7 +59,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	}
 	if c.Scheduler.MaxRunning != 0 || c.Scheduler.LockTimeout != 30*time.Second || c.Store.Durability != "full" ||
 		c.Jobs.Grace != 10*time.Second || c.Jobs.Timeout != 0 || c.Logs.KeepAttempts != 5 || c.Logs.MaxBytes != 64<<20 ||
-		c.Display.Jobs.Format != "block" || c.GC.Keep != (Keep{90 * 24 * time.Hour, 20_000, 2 << 30}) || c.Approvals.FromJobs {
+		c.Display.Jobs.Format != "list" || c.GC.Keep != (Keep{90 * 24 * time.Hour, 20_000, 2 << 30}) || c.Approvals.FromJobs {
 		t.Errorf("defaults: %+v", c)
 	}
 	for _, s := range c.Settings() {

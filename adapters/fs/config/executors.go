@@ -23,6 +23,7 @@ type Executor struct {
 	Gres         string
 	Options      []string // further ones of sbatch
 	MaxRunning   int      // jobs it is given at once; 0: no limit
+	Pack         int      // attempts for each pilot; 0: none; PackAuto
 	SubmitRate   int      // submissions a second; 0: no limit
 	MaxSubmitted int      // jobs that the cluster has at once, of those it was given; 0: no limit
 	Locks        bool     // whether flock crosses the shared file system
@@ -32,13 +33,16 @@ type Executor struct {
 	Program      string        // this program as the nodes find it
 }
 
+// PackAuto is Executor.Pack for "auto".
+const PackAuto = -1
+
 var executorKeys = []string{"kind", "partition", "account", "qos", "time", "cpus", "memory", "gres", "options", "max_running",
-	"submit_rate", "max_submitted", "locks", "lease", "poll", "timeout", "program"}
+	"pack", "submit_rate", "max_submitted", "locks", "lease", "poll", "timeout", "program"}
 
 func executors() setting {
 	return setting{key: "executors.NAME",
 		doc: "A cluster that jobs may run on, with the keys kind (\"slurm\"), partition, account, qos, time, cpus, memory, gres, options, max_running, " +
-			"submit_rate, max_submitted, locks, lease, poll, timeout and program: docs/user/cluster.md says what they mean.",
+			"pack, submit_rate, max_submitted, locks, lease, poll, timeout and program: docs/user/cluster.md says what they mean.",
 		get:   func(c *Config) any { return shownExecutors(c.Executors) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shownExecutors(c.Executors))) },
 		put: func(c *Config, name string, v any) error {
@@ -100,6 +104,12 @@ func (e *Executor) set(key string, v any) (err error) {
 		err = count(&e.CPUs, v)
 	case "max_running":
 		err = count(&e.MaxRunning, v)
+	case "pack":
+		if v == "auto" {
+			e.Pack = PackAuto
+		} else if err = count(&e.Pack, v); err != nil {
+			err = mismatch(`a whole number or "auto"`, v)
+		}
 	case "submit_rate":
 		err = count(&e.SubmitRate, v)
 	case "max_submitted":
@@ -169,6 +179,12 @@ func shownExecutors(all map[string]Executor) map[string]string {
 			if d != 0 {
 				out[name+"."+key] = d.String()
 			}
+		}
+		switch {
+		case e.Pack == PackAuto:
+			out[name+".pack"] = "auto"
+		case e.Pack != 0:
+			out[name+".pack"] = strconv.Itoa(e.Pack)
 		}
 		if !e.Locks {
 			out[name+".locks"] = "false"

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -15,6 +16,19 @@ type Finding struct {
 	Text  string
 
 	line int // for the order
+}
+
+// At is the file and the line that f is about; line 0: all of it, file "": none.
+func (f Finding) At() (file string, line int) {
+	if strings.HasPrefix(f.Place, "env ") {
+		return "", 0
+	}
+	if at := strings.LastIndexByte(f.Place, ':'); at >= 0 {
+		if n, err := strconv.Atoi(f.Place[at+1:]); err == nil {
+			return f.Place[:at], n
+		}
+	}
+	return f.Place, 0
 }
 
 func (e *Error) Error() string {

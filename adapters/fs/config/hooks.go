@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// Hook is a command that runs when a job has ended.
+// Hook is a command that runs when something has happened.
 type Hook struct {
-	On      []string      // how the job ended: of HookOutcomes
+	On      []string      // what: of HookEvents
 	Command string        // for sh -c
 	Timeout time.Duration // of one call
 }
 
-// HookOutcomes are the words of on.
-var HookOutcomes = []string{"succeeded", "failed", "cancelled", "blocked"}
+// HookEvents are the words of on: how a job ended, and events.
+var HookEvents = []string{"succeeded", "failed", "cancelled", "blocked", "approval.pending", "approval.granted", "approval.rejected",
+	"run.succeeded", "run.failed", "run.blocked", "job.stalled", "attention"}
 
 const defaultHookTimeout = time.Minute
 
 func hooks() setting {
 	return setting{key: "hooks.NAME",
-		doc: "A command that runs when a job has ended: on, a list of succeeded, failed, cancelled and blocked; command, for `sh -c`; " +
+		doc: "A command that runs when something has happened: on, a list of " + strings.Join(HookEvents, ", ") + "; command, for `sh -c`; " +
 			"timeout, one minute if it is left out.",
 		get:   func(c *Config) any { return shownHooks(c.Hooks) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shownHooks(c.Hooks))) },
@@ -68,7 +69,7 @@ func (h *Hook) read(v any) error {
 	}
 	switch {
 	case len(h.On) == 0:
-		return fmt.Errorf("on is missing: a list of %s", strings.Join(HookOutcomes, ", "))
+		return fmt.Errorf("on is missing: a list of %s", strings.Join(HookEvents, ", "))
 	case h.Command == "":
 		return fmt.Errorf("command is missing")
 	}
@@ -78,13 +79,13 @@ func (h *Hook) read(v any) error {
 func outcomes(v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok {
-		return nil, mismatch("an array of "+strings.Join(HookOutcomes, ", "), v)
+		return nil, mismatch("an array of "+strings.Join(HookEvents, ", "), v)
 	}
 	var out []string
 	for _, e := range list {
 		s, ok := e.(string)
-		if !ok || !slices.Contains(HookOutcomes, s) {
-			return nil, mismatch("one of "+strings.Join(HookOutcomes, ", "), e)
+		if !ok || !slices.Contains(HookEvents, s) {
+			return nil, mismatch("one of "+strings.Join(HookEvents, ", "), e)
 		}
 		out = append(out, s)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vizier-scheduler/vizier/internal/sys"
+	"golang.org/x/sys/unix"
 )
 
 // Host is a host that schedules in a repository, in one of its boots.
@@ -91,15 +91,16 @@ func (h Hosts) Admit(resident bool) error {
 	case take:
 		return h.write(hostRecord{Host: h.Self})
 	case resident:
-		return sys.Touch(h.Record)
+		return unix.UtimesNanoAt(unix.AT_FDCWD, h.Record, nil, unix.AT_SYMLINK_NOFOLLOW) // by the file server's clock
 	}
 	return nil
 }
 
-// Leave says that this host's resident scheduler is gone.
+// Leave says that this host's resident scheduler is gone: the record names nobody then. It makes
+// no file, since the repository may be what is gone.
 func (h Hosts) Leave() {
 	if r, err := h.read(); err == nil && r.Host == h.Self && r.Resident {
-		_ = h.write(hostRecord{Host: h.Self})
+		_ = os.Truncate(h.Record, 0)
 	}
 }
 

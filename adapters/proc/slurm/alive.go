@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -61,6 +62,8 @@ func (e evidence) judge(cluster string) judgement {
 		return refused(strings.TrimPrefix(e.void, notTaken))
 	case e.void != "":
 		return judgement{runner: kernel.Runner{Liveness: kernel.NeverStarted, Remark: e.void}}
+	case e.host == "" && !e.ordered && e.age > submitting:
+		return judgement{void: "its order for cluster " + cluster + " was lost"}
 	case e.host == "" && (!e.ordered || e.posted):
 		return alive(cmp.Or(e.said, e.unreachable, "being submitted to cluster "+cluster))
 	case e.host == "":
@@ -242,8 +245,10 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	if e.host, e.void, err = c.Local.Claimed(a); err != nil {
 		return e, err
 	}
+	name := c.jobName(a)
 	switch o, err := c.order(a); {
 	case err == nil:
+		name = cmp.Or(o.Pilot, name)
 		e.ordered, e.submitted, e.noLocks, e.lease = true, o.Job, o.NoLocks, o.Lease
 		if e.posted = c.posted(a); e.posted {
 			e.said = l.held(o)
@@ -251,8 +256,11 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	case !errors.Is(err, os.ErrNotExist):
 		return e, err
 	}
-	since := l.now
-	if info, err := os.Lstat(c.Files.OrderFile(a)); err == nil {
+	since, of := l.now, c.Files.OrderFile(a)
+	if !e.ordered {
+		of = filepath.Dir(filepath.Dir(of)) // the job's directory: its order was never written, or lost
+	}
+	if info, err := os.Lstat(of); err == nil {
 		since = info.ModTime()
 		e.age = l.now.Sub(since)
 	}
@@ -268,7 +276,7 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 			}
 		}
 	}
-	if j, known := l.list.jobs[c.jobName(a)]; known {
+	if j, known := l.list.jobs[name]; known {
 		e.job = &j
 	}
 	e.asked = l.list.asked.After(since.Add(tick)) && e.unreachable == ""
@@ -288,6 +296,8 @@ func (l *look) held(o order) string {
 		return fmt.Sprintf("cluster %s takes no more jobs now: %s (asked again at %s)", l.c.Name, l.closed.Said, l.closed.Until.UTC().Format(time.RFC3339))
 	case l.c.Settings.MaxSubmitted > 0 && l.open >= l.c.Settings.MaxSubmitted:
 		return fmt.Sprintf("cluster %s has %d jobs, max_submitted of [executors.%s] is %d", l.c.Name, l.open, l.c.Name, l.c.Settings.MaxSubmitted)
+	case o.Packed:
+		return l.awaited()
 	}
 	return ""
 }

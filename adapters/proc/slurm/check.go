@@ -167,5 +167,5 @@ func Probe(dir string) error {
 		_ = lock.Close()
 	}
 	p.Now = time.Now()
-	return writeJSON(filepath.Join(dir, "seen"), p, true)
+	return writeJSON(filepath.Join(dir, "seen"), p)
 }

@@ -165,13 +165,17 @@ func mentions(text string, of ...string) bool {
 
 // submit hands the attempt to the cluster and returns its number there.
 func (c *Cluster) submit(ctx context.Context, a kernel.AttemptID, o order) (string, error) {
-	args := []string{"--parsable", "--no-requeue", "--job-name=" + o.Name, "--chdir=" + c.Root, "--signal=B:TERM@30",
-		"--output=" + c.Files.RunnerLog(a), "--open-mode=append"}
 	own, err := c.asked(a)
 	if err != nil {
 		return "", &Refused{err.Error()}
 	}
-	script := "#!/bin/sh\nexec " + quote(c.program()) + " __node --attempt " + label(a) + "\n"
+	return c.sbatch(ctx, o.Name, c.Files.RunnerLog(a), "__node --attempt "+label(a), own)
+}
+
+// sbatch submits a batch job that runs this program.
+func (c *Cluster) sbatch(ctx context.Context, name, log, arguments string, own []string) (string, error) {
+	args := []string{"--parsable", "--no-requeue", "--job-name=" + name, "--chdir=" + c.Root, "--signal=B:TERM@30", "--output=" + log, "--open-mode=append"}
+	script := "#!/bin/sh\nexec " + quote(c.program()) + " " + arguments + "\n"
 	out, err := c.call(ctx, script, "sbatch", append(args, own...)...)
 	var said *clientError
 	if errors.As(err, &said) && hopeless(said.text) {
@@ -233,7 +237,7 @@ func (c *Cluster) refresh(ctx context.Context) (listing, error) {
 			own.WriteString(line)
 		}
 	}
-	return l, writeFile(c.listFile(), []byte(own.String()), false)
+	return l, writeFile(c.listFile(), []byte(own.String()))
 }
 
 // Refresh asks the cluster how its jobs stand, unless it was asked a moment ago: Alive

@@ -41,6 +41,7 @@ type Settings struct {
 	CPUs                                        int
 	Options                                     []string // further ones of sbatch, as --NAME or --NAME=VALUE
 
+	Pack         int // attempts for each pilot; 0: each attempt is a batch job; PackAuto: as Vizier chooses
 	SubmitRate   int // submissions a second at most; 0: no limit
 	MaxSubmitted int // batch jobs of this repository that the cluster has at once; 0: no limit
 
@@ -66,7 +67,6 @@ type Cluster struct {
 	Root     string // of the repository; absolute
 	Files    Files
 	Local    *proc.Local
-	Durable  bool // what is to be submitted is on the disk before it is
 
 	// Conclude records the end of an attempt for good; kernel.ErrStale: it has
 	// one. Options are what a job asks of its executor. Neither is called
@@ -103,7 +103,10 @@ func (c *Cluster) Start(_ context.Context, a kernel.AttemptID) error {
 	}
 	o, err := c.order(a)
 	if errors.Is(err, os.ErrNotExist) {
-		o, err = c.writeOrder(a)
+		var packed bool
+		if packed, err = c.packs(a); err == nil {
+			o, err = c.writeOrder(a, packed)
+		}
 	}
 	if err == nil && o.Job == "" { // else Alive tells what became of it
 		err = c.post(toSubmit, a)

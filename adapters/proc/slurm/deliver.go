@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,7 @@ func (c *Cluster) Deliver(ctx context.Context) (again time.Time, err error) {
 			d.submit(e)
 		}
 	}
+	d.pilot()
 	if d.away != nil {
 		d.putOff(time.Now().Add(recess))
 	}
@@ -92,6 +94,8 @@ type delivery struct {
 	again time.Time
 	away  error // the cluster cannot be asked
 	over  bool  // an attempt ended here
+
+	packed []errand // that wait for pilots
 }
 
 func (d *delivery) putOff(until time.Time) {
@@ -111,7 +115,11 @@ func (d *delivery) end(all []errand) {
 		var seen []errand
 		for i, e := range all {
 			if e.what == what {
-				if j, known := d.list.jobs[d.c.jobName(e.attempt)]; known && !j.ended() {
+				name := d.c.jobName(e.attempt)
+				if o, err := d.c.order(e.attempt); err == nil && o.Pilot != "" && what == toSignal {
+					name = o.Pilot // which tells its workers; what is to go from it hears of its fence
+				}
+				if j, known := d.list.jobs[name]; known && !j.ended() && !slices.Contains(ids, j.id) {
 					ids = append(ids, j.id)
 				}
 				seen = append(seen, e)
@@ -153,38 +161,59 @@ func (d *delivery) submit(e errand) {
 		d.submitted(e, o, j.id)
 		return
 	}
-	if closed := d.c.closed(); time.Now().Before(closed.Until) {
-		d.putOff(closed.Until)
-		return
-	}
 	if time.Now().Before(o.Next) {
 		d.putOff(o.Next)
 		return
 	}
-	if most := d.c.Settings.MaxSubmitted; most > 0 && d.open >= most {
-		d.putOff(time.Now().Add(orDefault(d.c.Settings.Poll, DefaultPoll)))
+	if o.Packed {
+		d.packed = append(d.packed, e)
 		return
 	}
-	if d.pace(); d.ctx.Err() != nil {
+	if !d.room() {
 		return
 	}
-	id, err := d.c.submit(d.ctx, a, o)
-	var no *Refused
-	var said *clientError
-	switch {
-	case err == nil:
+	if id, err := d.c.submit(d.ctx, a, o); err == nil {
 		d.open++
 		d.submitted(e, o, id)
 		d.c.reopen()
+	} else {
+		d.failed(e, o, err)
+	}
+}
+
+// failed notes why an attempt was not submitted.
+func (d *delivery) failed(e errand, o order, err error) {
+	var no *Refused
+	var said *clientError
+	switch {
 	case errors.As(err, &no):
 		d.refuse(e, no.Reason)
 	case errors.As(err, &said) && full(said.text):
-		d.putOff(d.c.close(said.text))
+		if closed := d.c.closed(); time.Now().Before(closed.Until) {
+			d.putOff(closed.Until)
+		} else {
+			d.putOff(d.c.close(said.text))
+		}
 	case errors.As(err, &said):
 		d.doubt(e, o, said.text)
 	default:
 		d.away = err
 	}
+}
+
+// room reports that another batch job may be submitted now. It waits as long as the
+// site's rate asks for.
+func (d *delivery) room() bool {
+	if closed := d.c.closed(); time.Now().Before(closed.Until) {
+		d.putOff(closed.Until)
+		return false
+	}
+	if most := d.c.Settings.MaxSubmitted; most > 0 && d.open >= most {
+		d.putOff(time.Now().Add(orDefault(d.c.Settings.Poll, DefaultPoll)))
+		return false
+	}
+	d.pace()
+	return d.ctx.Err() == nil
 }
 
 // pace waits until the site allows another submission.
@@ -214,7 +243,7 @@ func (c *Cluster) open(list listing) (n int) {
 
 func (d *delivery) submitted(e errand, o order, id string) {
 	o.Job, o.Said, o.Refused, o.Next = id, "", 0, time.Time{}
-	if err := writeJSON(d.c.Files.OrderFile(e.attempt), o, false); err == nil { // else it is found by its name
+	if err := writeJSON(d.c.Files.OrderFile(e.attempt), o); err == nil { // else it is found by its name
 		d.c.seenTo(e)
 	}
 }
@@ -227,7 +256,7 @@ func (d *delivery) doubt(e errand, o order, said string) {
 	}
 	o.Next = time.Now().Add(tryAgain[o.Refused])
 	o.Said, o.Refused = said, o.Refused+1
-	_ = writeJSON(d.c.Files.OrderFile(e.attempt), o, false)
+	_ = writeJSON(d.c.Files.OrderFile(e.attempt), o)
 	d.putOff(o.Next)
 }
 
@@ -261,7 +290,7 @@ func (c *Cluster) close(said string) time.Time {
 	f := c.closed()
 	f.Pause = min(max(2*f.Pause, firstPause), mostPause)
 	f.Until, f.Said = time.Now().Add(f.Pause), said
-	_ = writeJSON(c.closedFile(), f, false)
+	_ = writeJSON(c.closedFile(), f)
 	return f.Until
 }
 

@@ -136,7 +136,7 @@ func (f fakeCluster) due(a kernel.AttemptID) {
 		f.t.Fatal(err)
 	}
 	o.Next = time.Time{}
-	if err := writeJSON(f.Files.OrderFile(a), o, false); err != nil {
+	if err := writeJSON(f.Files.OrderFile(a), o); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -267,7 +267,7 @@ func TestAFullCluster(t *testing.T) {
 				}
 				closed := f.closed()
 				closed.Until = time.Now()
-				if err := writeJSON(f.closedFile(), closed, false); err != nil {
+				if err := writeJSON(f.closedFile(), closed); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -33,6 +33,7 @@ func TestJudge(t *testing.T) {
 		{name: "an outcome", e: evidence{ended: true}, want: "dead"},
 		{name: "claimed for nobody", e: evidence{void: "forgotten"}, want: "absent", says: "forgotten"},
 		{name: "no order yet", e: evidence{}, want: "alive", says: "being submitted"},
+		{name: "no order, and none for long", e: evidence{age: time.Hour}, want: "void", says: "was lost"},
 		{name: "an order in the outbox", e: evidence{ordered: true, posted: true}, want: "alive", says: "being submitted"},
 		{name: "refused for now", e: evidence{ordered: true, posted: true, said: "not now"}, want: "alive", says: "not now"},
 		{name: "an order, and nobody to ask", e: away(evidence{ordered: true, posted: true}), want: "alive", says: "cluster c: gone"},

@@ -22,6 +22,7 @@ type Node struct {
 	attempt kernel.AttemptID
 	order   order
 	lock    *os.File // nil: locks mean nothing here
+	packed  func()   // notes that this pilot has it; nil: it is no pilot
 	begun   bool
 }
 
@@ -37,14 +38,8 @@ func Begin(files Files, a kernel.AttemptID) (*Node, error) {
 		return nil, fmt.Errorf("run %s: batch job %q is not the one that was ordered, %q: %w", label(a), name, o.Name, kernel.ErrStale)
 	}
 	n := &Node{files: files, attempt: a, order: o}
-	if !o.NoLocks {
-		n.lock, err = proc.TryLock(files.BeatFile(a))
-		if errors.Is(err, kernel.ErrConflict) {
-			return nil, fmt.Errorf("run %s: it has a runner: %w", label(a), kernel.ErrStale)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("run %s: %w", label(a), err)
-		}
+	if n.lock, err = lockBeat(files, a, o); err != nil {
+		return nil, err
 	}
 	return n, nil
 }
@@ -56,6 +51,9 @@ func (n *Node) Locks() bool { return !n.order.NoLocks }
 func (n *Node) Begun() {
 	n.begun = true
 	_ = sys.Touch(n.files.BeatFile(n.attempt))
+	if n.packed != nil {
+		n.packed()
+	}
 }
 
 // Close lets go of the lock, and tells the scheduler's host to look. One that
@@ -79,7 +77,12 @@ func (n *Node) Beat(ctx context.Context, check func(), stop func(error)) {
 	path := n.files.BeatFile(n.attempt)
 	heard := make(chan struct{}, 1)
 	go func() { // a file system that hangs holds up only this
-		for ctx.Err() == nil {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(every):
+			}
 			_, fenced, err := beatOf(path)
 			if fenced {
 				stop(errors.New("another attempt took its place: it was fenced off"))
@@ -91,10 +94,6 @@ func (n *Node) Beat(ctx context.Context, check func(), stop func(error)) {
 				}
 			}
 			check()
-			select {
-			case <-ctx.Done():
-			case <-time.After(every):
-			}
 		}
 	}()
 	late := time.NewTimer(n.order.Lease)

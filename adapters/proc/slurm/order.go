@@ -30,6 +30,9 @@ type order struct {
 	NoLocks bool          `json:"no_locks,omitempty"`
 	Lease   time.Duration `json:"lease_ns"`
 
+	Packed bool   `json:"packed,omitempty"` // a pilot is to run it
+	Pilot  string `json:"pilot,omitempty"`  // the name of the one that claimed it
+
 	// Said is why the cluster did not take it the last time, in words that Vizier
 	// does not know; Refused is how often that was, and Next when it is asked again.
 	Said    string    `json:"said,omitempty"`
@@ -51,24 +54,17 @@ func (c *Cluster) ownPrefix() string {
 	return jobPrefix + hex.EncodeToString(of[:4]) + "-"
 }
 
-// writeOrder writes the order of a, and makes the beat file, which its runner
-// touches while it lives.
-func (c *Cluster) writeOrder(a kernel.AttemptID) (order, error) {
-	o := order{Attempt: label(a), Cluster: c.Name, Name: c.jobName(a), NoLocks: c.Settings.NoLocks, Lease: c.Settings.lease()}
+// writeOrder writes the order of a. It need not survive a power failure: one that is
+// missed is claimed for nobody in the end, see evidence.
+func (c *Cluster) writeOrder(a kernel.AttemptID, packed bool) (order, error) {
+	o := order{Attempt: label(a), Cluster: c.Name, Name: c.jobName(a), Packed: packed, NoLocks: c.Settings.NoLocks, Lease: c.Settings.lease()}
 	path := c.Files.OrderFile(a)
 	for _, dir := range []string{filepath.Dir(path), c.Files.ClusterDir()} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return o, err
 		}
 	}
-	f, err := os.OpenFile(c.Files.BeatFile(a), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err == nil {
-		err = f.Close()
-	}
-	if err != nil {
-		return o, err
-	}
-	return o, writeJSON(path, o, c.Durable)
+	return o, writeJSON(path, o)
 }
 
 func (c *Cluster) order(a kernel.AttemptID) (order, error) { return readOrder(c.Files.OrderFile(a)) }
@@ -85,24 +81,21 @@ func readOrder(path string) (order, error) {
 }
 
 // writeJSON replaces the file whole.
-func writeJSON(path string, v any, durable bool) error {
+func writeJSON(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return writeFile(path, append(b, '\n'), durable)
+	return writeFile(path, append(b, '\n'))
 }
 
 // writeFile replaces the file whole.
-func writeFile(path string, b []byte, durable bool) error {
+func writeFile(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
-	if err == nil && durable {
-		err = f.Sync()
-	}
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -110,14 +103,7 @@ func writeFile(path string, b []byte, durable bool) error {
 		_ = os.Remove(f.Name())
 		return err
 	}
-	if !durable {
-		return nil
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }
 
 // fence tells the runner whose beat file is at path to end itself, by making the

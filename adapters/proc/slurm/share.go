@@ -75,5 +75,5 @@ func (c *Cluster) usable() error {
 	if f := ownShare.try(dir); f != nil {
 		return fmt.Errorf("executor %s cannot be used here: %s: %s: %w", c.Name, f.Problem, f.Next, kernel.ErrInvalid)
 	}
-	return writeFile(mark, []byte(want), false)
+	return writeFile(mark, []byte(want))
 }

@@ -1,0 +1,221 @@
+package fs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrForeign is a store that may be somebody else's: one that git tracks, that
+// others can write to, or that was copied here. It is looked at and not acted on.
+var ErrForeign = errors.New("the store is not acted on")
+
+// maxHomes bounds how many places a store knows itself at: hosts that share it, each
+// with a path and numbers of its own.
+const maxHomes = 16
+
+// home is where a store is: the file system's number of its directory, and the path
+// of the repository. A repository that is renamed keeps the one, a backup that is
+// restored in its place the other; a copy has neither.
+type home struct {
+	Inode uint64 `json:"inode"`
+	Path  string `json:"path"`
+}
+
+// homeFile is what a store knows of where it is.
+type homeRecord struct {
+	Version int    `json:"version"`
+	Index   string `json:"index"` // git's index as it was when it tracked nothing of the store
+	Homes   []home `json:"homes"`
+}
+
+// Tracking tells what git tracks.
+type Tracking interface {
+	// IndexStamp changes whenever git's index of the main working tree does.
+	IndexStamp() string
+	// Tracked is a file below these paths that the index has; "": there is none.
+	Tracked(ctx context.Context, below ...string) (string, error)
+}
+
+// own are the directories of the store that nobody but Vizier fills.
+func own() []string {
+	return []string{".vizier/jobs", ".vizier/sessions", ".vizier/state", ".vizier/tmp"}
+}
+
+// Foreign says why the store is not acted on, with ErrForeign, and what to do; nil:
+// it is this user's, or there is none. It changes nothing.
+func (s *Store) Foreign(ctx context.Context) error {
+	_, err := s.athome(ctx, s.opts.Tracking)
+	return err
+}
+
+// untracked is for who only looks: git is not asked, for that takes a process.
+type untracked struct{}
+
+func (untracked) IndexStamp() string                                 { return "" }
+func (untracked) Tracked(context.Context, ...string) (string, error) { return "", nil }
+
+// elsewhere is Foreign without a look at what git tracks.
+func (s *Store) elsewhere(ctx context.Context) bool {
+	if s.opts.Tracking == nil {
+		return false
+	}
+	_, err := s.athome(ctx, untracked{})
+	return errors.Is(err, ErrForeign)
+}
+
+// athome is what is to be written about where the store is; nil: that is on record.
+func (s *Store) athome(ctx context.Context, t Tracking) (*homeRecord, error) {
+	if t == nil {
+		return nil, nil
+	}
+	if err := s.open(false); err != nil {
+		return nil, ignoreMissing(err)
+	}
+	at, err := s.here()
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil, nil // it is about to be made
+	}
+	if err != nil {
+		return nil, err
+	}
+	have, err := s.homes()
+	if err != nil {
+		return nil, err
+	}
+	want := *have
+	if want.Index = t.IndexStamp(); want.Index != have.Index || len(have.Homes) == 0 {
+		switch file, err := t.Tracked(ctx, own()...); {
+		case err != nil:
+			return nil, err
+		case file != "":
+			return nil, s.foreign("git tracks %s: what a clone or a pull brings is not what you queued. Look at it, have git forget it "+
+				"(`git rm -r --cached --ignore-unmatch %s`), and then run `vizier doctor --adopt`", file, strings.Join(own(), " "))
+		}
+	}
+	known := slices.IndexFunc(have.Homes, func(h home) bool { return h.Inode == at.Inode || h.Path == at.Path })
+	switch {
+	case known >= 0 && have.Homes[known] == at && want.Index == have.Index:
+		return nil, nil
+	case known >= 0:
+		want.Homes = slices.Clone(have.Homes)
+		want.Homes[known] = at
+	case len(have.Homes) > 0:
+		return nil, s.foreign("it was made at %s and is at %s: it was copied, or moved from another file system. "+
+			"Look at it (`vizier jobs list --all`); if it is yours: `vizier doctor --adopt`", have.Homes[0].Path, at.Path)
+	default:
+		want.Homes = []home{at}
+	}
+	return &want, nil
+}
+
+// Adopt has the store count as this user's where it is now.
+func (s *Store) Adopt(ctx context.Context) error {
+	if err := s.open(false); err != nil {
+		return err
+	}
+	jobs, err := s.base.open(jobsDir)
+	if err != nil {
+		return err
+	}
+	defer jobs.close()
+	var st unix.Stat_t
+	if err := unix.Fstat(jobs.fd, &st); err != nil {
+		return err
+	}
+	if int(st.Uid) == os.Geteuid() {
+		if err := unix.Fchmod(jobs.fd, dirMode); err != nil {
+			return err
+		}
+	}
+	at, err := s.here()
+	if err != nil {
+		return err
+	}
+	have, err := s.homes()
+	if err != nil {
+		return err
+	}
+	have.Homes = slices.DeleteFunc(have.Homes, func(h home) bool { return h.Inode == at.Inode || h.Path == at.Path })
+	have.Homes = append(have.Homes[max(0, len(have.Homes)-maxHomes+1):], at)
+	have.Index = "" // whether git tracks it is asked again
+	before, err := s.base.exists(homeFile)
+	if err != nil {
+		return err
+	}
+	journal, err := s.base.make(journalDir)
+	if err != nil {
+		return err
+	}
+	journal.close()
+	was, _ := s.base.read(homeFile, maxRecord)
+	if err := s.settle(have); err != nil {
+		return err
+	}
+	if err := s.Foreign(ctx); err != nil { // as it was
+		if !before {
+			return errors.Join(err, s.base.remove(homeFile))
+		}
+		return errors.Join(err, s.base.write(homeFile, was, false))
+	}
+	return nil
+}
+
+// here is where the store is, if it is this user's and nobody else may write to it.
+func (s *Store) here() (home, error) {
+	jobs, err := s.base.open(jobsDir)
+	if err != nil {
+		return home{}, err
+	}
+	defer jobs.close()
+	var st unix.Stat_t
+	if err := unix.Fstat(jobs.fd, &st); err != nil {
+		return home{}, failed("stat", jobsDir, err)
+	}
+	switch dir := filepath.Join(s.Layout.root, vizierDir, jobsDir); {
+	case int(st.Uid) != os.Geteuid():
+		return home{}, s.foreign("%s belongs to user %d, and you are %d: work as its owner, or in a clone of your own", dir, st.Uid, os.Geteuid())
+	case st.Mode&0o077 != 0:
+		return home{}, s.foreign("%s has mode %04o, so others may have written to it. Look at it; if it is yours: `vizier doctor --adopt`", dir, st.Mode&0o7777)
+	}
+	return home{st.Ino, s.Layout.root}, nil
+}
+
+func (s *Store) foreign(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrForeign, fmt.Sprintf(format, args...))
+}
+
+// homes is what is on record of where the store is. A file that makes no sense is
+// none: a power failure may leave one, and what git tracks is told without it.
+func (s *Store) homes() (*homeRecord, error) {
+	b, err := s.base.read(homeFile, maxRecord)
+	if errors.Is(err, iofs.ErrNotExist) {
+		return &homeRecord{Version: 1}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r homeRecord
+	if json.Unmarshal(b, &r) != nil || r.Version != 1 {
+		return &homeRecord{Version: 1}, nil
+	}
+	return &r, nil
+}
+
+// settle writes down where the store is.
+func (s *Store) settle(r *homeRecord) error {
+	r.Version = 1
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return s.base.write(homeFile, append(b, '\n'), false)
+}

@@ -1,0 +1,94 @@
+// Command vizier-top is the live screen of `vizier top`. It is a program of its own, so
+// that no other command pays for the library that draws it.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	tea "charm.land/bubbletea/v2"
+	"golang.org/x/term"
+
+	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/adapters/git"
+)
+
+func main() {
+	if code, ok := vizier.Serve(os.Args[1:], os.Stdout, os.Stderr, os.Environ()); ok {
+		os.Exit(code)
+	}
+	if err := run(os.Args[1:], os.Environ()); err != nil {
+		fmt.Fprintln(os.Stderr, "vizier:", err)
+		os.Exit(1)
+	}
+}
+
+// run shows the repository that the working directory belongs to. `vizier top` has
+// looked at the arguments.
+func run(args []string, environ []string) error {
+	env := vizier.Environment(environ)
+	flags := flag.NewFlagSet("vizier-top", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	file := flags.String("config-file", "", "")
+	alone := flags.Bool("no-resident", false, "")
+	plain := flags.Bool("no-ansi", false, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())) {
+		return errors.New("top needs a terminal: `vizier status` prints how everything stands")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	r, err := vizier.Open(".", vizier.Options{Environ: env, ConfigFile: *file, NoResident: *alone, Program: beside()})
+	if err != nil {
+		return err
+	}
+	m := newModel(ctx, newStore(r, func() string { return actor(ctx, env) }), *plain || env.Get("NO_COLOR") != "")
+	if flags.NArg() > 0 {
+		_, targets, err := r.Scheduler.Targets(ctx, flags.Args()[:1])
+		if err != nil {
+			return err
+		}
+		m.at = string(targets[0].Jobs[0].ID)
+		if run := targets[0].Run(); targets[0].Whole && run != "" {
+			m.at = string(run)
+		}
+	}
+	_, err = tea.NewProgram(m, tea.WithContext(ctx), tea.WithEnvironment(environ)).Run()
+	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) {
+		return nil // the way to leave it
+	}
+	return err
+}
+
+// beside is the program that runners are started as: the one that started this.
+func beside() string {
+	own, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	file := filepath.Join(filepath.Dir(own), "vizier")
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return file
+}
+
+// actor is who decides, as it is with the commands.
+func actor(ctx context.Context, env vizier.Environment) string {
+	for _, name := range []string{"VIZIER_APPROVAL_ACTOR", "GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "USER", "USERNAME"} {
+		if who := env.Get(name); who != "" {
+			return who
+		}
+	}
+	return cmp.Or(git.UserName(ctx), "unknown")
+}

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// model is the screen.
+type model struct {
+	ctx           context.Context
+	src           source
+	width, height int
+	plain         bool // no colour
+
+	snap   *kernel.Snapshot // nil: nothing was read yet
+	gone   error            // why it could not be read last
+	rows   []row
+	at     string // key of the chosen row
+	top    int    // the first row shown
+	folded map[string]bool
+	filter filter
+	search string
+
+	logs   *joblog.Lines
+	logsOf kernel.JobID
+	lines  []string
+	back   int // lines that the logs are scrolled back
+
+	asks    *question
+	typing  bool // of a search
+	help    bool
+	message string // what came of the last action
+}
+
+// question is what is asked once more before it is done.
+type question struct {
+	what action
+	jobs []*kernel.Job
+	text string
+}
+
+// What the screen is told.
+type (
+	looked struct { // at the store
+		snap *kernel.Snapshot
+		err  error
+	}
+	tick    struct{}
+	changed struct{}
+	done    struct { // of an action
+		text string
+		err  error
+	}
+)
+
+// Between two looks where nothing tells of changes, and between two at the logs.
+const (
+	lookPause = time.Second
+	logPause  = 100 * time.Millisecond
+	mostLines = 2000
+)
+
+func newModel(ctx context.Context, src source, plain bool) *model {
+	return &model{ctx: ctx, src: src, plain: plain, folded: map[string]bool{}}
+}
+
+// Init begins to look.
+func (m *model) Init() tea.Cmd { return tea.Batch(m.look, m.await(), m.again()) }
+
+// look reads the store. There is one look at a time: the next is asked for by its
+// answer.
+func (m *model) look() tea.Msg {
+	snap, err := m.src.Look(m.ctx)
+	return looked{snap, err}
+}
+
+// await waits until there is something to look at.
+func (m *model) await() tea.Cmd {
+	return func() tea.Msg {
+		pause := time.NewTimer(lookPause)
+		defer pause.Stop()
+		select {
+		case <-m.ctx.Done():
+		case <-m.src.Changed():
+		case <-pause.C:
+		}
+		return changed{}
+	}
+}
+
+func (m *model) again() tea.Cmd { return tea.Tick(logPause, func(time.Time) tea.Msg { return tick{} }) }
+
+// Update takes over what happened.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case changed:
+		return m, m.look
+	case looked:
+		if m.gone = msg.err; msg.err == nil {
+			m.snap = msg.snap
+			m.arrange()
+		}
+		return m, m.await()
+	case tick:
+		m.readLogs()
+		return m, m.again()
+	case done:
+		if m.message = msg.text; msg.err != nil {
+			m.message = "not done: " + oneLine(msg.err.Error())
+		}
+		return m, nil
+	case tea.KeyPressMsg:
+		return m, m.key(msg)
+	}
+	return m, nil
+}
+
+// arrange makes the rows anew and stays where it was.
+func (m *model) arrange() {
+	if m.snap == nil {
+		return
+	}
+	was := m.index()
+	m.rows = rowsOf(m.snap, m.folded, m.filter, m.search)
+	if m.index() < 0 && len(m.rows) > 0 {
+		m.at = m.rows[min(max(was, 0), len(m.rows)-1)].key
+	}
+	m.follow()
+}
+
+func (m *model) index() int {
+	return slices.IndexFunc(m.rows, func(r row) bool { return r.key == m.at })
+}
+
+func (m *model) chosen() *row {
+	if i := m.index(); i >= 0 {
+		return &m.rows[i]
+	}
+	return nil
+}
+
+// follow has the logs be those of the chosen row.
+func (m *model) follow() {
+	var id kernel.JobID
+	if r := m.chosen(); r != nil {
+		if j := r.job(); j != nil {
+			id = j.ID
+		}
+	}
+	if id == m.logsOf {
+		return
+	}
+	if m.logs != nil {
+		_ = m.logs.Close()
+	}
+	m.logs, m.logsOf, m.lines, m.back = nil, id, nil, 0
+	if id != "" {
+		m.logs = m.src.Lines(id)
+		m.readLogs()
+	}
+}
+
+// readLogs reads what was written. What cannot be read is said in its place.
+func (m *model) readLogs() {
+	if m.logs == nil || m.gone != nil {
+		return
+	}
+	_, err := m.logs.Read(m.ctx, len(m.lines) == 0, func(l joblog.Line) error {
+		mark := "  "
+		if l.Stream == joblog.Stderr {
+			mark = "! "
+		}
+		if m.lines = append(m.lines, mark+oneLine(string(l.Text))); len(m.lines) > 2*mostLines {
+			m.lines = append(m.lines[:0], m.lines[len(m.lines)-mostLines:]...)
+		}
+		if m.back > 0 {
+			m.back++ // what is looked at stays
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		m.lines = []string{"! " + oneLine(err.Error())}
+		_ = m.logs.Close()
+		m.logs = nil
+	}
+}
+
+// key does what a key asks for.
+func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
+	name := k.String()
+	switch {
+	case name == "ctrl+c":
+		return tea.Quit
+	case m.asks != nil:
+		return m.answer(name)
+	case m.typing:
+		m.type_(name, k.Text)
+		return nil
+	case m.help:
+		m.help = false
+		return nil
+	}
+	m.message = ""
+	switch name {
+	case "q":
+		return tea.Quit
+	case "?", "h":
+		m.help = true
+	case "j", "down":
+		m.move(1)
+	case "k", "up":
+		m.move(-1)
+	case "pgdown", "space":
+		m.move(m.treeHeight())
+	case "pgup":
+		m.move(-m.treeHeight())
+	case "g", "home":
+		m.move(-len(m.rows))
+	case "G", "end":
+		m.move(len(m.rows))
+	case "enter", "right", "left":
+		m.fold()
+	case "J":
+		m.back = max(0, m.back-m.logHeight()/2-1)
+	case "K":
+		m.back = min(max(0, len(m.lines)-m.logHeight()), m.back+m.logHeight()/2+1)
+	case "f":
+		m.filter = (m.filter + 1) % filters
+		m.arrange()
+	case "/":
+		m.typing = true
+	case "esc":
+		m.search = ""
+		m.arrange()
+	case "a":
+		m.ask(approve)
+	case "x":
+		m.ask(reject)
+	case "r":
+		m.ask(retry)
+	case "c":
+		m.ask(cancel)
+	}
+	return nil
+}
+
+// move chooses another row.
+func (m *model) move(by int) {
+	if len(m.rows) > 0 {
+		m.at = m.rows[min(max(m.index()+by, 0), len(m.rows)-1)].key
+		m.follow()
+	}
+}
+
+// fold hides or shows the jobs of the chosen run.
+func (m *model) fold() {
+	i := m.index()
+	for i >= 0 && !m.rows[i].whole && m.rows[i].inside {
+		i--
+	}
+	if i < 0 || !m.rows[i].whole {
+		return
+	}
+	shown := i+1 < len(m.rows) && m.rows[i+1].inside
+	m.at = m.rows[i].key
+	m.folded[m.at] = shown
+	m.arrange()
+}
+
+// type_ takes a key of a search.
+func (m *model) type_(name, text string) {
+	switch name {
+	case "enter":
+		m.typing = false
+	case "esc":
+		m.typing, m.search = false, ""
+	case "backspace":
+		if r := []rune(m.search); len(r) > 0 {
+			m.search = string(r[:len(r)-1])
+		}
+	default:
+		m.search += text
+	}
+	m.arrange()
+}
+
+// ask asks once more.
+func (m *model) ask(what action) {
+	r := m.chosen()
+	if r == nil {
+		return
+	}
+	jobs := able(what, r.jobs)
+	switch {
+	case len(jobs) == 0:
+		m.message = fmt.Sprintf("nothing to %s in %s", what, m.called(r))
+		return
+	case (what == approve || what == reject) && len(jobs) > 1:
+		m.message = fmt.Sprintf("%d jobs wait for an approval: choose one of them", len(jobs))
+		return
+	}
+	text := fmt.Sprintf("%s %s", what, m.called(r))
+	if len(jobs) > 1 {
+		text += fmt.Sprintf(" (%d jobs)", len(jobs))
+	}
+	if what == approve {
+		text = "approve " + jobs[0].Ref() + ": " + oneLine(strings.Join(jobs[0].Spec.Task.Args, " "))
+	}
+	m.asks = &question{what, jobs, text}
+}
+
+// called is what people call the chosen row.
+func (m *model) called(r *row) string {
+	if r.inside {
+		return r.jobs[0].Ref()
+	}
+	return r.ref
+}
+
+// answer is what becomes of a question.
+func (m *model) answer(name string) tea.Cmd {
+	q := m.asks
+	m.asks = nil
+	if name != "y" {
+		m.message = "not done"
+		return nil
+	}
+	m.message = string(q.what) + " …"
+	return func() tea.Msg { return done{q.text + ": done", m.src.Do(m.ctx, q.what, q.jobs)} }
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/exp/teatest/v2"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+var t0 = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+// fake is a source that tests change.
+type fake struct {
+	dir     string
+	changed chan struct{}
+
+	mu   sync.Mutex
+	jobs []kernel.Job
+	gone error
+	did  []string
+	deny error
+}
+
+func newFake(t *testing.T, jobs ...kernel.Job) *fake {
+	return &fake{dir: t.TempDir(), changed: make(chan struct{}, 1), jobs: jobs}
+}
+
+func (f *fake) Look(context.Context) (*kernel.Snapshot, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gone != nil {
+		return nil, f.gone
+	}
+	return kernel.TakeSnapshot(kernel.Observation{Now: t0.Add(time.Hour), Jobs: append([]kernel.Job(nil), f.jobs...)}), nil
+}
+
+func (f *fake) Changed() <-chan struct{} { return f.changed }
+
+func (f *fake) Lines(id kernel.JobID) *joblog.Lines {
+	return joblog.NewLines(func(name string) (*os.File, error) { return os.Open(filepath.Join(f.dir, string(id)+"."+name)) })
+}
+
+func (f *fake) Do(_ context.Context, what action, jobs []*kernel.Job) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.deny != nil {
+		return f.deny
+	}
+	for _, j := range jobs {
+		f.did = append(f.did, string(what)+" "+j.Ref())
+	}
+	return nil
+}
+
+// change changes what the screen is of, and says so.
+func (f *fake) change(how func()) {
+	f.mu.Lock()
+	how()
+	f.mu.Unlock()
+	select {
+	case f.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (f *fake) log(t *testing.T, id, stream, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(f.dir, id+"."+stream), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func job(n int, name string, st kernel.Status) kernel.Job {
+	j := kernel.Job{ID: kernel.JobID(fmt.Sprintf("%032x", n)), Created: t0.Add(time.Duration(n) * time.Second), Number: kernel.Number(n), Spec: kernel.Spec{Name: name, Task: kernel.Task{Args: []string{"do", name}}}}
+	if j.State.Status = st; st == kernel.Running || st == kernel.Failed || st == kernel.Succeeded {
+		j.State.Attempt, j.State.Started = 1, t0
+	}
+	if st == kernel.Failed {
+		j.State.Finished, j.State.Reason = t0.Add(90*time.Second), "exit code 3"
+	}
+	return j
+}
+
+func node(run, n int, part string, st kernel.Status) kernel.Job {
+	j := job(run*100+n, part, st)
+	j.Number, j.Part, j.Spec.Origin = kernel.Number(run), part, kernel.Origin{Run: kernel.RunID(fmt.Sprintf("run_%032x", run)), Node: part, Alias: "flow"}
+	return j
+}
+
+// world has a run, a job that waits for a person, one that failed and one that runs.
+func world(t *testing.T) *fake {
+	f := newFake(t, job(1, "tests", kernel.Failed), job(2, "deploy", kernel.WaitingOnApproval), job(3, "serve", kernel.Running),
+		node(4, 1, "build", kernel.Succeeded), node(4, 2, "pack", kernel.Running), node(4, 3, "ship", kernel.WaitingOnDeps))
+	f.log(t, string(f.jobs[2].ID), "stdout", "listening\nserved \x1b[2J\x1b[31mone\tpage\n")
+	f.log(t, string(f.jobs[4].ID), "stderr", strings.Repeat("a long line of what is packed ", 20)+"\n")
+	return f
+}
+
+// shown is a screen of so many columns and lines, after keys.
+func shown(t *testing.T, f *fake, width, height int, keys ...tea.KeyPressMsg) (*model, []string) {
+	t.Helper()
+	m := newModel(t.Context(), f, true)
+	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	m.Update(m.look())
+	for _, k := range keys {
+		m.Update(k)
+	}
+	return m, m.draw()
+}
+
+func key(s string) tea.KeyPressMsg {
+	switch s {
+	case "enter":
+		return tea.KeyPressMsg{Code: tea.KeyEnter}
+	case "esc":
+		return tea.KeyPressMsg{Code: tea.KeyEscape}
+	case "backspace":
+		return tea.KeyPressMsg{Code: tea.KeyBackspace}
+	}
+	return tea.KeyPressMsg{Code: []rune(s)[0], Text: s}
+}
+
+func keys(text string) (out []tea.KeyPressMsg) {
+	for _, r := range text {
+		out = append(out, key(string(r)))
+	}
+	return out
+}
+
+// Whatever the size, there are as many lines as the screen has, and none is wider: so
+// nothing wraps and nothing scrolls away.
+func TestTheScreenIsAsLargeAsTheTerminal(t *testing.T) {
+	f := world(t)
+	for n := range 300 {
+		f.jobs = append(f.jobs, job(500+n, strings.Repeat("名前", 30), kernel.Queued))
+	}
+	for _, size := range [][2]int{{80, 12}, {200, 60}, {139, 20}, {140, 20}, {40, 8}, {20, 5}, {10, 3}, {3, 2}, {1, 1}} {
+		for _, pressed := range []string{"", "?", "/x", "G", "Ga", "jjK", "f", "ff"} {
+			m, lines := shown(t, f, size[0], size[1], keys(pressed)...)
+			if len(lines) != size[1] {
+				t.Errorf("%v, %q: %d lines", size, pressed, len(lines))
+			}
+			for _, l := range lines {
+				if ansi.StringWidth(l) > size[0] {
+					t.Errorf("%v, %q: %q is %d wide", size, pressed, l, ansi.StringWidth(l))
+				}
+			}
+			if !m.View().AltScreen {
+				t.Error("it is not on the other screen")
+			}
+		}
+	}
+}
+
+// What is shown is what the views say of runs and jobs.
+func TestWhatTheScreenShows(t *testing.T) {
+	_, lines := shown(t, world(t), 100, 20, keys("jjj")...)
+	text := strings.Join(lines, "\n")
+	for _, want := range []string{"vizier top  1 need you, 2 running, 1 waiting, 1 failed", "   4 flow", "● running 1/3", "/build", "/pack", "○ waiting_on_deps",
+		"   3 serve", "1h ", "   2 deploy", "‖ waiting_on_approval", "   1 tests", "✗ failed", "exit code 3", "logs of 4/ship"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	_, lines = shown(t, world(t), 80, 12, keys("jjjj")...)
+	text = strings.Join(lines, "\n")
+	if !strings.Contains(text, "logs of 3 serve") || !strings.Contains(text, "  listening\n  served one page") || strings.Contains(text, "\x1b") {
+		t.Errorf("the logs of the chosen job are\n%q", text)
+	}
+}
+
+// Keys choose, fold, filter and search.
+func TestKeys(t *testing.T) {
+	for pressed, want := range map[string]string{
+		"": "4 /build /pack /ship 3 2 1", "E": "4 3 2 1", "EE": "4 /build /pack /ship 3 2 1", "jE": "4 3 2 1", "f": "4 /pack /ship 3 2", "ff": "2", "fff": "1", "ffff": "4 /build /pack /ship 3 2 1",
+		"/PA": "4 /pack", "/serveE": "3", "/servX": "4 /build /pack /ship 3 2 1", "/sXX": "4 /build /pack /ship 3 2 1", "/texBsts": "1", "/nothing": "",
+	} {
+		var press []tea.KeyPressMsg
+		for _, r := range pressed {
+			press = append(press, key(map[rune]string{'E': "enter", 'X': "esc", 'B': "backspace"}[r]+strings.Trim(string(r), "EXB")))
+		}
+		m, _ := shown(t, world(t), 80, 24, press...)
+		var refs []string
+		for _, r := range m.rows {
+			refs = append(refs, r.ref)
+		}
+		if got := strings.Join(refs, " "); got != want {
+			t.Errorf("%q: %s, want %s", pressed, got, want)
+		}
+	}
+}
+
+// Nothing is done without being asked once more, and only what can be.
+func TestActionsAreAskedOnceMore(t *testing.T) {
+	for pressed, want := range map[string]string{
+		"jjjjjay": "approve 2", "jjjjjxy": "reject 2", "Gry": "retry 1", "cy": "cancel 4/pack,cancel 4/ship", "jjcy": "cancel 4/pack", "jjjjcy": "cancel 3",
+		"jjjjja": "", "jjjjjan": "", "jjjjjaq": "", "Gay": "", "Gcy": "", "jry": "retry 4/build", "ry": "",
+	} {
+		f := world(t)
+		m := newModel(t.Context(), f, true)
+		m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+		m.Update(m.look())
+		for _, k := range keys(pressed) {
+			if _, cmd := m.Update(k); cmd != nil {
+				m.Update(cmd())
+			}
+		}
+		if got := strings.Join(f.did, ","); got != want {
+			t.Errorf("%q: did %q, want %q; it says %q", pressed, got, want, m.footer())
+		}
+	}
+	f := world(t)
+	f.deny = errors.New("a job may not\napprove")
+	m := newModel(t.Context(), f, true)
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	m.Update(m.look())
+	for _, k := range keys("jjjjjay") {
+		if _, cmd := m.Update(k); cmd != nil {
+			m.Update(cmd())
+		}
+	}
+	if got := m.footer(); got != "not done: a job may not approve" {
+		t.Errorf("of a refusal it says %q", got)
+	}
+}
+
+// What is chosen stays chosen whatever comes and goes, and what runs in a chosen run
+// is what the logs are of.
+func TestTheChoiceStays(t *testing.T) {
+	f := world(t)
+	m, _ := shown(t, f, 80, 24, keys("jjjj")...)
+	f.jobs = append(f.jobs, job(9, "new", kernel.Queued))
+	m.Update(m.look())
+	if r := m.chosen(); r == nil || r.ref != "3" {
+		t.Errorf("chosen: %+v", r)
+	}
+	f.jobs = f.jobs[:2]
+	m.Update(m.look())
+	if r := m.chosen(); r == nil || r.ref != "1" {
+		t.Errorf("after its job went: %+v", r)
+	}
+	m, _ = shown(t, world(t), 80, 24)
+	if j := m.logJob(); j == nil || j.Part != "pack" {
+		t.Errorf("the run's logs are those of %+v", j)
+	}
+}
+
+// The program draws what happens, survives a store that vanishes and comes again, and
+// leaves on q.
+func TestTheProgram(t *testing.T) {
+	f := world(t)
+	tm := teatest.NewTestModel(t, newModel(t.Context(), f, false), teatest.WithInitialTermSize(80, 12))
+	var seen bytes.Buffer
+	until := func(want string) {
+		t.Helper()
+		teatest.WaitFor(t, io.TeeReader(tm.Output(), &seen), func([]byte) bool { return strings.Contains(ansi.Strip(seen.String()), want) }, teatest.WithDuration(30*time.Second), teatest.WithCheckInterval(5*time.Millisecond))
+		seen.Reset()
+	}
+	until("1 need you, 2 running")
+	f.change(func() { f.gone = errors.New("nothing there") })
+	until("cannot read the store")
+	f.change(func() { f.gone, f.jobs[0].State.Status = nil, kernel.Succeeded })
+	until("1 waiting, 0 failed")
+	tm.Send(tea.WindowSizeMsg{Width: 200, Height: 60})
+	until("│")
+	tm.Type("q")
+	tm.WaitFinished(t, teatest.WithFinalTimeout(30*time.Second))
+}

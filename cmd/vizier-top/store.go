@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
+	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// source is what the screen shows and what it can do.
+type source interface {
+	// Look is the jobs as they stand now.
+	Look(context.Context) (*kernel.Snapshot, error)
+
+	// Changed has a value when Look may see something else.
+	Changed() <-chan struct{}
+
+	// Lines reads a job's logs.
+	Lines(kernel.JobID) *joblog.Lines
+
+	// Do does what somebody asks for and confirmed, to the jobs that are meant.
+	Do(context.Context, action, []*kernel.Job) error
+}
+
+// action is what can be done to jobs.
+type action string
+
+const (
+	approve action = "approve"
+	reject  action = "reject"
+	retry   action = "retry"
+	cancel  action = "cancel"
+)
+
+// Bounds of what is shown, and how old it may be where nothing tells of changes:
+// a record that was edited by hand, a runner that is gone.
+const (
+	mostEnded = 500
+	readAll   = 10 * time.Second
+)
+
+// store is the source over a repository. It reads what changed.
+type store struct {
+	r    *vizier.Repository
+	who  func() string
+	news *watch.File
+
+	jobs map[kernel.JobID]kernel.Job
+	at   fs.JournalOffset
+	read time.Time // when everything was
+}
+
+func newStore(r *vizier.Repository, who func() string) *store {
+	return &store{r: r, who: who, news: watch.NewFile(r.Store.EventsFile())}
+}
+
+// Changed has a value when the event log was written to.
+func (s *store) Changed() <-chan struct{} { return s.news.Changed() }
+
+// Look reads the jobs that changed since the last look, and now and then all that
+// are shown. It changes nothing, unless a runner is gone and nobody has settled its job.
+func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
+	if _, err := os.Stat(s.r.Store.JobDir("")); err != nil && s.jobs != nil {
+		return nil, fmt.Errorf("the jobs are gone: %w", err)
+	}
+	s.news.Look()
+	ids, now, told := s.r.Store.Changed(s.at)
+	s.at = now
+	if !told || time.Since(s.read) > readAll {
+		if err := s.readAll(ctx); err != nil {
+			return nil, err
+		}
+	} else if len(ids) > 0 {
+		snap, err := s.records(ctx, scopeOf(ids))
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			if j := snap.Job(id); j != nil {
+				s.jobs[id] = *j
+			} else {
+				delete(s.jobs, id)
+			}
+		}
+	}
+	o := kernel.Observation{Now: s.r.Scheduler.Now(), Limits: s.r.Scheduler.Limits}
+	for _, j := range s.jobs {
+		o.Jobs = append(o.Jobs, j)
+	}
+	snap, lost := s.r.Scheduler.Lost(ctx, kernel.TakeSnapshot(o), false)
+	if len(lost) > 0 {
+		if _, err := s.r.Scheduler.Tick(ctx); err != nil && !errors.Is(err, app.ErrBusy) {
+			return nil, err
+		}
+	}
+	return snap, nil
+}
+
+// readAll reads what is open, what ended last, and the rest of their runs.
+func (s *store) readAll(ctx context.Context) error {
+	newest := kernel.Near{Kind: kernel.Newest, Most: mostEnded}
+	for _, st := range kernel.Statuses() {
+		newest = newest.With(st)
+	}
+	jobs := map[kernel.JobID]kernel.Job{}
+	runs := map[kernel.RunID]bool{}
+	for _, scope := range []kernel.Scope{{}, {Near: []kernel.Near{newest}}} {
+		snap, err := s.records(ctx, scope)
+		if err != nil {
+			return err
+		}
+		for _, j := range snap.Jobs() {
+			jobs[j.ID], runs[j.Spec.Origin.Run] = *j, true
+		}
+	}
+	delete(runs, "")
+	var members kernel.Scope
+	for run := range runs {
+		members.Near = append(members.Near, kernel.Near{Kind: kernel.Members, Run: run})
+	}
+	if len(members.Near) > 0 {
+		snap, err := s.records(ctx, members)
+		if err != nil {
+			return err
+		}
+		for _, j := range snap.Jobs() {
+			jobs[j.ID] = *j
+		}
+	}
+	s.jobs, s.read = jobs, time.Now()
+	return nil
+}
+
+func (s *store) records(ctx context.Context, scope kernel.Scope) (*kernel.Snapshot, error) {
+	return s.r.Scheduler.Records(ctx, scope)
+}
+
+func scopeOf(ids []kernel.JobID) (scope kernel.Scope) {
+	scope.Jobs = ids
+	for _, id := range ids {
+		scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Itself, Job: id})
+	}
+	return scope
+}
+
+// Lines reads a job's logs.
+func (s *store) Lines(id kernel.JobID) *joblog.Lines {
+	return joblog.NewLines(func(name string) (*os.File, error) { return s.r.Store.OpenLog(id, name) })
+}
+
+// Do goes through the use cases that the commands go through: what these refuse,
+// such as a job that would approve, is refused here.
+func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
+	jobs = slices.Clone(jobs)
+	if what == cancel { // those first that wait for others: nothing is to end them in another way
+		slices.SortFunc(jobs, func(a, b *kernel.Job) int { return b.Compare(a) })
+	}
+	ids := make([]kernel.JobID, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+	}
+	if what == retry && len(ids) > 1 {
+		var err error
+		if ids, err = s.r.Scheduler.WaysOut(ctx, ids); err != nil {
+			return err
+		}
+	}
+	for i, id := range ids {
+		var err error
+		switch what {
+		case approve:
+			_, err = s.r.Scheduler.Approve(ctx, id, kernel.Consent{By: s.who(), How: "terminal", Digest: jobs[i].Spec.Digest()})
+		case reject:
+			_, err = s.r.Scheduler.Reject(ctx, id, s.who(), "")
+		case cancel:
+			_, err = s.r.Scheduler.Cancel(ctx, id, s.who(), s.r.Config.Jobs.Cancel.CleanupWorktree)
+		case retry:
+			_, err = s.r.Scheduler.Retry(ctx, id, s.who())
+		}
+		if err != nil && !(len(ids) > 1 && errors.Is(err, kernel.ErrConflict)) { // it went with one before it
+			return err
+		}
+	}
+	return nil
+}
+
+// able are those of jobs that an action is about.
+func able(what action, jobs []*kernel.Job) (out []*kernel.Job) {
+	for _, j := range jobs {
+		st := j.State.Status
+		yes := false
+		switch what {
+		case approve, reject:
+			yes = st == kernel.WaitingOnApproval
+		case cancel:
+			yes = st.Active()
+		case retry:
+			yes = view.EndedBadly(j) || len(jobs) == 1 && st.Terminal()
+		}
+		if yes {
+			out = append(out, j)
+		}
+	}
+	return out
+}

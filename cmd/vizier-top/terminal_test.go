@@ -1,0 +1,121 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// terminal is tmux, which draws as a terminal does, with `vizier top` in it.
+type terminal struct {
+	t      *testing.T
+	socket string
+	dir    string // the repository
+}
+
+func newTerminal(t *testing.T) *terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("there is no tmux, which scripts/setup.sh installs")
+	}
+	bin, dir := t.TempDir(), t.TempDir()
+	for _, name := range []string{"vizier", "vizier-top"} {
+		build := exec.Command("go", "build", "-o", filepath.Join(bin, name), "../"+name)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	for name, value := range map[string]string{"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "ann", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "ann", "GIT_COMMITTER_EMAIL": "a@b",
+		"VIZIER_SCHEDULER_RESIDENT": "false", "VIZIER_SCHEDULER_MAX_RUNNING": "4", "VIZIER_JOB_ID": "", "TERM": "screen", "TMUX": ""} {
+		t.Setenv(name, value)
+	}
+	term := &terminal{t, filepath.Join(bin, "tmux"), dir}
+	t.Cleanup(func() { _ = exec.Command("tmux", "-S", term.socket, "kill-server").Run() })
+	term.run("git", "init", "-q")
+	term.run("git", "commit", "-q", "--allow-empty", "-m", "start")
+	return term
+}
+
+func (x *terminal) run(args ...string) string {
+	x.t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = x.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		x.t.Fatalf("%q: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+func (x *terminal) tmux(args ...string) string {
+	x.t.Helper()
+	return x.run(append([]string{"tmux", "-S", x.socket}, args...)...)
+}
+
+func (x *terminal) press(keys ...string) {
+	x.t.Helper()
+	x.tmux(append([]string{"send-keys"}, keys...)...)
+}
+
+// until waits until the screen shows all that is wanted, and returns its lines.
+func (x *terminal) until(want ...string) []string {
+	x.t.Helper()
+	end := time.Now().Add(30 * time.Second)
+	for {
+		text := x.tmux("capture-pane", "-p")
+		missing := ""
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				missing = w
+			}
+		}
+		if missing == "" {
+			return strings.Split(strings.TrimRight(text, "\n"), "\n")
+		}
+		if time.Now().After(end) {
+			x.t.Fatalf("%q is missing in\n%s", missing, text)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// In a terminal, over a real repository: what people see, do and leave, at two sizes and
+// while the store is gone for a moment.
+func TestTopInATerminal(t *testing.T) {
+	x := newTerminal(t)
+	x.run("vizier", "submit", "--name", "serve", "--", "sh", "-c", "echo listening; echo trouble >&2; until test -e go; do sleep 0.05; done; echo bye")
+	x.run("vizier", "submit", "--name", "deploy", "--approval", "--", "true")
+	x.tmux("new-session", "-d", "-x", "80", "-y", "12", "vizier top; stty -a | grep -q ' echo ' && echo left as it was; sleep 60")
+	lines := x.until("1 need you, 1 running", "2 deploy", "waiting_on_approval", "1 serve")
+	if len(lines) != 12 || !strings.HasPrefix(lines[0], "vizier top") || !strings.HasPrefix(lines[11], "a approve") {
+		t.Errorf("80x12:\n%s", strings.Join(lines, "\n"))
+	}
+	x.press("j")
+	x.until("logs of 1 serve", "  listening", "! trouble")
+	x.press("k", "a")
+	x.until("approve 2: true?  y: yes")
+	x.press("y")
+	x.until("approve 2: true: done", "✓ succeeded")
+	x.tmux("resize-window", "-x", "200", "-y", "60")
+	if lines = x.until("│", "approve 2: true: done"); !strings.HasPrefix(lines[len(lines)-1], "approve 2") || len(lines) != 60 {
+		t.Errorf("200x60: %d lines\n%s", len(lines), strings.Join(lines, "\n"))
+	}
+	for _, move := range [][2]string{{".vizier", ".away"}, {".away", ".vizier"}} {
+		if err := os.Rename(filepath.Join(x.dir, move[0]), filepath.Join(x.dir, move[1])); err != nil {
+			t.Fatal(err)
+		}
+		if move[0] == ".vizier" {
+			x.until("cannot read the store, this is how it was", "1 serve")
+		}
+	}
+	x.until("vizier top  1 running")
+	x.run("touch", "go")
+	x.press("j")
+	x.until("0 running", "  bye")
+	x.press("q")
+	x.until("left as it was")
+}

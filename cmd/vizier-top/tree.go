@@ -1,0 +1,196 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// row is a line of the tree: a run or a batch, one of its jobs, or a job by itself.
+type row struct {
+	key    string // stays the same whatever happens to it
+	ref    string
+	name   string
+	status string // in the words of records and of runs
+	done   string // of a run: 4/15
+	note   string // why it waits or failed
+	took   time.Duration
+	whole  bool // a run or a batch
+	inside bool // a job of one
+	jobs   []*kernel.Job
+}
+
+// job is the job whose logs a row shows: of a run the one that runs, or else the
+// last that began.
+func (r *row) job() *kernel.Job {
+	var best *kernel.Job
+	for _, j := range r.jobs {
+		if best == nil || later(j, best) {
+			best = j
+		}
+	}
+	return best
+}
+
+func later(a, b *kernel.Job) bool {
+	if ra, rb := a.State.Status == kernel.Running, b.State.Status == kernel.Running; ra != rb {
+		return ra
+	}
+	return a.State.Started.After(b.State.Started)
+}
+
+// filter is which rows are shown.
+type filter int
+
+const (
+	everything filter = iota
+	open
+	needsPerson
+	failed
+	filters
+)
+
+func (f filter) String() string { return [...]string{"all", "open", "need you", "failed"}[f] }
+
+// shows reports that a row with such jobs is shown.
+func (f filter) shows(s *kernel.Snapshot, jobs []*kernel.Job) bool {
+	return slices.ContainsFunc(jobs, func(j *kernel.Job) bool {
+		switch f {
+		case open:
+			return j.State.Status.Active()
+		case needsPerson:
+			return j.Needs() != "" && !(j.State.Status.Terminal() && s.SeenTo(j))
+		case failed:
+			return view.EndedBadly(j)
+		}
+		return true
+	})
+}
+
+// rowsOf is the tree, newest first. A run's jobs are shown where folded says so, and by
+// itself while the run is open.
+func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string) (out []row) {
+	groups := map[string][]*kernel.Job{}
+	var order []string
+	for _, j := range s.Jobs() {
+		key := string(j.Spec.Origin.Run)
+		if key == "" && j.Number != 0 {
+			key = j.Number.String()
+		}
+		if key == "" {
+			key = string(j.ID)
+		}
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], j)
+	}
+	now := s.Now()
+	for _, key := range slices.Backward(order) {
+		jobs := groups[key]
+		if !f.shows(s, jobs) {
+			continue
+		}
+		if len(jobs) == 1 && jobs[0].Part == "" {
+			if r := jobRow(s, jobs[0], false); r.matches(search) {
+				out = append(out, r)
+			}
+			continue
+		}
+		run := view.RunOf(s, jobs)
+		head := row{key: key, ref: run.Ref, name: run.Name, status: run.Status, done: run.Progress(), whole: true, jobs: jobs, took: age(jobs, now)}
+		var inside []row
+		for _, j := range jobs {
+			if r := jobRow(s, j, true); j.State.Status != kernel.Unscheduled && f.shows(s, []*kernel.Job{j}) && (search == "" || head.matches(search) || r.matches(search)) {
+				inside = append(inside, r)
+			}
+		}
+		if search != "" && !head.matches(search) && len(inside) == 0 {
+			continue
+		}
+		fold, said := folded[key]
+		if !said {
+			fold = search == "" && f == everything && !open.shows(s, jobs)
+		}
+		if out = append(out, head); !fold {
+			out = append(out, inside...)
+		}
+	}
+	return out
+}
+
+func jobRow(s *kernel.Snapshot, j *kernel.Job, inside bool) row {
+	now := s.Now()
+	r := row{key: string(j.ID), ref: j.Ref(), name: view.Title(j), status: j.State.Status.String(), inside: inside, jobs: []*kernel.Job{j}, took: age([]*kernel.Job{j}, now)}
+	if inside && j.Part != "" {
+		r.ref = "/" + j.Part
+	}
+	if r.ref == "" {
+		r.ref = string(j.ID)[:8]
+	}
+	switch st := &j.State; {
+	case view.EndedBadly(j):
+		r.note = j.WhyEnded(now)
+	case st.Status == kernel.Running:
+		r.note = s.Remark(j.ID)
+	case st.Status != kernel.Succeeded:
+		r.note = st.Wait.Detail
+	}
+	r.note = view.Refer(r.note, func(id string) string {
+		if k := s.Job(kernel.JobID(id)); k != nil {
+			return k.Ref()
+		}
+		return ""
+	})
+	return r
+}
+
+// age is how long jobs have been at it, or how long they took together.
+func age(jobs []*kernel.Job, now time.Time) time.Duration {
+	var from, to time.Time
+	for _, j := range jobs {
+		st := &j.State
+		if !st.Started.IsZero() && (from.IsZero() || st.Started.Before(from)) {
+			from = st.Started
+		}
+		if st.Status == kernel.Running {
+			to = now
+		} else if st.Finished.After(to) {
+			to = st.Finished
+		}
+	}
+	if from.IsZero() || to.Before(from) {
+		return 0
+	}
+	return to.Sub(from)
+}
+
+func (r *row) matches(search string) bool {
+	return search == "" || strings.Contains(strings.ToLower(r.ref+" "+r.name+" "+r.status), strings.ToLower(search))
+}
+
+// counts is how everything stands, in a few words.
+func counts(s *kernel.Snapshot) string {
+	need, run, wait, fail := 0, 0, 0, 0
+	for _, j := range s.Jobs() {
+		switch st := j.State.Status; {
+		case needsPerson.shows(s, []*kernel.Job{j}):
+			need++
+		case st == kernel.Running:
+			run++
+		case st.Active():
+			wait++
+		case st == kernel.Failed:
+			fail++
+		}
+	}
+	text := fmt.Sprintf("%d running, %d waiting, %d failed", run, wait, fail)
+	if need > 0 {
+		text = fmt.Sprintf("%d need you, ", need) + text
+	}
+	return text
+}

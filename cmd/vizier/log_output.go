@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// logs is where the output of jobs goes: as it is into a file or a pipe, with its
+// colours and nothing else for the terminal to act on to a terminal, and without
+// any of it where colours are off.
+func (u *ui) logs() io.Writer {
+	if !u.outTTY && !u.strip {
+		return u.out
+	}
+	if u.filter == nil {
+		u.filter = &logFilter{out: u.out, strip: u.strip}
+	}
+	return u.filter
+}
+
+// close writes what is left to be written.
+func (u *ui) close() error {
+	if u.filter == nil {
+		return nil
+	}
+	return u.filter.Close()
+}
+
+// logFilter makes output of jobs harmless to a terminal. What it does not let
+// through it shows as plain does or, if strip, leaves out.
+type logFilter struct {
+	out   io.Writer
+	strip bool
+	held  []byte // the beginning of what is not whole yet
+	tint  bool   // a colour is on
+}
+
+// longestSequence bounds what is taken for one escape sequence, in bytes.
+const longestSequence = 4 << 10
+
+func (f *logFilter) Write(p []byte) (int, error) {
+	rest := append(f.held, p...)
+	var b bytes.Buffer
+	for len(rest) > 0 {
+		n := f.next(&b, rest)
+		if n == 0 {
+			break
+		}
+		rest = rest[n:]
+	}
+	f.held = bytes.Clone(rest)
+	if _, err := f.out.Write(b.Bytes()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close writes what never became whole, and takes the last colour off.
+func (f *logFilter) Close() error {
+	var b bytes.Buffer
+	if !f.strip {
+		b.WriteString(visible(string(f.held), "\n\t"))
+	}
+	f.held = nil
+	f.plainAgain(&b)
+	_, err := f.out.Write(b.Bytes())
+	return err
+}
+
+// next writes the first thing in p and returns its length; 0: it is not whole.
+func (f *logFilter) next(b *bytes.Buffer, p []byte) int {
+	switch {
+	case p[0] == '\n':
+		f.plainAgain(b)
+		b.WriteByte('\n')
+		return 1
+	case p[0] == '\r' && len(p) == 1:
+		return 0
+	case p[0] == '\r' && p[1] == '\n':
+		return 1
+	case p[0] == 0x1b:
+		return f.sequence(b, p)
+	case !utf8.FullRune(p):
+		return 0
+	}
+	_, n := utf8.DecodeRune(p)
+	if text := visible(string(p[:n]), "\t"); !f.strip || text == string(p[:n]) {
+		b.WriteString(text)
+	}
+	return n
+}
+
+// sequence is next of an escape sequence.
+func (f *logFilter) sequence(b *bytes.Buffer, p []byte) int {
+	n, colour := measure(p)
+	switch {
+	case n == 0 && len(p) < longestSequence:
+		return 0
+	case f.strip:
+		return max(n, 1)
+	case colour:
+		f.tint = true
+		b.Write(p[:n])
+		return n
+	}
+	b.WriteString(`\x1b`)
+	return 1
+}
+
+func (f *logFilter) plainAgain(b *bytes.Buffer) {
+	if f.tint {
+		b.WriteString("\x1b[0m")
+		f.tint = false
+	}
+}
+
+// measure is the length of the escape sequence that p begins with, 1 if it is
+// none and 0 if it is not whole, and whether all it does is to choose a colour.
+func measure(p []byte) (n int, colour bool) {
+	if len(p) == 1 {
+		return 0, false
+	}
+	if strings.IndexByte("]PX^_", p[1]) >= 0 { // a string, up to its terminator
+		end := bytes.IndexFunc(p[2:], func(r rune) bool { return r == '\a' || r == 0x1b || r == '\n' })
+		switch {
+		case end < 0 || p[2+end] == 0x1b && 2+end+1 == len(p):
+			return 0, false
+		case p[2+end] == '\a':
+			return 2 + end + 1, false
+		case p[2+end] == 0x1b && p[2+end+1] == '\\':
+			return 2 + end + 2, false
+		}
+		return 1, false
+	}
+	from := 1
+	if p[1] == '[' {
+		from = 2
+	}
+	at := from
+	for at < len(p) && p[at] >= 0x20 && p[at] <= 0x3f {
+		at++
+	}
+	switch {
+	case at == len(p):
+		return 0, false
+	case p[at] < 0x40 || p[at] > 0x7e:
+		return 1, false
+	}
+	return at + 1, p[1] == '[' && p[at] == 'm' && strings.Trim(string(p[from:at]), "0123456789;:") == ""
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"testing"
+)
+
+// What a job prints reaches a terminal with its colours and nothing else to act on,
+// however it comes in pieces; without colours nothing of it is left.
+func TestLogsOnATerminal(t *testing.T) {
+	for _, c := range []struct{ in, shown, stripped string }{
+		{"plain\ttext\r\nnext\n", "plain\ttext\nnext\n", "plain\ttext\nnext\n"},
+		{"\x1b[31mred\x1b[0m\n", "\x1b[31mred\x1b[0m\x1b[0m\n", "red\n"},
+		{"\x1b[1;38:5:9mred", "\x1b[1;38:5:9mred\x1b[0m", "red"},
+		{"\x1b[31mred\nplain\n", "\x1b[31mred\x1b[0m\nplain\n", "red\nplain\n"},
+		{"\x1b[2Jgone\x1b[H", `\x1b[2Jgone\x1b[H`, "gone"},
+		{"\x1b[?25l\x1b[>4m", `\x1b[?25l\x1b[>4m`, ""},
+		{"\x1b]0;title\atext", `\x1b]0;title\x07text`, "text"},
+		{"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", `\x1b]8;;http://x\x1b\link\x1b]8;;\x1b\`, "link"},
+		{"\x1bPq\x1b[31m\x1b\\x", "\\x1bPq\x1b[31m\\x1b\\x\x1b[0m", "Pqx"},
+		{"\x1bcreset\x1b(B", `\x1bcreset\x1b(B`, "reset"},
+		{"10%\r20%\b\a", `10%\r20%\x08\x07`, "10%20%"},
+		{"\u009b31mC1 \u202etext\u2066", `\u009b31mC1 \u202etext\u2066`, "31mC1 text"},
+		{"\xff32\xfe\x9b", `\xff32\xfe\x9b`, "32"},
+		{"end\x1b[3", `end\x1b[3`, "end"},
+		{"smörgås 漢字 😀\n", "smörgås 漢字 😀\n", "smörgås 漢字 😀\n"},
+	} {
+		for piece := 1; piece <= len(c.in); piece++ {
+			for strip, want := range map[bool]string{false: c.shown, true: c.stripped} {
+				var out bytes.Buffer
+				u := &ui{out: &out, outTTY: true, strip: strip}
+				for at := 0; at < len(c.in); at += piece {
+					if _, err := io.WriteString(u.logs(), c.in[at:min(len(c.in), at+piece)]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := u.close(); err != nil || out.String() != want {
+					t.Errorf("%q in pieces of %d, strip %v: %q %v, want %q", c.in, piece, strip, out.String(), err, want)
+				}
+			}
+		}
+	}
+}
+
+// Into a file or a pipe output goes byte by byte, unless --no-ansi is given.
+func TestLogsIntoAPipe(t *testing.T) {
+	const in = "\x1b[31m\x1b[2J\xff\r\u202e"
+	for _, c := range []struct {
+		g    globals
+		want string
+	}{{globals{}, in}, {globals{NoANSI: true}, ""}} {
+		var out bytes.Buffer
+		u := newUI(&checkedWriter{Writer: &out}, io.Discard, environment{"NO_COLOR=1"})
+		u.configure(c.g)
+		if _, err := io.WriteString(u.logs(), in); err != nil || u.close() != nil {
+			t.Fatal(err)
+		}
+		if out.String() != c.want {
+			t.Errorf("%+v: %q", c.g, out.String())
+		}
+	}
+}
+
+// Nothing that is made visible is hidden again by being shown twice, and nothing
+// of it is left for a terminal.
+func TestPlain(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	letters := []rune(hostile + "\t\n\\aé漢😀\u2028\u0600")
+	for range 2000 {
+		var b []byte
+		for range r.IntN(20) {
+			if r.IntN(8) == 0 {
+				b = append(b, byte(r.IntN(256)))
+			} else {
+				b = append(b, string(letters[r.IntN(len(letters))])...)
+			}
+		}
+		once := visible(string(b), "")
+		for _, c := range once {
+			if unseen(c) {
+				t.Fatalf("seed %d: %q leaves %U", seed, b, c)
+			}
+		}
+		if visible(once, "") != once || plain(plain(string(b))) != plain(string(b)) {
+			t.Fatalf("seed %d: %q is not the same twice", seed, b)
+		}
+	}
+	if got := coloured(plain(colourOn + "31" + colourOff + "x" + colourOn + "2J" + colourOff + colourOn)); got != "\x1b[31mx\\xff2J\\xfe\\xff" {
+		t.Errorf("%q", got)
+	}
+	if got, want := plainJSON("{\"a\":\"\u202e\u009b\U000e0041é\"}\n"), `{"a":"\u202e\u009b\udb40\udc41é"}`+"\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

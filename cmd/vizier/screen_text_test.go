@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/clipperhouse/displaywidth"
+)
+
+// A grid fits any terminal that has room for what does not give way, by the width
+// of its letters; nobody's eyes get all of it.
+func TestGridFits(t *testing.T) {
+	g := grid{indent: "  ", shrink: []int{2, 1}, cells: [][]string{
+		{"12", "名前がとても長い仕事です", "waits for a lock that another job holds, and so on", ""},
+		{"7", "naïve ✓ job", "", "x"},
+	}}
+	whole := g.text(0)
+	for _, want := range []string{"名前がとても長い仕事です", "and so on", "naïve ✓ job"} {
+		has(t, whole, want)
+	}
+	for width := 30; width < 120; width++ {
+		text := g.text(width)
+		for line := range strings.Lines(text) {
+			line = strings.TrimSuffix(line, "\n")
+			if w := displaywidth.String(line); w > width {
+				t.Errorf("%d columns: %d are used by %q", width, w, line)
+			}
+			if strings.TrimRight(line, " ") != line {
+				t.Errorf("%d columns: blanks at the end of %q", width, line)
+			}
+		}
+		if full := text == whole; full != (width >= displaywidth.String(strings.SplitN(whole, "\n", 2)[0])+len("  x")) {
+			t.Errorf("%d columns: whole is %v\n%s", width, full, text)
+		}
+	}
+}
+
+func TestTimesForPeople(t *testing.T) {
+	u := &ui{zone: time.FixedZone("", 2*60*60)}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for want, at := range map[string]time.Time{
+		"14:00": now, "00:30": now.Add(-13*time.Hour - 30*time.Minute), "Feb 28 23:00": now.Add(-15 * time.Hour), "Mar 1 2025 14:00": now.AddDate(-1, 0, 0),
+	} {
+		if got := u.clock(at, now); got != want {
+			t.Errorf("%v: %q, want %q", at, got, want)
+		}
+	}
+	c := &call{ui: u}
+	for text, want := range map[string]time.Time{
+		"": {}, "90m": now.Add(-90 * time.Minute), "3d": now.Add(-72 * time.Hour), "2026-02-27": time.Date(2026, 2, 26, 22, 0, 0, 0, time.UTC),
+		"09:15": time.Date(2026, 3, 1, 7, 15, 0, 0, time.UTC), "2026-02-27T10:00:00Z": time.Date(2026, 2, 27, 10, 0, 0, 0, time.UTC),
+	} {
+		if got, err := c.since(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("since %q: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"yesterday", "-3h", "-1d", "3x"} {
+		if _, err := c.since(text, now); err == nil {
+			t.Errorf("since %q is no error", text)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"errors"
+
+	"golang.org/x/term"
+
+	"os"
+)
+
+type topCmd struct {
+	Job string `arg:"" optional:"" help:"Begin at this job or run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+}
+
+func (*topCmd) Help() string {
+	return "Keys: arrows or j and k choose, enter shows the jobs of a run, f filters, / searches, J and K scroll the logs, ? helps. " +
+		"a approves, x rejects, r retries and c cancels what is chosen, each after a question. q leaves: jobs go on."
+}
+
+// errNoScreen is where there is nothing to draw on.
+var errNoScreen = errors.New("top needs a terminal: `vizier status` prints how everything stands")
+
+// Run becomes the program of the screen.
+func (t *topCmd) Run(c *call) error {
+	in, isFile := c.stdin.(*os.File)
+	if !c.ui.outTTY || !isFile || !term.IsTerminal(int(in.Fd())) || c.env.Get("TERM") == "dumb" {
+		return usageError(errNoScreen)
+	}
+	var args []string
+	if c.globals.ConfigFile != "" {
+		args = append(args, "--config-file", c.globals.ConfigFile)
+	}
+	if c.globals.NoResident {
+		args = append(args, "--no-resident")
+	}
+	if c.globals.NoANSI {
+		args = append(args, "--no-ansi")
+	}
+	if args = append(args, "--"); t.Job != "" {
+		args = append(args, t.Job)
+	}
+	return c.becomeTop(args)
+}

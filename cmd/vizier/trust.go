@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/app"
+)
+
+type trustCmd struct {
+	Show bool `help:"Only tell what it is about; exit 1 if it is not trusted."`
+	Yes  bool `short:"y" help:"Do not ask."`
+}
+
+func (*trustCmd) Help() string {
+	return "Where git tracks .vizier/config.toml, a clone or a pull may bring commands that you never saw: hooks, the programs of agents, clusters, the gate of a release. " +
+		"Hooks of it run only once you have trusted them, and no command that only looks runs any of them before. What you trust are these very values: after a change you are asked again. " +
+		"Nothing of this is about your own configuration."
+}
+
+// Run shows what would run, and has it trusted.
+func (x *trustCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	all := r.Commands()
+	if len(all) == 0 {
+		c.ui.print("Outcome: " + config.RepositoryFile + " runs nothing")
+		return nil
+	}
+	for _, s := range all {
+		c.ui.print(fmt.Sprintf("%s = %v", s.Key, s.Value))
+	}
+	untrusted := r.Untrusted(c.ctx)
+	switch {
+	case len(untrusted) == 0:
+		c.ui.print("Outcome: trusted")
+		return nil
+	case x.Show:
+		c.ui.print("Outcome: not trusted")
+		return exits(1)
+	case !x.Yes:
+		if agreed, err := c.agreeTo("May these run?", "vizier trust"); err != nil || !agreed {
+			return err
+		}
+	}
+	if err := r.Trust(c.ctx); err != nil {
+		return err
+	}
+	c.ui.print("Outcome: trusted")
+	return nil
+}
+
+// untrusted is what of the repository's configuration nobody has said may run.
+func (r *repo) untrusted(ctx context.Context) []config.Setting {
+	if r.Untrusted == nil {
+		return nil
+	}
+	return r.Untrusted(ctx)
+}
+
+// distrust is what the doctor and the overview say of commands that do not run;
+// "": all may.
+func distrust(untrusted []config.Setting) string {
+	var names []string
+	for _, s := range untrusted {
+		parts := strings.Split(s.Key, ".")
+		name := strings.Join(parts[:min(2, len(parts))], ".")
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("nobody here has trusted %s of the repository's configuration: hooks of it do not run", strings.Join(names, ", "))
+}
+
+// untrustedFinding is a doctor's finding about commands of the repository's configuration.
+func untrustedFinding(untrusted []config.Setting) []app.Finding {
+	text := distrust(untrusted)
+	if text == "" {
+		return nil
+	}
+	return []app.Finding{{Check: "trust", Path: config.RepositoryFile, Problem: text, Next: "vizier trust --show, then vizier trust"}}
+}

@@ -1,0 +1,54 @@
+package kernel
+
+import (
+	"fmt"
+	"strings"
+)
+
+// CheckRef refuses what git would not take as the name of a branch, or as a part of
+// one, such as ../../x, .git and a.lock. What is such a name leads nowhere as a
+// path either.
+func CheckRef(name string) error {
+	bad := func(why string) error {
+		return fmt.Errorf("%q: git takes no such name, for %s: %w", name, why, ErrInvalid)
+	}
+	switch {
+	case name == "" || name == "@":
+		return bad("it names nothing")
+	case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("~^:?*[\\", r) }):
+		return bad(`it has a space, a control character or one of ~^:?*[\`)
+	case strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasSuffix(name, "."):
+		return bad("it has .. or @{, or ends with a dot")
+	case strings.HasPrefix(name, "-"):
+		return bad("it begins like an option")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
+			return bad("a part of it is empty, begins with a dot or ends with .lock")
+		}
+	}
+	return nil
+}
+
+// ofPlans are the operations that make the plan's name part of a branch's name or of a
+// file's.
+//
+//nolint:gochecknoglobals // a constant
+var ofPlans = []string{"worktree.prepare", "plan.persist", integrate, "merge.sentinel.write", "merge.sentinel.clear"}
+
+// refs refuses an artifact that is about a branch or a plan which git could not
+// have. Records of before may have one.
+func (a Artifact) refs() error {
+	if a.Kind == Custom || a.Kind == CommandPatch {
+		return nil
+	}
+	for _, name := range []string{a.Name, a.Ref} {
+		if name == "" {
+			continue
+		}
+		if err := CheckRef(name); err != nil {
+			return fmt.Errorf("artifact %q: %w", a, err)
+		}
+	}
+	return nil
+}

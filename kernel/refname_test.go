@@ -1,0 +1,28 @@
+package kernel_test
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What git refuses as a branch is refused.
+func TestCheckRef(t *testing.T) {
+	for name, good := range map[string]bool{
+		"plan": true, "a/b": true, "v1.2": true, "ünï": true, "a-b": true, "a@b": true, "x.lockable": true,
+		"": false, "@": false, "../../x": false, "a..b": false, ".git": false, "a/.b": false, "a//b": false, "/a": false, "a/": false,
+		"a.lock": false, "a.lock/b": false, "a b": false, "a\x00": false, "a\n": false, "a~1": false, "a^": false, "a:b": false, "a?": false, "a*": false,
+		"a[b": false, `a\b`: false, "a@{1}": false, "a.": false, "-a": false, "\x7f": false,
+	} {
+		if err := kernel.CheckRef(name); (err == nil) != good {
+			t.Errorf("%q: %v", name, err)
+		}
+		if name == "a\x00" || name == "@" {
+			continue // no program is given the one, and the other stands for HEAD
+		}
+		if err := exec.Command("git", "check-ref-format", "--branch", name).Run(); (err == nil) != good {
+			t.Errorf("git says %v of %q", err, name)
+		}
+	}
+}

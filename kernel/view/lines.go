@@ -1,0 +1,175 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Line is a line of a list for people: a run or a batch as a whole, one of its
+// jobs below it, or a job by itself.
+type Line struct {
+	Ref      string // of one below a whole: its part, after a slash
+	Name     string
+	Status   string // short, see ShortStatus; of a whole that goes on with its progress
+	Standing kernel.Status
+	For      time.Duration // how long it ran, has been running, or waits
+	Until    time.Time     // when it goes on by itself; zero: not known
+	What     string        // what runs, what it waits for, or why it ended
+	Below    bool          // it is a job of the whole above it
+}
+
+// ShortStatus is a status in one word.
+func ShortStatus(st kernel.Status) string {
+	switch {
+	case st == kernel.WaitingOnApproval:
+		return "approval"
+	case st == kernel.FailedRetryable:
+		return "retrying"
+	case st == kernel.Queued || st.Waiting():
+		return "waiting"
+	case blocked(st):
+		return "blocked"
+	case st == kernel.Unscheduled:
+		return "asleep"
+	}
+	return st.String()
+}
+
+// StatusesOf are the statuses that a word means: one of records, one of
+// ShortStatus, "waiting" for all that wait, or "open" for all that have not ended.
+func StatusesOf(word string) (out []kernel.Status) {
+	for _, st := range kernel.Statuses() {
+		waits := st.Active() && st != kernel.Running
+		if st.String() == word || ShortStatus(st) == word || word == "waiting" && waits || word == "open" && st.Active() {
+			out = append(out, st)
+		}
+	}
+	return out
+}
+
+// LinesOptions say what lines show.
+type LinesOptions struct {
+	Whole bool // every job below its run, and not only those at work and those that ended badly
+
+	// Members are all jobs of the runs and batches with those numbers.
+	Members map[kernel.Number][]*kernel.Job
+
+	// Progress is what an attempt under way says of itself; nil: nobody is asked.
+	Progress func(kernel.AttemptID) Progress
+}
+
+// Lines are the lines of jobs, which are in the order of a list, those of one
+// number together. Jobs that only a route starts, and none has, have none below a
+// whole.
+func Lines(s *kernel.Snapshot, jobs []*kernel.Job, o LinesOptions) (out []Line) {
+	x := overview{s: s, o: OverviewOptions{Progress: o.Progress, Members: o.Members}}
+	var order []kernel.Number
+	of := map[kernel.Number][]*kernel.Job{}
+	for _, j := range jobs {
+		if of[j.Number] == nil {
+			order = append(order, j.Number)
+		}
+		of[j.Number] = append(of[j.Number], j)
+	}
+	for _, n := range order {
+		if n == 0 || of[n][0].Part == "" {
+			for _, j := range of[n] {
+				out = append(out, x.line(j))
+			}
+			continue
+		}
+		out = append(out, x.wholes(of[n], o)...)
+	}
+	return out
+}
+
+// line is the line of a job.
+func (x *overview) line(j *kernel.Job) Line {
+	st := &j.State
+	l := Line{Ref: called(j), Name: Title(j), Status: ShortStatus(st.Status), Standing: st.Status}
+	from, to := st.Started, st.Finished
+	switch {
+	case st.Status == kernel.Running:
+		it := x.running([]*kernel.Job{j})
+		to, l.What = x.s.Now(), strings.TrimPrefix(strings.TrimPrefix(it.What, j.Part), ", ")
+	case st.Status == kernel.WaitingOnApproval:
+		from, to, l.Until = st.WaitSince, x.s.Now(), st.Approval.ExpiresAt
+		if st.Approval.InDoubt {
+			l.What = line(st.Wait.Detail)
+		}
+	case st.Status.Active():
+		from, to, l.What = cmp.Or(st.WaitSince, j.Created), x.s.Now(), x.waitsFor(j)
+		if st.RetryAt.After(x.s.Now()) {
+			l.Until = st.RetryAt
+		}
+	case st.Status != kernel.Succeeded && st.Status != kernel.Unscheduled:
+		l.What = line(j.WhyEnded(x.s.Now()))
+		if st.Failure == kernel.ExitFailure {
+			l.What = strings.Replace(l.What, "exit code ", "exit ", 1)
+		}
+	}
+	if !from.IsZero() && to.After(from) {
+		l.For = to.Sub(from)
+	}
+	return l
+}
+
+// wholes is the line of what was enqueued with one number, and those of its jobs.
+func (x *overview) wholes(jobs []*kernel.Job, o LinesOptions) []Line {
+	all := o.Members[jobs[0].Number]
+	if len(all) == 0 {
+		all = slices.Clone(jobs)
+		slices.SortFunc(all, (*kernel.Job).Compare)
+	}
+	r := RunOf(x.s, all)
+	top := Line{Ref: jobs[0].Number.String(), Name: x.whole(item(jobs[0]), jobs[0]).Name, Status: r.Status, Standing: r.Standing(), For: x.spent(all)}
+	over := RunStatusOf(x.s, all) <= RunBlocked
+	if !over {
+		top.Status += " " + r.Progress()
+	}
+	out := []Line{top}
+	rest := 0
+	for _, j := range slices.Backward(jobs) {
+		switch st := j.State.Status; {
+		case st == kernel.Unscheduled:
+		case o.Whole || st == kernel.Running || st == kernel.WaitingOnApproval || st == kernel.FailedRetryable || EndedBadly(j):
+			l := x.line(j)
+			l.Ref, l.Below = "/"+j.Part, true
+			if l.Name == humanised.Replace(j.Part) {
+				l.Name = ""
+			}
+			out = append(out, l)
+		default:
+			rest++
+		}
+	}
+	if rest > 0 && !over {
+		out = append(out, Line{Ref: "/…", Below: true, What: "and " + count(rest) + " more"})
+	}
+	return out
+}
+
+// Standing is the status of jobs that is most like that of the run.
+func (r Run) Standing() kernel.Status {
+	return map[string]kernel.Status{RunSucceeded.String(): kernel.Succeeded, RunCancelled.String(): kernel.Cancelled, RunFailed.String(): kernel.Failed,
+		RunBlocked.String(): kernel.BlockedByDependency, RunWaiting.String(): kernel.WaitingOnDeps, RunRunning.String(): kernel.Running, RunNeedsYou.String(): kernel.WaitingOnApproval}[r.Status]
+}
+
+// spent is how long jobs took together: from when the first was enqueued until the
+// last ended, or until now.
+func (x *overview) spent(jobs []*kernel.Job) time.Duration {
+	from, to := jobs[0].Created, time.Time{}
+	for _, j := range jobs {
+		if j.State.Status.Active() {
+			return x.s.Now().Sub(from)
+		}
+		if j.State.Finished.After(to) {
+			to = j.State.Finished
+		}
+	}
+	return max(0, to.Sub(from))
+}

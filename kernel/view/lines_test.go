@@ -1,0 +1,76 @@
+package view_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// Below a run stands what is at work or ended badly; the rest is counted, and
+// shown where all is asked for. A run that is over is one line, and what failed.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	s := snap(
+		job("a1", 0, kernel.Failed, numbered(1, ""), ended(10, "exit code 2", kernel.ExitFailure), func(j *kernel.Job) { j.Spec.Name = "lint" }),
+		job("b1", 1, kernel.Succeeded, numbered(2, "persist_plan"), node("run_ab12", "persist_plan"), ended(10, "", kernel.NoFailure)),
+		job("b2", 2, kernel.Running, numbered(2, "invoke_agent"), node("run_ab12", "invoke_agent"), func(j *kernel.Job) { j.State.Started, j.State.Attempt = hour, 1 }),
+		job("b3", 3, kernel.WaitingOnDeps, numbered(2, "merge"), node("run_ab12", "merge"), waitsForJob("b2")),
+		job("b4", 4, kernel.Unscheduled, numbered(2, "gate"), node("run_ab12", "gate")),
+		job("c1", 5, kernel.Failed, numbered(3, "x"), ended(20, "exit code 2", kernel.ExitFailure)),
+		job("c2", 6, kernel.BlockedByDependency, numbered(3, "y"), after("c1")),
+		job("d1", 7, kernel.FailedRetryable, numbered(4, ""), ended(20, "exit code 2", kernel.ExitFailure), func(j *kernel.Job) { j.State.RetryAt = later }),
+		job("e1", 8, kernel.WaitingOnApproval, numbered(5, ""), func(j *kernel.Job) { j.Spec.Name, j.State.WaitSince = "deploy", hour }),
+	)
+	lines := func(o view.LinesOptions) string {
+		o.Members = map[kernel.Number][]*kernel.Job{2: s.Numbered(2, ""), 3: s.Numbered(3, "")}
+		jobs := slices.Clone(s.Jobs())
+		slices.Reverse(jobs)
+		var b strings.Builder
+		for _, l := range view.Lines(s, jobs, o) {
+			fmt.Fprintln(&b, strings.Join(strings.Fields(fmt.Sprint(l.Ref, " ", l.Name, " ", l.Status, " ", kernel.Brief(l.For), " ", l.What)), " "))
+		}
+		return b.String()
+	}
+	since := kernel.Brief(s.Now().Sub(hour))
+	created := func(minute int) string { return kernel.Brief(s.Now().Sub(job("x", minute, kernel.Queued).Created)) }
+	text(t, lines(view.LinesOptions{}), `5 deploy approval `+since+`
+4 do d1 retrying `+created(7)+` automatic retry after: exit code 2
+3 batch failed 0s
+/x do c1 failed 3s exit 2
+2 running 1/3 `+created(1)+`
+/invoke_agent running `+since+`
+/… 0s and 2 more
+1 lint failed 3s exit 2
+`)
+	all := lines(view.LinesOptions{Whole: true})
+	for _, want := range []string{"/persist_plan succeeded 3s\n", "/merge waiting", "after 2/invoke_agent\n", "/y do c2 blocked"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
+		}
+	}
+	if strings.Contains(all, "/gate") || strings.Contains(all, "/…") {
+		t.Errorf("what nothing wakes, or a count of what is shown:\n%s", all)
+	}
+}
+
+// Every status goes by its own word, by its short one, and what has not ended is open.
+func TestStatusesOf(t *testing.T) {
+	t.Parallel()
+	for _, st := range kernel.Statuses() {
+		for _, word := range []string{st.String(), view.ShortStatus(st)} {
+			if !slices.Contains(view.StatusesOf(word), st) {
+				t.Errorf("%s: %v, without %s", word, view.StatusesOf(word), st)
+			}
+		}
+		if slices.Contains(view.StatusesOf("open"), st) != st.Active() {
+			t.Errorf("open: %s", st)
+		}
+	}
+	if got := view.StatusesOf("waiting"); len(got) != 5 || slices.Contains(got, kernel.Running) || view.StatusesOf("nope") != nil {
+		t.Errorf("waiting: %v, nope: %v", got, view.StatusesOf("nope"))
+	}
+}

@@ -1,0 +1,70 @@
+package view
+
+import "strings"
+
+const idLength = 32
+
+// Refer is s with what people call jobs and runs in the place of their ids; those
+// that of has no word for stay as they are.
+func Refer(s string, of func(id string) string) string {
+	places := idsIn(s)
+	if len(places) == 0 {
+		return s
+	}
+	var b strings.Builder
+	at := 0
+	for _, p := range places {
+		if ref := of(s[p[0]:p[1]]); ref != "" {
+			b.WriteString(s[at:p[0]])
+			b.WriteString(ref)
+			at = p[1]
+		}
+	}
+	b.WriteString(s[at:])
+	return b.String()
+}
+
+// IDs are the ids of jobs and runs that s may speak of.
+func IDs(s string) (ids []string) {
+	for _, p := range idsIn(s) {
+		ids = append(ids, s[p[0]:p[1]])
+	}
+	return ids
+}
+
+// idsIn are the places in s of what may be the id of a job or of a run, and is no
+// part of a path, of a name or of an artifact.
+func idsIn(s string) (places [][2]int) {
+	for i := 0; i < len(s); {
+		if !isHex(s[i]) {
+			i++
+			continue
+		}
+		from, to := i, i
+		for to < len(s) && isHex(s[to]) {
+			to++
+		}
+		i = to
+		if to-from != idLength {
+			continue
+		}
+		run := strings.HasSuffix(s[:from], "run_")
+		if run {
+			from -= len("run_")
+		}
+		if from > 0 && joins(s[from-1]) {
+			continue
+		}
+		if rest := s[to:]; rest == "" || rest[0] == '/' && run || !joins(rest[0]) || strings.IndexByte(".:", rest[0]) >= 0 && (len(rest) == 1 || rest[1] == ' ' || rest[1] == '\n') {
+			places = append(places, [2]int{from, to})
+		}
+	}
+	return places
+}
+
+func isHex(c byte) bool { return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' }
+
+// joins reports that c makes one word of what stands before and behind it.
+func joins(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("_-./:=@~", c) >= 0
+}

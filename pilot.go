@@ -1,0 +1,130 @@
+package vizier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// servePilot is the hidden entry point `__pilot EXECUTOR`: a batch job that runs attempts out of an
+// executor's outbox, as many at once as it has cores. Each core has a process, a worker, since a
+// process runs one command at a time. It ends when its workers have found nothing to do for a while.
+func servePilot(args []string, stderr io.Writer) int {
+	if err := pilot(args, stderr); err != nil {
+		fmt.Fprintln(stderr, "vizier pilot:", err)
+		return 1
+	}
+	return 0
+}
+
+func pilot(args []string, stderr io.Writer) error {
+	if len(args) != 1 {
+		return fmt.Errorf("expected an executor: %w", kernel.ErrInvalid)
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	until := ""
+	if at := slurm.Until(context.Background()); !at.IsZero() {
+		until = at.Format(time.RFC3339)
+	}
+	var workers []*exec.Cmd
+	for range slurm.Cores() {
+		worker := exec.Command(own, "__worker", args[0], until)
+		worker.Stderr = stderr
+		if err = worker.Start(); err != nil {
+			break
+		}
+		workers = append(workers, worker)
+	}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
+	go func() {
+		for s := range signals {
+			for _, worker := range workers {
+				_ = worker.Process.Signal(s) // it may have ended
+			}
+		}
+	}()
+	failed := make([]error, len(workers))
+	var all sync.WaitGroup
+	for i, worker := range workers {
+		all.Go(func() { failed[i] = worker.Wait() })
+	}
+	all.Wait()
+	return errors.Join(append(failed, err)...)
+}
+
+// serveWorker is the hidden entry point `__worker EXECUTOR UNTIL`: it runs attempts one after another,
+// and takes none after UNTIL; "": it may always.
+func serveWorker(args []string, stderr io.Writer, env Environment) int {
+	debug.SetGCPercent(50)
+	if err := work(args, stderr, env); err != nil {
+		fmt.Fprintln(stderr, "vizier worker:", err)
+		return 1
+	}
+	return 0
+}
+
+// How long a worker goes on with nothing to do: what depends on an attempt that has just ended
+// is due a moment later.
+const (
+	workerLinger = 5 * time.Second
+	workerPause  = 50 * time.Millisecond
+)
+
+func work(args []string, stderr io.Writer, env Environment) error {
+	if len(args) != 2 {
+		return fmt.Errorf("expected an executor and a time: %w", kernel.ErrInvalid)
+	}
+	root, live, err := here(env)
+	if err != nil {
+		return err
+	}
+	w, err := connect(root, live, env, "", nil)
+	if err != nil {
+		return err
+	}
+	c := w.clusters[args[0]]
+	if c == nil {
+		return fmt.Errorf("there is no executor %s: %w", args[0], kernel.ErrInvalid)
+	}
+	until, _ := time.Parse(time.RFC3339, args[1])
+	w.hosts.Probe()
+	var now current
+	ended, pilot := now.hear(), os.Getppid()
+	over := func() bool {
+		return ended.Load() || os.Getppid() != pilot || !until.IsZero() && time.Now().After(until)
+	}
+	for idle := time.Now(); !over() && time.Since(idle) < workerLinger; time.Sleep(workerPause) {
+		for _, a := range c.Due() {
+			if over() {
+				return nil
+			}
+			node, err := c.BeginPacked(a)
+			if err == nil {
+				err = w.runOnNode(node, a, &now)
+			}
+			if err != nil && !errors.Is(err, kernel.ErrStale) { // it stays for another
+				fmt.Fprintln(stderr, "vizier worker:", err)
+				continue
+			}
+			if err == nil {
+				idle = time.Now()
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pilots are the numbers of the batch jobs that this repository had for its pilots, in any of
+// these states.
+func (r *repo) pilots(states string) []string {
+	r.Helper()
+	orders, _ := filepath.Glob(filepath.Join(r.dir, ".vizier/jobs/*/attempts/*.order.json"))
+	if len(orders) == 0 {
+		return nil
+	}
+	name := r.sh(`sed 's/.*"name":"\(vizier-[0-9a-f]*-\).*/\1/' ` + orders[0])
+	return strings.Fields(r.sh(`squeue -h --me -t ` + states + ` -o '%i %j' | grep ' ` + name + `pilot-' | cut -d' ' -f1 || true`))
+}
+
+// batch submits so many jobs that leave a mark each, and returns the marks.
+func (r *repo) batch(executor string, jobs int, between, more string) (names []string) {
+	r.Helper()
+	var lines strings.Builder
+	for i := range jobs {
+		name := fmt.Sprint("p", i)
+		names = append(names, name)
+		fmt.Fprintf(&lines, "{\"executor\": %q, \"command\": [\"sh\", \"-c\", %q]%s}\n", executor, effect(name, between), more)
+	}
+	if _, errs, err := r.try(lines.String(), "jobs", "submit", "--batch"); err != nil {
+		r.Fatal(err, errs)
+	}
+	return names
+}
+
+// allSucceed waits until no job is open, and fails unless each succeeded.
+func (r *repo) allSucceed(jobs int) {
+	r.Helper()
+	r.eventually(func() string {
+		counts := map[string]int{}
+		for _, j := range parseList(r.TB.(*testing.T), r.v("jobs", "list", "--all", "--format", "json", "--fields", "job,status")) {
+			if counts[j["status"]]++; j["status"] == "failed" || j["status"] == "cancelled" {
+				r.Fatal(j, r.files(j["job"]))
+			}
+		}
+		if counts["succeeded"] != jobs {
+			return fmt.Sprint(counts)
+		}
+		return ""
+	})
+}
+
+// Many small jobs share few submissions, and each runs once. What asks for something of its
+// own is a batch job of its own.
+func TestPacked(t *testing.T) {
+	r := newRepo(t)
+	const jobs = 120
+	names := r.batch("packed", jobs, "", "")
+	own := r.submit("packed", effect("own", ""), "--option", "cpus=1")
+	r.allSucceed(jobs + 1)
+	for _, name := range append(names, "own") {
+		r.happened(name)
+	}
+	if n := len(r.pilots("all")); n < 1 || n > 6 {
+		t.Errorf("%d jobs took %d submissions", jobs, n)
+	}
+	if log := r.read(".vizier/jobs/" + own + "/attempts/1.order.json"); strings.Contains(log, "pilot") {
+		t.Errorf("what asks for something of its own went to a pilot: %s", log)
+	}
+	r.eventually(func() string { // with nothing to do pilots leave
+		if left := r.pilots("running,pending"); len(left) > 0 {
+			return fmt.Sprint("pilots stay: ", left)
+		}
+		return ""
+	})
+}
+
+// A chain goes from attempt to attempt of one pilot, and a cancel reaches the one attempt.
+func TestAPilotGoesOn(t *testing.T) {
+	r := newRepo(t)
+	after := []string{}
+	for i := range 8 {
+		id := r.submit("packed", effect(fmt.Sprint("c", i), ""), after...)
+		after = []string{"--after", id}
+	}
+	stays := r.submit("packed", effect("stays", untilGo))
+	goes := r.submit("packed", "echo >$VIZIER_ROOT/effects/goes; exec sleep 600")
+	r.begun("stays")
+	r.begun("goes")
+	r.v("jobs", "cancel", goes)
+	r.becomes(goes, "cancelled")
+	r.becomes(after[1], "succeeded")
+	r.write("go", "")
+	r.becomes(stays, "succeeded")
+	for i := range 8 {
+		r.happened(fmt.Sprint("c", i))
+	}
+	r.happened("stays")
+	if n := len(r.pilots("all")); n > 2 {
+		t.Errorf("they took %d pilots", n)
+	}
+}
+
+// Pilots are killed again and again: what they had claimed is lost with them and tried again,
+// what they had not goes to the next, and nothing happens twice.
+func TestPilotsAreKilled(t *testing.T) {
+	r := newRepo(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	jobs, kills := 60, 3
+	if long {
+		jobs, kills = 300, 20
+	}
+	names := r.batch("packed", jobs, "sleep 0.1;", `, "idempotent": true, "retries": 9`)
+	for range kills {
+		var running []string
+		r.eventually(func() string {
+			if running = r.pilots("running"); len(running) == 0 {
+				if marks, _ := os.ReadDir(filepath.Join(r.dir, "effects")); len(marks) < jobs {
+					return "no pilot runs"
+				}
+			}
+			return ""
+		})
+		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+		switch node := fmt.Sprint("n", 1+random.IntN(3)); {
+		case long && random.IntN(4) == 0:
+			r.slurm("lose", node)
+			r.slurm("node", node)
+		case len(running) > 0:
+			r.sh("scancel --signal=KILL --full " + running[random.IntN(len(running))] + " || true")
+		}
+	}
+	r.allSucceed(jobs)
+	for _, name := range names {
+		seen := map[string]int{}
+		lines := strings.Split(strings.TrimSpace(r.read("effects/"+name)), "\n")
+		for _, line := range lines {
+			if seen[line]++; seen[line] > 1 {
+				t.Errorf("effect %s happened twice in one attempt: %q", name, lines)
+			}
+		}
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "end ") {
+			t.Errorf("effect %s: %q", name, lines)
+		}
+	}
+}
+
+// Jobs per second from the submission to the last end, each a batch job and packed.
+func BenchmarkPacked(b *testing.B) {
+	for _, how := range []string{"lab", "packed"} {
+		b.Run(how, func(b *testing.B) {
+			jobs := 500
+			if how == "lab" {
+				jobs = 100
+			}
+			for b.Loop() {
+				r := benchRepo(b)
+				begin := time.Now()
+				lines := strings.Repeat(`{"command": ["true"], "executor": "`+how+`"}`+"\n", jobs)
+				if _, errs, err := r.try(lines, "jobs", "submit", "--batch"); err != nil {
+					b.Fatal(err, errs)
+				}
+				submitted := time.Since(begin)
+				r.eventually(func() string {
+					ends, _ := filepath.Glob(filepath.Join(r.dir, ".vizier/jobs/*/attempts/1.outcome.json"))
+					if len(ends) < jobs {
+						return strconv.Itoa(len(ends))
+					}
+					return ""
+				})
+				b.ReportMetric(float64(jobs)/time.Since(begin).Seconds(), "jobs/s")
+				b.ReportMetric(float64(submitted.Milliseconds()), "ms-to-submit")
+				b.ReportMetric(float64(len(r.pilots("all"))), "pilots")
+				r.emptyQueue()
+			}
+		})
+	}
+}
