@@ -78,7 +78,7 @@ func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 		return err
 	}
 	defer f.Close() // the process that was started has the lock as well
-	if w.Empty() { // not even for a moment is the lock taken: who wants it would rely on a holder
+	if w.Empty() {  // not even for a moment is the lock taken: who wants it would rely on a holder
 		return tell(f, path, w)
 	}
 	free, err := sys.TryLock(f)
