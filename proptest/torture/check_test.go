@@ -44,7 +44,7 @@ func (r *repo) coherent() {
 			r.t.Errorf("job %s is running, and nothing runs", rec.ID)
 		}
 	}
-	if out := strings.ReplaceAll(r.ok("jobs", "list", "--all", "--format", "block"), ",", ""); !strings.HasPrefix(out, fmt.Sprintf("Outcome: %d background job(s)", n)) {
+	if out := strings.ReplaceAll(r.ok("jobs", "list", "--all", "--format", "block"), ",", ""); !strings.HasPrefix(out, fmt.Sprintf("Outcome: %d job(s)", n)) {
 		r.t.Errorf("%d records, and jobs list says %.60q", n, out)
 	}
 	r.noneLeft()
