@@ -49,16 +49,21 @@ type clusterExecutor struct {
 }
 
 // Send has what was left for the cluster seen to.
-func (e clusterExecutor) Send() {
-	if e.HasErrands() {
-		e.send(e.Cluster)
+func (e clusterExecutor) Send() { e.send(e.Cluster) }
+
+// startSender has a process of its own see to the errands for a cluster, if there are any that this
+// process left, or that nobody else looks at. It has the environment of this one, which sbatch
+// hands on. Where it cannot be started, the resident scheduler sees to them.
+func (w *world) startSender(c *slurm.Cluster) {
+	const others = 2 * time.Minute // the resident scheduler looks more often
+	while := others
+	if w.scheduler.Waker == nil {
+		while = slurm.DefaultPoll
+	}
+	if c.NeedsSender(while) {
+		_ = w.local.StartSender(c.Name)
 	}
 }
-
-// startSender has a process of its own see to the errands for a cluster. It has the
-// environment of this one, which sbatch hands on. Where it cannot be started, the
-// resident scheduler sees to them.
-func (w *world) startSender(c *slurm.Cluster) { _ = w.local.StartSender(c.Name) }
 
 // serveSender is the hidden entry point `__send EXECUTOR`.
 func serveSender(args []string, stderr io.Writer, env Environment) int {
@@ -110,6 +115,9 @@ func (w *world) watchRunners(ctx context.Context) app.RunnerWatcher {
 		all.clusters, all.watches = append(all.clusters, c), append(all.watches, watches[name])
 	}
 	w.send = func(c *slurm.Cluster) {
+		if !c.NeedsSender(slurm.DefaultPoll) {
+			return // it comes to what is put off by itself
+		}
 		if one := watches[c.Name]; one != nil { // else it is new, and so is the next resident scheduler
 			one.Send()
 		}

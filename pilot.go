@@ -20,18 +20,27 @@ import (
 // servePilot is the hidden entry point `__pilot EXECUTOR`: a batch job that runs attempts out of an
 // executor's outbox, as many at once as it has cores. Each core has a process, a worker, since a
 // process runs one command at a time. It ends when its workers have found nothing to do for a while.
-func servePilot(args []string, stderr io.Writer) int {
-	if err := pilot(args, stderr); err != nil {
+func servePilot(args []string, stderr io.Writer, env Environment) int {
+	if err := pilot(args, stderr, env); err != nil {
 		fmt.Fprintln(stderr, "vizier pilot:", err)
 		return 1
 	}
 	return 0
 }
 
-func pilot(args []string, stderr io.Writer) error {
+func pilot(args []string, stderr io.Writer, env Environment) error {
 	if len(args) != 1 {
 		return fmt.Errorf("expected an executor: %w", kernel.ErrInvalid)
 	}
+	root, live, err := here(env)
+	if err != nil {
+		return err
+	}
+	w, err := connect(root, live, env, "", nil)
+	if err != nil {
+		return err
+	}
+	c := w.clusters[args[0]]
 	own, err := os.Executable()
 	if err != nil {
 		return err
@@ -64,6 +73,9 @@ func pilot(args []string, stderr io.Writer) error {
 		all.Go(func() { failed[i] = worker.Wait() })
 	}
 	all.Wait()
+	if c != nil {
+		c.Ring() // what it leaves is for another
+	}
 	return errors.Join(append(failed, err)...)
 }
 

@@ -16,7 +16,7 @@ func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int,
 	case "__node":
 		return serveOnNode(args[1:], stderr, env), true
 	case "__pilot":
-		return servePilot(args[1:], stderr), true
+		return servePilot(args[1:], stderr, env), true
 	case "__worker":
 		return serveWorker(args[1:], stderr, env), true
 	case "__send":

@@ -443,8 +443,15 @@ func TestWhoIsToldThatNobodySchedules(t *testing.T) {
 	a := g.submit("--retries", "1", "--", "sh", "-c", "test -e again || { touch again; exit 1; }")
 	b := g.submit("--after", string(a), "--", "true")
 	g.becomes(a, "failed_retryable")
-	g.kill(g.looksAfter())
-	g.eventually("its end", func() bool { return g.resident() == 0 })
+	g.looksAfter()
+	g.eventually("the end of those who start another", func() bool { return len(g.processes("__shim")) == 0 })
+	g.eventually("the end of all that were started", func() bool {
+		started := g.processes("__resident")
+		for _, pid := range started {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return len(started) == 0 && g.resident() == 0
+	})
 	has(t, g.vizier("jobs", "why", string(a)), "But no scheduler is running (no resident scheduler is alive), and job 1 is due at ")
 	g.eventually("a retry that is due", func() bool {
 		return strings.Contains(g.vizier("jobs", "why", string(a)), "its next attempt is due since ")
@@ -467,5 +474,29 @@ func TestWhoIsToldThatNobodySchedules(t *testing.T) {
 	g.becomes(b, "succeeded")
 	if out := g.vizier("jobs", "why", string(b)); strings.Contains(out, "nobody") {
 		t.Errorf("%s", out)
+	}
+}
+
+// A shell with few open files starts no scheduler that would launch for everybody
+// from then on; the next one without that limit does.
+func TestAShellWithFewFilesStartsNoResident(t *testing.T) {
+	g := newGround(t, "")
+	job := g.submit("--require", "branch_exists=there", "--", "true")
+	g.looksAfter()
+	g.git("branch", "there")
+	g.becomes(job, "succeeded")
+	g.eventually("the resident scheduler leaves", func() bool { return g.resident() == 0 })
+	g.must("sh", "-c", "ulimit -n 100 && exec vizier jobs submit --require branch_exists=later -- true")
+	if watch.Taken(g.layout().ResidentFile()) {
+		t.Fatal("a resident scheduler with 100 files")
+	}
+	g.submit("--require", "branch_exists=later", "--", "true")
+	pid := g.looksAfter()
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	if strings.Contains(string(limits), "Max open files            100 ") {
+		t.Errorf("%s", limits)
 	}
 }

@@ -152,8 +152,19 @@ func TestPilotsAreKilled(t *testing.T) {
 	}
 }
 
-// Jobs per second from the submission to the last end, each a batch job and packed.
+// Jobs per second from the submission to the last end: an array of Slurm's own, each a batch job and
+// packed.
 func BenchmarkPacked(b *testing.B) {
+	b.Run("array", func(b *testing.B) {
+		const jobs = 100
+		for b.Loop() {
+			r := benchRepo(b)
+			begin := time.Now()
+			id := r.sh(fmt.Sprintf("sbatch --parsable --array=1-%d --output=/dev/null --wrap true", jobs))
+			r.eventually(func() string { return r.sh("squeue -h -j " + id + " -t pending,configuring,running,completing -o %i") })
+			b.ReportMetric(jobs/time.Since(begin).Seconds(), "jobs/s")
+		}
+	})
 	for _, how := range []string{"lab", "packed"} {
 		b.Run(how, func(b *testing.B) {
 			jobs := 500

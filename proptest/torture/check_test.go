@@ -12,12 +12,12 @@ import (
 func (r *repo) records() []record {
 	r.t.Helper()
 	name := r.path(".vizier", "jobs", strings.Repeat("[0-9a-f]", 32))
-	files, _ := filepath.Glob(name)
+	files, _ := filepath.Glob(name + "/job.json") // without one it is no job's: a submission that was cut short
 	packs, _ := filepath.Glob(name + ".tar.gz")
 	var all []record
 	seen := map[string]bool{}
 	for _, file := range append(files, packs...) {
-		id := strings.TrimSuffix(filepath.Base(file), ".tar.gz")
+		id := strings.TrimSuffix(filepath.Base(strings.TrimSuffix(file, "/job.json")), ".tar.gz")
 		if seen[id] {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
@@ -74,7 +75,8 @@ type Cluster struct {
 	Conclude func(kernel.Result) error
 	Options  func(kernel.JobID) ([]string, error)
 
-	files sync.Mutex // held while Conclude or Options runs
+	left  atomic.Bool // errands, by this process
+	files sync.Mutex  // held while Conclude or Options runs
 }
 
 // Refused is a request that the cluster will never fulfil.
@@ -180,3 +182,6 @@ func (c *Cluster) ended(a kernel.AttemptID) bool {
 func (c *Cluster) bell() string { return filepath.Join(c.Files.ClusterDir(), "bell") }
 
 func (c *Cluster) ring() { _ = sys.Touch(c.bell()) }
+
+// Ring has who waits for runners look.
+func (c *Cluster) Ring() { c.ring() }

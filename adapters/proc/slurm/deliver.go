@@ -31,7 +31,7 @@ const (
 // and has runners look. It waits for another sender to be done first. It returns
 // when to come again for what was put off; zero: nothing was.
 func (c *Cluster) Deliver(ctx context.Context) (again time.Time, err error) {
-	if !c.HasErrands() {
+	if len(c.errands()) == 0 {
 		return again, nil
 	}
 	lock, err := c.sending(ctx)
@@ -39,6 +39,7 @@ func (c *Cluster) Deliver(ctx context.Context) (again time.Time, err error) {
 		return again, err
 	}
 	defer lock.Close()
+	_ = sys.Touch(lock.Name())
 	all := c.errands()
 	if len(all) == 0 {
 		return again, nil
@@ -67,7 +68,7 @@ func (c *Cluster) Deliver(ctx context.Context) (again time.Time, err error) {
 // sending is the lock of the one sender.
 func (c *Cluster) sending(ctx context.Context) (*os.File, error) {
 	const step = 10 * time.Millisecond
-	path := filepath.Join(c.Files.ClusterDir(), c.Name+".sending")
+	path := c.sendingFile()
 	if f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600); err == nil {
 		_ = f.Close()
 	}
@@ -83,6 +84,9 @@ func (c *Cluster) sending(ctx context.Context) (*os.File, error) {
 		}
 	}
 }
+
+// sendingFile is the lock of the one sender. Its time is when it last looked, or submitted.
+func (c *Cluster) sendingFile() string { return filepath.Join(c.Files.ClusterDir(), c.Name+".sending") }
 
 // delivery is one round of a sender.
 type delivery struct {
@@ -209,8 +213,7 @@ func (d *delivery) room() bool {
 		return false
 	}
 	if most := d.c.Settings.MaxSubmitted; most > 0 && d.open >= most {
-		d.putOff(time.Now().Add(orDefault(d.c.Settings.Poll, DefaultPoll)))
-		return false
+		return false // who sees a job end sends again
 	}
 	d.pace()
 	return d.ctx.Err() == nil

@@ -171,7 +171,7 @@ func TestDeliver(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if f.HasErrands() {
+	if len(f.errands()) > 0 {
 		t.Error("what is submitted is to be submitted again")
 	}
 	var queue strings.Builder
@@ -226,7 +226,7 @@ func TestUnknownRefusals(t *testing.T) {
 	}
 	f.deliver()
 	b, _ := os.ReadFile(f.Files.EndFile(a))
-	if r := f.says(a); r.Liveness != kernel.Dead || string(b) != "rejected cluster c refused it 5 times: Batch job submission failed: The moon is full" || f.HasErrands() {
+	if r := f.says(a); r.Liveness != kernel.Dead || string(b) != "rejected cluster c refused it 5 times: Batch job submission failed: The moon is full" || len(f.errands()) > 0 {
 		t.Errorf("it ends as %q, %+v", b, r)
 	}
 }
@@ -272,7 +272,7 @@ func TestAFullCluster(t *testing.T) {
 				}
 			}
 			f.program("sbatch", "echo 9")
-			if again := f.deliver(); !again.IsZero() || f.calls("sbatch") != 5 || f.HasErrands() {
+			if again := f.deliver(); !again.IsZero() || f.calls("sbatch") != 5 || len(f.errands()) > 0 {
 				t.Errorf("once there is room they go on at %s", again)
 			}
 		})
@@ -316,7 +316,7 @@ func TestTwoSenders(t *testing.T) {
 func TestLimitsOfASite(t *testing.T) {
 	f := newFakeCluster(t, "echo 7")
 	f.Settings.SubmitRate = 20
-	all := f.start(5)
+	f.start(5)
 	begin := time.Now()
 	f.deliver()
 	if took := time.Since(begin); f.calls("sbatch") != 5 || took < 4*time.Second/20 {
@@ -324,10 +324,10 @@ func TestLimitsOfASite(t *testing.T) {
 	}
 	f = newFakeCluster(t, "echo 7")
 	f.Settings.MaxSubmitted = 3
-	all = f.start(5)
+	all := f.start(5)
 	f.write("queue", "6|COMPLETED|None|n1|"+f.ownPrefix()+"x\n7|RUNNING|None|n1|"+f.ownPrefix()+"y\n8|RUNNING|None|n1|vizier-another\n")
-	if again := f.deliver(); f.calls("sbatch") != 2 || again.IsZero() {
-		t.Errorf("of 5 with one there: %s", again)
+	if f.deliver(); f.calls("sbatch") != 2 {
+		t.Error("not what there is room for")
 	}
 	f.write("queue", "7|RUNNING|None|n1|"+f.ownPrefix()+"y\n8|PENDING|None||"+f.jobName(all[0])+"\n9|PENDING|None||"+f.jobName(all[1])+"\n")
 	if f.deliver(); f.calls("sbatch") != 0 {
@@ -339,5 +339,29 @@ func TestLimitsOfASite(t *testing.T) {
 	f.write("queue", "")
 	if again := f.deliver(); f.calls("sbatch") != 3 || !again.IsZero() {
 		t.Errorf("once there is room: %s", again)
+	}
+}
+
+// A sender is started for what this process left, and for what nobody looks at; what is put off
+// calls none.
+func TestNeedsSender(t *testing.T) {
+	f := newFakeCluster(t, "echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; exit 1")
+	if f.NeedsSender(time.Minute) {
+		t.Error("for nothing")
+	}
+	f.start(1)
+	if !f.NeedsSender(time.Minute) {
+		t.Error("not for what was left")
+	}
+	f.deliver()
+	if f.NeedsSender(time.Minute) {
+		t.Error("for what another has just looked at")
+	}
+	long := time.Now().Add(-2 * time.Minute)
+	if err := os.Chtimes(f.sendingFile(), long, long); err != nil {
+		t.Fatal(err)
+	}
+	if !f.NeedsSender(time.Minute) {
+		t.Error("not for what nobody looks at")
 	}
 }

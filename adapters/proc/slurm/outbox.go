@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,6 +37,7 @@ func (c *Cluster) errandFile(e errand) string {
 
 // post leaves an errand.
 func (c *Cluster) post(what string, a kernel.AttemptID) error {
+	c.left.Store(true)
 	path := c.errandFile(errand{what, a})
 	for {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -78,5 +80,12 @@ func (c *Cluster) errands() []errand {
 	return all
 }
 
-// HasErrands reports that something is to be asked of the cluster.
-func (c *Cluster) HasErrands() bool { return len(c.errands()) > 0 }
+// NeedsSender reports that somebody has to see to errands: this process left some since it last
+// asked, or nobody has looked at those that there are for a while.
+func (c *Cluster) NeedsSender(while time.Duration) bool {
+	if c.left.Swap(false) {
+		return true
+	}
+	info, err := os.Lstat(c.sendingFile())
+	return (err != nil || time.Since(info.ModTime()).Abs() > while) && len(c.errands()) > 0
+}

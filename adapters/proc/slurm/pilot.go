@@ -68,7 +68,6 @@ func (d *delivery) pilot() {
 		return
 	}
 	c := d.c
-	d.putOff(time.Now().Add(orDefault(c.Settings.Poll, DefaultPoll))) // whether the pilots are still there
 	for missing := c.Settings.wanted(len(d.packed)) - len(c.pilots(d.list)); missing > 0 && d.room(); missing-- {
 		name := c.pilotPrefix() + strconv.FormatInt(time.Now().UnixNano(), 36)
 		own, err := c.Settings.with(nil)

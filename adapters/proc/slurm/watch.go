@@ -49,18 +49,20 @@ func (w *Watch) Send() {
 	}
 }
 
-// deliver sees to errands when told to, and to what others left undone.
+// deliver sees to errands when told to, to what is put off when that is due, and to what waits for
+// others the more seldom the longer nothing happens.
 func (w *Watch) deliver(ctx context.Context) {
 	poll := orDefault(w.c.Settings.Poll, DefaultPoll)
-	for {
-		wait := poll
+	for pause := poll; ; pause = min(2*pause, pollAtMost*poll) {
+		wait := pause
 		if again, _ := w.c.Deliver(ctx); !again.IsZero() { // Alive tells what is wrong
-			wait = min(wait, max(time.Until(again), sendPause))
+			wait = max(time.Until(again), sendPause)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.send:
+			pause = poll / 2
 		case <-time.After(wait):
 		}
 	}
@@ -75,6 +77,7 @@ func (w *Watch) Watch(attempts []kernel.AttemptID) {
 	defer w.mu.Unlock()
 	if !slices.Equal(w.of, attempts) {
 		w.of = slices.Clone(attempts)
+		time.AfterFunc(orDefault(w.c.Settings.Poll, DefaultPoll), w.Send) // should the sender that was started for them have died
 		select {
 		case w.poke <- struct{}{}:
 		default:
