@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 )
 
 // pace is how long to wait before looking again: briefly after progress, then
@@ -19,6 +21,25 @@ func (p *pace) wait(ctx context.Context, progress bool) error {
 	d := paces[min(p.idle, len(paces)-1)]
 	p.idle++
 	return pause(ctx, d)
+}
+
+// news tells whether records may have changed since it was asked last, by the
+// store's history and, where that does not tell, by time.
+type news struct {
+	r    *repo
+	at   fs.JournalOffset
+	told time.Time // when it last said that they may
+}
+
+func (n *news) any() bool {
+	if n.r.Changed != nil {
+		ids, now, told := n.r.Changed(n.at)
+		if n.at = now; told && len(ids) == 0 && time.Since(n.told) < readAll {
+			return false
+		}
+	}
+	n.told = time.Now()
+	return true
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -184,6 +184,7 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 	var pc pace
 	var t ticker
 	ended := false
+	a, changed := kernel.AttemptID{Job: id}, news{r: r}
 	for looks := 1; ; looks++ {
 		progress, err := read(ended)
 		if err == nil && (looks == 2 || ended) {
@@ -198,9 +199,10 @@ func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bo
 		if err := t.tick(c.ctx, r); err != nil {
 			return detached(c, id, err)
 		}
-		a := kernel.AttemptID{Job: id}
-		if ended, a.N, err = r.terminal(c, id); err != nil {
-			return detached(c, id, err)
+		if changed.any() {
+			if ended, a.N, err = r.terminal(c, id); err != nil {
+				return detached(c, id, err)
+			}
 		}
 		if said != nil && r.Progress != nil && a.N > 0 {
 			said.tell(c, a, r.Progress(a))

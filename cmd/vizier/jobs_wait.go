@@ -95,6 +95,7 @@ func (w *waitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.ui.refs.named(snap) // not one by one as they are printed
 	for _, id := range slices.Sorted(maps.Keys(asleep)) {
 		c.ui.warn("job %s sleeps: %s", id, asleep[id])
 	}
@@ -236,7 +237,11 @@ func (w *waiting) counts() string {
 func (w *waitCmd) answer(r *repo, s *kernel.Snapshot, ids []kernel.JobID, asleep map[kernel.JobID]string, timedOut bool) (waited, error) {
 	doc := waited{Outcome: "succeeded", Jobs: make([]view.Status, len(ids))}
 	for i, id := range ids {
-		status, err := view.StatusOf(s, id, r.paths(id, "json"))
+		var paths view.Paths
+		if w.Format == "json" { // text has none
+			paths = r.paths(id, w.Format)
+		}
+		status, err := view.StatusOf(s, id, paths)
 		if err != nil {
 			return doc, err
 		}

@@ -79,7 +79,7 @@ func TestNarrowedFillsInTheSame(t *testing.T) {
 	for _, line := range []string{
 		"jobs", "jobs list", "ls", "jobs ls -n 3", "logs a", "add -- true", "jobs list --all", "jobs status @last", "jobs status @last --format json", "-q jobs why abc -v",
 		"jobs submit -- make --help", "jobs submit --approval --after a --after b --missing-producer wait -- true",
-		"jobs submit --env A=b --in-doubt ask --transient remove -- true", "jobs schedule --watch --interval-ms 5", "jobs schedule",
+		"jobs submit --env A=b --in-doubt ask --transient remove -- true", "jobs schedule --watch", "jobs schedule",
 		"jobs cancel a --cleanup-worktree", "run draft x --repeat 3 --set a=b", "run draft", "jobs tail a --follow", "release", "release --major",
 		"jobs list -qv --config-file x", "jobs list -C x", "--no-pager jobs list --no-ansi", "inbox submit - --name a --set x=y", "jobs wait a b",
 	} {

@@ -443,8 +443,15 @@ func TestWhoIsToldThatNobodySchedules(t *testing.T) {
 	a := g.submit("--retries", "1", "--", "sh", "-c", "test -e again || { touch again; exit 1; }")
 	b := g.submit("--after", string(a), "--", "true")
 	g.becomes(a, "failed_retryable")
-	g.kill(g.looksAfter())
-	g.eventually("its end", func() bool { return g.resident() == 0 })
+	g.looksAfter()
+	g.eventually("the end of those who start another", func() bool { return len(g.processes("__shim")) == 0 })
+	g.eventually("the end of all that were started", func() bool {
+		started := g.processes("__resident")
+		for _, pid := range started {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return len(started) == 0 && g.resident() == 0
+	})
 	has(t, g.vizier("jobs", "why", string(a)), "But nobody is scheduling (no resident scheduler is alive), and job 1 is due at ")
 	g.eventually("a retry that is due", func() bool {
 		return strings.Contains(g.vizier("jobs", "why", string(a)), "its next attempt is due since ")

@@ -208,10 +208,11 @@ func (f *runFollower) known(s *kernel.Snapshot) []*kernel.Job {
 func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 	var p pace
 	var t ticker
+	var snap *kernel.Snapshot
+	changed := news{r: f.r}
 	for looks := 1; ; looks++ {
 		err := t.tick(c.ctx, f.r)
-		var snap *kernel.Snapshot
-		if err == nil {
+		if err == nil && changed.any() {
 			scope := app.Only(f.jobs)
 			if f.run != "" {
 				scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: f.run})

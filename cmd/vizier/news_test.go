@@ -1,0 +1,34 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A follower reads records again where the history says that some changed, where it
+// cannot tell, and now and then.
+func TestNews(t *testing.T) {
+	var ids []kernel.JobID
+	told := false
+	n := news{r: &repo{Changed: func(fs.JournalOffset) ([]kernel.JobID, fs.JournalOffset, bool) { return ids, fs.JournalOffset{}, told }}}
+	for _, c := range []struct {
+		what   string
+		change func()
+		want   bool
+	}{
+		{"nobody can tell what happened before the first look", func() {}, true},
+		{"nothing changed", func() { told = true }, false},
+		{"a job changed", func() { ids = []kernel.JobID{"a"} }, true},
+		{"nothing changed since", func() { ids = nil }, false},
+		{"the history does not go back that far", func() { told = false }, true},
+		{"all was read long ago", func() { told, n.told = true, time.Now().Add(-2*readAll) }, true},
+		{"nobody tells", func() { n.r.Changed = nil }, true},
+	} {
+		if c.change(); n.any() != c.want {
+			t.Errorf("%s: %v", c.what, !c.want)
+		}
+	}
+}
