@@ -48,7 +48,9 @@ func (r *repo) follow(ctx context.Context, refs []string) error {
 		}
 		to = at
 	}
+	elsewhere := to.Root != r.Root
 	*r = *to
+	r.elsewhere = elsewhere
 	return nil
 }
 
