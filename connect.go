@@ -75,7 +75,7 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 	w.hosts = watch.Hosts{Record: w.store.HostFile(), Seen: w.store.HostsDir(), Resident: w.store.ResidentFile(), Self: watch.Host{Name: self.Host, Boot: self.Boot}}
 	w.local = &proc.Local{Exe: exe, ResidentExe: resident, Root: root, Files: w.store, Now: now}
 	w.scheduler = &app.Scheduler{
-		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout, w.admit}, Observers: []app.Observer{w.store, repo},
+		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout, w.admit}, Observers: []app.Observer{w.store, repo, w.local},
 		Executor: w.local, Worktrees: repo, Sentinels: w.store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Cleaner: runCleaner{w.store, repo},
 		Events: w.store, Configure: w.configure, Now: now, NewID: minter(env, now),
 	}

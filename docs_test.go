@@ -519,3 +519,26 @@ func TestPortsAreListed(t *testing.T) {
 		t.Errorf("%d ports are listed", listed)
 	}
 }
+
+// The glossary has each word once, in order.
+func TestGlossaryIsInOrder(t *testing.T) {
+	page, err := os.ReadFile("docs/GLOSSARY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, words := "", 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || strings.HasPrefix(line, "|--") {
+			continue
+		}
+		word := strings.ToLower(strings.TrimSpace(cells[1]))
+		if words++; words > 1 && before >= word && before != "word" {
+			t.Errorf("%q stands before %q", before, word)
+		}
+		before = word
+	}
+	if words < 50 {
+		t.Errorf("%d words", words)
+	}
+}

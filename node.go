@@ -17,9 +17,9 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
+	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app/op"
 	"github.com/vizier-scheduler/vizier/kernel"
-	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 // serveNode is the hidden entry point `__workflow-node --job-id ID`: the
@@ -110,16 +110,23 @@ func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedN
 	if n.ManifestNode, known = n.Manifest.Nodes[n.Job.Spec.Origin.Node]; !known {
 		return none, at, fmt.Errorf("run %s has no node %s", n.Job.Spec.Origin.Run, n.Job.Spec.Origin.Node)
 	}
-	return loadedNode{n, w.operations(live.Config(), env, n.Manifest, stdout, stderr)}, at, nil
+	return loadedNode{n, w.operations(live.Config(), env, n, stdout, stderr)}, at, nil
 }
 
 // operations is the world of a node's operation.
-func (w *world) operations(cfg config.Config, env Environment, m workflow.Manifest, stdout, stderr io.Writer) *op.Env {
+func (w *world) operations(cfg config.Config, env Environment, n *op.Node, stdout, stderr io.Writer) *op.Env {
+	m := n.Manifest
 	params, left := m.Variables()
 	if len(left) > 0 {
 		fmt.Fprintf(stderr, "warning: no variable holds the parameters %s: they are too long; .vizier/jobs/runs/%s.json has them\n", strings.Join(left, ", "), m.Run)
 	}
 	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace, Env: params}
+	if n.Job.Spec.Task.Sandbox.On() {
+		shell.Step, shell.Ended = []string{w.local.Exe}, w.local.MendLink
+		shell.Confine = func(dir string, also ...string) (*sandbox.Policy, error) {
+			return w.local.Confine(&n.Job, dir, also...)
+		}
+	}
 	return &op.Env{
 		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {

@@ -1,6 +1,10 @@
 package vizier
 
-import "io"
+import (
+	"io"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
+)
 
 // Serve runs this program as what Vizier started it for, if it did: a runner, a
 // node of a template, the resident scheduler, the hooks. Args are the program's
@@ -27,6 +31,8 @@ func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int,
 		return serveNode(args[1:], stdout, stderr, env), true
 	case "__prompt-end": // the job that joins the last jobs of a run: it starts once they have succeeded
 		return 0, true
+	case sandbox.Entry:
+		return sandbox.Serve(args[1:], stderr), true
 	case "__hooks":
 		return serveHooks(stderr, env), true
 	case "__resident":

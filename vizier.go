@@ -139,11 +139,19 @@ func (r *Repository) Templates() Templates { return r.world.templates(r.Config) 
 func (w *world) builder(tree string, cfg config.Config) *enqueue.Builder {
 	return &enqueue.Builder{
 		Scheduler: w.scheduler, Trees: trees{w.git}, Templates: w.templates(cfg), Root: w.local.Root, Tree: tree,
-		Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor, Settings: cfg.Flows.Settings(),
+		Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor, Sandbox: sandboxOf(cfg.Jobs), Settings: cfg.Flows.Settings(),
 			Agent: func(alias string, selectors ...string) app.AgentChoice {
 				return AgentChoice(cfg.Agents.For(alias, selectors...))
 			}},
 	}
+}
+
+// sandboxOf is the least sandbox that the configuration asks for.
+func sandboxOf(c config.Jobs) kernel.Sandbox {
+	b := kernel.Sandbox{Write: c.Write}
+	b.Mode, _ = kernel.ParseSandboxMode(c.Sandbox)
+	b.Network, _ = kernel.ParseNetwork(c.Network)
+	return b
 }
 
 // trees are the working trees behind enqueue's port.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -86,40 +85,37 @@ const maxHooks = 4
 // hookPoll is how often the queue is read while hooks run.
 const hookPoll = 200 * time.Millisecond
 
-// Serve returns when nothing is pending.
+// Serve returns when nothing is pending. An event that is being dispatched is not
+// begun again: it leaves busy only between two looks at the queue, so that a list
+// from before its Ack is not taken for news.
 func (d *HookDispatcher) Serve(ctx context.Context) error {
-	var mu sync.Mutex
-	busy, ended := map[kernel.Event]bool{}, make(chan error, maxHooks)
+	type end struct {
+		of  kernel.Event
+		err error
+	}
+	busy, ended := map[kernel.Event]bool{}, make(chan end)
 	places := make(chan struct{}, maxHooks)
 	var failed error
 	for {
 		list, err := d.Pending.Pending()
-		if err != nil {
-			return err
+		if err != nil && failed == nil {
+			failed = err
 		}
 		hooks := d.Hooks()
-		mu.Lock()
 		for _, e := range list {
 			if !busy[e] && failed == nil {
 				busy[e] = true
-				go func() {
-					err := d.dispatch(ctx, e, hooks, places)
-					mu.Lock()
-					delete(busy, e)
-					mu.Unlock()
-					ended <- err
-				}()
+				go func() { ended <- end{e, d.dispatch(ctx, e, hooks, places)} }()
 			}
 		}
-		idle := len(busy) == 0
-		mu.Unlock()
-		if idle && (len(list) == 0 || failed != nil) {
+		if len(busy) == 0 && (len(list) == 0 || failed != nil) {
 			return failed
 		}
 		select {
-		case err := <-ended:
+		case x := <-ended:
+			delete(busy, x.of)
 			if failed == nil {
-				failed = err
+				failed = x.err
 			}
 		case <-time.After(hookPoll):
 		}

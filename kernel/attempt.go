@@ -208,6 +208,8 @@ type Result struct {
 type Place struct {
 	Host string
 	PID  int // 0: no process was started
+
+	Sandbox string // what was enforced of the one that was asked for, in words; "": none was
 }
 
 // Fence refuses a write made under any attempt but the current one (seed 001).

@@ -88,6 +88,8 @@ var gates = [...]gate{
 		(*tick).checkPinnedHead, func(s *Spec) bool { return s.Pinned.Branch != "" }, (*prober).pinnedHead, (*tick).wakesPinnedHead, (*explainer).clearsPinnedHead, (*explainer).remedyPinnedHead},
 	{"preconditions", OnPreconditions, WaitingOnDeps, BlockedByDependency,
 		(*tick).checkPreconditions, func(s *Spec) bool { return len(s.Preconditions) > 0 }, (*prober).preconditions, (*tick).wakesPreconditions, (*explainer).clearsPrecondition, (*explainer).remedyPrecondition},
+	{"sandbox", OnPreconditions, WaitingOnDeps, BlockedByDependency,
+		(*tick).checkSandbox, func(s *Spec) bool { return s.Task.sandboxed() }, (*prober).sandbox, (*tick).wakesSandbox, (*explainer).clearsSandbox, (*explainer).remedySandbox},
 	{"approval", OnApproval, WaitingOnApproval, BlockedByApproval,
 		(*tick).checkApproval, nil, nil, nil, (*explainer).clearsApproval, (*explainer).remedyApproval},
 	{"locks", OnLocks, WaitingOnLocks, WaitingOnLocks,

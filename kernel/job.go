@@ -214,6 +214,7 @@ func (s *Spec) differs(o *Spec) []string {
 		{"env", slices.Equal(s.Task.Env, o.Task.Env) && slices.Equal(s.Task.PassEnv, o.Task.PassEnv)},
 		{"executor", s.Task.On() == o.Task.On() && slices.Equal(s.Task.Options, o.Task.Options)},
 		{"timeout", s.Task.Timeout == o.Task.Timeout},
+		{"sandbox", s.Task.Sandbox.Same(o.Task.Sandbox)},
 		{"after", slices.Equal(s.After, o.After) && slices.Equal(s.AfterAny, o.AfterAny)},
 		{"approval_timeout", s.ApprovalTimeout == o.ApprovalTimeout},
 		{"need", slices.Equal(s.Needs, o.Needs)}, {"produce", slices.Equal(s.Produces, o.Produces)},
@@ -246,6 +247,7 @@ type Task struct {
 	PassEnv  []string // names that must be set in the environment of whoever starts an attempt
 	Timeout  time.Duration
 	Grace    time.Duration // between TERM and KILL; 0: the executor's default
+	Sandbox  Sandbox
 }
 
 // On is the name of the executor that runs the task.

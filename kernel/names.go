@@ -55,6 +55,8 @@ func Statuses() []Status { return statusNames.Values() }
 
 func (v ApprovalState) String() string    { return approvalNames.Name(v) }
 func (v Seal) String() string             { return sealNames.Name(v) }
+func (v SandboxMode) String() string      { return sandboxNames.Name(v) }
+func (v Network) String() string          { return networkNames.Name(v) }
 func (v ArtifactKind) String() string     { return artifactKindNames.Name(v) }
 func (v FailureClass) String() string     { return failureClassNames.Name(v) }
 func (v Outcome) String() string          { return outcomeNames.Name(v) }
@@ -74,6 +76,8 @@ func (v WaitCause) String() string        { return waitCauseNames.Name(v) }
 
 // The inverses of String.
 
+func ParseSandboxMode(s string) (SandboxMode, error)           { return sandboxNames.Parse(s) }
+func ParseNetwork(s string) (Network, error)                   { return networkNames.Parse(s) }
 func ParseApprovalState(s string) (ApprovalState, error)       { return approvalNames.Parse(s) }
 func ParseArtifactKind(s string) (ArtifactKind, error)         { return artifactKindNames.Parse(s) }
 func ParseFailureClass(s string) (FailureClass, error)         { return failureClassNames.Parse(s) }

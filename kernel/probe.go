@@ -9,11 +9,12 @@ type Probes struct {
 	Clean     bool // whether the main checkout is clean
 	Merging   bool // whether a merge is in progress there
 	Attempts  []AttemptID
+	Sandbox   bool // what this host enforces of sandboxes
 }
 
 // Empty reports that nothing is asked.
 func (p Probes) Empty() bool {
-	return len(p.Artifacts)+len(p.Markers)+len(p.Branches)+len(p.Attempts) == 0 && !p.Head && !p.Clean && !p.Merging
+	return len(p.Artifacts)+len(p.Markers)+len(p.Branches)+len(p.Attempts) == 0 && !p.Head && !p.Clean && !p.Merging && !p.Sandbox
 }
 
 // Probes lists what some open job's gates will read and the snapshot does not

@@ -52,6 +52,14 @@ func (s *Spec) Statement() string {
 	line("pass_env", t.PassEnv...)
 	line("executor", t.On())
 	line("options", t.Options...)
+	if b := t.Sandbox; b.On() {
+		line("sandbox", b.Mode.String())
+		line("write", b.Write...)
+		line("network", b.Network.String())
+		if b.ReadOnly {
+			line("read_only", "worktree")
+		}
+	}
 	line("pinned_head", s.Pinned.Branch, string(s.Pinned.Commit))
 	if t.Timeout > 0 {
 		line("timeout", t.Timeout.String())

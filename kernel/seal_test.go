@@ -20,7 +20,8 @@ func granted(j kernel.Job) kernel.Job {
 func everything() kernel.Spec {
 	return kernel.Spec{
 		Task: kernel.Task{Args: []string{"sh", "-c", "echo \"ä\"\n"}, Tree: "/t", Dir: "d", Env: []string{"A=b=c", "N"}, PassEnv: []string{"P", "Q"}, Executor: "far",
-			Options: []string{"k=v"}, Timeout: 90 * time.Second, Builtin: true},
+			Options: []string{"k=v"}, Timeout: 90 * time.Second, Builtin: true,
+			Sandbox: kernel.Sandbox{Mode: kernel.RequiredSandbox, Write: []string{"out"}, Network: kernel.NoNetwork, ReadOnly: true}},
 		Pinned: kernel.PinnedHead{Branch: "main", Commit: "c0ffee"},
 		Origin: kernel.Origin{Node: "n", Template: kernel.Template{Selector: "s@v1", ID: "s", Version: "v1", PolicyHash: "ab"},
 			About: kernel.NodeInfo{Operation: "agent.invoke", Control: "gate.approval", Gates: []string{"approval(required=true)"}}, Manifest: "cd"},
@@ -40,6 +41,10 @@ env "N" "` + string(kernel.DigestOf("")) + `"
 pass_env "P" "Q"
 executor "far"
 options "k=v"
+sandbox "required"
+write "out"
+network "none"
+read_only "worktree"
 pinned_head "main" "c0ffee"
 timeout "1m30s"
 template "s@v1" "s" "v1"

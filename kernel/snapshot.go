@@ -32,6 +32,7 @@ type Facts struct {
 	Merging Fact[string]                // "merge", "cherry-pick" … in progress there; "" : nothing
 	Runners map[AttemptID]Fact[Runner]  // of running attempts
 	Results map[AttemptID]Fact[*Result] // of running attempts; nil: none on record
+	Sandbox Fact[Enforcement]           // what this host enforces
 }
 
 // Scope says which records a read must bring besides the open ones and those
@@ -203,6 +204,9 @@ func (s *Snapshot) WithFacts(f Facts) *Snapshot {
 	}
 	if f.Clean.asked() {
 		all.Clean = f.Clean
+	}
+	if f.Sandbox.asked() {
+		all.Sandbox = f.Sandbox
 	}
 	for _, a := range s.touched {
 		all = all.after(a)

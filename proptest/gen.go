@@ -91,6 +91,9 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 		s.Task.Executor = "far"
 		s.Task.Options = rapid.SliceOfN(rapid.SampledFrom([]string{"partition=a", "partition=b"}), 0, 1).Draw(t, "options")
 	}
+	if oneIn(t, 4, "sandboxed") {
+		s.Task.Sandbox = kernel.Sandbox{Mode: oneOf(t, "sandbox", kernel.BestEffortSandbox, kernel.RequiredSandbox), Network: oneOf(t, "network", kernel.AnyNetwork, kernel.NoNetwork)}
+	}
 	if oneIn(t, 8, "stands for a prompt") {
 		s.Prompt = &kernel.Prompt{File: "/in/inbox/x.running.md", Rel: "x.prompt.md", Archive: rapid.Bool().Draw(t, "archive")}
 	}
@@ -286,6 +289,7 @@ var Facts = rapid.Custom(func(t *rapid.T) kernel.Facts {
 	}
 	f.Head = fact(t, oneOf(t, "checked out", "", "main", "dev"))
 	f.Clean = fact(t, rapid.Bool().Draw(t, "clean"))
+	f.Sandbox = fact(t, oneOf(t, "enforces", kernel.Enforcement{}, kernel.Enforcement{Files: "no"}, kernel.Enforcement{Network: "no"}))
 	f.Merging = fact(t, oneOf(t, "merging", "", "", "", "merge"))
 	return f
 })

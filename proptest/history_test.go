@@ -68,6 +68,9 @@ func (h *history) observe(s *kernel.Snapshot) *kernel.Snapshot {
 		if p.Clean {
 			f.Clean = kernel.Seen(true)
 		}
+		if p.Sandbox {
+			f.Sandbox = kernel.Seen(kernel.Enforcement{})
+		}
 		if p.Merging {
 			f.Merging = kernel.Seen("")
 		}

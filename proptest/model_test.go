@@ -78,7 +78,9 @@ func stops(s *kernel.Snapshot, j, p *kernel.Job) bool {
 // by being open yet or later than j, or since an earlier merge closed it.
 func apart(s *kernel.Snapshot, j, p *kernel.Job) bool {
 	closed := func(m *kernel.Job) bool { return m.State.Closed && m.State.Status == kernel.Succeeded }
-	before := func(m *kernel.Job) bool { return closed(m) && m.State.Finished.Before(j.State.Finished) && !p.Created.After(m.State.Finished) }
+	before := func(m *kernel.Job) bool {
+		return closed(m) && m.State.Finished.Before(j.State.Finished) && !p.Created.After(m.State.Finished)
+	}
 	if !closed(j) || slices.Contains(j.Spec.After, p.ID) {
 		return false
 	}
@@ -184,6 +186,11 @@ func judgeOwn(s *kernel.Snapshot, j *kernel.Job) (kernel.Status, string) {
 				return kernel.WaitingOnDeps, "?"
 			}
 		case !f.Clean.Known || !f.Clean.Value:
+			return kernel.WaitingOnDeps, "?"
+		}
+	}
+	if b := j.Spec.Task.Sandbox; b.Mode == kernel.RequiredSandbox && j.Spec.Task.Executor == "" {
+		if e := f.Sandbox.Value; !f.Sandbox.Known || e.Files != "" || b.Network == kernel.NoNetwork && e.Network != "" {
 			return kernel.WaitingOnDeps, "?"
 		}
 	}

@@ -129,6 +129,9 @@ func answers(p kernel.Probes, f kernel.Facts) kernel.Facts {
 	if p.Clean {
 		out.Clean = known(f.Clean)
 	}
+	if p.Sandbox {
+		out.Sandbox = known(f.Sandbox)
+	}
 	if p.Merging {
 		out.Merging = known(f.Merging)
 	}

@@ -73,6 +73,7 @@ type (
 		FinishedAt    stamp             `json:"finished_at"`
 		PID           *int              `json:"pid"`
 		Host          string            `json:"host,omitempty"`
+		Enforced      string            `json:"sandbox_enforced,omitempty"`
 		ExitCode      *int              `json:"exit_code"`
 		Attempt       int               `json:"attempt"`
 		Generation    int               `json:"generation"`
@@ -144,6 +145,14 @@ type (
 		PassEnv  []string `json:"pass_env,omitempty"`
 		Timeout  string   `json:"timeout,omitempty"`
 		Grace    string   `json:"grace,omitempty"`
+
+		Sandbox *sandboxRecord `json:"sandbox,omitempty"`
+	}
+	sandboxRecord struct {
+		Mode     string   `json:"mode"`
+		Write    []string `json:"write,omitempty"`
+		Network  string   `json:"network,omitempty"`
+		ReadOnly bool     `json:"read_only,omitempty"`
 	}
 	againRecord struct {
 		MaxRetries  int      `json:"max_retries,omitempty"`

@@ -39,7 +39,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 	if p := st.Place; p.PID != 0 {
 		r.PID = &p.PID
 	}
-	r.Host = st.Place.Host
+	r.Host, r.Enforced = st.Place.Host, st.Place.Sandbox
 	r.agents(st.Agent)
 	if !st.Stop.At.IsZero() {
 		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By, st.Stop.Cleanup}
@@ -51,12 +51,23 @@ func newRecord(j *kernel.Job, now time.Time) record {
 			duration(a.Retry.Base), duration(a.Retry.Cap)}
 	}
 	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Tree, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
-		duration(sp.Task.Timeout), duration(sp.Task.Grace)}
+		duration(sp.Task.Timeout), duration(sp.Task.Grace), newSandbox(sp.Task.Sandbox)}
 	r.Again.V = newAgain(sp)
 	r.Schedule.V = newSchedule(sp, st)
 	r.Metadata.V = newMetadata(sp, st)
 	if sp.Prompt != nil {
 		r.addPrompt(j)
+	}
+	return r
+}
+
+func newSandbox(b kernel.Sandbox) *sandboxRecord {
+	if b.Same(kernel.Sandbox{}) {
+		return nil
+	}
+	r := &sandboxRecord{Mode: b.Mode.String(), Write: b.Write, ReadOnly: b.ReadOnly}
+	if b.Network != kernel.AnyNetwork {
+		r.Network = b.Network.String()
 	}
 	return r
 }
@@ -216,6 +227,10 @@ func (r *record) job() (kernel.Job, error) {
 			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv,
 			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
 	}
+	if b := r.Task.V.Sandbox; b != nil {
+		j.Spec.Task.Sandbox = kernel.Sandbox{Mode: parsed(&d, "task.sandbox.mode", b.Mode, kernel.ParseSandboxMode), Write: b.Write,
+			Network: parsed(&d, "task.sandbox.network", b.Network, kernel.ParseNetwork), ReadOnly: b.ReadOnly}
+	}
 	if c := r.Configuration; c != nil {
 		j.Spec.Configured = &kernel.Configured{MaxRunning: c.MaxRunning, Grace: d.duration("config_snapshot.grace", c.Grace)}
 		for _, p := range c.Pools {
@@ -237,7 +252,7 @@ func (r *record) job() (kernel.Job, error) {
 	st.Outcome = parsed(&d, "outcome", r.Outcome, kernel.ParseOutcome)
 	st.Failure = parsed(&d, "failure_class", r.FailureClass, kernel.ParseFailureClass)
 	st.Reason = value(r.FailureReason)
-	st.Place.Host, st.Agent = r.Host, r.agentState()
+	st.Place.Host, st.Place.Sandbox, st.Agent = r.Host, r.Enforced, r.agentState()
 	if r.PID != nil {
 		st.Place.PID = *r.PID
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
@@ -66,6 +67,10 @@ type command struct {
 	dir        string
 	env        []string
 	resultFile string
+
+	sandbox *sandbox.Policy // nil: it is in none, or sees to one itself
+	tmp     string          // its own temporary directory; "": none
+	handed  []string        // files that have to be there for it to write to them
 }
 
 // launchError is a command that could not be started, with the exit code a
@@ -115,8 +120,10 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 		}
 	}
 	c.env = environment(slices.Concat(l.jobEnv(j), submittedEnv(t.Env)), append(os.Environ(), "PWD="+dir)...)
-	c.path, err = find(args[0], dir, lookup(c.env, "PATH"))
-	return c, err
+	if c.path, err = find(args[0], dir, lookup(c.env, "PATH")); err != nil {
+		return c, err
+	}
+	return c, l.confine(&c, j)
 }
 
 // jobEnv are the variables that tell a job's command about the job.

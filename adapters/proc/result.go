@@ -93,6 +93,9 @@ func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
 	if errors.Is(err, fs.ErrNotExist) {
 		return r
 	}
+	if err == nil && len(b) == 0 { // it was made for a command that said nothing
+		return r
+	}
 	var e explicitResult
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(b))

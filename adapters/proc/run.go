@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -26,6 +27,9 @@ func (l *Local) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 
 func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	cmd, err := l.prepare(j)
+	if cmd.tmp != "" {
+		defer os.RemoveAll(cmd.tmp)
+	}
 	if err != nil {
 		r := notStarted(err)
 		if l.worktreeGone(j.State.Context) {
@@ -70,6 +74,12 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 		r.Produced = customOf(j.Spec.Produces)
 	}
 	r = explicit(l.Files.ResultFile(j.Attempt()), j, r)
+	if b := j.Spec.Task.Sandbox; b.On() {
+		if err := l.MendLink(cmd.dir); err != nil {
+			r = kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RejectedByHost, Reason: err.Error(), Context: r.Context}
+		}
+		r.Place.Sandbox = sandbox.Words(b)
+	}
 	r.Place.PID = c.pid
 	return r
 }
@@ -122,10 +132,19 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 	if err = os.Remove(cmd.resultFile); err != nil && !os.IsNotExist(err) {
 		return nil, err // what lies there would pass for the command's result
 	}
+	if err = cmd.hand(); err != nil {
+		return nil, err
+	}
 	if c.guard, err = l.newGuard(); err != nil {
 		return nil, err
 	}
-	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()}, Sys: commandAttr()}
+	sys := commandAttr()
+	if cmd.sandbox != nil {
+		if cmd.path, cmd.args, err = cmd.sandbox.Wrap(l.program(), cmd.path, cmd.args, sys); err != nil {
+			return nil, err
+		}
+	}
+	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()}, Sys: sys}
 	c.pid, err = l.start(func() (int, error) { return syscall.ForkExec(cmd.path, cmd.args, attr) })
 	if err != nil {
 		c.guard.dismiss()

@@ -35,8 +35,9 @@ type Builder struct {
 
 // Defaults are what the configuration says where a request or a template does not.
 type Defaults struct {
-	Timeout  time.Duration // of single jobs
-	Executor string        // of single jobs, and of nodes that run commands
+	Timeout  time.Duration  // of single jobs
+	Executor string         // of single jobs, and of nodes that run commands
+	Sandbox  kernel.Sandbox // the least that these get
 	Settings map[string]workflow.Setting
 	Agent    func(alias string, selectors ...string) app.AgentChoice
 }

@@ -43,6 +43,9 @@ type Request struct {
 	Env             []string `json:"env"`
 	Executor        string   `json:"executor"`
 	Option          []string `json:"options"`
+	Sandbox         string   `json:"sandbox"`
+	Write           []string `json:"write"`
+	Network         string   `json:"network"`
 	Command         []string `json:"command"`
 }
 
@@ -324,9 +327,36 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 			task.PassEnv = append(task.PassEnv, name)
 		}
 	}
-	var err error
+	b, err := sandboxOf(q)
+	if err != nil {
+		return task, err
+	}
+	task.Sandbox = b.Least(t.Defaults.Sandbox)
 	task.Tree, task.Dir, err = t.workplace(q.Cwd)
 	return task, errors.Join(append(errs, err)...)
+}
+
+// sandboxOf reads --sandbox, --write and --network.
+func sandboxOf(q Request) (b kernel.Sandbox, err error) {
+	if q.Sandbox != "" {
+		if b.Mode, err = kernel.ParseSandboxMode(q.Sandbox); err != nil {
+			return b, fmt.Errorf("--sandbox: %w", err)
+		}
+	}
+	if q.Network != "" {
+		if b.Network, err = kernel.ParseNetwork(q.Network); err != nil {
+			return b, fmt.Errorf("--network: %w", err)
+		}
+	}
+	if b.Write = q.Write; !b.On() && (len(q.Write) > 0 || b.Network != kernel.AnyNetwork) {
+		return b, fmt.Errorf("--write and --network have no effect without a sandbox: add --sandbox best-effort or required: %w", kernel.ErrInvalid)
+	}
+	for _, path := range q.Write {
+		if path == "" || strings.ContainsRune(path, 0) {
+			return b, fmt.Errorf("--write %q: expected a path: %w", path, kernel.ErrInvalid)
+		}
+	}
+	return b, nil
 }
 
 // workplace is the working tree and the directory in it that cwd means to the

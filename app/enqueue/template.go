@@ -148,6 +148,9 @@ func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string
 		if !workflow.Anywhere(spec.Origin.About) {
 			spec.Task.Tree = t.linked()
 		}
+		if about := &spec.Origin.About; about.Class == "agent" || about.Class == "environment_shell" || about.Control != "" || len(about.Gates) > 0 {
+			spec.Task.Sandbox = spec.Task.Sandbox.Least(t.Defaults.Sandbox)
+		}
 		if class := spec.Origin.About.Class; spec.Task.Executor == "" && (class == "agent" || class == "environment_shell") {
 			spec.Task.Executor = t.Defaults.Executor
 		}

@@ -205,7 +205,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case m.asks != nil:
 		return m.answer(name)
 	case m.typing:
-		m.type_(name, k.Text)
+		m.typed(name, k.Text)
 		return nil
 	case m.help:
 		m.help = false
@@ -278,8 +278,8 @@ func (m *model) fold() {
 	m.arrange()
 }
 
-// type_ takes a key of a search.
-func (m *model) type_(name, text string) {
+// typed takes a key of a search.
+func (m *model) typed(name, text string) {
 	switch name {
 	case "enter":
 		m.typing = false

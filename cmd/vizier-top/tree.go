@@ -66,8 +66,9 @@ func (f filter) shows(s *kernel.Snapshot, jobs []*kernel.Job) bool {
 			return j.Needs() != "" && !(j.State.Status.Terminal() && s.SeenTo(j))
 		case failed:
 			return view.EndedBadly(j)
+		default:
+			return true
 		}
-		return true
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -46,6 +47,7 @@ type diagnosis struct {
 	Outcome  string          `json:"outcome"` // healthy or findings
 	Git      string          `json:"git_version"`
 	Resident int             `json:"resident_pid"` // 0: none
+	Sandbox  string          `json:"sandbox"`      // what this host enforces of one
 	Findings []doctorFinding `json:"findings"`
 }
 
@@ -119,7 +121,7 @@ func (x *doctorCmd) Run(c *call) error {
 	if r.AgentPrograms != nil && mayRun {
 		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
 	}
-	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Findings: []doctorFinding{}}
+	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Sandbox: sandbox.Words(kernel.Sandbox{Network: kernel.NoNetwork}), Findings: []doctorFinding{}}
 	if doc.Git, _, err = r.Doctor.git.ProgramVersion(c.ctx); err != nil {
 		doc.Git = "none"
 	}
@@ -162,6 +164,7 @@ func (x *doctorCmd) show(c *call, doc diagnosis, open int) {
 	}
 	c.ui.print("Git: " + doc.Git)
 	c.ui.print("Scheduler: " + resident)
+	c.ui.print("Sandbox: " + doc.Sandbox)
 	for _, f := range doc.Findings {
 		mark := ""
 		if f.Fixed {

@@ -57,6 +57,9 @@ type submitFlags struct {
 	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable."`
 	Executor        string   `placeholder:"NAME" help:"Who runs the job: local, or an executor of the configuration."`
 	Option          []string `sep:"none" name:"option" placeholder:"KEY=VALUE" help:"What to ask of the executor, such as memory=4G or --constraint=gpu of a cluster; repeatable."`
+	Sandbox         string   `enum:",none,best-effort,required" default:"" placeholder:"none|best-effort|required" help:"Keep the command to its working tree and what it is handed: as far as the host can, or wholly, or it does not start."`
+	Write           []string `sep:"none" placeholder:"PATH" help:"With --sandbox: it may write there besides; repeatable."`
+	Network         string   `enum:",all,none" default:"" placeholder:"all|none" help:"With --sandbox: which network it reaches."`
 	Command         []string `arg:"" optional:"" name:"command" help:"The command and its arguments, after --."`
 }
 

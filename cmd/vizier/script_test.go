@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
+	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 )
 
 // TestScripts runs whole commands over real repositories and real processes.
@@ -28,7 +30,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
 			for _, kv := range []string{"USER=ann", "GORACE=" + os.Getenv("GORACE"), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "VIZIER_SCHEDULER_RESIDENT=false", // tested by itself
-				"PATH=" + withoutAgents(env.Getenv("PATH")),
+				"PATH=" + withoutAgents(env.Getenv("PATH")), "GOCACHE=" + goCache(),
 				"GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b", "GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b"} {
 				name, value, _ := strings.Cut(kv, "=")
 				env.Setenv(name, value)
@@ -47,6 +49,10 @@ func TestScripts(t *testing.T) {
 			switch name {
 			case "unshare":
 				return proc.PIDSpace() != "" && exec.Command("unshare", "-pf", "--mount-proc", "true").Run() == nil, nil
+			case "sandbox":
+				return sandbox.This().Enforcement().Files == "", nil
+			case "offline":
+				return sandbox.This().Enforcement().Network == "", nil
 			case "cutlogs", "ordered": // what the system tells of logs
 				_, err := joblog.Reopen(os.Stdout)
 				return !errors.Is(err, errors.ErrUnsupported), nil
@@ -56,6 +62,12 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"setid": setid, "idof": idof, "exits": exitsWith, "conforms": conformsTo},
 	})
+}
+
+// goCache is where the Go compiler keeps what it has compiled.
+func goCache() string {
+	dir, _ := os.UserCacheDir()
+	return cmp.Or(os.Getenv("GOCACHE"), filepath.Join(dir, "go-build"))
 }
 
 // withoutAgents is path without the directories that have agents: what this

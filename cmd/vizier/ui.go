@@ -112,9 +112,6 @@ func (u *ui) shown(s string) string {
 // document writes JSON that is written already.
 func (u *ui) document(text string) { io.WriteString(u.out, plainJSON(text)) }
 
-// control tells the terminal something.
-func (u *ui) control(sequence string) { io.WriteString(u.out, sequence) }
-
 // json writes a document.
 func (u *ui) json(v any) error { return u.encode(v, "  ") }
 

@@ -134,6 +134,7 @@ type Attempt struct {
 	FailureClass *string  `json:"failure_class"`
 	Reason       *string  `json:"reason"`
 	Agent        *Agent   `json:"agent"`
+	Sandbox      *string  `json:"sandbox"` // what was enforced of it
 
 	took time.Duration
 }
@@ -168,7 +169,7 @@ func attempts(j *kernel.Job, known []kernel.Result) []Attempt {
 
 func attempt(r kernel.Result) Attempt {
 	a := Attempt{Attempt: r.Attempt.N, Status: r.Outcome.String(), StartedAt: moment(r.Started), FinishedAt: moment(r.Ended),
-		Host: nullable(r.Place.Host), FailureClass: nullable(r.Class.String()), Reason: nullable(line(r.Reason)), Agent: agentOf(r.Agent)}
+		Host: nullable(r.Place.Host), FailureClass: nullable(r.Class.String()), Reason: nullable(line(r.Reason)), Agent: agentOf(r.Agent), Sandbox: nullable(r.Place.Sandbox)}
 	if r.Place.PID != 0 {
 		a.PID = &r.Place.PID
 	}
@@ -202,6 +203,9 @@ func (a Attempt) String() string {
 	}
 	if a.Host != nil {
 		text += " on " + *a.Host
+	}
+	if a.Sandbox != nil {
+		text += ", kept to: " + *a.Sandbox
 	}
 	return text
 }

@@ -62,7 +62,7 @@ func TestRawJob(t *testing.T) {
 		`"pid":7,"host":"h","exit_code":10,`,
 		`"agent":{"agent":"claude","version":null,"model":null,"session":"s","turns":0,"usage":{"input_tokens":0,"cached_tokens":0,"output_tokens":0,"cost_usd":0},` +
 			`"resets_at":"2026-02-01T12:00:00+00:00","denied":[]},"agent_total":{"runs":2,"turns":5,"usage":{"input_tokens":3,"cached_tokens":0,"output_tokens":0,"cost_usd":0.5}}`,
-		`"attempts":[{"attempt":1,"status":"lost","started_at":null,"finished_at":null,"seconds":null,"host":null,"pid":null,"exit_code":null,"failure_class":null,"reason":null,"agent":null},` +
+		`"attempts":[{"attempt":1,"status":"lost","started_at":null,"finished_at":null,"seconds":null,"host":null,"pid":null,"exit_code":null,"failure_class":null,"reason":null,"agent":null,"sandbox":null},` +
 			`{"attempt":2,"status":"failed","started_at":"2026-02-01T12:00:00+00:00"`,
 		`"outcome_path":"o.json"`, `"wait":{"kind":"approval","detail":"No"},"waited_on":["pinned_head","approval"]`,
 		`"attempt":2,`, `"failure_class":"timeout"`, `"retry_at":"2026-02-01T12:00:00+00:00"`,
@@ -89,4 +89,31 @@ func TestRawSchedule(t *testing.T) {
 			`{"order":1,"job_id":"a","slug":null,"name":"do a","status":"running","created_at":"2026-02-01T12:00:00+00:00","command":[],"wait":null},`+
 			`{"order":2,"job_id":"b","slug":null,"name":"do b","status":"waiting_on_deps","created_at":"2026-02-01T12:01:00+00:00",`+
 			`"command":[],"wait":{"kind":"dependencies","detail":"waiting on job a"}}]}`)
+}
+
+// What a job is about is in its document, null where there is no such thing.
+func TestRawContext(t *testing.T) {
+	j := kernel.Job{ID: "a", Spec: kernel.Spec{Origin: kernel.Origin{Alias: "merge", Plan: "p", Target: "main", Branch: "draft/p"}}}
+	j.State.Context.Root = "/w"
+	for _, c := range []struct {
+		job  kernel.Job
+		want string
+	}{{j, "merge p main draft/p /w"}, {kernel.Job{ID: "a"}, "- - - - -"}} {
+		shown, err := view.ShowRaw(snap(c.job), "a", view.Paths{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := shown.Job.Context
+		var got []string
+		for _, s := range []*string{x.CommandAlias, x.Plan, x.Target, x.Branch, x.ExecutionRoot} {
+			if s == nil {
+				got = append(got, "-")
+			} else {
+				got = append(got, *s)
+			}
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s, want %s", text, c.want)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,7 +42,7 @@ func drawn(t *testing.T, svg string) (p picture) {
 	groups := 0
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return p
 		}
 		if err != nil {

@@ -66,6 +66,9 @@ func (d *decoder) node(i int, v Value) nodeSource {
 		"executor":         d.text(&n.executor),
 		"options":          d.texts(&n.options),
 		"retry_on":         d.texts(&n.retryOn),
+		"sandbox":          d.text(&n.sandbox),
+		"write":            d.texts(&n.write),
+		"network":          d.text(&n.network),
 	}, "id", "uses")
 	for _, field := range d.doubts[from:] {
 		n.doubts = append(n.doubts, strings.TrimPrefix(strings.TrimPrefix(field, path), "."))

@@ -58,8 +58,27 @@ func (e *expander) node(src *nodeSource, n *node) {
 			[]string{at, ".approval_timeout"})
 	}
 	n.transient = e.transient(src.transient, at, ".transient")
+	e.sandbox(src, n, at)
 	e.budgets(src, n, at)
 }
+
+// sandbox reads what the node's agent and scripts are kept to.
+func (e *expander) sandbox(src *nodeSource, n *node, at string) {
+	b := &n.sandbox
+	b.Mode, _ = kernel.ParseSandboxMode(e.word(src.sandbox, "sandbox", sandboxModes[0], sandboxModes, at, ".sandbox"))
+	b.Network, _ = kernel.ParseNetwork(e.word(src.network, "network", networks[0], networks, at, ".network"))
+	for i, w := range src.write {
+		b.Write = append(b.Write, e.text(w, item(at+".write", i), ""))
+	}
+	if (src.network.given() || len(src.write) > 0) && !b.On() && !n.doubts.about("sandbox") {
+		e.fail(n.pos, "write and network have no effect: node `"+n.id.Value+"` has no sandbox", `add sandbox = "best-effort" or "required"`, []string{at, ".sandbox"})
+	}
+}
+
+var (
+	sandboxModes = []string{kernel.NoSandbox.String(), kernel.BestEffortSandbox.String(), kernel.RequiredSandbox.String()}
+	networks     = []string{kernel.AnyNetwork.String(), kernel.NoNetwork.String()}
+)
 
 // budgets reads how often, and after what, a job runs again by itself, and refuses what would have no effect.
 func (e *expander) budgets(src *nodeSource, n *node, at string) {

@@ -100,6 +100,10 @@ func (h *hasher) node(n *node) {
 	if len(n.options) > 0 { // or hashes on record would change
 		h.set("options", slices.Clone(n.options))
 	}
+	if b := n.sandbox; b.On() { // likewise
+		h.list("sandbox", b.Mode.String(), b.Network.String())
+		h.set("write", slices.Clone(b.Write))
+	}
 	h.table("args", n.args)
 	h.set("after", values(n.after))
 	h.set("needs", labels(n.needs))

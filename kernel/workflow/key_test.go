@@ -43,11 +43,12 @@ func TestEveryKeyOfANodeCounts(t *testing.T) {
 		"gates": `[{"kind": "approval", "required": "true"}]`, "retry": `{"mode": "on_failure", "budget": "2"}`, "on": `{"succeeded": ["b"]}`,
 		"timeout": `"5m"`, "approval_timeout": `"4h"`, "max_retries": `"2"`, "max_resumes": `"2"`, "max_reclaims": `"7"`, "effect_in_doubt": `"ask"`, "resumable": `"true"`,
 		"idempotent": `"true"`, "transient": `"transient"`, "executor": `"far"`, "options": `["a=b"]`, "retry_on": `["timeout"]`,
-		"resume": `"true"`,
+		"resume": `"true"`, "sandbox": `"required"`, "write": `["out"]`, "network": `"none"`,
 	}
 	with := map[string]map[string]string{ // what a key is of use with alone
 		"approval_timeout": {"gates": `[{"kind": "approval", "required": "true"}]`},
-		"options":          {"executor": `"far"`}, "max_resumes": {"resumable": `"true"`}, "retry_on": {"max_retries": `"1"`}, "max_reclaims": {"idempotent": `"true"`},
+		"write":            {"sandbox": `"best-effort"`}, "network": {"sandbox": `"best-effort"`},
+		"options": {"executor": `"far"`}, "max_resumes": {"resumable": `"true"`}, "retry_on": {"max_retries": `"1"`}, "max_reclaims": {"idempotent": `"true"`},
 		"kind": {"uses": `"cap.env.builtin.worktree.cleanup"`}, "uses": {"kind": `"builtin"`},
 		"resume": {"kind": `"agent"`, "uses": `"cap.agent.invoke"`, "args": `{}`, "needs": `[{"custom": {"type_id": "prompt_text", "key": "p"}}]`},
 	}

@@ -114,6 +114,9 @@ type nodeSource struct {
 	executor        Text
 	options         []Text
 	retryOn         []Text
+	sandbox         Text
+	write           []Text
+	network         Text
 }
 
 type artifactSource struct {

@@ -64,6 +64,7 @@ type node struct {
 	transient       kernel.Transient
 	executor        string
 	options         []string // what to ask of the executor
+	sandbox         kernel.Sandbox
 }
 
 // artifact is a need or a product and the contract version it names, if any.

@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -137,11 +135,8 @@ func BenchmarkRunnerMemoryAmongMany(b *testing.B) {
 		lines := batch(100, []string{"true"}, before) + `{"ref": "last", "after": ["j99"], "command": ["sh", "-c", "grep VmHWM /proc/$PPID/status"]}` + "\n"
 		ids := strings.Fields(r.vizier(lines, "jobs", "submit", "--batch"))
 		r.vizier("", "jobs", "wait", ids[100])
-		text, err := os.ReadFile(filepath.Join(r.dir, ".vizier/jobs", ids[100], "stdout.log"))
-		if err != nil {
-			b.Fatal(err)
-		}
-		kib, err := strconv.ParseFloat(strings.Fields(string(text))[1], 64)
+		text := r.vizier("", "jobs", "tail", "--stream", "stdout", ids[100])
+		kib, err := strconv.ParseFloat(strings.Fields(text)[1], 64)
 		if err != nil {
 			b.Fatal(err)
 		}

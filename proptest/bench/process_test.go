@@ -81,11 +81,8 @@ func BenchmarkRunnerMemory(b *testing.B) {
 					fmt.Sprintf(`{"ref": "last", "after": ["j%d"], "command": ["sh", "-c", "grep VmHWM /proc/$PPID/status"]}`+"\n", n-1)
 				ids := strings.Fields(r.vizier(lines, "jobs", "submit", "--batch"))
 				r.vizier("", "jobs", "wait", ids[n])
-				text, err := os.ReadFile(filepath.Join(r.dir, ".vizier/jobs", ids[n], "stdout.log"))
-				if err != nil {
-					b.Fatal(err)
-				}
-				kib, err := strconv.ParseFloat(strings.Fields(string(text))[1], 64)
+				text := r.vizier("", "jobs", "tail", "--stream", "stdout", ids[n])
+				kib, err := strconv.ParseFloat(strings.Fields(text)[1], 64)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -76,6 +76,10 @@ type Jobs struct {
 	Cancel  Cancel
 
 	Executor string // of jobs that name none; "": this machine
+
+	Sandbox string   // "none", "best-effort" or "required": the least that a job gets
+	Write   []string // paths that every sandbox opens
+	Network string   // "all" or "none", of jobs in a sandbox
 }
 
 // Cancel is what else a cancel does.

@@ -173,6 +173,7 @@ type conversation struct {
 	scratch string // a directory that is removed at the end
 	limits  *limits
 	out     *capture
+	homes   []string // where the agent keeps its own files
 }
 
 func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
@@ -206,7 +207,7 @@ func (k *conversation) ask(ctx context.Context) (kernel.AgentAnswer, error) {
 	case k.Label == Builtin && len(k.Settings.Command) == 0:
 		r.Exit, err = k.builtin(ctx, k.q.Dir, k.q.Prompt, k.out)
 	case len(k.Filter) == 0:
-		cmd := k.command(ctx, k.q.Dir, k.Settings.Command, env)
+		cmd := k.command(ctx, k.q.Dir, k.Settings.Command, env, k.homes...)
 		cmd.Stdin, cmd.Stdout = bytes.NewReader(k.q.Prompt), out
 		r.Exit, err = k.finish(cmd, cmd.Run())
 	default:
@@ -240,6 +241,7 @@ func (k *conversation) surroundings() []string {
 // start makes a known program the command, and tells the environment that it
 // needs besides.
 func (k *conversation) start(p program) (env []string, err error) {
+	k.homes = p.homes()
 	k.Settings.Command = append([]string{p.Name}, p.flags(k.Settings, k.q, k.scratch)...)
 	if p.env != nil {
 		env, err = p.env(k.scratch)
@@ -265,7 +267,7 @@ func (k *conversation) known(ctx context.Context, p program) (r kernel.AgentAnsw
 		run: kernel.AgentRun{Agent: k.Label, Session: k.q.Session, Model: k.Model}}
 	parser := p.parser(s)
 	out, errs := s.stdout(parser), s.stderr(parser)
-	cmd := k.command(ctx, k.q.Dir, k.Settings.Command, env)
+	cmd := k.command(ctx, k.q.Dir, k.Settings.Command, env, k.homes...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(k.q.Prompt), out, errs
 	if k.Silence > 0 {
 		cmd.Stdout, cmd.Stderr = &pulse{k.limits, out}, &pulse{k.limits, errs}
@@ -348,7 +350,7 @@ func (k *conversation) filtered(ctx context.Context, env []string, out io.Writer
 		w.Close()
 		return 0, fmt.Errorf("progress filter: %w", refused(filter, err))
 	}
-	agent := k.command(ctx, k.q.Dir, k.Settings.Command, env)
+	agent := k.command(ctx, k.q.Dir, k.Settings.Command, env, k.homes...)
 	agent.Stdin, agent.Stdout = bytes.NewReader(k.q.Prompt), w
 	err = agent.Start()
 	w.Close()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ var claudeCode = program{
 		}
 		return slices.Concat(args, []string{"--output-format", "stream-json"}, s.Flags)
 	},
+	homes:  func() []string { return homesOf(os.Getenv("CLAUDE_CONFIG_DIR"), ".claude", ".claude.json") },
 	parser: func(s *stream) parser { return &claudeParser{s} },
 }
 

@@ -44,6 +44,7 @@ var codex = program{
 		return append(args, "-")
 	},
 	sandboxed: func(s Settings) bool { return s.Permissions != MayAll },
+	homes:     func() []string { return homesOf(codexHome()) },
 	parser: func(s *stream) parser {
 		c := &codexParser{stream: s, home: codexHome()}
 		c.before = c.session(s.run.Session)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 )
 
 // DefaultGrace is the time between TERM and KILL where nothing else is said.
@@ -30,6 +32,12 @@ type Shell struct {
 	Stdout, Stderr io.Writer
 	Grace          time.Duration // between TERM and KILL; 0: DefaultGrace
 	Env            []string      // NAME=VALUE for whatever it runs, agents included
+
+	// Confine is the sandbox for what runs in dir and writes to the paths in also
+	// besides; nil, and a policy of nil: it is in none.
+	Confine func(dir string, also ...string) (*sandbox.Policy, error)
+	Step    []string               // the program that puts it there, which is this one
+	Ended   func(dir string) error // what ran in dir in a sandbox has ended: what is wrong with what it left
 }
 
 // Run runs `sh -c script` in dir and returns its exit code; a death by signal
@@ -52,7 +60,7 @@ func (s Shell) Output(ctx context.Context, dir, script string, env []string, lim
 
 // command is args in a process group of its own, all of which is told to end
 // when ctx does.
-func (s Shell) command(ctx context.Context, dir string, args, env []string) *exec.Cmd {
+func (s Shell) command(ctx context.Context, dir string, args, env []string, also ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = dir
 	cmd.Env = slices.DeleteFunc(slices.Concat(os.Environ(), s.Env, []string{"PWD=" + dir}, env), func(v string) bool {
@@ -65,7 +73,21 @@ func (s Shell) command(ctx context.Context, dir string, args, env []string) *exe
 	if s.Grace <= 0 {
 		cmd.WaitDelay = DefaultGrace
 	}
+	s.confine(cmd, also)
 	return cmd
+}
+
+// confine puts cmd into the sandbox of what runs in its directory, if it is in
+// one. Where it cannot be put there, it does not start.
+func (s Shell) confine(cmd *exec.Cmd, also []string) {
+	if s.Confine == nil || cmd.Err != nil {
+		return
+	}
+	p, err := s.Confine(cmd.Dir, also...)
+	if err == nil && p != nil {
+		cmd.Path, cmd.Args, err = p.Wrap(s.Step, cmd.Path, cmd.Args, cmd.SysProcAttr)
+	}
+	cmd.Err = err
 }
 
 // finish is the exit code of a command that ran. That it left a process behind
@@ -76,6 +98,11 @@ func (s Shell) finish(cmd *exec.Cmd, err error) (int, error) {
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
 		fmt.Fprintf(s.Stderr, "warning: %s ended and left a process behind that holds its output\n", cmd.Args[0])
+	}
+	if s.Confine != nil && s.Ended != nil {
+		if err := s.Ended(cmd.Dir); err != nil {
+			return 1, err
+		}
 	}
 	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	var exited *exec.ExitError

@@ -40,6 +40,7 @@ var gemini = program{
 		env = []string{"GEMINI_CLI_TRUST_WORKSPACE=true", "TMPDIR=" + scratch} // it leaves reports of errors there
 		return env, os.WriteFile(filepath.Join(scratch, geminiPolicyFile), []byte(geminiPolicy), 0o600)
 	},
+	homes: func() []string { return homesOf(filepath.Join(geminiHome(), ".gemini")) },
 	parser: func(s *stream) parser {
 		return &geminiParser{stream: s, tools: map[string]string{}, home: geminiHome()}
 	},

@@ -37,6 +37,7 @@ type program struct {
 	env       func(scratch string) ([]string, error) // nil: none of its own
 	sandboxed func(Settings) bool                    // its commands write in few places; nil: they do not
 	parser    func(*stream) parser
+	homes     func() []string // where it keeps settings and sessions: a sandbox opens that
 }
 
 // programs are those that are known.

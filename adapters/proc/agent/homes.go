@@ -1,0 +1,24 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// homesOf are the files and directories in which an agent keeps its settings and
+// sessions: dir, which is made if it is not there, or those of names in the user's
+// home directory.
+func homesOf(dir string, names ...string) []string {
+	out := []string{}
+	if dir != "" {
+		out = append(out, dir)
+	} else if home, err := os.UserHomeDir(); err == nil {
+		for _, name := range names {
+			out = append(out, filepath.Join(home, name))
+		}
+	}
+	if len(out) > 0 {
+		_ = os.MkdirAll(out[0], 0o700) // the agent would make it, and may not where it is
+	}
+	return out
+}

@@ -1,0 +1,224 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// ownTemporary begins the names of the temporary directories of attempts in a
+// sandbox.
+const ownTemporary = "vizier-job-"
+
+// Observe answers what this host enforces of sandboxes.
+func (*Local) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	if p.Sandbox {
+		f.Sandbox = kernel.Seen(sandbox.This().Enforcement())
+	}
+}
+
+// Confine is the policy for what j starts in dir: it may write to the working tree
+// that dir is in, to what the attempt is handed, and to the paths in also.
+func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Policy, error) {
+	b := j.Spec.Task.Sandbox
+	if !b.On() {
+		return nil, nil
+	}
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	tree, _ := l.treeOf(dir)
+	p := &sandbox.Policy{Required: b.Mode == kernel.RequiredSandbox, Offline: b.Network == kernel.NoNetwork, Guarded: l.guarded()}
+	a := j.Attempt()
+	p.Write = append(also, l.Files.SubmissionsFile(a), l.Files.ReportFile(a), l.Files.LogFile(j.ID, "stdout"), l.Files.LogFile(j.ID, "stderr"))
+	if !b.ReadOnly {
+		p.Write = append(p.Write, tree)
+	}
+	if !j.Spec.Task.Builtin {
+		p.Write = append(p.Write, l.Files.ResultFile(a))
+	}
+	if j.Spec.Resumable {
+		p.Write = append(p.Write, l.Files.CheckpointDir(j.ID))
+	}
+	if tmp := os.Getenv("TMPDIR"); strings.HasPrefix(filepath.Base(tmp), ownTemporary) {
+		p.Write = append(p.Write, tmp)
+	}
+	for _, path := range b.Write {
+		if path, err = l.writable(path, dir, tree, p.Guarded); err != nil {
+			return nil, err
+		}
+		p.Write = append(p.Write, path)
+	}
+	return p, nil
+}
+
+// writable is a path that a sandbox is to open: not one of Vizier's own files, nor
+// the repository's.
+func (l *Local) writable(path, dir, tree string, guarded []string) (string, error) {
+	home, _ := os.UserHomeDir()
+	switch rest, ofHome := strings.CutPrefix(path, "~/"); {
+	case ofHome:
+		path = filepath.Join(home, rest)
+	case !filepath.IsAbs(path):
+		path = filepath.Join(dir, path)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil // what is not there is not opened
+	}
+	if err != nil {
+		return "", fmt.Errorf("sandbox: write: %w", err)
+	}
+	for _, g := range guarded {
+		if (real == g || sandbox.Beneath(real, g)) && real != tree && !sandbox.Beneath(real, tree) {
+			return "", fmt.Errorf("sandbox: write: %s is in %s, which no sandbox opens", path, g)
+		}
+	}
+	return real, nil
+}
+
+// treeOf is the working tree that dir, an absolute path without links, is in, and
+// the repository's own directory of it; "" for the main one. It goes by the
+// repository's files, which no sandbox opens, and by none in the tree.
+func (l *Local) treeOf(dir string) (tree, admin string) {
+	links, _ := filepath.Glob(filepath.Join(gitDirOf(l.Root), "worktrees", "*", "gitdir"))
+	for _, link := range links {
+		text, err := os.ReadFile(link)
+		if err != nil {
+			continue
+		}
+		at, err := filepath.EvalSymlinks(filepath.Dir(strings.TrimSpace(string(text))))
+		if err == nil && len(at) > len(tree) && (at == dir || sandbox.Beneath(dir, at)) {
+			tree, admin = at, filepath.Dir(link)
+		}
+	}
+	main, err := filepath.EvalSymlinks(l.Root)
+	if tree == "" && err == nil && (dir == main || sandbox.Beneath(dir, main)) {
+		return main, ""
+	}
+	if tree == "" {
+		return dir, ""
+	}
+	return tree, admin
+}
+
+// guarded are Vizier's directory and the repository's, wherever links lead.
+func (l *Local) guarded() []string {
+	var out []string
+	for _, path := range []string{filepath.Join(l.Root, ".vizier"), gitDirOf(l.Root)} {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			out = append(out, real)
+		}
+	}
+	return out
+}
+
+// gitDirOf is the directory of the repository whose main working tree is at root.
+func gitDirOf(root string) string {
+	path := filepath.Join(root, ".git")
+	text, err := os.ReadFile(path)
+	link, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir:")
+	if err != nil || !ok {
+		return path
+	}
+	if link = strings.TrimSpace(link); !filepath.IsAbs(link) {
+		link = filepath.Join(root, link)
+	}
+	return link
+}
+
+// confine puts the command of j into its sandbox, with a temporary directory of
+// its own. What a node starts it puts there itself.
+func (l *Local) confine(c *command, j *kernel.Job) error {
+	if !j.Spec.Task.Sandbox.On() {
+		return nil
+	}
+	tmp, err := os.MkdirTemp("", ownTemporary)
+	if err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	c.tmp = tmp
+	own := []string{"TMPDIR=" + tmp, "TMP=" + tmp, "TEMP=" + tmp, "GIT_OPTIONAL_LOCKS=0"}
+	if !slices.ContainsFunc(j.Spec.Task.Env, func(v string) bool { return strings.HasPrefix(v, "XDG_CACHE_HOME=") }) {
+		own = append(own, "XDG_CACHE_HOME="+filepath.Join(tmp, "cache"))
+	}
+	c.env = withVariables(c.env, own)
+	a := j.Attempt()
+	c.handed = []string{l.Files.SubmissionsFile(a), l.Files.ReportFile(a)}
+	if j.Spec.Task.Builtin {
+		return nil
+	}
+	c.handed = append(c.handed, c.resultFile)
+	c.sandbox, err = l.Confine(j, c.dir, tmp)
+	return err
+}
+
+// withVariables is env with own in place of what it has by these names.
+func withVariables(env, own []string) []string {
+	out := slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+	})
+	return append(out, own...)
+}
+
+// hand makes the files that a command in a sandbox may write to, empty: it can
+// make none where they are.
+func (c *command) hand() error {
+	for _, path := range c.handed {
+		f, err := openFile(path, os.O_WRONLY|os.O_CREATE)
+		if err != nil {
+			return fmt.Errorf("sandbox: %w", err)
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MendLink puts the file .git of the linked working tree that dir is in back to
+// what it says by the repository's own files, which no sandbox opens. Git would go
+// by what a command wrote there, its hooks included. The error says that it was
+// another.
+func (l *Local) MendLink(dir string) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil // it is gone, and with it what it said
+	}
+	tree, admin := l.treeOf(dir)
+	if admin == "" {
+		return nil
+	}
+	link := filepath.Join(tree, ".git")
+	if st, err := os.Lstat(link); err == nil && st.Mode().IsRegular() {
+		text, _ := os.ReadFile(link)
+		if to, ok := strings.CutPrefix(string(text), "gitdir: "); ok && sameDir(strings.TrimSpace(to), admin) {
+			return nil
+		}
+	}
+	err = os.RemoveAll(link)
+	if err == nil {
+		err = os.WriteFile(link, []byte("gitdir: "+admin+"\n"), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("it changed %s, which says where the repository is, and that cannot be put back: %w", link, err)
+	}
+	return fmt.Errorf("it changed %s, which says where the repository is; it was put back", link)
+}
+
+// sameDir reports that two paths are of one directory.
+func sameDir(a, b string) bool {
+	x, err := filepath.EvalSymlinks(a)
+	y, err2 := filepath.EvalSymlinks(b)
+	return err == nil && err2 == nil && x == y
+}

@@ -1,0 +1,130 @@
+// Package sandbox keeps a command to the files that it is handed. It does so in a
+// step before the command: this program, started in its place, restricts itself
+// and then becomes the command. It takes no other program and no privileges.
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Entry is the hidden entry point of the step: Entry POLICY PROGRAM ARG...
+const Entry = "__sandbox"
+
+// Policy is what a command may do.
+type Policy struct {
+	Required bool     // what cannot be enforced is an error; else it is left out
+	Write    []string // files and directories that it may write to, absolute; what is not there is left out
+	Guarded  []string // directories that nothing of Write opens which is above them
+	Offline  bool     // it reaches no network
+	Apart    bool     // it is in a network namespace of its own already; Wrap sets it
+}
+
+// Wrap is what to start in place of program with args, and prepares attr for it.
+// Self is this program, with what precedes its arguments.
+func (p Policy) Wrap(self []string, program string, args []string, attr *syscall.SysProcAttr) (string, []string, error) {
+	p.prepare(attr)
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "", nil, err
+	}
+	return self[0], slices.Concat(self, []string{Entry, string(text), program}, args), nil
+}
+
+// Serve is the step: it does not return where the command is started.
+func Serve(args []string, stderr io.Writer) int {
+	fail := func(err error) int {
+		fmt.Fprintln(stderr, "vizier sandbox:", err)
+		return 126
+	}
+	var p Policy
+	if len(args) < 3 {
+		return fail(errors.New("expected a policy, a program and its arguments: Vizier starts this, nobody else"))
+	}
+	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
+		return fail(err)
+	}
+	if err := p.enforce(); err != nil {
+		return fail(err)
+	}
+	if err := syscall.Exec(args[1], args[2:], os.Environ()); err != nil {
+		return fail(fmt.Errorf("cannot execute %s: %w", args[1], err))
+	}
+	return 0
+}
+
+// paths are the files and directories that are opened for writing: what is asked
+// for and, of a directory with something guarded below it, the entries that have
+// none. Links are not followed: where they lead was not asked for.
+func (p Policy) paths() (files, dirs []string, err error) {
+	for _, path := range p.Write {
+		real, err := filepath.EvalSymlinks(path)
+		if errors.Is(err, iofs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := p.open(real, &files, &dirs); err != nil {
+			return nil, nil, err
+		}
+	}
+	return files, dirs, nil
+}
+
+func (p Policy) open(path string, files, dirs *[]string) error {
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, iofs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case st.Mode()&os.ModeSymlink != 0, slices.Contains(p.Guarded, path):
+		return nil
+	case !st.IsDir():
+		*files = append(*files, path)
+		return nil
+	}
+	if !slices.ContainsFunc(p.Guarded, func(g string) bool { return Beneath(g, path) }) {
+		*dirs = append(*dirs, path)
+		return nil
+	}
+	entries, err := os.ReadDir(path)
+	if errors.Is(err, iofs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := p.open(filepath.Join(path, e.Name()), files, dirs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Beneath reports that path is below dir.
+func Beneath(path, dir string) bool {
+	return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") && path != dir
+}
+
+// Words say what is enforced of a sandbox on this host.
+func Words(b kernel.Sandbox) string {
+	h := This()
+	words := h.files()
+	if b.Network == kernel.NoNetwork {
+		words += "; " + h.network()
+	}
+	return words
+}

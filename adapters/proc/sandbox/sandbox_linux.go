@@ -1,0 +1,202 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// The Landlock versions that take something in: all that writes to files, TCP, and
+// signals with abstract sockets.
+const (
+	withMoves   = 2
+	withFiles   = 3
+	withTCP     = 4
+	withSignals = 6
+)
+
+// signalsHold is the erratum since which scoped signals are what they say.
+const signalsHold = 0x2
+
+// Host is what this host can enforce.
+type Host struct {
+	ABI int // of Landlock; 0: there is none
+}
+
+// This is this host.
+var This = sync.OnceValue(func() Host {
+	abi, err := ll.LandlockGetABIVersion()
+	if err != nil {
+		abi = 0
+	}
+	if errata, err := ll.LandlockGetErrata(); abi >= withSignals && (err != nil || errata&signalsHold == 0) {
+		abi = withSignals - 1
+	}
+	return Host{abi}
+})
+
+// namespaces reports that a process may be started in a network namespace of its
+// own: it starts one.
+var namespaces = sync.OnceValue(func() bool {
+	exe, err := os.Executable()
+	if err != nil {
+		return false
+	}
+	attr := &syscall.SysProcAttr{}
+	apart(attr)
+	p, err := os.StartProcess(exe, []string{"vizier", Entry}, &os.ProcAttr{Env: []string{}, Sys: attr})
+	if err != nil {
+		return false
+	}
+	_, err = p.Wait() // it has ended with an error: it got no policy
+	return err == nil
+})
+
+// Enforcement is the same for the gates.
+func (h Host) Enforcement() kernel.Enforcement {
+	e := kernel.Enforcement{Files: h.lacks()}
+	if !namespaces() {
+		e.Network = noNamespace
+	}
+	return e
+}
+
+const noNamespace = "this host lets nobody make a network namespace, and Landlock stops TCP alone"
+
+// lacks is why not all that is enforced of files and signals can be.
+func (h Host) lacks() string {
+	switch {
+	case h.ABI == 0:
+		return "this host's kernel has no Landlock, or it is switched off"
+	case h.ABI < withSignals:
+		return fmt.Sprintf("this host's kernel has Landlock %d, and it takes %d", h.ABI, withSignals)
+	default:
+		return ""
+	}
+}
+
+func (h Host) files() string {
+	switch {
+	case h.ABI == 0:
+		return "no files: no Landlock"
+	case h.ABI < withMoves:
+		return "no files: Landlock 1 would stop moves within the working tree"
+	case h.ABI < withFiles:
+		return fmt.Sprintf("files, but for cutting them off (Landlock %d)", h.ABI)
+	case h.ABI < withSignals:
+		return fmt.Sprintf("files (Landlock %d)", h.ABI)
+	default:
+		return fmt.Sprintf("files, signals, abstract sockets (Landlock %d)", h.ABI)
+	}
+}
+
+func (h Host) network() string {
+	switch {
+	case namespaces():
+		return "no network (namespace)"
+	case h.ABI >= withTCP:
+		return "no TCP (Landlock); other protocols are open"
+	default:
+		return "the network is open"
+	}
+}
+
+// prepare has a command that is to reach no network started in a namespace of its
+// own, where that can be.
+func (p *Policy) prepare(attr *syscall.SysProcAttr) {
+	if p.Offline && namespaces() {
+		p.Apart = true
+		apart(attr)
+	}
+}
+
+// apart has a process started in a network namespace of its own. Who is not root
+// needs a user namespace for it, and keeps its ids there; the capability is for
+// the step, which drops it.
+func apart(attr *syscall.SysProcAttr) {
+	attr.Cloneflags |= syscall.CLONE_NEWNET
+	if os.Geteuid() == 0 {
+		return
+	}
+	attr.Cloneflags |= syscall.CLONE_NEWUSER
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN}
+}
+
+// devices are what programs write to that is no file.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts"}
+
+// What changes files. Reading is not restricted.
+const (
+	changesFile = ll.AccessFSWriteFile | ll.AccessFSTruncate
+	changesDir  = changesFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile | ll.AccessFSMakeDir | ll.AccessFSMakeReg | ll.AccessFSMakeSock |
+		ll.AccessFSMakeFifo | ll.AccessFSMakeSym | ll.AccessFSRefer
+	changes = changesDir | ll.AccessFSMakeChar | ll.AccessFSMakeBlock
+)
+
+// enforce restricts this process, all of its threads.
+func (p Policy) enforce() error {
+	runtime.LockOSThread() // the ambient capabilities are this thread's, which becomes the command
+	if p.Apart {
+		if err := loopback(); err != nil && p.Required {
+			return fmt.Errorf("bring up the loopback interface: %w", err)
+		}
+		_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	}
+	switch lacks := This().lacks(); {
+	case p.Required && lacks != "":
+		return errors.New(lacks)
+	case p.Required && p.Offline && !p.Apart:
+		return errors.New(noNamespace)
+	}
+	files, dirs, err := p.paths()
+	if err != nil {
+		return err
+	}
+	args := []any{landlock.AccessFSSet(changes), landlock.ScopedSet(ll.ScopeAbstractUnixSocket | ll.ScopeSignal)}
+	if p.Offline && !p.Apart {
+		args = append(args, landlock.AccessNetSet(ll.AccessNetBindTCP|ll.AccessNetConnectTCP))
+	}
+	c, err := landlock.NewConfig(args...)
+	if err != nil {
+		return err
+	}
+	limits := *c
+	if !p.Required {
+		limits = c.BestEffort()
+	}
+	return limits.Restrict(
+		landlock.PathAccess(changesDir, dirs...).IgnoreIfMissing(),
+		landlock.PathAccess(changesFile, files...).IgnoreIfMissing(),
+		landlock.PathAccess(changesFile, devices...).IgnoreIfMissing())
+}
+
+// loopback brings up the interface to oneself, which a new network namespace has
+// down.
+func loopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if _, _, no := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(ifr))); no != 0 {
+		return no
+	}
+	return nil
+}

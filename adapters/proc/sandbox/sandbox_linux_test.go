@@ -1,0 +1,187 @@
+package sandbox
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// The test binary is the step, and what runs in the sandbox.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == Entry {
+		os.Exit(Serve(os.Args[2:], os.Stderr))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "reach" {
+		reach(os.Args[2:])
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// reach tries each NETWORK=ADDRESS, and says for which it was answered.
+func reach(targets []string) {
+	for _, t := range targets {
+		network, address, _ := strings.Cut(t, "=")
+		c, err := net.DialTimeout(network, address, time.Second)
+		if err == nil && network == "udp" {
+			_ = c.SetDeadline(time.Now().Add(time.Second))
+			if _, err = c.Write([]byte("x")); err == nil {
+				_, err = c.Read(make([]byte, 1))
+			}
+		}
+		fmt.Println(network, err == nil)
+	}
+}
+
+func run(t *testing.T, p Policy, program string, args ...string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if program, err = exec.LookPath(program); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if cmd.Path, cmd.Args, err = p.Wrap([]string{self}, program, append([]string{program}, args...), cmd.SysProcAttr); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		out = fmt.Appendf(out, "%v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func enforced(t *testing.T) {
+	t.Helper()
+	if why := This().Enforcement().Files; why != "" {
+		t.Skip(why)
+	}
+}
+
+// What is below a path may be written to, but for what is guarded and where links
+// lead; what lies beside it may not.
+func TestWhatASandboxOpens(t *testing.T) {
+	enforced(t)
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	for _, d := range []string{"a/b", "a/guarded/c", "plain"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(elsewhere, filepath.Join(dir, "a", "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a", "file"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := Policy{Required: true, Write: []string{filepath.Join(dir, "a"), filepath.Join(dir, "plain"), filepath.Join(dir, "missing")}, Guarded: []string{filepath.Join(dir, "a", "guarded")}}
+	for path, want := range map[string]bool{
+		"a/b/new": true, "a/file": true, "plain/new": true,
+		"a/new": false, "a/guarded/new": false, "a/guarded/c/new": false, "a/link/new": false, "beside": false, "missing": false,
+	} {
+		got := run(t, p, "sh", "-c", `echo x >"$1" && echo done`, "sh", filepath.Join(dir, path)) == "done"
+		if got != want {
+			t.Errorf("%s is written to: %v", path, got)
+		}
+	}
+	if got := run(t, p, "sh", "-c", `cat "$1" && mv "$2"/b/new "$2"/b/moved && rm "$2"/b/moved && ln -s x "$2"/b/l && echo x >/dev/null && echo done`, "sh", "/etc/hostname", filepath.Join(dir, "a")); !strings.HasSuffix(got, "done") {
+		t.Errorf("reading, moving, removing, linking: %s", got)
+	}
+}
+
+// A process outside is out of reach, one's own children are not.
+func TestSignalsInASandbox(t *testing.T) {
+	enforced(t)
+	got := run(t, Policy{Required: true}, "sh", "-c", `kill -0 `+strconv.Itoa(os.Getpid())+` 2>/dev/null; echo $?; sleep 60 & kill $! && echo own`)
+	if got != "1\nown" {
+		t.Errorf("%q", got)
+	}
+}
+
+// servers are one of each kind that answers, as targets of reach.
+func servers(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, l := range [][2]string{{"tcp", "127.0.0.1:0"}, {"unix", fmt.Sprintf("@vizier-sandbox-%d", os.Getpid())}} {
+		s, err := net.Listen(l[0], l[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		out = append(out, l[0]+"="+s.Addr().String())
+	}
+	u, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = u.Close() })
+	go func() {
+		for b := make([]byte, 1); ; {
+			_, from, err := u.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			_, _ = u.WriteTo(b, from)
+		}
+	}()
+	return append(out, "udp="+u.LocalAddr().String())
+}
+
+func TestNetworkOfASandbox(t *testing.T) {
+	enforced(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := append([]string{"reach"}, servers(t)...)
+	if got := run(t, Policy{Required: true}, self, targets...); got != "tcp true\nunix false\nudp true" {
+		t.Errorf("with a network: %q", got)
+	}
+	if why := This().Enforcement().Network; why == "" {
+		if got := run(t, Policy{Required: true, Offline: true}, self, targets...); got != "tcp false\nunix false\nudp false" {
+			t.Errorf("without one: %q", got)
+		}
+	} else {
+		t.Log(why)
+	}
+	// Where no namespace can be made TCP alone is stopped, and nobody calls it more.
+	alone := Policy{Offline: true, Write: []string{t.TempDir()}}
+	text := fmt.Sprintf(`{"Offline":true,"Write":[%q]}`, alone.Write[0])
+	out, err := exec.Command(self, append([]string{Entry, text, self, self}, targets...)...).CombinedOutput()
+	if got := strings.TrimSpace(string(out)); got != "tcp false\nunix false\nudp true" {
+		t.Errorf("by Landlock alone: %q, %v", got, err)
+	}
+	out, _ = exec.Command(self, append([]string{Entry, `{"Required":true,"Offline":true}`, self, self}, targets...)...).CombinedOutput()
+	if !strings.Contains(string(out), noNamespace) {
+		t.Errorf("what is required and cannot be: %q", out)
+	}
+}
+
+func TestWhatAHostLacks(t *testing.T) {
+	for abi, want := range map[int]string{0: "this host's kernel has no Landlock, or it is switched off", 5: "this host's kernel has Landlock 5, and it takes 6", 6: "", 9: ""} {
+		if got := (Host{abi}).lacks(); got != want {
+			t.Errorf("%d: %q", abi, got)
+		}
+	}
+	for abi, want := range map[int]string{0: "no files: no Landlock", 1: "no files: Landlock 1 would stop moves within the working tree", 2: "files, but for cutting them off (Landlock 2)",
+		3: "files (Landlock 3)", 6: "files, signals, abstract sockets (Landlock 6)"} {
+		if got := (Host{abi}).files(); got != want {
+			t.Errorf("%d: %q", abi, got)
+		}
+	}
+	if got := (kernel.Enforcement{Network: "no"}).Lacks(kernel.Sandbox{Mode: kernel.RequiredSandbox}); got != "" {
+		t.Errorf("who asks for a network lacks %q", got)
+	}
+}

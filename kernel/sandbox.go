@@ -1,0 +1,154 @@
+package kernel
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// SandboxMode says whether what a job starts is kept to where it works.
+type SandboxMode uint8
+
+// NoSandbox is the default.
+const (
+	NoSandbox         SandboxMode = iota // it may do what the user may
+	BestEffortSandbox                    // as far as the host can
+	RequiredSandbox                      // wholly, or it does not start
+)
+
+var sandboxNames = NewNames[SandboxMode]("sandbox", "none", "best-effort", "required")
+
+// Network is what a job in a sandbox may reach.
+type Network uint8
+
+// AnyNetwork is the default.
+const (
+	AnyNetwork Network = iota
+	NoNetwork
+)
+
+var networkNames = NewNames[Network]("network", "all", "none")
+
+// Sandbox is what a job may do to the rest of the host. The zero value is none.
+type Sandbox struct {
+	Mode    SandboxMode
+	Write   []string // paths it may write to besides its own, relative to where it runs
+	Network Network
+
+	// ReadOnly says that its working tree is not its own: a job in a sandbox that
+	// works in another submitted it.
+	ReadOnly bool
+}
+
+// On reports that there is one.
+func (s Sandbox) On() bool { return s.Mode != NoSandbox }
+
+// Least is s with at least what o asks for, and with what either opens.
+func (s Sandbox) Least(o Sandbox) Sandbox {
+	if s.Mode = max(s.Mode, o.Mode); s.On() {
+		s.Network = max(s.Network, o.Network)
+		s.Write = unique(slices.Concat(s.Write, o.Write))
+	}
+	return s
+}
+
+// Same reports that s and o ask for the same.
+func (s Sandbox) Same(o Sandbox) bool {
+	return s.Mode == o.Mode && s.Network == o.Network && s.ReadOnly == o.ReadOnly && slices.Equal(s.Write, o.Write)
+}
+
+// Within is s for a job that a job in the sandbox outer submits: it may do no more
+// than that one.
+func (s Sandbox) Within(outer Sandbox) Sandbox {
+	if !outer.On() {
+		return s
+	}
+	in := Sandbox{Mode: max(s.Mode, outer.Mode), Network: max(s.Network, outer.Network), ReadOnly: s.ReadOnly || outer.ReadOnly}
+	if !s.On() {
+		in.Write = outer.Write
+		return in
+	}
+	for _, p := range s.Write {
+		if slices.ContainsFunc(outer.Write, func(o string) bool { return beneath(p, o) }) {
+			in.Write = append(in.Write, p)
+		}
+	}
+	return in
+}
+
+// submitted are jobs that an attempt of j wants enqueued, as far as its sandbox
+// lets them.
+func (j *Job) submitted(news []NewJob) []NewJob {
+	t := &j.Spec.Task
+	if !t.Sandbox.On() {
+		return news
+	}
+	out := slices.Clone(news)
+	for i := range out {
+		k := &out[i].Spec.Task
+		k.Sandbox = k.Sandbox.Within(t.Sandbox)
+		elsewhere := k.Tree != t.Tree || out[i].Context.Root != j.State.Context.Root
+		k.Sandbox.ReadOnly = k.Sandbox.ReadOnly || elsewhere
+		if elsewhere || k.Dir != t.Dir { // a relative path is another one there
+			k.Sandbox.Write = slices.DeleteFunc(slices.Clone(k.Sandbox.Write), func(p string) bool { return !path.IsAbs(p) && !strings.HasPrefix(p, "~/") })
+		}
+	}
+	return out
+}
+
+// beneath reports that a path is o or below it, by its words.
+func beneath(p, o string) bool {
+	p, o = path.Clean(p), path.Clean(o)
+	return p == o || strings.HasPrefix(p, strings.TrimSuffix(o, "/")+"/")
+}
+
+// Enforcement is what a host can enforce of sandboxes: why not, for each part of
+// one; "" where it can.
+type Enforcement struct{ Files, Network string }
+
+// Lacks is why the host cannot enforce all of s; "" where it can.
+func (e Enforcement) Lacks(s Sandbox) string {
+	switch {
+	case e.Files != "":
+		return e.Files
+	case s.Network == NoNetwork:
+		return e.Network
+	default:
+		return ""
+	}
+}
+
+// checkSandbox holds back what this host may only start in a sandbox that it
+// cannot enforce. Other executors' hosts see to it themselves.
+func (t *tick) checkSandbox(i int32, from int) (verdict, int) {
+	task := &t.s.jobs[i].Spec.Task
+	if from > 0 || !task.sandboxed() {
+		return verdict{}, 1
+	}
+	f := t.s.facts.Sandbox
+	t.s.ask(t.s.jobs[i], f.asked())
+	if !f.Known {
+		return waits("cannot tell what sandboxes this host enforces: " + unobserved(f.Err)), 1
+	}
+	if why := f.Value.Lacks(task.Sandbox); why != "" {
+		return waits("the sandbox that it requires cannot be enforced: " + why), 1
+	}
+	return verdict{}, 1
+}
+
+// sandboxed reports that this host has to enforce a sandbox.
+func (t *Task) sandboxed() bool { return t.Sandbox.Mode == RequiredSandbox && t.On() == LocalExecutor }
+
+func (b *prober) sandbox(j *Job) {
+	b.p.Sandbox = b.p.Sandbox || j.Spec.Task.sandboxed() && !b.s.facts.Sandbox.asked()
+}
+
+// wakesSandbox asks for nothing: a host enforces tomorrow what it does today, unless
+// it is started anew, which ends whoever looks.
+func (t *tick) wakesSandbox(*prober, int32, verdict, int) (poll bool) { return false }
+
+func (x *explainer) clearsSandbox(int32, verdict) string { return "a host that enforces it" }
+
+func (x *explainer) remedySandbox(_ int32, v verdict) (does []Remedy, via JobID) {
+	return []Remedy{{Kind: MeetCondition, Detail: v.detail}}, ""
+}

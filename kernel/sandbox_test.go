@@ -1,0 +1,86 @@
+package kernel_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// The gate holds back what a host has to enforce and cannot, and nothing else.
+func TestSandboxGate(t *testing.T) {
+	required := kernel.Sandbox{Mode: kernel.RequiredSandbox}
+	offline := kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork}
+	for _, c := range []struct {
+		box      kernel.Sandbox
+		executor string
+		host     kernel.Fact[kernel.Enforcement]
+		want     string
+	}{
+		{required, "", kernel.Seen(kernel.Enforcement{}), "running"},
+		{required, "", kernel.Seen(kernel.Enforcement{Network: "no namespaces"}), "running"},
+		{offline, "", kernel.Seen(kernel.Enforcement{Network: "no namespaces"}), "waiting_on_deps preconditions: the sandbox that it requires cannot be enforced: no namespaces"},
+		{required, "", kernel.Seen(kernel.Enforcement{Files: "no Landlock"}), "waiting_on_deps preconditions: the sandbox that it requires cannot be enforced: no Landlock"},
+		{required, "", kernel.Unseen[kernel.Enforcement]("no answer"), "waiting_on_deps preconditions: cannot tell what sandboxes this host enforces: no answer"},
+		{required, "far", kernel.Seen(kernel.Enforcement{Files: "no Landlock"}), "running"},
+		{kernel.Sandbox{Mode: kernel.BestEffortSandbox, Network: kernel.NoNetwork}, "", kernel.Seen(kernel.Enforcement{Files: "no Landlock"}), "running"},
+	} {
+		j := job("q")
+		j.Spec.Task.Sandbox, j.Spec.Task.Executor = c.box, c.executor
+		f := facts()
+		f.Sandbox = c.host
+		expect(t, snapshot(f, j), "q", c.want)
+	}
+	j := job("q")
+	if kernel.NewSnapshot(kernel.Observation{Jobs: []kernel.Job{j}, Facts: facts()}).Probes().Sandbox {
+		t.Error("nobody has to know what a host enforces")
+	}
+	j.Spec.Task.Sandbox = required
+	if !kernel.NewSnapshot(kernel.Observation{Jobs: []kernel.Job{j}, Facts: facts()}).Probes().Sandbox {
+		t.Error("nobody asks what the host enforces")
+	}
+}
+
+// Of two sources that ask for a sandbox neither takes back what the other asks for.
+func TestTheLeastSandbox(t *testing.T) {
+	best, offline := kernel.Sandbox{Mode: kernel.BestEffortSandbox, Write: []string{"a"}}, kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork, Write: []string{"b", "a"}}
+	for _, c := range []struct{ a, b, want kernel.Sandbox }{
+		{kernel.Sandbox{}, kernel.Sandbox{Write: []string{"b"}, Network: kernel.NoNetwork}, kernel.Sandbox{}},
+		{kernel.Sandbox{}, best, best},
+		{best, kernel.Sandbox{}, best},
+		{best, offline, kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork, Write: []string{"a", "b"}}},
+	} {
+		if d := cmp.Diff(c.want, c.a.Least(c.b)); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+// A job in a sandbox leaves nothing behind that may do more than it, nor works in
+// another's working tree.
+func TestWhatASandboxedJobSubmits(t *testing.T) {
+	j := job("j", running(1))
+	j.Spec.Task.Tree = "/tree"
+	j.Spec.Task.Sandbox = kernel.Sandbox{Mode: kernel.BestEffortSandbox, Network: kernel.NoNetwork, Write: []string{"/out", "rel"}}
+	news := []kernel.NewJob{
+		{ID: "k1", Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}},
+		{ID: "k2", Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}, Tree: "/tree",
+			Sandbox: kernel.Sandbox{Mode: kernel.RequiredSandbox, Write: []string{"rel/x", "/out/x", "/other", "/out/../etc", "/outer"}}}}},
+	}
+	s := snapshot(facts(), j)
+	p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Submitted: news})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := s.Apply(p)
+	if d := cmp.Diff(kernel.Sandbox{Mode: kernel.BestEffortSandbox, Network: kernel.NoNetwork, Write: []string{"/out"}, ReadOnly: true}, next.Job("k1").Spec.Task.Sandbox); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(kernel.Sandbox{Mode: kernel.RequiredSandbox, Network: kernel.NoNetwork, Write: []string{"rel/x", "/out/x"}}, next.Job("k2").Spec.Task.Sandbox); d != "" {
+		t.Error(d)
+	}
+	if news[0].Spec.Task.Sandbox.On() {
+		t.Error("what was submitted was changed")
+	}
+}
