@@ -48,9 +48,7 @@ func (r *repo) follow(ctx context.Context, refs []string) error {
 		}
 		to = at
 	}
-	elsewhere := to.Root != r.Root
 	*r = *to
-	r.elsewhere = elsewhere
 	return nil
 }
 

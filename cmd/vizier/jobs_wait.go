@@ -95,7 +95,7 @@ func (w *waitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	if !r.elsewhere { // where numbers mean something else
+	if r.Root == c.home { // another repository's numbers mean nothing here
 		c.ui.refs.named(snap) // not one by one as they are printed
 	}
 	for _, id := range slices.Sorted(maps.Keys(asleep)) {

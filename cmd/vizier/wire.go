@@ -25,7 +25,6 @@ type repo struct {
 	Config    config.Config
 	Root      string // absolute
 	Tree      string // the working tree that the command runs in; absolute
-	elsewhere bool   // it is another repository than the command runs in: see follow
 
 	// Builder makes jobs and runs for who asks; see call.builder.
 	Builder func(vizier.Asker) *enqueue.Builder
