@@ -122,9 +122,19 @@ golden-scripts:
 	$(GO) test . -run '^TestExamplesRun$$' -update
 	git diff --stat
 
+MANDIR   ?= $(PREFIX)/share/man/man1
+BASHDIR  ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR   ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR  ?= $(PREFIX)/share/fish/vendor_completions.d
+
+# The last directory is where vizier looks for shims of agents: docs/user/agents.md.
 install: build
-	install -d $(DESTDIR)$(PREFIX)/bin
+	install -d $(addprefix $(DESTDIR),$(PREFIX)/bin $(MANDIR) $(BASHDIR) $(ZSHDIR) $(FISHDIR) $(PREFIX)/share/vizier/agents)
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 docs/cli/*.1 $(DESTDIR)$(MANDIR)/
+	install -m 644 cmd/vizier/completions/vizier.bash $(DESTDIR)$(BASHDIR)/vizier
+	install -m 644 cmd/vizier/completions/vizier.zsh $(DESTDIR)$(ZSHDIR)/_vizier
+	install -m 644 cmd/vizier/completions/vizier.fish $(DESTDIR)$(FISHDIR)/vizier.fish
 
 clean:
 	rm -rf bin

@@ -26,8 +26,8 @@ const (
 	byRoute   = "another node's route"
 	byOffer   = "a new job that produces what it needs, if it may wait for it"
 	byReject  = "`vizier jobs reject`"
-	byCancel  = "`vizier jobs cancel`"
-	byRetry   = "`vizier jobs retry`, of it or of what it depends on"
+	byCancel  = "`vizier cancel`"
+	byRetry   = "`vizier retry`, of it or of what it depends on"
 )
 
 var movers = []string{byTick, byLoss, byResult, byRefusal, byRoute, byOffer, byReject, byCancel, byRetry}

@@ -407,7 +407,7 @@ var (
 	jobIDs  = regexp.MustCompile(`(?:\b|\b(?:run|pln)_)[0-9a-f]{32}\b`) // and of runs and plans
 	effects = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 	moments = regexp.MustCompile(`20\d\d-\d\d-\d\dT[\d:.]+Z`)
-	waits   = regexp.MustCompile(`held up for \w+`)
+	waits   = regexp.MustCompile(`(?m)^(Job \S+: \w+ for )\w+$`)
 )
 
 func runExample(t *testing.T, bin string, commands []string) []string {
@@ -451,7 +451,7 @@ func runExample(t *testing.T, bin string, commands []string) []string {
 	text = effects.ReplaceAllString(text, strings.Repeat("0", 64))
 	text = strings.ReplaceAll(text, dir, "/home/ann/project")
 	text = moments.ReplaceAllString(text, "2026-01-31T12:00:00Z")
-	text = waits.ReplaceAllString(text, "held up for 0s")
+	text = waits.ReplaceAllString(text, "${1}0s")
 	return strings.Split(text, mark)[1:]
 }
 

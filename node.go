@@ -71,7 +71,7 @@ func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedN
 	}
 	var err error
 	if at.id, err = proc.ParseAttempt(env.Get("VIZIER_ATTEMPT_ID")); err != nil || at.file == "" || string(at.id.Job) != args[1] {
-		return none, at, errors.New("this command runs inside an attempt of its job: start the job with `vizier jobs retry`")
+		return none, at, errors.New("this command runs inside an attempt of its job: start the job with `vizier retry`")
 	}
 	dir, err := os.Getwd()
 	if err != nil {

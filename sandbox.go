@@ -21,9 +21,9 @@ func (w *world) outside() string {
 	case apart, sandboxed && pid != 0:
 		return "the resident scheduler outside goes on with it"
 	case sandboxed && alive:
-		return "the runner of job " + string(a.Job) + " goes on with it when that job ends; a command outside, such as `vizier jobs wait`, does at once"
+		return "the runner of job " + string(a.Job) + " goes on with it when that job ends; a command outside, such as `vizier wait`, does at once"
 	case sandboxed:
-		return "nobody outside is there to go on with it: run `vizier jobs wait` there"
+		return "nobody outside is there to go on with it: run `vizier wait` there"
 	}
 	return ""
 }

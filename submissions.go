@@ -40,7 +40,7 @@ func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]k
 		case !st.Mode().IsRegular():
 			return nil, errors.New("not a regular file")
 		case st.Size() > maxSubmissionBytes:
-			return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier jobs submit --batch`", st.Size(), maxSubmissionBytes)
+			return nil, fmt.Errorf("%d bytes, of at most %d: submit the jobs with `vizier submit --batch`", st.Size(), maxSubmissionBytes)
 		}
 		o := &j.Spec.Origin
 		in := w.builder(cmp.Or(j.Spec.Task.Tree, root), w.config())
@@ -48,7 +48,7 @@ func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]k
 		in.By, in.Late = func() string { return "job " + string(j.ID) }, true
 		news, err := in.Batch(ctx, io.LimitReader(f, maxSubmissionBytes))
 		if err == nil && len(news) > maxSubmissions {
-			err = fmt.Errorf("%d jobs, of at most %d: submit them with `vizier jobs submit --batch`", len(news), maxSubmissions)
+			err = fmt.Errorf("%d jobs, of at most %d: submit them with `vizier submit --batch`", len(news), maxSubmissions)
 		}
 		return news, err
 	}

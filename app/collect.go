@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -93,30 +94,49 @@ func (r *Resident) collect(ctx context.Context) bool {
 	return len(rep.Applied) > 0
 }
 
-// packer is a Store that keeps the files of jobs in less room when it is asked to.
+// packer is a Tx that keeps the files of jobs in less room when it is asked to.
 type packer interface {
 	// Pack packs the files of jobs that ended before a time, at most most jobs, and
-	// reports whether there may be more. It waits for nobody: where the lock is
-	// taken it is ErrBusy.
-	Pack(ctx context.Context, ended time.Time, most int) (more bool, err error)
+	// reports whether there may be more.
+	Pack(ended time.Time, most int) (more bool, err error)
 }
 
-// packedAtOnce is how many jobs are packed while nobody else gets the lock.
-const packedAtOnce = 64
+// How many jobs are packed while nobody else gets the lock, and how long that is
+// waited for.
+const (
+	packedAtOnce = 64
+	packWaits    = 100 * time.Millisecond
+)
 
-// Pack packs the files of jobs that ended longer than PackAfter ago, for as long as
-// nobody else wants the lock.
+// Pack packs the files of jobs that ended longer than PackAfter ago, as far as that
+// keeps nobody waiting for long.
 func (s *Scheduler) Pack(ctx context.Context) error {
-	store, can := s.Store.(packer)
-	if !can || s.PackAfter <= 0 || s.Sandboxed {
+	if s.PackAfter <= 0 || s.Sandboxed {
 		return nil
 	}
 	for {
-		more, err := store.Pack(ctx, s.Now().Add(-s.PackAfter), packedAtOnce)
+		more, err := s.packSome(ctx)
+		if errors.Is(err, ErrBusy) {
+			return nil
+		}
 		if err != nil || !more {
 			return err
 		}
 	}
+}
+
+func (s *Scheduler) packSome(ctx context.Context) (more bool, err error) {
+	ctx, stop := context.WithTimeout(ctx, packWaits)
+	defer stop()
+	tx, err := s.Store.Begin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, tx.Close()) }()
+	if p, can := tx.(packer); can {
+		return p.Pack(s.Now().Add(-s.PackAfter), packedAtOnce)
+	}
+	return false, nil
 }
 
 // since is how long ago at was. What is to come, by a clock that was wrong, was

@@ -131,3 +131,50 @@ func TestTheResidentCollectsWhenItHasNothingElseToDo(t *testing.T) {
 		<-done
 	})
 }
+
+// packs is a store that is asked to pack so many times before nothing is left.
+type packs struct {
+	*memory
+	left   int
+	before []time.Time
+	busy   bool
+}
+
+func (p *packs) Begin(ctx context.Context) (Tx, error) {
+	if p.busy {
+		return nil, fmt.Errorf("held by another: %w", ErrBusy)
+	}
+	tx, err := p.memory.Begin(ctx)
+	return packing{tx, p}, err
+}
+
+type packing struct {
+	Tx
+	*packs
+}
+
+func (p packing) Load(s kernel.Scope) (kernel.Records, error) { return p.Tx.Load(s) }
+
+func (p packing) Pack(ended time.Time, _ int) (bool, error) {
+	p.left--
+	p.before = append(p.before, ended)
+	return p.left > 0, nil
+}
+
+// Packing goes on until nothing is left that ended that long ago, and gives way
+// where somebody else has the lock.
+func TestPackingGivesWay(t *testing.T) {
+	p := &packs{memory: newMemory(), left: 3}
+	s := p.memory.scheduler()
+	s.Store = p
+	if err := s.Pack(t.Context()); err != nil || len(p.before) != 0 {
+		t.Errorf("without a time nothing is packed: %d, %v", len(p.before), err)
+	}
+	s.PackAfter = time.Hour
+	if err := s.Pack(t.Context()); err != nil || len(p.before) != 3 || !p.before[0].Equal(s.Now().Add(-time.Hour)) {
+		t.Errorf("%v, %v", p.before, err)
+	}
+	if p.busy = true; s.Pack(t.Context()) != nil {
+		t.Error("a lock that is taken is an error")
+	}
+}

@@ -19,7 +19,7 @@ func TestRefusedPrompts(t *testing.T) {
 		"bad.prompt.md":  "no such flow",
 		"ran.prompt.md":  "whatever",
 		"told.prompt.md": inbox.Ended(&kernel.Job{ID: id, Number: 3, Part: "a"}, "failed: exit code 2"),
-		"old.prompt.md":  "job " + string(id) + " is failed: exit code 2\nnext: vizier jobs why " + string(id),
+		"old.prompt.md":  "job " + string(id) + " is failed: exit code 2\nnext: vizier why " + string(id),
 	}
 	jobs := []*kernel.Job{{Spec: kernel.Spec{Prompt: &kernel.Prompt{Inode: f.inode("ran.error.md")}}}}
 	got, err := f.inbox().Refused(jobs, at)

@@ -127,6 +127,7 @@ func (r *Runner) run(ctx context.Context, job *kernel.Job) (result kernel.Result
 	r.Check() // a stop may have been recorded before anyone could hear of it
 	if r.Beat > 0 {
 		go r.beat(ctx, job.Attempt())
+		go r.presence(ctx, job.ID)
 	}
 	result = r.Workload.Run(ctx, job)
 	if result.Killed(job) && r.Applied != nil {
@@ -157,6 +158,33 @@ func (r *Runner) beat(ctx context.Context, a kernel.AttemptID) {
 			r.Check()
 		}
 	}
+}
+
+// presencePause is between two looks whether a job's record is still there.
+const presencePause = 500 * time.Millisecond
+
+// ErrRecordGone is why an attempt was ended whose record is not there any more.
+var ErrRecordGone = errors.New("its record is gone: somebody removed the store, as `git clean -fdx` does, while the job ran")
+
+// presence ends the attempt under way once the record of its job is gone: nobody
+// would ever hear of its end. A record that is missing once may be a file system
+// that is being mounted.
+func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
+	every := time.NewTicker(presencePause)
+	defer every.Stop()
+	for missed := 0; missed < 2; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		if _, err := r.Outcomes.Job(id); errors.Is(err, kernel.ErrNotFound) {
+			missed++
+		} else {
+			missed = 0
+		}
+	}
+	r.Stop(ErrRecordGone)
 }
 
 // settle records the result and settles the job. It does not give up: while

@@ -43,7 +43,7 @@ func ParseRef(ref string) (n Number, part string, ok bool) {
 		return 0, "", false
 	}
 	v, err := strconv.ParseUint(digits, 10, 64)
-	return Number(v), part, err == nil && digits[0] != '+'
+	return Number(v), part, err == nil
 }
 
 // number gives new jobs their numbers. The jobs of a run share one, and so do all

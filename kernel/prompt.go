@@ -28,7 +28,7 @@ const (
 	NewPrompt     PromptName = iota // dropped, and nobody's yet
 	RunningPrompt                   // claimed; its run is not over
 	DonePrompt                      // its run succeeded
-	ErrorPrompt                     // its run did not, or there could be none
+	ErrorPrompt                     // its run did not, or it could not be started
 )
 
 var promptNames = NewNames[PromptName]("prompt name", "prompt", "running", "done", "error")

@@ -8,6 +8,7 @@ import "slices"
 // stay: whoever mends it may need them.
 func (t *tick) purgeable() Plan {
 	var p Plan
+	var unfinished map[RunID]bool
 	for _, i := range t.s.graph.transients {
 		j := t.s.jobs[i]
 		if t.status(i) != Succeeded || j.State.Status != Succeeded || !j.State.Removed.IsZero() || j.Transient() != Remove {
@@ -17,7 +18,10 @@ func (t *tick) purgeable() Plan {
 		reader := func(k int32) { needed = needed || t.status(k) != Succeeded }
 		t.s.graph.eachSuccessor(i, reader)
 		t.s.graph.eachConsumer(Artifact{Kind: CommandPatch, Name: string(j.ID)}, reader) // declared or not, it goes too
-		if needed || t.unfinished(j.Spec.Origin.Run) {
+		if unfinished == nil {
+			unfinished = t.unfinished()
+		}
+		if needed || unfinished[j.Spec.Origin.Run] {
 			continue
 		}
 		st := j.State
@@ -27,15 +31,13 @@ func (t *tick) purgeable() Plan {
 	return p
 }
 
-// unfinished reports that some job of a run is still to end, or did not end well.
-func (t *tick) unfinished(run RunID) bool {
-	if run == "" {
-		return false
-	}
+// unfinished are the runs of which some job is still to end, or did not end well.
+func (t *tick) unfinished() map[RunID]bool {
+	runs := map[RunID]bool{}
 	for k, j := range t.s.jobs {
-		if st := t.status(int32(k)); j.Spec.Origin.Run == run && st != Succeeded && st != Unscheduled {
-			return true
+		if st := t.status(int32(k)); j.Spec.Origin.Run != "" && st != Succeeded && st != Unscheduled {
+			runs[j.Spec.Origin.Run] = true
 		}
 	}
-	return false
+	return runs
 }

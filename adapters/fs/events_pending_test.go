@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -17,7 +18,12 @@ func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 		Exit: kernel.Exited(7), Class: kernel.ExitFailure, Reason: "exit code 7",
 		Agent: kernel.EventAgent{Agent: "claude", Model: "m", Session: "s", Turns: 3, Usage: kernel.Usage{Input: 1, Cached: 2, Output: 3, CostUSD: 0.5}}}
 	other := kernel.Event{At: t0, Kind: kernel.JobBlocked, Job: id(2), Reason: "no"}
-	commit(t, s, kernel.Create(plain(1)), kernel.Create(plain(2)), kernel.Announce{Event: end}, kernel.Announce{Event: other})
+	run := kernel.Event{At: t0, Kind: kernel.RunFailed, Run: "run_" + kernel.RunID(id(3))}
+	said := kernel.Event{At: t0, Kind: kernel.ApprovalRejected, Job: id(2), Reason: "no", By: "ann"}
+	again := said
+	again.At = t0.Add(time.Microsecond)
+	commit(t, s, kernel.Create(plain(1)), kernel.Create(plain(2)), kernel.Announce{Event: end}, kernel.Announce{Event: other},
+		kernel.Announce{Event: run, Beside: id(1)}, kernel.Announce{Event: said}, kernel.Announce{Event: again})
 	pending := func(want ...kernel.Event) {
 		t.Helper()
 		got, err := newStore(t, dir).Pending()
@@ -30,12 +36,12 @@ func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 			}
 		}
 	}
-	pending(end, other)
+	pending(end, said, again, other, run)
 	bad := filepath.Join(dir, ".vizier", pendingDir, "bad.json")
 	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pending(end, other)
+	pending(end, said, again, other, run)
 	if _, err := os.Stat(bad); err == nil {
 		t.Error("what makes no sense stays for ever")
 	}
@@ -44,6 +50,11 @@ func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 	}
 	if err := s.Ack(end); err != nil {
 		t.Errorf("a second time: %v", err)
+	}
+	for _, e := range []kernel.Event{said, again, run} {
+		if err := s.Ack(e); err != nil {
+			t.Fatal(err)
+		}
 	}
 	pending(other)
 	if !s.HooksPending() {

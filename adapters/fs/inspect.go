@@ -23,7 +23,7 @@ type Oddity struct {
 // staleTemp is how old a file is that was being written when its writer died.
 const staleTemp = time.Hour
 
-// Inspect looks for what crashes and hands left below .vizier/jobs: torn
+// Inspect looks for leftovers of crashes and of manual edits below .vizier/jobs: torn
 // records that the journal still has, state files that lie, directories without
 // a record, temporary files of the dead, manifests of runs that runs does not
 // name. The caller holds the scheduler lock, then and when it calls a Fix.

@@ -158,6 +158,12 @@ func (b *builder) PutState(a kernel.PutState) error {
 			return err
 		}
 		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, outcomeName), to: attemptOutcome(r.Attempt.N), data: data})
+	} else if r := b.s.resultPassedOver(a.Job, before, j.State); r != nil { // the attempt after it is in this commit, too
+		data, err := encodeOutcome(*r, nil)
+		if err != nil {
+			return err
+		}
+		b.does(a.Job, fileOp{kind: opWrite, path: jobPath(a.Job, attemptOutcome(r.Attempt.N)), data: data})
 	} else if ended := j.State.Status.Terminal() || j.State.Status == kernel.FailedRetryable; !ended || !j.State.Exit.Known || j.State.Status == before.Status {
 		// it is no end, or one that is on record
 	} else if concluded(before, j.State) { // its runner could not know yet what the job would be
@@ -194,6 +200,20 @@ func (b *builder) complete(j *kernel.Job) error {
 		b.does(j.ID, fileOp{kind: opWrite, path: jobPath(j.ID, outcomeName), data: data})
 	}
 	return err
+}
+
+// resultPassedOver is the result that the transaction settles where the job goes on
+// at once, so that no state says how the attempt ended; else nil. It returns the
+// result once.
+func (s *Store) resultPassedOver(id kernel.JobID, before, now kernel.State) *kernel.Result {
+	attempt := kernel.AttemptID{Job: id, N: before.Attempt}
+	if s.tx == nil || s.tx.settling == nil || s.tx.settling.Attempt != attempt || before.Status != kernel.Running ||
+		now.Attempt == before.Attempt && (now.Status.Terminal() || now.Status == kernel.FailedRetryable || now.Status == kernel.Running) {
+		return nil
+	}
+	r := s.tx.settling
+	s.tx.settling = nil
+	return r
 }
 
 // resultToSettle is the result that the transaction records together with the new

@@ -2,7 +2,6 @@ package fs
 
 import (
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -13,30 +12,22 @@ import (
 )
 
 // Pack packs jobs that ended before a time, at most most of them, those that ended
-// first first. It reports whether there may be more. It does nothing where the
-// lock is not free at once, or where an earlier transaction has to be completed first.
+// first first. It reports whether there may be more. It does nothing where an
+// earlier transaction has to be completed first.
 //
 // The packs are durable before the journal says that they count, whatever the
 // durability of the store: what they replace has been there for long.
-func (s *Store) Pack(ctx context.Context, ended time.Time, most int) (more bool, err error) {
-	if err := s.open(false); err != nil {
-		return false, ignoreMissing(err)
+func (t *Tx) Pack(ended time.Time, most int) (more bool, err error) {
+	if err := t.s.catchUp(t.pos); err != nil {
+		return false, err
 	}
-	tx, err := s.begin(ctx, lockAtOnce, nil)
+	keys, err := t.s.cache.endedBefore(ended, most)
+	if err != nil || len(keys) == 0 || len(t.unfinished) > 0 || !t.pos.done {
+		return false, err
+	}
+	seen, err := t.pack(keys)
 	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, tx.Close()) }()
-	if err := s.catchUp(tx.pos); err != nil {
-		return false, err
-	}
-	keys, err := s.cache.endedBefore(ended, most)
-	if err != nil || len(keys) == 0 || len(tx.unfinished) > 0 || !tx.pos.done {
-		return false, err
-	}
-	seen, err := tx.pack(keys)
-	if err != nil {
-		s.dropCache()
+		t.s.dropCache()
 		return false, fmt.Errorf("pack jobs: %w", err)
 	}
 	return seen == most, nil

@@ -56,12 +56,22 @@ func packStore(t *testing.T, o Options) (string, *Store) {
 	return dir, s
 }
 
+// packOnce is a transaction that packs.
+func packOnce(s *Store, ended time.Time, most int) (more bool, err error) {
+	tx, err := s.Begin(context.Background())
+	if err != nil {
+		return false, err
+	}
+	more, err = tx.Pack(ended, most)
+	return more, errors.Join(err, tx.Close())
+}
+
 // packAll packs all that can be.
 func packAll(t testing.TB, s *Store) {
 	t.Helper()
 	for more := true; more; {
 		var err error
-		if more, err = s.Pack(context.Background(), t0.Add(time.Hour), 2); err != nil {
+		if more, err = packOnce(s, t0.Add(time.Hour), 2); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,7 +202,7 @@ func TestWhatIsNotPacked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, s := packStore(t, options())
 			gone := leave(s.JobDir(id(1)))
-			if _, err := s.Pack(soon(t), t0, 10); err != nil || s.Packed(id(2)) != "" {
+			if _, err := packOnce(s, t0, 10); err != nil || s.Packed(id(2)) != "" {
 				t.Errorf("what ended later was packed: %v", err)
 			}
 			packAll(t, s)
@@ -290,7 +300,7 @@ func TestKilledWhilePacking(t *testing.T) {
 		return tx.Commit(kernel.NewPlan(put(find(t, rec, id(1)), func(st *kernel.State) { st.Reason = reason })))
 	}
 	lives := map[string]func(*Store) error{
-		"packing":     func(s *Store) error { _, err := s.Pack(context.Background(), t0.Add(time.Hour), 2); return err },
+		"packing":     func(s *Store) error { _, err := packOnce(s, t0.Add(time.Hour), 2); return err },
 		"coming back": func(s *Store) error { return change(s, "after the kill") },
 	}
 	for name, life := range lives {

@@ -247,7 +247,7 @@ func (l *lived) pack(most int) {
 		return n
 	}
 	was := packed()
-	_, err := l.Store.Pack(context.Background(), l.now.Add(time.Second), most)
+	_, err := packOnce(l.Store, l.now.Add(time.Second), most)
 	l.must(err)
 	if packed() == was {
 		l.t.Errorf("nothing was packed of what had ended by %s", l.now)

@@ -67,6 +67,32 @@ func TestSettlingRecordsTheOutcome(t *testing.T) {
 	}
 }
 
+// An attempt that the next one follows in the same commit keeps how it ended.
+func TestSettlingRecordsWhatTheNextAttemptHides(t *testing.T) {
+	for name, change := range map[string]func(*kernel.State){
+		"runs":              func(st *kernel.State) { st.Status, st.Attempt = kernel.Running, 2 },
+		"waits for a place": func(st *kernel.State) { st.Status = kernel.WaitingOnLocks },
+	} {
+		s, j, r := running(t)
+		tx, err := s.BeginSettling(context.Background(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		load(t, tx)
+		if err := tx.Commit(kernel.NewPlan(put(j, change))); err != nil {
+			t.Fatal(err)
+		}
+		closeTx(t, tx)
+		got, err := newStoreWith(t, s.Layout.root, s.opts).Attempts(j.ID)
+		if err != nil || len(got) != 1 || got[0].Attempt.N != 1 || got[0].Exit != 3 || got[0].Reason != r.Reason || !got[0].Ended.Equal(t0) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if _, err := os.Stat(s.OutcomeFile(j.ID)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: the job has an outcome: %v", name, err)
+		}
+	}
+}
+
 // Without the lock there is no waiting, and nothing has happened.
 func TestSettlingWaitsForNobody(t *testing.T) {
 	s, j, r := running(t)

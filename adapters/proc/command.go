@@ -3,7 +3,6 @@ package proc
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
+	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
 // The variables that tell a command where it runs.
@@ -58,10 +58,6 @@ var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, e
 var repositoryVariables = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_OBJECT_DIRECTORY",
 	"GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX",
 	"GIT_INTERNAL_SUPER_PREFIX", "GIT_SHALLOW_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_QUARANTINE_PATH", "GIT_REFLOG_ACTION"}
-
-// paramPrefix begins the variables that a workflow node gives its scripts: those
-// of another run are not for this one.
-const paramPrefix = "VIZIER_PARAM_"
 
 // command is what is going to be executed.
 type command struct {
@@ -108,7 +104,7 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 	}
 	if j.Spec.Resumable {
 		if err := os.MkdirAll(l.Files.CheckpointDir(j.ID), 0o700); err != nil {
-			return command{}, fmt.Errorf("checkpoints: %w", err)
+			return command{}, fmt.Errorf("make the directory for its checkpoints: %w", err)
 		}
 	}
 	c := command{args: args, dir: dir, resultFile: l.Files.ResultFile(j.Attempt())}
@@ -135,6 +131,9 @@ func (l *Local) jobEnv(j *kernel.Job) []string {
 	if j.Spec.Resumable {
 		env = append(env, envCheckpoint+"="+l.Files.CheckpointDir(j.ID))
 	}
+	if j.Number != 0 {
+		env = append(env, envNumber+"="+j.Number.String(), envRef+"="+j.Ref())
+	}
 	if run := j.Spec.Origin.Run; run != "" {
 		env = append(env, envRun+"="+string(run))
 	}
@@ -151,8 +150,8 @@ func runnerEnv(a kernel.AttemptID) []string {
 }
 
 // environment is own, and of others the variables that own does not set; of two
-// values in others the later one counts. Vizier's variables, and those that point
-// git at a repository, are taken from own alone.
+// values in others the later one counts. Vizier's variables, the parameters of a
+// workflow and what points git at a repository are taken from own alone.
 func environment(own []string, others ...string) []string {
 	seen := map[string]bool{}
 	for _, name := range slices.Concat(ownVariables, repositoryVariables) {
@@ -167,7 +166,7 @@ func environment(own []string, others ...string) []string {
 	}
 	env := slices.Clone(own)
 	for _, v := range slices.Backward(others) {
-		if name, _, _ := strings.Cut(v, "="); !seen[name] && !strings.HasPrefix(name, paramPrefix) {
+		if name, _, _ := strings.Cut(v, "="); !seen[name] && !strings.HasPrefix(name, workflow.ParamPrefix) {
 			seen[name] = true
 			env = append(env, v)
 		}
@@ -215,93 +214,6 @@ func lookup(env []string, name string) string {
 	return ""
 }
 
-// dir is the command's working directory, which is in the repository whatever
-// links lead there.
-func (l *Local) dir(j *kernel.Job) (string, error) {
-	at := j.Spec.Task.Dir
-	if tree := j.Spec.Task.Tree; tree != "" && (j.State.Context.Root == "" || j.State.Context.Root == ".") {
-		return l.treeDir(j, tree)
-	}
-	path := filepath.Join(l.Root, j.State.Context.Root, at)
-	if path == filepath.Clean(l.Root) {
-		return path, nil
-	}
-	outside := fmt.Errorf("working directory %s is outside the repository", path)
-	if filepath.IsAbs(at) || filepath.IsAbs(j.State.Context.Root) {
-		return "", outside
-	}
-	gone := l.worktreeGone(j.State.Context)
-	if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" && strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
-		if _, err := os.Stat(path); gone || errors.Is(err, fs.ErrNotExist) {
-			return filepath.EvalSymlinks(l.Root) // an earlier attempt moved it away; this one ends the work
-		}
-	}
-	real, err := inside(l.Root, path, outside)
-	if err == nil && gone {
-		return "", fmt.Errorf("the worktree that this ran in does not exist any more: %s is another's", path)
-	}
-	return real, err
-}
-
-// worktreeGone reports that the worktree that c is in is not there: nothing is, or a
-// worktree of another name, which came to the place when c's had left it.
-func (l *Local) worktreeGone(c kernel.Context) bool {
-	if c.Root == "" || c.Root == "." {
-		return false
-	}
-	dir := filepath.Join(l.Root, c.Root)
-	if _, err := os.Stat(dir); err != nil {
-		return errors.Is(err, fs.ErrNotExist)
-	}
-	if c.Name == "" || c.Root != c.Worktree {
-		return false
-	}
-	link, err := os.ReadFile(filepath.Join(dir, ".git"))
-	name := kernel.WorktreeName(string(link))
-	return err == nil && name != "" && name != c.Name
-}
-
-// inside is the directory at path, which is in root whatever links lead there;
-// else the error is outside.
-func inside(root, path string, outside error) (string, error) {
-	at, err := filepath.EvalSymlinks(root)
-	if err != nil {
-		return "", fmt.Errorf("repository: %w", err)
-	}
-	real, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(path, filepath.Clean(root)+string(filepath.Separator)) {
-		return "", outside
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("working directory %s does not exist", path)
-	}
-	if err != nil {
-		return "", fmt.Errorf("working directory: %w", err)
-	}
-	if real != at && !strings.HasPrefix(real, at+string(filepath.Separator)) {
-		return "", outside
-	}
-	if st, err := os.Stat(real); err != nil || !st.IsDir() {
-		return "", fmt.Errorf("working directory %s is not a directory", path)
-	}
-	return real, nil
-}
-
-// treeDir is the working directory of a job that belongs into a linked worktree.
-func (l *Local) treeDir(j *kernel.Job, tree string) (string, error) {
-	if st, err := os.Lstat(filepath.Join(tree, ".git")); err != nil || !st.Mode().IsRegular() {
-		if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.prepare" {
-			return l.Root, nil // it makes a tree of its own
-		}
-		return "", fmt.Errorf("the worktree %s that the job was submitted from is gone: `git worktree add` it again and retry, or submit the job from another", tree)
-	}
-	outside := fmt.Errorf("working directory %s is outside the worktree %s", j.Spec.Task.Dir, tree)
-	if filepath.IsAbs(j.Spec.Task.Dir) {
-		return "", outside
-	}
-	return inside(tree, filepath.Join(tree, j.Spec.Task.Dir), outside)
-}
-
 // find is the file of a command, as a shell in dir would find it.
 func find(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
@@ -325,7 +237,7 @@ func executable(name, dir string) (string, error) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(dir, file)
 	}
-	var st unix.Stat_t // of a dozen directories most do not have it
+	var st unix.Stat_t // os.Stat would make an error of each directory of PATH that does not have it
 	err := unix.Stat(file, &st)
 	switch {
 	case err == unix.ENOENT || err == unix.ENOTDIR:

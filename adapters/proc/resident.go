@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // ResidentName is what the program of the resident scheduler is called where it
@@ -16,11 +18,19 @@ const TopName = "vizier-top"
 // ResidentFD is where a resident scheduler finds the lock it was started with.
 const ResidentFD = inheritedFD
 
+// fewestFiles is what a process that launches others all day needs of open files. A
+// lower soft limit it raises by itself, and gives what it starts the one it had.
+const fewestFiles = 256
+
 // StartResident starts ResidentExe as `__resident`, in a session of its own, with
 // lock as descriptor ResidentFD. The process is no part of the job that the caller
 // may run in: the sweep that ends a job's leftover processes spares it, as it
 // spares runners.
 func (l *Local) StartResident(lock *os.File) error {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil && files.Max < fewestFiles {
+		return fmt.Errorf("start the resident scheduler: it would inherit a limit of %d open files (`ulimit -n`), and needs %d", files.Max, fewestFiles)
+	}
 	if err := l.startService(cmp.Or(l.ResidentExe, l.Exe), "resident", lock); err != nil {
 		return fmt.Errorf("start the resident scheduler: %w", err)
 	}

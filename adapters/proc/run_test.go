@@ -70,6 +70,7 @@ func TestRunTellsTheCommandWhereItIs(t *testing.T) {
 	w := setup(t, "sh", "-c", `unset VIZIER_LONG; env | grep -E '^(VIZIER_|GIVEN|TWICE|PWD)' | sort; pwd; test -z "$(cat)"`)
 	w.job.State.Attempt, w.job.State.Generation = 7, 3
 	w.job.Spec.Origin = kernel.Origin{Run: "run_1", Node: "build"}
+	w.job.Number, w.job.Part = 14, "build"
 	w.job.Spec.Task.Env = []string{"GIVEN=a=b", "TWICE=1", "TWICE=2", "VIZIER_JOB_ID=forged", "VIZIER_RUNNER=forged"}
 	w.job.Spec.Task.Dir = "src"
 	w.job.State.Context.Root = "tree"
@@ -81,7 +82,7 @@ func TestRunTellsTheCommandWhereItIs(t *testing.T) {
 	t.Setenv("TWICE", "0")
 	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
 	a := w.job.Attempt()
-	want := fmt.Sprintf("GIVEN=a=b\nPWD=%s\nTWICE=2\nVIZIER_ATTEMPT=7\nVIZIER_ATTEMPT_ID=%s\nVIZIER_EFFECT_KEY=%s.3\nVIZIER_JOB_ID=%s\nVIZIER_NODE=build\nVIZIER_REPORT=%s\nVIZIER_RESULT_FILE=%s\nVIZIER_ROOT=%s\nVIZIER_RUN_ID=run_1\nVIZIER_SUBMISSIONS=%s\n%s\n",
+	want := fmt.Sprintf("GIVEN=a=b\nPWD=%s\nTWICE=2\nVIZIER_ATTEMPT=7\nVIZIER_ATTEMPT_ID=%s\nVIZIER_EFFECT_KEY=%s.3\nVIZIER_JOB_ID=%s\nVIZIER_NODE=build\nVIZIER_NUMBER=14\nVIZIER_REF=14/build\nVIZIER_REPORT=%s\nVIZIER_RESULT_FILE=%s\nVIZIER_ROOT=%s\nVIZIER_RUN_ID=run_1\nVIZIER_SUBMISSIONS=%s\n%s\n",
 		dir, label(a), a.Job, a.Job, w.Files.ReportFile(a), w.Files.ResultFile(a), w.root, w.Files.SubmissionsFile(a), dir)
 	if w.log("stdout") != want {
 		t.Fatalf("the command saw\n%s\nwant\n%s", w.log("stdout"), want)

@@ -67,7 +67,7 @@ func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (ker
 	spec := kernel.Spec{Name: q.Name, Resumable: q.Resumable, Idempotent: q.Idempotent}
 	spec.Origin = t.Origin
 	if len(q.Command) == 0 {
-		fail(fmt.Errorf("expected a command: vizier jobs submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
+		fail(fmt.Errorf("expected a command: vizier submit [flags] -- COMMAND [ARG...]: %w", kernel.ErrInvalid))
 	}
 	fail(checkCommand(q.Command))
 	for _, ref := range q.After {

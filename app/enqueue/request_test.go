@@ -134,6 +134,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{MaxResumes: number(1)}, "--max-resumes has no effect: add --resumable"},
 		{Request{ApprovalTimeout: "1h"}, "--approval-timeout has no effect"},
 		{Request{ApprovalTimeout: "x", Approval: true}, "expected a duration such as 30m or 4h"},
+		{Request{ApprovalTimeout: "0s", Approval: true}, "expected a duration such as 30m or 4h"},
 		{Request{Timeout: "0s"}, `--timeout "0s": expected a duration`},
 		{Request{Timeout: "x"}, `--timeout "x": expected a duration`},
 		{Request{Env: []string{"=x"}}, "--env"},

@@ -154,7 +154,7 @@ func TestACommitThatMayNotBeEmpty(t *testing.T) {
 		t.Errorf("class %v", r.Class)
 	}
 	w.env.Records = past{between, asker}
-	w.want(strict(), kernel.OutcomeFailed, "agent claude ended well and changed nothing", "was not allowed to use Bash", "vizier jobs retry asker")
+	w.want(strict(), kernel.OutcomeFailed, "agent claude ended well and changed nothing", "was not allowed to use Bash", "vizier retry asker")
 	w.want(strict("true"), kernel.OutcomeSucceeded, "nothing to commit")
 	w.want(strict("perhaps"), kernel.OutcomeFailed, "allow_empty")
 	w.want(w.node("git.stage_commit", nil), kernel.OutcomeSucceeded, "nothing to commit")

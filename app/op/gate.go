@@ -259,7 +259,7 @@ func (c *conflict) end(env *Env, n *Node, step workflow.Step) (Result, error) {
 		r.Class = kernel.ExitFailure
 	}
 	if step.Outcome == kernel.OutcomeBlocked && c.unmerged() {
-		r.Reason += fmt.Sprintf(": resolve %s in %s, `git add` them, then `vizier jobs retry %s`",
+		r.Reason += fmt.Sprintf(": resolve %s in %s, `git add` them, then `vizier retry %s`",
 			strings.Join(c.files, ", "), c.mark.Worktree, n.Job.ID)
 	}
 	return r, nil

@@ -65,7 +65,7 @@ func (c *conflict) judgeBranch(ctx context.Context, env *Env, n *Node, branch st
 		case err != nil:
 			return r, err
 		case r.Outcome == kernel.OutcomeFailed:
-			r.Reason += fmt.Sprintf(" on %s: mend it there, then `vizier jobs retry %s`", branch, n.Job.ID)
+			r.Reason += fmt.Sprintf(" on %s: fix it there, then `vizier retry %s`", branch, n.Job.ID)
 		case r.Outcome == kernel.OutcomeSucceeded && repaired:
 			return keepRepair(ctx, env, n, branch, tip, r)
 		}
@@ -101,9 +101,9 @@ func keepRepair(ctx context.Context, env *Env, n *Node, branch string, tip kerne
 	case err != nil:
 		return Result{}, err
 	case obstacle != "":
-		return blocked("%s; then run `vizier jobs retry %s`", obstacle, n.Job.ID), nil
+		return blocked("%s; then run `vizier retry %s`", obstacle, n.Job.ID), nil
 	case !moved:
-		return failed(1, "branch %s moved while the CI gate repaired it: `vizier jobs retry %s`", branch, n.Job.ID), nil
+		return failed(1, "branch %s moved while the CI gate repaired it: `vizier retry %s`", branch, n.Job.ID), nil
 	}
 	r.Reason += ", as " + short(head)
 	return r, nil

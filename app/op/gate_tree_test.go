@@ -37,7 +37,7 @@ func TestTheCIGateJudgesTheTarget(t *testing.T) {
 			t.Errorf("the gate saw %v, main is %s", sh.seen, w.rev("main"))
 		}
 		n.Gates[0].Script, n.Job.State.Generation = "exit 3", 1
-		w.want(n, kernel.OutcomeFailed, "cicd gate of the_node failed (exit 3) on main: mend it there, then `vizier jobs retry "+string(n.Job.ID))
+		w.want(n, kernel.OutcomeFailed, "cicd gate of the_node failed (exit 3) on main: fix it there, then `vizier retry "+string(n.Job.ID))
 		w.unchanged(before)
 		w.tidy()
 	}
@@ -75,7 +75,7 @@ func TestTheCIGateLeavesADirtyCheckoutAlone(t *testing.T) {
 	main := w.rev("main")
 	w.write(w.dir, "readme.txt", "mine\n")
 	n := w.judge("grep right readme.txt", map[string]string{"auto_resolve": "true", "auto_resolve_script": "echo right >readme.txt"})
-	w.want(n, kernel.OutcomeBlocked, "uncommitted changes", "vizier jobs retry")
+	w.want(n, kernel.OutcomeBlocked, "uncommitted changes", "vizier retry")
 	if w.rev("main") != main || w.read(w.dir, "readme.txt") != "mine\n" || !strings.Contains(w.parked(), "refs/vizier/parked/") {
 		t.Errorf("main %s, parked %q", w.rev("main"), w.parked())
 	}

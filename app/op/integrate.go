@@ -155,7 +155,7 @@ func (m *integration) clear(ctx context.Context, merged kernel.CommitID) (*Resul
 }
 
 func (m *integration) stuck(obstacle string) *Result {
-	r := blocked("%s; then run `vizier jobs retry %s`", obstacle, m.n.Job.ID)
+	r := blocked("%s; then run `vizier retry %s`", obstacle, m.n.Job.ID)
 	return &r
 }
 
@@ -221,7 +221,7 @@ func (m *integration) removeDoc(ctx context.Context) (*Result, error) {
 	case obstacle != "":
 		return m.stuck(obstacle), nil
 	case !moved:
-		r := failed(1, "branch %s moved while it was being merged: `vizier jobs retry %s`", m.source, m.n.Job.ID)
+		r := failed(1, "branch %s moved while it was being merged: `vizier retry %s`", m.source, m.n.Job.ID)
 		return &r, nil
 	}
 	m.tip = id
@@ -240,7 +240,7 @@ func (m *integration) conflict(files []string) (*Result, error) {
 			return nil, err
 		}
 	}
-	r := blocked("merging %s into %s "+kernel.InConflict+": resolve %s in %s, `git add` them, then `vizier jobs retry %s`",
+	r := blocked("merging %s into %s "+kernel.InConflict+": resolve %s in %s, `git add` them, then `vizier retry %s`",
 		m.source, m.target, shorten(strings.Join(files, ", ")), m.dir, m.n.conflictGate())
 	r.Produced = []kernel.Artifact{{Kind: kernel.MergeSentinel, Name: m.slug}}
 	return &r, nil

@@ -47,7 +47,7 @@ func TestConflictIsResolvedByHandAndGoesOn(t *testing.T) {
 		before, main := w.photograph(), w.rev("main")
 		n := w.merge(map[string]string{"squash": squash, "delete_branch": "true"})
 		for range 2 { // a conflict that is open is left as it is
-			r := w.want(n, kernel.OutcomeBlocked, "readme.txt", w.dir+"/.vizier/tmp-worktrees/merge-foo,", "git add", "vizier jobs retry")
+			r := w.want(n, kernel.OutcomeBlocked, "readme.txt", w.dir+"/.vizier/tmp-worktrees/merge-foo,", "git add", "vizier retry")
 			if r.Exit != 10 || !r.produced(kernel.Artifact{Kind: kernel.MergeSentinel, Name: "foo"}) {
 				t.Errorf("exit %d, produced %v", r.Exit, r.Produced)
 			}

@@ -28,7 +28,7 @@ func (m *integration) judge(ctx context.Context, merged kernel.CommitID) (warnin
 	case r.Class == kernel.EffectInDoubt:
 		return "", &r, nil
 	case r.Outcome != kernel.OutcomeSucceeded:
-		r.Reason += fmt.Sprintf("; %s has not moved: mend %s, then `vizier jobs retry %s`", m.target, m.source, m.n.Job.ID)
+		r.Reason += fmt.Sprintf("; %s has not moved: fix %s, then `vizier retry %s`", m.target, m.source, m.n.Job.ID)
 		return "", &r, nil
 	case r.Reason != "":
 		return "; " + r.Reason, nil, nil

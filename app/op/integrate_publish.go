@@ -65,7 +65,7 @@ func (m *integration) conclude(ctx context.Context) (Result, error) {
 		}
 		onto, merged = now, again
 	}
-	return failed(1, "branch %s moved %d times while it was being merged into: `vizier jobs retry %s`", m.target, maxMoves, m.n.Job.ID), nil
+	return failed(1, "branch %s moved %d times while it was being merged into: `vizier retry %s`", m.target, maxMoves, m.n.Job.ID), nil
 }
 
 // collide begins anew where the target moved to something that the merge, as
@@ -79,7 +79,7 @@ func (m *integration) collide(ctx context.Context, now kernel.CommitID) (Result,
 	if err != nil || stop != nil {
 		return deref(stop), err
 	}
-	return failed(1, "branch %s moved while it was being merged into: `vizier jobs retry %s`", m.target, m.n.Job.ID), nil
+	return failed(1, "branch %s moved while it was being merged into: `vizier retry %s`", m.target, m.n.Job.ID), nil
 }
 
 // made is a commit, or why there is none.

@@ -126,7 +126,7 @@ func TestMergeNeverTouchesADirtyCheckout(t *testing.T) {
 	w.write(w.dir, "untracked.txt", "operator's\n")
 	before, main, source := w.photograph(), w.rev("main"), w.rev("draft/foo")
 	n := w.merge(map[string]string{"delete_branch": "true"})
-	if r := w.want(n, kernel.OutcomeBlocked, w.dir, "stash", "vizier jobs retry "+string(n.Job.ID)); r.Exit != 10 {
+	if r := w.want(n, kernel.OutcomeBlocked, w.dir, "stash", "vizier retry "+string(n.Job.ID)); r.Exit != 10 {
 		t.Errorf("exit %d", r.Exit)
 	}
 	w.unchanged(before)

@@ -131,7 +131,7 @@ func taken(r kernel.Result) Result {
 func inDoubt(n *Node, e *effect.Record) Result {
 	why := fmt.Sprintf("attempt %d was cut off in %s, and whether it was done cannot be told", e.Attempt, n.named(e.Part))
 	if n.Job.Spec.InDoubtPolicy() != kernel.AskInDoubt {
-		why += fmt.Sprintf(": see what it did, and `vizier jobs retry %s` executes it again", n.Job.ID)
+		why += fmt.Sprintf(": see what it did, and `vizier retry %s` executes it again", n.Job.ID)
 	}
 	return Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.EffectInDoubt, Reason: why}
 }

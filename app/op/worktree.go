@@ -58,7 +58,7 @@ func worktreePrepare(ctx context.Context, env *Env, n *Node) (Result, error) {
 		switch {
 		case own.Worktree != "" && other == filepath.Join(n.Root, own.Worktree):
 		case !strings.HasPrefix(other, filepath.Join(n.Root, worktreeHome)+string(filepath.Separator)):
-			return failed(1, "branch %s is checked out in %s: put that working tree on another branch (`git -C %s switch OTHER`), then `vizier jobs retry %s`",
+			return failed(1, "branch %s is checked out in %s: put that working tree on another branch (`git -C %s switch OTHER`), then `vizier retry %s`",
 				branch, other, other, n.Job.ID), nil
 		default:
 			fmt.Fprintf(env.Stderr, "worktree %s of an earlier job was on %s; it keeps its files and its commit, and no branch\n", other, branch)

@@ -20,7 +20,7 @@ func (x *cdCmd) Run(*call) error {
 	if x.Plan == "" {
 		return usageError(errors.New("plan argument is required for vizier cd"))
 	}
-	return &failure{class: class{"deprecated", 1, "vizier jobs show JOB --format json tells where a job works"},
+	return &failure{class: class{"deprecated", 1, "vizier show JOB --format json tells where a job works"},
 		err: errors.New("vizier cd is deprecated; use scheduler-managed jobs instead")}
 }
 

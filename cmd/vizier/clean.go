@@ -95,7 +95,7 @@ func (x *cleanCmd) Run(c *call) error {
 // refusedClean makes a guard's conflict a refusal.
 func refusedClean(err error) error {
 	if errors.Is(err, kernel.ErrConflict) {
-		return refuse(err, "end active jobs with `vizier jobs cancel`; --force overrides jobs outside that depend on what goes")
+		return refuse(err, "end active jobs with `vizier cancel`; --force overrides jobs outside that depend on what goes")
 	}
 	return err
 }

@@ -159,6 +159,10 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 		}
 	case v.Name == "job" || v.Name == "after":
 		return c.jobCandidates()
+	case v.Name == "run" && node.Name != "run":
+		return c.runCandidates()
+	case v.Name == "status":
+		return statusCandidates()
 	case v.Name == "plan" && node.Name == "cd":
 		return c.plans()
 	case v.Name == "flow":
@@ -199,7 +203,55 @@ func (c *call) jobCandidates() []candidate {
 	for _, row := range view.ListOf(snap, view.ListOptions{All: true}).Rows {
 		out = append(out, candidate{name(row.ID), fmt.Sprintf("%s %s", row.Status, row.Text("name"))})
 	}
+	out = append(append(out, runsOf(snap)...), nameCandidates(snap)...)
 	return append(out, candidate{"@last", "the newest job"})
+}
+
+// nameCandidates are the names of jobs that name one job each.
+func nameCandidates(snap *kernel.Snapshot) (out []candidate) {
+	var names []string
+	for _, j := range snap.Jobs() {
+		names = append(names, j.Spec.Name)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if t, err := view.Find(snap, name); name != "" && err == nil && len(t.Jobs) == 1 {
+			out = append(out, candidate{name, t.Jobs[0].State.Status.String() + " " + t.Jobs[0].Ref()})
+		}
+	}
+	return out
+}
+
+// runCandidates are the runs, newest first.
+func (c *call) runCandidates() []candidate {
+	r, err := c.repo()
+	if err != nil {
+		return nil
+	}
+	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{All: true})
+	if err != nil {
+		return nil
+	}
+	return runsOf(snap)
+}
+
+func runsOf(snap *kernel.Snapshot) (out []candidate) {
+	for _, run := range view.RunsOf(snap) {
+		if run.Ref != "" {
+			out = append(out, candidate{run.Ref, run.Status + " " + run.Name + " " + run.Progress()})
+		}
+	}
+	return out
+}
+
+// statusCandidates are the words of a list's --status.
+func statusCandidates() []candidate {
+	out := []candidate{{"open", "what has not ended"}}
+	for _, st := range kernel.Statuses() {
+		out = append(out, candidate{view.ShortStatus(st), ""}, candidate{st.String(), ""})
+	}
+	slices.SortFunc(out, func(a, b candidate) int { return strings.Compare(a.text, b.text) })
+	return slices.CompactFunc(out, func(a, b candidate) bool { return a.text == b.text })
 }
 
 // aliases are the templates that have a short name.

@@ -9,7 +9,7 @@ type configCmd struct {
 }
 
 type configShowCmd struct {
-	Origin bool   `help:"Tell where each value came from."`
+	Origin bool   `help:"Show where each value came from."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
 }
 

@@ -24,8 +24,8 @@ type doctorCmd struct {
 }
 
 func (*doctorCmd) Help() string {
-	return "Looks for what crashes, and hands, left: torn records, strays, stale temporary files, worktrees without an owner, prompts whose names are " +
-		"not true; for jobs that nobody lets go on; for what keeps a configured cluster from running jobs; and for what is wrong with the agents that templates ask: it starts their programs for version and help. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
+	return "Looks for leftovers of crashes and manual edits: torn records, strays, stale temporary files, worktrees without an owner, prompts with stale " +
+		"names; for jobs that no scheduler looks after; for what keeps a configured cluster from running jobs; and for what is wrong with the agents that templates ask: it starts their programs for version and help. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
 }
 
 // inspection is what a store tells of its files.
@@ -195,7 +195,7 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 		if run != "" && !runs[run] && j.State.Status.Active() {
 			if _, err := r.Templates.Manifest(run); err != nil {
 				out = append(out, app.Finding{Path: ".vizier/jobs/runs/" + string(run) + ".json", Problem: "the manifest of an open run cannot be read: " + err.Error(),
-					Next: "vizier jobs cancel " + string(j.ID)})
+					Next: "vizier cancel " + string(j.ID)})
 			}
 		}
 		runs[run] = true
@@ -205,12 +205,12 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 	}
 	odd, err := r.Doctor.files.Inspect(runs)
 	for _, o := range odd {
-		f := app.Finding{Path: o.Path, Problem: o.Text, Next: "look at it, and mend it or move it away"}
+		f := app.Finding{Path: o.Path, Problem: o.Text, Next: "look at it, and fix it or move it away"}
 		if o.Fix != nil {
 			f.Fix = func(context.Context) error { return o.Fix() }
 		}
 		if unread := s.UnreadableIDs(); len(unread) > 0 && f.Fix != nil && filepath.Dir(o.Path) == ".vizier/jobs/runs" {
-			f.Fix, f.Next = nil, "mend the records that cannot be read: one of them may be of this run"
+			f.Fix, f.Next = nil, "fix the records that cannot be read: one of them may be of this run"
 		}
 		out = append(out, f)
 	}
@@ -226,11 +226,11 @@ func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 		dir := r.rel(r.Logs.JobDir(j.ID))
 		switch f := s.Facts().Runners[j.Attempt()]; {
 		case f.Err != "":
-			out = append(out, app.Finding{Path: dir, Problem: "it cannot be told whether its runner lives: " + f.Err, Next: "vizier jobs show " + string(j.ID)})
+			out = append(out, app.Finding{Path: dir, Problem: "it cannot be told whether its runner lives: " + f.Err, Next: "vizier show " + string(j.ID)})
 		case f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.NeverStarted):
-			out = append(out, app.Finding{Path: dir, Problem: "the job is running, and its runner is gone", Next: "vizier jobs wait " + string(j.ID)})
+			out = append(out, app.Finding{Path: dir, Problem: "the job is running, and its runner is gone", Next: "vizier wait " + string(j.ID)})
 		case f.Value.Stuck:
-			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "vizier jobs cancel " + string(j.ID) + ", or see to it on the cluster"})
+			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "vizier cancel " + string(j.ID) + ", or see to it on the cluster"})
 		}
 	}
 	return out, nil
@@ -254,7 +254,7 @@ func (r *repo) checkWorktrees(_ context.Context, s *kernel.Snapshot) ([]app.Find
 		}
 		trees = append(trees, c)
 		if !r.stands(c) && c.Owned && unended[j.Spec.Origin.Run] {
-			out = append(out, app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(j.ID) + " is gone", Next: "vizier jobs retry " + string(j.ID)})
+			out = append(out, app.Finding{Path: c.Worktree, Problem: "the worktree of job " + string(j.ID) + " is gone", Next: "vizier retry " + string(j.ID)})
 		}
 	}
 	owned := func(c kernel.Context) bool {

@@ -21,7 +21,7 @@ func (r *repo) cycles(s *kernel.Snapshot) []cycle {
 		id := c.Jobs[0]
 		out = append(out, cycle{app.Finding{Path: r.rel(path.Join(r.Logs.JobDir(id), "job.json")),
 			Problem: "its schedule was changed by hand, and waits for itself: " + c.Text + ": none of them can ever start",
-			Next:    "vizier jobs cancel " + string(id)}, id})
+			Next:    "vizier cancel " + string(id)}, id})
 	}
 	return out
 }

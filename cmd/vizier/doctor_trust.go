@@ -17,7 +17,7 @@ func checkApprovals(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error
 		if why == "" || !j.Open() && j.Seal() != kernel.Broken {
 			continue
 		}
-		f := app.Finding{Path: ".vizier/jobs/" + string(j.ID), Problem: why, Next: "vizier jobs show " + string(j.ID)}
+		f := app.Finding{Path: ".vizier/jobs/" + string(j.ID), Problem: why, Next: "vizier show " + string(j.ID)}
 		if j.Open() && j.State.Status != kernel.Running {
 			f.Next += ", then vizier jobs approve or reject it"
 		}

@@ -64,9 +64,9 @@ func classify(err error) class {
 	}{
 		{context.Canceled, class{"interrupted", 130, ""}},
 		{git.ErrNotRepository, class{"not_a_repository", 1, "git init"}},
-		{kernel.ErrNotFound, class{"not_found", 1, "vizier jobs list --all"}},
+		{kernel.ErrNotFound, class{"not_found", 1, "vizier ls --all"}},
 		{kernel.ErrInvalid, class{"invalid", 2, ""}},
-		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier jobs wait`, or end them with `vizier jobs cancel`"}},
+		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier wait`, or end them with `vizier cancel`"}},
 		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from has somebody else approve it than who submitted it"}},
 		{kernel.ErrConflict, class{"conflict", 1, ""}},
 		{kernel.ErrStale, class{"stale", 1, ""}},

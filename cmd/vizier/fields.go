@@ -65,6 +65,6 @@ func fields(all []view.Field, flag []string, key string, configured []string) ([
 // ones.
 func (u *ui) warnUnreadable(records []view.Unreadable) {
 	for _, r := range records {
-		u.warn("unable to load background job %s: %s", r.ID, r.Why)
+		u.warn("the record of job %s cannot be read: %s", r.ID, r.Why)
 	}
 }

@@ -179,7 +179,7 @@ func (doc inboxPass) lines() string {
 			fmt.Fprintf(&b, ": %s", oneLine(e.Reason))
 		}
 		if e.JobStatus != kernel.Succeeded.String() {
-			fmt.Fprintf(&b, "; next: vizier jobs why %s", e.Job)
+			fmt.Fprintf(&b, "; next: vizier why %s", e.Job)
 		}
 		b.WriteByte('\n')
 	}

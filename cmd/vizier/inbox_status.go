@@ -146,7 +146,7 @@ func promptNext(j *kernel.Job, r view.PromptRun) (next []string) {
 		next = append(next, "vizier jobs approve "+string(id))
 	}
 	if st := r.Status; st.Terminal() && st != kernel.Succeeded {
-		next = append(next, "vizier jobs why "+string(j.ID))
+		next = append(next, "vizier why "+string(j.ID))
 	}
 	return next
 }

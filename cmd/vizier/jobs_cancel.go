@@ -56,7 +56,7 @@ func (x *cancelCmd) Run(c *call) error {
 		return err
 	}
 	if x.All && !x.Yes && len(ids) > 0 {
-		if agreed, err := c.agreeTo(fmt.Sprintf("Cancel %d job(s)?", len(ids)), "vizier jobs cancel --all"); !agreed || err != nil {
+		if agreed, err := c.agreeTo(fmt.Sprintf("Cancel %d job(s)?", len(ids)), "vizier cancel --all"); !agreed || err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.J
 			return doc, fmt.Errorf("detached: job %s was told to stop: %w", id, context.Canceled)
 		case errors.Is(err, context.DeadlineExceeded):
 			return doc, &failure{class: classTimeout, err: fmt.Errorf("job %s was told to stop and still runs after %s", id, patience),
-				hint: "vizier jobs wait " + string(id)}
+				hint: "vizier wait " + string(id)}
 		case err != nil:
 			return doc, err
 		}

@@ -6,8 +6,10 @@ import (
 	iofs "io/fs"
 	"maps"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -24,7 +26,7 @@ type submitCmd struct {
 
 func (*submitCmd) Help() string {
 	return "Prints the reference of each new job, such as 12, one a line. The job runs as soon as nothing holds it up; " +
-		"`vizier jobs why` tells what does, and `vizier help gates` what may."
+		"`vizier why` tells what does, and `vizier help gates` what may."
 }
 
 // submitFlags are the flags of an enqueue.Request.
@@ -103,6 +105,7 @@ func (s *submitCmd) Run(c *call) error {
 	if len(news) == 0 {
 		return usageError(errors.New("standard input has no jobs: expected one JSON object a line"))
 	}
+	c.warnOfSecrets(news)
 	by := "" // it counts for jobs that may be there already, and may take a question to git
 	if slices.ContainsFunc(news, func(n kernel.NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
 		by = c.actor()
@@ -129,6 +132,25 @@ func (s *submitCmd) Run(c *call) error {
 		c.ui.print(c.ui.refs.short(string(j.Job)))
 	}
 	return nil
+}
+
+// secretive are the names that variables with secrets usually have.
+var secretive = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(^|_)(SECRET|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)(_|$)`)
+})
+
+// warnOfSecrets tells whose value goes on record, and by its name should not.
+func (c *call) warnOfSecrets(news []kernel.NewJob) {
+	told := map[string]bool{}
+	for _, n := range news {
+		for _, v := range n.Spec.Task.Env {
+			name, _, _ := strings.Cut(v, "=")
+			if secretive().MatchString(name) && !told[name] {
+				told[name] = true
+				c.ui.warn("the value of %s is now in the job's record, for as long as that is kept: `--env %s` takes it from where the job is started, and keeps only the name", name, name)
+			}
+		}
+	}
 }
 
 // oneWord refuses a line for a shell that is given as the name of a program.
@@ -190,7 +212,7 @@ func (c *call) report(rep app.Report) {
 func (c *call) barred(err error) error {
 	if c.env.Get("VIZIER_SUBMISSIONS") != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)) {
 		return &failure{class: class{"failed", 1, ""}, err: err,
-			hint: "append the job to $VIZIER_SUBMISSIONS, a line of JSON as `vizier jobs submit --batch` reads it: it is enqueued once the job that this runs in has succeeded"}
+			hint: "append the job to $VIZIER_SUBMISSIONS, a line of JSON as `vizier submit --batch` reads it: it is enqueued once the job that this runs in has succeeded"}
 	}
 	return err
 }

@@ -32,7 +32,7 @@ type attachCmd struct {
 	Job string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 }
 
-func (*attachCmd) Help() string { return "The same as `vizier jobs tail --stream both --follow`." }
+func (*attachCmd) Help() string { return "The same as `vizier tail --stream both --follow`." }
 
 // Run follows both streams.
 func (a *attachCmd) Run(c *call) error {

@@ -38,7 +38,7 @@ func decode(t testing.TB, text string, into any) {
 
 func TestListHidesWhatSucceeded(t *testing.T) {
 	w := newFake(t)
-	if got := w.ok("jobs", "list", "--format", "block"); got != "Outcome: No background jobs found\nScheduler: none\n" {
+	if got := w.ok("jobs", "list", "--format", "block"); got != "Outcome: No jobs\nScheduler: none\n" {
 		t.Errorf("empty: %q", got)
 	}
 	a, b := w.submit("--name", "build"), w.submit("--name", "test")
@@ -47,12 +47,12 @@ func TestListHidesWhatSucceeded(t *testing.T) {
 	c := w.submit("--lock", "db:shared", "--approval")
 
 	text := w.ok("jobs", "list", "--format", "block")
-	has(t, text, "Outcome: 2 background job(s)\n", "Hidden:  1 succeeded (use --all to include)\n",
+	has(t, text, "Outcome: 2 job(s)\n", "Hidden:  1 succeeded (use --all to include)\n",
 		"\n  Job:               "+w.ref(c), "  Wait:              approval: awaiting human approval", "  Locks:             db:shared")
 	if strings.Contains(text, "Job:     "+w.ref(a)) || strings.Index(text, "Job:               "+w.ref(c)) > strings.Index(text, "Job:     "+w.ref(b)) {
 		t.Errorf("expected the newest first and no %s:\n%s", a, text)
 	}
-	has(t, w.ok("jobs", "list", "--all", "--format", "block"), "Job:     "+w.ref(a)+"\n", "Outcome: 3 background job(s)")
+	has(t, w.ok("jobs", "list", "--all", "--format", "block"), "Job:     "+w.ref(a)+"\n", "Outcome: 3 job(s)")
 	has(t, w.ok("jobs", "list", "--dismiss-failures", "--format", "block"), "1 failed, 1 succeeded (use --all to include)")
 
 	w.resident = 4711
@@ -60,7 +60,7 @@ func TestListHidesWhatSucceeded(t *testing.T) {
 	has(t, w.ok("jobs", "list", "--format", "json"), `"resident_pid": 4711`)
 	w.config["VIZIER_DISPLAY_LISTS_JOBS_FORMAT"] = "table"
 	w.config["VIZIER_DISPLAY_LISTS_JOBS_FIELDS"] = "Job,Status"
-	want := "Outcome: 2 background job(s)\nHidden:  1 succeeded (use --all to include)\nScheduler: resident (pid 4711)\n\n" +
+	want := "Outcome: 2 job(s)\nHidden:  1 succeeded (use --all to include)\nScheduler: resident (pid 4711)\n\n" +
 		"Job  Status\n" + w.ref(c) + "    waiting_on_approval\n" + w.ref(b) + "    failed\n"
 	if got := w.ok("jobs", "list"); got != want {
 		t.Errorf("table:\n%s\nwant:\n%s", got, want)
@@ -85,7 +85,7 @@ func TestUnreadableRecordsDoNotHideTheOthers(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	has(t, out, "Job:     "+w.ref(a)+"\n")
-	has(t, err, "vizier: unable to load background job ff: job.json: unexpected end\n")
+	has(t, err, "vizier: the record of job ff cannot be read: job.json: unexpected end\n")
 	if _, _, err := w.run("-q", "jobs", "list"); err != "" {
 		t.Errorf("quiet: %q", err)
 	}
@@ -118,7 +118,7 @@ func TestShowAndStatus(t *testing.T) {
 	if st.Status != "failed" || st.ExitCode == nil || *st.ExitCode != 3 {
 		t.Errorf("status json: %+v", st)
 	}
-	has(t, w.fails(1, "jobs", "status", "nope"), "vizier: no background job nope\n", "hint: vizier jobs list --all")
+	has(t, w.fails(1, "jobs", "status", "nope"), "vizier: no job \"nope\"\n", "hint: vizier ls --all")
 }
 
 func TestApproveAndReject(t *testing.T) {
@@ -285,7 +285,7 @@ func TestWhy(t *testing.T) {
 	w := newFake(t)
 	a := w.submit("--name", "base", "--approval")
 	b := w.submit("--after", string(a), "--approval", "--need", "custom:x:y", "--missing-producer", "wait")
-	has(t, w.ok("jobs", "why", string(b)), "Job "+w.ref(b)+" is waiting_on_deps",
+	has(t, w.ok("jobs", "why", string(b)), "Job "+w.ref(b)+": waiting_on_deps",
 		"dependencies: waiting on job "+w.ref(a), "dependencies: awaiting producer for custom:x:y", "approval: awaiting human approval",
 		"To start it:\n", "vizier jobs approve "+w.ref(a), "vizier jobs approve "+w.ref(b))
 	w.ok("jobs", "approve", string(a))
@@ -296,7 +296,7 @@ func TestWhy(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 	if len(doc.Unmet) == 0 || !doc.Unmet[0].Final || len(doc.Actions) == 0 ||
-		strings.Join(doc.Actions[0].Command, " ") != "vizier jobs retry "+string(a) {
+		strings.Join(doc.Actions[0].Command, " ") != "vizier retry "+string(a) {
 		t.Errorf("%+v", doc)
 	}
 }
@@ -307,9 +307,9 @@ func TestBlockedJobsAreExplainedByWhatTheyMiss(t *testing.T) {
 	a := w.submit("--need", "custom:x:y")
 	b := w.submit("--after", string(a))
 	status(t, w, a, kernel.BlockedByDependency)
-	has(t, w.ok("jobs", "why", string(b)), "The root of it: job "+w.ref(a)+" (blocked_by_dependency): missing custom:x:y",
-		"queue a job that produces custom:x:y", "vizier jobs retry "+w.ref(a))
-	has(t, w.ok("jobs", "why", string(a)), "missing custom:x:y (for good)")
+	has(t, w.ok("jobs", "why", string(b)), "Root cause: job "+w.ref(a)+" (blocked_by_dependency): missing custom:x:y",
+		"queue a job that produces custom:x:y", "vizier retry "+w.ref(a))
+	has(t, w.ok("jobs", "why", string(a)), "missing custom:x:y (permanent)")
 	has(t, w.ok("jobs", "schedule", "--format", "dag"), "`-- custom:x:y -> [missing]")
 }
 

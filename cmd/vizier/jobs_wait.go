@@ -113,7 +113,7 @@ func (w *waitCmd) Run(c *call) error {
 		}
 	}
 	if timedOut {
-		return &failure{class: classTimeout, err: fmt.Errorf("not all jobs have ended after %s", w.Timeout), hint: "vizier jobs why " + string(doc.firstOpen())}
+		return &failure{class: classTimeout, err: fmt.Errorf("not all jobs have ended after %s", w.Timeout), hint: "vizier why " + string(doc.firstOpen())}
 	}
 	return exits(doc.ExitCode)
 }

@@ -129,14 +129,14 @@ func explained(e kernel.Explanation, of func(id string) view.Reference) explanat
 
 func whyText(e kernel.Explanation, standing string, alone *unattended, now time.Time) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Job %s is %s", e.Job, standing)
+	fmt.Fprintf(&b, "Job %s: %s", e.Job, standing)
 	if !e.Since.IsZero() && len(e.Unmet) > 0 {
-		fmt.Fprintf(&b, ", held up for %s", now.Sub(e.Since).Round(time.Second))
+		fmt.Fprintf(&b, " for %s", kernel.Brief(now.Sub(e.Since)))
 	}
 	b.WriteString("\n")
 	switch {
 	case len(e.Unmet) > 0 && e.Status == kernel.Running:
-		b.WriteString("\nWhat its executor says:\n")
+		b.WriteString("\nIts executor says:\n")
 	case len(e.Unmet) > 0:
 		b.WriteString("\nNot met:\n")
 	}
@@ -147,22 +147,24 @@ func whyText(e kernel.Explanation, standing string, alone *unattended, now time.
 		}
 		final := ""
 		if u.Final {
-			final = " (for good)"
+			final = " (permanent)"
 		}
 		fmt.Fprintf(&b, "  - %s%s%s\n", kind, plainLine(u.Detail), final)
-		if u.Clears != "" {
+		if until, person := strings.CutPrefix(u.Clears, "a person"); person {
+			b.WriteString("    needs an approval" + until + "\n")
+		} else if u.Clears != "" {
 			fmt.Fprintf(&b, "    cleared by %s\n", plainLine(u.Clears))
 		}
 	}
 	if e.Root != nil {
-		fmt.Fprintf(&b, "\nThe root of it: job %s (%s): %s\n", e.Root.Job, e.Root.Status, plainLine(e.Root.Detail))
+		fmt.Fprintf(&b, "\nRoot cause: job %s (%s): %s\n", e.Root.Job, e.Root.Status, plainLine(e.Root.Detail))
 	}
 	switch {
 	case len(e.Actions) > 0:
 		b.WriteString("\nTo start it:\n")
 	case alone != nil:
 	case len(e.Unmet) > 0 && e.Status != kernel.Running:
-		b.WriteString("\nIt needs nobody: it starts by itself.\n")
+		b.WriteString("\nNo action needed: it starts by itself.\n")
 	}
 	for _, a := range e.Actions {
 		command, text := view.Remedy(a)

@@ -81,9 +81,9 @@ var draftFields = []draftField{
 		}
 		return d.agents
 	}},
-	{view.Field{Key: "status", Label: "Status", Default: true}, ofJob(func(j *kernel.Job) string { return "vizier jobs status " + string(j.ID) }), nil},
-	{view.Field{Key: "logs", Label: "Logs", Default: true}, ofJob(func(j *kernel.Job) string { return "vizier jobs tail --follow " + string(j.ID) }), nil},
-	{view.Field{Key: "attach", Label: "Attach", Default: true}, ofJob(func(j *kernel.Job) string { return "vizier jobs attach " + string(j.ID) }), nil},
+	{view.Field{Key: "status", Label: "Status", Default: true}, ofJob(func(j *kernel.Job) string { return "vizier status " + string(j.ID) }), nil},
+	{view.Field{Key: "logs", Label: "Logs", Default: true}, ofJob(func(j *kernel.Job) string { return "vizier tail --follow " + string(j.ID) }), nil},
+	{view.Field{Key: "attach", Label: "Attach", Default: true}, ofJob(func(j *kernel.Job) string { return "vizier attach " + string(j.ID) }), nil},
 }
 
 func ofJob(text func(*kernel.Job) string) func(draft) string {

@@ -21,7 +21,7 @@ func TestReferencesInText(t *testing.T) {
 	for text, want := range map[string]string{
 		"job " + one + " is failed":                   "job 12 is failed",
 		one + ", " + two + "\n":                       "12, 14/merge\n",
-		"(`vizier jobs retry " + two + "`)":           "(`vizier jobs retry 14/merge`)",
+		"(`vizier retry " + two + "`)":                "(`vizier retry 14/merge`)",
 		"run_" + one + "/merge goes on":               "14/merge goes on",
 		"run run_" + one + ": it ended. " + one + ".": "run 14: it ended. 12.",
 		".vizier/jobs/" + one + "/stdout.log":         ".vizier/jobs/" + one + "/stdout.log",

@@ -435,7 +435,7 @@ func TestAPausedRunnerDoesNotSuspendALimit(t *testing.T) {
 }
 
 // With the resident scheduler killed, and a retry due, everyone who asks is told
-// that nobody is scheduling, and the command that sets it going; any command that
+// that no scheduler is running, and the command that sets it going; any command that
 // changes something does so as well.
 func TestWhoIsToldThatNobodySchedules(t *testing.T) {
 	t.Parallel()
@@ -452,18 +452,18 @@ func TestWhoIsToldThatNobodySchedules(t *testing.T) {
 		}
 		return len(started) == 0 && g.resident() == 0
 	})
-	has(t, g.vizier("jobs", "why", string(a)), "But nobody is scheduling (no resident scheduler is alive), and job 1 is due at ")
+	has(t, g.vizier("jobs", "why", string(a)), "But no scheduler is running (no resident scheduler is alive), and job 1 is due at ")
 	g.eventually("a retry that is due", func() bool {
 		return strings.Contains(g.vizier("jobs", "why", string(a)), "its next attempt is due since ")
 	})
-	since := "nobody is scheduling (no resident scheduler is alive), and job 1 has been due since "
-	next := "vizier jobs wait 1"
+	since := "no scheduler is running (no resident scheduler is alive), and job 1 has been due since "
+	next := "vizier wait 1"
 	for _, id := range []kernel.JobID{a, b} {
 		has(t, g.vizier("jobs", "why", string(id)), since, "\n  "+next)
 		if text := g.vizier("jobs", "why", string(id)); strings.Contains(text, "It needs nobody") {
 			t.Errorf("%s", text)
 		}
-		has(t, g.must("sh", "-c", "vizier jobs status "+string(id)+" 2>&1"), since, next)
+		has(t, g.must("sh", "-c", "vizier status "+string(id)+" 2>&1"), since, next)
 	}
 	out, err := g.run("vizier", "doctor")
 	if has(t, out, "scheduler: .vizier/jobs/resident.lock", since, "next: "+next); err == nil {
@@ -474,5 +474,29 @@ func TestWhoIsToldThatNobodySchedules(t *testing.T) {
 	g.becomes(b, "succeeded")
 	if out := g.vizier("jobs", "why", string(b)); strings.Contains(out, "nobody") {
 		t.Errorf("%s", out)
+	}
+}
+
+// A shell with few open files starts no scheduler that would launch for everybody
+// from then on; the next one without that limit does.
+func TestAShellWithFewFilesStartsNoResident(t *testing.T) {
+	g := newGround(t, "")
+	job := g.submit("--require", "branch_exists=there", "--", "true")
+	g.looksAfter()
+	g.git("branch", "there")
+	g.becomes(job, "succeeded")
+	g.eventually("the resident scheduler leaves", func() bool { return g.resident() == 0 })
+	g.must("sh", "-c", "ulimit -n 100 && exec vizier jobs submit --require branch_exists=later -- true")
+	if watch.Taken(g.layout().ResidentFile()) {
+		t.Fatal("a resident scheduler with 100 files")
+	}
+	g.submit("--require", "branch_exists=later", "--", "true")
+	pid := g.looksAfter()
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	if strings.Contains(string(limits), "Max open files            100 ") {
+		t.Errorf("%s", limits)
 	}
 }

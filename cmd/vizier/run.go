@@ -64,7 +64,7 @@ func nextFor(roots []kernel.JobID) nextCommands {
 		return nextCommands{}
 	}
 	root := string(roots[0])
-	return nextCommands{"vizier jobs schedule --job " + root, "vizier jobs show " + root, "vizier jobs tail " + root + " --follow"}
+	return nextCommands{"vizier jobs schedule --job " + root, "vizier show " + root, "vizier tail " + root + " --follow"}
 }
 
 // Run enqueues the template.

@@ -246,7 +246,7 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 			continue
 		}
 		if c.ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			return nil, fmt.Errorf("detached: run %s goes on; `vizier jobs wait %s` waits for it: %w", f.run, f.run, context.Canceled)
+			return nil, fmt.Errorf("detached: run %s goes on; `vizier wait %s` waits for it: %w", f.run, f.run, context.Canceled)
 		}
 		return nil, err
 	}

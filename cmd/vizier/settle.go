@@ -68,7 +68,7 @@ func (c *call) attend(r *repo) {
 	if why == "" {
 		why = "[scheduler] resident is off"
 	}
-	c.ui.warn("nobody is scheduling (%s), and job %s is with executor %s: `vizier jobs wait %s` has it, and what depends on it, go on",
+	c.ui.warn("no scheduler is running (%s), and job %s is with executor %s: `vizier wait %s` has it, and what depends on it, go on",
 		why, resting[0].ID, resting[0].Spec.Task.On(), resting[0].ID)
 }
 

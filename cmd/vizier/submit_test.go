@@ -100,7 +100,7 @@ func TestSubmitRefusesNonsense(t *testing.T) {
 		want string
 		args []string
 	}{
-		{2, "expected a command: vizier jobs submit", nil},
+		{2, "expected a command: vizier submit", nil},
 		{1, "unknown --after job id: nope", []string{"--after", "nope", "--", "x"}},
 		{1, "unknown --after job id: <empty>", []string{"--after", "", "--", "x"}},
 		{2, `--need: artifact "blob"`, []string{"--need", "blob", "--", "x"}},

@@ -2,10 +2,9 @@ package main
 
 import (
 	"errors"
+	"os"
 
 	"golang.org/x/term"
-
-	"os"
 )
 
 type topCmd struct {

@@ -23,12 +23,12 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	if rest.Job == "" || r.Attended() {
 		return nil
 	}
-	u := &unattended{Job: rest.Job, Command: []string{"vizier", "jobs", "wait", string(rest.Job)}}
+	u := &unattended{Job: rest.Job, Command: []string{"vizier", "wait", string(rest.Job)}}
 	why := "no resident scheduler is alive"
 	if !r.Config.Scheduler.Resident {
 		why = "[scheduler] resident is off"
 	}
-	u.text = "nobody is scheduling (" + why + ")"
+	u.text = "no scheduler is running (" + why + ")"
 	what := ", and job " + string(rest.Job)
 	switch at := rest.Due; {
 	case !at.IsZero() && rest.Now:

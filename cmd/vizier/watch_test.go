@@ -34,7 +34,7 @@ func TestScheduleFormats(t *testing.T) {
 	has(t, w.ok("jobs", "schedule", "--format", "dag"), "Schedule (DAG, verbose)\n", "`-- after:success -> "+w.ref(a)+" running")
 	has(t, w.ok("jobs", "schedule", "--all"), "succeeded        -                 "+w.ref(done)+"\n")
 	has(t, w.ok("jobs", "schedule", "--job", string(b)[:8], "--max-depth", "0"), "1  -     test")
-	has(t, w.fails(1, "jobs", "schedule", "--job", "nope"), "no background job nope")
+	has(t, w.fails(1, "jobs", "schedule", "--job", "nope"), `no job "nope"`)
 	has(t, w.ok("jobs", "schedule", "--format", "dot"), "digraph schedule {")
 	has(t, w.ok("jobs", "schedule", "--format", "mermaid"), "flowchart LR")
 }
@@ -62,8 +62,8 @@ func TestTail(t *testing.T) {
 	if got := w.ok("jobs", "tail", string(a), "--stream", "stdout"); got != "one\ntwo" {
 		t.Errorf("one stream is not changed: %q", got)
 	}
-	has(t, w.fails(1, "jobs", "tail", "nope"), "no background job nope")
-	has(t, w.fails(1, "jobs", "attach", "nope", "-q"), "no background job nope")
+	has(t, w.fails(1, "jobs", "tail", "nope"), `no job "nope"`)
+	has(t, w.fails(1, "jobs", "attach", "nope", "-q"), `no job "nope"`)
 }
 
 // TestAttachSurvivesRotation writes between two reads: a rotation while the
@@ -147,7 +147,7 @@ func TestWaitAnswersWithItsExitCode(t *testing.T) {
 	w.fails(1, "jobs", "wait", string(blocked), string(bad), string(blocked))
 	open := w.submit()
 	has(t, w.fails(124, "jobs", "wait", "--timeout", "50ms", string(good), string(open)),
-		"not all jobs have ended after 50ms", "hint: vizier jobs why "+w.ref(open))
+		"not all jobs have ended after 50ms", "hint: vizier why "+w.ref(open))
 	code, out, _ = w.run("jobs", "wait", "--format", "json", string(blocked))
 	var doc waited
 	decode(t, out, &doc)

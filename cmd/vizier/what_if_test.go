@@ -94,7 +94,7 @@ func TestWhatIfNeedsAnIf(t *testing.T) {
 	w.submit("--approval")
 	for _, c := range []struct{ args, says string }{
 		{"", "what if what"},
-		{"--approve 7", "no background job 7"},
+		{"--approve 7", `no job "7"`},
 		{"--pool gpu", "write NAME=N"},
 		{"--fail 1:x", "the exit code is no number"},
 		{"--fail 1:300", "exit code from 1 to 255"},

@@ -16,10 +16,10 @@ import (
 // whatever that or an open job refers to: its predecessors, the jobs whose
 // patch it needs, and of each artifact it needs the newest producer, the newest
 // that succeeded and the owners of its markers; where the markers are not
-// known, every producer; the tokens of plans that are not merged; and what did not succeed in a run that stops at its
-// first failure. A run's manifest goes with its last job.
-// The snapshot must hold every job.
-// A job whose worktree is still there keeps its record: see GCWorktrees.
+// known, every producer; the tokens of plans that are not merged; the runs of
+// merges in conflict; and what did not succeed in a run that stops at its first
+// failure. A run's manifest goes with its last job. A job whose worktree is still
+// there keeps its record: see GCWorktrees. The snapshot must hold every job.
 func GC(s *kernel.Snapshot, olderThan time.Duration) kernel.Plan {
 	return remove(s, slices.DeleteFunc(collectable(s, endedBefore(s, olderThan)), ownsWorktree))
 }

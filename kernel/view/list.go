@@ -161,13 +161,13 @@ func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	}
 	switch {
 	case all == 0:
-		l.Outcome = "No background jobs found"
+		l.Outcome = "No jobs"
 	case len(l.Rows) > 0:
-		l.Outcome = count(shown) + " background job(s)"
+		l.Outcome = count(shown) + " job(s)"
 	case gone(kernel.Failed) > 0:
-		l.Outcome = "No visible background jobs"
+		l.Outcome = "No jobs to show"
 	default:
-		l.Outcome = "No active background jobs"
+		l.Outcome = "No open jobs"
 	}
 	l.Hidden = hidden(gone(kernel.Failed), gone(kernel.Succeeded), gone(kernel.Unscheduled))
 	if older := shown - len(l.Rows); o.Most > 0 && older > 0 {

@@ -18,19 +18,19 @@ func TestListSaysWhatItHides(t *testing.T) {
 		rows            int
 		outcome, hidden string
 	}{
-		{"nothing", nil, view.ListOptions{}, 0, "No background jobs found", ""},
-		{"one", []kernel.Status{q}, view.ListOptions{}, 1, "1 background job(s)", ""},
-		{"succeeded", []kernel.Status{s, s}, view.ListOptions{}, 0, "No active background jobs", "2 succeeded (use --all to include)"},
-		{"succeeded shown", []kernel.Status{s, s}, view.ListOptions{ShowSucceeded: true}, 2, "2 background job(s)", ""},
-		{"failed stays", []kernel.Status{s, f}, view.ListOptions{}, 1, "1 background job(s)", "1 succeeded (use --all to include)"},
+		{"nothing", nil, view.ListOptions{}, 0, "No jobs", ""},
+		{"one", []kernel.Status{q}, view.ListOptions{}, 1, "1 job(s)", ""},
+		{"succeeded", []kernel.Status{s, s}, view.ListOptions{}, 0, "No open jobs", "2 succeeded (use --all to include)"},
+		{"succeeded shown", []kernel.Status{s, s}, view.ListOptions{ShowSucceeded: true}, 2, "2 job(s)", ""},
+		{"failed stays", []kernel.Status{s, f}, view.ListOptions{}, 1, "1 job(s)", "1 succeeded (use --all to include)"},
 		{"failed dismissed", []kernel.Status{s, f}, view.ListOptions{DismissFailures: true}, 0,
-			"No visible background jobs", "1 failed, 1 succeeded (use --all to include)"},
-		{"all wins", []kernel.Status{s, f, u}, view.ListOptions{All: true, DismissFailures: true}, 3, "3 background job(s)", ""},
-		{"the newest", []kernel.Status{q, s, q, q}, view.ListOptions{Most: 2}, 2, "3 background job(s)", "1 succeeded (use --all to include); 1 older"},
-		{"asleep", []kernel.Status{u, q}, view.ListOptions{}, 1, "1 background job(s)", "1 unscheduled (use --all to include)"},
+			"No jobs to show", "1 failed, 1 succeeded (use --all to include)"},
+		{"all wins", []kernel.Status{s, f, u}, view.ListOptions{All: true, DismissFailures: true}, 3, "3 job(s)", ""},
+		{"the newest", []kernel.Status{q, s, q, q}, view.ListOptions{Most: 2}, 2, "3 job(s)", "1 succeeded (use --all to include); 1 older"},
+		{"asleep", []kernel.Status{u, q}, view.ListOptions{}, 1, "1 job(s)", "1 unscheduled (use --all to include)"},
 		{"the rest shows", []kernel.Status{kernel.WaitingOnDeps, kernel.WaitingOnApproval, kernel.WaitingOnLocks, kernel.Running,
 			kernel.FailedRetryable, kernel.Cancelled, kernel.BlockedByApproval, kernel.BlockedByDependency},
-			view.ListOptions{DismissFailures: true}, 8, "8 background job(s)", ""},
+			view.ListOptions{DismissFailures: true}, 8, "8 job(s)", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestListCountsInThousands(t *testing.T) {
 		jobs = append(jobs, job(fmt.Sprintf("job-%04d", i), i, kernel.Queued))
 	}
 	l := view.ListOf(snap(jobs...), view.ListOptions{})
-	equal(t, l.Outcome, "1,234 background job(s)")
+	equal(t, l.Outcome, "1,234 job(s)")
 	equal(t, []kernel.JobID{l.Rows[0].ID, l.Rows[1233].ID}, []kernel.JobID{"job-1233", "job-0000"})
 }
 
@@ -88,7 +88,7 @@ func TestListDocument(t *testing.T) {
 	d := view.ListOf(s, view.ListOptions{}).Document(keys)
 	valid(t, "jobs_list.schema.json", d)
 	equal(t, d, view.ListDocument{
-		Header: view.ListHeader{Outcome: "3 background job(s)"},
+		Header: view.ListHeader{Outcome: "3 job(s)"},
 		Jobs: []map[string]string{
 			{"job": "job-3", "status": "failed", "created": "2026-02-01T12:02:00+00:00", "after": "none", "dependencies": "none",
 				"locks": "none", "artifacts": "none", "failed": "unknown", "command": "<command unavailable>", "name": "do job-3"},
@@ -116,7 +116,7 @@ func TestListDocument(t *testing.T) {
 func TestEmptyListDocument(t *testing.T) {
 	t.Parallel()
 	got := valid(t, "jobs_list.schema.json", view.ListOf(snap(), view.ListOptions{}).Document([]string{"job"}))
-	equal(t, got, `{"header":{"outcome":"No background jobs found"},"jobs":[]}`)
+	equal(t, got, `{"header":{"outcome":"No jobs"},"jobs":[]}`)
 }
 
 func TestListRowText(t *testing.T) {

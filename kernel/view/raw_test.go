@@ -90,3 +90,30 @@ func TestRawSchedule(t *testing.T) {
 			`{"order":2,"job_id":"b","slug":null,"name":"do b","status":"waiting_on_deps","created_at":"2026-02-01T12:01:00+00:00",`+
 			`"command":[],"wait":{"kind":"dependencies","detail":"waiting on job a"}}]}`)
 }
+
+// What a job is about is in its document, null where there is no such thing.
+func TestRawContext(t *testing.T) {
+	j := kernel.Job{ID: "a", Spec: kernel.Spec{Origin: kernel.Origin{Alias: "merge", Plan: "p", Target: "main", Branch: "draft/p"}}}
+	j.State.Context.Root = "/w"
+	for _, c := range []struct {
+		job  kernel.Job
+		want string
+	}{{j, "merge p main draft/p /w"}, {kernel.Job{ID: "a"}, "- - - - -"}} {
+		shown, err := view.ShowRaw(snap(c.job), "a", view.Paths{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := shown.Job.Context
+		var got []string
+		for _, s := range []*string{x.CommandAlias, x.Plan, x.Target, x.Branch, x.ExecutionRoot} {
+			if s == nil {
+				got = append(got, "-")
+			} else {
+				got = append(got, *s)
+			}
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s, want %s", text, c.want)
+		}
+	}
+}

@@ -6,11 +6,11 @@ import "github.com/vizier-scheduler/vizier/kernel"
 func Remedy(r kernel.Remedy) (command []string, text string) {
 	switch r.Kind {
 	case kernel.RetryJob:
-		return []string{"vizier", "jobs", "retry", string(r.Job)}, ""
+		return []string{"vizier", "retry", string(r.Job)}, ""
 	case kernel.ApproveJob:
 		return []string{"vizier", "jobs", "approve", string(r.Job)}, ""
 	case kernel.MendRecord:
-		return nil, "mend the record of job " + string(r.Job) + ": " + r.Detail
+		return nil, "fix the record of job " + string(r.Job) + ": " + r.Detail
 	case kernel.SubmitAgain:
 		return nil, "submit the work again: the record of job " + string(r.Job) + " " + r.Detail
 	case kernel.ProduceArtifact:
@@ -28,7 +28,7 @@ func Remedy(r kernel.Remedy) (command []string, text string) {
 // NotRun is why job id, which was submitted again, does not run again, and what
 // would run it.
 func NotRun(id kernel.JobID, n kernel.NotRun) string {
-	retry := "`vizier jobs retry " + string(id) + "`"
+	retry := "`vizier retry " + string(id) + "`"
 	switch {
 	case n.Removed:
 		return "it succeeded, and its files were removed since: " + retry + " makes them again"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -13,7 +14,7 @@ import (
 // unknown is a reference that names no job.
 type unknown struct{ ref string }
 
-func (u unknown) Error() string { return "no background job " + u.ref }
+func (u unknown) Error() string { return "no job " + strconv.Quote(u.ref) }
 func (u unknown) Unwrap() error { return kernel.ErrNotFound }
 
 // find is the job of that id.

@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func TestResolve(t *testing.T) {
 			job("0190aaaa0", 2, kernel.Queued, node("run_ab34", "build")), job("beef", 9, kernel.Succeeded), job("cafe", 3, kernel.Queued)},
 		Unreadable: map[kernel.JobID]string{"0190bbbb": "torn"},
 	})
-	const missing, invalid = "no background job ", "?"
+	const missing, invalid = "no job ", "?"
 	for ref, want := range map[string]string{
 		"0190aaaa01": "0190aaaa01", "0190aaaa0": "0190aaaa0", "b": "beef", "@last": "beef",
 		"run_ab12/build": "0190aaaa01", "run_ab3/build": "0190aaaa0", "ab12/test": "0190aaaa02",
@@ -32,7 +33,7 @@ func TestResolve(t *testing.T) {
 		id, err := view.Resolve(s, ref)
 		switch want {
 		case missing:
-			if !errors.Is(err, kernel.ErrNotFound) || err.Error() != missing+ref || id != "" {
+			if !errors.Is(err, kernel.ErrNotFound) || err.Error() != missing+strconv.Quote(ref) || id != "" {
 				t.Errorf("%q: %q, %v", ref, id, err)
 			}
 		case invalid:

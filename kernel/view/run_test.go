@@ -65,7 +65,7 @@ func TestFind(t *testing.T) {
 		"greet": `"greet" is ambiguous: it may be 5, 6: name one of them: invalid`,
 		"aaaa":  `"aaaa" is ambiguous: it may be job 1, 2, 3, 4: name one of them: invalid`,
 		"run_":  `"run_" is ambiguous: it may be run 5, 6: name one of them: invalid`,
-		"9":     "no background job 9", "8/z": "no background job 8/z", "greet/none": "no background job greet/none",
+		"9":     "no job \"9\"", "8/z": "no job \"8/z\"", "greet/none": "no job \"greet/none\"",
 	} {
 		got := ""
 		target, err := view.Find(s, ref)

@@ -130,7 +130,7 @@ func TestUnknownAndUnreadableJobs(t *testing.T) {
 	t.Parallel()
 	s := kernel.NewSnapshot(kernel.Observation{Unreadable: map[kernel.JobID]string{"bad": "not JSON"}})
 	_, err := view.StatusOf(s, "gone", view.Paths{})
-	if !errors.Is(err, kernel.ErrNotFound) || err.Error() != "no background job gone" {
+	if !errors.Is(err, kernel.ErrNotFound) || err.Error() != `no job "gone"` {
 		t.Errorf("status of an unknown job: %v", err)
 	}
 	_, err = view.Show(s, "bad", view.Paths{})

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// paramPrefix begins the names of the environment variables that hold the
+// ParamPrefix begins the names of the environment variables that hold the
 // parameters of a run.
-const paramPrefix = "VIZIER_PARAM_"
+const ParamPrefix = "VIZIER_PARAM_"
 
 // maxVariable is the longest value that is handed on as a variable, in bytes:
 // Linux refuses to start a program with one of 128 KiB.
@@ -21,7 +21,7 @@ const quotedForm = "@Q"
 
 // variable is the environment variable of a parameter.
 func variable(param string) string {
-	return paramPrefix + strings.Map(func(r rune) rune {
+	return ParamPrefix + strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':
 			return r - 'a' + 'A'

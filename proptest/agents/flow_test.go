@@ -52,7 +52,7 @@ func (x *trial) main() {
 	merge := x.run("merge --name greet --target main --cicd-script ./ci.sh")
 	x.run("approve --name greet")
 	x.run("draft --spec-text 'A file that greets' --name greet")
-	x.sh("vizier jobs wait " + merge + "/terminal")
+	x.sh("vizier wait " + merge + "/terminal")
 	if got := x.read(model.File); got != model.Content {
 		x.Errorf("main has %q", got)
 	}
@@ -98,7 +98,7 @@ func TestRunsOfAStageAreOneProject(t *testing.T) {
 			for range 2 {
 				approve := x.run("approve --name greet")
 				x.run("draft --spec-text 'A file that greets' --name greet")
-				x.sh("vizier jobs wait " + approve + "/terminal && git branch -D draft/greet")
+				x.sh("vizier wait " + approve + "/terminal && git branch -D draft/greet")
 			}
 			found, err := filepath.Glob(filepath.Join(os.Getenv("HOME"), kept))
 			if err != nil {
@@ -129,13 +129,13 @@ func TestWhyAnAgentFailed(t *testing.T) {
 			t.Parallel()
 			x := flows(t, model.Key, "agent = \""+name+"\"\n")
 			run := x.run("draft --spec-text 'A file that greets' --name greet")
-			if out, err := x.try("vizier jobs wait " + run + "/terminal"); err == nil {
+			if out, err := x.try("vizier wait " + run + "/terminal"); err == nil {
 				x.Fatalf("it succeeded: %s", out)
 			}
-			if why := x.sh("vizier jobs why " + run + "/terminal"); !strings.Contains(why, name+" is not logged in, or its key is not accepted") {
+			if why := x.sh("vizier why " + run + "/terminal"); !strings.Contains(why, name+" is not logged in, or its key is not accepted") {
 				x.Errorf("why says %s", why)
 			}
-			tail := x.sh("vizier jobs tail " + run + "/invoke_agent")
+			tail := x.sh("vizier tail " + run + "/invoke_agent")
 			if n := strings.Count(tail, "is not logged in, or"); n != 1 {
 				x.Errorf("told %d times in %s", n, tail)
 			}
@@ -174,7 +174,7 @@ func (x *trial) processes() (found []int) {
 func (x *trial) status(job string) string {
 	x.Helper()
 	var shown struct{ Status string }
-	out := x.sh("vizier jobs show --format json " + job)
+	out := x.sh("vizier show --format json " + job)
 	if err := json.Unmarshal([]byte(out), &shown); err != nil {
 		x.Fatalf("%v: %s", err, out)
 	}
@@ -189,7 +189,7 @@ func (x *trial) session(job string) string {
 			Attempts []struct{ Agent *struct{ Session string } }
 		}
 	}
-	out := x.sh("vizier jobs show --raw --format json " + job)
+	out := x.sh("vizier show --raw --format json " + job)
 	if err := json.Unmarshal([]byte(out), &shown); err != nil {
 		x.Fatalf("%v: %s", err, out)
 	}
@@ -214,7 +214,7 @@ func TestCancelEndsAnAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			x, job := hanging(t, name)
-			x.sh("vizier jobs cancel " + job)
+			x.sh("vizier cancel " + job)
 			x.within(time.Minute, "cancelled", func() bool { return x.status(job) == "cancelled" })
 			x.within(time.Minute, "without processes", func() bool { return len(x.processes()) == 0 })
 		})
@@ -242,13 +242,13 @@ func TestKillDashNine(t *testing.T) {
 			_, _ = x.try("vizier jobs schedule")
 			x.within(3*time.Minute, "ended", func() bool { s := x.status(job); return s == "succeeded" || s == "failed" })
 			if s := x.status(job); s == "failed" {
-				x.sh("vizier jobs retry " + job)
+				x.sh("vizier retry " + job)
 			}
 			x.within(3*time.Minute, "succeeded", func() bool { return x.status(job) == "succeeded" })
 			if again := x.session(job); again != session {
-				x.Errorf("session %s, it was %s; %s", again, session, x.sh("vizier jobs tail "+job))
+				x.Errorf("session %s, it was %s; %s", again, session, x.sh("vizier tail "+job))
 			}
-			if text := x.sh("vizier jobs tail " + job); !strings.Contains(text, "You asked first: Plan this: A file that greets") || strings.Contains(text, "begins anew") {
+			if text := x.sh("vizier tail " + job); !strings.Contains(text, "You asked first: Plan this: A file that greets") || strings.Contains(text, "begins anew") {
 				x.Errorf("it does not go on: %s", text)
 			}
 		})

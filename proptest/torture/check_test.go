@@ -12,12 +12,12 @@ import (
 func (r *repo) records() []record {
 	r.t.Helper()
 	name := r.path(".vizier", "jobs", strings.Repeat("[0-9a-f]", 32))
-	files, _ := filepath.Glob(name)
+	files, _ := filepath.Glob(name + "/job.json") // without one it is no job's: a submission that was cut short
 	packs, _ := filepath.Glob(name + ".tar.gz")
 	var all []record
 	seen := map[string]bool{}
 	for _, file := range append(files, packs...) {
-		id := strings.TrimSuffix(filepath.Base(file), ".tar.gz")
+		id := strings.TrimSuffix(filepath.Base(strings.TrimSuffix(file, "/job.json")), ".tar.gz")
 		if seen[id] {
 			continue
 		}
@@ -44,7 +44,7 @@ func (r *repo) coherent() {
 			r.t.Errorf("job %s is running, and nothing runs", rec.ID)
 		}
 	}
-	if out := strings.ReplaceAll(r.ok("jobs", "list", "--all", "--format", "block"), ",", ""); !strings.HasPrefix(out, fmt.Sprintf("Outcome: %d background job(s)", n)) {
+	if out := strings.ReplaceAll(r.ok("jobs", "list", "--all", "--format", "block"), ",", ""); !strings.HasPrefix(out, fmt.Sprintf("Outcome: %d job(s)", n)) {
 		r.t.Errorf("%d records, and jobs list says %.60q", n, out)
 	}
 	r.noneLeft()

@@ -78,20 +78,15 @@ func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 		return err
 	}
 	defer f.Close() // the process that was started has the lock as well
+	if w.Empty() {  // not even for a moment is the lock taken: who wants it would rely on a holder
+		return tell(f, path, w)
+	}
 	free, err := sys.TryLock(f)
 	switch {
 	case err != nil:
 		return err
-	case !free && announced(f) == digest(w):
-		return nil
 	case !free:
-		now := time.Now()
-		if err := os.Chtimes(path, now, now); err != nil {
-			return fmt.Errorf("wake the resident scheduler: %w", err)
-		}
-		return nil
-	case w.Empty():
-		return sys.Unlock(f)
+		return tell(f, path, w)
 	}
 	err = f.Truncate(0) // what the last holder said
 	if err == nil {
@@ -99,6 +94,18 @@ func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	}
 	if err != nil {
 		return errors.Join(err, sys.Unlock(f))
+	}
+	return nil
+}
+
+// tell wakes who holds the lock, if somebody does, unless it has announced w.
+func tell(f *os.File, path string, w kernel.Wakes) error {
+	if announced(f) == digest(w) {
+		return nil
+	}
+	now := time.Now()
+	if err := os.Chtimes(path, now, now); err != nil {
+		return fmt.Errorf("wake the resident scheduler: %w", err)
 	}
 	return nil
 }

@@ -146,6 +146,40 @@ func TestCallStartsNobodyForNothing(t *testing.T) {
 	}
 }
 
+// Who has nothing to look after does not have the place for a moment: whoever
+// wants it then would rely on a holder that there is not.
+func TestACallForNothingTakesNothing(t *testing.T) {
+	path := lockPath(t)
+	take(t, path).Release()
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				if err := Wake(path, kernel.Wakes{}, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	for i := range 3000 {
+		p := take(t, path)
+		if p == nil {
+			t.Errorf("taken, at try %d", i)
+			break
+		}
+		p.Release()
+		if err := p.f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(done)
+	<-over
+}
+
 func TestThePlaceGoesWithTheRepository(t *testing.T) {
 	path := lockPath(t)
 	p := take(t, path)

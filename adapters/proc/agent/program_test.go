@@ -246,7 +246,7 @@ func TestReports(t *testing.T) {
 	}
 	for report, words := range map[string]string{
 		"{":                     "unexpected end of JSON",
-		`{"class":"bored"}`:     `class "bored": expected rate_limited, unauthorized, overloaded, timeout or exit`,
+		`{"class":"bored"}`:     `class "bored": expected one of [rate_limited unauthorized overloaded timeout exit]`,
 		`{"resets_at":"later"}`: "parsing time",
 		`{"x":"` + strings.Repeat("y", maxReport) + `"}`: "it is longer than 65536 bytes",
 	} {

@@ -7,6 +7,7 @@ import (
 	"io"
 	iofs "io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/internal/sys"
@@ -22,7 +23,7 @@ const maxReport = 64 << 10
 
 // report is what such a file holds: all keys may be left out.
 type report struct {
-	Class   string    `json:"class"` // rate_limited, unauthorized, overloaded, timeout or exit
+	Class   string    `json:"class"` // one of reportable
 	Reason  string    `json:"reason"`
 	Resets  time.Time `json:"resets_at"`
 	Session string    `json:"session"`
@@ -38,15 +39,8 @@ type report struct {
 	Denied []string `json:"denied"`
 }
 
-// reportable is the class of a name, if an agent may tell it.
-func reportable(name string) (kernel.FailureClass, bool) {
-	for _, c := range []kernel.FailureClass{kernel.RateLimited, kernel.Unauthorized, kernel.Overloaded, kernel.Timeout, kernel.ExitFailure} {
-		if c.String() == name {
-			return c, true
-		}
-	}
-	return kernel.NoFailure, false
-}
+// reportable are the classes that an agent may tell.
+var reportable = []kernel.FailureClass{kernel.RateLimited, kernel.Unauthorized, kernel.Overloaded, kernel.Timeout, kernel.ExitFailure}
 
 // readReport adds to an answer what the file at path tells. A failure that it
 // tells is one, whatever the exit code.
@@ -70,11 +64,11 @@ func readReport(path string, a *kernel.AgentAnswer) error {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return err
 	}
-	class, known := reportable(r.Class)
-	if r.Class != "" && !known {
-		return fmt.Errorf("class %q: expected rate_limited, unauthorized, overloaded, timeout or exit", r.Class)
-	}
-	if known {
+	if r.Class != "" {
+		class, err := kernel.ParseFailureClass(r.Class)
+		if err != nil || !slices.Contains(reportable, class) {
+			return fmt.Errorf("class %q: expected one of %v", r.Class, reportable)
+		}
 		a.Class = class
 		if a.Exit == 0 {
 			a.Exit = 1

@@ -2,8 +2,8 @@
 
 package joblog
 
-// follow says that nobody tells of writes: the order of two streams is that in
-// which they were seen to have grown.
+// follow reports that this system tells of no writes, so that the order of two
+// streams is the one in which they are seen to have grown.
 func follow(*Watcher) bool { return false }
 
 func unfollow(*Watcher) {}

@@ -105,11 +105,11 @@ func (e evidence) waiting(cluster string, alive func(string) judgement) judgemen
 	}
 }
 
-// takenOff begins what the claim of an attempt says that is over with it, instead
-// of being there to be submitted anew.
+// takenOff begins the note in the claim of an attempt that ended by being taken off
+// the cluster. One that was voided for another reason is submitted anew.
 const takenOff = "taken off cluster "
 
-// notTaken begins what the claim of an attempt says that the cluster will never
+// notTaken begins the note in the claim of an attempt that the cluster will never
 // take.
 const notTaken = "never taken: "
 

@@ -1,0 +1,99 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// dir is the command's working directory, which is in the repository whatever
+// links lead there.
+func (l *Local) dir(j *kernel.Job) (string, error) {
+	at := j.Spec.Task.Dir
+	if tree := j.Spec.Task.Tree; tree != "" && (j.State.Context.Root == "" || j.State.Context.Root == ".") {
+		return l.treeDir(j, tree)
+	}
+	path := filepath.Join(l.Root, j.State.Context.Root, at)
+	if path == filepath.Clean(l.Root) {
+		return path, nil
+	}
+	outside := fmt.Errorf("working directory %s is outside the repository", path)
+	if filepath.IsAbs(at) || filepath.IsAbs(j.State.Context.Root) {
+		return "", outside
+	}
+	gone := l.worktreeGone(j.State.Context)
+	if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.cleanup" && strings.HasPrefix(path, filepath.Clean(l.Root)+string(filepath.Separator)) {
+		if _, err := os.Stat(path); gone || errors.Is(err, fs.ErrNotExist) {
+			return filepath.EvalSymlinks(l.Root) // an earlier attempt moved it away; this one ends the work
+		}
+	}
+	real, err := inside(l.Root, path, outside)
+	if err == nil && gone {
+		return "", fmt.Errorf("the worktree that this ran in does not exist any more: %s is another's", path)
+	}
+	return real, err
+}
+
+// worktreeGone reports that the worktree that c is in is not there: nothing is, or a
+// worktree of another name, which came to the place when c's had left it.
+func (l *Local) worktreeGone(c kernel.Context) bool {
+	if c.Root == "" || c.Root == "." {
+		return false
+	}
+	dir := filepath.Join(l.Root, c.Root)
+	if _, err := os.Stat(dir); err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	if c.Name == "" || c.Root != c.Worktree {
+		return false
+	}
+	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	name := kernel.WorktreeName(string(link))
+	return err == nil && name != "" && name != c.Name
+}
+
+// inside is the directory at path, which is in root whatever links lead there;
+// else the error is outside.
+func inside(root, path string, outside error) (string, error) {
+	at, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return "", fmt.Errorf("repository: %w", err)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(path, filepath.Clean(root)+string(filepath.Separator)) {
+		return "", outside
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("working directory %s does not exist", path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("working directory: %w", err)
+	}
+	if real != at && !strings.HasPrefix(real, at+string(filepath.Separator)) {
+		return "", outside
+	}
+	if st, err := os.Stat(real); err != nil || !st.IsDir() {
+		return "", fmt.Errorf("working directory %s is not a directory", path)
+	}
+	return real, nil
+}
+
+// treeDir is the working directory of a job that belongs into a linked worktree.
+func (l *Local) treeDir(j *kernel.Job, tree string) (string, error) {
+	if st, err := os.Lstat(filepath.Join(tree, ".git")); err != nil || !st.Mode().IsRegular() {
+		if j.Spec.Task.Builtin && j.Spec.Origin.About.Operation == "worktree.prepare" {
+			return l.Root, nil // it makes a tree of its own
+		}
+		return "", fmt.Errorf("the worktree %s that the job was submitted from is gone: `git worktree add` it again and retry, or submit the job from another", tree)
+	}
+	outside := fmt.Errorf("working directory %s is outside the worktree %s", j.Spec.Task.Dir, tree)
+	if filepath.IsAbs(j.Spec.Task.Dir) {
+		return "", outside
+	}
+	return inside(tree, filepath.Join(tree, j.Spec.Task.Dir), outside)
+}

@@ -1,0 +1,232 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// records is a store of these jobs.
+type records struct {
+	app.Store
+	jobs []kernel.Job
+}
+
+func (r records) Read(context.Context, kernel.Scope) (kernel.Records, error) {
+	return kernel.Records{Jobs: r.jobs}, nil
+}
+
+// heads are the branches that there are, and which is checked out.
+type heads map[string]kernel.CommitID
+
+func (h heads) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	for _, b := range p.Branches {
+		f.Heads[b] = kernel.Seen(h[b])
+	}
+	if p.Head {
+		f.Head = kernel.Seen("main")
+	}
+}
+
+// builder mints ids n1, n2, … and knows the executor far.
+func builder(t object, specs map[string]string, jobs ...kernel.Job) *Builder {
+	b, n := requester(), 0
+	b.Templates = templates{t: t, specs: specs}
+	b.Scheduler = &app.Scheduler{Now: func() time.Time { return time.Unix(5, 0) }, Store: records{jobs: jobs}, Executors: map[string]app.Executor{"far": struct{ app.Executor }{}},
+		NewID: func() kernel.JobID { n++; return kernel.JobID(fmt.Sprintf("n%d", n)) }}
+	b.Scheduler.Observers = []app.Observer{heads{"main": commit}}
+	return b
+}
+
+func template(nodes ...any) object { return object{"id": "t", "version": "v1", "nodes": nodes} }
+
+func script(id string, more object) object {
+	out := object{"id": id, "kind": "shell", "uses": "cap.env.shell.command.run", "args": object{"command": "x"}}
+	for k, v := range more {
+		out[k] = v
+	}
+	return out
+}
+
+// A front end tells by the kind of an error what to type instead; a template's own
+// fault is none of the input's.
+func TestWhoseFaultAFlowIs(t *testing.T) {
+	whole := planner(object{"spec_file": "", "slug": "", "branch": "", "intent": ""})
+	faulty := planner(object{"spec_file": "x", "slug": "y", "intent": "${"})
+	faulty["nodes"] = append(faulty["nodes"].([]any), script("a", object{"timeout": "soon"}))
+	specs := map[string]string{"x": "A thing to do", "none": "!!!"}
+	for _, c := range []struct {
+		name  string
+		t     object
+		given map[string]string
+		kind  InputKind
+		want  string
+	}{
+		{"a parameter", whole, map[string]string{"sulg": "x"}, BadParameter, "has no parameter `sulg`"},
+		{"a name", whole, map[string]string{"spec_file": "none"}, NoSlug, "plan name must include letters or numbers"},
+		{"nothing", whole, nil, BadInput, "requires at least one non-empty input"},
+		{"a file", whole, map[string]string{"spec_file": "gone"}, ofTemplate, "could not read spec file `gone`"},
+		{"a file, of a plan with a name", whole, map[string]string{"spec_file": "gone", "slug": "y"}, ofTemplate, "could not read spec file `gone`"},
+		{"the template", faulty, nil, ofTemplate, "invalid duration value `soon`"},
+	} {
+		f, err := builder(c.t, specs).Flow("t", nil, c.given)
+		in, input := errors.AsType[*InputError](err)
+		if f != nil || err == nil || input != (c.kind != ofTemplate) || input && (in.Kind != c.kind || in.Flow != "t" || in.Source == nil) {
+			t.Errorf("%s: %v, %+v", c.name, err, in)
+		}
+		if !errors.Is(err, kernel.ErrInvalid) || strings.Count(fmt.Sprint(err), c.want) != 1 {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	f, err := builder(whole, specs).Flow("t", nil, map[string]string{"spec_file": "x"})
+	if err != nil || f.Slug != "a-thing-to-do" || f.Parsed.Params["slug"] != f.Slug {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// Runs come one after the other, after what was asked for, and run where the
+// configuration says if they run commands or agents.
+func TestRunsOfFlows(t *testing.T) {
+	b := builder(template(script("a", object{"on": object{"succeeded": []any{"b"}}}), script("b", object{"executor": "local"}),
+		object{"id": "c", "kind": "gate", "uses": "control.terminal", "after": []any{object{"node_id": "b"}}}), nil, kernel.Job{ID: "0123456789abcdef0123456789abcdef"})
+	b.Defaults.Executor = "far"
+	b.Origin.Command = []string{"vizier", "run"}
+	f, err := b.Flow("t", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := b.Runs(context.Background(), []*Flow{f, f}, RunOptions{After: []string{"0123456789abcdef0123456789abcdef:any"}, ApprovalTimeout: time.Hour, Ephemeral: true})
+	if err != nil || len(runs) != 2 {
+		t.Fatal(err)
+	}
+	first := []kernel.JobID{"0123456789abcdef0123456789abcdef"}
+	if !slices.Equal(runs[0].After, first) || !slices.Equal(runs[0].AfterAny, first) || runs[0].ApprovalTimeout != time.Hour {
+		t.Errorf("the first run starts after %v, of which any end will do of %v", runs[0].After, runs[0].AfterAny)
+	}
+	last := runs[0].Jobs
+	if !slices.Equal(runs[1].After, []kernel.JobID{last[1].ID, last[2].ID}) || len(runs[1].AfterAny) != 0 {
+		t.Errorf("the second starts after %v", runs[1].After)
+	}
+	for i, want := range []string{"far", "local", ""} {
+		if got := last[i].Spec; got.Task.Executor != want || !got.Origin.Ephemeral || got.Origin.Run != runs[0].Run || !slices.Equal(got.Origin.Command, b.Origin.Command) {
+			t.Errorf("%s: on %q, %+v", got.Origin.Node, got.Task.Executor, got.Origin)
+		}
+	}
+	if !json.Valid(runs[0].Manifest) {
+		t.Errorf("the manifest is no JSON:\n%s", runs[0].Manifest)
+	}
+	for _, c := range []struct{ after, want string }{{"zz", "unknown --after job id: zz"}, {"run_x", "use `run:run_x` for run dependencies"}} {
+		if _, err := b.Runs(context.Background(), []*Flow{f}, RunOptions{After: []string{c.after}}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("after %s: %v", c.after, err)
+		}
+	}
+	b.Defaults.Executor = "nowhere"
+	if _, err := b.Runs(context.Background(), []*Flow{f}, RunOptions{}); err == nil || !strings.Contains(err.Error(), "node a: ") || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("on an executor that there is not: %v", err)
+	}
+	b = builder(template(script("a", object{"after": []any{object{"node_id": "zz"}}})), nil)
+	if f, err = b.Flow("t", nil, nil); err == nil {
+		_, err = f.Compile(context.Background(), false)
+	}
+	if err == nil || !strings.Contains(err.Error(), "references unknown after node `zz`") {
+		t.Errorf("with a fault: %v", err)
+	}
+}
+
+// The last of two ways to name one predecessor counts where it asks for more.
+func TestAPredecessorNamedTwice(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef"
+	for _, refs := range [][]string{{id, id + ":any"}, {id + ":any", id}} {
+		spec, err := builder(nil, nil, kernel.Job{ID: id}).afters(context.Background(), refs)
+		if err != nil || !slices.Equal(spec.After, []kernel.JobID{id}) || len(spec.AfterAny) != 0 {
+			t.Errorf("%v: %+v, %v", refs, spec, err)
+		}
+	}
+	spec, err := builder(nil, nil, kernel.Job{ID: id}).afters(context.Background(), []string{id + ":any"})
+	if err != nil || !slices.Equal(spec.AfterAny, []kernel.JobID{id}) {
+		t.Errorf("%+v, %v", spec, err)
+	}
+}
+
+// The job that stands for a prompt is the last of its run, or one after all that
+// are last.
+func TestTheJobOfAPrompt(t *testing.T) {
+	for name, c := range map[string]struct {
+		t     object
+		names string
+		after int
+	}{
+		"one that is last": {template(script("a", object{"on": object{"succeeded": []any{"b"}}}), script("b", nil)), "a b", 1},
+		"two that are":     {template(script("a", nil), script("prompt-end", nil)), "a prompt-end prompt-end_", 2},
+	} {
+		b := builder(c.t, nil)
+		f, err := b.Flow("t", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := app.Prompt{ID: "prompt", Record: kernel.Prompt{Rel: "x.prompt.md"}}
+		run, err := f.standFor(context.Background(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, j := range run.Jobs {
+			names = append(names, j.Spec.Origin.Node)
+			if stands := j.ID == "prompt"; stands != (j.Spec.Prompt != nil) || stands && (j.Spec.Prompt.Rel != p.Record.Rel || len(j.Spec.After) != c.after) {
+				t.Errorf("%s: %s has prompt %+v, after %v", name, j.ID, j.Spec.Prompt, j.Spec.After)
+			}
+		}
+		if got := strings.Join(names, " "); got != c.names || run.Jobs[len(run.Jobs)-1].ID != "prompt" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// A branch is pinned where it is.
+func TestPinnedWithoutACommit(t *testing.T) {
+	b := builder(nil, nil)
+	n, err := b.One(context.Background(), Request{Command: []string{"true"}, Pinned: "main", Pool: []string{"p=1"}})
+	if err != nil || n.Spec.Pinned != (kernel.PinnedHead{Branch: "main", Commit: commit}) || n.Spec.Locks[0].Units != 1 {
+		t.Errorf("%+v, %v", n.Spec.Pinned, err)
+	}
+	if _, err = b.One(context.Background(), Request{Command: []string{"true"}, Pinned: "gone"}); err == nil || !strings.Contains(err.Error(), "--pinned gone: no such branch") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Lines of a batch name each other and jobs that there are.
+func TestReferencesOfABatch(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef"
+	b := builder(nil, nil, kernel.Job{ID: id})
+	news, err := b.Batch(context.Background(), strings.NewReader(`{"command":["true"],"after":["x","`+id+`:any"]}
+{"ref":"x","command":["true"]}`))
+	if err != nil || !slices.Equal(news[0].Spec.After, []kernel.JobID{news[1].ID, id}) || !slices.Equal(news[0].Spec.AfterAny, []kernel.JobID{id}) || news[1].Part != "x" {
+		t.Errorf("%+v, %v", news, err)
+	}
+	late := builder(nil, nil)
+	late.Late = true
+	if news, err = late.Batch(context.Background(), strings.NewReader(`{"command":["true"],"after":["`+id+`"]}`)); err != nil || news[0].Spec.After[0] != id {
+		t.Errorf("%+v, %v", news, err)
+	}
+	for text, want := range map[string]string{
+		`{"command":["true"],"ref":"a:any"}`:  `line 1: ref "a:any" ends in :any`,
+		`{"comand":["true"]}`:                 "line 1: unknown key comand (did you mean command?)",
+		`{"command":"true"}`:                  "line 1: command: expected an array of strings, found string",
+		`{"retries":"1"}`:                     "line 1: retries: expected int, found string",
+		`[]`:                                  "line 1: expected a JSON object, found a array",
+		`{"zzzzzzzz":1}`:                      "line 1: unknown key zzzzzzzz (the keys are ref, name, ",
+		`{"command":["true"],"after":["gg"]}`: "line 1: unknown --after job id: gg",
+	} {
+		if _, err := b.Batch(context.Background(), strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// onDisk is what the store takes on the disk, in bytes.
+func (r *repository) onDisk() (bytes int64) {
+	r.Helper()
+	err := filepath.WalkDir(filepath.Join(r.dir, ".vizier"), func(path string, _ fs.DirEntry, err error) error {
+		var st syscall.Stat_t
+		if err == nil {
+			err = syscall.Lstat(path, &st)
+		}
+		bytes += st.Blocks * 512
+		return err
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return bytes
+}
+
+// What a finished job takes on the disk before it is packed and after, journal,
+// cache and event log included, and what packing it costs.
+func BenchmarkPack(b *testing.B) {
+	const n = 2000
+	var before, after int64
+	var spent time.Duration
+	for b.Loop() {
+		r := newRepository(b, relaxed)
+		r.run(batch(n, []string{"true"}, none))
+		before += r.onDisk()
+		b.Setenv("VIZIER_GC_PACK_AFTER", "1ms")
+		took, _ := r.spentBy("", "jobs", "gc")
+		spent, after = spent+took, after+r.onDisk()
+	}
+	jobs := float64(n * b.N)
+	b.ReportMetric(float64(before)/jobs, "B/job-before")
+	b.ReportMetric(float64(after)/jobs, "B/job")
+	b.ReportMetric(float64(spent.Microseconds())/jobs, "cpu-us/job")
+	b.ReportMetric(0, "ns/op")
+}
