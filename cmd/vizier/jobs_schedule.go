@@ -104,5 +104,5 @@ func (c *call) summary(v view.Schedule, rows []view.ScheduleRow) string {
 	for _, row := range cells {
 		row[4] = c.ui.refs.text(row[4])
 	}
-	return table(cells, c.ui.paintColumn(cells, 3))
+	return grid{cells: cells, shrink: []int{4, 2}, paint: c.ui.paintColumn(cells, 3)}.text(c.ui.columns())
 }

@@ -95,7 +95,9 @@ func (w *waitCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.ui.refs.named(snap) // not one by one as they are printed
+	if r.Root == c.home { // another repository's numbers mean nothing here
+		c.ui.refs.named(snap) // not one by one as they are printed
+	}
 	for _, id := range slices.Sorted(maps.Keys(asleep)) {
 		c.ui.warn("job %s sleeps: %s", id, asleep[id])
 	}

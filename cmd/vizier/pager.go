@@ -25,7 +25,7 @@ func (c *call) page(text string) error {
 		return nil
 	}
 	cmd := exec.CommandContext(c.ctx, "sh", "-c", pager)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(text), c.stdout, c.stderr, slices.Clone(c.env)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(c.ui.shown(text)), c.stdout, c.stderr, slices.Clone(c.env)
 	if !c.env.Has("LESS") {
 		cmd.Env = append(cmd.Env, "LESS=FRX")
 	}

@@ -113,6 +113,7 @@ type call struct {
 	ui      *ui
 	globals globals
 	model   *kong.Application // see whole
+	home    string            // the root of the repository that repo opened
 	outside string            // see repo.Outside
 }
 
@@ -142,7 +143,7 @@ func (c *call) useResidentProgram() {
 func (c *call) repo() (*repo, error) {
 	r, err := c.open(c.ctx, c.env, c.globals)
 	if err == nil {
-		c.outside = r.Outside
+		c.outside, c.home = r.Outside, r.Root
 		c.ui.refs.read = c.reader(r.Scheduler)
 	}
 	return r, err

@@ -167,7 +167,7 @@ func (u *ui) attention(items []view.Item, now time.Time) string {
 		}
 		cells = append(cells, []string{name, string(it.Kind), ago(it.Since, now), typed(it.Command)})
 	}
-	lines := strings.SplitAfter(grid{cells: cells, indent: "  "}.text(0), "\n")
+	lines := strings.SplitAfter(grid{cells: cells, indent: "  ", shrink: []int{0}}.text(u.columns()), "\n")
 	var b strings.Builder
 	for i, it := range items {
 		b.WriteString(lines[i])

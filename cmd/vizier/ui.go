@@ -176,7 +176,7 @@ func (u *ui) faint(text string) string {
 	if !u.colours() {
 		return text
 	}
-	return "\x1b[2m" + text + "\x1b[0m"
+	return colourOn + "2" + colourOff + text + colourOn + "0" + colourOff
 }
 
 // hint is a further line for people, where there is one to see.

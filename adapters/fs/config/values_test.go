@@ -160,7 +160,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"[hooks]\nx = 3":                                                  "hooks.x: expected a table, found 3",
 		"[hooks.x]\non = [\"failed\"]\ncommand = 3":                       "command: expected a string, found 3",
 		"[hooks.x]\non = []\ncommand = \"c\"":                             "on is missing",
-		"[hooks.x]\non = [3]\ncommand = \"c\"":                            "on: expected one of succeeded, failed, cancelled, blocked, found 3",
+		"[hooks.x]\non = [3]\ncommand = \"c\"":                            "on: expected one of succeeded, failed, cancelled, blocked, approval.pending, approval.granted, approval.rejected, run.succeeded, run.failed, run.blocked, job.stalled, attention, found 3",
 		"[hooks.x]\non = [\"failed\"]\ncommand = \"c\"\ntimeout = \"0s\"": `timeout: expected a duration such as "30s", found "0s"`,
 	} {
 		if _, err := load(layers(t, "", text+"\n", nil)); err == nil || !strings.Contains(err.Error(), want) {
