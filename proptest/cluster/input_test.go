@@ -116,7 +116,7 @@ func TestPendingReasons(t *testing.T) {
 	r.eventually(func() string {
 		job, why := r.job(drained), r.v("jobs", "why", drained)
 		if !strings.Contains(job["remark"], "pending on cluster lab: ReqNodeNotAvail") || !strings.Contains(why, job["remark"]) ||
-			job["status"] != "submitted" || !strings.Contains(why, "is submitted") {
+			job["status"] != "submitted" || !strings.Contains(why, ": submitted") {
 			return fmt.Sprint(job, why)
 		}
 		for _, j := range parseList(t, r.v("jobs", "list", "--format", "json")) {
