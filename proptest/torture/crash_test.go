@@ -37,6 +37,22 @@ func (r *repo) killRunner(id string) {
 		r.t.Fatalf("job %s has no runner to kill", id)
 	}
 	until(r.t, "the runner is dead", func() bool { _, alive := r.process(p.pid); return !alive })
+	until(r.t, "its lock is free", func() bool { return !r.locked(id) })
+}
+
+// locked reports that somebody holds the lock of a job. The system frees that of a
+// process a moment after it shows the process no more.
+func (r *repo) locked(id string) bool {
+	r.t.Helper()
+	var st syscall.Stat_t
+	if err := syscall.Stat(r.jobPath(id, "job.lock"), &st); err != nil {
+		r.t.Fatal(err)
+	}
+	held, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.Contains(string(held), ":"+strconv.FormatUint(st.Ino, 10)+" ")
 }
 
 // A runner that is killed takes its command with it. The next command, one that

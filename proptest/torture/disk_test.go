@@ -91,7 +91,7 @@ func commandEnded(r *repo, id string) bool {
 	return true
 }
 
-// Where a person may only read, everything can be looked at, and what would
+// Where nothing can be written, everything can be looked at, and what would
 // write is refused with the reason.
 func TestAReadOnlyRepository(t *testing.T) {
 	t.Parallel()
@@ -111,13 +111,14 @@ func TestAReadOnlyRepository(t *testing.T) {
 	job := r.submit("--approval", "--", "true")
 	r.wait(r.submit("--", "true"))
 	before := r.read(r.jobPath(job, "job.json"))
+	const nobody = 65534
 	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().Type() == 0 {
-			err = os.Chmod(path, 0o444)
+			err = os.Chmod(path, 0o400)
 		} else if err == nil && info.IsDir() {
-			err = os.Chmod(path, 0o555)
+			err = os.Chmod(path, 0o500)
 		}
-		return err
+		return errors.Join(err, os.Lchown(path, nobody, nobody))
 	})
 	if err != nil {
 		t.Fatal(err)

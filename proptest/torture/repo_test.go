@@ -183,7 +183,7 @@ func (r *repo) tells(text, id string) bool {
 		r.t.Fatal(err)
 	}
 	n := strconv.Itoa(rec.Number)
-	return strings.Contains(text, id) || regexp.MustCompile(`(?m)(^Job |  )`+n+`( |$)`).MatchString(text)
+	return strings.Contains(text, id) || regexp.MustCompile(`(?m)(^|^Job |  )`+n+`( |:|$)`).MatchString(text)
 }
 
 // submitted is the id in the document that submit prints of one job.

@@ -156,7 +156,7 @@ func (p planRepo) heal(job string) {
 		}
 		acted := false
 		for _, a := range why.Actions {
-			if len(a.Command) > 2 && a.Command[2] == "retry" {
+			if len(a.Command) > 2 && a.Command[1] == "retry" {
 				res := p.run(a.Command[1:]...)
 				p.t.Logf("%s: %v: exit %d %s", why.Root.Detail, a.Command, res.code, res.err)
 				acted = true
