@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -176,14 +177,20 @@ func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
 	}
 	var running, lost []kernel.AttemptID
 	for _, j := range rec.Jobs {
-		switch {
-		case j.State.Status == kernel.Running:
+		if j.State.Status == kernel.Running {
 			running = append(running, j.Attempt())
-		case j.State.Failure == kernel.WorkerLost:
-			lost = append(lost, j.Attempt())
 		}
-		if n := j.State.Lost; n > 0 {
-			lost = append(lost, kernel.AttemptID{Job: j.ID, N: n})
+		if j.State.Lost == 0 && j.State.Failure != kernel.WorkerLost {
+			continue
+		}
+		attempts, err := w.store.Attempts(j.ID)
+		if err != nil {
+			return app.Descent{Job: j.ID, Why: "its attempts cannot be read: " + err.Error()}, true
+		}
+		for _, a := range attempts { // not only the newest that was lost: what each left may live
+			if (a.Outcome == kernel.NoOutcome || a.Class == kernel.WorkerLost) && !slices.Contains(running, a.Attempt) {
+				lost = append(lost, a.Attempt)
+			}
 		}
 	}
 	a, why, inside := w.local.InsideJob(running, lost)

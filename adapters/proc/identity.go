@@ -70,6 +70,13 @@ func (i Identity) Running() bool {
 	return ok
 }
 
+// adopts reports that the process is there to adopt what the processes below it
+// leave behind.
+func (i Identity) adopts() bool {
+	p, ok := i.process()
+	return ok && !p.ending
+}
+
 func (i Identity) process() (process, bool) {
 	if i.PID <= 0 || i.Start == 0 || i.Boot != here().Boot {
 		return process{}, false
@@ -83,6 +90,7 @@ type process struct {
 	pid, parent, session int
 	start                uint64
 	zombie               bool
+	ending               bool // its first thread is about to end, or has: who it started may have been adopted already
 }
 
 // signal sends sig if the process is still the one that was seen.

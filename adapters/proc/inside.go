@@ -53,7 +53,7 @@ func (l *Local) InsideJob(running, lost []kernel.AttemptID) (a kernel.AttemptID,
 	boot := genuineBoot()
 	for _, a := range append(lost, d.attempts...) {
 		c, ours, err := l.claimOf(a)
-		if err == nil && ours && (c.Boot == boot || c.Boot == here().Boot) && !c.Running() && mayBeOrphan(above, c.Start) {
+		if err == nil && ours && (c.Boot == boot || c.Boot == here().Boot) && !c.adopts() && mayBeOrphan(above, c.Start) {
 			return a, orphaned, true
 		}
 	}

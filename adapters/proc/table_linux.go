@@ -24,9 +24,13 @@ const (
 	statState   = 0
 	statParent  = 1
 	statSession = 3
+	statFlags   = 6
 	statThreads = 17
 	statStart   = 19
 )
+
+// taskExiting is the flag of a thread that ends (PF_EXITING of the system).
+const taskExiting = 1 << 2
 
 // readProcess is the process of that pid, if there is one. Its start is in clock
 // ticks since boot.
@@ -41,6 +45,8 @@ func readProcess(pid int) (process, bool) {
 	// A process whose first thread has ended looks like a zombie, but has others.
 	threads, _ := strconv.Atoi(string(f[statThreads]))
 	p.zombie = threads < 2 && bytes.ContainsAny(f[statState], "ZX")
+	flags, _ := strconv.ParseUint(string(f[statFlags]), 10, 64)
+	p.ending = flags&taskExiting != 0 || bytes.ContainsAny(f[statState], "ZX")
 	p.parent, _ = strconv.Atoi(string(f[statParent]))
 	p.session, _ = strconv.Atoi(string(f[statSession]))
 	p.start, _ = strconv.ParseUint(string(f[statStart]), 10, 64)
