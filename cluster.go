@@ -65,6 +65,23 @@ func (w *world) startSender(c *slurm.Cluster) {
 	}
 }
 
+// clusterHere is the executor of that name of the repository that the process is in.
+func clusterHere(name string, env Environment) (*world, *slurm.Cluster, error) {
+	root, live, err := here(env)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := connect(root, live, env, "", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := w.clusters[name]
+	if c == nil {
+		return nil, nil, fmt.Errorf("there is no executor %s: %w", name, kernel.ErrInvalid)
+	}
+	return w, c, nil
+}
+
 // serveSender is the hidden entry point `__send EXECUTOR`.
 func serveSender(args []string, stderr io.Writer, env Environment) int {
 	const patience = 10 * time.Minute
@@ -72,19 +89,13 @@ func serveSender(args []string, stderr io.Writer, env Environment) int {
 		if len(args) != 1 {
 			return fmt.Errorf("expected an executor: %w", kernel.ErrInvalid)
 		}
-		root, live, err := here(env)
-		if err != nil {
-			return err
-		}
-		w, err := connect(root, live, env, "", nil)
+		_, c, err := clusterHere(args[0], env)
 		if err != nil {
 			return err
 		}
 		ctx, stop := context.WithTimeout(context.Background(), patience)
 		defer stop()
-		if c := w.clusters[args[0]]; c != nil {
-			_, err = c.Deliver(ctx)
-		}
+		_, err = c.Deliver(ctx)
 		return err
 	}()
 	if err != nil {

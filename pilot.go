@@ -32,15 +32,10 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	if len(args) != 1 {
 		return fmt.Errorf("expected an executor: %w", kernel.ErrInvalid)
 	}
-	root, live, err := here(env)
+	_, c, err := clusterHere(args[0], env)
 	if err != nil {
 		return err
 	}
-	w, err := connect(root, live, env, "", nil)
-	if err != nil {
-		return err
-	}
-	c := w.clusters[args[0]]
 	own, err := os.Executable()
 	if err != nil {
 		return err
@@ -73,9 +68,7 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 		all.Go(func() { failed[i] = worker.Wait() })
 	}
 	all.Wait()
-	if c != nil {
-		c.Ring() // what it leaves is for another
-	}
+	c.Ring() // what it leaves is for another
 	return errors.Join(append(failed, err)...)
 }
 
@@ -101,17 +94,9 @@ func work(args []string, stderr io.Writer, env Environment) error {
 	if len(args) != 2 {
 		return fmt.Errorf("expected an executor and a time: %w", kernel.ErrInvalid)
 	}
-	root, live, err := here(env)
+	w, c, err := clusterHere(args[0], env)
 	if err != nil {
 		return err
-	}
-	w, err := connect(root, live, env, "", nil)
-	if err != nil {
-		return err
-	}
-	c := w.clusters[args[0]]
-	if c == nil {
-		return fmt.Errorf("there is no executor %s: %w", args[0], kernel.ErrInvalid)
 	}
 	until, _ := time.Parse(time.RFC3339, args[1])
 	w.hosts.Probe()

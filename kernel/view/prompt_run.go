@@ -28,23 +28,11 @@ func PromptRunOf(j *kernel.Job, members []*kernel.Job, now time.Time) PromptRun 
 			if k != j && j.Open() && r.Cause == nil {
 				r.Status, r.Cause, r.Reason = kernel.WaitingOnApproval, k, k.State.Wait.Detail
 			}
-		case j.State.Status == kernel.BlockedByDependency && endsRun(k) && (r.Cause == nil || follows(r.Cause, k)):
+		case j.State.Status == kernel.BlockedByDependency && EndedBadly(k) && (r.Cause == nil || follows(r.Cause, k)):
 			r.Status, r.Cause, r.Reason = k.State.Status, k, k.WhyEnded(now)
 		}
 	}
 	return r
-}
-
-// endsRun reports that j ended badly by itself, and not because another did.
-func endsRun(j *kernel.Job) bool {
-	switch j.State.Status {
-	case kernel.Failed, kernel.Cancelled, kernel.BlockedByApproval:
-		return true
-	case kernel.BlockedByDependency:
-		return j.State.Outcome == kernel.OutcomeBlocked
-	default:
-		return false
-	}
 }
 
 // follows reports that k says more of why their run ended than j does: it failed

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // Host is a host that schedules in a repository, in one of its boots.
@@ -153,7 +155,7 @@ func (h Hosts) write(r hostRecord) error {
 	if err != nil {
 		return err
 	}
-	return replace(h.Record, append(b, '\n'))
+	return sys.ReplaceFile(h.Record, append(b, '\n'))
 }
 
 // noted reports that host saw a lock of other's.
@@ -169,7 +171,7 @@ func (h Hosts) note(other string) {
 	path := filepath.Join(h.Seen, fileName(h.Self.Name))
 	have, _ := os.ReadFile(path)
 	if err := os.Mkdir(h.Seen, 0o700); err == nil || errors.Is(err, os.ErrExist) {
-		_ = replace(path, append(have, fileName(other)+"\n"...))
+		_ = sys.ReplaceFile(path, append(have, fileName(other)+"\n"...))
 	}
 }
 
@@ -195,20 +197,4 @@ func (h Hosts) now() time.Time {
 		return time.Now()
 	}
 	return info.ModTime()
-}
-
-// replace replaces a file whole.
-func replace(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }

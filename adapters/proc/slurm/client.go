@@ -237,7 +237,7 @@ func (c *Cluster) refresh(ctx context.Context) (listing, error) {
 			own.WriteString(line)
 		}
 	}
-	return l, writeFile(c.listFile(), []byte(own.String()))
+	return l, sys.ReplaceFile(c.listFile(), []byte(own.String()))
 }
 
 // Refresh asks the cluster how its jobs stand, unless it was asked a moment ago: Alive

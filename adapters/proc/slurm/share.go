@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -75,5 +76,5 @@ func (c *Cluster) usable() error {
 	if f := ownShare.try(dir); f != nil {
 		return fmt.Errorf("executor %s cannot be used here: %s: %s: %w", c.Name, f.Problem, f.Next, kernel.ErrInvalid)
 	}
-	return writeFile(mark, []byte(want))
+	return sys.ReplaceFile(mark, []byte(want))
 }

@@ -1,0 +1,24 @@
+package sys
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// ReplaceFile replaces a file whole, with mode 0600: who reads it finds the old content or the new
+// one. It is not synced: after a power failure it may be empty.
+func ReplaceFile(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
