@@ -77,7 +77,7 @@ func distrust(untrusted []config.Setting) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("nobody here has trusted %s of the repository's configuration: hooks of it do not run", strings.Join(names, ", "))
+	return fmt.Sprintf("nobody here has trusted %s of the repository's configuration: its hooks do not run, and its agents are not asked for their version", strings.Join(names, ", "))
 }
 
 // untrustedFinding is a doctor's finding about commands of the repository's configuration.
