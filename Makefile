@@ -2,14 +2,14 @@
 # make test   everything that must hold before a change lands
 # make test-long   the same at length
 # make test-agents   with Claude Code, Codex and Gemini CLI from npm
-# make        builds bin/vizier, bin/vizier-top, and bin/vizier-resident where libgit2 is to be had
+# make        builds bin/vizier, bin/vizier-top, bin/vizier-mcp, and bin/vizier-resident where libgit2 is to be had
 
 GO       ?= go
 LIBGIT2  := $(shell pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null && command -v gcc >/dev/null 2>&1 && echo yes)
 ifeq ($(LIBGIT2),yes)
-PROGRAMS := bin/vizier bin/vizier-top bin/vizier-resident
+PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-resident
 else
-PROGRAMS := bin/vizier bin/vizier-top
+PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp
 endif
 SLIM     := -trimpath -ldflags '-s -w'
 PREFIX   ?= /usr/local
@@ -26,6 +26,7 @@ export GORACE := atexit_sleep_ms=0
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-top ./cmd/vizier-top
+	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-mcp ./cmd/vizier-mcp
 ifeq ($(LIBGIT2),yes)
 	CGO_ENABLED=1 $(GO) build $(SLIM) -tags libgit2 -o bin/vizier-resident ./cmd/vizier
 else
@@ -127,10 +128,12 @@ BASHDIR  ?= $(PREFIX)/share/bash-completion/completions
 ZSHDIR   ?= $(PREFIX)/share/zsh/site-functions
 FISHDIR  ?= $(PREFIX)/share/fish/vendor_completions.d
 
-# The last directory is where vizier looks for shims of agents: docs/user/agents.md.
+# Vizier looks for shims of agents in share/vizier/agents: docs/user/agents.md. Those of
+# Claude Code, Codex and Gemini CLI are part of the program.
 install: build
-	install -d $(addprefix $(DESTDIR),$(PREFIX)/bin $(MANDIR) $(BASHDIR) $(ZSHDIR) $(FISHDIR) $(PREFIX)/share/vizier/agents)
+	install -d $(addprefix $(DESTDIR),$(PREFIX)/bin $(MANDIR) $(BASHDIR) $(ZSHDIR) $(FISHDIR) $(PREFIX)/share/vizier/agents $(PREFIX)/share/vizier/hooks)
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 examples/hooks/*.sh $(DESTDIR)$(PREFIX)/share/vizier/hooks/
 	install -m 644 docs/cli/*.1 $(DESTDIR)$(MANDIR)/
 	install -m 644 cmd/vizier/completions/vizier.bash $(DESTDIR)$(BASHDIR)/vizier
 	install -m 644 cmd/vizier/completions/vizier.zsh $(DESTDIR)$(ZSHDIR)/_vizier

@@ -18,7 +18,7 @@ import (
 const module = "github.com/vizier-scheduler/vizier"
 
 // satellites stand beside the kernel: they know it and not each other.
-var satellites = []string{"kernel/foresight", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "kernel/effect", "kernel/retention"}
+var satellites = []string{"kernel/foresight", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "kernel/effect", "kernel/history", "kernel/retention"}
 
 // mayImport is the whole architecture: which layers of this module each layer
 // may import, besides itself. Everything below adapters/X is the layer
@@ -47,7 +47,7 @@ func kernels(more ...string) []string {
 
 // pureStd is what the kernel may use of the standard library: packages whose
 // functions depend on nothing but their arguments.
-var pureStd = []string{"cmp", "crypto/sha256", "encoding/hex", "errors", "fmt", "hash", "hash/fnv", "iter", "maps", "math", "path", "path",
+var pureStd = []string{"cmp", "container/heap", "crypto/sha256", "encoding/hex", "errors", "fmt", "hash", "hash/fnv", "iter", "maps", "math", "path", "path",
 	"slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
 // impure are the functions that an import list cannot catch.

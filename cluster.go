@@ -1,12 +1,14 @@
 package vizier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -18,34 +20,68 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
-	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/command"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/slurm"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/ssh"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // clusters are the executors that the configuration names. Each has a store of
 // its own, since it is asked from several goroutines.
-func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[string]*slurm.Cluster {
-	out := map[string]*slurm.Cluster{}
+func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[string]*cluster.Cluster {
+	out := map[string]*cluster.Cluster{}
 	for name, e := range cfg.Executors {
 		own := store()
-		out[name] = &slurm.Cluster{
-			Name: name, Root: local.Root, Files: own, Local: local, Conclude: own.ConcludeOnce,
-			Settings: slurm.Settings{Partition: e.Partition, Account: e.Account, QOS: e.QOS, Time: e.Time, CPUs: e.CPUs, Memory: e.Memory, Gres: e.Gres,
-				Options: e.Options, Pack: e.Pack, SubmitRate: e.SubmitRate, MaxSubmitted: e.MaxSubmitted, NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
+		c := &cluster.Cluster{
+			Name: name, Kind: e.Kind, Root: local.Root, Files: own, Local: local, Conclude: own.ConcludeOnce,
+			Settings: cluster.Settings{Pack: e.Pack, Cores: e.CPUs, SubmitRate: e.SubmitRate, MaxSubmitted: e.MaxSubmitted,
+				NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
 			Options: func(id kernel.JobID) ([]string, error) {
 				j, err := own.Job(id)
 				return j.Spec.Task.Options, err
 			},
 		}
+		c.Engine = engine(e, c)
+		out[name] = c
 	}
 	return out
 }
 
+// engine is what runs the jobs of a configured executor.
+func engine(e config.Executor, of *cluster.Cluster) cluster.Engine {
+	switch e.Kind {
+	case command.Kind:
+		return command.Engine{Settings: command.Settings{Submit: e.Submit, List: e.List, Cancel: e.Cancel, Options: e.Options, Dir: of.Root}}
+	case ssh.Kind:
+		hosts := &ssh.Engine{Client: e.SSH, Program: cmp.Or(e.Program, of.Local.Exe), Dir: filepath.Join(of.Files.ClusterDir(), of.Name+".hosts")}
+		if len(e.SSH) == 0 {
+			hosts.Client = []string{"ssh"}
+		}
+		for _, h := range e.Hosts {
+			hosts.Hosts = append(hosts.Hosts, ssh.Host(h))
+		}
+		return hosts
+	default:
+		return slurm.Settings{Partition: e.Partition, Account: e.Account, QOS: e.QOS, Time: e.Time, CPUs: e.CPUs, Memory: e.Memory, Gres: e.Gres,
+			Options: e.Options, Dir: of.Root}
+	}
+}
+
+// placeOf is what a process finds out about the job that it is in, of an engine of
+// that kind. An earlier version did not say which.
+func placeOf(kind string) cluster.Place {
+	if kind == "" || kind == slurm.Kind {
+		return slurm.Place{}
+	}
+	return cluster.Told{}
+}
+
 // clusterExecutor is a cluster behind app's port.
 type clusterExecutor struct {
-	*slurm.Cluster
-	send func(*slurm.Cluster)
+	*cluster.Cluster
+	send func(*cluster.Cluster)
 }
 
 // Send has what was left for the cluster seen to.
@@ -54,11 +90,11 @@ func (e clusterExecutor) Send() { e.send(e.Cluster) }
 // startSender has a process of its own see to the errands for a cluster, if there are any that this
 // process left, or that nobody else looks at. It has the environment of this one, which sbatch
 // hands on. Where it cannot be started, the resident scheduler sees to them.
-func (w *world) startSender(c *slurm.Cluster) {
+func (w *world) startSender(c *cluster.Cluster) {
 	const others = 2 * time.Minute // the resident scheduler looks more often
 	while := others
 	if w.scheduler.Waker == nil {
-		while = slurm.DefaultPoll
+		while = cluster.DefaultPoll
 	}
 	if c.NeedsSender(while) {
 		_ = w.local.StartSender(c.Name)
@@ -66,7 +102,7 @@ func (w *world) startSender(c *slurm.Cluster) {
 }
 
 // clusterHere is the executor of that name of the repository that the process is in.
-func clusterHere(name string, env Environment) (*world, *slurm.Cluster, error) {
+func clusterHere(name string, env Environment) (*world, *cluster.Cluster, error) {
 	root, live, err := here(env)
 	if err != nil {
 		return nil, nil, err
@@ -108,8 +144,8 @@ func serveSender(args []string, stderr io.Writer, env Environment) int {
 // allRunners watches the runners of this machine and of the clusters.
 type allRunners struct {
 	*proc.RunnerWatcher
-	clusters []*slurm.Cluster
-	watches  []*slurm.Watch
+	clusters []*cluster.Cluster
+	watches  []*cluster.Watch
 	ended    chan struct{}
 }
 
@@ -120,13 +156,13 @@ func (w *world) watchRunners(ctx context.Context) app.RunnerWatcher {
 		return local
 	}
 	all := &allRunners{RunnerWatcher: local, ended: make(chan struct{}, 1)}
-	watches := map[string]*slurm.Watch{}
+	watches := map[string]*cluster.Watch{}
 	for name, c := range w.clusters {
 		watches[name] = c.NewWatch(ctx)
 		all.clusters, all.watches = append(all.clusters, c), append(all.watches, watches[name])
 	}
-	w.send = func(c *slurm.Cluster) {
-		if !c.NeedsSender(slurm.DefaultPoll) {
+	w.send = func(c *cluster.Cluster) {
+		if !c.NeedsSender(cluster.DefaultPoll) {
 			return // it comes to what is put off by itself
 		}
 		if one := watches[c.Name]; one != nil { // else it is new, and so is the next resident scheduler
@@ -231,10 +267,20 @@ func serveOnNode(args []string, stderr io.Writer, env Environment) int {
 func serveProbe(args []string, stderr io.Writer) int {
 	err := fmt.Errorf("expected a directory: %w", kernel.ErrInvalid)
 	if len(args) == 1 {
-		err = slurm.Probe(args[0])
+		err = cluster.Probe(args[0])
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "vizier probe:", err)
+		return 1
+	}
+	return 0
+}
+
+// serveHost is the hidden entry point `__host`: what another host asks of this one
+// through ssh.
+func serveHost(stdin io.Reader, stdout, stderr io.Writer) int {
+	if err := ssh.Serve(stdin, stdout); err != nil {
+		fmt.Fprintln(stderr, "vizier host:", err)
 		return 1
 	}
 	return 0
@@ -256,7 +302,7 @@ func runRemote(args []string, env Environment) error {
 	if err != nil {
 		return err
 	}
-	node, err := slurm.Begin(w.store, attempt)
+	node, err := cluster.Begin(w.store, placeOf, attempt)
 	if err != nil {
 		return err
 	}
@@ -298,7 +344,7 @@ func (c *current) hear() (ended *atomic.Bool) {
 }
 
 // runOnNode runs an attempt to its end.
-func (w *world) runOnNode(node *slurm.Node, attempt kernel.AttemptID, now *current) error {
+func (w *world) runOnNode(node *cluster.Node, attempt kernel.AttemptID, now *current) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	runner := &app.Runner{Outcomes: onNode{w.store}, Submissions: w.submissions(w.local.Root)}
@@ -337,8 +383,8 @@ func (w *world) standIn(ctx context.Context) {
 		s.Limits.Remote, s.Waker, s.Hooks = true, nil, nil
 		s.Executor = standInExecutor{w.local}
 	}
-	w.send = func(c *slurm.Cluster) { _, _ = c.Deliver(ctx) } // no process may outlive this one
-	_, _ = s.Tick(ctx)                                        // if it fails, the next one's end tries again, and so does the next command
+	w.send = func(c *cluster.Cluster) { _, _ = c.Deliver(ctx) } // no process may outlive this one
+	_, _ = s.Tick(ctx)                                          // if it fails, the next one's end tries again, and so does the next command
 }
 
 // standInExecutor is the local executor on a host that is not to start its jobs.

@@ -25,7 +25,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
-	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/retention"
@@ -36,14 +36,14 @@ type world struct {
 	scheduler *app.Scheduler
 	store     *fs.Store
 	local     *proc.Local
-	clusters  map[string]*slurm.Cluster
+	clusters  map[string]*cluster.Cluster
 	git       *git.Repo
 	env       Environment
 
 	newStore func() *fs.Store
 	hosts    watch.Hosts
-	resident bool                 // this process is the resident scheduler
-	send     func(*slurm.Cluster) // has the errands for a cluster seen to, without delay
+	resident bool                   // this process is the resident scheduler
+	send     func(*cluster.Cluster) // has the errands for a cluster seen to, without delay
 
 	live   *config.Live
 	differ func(*config.Config) // changes the configuration for this process; nil: leaves it
@@ -67,7 +67,7 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 	now := clock(env)
 	newStore := func() *fs.Store {
 		return fs.NewStore(root, fs.Options{
-			Durable: durable, Boot: proc.Boot(), Now: now, Tracking: repo,
+			Durable: durable, Boot: proc.Boot(), Now: now, Tracking: repo, Program: version(),
 			Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 		})
 	}
@@ -108,6 +108,7 @@ func (w *world) configure(s *app.Scheduler) {
 // apply sets everything that follows from cfg.
 func (w *world) apply(cfg config.Config) {
 	w.store.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
+	w.store.KeepHistory(cfg.History.MaxBytes, cfg.History.Keep)
 	w.local.Grace, w.local.MaxLog = cfg.Jobs.Grace, cfg.Logs.MaxBytes
 	w.local.Lease = proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}
 	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, OthersApprove: cfg.Approvals.Others(), Executors: map[string]int{}, Pools: cfg.Pools, Grace: cfg.Jobs.Grace}
@@ -121,7 +122,7 @@ func (w *world) apply(cfg config.Config) {
 	})
 	executors := map[string]app.Executor{}
 	for name, c := range w.clusters {
-		executors[name], limits.Executors[name] = clusterExecutor{c, func(c *slurm.Cluster) { w.send(c) }}, cfg.Executors[name].MaxRunning
+		executors[name], limits.Executors[name] = clusterExecutor{c, func(c *cluster.Cluster) { w.send(c) }}, cfg.Executors[name].MaxRunning
 	}
 	s := w.scheduler
 	s.Limits, s.Executors, s.Hooks, s.Waker = limits, executors, newHookWaker(cfg, w.store, w.local), nil
@@ -394,3 +395,11 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 	}()
 	return fail(runner.Serve(context.Background(), attempt, held))
 }
+
+// version is that of the program, as its build recorded it.
+var version = sync.OnceValue(func() string { //nolint:gochecknoglobals // a constant of the process
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
+})

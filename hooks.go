@@ -121,6 +121,24 @@ func dispatchHooks(env Environment) error {
 	return nil
 }
 
+// tell puts on record what no transaction does, and leaves it to hooks. It may fail:
+// the log is history, and the files of the inbox tell what counts.
+func (w *world) tell(events []kernel.Event) {
+	_ = w.store.AppendEvents(events)
+	hooks := w.scheduler.Hooks
+	if hooks == nil {
+		return
+	}
+	for _, e := range events {
+		if hooks.Wants(e.Kind) {
+			_ = w.store.Announce(e)
+		}
+	}
+	if !w.scheduler.Sandboxed {
+		hooks.Wake()
+	}
+}
+
 // hooks are the configured ones that may run, in order of their names.
 func (w *world) hooks() []app.Hook {
 	w.live.Refresh()
@@ -154,6 +172,10 @@ func (w *world) speak(ctx context.Context, h *proc.HookCall) kernel.AttemptID {
 	_, status, _ := strings.Cut(string(e.Kind), ".")
 	h.Status, _, _ = strings.Cut(cmp.Or(status, string(e.Kind)), ".")
 	at := kernel.AttemptID{Job: e.Job, N: e.Attempt}
+	if e.Job == "" && e.Run == "" { // a prompt that was refused
+		h.Next = "vizier status"
+		return at
+	}
 	scope := kernel.Scope{}
 	for _, id := range view.IDs(string(e.Job) + " " + string(e.Run) + " " + e.Reason) {
 		if run := kernel.RunID(id); strings.HasPrefix(id, "run_") {
@@ -182,7 +204,7 @@ func (w *world) speak(ctx context.Context, h *proc.HookCall) kernel.AttemptID {
 	}
 	e.Reason = view.Refer(e.Reason, func(id string) string { return refs[id] })
 	h.Ref = cmp.Or(refs[cmp.Or(string(e.Job), string(e.Run))], string(e.Job), string(e.Run))
-	h.Next = "vizier jobs " + hookVerb(snap.Job(e.Job), e.Kind) + " " + h.Ref
+	h.Next = "vizier " + hookVerb(snap.Job(e.Job), e.Kind) + " " + h.Ref
 	return at
 }
 
@@ -190,7 +212,7 @@ func (w *world) speak(ctx context.Context, h *proc.HookCall) kernel.AttemptID {
 func hookVerb(j *kernel.Job, kind kernel.EventKind) string {
 	switch {
 	case j != nil && j.State.Status == kernel.WaitingOnApproval && (kind == kernel.ApprovalPending || kind == kernel.NeedsAttention):
-		return "approve"
+		return "jobs approve"
 	case kind == kernel.JobSucceeded, kind == kernel.RunSucceeded, kind == kernel.ApprovalGranted, kind == kernel.JobCancelled:
 		return "show"
 	}

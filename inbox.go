@@ -48,7 +48,7 @@ func (r *Repository) Inbox(who Asker) (*app.Inbox, error) {
 	}
 	return &app.Inbox{
 		Tree: inboxTree{r.InboxFiles()}, Layout: layout, Owner: cfg.Owner, Archive: cfg.FailureArchive,
-		Debounce: cfg.Debounce, Visible: cfg.Visible, Patience: r.Config.Scheduler.LockTimeout, Now: now, Parse: inbox.ParsePrompt,
+		Debounce: cfg.Debounce, Visible: cfg.Visible, Patience: r.Config.Scheduler.LockTimeout, Now: now, Parse: inbox.ParsePrompt, Tell: r.world.tell,
 		Find: func(p rules.Path) (*app.InboxTarget, error) { return r.inboxTarget(who, layout, p) },
 	}, nil
 }

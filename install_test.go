@@ -35,18 +35,20 @@ vizier wait "$(vizier submit --name hello -- true)"
 vizier agents
 `
 	if _, err := exec.LookPath("bash"); err == nil {
-		script += `bash -c '. "` + prefix + `/share/bash-completion/completions/vizier"; COMP_WORDS=(vizier show hel) COMP_CWORD=2; _vizier; echo "completed: ${COMPREPLY[*]}"
-COMP_WORDS=(vizier wait "") COMP_CWORD=2; _vizier; echo "completed: ${COMPREPLY[*]}"'
+		script += `bash -c '. "` + prefix + `/share/bash-completion/completions/vizier"; try() { COMP_LINE=$1 COMP_POINT=${#1}; shift; COMP_WORDS=("$@") COMP_CWORD=$(($#-1)); _vizier; echo "completed: ${COMPREPLY[*]}"; }
+try "vizier show hel" vizier show hel
+try "vizier wait " vizier wait ""
+try "vizier submit --after=@la" vizier submit --after = @ la'
 `
 	} else {
-		script += "echo completed: hello; echo completed: 1\n"
+		script += "echo completed: hello; echo completed: 1; echo completed: @last\n"
 	}
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{"PATH=" + filepath.Join(prefix, "bin") + ":" + withoutAgents(os.Getenv("PATH")), "HOME=" + t.TempDir(), "VIZIER_SCHEDULER_RESIDENT=false",
 		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b"}
 	out, err = cmd.CombinedOutput()
-	for _, want := range []string{"1 succeeded\n", "parrot", "completed: hello", "completed: 1"} {
+	for _, want := range []string{"1 succeeded\n", "parrot", "completed: hello", "completed: 1", "completed: @last"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("no %q, %v: %s", want, err, out)
 		}
@@ -68,7 +70,7 @@ COMP_WORDS=(vizier wait "") COMP_CWORD=2; _vizier; echo "completed: ${COMPREPLY[
 			t.Errorf("%s is no manual page", page)
 		}
 	}
-	for _, file := range []string{"share/zsh/site-functions/_vizier", "share/fish/vendor_completions.d/vizier.fish"} {
+	for _, file := range []string{"share/zsh/site-functions/_vizier", "share/fish/vendor_completions.d/vizier.fish", "share/vizier/hooks/desktop.sh", "share/vizier/hooks/mail.sh", "share/vizier/hooks/webhook.sh"} {
 		if _, err := os.Stat(filepath.Join(prefix, file)); err != nil {
 			t.Error(err)
 		}

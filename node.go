@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
@@ -34,9 +35,12 @@ func serveNode(args []string, stdout, stderr io.Writer, env Environment) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	n.env.Told = func(told kernel.AgentRun) error {
-		return writeResult(at.file, resultOf(&n.node.Job, op.Result{Agent: &told}))
+	write := func(r op.Result) error {
+		out := resultOf(&n.node.Job, r)
+		out.Sandbox = n.kept.String()
+		return writeResult(at.file, out)
 	}
+	n.env.Told = func(told kernel.AgentRun) error { return write(op.Result{Agent: &told}) }
 	r := op.Run(ctx, n.env, n.node)
 	if r.Outcome != kernel.OutcomeSucceeded {
 		fmt.Fprintf(stderr, "workflow node %s %s (exit %d): %s\n", n.node.ManifestNode.Node, r.Outcome, r.Exit, r.Reason)
@@ -44,7 +48,7 @@ func serveNode(args []string, stdout, stderr io.Writer, env Environment) int {
 			r = op.Result{Exit: 143, Agent: r.Agent}
 		}
 	}
-	if err := writeResult(at.file, resultOf(&n.node.Job, r)); err != nil {
+	if err := write(r); err != nil {
 		fmt.Fprintln(stderr, "vizier node:", err)
 		return max(r.Exit, 1)
 	}
@@ -55,6 +59,27 @@ func serveNode(args []string, stdout, stderr io.Writer, env Environment) int {
 type loadedNode struct {
 	node *op.Node
 	env  *op.Env
+	kept *keptTo
+}
+
+// keptTo is what was enforced of what a node started, each once, in words.
+type keptTo struct {
+	mu    sync.Mutex
+	words []string
+}
+
+func (k *keptTo) add(words string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !slices.Contains(k.words, words) {
+		k.words = append(k.words, words)
+	}
+}
+
+func (k *keptTo) String() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return strings.Join(k.words, "; ")
 }
 
 // attemptAt is what the runner told the node of its attempt.
@@ -110,11 +135,12 @@ func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedN
 	if n.ManifestNode, known = n.Manifest.Nodes[n.Job.Spec.Origin.Node]; !known {
 		return none, at, fmt.Errorf("run %s has no node %s", n.Job.Spec.Origin.Run, n.Job.Spec.Origin.Node)
 	}
-	return loadedNode{n, w.operations(live.Config(), env, n, stdout, stderr)}, at, nil
+	kept := &keptTo{}
+	return loadedNode{n, w.operations(live.Config(), env, n, kept, stdout, stderr), kept}, at, nil
 }
 
 // operations is the world of a node's operation.
-func (w *world) operations(cfg config.Config, env Environment, n *op.Node, stdout, stderr io.Writer) *op.Env {
+func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept *keptTo, stdout, stderr io.Writer) *op.Env {
 	m := n.Manifest
 	params, left := m.Variables()
 	if len(left) > 0 {
@@ -124,8 +150,13 @@ func (w *world) operations(cfg config.Config, env Environment, n *op.Node, stdou
 	if n.Job.Spec.Task.Sandbox.On() {
 		shell.Step, shell.Ended = []string{w.local.Exe}, w.local.MendLink
 		shell.Confine = func(dir string, also ...string) (*sandbox.Policy, error) {
-			return w.local.Confine(&n.Job, dir, also...)
+			p, err := w.local.Confine(&n.Job, dir, also...)
+			if err == nil {
+				kept.add(sandbox.Words(n.Job.Spec.Task.Sandbox))
+			}
+			return p, err
 		}
+		shell.Apart = func(program string) { kept.add("the sandbox of " + program + " alone") }
 	}
 	return &op.Env{
 		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
@@ -177,7 +208,8 @@ type nodeResult struct {
 	Produced *[]string    `json:"produced,omitempty"`
 	Context  *nodeContext `json:"context,omitempty"`
 
-	Agent *kernel.AgentRun `json:"agent,omitempty"`
+	Agent   *kernel.AgentRun `json:"agent,omitempty"`
+	Sandbox string           `json:"sandbox,omitempty"` // what was enforced of what it started
 }
 
 type nodeContext struct {

@@ -13,11 +13,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// servePilot is the hidden entry point `__pilot EXECUTOR`: a batch job that runs attempts out of an
+// servePilot is the hidden entry point `__pilot EXECUTOR NAME`: a job of a cluster that runs attempts out of an
 // executor's outbox, as many at once as it has cores. Each core has a process, a worker, since a
 // process runs one command at a time. It ends when its workers have found nothing to do for a while.
 func servePilot(args []string, stderr io.Writer, env Environment) int {
@@ -29,8 +29,8 @@ func servePilot(args []string, stderr io.Writer, env Environment) int {
 }
 
 func pilot(args []string, stderr io.Writer, env Environment) error {
-	if len(args) != 1 {
-		return fmt.Errorf("expected an executor: %w", kernel.ErrInvalid)
+	if len(args) == 0 {
+		return fmt.Errorf("expected an executor and a name: %w", kernel.ErrInvalid)
 	}
 	_, c, err := clusterHere(args[0], env)
 	if err != nil {
@@ -40,13 +40,17 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	if err != nil {
 		return err
 	}
-	until := ""
-	if at := slurm.Until(context.Background()); !at.IsZero() {
+	place, until := placeOf(c.Kind), ""
+	name, _, _ := place.Job()
+	if len(args) > 1 { // an earlier version does not say
+		name = args[1]
+	}
+	if at := cluster.Until(context.Background(), place); !at.IsZero() {
 		until = at.Format(time.RFC3339)
 	}
 	var workers []*exec.Cmd
-	for range slurm.Cores() {
-		worker := exec.Command(own, "__worker", args[0], until)
+	for range c.Cores(place) {
+		worker := exec.Command(own, "__worker", args[0], name, until)
 		worker.Stderr = stderr
 		if err = worker.Start(); err != nil {
 			break
@@ -72,7 +76,7 @@ func pilot(args []string, stderr io.Writer, env Environment) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// serveWorker is the hidden entry point `__worker EXECUTOR UNTIL`: it runs attempts one after another,
+// serveWorker is the hidden entry point `__worker EXECUTOR PILOT UNTIL`: it runs attempts one after another,
 // and takes none after UNTIL; "": it may always.
 func serveWorker(args []string, stderr io.Writer, env Environment) int {
 	debug.SetGCPercent(50)
@@ -91,14 +95,14 @@ const (
 )
 
 func work(args []string, stderr io.Writer, env Environment) error {
-	if len(args) != 2 {
-		return fmt.Errorf("expected an executor and a time: %w", kernel.ErrInvalid)
+	if len(args) != 3 {
+		return fmt.Errorf("expected an executor, a pilot and a time: %w", kernel.ErrInvalid)
 	}
 	w, c, err := clusterHere(args[0], env)
 	if err != nil {
 		return err
 	}
-	until, _ := time.Parse(time.RFC3339, args[1])
+	until, _ := time.Parse(time.RFC3339, args[2])
 	w.hosts.Probe()
 	var now current
 	ended, pilot := now.hear(), os.Getppid()
@@ -110,7 +114,7 @@ func work(args []string, stderr io.Writer, env Environment) error {
 			if over() {
 				return nil
 			}
-			node, err := c.BeginPacked(a)
+			node, err := c.BeginPacked(a, placeOf(c.Kind), args[1])
 			if err == nil {
 				err = w.runOnNode(node, a, &now)
 			}

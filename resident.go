@@ -107,14 +107,14 @@ func BecomeResidentProgram(args, environ []string) {
 	}
 }
 
-// BecomeTop replaces this process by the program of the live screen, which stands
-// beside this one. It returns only where it could not.
-func BecomeTop(args, environ []string) error {
+// Become replaces this process by the program of another front end, such as
+// vizier-top, which stands beside this one. It returns only where it could not.
+func Become(program string, args, environ []string) error {
 	own, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program's file: %w", err)
 	}
-	file := filepath.Join(filepath.Dir(own), proc.TopName)
+	file := filepath.Join(filepath.Dir(own), program)
 	err = syscall.Exec(file, append([]string{file}, args...), environ)
 	return fmt.Errorf("%s, which `make install` puts beside vizier, cannot be started: %w", file, err)
 }

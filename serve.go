@@ -2,7 +2,9 @@ package vizier
 
 import (
 	"io"
+	"os"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/ssh"
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 )
 
@@ -27,6 +29,8 @@ func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int,
 		return serveSender(args[1:], stderr, env), true
 	case "__probe":
 		return serveProbe(args[1:], stderr), true
+	case ssh.Entry:
+		return serveHost(os.Stdin, stdout, stderr), true
 	case "__workflow-node":
 		return serveNode(args[1:], stdout, stderr, env), true
 	case "__prompt-end": // the job that joins the last jobs of a run: it starts once they have succeeded

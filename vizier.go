@@ -25,7 +25,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
-	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -68,7 +68,7 @@ type Repository struct {
 
 	Store    *fs.Store
 	Git      *git.Repo
-	Clusters map[string]*slurm.Cluster
+	Clusters map[string]*cluster.Cluster
 	Agents   app.AgentPrograms
 
 	// Outside says which process goes on with what is asked for here, when this

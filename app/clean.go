@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
@@ -39,6 +40,9 @@ type RunCleaner interface {
 	// NoteCollected makes it now.
 	Collected() time.Time
 	NoteCollected() error
+
+	// TrimHistory drops what need not be kept of the history.
+	TrimHistory(context.Context) error
 
 	// Followed reports that somebody waits to see a run's end.
 	Followed(kernel.RunID) bool
@@ -122,9 +126,7 @@ func (s *Scheduler) PlanClean(ctx context.Context, id kernel.JobID, o CleanOptio
 // cleaning is the verbs of a clean, and where they tell what they did.
 func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOptions) (*Cleaned, []verb) {
 	done := &Cleaned{KeptBranches: map[string]string{}, KeptWorktrees: map[kernel.JobID]string{}}
-	worktrees := func(snap *kernel.Snapshot) (kernel.Plan, error) {
-		return retention.CleanWorktrees(snap, id, o.Force)
-	}
+	clean := retention.Cleaning{Job: id, Force: o.Force}
 	rest := func(snap *kernel.Snapshot) (kernel.Plan, error) {
 		set, err := retention.CleanOf(snap, id, o.Force)
 		if err != nil {
@@ -139,7 +141,7 @@ func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOption
 		if done.PlanStates, err = s.Cleaner.DropPlanStates(set.Jobs); err != nil {
 			return kernel.Plan{}, err
 		}
-		plan, err := retention.Clean(snap, id, o.Force)
+		plan, err := clean.Decide(snap)
 		for _, a := range plan.Records {
 			if gone, ok := a.(kernel.RemoveJob); ok {
 				markers, payloads := s.Cleaner.CountArtifacts(gone.Job, gone.Produces)
@@ -153,7 +155,11 @@ func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOption
 		}
 		return plan, err
 	}
-	return done, []verb{worktrees, rest}
+	return done, []verb{recorded(retention.Cleaning{Job: id, Force: o.Force, Worktrees: true}),
+		{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
+			plan, err := rest(snap)
+			return plan, []history.Verb{clean}, err
+		}}}
 }
 
 // dropBranches deletes the draft branches that the jobs of a clean name and no

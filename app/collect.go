@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
@@ -48,14 +49,15 @@ func (s *Scheduler) Collect(ctx context.Context) (*Collection, error) {
 // more. The last one notes that what need not be kept is gone.
 func (c *Collection) Next(ctx context.Context) (rep Report, more bool, err error) {
 	if len(c.Jobs) > 0 {
-		rep, err = c.s.transact(ctx, kernel.Scope{All: true}, func(snap *kernel.Snapshot) (kernel.Plan, error) {
-			p := retention.Apply(snap, c.s.Keep, c.sizes, mostAtOnce)
+		rep, err = c.s.transact(ctx, kernel.Scope{All: true}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
+			keep := retention.Keeping{Policy: c.s.Keep, Sizes: c.sizes, Most: mostAtOnce}
+			p, err := keep.Decide(snap)
 			more = len(removed(p)) >= mostAtOnce
-			return p, nil
-		})
+			return p, []history.Verb{keep.Short(snap, p)}, err
+		}})
 	}
 	if err == nil && !more && c.s.Cleaner != nil {
-		err = c.s.Cleaner.NoteCollected()
+		err = errors.Join(c.s.Cleaner.TrimHistory(ctx), c.s.Cleaner.NoteCollected())
 	}
 	return rep, more, err
 }

@@ -78,6 +78,9 @@ type Inbox struct {
 	// Find is the repository that a path names.
 	Find func(inbox.Path) (*InboxTarget, error)
 
+	// Tell tells people of prompts that were refused; nil: nobody is told.
+	Tell func([]kernel.Event)
+
 	seen    map[string]inbox.Sighting
 	news    *news // of a watcher
 	targets map[string]*InboxTarget
@@ -180,7 +183,19 @@ func (x *Inbox) Once(ctx context.Context, tick bool) (rep InboxReport, err error
 		x.news.look(ctx, x, &list, &rep)
 	}
 	x.finish(list, &rep)
+	x.tell(rep.Failed)
 	return rep, err
+}
+
+// tell tells people of prompts that were refused.
+func (x *Inbox) tell(refused []Left) {
+	var events []kernel.Event
+	for _, f := range refused {
+		events = append(events, kernel.Event{At: x.Now(), Kind: kernel.NeedsAttention, Name: f.Path, Reason: string(kernel.NeedsCorrection) + ": " + f.Reason})
+	}
+	if x.Tell != nil && len(events) > 0 {
+		x.Tell(events)
+	}
 }
 
 func (r *InboxReport) due(wait time.Duration) {

@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
@@ -62,7 +63,7 @@ func (x *Inbox) ours(j *kernel.Job) bool {
 // putRight gives prompts of open jobs their names back and refuses what else is
 // called running, while nobody else can enqueue a prompt or name one.
 func (x *Inbox) putRight(ctx context.Context, t *InboxTarget, files []inbox.PromptFile, mine map[string]bool, rep *InboxReport) error {
-	_, err := t.Scheduler.transact(ctx, kernel.Scope{All: true}, func(s *kernel.Snapshot) (kernel.Plan, error) {
+	_, err := t.Scheduler.transact(ctx, kernel.Scope{All: true}, verb{decide: func(s *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 		for _, f := range files {
 			name := inbox.NameOf(f.Name, f.Rel)
 			text, inode, err := x.Tree.Read(f.Rel, f.Name)
@@ -79,8 +80,8 @@ func (x *Inbox) putRight(ctx context.Context, t *InboxTarget, files []inbox.Prom
 				x.fail(f.Rel, f.Name, errors.New(why), rep)
 			}
 		}
-		return kernel.Plan{}, nil
-	})
+		return kernel.Plan{}, nil, nil
+	}})
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 	"github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
@@ -168,12 +169,11 @@ func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refu
 	scope := kernel.Scope{}
 	for _, r := range reqs {
 		jobs, _ := r.jobs()
-		more := scopeOf(jobs)
+		more := history.ScopeOf(jobs)
 		scope.Jobs, scope.Artifacts = append(append(scope.Jobs, more.Jobs...), r.ID), append(scope.Artifacts, more.Artifacts...)
 	}
-	rep, err = s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
+	rep, err = s.transact(ctx, scope, verb{decide: func(snap *kernel.Snapshot) (plan kernel.Plan, asked []history.Verb, _ error) {
 		refused = make([]error, len(reqs))
-		var plan kernel.Plan
 		have := map[string]bool{}
 		for _, j := range snap.Jobs() {
 			if j.HoldsPrompt() {
@@ -198,8 +198,9 @@ func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refu
 			have[r.File] = true
 			p = kernel.NewPlan(kernel.CreateRun{Run: r.Run, Manifest: r.Manifest}).Then(p)
 			plan, snap = plan.Then(p), snap.Apply(p)
+			asked = append(asked, history.Enqueue{Jobs: jobs})
 		}
-		return plan, nil
-	})
+		return plan, asked, nil
+	}})
 	return refused, rep, err
 }

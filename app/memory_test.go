@@ -167,6 +167,7 @@ func (m *memory) CountArtifacts(kernel.JobID, []kernel.Artifact) (int, int) { re
 func (m *memory) DropTemporary() (int, error)                               { return 0, m.called("drop temporary") }
 func (m *memory) Collected() time.Time                                      { return m.collected }
 func (m *memory) NoteCollected() error                                      { m.collected = m.now(); return m.called("note collected") }
+func (m *memory) TrimHistory(context.Context) error                         { return m.called("trim history") }
 func (m *memory) Sizes(_ context.Context, ids []kernel.JobID) map[kernel.JobID]int64 {
 	sizes := map[kernel.JobID]int64{}
 	for _, id := range ids {

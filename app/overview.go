@@ -19,41 +19,62 @@ func (s *Scheduler) Overview(ctx context.Context, snap *kernel.Snapshot, o view.
 		}
 	}
 	var err error
-	o.Members, err = s.Wholes(ctx, running)
+	o.Wholes, err = s.Wholes(ctx, running)
 	return view.OverviewOf(snap, o), err
 }
 
-// Wholes are all jobs of the runs and batches that some jobs belong to, by number.
-func (s *Scheduler) Wholes(ctx context.Context, jobs []*kernel.Job) (map[kernel.Number][]*kernel.Job, error) {
-	const many = 100 // from there on one read of everything costs less
-	scope, of := kernel.Scope{All: true}, map[kernel.Number][]*kernel.Job{}
+// Wholes are how all jobs of the runs and batches stand that some jobs belong to, by
+// number.
+func (s *Scheduler) Wholes(ctx context.Context, jobs []*kernel.Job) (map[kernel.Number]kernel.Tally, error) {
+	of := map[kernel.Number]kernel.Tally{}
+	scope := kernel.Scope{Near: []kernel.Near{}}
 	for _, j := range jobs {
 		if _, known := of[j.Number]; j.Part != "" && !known {
-			scope.Near, of[j.Number] = append(scope.Near, kernel.Near{Kind: kernel.OfNumber, Number: j.Number}), nil
+			of[j.Number], scope.Tally = kernel.Tally{}, append(scope.Tally, j.Number)
 		}
 	}
 	if len(of) == 0 {
 		return nil, nil
 	}
-	if len(of) > many {
-		scope.Near = nil
-	}
-	snap, err := s.Records(ctx, scope) // all, of a store that cannot tell
+	rec, err := s.Store.Read(ctx, scope)
 	if err != nil {
 		return nil, err
 	}
-	if !snap.Narrow() {
-		for _, j := range snap.Jobs() {
-			if _, wanted := of[j.Number]; wanted {
-				of[j.Number] = append(of[j.Number], j)
-			}
-		}
-		return of, nil
-	}
+	var rest []kernel.Number
 	for n := range of {
-		of[n] = snap.Numbered(n, "")
+		t, told := rec.Tallies[n]
+		if of[n] = t; !told || t.Routes > 0 {
+			rest = append(rest, n)
+		}
 	}
-	return of, nil
+	return of, s.countWholes(ctx, of, rest)
+}
+
+// countWholes is Wholes of some numbers by their jobs.
+func (s *Scheduler) countWholes(ctx context.Context, of map[kernel.Number]kernel.Tally, numbers []kernel.Number) error {
+	const many = 100 // from there on one read of everything costs less
+	if len(numbers) == 0 {
+		return nil
+	}
+	scope := kernel.Scope{All: true} // of a store that cannot tell
+	if len(numbers) <= many {
+		scope.Near = []kernel.Near{{Kind: kernel.Woken}}
+		for _, n := range numbers {
+			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.OfNumber, Number: n})
+		}
+	}
+	snap, err := s.Records(ctx, scope)
+	if err != nil {
+		return err
+	}
+	jobs := map[kernel.Number][]*kernel.Job{}
+	for _, j := range snap.Held() {
+		jobs[j.Number] = append(jobs[j.Number], j)
+	}
+	for _, n := range numbers {
+		of[n] = snap.Tally(jobs[n])
+	}
+	return nil
 }
 
 // Refused are the prompts that no run could be made of: those in the inbox, and

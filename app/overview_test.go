@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -44,5 +45,50 @@ func TestOverviewCountsWholeRuns(t *testing.T) {
 	v, err := s.Overview(t.Context(), snap, view.OverviewOptions{})
 	if err != nil || len(v.Running) != 1 || v.Running[0].Progress() != "1/3" || v.Running[0].Ref != "7" {
 		t.Errorf("%+v, %v", v.Running, err)
+	}
+}
+
+// counting is a store that knows how the jobs of a number stand, and is asked how
+// often.
+type counting struct {
+	*memory
+	tallies map[kernel.Number]kernel.Tally
+}
+
+func (c counting) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {
+	rec, err := c.memory.Read(ctx, scope)
+	if len(scope.Tally) > 0 {
+		rec.Tallies = c.tallies
+	}
+	return rec, err
+}
+
+// A store that can tell how a batch stands is believed, and its jobs are not read; a
+// run with routes is read, for whether an end of it is final its jobs decide.
+func TestWholesAreTold(t *testing.T) {
+	told := kernel.Tally{Created: at}
+	told.Statuses[kernel.Queued] = 1000
+	m := newMemory()
+	var jobs []*kernel.Job
+	for i, n := range []kernel.Number{7, 8} {
+		id := kernel.JobID(rune('a' + i))
+		m.jobs[id] = kernel.Job{ID: id, Created: at, Number: n, Part: "x"}
+		jobs = append(jobs, &kernel.Job{ID: id, Number: n, Part: "x"})
+	}
+	s := m.scheduler()
+	s.Store = counting{m, map[kernel.Number]kernel.Tally{7: told}}
+	got, err := s.Wholes(t.Context(), jobs[:1])
+	if err != nil || got[7] != told || len(m.scopes) != 1 {
+		t.Errorf("%+v, %v, read %+v", got, err, m.scopes)
+	}
+	routed := told
+	routed.Routes = 1
+	s.Store = counting{m, map[kernel.Number]kernel.Tally{7: told, 8: routed}}
+	got, err = s.Wholes(t.Context(), jobs)
+	if read := got[8]; err != nil || got[7] != told || read.Total() != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := s.Wholes(t.Context(), nil); got != nil || err != nil {
+		t.Errorf("of nothing: %+v, %v", got, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
@@ -25,23 +26,23 @@ func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction)
 				return err
 			}
 		}
-		answer := kernel.Perform(&p, a)
+		kernel.Perform(&p, a)
 		if p.err != nil {
 			return p.err
 		}
-		t.plan, t.snap = t.plan.Then(answer), t.snap.Apply(answer)
 	}
 	return nil
 }
 
 // answer is what v makes of an action's answer: nothing where the job that it is
 // about has gone on meanwhile.
-func (p *performer) answer(v verb) (plan kernel.Plan) {
+func (p *performer) answer(v history.Verb) (plan kernel.Plan) {
 	var refused error
-	p.err = p.untilComplete(func() { plan, refused = v(p.snap) })
-	if refused != nil {
+	p.err = p.untilComplete(func() { plan, refused = v.Decide(p.snap) })
+	if refused != nil || p.err != nil {
 		return kernel.Plan{}
 	}
+	p.follow(plan, v)
 	return plan
 }
 
@@ -59,7 +60,7 @@ func (p *performer) Launch(a kernel.Launch) kernel.Plan {
 	p.rep.warn(a.Attempt.Job, err)
 	var no *Refusal
 	final := errors.As(err, &no)
-	return p.answer(func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Refuse(s, a.Attempt, err.Error(), final) })
+	return p.answer(history.Refuse{Attempt: a.Attempt, Why: err.Error(), Final: final})
 }
 
 // Stop asks an attempt to end.
@@ -83,7 +84,7 @@ func (p *performer) ClearSentinel(a kernel.ClearSentinel) kernel.Plan {
 // RemoveWorktree takes a job's worktree away.
 func (p *performer) RemoveWorktree(a kernel.RemoveWorktree) kernel.Plan {
 	c := p.s.Worktrees.RemoveWorktree(p.ctx, a.Context)
-	return p.answer(func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.CleanedUp(s, a, c) })
+	return p.answer(history.CleanedUp{Job: a.Job, Context: a.Context, Cancel: a.Cancel, Cleanup: c})
 }
 
 // TendPrompt sees to a prompt's files. What goes wrong is told, and tried again
@@ -104,7 +105,7 @@ func (p *performer) TendPrompt(a kernel.TendPrompt) kernel.Plan {
 		p.rep.warn(a.Job, fmt.Errorf("its prompt: %w", err))
 		return kernel.Plan{}
 	}
-	return p.answer(func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Tended(s, a, found, archived) })
+	return p.answer(history.Tended{Job: a.Job, Name: a.Name, Found: found, Archived: archived})
 }
 
 func (r *Report) warn(id kernel.JobID, err error) {

@@ -113,6 +113,14 @@ type Workload interface {
 	Run(context.Context, *kernel.Job) kernel.Result
 }
 
+// provider is a Workload that has to fetch what an attempt needs before it is the
+// attempt's runner.
+type provider interface {
+	// Provide fetches what j's attempt is handed. An error is why that cannot be
+	// had now: nothing was executed, and the job waits to be started again.
+	Provide(ctx context.Context, j *kernel.Job) error
+}
+
 // Worktrees removes the worktrees that jobs own.
 type Worktrees interface {
 	RemoveWorktree(context.Context, kernel.Context) kernel.Cleanup

@@ -60,7 +60,9 @@ const (
 	MajorBump
 )
 
-func (b Bump) String() string { return [...]string{"none", "patch", "minor", "major"}[b] }
+var bumpNames = kernel.NewNames[Bump]("bump", "none", "patch", "minor", "major")
+
+func (b Bump) String() string { return bumpNames.Name(b) }
 
 // Next is the version after v.
 func (v Version) Next(b Bump) Version {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
 // RunRequest is one run of a template, compiled.
@@ -38,17 +39,23 @@ func (s *Scheduler) EnqueueRun(ctx context.Context, runs ...RunRequest) (RunRepo
 	for _, r := range runs {
 		jobs, roots := r.jobs()
 		news = append(news, jobs...)
-		more := scopeOf(jobs)
+		more := history.ScopeOf(jobs)
 		scope.Jobs, scope.Artifacts = append(scope.Jobs, more.Jobs...), append(scope.Artifacts, more.Artifacts...)
 		rep.Roots = append(rep.Roots, roots)
 		manifests.Records = append(manifests.Records, kernel.CreateRun{Run: r.Run, Manifest: r.Manifest})
 	}
 	var err error
-	rep.Report, err = s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
+	rep.Report, err = s.transact(ctx, scope, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 		jobs, err := kernel.Enqueue(snap, news)
-		return manifests.Then(jobs), err
-	})
+		return manifests.Then(jobs), []history.Verb{history.Enqueue{Jobs: news}}, err
+	}})
 	return rep, err
+}
+
+// Enqueued are the jobs of the run as EnqueueRun enqueues them.
+func (r RunRequest) Enqueued() []kernel.NewJob {
+	news, _ := r.jobs()
+	return news
 }
 
 // jobs are the jobs of the run as they are enqueued, and its roots, in order.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
 // Runner runs attempts in this process, one after another: when an attempt
@@ -77,6 +78,11 @@ func (r *Runner) serve(ctx context.Context, s *Scheduler, a kernel.AttemptID) er
 	}
 	if err := job.Fence(a); err != nil {
 		return fmt.Errorf("run: %w", err)
+	}
+	if p, ok := r.Workload.(provider); ok {
+		if err := p.Provide(ctx, &job); err != nil {
+			return s.takeBack(ctx, a, err)
+		}
 	}
 	if err := r.Workload.Claim(a); err != nil {
 		return fmt.Errorf("run: %w", err)
@@ -317,11 +323,17 @@ func (e adopting) Enforce(ctx context.Context, a kernel.AttemptID) (bool, error)
 	return false, nil
 }
 
+// takeBack queues a job again of whose attempt nothing was executed, for why, and
+// ticks.
+func (s *Scheduler) takeBack(ctx context.Context, a kernel.AttemptID, why error) error {
+	rep, err := s.ask(ctx, history.Refuse{Attempt: a, Why: why.Error()})
+	if err == nil {
+		err = rep.Late
+	}
+	return err
+}
+
 // Finish settles a running attempt and ticks.
 func (s *Scheduler) Finish(ctx context.Context, result kernel.Result) (Report, error) {
-	scope := scopeOf(result.Submitted)
-	scope.Jobs = append(scope.Jobs, result.Attempt.Job)
-	return s.transact(ctx, scope, func(snap *kernel.Snapshot) (kernel.Plan, error) {
-		return kernel.Finish(s.observe(ctx, snap, scope.Artifacts...), result)
-	})
+	return s.ask(ctx, history.Finish{Result: result})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
@@ -84,8 +85,6 @@ func (r Report) Updated() []kernel.JobID {
 	return ids
 }
 
-type verb func(*kernel.Snapshot) (kernel.Plan, error)
-
 // Tick advances every job that can be advanced.
 func (s *Scheduler) Tick(ctx context.Context) (Report, error) {
 	return s.transact(ctx, kernel.Scope{})
@@ -94,28 +93,20 @@ func (s *Scheduler) Tick(ctx context.Context) (Report, error) {
 // Submit enqueues jobs, all or none, and ticks. A job whose idempotency key
 // another has is that one; by is who asks.
 func (s *Scheduler) Submit(ctx context.Context, news []kernel.NewJob, by string) (Report, error) {
-	scope := scopeOf(news)
+	v := history.Submit{Jobs: news, By: by}
 	var m kernel.Merged
-	rep, err := s.transact(ctx, scope, func(snap *kernel.Snapshot) (plan kernel.Plan, err error) {
-		m, plan, err = kernel.Submit(s.observe(ctx, snap, scope.Artifacts...), news, by)
-		return plan, err
-	})
+	rep, err := s.transact(ctx, v.Scope(), verb{also: v.Scope().Artifacts,
+		decide: func(snap *kernel.Snapshot) (plan kernel.Plan, _ []history.Verb, err error) {
+			m, plan, err = kernel.Submit(snap, news, by)
+			return plan, []history.Verb{v}, err
+		}})
 	rep.Same, rep.Note = m.Same, m.Note
 	return rep, err
 }
 
-// scopeOf is what new jobs refer to: whether a need of theirs exists decides
-// whether they wait for each other.
-func scopeOf(news []kernel.NewJob) kernel.Scope {
-	var scope kernel.Scope
-	for _, n := range news {
-		scope.Jobs = append(scope.Jobs, n.Spec.After...)
-		scope.Artifacts = append(scope.Artifacts, n.Spec.Needs...)
-		if key := n.Spec.IdempotencyKey; key != "" {
-			scope.Keys = append(scope.Keys, key)
-		}
-	}
-	return scope
+// ask is a transaction that decides v, and ticks.
+func (s *Scheduler) ask(ctx context.Context, v history.Verb) (Report, error) {
+	return s.transact(ctx, v.Scope(), recorded(v))
 }
 
 // InsideError refuses a decision to a caller inside a job: it is another's to
@@ -159,8 +150,7 @@ func (s *Scheduler) Approve(ctx context.Context, id kernel.JobID, c kernel.Conse
 	if err := s.mayDecide(ctx, "approve"); err != nil {
 		return Report{}, err
 	}
-	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Approve(snap, id, c) })
+	return s.ask(ctx, history.Approve{Job: id, Consent: c})
 }
 
 // Reject refuses a pending approval and ticks. A caller inside a job may not.
@@ -168,21 +158,20 @@ func (s *Scheduler) Reject(ctx context.Context, id kernel.JobID, by, reason stri
 	if err := s.mayDecide(ctx, "reject"); err != nil {
 		return Report{}, err
 	}
-	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Reject(snap, id, by, reason) })
+	return s.ask(ctx, history.Reject{Job: id, By: by, Reason: reason})
 }
 
 // Cancel ends a job, or asks its running attempt to end, and ticks. It does
 // not wait for a running attempt's processes.
 func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, cleanup bool) (Report, error) {
-	return s.transact(ctx, kernel.Scope{Jobs: []kernel.JobID{id}},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(snap, id, by, cleanup) })
+	return s.ask(ctx, history.Cancel{Jobs: []kernel.JobID{id}, By: by, Cleanup: cleanup})
 }
 
 // CancelAll is Cancel of several jobs in one transaction, in their order. Those that it could not
 // cancel, since they have ended or something that was cancelled ended them, are left.
 func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, by string, cleanup bool) (rep Report, left []kernel.JobID, err error) {
-	rep, err = s.transact(ctx, kernel.Scope{Jobs: ids}, func(snap *kernel.Snapshot) (all kernel.Plan, _ error) {
+	rep, err = s.transact(ctx, kernel.Scope{Jobs: ids}, verb{decide: func(snap *kernel.Snapshot) (all kernel.Plan, _ []history.Verb, _ error) {
+		done := history.Cancel{By: by, Cleanup: cleanup}
 		left = nil
 		for _, id := range ids {
 			plan, err := kernel.Cancel(snap, id, by, cleanup)
@@ -190,13 +179,13 @@ func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, by string
 			case errors.Is(err, kernel.ErrConflict):
 				left = append(left, id)
 			case err != nil:
-				return kernel.Plan{}, err
+				return kernel.Plan{}, nil, err
 			default:
-				all, snap = all.Then(plan), snap.Apply(plan)
+				all, snap, done.Jobs = all.Then(plan), snap.Apply(plan), append(done.Jobs, id)
 			}
 		}
-		return all, nil
-	})
+		return all, []history.Verb{done}, nil
+	}})
 	return rep, left, err
 }
 
@@ -206,11 +195,14 @@ func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Re
 	if err := s.mayDecide(ctx, "retry"); err != nil {
 		return Report{}, err
 	}
-	return s.transact(ctx, kernel.Scope{All: true}, func(snap *kernel.Snapshot) (kernel.Plan, error) {
-		lost := s.forsaken(snap, root)
-		plan, err := kernel.Retry(snap.Apply(lost), root, by)
-		return lost.Then(plan), err
-	})
+	return s.transact(ctx, kernel.Scope{All: true}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
+		v := history.Retry{Job: root, By: by}
+		for _, a := range s.forsaken(snap, root).Records {
+			v.Gone = append(v.Gone, snap.Job(a.Subject()).State.Context.Worktree)
+		}
+		plan, err := v.Decide(snap)
+		return plan, []history.Verb{v}, err
+	}})
 }
 
 // RetrySet is what Retry would touch. It changes nothing.
@@ -255,10 +247,9 @@ func (s *Scheduler) forsaken(snap *kernel.Snapshot, root kernel.JobID) kernel.Pl
 // processes were writing, and ticks.
 func (s *Scheduler) GC(ctx context.Context, olderThan time.Duration) (Report, error) {
 	rep, err := s.transact(ctx, kernel.Scope{All: true},
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return retention.GCWorktrees(snap, olderThan), nil },
-		func(snap *kernel.Snapshot) (kernel.Plan, error) { return retention.GC(snap, olderThan), nil })
-	if err == nil {
-		err = s.DropTemporary()
+		recorded(retention.Old{Than: olderThan, Worktrees: true}), recorded(retention.Old{Than: olderThan}))
+	if err == nil && s.Cleaner != nil {
+		err = errors.Join(s.Cleaner.TrimHistory(ctx), s.DropTemporary())
 	}
 	return rep, err
 }
@@ -331,7 +322,7 @@ func (s *Scheduler) Explain(ctx context.Context, id kernel.JobID) (kernel.Explan
 func (s *Scheduler) Look(ctx context.Context, near []kernel.Near, look func(*kernel.Snapshot) *kernel.Snapshot) (*kernel.Snapshot, error) {
 	s.configure()
 	for facts, round := kernel.NewFacts(), 0; ; round++ {
-		scope := besides(near)
+		scope := history.Besides(near)
 		if round < mostRounds {
 			scope.Near = near
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/event"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
 // transact is a transaction, after which the ephemeral runs go that it ended.
@@ -62,15 +63,13 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	}
 	defer t.tell()
 	if !s.Sandboxed {
-		verbs = append(verbs, decide)
+		verbs = append(verbs, recorded(history.Tick{}))
 	}
 	for _, v := range verbs {
 		plan, err := t.decide(ctx, v)
 		if err != nil {
 			return rep, err
 		}
-		t.plan = t.plan.Then(plan)
-		t.snap = t.snap.Apply(plan)
 		if has[kernel.RemoveWorktree](plan) { // its outcome decides what the next verb may start
 			if err := t.flush(ctx); err != nil {
 				return rep, err
@@ -87,16 +86,14 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	return rep, err
 }
 
-func decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Decide(s), nil }
-
 // load begins with the jobs that every tick looks at and those that scope
 // names. Where limits changed since the last tick, or it is not known what that
 // judged, it begins with every one.
 func (t *transaction) load(scope kernel.Scope) error {
 	if !scope.All {
-		scope.Near = append([]kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: t.now}}, named(scope)...)
+		scope.Near = append([]kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: t.now}}, history.Named(scope)...)
 	}
-	t.near = scope.Near
+	t.near, t.all = scope.Near, scope.All
 	rec, err := t.tx.Load(scope)
 	if err == nil && rec.Unnumbered {
 		scope, rec, err = t.number(scope)
@@ -127,44 +124,16 @@ func (t *transaction) number(scope kernel.Scope) (kernel.Scope, kernel.Records, 
 	}
 	plan := kernel.NumberAll(t.s.snapshot(t.now, rec, all))
 	if plan.Empty() {
+		t.all = true
 		return all, rec, nil
 	}
+	t.account(history.Account{At: t.now, Limits: t.s.Limits, Unreadable: rec.Unreadable,
+		Steps: []history.Step{{Verb: history.Number{}, Seen: history.SeenAll}}})
 	if err := t.tx.Commit(plan); err != nil {
 		return scope, rec, err
 	}
 	rec, err = t.tx.Load(scope)
 	return scope, rec, err
-}
-
-// named is scope as what it names.
-func named(scope kernel.Scope) []kernel.Near {
-	var near []kernel.Near
-	for _, id := range scope.Jobs {
-		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
-	}
-	for _, a := range scope.Artifacts {
-		near = append(near, kernel.Near{Kind: kernel.Producers, Artifact: a})
-	}
-	for _, key := range scope.Keys {
-		near = append(near, kernel.Near{Kind: kernel.Keyed, Key: key})
-	}
-	return near
-}
-
-// besides is what near names that may not be open: to be read with all that is.
-func besides(near []kernel.Near) (scope kernel.Scope) {
-	for _, n := range near {
-		switch n.Kind {
-		case kernel.Itself:
-			scope.Jobs = append(scope.Jobs, n.Job)
-		case kernel.Producers, kernel.RunProducers:
-			scope.Artifacts = append(scope.Artifacts, n.Artifact)
-		case kernel.Keyed:
-			scope.Keys = append(scope.Keys, n.Key)
-		default: // names open jobs alone
-		}
-	}
-	return scope
 }
 
 // untilComplete repeats a decision until the snapshot holds every job that the
@@ -207,10 +176,15 @@ type transaction struct {
 	plan kernel.Plan      // decided, not yet committed
 
 	near     []kernel.Near        // what was asked for
+	all      bool                 // base has every record
 	unjudged bool                 // no tick has judged all of base
 	left     []kernel.WorldAction // of a sandboxed scheduler: what others are to do
+	carried  int                  // of the plan's actions on the world, those that were left before
 
 	events []kernel.Event // of what is committed
+
+	steps []history.Step // that led to plan
+	known kernel.Facts   // of which the steps so far tell
 }
 
 // tell appends what has happened to the event log, before the lock is free for
@@ -233,19 +207,23 @@ func (t *transaction) decide(ctx context.Context, v verb) (kernel.Plan, error) {
 		if err := t.widen(true); err != nil {
 			return kernel.Plan{}, err
 		}
-		t.snap = t.s.observe(ctx, t.snap, scopeOf(news).Artifacts...)
+		t.snap = t.s.observe(ctx, t.snap, history.ScopeOf(news).Artifacts...)
 		settled := kernel.Settle(t.snap)
-		t.plan = t.plan.Then(settled)
-		t.snap = t.s.observe(ctx, t.snap.Apply(settled))
+		t.follow(settled, history.Settle{})
+		t.snap = t.s.observe(ctx, t.snap)
 	}
-	plan, err := t.ask(ctx, v)
-	if err != nil || t.snap.Archived() == 0 || !has[kernel.Reset](plan) {
+	plan, asked, err := t.ask(ctx, v)
+	if err == nil && t.snap.Archived() > 0 && has[kernel.Reset](plan) {
+		if err := t.widen(true); err != nil {
+			return kernel.Plan{}, err
+		}
+		plan, asked, err = t.ask(ctx, v)
+	}
+	if err != nil {
 		return plan, err
 	}
-	if err := t.widen(true); err != nil {
-		return kernel.Plan{}, err
-	}
-	return t.ask(ctx, v)
+	t.follow(plan, asked...)
+	return plan, nil
 }
 
 // enforce ends the attempts whose time limits are long over: what becomes of them
@@ -288,25 +266,28 @@ func (t *transaction) sweep(ctx context.Context, plan kernel.Plan) kernel.Plan {
 }
 
 // ask asks v until it has seen all that it looks at, facts among it.
-func (t *transaction) ask(ctx context.Context, v verb) (plan kernel.Plan, err error) {
-	for asked := t.snap.Probes(); ; { // which nobody can answer
-		if failed := t.untilComplete(func() { plan, err = v(t.snap) }); failed != nil {
-			return kernel.Plan{}, failed
+func (t *transaction) ask(ctx context.Context, v verb) (plan kernel.Plan, asked []history.Verb, err error) {
+	if v.also != nil {
+		t.snap = t.s.observe(ctx, t.snap, v.also...)
+	}
+	for open := t.snap.Probes(); ; { // which nobody can answer
+		if failed := t.untilComplete(func() { plan, asked, err = v.decide(t.snap) }); failed != nil {
+			return kernel.Plan{}, nil, failed
 		}
 		p := t.snap.Probes()
-		if p.Empty() || reflect.DeepEqual(p, asked) {
-			return plan, err
+		if p.Empty() || reflect.DeepEqual(p, open) {
+			return plan, asked, err
 		}
 		t.snap = t.s.observe(ctx, t.snap)
-		asked = t.snap.Probes()
+		open = t.snap.Probes()
 	}
 }
 
 // widen loads every job that there is, or every one that is open, with those
 // that were asked for.
 func (t *transaction) widen(all bool) error {
-	scope := besides(t.near)
-	scope.All = all
+	scope := history.Besides(t.near)
+	scope.All, t.all = all, all
 	rec, err := t.tx.Load(scope)
 	if err != nil {
 		return err
@@ -363,6 +344,7 @@ func (t *transaction) commitDeferred() error {
 	t.left = append(t.left[:len(t.left):len(t.left)], t.plan.World...)
 	plan := t.plan
 	plan.World = t.left
+	t.carried = len(t.left) - len(t.plan.World)
 	err := t.commit(plan)
 	if errors.Is(err, kernel.ErrRecorded) {
 		t.rep.Late = err
@@ -383,6 +365,7 @@ func (t *transaction) commit(plan kernel.Plan) error {
 		return err
 	}
 	plan = t.s.announced(plan, after, events)
+	t.explain()
 	err := t.tx.Commit(plan)
 	if err != nil && !errors.Is(err, kernel.ErrRecorded) {
 		return err
@@ -395,7 +378,7 @@ func (t *transaction) commit(plan kernel.Plan) error {
 	for _, a := range plan.Records {
 		t.rep.Applied = append(t.rep.Applied, a)
 	}
-	t.plan, t.unjudged = kernel.Plan{}, false
+	t.plan, t.unjudged, t.steps, t.known = kernel.Plan{}, false, nil, kernel.Facts{}
 	t.base = after
 	t.events = append(t.events, events...)
 	t.snap = t.base.WithFacts(t.snap.Facts())

@@ -195,9 +195,9 @@ func TestGCDropsWhatKilledProcessesWereWriting(t *testing.T) {
 	if _, err := m.scheduler().GC(t.Context(), time.Hour); err != nil || len(m.jobs) != 0 {
 		t.Errorf("%v: %d jobs are left", err, len(m.jobs))
 	}
-	m.expectCalls(t, "commit", "done", "drop temporary")
+	m.expectCalls(t, "commit", "done", "trim history", "drop temporary")
 	m.refuse["begin"] = errDisk
-	if _, err := m.scheduler().GC(t.Context(), time.Hour); !errors.Is(err, errDisk) || len(m.calls) != 3 {
+	if _, err := m.scheduler().GC(t.Context(), time.Hour); !errors.Is(err, errDisk) || len(m.calls) != 4 {
 		t.Errorf("%v: %q", err, m.calls)
 	}
 }

@@ -59,7 +59,7 @@ func (s *Snapshot) undecided(id JobID, verb string) (*Job, error) {
 	case st.Status == Running:
 		return nil, fmt.Errorf("job %s is running: %w", id, ErrConflict)
 	case st.Status.Terminal():
-		return nil, fmt.Errorf("job %s is terminal (%s): %w", id, st.Status, ErrConflict)
+		return nil, fmt.Errorf("job %s has ended (%s) and waits for no approval: %w", id, st.Status, ErrConflict)
 	case st.Approval.State == NotRequired:
 		return nil, fmt.Errorf("job %s is not configured for approval gating: %w", id, ErrConflict)
 	case st.Approval.State == Approved && j.Seal() == Sealed:

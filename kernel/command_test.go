@@ -148,6 +148,16 @@ func (w *stage) spec(line string) kernel.NewJob {
 			for id := range strings.SplitSeq(value, ",") {
 				spec.After = append(spec.After, kernel.JobID(id))
 			}
+		case "after_any":
+			for id := range strings.SplitSeq(value, ",") {
+				spec.AfterAny = append(spec.AfterAny, kernel.JobID(id))
+			}
+		case "retry_on":
+			for class := range strings.SplitSeq(value, ",") {
+				if spec.Retry, err = spec.Retry.Named(class); err != nil {
+					w.t.Fatal(err)
+				}
+			}
 		case "needs":
 			spec.Needs = w.artifacts(value)
 		case "produces":
@@ -162,7 +172,11 @@ func (w *stage) spec(line string) kernel.NewJob {
 			spec.FailureMode, err = kernel.ParseFailureMode(value)
 		case "on":
 			o, to, _ := strings.Cut(value, ":")
+			to, budget, given := strings.Cut(to, ":")
 			r := kernel.Route{To: kernel.JobID(to)}
+			if given {
+				r.Budget = w.number(budget)
+			}
 			r.On, err = kernel.ParseOutcome(o)
 			spec.Routes = append(spec.Routes, r)
 		case "transient":
@@ -269,7 +283,7 @@ func (w *stage) artifacts(value string) []kernel.Artifact {
 }
 
 func (w *stage) artifact(label string) kernel.Artifact {
-	a, err := kernel.ParseArtifact(label)
+	a, err := kernel.ParseArtifact(strings.Replace(label, "(", " (", 1))
 	if err != nil {
 		w.t.Fatal(err)
 	}

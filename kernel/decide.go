@@ -56,6 +56,12 @@ func Decide(s *Snapshot) Plan {
 func (t *tick) judgeDirty() {
 	if t.s.near == nil {
 		t.judgeAll()
+	} else if t.s.near.all {
+		t.s.near.whole = false
+		if !t.judgeIncrementally() || t.s.near.whole {
+			*t = tick{s: t.s, some: map[int32]*judgement{}, locks: NewLockTable(t.s.limits), watch: t.watch}
+			t.judgeAll()
+		}
 	} else if !t.judgeIncrementally() && len(t.s.near.lacks) == 0 { // with what it lacks, the incremental way may do
 		t.s.requireAll()
 	}
@@ -307,7 +313,7 @@ func (t *tick) plan(before *Snapshot) Plan {
 		}
 		p.Records = append(p.Records, PutState{j.ID, j.Rev, next})
 	}
-	if t.s.near == nil {
+	if t.all != nil {
 		for i := range t.s.jobs {
 			put(int32(i))
 		}

@@ -37,7 +37,11 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 		p.add(RemoveWorktree{j.ID, st.Context, true})
 	}
 	if st.Status == Succeeded && len(r.Submitted) > 0 {
-		_, q, err := Submit(s.Apply(p), j.submitted(r.Submitted), "job "+string(j.ID))
+		news, err := j.submitted(r.Submitted)
+		var q Plan
+		if err == nil {
+			_, q, err = Submit(s.Apply(p), news, "job "+string(j.ID))
+		}
 		if err != nil {
 			return Finish(s, r.Refuted(err))
 		}

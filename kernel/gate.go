@@ -37,7 +37,7 @@ func (v verdict) reason(kind WaitKind) WaitReason {
 		w.Job = v.job
 	case TokenProducing, ArtifactMissing:
 		w.Artifact = v.artifact
-	case OtherCause, ExecutorFull: // about none in particular
+	case OtherCause, ExecutorFull, HostAbsent: // about none in particular
 	}
 	return w
 }
@@ -131,6 +131,7 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		case !ok && t.s.unreadable[id] != "":
 			return blocks("scheduler data error for job dependency " + string(id) + ": " + t.s.unreadable[id]).of(id), n + 1
 		case !ok:
+			t.s.requireSome(after[n+1:])
 			return blocks("missing job dependency " + string(id)).of(id), n + 1
 		}
 		switch s := t.status(k); {
@@ -352,10 +353,8 @@ func (t *tick) checkLocks(i int32, from int) (verdict, int) {
 	if from > 0 {
 		return verdict{}, 1
 	}
-	if why, full := t.locks.Denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); full {
-		return waits(why).because(ExecutorFull), 1
-	} else if why != "" {
-		return waits(why), 1
+	if why, cause := t.locks.Denied(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks); why != "" {
+		return waits(why).because(cause), 1
 	}
 	return verdict{}, 1
 }

@@ -55,7 +55,8 @@ func (t *tick) judgeIncrementally() bool {
 	first := set.firstInLine()
 	for _, i := range append(set.list, int32(len(t.s.jobs))) {
 		for ; len(first) > 0 && first[0] < i; first = first[1:] {
-			if j := t.s.jobs[first[0]]; j.State.Wait.Detail != t.locks.full(j.Spec.Task.On()) {
+			j := t.s.jobs[first[0]]
+			if why, _ := t.locks.full(j.Spec.Task.On()); why != j.State.Wait.Detail {
 				return false
 			}
 		}
@@ -216,8 +217,10 @@ func (a *dirtySet) slots() map[string]int {
 	return may
 }
 
-// inLine reports that j waits for nothing but that fewer jobs run.
-func (j *Job) inLine() bool { return j.State.Wait.Cause == ExecutorFull }
+// inLine reports that j waits for nothing but a place on its executor.
+func (j *Job) inLine() bool {
+	return j.State.Wait.Cause == ExecutorFull || j.State.Wait.Cause == HostAbsent
+}
 
 // firstInLine is, for each executor, the first job outside of the set that waits
 // for a slot on it. If at its turn all slots are taken, as before, it and those

@@ -135,6 +135,7 @@ type Spec struct {
 	Pinned          PinnedHead
 	Preconditions   []Precondition
 	ApprovalTimeout time.Duration // how long the job waits for its approval; 0: for ever
+	Estimate        time.Duration // how long an attempt is expected to take; 0: nobody said. Only package foresight reads it
 	Locks           []Lock
 	Routes          []Route
 	Routed          bool // only a route starts it: it sleeps until one does
@@ -212,6 +213,7 @@ func (s *Spec) differs(o *Spec) []string {
 	}{
 		{"name", s.Name == o.Name}, {"tag", slices.Equal(s.Tags, o.Tags)}, {"command", slices.Equal(s.Task.Args, o.Task.Args)}, {"cwd", s.Task.Tree == o.Task.Tree && s.Task.Dir == o.Task.Dir},
 		{"env", slices.Equal(s.Task.Env, o.Task.Env) && slices.Equal(s.Task.PassEnv, o.Task.PassEnv)},
+		{"secret", slices.Equal(s.Task.Secrets, o.Task.Secrets)},
 		{"executor", s.Task.On() == o.Task.On() && slices.Equal(s.Task.Options, o.Task.Options)},
 		{"timeout", s.Task.Timeout == o.Task.Timeout},
 		{"sandbox", s.Task.Sandbox.Same(o.Task.Sandbox)},
@@ -245,6 +247,7 @@ type Task struct {
 	Dir      string   // relative to that working tree; "" : its root
 	Env      []string // NAME=VALUE given at submission
 	PassEnv  []string // names that must be set in the environment of whoever starts an attempt
+	Secrets  []Secret // by name, each once: what an attempt is handed besides
 	Timeout  time.Duration
 	Grace    time.Duration // between TERM and KILL; 0: the executor's default
 	Sandbox  Sandbox

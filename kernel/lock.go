@@ -116,25 +116,23 @@ func NewLockTable(limits Limits) LockTable { return LockTable{limits: limits} }
 // Denied says why a job cannot be granted its locks and a place on its
 // executor, or "" when it can. An exclusive request needs the key free and no older job waiting for it; a shared one
 // needs no exclusive holder and no older job waiting for the key exclusively
-// (semantics 2, decision 11). A job's requests for one pool count together. full:
-// it waits only until fewer jobs run on its executor.
-func (t *LockTable) Denied(executor string, locks []Lock) (why string, full bool) {
+// (semantics 2, decision 11). A job's requests for one pool count together.
+func (t *LockTable) Denied(executor string, locks []Lock) (why string, cause WaitCause) {
 	for _, l := range locks {
 		if l.Pool() {
 			l.Units = units(locks, l.Key)
 			p, size := t.pools[l.Key], t.limits.capacity(l.Key)
 			if l.Units > size-p.used-p.reserved {
-				return poolDetail(l, p, size), false
+				return poolDetail(l, p, size), OtherCause
 			}
 			continue
 		}
 		h := t.keys[l.Key]
 		if h.exclusive > 0 || h.reserved || l.Mode == Exclusive && (h.shared > 0 || h.awaited) {
-			return "waiting on locks", false
+			return "waiting on locks", OtherCause
 		}
 	}
-	why = t.full(executor)
-	return why, why != ""
+	return t.full(executor)
 }
 
 // awaitingHost is why a job of the local executor waits where the process that
@@ -144,18 +142,18 @@ const awaitingHost = "waiting for a scheduler on the host that jobs are submitte
 // AwaitsHost reports that only a tick on the host that jobs are scheduled on starts
 // j.
 func (j *Job) AwaitsHost() bool {
-	return j.State.Status == WaitingOnLocks && j.State.Wait.Detail == awaitingHost
+	return j.State.Status == WaitingOnLocks && j.State.Wait.Cause == HostAbsent
 }
 
-// full says that as many jobs run on an executor as may, or nothing.
-func (t *LockTable) full(executor string) string {
+// full says why an executor has no place for another job, or "" when it has.
+func (t *LockTable) full(executor string) (why string, cause WaitCause) {
 	if t.limits.Remote && executor == LocalExecutor {
-		return awaitingHost
+		return awaitingHost, HostAbsent
 	}
 	if m, name := t.limits.running(executor); m > 0 && t.running[executor] >= m {
-		return "waiting on pool " + name + " (" + strconv.Itoa(t.running[executor]) + " of " + strconv.Itoa(m) + " in use)"
+		return "waiting on pool " + name + " (" + strconv.Itoa(t.running[executor]) + " of " + strconv.Itoa(m) + " in use)", ExecutorFull
 	}
-	return ""
+	return "", OtherCause
 }
 
 // units is how much of a pool locks ask for together.

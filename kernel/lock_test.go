@@ -160,8 +160,9 @@ func TestJobsOfAnotherHostWait(t *testing.T) {
 	far := here
 	far.Remote = true
 	table := kernel.NewLockTable(far)
-	if why, full := table.Denied(kernel.LocalExecutor, nil); !strings.Contains(why, "on the host") || !full {
-		t.Errorf("a local job: %q, %v", why, full)
+	why, cause := table.Denied(kernel.LocalExecutor, nil)
+	if !strings.Contains(why, "on the host") || cause != kernel.HostAbsent {
+		t.Errorf("a local job: %q, %v", why, cause)
 	}
 	if why, _ := table.Denied("lab", nil); why != "" {
 		t.Errorf("a job of another executor: %q", why)
@@ -169,8 +170,7 @@ func TestJobsOfAnotherHostWait(t *testing.T) {
 	if here.String() == far.String() {
 		t.Error("what the one judged counts for the other")
 	}
-	why, _ := table.Denied(kernel.LocalExecutor, nil)
-	j := kernel.Job{State: kernel.State{Status: kernel.WaitingOnLocks, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Detail: why}}}
+	j := kernel.Job{State: kernel.State{Status: kernel.WaitingOnLocks, Wait: kernel.WaitReason{Kind: kernel.OnLocks, Cause: cause}}}
 	if !j.AwaitsHost() {
 		t.Error("nobody would know that it waits for a host")
 	}

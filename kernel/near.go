@@ -65,20 +65,21 @@ type partial struct {
 	created map[JobID]bool // that the store does not have yet
 	lacks   map[Near]bool
 	asking  map[JobID]bool // whose gates read what nobody observed
+	all     bool           // the snapshot has every job all the same: see Snapshot.Tracked
 	whole   bool           // some decision looks at every job
 }
 
 // Lacks is what decisions on s needed and s does not hold; whole: every job.
 // A snapshot of all jobs lacks nothing.
 func (s *Snapshot) Lacks() (near []Near, whole bool) {
-	if s.near == nil {
+	if !s.Narrow() {
 		return nil, false
 	}
 	return slices.Collect(maps.Keys(s.near.lacks)), s.near.whole
 }
 
 // Narrow reports that s holds some of the jobs there are.
-func (s *Snapshot) Narrow() bool { return s.near != nil }
+func (s *Snapshot) Narrow() bool { return s.near != nil && !s.near.all }
 
 // Held are the jobs that s holds, in schedule order: all there are, unless s is
 // Narrow. They must not be changed.
@@ -116,7 +117,7 @@ func (s *Snapshot) With(rec Records, near []Near) *Snapshot {
 
 // require notes that a decision needs the jobs of n, unless they are there.
 func (x *partial) require(n Near) {
-	if x == nil || x.known[n] || x.created[n.Job] {
+	if x == nil || x.all || x.known[n] || x.created[n.Job] {
 		return
 	}
 	if requireAll := n; n.Most > 0 { // more of them, or all, may be there
@@ -144,6 +145,17 @@ func newPartial(near []Near) *partial {
 	return x
 }
 
+// Tracked is s, which has all jobs and was judged by a tick, so that later ticks
+// judge only what may come out otherwise after what is applied from now on. They
+// decide the same; it only costs less. What gates read in vain is in Probes.
+func (s *Snapshot) Tracked() *Snapshot {
+	next := *s
+	next.near = newPartial(nil)
+	next.near.all = true
+	next.regraph()
+	return &next
+}
+
 // requireAll notes that a decision needs every job.
 func (s *Snapshot) requireAll() {
 	if s.near != nil {
@@ -158,6 +170,15 @@ func (s *Snapshot) find(id JobID) (int32, bool) {
 		s.near.require(Near{Kind: Itself, Job: id})
 	}
 	return i, ok
+}
+
+// requireSome notes that a decision needs the first of some jobs once it has what it
+// lacks now: they are brought together, and it is not made again for each.
+func (s *Snapshot) requireSome(ids []JobID) {
+	const some = 8
+	for _, id := range ids[:min(len(ids), some)] {
+		s.find(id)
+	}
 }
 
 // Members are the jobs of a run, in schedule order: all of them, or enough to tell

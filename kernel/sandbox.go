@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -77,23 +78,31 @@ func (s Sandbox) Within(outer Sandbox) Sandbox {
 }
 
 // submitted are jobs that an attempt of j wants enqueued, as far as its sandbox
-// lets them.
-func (j *Job) submitted(news []NewJob) []NewJob {
+// lets them. Where a secret comes from is read, or run, outside of every sandbox,
+// so what is in one asks for none; nor for options in an executor's own words, such as
+// --export=LD_PRELOAD=…, which are about what starts the sandbox.
+func (j *Job) submitted(news []NewJob) ([]NewJob, error) {
 	t := &j.Spec.Task
 	if !t.Sandbox.On() {
-		return news
+		return news, nil
 	}
 	out := slices.Clone(news)
 	for i := range out {
 		k := &out[i].Spec.Task
+		if len(k.Secrets) > 0 {
+			return nil, fmt.Errorf("secret %s: a job in a sandbox hands out no secrets: submit the job from outside: %w", k.Secrets[0].Name, ErrInvalid)
+		}
 		k.Sandbox = k.Sandbox.Within(t.Sandbox)
+		if n := slices.IndexFunc(k.Options, func(o string) bool { return strings.HasPrefix(o, "-") }); n >= 0 {
+			return nil, fmt.Errorf("option %s: a job in a sandbox asks for KEY=VALUE options alone: %w", k.Options[n], ErrInvalid)
+		}
 		elsewhere := k.Tree != t.Tree || out[i].Context.Root != j.State.Context.Root
 		k.Sandbox.ReadOnly = k.Sandbox.ReadOnly || elsewhere
 		if elsewhere || k.Dir != t.Dir { // a relative path is another one there
 			k.Sandbox.Write = slices.DeleteFunc(slices.Clone(k.Sandbox.Write), func(p string) bool { return !path.IsAbs(p) && !strings.HasPrefix(p, "~/") })
 		}
 	}
-	return out
+	return out, nil
 }
 
 // beneath reports that a path is o or below it, by its words.

@@ -84,3 +84,24 @@ func TestWhatASandboxedJobSubmits(t *testing.T) {
 		t.Error("what was submitted was changed")
 	}
 }
+
+// Where a secret comes from is read and run outside of sandboxes, and an executor's
+// own options may have it load anything: what is in a sandbox asks for neither.
+func TestASandboxedJobHasNothingRunOutside(t *testing.T) {
+	for _, asks := range []kernel.Task{{Secrets: []kernel.Secret{{Name: "S", Source: "touch out"}}}, {Executor: "far", Options: []string{"cpus=1", "--export=LD_PRELOAD=x.so"}}} {
+		for _, mode := range []kernel.SandboxMode{kernel.NoSandbox, kernel.BestEffortSandbox} {
+			j := job("j", running(1))
+			j.Spec.Task.Sandbox.Mode = mode
+			s := snapshot(facts(), j)
+			asks.Args = []string{"true"}
+			p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Submitted: []kernel.NewJob{{ID: "k", Spec: kernel.Spec{Task: asks}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := s.Apply(p)
+			if enqueued := next.Job("k") != nil; enqueued == j.Spec.Task.Sandbox.On() {
+				t.Errorf("sandbox %s: enqueued is %t: %s", mode, enqueued, next.Job("j").State.Reason)
+			}
+		}
+	}
+}

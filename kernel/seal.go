@@ -24,7 +24,7 @@ const sealVersion = "vizier-approval 1"
 // Statement is what an attempt of a job with this spec does, and where: what an
 // approval is of. It is one line per field that is given, the field's name and
 // its values, quoted as in Go and in ASCII; of the environment it has digests of
-// values. docs/formats/approval.md has the fields. It depends on the spec alone.
+// values, of secrets where they come from. docs/formats/approval.md has the fields. It depends on the spec alone.
 func (s *Spec) Statement() string {
 	var b strings.Builder
 	b.WriteString(sealVersion + "\n")
@@ -50,6 +50,9 @@ func (s *Spec) Statement() string {
 		line("env", name, string(DigestOf(value)))
 	}
 	line("pass_env", t.PassEnv...)
+	for _, k := range t.Secrets {
+		line("secret", k.Name, k.Source)
+	}
 	line("executor", t.On())
 	line("options", t.Options...)
 	if b := t.Sandbox; b.On() {
@@ -105,14 +108,15 @@ func Changes(was, now string) []Change {
 
 type field struct{ name, value string }
 
-// fieldsOf are the lines of a statement. Each variable is a field of its own.
+// fieldsOf are the lines of a statement. Each variable and each secret is a field
+// of its own.
 func fieldsOf(statement string) []field {
 	var out []field
 	for line := range strings.Lines(statement) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if name == "env" {
-			variable, digest, _ := strings.Cut(value, " ")
-			name, value = "env "+variable, digest
+		if name == "env" || name == "secret" {
+			variable, of, _ := strings.Cut(value, " ")
+			name, value = name+" "+variable, of
 		}
 		out = append(out, field{name, value})
 	}

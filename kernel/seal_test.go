@@ -19,7 +19,7 @@ func granted(j kernel.Job) kernel.Job {
 
 func everything() kernel.Spec {
 	return kernel.Spec{
-		Task: kernel.Task{Args: []string{"sh", "-c", "echo \"ä\"\n"}, Tree: "/t", Dir: "d", Env: []string{"A=b=c", "N"}, PassEnv: []string{"P", "Q"}, Executor: "far",
+		Task: kernel.Task{Args: []string{"sh", "-c", "echo \"ä\"\n"}, Tree: "/t", Dir: "d", Env: []string{"A=b=c", "N"}, PassEnv: []string{"P", "Q"}, Secrets: []kernel.Secret{{Name: "S", Source: "@/f"}, {Name: "T", Source: "pass \"t\""}}, Executor: "far",
 			Options: []string{"k=v"}, Timeout: 90 * time.Second, Builtin: true,
 			Sandbox: kernel.Sandbox{Mode: kernel.RequiredSandbox, Write: []string{"out"}, Network: kernel.NoNetwork, ReadOnly: true}},
 		Pinned: kernel.PinnedHead{Branch: "main", Commit: "c0ffee"},
@@ -39,6 +39,8 @@ directory "d"
 env "A" "` + string(kernel.DigestOf("b=c")) + `"
 env "N" "` + string(kernel.DigestOf("")) + `"
 pass_env "P" "Q"
+secret "S" "@/f"
+secret "T" "pass \"t\""
 executor "far"
 options "k=v"
 sandbox "required"
@@ -66,7 +68,7 @@ manifest "cd"
 func TestWhatIsSealed(t *testing.T) {
 	open := map[string]string{
 		"Name": "for people", "Tags": "for people", "After": "when", "AfterAny": "when", "Needs": "when", "Produces": "for others", "MissingProducer": "when",
-		"FailureMode": "of the run", "Preconditions": "when", "ApprovalTimeout": "of the question", "Locks": "when", "Routes": "what follows", "Routed": "when",
+		"FailureMode": "of the run", "Preconditions": "when", "ApprovalTimeout": "of the question", "Estimate": "for foresight", "Locks": "when", "Routes": "what follows", "Routed": "when",
 		"OwnsContext": "of the run", "Transient": "when", "IdempotencyKey": "of the submission", "Budget": "how often", "Retry": "how often", "Resumable": "how often",
 		"Idempotent": "how often", "KeepSession": "how often", "Prompt": "its run has a manifest", "InDoubt": "how often", "Configured": "for people",
 		"Task.Grace": "how it ends", "Origin.Run": "its manifest is sealed", "Origin.Command": "for people", "Origin.Alias": "for people", "Origin.Plan": "its manifest is sealed",

@@ -43,6 +43,7 @@ type Scope struct {
 	Jobs      []JobID    // these
 	Artifacts []Artifact // and every producer of these
 	Keys      []string   // and the jobs that have these idempotency keys
+	Tally     []Number   // and how the jobs of each of these stand, if the store can tell
 }
 
 // Records is one consistent read of a store.
@@ -55,6 +56,8 @@ type Records struct {
 	Dirty  []JobID        // of a narrow read: jobs that changed since a tick last judged what that concerns
 	Counts map[Status]int // of a narrow read of the Newest: how many jobs have each status
 	Judged string         // of a narrow read: see Plan.Judged; of the last tick; "": not all was judged
+
+	Tallies map[Number]Tally // of Scope.Tally; nil: the store cannot tell
 
 	Last       Number // the last number that was given
 	Unnumbered bool   // there may be jobs without one: the store is of before there were numbers
@@ -170,6 +173,9 @@ func (s *Snapshot) Job(id JobID) *Job {
 	}
 	return nil
 }
+
+// Unjudged are the jobs that changed since a tick judged them, where s is Narrow.
+func (s *Snapshot) Unjudged() []JobID { return s.dirty }
 
 // Counts is how many jobs have each status, where s does not hold all; nil: it is
 // not known.

@@ -62,6 +62,7 @@ func TestOneKeyForJobsThatDiffer(t *testing.T) {
 		"Routed":         "of templates, whose jobs have no key",
 		"OwnsContext":    "of templates, whose jobs have no key",
 		"Configured":     "not asked for, but found",
+		"Estimate":       "nothing is decided by it",
 		"Prompt":         "of templates, whose jobs have no key",
 		"Task.Builtin":   "of templates, whose jobs have no key",
 		"Task.Grace":     "of templates, whose jobs have no key",

@@ -42,9 +42,10 @@ const (
 	ArtifactMissing           // blocked: Artifact is missing, and every producer has ended
 	RunStopped                // blocked: the run stops at the failure of Job
 	ExecutorFull              // as many jobs run on the executor as may
+	HostAbsent                // only a tick on the host that jobs are scheduled on starts it
 )
 
-var waitCauseNames = NewNames[WaitCause]("wait cause", "other", "job", "producer", "artifact", "run", "executor")
+var waitCauseNames = NewNames[WaitCause]("wait cause", "other", "job", "producer", "artifact", "run", "executor", "host")
 
 // The words of details that name what their cause is about.
 const (

@@ -103,6 +103,9 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 	if oneIn(t, 3, "approval in time") {
 		s.ApprovalTimeout = time.Duration(rapid.IntRange(1, 60).Draw(t, "approval timeout")) * time.Second
 	}
+	if oneIn(t, 3, "estimated") {
+		s.Estimate = time.Duration(rapid.IntRange(1, 60).Draw(t, "estimate")) * time.Second
+	}
 	s.Origin.Ephemeral, s.Idempotent = oneIn(t, 8, "ephemeral"), oneIn(t, 8, "idempotent")
 	s.Task.Builtin = rapid.Bool().Draw(t, "journals effects")
 	s.Origin.Run = rapid.SampledFrom(runs).Draw(t, "run")

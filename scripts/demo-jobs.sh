@@ -21,31 +21,31 @@ printf 'demo\n' >README
 git add README && git commit -q -m 'first commit'
 
 say "A build, two tests that share a lock, a package that a person approves, and an upload"
-"$vizier" jobs submit --name build --produce custom:binary:app -- sh -c 'sleep 0.3; echo "compiled app" | tee app' >/dev/null
-unit=$("$vizier" jobs submit --name unit-tests --need custom:binary:app --lock database -- sh -c 'sleep 0.3; grep compiled app')
-load=$("$vizier" jobs submit --name load-tests --need custom:binary:app --lock database -- sh -c 'test -f fixed || { echo "no fixtures yet" >&2; exit 3; }; echo "load ok"')
-pack=$("$vizier" jobs submit --name package --after "$unit" --after "$load" --approval --produce custom:archive:app -- tar -cf app.tar app)
-ship=$("$vizier" jobs submit --name upload --need custom:archive:app -- sh -c 'echo "uploaded $(wc -c <app.tar) bytes"')
+"$vizier" submit --name build --produce custom:binary:app -- sh -c 'sleep 0.3; echo "compiled app" | tee app' >/dev/null
+unit=$("$vizier" submit --name unit-tests --need custom:binary:app --lock database -- sh -c 'sleep 0.3; grep compiled app')
+load=$("$vizier" submit --name load-tests --need custom:binary:app --lock database -- sh -c 'test -f fixed || { echo "no fixtures yet" >&2; exit 3; }; echo "load ok"')
+pack=$("$vizier" submit --name package --after "$unit" --after "$load" --approval --produce custom:archive:app -- tar -cf app.tar app)
+ship=$("$vizier" submit --name upload --need custom:archive:app -- sh -c 'echo "uploaded $(wc -c <app.tar) bytes"')
 run jobs schedule
 
 say "Why is the package not built yet?"
-run jobs why "$pack"
+run why "$pack"
 
 say "The load tests fail, so what depends on them is blocked, and Vizier says by what"
-"$vizier" jobs wait "$load" "$ship" || true
+"$vizier" wait "$load" "$ship" || true
 run jobs schedule --all
-run jobs tail "$load"
-run jobs why "$ship"
+run tail "$load"
+run why "$ship"
 
 say "Mend the cause, look at what a retry would do, and retry"
 touch fixed
-run jobs retry "$load" --dry-run
-printf '$ vizier jobs retry %s\n' "$load"
-"$vizier" jobs retry "$load" >/dev/null
-run jobs wait "$load"
+run retry "$load" --dry-run
+printf '$ vizier retry %s\n' "$load"
+"$vizier" retry "$load" >/dev/null
+run wait "$load"
 
 say "Now only the approval is missing: grant it, and wait for the end"
 run jobs approve "$pack"
-run jobs wait "$ship"
-run jobs tail "$ship"
+run wait "$ship"
+run tail "$ship"
 run jobs schedule --all --format dag

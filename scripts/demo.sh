@@ -22,11 +22,11 @@ run() { printf '$ vizier %s\n' "$*"; "$vizier" "$@"; }
 # queue enqueues a run, shows which, and leaves its id in $id.
 queue() {
 	printf '$ vizier run %s\n' "$*"
-	id=$("$vizier" run "$@" | sed -n 's/^Run: *//p')
+	id=$("$vizier" run -q "$@")
 	printf 'Run: %s\n' "$id"
 }
 # ended waits for jobs, however they end.
-ended() { "$vizier" jobs wait "$@" >"$dir/ended" || true; }
+ended() { "$vizier" wait "$@" >"$dir/ended" || true; }
 # agent says what the agent is to do: what it is asked, the scratch
 # repository's prompt, holds the commands that a model would have thought of.
 agent() {
@@ -63,7 +63,7 @@ queue merge --name greet --target main --cicd-script ./ci.sh; merge=$id
 
 say "Before: the stages found their order by what they need of each other"
 run jobs schedule
-run jobs why "$merge/merge_integrate"
+run why "$merge/merge_integrate"
 
 say "During: the plan is drafted, and is being implemented"
 ended "$draft/terminal"
@@ -91,7 +91,7 @@ queue merge --name loud --target main --cicd-script ./ci.sh --conflict-auto-reso
 ended "$merge/merge_integrate" "$merge/merge_conflict_resolution"
 
 say "The merge is blocked, main is as it was, and the conflict is marked as open"
-run jobs why "$merge/merge_conflict_resolution"
+run why "$merge/merge_conflict_resolution"
 printf '$ cat .vizier/tmp/merge-conflicts/loud.json\n'
 cat .vizier/tmp/merge-conflicts/loud.json
 
@@ -100,22 +100,22 @@ worktree=$(sed -n 's/.*"worktree": "\(.*\)",/\1/p' .vizier/tmp/merge-conflicts/l
 show cat "$worktree/greet.sh"
 printf 'echo "GOOD DAY, $1"\n' >"$worktree/greet.sh"
 show git -C "$worktree" add greet.sh
-printf '$ vizier jobs retry %s\n' "$merge/merge_conflict_resolution"
-"$vizier" jobs retry "$merge/merge_conflict_resolution" | sed -n '/^Retry root\|^Restarted/p'
+printf '$ vizier retry %s\n' "$merge/merge_conflict_resolution"
+"$vizier" retry "$merge/merge_conflict_resolution" | sed -n '/^Retry root\|^Restarted/p'
 ended "$merge/merge_conflict_resolution"
 ended "$merge/terminal"
 show git log --oneline -3 main
 
 say "It is merged, but ./ci.sh fails: nobody told the test"
-run jobs why "$merge/terminal"
-run jobs tail "$merge/merge_gate_cicd"
+run why "$merge/terminal"
+run tail "$merge/merge_gate_cicd"
 
 say "Mend the test and retry the gate: the merge itself is done, and is not done twice"
 printf 'test "$(sh greet.sh Ann)" = "GOOD DAY, Ann" && echo "greet.sh: ok"\n' >test.sh && git commit -q -a -m 'test the loud greeting'
-printf '$ vizier jobs retry %s\n' "$merge/merge_gate_cicd"
-"$vizier" jobs retry "$merge/merge_gate_cicd" | sed -n '/^Retry root\|^Restarted/p'
-run jobs wait "$merge/terminal"
-run jobs tail "$merge/merge_gate_cicd"
+printf '$ vizier retry %s\n' "$merge/merge_gate_cicd"
+"$vizier" retry "$merge/merge_gate_cicd" | sed -n '/^Retry root\|^Restarted/p'
+run wait "$merge/terminal"
+run tail "$merge/merge_gate_cicd"
 run jobs schedule
 show git log --oneline -4 main
 test "$(git log --format=%h --grep='merge plan loud' main | wc -l)" -eq 1

@@ -8,7 +8,10 @@ command -v git >/dev/null 2>&1 || need="$need git"
 command -v gcc >/dev/null 2>&1 || need="$need gcc libc6-dev"
 command -v pkg-config >/dev/null 2>&1 || need="$need pkg-config"
 command -v tmux >/dev/null 2>&1 || need="$need tmux"
+command -v jq >/dev/null 2>&1 || need="$need jq"
 pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null || need="$need libgit2-dev pkg-config"
+# For tests of jobs on other hosts. Where its package would start a server for everybody, it is left to who owns the machine.
+[ -e /usr/sbin/sshd ] || [ -d /run/systemd/system ] || need="$need openssh-server"
 
 if [ -n "$need" ] && command -v apt-get >/dev/null 2>&1; then
 	as=""

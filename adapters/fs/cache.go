@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ type journalOffset struct {
 	end   int64
 }
 
-const cacheVersion = "vizier cache 2"
+const cacheVersion = "vizier cache 3"
 
 // cacheHead is the head of a cache that this boot and this version of the program
 // may use.
@@ -224,7 +225,7 @@ func (s *Store) patrol() error {
 		return err
 	}
 	for _, key := range keys[:min(len(keys), maxPatrol)] {
-		if _, err := s.lookup(idIn(key)); err != nil {
+		if _, err := s.fresh(idIn(key)); err != nil {
 			return err
 		}
 	}
@@ -237,8 +238,35 @@ func (s *Store) patrol() error {
 	return nil
 }
 
+// fresh is the entry of a job; nil: it has no record, or an unreadable one. If the
+// record was edited by hand since it was cached, fresh reads it again and marks the
+// job dirty.
+func (s *Store) fresh(id kernel.JobID) ([]byte, error) {
+	b, err := s.cache.kv.get(keyEntry + string(id))
+	if b == nil || err != nil {
+		return nil, err
+	}
+	was := &reader{b: b}
+	if was.stamp() == s.stampOf(id) {
+		return b, nil
+	}
+	if err := s.reread(id); err != nil {
+		return nil, err
+	}
+	b, err = s.cache.kv.get(keyEntry + string(id))
+	now := &reader{b: b}
+	now.stamp()
+	if foreign := len(now.b) > 0 && now.b[0] == 1; err == nil && (foreign || !bytes.Equal(was.b, now.b)) {
+		s.note(id)
+	}
+	return b, err
+}
+
 // stampOf is the stamp of the file that has a job's record.
 func (s *Store) stampOf(id kernel.JobID) fileStamp {
+	if s.base == nil { // it is a copy in memory
+		return fileStamp{}
+	}
 	if own := s.base.stamp(jobPath(id, recordName)); own != (fileStamp{}) {
 		return own
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"math/bits"
 	"reflect"
 	"time"
 
@@ -138,6 +139,8 @@ func arrayCodec(t reflect.Type) codec {
 	}
 }
 
+// structCodec writes the fields that are not zero, which few are, after bits that say
+// which.
 func structCodec(t reflect.Type) codec {
 	fields := make([]codec, t.NumField())
 	for i := range fields {
@@ -146,16 +149,29 @@ func structCodec(t reflect.Type) codec {
 		}
 		fields[i] = newCodec(t.Field(i).Type)
 	}
+	size := (len(fields) + 7) / 8
 	return codec{
 		func(b []byte, v reflect.Value) []byte {
-			for i, f := range fields {
-				b = f.put(b, v.Field(i))
+			at := len(b)
+			b = append(b, make([]byte, size)...)
+			for i := range fields {
+				if field := v.Field(i); !field.IsZero() {
+					b[at+i/8] |= 1 << (i % 8)
+					b = fields[i].put(b, field)
+				}
 			}
 			return b
 		},
 		func(r *reader, v reflect.Value) {
-			for i, f := range fields {
-				f.get(r, v.Field(i))
+			for at, set := range r.take(size) {
+				for ; set != 0; set &= set - 1 {
+					i := at*8 + bits.TrailingZeros8(set)
+					if i >= len(fields) {
+						r.b, r.err = nil, errCache
+						return
+					}
+					fields[i].get(r, v.Field(i))
+				}
 			}
 		},
 	}
@@ -191,6 +207,17 @@ func getWaitSet(r *reader, v reflect.Value) {
 		w = w.With(kernel.WaitKind(r.byte()))
 	}
 	v.Set(reflect.ValueOf(w))
+}
+
+// take is the next n bytes.
+func (r *reader) take(n int) []byte {
+	if n > len(r.b) {
+		r.b, r.err = nil, errShort
+		return nil
+	}
+	v := r.b[:n:n]
+	r.b = r.b[n:]
+	return v
 }
 
 func (r *reader) int() int64 {

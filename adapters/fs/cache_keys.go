@@ -35,11 +35,13 @@ const (
 	keyHandled  = "h" // handler, created, id
 	keyPrompt   = "i" // file, created, id
 	keyNumber   = "#" // number, part, created, id
+	keyLast     = "z" // number, how long before the end of time it ended, id; it shares its number
 	keyEnded    = "e" // when it ended, id; its files may be packed
 
 	keyJudged = "J" // what the last tick judged by
 	keyPatrol = "P" // the value is the key up to which the patrol came
 	keyCount  = "S" // status; the value is how many jobs have it
+	keyTally  = "T" // number, created; the value counts the jobs that share the number: see tally
 )
 
 // keyOf is a key of kind. A zero byte ends each part; one inside a part is
@@ -129,6 +131,9 @@ func keysOf(j *kernel.Job) []string {
 	if j.Number != 0 {
 		add(keyOf(keyNumber, j.Number.String(), j.Part))
 	}
+	if j.Part != "" && st.Status.Terminal() && !st.Finished.IsZero() {
+		keys = append(keys, lastKey(j.Number)+inverted(bigEndian(st.Finished))+string(j.ID))
+	}
 	if j.HoldsPrompt() {
 		add(keyOf(keyPrompt, j.Spec.Prompt.File))
 	}
@@ -162,16 +167,23 @@ func encodeCachedJob(k cachedJob) []byte {
 	return jobCodec.put(b, reflect.ValueOf(k.job).Elem())
 }
 
+func (r *reader) stamp() fileStamp { return fileStamp{r.int(), r.int(), r.uint()} }
+
 func decodeCachedJob(b []byte) (cachedJob, error) {
+	k := cachedJob{job: new(kernel.Job)}
+	return k, k.decode(b)
+}
+
+// decode reads the value of an entry. Of the job nothing may be set.
+func (k *cachedJob) decode(b []byte) error {
 	r := &reader{b: b}
-	k := cachedJob{file: fileStamp{r.int(), r.int(), r.uint()}, foreignOnDisk: r.byte() == 1, job: new(kernel.Job)}
-	if r.err == nil {
+	if k.file, k.foreignOnDisk = r.stamp(), r.byte() == 1; r.err == nil {
 		jobCodec.get(r, reflect.ValueOf(k.job).Elem())
 	}
 	if r.err != nil {
-		return cachedJob{}, errCache
+		return errCache
 	}
-	return k, nil
+	return nil
 }
 
 // difference is a without b, in the order of a.

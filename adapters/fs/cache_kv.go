@@ -26,6 +26,7 @@ type kv struct {
 	next     uint64   // the number of the next table
 	memtable memtable
 	size     int64 // of all tables
+	alone    bool  // the memtable is all there is, and is never written
 }
 
 // keyValue is a key and its new value; nil: it is deleted.

@@ -44,6 +44,19 @@ func (r *memtable) put(c keyValue) {
 	}
 }
 
+// remove forgets a key, of which no table below has anything.
+func (r *memtable) remove(key string) {
+	if _, have := r.values[key]; !have {
+		return
+	}
+	delete(r.values, key)
+	i := r.chunk(key)
+	at, _ := slices.BinarySearch(r.chunks[i], key)
+	if r.chunks[i] = slices.Delete(r.chunks[i], at, at+1); len(r.chunks[i]) == 0 {
+		r.chunks = slices.Delete(r.chunks, i, i+1)
+	}
+}
+
 // chunk is the index of the last chunk that begins at or below key; -1: none does.
 func (r *memtable) chunk(key string) int {
 	return sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i][0] > key }) - 1

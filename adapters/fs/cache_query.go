@@ -33,6 +33,9 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 		n, err = s.cache.counted(kernel.Succeeded)
 		r.rec.Succeeded += n
 	}
+	if err == nil {
+		err = r.addTallies(scope.Tally)
+	}
 	s.hideQuarantined(&r.rec)
 	return r.rec, err
 }
@@ -54,33 +57,30 @@ func (r *cacheQuery) retryUnreadable() error {
 		}
 		if why != nil {
 			r.rec.Unreadable[id] = string(why)
+		} else {
+			r.s.note(id)
 		}
 	}
 	return nil
 }
 
-// lookup is the job of that id; nil: none. If the record was edited by hand since
-// it was cached, lookup reads it again and marks the job dirty.
+// lookup is the job of that id; nil: none.
 func (s *Store) lookup(id kernel.JobID) (*cachedJob, error) {
-	k, err := s.cache.entry(id)
-	if err != nil || k == nil {
+	b, err := s.fresh(id)
+	if b == nil || err != nil {
 		return nil, err
 	}
-	if file := s.stampOf(id); file != k.file {
-		if err := s.reread(id); err != nil {
-			return nil, err
-		}
-		if k, err = s.cache.entry(id); k == nil || err != nil {
-			return nil, err
-		}
+	k, err := decodeCachedJob(b)
+	if err != nil {
+		return nil, err
 	}
-	return k, s.readForeign(k)
+	return &k, s.readForeign(&k)
 }
 
 // readForeign reads the fields of k's record that the kernel does not know. The
 // cache does not have them.
 func (s *Store) readForeign(k *cachedJob) error {
-	if !k.foreignOnDisk {
+	if !k.foreignOnDisk || s.base == nil {
 		return nil
 	}
 	_, f, err := s.readRecord(k.job.ID)
@@ -94,21 +94,25 @@ func (r *cacheQuery) add(id kernel.JobID) error {
 		return nil
 	}
 	r.seen[id] = true
-	k, err := r.s.lookup(id)
+	b, err := r.s.fresh(id)
 	if err != nil {
 		return err
 	}
-	if k == nil {
+	if b == nil {
 		why, err := r.s.cache.kv.get(keyUnread + string(id))
 		if why != nil {
 			r.rec.Unreadable[id] = string(why)
 		}
 		return err
 	}
+	r.rec.Jobs = append(r.rec.Jobs, kernel.Job{})
+	k := cachedJob{job: &r.rec.Jobs[len(r.rec.Jobs)-1]}
+	if err := k.decode(b); err != nil {
+		return err
+	}
 	if k.job.State.Status == kernel.Succeeded {
 		r.rec.Succeeded--
 	}
-	r.rec.Jobs = append(r.rec.Jobs, *k.job)
 	return nil
 }
 
@@ -126,14 +130,17 @@ func (r *cacheQuery) addAll(prefix string) error {
 	return nil
 }
 
-// addFirst adds the first jobs of a prefix for which yes is true, at most most.
+// addFirst adds the first jobs of a prefix for which yes is true, at most most; nil:
+// of all.
 func (r *cacheQuery) addFirst(prefix string, most int, yes func(*kernel.Job) bool) (err error) {
 	each := r.s.cache.kv.each(prefix, func(key string, _ []byte) bool {
-		var k *cachedJob
-		if k, err = r.s.cache.entry(idIn(key)); err != nil || k == nil || !yes(k.job) {
-			return err == nil
+		if yes != nil {
+			var k *cachedJob
+			if k, err = r.s.cache.entry(idIn(key)); err != nil || k == nil || !yes(k.job) {
+				return err == nil
+			}
 		}
-		err = r.add(k.job.ID)
+		err = r.add(idIn(key))
 		most--
 		return most > 0 && err == nil
 	})
@@ -240,8 +247,6 @@ func (r *cacheQuery) addNear(near []kernel.Near) error {
 	return err
 }
 
-func always(*kernel.Job) bool { return true }
-
 // answer adds what n names.
 func (r *cacheQuery) answer(n kernel.Near) error {
 	switch n.Kind {
@@ -267,9 +272,9 @@ func (r *cacheQuery) answer(n kernel.Near) error {
 	case kernel.Contenders:
 		return r.addAll(keyOf(keyLock, n.Key))
 	case kernel.Line:
-		return r.addFirst(keyOf(keyLine, n.Key), n.Most, always)
+		return r.addFirst(keyOf(keyLine, n.Key), n.Most, nil)
 	case kernel.Waiters:
-		return r.addFirst(statusKey(kernel.WaitingOnLocks), n.Most, always)
+		return r.addFirst(statusKey(kernel.WaitingOnLocks), n.Most, nil)
 	case kernel.Members:
 		return r.addMembers(n)
 	case kernel.Woken:
@@ -360,7 +365,7 @@ func (r *cacheQuery) addMembers(n kernel.Near) error {
 	if have < n.Most || n.Most == 0 {
 		return r.addAll(keyOf(keyMember, string(n.Run)))
 	}
-	return r.addFirst(active, n.Most, always)
+	return r.addFirst(active, n.Most, nil)
 }
 
 // addStoppers adds the jobs that stop run n.Run, those of other runs included, and

@@ -2,25 +2,29 @@ package fs
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
 	"sort"
 	"strconv"
-	"strings"
 )
 
 // table is a sorted file: blocks of keys and values, then where each block
 // begins and with which key.
 type table struct {
-	file     *os.File
-	number   uint64
-	size     int64
-	sum      uint32 // of the list of blocks
-	blocks   []block
-	lastRead int // the block that was read last
-	buf      []byte
+	file   *os.File
+	number uint64
+	size   int64
+	sum    uint32 // of the list of blocks
+	blocks []block
+	recent [8]recentBlock // those read last
+	turn   int            // the one of them that goes next
+}
+
+// recentBlock has the entries of a block, which are never changed.
+type recentBlock struct {
+	index   int
+	entries []byte
 }
 
 type block struct {
@@ -36,7 +40,7 @@ func openTable(base dir, number uint64, size int64, sum uint32) (*table, error) 
 	if err != nil {
 		return nil, err
 	}
-	t := &table{file: f, number: number, size: size, sum: sum, lastRead: -1}
+	t := &table{file: f, number: number, size: size, sum: sum}
 	if err := t.readBlocks(); err != nil {
 		_ = f.Close()
 		return nil, err
@@ -77,25 +81,25 @@ func (t *table) readBlocks() error {
 	return nil
 }
 
-// read is a block's entries.
+// read is a block's entries. Nobody changes them.
 func (t *table) read(i int) ([]byte, error) {
-	if t.lastRead == i {
-		return t.buf[4:], nil
+	for _, r := range t.recent {
+		if r.index == i && r.entries != nil {
+			return r.entries, nil
+		}
 	}
-	t.lastRead = -1
-	size := t.blocks[i].size
-	if cap(t.buf) < size || cap(t.buf) > 16*blockSize {
-		t.buf = make([]byte, size, max(size, 2*blockSize))
-	}
-	t.buf = t.buf[:size]
-	if _, err := t.file.ReadAt(t.buf, t.blocks[i].at); err != nil {
+	b := make([]byte, t.blocks[i].size)
+	if _, err := t.file.ReadAt(b, t.blocks[i].at); err != nil {
 		return nil, errors.Join(errCache, err)
 	}
-	if size < 4 || checksum(t.buf[4:]) != binary.LittleEndian.Uint32(t.buf) {
+	if len(b) < 4 || checksum(b[4:]) != binary.LittleEndian.Uint32(b) {
 		return nil, errCache
 	}
-	t.lastRead = i
-	return t.buf[4:], nil
+	if len(b) <= 4*blockSize {
+		t.recent[t.turn] = recentBlock{i, b[4:]}
+		t.turn = (t.turn + 1) % len(t.recent)
+	}
+	return b[4:], nil
 }
 
 // block is the index of the block that key would be in; -1: none.
@@ -117,16 +121,17 @@ func (t *table) get(key string) (value []byte, found bool, err error) {
 		if r.err != nil {
 			return nil, false, errCache
 		}
-		if c := strings.Compare(string(k), key); c == 0 {
-			return bytes.Clone(v), true, nil
-		} else if c > 0 {
+		if string(k) == key {
+			return v, true, nil
+		}
+		if string(k) > key {
 			break
 		}
 	}
 	return nil, false, nil
 }
 
-// tableCursor iterates over a table. It has a buffer of its own.
+// tableCursor iterates over a table.
 type tableCursor struct {
 	t    *table
 	next int
@@ -139,9 +144,16 @@ type tableCursor struct {
 // seek is a cursor at the first key that is not below from.
 func (t *table) seek(from string) *tableCursor {
 	c := &tableCursor{t: t, next: max(0, t.block(from))}
-	for c.err = c.forward(); c.err == nil && c.k != "" && c.k < from; {
-		c.err = c.forward()
+	if c.err = c.fill(); c.err != nil {
+		return c
 	}
+	for r := c.r; len(r.b) > 0 && (string(r.bytes()) < from || r.err != nil); c.r = r {
+		if r.value(); r.err != nil {
+			c.err = errCache
+			return c
+		}
+	}
+	c.err = c.forward()
 	return c
 }
 
@@ -149,21 +161,29 @@ func (c *tableCursor) key() string   { return c.k }
 func (c *tableCursor) value() []byte { return c.v }
 
 func (c *tableCursor) forward() error {
-	for len(c.r.b) == 0 {
-		if c.next == len(c.t.blocks) {
-			c.k = ""
-			return nil
-		}
+	if err := c.fill(); err != nil {
+		return err
+	}
+	if len(c.r.b) == 0 {
+		c.k = ""
+		return nil
+	}
+	c.k, c.v = string(c.r.bytes()), c.r.value()
+	if c.r.err != nil || c.k == "" {
+		return errCache
+	}
+	return nil
+}
+
+// fill takes the next block when the last is used up.
+func (c *tableCursor) fill() error {
+	for len(c.r.b) == 0 && c.next < len(c.t.blocks) {
 		b, err := c.t.read(c.next)
 		if err != nil {
 			return err
 		}
 		c.next++
-		c.r = reader{b: bytes.Clone(b)}
-	}
-	c.k, c.v = string(c.r.bytes()), c.r.value()
-	if c.r.err != nil || c.k == "" {
-		return errCache
+		c.r = reader{b: b}
 	}
 	return nil
 }

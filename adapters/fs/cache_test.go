@@ -12,8 +12,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// history is a store with a random past, and what its records are.
-type history struct {
+// past is a store with a random past, and what its records are.
+type past struct {
 	t    *testing.T
 	r    *rand.Rand
 	dir  string
@@ -24,7 +24,7 @@ type history struct {
 var historyArtifacts = []kernel.Artifact{custom("t", "a"), custom("t", "b"), {Kind: kernel.PlanDoc, Name: "p", Ref: "draft/p"}}
 
 // step commits a small random plan through s.
-func (h *history) step(s *Store) {
+func (h *past) step(s *Store) {
 	var plan []kernel.Action
 	touched := map[kernel.JobID]bool{}
 	for range 1 + h.r.IntN(4) {
@@ -68,7 +68,7 @@ func (h *history) step(s *Store) {
 	closeTx(h.t, tx)
 }
 
-func (h *history) job() kernel.Job {
+func (h *past) job() kernel.Job {
 	j := plain(h.next)
 	j.Created = t0.Add(1e9 * 60)
 	if h.r.IntN(4) == 0 {
@@ -88,7 +88,7 @@ func (h *history) job() kernel.Job {
 	return j
 }
 
-func (h *history) any() kernel.Job {
+func (h *past) any() kernel.Job {
 	if len(h.jobs) == 0 {
 		return kernel.Job{}
 	}
@@ -102,7 +102,7 @@ func (h *history) any() kernel.Job {
 
 // check asserts that s shows the records, all of them and the part that
 // decisions need.
-func (h *history) check(who string, s *Store) {
+func (h *past) check(who string, s *Store) {
 	h.t.Helper()
 	all := read(h.t, s)
 	if len(all.Jobs) != len(h.jobs) || len(all.Unreadable) > 0 || all.Succeeded != 0 {
@@ -128,7 +128,7 @@ func (h *history) check(who string, s *Store) {
 }
 
 // suffices asserts that what was read is so, and holds what is needed.
-func (h *history) suffices(who string, some kernel.Records, needed map[kernel.JobID]string) {
+func (h *past) suffices(who string, some kernel.Records, needed map[kernel.JobID]string) {
 	h.t.Helper()
 	have := map[kernel.JobID]bool{}
 	for _, j := range some.Jobs {
@@ -151,7 +151,7 @@ func (h *history) suffices(who string, some kernel.Records, needed map[kernel.Jo
 }
 
 // needed are the jobs that a read must bring, and why.
-func (h *history) needed(asked kernel.JobID, produced ...kernel.Artifact) map[kernel.JobID]string {
+func (h *past) needed(asked kernel.JobID, produced ...kernel.Artifact) map[kernel.JobID]string {
 	out := map[kernel.JobID]string{}
 	if _, ok := h.jobs[asked]; ok {
 		out[asked] = "asked for"
@@ -187,7 +187,7 @@ func (h *history) needed(asked kernel.JobID, produced ...kernel.Artifact) map[ke
 func TestCachesChangeNothing(t *testing.T) {
 	oneGoroutine(t)
 	r := seeded(t)
-	h := &history{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
+	h := &past{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
 	stores := []*Store{newStore(t, h.dir), newStore(t, h.dir), newStore(t, h.dir)}
 	steps := 150
 	if long {
@@ -267,7 +267,7 @@ func spoil(r *rand.Rand, path string) {
 func TestSpoiledCachesAreNotBelieved(t *testing.T) {
 	oneGoroutine(t)
 	r := seeded(t)
-	h := &history{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
+	h := &past{t: t, r: r, dir: t.TempDir(), jobs: map[kernel.JobID]kernel.Job{}}
 	s := newStore(t, h.dir)
 	for range 2000 {
 		h.step(s)

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -10,6 +11,10 @@ import (
 // set changes a key, for the next piece of the log.
 func (c *cache) set(key string, value []byte) {
 	e := keyValue{key, value}
+	if value == nil && c.kv.alone {
+		c.kv.memtable.remove(key)
+		return
+	}
 	c.kv.memtable.put(e)
 	if !c.rebuilt {
 		c.unlogged = append(c.unlogged, e)
@@ -90,7 +95,7 @@ func (c *cache) replace(was, now *cachedJob, dirty bool) error {
 	} else if err := c.clear(keyDirty + string(id)); err != nil {
 		return err
 	}
-	if err := c.count(was, now); err != nil {
+	if err := errors.Join(c.count(was, now), c.recount(was, now)); err != nil {
 		return err
 	}
 	return c.consumers(was, now)

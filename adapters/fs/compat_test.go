@@ -23,7 +23,11 @@ const compat = "testdata/compat"
 // and tick for ever: no file of them is ever changed. A new format adds one,
 // written by VIZIER_WRITE_COMPAT=NAME go test -run TestCompatibility.
 func TestCompatibility(t *testing.T) {
-	if name := os.Getenv("VIZIER_WRITE_COMPAT"); name != "" {
+	switch name := os.Getenv("VIZIER_WRITE_COMPAT"); name {
+	case "":
+	case "trust":
+		writeTrust(t, filepath.Join(compat, name))
+	default:
 		writeCompat(t, filepath.Join(compat, name))
 	}
 	versions, err := filepath.Glob(compat + "/*")
@@ -166,9 +170,6 @@ func tell(out *strings.Builder, what string, rec kernel.Records) {
 // writeCompat writes a store of the present format, and what becomes of it.
 func writeCompat(t *testing.T, to string) {
 	t.Helper()
-	if exists(to) {
-		t.Fatalf("%s is there already: it never changes", to)
-	}
 	dir := t.TempDir()
 	s := newStore(t, dir)
 	art := custom("stage_token", "approve:x")
@@ -219,7 +220,16 @@ func writeCompat(t *testing.T, to string) {
 	last := job(13, "in the journal alone", func(j *kernel.Job) {})
 	crashIn(t, dir, kernel.NewPlan(last, kernel.Launch{Attempt: kernel.AttemptID{Job: id(13), N: 1}},
 		kernel.ClearSentinel{Job: id(13), Slug: "plan"}), 0)
-	for _, name := range []string{cacheFile, ignoreName} {
+	freeze(t, dir, to)
+}
+
+// freeze copies the store of dir to where it stays, with what becomes of it.
+func freeze(t *testing.T, dir, to string) {
+	t.Helper()
+	if exists(to) {
+		t.Fatalf("%s is there already: it never changes", to)
+	}
+	for _, name := range []string{cacheFile, cacheFile + ".0", ignoreName} {
 		if err := os.RemoveAll(file(dir, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,9 @@ package fs
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	iofs "io/fs"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -13,15 +15,38 @@ import (
 
 // pendingFile is the file of an event that hooks are still to run for. Of the
 // ends of a job's attempt there is one of each kind; what may come more often has
-// its time in the name.
+// its time in the name. An event about neither a job nor a run is about what it
+// names.
 func pendingFile(e kernel.Event) string {
 	switch {
+	case e.Job == "" && e.Run == "":
+		return fmt.Sprintf("%s/%08x.%d.%s.json", pendingDir, crc32.ChecksumIEEE([]byte(e.Name)), e.At.UnixMicro(), e.Kind)
 	case e.Job == "":
 		return fmt.Sprintf("%s/%s.%d.%s.json", pendingDir, e.Run, e.At.UnixMicro(), e.Kind)
 	case strings.HasPrefix(string(e.Kind), "job."):
 		return fmt.Sprintf("%s/%s.%d.%d.%s.json", pendingDir, e.Job, e.Generation, e.Attempt, e.Kind)
 	}
 	return fmt.Sprintf("%s/%s.%d.%d.%d.%s.json", pendingDir, e.Job, e.Generation, e.Attempt, e.At.UnixMicro(), e.Kind)
+}
+
+// Announce leaves an event for hooks that is no part of a commit, since it is about
+// neither a job nor a run.
+func (s *Store) Announce(e kernel.Event) error {
+	if err := s.open(true); err != nil {
+		return err
+	}
+	line, err := toLine(newEventRecord(0, e))
+	if err != nil {
+		return fmt.Errorf("pending hooks: %w", err)
+	}
+	return s.aside(func() error {
+		parent, err := s.base.make(pendingDir)
+		if err != nil {
+			return err
+		}
+		defer parent.close()
+		return parent.write(path.Base(pendingFile(e)), append(line, '\n'), s.opts.Durable)
+	})
 }
 
 // Pending are the events that hooks are still to run for, sorted by file name. It
@@ -68,8 +93,12 @@ func (s *Store) HooksPending() bool {
 // Ack removes an event from the queue: its hooks have run.
 func (s *Store) Ack(e kernel.Event) error { return s.base.remove(pendingFile(e)) }
 
-// about reports that r says which job or run it is about.
+// about reports that r says which job or run it is about, or what else needs a
+// person.
 func (r *eventRecord) about() bool {
+	if r.Job == "" && r.Run == "" {
+		return r.Event == kernel.NeedsAttention && r.Name != ""
+	}
 	if r.Job == "" {
 		run, is := strings.CutPrefix(string(r.Run), "run_")
 		return is && kernel.ValidJobID(run)

@@ -3,6 +3,7 @@ package fs
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,5 +63,29 @@ func TestEventsArePendingUntilAcknowledged(t *testing.T) {
 	}
 	if err := s.Ack(other); err != nil || s.HooksPending() {
 		t.Errorf("%v; none is pending", err)
+	}
+}
+
+// An event about neither a job nor a run waits for its hooks as the others do, each
+// by what it names.
+func TestAnEventOfNoJobIsLeftToHooks(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	a := kernel.Event{At: t0, Kind: kernel.NeedsAttention, Name: "a.error.md", Reason: "prompt: no such flow"}
+	b := a
+	b.Name = "b.error.md"
+	for _, e := range []kernel.Event{a, b} {
+		if err := s.Announce(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := s.Pending()
+	if err != nil || len(list) != 2 || !slices.Contains(list, a) || !slices.Contains(list, b) {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if err := s.Ack(a); err != nil {
+		t.Fatal(err)
+	}
+	if list, err = s.Pending(); err != nil || len(list) != 1 || list[0] != b {
+		t.Errorf("%+v, %v", list, err)
 	}
 }

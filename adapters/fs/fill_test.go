@@ -82,6 +82,8 @@ func (f *filler) fill(v reflect.Value) {
 		v.Set(reflect.ValueOf(f.artifact()))
 	case kernel.Lock:
 		v.Set(reflect.ValueOf(kernel.Lock{Key: f.text(), Mode: kernel.LockMode(f.pick(2)), Units: f.pick(3)}))
+	case kernel.Secret:
+		v.Set(reflect.ValueOf(kernel.Secret{Name: fmt.Sprintf("SECRET_%d", f.next()), Source: "print " + strings.ReplaceAll(f.text(), "\x00", "")}))
 	case kernel.Precondition:
 		v.Set(reflect.ValueOf(f.precondition()))
 	case kernel.RetryPolicy:

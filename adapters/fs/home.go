@@ -110,7 +110,7 @@ func (s *Store) athome(ctx context.Context, t Tracking) (*homeRecord, error) {
 		want.Homes[known] = at
 	case len(have.Homes) > 0:
 		return nil, s.foreign("it was made at %s and is at %s: it was copied, or moved from another file system. "+
-			"Look at it (`vizier jobs list --all`); if it is yours: `vizier doctor --adopt`", have.Homes[0].Path, at.Path)
+			"Look at it (`vizier ls --all`); if it is yours: `vizier doctor --adopt`", have.Homes[0].Path, at.Path)
 	default:
 		want.Homes = []home{at}
 	}

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,7 @@ type journal struct {
 	boot  string
 	sync  bool
 	limit int64 // see checkpointSize
+	last  knownTip
 }
 
 // entry is one plan in the journal. Its world actions stay encoded: only those
@@ -40,6 +42,10 @@ type journal struct {
 type entry struct {
 	groups []group
 	world  []named
+
+	number  uint64 // of the entry in the history of the store; 0: it has no place in one
+	before  digest // of the entry before it
+	account []byte // an accountRecord; nil: it is not known what it was decided by
 }
 
 // group is what one job's part of a plan does to files, in this order. The
@@ -109,7 +115,7 @@ func openJournal(base dir, boot string, durable bool) (*journal, error) {
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &journal{base, file, mark, boot, durable, checkpointSize}, nil
+	return &journal{base: base, file: file, mark: mark, boot: boot, sync: durable, limit: checkpointSize}, nil
 }
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Close()) }
@@ -161,6 +167,7 @@ func (j *journal) append(e entry, at int64) (int64, error) {
 	if err != nil {
 		return at, err
 	}
+	digest := digest(sha256.Sum256(b[8:]))
 	err = failed("write", plansFile, j.base.disk.writeAt(int(j.file.Fd()), b, at))
 	if err == nil && j.sync {
 		err = failed("sync", plansFile, j.base.disk.syncData(int(j.file.Fd())))
@@ -168,6 +175,7 @@ func (j *journal) append(e entry, at int64) (int64, error) {
 	if err != nil {
 		return at, errors.Join(err, j.cut(at))
 	}
+	j.last = knownTip{journalOffset{end: at + int64(len(b))}, e.number, digest} // the caller knows the epoch
 	return at + int64(len(b)), nil
 }
 
@@ -179,31 +187,40 @@ func (j *journal) cut(at int64) error {
 // read returns the entry at offset at and where it ends. A torn entry, which
 // was never durable and so never happened, is io.ErrUnexpectedEOF.
 func (j *journal) read(at int64) (entry, int64, error) {
-	var head [8]byte
-	if n, err := j.file.ReadAt(head[:], at); err != nil {
-		if n == 0 && errors.Is(err, io.EOF) {
-			return entry{}, at, io.EOF
-		}
-		return entry{}, at, io.ErrUnexpectedEOF
-	}
-	size, err := j.size()
-	length := int64(binary.LittleEndian.Uint32(head[:4]))
-	// A length of zero is what a power failure leaves of a file that had grown.
-	if err != nil || length == 0 || at+8+length > size {
-		return entry{}, at, io.ErrUnexpectedEOF
-	}
-	body := make([]byte, length)
-	if _, err := j.file.ReadAt(body, at+8); err != nil {
-		return entry{}, at, io.ErrUnexpectedEOF
-	}
-	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(head[4:]) {
-		return entry{}, at, io.ErrUnexpectedEOF
+	body, next, err := j.body(at)
+	if err != nil {
+		return entry{}, at, err
 	}
 	e, err := decodeEntry(body)
 	if err != nil {
 		return entry{}, at, fmt.Errorf("journal entry at %d: %w", at, err)
 	}
-	return e, at + 8 + length, nil
+	return e, next, nil
+}
+
+// body is that of the entry at offset at, and where it ends; errors are those of read.
+func (j *journal) body(at int64) ([]byte, int64, error) {
+	var head [8]byte
+	if n, err := j.file.ReadAt(head[:], at); err != nil {
+		if n == 0 && errors.Is(err, io.EOF) {
+			return nil, at, io.EOF
+		}
+		return nil, at, io.ErrUnexpectedEOF
+	}
+	size, err := j.size()
+	length := int64(binary.LittleEndian.Uint32(head[:4]))
+	// A length of zero is what a power failure leaves of a file that had grown.
+	if err != nil || length == 0 || at+8+length > size {
+		return nil, at, io.ErrUnexpectedEOF
+	}
+	body := make([]byte, length)
+	if _, err := j.file.ReadAt(body, at+8); err != nil {
+		return nil, at, io.ErrUnexpectedEOF
+	}
+	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(head[4:]) {
+		return nil, at, io.ErrUnexpectedEOF
+	}
+	return body, at + 8 + length, nil
 }
 
 // full reports that it is time for a checkpoint. It is not while actions on the
@@ -232,7 +249,7 @@ func (e entry) encode() ([]byte, error) {
 			return nil, err
 		}
 	}
-	size := 1024 + len(world)
+	size := 1024 + len(world) + len(e.account)
 	for _, g := range e.groups { // a batch is large, and would be copied over and over as it grows
 		size += 64 + len(g.record)
 		for _, op := range g.ops {
@@ -244,6 +261,10 @@ func (e entry) encode() ([]byte, error) {
 	b = binary.AppendUvarint(b, uint64(len(e.groups)))
 	for _, g := range e.groups {
 		b = g.append(b)
+	}
+	if e.number > 0 {
+		b = binary.AppendUvarint(b, e.number)
+		b = putBytes(append(b, e.before[:]...), e.account)
 	}
 	binary.LittleEndian.PutUint32(b[:4], uint32(len(b)-8))
 	binary.LittleEndian.PutUint32(b[4:8], crc32.ChecksumIEEE(b[8:]))
@@ -281,6 +302,9 @@ func decodeEntry(b []byte) (entry, error) {
 	world := r.bytes()
 	for n := r.count(); n > 0 && r.err == nil; n-- {
 		e.groups = append(e.groups, r.group())
+	}
+	if r.err == nil && len(r.b) > 0 {
+		e.number, e.before, e.account = r.uint(), r.digest(), r.bytes()
 	}
 	if r.err != nil {
 		return e, r.err

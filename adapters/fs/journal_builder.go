@@ -5,6 +5,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"syscall"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -16,7 +17,7 @@ func (s *Store) entryOf(p kernel.Plan) (*builder, error) {
 			return nil, fmt.Errorf("commit %T: job id %q: %w", a, id, kernel.ErrInvalid)
 		}
 	}
-	b := &builder{s: s, at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*cachedJob{}}
+	b := &builder{s: s, now: s.opts.Now(), at: map[kernel.JobID]int{}, jobs: map[kernel.JobID]*cachedJob{}}
 	var err error
 	if b.e.world, err = encodeActions(p.World); err != nil {
 		return b, err
@@ -39,6 +40,7 @@ func aboutRun(a kernel.Action) bool {
 // builder makes an entry of record actions.
 type builder struct {
 	s    *Store
+	now  time.Time
 	e    entry
 	at   map[kernel.JobID]int        // index of the job's group in e
 	jobs map[kernel.JobID]*cachedJob // as the plan leaves them; nil: removed
@@ -76,7 +78,7 @@ func (b *builder) does(id kernel.JobID, ops ...fileOp) {
 // put adds j's record to the entry, and its state file where that does not say
 // was, the coarse state written last, or has to change.
 func (b *builder) put(j *kernel.Job, f *foreign, was string) error {
-	data, err := encodeRecord(j, f, b.s.opts.Now())
+	data, err := encodeRecord(j, f, b.now)
 	if err != nil {
 		return err
 	}
@@ -306,7 +308,7 @@ func (b *builder) Publish(a kernel.Publish) error {
 		if art.Kind != kernel.Custom {
 			continue
 		}
-		data, err := toLine(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.s.opts.Now())})
+		data, err := toLine(markerRecord{string(a.Attempt.Job), a.Attempt.N, art.Name, art.Ref, stamp(b.now)})
 		if err != nil {
 			return err
 		}

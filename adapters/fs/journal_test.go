@@ -118,6 +118,9 @@ func crashIn(t *testing.T, dir string, p kernel.Plan, done int) bool {
 		t.Fatal(err)
 	}
 	e := b.e
+	if err := tx.link(&e, false); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.log.append(e, tx.pos.end); err != nil {
 		t.Fatal(err)
 	}

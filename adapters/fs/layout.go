@@ -36,6 +36,7 @@ const (
 	numberFile    = "jobs/number"
 	collectedFile = "jobs/journal/collected"
 	pendingDir    = "jobs/hooks/pending"
+	hookLogsDir   = "jobs/hooks/logs" // of calls about no job
 	drainFile     = "jobs/hooks/lock"
 	planStatesDir = "state/plans"
 	sentinelsDir  = "tmp/merge-conflicts"
@@ -166,9 +167,12 @@ func (l Layout) KeptConfigFile() string { return l.abs(keptConfig) }
 // HooksFile is the file whose flock the process that runs hooks holds.
 func (l Layout) HooksFile() string { return l.abs(drainFile) }
 
-// HookLog is the log of a hook's calls at the end of an attempt. Names of hooks
-// are one path element.
+// HookLog is the log of a hook's calls at the end of an attempt, or of those about
+// no job. Names of hooks are one path element.
 func (l Layout) HookLog(a kernel.AttemptID, generation int, hook string) string {
+	if a.Job == "" {
+		return l.abs(hookLogsDir + "/" + hook + ".log")
+	}
 	return l.abs(jobPath(a.Job, fmt.Sprintf("%s/%d.%d.%s.log", hooksDir, generation, a.N, hook)))
 }
 

@@ -205,7 +205,7 @@ func tree(t testing.TB, dir string) map[string]string {
 			return err
 		}
 		switch {
-		case slices.Contains([]string{lockFile, plansFile, markFile}, rel), strings.HasPrefix(rel, cacheFile):
+		case slices.Contains([]string{lockFile, plansFile, markFile}, rel), strings.HasPrefix(rel, cacheFile), strings.HasPrefix(rel, historyDir):
 			return nil
 		case d.IsDir():
 			out[rel+"/"] = ""

@@ -49,6 +49,9 @@ func TestJournalOfANewerVersion(t *testing.T) {
 			tx := begin(t, s)
 			load(t, tx)
 			e := newerEntry(t, s, c.change)
+			if err := tx.link(&e, false); err != nil {
+				t.Fatal(err)
+			}
 			end, err := s.log.append(e, tx.pos.end)
 			if err != nil {
 				t.Fatal(err)

@@ -648,6 +648,54 @@ func TestNothingThatIsHeldIsLostToAPowerCut(t *testing.T) {
 	t.Logf("%d calls, %d states", len(l.rec.calls), n)
 }
 
+// A history is whole after a power cut, also while it is sealed and trimmed, and goes on.
+func TestTheHistoryIsWholeAfterAPowerCut(t *testing.T) {
+	oneGoroutine(t)
+	t.Parallel()
+	l := live(t, true)
+	l.log.limit = 1 // each commit seals the one before
+	for n := 1; n <= 3; n++ {
+		_, err := l.sched.Submit(t.Context(), []kernel.NewJob{{ID: id(n), Spec: plain(n).Spec, Approval: kernel.Require(t0, "ann")}}, "")
+		l.must(err)
+		_, err = l.sched.Reject(t.Context(), id(n), "ann", "")
+		l.must(err)
+	}
+	l.KeepHistory(1, 0)
+	l.must(l.does("trim", func() error { return l.TrimHistory(t.Context()) }))
+	_, err := l.sched.Submit(t.Context(), []kernel.NewJob{{ID: id(4), Spec: plain(4).Spec, Approval: kernel.Require(t0, "ann")}}, "")
+	l.must(err)
+	l.KeepHistory(0, 0)
+	firsts := map[uint64]bool{}
+	verified := func(s *Store, entries uint64) error {
+		v, err := s.VerifyHistory(context.Background())
+		if firsts[v.First] = true; err != nil || len(v.Findings) > 0 || v.Last < entries {
+			return fmt.Errorf("of %d entries: %+v, %w", entries, v, err)
+		}
+		return nil
+	}
+	l.cuts(1, func(dir string, done int, _ *deed) error {
+		entries := uint64(0)
+		for _, d := range l.deeds {
+			if d.to <= done && strings.HasPrefix(d.what, "commit") {
+				entries++
+			}
+		}
+		s := l.after(dir)
+		defer s.Close()
+		if err := verified(s, entries); err != nil {
+			return err
+		}
+		next := &app.Scheduler{Store: process{s}, Observers: []app.Observer{s}, Executor: l, Now: l.clock}
+		if _, err := next.Submit(t.Context(), []kernel.NewJob{{ID: id(900), Spec: plain(900).Spec, Approval: kernel.Require(t0, "ann")}}, ""); err != nil {
+			return err
+		}
+		return verified(s, entries+1)
+	})
+	if !firsts[1] || len(firsts) < 2 {
+		t.Errorf("histories began with entries %v: nothing was dropped", firsts)
+	}
+}
+
 // The outcome that an attempt is given first is the one, before and after.
 func TestAnOutcomeIsForGoodAfterAPowerCut(t *testing.T) {
 	oneGoroutine(t)

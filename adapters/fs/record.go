@@ -143,6 +143,7 @@ type (
 		Dir      string   `json:"dir,omitempty"`
 		Env      []string `json:"env,omitempty"`
 		PassEnv  []string `json:"pass_env,omitempty"`
+		Secrets  []string `json:"secrets,omitempty"` // NAME=SOURCE
 		Timeout  string   `json:"timeout,omitempty"`
 		Grace    string   `json:"grace,omitempty"`
 
@@ -177,6 +178,7 @@ type (
 		PinnedHead       *pinnedHead          `json:"pinned_head"`
 		Preconditions    []preconditionRecord `json:"preconditions,omitempty"`
 		ApprovalTimeout  string               `json:"approval_timeout,omitempty"`
+		Estimate         string               `json:"estimate,omitempty"`
 		Approval         *approvalRecord      `json:"approval,omitempty"`
 		Routes           []routeRecord        `json:"routes,omitempty"`
 		Routed           bool                 `json:"routed,omitempty"`
@@ -303,25 +305,9 @@ var ErrNewer = errors.New("written by a newer vizier")
 // decodeRecord reads the record of job id. It never panics, and its error says
 // what is wrong in words.
 func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
-	b = bytes.TrimSpace(b)
-	if len(b) == 0 {
-		return kernel.Job{}, nil, errors.New("the file is empty")
-	}
-	var r open[record]
-	err := fromJSON(b, &r)
-	version := r.V.Version
-	if err != nil { // of a later format perhaps
-		var head struct {
-			Version int `json:"version"`
-		}
-		_ = json.Unmarshal(b, &head)
-		version = head.Version
-	}
-	if version > recordVersion {
-		return kernel.Job{}, nil, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, ErrNewer)
-	}
+	r, err := parseRecord(b)
 	if err != nil {
-		return kernel.Job{}, nil, jsonError(err)
+		return kernel.Job{}, nil, err
 	}
 	if r.V.ID != string(id) {
 		return kernel.Job{}, nil, fmt.Errorf("it says id %q, its directory says %q", r.V.ID, id)
@@ -335,6 +321,30 @@ func decodeRecord(id kernel.JobID, b []byte) (kernel.Job, *foreign, error) {
 		f = nil
 	}
 	return j, f, nil
+}
+
+// parseRecord reads the fields of a record of any job.
+func parseRecord(b []byte) (r open[record], err error) {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 {
+		return r, errors.New("the file is empty")
+	}
+	err = fromJSON(b, &r)
+	version := r.V.Version
+	if err != nil { // of a later format perhaps
+		var head struct {
+			Version int `json:"version"`
+		}
+		_ = json.Unmarshal(b, &head)
+		version = head.Version
+	}
+	if version > recordVersion {
+		return r, fmt.Errorf("record format %d, this program reads up to %d: %w", version, recordVersion, ErrNewer)
+	}
+	if err != nil {
+		return r, jsonError(err)
+	}
+	return r, nil
 }
 
 // encodeRecord is job.json for j with the foreign fields f.

@@ -78,7 +78,7 @@ func writable(sp *kernel.Spec) error {
 		name   string
 		values []string
 	}{
-		{"command", sp.Origin.Command}, {"child_args", sp.Task.Args}, {"task.env", sp.Task.Env}, {"task.pass_env", sp.Task.PassEnv},
+		{"command", sp.Origin.Command}, {"child_args", sp.Task.Args}, {"task.env", sp.Task.Env}, {"task.pass_env", sp.Task.PassEnv}, {"task.secrets", secretTexts(sp.Task.Secrets)},
 		{"task.worktree", one(sp.Task.Tree)}, {"task.dir", one(sp.Task.Dir)}, {"task.executor", one(sp.Task.Executor)}, {"name", one(sp.Name)}, {"idempotency_key", one(sp.IdempotencyKey)},
 	} {
 		for _, v := range f.values {

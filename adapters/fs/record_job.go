@@ -50,7 +50,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		r.Amended = &amendedRecord{a.Transient.String(), a.Budget.Retries, a.Budget.Resumes, a.Budget.Reclaims, classes, exits,
 			duration(a.Retry.Base), duration(a.Retry.Cap)}
 	}
-	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Tree, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv,
+	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Tree, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv, secretTexts(sp.Task.Secrets),
 		duration(sp.Task.Timeout), duration(sp.Task.Grace), newSandbox(sp.Task.Sandbox)}
 	r.Again.V = newAgain(sp)
 	r.Schedule.V = newSchedule(sp, st)
@@ -120,6 +120,7 @@ func newSchedule(sp *kernel.Spec, st *kernel.State) schedule {
 	s := schedule{
 		After: []afterRecord{}, Dependencies: []dependency{}, Locks: []lockRecord{}, Artifacts: []artifactRecord{}, WaitedOn: []string{},
 		Routed: sp.Routed, OwnsContext: sp.OwnsContext, IdempotencyKey: sp.IdempotencyKey, WaitSince: optionalStamp(st.WaitSince), ApprovalTimeout: duration(sp.ApprovalTimeout),
+		Estimate: duration(sp.Estimate),
 	}
 	for _, id := range sp.After {
 		s.After = append(s.After, afterRecord{string(id), sp.AfterPolicy(id).String()})
@@ -224,7 +225,7 @@ func (r *record) job() (kernel.Job, error) {
 		Budget:    kernel.Budget{Retries: r.Again.V.MaxRetries, Resumes: r.Again.V.MaxResumes, Reclaims: r.Again.V.MaxReclaims},
 		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent, KeepSession: r.Again.V.KeepSession,
 		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Tree: r.Task.V.Tree, Dir: r.Task.V.Dir,
-			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv,
+			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv, Secrets: d.secrets(r.Task.V.Secrets),
 			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
 	}
 	if b := r.Task.V.Sandbox; b != nil {
@@ -301,6 +302,25 @@ func (d *decoder) duration(field, s string) time.Duration {
 	return v
 }
 
+func (d *decoder) secrets(texts []string) []kernel.Secret {
+	var out []kernel.Secret
+	for _, text := range texts {
+		s, err := kernel.ParseSecret(text)
+		d.fail("task.secrets", err)
+		out = append(out, s)
+	}
+	return out
+}
+
+// secretTexts are secrets as records have them.
+func secretTexts(secrets []kernel.Secret) []string {
+	var out []string
+	for _, s := range secrets {
+		out = append(out, s.String())
+	}
+	return out
+}
+
 // parsed reads a name that may be absent.
 func parsed[T any](d *decoder, field, s string, parse func(string) (T, error)) T {
 	var zero T
@@ -372,6 +392,7 @@ func (d *decoder) schedule(j *kernel.Job, s *schedule) {
 		sp.Routes = append(sp.Routes, kernel.Route{On: on, To: kernel.JobID(r.JobID), Budget: r.Budget})
 	}
 	sp.ApprovalTimeout = d.duration("schedule.approval_timeout", s.ApprovalTimeout)
+	sp.Estimate = d.duration("schedule.estimate", s.Estimate)
 	sp.Transient = parsed(d, "schedule.transient", s.Transient, kernel.ParseTransient)
 	if a := s.Approval; a != nil && a.Required {
 		st.Approval = kernel.Approval{State: parsed(d, "schedule.approval", a.State, kernel.ParseApprovalState),

@@ -13,6 +13,9 @@ import (
 // with the plan that gives it, so that the removal of a job frees none. Where the
 // file is missing or makes no sense, the jobs may have none yet.
 func (s *Store) lastNumber() (last kernel.Number, unnumbered bool, err error) {
+	if s.base == nil { // it is a copy in memory
+		return 0, false, nil
+	}
 	b, err := s.base.read(numberFile, 64)
 	if errors.Is(err, iofs.ErrNotExist) {
 		return 0, true, nil

@@ -86,14 +86,11 @@ func encodeOutcome(r kernel.Result, j *kernel.Job) ([]byte, error) {
 	if at.IsZero() {
 		at = time.Unix(0, 0).UTC() // a record has a time; that of their creation is still to come
 	}
-	for _, n := range r.Submitted {
-		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Part: n.Part, Spec: n.Spec,
-			State: kernel.State{Approval: n.Approval, Context: n.Context}}, nil, at)
-		if err != nil {
-			return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
-		}
-		o.Submitted = append(o.Submitted, b)
+	submitted, err := newJobs(r.Submitted, at)
+	if err != nil {
+		return nil, fmt.Errorf("encode outcome %s: %w", r.Attempt.Job, err)
 	}
+	o.Submitted = submitted
 	if j != nil {
 		rec := newRecord(j, at)
 		doc.outcomeJob = &outcomeJob{rec.Status, rec.Command, rec.ChildArgs, rec.CreatedAt, rec.StdoutPath, rec.StderrPath, rec.Configuration, rec.Schedule, rec.Metadata}
@@ -136,15 +133,9 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		d.fail("produced", kernel.Artifact(a).Validate())
 		r.Produced = append(r.Produced, kernel.Artifact(a))
 	}
-	for _, b := range o.Submitted {
-		var head struct {
-			ID kernel.JobID `json:"id"`
-		}
-		_ = json.Unmarshal(b, &head) // the record is read next
-		j, _, err := decodeRecord(head.ID, b)
-		d.fail("submitted", err)
-		r.Submitted = append(r.Submitted, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context, Part: j.Part})
-	}
+	submitted, err := readJobs(o.Submitted)
+	d.fail("submitted", err)
+	r.Submitted = submitted
 	return r, d.err
 }
 

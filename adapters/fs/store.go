@@ -23,14 +23,17 @@ const maxRecord = 16 << 20
 
 // Options of a store. The zero value is relaxed durability and no retention.
 type Options struct {
-	Durable    bool   // every commit is on the disk before it is reported
-	KeepLogs   int    // logs of earlier attempts kept per job; 0: all
-	Boot       string // id of this boot: what an earlier one left in memory is gone
-	EventBytes int64  // of the event log before it is moved away; 0: never
-	EventFiles int    // of the event log, the one that is written to included
-	Who        string // names this process to those who wait for the lock
-	Now        func() time.Time
-	Tracking   Tracking // of git; nil: nobody asks whose the store is
+	Durable      bool          // every commit is on the disk before it is reported
+	KeepLogs     int           // logs of earlier attempts kept per job; 0: all
+	Boot         string        // id of this boot: what an earlier one left in memory is gone
+	EventBytes   int64         // of the event log before it is moved away; 0: never
+	EventFiles   int           // of the event log, the one that is written to included
+	HistoryBytes int64         // of the sealed history that are kept; 0: no bound
+	HistoryAge   time.Duration // that it is kept for; 0: no bound
+	Who          string        // names this process to those who wait for the lock
+	Now          func() time.Time
+	Program      string   // the version of the program, for the history
+	Tracking     Tracking // of git; nil: nobody asks whose the store is
 }
 
 // Store keeps one repository's records. Its methods may be called from any
@@ -52,9 +55,10 @@ type Store struct {
 	// What follows belongs to the goroutine that has the lock.
 
 	log        *journal
-	cache      *cache             // of the records; nil: to be opened
-	tx         *Tx                // the transaction under way, if one is
-	quarantine []quarantinedGroup // as of when the lock was taken last
+	cache      *cache                  // of the records; nil: to be opened
+	tx         *Tx                     // the transaction under way, if one is
+	quarantine []quarantinedGroup      // as of when the lock was taken last
+	found      map[kernel.JobID][]byte // records that others had changed, not on record yet; empty: gone
 }
 
 // NewStore is the store of the repository whose main working tree is dir. It

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
 // Tx is a transaction: the scheduler lock, held.
@@ -17,7 +18,8 @@ type Tx struct {
 	unfinished []kernel.WorldAction
 	settling   *kernel.Result // what the transaction is about to settle, if nobody has recorded it
 	patrolled  bool
-	cut        error // a plan is in the journal and not in the files: the next Begin completes it
+	account    *history.Account // of the next commit
+	cut        error            // a plan is in the journal and not in the files: the next Begin completes it
 }
 
 // Load reads the records of scope.
@@ -42,6 +44,7 @@ func (t *Tx) Unfinished() []kernel.WorldAction { return t.unfinished }
 // slow without: its failure is nobody's.
 func (t *Tx) Close() (err error) {
 	defer func() { err = errors.Join(err, t.unlock()) }()
+	t.witness()
 	t.s.tx = nil
 	if c := t.s.cache; c != nil && c.offset == (journalOffset{t.pos.epoch, t.pos.end}) && c.due() {
 		if failed := t.s.saveCache(); failed != nil {
@@ -75,6 +78,9 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 	if err != nil {
 		return err
 	}
+	if b.e.account, err = t.accountOf(b.now); err != nil {
+		return err
+	}
 	if err := t.write(b.e, t.s.log.full(t.pos)); err != nil {
 		return err
 	}
@@ -87,9 +93,12 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 // write makes e durable, in a journal that is emptied before if full, and then the
 // files what e says.
 func (t *Tx) write(e entry, full bool) (err error) {
-	if full {
-		if t.pos, err = t.s.log.checkpoint(t.pos); err != nil {
-			return fmt.Errorf("checkpoint: %w", err)
+	if err := t.link(&e, full); err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	if e.account == nil {
+		if e.account, err = t.accountOf(t.s.opts.Now()); err != nil {
+			return err
 		}
 	}
 	start := t.pos.end
@@ -100,6 +109,7 @@ func (t *Tx) write(e entry, full bool) (err error) {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
+	t.account, t.s.found, t.s.log.last.at.epoch = nil, nil, t.pos.epoch
 	for _, g := range e.groups {
 		if err := t.s.applyGroup(g); err != nil {
 			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)

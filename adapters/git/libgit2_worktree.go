@@ -15,6 +15,7 @@ static int vizier_worktree_prune(const char *dir, const char *name, char *messag
 	git_worktree *wt = NULL;
 	git_worktree_prune_options opts = GIT_WORKTREE_PRUNE_OPTIONS_INIT;
 	const git_error *e;
+	const char *kept = NULL;
 	int rc;
 
 	git_error_clear();
@@ -22,11 +23,13 @@ static int vizier_worktree_prune(const char *dir, const char *name, char *messag
 	    (rc = git_worktree_lookup(&wt, repo, name)) == 0) {
 		if ((rc = git_worktree_is_prunable(wt, &opts)) > 0)
 			rc = git_worktree_prune(wt, &opts);
-		else if (rc == 0)
+		else if (rc == 0) {
 			rc = GIT_ERROR;
+			kept = "the working tree is still there, or it is locked";
+		}
 	}
 	if (rc < 0 && size > 0) {
-		const char *text = (e = git_error_last()) && e->message ? e->message : "unknown error";
+		const char *text = kept ? kept : (e = git_error_last()) && e->message ? e->message : "unknown error";
 		size_t n = 0;
 		for (; n + 1 < size && text[n]; n++)
 			message[n] = text[n];

@@ -25,6 +25,9 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 			specs = append(specs, ":(literal)"+p)
 		}
 	}
+	if err := r.checkInner(ctx, dir); err != nil {
+		return err
+	}
 	own, err := r.cli.unignored(ctx, command{dir: dir}, scratch[:])
 	if err != nil {
 		return err
@@ -52,6 +55,9 @@ func (r *Repo) Stage(ctx context.Context, dir string, paths, force []string) err
 // StageTracked stages every change to files that the index at dir has, removed
 // ones included.
 func (r *Repo) StageTracked(ctx context.Context, dir string) error {
+	if err := r.checkInner(ctx, dir); err != nil {
+		return err
+	}
 	return r.cli.add(ctx, dir, []string{":(top)"}, "--update")
 }
 
@@ -129,6 +135,9 @@ func (r *Repo) Amend(ctx context.Context, dir, message string) (kernel.CommitID,
 }
 
 func (r *Repo) commit(ctx context.Context, dir, message string, more ...string) (kernel.CommitID, error) {
+	if err := r.checkInner(ctx, dir); err != nil {
+		return "", err
+	}
 	if err := r.cli.unstage(ctx, dir); err != nil {
 		return "", err
 	}

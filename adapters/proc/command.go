@@ -71,6 +71,7 @@ type command struct {
 	sandbox *sandbox.Policy // nil: it is in none, or sees to one itself
 	tmp     string          // its own temporary directory; "": none
 	handed  []string        // files that have to be there for it to write to them
+	hidden  []hiddenText    // what is kept out of its logs
 }
 
 // launchError is a command that could not be started, with the exit code a
@@ -119,7 +120,11 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 				"set it and retry the job from there, or submit it with --env %s=VALUE", name, name, name)
 		}
 	}
-	c.env = environment(slices.Concat(l.jobEnv(j), submittedEnv(t.Env)), append(os.Environ(), "PWD="+dir)...)
+	if len(t.Secrets) > 0 && l.provided.attempt != j.Attempt() {
+		return command{}, errors.New("its secrets were not fetched")
+	}
+	c.hidden = hiddenTexts(l.provided.values)
+	c.env = environment(slices.Concat(l.jobEnv(j), l.provided.env(), submittedEnv(t.Env)), append(os.Environ(), "PWD="+dir)...)
 	if c.path, err = find(args[0], dir, lookup(c.env, "PATH")); err != nil {
 		return c, err
 	}
@@ -158,7 +163,7 @@ func runnerEnv(a kernel.AttemptID) []string {
 
 // environment is own, and of others the variables that own does not set; of two
 // values in others the later one counts. Vizier's variables, the parameters of a
-// workflow and what points git at a repository are taken from own alone.
+// workflow, the files of secrets and what points git at a repository are taken from own alone.
 func environment(own []string, others ...string) []string {
 	seen := map[string]bool{}
 	for _, name := range slices.Concat(ownVariables, repositoryVariables) {
@@ -173,7 +178,7 @@ func environment(own []string, others ...string) []string {
 	}
 	env := slices.Clone(own)
 	for _, v := range slices.Backward(others) {
-		if name, _, _ := strings.Cut(v, "="); !seen[name] && !strings.HasPrefix(name, workflow.ParamPrefix) {
+		if name, _, _ := strings.Cut(v, "="); !seen[name] && !strings.HasPrefix(name, workflow.ParamPrefix) && !strings.HasPrefix(name, secretPrefix) {
 			seen[name] = true
 			env = append(env, v)
 		}
@@ -204,7 +209,7 @@ func ofHooksCommit(vars []string) []string {
 func submittedEnv(vars []string) []string {
 	seen, env := map[string]bool{"PWD": true}, []string(nil)
 	for _, v := range slices.Backward(vars) {
-		if name, _, _ := strings.Cut(v, "="); !seen[name] && !slices.Contains(ownVariables, name) {
+		if name, _, _ := strings.Cut(v, "="); !seen[name] && !slices.Contains(ownVariables, name) && !strings.HasPrefix(name, secretPrefix) {
 			seen[name] = true
 			env = append(env, v)
 		}

@@ -39,7 +39,10 @@ func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Pol
 	tree, _ := l.treeOf(dir)
 	p := &sandbox.Policy{Required: b.Mode == kernel.RequiredSandbox, Offline: b.Network == kernel.NoNetwork, Guarded: l.guarded()}
 	a := j.Attempt()
-	p.Write = append(also, l.Files.SubmissionsFile(a), l.Files.ReportFile(a), l.Files.LogFile(j.ID, "stdout"), l.Files.LogFile(j.ID, "stderr"))
+	p.Write = append(also, l.Files.SubmissionsFile(a), l.Files.ReportFile(a))
+	if len(j.Spec.Task.Secrets) == 0 { // else its output goes through a pipe, which hides them
+		p.Write = append(p.Write, l.Files.LogFile(j.ID, "stdout"), l.Files.LogFile(j.ID, "stderr"))
+	}
 	if !b.ReadOnly {
 		p.Write = append(p.Write, tree)
 	}
@@ -53,7 +56,7 @@ func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Pol
 		p.Write = append(p.Write, tmp)
 	}
 	for _, path := range b.Write {
-		if path, err = l.writable(path, dir, tree, p.Guarded); err != nil {
+		if path, err = l.writable(path, dir, tree, p); err != nil {
 			return nil, err
 		}
 		p.Write = append(p.Write, path)
@@ -62,11 +65,15 @@ func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Pol
 }
 
 // writable is a path that a sandbox is to open: not one of Vizier's own files, nor
-// the repository's.
-func (l *Local) writable(path, dir, tree string, guarded []string) (string, error) {
-	home, _ := os.UserHomeDir()
+// the repository's, nor where a link leads that what was in the sandbox before may
+// have made.
+func (l *Local) writable(path, dir, tree string, p *sandbox.Policy) (string, error) {
 	switch rest, ofHome := strings.CutPrefix(path, "~/"); {
 	case ofHome:
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("sandbox: write: %s: %w", path, err)
+		}
 		path = filepath.Join(home, rest)
 	case !filepath.IsAbs(path):
 		path = filepath.Join(dir, path)
@@ -78,7 +85,12 @@ func (l *Local) writable(path, dir, tree string, guarded []string) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("sandbox: write: %w", err)
 	}
-	for _, g := range guarded {
+	for _, open := range append([]string{tree}, p.Write...) {
+		if clean := filepath.Clean(path); sandbox.Beneath(clean, open) && !sandbox.Beneath(real, open) {
+			return "", fmt.Errorf("sandbox: write: %s leads out of %s, to %s: name that path itself if it is to be opened", path, open, real)
+		}
+	}
+	for _, g := range p.Guarded {
 		if (real == g || sandbox.Beneath(real, g)) && real != tree && !sandbox.Beneath(real, tree) {
 			return "", fmt.Errorf("sandbox: write: %s is in %s, which no sandbox opens", path, g)
 		}
@@ -111,11 +123,12 @@ func (l *Local) treeOf(dir string) (tree, admin string) {
 	return tree, admin
 }
 
-// guarded are Vizier's directory and the repository's, wherever links lead.
+// guarded are Vizier's directory and the repository's, wherever links lead, and the
+// programs that run outside of sandboxes.
 func (l *Local) guarded() []string {
 	var out []string
-	for _, path := range []string{filepath.Join(l.Root, ".vizier"), gitDirOf(l.Root)} {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
+	for _, path := range []string{filepath.Join(l.Root, ".vizier"), gitDirOf(l.Root), l.Exe, l.ResidentExe} {
+		if real, err := filepath.EvalSymlinks(path); err == nil && path != "" {
 			out = append(out, real)
 		}
 	}
@@ -206,14 +219,29 @@ func (l *Local) MendLink(dir string) error {
 			return nil
 		}
 	}
-	err = os.RemoveAll(link)
-	if err == nil {
-		err = os.WriteFile(link, []byte("gitdir: "+admin+"\n"), 0o644)
-	}
-	if err != nil {
+	if err = putLink(link, admin); err != nil {
 		return fmt.Errorf("it changed %s, which says where the repository is, and that cannot be put back: %w", link, err)
 	}
 	return fmt.Errorf("it changed %s, which says where the repository is; it was put back", link)
+}
+
+// putLink makes the file link say that the repository is at admin. There is a link at
+// any moment, unless a directory is in its place: without one, git would take a
+// working tree for part of the one around it.
+func putLink(link, admin string) error {
+	next := link + ".vizier"
+	if err := os.RemoveAll(next); err != nil {
+		return err
+	}
+	if err := os.WriteFile(next, []byte("gitdir: "+admin+"\n"), 0o644); err != nil {
+		return err
+	}
+	if st, err := os.Lstat(link); err == nil && st.IsDir() {
+		if err := os.RemoveAll(link); err != nil {
+			return err
+		}
+	}
+	return os.Rename(next, link)
 }
 
 // sameDir reports that two paths are of one directory.

@@ -54,9 +54,10 @@ func Boot() string { return here().Boot }
 // Self identifies this process.
 func Self() Identity { return self() }
 
-var self = sync.OnceValue(func() Identity { return identify(os.Getpid()) })
+var self = sync.OnceValue(func() Identity { return Identify(os.Getpid()) })
 
-func identify(pid int) Identity {
+// Identify identifies the process of that id, which runs on this host.
+func Identify(pid int) Identity {
 	id := here()
 	p, _ := readProcess(pid)
 	id.PID, id.Start = pid, p.start

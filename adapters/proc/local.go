@@ -67,6 +67,8 @@ type Local struct {
 	Lease       Lease
 	Now         func() time.Time // nil: time.Now
 
+	provided provided // secrets of the attempt that is about to run, or runs
+
 	mu   sync.Mutex
 	own  map[int]bool // children this process started itself
 	held map[kernel.JobID]*heldLock

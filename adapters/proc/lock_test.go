@@ -64,7 +64,7 @@ func TestClaimWithACommandCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.claimChild(a, identify(os.Getpid()))
+	w.claimChild(a, Identify(os.Getpid()))
 	both, err := os.ReadFile(w.Files.ClaimFile(a))
 	if err != nil {
 		t.Fatal(err)

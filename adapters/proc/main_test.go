@@ -67,13 +67,16 @@ func runnerMain(attempt string) int {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
 	go func() { <-asked; cancel(errors.New("cancelled by tester")) }()
-	if err := l.Claim(a); err != nil {
-		return fail(err)
-	}
 	b, err := os.ReadFile(jobFile(root, a.Job))
 	j := kernel.Job{ID: a.Job, State: kernel.State{Status: kernel.Running, Attempt: a.N}}
 	if err == nil {
 		err = gob.NewDecoder(bytes.NewReader(b)).Decode(&j.Spec.Task)
+	}
+	if err == nil {
+		err = l.Provide(ctx, &j)
+	}
+	if err == nil {
+		err = l.Claim(a)
 	}
 	if err != nil {
 		return fail(err)

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 
@@ -27,14 +28,22 @@ const fewestFiles = 256
 // may run in: the sweep that ends a job's leftover processes spares it, as it
 // spares runners.
 func (l *Local) StartResident(lock *os.File) error {
-	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil && files.Max < fewestFiles {
-		return fmt.Errorf("start the resident scheduler: it would inherit a limit of %d open files (`ulimit -n`), and needs %d", files.Max, fewestFiles)
+	if why := TooFewFiles(); why != "" {
+		return errors.New("start the resident scheduler: " + why)
 	}
 	if err := l.startService(cmp.Or(l.ResidentExe, l.Exe), "resident", lock); err != nil {
 		return fmt.Errorf("start the resident scheduler: %w", err)
 	}
 	return nil
+}
+
+// TooFewFiles is why no resident scheduler is started from this process; "": one may be.
+func TooFewFiles() string {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Max >= fewestFiles {
+		return ""
+	}
+	return fmt.Sprintf("it would inherit a limit of %d open files (`ulimit -n`), and needs %d", files.Max, fewestFiles)
 }
 
 // StartHooks starts the program of runners as `__hooks`, in a session of its own like the

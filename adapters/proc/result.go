@@ -83,7 +83,8 @@ type explicitResult struct {
 		Branch   string `json:"worktree_branch"`
 		Owned    bool   `json:"worktree_owned"`
 	} `json:"context"` // of a builtin command only: where its run goes on
-	Agent *kernel.AgentRun `json:"agent"` // likewise: what its agent told
+	Agent   *kernel.AgentRun `json:"agent"`   // likewise: what its agent told
+	Sandbox *string          `json:"sandbox"` // likewise: what was enforced of what it started
 }
 
 // explicit is r as the result file at path corrects it. A file that makes no
@@ -164,6 +165,12 @@ func (e explicitResult) override(r kernel.Result, j *kernel.Job) (kernel.Result,
 			return r, errors.New("agent: only a workflow node asks one")
 		}
 		r.Agent = e.Agent
+	}
+	if e.Sandbox != nil {
+		if !j.Spec.Task.Builtin {
+			return r, errors.New("sandbox: only a workflow node puts what it starts into one")
+		}
+		r.Place.Sandbox = *e.Sandbox
 	}
 	switch r.Outcome {
 	case kernel.OutcomeFailed:

@@ -45,6 +45,10 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	// this one stays until then.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	defer l.withdraw()
+	if err := l.provided.write(); err != nil {
+		return notStarted(err)
+	}
 	c, err := l.startCommand(cmd, j.ID)
 	if err != nil {
 		return notStarted(err)
@@ -59,6 +63,9 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	c.guard.dismiss()
 	l.forget(c.pid)
 	endLeftovers(l.leftoversOf(j.Attempt(), c.id), min(grace, leftoverGrace))
+	for _, f := range c.filters {
+		f.drain()
+	}
 	c.logs.Close()
 
 	var r kernel.Result
@@ -74,11 +81,14 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 		r.Produced = customOf(j.Spec.Produces)
 	}
 	r = explicit(l.Files.ResultFile(j.Attempt()), j, r)
+	r.Reason = redact(r.Reason, cmd.hidden)
 	if b := j.Spec.Task.Sandbox; b.On() {
 		if err := l.MendLink(cmd.dir); err != nil {
-			r = kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RejectedByHost, Reason: err.Error(), Context: r.Context}
+			r = kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RejectedByHost, Reason: err.Error(), Context: r.Context, Place: r.Place}
 		}
-		r.Place.Sandbox = sandbox.Words(b)
+		if !j.Spec.Task.Builtin { // a node says what it started in one
+			r.Place.Sandbox = sandbox.Words(b)
+		}
 	}
 	r.Place.PID = c.pid
 	return r
@@ -102,6 +112,8 @@ type child struct {
 	logs  *joblog.Watcher
 	guard *guard
 
+	filters []*filter // its output goes through these; none: straight to the logs
+
 	mu    sync.Mutex
 	ended bool        // its pid may be another's soon
 	why   ending      // why we asked it to end, if we did
@@ -123,12 +135,26 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 	if err != nil {
 		return nil, errors.Join(err, stdout.Close())
 	}
+	outputs := []*os.File{stdout, stderr}
 	c := &child{logs: joblog.WatchBoth(l.MaxLog, stdout, stderr, l.Files.LogFile(id, "order"))}
 	defer func() {
 		if err != nil {
+			for _, f := range c.filters {
+				f.drain()
+			}
 			c.logs.Close()
 		}
 	}()
+	for i, log := range outputs {
+		if len(cmd.hidden) == 0 {
+			break
+		}
+		f, err := newFilter(log, cmd.hidden)
+		if err != nil {
+			return nil, fmt.Errorf("log: %w", err)
+		}
+		c.filters, outputs[i] = append(c.filters, f), f.write
+	}
 	if err = os.Remove(cmd.resultFile); err != nil && !os.IsNotExist(err) {
 		return nil, err // what lies there would pass for the command's result
 	}
@@ -140,22 +166,28 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 	}
 	sys := commandAttr()
 	if cmd.sandbox != nil {
-		if cmd.path, cmd.args, err = cmd.sandbox.Wrap(l.program(), cmd.path, cmd.args, sys); err != nil {
+		step, err := cmd.sandbox.Wrap(l.program(), sandbox.Command{Path: cmd.path, Args: cmd.args, Env: cmd.env}, sys)
+		if err != nil {
 			return nil, err
 		}
+		cmd.path, cmd.args, cmd.env = step.Path, step.Args, step.Env
 	}
-	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: []uintptr{null.Fd(), stdout.Fd(), stderr.Fd()}, Sys: sys}
+	attr := &syscall.ProcAttr{Dir: cmd.dir, Env: cmd.env, Files: []uintptr{null.Fd(), outputs[0].Fd(), outputs[1].Fd()}, Sys: sys}
 	c.pid, err = l.start(func() (int, error) { return syscall.ForkExec(cmd.path, cmd.args, attr) })
 	if err != nil {
 		c.guard.dismiss()
 		return nil, cmd.execError(err)
 	}
+	for _, f := range c.filters {
+		f.started()
+	}
 	c.guard.watch(c.pid)
-	c.id = identify(c.pid)
+	c.id = Identify(c.pid)
 	return c, nil
 }
 
-// openLog opens a log to append to. The command writes to it without a detour.
+// openLog opens a log to append to. A command without secrets writes to it without
+// a detour.
 func openLog(path string) (*os.File, error) {
 	f, err := joblog.Append(path)
 	if err != nil {

@@ -77,6 +77,9 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !ours {
 		return nil // no command starts before its claim
 	}
+	if c.Host == here().Host {
+		defer sweepPrivate(c.Private)
+	}
 	// Where the claim is unreadable, environments have to do.
 	if c.Boot != "" && c.Boot != here().Boot {
 		if c.Host != here().Host {

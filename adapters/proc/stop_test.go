@@ -214,7 +214,7 @@ func TestNoSignalForAReusedPID(t *testing.T) { // U23
 		lock, err := w.Acquire(w.job.Attempt())
 		must(t, err)
 		was := Identity{Host: here().Host, Boot: here().Boot, PID: p.pid, Start: p.start - 1}
-		if was.Running() || !identify(p.pid).Running() {
+		if was.Running() || !Identify(p.pid).Running() {
 			t.Error("a pid alone makes a process")
 		}
 		w.forge(w.job.Attempt(), claim{Identity: was})
@@ -236,7 +236,7 @@ func TestNoSignalForARunnerThatHasGoneOn(t *testing.T) {
 	must(t, os.WriteFile(w.Files.LockFile(a.Job), []byte("1\n"), 0o600))
 	for name, end := range map[string]func(context.Context, kernel.AttemptID) error{"stop": w.Stop, "sweep": w.Sweep} {
 		p, unharmed := bystander(t)
-		w.forge(a, claim{Identity: identify(p.pid)}) // runs another job's attempt by now
+		w.forge(a, claim{Identity: Identify(p.pid)}) // runs another job's attempt by now
 		must(t, end(bg, a))
 		if !unharmed() {
 			t.Errorf("%s: the runner was signalled", name)

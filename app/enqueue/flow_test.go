@@ -230,3 +230,102 @@ func TestReferencesOfABatch(t *testing.T) {
 		}
 	}
 }
+
+// After a run comes what follows its last jobs, whether it is named by its id or
+// its number; a job that only a route starts is none of them, and a number that is
+// one job's or part of a run's means that job.
+func TestAfterARun(t *testing.T) {
+	member := func(id kernel.JobID, part string, routed bool) kernel.Job {
+		j := kernel.Job{ID: id, Number: 7, Part: part}
+		j.Spec.Origin.Run, j.Spec.Routed = "run_x", routed
+		return j
+	}
+	jobs := []kernel.Job{member("a1", "first", false), member("a2", "last", false), member("a3", "rescue", true), {ID: "b1", Number: 8}}
+	b := builder(nil, nil, jobs...)
+	b.Templates = templates{manifests: map[kernel.RunID]string{
+		"run_x": `{"nodes":{"first":{"job_id":"a1","routes":{"succeeded":[{"target_node":"last"}]}},"last":{"job_id":"a2"},"rescue":{"job_id":"a3"}}}`}}
+	for _, c := range []struct {
+		ref  string
+		want []kernel.JobID
+		err  string
+	}{
+		{"run:run_x", []kernel.JobID{"a2"}, ""},
+		{"run:7", []kernel.JobID{"a2"}, ""},
+		{"7", []kernel.JobID{"a2"}, ""},
+		{"7/first", []kernel.JobID{"a1"}, ""},
+		{"8", []kernel.JobID{"b1"}, ""},
+		{"run:8", nil, "8 is no run"},
+		{"run:run_y", nil, "manifest not found"},
+	} {
+		spec, err := b.afters(context.Background(), []string{c.ref})
+		if !slices.Equal(spec.After, c.want) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: after %v, %v", c.ref, spec.After, err)
+		}
+	}
+}
+
+// detached is a main working tree with no branch.
+type detached struct{}
+
+func (detached) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
+	if p.Head {
+		f.Head.Err = "HEAD is detached"
+	}
+}
+
+// A prompt's text and branch go where its template has a place for them.
+func TestWhatAPromptGivesItsTemplate(t *testing.T) {
+	with := func(params object) object {
+		flow := template(script("a", nil))
+		flow["params"] = params
+		return flow
+	}
+	both := with(object{"spec_text": "", "target": ""})
+	for name, c := range map[string]struct {
+		t        object
+		set      map[string]string
+		body     string
+		branch   string
+		here     bool
+		observer app.Observer
+		text     string
+		target   string
+		err      string
+	}{
+		"text and branch":            {t: both, body: "do it", branch: "side", text: "do it", target: "side"},
+		"its own branch":             {t: both, set: map[string]string{"target": "mine"}, body: "do it", branch: "side", text: "do it", target: "mine"},
+		"here":                       {t: both, body: "do it", branch: "side", here: true, text: "do it"},
+		"text said twice":            {t: both, set: map[string]string{"spec_text": "x"}, body: "do it", branch: "side", err: "keep one"},
+		"no text":                    {t: both, branch: "side", err: "has no text"},
+		"no place for text":          {t: with(object{"target": ""}), body: "do it", branch: "side", err: "no parameter for the text"},
+		"no place for a branch":      {t: with(object{"prompt": ""}), body: "do it", branch: "side", err: "works on the branch that is checked out"},
+		"the branch checked out":     {t: with(object{"prompt": ""}), body: "do it", branch: "main", text: "do it"},
+		"none is checked out":        {t: with(object{"prompt": ""}), body: "do it", branch: "main", observer: detached{}, err: "HEAD is detached"},
+		"an unknown parameter":       {t: both, set: map[string]string{"zz": "x"}, body: "do it", branch: "side", err: "has no parameter `zz`"},
+		"none is needed, being here": {t: with(object{"prompt": ""}), body: "do it", branch: "main", here: true, observer: detached{}, text: "do it"},
+	} {
+		b := builder(c.t, nil)
+		if c.observer != nil {
+			b.Scheduler.Observers = []app.Observer{c.observer}
+		}
+		p := app.Prompt{ID: "prompt", Record: kernel.Prompt{Rel: "x.prompt.md", Branch: c.branch}, Body: c.body}
+		p.Front.Set = c.set
+		run, err := b.Prompt(context.Background(), "t", c.here, p)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		var m struct{ Params map[string]string }
+		if err == nil {
+			err = json.Unmarshal(run.Manifest, &m)
+		}
+		if text := m.Params["spec_text"] + m.Params["prompt"]; err != nil || text != c.text || m.Params["target"] != c.target {
+			t.Errorf("%s: %v, %v", name, m.Params, err)
+		}
+	}
+	if _, err := builder(both, nil).Prompt(context.Background(), "", true, app.Prompt{Body: "do it"}); err == nil || !strings.Contains(err.Error(), "names no flow") {
+		t.Errorf("without a flow: %v", err)
+	}
+}

@@ -106,9 +106,6 @@ func (f *Flow) standFor(ctx context.Context, p app.Prompt) (app.RunRequest, erro
 		}
 		return run.RunRequest, err
 	}
-	if len(run.Sinks) == 0 {
-		return app.RunRequest{}, fmt.Errorf("the template %s ends in no job: %w", f.name, kernel.ErrInvalid)
-	}
 	node := "prompt-end"
 	for _, taken := run.Plan.Nodes[node]; taken; _, taken = run.Plan.Nodes[node] {
 		node += "_"

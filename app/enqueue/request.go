@@ -30,6 +30,7 @@ type Request struct {
 	Approval        bool     `json:"approval"`
 	ApprovalTimeout string   `json:"approval_timeout"`
 	Timeout         string   `json:"timeout"`
+	Estimate        string   `json:"estimate"`
 	Retries         int      `json:"retries"`
 	RetryOn         []string `json:"retry_on"`
 	MaxResumes      *int     `json:"max_resumes"`
@@ -41,6 +42,7 @@ type Request struct {
 	Transient       string   `json:"transient"`
 	Cwd             string   `json:"cwd"`
 	Env             []string `json:"env"`
+	Secret          []string `json:"secret"`
 	Executor        string   `json:"executor"`
 	Option          []string `json:"options"`
 	Sandbox         string   `json:"sandbox"`
@@ -107,6 +109,13 @@ func (t *Builder) newJob(ctx context.Context, q Request, after func(string) (ker
 	fail(budgets(q, &spec))
 	spec.ApprovalTimeout, err = ApprovalTimeout(q.ApprovalTimeout, q.Approval || spec.InDoubtPolicy() == kernel.AskInDoubt)
 	fail(err)
+	if q.Estimate != "" {
+		d, err := time.ParseDuration(q.Estimate)
+		if err != nil || d <= 0 {
+			fail(fmt.Errorf("--estimate %q: expected a duration such as 90s or 2h: %w", q.Estimate, kernel.ErrInvalid))
+		}
+		spec.Estimate = d.Truncate(time.Microsecond)
+	}
 	spec.Task, err = t.task(q)
 	fail(err)
 	if spec.Task.Tree != "" && slices.Contains(spec.Preconditions, kernel.Precondition{Kind: kernel.CleanWorktree}) {
@@ -327,6 +336,8 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 			task.PassEnv = append(task.PassEnv, name)
 		}
 	}
+	secrets, err := secretsOf(q, task)
+	errs, task.Secrets = append(errs, err), secrets
 	b, err := sandboxOf(q)
 	if err != nil {
 		return task, err
@@ -334,6 +345,24 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 	task.Sandbox = b.Least(t.Defaults.Sandbox)
 	task.Tree, task.Dir, err = t.workplace(q.Cwd)
 	return task, errors.Join(append(errs, err)...)
+}
+
+// secretsOf reads --secret, for a task that has its executor.
+func secretsOf(q Request, task kernel.Task) (out []kernel.Secret, err error) {
+	if len(q.Secret) > 0 && task.On() != kernel.LocalExecutor {
+		return nil, fmt.Errorf("--secret: secrets are handed to jobs of this host, and the job is for executor %s: have its command fetch them there: %w", task.On(), kernel.ErrInvalid)
+	}
+	for _, text := range q.Secret {
+		s, err := kernel.ParseSecret(text)
+		if err != nil {
+			return nil, fmt.Errorf("--secret: %w", err)
+		}
+		if slices.ContainsFunc(out, func(o kernel.Secret) bool { return o.Name == s.Name }) {
+			return nil, fmt.Errorf("--secret %s: given twice: %w", s.Name, kernel.ErrInvalid)
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 // sandboxOf reads --sandbox, --write and --network.

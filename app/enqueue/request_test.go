@@ -75,6 +75,9 @@ func TestAJobIsAsItWasAskedFor(t *testing.T) {
 		{Request{InDoubt: "rerun", MaxReclaims: number(1)}, func(s *kernel.Spec) { s.InDoubt, s.Budget.Reclaims = kernel.RerunInDoubt, 1 }},
 		{Request{InDoubt: "ask", ApprovalTimeout: "1h"}, func(s *kernel.Spec) { s.InDoubt, s.ApprovalTimeout = kernel.AskInDoubt, time.Hour }},
 		{Request{Env: []string{"A=b=c", "B"}, Cwd: "sub/.."}, func(s *kernel.Spec) { s.Task.Env, s.Task.PassEnv = []string{"A=b=c"}, []string{"B"} }},
+		{Request{Secret: []string{"A=@~/b", "B=c=d"}}, func(s *kernel.Spec) {
+			s.Task.Secrets = []kernel.Secret{{Name: "A", Source: "@~/b"}, {Name: "B", Source: "c=d"}}
+		}},
 		{Request{Cwd: "sub/x"}, func(s *kernel.Spec) { s.Task.Dir = "sub/x" }},
 		{Request{Cwd: "/repo/sub"}, func(s *kernel.Spec) { s.Task.Dir = "sub" }},
 		{Request{Cwd: os.TempDir()}, func(s *kernel.Spec) { s.Task.Tree = os.TempDir() }},
@@ -124,6 +127,10 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Transient: "x"}, "x"},
 		{Request{IdempotencyKey: strings.Repeat("k", maxKey+1)}, "at most 512 bytes"},
 		{Request{IdempotencyKey: "a\x00"}, "none of them NUL"},
+		{Request{Secret: []string{"1=x"}}, `--secret: "1": expected NAME=@FILE or NAME=COMMAND`},
+		{Request{Secret: []string{"A"}}, `--secret: "A": expected NAME=@FILE`},
+		{Request{Secret: []string{"A=@x"}}, `A: the file "x" is read when the job starts: give a path that begins with / or ~/`},
+		{Request{Secret: []string{"A=x", "A=y"}}, "--secret A: given twice"},
 		{Request{Retries: -1}, "--retries -1: expected 0 or more"},
 		{Request{RetryOn: []string{"exit"}}, "--retry-on has no effect without retries"},
 		{Request{Retries: 1, RetryOn: []string{"x"}}, "--retry-on: "},

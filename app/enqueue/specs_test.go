@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -43,8 +44,16 @@ func planner(params object) object {
 // templates has one template, and the specifications by their paths.
 type templates struct {
 	Templates
-	t     object
-	specs map[string]string
+	t         object
+	specs     map[string]string
+	manifests map[kernel.RunID]string
+}
+
+func (f templates) Manifest(run kernel.RunID) ([]byte, error) {
+	if m, ok := f.manifests[run]; ok {
+		return []byte(m), nil
+	}
+	return nil, os.ErrNotExist
 }
 
 func (f templates) Find(name string) (Choice, error) { return Choice{Path: name, Selector: name}, nil }

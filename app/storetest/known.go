@@ -283,6 +283,7 @@ func (b *bench) near(r *rand.Rand, tx app.Tx, model map[kernel.JobID]kernel.Job)
 		all = append(all, j)
 	}
 	slices.SortFunc(all, func(j, k kernel.Job) int { return j.Compare(&k) })
+	b.tallies(tx, all)
 	for _, n := range randomNear(r, all) {
 		rec := b.load(tx, kernel.Scope{Near: []kernel.Near{n}})
 		if !rec.Narrow {
@@ -307,6 +308,24 @@ func (b *bench) near(r *rand.Rand, tx app.Tx, model map[kernel.JobID]kernel.Job)
 				b.Fatalf("%+v: job %s is missing", n, id)
 			}
 		}
+	}
+}
+
+// tallies asks a store that can tell how the jobs of each number stand that share it
+// with others, and demands what the jobs tell.
+func (b *bench) tallies(tx app.Tx, all []kernel.Job) {
+	b.Helper()
+	want := map[kernel.Number]kernel.Tally{99: {}}
+	for _, j := range all {
+		t := want[j.Number]
+		if j.Part != "" {
+			t.Add(&j)
+		}
+		want[j.Number] = t
+	}
+	rec := b.load(tx, kernel.Scope{Near: []kernel.Near{}, Tally: slices.Collect(maps.Keys(want))})
+	if rec.Tallies != nil && !maps.Equal(rec.Tallies, want) {
+		b.Fatalf("the jobs that share a number stand like this:\n%+v\nand not like this:\n%+v", want, rec.Tallies)
 	}
 }
 
@@ -389,6 +408,13 @@ func randomPlan(r *rand.Rand, step int, model map[kernel.JobID]kernel.Job) ([]ke
 				st.RetryAt = time.Time{}
 				if r.IntN(2) == 0 {
 					st.RetryAt = epoch.Add(time.Duration(r.IntN(3)) * time.Second)
+				}
+				st.Finished, st.Outcome = time.Time{}, kernel.NoOutcome
+				if st.Status.Terminal() {
+					st.Finished = epoch.Add(time.Duration(r.IntN(5)) * time.Second)
+				}
+				if st.Status == kernel.BlockedByDependency && r.IntN(2) == 0 {
+					st.Outcome = kernel.OutcomeBlocked
 				}
 				st.Approval = kernel.Approval{}
 				if r.IntN(2) == 0 {

@@ -126,7 +126,7 @@ func rowsOf(s *kernel.Snapshot, folded map[string]bool, f filter, search string)
 
 func jobRow(s *kernel.Snapshot, j *kernel.Job, inside bool) row {
 	now := s.Now()
-	r := row{key: string(j.ID), ref: j.Ref(), name: view.Title(j), status: j.State.Status.String(), inside: inside, jobs: []*kernel.Job{j}, took: age([]*kernel.Job{j}, now)}
+	r := row{key: string(j.ID), ref: j.Ref(), name: view.Title(j), status: view.Standing(s, j), inside: inside, jobs: []*kernel.Job{j}, took: age([]*kernel.Job{j}, now)}
 	if inside && j.Part != "" {
 		r.ref = "/" + j.Part
 	}

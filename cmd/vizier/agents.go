@@ -66,7 +66,7 @@ func (x *agentsCmd) Run(c *call) error {
 	if x.Format == "json" {
 		err = c.ui.json(doc)
 	} else {
-		c.ui.text(doc.text())
+		c.ui.text(c.ui.agents(doc))
 	}
 	if err == nil && stuck {
 		err = exits(1)
@@ -74,7 +74,7 @@ func (x *agentsCmd) Run(c *call) error {
 	return err
 }
 
-func (d agentList) text() string {
+func (u *ui) agents(d agentList) string {
 	cells := [][]string{{"Agent", "Version", "Program", "Asked by"}}
 	problems := ""
 	for _, a := range d.Agents {
@@ -94,7 +94,7 @@ func (d agentList) text() string {
 	if len(d.Agents) == 0 {
 		return "No agent is installed\n"
 	}
-	return table(cells, nil) + problems
+	return u.table(cells, -1) + problems
 }
 
 // agentChoices are the agents of the templates that the repository has, and the

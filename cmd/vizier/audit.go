@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
 )
 
 type auditCmd struct {
@@ -13,12 +18,15 @@ type auditCmd struct {
 	Inputs       []string `arg:"" optional:"" name:"input" help:"The template's positional inputs."`
 	Set          []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; --KEY VALUE does the same; repeatable."`
 	Strict       bool     `help:"Exit 10 when something is needed that the template itself does not produce."`
+	Explore      bool     `help:"Look at every history that a run may have, and tell what goes wrong in any: exits 10 if something does."`
+	Scenarios    string   `placeholder:"DIR" help:"With --explore: write for each fault the shortest history that shows it into DIR, as a scenario of kernel/testdata."`
 	Format       string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 	TemplateHelp bool     `hidden:""`
 }
 
 func (*auditCmd) Help() string {
-	return "Tells what a run would produce, what it needs from elsewhere and which locks its nodes take. Nothing is written."
+	return "Tells what a run would produce, what it needs from elsewhere and which locks its nodes take. With --explore also whether a run can be left open for nothing, " +
+		"which nodes never run, which failures nobody sees, whether an approval can be passed round and what may be used before it is made. Nothing but scenarios is written."
 }
 
 // audited is `audit --format json`.
@@ -32,6 +40,22 @@ type audited struct {
 	Inputs   []untetheredInput   `json:"untethered_inputs"`
 	Locks    []lockedNode        `json:"effective_locks"`
 	Summary  untethered          `json:"summary"`
+	Explored *explored           `json:"explored,omitempty"` // with --explore
+}
+
+// explored is what every history of a run comes to.
+type explored struct {
+	States   int         `json:"states"`
+	Complete bool        `json:"complete"` // there are no others
+	Faults   []flowFault `json:"faults"`
+}
+
+type flowFault struct {
+	Fault    string `json:"fault"`
+	Node     string `json:"node_id"`
+	About    string `json:"about,omitempty"` // another node
+	Text     string `json:"text"`
+	Scenario string `json:"scenario,omitempty"` // the file; absent: it shows in no single history, or none was asked for
 }
 
 type untethered struct {
@@ -57,6 +81,9 @@ type nodeLock struct {
 
 // Run prints the report.
 func (x *auditCmd) Run(c *call) error {
+	if x.Scenarios != "" && !x.Explore {
+		return usageError(errors.New("--scenarios has no effect without --explore"))
+	}
 	r, err := c.repo()
 	if err != nil {
 		return err
@@ -75,15 +102,66 @@ func (x *auditCmd) Run(c *call) error {
 	doc := audited{Outcome: "workflow_audit", Selector: f.Choice.Selector, Template: f.Source.ID.Value, Version: f.Source.Version.Value}
 	doc.artifacts(run)
 	doc.locks(run.Jobs)
+	if x.Explore {
+		if doc.Explored, err = x.explore(c, run.Jobs); err != nil {
+			return err
+		}
+	}
 	if x.Format == "json" {
 		err = c.ui.json(doc)
 	} else {
 		c.ui.text(doc.text())
 	}
-	if err == nil && x.Strict && doc.Summary.Has {
+	if err == nil && (x.Strict && doc.Summary.Has || x.Explore && len(doc.Explored.Faults) > 0) {
 		return exits(classRefused.exit)
 	}
 	return err
+}
+
+// explore looks at every history of the run, and writes scenarios where it is asked to.
+func (x *auditCmd) explore(c *call, jobs []kernel.NewJob) (*explored, error) {
+	found, err := foresight.Explore(jobs, foresight.MostStates, func() bool { return c.ctx.Err() != nil })
+	if err == nil {
+		err = c.ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	nodes := map[kernel.JobID]string{}
+	for _, j := range jobs {
+		nodes[j.ID] = j.Spec.Origin.Node
+	}
+	name := func(id kernel.JobID) string { return nodes[id] }
+	out := &explored{States: found.States, Complete: found.Complete, Faults: []flowFault{}}
+	for i, f := range found.Falls {
+		fault := flowFault{Fault: f.Fault.String(), Node: name(f.Job), About: name(f.About), Text: f.Text(name)}
+		if x.Scenarios != "" && f.Fault != foresight.NeverRuns {
+			if err := os.MkdirAll(x.Scenarios, 0o777); err != nil {
+				return nil, err
+			}
+			fault.Scenario = filepath.Join(x.Scenarios, fmt.Sprintf("%02d_%s.txt", i+1, f.Fault))
+			if err := os.WriteFile(fault.Scenario, []byte(f.Scenario(jobs, name)), 0o666); err != nil {
+				return nil, err
+			}
+		}
+		out.Faults = append(out.Faults, fault)
+	}
+	return out, nil
+}
+
+// text is what was explored for people.
+func (e *explored) text() string {
+	all := "all there are"
+	if !e.Complete {
+		all = "there are more, and what these may come to is not known"
+	}
+	var faults []string
+	for _, f := range e.Faults {
+		if faults = append(faults, f.Text); f.Scenario != "" {
+			faults = append(faults, "    "+f.Scenario)
+		}
+	}
+	return fmt.Sprintf("\nExplored %d states, %s. Faults:\n", e.States, all) + indented(faults)
 }
 
 func (doc *audited) artifacts(run enqueue.Run) {
@@ -147,6 +225,9 @@ func (doc *audited) text() string {
 		}
 	}
 	b.WriteString(indented(needs) + "\nLocks:\n" + indented(locks))
+	if doc.Explored != nil {
+		b.WriteString(doc.Explored.text())
+	}
 	return b.String()
 }
 

@@ -104,7 +104,7 @@ func refusedClean(err error) error {
 func (c *call) agree(set retention.CleanSet) (bool, error) {
 	what := "job " + joined(set.Jobs)
 	if set.Run != "" {
-		what = fmt.Sprintf("run %s with %d job(s)", set.Run, len(set.Jobs))
+		what = "run " + string(set.Run) + " with " + view.Counted(len(set.Jobs), "job")
 	}
 	agreed, err := c.agreeTo("Remove "+what+"?", "vizier clean")
 	if err == nil && !agreed {
@@ -117,9 +117,9 @@ func (c *call) agree(set retention.CleanSet) (bool, error) {
 func (c *call) agreeTo(question, command string) (bool, error) {
 	in, ok := c.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return false, errors.New(command + " requires --yes when stdin is not a TTY")
+		return false, errors.New(command + " asks first, and there is no terminal to ask on: give it --yes")
 	}
-	fmt.Fprint(c.ui.err, visible(c.ui.refs.text(question), "")+" [y/N] ")
+	fmt.Fprint(c.ui.err, visible(c.ui.people(question), "")+" [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read the answer: %w", err)

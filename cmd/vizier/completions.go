@@ -158,7 +158,7 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 			out = append(out, candidate{text: name})
 		}
 	case v.Name == "job" || v.Name == "after":
-		return c.jobCandidates()
+		return c.jobCandidates(node.Name)
 	case v.Name == "run" && node.Name != "run":
 		return c.runCandidates()
 	case v.Name == "status":
@@ -179,7 +179,7 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 		switch {
 		case node.Name == "show":
 			all = view.ShowFields()
-		case node.Parent == nil || node.Parent.Name != "jobs":
+		case node.Name == "plans":
 			all = planFields()
 		}
 		for _, f := range all {
@@ -189,8 +189,9 @@ func (c *call) values(node *kong.Node, v *kong.Value) []candidate {
 	return out
 }
 
-// jobCandidates are all jobs, newest first, by their references.
-func (c *call) jobCandidates() []candidate {
+// jobCandidates are the jobs that a command may be about, newest first, by their
+// references.
+func (c *call) jobCandidates(command string) []candidate {
 	r, err := c.repo()
 	if err != nil {
 		return nil
@@ -200,8 +201,14 @@ func (c *call) jobCandidates() []candidate {
 		return nil
 	}
 	name, out := label(snap), []candidate{}
+	decides := command == "approve" || command == "reject"
 	for _, row := range view.ListOf(snap, view.ListOptions{All: true}).Rows {
-		out = append(out, candidate{name(row.ID), fmt.Sprintf("%s %s", row.Status, row.Text("name"))})
+		if !decides || row.Status == kernel.WaitingOnApproval {
+			out = append(out, candidate{name(row.ID), fmt.Sprintf("%s %s", row.Status, row.Text("name"))})
+		}
+	}
+	if decides {
+		return out
 	}
 	out = append(append(out, runsOf(snap)...), nameCandidates(snap)...)
 	return append(out, candidate{"@last", "the newest job"})

@@ -47,7 +47,7 @@ func (s *configShowCmd) Run(c *call) error {
 		}
 		return c.ui.json(doc)
 	}
-	c.ui.text(table(settingCells(settings, s.Origin), nil))
+	c.ui.text(table(settingCells(settings, s.Origin)))
 	return nil
 }
 

@@ -16,12 +16,14 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type doctorCmd struct {
-	Fix    bool   `help:"Repair what can be repaired."`
-	Adopt  bool   `help:"Have the repository's store count as yours where it is now. Look at it first."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Fix      bool   `help:"Repair what can be repaired."`
+	Adopt    bool   `help:"Have the repository's store count as yours where it is now. Look at it first."`
+	Executor string `placeholder:"NAME" help:"Try an executor of the configuration alone, and all that its engine has to do, by small jobs of its own."`
+	Format   string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
 func (*doctorCmd) Help() string {
@@ -49,6 +51,14 @@ type diagnosis struct {
 	Resident int             `json:"resident_pid"` // 0: none
 	Sandbox  string          `json:"sandbox"`      // what this host enforces of one
 	Findings []doctorFinding `json:"findings"`
+
+	// Contract is what an executor has to do, where one was tried.
+	Contract []doctorClause `json:"contract,omitempty"`
+}
+
+type doctorClause struct {
+	Clause string `json:"clause"`
+	Kept   bool   `json:"kept"`
 }
 
 type doctorFinding struct {
@@ -96,32 +106,16 @@ func (x *doctorCmd) Run(c *call) error {
 			return err
 		}
 	}
-	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
-	foreign := errors.Is(err, fs.ErrForeign) && !x.Fix
-	if foreign { // nothing here is run, and nothing changed
-		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: err.Error(), Next: "vizier doctor --adopt, once you have looked at it"}}, nil
-	}
-	if errors.Is(err, fs.ErrNewer) { // nothing here may be changed, nor be judged by what this version knows
-		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
-	}
-	if err != nil {
-		return err
-	}
-	unsound, err := r.unsound(c.ctx, found)
-	if err != nil {
-		return err
-	}
-	found = append(found, unsound...)
-	untrusted := r.untrusted(c.ctx)
-	found = append(found, untrustedFinding(untrusted)...)
-	mayRun := !foreign && len(untrusted) == 0
-	if mayRun {
-		found = append(found, c.checkClusters(r)...)
-	}
-	if r.AgentPrograms != nil && mayRun {
-		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
-	}
 	doc := diagnosis{Outcome: "healthy", Resident: r.Resident(), Sandbox: sandbox.Words(kernel.Sandbox{Network: kernel.NoNetwork}), Findings: []doctorFinding{}}
+	var found []app.Finding
+	if x.Executor != "" {
+		found, doc.Contract, err = x.tryExecutor(c, r)
+	} else {
+		found, err = x.examine(c, r)
+	}
+	if err != nil {
+		return err
+	}
 	if doc.Git, _, err = r.Doctor.git.ProgramVersion(c.ctx); err != nil {
 		doc.Git = "none"
 	}
@@ -149,14 +143,44 @@ func (x *doctorCmd) Run(c *call) error {
 	return err
 }
 
+// examine looks at everything.
+func (x *doctorCmd) examine(c *call, r *repo) ([]app.Finding, error) {
+	found, err := r.Scheduler.Examine(c.ctx, c.checks(r), x.Fix)
+	foreign := errors.Is(err, fs.ErrForeign) && !x.Fix
+	if foreign { // nothing here is run, and nothing changed
+		found, err = []app.Finding{{Check: "store", Path: ".vizier/jobs", Problem: err.Error(), Next: "vizier doctor --adopt, once you have looked at it"}}, nil
+	}
+	if errors.Is(err, fs.ErrNewer) { // nothing here may be changed, nor be judged by what this version knows
+		found, err = []app.Finding{{Check: "journal", Path: ".vizier/jobs/journal/plans", Problem: err.Error(), Next: newerHint}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	unsound, err := r.unsound(c.ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, unsound...)
+	untrusted := r.untrusted(c.ctx)
+	found = append(found, untrustedFinding(untrusted)...)
+	mayRun := !foreign && len(untrusted) == 0
+	if mayRun {
+		found = append(found, c.checkClusters(r)...)
+	}
+	if r.AgentPrograms != nil && mayRun {
+		found = append(found, app.CheckAgents(c.ctx, r.AgentPrograms, c.agentChoices(r))...)
+	}
+	return found, nil
+}
+
 func (x *doctorCmd) show(c *call, doc diagnosis, open int) {
 	switch {
 	case len(doc.Findings) == 0:
 		c.ui.print("Outcome: healthy")
 	case x.Fix:
-		c.ui.print(fmt.Sprintf("Outcome: %d finding(s), %d repaired", len(doc.Findings), len(doc.Findings)-open))
+		c.ui.print(fmt.Sprintf("Outcome: %s, %d repaired", view.Counted(len(doc.Findings), "finding"), len(doc.Findings)-open))
 	default:
-		c.ui.print(fmt.Sprintf("Outcome: %d finding(s)", len(doc.Findings)))
+		c.ui.print("Outcome: " + view.Counted(len(doc.Findings), "finding"))
 	}
 	resident := "none"
 	if doc.Resident != 0 {

@@ -67,7 +67,7 @@ func classify(err error) class {
 		{kernel.ErrNotFound, class{"not_found", 1, "vizier ls --all"}},
 		{kernel.ErrInvalid, class{"invalid", 2, ""}},
 		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier wait`, or end them with `vizier cancel`"}},
-		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from has somebody else approve it than who submitted it"}},
+		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from: another person than who submitted it has to approve it"}},
 		{kernel.ErrConflict, class{"conflict", 1, ""}},
 		{kernel.ErrStale, class{"stale", 1, ""}},
 		{fs.ErrForeign, class{"foreign", 10, ""}},

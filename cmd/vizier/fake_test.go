@@ -226,13 +226,29 @@ func (w *fake) Commit(p kernel.Plan) error {
 		w.jobs = append(w.jobs, *j)
 	}
 	for _, a := range p.Actions() {
-		if published, ok := a.(kernel.Publish); ok {
-			for _, x := range published.Artifacts {
-				w.facts.Markers[x] = kernel.Seen([]kernel.JobID{published.Attempt.Job})
-			}
+		switch a := a.(type) {
+		case kernel.Publish:
+			w.mark(a.Attempt.Job, a.Artifacts, true)
+		case kernel.Reset:
+			w.mark(a.Attempt.Job, a.Produces, false)
+		case kernel.PurgeFiles:
+			w.mark(a.Job, a.Produces, false)
+		case kernel.RemoveJob:
+			w.mark(a.Job, a.Produces, false)
 		}
 	}
 	return nil
+}
+
+// mark makes the job's markers of artifacts appear or go.
+func (w *fake) mark(id kernel.JobID, artifacts []kernel.Artifact, appear bool) {
+	for _, a := range artifacts {
+		jobs := slices.DeleteFunc(slices.Clone(w.facts.Markers[a].Value), func(j kernel.JobID) bool { return j == id })
+		if appear {
+			jobs = append(jobs, id)
+		}
+		w.facts.Markers[a] = kernel.Seen(jobs)
+	}
 }
 
 func (w *fake) Unfinished() []kernel.WorldAction { return nil }

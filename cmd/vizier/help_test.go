@@ -61,6 +61,7 @@ func TestUnknownNamesGetASuggestion(t *testing.T) {
 	has(t, w.fails(2, "jbos"), `did you mean "jobs"?`)
 	has(t, w.fails(2, "jobs", "aprove", "x"), `did you mean "approve"?`, "hint: vizier jobs --help")
 	has(t, w.fails(2, "jobs", "submit", "--lck", "x"), `did you mean "--lock"?`)
+	has(t, w.fails(2, "-v", "cancel"), "hint: vizier cancel --help")
 	for _, gone := range []string{"--background", "--pager", "--agent"} {
 		w.fails(2, gone, "jobs", "list")
 	}
@@ -86,6 +87,9 @@ func TestCompletions(t *testing.T) {
 		{[]string{"jobs", "wait", "1", ""}, []string{"1\t"}, "--"},
 		{[]string{"jobs", "submit", "--after", "1"}, []string{"1\t"}, "--"},
 		{[]string{"jobs", "submit", "--name", "x", "--", "jobs", ""}, nil, "submit"},
+		{[]string{"ls", "--fields", "cr"}, []string{"created\t"}, "branch"},
+		{[]string{"plans", "--fields", "br"}, []string{"branch\t"}, "created"},
+		{[]string{"jobs", "approve", ""}, nil, "1"},
 		{[]string{"jobs", "show", "--fields", "pi"}, []string{"pid\t"}, "job"},
 		{[]string{"init", "--agent", "c"}, []string{"claude\n", "codex\n"}, "gemini"},
 		{[]string{"help", "g"}, []string{"gates\n"}, "jobs"},

@@ -10,7 +10,7 @@ type inboxCmd struct {
 	Init   inboxInitCmd   `cmd:"" help:"Make the folders of the inbox."`
 	Once   inboxOnceCmd   `cmd:"" help:"Look at the inbox once: enqueue what was dropped, take away what has ended."`
 	Watch  inboxWatchCmd  `cmd:"" help:"Look at the inbox whenever something changes in it."`
-	Submit inboxSubmitCmd `cmd:"" help:"Drop prompts, and print the ids of their jobs."`
+	Submit inboxSubmitCmd `cmd:"" help:"Drop prompts, and print what their jobs are called."`
 	Status inboxStatusCmd `cmd:"" help:"Show the prompts and what their jobs do."`
 }
 

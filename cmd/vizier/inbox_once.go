@@ -103,6 +103,7 @@ type inboxEnd struct {
 type inboxAsked struct {
 	inboxTaken
 	Approve kernel.JobID `json:"approve"` // the job that is to be approved
+	Called  string       `json:"approve_ref,omitempty"`
 }
 
 type inboxReason struct {
@@ -124,7 +125,7 @@ func (u *ui) inboxPass(rep app.InboxReport) inboxPass {
 		doc.Ended = append(doc.Ended, end)
 	}
 	for _, a := range rep.Asked {
-		doc.Asked = append(doc.Asked, inboxAsked{u.taken(a.Taken), a.Approve})
+		doc.Asked = append(doc.Asked, inboxAsked{u.taken(a.Taken), a.Approve, u.refs.of(string(a.Approve)).Ref})
 	}
 	for _, m := range rep.Finished {
 		doc.Finished = append(doc.Finished, m.Path)
@@ -158,10 +159,23 @@ func (x *inboxOnceCmd) Run(c *call) error {
 	if x.Format == "json" {
 		return c.ui.json(doc)
 	}
-	c.ui.print(fmt.Sprintf("Outcome: %d prompt(s) taken, %d failed, %d moved to finished, %d not due, %d left alone",
-		len(doc.Taken), len(doc.Failed), len(doc.Finished), doc.Waiting, len(doc.Left)))
+	c.ui.print("Outcome: " + doc.summary())
 	c.ui.text(doc.lines())
 	return nil
+}
+
+// summary is how many prompts came to what.
+func (doc inboxPass) summary() string {
+	text := view.Counted(len(doc.Taken), "prompt") + " taken"
+	for _, part := range []struct {
+		n    int
+		what string
+	}{{len(doc.Failed), "refused"}, {len(doc.Finished), "moved to finished"}, {doc.Waiting, "not due yet"}, {len(doc.Left), "left untouched"}} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %d %s", part.n, part.what)
+		}
+	}
+	return text
 }
 
 // lines say what happened, a line for each file.

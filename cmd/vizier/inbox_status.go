@@ -1,12 +1,11 @@
 package main
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app"
@@ -91,7 +90,7 @@ func (x *inboxStatusCmd) Run(c *call) error {
 		if j := p.Job; j != nil {
 			row.Job, row.Run, row.Status, row.State, row.Branch = j.ID, j.Spec.Origin.Run, p.Run.Status.String(), j.State.Status.Coarse(), j.Spec.Prompt.Branch
 			row.Reference = c.ui.refs.of(string(j.ID))
-			row.Next = promptNext(j, p.Run)
+			row.Next = c.ui.refs.command(promptNext(j, p.Run))
 		}
 		doc.Prompts = append(doc.Prompts, row)
 		doc.Counts[row.Name]++
@@ -106,33 +105,25 @@ func (x *inboxStatusCmd) Run(c *call) error {
 }
 
 func (x *inboxStatusCmd) show(c *call, doc inboxState) error {
-	c.ui.print(fmt.Sprintf("Outcome: %d prompt(s) in %s", len(doc.Prompts), doc.Inbox))
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	c.ui.print("Outcome: " + view.Counted(len(doc.Prompts), "prompt") + " in " + doc.Inbox)
+	var cells [][]string
 	for _, p := range doc.Prompts {
-		status, note := p.Status, oneLine(p.Reason)
-		if status == "" {
-			status = "-"
-		}
+		status, note := cmp.Or(p.Status, "-"), oneLine(p.Reason)
 		if p.Stalled {
 			status += " (stalled)"
-		}
-		if len(p.Next) > 0 {
-			note = strings.TrimPrefix(note+"; next: "+strings.Join(p.Next, "; "), "; ")
 		}
 		if p.Gone {
 			note = strings.TrimPrefix(note+", no longer in the inbox", ", ")
 		}
-		job := string(p.Job)
-		if job == "" {
-			job = "-"
+		cells = append(cells, []string{readable(p.Rel), p.Name, cmp.Or(p.Ref, string(p.Job), "-"), status, kernel.Brief(time.Duration(p.Age) * time.Second), c.ui.people(note)})
+	}
+	lines := strings.SplitAfter(grid{cells: cells, shrink: []int{5, 0}}.text(c.ui.columns()), "\n")
+	for i, p := range doc.Prompts {
+		c.ui.verbatim(lines[i])
+		for _, next := range p.Next {
+			c.ui.print("    next: " + next)
 		}
-		fmt.Fprintln(w, strings.TrimRight(strings.Join([]string{readable(p.Rel), p.Name, c.ui.refs.short(job), status, (time.Duration(p.Age) * time.Second).String(), c.ui.refs.text(note)}, "\t"), "\t"))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	c.ui.verbatim(b.String())
 	for _, l := range doc.Left {
 		c.ui.print("left: " + readable(l.Path) + ": " + oneLine(l.Reason))
 	}

@@ -18,7 +18,7 @@ var scaffold embed.FS
 
 type initCmd struct {
 	Agent string `placeholder:"NAME" help:"The agent that templates ask: claude, codex, gemini, builtin or a shim. Without it one that is installed is taken."`
-	Check bool   `help:"Only tell what is missing; exit 1 if anything is."`
+	Check bool   `help:"Only show what is missing; exit 1 if anything is."`
 }
 
 func (*initCmd) Help() string {

@@ -56,7 +56,7 @@ func (x *cancelCmd) Run(c *call) error {
 		return err
 	}
 	if x.All && !x.Yes && len(ids) > 0 {
-		if agreed, err := c.agreeTo(fmt.Sprintf("Cancel %d job(s)?", len(ids)), "vizier cancel --all"); !agreed || err != nil {
+		if agreed, err := c.agreeTo("Cancel "+view.Counted(len(ids), "job")+"?", "vizier cancel --all"); !agreed || err != nil {
 			return err
 		}
 	}
@@ -176,7 +176,11 @@ func (x *cancelCmd) outcome(c *call, r *repo, snap *kernel.Snapshot, id kernel.J
 		c.ui.warn("job %s ended as %s before it could be cancelled", id, j.State.Status)
 	}
 	if j.State.Status == kernel.Cancelled && x.Format == "text" {
-		c.ui.print(fmt.Sprintf("Job %s marked cancelled (stdout: %s, stderr: %s, cleanup=%s)", id, doc.Stdout, doc.Stderr, doc.Cleanup))
+		text := "Job " + string(id) + " cancelled"
+		if j.State.Cancelled.Status == kernel.CleanupDone {
+			text += ", and its worktree removed"
+		}
+		c.ui.print(text)
 	}
 	return doc, nil
 }

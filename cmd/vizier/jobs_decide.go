@@ -20,7 +20,7 @@ import (
 
 type approveCmd struct {
 	Job    string `arg:"" help:"The job, or a run of which one job is pending: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	Digest string `placeholder:"SHA256" help:"Approve only what has this digest, as jobs show and jobs approve print it."`
+	Digest string `placeholder:"SHA256" help:"Approve only what has this digest, as show and jobs approve print it."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
@@ -35,6 +35,8 @@ type approved struct {
 	Approves      []string       `json:"approves"` // its statement, by lines
 	Started       []kernel.JobID `json:"started"`
 	Updated       []kernel.JobID `json:"updated"`
+
+	Refs map[kernel.JobID]string `json:"refs,omitempty"` // what the listed jobs are called
 }
 
 // Run grants the approval of what it prints.
@@ -50,12 +52,13 @@ func (a *approveCmd) Run(c *call) error {
 	c.report(rep)
 	j := rep.Snapshot.Job(id)
 	st, g := j.State, j.State.Approval.Grant
-	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, append(view.Statement(g.Statement), r.arguments(j)...), listed(rep.Started()), listed(rep.Updated())}
+	doc := approved{"Job approval granted", id, c.ui.refs.of(string(id)), st.Status.String(), st.Approval.State.String(), g.Digest, append(view.Statement(g.Statement), r.arguments(j)...), listed(rep.Started()), listed(rep.Updated()), nil}
 	if a.Format == "json" {
+		doc.Refs = c.ui.refs.among(doc.Started, doc.Updated)
 		return c.ui.json(doc)
 	}
-	c.ui.text(block([]row{{"Outcome", doc.Outcome}, {"Job", string(id)}, {"Status", doc.Status},
-		{"Approval state", doc.ApprovalState}, {"Digest", string(doc.Digest)}, {"Started", joined(doc.Started)}, {"Updated", joined(doc.Updated)}}, ""))
+	c.ui.block([]row{{"Outcome", doc.Outcome}, {"Job", string(id)}, {"Status", doc.Status},
+		{"Approval state", doc.ApprovalState}, {"Digest", string(doc.Digest)}, {"Started", joined(doc.Started)}, {"Updated", joined(doc.Updated)}})
 	for _, line := range doc.Approves {
 		c.ui.verbatim("  " + line + "\n")
 	}
@@ -121,8 +124,8 @@ func (x *rejectCmd) Run(c *call) error {
 	if x.Format == "json" {
 		return c.ui.json(doc)
 	}
-	c.ui.text(block([]row{{"Outcome", doc.Outcome}, {"Job", string(id)}, {"Status", doc.Status},
-		{"Approval state", doc.ApprovalState}, {"Reason", doc.Reason}}, ""))
+	c.ui.block([]row{{"Outcome", doc.Outcome}, {"Job", string(id)}, {"Status", doc.Status},
+		{"Approval state", doc.ApprovalState}, {"Reason", doc.Reason}})
 	return nil
 }
 
@@ -150,7 +153,8 @@ type retried struct {
 	Reset               []kernel.JobID          `json:"reset"`
 	Restarted           []kernel.JobID          `json:"restarted"`
 	Updated             []kernel.JobID          `json:"updated"`
-	Reasons             map[kernel.JobID]string `json:"reasons"` // why each job is in the set
+	Reasons             map[kernel.JobID]string `json:"reasons"`        // why each job is in the set
+	Refs                map[kernel.JobID]string `json:"refs,omitempty"` // what the listed jobs are called
 }
 
 // Run rewinds the jobs and what depends on them.
@@ -174,9 +178,12 @@ func (x *retryCmd) Run(c *call) error {
 		for _, again := range one.RetrySet {
 			done[again] = true
 		}
+		if x.Format == "json" {
+			one.Refs = c.ui.refs.among(one.LastSuccessfulPoint, one.RetrySet, one.Updated)
+		}
 		doc.Retries = append(doc.Retries, one)
 		if x.Format == "text" {
-			c.ui.text(one.text(x.DryRun))
+			c.ui.verbatim(hung(c.ui.people(one.text(x.DryRun)), c.ui.columns()))
 		}
 	}
 	switch {
@@ -243,7 +250,7 @@ func (x *retryCmd) retry(c *call, r *repo, id kernel.JobID) (doc retried, err er
 		return doc, err
 	}
 	doc = retried{"Jobs to retry", id, c.ui.refs.of(string(id)), set.Root, listed(set.Succeeded), listed(set.Jobs),
-		[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, set.Why}
+		[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, set.Why, nil}
 	if !x.DryRun {
 		rep, err := r.Scheduler.Retry(c.ctx, id, c.actor())
 		if err != nil {

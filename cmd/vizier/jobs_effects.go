@@ -72,7 +72,7 @@ func (e *effectsCmd) Run(c *call) error {
 	} else if len(effects) == 0 && broken == nil {
 		c.ui.print("Job " + string(id) + " has done nothing yet")
 	} else {
-		c.ui.text(effectsText(j, effects))
+		c.ui.text(c.ui.effectsText(j, effects))
 	}
 	return errors.Join(err, broken)
 }
@@ -92,7 +92,7 @@ func effectsOf(j *kernel.Job, effects []effect.Record) effectsDoc {
 	return doc
 }
 
-func effectsText(j *kernel.Job, effects []effect.Record) string {
+func (u *ui) effectsText(j *kernel.Job, effects []effect.Record) string {
 	cells := [][]string{{"State", "Operation", "Attempt", "Begun", "Result"}}
 	for _, e := range effects {
 		what := e.Operation
@@ -100,11 +100,11 @@ func effectsText(j *kernel.Job, effects []effect.Record) string {
 			what += " (" + e.Part + ")"
 		}
 		if e.Generation < j.State.Generation {
-			what += ", before a rewind"
+			what += ", before a retry"
 		}
-		cells = append(cells, []string{e.State.String(), what, strconv.Itoa(e.Attempt), e.Begun.Format(time.RFC3339), effectResultText(j, &e)})
+		cells = append(cells, []string{e.State.String(), what, strconv.Itoa(e.Attempt), u.clock(e.Begun, u.now()), effectResultText(j, &e)})
 	}
-	return table(cells, nil)
+	return u.table(cells, -1)
 }
 
 // effectResultText is an effect's result in a line.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +92,7 @@ func (e *eventsCmd) Run(c *call) error {
 	for {
 		log.Look()
 		var lines []eventLine
+		var documents [][]byte
 		err := log.Read(func(line []byte) error {
 			var l eventLine
 			_ = json.Unmarshal(line, &l) // what makes no sense in it is left out
@@ -97,14 +100,20 @@ func (e *eventsCmd) Run(c *call) error {
 				return nil
 			}
 			found = true
+			lines = append(lines, l)
 			if e.Format == "json" {
-				c.ui.document(string(line) + "\n")
-			} else {
-				lines = append(lines, l)
+				documents = append(documents, slices.Clone(line))
 			}
 			return nil
 		})
-		c.ui.events(lines)
+		c.ui.refs.findAll(lines)
+		for i, l := range lines {
+			if e.Format == "json" {
+				c.ui.document(l.document(documents[i], &c.ui.refs) + "\n")
+			} else {
+				c.ui.verbatim(l.text(c.ui) + "\n")
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("read events: %w", err)
 		}
@@ -167,23 +176,41 @@ func inRun(run, wanted string) bool {
 	return strings.HasPrefix(run, wanted) || strings.HasPrefix(strings.TrimPrefix(run, "run_"), wanted)
 }
 
-// events writes events, a line each, and looks up all that they speak of at once.
-func (u *ui) events(lines []eventLine) {
+// findAll looks up all that events speak of at once.
+func (x *references) findAll(lines []eventLine) {
 	var ids []string
 	for _, l := range lines {
 		ids = append(ids, view.IDs(l.Job+" "+l.Run+" "+l.Reason)...)
 	}
-	u.refs.find(ids)
-	for _, l := range lines {
-		u.print(l.text(u))
-	}
+	x.find(ids)
 }
 
-// text is an event on one line.
+// document is the line of the event log with what people call that which it is
+// about.
+func (l eventLine) document(line []byte, refs *references) string {
+	id := cmp.Or(l.Job, l.Run)
+	rest, whole := bytes.CutSuffix(bytes.TrimSpace(line), []byte("}"))
+	if id == "" || !whole {
+		return string(line)
+	}
+	ref := refs.of(id)
+	if ref.Number == 0 {
+		return string(line)
+	}
+	more, err := json.Marshal(ref)
+	if err != nil {
+		return string(line)
+	}
+	return string(rest) + "," + string(more[1:])
+}
+
+// text is an event on one line, which fits the terminal.
 func (l eventLine) text(u *ui) string {
-	about := cmp.Or(l.Job, l.Run)
-	if name := cmp.Or(l.Node, l.Name); name != "" {
-		about += " (" + name + ")"
+	about, name := l.Name, cmp.Or(l.Node, l.Name)
+	if id := cmp.Or(l.Job, l.Run); id != "" {
+		if about = u.refs.short(id); name != "" && !strings.HasSuffix(about, "/"+name) {
+			about += " (" + name + ")"
+		}
 	}
 	var detail []string
 	if l.Attempt > 0 {
@@ -202,15 +229,15 @@ func (l eventLine) text(u *ui) string {
 		detail = append(detail, "by "+l.By)
 	}
 	if !l.RetryAt.IsZero() {
-		detail = append(detail, "again at "+l.RetryAt.UTC().Format(time.RFC3339))
+		detail = append(detail, "again at "+u.moment(l.RetryAt, u.now()))
 	}
-	line := fmt.Sprintf("%d  %s  %s  %s", l.Seq, l.At.UTC().Format(time.RFC3339), l.Event, about)
+	line := fmt.Sprintf("%d  %s  %s  %s", l.Seq, u.moment(l.At, u.now()), l.Event, about)
 	if len(detail) > 0 {
 		line += "  " + strings.Join(detail, ", ")
 	}
 	_, word, _ := strings.Cut(l.Event, ".")
 	word, _, _ = strings.Cut(word, ".")
-	return u.paint(word, strings.Map(printable, line))
+	return u.paint(word, cut(u.people(strings.Map(printable, line)), u.columns()))
 }
 
 // printable keeps what a job prints from moving the cursor.

@@ -7,6 +7,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/retention"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type gcCmd struct {
@@ -26,6 +27,8 @@ func (*gcCmd) Help() string {
 type collected struct {
 	Outcome string         `json:"outcome"`
 	Removed []kernel.JobID `json:"removed"`
+
+	Refs map[kernel.JobID]string `json:"refs,omitempty"` // what they are called, while they are there
 }
 
 // Run removes the jobs.
@@ -54,8 +57,9 @@ func (g *gcCmd) Run(c *call) error {
 	if g.DryRun {
 		verb = "would remove"
 	}
-	doc.Outcome = fmt.Sprintf("%s %d job(s)", verb, len(doc.Removed))
+	doc.Outcome = verb + " " + view.Counted(len(doc.Removed), "job")
 	if g.Format == "json" {
+		doc.Refs = c.ui.refs.among(doc.Removed)
 		return c.ui.json(doc)
 	}
 	c.ui.print("Outcome: " + doc.Outcome)

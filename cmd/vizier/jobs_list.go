@@ -77,7 +77,11 @@ func (l *listCmd) Run(c *call) error {
 // read reads what the list shows.
 func (l *listCmd) read(c *call, r *repo) (out listing, err error) {
 	display := r.Config.Display.Jobs
-	if out.fields, err = fields(view.ListFields(), l.Fields, "display.lists.jobs.fields", display.Fields); err != nil {
+	configured := display.Fields
+	if cmp.Or(l.Format, display.Format) == "table" && len(configured) == 0 {
+		configured = []string{"job", "name", "status", "created", "wait", "command"} // what a terminal has room for
+	}
+	if out.fields, err = fields(view.ListFields(), l.Fields, "display.lists.jobs.fields", configured); err != nil {
 		return out, err
 	}
 	if out.format = cmp.Or(l.Format, display.Format); l.Format == "" && out.format == "list" && len(l.Fields)+len(display.Fields) > 0 {
@@ -188,7 +192,7 @@ func (c *call) since(text string, now time.Time) (time.Time, error) {
 // listLines prints a line a job, by runs.
 func (c *call) listLines(r *repo, list listing, o view.LinesOptions) (err error) {
 	c.ui.refs.named(list.snap)
-	if o.Members, err = r.Scheduler.Wholes(c.ctx, list.Jobs()); err != nil {
+	if o.Wholes, err = r.Scheduler.Wholes(c.ctx, list.Jobs()); err != nil {
 		return err
 	}
 	now := list.snap.Now()
@@ -203,9 +207,9 @@ func (c *call) listLines(r *repo, list listing, o view.LinesOptions) (err error)
 			what = strings.TrimSuffix("until "+c.ui.clock(x.Until, now)+", "+what, ", ")
 		}
 		if x.Below {
-			cells = append(cells, []string{"", x.Ref + strings.TrimSuffix(" "+x.Name, " "), x.Status, spent, c.ui.refs.text(what)})
+			cells = append(cells, []string{"", x.Ref + strings.TrimSuffix(" "+x.Name, " "), x.Status, spent, c.ui.people(what)})
 		} else {
-			cells = append(cells, []string{c.ui.refs.short(x.Ref), x.Name, x.Status, spent, c.ui.refs.text(what)})
+			cells = append(cells, []string{c.ui.refs.short(x.Ref), x.Name, x.Status, spent, c.ui.people(what)})
 		}
 		status = append(status, x.Standing)
 	}
@@ -246,21 +250,23 @@ func (c *call) listFields(r *repo, list listing) error {
 		case f.Key == "job":
 			return label(row.ID)
 		case mentions[f.Key]:
-			return c.ui.refs.text(row.Text(f.Key))
+			return c.ui.people(row.Text(f.Key))
 		}
 		return row.Text(f.Key)
 	}
 	if list.format == "table" {
 		c.ui.verbatim(listHeader(list.List, r) + c.listTable(list.List, list.fields, text))
 	} else {
-		c.ui.verbatim(listHeader(list.List, r) + c.listBlocks(list.List, list.fields, text))
+		c.ui.verbatim(hung(listHeader(list.List, r)+c.listBlocks(list.List, list.fields, text), c.ui.columns()))
 	}
 	return nil
 }
 
-// mentions are the fields that may speak of jobs in the program's own words. In
-// the others an id is what somebody wrote.
-var mentions = map[string]bool{"after": true, "wait": true, "remark": true, "prompt_run": true, "reason": true, "submitted_by": true}
+// mentions are the fields that may speak of jobs and of times in the program's own
+// words. In the others an id is what somebody wrote.
+var mentions = map[string]bool{"after": true, "wait": true, "remark": true, "prompt_run": true, "reason": true, "submitted_by": true,
+	"started": true, "finished": true, "approval_requested_at": true, "approval_decided_at": true, "approval_expires_at": true, "created": true,
+	"wait_since": true, "attempts": true, "limit_resets_at": true, "removed": true, "retry_at": true, "deadline": true, "cancel_requested_at": true, "failed": true}
 
 // rawNeedsJSON refuses --raw for people.
 func rawNeedsJSON(raw bool, format string) error {
@@ -300,10 +306,10 @@ func (c *call) listTable(l view.List, chosen []view.Field, text func(view.ListRo
 			status = i
 		}
 		for k, r := range l.Rows {
-			cells[k+1] = append(cells[k+1], text(r, f))
+			cells[k+1] = append(cells[k+1], orNothing(text(r, f)))
 		}
 	}
-	return "\n" + table(cells, c.ui.paintColumn(cells, status))
+	return "\n" + c.ui.table(cells, status)
 }
 
 func (c *call) listBlocks(l view.List, chosen []view.Field, text func(view.ListRow, view.Field) string) string {

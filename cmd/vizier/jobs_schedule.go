@@ -65,7 +65,11 @@ func (s *scheduleCmd) Run(c *call) error {
 			return nil
 		}
 		if s.Format == "summary" {
-			c.ui.text("Schedule (Summary)\n" + c.summary(v, v.Rows))
+			etas, err := s.etas(c, r, v)
+			if err != nil {
+				return err
+			}
+			c.ui.text("Schedule (Summary)\n" + c.summary(v, v.Rows, etas))
 			return nil
 		}
 		c.ui.print("Schedule (DAG, verbose)")
@@ -98,11 +102,37 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	return view.ScheduleOf(snap, o), nil
 }
 
-// summary is the table of rows.
-func (c *call) summary(v view.Schedule, rows []view.ScheduleRow) string {
+// etas are when the jobs of the rows are expected to end, where anything is known of any.
+func (s *scheduleCmd) etas(c *call, r *repo, v view.Schedule) ([]string, error) {
+	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{})
+	if err != nil {
+		return nil, err
+	}
+	etas, err := r.Scheduler.ETAs(c.ctx, snap)
+	if err != nil || len(etas) == 0 {
+		return nil, err
+	}
+	out := make([]string, len(v.Rows))
+	for i, row := range v.Rows {
+		if j := snap.Job(row.ID); j != nil {
+			if eta := etaOf([]*kernel.Job{j}, etas); eta != nil {
+				out[i] = eta.In(snap.Now())
+			}
+		}
+	}
+	return out, nil
+}
+
+// summary is the table of rows, with etas where there are any.
+func (c *call) summary(v view.Schedule, rows []view.ScheduleRow, etas []string) string {
 	cells := append([][]string{view.SummaryColumns()}, v.Summary(rows)...)
 	for _, row := range cells {
-		row[4] = c.ui.refs.text(row[4])
+		row[4] = c.ui.people(row[4])
+	}
+	if etas != nil {
+		for i, text := range append([]string{"Ends"}, etas...) {
+			cells[i] = append(cells[i], text)
+		}
 	}
 	return grid{cells: cells, shrink: []int{4, 2}, paint: c.ui.paintColumn(cells, 3)}.text(c.ui.columns())
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -67,7 +66,7 @@ func (s *showCmd) Run(c *call) error {
 	text := make(map[string]string, len(values))
 	for _, v := range values {
 		if text[v.Key] = v.Text; mentions[v.Key] && format != "json" {
-			text[v.Key] = c.ui.refs.text(v.Text)
+			text[v.Key] = c.ui.people(v.Text)
 		}
 	}
 	switch s.Format {
@@ -86,13 +85,13 @@ func (s *showCmd) Run(c *call) error {
 				cells = append(cells, []string{f.Label, t})
 			}
 		}
-		return c.page(table(cells, nil))
+		return c.page(c.ui.table(cells, -1))
 	default:
 		rows := make([]row, len(chosen))
 		for i, f := range chosen {
 			rows[i] = row{f.Label, orNothing(text[f.Key])}
 		}
-		return c.page("Job " + label(snap)(id) + "\n" + block(rows, ""))
+		return c.page("Job " + label(snap)(id) + "\n" + hung(block(rows, ""), c.ui.columns()))
 	}
 }
 
@@ -161,11 +160,11 @@ func (c *call) showRun(snap *kernel.Snapshot, t view.Target, format string) erro
 	if format == "json" {
 		return c.ui.json(run)
 	}
-	rows := []row{{"Name", run.Name}, {"Status", run.Status}, {"Progress", run.Progress()}, {"Created", run.Since.UTC().Format(time.RFC3339)}, {"ID", string(run.Run)}}
+	rows := []row{{"Name", run.Name}, {"Status", run.Status}, {"Progress", run.Progress()}, {"Created", c.ui.clock(run.Since, snap.Now())}, {"ID", string(run.Run)}}
 	cells := [][]string{{"Job", "Status", "Why"}}
 	for _, j := range t.Jobs {
-		cells = append(cells, []string{label(snap)(j.ID), view.Standing(snap, j), c.ui.refs.text(cmp.Or(j.State.Wait.Detail, j.State.Reason))})
+		cells = append(cells, []string{label(snap)(j.ID), view.Standing(snap, j), c.ui.people(cmp.Or(j.State.Wait.Detail, j.State.Reason))})
 	}
-	c.ui.verbatim("Run " + cmp.Or(run.Ref, string(run.Run)) + "\n" + block(rows, "") + "\n" + table(cells, c.ui.paintColumn(cells, 1)))
+	c.ui.verbatim("Run " + cmp.Or(run.Ref, string(run.Run)) + "\n" + block(rows, "") + "\n" + c.ui.table(cells, 1))
 	return nil
 }

@@ -32,7 +32,7 @@ func (*submitCmd) Help() string {
 // submitFlags are the flags of an enqueue.Request.
 type submitFlags struct {
 	Name            string   `placeholder:"NAME" help:"What people call the job."`
-	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"A label to select jobs by, as in jobs list --tag; repeatable."`
+	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"A label to select jobs by, as in ls --tag; repeatable."`
 	After           []string `sep:"none" placeholder:"JOB[:any]" help:"Start after this job has succeeded; with :any, once it has ended, whatever became of it; repeatable."`
 	Need            []string `sep:"none" placeholder:"ARTIFACT" help:"Start once this artifact exists, such as custom:TYPE:KEY; repeatable."`
 	Produce         []string `sep:"none" placeholder:"ARTIFACT" help:"An artifact that the job's success makes exist; repeatable."`
@@ -44,6 +44,7 @@ type submitFlags struct {
 	Approval        bool     `help:"Start only after a person has approved it."`
 	ApprovalTimeout string   `placeholder:"DURATION" help:"With --approval, or --in-doubt ask: how long the job waits for it, such as 4h, before it is blocked."`
 	Timeout         string   `placeholder:"DURATION" help:"End an attempt that takes longer, such as 90s or 2h."`
+	Estimate        string   `placeholder:"DURATION" help:"How long an attempt is expected to take, such as 10m: vizier simulate and the ETAs reckon with it, and nothing is decided by it."`
 	Retries         int      `placeholder:"N" help:"Try a failed job again up to N times."`
 	RetryOn         []string `sep:"none" placeholder:"CLASS|CODE" help:"With --retries: only after this failure, a class such as timeout or rate_limited, or an exit code; repeatable."`
 	MaxResumes      *int     `placeholder:"N" help:"With --resumable: go on after a time-out up to N times; 3 by default."`
@@ -55,6 +56,7 @@ type submitFlags struct {
 	Transient       string   `enum:"none,transient,remove" default:"none" placeholder:"none|transient|remove" help:"Run only if a job that is not transient needs it; remove: its files go once nobody does any more."`
 	Cwd             string   `placeholder:"DIR" help:"Directory to run in: of the working tree where this command runs, or of any other of the repository."`
 	Env             []string `sep:"none" placeholder:"NAME[=VALUE]" help:"A variable to set, or the name of one that has to be set where the job is started; repeatable."`
+	Secret          []string `sep:"none" placeholder:"NAME=@FILE|COMMAND" help:"A value that goes on no record: read when the job starts, from a file, or from what a command prints; $VIZIER_SECRET_NAME names the file that has it; repeatable."`
 	Executor        string   `placeholder:"NAME" help:"Who runs the job: local, or an executor of the configuration."`
 	Option          []string `sep:"none" name:"option" placeholder:"KEY=VALUE" help:"What to ask of the executor, such as memory=4G or --constraint=gpu of a cluster; repeatable."`
 	Sandbox         string   `enum:",none,best-effort,required" default:"" placeholder:"none|best-effort|required" help:"Keep the command to its working tree and what it is handed: as far as the host can, or wholly, or it does not start."`
@@ -150,7 +152,7 @@ func (c *call) warnOfSecrets(news []kernel.NewJob) {
 			name, _, _ := strings.Cut(v, "=")
 			if secretive().MatchString(name) && !told[name] {
 				told[name] = true
-				c.ui.warn("the value of %s is now in the job's record, for as long as that is kept: `--env %s` takes it from where the job is started, and keeps only the name", name, name)
+				c.ui.warn("the value of %s is now in the job's record, for as long as that is kept: `--secret %s=@FILE` keeps it out of there, and out of the logs; `--env %s` takes it from where the job is started", name, name, name)
 			}
 		}
 	}

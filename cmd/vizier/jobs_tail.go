@@ -19,9 +19,10 @@ type tailCmd struct {
 	Stream     string `enum:"stdout,stderr,both" default:"both" placeholder:"stdout|stderr|both" help:"Which output to print; both puts the stream's name before each line."`
 	Follow     bool   `short:"f" help:"Go on as more is written, until the job or the run has ended."`
 	Lines      int    `short:"n" placeholder:"N" help:"Only the last N lines of what there is."`
-	Timestamps bool   `help:"Before each line, when it was written; - where nobody recorded it."`
+	Timestamps bool   `help:"Before each line, when it was written; - where it is not on record."`
 	Grep       string `placeholder:"REGEXP" help:"Only lines that match this regular expression (RE2)."`
 	Failed     bool   `help:"Of a run, only jobs that failed."`
+	ETA        bool   `kong:"-"` // first say when it is expected to end, if that is known
 }
 
 func (*tailCmd) Help() string {
@@ -36,7 +37,33 @@ func (*attachCmd) Help() string { return "The same as `vizier tail --stream both
 
 // Run follows both streams.
 func (a *attachCmd) Run(c *call) error {
-	return (&tailCmd{Job: a.Job, Stream: "both", Follow: true}).Run(c)
+	return (&tailCmd{Job: a.Job, Stream: "both", Follow: true, ETA: true}).Run(c)
+}
+
+// tellETA says when a job or a run is expected to end, if that is known.
+func (c *call) tellETA(r *repo, ref string) error {
+	ids, _, err := r.Scheduler.Members(c.ctx, []string{ref})
+	if err != nil {
+		return err
+	}
+	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{})
+	if err != nil {
+		return err
+	}
+	etas, err := r.Scheduler.ETAs(c.ctx, snap)
+	if err != nil {
+		return err
+	}
+	var jobs []*kernel.Job
+	for _, id := range ids {
+		if j := snap.Job(id); j != nil {
+			jobs = append(jobs, j)
+		}
+	}
+	if eta := etaOf(jobs, etas); eta != nil {
+		c.ui.warn("%s: %s", ref, eta.In(snap.Now()))
+	}
+	return nil
 }
 
 // Run prints the output. However the job ends, following it to its end is a
@@ -52,6 +79,11 @@ func (t *tailCmd) Run(c *call) error {
 	}
 	if err := r.follow(c.ctx, []string{t.Job}); err != nil {
 		return err
+	}
+	if t.ETA {
+		if err := c.tellETA(r, t.Job); err != nil {
+			return err
+		}
 	}
 	_, targets, err := r.Scheduler.Targets(c.ctx, []string{t.Job})
 	if err != nil {
@@ -70,7 +102,7 @@ func (t *tailCmd) Run(c *call) error {
 		c.ui.warn("job %s has not failed: it is %s", id, j.State.Status)
 		return nil
 	case !j.State.Removed.IsZero():
-		c.ui.warn("the output of job %s was removed at %s: it was transient, and nobody needs it any more", id, j.State.Removed.Format(time.RFC3339))
+		c.ui.warn("the output of job %s was removed at %s: it was transient, and nothing needs it any more", id, j.State.Removed.Format(time.RFC3339))
 	}
 	if p.plain() && p.stream != "both" {
 		return t.bytes(c, r, id)
@@ -92,7 +124,7 @@ func (t *tailCmd) Run(c *call) error {
 
 // printer is what the flags ask for.
 func (t *tailCmd) printer(c *call) (*linePrinter, error) {
-	p := &linePrinter{out: c.ui.logs(), stream: t.Stream, stamps: t.Timestamps, most: t.Lines}
+	p := &linePrinter{out: c.ui.logs(), stream: t.Stream, stamps: t.Timestamps, zone: c.ui.zone, most: t.Lines}
 	if t.Lines < 0 {
 		return nil, fmt.Errorf("--lines %d: expected the number of lines, 1 or more", t.Lines)
 	}

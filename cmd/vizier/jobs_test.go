@@ -47,12 +47,12 @@ func TestListHidesWhatSucceeded(t *testing.T) {
 	c := w.submit("--lock", "db:shared", "--approval")
 
 	text := w.ok("jobs", "list", "--format", "block")
-	has(t, text, "Outcome: 2 job(s)\n", "Hidden:  1 succeeded (use --all to include)\n",
+	has(t, text, "Outcome: 2 jobs\n", "Hidden:  1 succeeded (use --all to include)\n",
 		"\n  Job:               "+w.ref(c), "  Wait:              approval: awaiting human approval", "  Locks:             db:shared")
 	if strings.Contains(text, "Job:     "+w.ref(a)) || strings.Index(text, "Job:               "+w.ref(c)) > strings.Index(text, "Job:     "+w.ref(b)) {
 		t.Errorf("expected the newest first and no %s:\n%s", a, text)
 	}
-	has(t, w.ok("jobs", "list", "--all", "--format", "block"), "Job:     "+w.ref(a)+"\n", "Outcome: 3 job(s)")
+	has(t, w.ok("jobs", "list", "--all", "--format", "block"), "Job:     "+w.ref(a)+"\n", "Outcome: 3 jobs")
 	has(t, w.ok("jobs", "list", "--dismiss-failures", "--format", "block"), "1 failed, 1 succeeded (use --all to include)")
 
 	w.resident = 4711
@@ -60,7 +60,7 @@ func TestListHidesWhatSucceeded(t *testing.T) {
 	has(t, w.ok("jobs", "list", "--format", "json"), `"resident_pid": 4711`)
 	w.config["VIZIER_DISPLAY_LISTS_JOBS_FORMAT"] = "table"
 	w.config["VIZIER_DISPLAY_LISTS_JOBS_FIELDS"] = "Job,Status"
-	want := "Outcome: 2 job(s)\nHidden:  1 succeeded (use --all to include)\nScheduler: resident (pid 4711)\n\n" +
+	want := "Outcome: 2 jobs\nHidden:  1 succeeded (use --all to include)\nScheduler: resident (pid 4711)\n\n" +
 		"Job  Status\n" + w.ref(c) + "    waiting_on_approval\n" + w.ref(b) + "    failed\n"
 	if got := w.ok("jobs", "list"); got != want {
 		t.Errorf("table:\n%s\nwant:\n%s", got, want)
@@ -105,8 +105,7 @@ func TestShowAndStatus(t *testing.T) {
 	if got := w.ok("jobs", "show", string(a), "--fields", "status,name", "--format=table"); got != "Status  running\nName    build\n" {
 		t.Errorf("table: %q", got)
 	}
-	if got, want := w.ok("jobs", "status", string(a)), w.ref(a)+" [running] exit=-- stdout="+stdout+
-		" stderr=jobs/"+string(a)+"/stderr.log\n"; got != want {
+	if got, want := w.ok("jobs", "status", string(a)), w.ref(a)+" build [running]\n"; got != want {
 		t.Errorf("status: %q, want %q", got, want)
 	}
 	w.settle(a, kernel.OutcomeFailed)
@@ -228,8 +227,7 @@ func TestCancelEndsWaitingAndRunningJobs(t *testing.T) {
 	a := w.submit()
 	b := w.submit("--after", string(a))
 	got := w.ok("jobs", "cancel", string(b))
-	if want := "Job " + w.ref(b) + " marked cancelled (stdout: jobs/" + string(b) + "/stdout.log, stderr: jobs/" +
-		string(b) + "/stderr.log, cleanup=skipped)\n"; got != want {
+	if want := "Job " + w.ref(b) + " cancelled\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	w.ok("jobs", "cancel", string(a))
@@ -248,12 +246,12 @@ func TestGC(t *testing.T) {
 	w.settle(kept, kernel.OutcomeSucceeded)
 	w.now = w.now.AddDate(0, 0, 8)
 	open := w.submit("--after", string(kept))
-	if got := w.ok("jobs", "gc", "--days", "9"); got != "Outcome: removed 0 job(s)\n" {
+	if got := w.ok("jobs", "gc", "--days", "9"); got != "Outcome: removed 0 jobs\n" {
 		t.Errorf("younger than that: %q", got)
 	}
-	has(t, w.ok("jobs", "gc", "--dry-run"), "Outcome: would remove 1 job(s)\n  "+w.ref(old))
+	has(t, w.ok("jobs", "gc", "--dry-run"), "Outcome: would remove 1 job\n  "+w.ref(old))
 	w.job(old)
-	if got := w.ok("jobs", "gc"); got != "Outcome: removed 1 job(s)\n" {
+	if got := w.ok("jobs", "gc"); got != "Outcome: removed 1 job\n" {
 		t.Errorf("%q", got)
 	}
 	if len(w.jobs) != 2 {
@@ -273,9 +271,9 @@ func TestGCGoesByTheConfiguration(t *testing.T) {
 	w.now = w.now.AddDate(0, 0, 8)
 	open := w.submit("--after", string(kept))
 	w.config["VIZIER_GC_KEEP_AGE"] = "168h"
-	has(t, w.ok("jobs", "gc", "--keep", "--dry-run"), "Outcome: would remove 1 job(s)\n  "+w.ref(old))
+	has(t, w.ok("jobs", "gc", "--keep", "--dry-run"), "Outcome: would remove 1 job\n  "+w.ref(old))
 	w.job(old)
-	if got := w.ok("jobs", "gc", "--keep"); got != "Outcome: removed 1 job(s)\n" || len(w.jobs) != 3 {
+	if got := w.ok("jobs", "gc", "--keep"); got != "Outcome: removed 1 job\n" || len(w.jobs) != 3 {
 		t.Errorf("%q, %d jobs are left", got, len(w.jobs))
 	}
 	status(t, w, open, kernel.Running)
@@ -296,7 +294,7 @@ func TestWhy(t *testing.T) {
 		t.Errorf("%+v", doc)
 	}
 	if len(doc.Unmet) == 0 || !doc.Unmet[0].Final || len(doc.Actions) == 0 ||
-		strings.Join(doc.Actions[0].Command, " ") != "vizier retry "+string(a) {
+		strings.Join(doc.Actions[0].Command, " ") != "vizier retry "+w.ref(a) {
 		t.Errorf("%+v", doc)
 	}
 }

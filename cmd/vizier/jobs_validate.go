@@ -1,10 +1,9 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type validateCmd struct {
@@ -53,7 +52,7 @@ func (x *validateCmd) Run(c *call) error {
 	if x.Format == "json" {
 		err = c.ui.json(doc)
 	} else {
-		c.ui.print(fmt.Sprintf("Outcome: %d record(s), %d problem(s)", n, len(problems)))
+		c.ui.print("Outcome: " + view.Counted(n, "record") + ", " + view.Counted(len(problems), "problem"))
 		for _, p := range doc.Problems {
 			c.ui.print(p.Path + ": " + oneLine(p.Problem))
 		}

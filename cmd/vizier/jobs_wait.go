@@ -22,7 +22,7 @@ type waitCmd struct {
 }
 
 func (*waitCmd) Help() string {
-	return "Exits 0 when all have succeeded, 1 when some failed or were cancelled, 10 when some are blocked or sleep and nobody is going to wake them, 124 when time is up. " +
+	return "Exits 0 when all have succeeded, 1 when some failed or were cancelled, 10 when some are blocked or sleep and nothing is going to wake them, 124 when time is up. " +
 		"A job that something woken by its end may yet send back has not ended."
 }
 

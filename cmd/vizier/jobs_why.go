@@ -33,12 +33,13 @@ type explanation struct {
 }
 
 type unmet struct {
-	Kind     string       `json:"kind"`
-	Detail   string       `json:"detail"`
-	Final    bool         `json:"final"`
-	Job      kernel.JobID `json:"job,omitempty"`
-	Artifact string       `json:"artifact,omitempty"`
-	Clears   string       `json:"clears"`
+	Kind   string       `json:"kind"`
+	Detail string       `json:"detail"`
+	Final  bool         `json:"final"`
+	Job    kernel.JobID `json:"job,omitempty"`
+	view.Reference
+	Artifact string `json:"artifact,omitempty"`
+	Clears   string `json:"clears"`
 }
 
 type remedy struct {
@@ -84,7 +85,7 @@ func (w *whyCmd) Run(c *call) error {
 		if err != nil {
 			return err
 		}
-		doc := explained(e, c.ui.refs.of)
+		doc := explained(e, &c.ui.refs)
 		doc.Status = view.Standing(snap, snap.Job(j.ID))
 		doc.Unattended = r.unattended(e.TickWait, snap.Now())
 		switch {
@@ -105,13 +106,16 @@ func (w *whyCmd) Run(c *call) error {
 	return nil
 }
 
-func explained(e kernel.Explanation, of func(id string) view.Reference) explanation {
-	out := explanation{Job: e.Job, Reference: of(string(e.Job)), Status: e.Status.String(), Unmet: []unmet{}, Actions: []remedy{}}
+func explained(e kernel.Explanation, refs *references) explanation {
+	out := explanation{Job: e.Job, Reference: refs.of(string(e.Job)), Status: e.Status.String(), Unmet: []unmet{}, Actions: []remedy{}}
 	if !e.Since.IsZero() {
 		out.Since = &e.Since
 	}
 	for _, u := range e.Unmet {
 		m := unmet{Kind: u.Kind.String(), Detail: u.Detail, Final: u.Final, Job: u.Job, Clears: u.Clears}
+		if u.Job != "" {
+			m.Reference = refs.of(string(u.Job))
+		}
 		if u.Artifact.Name != "" {
 			m.Artifact = u.Artifact.String()
 		}
@@ -119,10 +123,10 @@ func explained(e kernel.Explanation, of func(id string) view.Reference) explanat
 	}
 	for _, a := range e.Actions {
 		command, text := view.Remedy(a)
-		out.Actions = append(out.Actions, remedy{command, text})
+		out.Actions = append(out.Actions, remedy{refs.command(command), text})
 	}
 	if e.Root != nil {
-		out.Root = &rootFailure{e.Root.Job, of(string(e.Root.Job)), e.Root.Status.String(), e.Root.Detail}
+		out.Root = &rootFailure{e.Root.Job, refs.of(string(e.Root.Job)), e.Root.Status.String(), e.Root.Detail}
 	}
 	return out
 }

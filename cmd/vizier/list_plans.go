@@ -145,10 +145,10 @@ func (x *draftsCmd) Run(c *call) error {
 		doc.Header.Outcome = fmt.Sprintf("%d pending draft branches", n)
 	}
 	if x.Format == "json" {
-		doc.Entries = entries(plans, fields)
+		doc.Entries = entries(plans, fields, &c.ui.refs)
 		return c.ui.json(doc)
 	}
-	return c.page(c.ui.refs.text(block([]row{{"Outcome", doc.Header.Outcome}, {"Target", doc.Header.Target}}, "") + draftsText(plans, fields, x.Format == "table")))
+	return c.page(block([]row{{"Outcome", doc.Header.Outcome}, {"Target", doc.Header.Target}}, "") + c.ui.drafts(plans, fields, x.Format == "table"))
 }
 
 // target is the branch to compare with, and its tip.
@@ -268,7 +268,7 @@ func planSummary(doc string) string {
 }
 
 // entries are the plans as JSON has them: what a plan has not is left out.
-func entries(plans []draft, fields []draftField) []map[string]any {
+func entries(plans []draft, fields []draftField, refs *references) []map[string]any {
 	out := make([]map[string]any, len(plans))
 	for i, d := range plans {
 		out[i] = map[string]any{}
@@ -279,13 +279,19 @@ func entries(plans []draft, fields []draftField) []map[string]any {
 				}
 			} else if text := f.text(d); text != "" {
 				out[i][f.Key] = text
+				if strings.HasPrefix(text, "vizier ") {
+					out[i][f.Key] = refs.text(text)
+				}
+			}
+			if ref := view.ReferenceOf(cmp.Or(d.job, &kernel.Job{})); f.Key == "job" && ref.Number != 0 {
+				out[i]["number"], out[i]["ref"] = ref.Number, ref.Ref
 			}
 		}
 	}
 	return out
 }
 
-func draftsText(plans []draft, fields []draftField, asTable bool) string {
+func (u *ui) drafts(plans []draft, fields []draftField, asTable bool) string {
 	var b strings.Builder
 	cells := [][]string{make([]string, len(fields))}
 	for i, f := range fields {
@@ -294,16 +300,16 @@ func draftsText(plans []draft, fields []draftField, asTable bool) string {
 	for _, d := range plans {
 		line, rows := make([]string, len(fields)), make([]row, len(fields))
 		for i, f := range fields {
-			line[i] = f.text(d)
+			line[i] = u.people(f.text(d))
 			rows[i] = row{f.Label, line[i]}
 		}
 		cells = append(cells, line)
 		if !asTable {
-			b.WriteString("\n" + block(rows, "  "))
+			b.WriteString("\n" + hung(block(rows, "  "), u.columns()))
 		}
 	}
 	if asTable && len(plans) > 0 {
-		b.WriteString("\n" + table(cells, nil))
+		b.WriteString("\n" + u.table(cells, -1))
 	}
 	return b.String()
 }

@@ -22,6 +22,7 @@ type linePrinter struct {
 	stream string         // stdout, stderr or both
 	grep   *regexp.Regexp // nil: every line
 	stamps bool
+	zone   *time.Location // of the stamps
 
 	most  int // so many of the last lines that there are at first; 0: all
 	held  []string
@@ -42,7 +43,7 @@ func (p *linePrinter) line(of string, l joblog.Line) error {
 	if p.stamps {
 		at := fmt.Sprintf("%-*s", len("2006-01-02T15:04:05.000Z"), "-")
 		if !l.At.IsZero() {
-			at = l.At.Local().Format(stampFormat)
+			at = l.At.In(p.zone).Format(stampFormat)
 		}
 		b.WriteString(at + " ")
 	}

@@ -18,7 +18,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer, environ []str
 		return code
 	}
 	p := program{args: args, stdin: stdin, stdout: stdout, stderr: stderr, env: environment(environ), open: open,
-		becomeTop:             func(args []string) error { return vizier.BecomeTop(args, environ) },
+		become:                func(program string, args []string) error { return vizier.Become(program, args, environ) },
 		becomeResidentProgram: func() { vizier.BecomeResidentProgram(args, environ) }}
 	return p.run()
 }

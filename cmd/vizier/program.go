@@ -27,9 +27,9 @@ type program struct {
 	stdout, stderr        io.Writer
 	env                   environment
 	open                  func(context.Context, environment, globals) (*repo, error)
-	listen                func()                    // listens to signals at once; nil: nobody does
-	becomeTop             func(args []string) error // replaces this process by the program of the live screen
-	becomeResidentProgram func()                    // replaces this process by the resident build, if there is one; nil: there is none
+	listen                func()                                    // listens to signals at once; nil: nobody does
+	become                func(program string, args []string) error // replaces this process by one that stands beside it
+	becomeResidentProgram func()                                    // replaces this process by the resident build, if there is one; nil: there is none
 }
 
 // environment is the variables that the program was started with.
@@ -59,6 +59,9 @@ type grammar struct {
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs; alone, the same as status."`
 	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
 	WhatIf      whatIfCmd      `cmd:"" name:"what-if" help:"Say what would follow if something happened, and change nothing."`
+	Simulate    simulateCmd    `cmd:"" help:"Say when what is open ends and what it waits for, and change nothing."`
+	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Serve an assistant by the Model Context Protocol on standard input and output."`
+	History     historyCmd     `cmd:"" help:"Say who did what, when, and what followed; check that it is true."`
 	Audit       auditCmd       `cmd:"" help:"Show what a template produces, needs and locks."`
 	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`
 	Doctor      doctorCmd      `cmd:"" help:"Look for leftovers of crashes and of manual edits, and repair them."`
@@ -73,12 +76,13 @@ type grammar struct {
 // globals are accepted before and after any command.
 type globals struct {
 	Verbose    int    `short:"v" type:"counter" help:"Say more on standard error; twice for debugging."`
-	Quiet      bool   `short:"q" help:"Say nothing but errors; wins over --verbose."`
+	Quiet      bool   `short:"q" help:"Say nothing but errors, and of lists the numbers only; wins over --verbose."`
 	Debug      bool   `short:"d" help:"The same as -vv."`
 	NoANSI     bool   `name:"no-ansi" help:"No colour and no cursor movement, even on a terminal."`
 	NoPager    bool   `name:"no-pager" help:"Never page output."`
 	JSON       bool   `name:"json" help:"The same as --format json."`
 	UTC        bool   `name:"utc" help:"Times for people in UTC, and not in the time of this machine."`
+	Via        string `placeholder:"NAME" help:"Record that this front end asks, such as mcp:NAME."`
 	NoResident bool   `name:"no-resident" help:"Start no resident scheduler, whatever the configuration says."`
 	ConfigFile string `name:"config-file" short:"C" placeholder:"PATH" help:"Read only this configuration file."`
 	Version    bool   `short:"V" help:"Print the version."`
@@ -144,7 +148,7 @@ func (c *call) repo() (*repo, error) {
 	r, err := c.open(c.ctx, c.env, c.globals)
 	if err == nil {
 		c.outside, c.home = r.Outside, r.Root
-		c.ui.refs.read = c.reader(r.Scheduler)
+		c.ui.refs.read, c.ui.now = c.reader(r.Scheduler), r.Scheduler.Now
 	}
 	return r, err
 }
@@ -211,6 +215,7 @@ func (c *call) staysInFront() {
 
 func (p *program) runWith(ctx context.Context) int {
 	out := &checkedWriter{Writer: p.stdout}
+	defer context.AfterFunc(ctx, func() { out.leaveWhenStuck(func() { os.Exit(classify(context.Canceled).exit) }) })()
 	c := &call{program: p, ctx: ctx, ui: newUI(out, p.stderr, p.env)}
 	err := p.execute(c)
 	if left := c.ui.close(); err == nil {
@@ -219,7 +224,27 @@ func (p *program) runWith(ctx context.Context) int {
 	if err == nil && out.err != nil {
 		err = out.err
 	}
+	if own, ok := errors.AsType[*failure](err); ok && own.class == classUsage && own.hint == "" {
+		own.hint = c.help()
+	}
 	return c.ui.fail(err, wantsJSON(p.args))
+}
+
+// help is how to read about the command that the arguments name.
+func (c *call) help() string {
+	model, err := c.whole()
+	if err != nil {
+		return classUsage.hint
+	}
+	node := model.Node
+	for _, word := range c.args {
+		if next := child(node, word); next != nil {
+			node = next
+		} else if !strings.HasPrefix(word, "-") {
+			break
+		}
+	}
+	return commandPath(node) + " --help"
 }
 
 func (p *program) execute(c *call) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -67,6 +68,28 @@ func (x *references) find(ids []string) {
 func (x *references) of(id string) view.Reference {
 	x.find([]string{id})
 	return x.known[id]
+}
+
+// among is what the jobs of lists are called, by id, for documents that list ids.
+func (x *references) among(lists ...[]kernel.JobID) map[kernel.JobID]string {
+	all := slices.Concat(lists...)
+	x.find(texts(all))
+	out := map[kernel.JobID]string{}
+	for _, id := range all {
+		if ref := x.known[string(id)].Ref; ref != "" {
+			out[id] = ref
+		}
+	}
+	return out
+}
+
+// command is words to type, with references in the place of ids.
+func (x *references) command(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = x.text(w)
+	}
+	return out
 }
 
 // short is the reference of a job or of a run, or its id where it has none.

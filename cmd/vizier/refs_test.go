@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -43,5 +44,34 @@ func TestReferencesInText(t *testing.T) {
 	}
 	if got := (&references{}).text("job " + one); got != "job "+one {
 		t.Errorf("without a repository: %q", got)
+	}
+}
+
+// Documents that list ids say what each is called, and advise what people type.
+func TestDocumentsSayWhatTheirIDsAreCalled(t *testing.T) {
+	w := newFake(t)
+	a := w.submit("--name", "a", "--approval")
+	b := w.submit("--name", "b", "--after", string(a))
+	if out := w.ok("show", "b"); strings.Contains(out, "Front end") {
+		t.Errorf("a front end that is none: %s", out)
+	}
+	var why explanation
+	decode(t, w.ok("why", "b", "--json"), &why)
+	if u := why.Unmet; len(u) != 1 || u[0].Job != a || u[0].Ref != "1" {
+		t.Errorf("unmet %+v", u)
+	}
+	if acts := why.Actions; len(acts) != 1 || strings.Join(acts[0].Command, " ") != "vizier jobs approve 1" {
+		t.Errorf("actions %+v", acts)
+	}
+	var yes approved
+	decode(t, w.ok("jobs", "approve", "1", "--json"), &yes)
+	if yes.Refs[a] != "1" {
+		t.Errorf("approve: %v", yes.Refs)
+	}
+	w.settle(a, kernel.OutcomeFailed)
+	var again retried
+	decode(t, w.ok("retry", "1", "--json"), &again)
+	if again.Refs[a] != "1" || again.Refs[b] != "2" {
+		t.Errorf("retry: %v", again.Refs)
 	}
 }

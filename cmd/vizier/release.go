@@ -189,7 +189,7 @@ func (rel *release) describe(noTag bool) string {
 	if rel.script != "" {
 		rows = append(rows, []string{"Script:", rel.script})
 	}
-	text := table(rows, nil)
+	text := table(rows)
 	if rel.notes != "" {
 		text += "\n" + rel.notes
 	}
@@ -205,7 +205,7 @@ func (rel *release) ask(c *call, noTag bool) error {
 		return nil
 	case "":
 		if err != nil {
-			return refuse(errors.New("nobody answered whether to release"), "--yes does not ask, --dry-run only shows")
+			return refuse(errors.New("no answer to whether to release"), "--yes does not ask, --dry-run only shows")
 		}
 	}
 	return refuse(errors.New("release declined"), "")

@@ -37,34 +37,13 @@ func orNothing(text string) string {
 	return text
 }
 
-// table is cells in columns two spaces apart. paint, which may be nil, colours
-// a padded cell.
-func table(cells [][]string, paint func(row, column int, padded string) string) string {
-	var widths []int
-	for _, line := range cells {
-		for i, c := range line {
-			c = plainLine(c)
-			line[i] = c
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], displaywidth.String(c))
-		}
-	}
-	var b strings.Builder
-	for r, line := range cells {
-		for i, c := range line {
-			if i < len(line)-1 {
-				c += strings.Repeat(" ", widths[i]-displaywidth.String(c)+2)
-			}
-			if paint != nil && r > 0 {
-				c = paint(r, i, c)
-			}
-			b.WriteString(c)
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
+// table is cells in columns two spaces apart, as wide as they are.
+func table(cells [][]string) string { return grid{cells: cells}.text(0) }
+
+// table is cells in columns two spaces apart that fit the terminal. The status in
+// column painted is coloured; -1: none is.
+func (u *ui) table(cells [][]string, painted int) string {
+	return grid{cells: cells, paint: u.paintColumn(cells, painted)}.text(u.columns())
 }
 
 // paintColumn colours the cells of one column of a table with headings by the

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -50,6 +51,8 @@ type runIdentity struct {
 	Version  string         `json:"workflow_template_version"`
 	Roots    []kernel.JobID `json:"root_job_ids"`
 
+	Refs map[kernel.JobID]string `json:"refs,omitempty"` // what the listed jobs are called
+
 	Ephemeral bool `json:"ephemeral,omitempty"`
 }
 
@@ -59,12 +62,12 @@ type nextCommands struct {
 	Tail     string `json:"tail"`
 }
 
-func nextFor(roots []kernel.JobID) nextCommands {
-	if len(roots) == 0 {
+func nextFor(id runIdentity) nextCommands {
+	if len(id.Roots) == 0 {
 		return nextCommands{}
 	}
-	root := string(roots[0])
-	return nextCommands{"vizier jobs schedule --job " + root, "vizier show " + root, "vizier tail " + root + " --follow"}
+	root, run := cmp.Or(id.Refs[id.Roots[0]], string(id.Roots[0])), cmp.Or(id.Ref, string(id.Run))
+	return nextCommands{"vizier jobs schedule --job " + root, "vizier show " + run, "vizier tail " + run + " --follow"}
 }
 
 // Run enqueues the template.
@@ -127,7 +130,7 @@ func (x *runCmd) Run(c *call) error {
 	ids := make([]runIdentity, len(runs))
 	for i, run := range runs {
 		f := flows[i]
-		ids[i] = runIdentity{f.Spec, run.Run, c.ui.refs.of(string(run.Run)), f.Choice.Selector, f.Source.ID.Value, f.Source.Version.Value, listed(rep.Roots[i]), x.Ephemeral}
+		ids[i] = runIdentity{f.Spec, run.Run, c.ui.refs.of(string(run.Run)), f.Choice.Selector, f.Source.ID.Value, f.Source.Version.Value, listed(rep.Roots[i]), c.ui.refs.among(rep.Roots[i]), x.Ephemeral}
 	}
 	if x.Follow {
 		return c.followRuns(r, x, ids, runs, held)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,12 +29,12 @@ type repeatedRun struct {
 func (x *runCmd) answer(c *call, ids []runIdentity) error {
 	if x.Format == "json" {
 		if x.single() {
-			return c.ui.json(enqueuedRun{"workflow_run_enqueued", ids[0], nextFor(ids[0].Roots)})
+			return c.ui.json(enqueuedRun{"workflow_run_enqueued", ids[0], nextFor(ids[0])})
 		}
 		doc := enqueuedRuns{Outcome: "workflow_runs_enqueued", Repeat: len(ids), Selector: ids[0].Selector}
 		for i, id := range ids {
 			doc.Runs = append(doc.Runs, repeatedRun{i + 1, id})
-			doc.Next = append(doc.Next, nextFor(id.Roots))
+			doc.Next = append(doc.Next, nextFor(id))
 		}
 		return c.ui.json(doc)
 	}
@@ -42,11 +43,10 @@ func (x *runCmd) answer(c *call, ids []runIdentity) error {
 			c.ui.print("")
 		}
 		rows := append([]row{{"Outcome", "Workflow run enqueued"}}, id.rows()...)
-		next := nextFor(id.Roots)
-		c.ui.text(block(append(rows, row{"Next", next.Schedule}), ""))
-		if next.Show != "" {
-			indent := strings.Repeat(" ", len("Root jobs: "))
-			c.ui.text(indent + next.Show + "\n" + indent + next.Tail + "\n")
+		c.ui.block(rows)
+		if next := nextFor(id); next.Show != "" {
+			run := cmp.Or(id.Ref, string(id.Run))
+			c.ui.text("Next:      vizier ls " + run + "\n           vizier why " + run + "\n           " + next.Tail + "\n")
 		}
 	}
 	return nil
@@ -125,7 +125,7 @@ func (c *call) flowHelp(r *repo, name string) error {
 	for _, p := range src.Params {
 		cells = append(cells, []string{"  " + strings.Join(append(short[p.Key], flagName(p)), ", "), strconv.Quote(p.Value)})
 	}
-	b.WriteString(table(cells, nil))
+	b.WriteString(table(cells))
 	b.WriteString("\nThe flags of every run: vizier run --help\n")
 	return c.page(c.ui.refs.text(b.String()))
 }

@@ -57,6 +57,7 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 		}
 		one := terminalRun{Outcome: "workflow_run_terminal", runIdentity: ids[i]}
 		one.endedAs, one.State, one.ExitCode = ended(snap, f.jobs)
+		one.Refs = c.ui.refs.among(one.Roots, one.Succeeded, one.Failed, one.Blocked, one.Cancelled)
 		one.Agents = view.TotalOf(f.known(snap))
 		if hold := held[run.Run]; hold != nil {
 			if one.Cleanup, err = c.tidied(r, f.jobs, hold); err != nil {
@@ -66,7 +67,7 @@ func (c *call) followRuns(r *repo, x *runCmd, ids []runIdentity, runs []app.RunR
 		doc.Runs = append(doc.Runs, indexedEnding{i + 1, one})
 		doc.State, doc.ExitCode = one.State, one.ExitCode
 		if x.Format == "text" {
-			c.ui.text(block(one.rows(), ""))
+			c.ui.block(one.rows())
 			f.reasons(c, snap)
 		}
 		if one.State == "blocked" {

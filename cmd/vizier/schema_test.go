@@ -57,6 +57,9 @@ func TestDocumentsConform(t *testing.T) {
 		}
 		_, foreseen, _ := w.run("what-if", "--format", "json", "--cancel", string(w.submit("--approval")))
 		conforms(t, "what_if", foreseen)
+		_, foreseen, _ = w.run("what-if", "--format", "json", "--to-the-end")
+		conforms(t, "what_if", foreseen)
+		conforms(t, "simulate", w.ok("simulate", "--format", "json", "--draws", "2"))
 		conforms(t, "jobs_submit", w.ok("jobs", "submit", "--format", "json", "--name", "n", "--idempotency-key", "k", "--", "true"))
 		conforms(t, "jobs_submit", w.ok("jobs", "submit", "--format", "json", "--name", "n", "--idempotency-key", "k", "--", "true"))
 		conforms(t, "jobs_approve", w.ok("jobs", "approve", "--format", "json", string(w.submit("--approval"))))

@@ -44,12 +44,15 @@ func pad(s string, width int) string {
 type grid struct {
 	cells  [][]string
 	indent string
-	shrink []int // the columns that give way where there is no room, the first of them most
+	shrink []int // the columns that give way where there is no room, the first of them most; none: the widest
 	paint  func(row, column int, padded string) string
 }
 
-// narrowest is what a column that gives way keeps.
-const narrowest = 8
+// What a column keeps that gives way: one that is named for that, and any.
+const (
+	narrowest = 8
+	sliver    = 3
+)
 
 // text is the grid within a width; 0: as wide as it is.
 func (g grid) text(width int) string {
@@ -100,6 +103,18 @@ func (g grid) fit(widths []int, width int) {
 			over += w + 2
 		}
 	}
+	for ; over > 0 && len(g.shrink) == 0; over-- {
+		widest := min(1, len(widths)-1) // the first says what a line is about
+		for i, w := range widths {
+			if i > 0 && w > widths[widest] {
+				widest = i
+			}
+		}
+		if widths[widest] <= sliver {
+			return
+		}
+		widths[widest]--
+	}
 	for _, i := range g.shrink {
 		if i < len(widths) && over > 0 {
 			give := min(over, max(0, widths[i]-narrowest))
@@ -107,6 +122,40 @@ func (g grid) fit(widths []int, width int) {
 			over -= give
 		}
 	}
+}
+
+// hung is a block of labels and values with the values that a terminal has no room
+// for on further lines, below where they begin. Words stay whole, to be copied.
+func hung(text string, width int) string {
+	if width <= 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.SplitAfterSeq(text, "\n") {
+		label, value, ok := strings.Cut(line, ": ")
+		from := displaywidth.String(label) + 2 + len(value) - len(strings.TrimLeft(value, " "))
+		if !ok || displaywidth.String(line) <= width || from > width/2 {
+			b.WriteString(line)
+			continue
+		}
+		b.WriteString(label + ": " + value[:from-displaywidth.String(label)-2])
+		at := from
+		for i, word := range strings.Fields(value) {
+			switch w := displaywidth.String(word); {
+			case i > 0 && at+1+w > width:
+				b.WriteString("\n" + strings.Repeat(" ", from) + word)
+				at = from + w
+			case i > 0:
+				b.WriteString(" " + word)
+				at += 1 + w
+			default:
+				b.WriteString(word)
+				at += w
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 // clock is a time for people: of today by the hour, else with its day.
@@ -119,6 +168,41 @@ func (u *ui) clock(at, now time.Time) string {
 		return at.Format("Jan 2 15:04")
 	}
 	return at.Format("Jan 2 2006 15:04")
+}
+
+// moment is clock with seconds, where what happened in one minute is to be told apart.
+func (u *ui) moment(at, now time.Time) string {
+	return u.clock(at, now) + at.In(u.zone).Format(":05")
+}
+
+// clocks is s with times for people in the place of those for programs.
+func (u *ui) clocks(s string) string {
+	var b strings.Builder
+	from := 0
+	for i := len(time.DateOnly); i < len(s); i++ {
+		if s[i] != 'T' || s[i-3] != '-' {
+			continue
+		}
+		start, end := i-len(time.DateOnly), i+1
+		for end < len(s) && strings.IndexByte("0123456789:.+-Z", s[end]) >= 0 {
+			end++
+		}
+		stamp := strings.TrimRight(s[start:end], ".:-")
+		if at, err := time.Parse(time.RFC3339, stamp); err == nil && start >= from && (start == 0 || !joinsTime(s[start-1])) {
+			b.WriteString(s[from:start] + u.clock(at, u.now()))
+			from = start + len(stamp)
+			i = from
+		}
+	}
+	if from == 0 {
+		return s
+	}
+	return b.String() + s[from:]
+}
+
+// joinsTime reports that a time behind c is part of a longer word.
+func joinsTime(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || strings.IndexByte("_-./:=@", c) >= 0
 }
 
 // today is when the day of now began, for people.

@@ -36,9 +36,45 @@ func TestGridFits(t *testing.T) {
 	}
 }
 
+// Where no column is named, the widest gives way, and never the first: it is what
+// people type.
+func TestTheWidestColumnGivesWay(t *testing.T) {
+	g := grid{cells: [][]string{{"14/merge_integrate", "short", "a long text that goes on and on", "x"}}}
+	if got, want := g.text(40), "14/merge_integrate  short  a long te…  x\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := g.text(10), "14/merge_integrate  sh…  a …  x\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Values that are too long go on below where they begin, and no word is cut.
+func TestBlocksHang(t *testing.T) {
+	text := "Command:  vizier run approve --name loud\nDigest:   0123456789012345678901234567890123456789\nName: x\n"
+	want := "Command:  vizier run approve\n          --name loud\nDigest:   0123456789012345678901234567890123456789\nName: x\n"
+	if got := hung(text, 30); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := hung(text, 0); got != text {
+		t.Errorf("no terminal: %q", got)
+	}
+}
+
 func TestTimesForPeople(t *testing.T) {
-	u := &ui{zone: time.FixedZone("", 2*60*60)}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	u := &ui{zone: time.FixedZone("", 2*60*60), now: func() time.Time { return now }}
+	for text, want := range map[string]string{
+		"due since 2026-03-01T10:00:00Z, for 2h":          "due since 12:00, for 2h",
+		"2026-02-28T22:30:00.123456+00:00":                "00:30",
+		"1 failed at 2025-03-01T12:00:00+00:00 for 3s":    "1 failed at Mar 1 2025 14:00 for 3s",
+		"a 2026-03-01T12:00:00Z, b 2026-03-01T12:01:00Z.": "a 14:00, b 14:01.",
+		"log-2026-03-01T12:00:00Z.txt and T, T-T, 1-T":    "log-2026-03-01T12:00:00Z.txt and T, T-T, 1-T",
+		"2026-13-01T12:00:00Z":                            "2026-13-01T12:00:00Z",
+	} {
+		if got := u.clocks(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
 	for want, at := range map[string]time.Time{
 		"14:00": now, "00:30": now.Add(-13*time.Hour - 30*time.Minute), "Feb 28 23:00": now.Add(-15 * time.Hour), "Mar 1 2025 14:00": now.AddDate(-1, 0, 0),
 	} {

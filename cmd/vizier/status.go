@@ -8,8 +8,11 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/clipperhouse/displaywidth"
+
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
@@ -47,6 +50,9 @@ func (s *overviewCmd) Run(c *call) error {
 		return err
 	}
 	c.ui.warnUnreadable(v.Unreadable)
+	if err := r.expect(c, snap, v); err != nil {
+		return err
+	}
 	if s.Format == "json" {
 		err = c.ui.json(overviewDoc{snap.Now(), v, residentScheduler{r.Resident()}})
 	} else {
@@ -60,6 +66,45 @@ func (s *overviewCmd) Run(c *call) error {
 		return exits(classRefused.exit)
 	}
 	return err
+}
+
+// expect fills in when what runs and what waits is expected to end.
+func (r *repo) expect(c *call, snap *kernel.Snapshot, v view.Overview) error {
+	etas, err := r.Scheduler.ETAs(c.ctx, snap)
+	if err != nil || len(etas) == 0 {
+		return err
+	}
+	for _, items := range [][]view.Item{v.Running, v.Waiting} {
+		for i := range items {
+			var jobs []*kernel.Job
+			for _, j := range snap.Jobs() {
+				if j.ID == items[i].Job || j.Number == items[i].Number && j.Part != "" {
+					jobs = append(jobs, j)
+				}
+			}
+			items[i].ETA = etaOf(jobs, etas)
+		}
+	}
+	return nil
+}
+
+// etaOf is when the last of jobs is expected to end; nil: that of one is not known.
+func etaOf(jobs []*kernel.Job, etas map[kernel.JobID]foresight.ETA) (out *view.ETA) {
+	var last foresight.ETA
+	for _, j := range jobs {
+		if !j.State.Status.Active() {
+			continue
+		}
+		e, known := etas[j.ID]
+		if !known {
+			return nil
+		}
+		if e.At.After(last.At) {
+			last = e
+		}
+		out = &view.ETA{At: last.At, Basis: last.Basis.String(), From: last.From}
+	}
+	return out
 }
 
 // refused are the prompts that the inbox refused; an inbox that is not there has
@@ -109,14 +154,26 @@ func (u *ui) overview(v view.Overview, now time.Time) string {
 		parts = append(parts, u.bold(fmt.Sprintf("%d %s you", n, needs))+"\n"+u.attention(v.Attention, now))
 	}
 	if n := len(v.Running); n > 0 {
-		title := fmt.Sprintf("running %d", n)
+		submitted := 0
+		for i := range v.Running {
+			if it := &v.Running[i]; it.Status == view.Submitted {
+				submitted++
+				it.What = strings.TrimSuffix(view.Submitted+", "+it.What, ", ")
+			}
+		}
+		title := fmt.Sprintf("running %d", n-submitted)
 		if v.Places > 0 {
 			title += fmt.Sprintf(" of %d", v.Places)
+		}
+		if submitted > 0 {
+			title += fmt.Sprintf(", submitted %d", submitted)
 		}
 		parts = append(parts, u.section(title, "vizier ls --status running", v.Running, func(it view.Item) []string {
 			left := ""
 			if it.Remaining > 0 {
 				left = "eta " + kernel.Brief(time.Duration(it.Remaining)*time.Second)
+			} else if it.ETA != nil {
+				left = it.ETA.In(now)
 			}
 			return []string{it.Ref, it.Name, it.Progress(), it.What, ago(it.Since, now), left}
 		}, 3, 1))
@@ -146,9 +203,10 @@ func (u *ui) overview(v view.Overview, now time.Time) string {
 }
 
 // attention are the lines of what needs a person. Commands are whole: they are
-// there to be typed.
+// there to be typed, and one that takes half of the terminal has a line of its own.
 func (u *ui) attention(items []view.Item, now time.Time) string {
 	var cells [][]string
+	long := func(command string) bool { return u.columns() > 0 && displaywidth.String(command) > u.columns()/2 }
 	for _, it := range items {
 		name := it.Ref
 		switch {
@@ -165,7 +223,11 @@ func (u *ui) attention(items []view.Item, now time.Time) string {
 				it.Kind = kernel.Attention(kind.word)
 			}
 		}
-		cells = append(cells, []string{name, string(it.Kind), ago(it.Since, now), typed(it.Command)})
+		command := typed(it.Command)
+		if long(command) {
+			command = ""
+		}
+		cells = append(cells, []string{name, string(it.Kind), ago(it.Since, now), command})
 	}
 	lines := strings.SplitAfter(grid{cells: cells, indent: "  ", shrink: []int{0}}.text(u.columns()), "\n")
 	var b strings.Builder
@@ -176,7 +238,10 @@ func (u *ui) attention(items []view.Item, now time.Time) string {
 			what = strings.TrimPrefix(what+", until "+u.clock(*it.Until, now), ", ")
 		}
 		if what != "" {
-			b.WriteString(cut("      "+u.refs.text(what), u.columns()) + "\n")
+			b.WriteString(cut("      "+u.people(what), u.columns()) + "\n")
+		}
+		if command := typed(it.Command); long(command) {
+			b.WriteString("      " + command + "\n")
 		}
 	}
 	return b.String()
@@ -188,7 +253,7 @@ func (u *ui) section(title, rest string, items []view.Item, line func(view.Item)
 	for _, it := range items[:min(most, len(items))] {
 		row := line(it)
 		for i, cell := range row {
-			row[i] = u.refs.text(cell)
+			row[i] = u.people(cell)
 		}
 		cells = append(cells, row)
 	}

@@ -127,3 +127,32 @@ func TestStatusForPeople(t *testing.T) {
 	}
 	w.fails(2, "status", "--attention", "1")
 }
+
+// With many open jobs nobody waits for their ETAs.
+func TestStatusForeseesOnlySoMuch(t *testing.T) {
+	w := newFake(t)
+	for range 100 {
+		w.submit("--estimate", "5m")
+	}
+	if out := w.ok("status", "--format", "json"); !strings.Contains(out, `"eta"`) {
+		t.Error("of a hundred jobs there are no ETAs")
+	}
+	w.submit("--estimate", "5m")
+	if out := w.ok("status", "--format", "json"); strings.Contains(out, `"eta"`) {
+		t.Error("of more there are")
+	}
+}
+
+// What an executor has accepted and not begun does not run yet.
+func TestWhatIsSubmittedDoesNotRun(t *testing.T) {
+	w := newFake(t)
+	far, near := w.submit("--name", "far"), w.submit("--name", "near")
+	w.facts.Runners[w.job(far).Attempt()] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive, Pending: true})
+	w.facts.Runners[w.job(near).Attempt()] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
+	has(t, w.ok("status"), "running 1 of 100, submitted 1\n  1  far   submitted  0s\n  2  near             0s\n")
+	if v := w.status(); len(v.Running) != 2 || v.Running[0].Status != view.Submitted || v.Running[1].Status != "running" {
+		t.Errorf("%+v", v.Running)
+	}
+	has(t, w.ok("ls"), "1  far   submitted")
+	has(t, w.ok("status", "1"), "1 far [submitted]")
+}

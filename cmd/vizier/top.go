@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/term"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
 )
 
 type topCmd struct {
@@ -38,5 +40,5 @@ func (t *topCmd) Run(c *call) error {
 	if args = append(args, "--"); t.Job != "" {
 		args = append(args, t.Job)
 	}
-	return c.becomeTop(args)
+	return c.become(proc.TopName, args)
 }

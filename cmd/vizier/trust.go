@@ -11,7 +11,7 @@ import (
 )
 
 type trustCmd struct {
-	Show bool `help:"Only tell what it is about; exit 1 if it is not trusted."`
+	Show bool `help:"Only show what it is about; exit 1 if it is not trusted."`
 	Yes  bool `short:"y" help:"Do not ask."`
 }
 
@@ -77,7 +77,7 @@ func distrust(untrusted []config.Setting) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("nobody here has trusted %s of the repository's configuration: its hooks do not run, and its agents are not asked for their version", strings.Join(names, ", "))
+	return fmt.Sprintf("not trusted here: %s of the repository's configuration: its hooks do not run, and its agents are not asked for their version", strings.Join(names, ", "))
 }
 
 // untrustedFinding is a doctor's finding about commands of the repository's configuration.

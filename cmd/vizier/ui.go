@@ -5,8 +5,8 @@ package main
 //   - What goes to standard error begins with "vizier: ", a small letter, and
 //     has no period at its end.
 //   - Each message ends with one newline. JSON is never coloured.
-//   - Text has references in the place of the ids of jobs and runs; see
-//     references. What is not the program's own words is written verbatim.
+//   - Text has references in the place of the ids of jobs and runs, see
+//     references, and times as clocks here show them. What is not the program's own words is written verbatim.
 //   - What a terminal would act on is made visible, whoever wrote it; see plain.
 //     Documents have it as JSON's escapes. Only logs and payloads that go to a
 //     file or a pipe are written as they are.
@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -38,6 +39,7 @@ type ui struct {
 	filter         *logFilter     // see logs
 	width          int            // of the terminal that output goes to; 0: it goes to none
 	zone           *time.Location // of times for people
+	now            func() time.Time
 }
 
 // The levels of what is said on standard error.
@@ -49,7 +51,7 @@ const (
 )
 
 func newUI(out *checkedWriter, err io.Writer, env environment) *ui {
-	u := &ui{out: out, err: err, outTTY: isTerminal(out.Writer), errTTY: isTerminal(err), level: levelWarnings, zone: time.Local,
+	u := &ui{out: out, err: err, outTTY: isTerminal(out.Writer), errTTY: isTerminal(err), level: levelWarnings, zone: time.Local, now: time.Now,
 		plain: env.Get("NO_COLOR") != "" || env.Get("TERM") == "dumb"}
 	if u.outTTY {
 		u.width = terminalWidth(out.Writer.(*os.File), env)
@@ -81,10 +83,13 @@ func isTerminal(w io.Writer) bool {
 // for success.
 type checkedWriter struct {
 	io.Writer
-	err error
+	err    error
+	writes atomic.Uint64 // begun and ended: odd while one is under way
 }
 
 func (w *checkedWriter) Write(p []byte) (int, error) {
+	w.writes.Add(1)
+	defer w.writes.Add(1)
 	n, err := w.Writer.Write(p)
 	if err != nil && w.err == nil {
 		w.err = fmt.Errorf("write output: %w", err)
@@ -92,11 +97,34 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// stuckAfter is how long a write may take once the command was told to end: nobody
+// may be reading any more.
+const stuckAfter = time.Second
+
+// leaveWhenStuck calls leave once a single write has taken too long.
+func (w *checkedWriter) leaveWhenStuck(leave func()) {
+	for before := w.writes.Load(); ; {
+		time.Sleep(stuckAfter)
+		now := w.writes.Load()
+		if now == before && now%2 == 1 {
+			leave()
+			return
+		}
+		before = now
+	}
+}
+
 // print writes one line of a result.
-func (u *ui) print(line string) { u.verbatim(plainLine(u.refs.text(line)) + "\n") }
+func (u *ui) print(line string) { u.verbatim(plainLine(u.people(line)) + "\n") }
 
 // text writes a result of several lines that ends with a newline.
-func (u *ui) text(s string) { u.verbatim(u.refs.text(s)) }
+func (u *ui) text(s string) { u.verbatim(u.people(s)) }
+
+// people is s in the words of people.
+func (u *ui) people(s string) string { return u.clocks(u.refs.text(s)) }
+
+// block writes labels and values.
+func (u *ui) block(rows []row) { u.verbatim(hung(u.people(block(rows, "")), u.columns())) }
 
 // verbatim writes what others wrote, and what has its references already.
 func (u *ui) verbatim(s string) { io.WriteString(u.out, u.shown(s)) }
@@ -148,7 +176,7 @@ func (u *ui) say(level int, format string, args []any) {
 
 // stderr writes a message, each of its lines with the program's name.
 func (u *ui) stderr(text string) {
-	text = u.refs.text(text)
+	text = u.people(text)
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		fmt.Fprintln(u.err, "vizier: "+visible(line, "\t"))
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -27,6 +28,8 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	why := "no resident scheduler is alive"
 	if !r.Config.Scheduler.Resident {
 		why = "[scheduler] resident is off"
+	} else if few := proc.TooFewFiles(); few != "" {
+		why = "none is started from here: " + few
 	}
 	u.text = "no scheduler is running (" + why + ")"
 	what := ", and job " + string(rest.Job)

@@ -25,9 +25,9 @@ func TestScheduleFormats(t *testing.T) {
 	w.settle(done, kernel.OutcomeSucceeded)
 
 	want := "Schedule (Summary)\n" +
-		"#  Slug  Name   Status           Wait              Job\n" +
-		"1  -     build  running          -                 " + w.ref(a) + "\n" +
-		"2  -     test   waiting_on_deps  waiting on job " + w.ref(a) + "  " + w.ref(b) + "\n"
+		"#  Slug  Name   Status           Wait              Job  Ends\n" +
+		"1  -     build  running          -                 " + w.ref(a) + "    eta 0s (of 1 before)\n" + // as docs took
+		"2  -     test   waiting_on_deps  waiting on job " + w.ref(a) + "  " + w.ref(b) + "    eta 0s (of 1 before)\n"
 	if got := w.ok("jobs", "schedule"); got != want {
 		t.Errorf("summary:\n%s\nwant:\n%s", got, want)
 	}

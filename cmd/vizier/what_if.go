@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,18 +14,19 @@ import (
 )
 
 type whatIfCmd struct {
-	Pool    []string      `placeholder:"NAME=N" help:"The pool has N units."`
-	Release []string      `placeholder:"LOCK" help:"Whoever holds the lock or the pool does without it."`
-	Submit  string        `type:"path" placeholder:"FILE" help:"The jobs of the file are enqueued; it is what jobs submit --batch reads, and - is standard input."`
-	Retry   []string      `placeholder:"JOB" help:"The job is retried."`
-	Cancel  []string      `placeholder:"JOB" help:"The job is cancelled."`
-	Reject  []string      `placeholder:"JOB" help:"Its pending approval is refused."`
-	Approve []string      `placeholder:"JOB" help:"Its pending approval is granted."`
-	Merge   []string      `placeholder:"BRANCH" help:"The open merge of the branch succeeds."`
-	Fail    []string      `placeholder:"JOB[:CODE]" help:"The job fails, with exit code 1 unless CODE is given."`
-	Succeed []string      `placeholder:"JOB" help:"The job succeeds and makes what it declares."`
-	After   time.Duration `placeholder:"DURATION" help:"That much time passes, in which nothing ends."`
-	Format  string        `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	Pool     []string      `placeholder:"NAME=N" help:"The pool has N units."`
+	Release  []string      `placeholder:"LOCK" help:"Whoever holds the lock or the pool does without it."`
+	Submit   string        `type:"path" placeholder:"FILE" help:"The jobs of the file are enqueued; it is what submit --batch reads, and - is standard input."`
+	Retry    []string      `placeholder:"JOB" help:"The job is retried."`
+	Cancel   []string      `placeholder:"JOB" help:"The job is cancelled."`
+	Reject   []string      `placeholder:"JOB" help:"Its pending approval is refused."`
+	Approve  []string      `placeholder:"JOB" help:"Its pending approval is granted."`
+	Merge    []string      `placeholder:"BRANCH" help:"The open merge of the branch succeeds."`
+	Fail     []string      `placeholder:"JOB[:CODE]" help:"The job fails, with exit code 1 unless CODE is given."`
+	Succeed  []string      `placeholder:"JOB" help:"The job succeeds and makes what it declares."`
+	After    time.Duration `placeholder:"DURATION" help:"That much time passes, in which nothing ends."`
+	ToTheEnd bool          `help:"Carry it on until nothing more happens by itself; what runs ends as it usually did."`
+	Format   string        `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
 }
 
 func (*whatIfCmd) Help() string {
@@ -35,6 +36,7 @@ func (*whatIfCmd) Help() string {
 
 // foreseen is `what-if --format json`: docs/schemas/what_if.schema.json.
 type foreseen struct {
+	Now  time.Time     `json:"now"`
 	At   time.Time     `json:"at"`
 	Jobs []foreseenJob `json:"jobs"`
 }
@@ -43,8 +45,9 @@ type foreseenJob struct {
 	Job kernel.JobID `json:"job"`
 	view.Reference
 	Name string        `json:"name"`
-	Was  *foreseenStep `json:"was"`  // null: it is not there yet
-	Then *foreseenStep `json:"then"` // null: it is gone
+	Was  *foreseenStep `json:"was"`            // null: it is not there yet
+	Then *foreseenStep `json:"then"`           // null: it is gone
+	Ends *time.Time    `json:"ends,omitempty"` // with --to-the-end: when
 }
 
 type foreseenStep struct {
@@ -56,19 +59,25 @@ type foreseenStep struct {
 
 // Run says what would follow.
 func (x *whatIfCmd) Run(c *call) error {
-	forecast, err := x.forecast(c)
+	forecast, story, err := x.forecast(c)
 	if err != nil {
 		known := classify(err)
 		return &failure{class: class{known.code, 2, known.hint}, err: err}
 	}
-	doc := foreseen{At: forecast.Then.Now(), Jobs: []foreseenJob{}}
+	doc := foreseen{Now: forecast.Now.Now(), At: forecast.Then.Now(), Jobs: []foreseenJob{}}
 	for _, m := range forecast.Moved() {
-		doc.Jobs = append(doc.Jobs, foreseenJobOf(m))
+		j := foreseenJobOf(m)
+		if at, later := story.Ended[j.Job]; later {
+			j.Ends = &at
+		} else if x.ToTheEnd && m.Then != nil && !m.Then.Open() { // by the change itself
+			j.Ends = &doc.Now
+		}
+		doc.Jobs = append(doc.Jobs, j)
 	}
 	if x.Format == "json" {
 		err = c.ui.json(doc)
 	} else {
-		c.ui.text(x.text(doc))
+		c.ui.text(c.ui.foreseen(doc, x.ToTheEnd))
 	}
 	if err == nil && len(doc.Jobs) > 0 {
 		err = exits(1)
@@ -76,36 +85,34 @@ func (x *whatIfCmd) Run(c *call) error {
 	return err
 }
 
-func (x *whatIfCmd) forecast(c *call) (none foresight.Forecast, err error) {
+func (x *whatIfCmd) forecast(c *call) (none foresight.Forecast, story foresight.Story, err error) {
 	r, err := c.repo()
 	if err != nil {
-		return none, err
+		return none, story, err
 	}
 	changes, err := x.changes(c, r)
-	if err != nil {
-		return none, err
+	switch {
+	case err != nil:
+		return none, story, err
+	case x.ToTheEnd:
+		return r.Scheduler.ForeseeToTheEnd(c.ctx, changes)
+	case len(changes) == 0:
+		return none, story, usageError(errors.New("what if what? Name at least one change, such as --approve JOB, or --to-the-end"))
 	}
-	if len(changes) == 0 {
-		return none, usageError(errors.New("what if what? Name at least one change, such as --approve JOB"))
-	}
-	return r.Scheduler.Foresee(c.ctx, changes)
+	none, err = r.Scheduler.Foresee(c.ctx, changes)
+	return none, story, err
 }
 
 // changes are those that the flags name, in the order in which they happen.
 func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error) {
-	for _, p := range x.Pool {
-		name, units, _ := strings.Cut(p, "=")
-		n, err := strconv.Atoi(units)
-		if err != nil {
-			return nil, usageError(fmt.Errorf("--pool %s: write NAME=N", p))
-		}
-		out = append(out, foresight.Resize{Pool: name, Units: n})
+	if out, err = pools(x.Pool, nil); err != nil {
+		return nil, err
 	}
 	for _, lock := range x.Release {
 		out = append(out, foresight.Release{Lock: lock})
 	}
 	if x.Submit != "" {
-		jobs, err := x.submitted(c, r)
+		jobs, err := c.batchOf(r, x.Submit)
 		if err != nil {
 			return nil, err
 		}
@@ -158,19 +165,6 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 	return out, nil
 }
 
-func (x *whatIfCmd) submitted(c *call, r *repo) ([]kernel.NewJob, error) {
-	in := c.stdin
-	if x.Submit != "-" {
-		f, err := os.Open(x.Submit)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	return c.builder(r).Batch(c.ctx, in)
-}
-
 // named is the one job that ref means.
 func (c *call) named(r *repo, ref string) (kernel.JobID, error) {
 	_, id, err := r.Scheduler.Job(c.ctx, ref)
@@ -197,11 +191,14 @@ func foreseenStepOf(j *kernel.Job) *foreseenStep {
 	return &foreseenStep{st.Status.String(), reason, st.Attempt, st.Approval.State.String()}
 }
 
-func (x *whatIfCmd) text(doc foreseen) string {
+func (u *ui) foreseen(doc foreseen, toTheEnd bool) string {
 	if len(doc.Jobs) == 0 {
 		return "Nothing would change.\n"
 	}
 	cells := [][]string{{"#", "Name", "Now", "Then", "Reason"}}
+	if toTheEnd {
+		cells[0] = slices.Insert(cells[0], 4, "In")
+	}
 	for _, j := range doc.Jobs {
 		was, then, reason := "-", "removed", ""
 		if j.Was != nil {
@@ -210,7 +207,15 @@ func (x *whatIfCmd) text(doc foreseen) string {
 		if j.Then != nil {
 			then, reason = j.Then.Status, j.Then.Reason
 		}
-		cells = append(cells, []string{j.Ref, j.Name, was, then, reason})
+		row := []string{j.Ref, j.Name, was, then, reason}
+		if toTheEnd {
+			in := ""
+			if j.Ends != nil {
+				in = kernel.Brief(j.Ends.Sub(doc.Now))
+			}
+			row = slices.Insert(row, 4, in)
+		}
+		cells = append(cells, row)
 	}
-	return table(cells, nil)
+	return u.table(cells, -1)
 }

@@ -99,7 +99,7 @@ func TestWhatIfNeedsAnIf(t *testing.T) {
 		{"--fail 1:x", "the exit code is no number"},
 		{"--fail 1:300", "exit code from 1 to 255"},
 		{"--succeed 1 --approve 1", ""},
-		{"--approve 1 --reject 1", "job 1 is terminal"},
+		{"--approve 1 --reject 1", "job 1 has ended"},
 	} {
 		code, _, said := w.run(append([]string{"what-if"}, strings.Fields(c.args)...)...)
 		if (code == 2) != (c.says != "") || !strings.Contains(said, c.says) {

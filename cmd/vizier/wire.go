@@ -11,7 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/fs/inbox"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
-	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -85,11 +85,14 @@ type repo struct {
 	Doctor struct {
 		files    inspection
 		git      worktreeGit
-		clusters map[string]*slurm.Cluster
+		clusters map[string]*cluster.Cluster
 	}
 	// Events reads the event log after an event's number, and tells when there
 	// may be more.
 	Events func(after uint64) eventLog
+
+	// Past is the history of the store.
+	Past storeHistory
 
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
@@ -146,6 +149,7 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 		Events: func(after uint64) eventLog {
 			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}
 		},
+		Past:     v.Store,
 		Resident: v.Resident,
 		Attended: v.Attended,
 		Outside:  v.Outside, AgentPrograms: v.Agents,

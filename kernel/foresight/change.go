@@ -40,11 +40,15 @@ type (
 	Merge struct{ Branch string }
 	// Release is that whoever holds a lock or a pool does without it.
 	Release struct{ Lock string }
-	// Resize is that a pool has a number of units.
+	// Resize is that a pool has a number of units. It is refused where nobody knows the
+	// pool, unless it is said that a job asks for it which is still to come.
 	Resize struct {
 		Pool  string
 		Units int
+		Known bool
 	}
+	// Places is that so many jobs may run at once on this machine; 0: no limit.
+	Places struct{ N int }
 	// Submit is that jobs are enqueued.
 	Submit struct{ Jobs []kernel.NewJob }
 	// Pass is that time passes in which nothing ends.
@@ -117,6 +121,7 @@ func (c Resize) apply(f *future) error {
 	}
 	o := f.observation()
 	_, known := o.Limits.Pools[c.Pool]
+	known = known || c.Known
 	for _, j := range o.Jobs {
 		known = known || slices.ContainsFunc(j.Spec.Locks, func(l kernel.Lock) bool { return l.Pool() && l.Key == c.Pool })
 	}
@@ -125,6 +130,16 @@ func (c Resize) apply(f *future) error {
 	}
 	o.Limits.Pools = maps.Collect(maps.All(o.Limits.Pools))
 	o.Limits.Pools[c.Pool] = c.Units
+	f.s = kernel.TakeSnapshot(o)
+	return nil
+}
+
+func (c Places) apply(f *future) error {
+	if c.N < 0 {
+		return fmt.Errorf("not %d jobs can run at once: %w", c.N, kernel.ErrInvalid)
+	}
+	o := f.observation()
+	o.Limits.MaxRunning = c.N
 	f.s = kernel.TakeSnapshot(o)
 	return nil
 }

@@ -11,6 +11,9 @@ import (
 // future is a snapshot on its way.
 type future struct {
 	s *kernel.Snapshot
+
+	launched func(kernel.AttemptID)                    // an attempt is under way; nil: nothing more is to be known of it than that
+	did      func(was *kernel.Snapshot, p kernel.Plan) // p led from was to s; nil: nobody looks
 }
 
 // Moved is how a change leaves one job: what it is then, and what it was. Was is nil of
@@ -28,7 +31,7 @@ type Forecast struct {
 // it has to be asked again with these. It fails where a change cannot happen: errors
 // are those of the kernel's verbs.
 func WhatIf(s *kernel.Snapshot, changes []Change) (Forecast, error) {
-	f := &future{s}
+	f := &future{s: s}
 	f.tick()
 	out := Forecast{Now: f.s}
 	for _, c := range changes {
@@ -77,29 +80,49 @@ func (f *future) do(p kernel.Plan, err error) error {
 	if err != nil {
 		return err
 	}
-	f.s = f.s.Apply(p)
+	return f.apply(p)
+}
+
+// apply follows p.
+func (f *future) apply(p kernel.Plan) error {
+	was := f.s
+	if f.s = f.s.Apply(p); f.did != nil {
+		f.did(was, p)
+	}
 	return f.perform(p)
 }
 
 // tick decides until nothing is left to decide.
 func (f *future) tick() {
 	for p := kernel.Decide(f.s); !p.Empty(); p = kernel.Decide(f.s) {
-		f.s = f.s.Apply(p)
-		if f.perform(p) != nil {
+		if f.apply(p) != nil {
 			return
 		}
 	}
 }
 
-// perform answers for the world: what is launched runs, and what is to stop stops.
+// perform answers for the world: what is launched runs, what is to stop stops, files
+// are where they should be.
 func (f *future) perform(p kernel.Plan) error {
 	for _, a := range p.World {
 		switch a := a.(type) {
 		case kernel.Launch:
-			f.runs(a.Attempt)
+			if f.launched != nil {
+				f.launched(a.Attempt)
+			} else {
+				f.runs(a.Attempt)
+			}
 		case kernel.Stop:
 			q, err := kernel.Finish(f.s, kernel.Result{Attempt: a.Attempt, Outcome: kernel.OutcomeCancelled, Exit: 143})
 			if err := f.do(q, err); err != nil {
+				return err
+			}
+		case kernel.TendPrompt: // its file is there
+			if err := f.do(kernel.Tended(f.s, a, true, false)); err != nil {
+				return err
+			}
+		case kernel.RemoveWorktree:
+			if err := f.do(kernel.CleanedUp(f.s, a, kernel.Cleanup{Status: kernel.CleanupDone})); err != nil {
 				return err
 			}
 		}

@@ -26,7 +26,8 @@ const youngest = time.Hour
 // run goes whole or not at all, and sleepers only with their run. While a record
 // cannot be read, nobody knows what it refers to, and nothing goes.
 //
-// sizes are the bytes of jobs' files; a job that is not there has none. Once
+// sizes are the bytes of jobs' files; a job that is not there has none, and what is
+// of no job counts besides. Once
 // most jobs go, the rest is left to the next time; 0: all go.
 // The snapshot must hold every job.
 func Apply(s *kernel.Snapshot, p Policy, sizes map[kernel.JobID]int64, most int) kernel.Plan {
@@ -34,7 +35,7 @@ func Apply(s *kernel.Snapshot, p Policy, sizes map[kernel.JobID]int64, most int)
 		return kernel.Plan{}
 	}
 	batches := batchesOf(s, sizes)
-	count, bytes := 0, int64(0)
+	count, bytes := 0, sizes[""]
 	for _, b := range batches {
 		count, bytes = count+len(b.jobs), bytes+b.size
 	}

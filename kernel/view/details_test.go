@@ -66,7 +66,7 @@ func TestWhatIsOlder(t *testing.T) {
 	s := snap(job("a", 0, kernel.Queued), job("b", 1, kernel.Failed), job("c", 2, kernel.Queued), job("d", 3, kernel.Succeeded))
 	for most, want := range map[int]string{0: "1 succeeded (use --all to include)", 2: "1 succeeded (use --all to include); 1 older", 3: "1 succeeded (use --all to include)", 1: "1 succeeded (use --all to include); 2 older"} {
 		l := view.ListOf(s, view.ListOptions{Most: most})
-		if l.Hidden != want || most > 0 && len(l.Rows) != most || l.Outcome != "3 job(s)" {
+		if l.Hidden != want || most > 0 && len(l.Rows) != most || l.Outcome != "3 jobs" {
 			t.Errorf("%d: %q of %q", most, l.Hidden, l.Outcome)
 		}
 	}
@@ -80,7 +80,7 @@ func TestWhatIsOlder(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	l := view.ListOf(s, view.ListOptions{Counts: map[kernel.Status]int{kernel.Queued: 5, kernel.Succeeded: 7}})
-	if l.Outcome != "5 job(s)" || l.Hidden != "7 succeeded (use --all to include)" {
+	if l.Outcome != "5 jobs" || l.Hidden != "7 succeeded (use --all to include)" {
 		t.Errorf("%+v", l)
 	}
 }

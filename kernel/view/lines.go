@@ -55,8 +55,8 @@ func StatusesOf(word string) (out []kernel.Status) {
 type LinesOptions struct {
 	Whole bool // every job below its run, and not only those at work and those that ended badly
 
-	// Members are all jobs of the runs and batches with those numbers.
-	Members map[kernel.Number][]*kernel.Job
+	// Wholes are how all jobs of the runs and batches with those numbers stand.
+	Wholes map[kernel.Number]kernel.Tally
 
 	// Progress is what an attempt under way says of itself; nil: nobody is asked.
 	Progress func(kernel.AttemptID) Progress
@@ -66,7 +66,7 @@ type LinesOptions struct {
 // number together. Jobs that only a route starts, and none has, have none below a
 // whole.
 func Lines(s *kernel.Snapshot, jobs []*kernel.Job, o LinesOptions) (out []Line) {
-	x := overview{s: s, o: OverviewOptions{Progress: o.Progress, Members: o.Members}}
+	x := overview{s: s, o: OverviewOptions{Progress: o.Progress, Wholes: o.Wholes}}
 	var order []kernel.Number
 	of := map[kernel.Number][]*kernel.Job{}
 	for _, j := range jobs {
@@ -95,6 +95,9 @@ func (x *overview) line(j *kernel.Job) Line {
 	switch {
 	case st.Status == kernel.Running:
 		it := x.running([]*kernel.Job{j})
+		if x.s.Submitted(j.ID) {
+			l.Status = Submitted
+		}
 		to, l.What = x.s.Now(), strings.TrimPrefix(strings.TrimPrefix(it.What, j.Part), ", ")
 	case st.Status == kernel.WaitingOnApproval:
 		from, to, l.Until = st.WaitSince, x.s.Now(), st.Approval.ExpiresAt
@@ -120,14 +123,14 @@ func (x *overview) line(j *kernel.Job) Line {
 
 // wholes is the line of what was enqueued with one number, and those of its jobs.
 func (x *overview) wholes(jobs []*kernel.Job, o LinesOptions) []Line {
-	all := o.Members[jobs[0].Number]
-	if len(all) == 0 {
-		all = slices.Clone(jobs)
-		slices.SortFunc(all, (*kernel.Job).Compare)
+	t, known := o.Wholes[jobs[0].Number]
+	if !known {
+		t = x.s.Tally(jobs)
 	}
-	r := RunOf(x.s, all)
-	top := Line{Ref: jobs[0].Number.String(), Name: x.whole(item(jobs[0]), jobs[0]).Name, Status: r.Status, Standing: r.Standing(), For: x.spent(all)}
-	over := RunStatusOf(x.s, all) <= RunBlocked
+	status := runStatus(t)
+	r := Run{Status: status.String(), Done: t.Statuses[kernel.Succeeded], Total: t.Total()}
+	top := Line{Ref: jobs[0].Number.String(), Name: x.whole(x.item(jobs[0]), jobs[0]).Name, Status: r.Status, Standing: r.Standing(), For: x.spent(t)}
+	over := status <= RunBlocked
 	if !over {
 		top.Status += " " + r.Progress()
 	}
@@ -161,15 +164,9 @@ func (r Run) Standing() kernel.Status {
 
 // spent is how long jobs took together: from when the first was enqueued until the
 // last ended, or until now.
-func (x *overview) spent(jobs []*kernel.Job) time.Duration {
-	from, to := jobs[0].Created, time.Time{}
-	for _, j := range jobs {
-		if j.State.Status.Active() {
-			return x.s.Now().Sub(from)
-		}
-		if j.State.Finished.After(to) {
-			to = j.State.Finished
-		}
+func (x *overview) spent(t kernel.Tally) time.Duration {
+	if t.Active() {
+		return x.s.Now().Sub(t.Created)
 	}
-	return max(0, to.Sub(from))
+	return max(0, t.Finished.Sub(t.Created))
 }

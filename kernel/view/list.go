@@ -163,7 +163,7 @@ func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	case all == 0:
 		l.Outcome = "No jobs"
 	case len(l.Rows) > 0:
-		l.Outcome = count(shown) + " job(s)"
+		l.Outcome = Counted(shown, "job")
 	case gone(kernel.Failed) > 0:
 		l.Outcome = "No jobs to show"
 	default:

@@ -19,18 +19,18 @@ func TestListSaysWhatItHides(t *testing.T) {
 		outcome, hidden string
 	}{
 		{"nothing", nil, view.ListOptions{}, 0, "No jobs", ""},
-		{"one", []kernel.Status{q}, view.ListOptions{}, 1, "1 job(s)", ""},
+		{"one", []kernel.Status{q}, view.ListOptions{}, 1, "1 job", ""},
 		{"succeeded", []kernel.Status{s, s}, view.ListOptions{}, 0, "No open jobs", "2 succeeded (use --all to include)"},
-		{"succeeded shown", []kernel.Status{s, s}, view.ListOptions{ShowSucceeded: true}, 2, "2 job(s)", ""},
-		{"failed stays", []kernel.Status{s, f}, view.ListOptions{}, 1, "1 job(s)", "1 succeeded (use --all to include)"},
+		{"succeeded shown", []kernel.Status{s, s}, view.ListOptions{ShowSucceeded: true}, 2, "2 jobs", ""},
+		{"failed stays", []kernel.Status{s, f}, view.ListOptions{}, 1, "1 job", "1 succeeded (use --all to include)"},
 		{"failed dismissed", []kernel.Status{s, f}, view.ListOptions{DismissFailures: true}, 0,
 			"No jobs to show", "1 failed, 1 succeeded (use --all to include)"},
-		{"all wins", []kernel.Status{s, f, u}, view.ListOptions{All: true, DismissFailures: true}, 3, "3 job(s)", ""},
-		{"the newest", []kernel.Status{q, s, q, q}, view.ListOptions{Most: 2}, 2, "3 job(s)", "1 succeeded (use --all to include); 1 older"},
-		{"asleep", []kernel.Status{u, q}, view.ListOptions{}, 1, "1 job(s)", "1 unscheduled (use --all to include)"},
+		{"all wins", []kernel.Status{s, f, u}, view.ListOptions{All: true, DismissFailures: true}, 3, "3 jobs", ""},
+		{"the newest", []kernel.Status{q, s, q, q}, view.ListOptions{Most: 2}, 2, "3 jobs", "1 succeeded (use --all to include); 1 older"},
+		{"asleep", []kernel.Status{u, q}, view.ListOptions{}, 1, "1 job", "1 unscheduled (use --all to include)"},
 		{"the rest shows", []kernel.Status{kernel.WaitingOnDeps, kernel.WaitingOnApproval, kernel.WaitingOnLocks, kernel.Running,
 			kernel.FailedRetryable, kernel.Cancelled, kernel.BlockedByApproval, kernel.BlockedByDependency},
-			view.ListOptions{DismissFailures: true}, 8, "8 job(s)", ""},
+			view.ListOptions{DismissFailures: true}, 8, "8 jobs", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestListCountsInThousands(t *testing.T) {
 		jobs = append(jobs, job(fmt.Sprintf("job-%04d", i), i, kernel.Queued))
 	}
 	l := view.ListOf(snap(jobs...), view.ListOptions{})
-	equal(t, l.Outcome, "1,234 job(s)")
+	equal(t, l.Outcome, "1,234 jobs")
 	equal(t, []kernel.JobID{l.Rows[0].ID, l.Rows[1233].ID}, []kernel.JobID{"job-1233", "job-0000"})
 }
 
@@ -88,7 +88,7 @@ func TestListDocument(t *testing.T) {
 	d := view.ListOf(s, view.ListOptions{}).Document(keys)
 	valid(t, "jobs_list.schema.json", d)
 	equal(t, d, view.ListDocument{
-		Header: view.ListHeader{Outcome: "3 job(s)"},
+		Header: view.ListHeader{Outcome: "3 jobs"},
 		Jobs: []map[string]string{
 			{"job": "job-3", "status": "failed", "created": "2026-02-01T12:02:00+00:00", "after": "none", "dependencies": "none",
 				"locks": "none", "artifacts": "none", "failed": "unknown", "command": "<command unavailable>", "name": "do job-3"},

@@ -29,7 +29,7 @@ type Item struct {
 	Job       kernel.JobID     `json:"job,omitempty"` // the job, or that one of a run that the line is about
 	Run       kernel.RunID     `json:"run,omitempty"`
 	Name      string           `json:"name"`
-	Status    string           `json:"status,omitempty"` // of the job
+	Status    string           `json:"status,omitempty"` // how the job stands, see Standing
 	Kind      kernel.Attention `json:"kind,omitempty"`   // of what needs a person
 	Since     *time.Time       `json:"since,omitempty"`  // when it began to need a person, to run or to wait, or when it failed
 	Until     *time.Time       `json:"until,omitempty"`  // when it goes on by itself
@@ -37,10 +37,28 @@ type Item struct {
 	Done      int              `json:"done,omitempty"`   // of a run: jobs that succeeded
 	Total     int              `json:"total,omitempty"`  // of a run; 0: it is one job, or not counted
 	Remaining int64            `json:"remaining_seconds,omitempty"`
+	ETA       *ETA             `json:"eta,omitempty"`          // when it is expected to end; null: nobody knows
 	Took      int64            `json:"took_seconds,omitempty"` // of what failed
 	ExitCode  *int             `json:"exit_code,omitempty"`    // of what failed
 	Command   []string         `json:"command,omitempty"`      // what to type
 	File      string           `json:"file,omitempty"`         // of a prompt
+}
+
+// ETA is when something is expected to end, and from what that is known: declared, or
+// the history of so many attempts.
+type ETA struct {
+	At    time.Time `json:"at"`
+	Basis string    `json:"basis"`
+	From  int       `json:"from,omitempty"`
+}
+
+// In is e for people, as seen at a moment.
+func (e *ETA) In(now time.Time) string {
+	text := "eta " + kernel.Brief(max(0, e.At.Sub(now)))
+	if e.From > 0 {
+		return text + " (of " + count(e.From) + " before)"
+	}
+	return text + " (declared)"
 }
 
 // OverviewOptions are what an overview needs besides the records.
@@ -48,9 +66,9 @@ type OverviewOptions struct {
 	FailedSince time.Time // failures of before are left out
 	Prompts     []RefusedPrompt
 
-	// Members are the jobs of the runs with those numbers, those included that
-	// the snapshot leaves out; without an entry a run is not counted.
-	Members map[kernel.Number][]*kernel.Job
+	// Wholes are how all jobs of the runs with those numbers stand, those included
+	// that the snapshot leaves out; without an entry a run is not counted.
+	Wholes map[kernel.Number]kernel.Tally
 
 	// Progress is what an attempt under way says of itself; nil: nobody is asked.
 	Progress func(kernel.AttemptID) Progress
@@ -146,13 +164,13 @@ func (x *overview) groups() (out [][]*kernel.Job) {
 func (x *overview) pending(j *kernel.Job) bool { return x.routed && x.s.Pending(j.ID) != "" }
 
 // item is the line of a job by itself.
-func item(j *kernel.Job) Item {
-	return Item{Reference: ReferenceOf(j), Job: j.ID, Run: j.Spec.Origin.Run, Name: Title(j), Status: j.State.Status.String()}
+func (x *overview) item(j *kernel.Job) Item {
+	return Item{Reference: ReferenceOf(j), Job: j.ID, Run: j.Spec.Origin.Run, Name: Title(j), Status: Standing(x.s, j)}
 }
 
 // attention is what j needs a person for, if it does.
 func (x *overview) attention(j *kernel.Job) (Item, bool) {
-	st, it := &j.State, item(j)
+	st, it := &j.State, x.item(j)
 	needs := func(kind kernel.Attention, since time.Time, what string, command ...string) (Item, bool) {
 		it.Kind, it.Since, it.What = kind, instant(since), line(what)
 		it.Command = append(append([]string{"vizier"}, command...), called(j))
@@ -186,20 +204,25 @@ func (x *overview) whole(it Item, j *kernel.Job) Item {
 		return it
 	}
 	it.Reference = ReferenceTo(j.Number)
-	if it.Name = "batch"; j.Spec.Origin.Run != "" && j.Spec.Origin.Parent == "" {
-		it.Name = runName(&j.Spec.Origin)
-	}
-	if all := x.o.Members[j.Number]; len(all) > 0 {
-		r := RunOf(x.s, all)
-		it.Done, it.Total = r.Done, r.Total
+	it.Name = RunName(j)
+	if t, known := x.o.Wholes[j.Number]; known {
+		it.Done, it.Total = t.Statuses[kernel.Succeeded], t.Total()
 	}
 	return it
 }
 
-// running is the line of what runs of one number.
+// running is the line of what runs of one number: of what has begun, if any has.
 func (x *overview) running(jobs []*kernel.Job) Item {
-	j := slices.MinFunc(jobs, func(a, b *kernel.Job) int { return a.State.Started.Compare(b.State.Started) })
-	it := item(j)
+	j := slices.MinFunc(jobs, func(a, b *kernel.Job) int {
+		if begun := x.s.Submitted(a.ID); begun != x.s.Submitted(b.ID) {
+			if begun {
+				return 1
+			}
+			return -1
+		}
+		return a.State.Started.Compare(b.State.Started)
+	})
+	it := x.item(j)
 	it.Since = instant(j.State.Started)
 	if j.Part != "" {
 		it.What = line(j.Part)
@@ -234,7 +257,7 @@ func (p Progress) remaining(after time.Duration) int64 {
 // waiting is the line of what waits of one number.
 func (x *overview) waiting(jobs []*kernel.Job) Item {
 	j := jobs[0]
-	it := item(j)
+	it := x.item(j)
 	it.Since, it.What = instant(j.State.WaitSince), x.waitsFor(j)
 	if at := j.State.RetryAt; at.After(x.s.Now()) && !j.State.Status.Waiting() {
 		it.Until = &at
@@ -299,7 +322,7 @@ func (x *overview) failed(j *kernel.Job) bool {
 
 // failure is the line of a job that failed.
 func (x *overview) failure(j *kernel.Job) Item {
-	st, it := &j.State, item(j)
+	st, it := &j.State, x.item(j)
 	it.Since, it.What = instant(cmp.Or(st.Finished, st.WaitSince)), line(j.WhyEnded(x.s.Now()))
 	it.Command = []string{"vizier", "why", called(j)}
 	if st.Exit.Known && st.Status == kernel.Failed {

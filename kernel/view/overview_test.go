@@ -73,8 +73,9 @@ func TestOverview(t *testing.T) {
 		job("f4", 13, kernel.Failed, numbered(9, ""), ended(-600, "exit code 2", kernel.ExitFailure)),
 		job("g1", 14, kernel.Unscheduled, numbered(10, "asleep"), node("run_ef56", "asleep")),
 	)
-	members := append(s.Numbered(1, ""), &kernel.Job{State: kernel.State{Status: kernel.Succeeded}})
-	v := view.OverviewOf(s, view.OverviewOptions{FailedSince: hour, Members: map[kernel.Number][]*kernel.Job{1: members},
+	members := s.Tally(s.Numbered(1, ""))
+	members.Add(&kernel.Job{State: kernel.State{Status: kernel.Succeeded}})
+	v := view.OverviewOf(s, view.OverviewOptions{FailedSince: hour, Wholes: map[kernel.Number]kernel.Tally{1: members},
 		Prompts: []view.RefusedPrompt{{Path: "in/a b.error.md", Again: "in/a b.prompt.md", Why: "no such\nflow"}},
 		Progress: func(a kernel.AttemptID) view.Progress {
 			done, total := int64(1), int64(4)

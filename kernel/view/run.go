@@ -30,29 +30,25 @@ func (s RunStatus) String() string { return runStatusNames.Name(s) }
 
 // RunStatusOf is how the run of jobs stands. Jobs that only a route starts, and
 // that none has, do not count.
-func RunStatusOf(s *kernel.Snapshot, jobs []*kernel.Job) RunStatus {
-	var has [RunNeedsYou + 1]bool
-	for _, j := range jobs {
-		switch st := j.State.Status; {
-		case st == kernel.WaitingOnApproval, st == kernel.BlockedByDependency && j.State.Outcome == kernel.OutcomeBlocked && s.Pending(j.ID) == "":
-			has[RunNeedsYou] = true
-		case st == kernel.Running:
-			has[RunRunning] = true
-		case st == kernel.Unscheduled:
-		case st.Active(), st.Terminal() && s.Pending(j.ID) != "":
-			has[RunWaiting] = true
-		case st == kernel.Failed:
-			has[RunFailed] = true
-		case st == kernel.Cancelled:
-			has[RunCancelled] = true
-		case blocked(st):
-			has[RunBlocked] = true
-		}
+func RunStatusOf(s *kernel.Snapshot, jobs []*kernel.Job) RunStatus { return runStatus(s.Tally(jobs)) }
+
+func runStatus(t kernel.Tally) RunStatus {
+	has := func(statuses ...kernel.Status) bool {
+		return slices.ContainsFunc(statuses, func(st kernel.Status) bool { return t.Statuses[st] > 0 })
 	}
-	for _, st := range []RunStatus{RunNeedsYou, RunRunning, RunWaiting, RunFailed, RunCancelled, RunBlocked} {
-		if has[st] {
-			return st
-		}
+	switch {
+	case has(kernel.WaitingOnApproval), t.Stuck > 0:
+		return RunNeedsYou
+	case has(kernel.Running):
+		return RunRunning
+	case t.Active():
+		return RunWaiting
+	case has(kernel.Failed):
+		return RunFailed
+	case has(kernel.Cancelled):
+		return RunCancelled
+	case has(kernel.BlockedByDependency, kernel.BlockedByApproval):
+		return RunBlocked
 	}
 	return RunSucceeded
 }
@@ -75,24 +71,25 @@ func (r Run) Progress() string { return strconv.Itoa(r.Done) + "/" + strconv.Ito
 
 // RunOf is the run of jobs, of which there is at least one.
 func RunOf(s *kernel.Snapshot, jobs []*kernel.Job) Run {
-	first := jobs[0]
+	first, t := jobs[0], s.Tally(jobs)
 	o := &first.Spec.Origin
-	r := Run{Reference: ReferenceTo(first.Number), Run: o.Run, Name: runName(o), Status: RunStatusOf(s, jobs).String(), Since: first.Created, Jobs: jobs}
+	r := Run{Reference: ReferenceTo(first.Number), Run: o.Run, Name: runName(o), Status: runStatus(t).String(), Since: first.Created, Jobs: jobs,
+		Done: t.Statuses[kernel.Succeeded], Total: t.Total()}
 	if o.Run == "" {
 		r.Name = "batch"
 	}
 	if first.Number == 0 {
 		r.Reference = Reference{}
 	}
-	for _, j := range jobs {
-		if j.State.Status == kernel.Succeeded {
-			r.Done++
-		}
-		if j.State.Status != kernel.Unscheduled {
-			r.Total++
-		}
-	}
 	return r
+}
+
+// RunName is what people call the run or the batch that j belongs to.
+func RunName(j *kernel.Job) string {
+	if j.Spec.Origin.Run == "" || j.Spec.Origin.Parent != "" {
+		return "batch"
+	}
+	return runName(&j.Spec.Origin)
 }
 
 // runName is the flow of a run and what it is about.

@@ -109,6 +109,7 @@ var showColumns = []column{
 	{Field{"reclaims", "Reclaims", true},
 		func(r record) string { return usedOf(r.State.Spent.Reclaims, r.Budget().Reclaims) }},
 	{Field{"submitted_by", "Submitted by", true}, func(r record) string { return string(r.Spec.Origin.Parent) }},
+	{Field{"front_end", "Front end", true}, func(r record) string { return frontEnd(r.Spec.Origin.Command) }},
 	{Field{"transient", "Transient", true}, transient},
 	{Field{"idempotency_key", "Idempotency key", true}, func(r record) string { return r.Spec.IdempotencyKey }},
 	{Field{"removed", "Files removed", true}, func(r record) string { return stamp(r.State.Removed) }},
@@ -127,6 +128,18 @@ func pid(r record) int {
 		return *all[n-1].PID
 	}
 	return 0
+}
+
+// frontEnd is what a command line that enqueued a job says it was asked by.
+func frontEnd(args []string) string {
+	for _, arg := range args {
+		if name, ok := strings.CutPrefix(arg, "--via="); ok {
+			return name
+		} else if arg == "--" { // what follows is the job's own
+			return ""
+		}
+	}
+	return ""
 }
 
 func template(r record) string {
@@ -193,6 +206,8 @@ type Status struct {
 	Stdout   string `json:"stdout"`
 	Stderr   string `json:"stderr"`
 	Run      string `json:"run,omitempty"` // how the run of its prompt stands, where the job alone does not tell
+
+	short string // what people call it, and its name
 }
 
 // promptRun is how the run of a prompt stands, and who is to approve what; "" for
@@ -219,7 +234,7 @@ func StatusOf(s *kernel.Snapshot, id kernel.JobID, p Paths) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	st := Status{Job: id, Reference: ReferenceOf(j), Status: Standing(s, j), Stdout: p.Stdout, Stderr: p.Stderr, Run: line(promptRun(s, j))}
+	st := Status{Job: id, Reference: ReferenceOf(j), Status: Standing(s, j), Stdout: p.Stdout, Stderr: p.Stderr, Run: line(promptRun(s, j)), short: Short(j)}
 	if e := j.State.Exit; e.Known {
 		st.ExitCode = &e.Code
 	}
@@ -228,13 +243,12 @@ func StatusOf(s *kernel.Snapshot, id kernel.JobID, p Paths) (Status, error) {
 
 // String is the status on one line, for people.
 func (s Status) String() string {
-	exit := "--"
+	text := fmt.Sprintf("%s [%s]", s.short, s.Status)
 	if s.ExitCode != nil {
-		exit = strconv.Itoa(*s.ExitCode)
+		text += fmt.Sprintf(" exit %d", *s.ExitCode)
 	}
-	text := fmt.Sprintf("%s [%s] exit=%s stdout=%s stderr=%s", s.Job, s.Status, exit, s.Stdout, s.Stderr)
 	if s.Run != "" {
-		text += " run=" + s.Run
+		text += ", run " + s.Run
 	}
 	return text
 }

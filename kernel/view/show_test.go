@@ -113,9 +113,9 @@ func TestStatus(t *testing.T) {
 	s := snap(job("a", 0, kernel.Running), job("b", 0, kernel.Failed, func(j *kernel.Job) { j.State.Exit = kernel.Exited(0) }))
 	p := view.Paths{Stdout: "x/out", Stderr: "x/err"}
 	for id, want := range map[kernel.JobID][2]string{
-		"a": {"a [running] exit=-- stdout=x/out stderr=x/err",
+		"a": {"a do a [running]",
 			`{"job":"a","status":"running","exit_code":null,"stdout":"x/out","stderr":"x/err"}`},
-		"b": {"b [failed] exit=0 stdout=x/out stderr=x/err",
+		"b": {"b do b [failed] exit 0",
 			`{"job":"b","status":"failed","exit_code":0,"stdout":"x/out","stderr":"x/err"}`},
 	} {
 		st, err := view.StatusOf(s, id, p)

@@ -40,6 +40,14 @@ func count(n int) string {
 	return s
 }
 
+// Counted is so many of what noun names: 1 job, 2 jobs.
+func Counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return count(n) + " " + noun
+}
+
 // argv is what a job is known to run: an ad-hoc job's own command, else the
 // command line that enqueued it.
 func argv(j *kernel.Job) []string {

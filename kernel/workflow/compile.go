@@ -86,6 +86,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		KeepSession:     n.resume,
 		InDoubt:         n.inDoubt,
 		ApprovalTimeout: n.approvalTimeout,
+		Estimate:        n.estimate,
 		Task: kernel.Task{Executor: n.executor, Options: n.options, Builtin: true, Timeout: n.timeout, Sandbox: n.sandbox,
 			Args: []string{"__workflow-node", "--job-id", string(c.ids[i])}},
 	}

@@ -55,6 +55,7 @@ func (d *decoder) node(i int, v Value) nodeSource {
 		},
 		"timeout":          d.text(&n.timeout),
 		"approval_timeout": d.text(&n.approvalTimeout),
+		"estimate":         d.text(&n.estimate),
 		"max_retries":      d.text(&n.maxRetries),
 		"max_resumes":      d.text(&n.maxResumes),
 		"max_reclaims":     d.text(&n.maxReclaims),

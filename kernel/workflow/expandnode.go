@@ -52,6 +52,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 		n.options = append(n.options, e.text(o, item(at+".options", i), ""))
 	}
 	n.timeout = e.duration(src.timeout, at, ".timeout")
+	n.estimate = e.duration(src.estimate, at, ".estimate")
 	n.approvalTimeout = e.duration(src.approvalTimeout, at, ".approval_timeout")
 	if asks := slices.ContainsFunc(n.gates, func(g gate) bool { return g.kind == gateApproval && g.required }); src.approvalTimeout.given() && !asks && n.inDoubt != kernel.AskInDoubt && !n.doubts.about("gates", "effect_in_doubt") {
 		e.fail(src.approvalTimeout.Pos, "approval_timeout has no effect: node `"+n.id.Value+"` asks for no approval", "add an approval gate with required = true",

@@ -88,6 +88,9 @@ func (h *hasher) node(n *node) {
 	if n.approvalTimeout > 0 {
 		h.list("approval_timeout", n.approvalTimeout.String())
 	}
+	if n.estimate > 0 {
+		h.list("estimate", n.estimate.String())
+	}
 	if len(n.afterAny) > 0 {
 		h.set("after any", values(n.afterAny))
 	}

@@ -41,7 +41,7 @@ func TestEveryKeyOfANodeCounts(t *testing.T) {
 		"produces": `{"succeeded": [{"plan_doc": {"slug": "s", "branch": "draft/s"}}]}`,
 		"locks":    `[{"key": "k", "mode": "exclusive"}]`, "preconditions": `[{"kind": "clean_worktree"}]`,
 		"gates": `[{"kind": "approval", "required": "true"}]`, "retry": `{"mode": "on_failure", "budget": "2"}`, "on": `{"succeeded": ["b"]}`,
-		"timeout": `"5m"`, "approval_timeout": `"4h"`, "max_retries": `"2"`, "max_resumes": `"2"`, "max_reclaims": `"7"`, "effect_in_doubt": `"ask"`, "resumable": `"true"`,
+		"timeout": `"5m"`, "estimate": `"3m"`, "approval_timeout": `"4h"`, "max_retries": `"2"`, "max_resumes": `"2"`, "max_reclaims": `"7"`, "effect_in_doubt": `"ask"`, "resumable": `"true"`,
 		"idempotent": `"true"`, "transient": `"transient"`, "executor": `"far"`, "options": `["a=b"]`, "retry_on": `["timeout"]`,
 		"resume": `"true"`, "sandbox": `"required"`, "write": `["out"]`, "network": `"none"`,
 	}

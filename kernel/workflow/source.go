@@ -103,6 +103,7 @@ type nodeSource struct {
 	retryBudget     Text
 	timeout         Text
 	approvalTimeout Text
+	estimate        Text
 	maxRetries      Text
 	maxResumes      Text
 	maxReclaims     Text

@@ -57,6 +57,7 @@ type node struct {
 	retry           kernel.RetryPolicy
 	timeout         time.Duration
 	approvalTimeout time.Duration
+	estimate        time.Duration // how long an attempt is expected to take
 	resumable       bool
 	resume          bool // the agent goes on with its conversation
 	idempotent      bool

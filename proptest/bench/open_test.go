@@ -31,12 +31,12 @@ func (r *repository) spentBy(stdin string, args ...string) (time.Duration, float
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), float64(use.Maxrss) / 1024
 }
 
-// Commands about one job, and the first screen of the list, with 10,000 jobs
-// open against ten.
+// Commands about one job, the first screen of the list, all of it, and how
+// everything stands, beside one batch of 10,000 open jobs against one of ten.
 func BenchmarkOneOfMany(b *testing.B) {
 	few, fewIDs := behind(b, 10)
 	many, manyIDs := behind(b, 10_000)
-	for _, name := range []string{"submit", "status", "show", "why", "tail", "approve", "cancel", "list -n 50", "list", "schedule"} {
+	for _, name := range []string{"submit", "status", "show", "why", "tail", "approve", "cancel", "list -n 50", "list", "schedule", "overview"} {
 		b.Run(name, func(b *testing.B) {
 			var spent [2]time.Duration
 			n := 0
@@ -53,6 +53,8 @@ func BenchmarkOneOfMany(b *testing.B) {
 						args = append(args, strings.TrimSpace(c.r.vizier("", "jobs", "submit", "--", "true")))
 					case "approve":
 						args = append(args, strings.TrimSpace(c.r.vizier("", "jobs", "submit", "--approval", "--", "true")))
+					case "overview":
+						args = []string{"status"}
 					case "list", "list -n 50", "schedule":
 					default:
 						args = append(args, c.ids[len(c.ids)/2])

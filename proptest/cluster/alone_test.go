@@ -47,6 +47,7 @@ const untilGo = "while [ ! -e $VIZIER_ROOT/go ]; do sleep 0.05; done;"
 // it on the cluster, though nobody types anything. What is to run on the
 // submitting host waits for it, and the next command that looks there starts it.
 func TestAnAttemptsEndGoesOnWithoutAResident(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	first := r.submit("lab", effect("first", untilGo))
 	second := r.submit("lab", effect("second", ""), "--after", first)
@@ -75,6 +76,7 @@ func TestAnAttemptsEndGoesOnWithoutAResident(t *testing.T) {
 // that looks finds the end, and starts a resident scheduler; where none may be it
 // says what to type.
 func TestALookGoesOnWithoutAResident(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	first := r.submit("leases", effect("first", untilGo))
 	r.submit("leases", effect("second", ""), "--after", first)

@@ -8,15 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/slurm"
 )
 
 // checked is what Check finds wrong with the cluster, changed by change.
-func checked(t *testing.T, change func(*slurm.Cluster)) string {
+func checked(t *testing.T, change func(*cluster.Cluster)) string {
 	t.Helper()
 	r := newRepo(t)
 	e, _ := r.executor("lab")
-	c := e.(*slurm.Cluster)
+	c := e.(*cluster.Cluster)
 	r.sh("mkdir .vizier/jobs")
 	change(c)
 	var found []string
@@ -30,12 +31,12 @@ func checked(t *testing.T, change func(*slurm.Cluster)) string {
 }
 
 func TestCheck(t *testing.T) {
-	if got := checked(t, func(*slurm.Cluster) {}); got != "" {
+	if got := checked(t, func(*cluster.Cluster) {}); got != "" {
 		t.Errorf("a cluster that is well: %s", got)
 	}
-	for want, change := range map[string]func(*slurm.Cluster){
-		"would be refused: cluster lab: sbatch": func(c *slurm.Cluster) { c.Settings.Partition = "moon" },
-		"without having seen":                   func(c *slurm.Cluster) { c.Settings.Program = "/no/such/vizier" },
+	for want, change := range map[string]func(*cluster.Cluster){
+		"would be refused: cluster lab: sbatch": func(c *cluster.Cluster) { c.Engine = slurm.Settings{Partition: "moon", Dir: c.Root} },
+		"without having seen":                   func(c *cluster.Cluster) { c.Settings.Program = "/no/such/vizier" },
 	} {
 		if got := checked(t, change); !strings.Contains(got, want) {
 			t.Errorf("%q does not say %q", got, want)
@@ -47,7 +48,7 @@ func TestCheck(t *testing.T) {
 		if err := os.WriteFile(fake, []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		got := checked(t, func(c *slurm.Cluster) { c.Settings.Program = fake })
+		got := checked(t, func(c *cluster.Cluster) { c.Settings.Program = fake })
 		if !strings.Contains(got, "the clock of node far is ") || !strings.Contains(got, "a lock of this host's does not hold on node far") ||
 			!strings.Contains(got, "what node far writes is seen here 1m0s later") {
 			t.Error(got)
@@ -70,7 +71,7 @@ func TestCheck(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("SLURM_CONF", other)
-		if got := checked(t, func(*slurm.Cluster) {}); !strings.Contains(got, "its controller cannot be asked") {
+		if got := checked(t, func(*cluster.Cluster) {}); !strings.Contains(got, "it cannot be asked") {
 			t.Error(got)
 		}
 	})
@@ -82,7 +83,7 @@ func TestCheck(t *testing.T) {
 		r := newRepo(t)
 		e, _ := r.executor("lab")
 		t.Setenv("PATH", filepath.Dir(git)+"-none")
-		got := e.(*slurm.Cluster).Check(context.Background())
+		got := e.(*cluster.Cluster).Check(context.Background())
 		if len(got) != 1 || got[0].Problem != "sbatch is not on PATH here" {
 			t.Error(got)
 		}

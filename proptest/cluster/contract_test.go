@@ -13,25 +13,31 @@ import (
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/adapters/proc"
-	"github.com/vizier-scheduler/vizier/adapters/proc/slurm"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/command"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/slurm"
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster/ssh"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // The contract of app.Executor, held over every implementation: this machine,
-// the cluster where locks cross the file system, and the cluster where leases
-// have to do.
+// the cluster where locks cross the file system, the same by way of commands, hosts
+// by ssh, and the cluster where leases have to do.
 func TestContract(t *testing.T) {
-	names := []string{"local", "lab"}
+	names := []string{"local", "lab", "own", "few"}
 	if long {
 		names = append(names, "leases")
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			t.Run("ends", func(t *testing.T) { endsAsTheProgramDoes(t, name) })
-			t.Run("once", func(t *testing.T) { startsOnce(t, name) })
-			t.Run("stop", func(t *testing.T) { stopsWithGrace(t, name) })
-			t.Run("orphan", func(t *testing.T) { survivesTheScheduler(t, name) })
+			needs(t, name)
+			for what, holds := range map[string]func(*testing.T, string){"ends": endsAsTheProgramDoes, "once": startsOnce, "stop": stopsWithGrace, "orphan": survivesTheScheduler} {
+				t.Run(what, func(t *testing.T) {
+					t.Parallel()
+					holds(t, name)
+				})
+			}
 		})
 	}
 }
@@ -72,8 +78,18 @@ func (r *repo) executor(name string) (app.Executor, *fs.Store) {
 	if name == "local" {
 		return local, store
 	}
-	return &slurm.Cluster{Name: name, Root: r.dir, Files: store, Local: local, Conclude: store.ConcludeOnce,
-		Settings: slurm.Settings{NoLocks: name == "leases", Lease: 5 * time.Second}}, store
+	kind, engine := slurm.Kind, cluster.Engine(slurm.Settings{Dir: r.dir})
+	switch name {
+	case "own":
+		kind = command.Kind
+		engine = command.Engine{Settings: command.Settings{Submit: []string{examples + "/submit.sh"}, List: []string{examples + "/list.sh"}, Cancel: []string{examples + "/cancel.sh"}, Dir: r.dir}}
+	case "few":
+		kind = ssh.Kind
+		engine = &ssh.Engine{Hosts: []ssh.Host{{Name: "a", Slots: 1}, {Name: "b", Slots: 2}}, Client: []string{"ssh", "-F", server.dir + "/config"},
+			Program: local.Exe, Dir: r.dir + "/.vizier/jobs/cluster/few.hosts"}
+	}
+	return &cluster.Cluster{Name: name, Kind: kind, Root: r.dir, Files: store, Local: local, Conclude: store.ConcludeOnce, Engine: engine,
+		Settings: cluster.Settings{NoLocks: name == "leases", Lease: 5 * time.Second}}, store
 }
 
 func startsOnce(t *testing.T, on string) {
@@ -105,7 +121,11 @@ func startsOnce(t *testing.T, on string) {
 	if f := e.Alive(context.Background(), []kernel.AttemptID{a})[a]; f.Value.Liveness != kernel.Alive {
 		t.Errorf("while it runs: %+v", f)
 	}
-	if on != "local" { // by hand: as if the engine had it requeued, or another submitted it
+	switch on { // by hand: as if the engine had it requeued, or another submitted it
+	case "local":
+	case "few":
+		r.sh(filepath.Dir(bin) + "/vizier-runner __node --attempt " + id + "/1")
+	default:
 		r.sh("sbatch --output=/dev/null --job-name=$(sed 's/.*\"name\":\"\\([^\"]*\\).*/\\1/' .vizier/jobs/" + id + "/attempts/1.order.json) --wrap '" +
 			filepath.Dir(bin) + "/vizier-runner __node --attempt " + id + "/1' --chdir " + r.dir + " --wait")
 	}
@@ -213,12 +233,12 @@ func TestOneCallForAll(t *testing.T) {
 		}
 		return ""
 	})
-	if err := os.Remove(r.dir + "/.vizier/jobs/cluster/lab.queue"); err != nil {
+	if err := os.Remove(r.dir + "/.vizier/jobs/cluster/lab.list"); err != nil {
 		t.Error(err)
 	}
 	t.Setenv("PATH", counter+":"+os.Getenv("PATH"))
 	e, _ := r.executor("lab")
-	if err := e.(*slurm.Cluster).Refresh(context.Background()); err != nil {
+	if err := e.(*cluster.Cluster).Refresh(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	for a, f := range e.Alive(context.Background(), attempts) {

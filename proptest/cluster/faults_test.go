@@ -76,7 +76,7 @@ func TestControllerDies(t *testing.T) {
 		ids = append(ids, r.submit("lab", effect(fmt.Sprint("c", i), "sleep 0.1;")))
 		if i == 12 {
 			r.eventually(func() string {
-				if why := r.v("jobs", "why", ids[12]); !strings.Contains(why, "its controller cannot be asked") {
+				if why := r.v("jobs", "why", ids[12]); !strings.Contains(why, "it cannot be asked") {
 					return why
 				}
 				return ""
@@ -93,6 +93,7 @@ func TestControllerDies(t *testing.T) {
 func TestSenderDiesAroundTheSubmission(t *testing.T) {
 	for _, when := range []string{"before", "after"} {
 		t.Run(when, func(t *testing.T) {
+			t.Parallel()
 			r := newRepo(t)
 			real, fake := r.sh("command -v sbatch"), t.TempDir()
 			script := "#!/bin/sh\n>" + fake + "/killed\nkill -9 $PPID\n"
@@ -128,6 +129,7 @@ func TestSenderDiesAroundTheSubmission(t *testing.T) {
 
 // Whoever ticks is killed at random moments.
 func TestSchedulerIsKilled(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -13,6 +13,7 @@ import (
 // The main job with its agents on the cluster: a specification becomes a plan,
 // a change and a commit on main.
 func TestStagesWithTheirAgentsOnTheCluster(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	r.v("init")
 	r.write(".vizier/config.toml", config+"executor = \"lab\"\n\n[agents.default]\nagent = \"builtin\"\n")
@@ -54,6 +55,7 @@ func TestStagesWithTheirAgentsOnTheCluster(t *testing.T) {
 // once, where it was told to, and after all that it comes after. On which nodes
 // is the cluster's to say.
 func TestAGraphOverAllExecutors(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	const seed = 7
 	jobs := 60

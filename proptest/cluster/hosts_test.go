@@ -34,6 +34,7 @@ func (r *repo) scheduled() {
 // Two login nodes whose locks hold on each other may be used in turns. That is found out
 // while the first one's resident scheduler is alive, and counts when it was killed.
 func TestLoginNodesInTurns(t *testing.T) {
+	t.Parallel()
 	a := newRepo(t).as("a")
 	b := a.as("b")
 	a.scheduled()
@@ -47,6 +48,7 @@ func TestLoginNodesInTurns(t *testing.T) {
 // A second host that has never seen a lock of the first is refused while the first one's
 // resident scheduler may be alive, and takes over when it was not heard of for long.
 func TestASecondHostIsRefused(t *testing.T) {
+	t.Parallel()
 	a := newRepo(t).as("a")
 	b := a.as("b")
 	a.scheduled()
@@ -68,6 +70,7 @@ func TestASecondHostIsRefused(t *testing.T) {
 // Through a file system of its own, which FUSE makes, a host does not see the locks of
 // another: it is refused while that one schedules.
 func TestLocksThatDoNotCross(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("bindfs"); err != nil {
 		t.Skip("no bindfs here: apt-get install bindfs")
 	}
@@ -102,6 +105,7 @@ func TestLocksThatDoNotCross(t *testing.T) {
 }
 
 func TestANameOfAHostThatIsNone(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	r.env = append(slices.Clone(r.env), "VIZIER_HOST=login1")
 	if _, errs, err := r.try("", "jobs", "list"); err == nil || !strings.Contains(errs, `VIZIER_HOST is "login1": expected NAME/BOOT`) {

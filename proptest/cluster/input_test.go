@@ -23,13 +23,14 @@ func parseList(t *testing.T, out string) []map[string]string {
 
 // What is wrong with a request is said before there is a job.
 func TestBadRequests(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	for want, args := range map[string][]string{
-		"there is no executor named moon in the configuration, which has lab, leases, packed, local": {"--executor", "moon"},
-		`option "partiton=x" of a cluster: expected KEY=VALUE, KEY one of account, cpus`:             {"--executor", "lab", "--option", "partiton=x"},
-		"option cpus=many of a cluster: expected a positive number":                                  {"--executor", "lab", "--option", "cpus=many"},
-		"option --requeue of sbatch is not free":                                                     {"--executor", "lab", "--option=--requeue"},
-		"executor local has no options: leave out cpus=4":                                            {"--option", "cpus=4"},
+		"there is no executor named moon in the configuration, which has few, fewpacked, lab, leases, own, packed, local": {"--executor", "moon"},
+		`option "partiton=x" of a cluster: expected KEY=VALUE, KEY one of account, cpus`:                                  {"--executor", "lab", "--option", "partiton=x"},
+		"option cpus=many of a cluster: expected a positive number":                                                       {"--executor", "lab", "--option", "cpus=many"},
+		"option --requeue of sbatch is not free":                                                                          {"--executor", "lab", "--option=--requeue"},
+		"executor local has no options: leave out cpus=4":                                                                 {"--option", "cpus=4"},
 	} {
 		if _, errs, err := r.try("", append(append([]string{"jobs", "submit"}, args...), "--", "true")...); err == nil || !strings.Contains(errs, want) {
 			t.Errorf("%v: %v\n%s", args, err, errs)
@@ -42,6 +43,7 @@ func TestBadRequests(t *testing.T) {
 
 // What the cluster will never do fails the job, with the cluster's own words.
 func TestHopelessRequests(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	for want, option := range map[string]string{
 		"nvalid partition":        "partition=moon",
@@ -59,6 +61,7 @@ func TestHopelessRequests(t *testing.T) {
 // Without client programs, or a controller, jobs wait and say why; then they
 // run.
 func TestNobodyToAsk(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	tools := t.TempDir()
 	for _, name := range []string{"git", "sh", "echo"} {
@@ -89,6 +92,7 @@ func TestNobodyToAsk(t *testing.T) {
 }
 
 func TestRemovedBehindOurBack(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	waits := r.submit("lab", effect("w", ""), "--option=--begin=now+1hour")
 	runs := r.submit("lab", "echo begin >>$VIZIER_ROOT/effects/r; exec sleep 600") // a shell might end well before its own signal comes
@@ -99,10 +103,10 @@ func TestRemovedBehindOurBack(t *testing.T) {
 		return ""
 	})
 	r.sh(`scancel $(squeue -h -o '%i %j' | grep -e ` + waits + ` -e ` + runs + ` | cut -d' ' -f1)`)
-	if job := r.becomes(waits, "cancelled"); !strings.Contains(job["reason"], "taken off cluster lab by scancel or its administrator before it began") {
+	if job := r.becomes(waits, "cancelled"); !strings.Contains(job["reason"], "taken off cluster lab by its owner or an administrator before it began") {
 		t.Errorf("%v", job)
 	}
-	if job := r.becomes(runs, "failed"); !strings.Contains(job["reason"], "cluster lab asked it to end (SIGTERM): by scancel") {
+	if job := r.becomes(runs, "failed"); !strings.Contains(job["reason"], "cluster lab asked it to end (SIGTERM): it was cancelled there") {
 		t.Errorf("%v", job)
 	}
 }
@@ -134,6 +138,7 @@ func TestPendingReasons(t *testing.T) {
 
 // What the cluster took and will not start is told of, by the doctor as well.
 func TestPendingForGood(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	id := r.submit("lab", "true", "--option", "partition=short", "--option", "time=2h")
 	r.eventually(func() string {
@@ -151,6 +156,7 @@ func TestPendingForGood(t *testing.T) {
 
 // The cluster's own time limit ends the command in time to say so.
 func TestTimeLimit(t *testing.T) {
+	t.Parallel()
 	atLength(t)
 	r := newRepo(t)
 	job := r.becomes(r.submit("lab", "sleep 600", "--option", "time=1m"), "failed")
@@ -161,6 +167,7 @@ func TestTimeLimit(t *testing.T) {
 
 // A job fills the shared disk: its runner keeps the result until there is room.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := disktest.Small(t, 8<<20)
 	r := repoAt(t, dir)
 	id := r.submit("lab", `echo up; while [ ! -e go ]; do sleep 0.05; done; dd if=/dev/zero of="$VIZIER_ROOT/filler" bs=64k 2>/dev/null; exit 5`)

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,9 @@ var (
 	bin    string // the program under test, with its runner beside it
 	lab    string // the cluster's directory
 	script string // that starts it
+
+	examples string     // the directory of the shipped commands for Slurm
+	server   *sshServer // nil: there is none here
 )
 
 // long asks for the long form of the tests.
@@ -39,6 +43,13 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		script, err = filepath.Abs("../../scripts/slurm-cluster.sh")
 	}
+	if err == nil {
+		examples, err = filepath.Abs("../../examples/executors/slurm")
+	}
+	if err == nil {
+		server, err = newSSHServer(filepath.Join(dir, "ssh"))
+	}
+	config = slurms + engines(examples, filepath.Join(dir, "ssh")) + general
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -46,6 +57,9 @@ func TestMain(m *testing.M) {
 	out, err := exec.Command(script, "install").CombinedOutput()
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 3 {
 		fmt.Printf("skipped: no Slurm: %s", out)
+		if server != nil {
+			_ = server.stop()
+		}
 		return
 	}
 	lab = filepath.Join(dir, "lab")
@@ -57,7 +71,12 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Setenv("SLURM_CONF", filepath.Join(lab, "slurm.conf"))
+	flag.Parse()
+	_ = flag.Set("test.parallel", "4") // they wait most of the time
 	code := m.Run()
+	if server != nil {
+		_ = server.stop()
+	}
 	_ = exec.Command(script, "down", lab).Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)

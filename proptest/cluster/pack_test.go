@@ -58,6 +58,7 @@ func (r *repo) allSucceed(jobs int) {
 // Many small jobs share few submissions, and each runs once. What asks for something of its
 // own is a batch job of its own.
 func TestPacked(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	const jobs = 120
 	names := r.batch("packed", jobs, "", "")
@@ -82,6 +83,7 @@ func TestPacked(t *testing.T) {
 
 // A chain goes from attempt to attempt of one pilot, and a cancel reaches the one attempt.
 func TestAPilotGoesOn(t *testing.T) {
+	t.Parallel()
 	r := newRepo(t)
 	after := []string{}
 	for i := range 8 {

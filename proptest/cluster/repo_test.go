@@ -17,9 +17,11 @@ import (
 // patience is far more than anything here takes.
 const patience = 2 * time.Minute
 
-// config makes two executors of the one cluster: with locks that cross the file
-// system, and without.
-const config = `
+// config makes executors of the one cluster: with locks that cross the file
+// system, without, and with pilots; and those of engines.
+var config string
+
+const slurms = `
 [executors.lab]
 kind = "slurm"
 poll = "500ms"
@@ -39,7 +41,9 @@ poll = "500ms"
 lease = "5s"
 cpus = 4
 pack = "auto"
+`
 
+const general = `
 [jobs]
 grace = "2s"
 `
@@ -73,6 +77,13 @@ func repoAt(t testing.TB, dir string) *repo {
 // leave ends the resident scheduler and what is left of the jobs.
 func (r *repo) leave() {
 	r.killResident()
+	records, _ := filepath.Glob(filepath.Join(r.dir, ".vizier/jobs/cluster/*.hosts/*/*.json"))
+	for _, path := range records { // nobody else ends what runs on a host
+		var started struct{ Process proc.Identity }
+		if b, err := os.ReadFile(path); err == nil && json.Unmarshal(b, &started) == nil && started.Process.Running() {
+			_ = syscall.Kill(started.Process.PID, syscall.SIGKILL)
+		}
+	}
 	_ = os.RemoveAll(filepath.Join(r.dir, ".vizier"))
 	r.killResident()
 }

@@ -60,7 +60,7 @@ var forking = []string{"cmd/vizier", "adapters/proc"}
 
 // never are the packages whose tests say nothing of a mutant, or take too long
 // for what they say.
-var never = []string{"", "app/storetest", "proptest/bench", "proptest/agents", "proptest/cluster", "proptest/mutate", "proptest/torture", "adapters/proc/slurm"}
+var never = []string{"", "app/storetest", "proptest/bench", "proptest/agents", "proptest/cluster", "proptest/mutate", "proptest/torture", "adapters/proc/cluster", "adapters/proc/cluster/slurm"}
 
 // testsOf are the packages whose tests may notice a mutant of p: its own, and
 // then those that are built of it, quickest first.

@@ -10,6 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/storetest"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
 // disk is what survives every process: the files of the store in the order in
@@ -65,6 +66,7 @@ type tx struct {
 	n          *node
 	pos        mark
 	unfinished []kernel.WorldAction
+	account    history.Account // of the next commit
 }
 
 func (n *node) Begin(context.Context) (app.Tx, error) {
@@ -243,6 +245,7 @@ func (t *tx) Commit(p kernel.Plan) (err error) {
 		d.judge(p)
 		return nil
 	}
+	t.decideAgain(p)
 	e, err := d.entry(p)
 	if err != nil {
 		n.w.fail("%s commits a plan that the store refuses: %v", n.name, err)

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,10 +45,31 @@ func (r *repo) coherent() {
 			r.t.Errorf("job %s is running, and nothing runs", rec.ID)
 		}
 	}
-	if out := strings.ReplaceAll(r.ok("jobs", "list", "--all", "--format", "block"), ",", ""); !strings.HasPrefix(out, fmt.Sprintf("Outcome: %d job(s)", n)) {
+	if out := strings.ReplaceAll(r.ok("jobs", "list", "--all", "--format", "block"), ",", ""); !strings.HasPrefix(out, fmt.Sprintf("Outcome: %d job", n)) {
 		r.t.Errorf("%d records, and jobs list says %.60q", n, out)
 	}
 	r.noneLeft()
+	r.provable()
+}
+
+// provable asserts that every decision on record comes out the same again. Records that
+// the test itself edited are no matter.
+func (r *repo) provable() {
+	r.t.Helper()
+	var doc struct {
+		Findings []struct {
+			Kind, Message, Recorded, Decided string
+			Entry                            uint64
+		}
+	}
+	if err := json.Unmarshal([]byte(r.run("history", "verify", "--format", "json").out), &doc); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, f := range doc.Findings {
+		if f.Kind != "edited" {
+			r.t.Errorf("history: entry %d: %s: %s\n  %s\n  %s", f.Entry, f.Kind, f.Message, f.Recorded, f.Decided)
+		}
+	}
 }
 
 // event is a line of the work log.

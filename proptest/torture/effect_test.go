@@ -233,7 +233,7 @@ func TestARewindHasEffectsOfItsOwn(t *testing.T) {
 	if got := len(r.lines("ran")); got != 2 {
 		t.Errorf("%d executions", got)
 	}
-	if text := r.ok("jobs", "effects", job); !strings.Contains(text, "command.run, before a rewind") {
+	if text := r.ok("jobs", "effects", job); !strings.Contains(text, "command.run, before a retry") {
 		t.Errorf("as a table:\n%s", text)
 	}
 }

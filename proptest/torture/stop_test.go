@@ -60,7 +60,7 @@ func TestCancelOfWhatDoesNotWantToEnd(t *testing.T) {
 				t.Fatal("no runner to stop")
 			}
 			res := r.exits(0, "jobs", "cancel", job)
-			if !strings.Contains(res.out, "marked cancelled") {
+			if !strings.Contains(res.out, " cancelled") {
 				t.Errorf("cancel says %q", res.out)
 			}
 			rec := r.is(job, "cancelled", "")

@@ -16,6 +16,7 @@ type Config struct {
 	Pools     map[string]int // capacity of each counted lock, in units
 	Store     Store
 	GC        GC
+	History   History
 	Leases    Leases
 	Jobs      Jobs
 	Logs      Logs
@@ -59,6 +60,12 @@ type Keep struct {
 	Age   time.Duration // since they ended
 	Count int           // jobs
 	Bytes int64         // of their files
+}
+
+// History bounds what is kept of the sealed history. A bound of 0 is none.
+type History struct {
+	MaxBytes int64
+	Keep     time.Duration
 }
 
 // Leases says how long a runner is believed in that gives no sign of life.

@@ -115,9 +115,9 @@ func TestWhatTemplatesMayTake(t *testing.T) {
 		"merge.cicd_gate.script":              {Value: "user", Set: true},
 		"merge.cicd_gate.auto_resolve":        {Value: "true", Set: true},
 		"merge.cicd_gate.auto_resolve_script": {},
-		"merge.cicd_gate.retries":             {Value: "3", Set: true},
-		"approve.stop_condition.script":       {Set: true},
-		"approve.stop_condition.retries":      {},
+		"merge.cicd_gate.sandbox":             {}, "approve.stop_condition.sandbox": {}, "merge.cicd_gate.retries": {Value: "3", Set: true},
+		"approve.stop_condition.script":  {Set: true},
+		"approve.stop_condition.retries": {},
 	}
 	if d := cmp.Diff(want, c.Flows.Settings()); d != "" {
 		t.Error(d)

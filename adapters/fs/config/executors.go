@@ -1,9 +1,9 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,15 +13,25 @@ import (
 // Executor is one that runs attempts elsewhere. What is zero is left to the
 // executor.
 type Executor struct {
-	Kind         string // "slurm"
-	Partition    string
-	Account      string
-	QOS          string
-	Time         string // limit of a job, as a duration or as sbatch reads it
+	Kind string // "slurm", "command" or "ssh"
+
+	// Of Slurm.
+	Partition string
+	Account   string
+	QOS       string
+	Time      string // limit of a job, as a duration or as sbatch reads it
+	Memory    string
+	Gres      string
+
+	// Of the kind command: command lines.
+	Submit, List, Cancel []string
+
+	// Of the kind ssh.
+	Hosts []Host
+	SSH   []string // the command line of the client; empty: ssh
+
 	CPUs         int
-	Memory       string
-	Gres         string
-	Options      []string // further ones of sbatch
+	Options      []string // further ones of sbatch, or of the command that submits
 	MaxRunning   int      // jobs it is given at once; 0: no limit
 	Pack         int      // attempts for each pilot; 0: none; PackAuto
 	SubmitRate   int      // submissions a second; 0: no limit
@@ -29,20 +39,35 @@ type Executor struct {
 	Locks        bool     // whether flock crosses the shared file system
 	Lease        time.Duration
 	Poll         time.Duration
-	Timeout      time.Duration // of one call of a client program
+	Timeout      time.Duration // of one question
 	Program      string        // this program as the nodes find it
+}
+
+// Host is a host of an executor of the kind ssh.
+type Host struct {
+	Name  string
+	Slots int // jobs that it runs at once
 }
 
 // PackAuto is Executor.Pack for "auto".
 const PackAuto = -1
 
-var executorKeys = []string{"kind", "partition", "account", "qos", "time", "cpus", "memory", "gres", "options", "max_running",
-	"pack", "submit_rate", "max_submitted", "locks", "lease", "poll", "timeout", "program"}
+// executorKinds are the kinds, with the keys that are theirs; a key of no kind is
+// everyone's.
+var executorKinds = map[string][]string{
+	"slurm":   {"partition", "account", "qos", "time", "memory", "gres", "options"},
+	"command": {"submit", "list", "cancel", "options"},
+	"ssh":     {"hosts", "ssh"},
+}
+
+var executorKeys = append(slices.Concat(slices.Collect(maps.Values(executorKinds))...), "kind", "cpus", "max_running", "pack", "submit_rate", "max_submitted",
+	"locks", "lease", "poll", "timeout", "program")
 
 func executors() setting {
 	return setting{key: "executors.NAME",
-		doc: "A cluster that jobs may run on, with the keys kind (\"slurm\"), partition, account, qos, time, cpus, memory, gres, options, max_running, " +
-			"pack, submit_rate, max_submitted, locks, lease, poll, timeout and program: docs/user/cluster.md says what they mean.",
+		doc: "A cluster that jobs may run on, with the keys kind (\"slurm\", \"command\" or \"ssh\"), cpus, max_running, pack, submit_rate, max_submitted, " +
+			"locks, lease, poll, timeout and program; of Slurm partition, account, qos, time, memory, gres and options; of commands submit, list, cancel and options; " +
+			"of ssh hosts and ssh: docs/user/cluster.md and docs/user/executors.md say what they mean.",
 		get:   func(c *Config) any { return shownExecutors(c.Executors) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shownExecutors(c.Executors))) },
 		put: func(c *Config, name string, v any) error {
@@ -72,8 +97,31 @@ func (e *Executor) read(v any) error {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	if e.Kind == "" {
-		return errors.New("kind: expected \"slurm\", found nothing")
+	return e.whole(keys)
+}
+
+// whole reports what is missing, or of another kind.
+func (e *Executor) whole(keys map[string]any) error {
+	own, known := executorKinds[e.Kind]
+	if !known {
+		found := "nothing"
+		if e.Kind != "" {
+			found = strconv.Quote(e.Kind)
+		}
+		return fmt.Errorf("kind: expected \"slurm\", \"command\" or \"ssh\", found %s", found)
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		for _, kind := range slices.Sorted(maps.Keys(executorKinds)) {
+			if slices.Contains(executorKinds[kind], key) && !slices.Contains(own, key) {
+				return fmt.Errorf("%s: an executor of the kind %q has no such key, which is one of %q", key, e.Kind, kind)
+			}
+		}
+	}
+	needed := map[string]bool{"submit": len(e.Submit) > 0, "list": len(e.List) > 0, "cancel": len(e.Cancel) > 0, "hosts": len(e.Hosts) > 0}
+	for _, key := range own {
+		if set, is := needed[key]; is && !set {
+			return fmt.Errorf("%s: expected one, since the kind is %q, found nothing", key, e.Kind)
+		}
 	}
 	return nil
 }
@@ -81,9 +129,17 @@ func (e *Executor) read(v any) error {
 func (e *Executor) set(key string, v any) (err error) {
 	switch key {
 	case "kind":
-		if e.Kind, err = str(v); err == nil && e.Kind != "slurm" {
-			err = fmt.Errorf("expected \"slurm\", found %q", e.Kind)
-		}
+		e.Kind, err = str(v)
+	case "submit":
+		e.Submit, err = words(v)
+	case "list":
+		e.List, err = words(v)
+	case "cancel":
+		e.Cancel, err = words(v)
+	case "ssh":
+		e.SSH, err = words(v)
+	case "hosts":
+		e.Hosts, err = hosts(v)
 	case "partition":
 		e.Partition, err = word(v)
 	case "account":
@@ -134,6 +190,35 @@ func (e *Executor) set(key string, v any) (err error) {
 	return err
 }
 
+// hosts reads NAME or NAME:SLOTS.
+func hosts(v any) ([]Host, error) {
+	names, err := words(v)
+	if err != nil {
+		return nil, mismatch(`hosts such as ["a", "b:4"]`, v)
+	}
+	var all []Host
+	for _, text := range names {
+		h := Host{text, 1}
+		if name, slots, many := strings.Cut(text, ":"); many {
+			n, err := strconv.Atoi(slots)
+			if err != nil || n < 1 {
+				return nil, fmt.Errorf("%q: expected a host, or HOST:SLOTS with a number of at least 1", text)
+			}
+			h = Host{name, n}
+		}
+		if !hostName.MatchString(h.Name) {
+			return nil, fmt.Errorf("%q cannot be the name of a host: what ssh needs besides stands in its configuration", h.Name)
+		}
+		if slices.ContainsFunc(all, func(o Host) bool { return o.Name == h.Name }) {
+			return nil, fmt.Errorf("host %s stands there twice: expected HOST:SLOTS once", h.Name)
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]*$`)
+
 func count(to *int, v any) error {
 	n, err := whole(v)
 	*to = int(n)
@@ -165,7 +250,9 @@ func shownExecutors(all map[string]Executor) map[string]string {
 	out := map[string]string{}
 	for name, e := range all {
 		for key, v := range map[string]string{"kind": e.Kind, "partition": e.Partition, "account": e.Account, "qos": e.QOS, "time": e.Time,
-			"memory": e.Memory, "gres": e.Gres, "program": e.Program, "options": strings.Join(e.Options, " ")} {
+			"memory": e.Memory, "gres": e.Gres, "program": e.Program, "options": strings.Join(e.Options, " "),
+			"submit": strings.Join(e.Submit, " "), "list": strings.Join(e.List, " "), "cancel": strings.Join(e.Cancel, " "), "ssh": strings.Join(e.SSH, " "),
+			"hosts": shownHosts(e.Hosts)} {
 			if v != "" {
 				out[name+"."+key] = v
 			}
@@ -191,4 +278,14 @@ func shownExecutors(all map[string]Executor) map[string]string {
 		}
 	}
 	return out
+}
+
+func shownHosts(all []Host) string {
+	var names []string
+	for _, h := range all {
+		if names = append(names, h.Name); h.Slots > 1 {
+			names[len(names)-1] += ":" + strconv.Itoa(h.Slots)
+		}
+	}
+	return strings.Join(names, " ")
 }

@@ -26,6 +26,16 @@ timeout = "7s"
 program = "/opt/vizier"
 [executors.other]
 kind = "slurm"
+[executors.own]
+kind = "command"
+submit = ["bin/submit", "--fast"]
+list = "bin/list"
+cancel = ["bin/cancel"]
+options = ["queue=a"]
+[executors.few]
+kind = "ssh"
+hosts = ["a", "me@b.example:4"]
+ssh = ["ssh", "-F", "near"]
 `, nil))
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +44,8 @@ kind = "slurm"
 		"lab": {Kind: "slurm", Partition: "main", Account: "us", QOS: "low", Time: "2h", CPUs: 4, Memory: "8G", Gres: "gpu:1",
 			Options: []string{"--exclusive", "--constraint=a b"}, MaxRunning: 50, Lease: 30 * time.Second, Poll: 2 * time.Second, Timeout: 7 * time.Second, Program: "/opt/vizier"},
 		"other": {Kind: "slurm", Locks: true},
+		"own":   {Kind: "command", Submit: []string{"bin/submit", "--fast"}, List: []string{"bin/list"}, Cancel: []string{"bin/cancel"}, Options: []string{"queue=a"}, Locks: true},
+		"few":   {Kind: "ssh", Hosts: []Host{{"a", 1}, {"me@b.example", 4}}, SSH: []string{"ssh", "-F", "near"}, Locks: true},
 	}
 	if !reflect.DeepEqual(c.Executors, want) {
 		t.Errorf("got %+v, want %+v", c.Executors, want)
@@ -47,16 +59,23 @@ kind = "slurm"
 
 func TestBadExecutors(t *testing.T) {
 	for text, want := range map[string]string{
-		"[executors.lab]":                                         `executors.lab: kind: expected "slurm", found nothing`,
-		"[executors.lab]\nkind = \"pbs\"":                         `kind: expected "slurm", found "pbs"`,
-		"[executors.local]\nkind = \"slurm\"":                     "local is this machine",
-		"[executors.\"a b\"]\nkind = \"slurm\"":                   "a name has no spaces",
-		"[executors.lab]\nkind = \"slurm\"\npartion = \"x\"":      "partion: unknown key (did you mean partition?)",
-		"[executors.lab]\nkind = \"slurm\"\ncpus = -1":            "cpus: expected 0 or more, found -1",
-		"[executors.lab]\nkind = \"slurm\"\nlease = \"1s\"":       "lease: expected a duration of at least 5s",
-		"[executors.lab]\nkind = \"slurm\"\nlocks = \"no\"":       "locks: expected true or false",
-		"[executors.lab]\nkind = \"slurm\"\nprogram = \"vizier\"": "program: expected an absolute path",
-		"[executors.lab]\nkind = \"slurm\"\noptions = 3":          "options: expected",
+		"[executors.lab]":                                                     `executors.lab: kind: expected "slurm", "command" or "ssh", found nothing`,
+		"[executors.lab]\nkind = \"pbs\"":                                     `kind: expected "slurm", "command" or "ssh", found "pbs"`,
+		"[executors.local]\nkind = \"slurm\"":                                 "local is this machine",
+		"[executors.\"a b\"]\nkind = \"slurm\"":                               "a name has no spaces",
+		"[executors.lab]\nkind = \"slurm\"\npartion = \"x\"":                  "partion: unknown key (did you mean partition?)",
+		"[executors.lab]\nkind = \"slurm\"\ncpus = -1":                        "cpus: expected 0 or more, found -1",
+		"[executors.lab]\nkind = \"slurm\"\nlease = \"1s\"":                   "lease: expected a duration of at least 5s",
+		"[executors.lab]\nkind = \"slurm\"\nlocks = \"no\"":                   "locks: expected true or false",
+		"[executors.lab]\nkind = \"slurm\"\nprogram = \"vizier\"":             "program: expected an absolute path",
+		"[executors.lab]\nkind = \"slurm\"\noptions = 3":                      "options: expected",
+		"[executors.lab]\nkind = \"command\"\nsubmit = \"s\"\nlist = \"l\"":   `cancel: expected one, since the kind is "command", found nothing`,
+		"[executors.lab]\nkind = \"ssh\"":                                     `hosts: expected one, since the kind is "ssh", found nothing`,
+		"[executors.lab]\nkind = \"ssh\"\nhosts = [\"a:0\"]":                  `"a:0": expected a host, or HOST:SLOTS with a number of at least 1`,
+		"[executors.lab]\nkind = \"ssh\"\nhosts = [\"-oProxyCommand=x\"]":     "cannot be the name of a host",
+		"[executors.lab]\nkind = \"ssh\"\nhosts = [\"a\", \"a:2\"]":           "host a stands there twice",
+		"[executors.lab]\nkind = \"ssh\"\nhosts = [\"a\"]\npartition = \"x\"": `partition: an executor of the kind "ssh" has no such key, which is one of "slurm"`,
+		"[executors.lab]\nkind = \"slurm\"\nsubmit = \"x\"":                   `submit: an executor of the kind "slurm" has no such key, which is one of "command"`,
 		"executors = 3":        "executors: expected a table",
 		"[executors]\nlab = 3": "executors.lab: expected a table, found 3",
 	} {

@@ -3,6 +3,7 @@ package config
 import (
 	"strconv"
 
+	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -19,12 +20,21 @@ var flowKeys = []struct {
 	{"merge.cicd_gate.script", "A shell command that must succeed once a plan is merged; unset, the template decides: none in the shipped one.", asText},
 	{"merge.cicd_gate.auto_resolve", "Whether auto_resolve_script may repair what that command found; unset, the template decides: no.", asTruth},
 	{"merge.cicd_gate.auto_resolve_script", "A shell command that repairs it, after which the gate's own runs again; unset, the template decides: none.", asText},
+	{"merge.cicd_gate.sandbox", "What that command, the one that repairs and pre_merge_script are kept to: \"none\", \"best-effort\" or \"required\"; unset, the template decides: best-effort.", asSandbox},
 	{"merge.cicd_gate.retries", "How often the whole gate is tried again after a failure, at most; unset, the template decides: 0.", asCount},
 	{"approve.stop_condition.script", "A shell command that must succeed in a plan's worktree, or the agent is sent back to work; unset, the template decides: none.", asText},
+	{"approve.stop_condition.sandbox", "What that command is kept to: \"none\", \"best-effort\" or \"required\"; unset, the template decides: best-effort.", asSandbox},
 	{"approve.stop_condition.retries", "How often the agent is sent back, at most; unset, the template decides: 3.", asCount},
 }
 
-func asText(v any) (any, error)  { return str(v) }
+func asText(v any) (any, error) { return str(v) }
+func asSandbox(v any) (any, error) {
+	word, err := str(v)
+	if err == nil {
+		_, err = kernel.ParseSandboxMode(word)
+	}
+	return word, err
+}
 func asTruth(v any) (any, error) { return truth(v) }
 func asCount(v any) (any, error) { return whole(v) }
 

@@ -67,6 +67,10 @@ func settings() []setting {
 		duration("gc.pack_after", "How long after the end of a job its files become one, which takes a sixth of the room; empty means never. "+
 			"Runners that have nothing left to do, the resident scheduler and `vizier jobs gc` see to it.", true,
 			func(c *Config) *time.Duration { return &c.GC.PackAfter }),
+		number("history.max_bytes", "How many bytes the sealed history of the store may take; 0 means no bound. The resident scheduler and `vizier jobs gc` drop the oldest.",
+			func(c *Config) *int64 { return &c.History.MaxBytes }),
+		duration("history.keep", "How long the sealed history of the store is kept; empty means no bound.", true,
+			func(c *Config) *time.Duration { return &c.History.Keep }),
 		duration("leases.ttl", "How long a runner on another host that shares the repository is believed in without a heartbeat.", false,
 			func(c *Config) *time.Duration { return &c.Leases.TTL }),
 		duration("leases.heartbeat", "How often a runner gives a sign of life and looks whether its attempt is still current.", false,
@@ -149,6 +153,7 @@ func defaults() Config {
 		Hooks:     map[string]Hook{},
 		Store:     Store{Durability: "full"},
 		GC:        GC{Keep{Age: 90 * 24 * time.Hour, Count: 20_000, Bytes: 2 << 30}, time.Hour},
+		History:   History{MaxBytes: 256 << 20, Keep: 90 * 24 * time.Hour},
 		Leases:    Leases{TTL: 30 * time.Second, Heartbeat: 10 * time.Second, Stalled: time.Minute},
 		Jobs:      Jobs{Grace: 10 * time.Second, Sandbox: "none", Network: "all"},
 		Logs:      Logs{KeepAttempts: 5, MaxBytes: 64 << 20},

@@ -244,6 +244,9 @@ func (k *conversation) start(p program) (env []string, err error) {
 	k.homes = p.homes()
 	if k.Confine != nil && p.sandboxed != nil && p.sandboxed(k.Settings) && k.q.Job.Spec.Task.Sandbox.Mode != kernel.RequiredSandbox {
 		k.Confine = nil // its own takes mounts, which Landlock forbids
+		if k.Apart != nil {
+			k.Apart(p.Name)
+		}
 		fmt.Fprintf(k.Stderr, "%s keeps its commands to a sandbox of its own, and is in no other\n", p.Name)
 	}
 	k.Settings.Command = append([]string{p.Name}, p.flags(k.Settings, k.q, k.scratch)...)

@@ -36,6 +36,7 @@ type Shell struct {
 	// Confine is the sandbox for what runs in dir and writes to the paths in also
 	// besides; nil, and a policy of nil: it is in none.
 	Confine func(dir string, also ...string) (*sandbox.Policy, error)
+	Apart   func(program string)   // an agent runs in a sandbox of its own, and not in this one; nil: nobody asks
 	Step    []string               // the program that puts it there, which is this one
 	Ended   func(dir string) error // what ran in dir in a sandbox has ended: what is wrong with what it left
 }
@@ -85,7 +86,9 @@ func (s Shell) confine(cmd *exec.Cmd, also []string) {
 	}
 	p, err := s.Confine(cmd.Dir, also...)
 	if err == nil && p != nil {
-		cmd.Path, cmd.Args, err = p.Wrap(s.Step, cmd.Path, cmd.Args, cmd.SysProcAttr)
+		var step sandbox.Command
+		step, err = p.Wrap(s.Step, sandbox.Command{Path: cmd.Path, Args: cmd.Args, Env: cmd.Env}, cmd.SysProcAttr)
+		cmd.Path, cmd.Args, cmd.Env = step.Path, step.Args, step.Env
 	}
 	cmd.Err = err
 }

@@ -30,15 +30,41 @@ type Policy struct {
 	Apart    bool     // it is in a network namespace of its own already; Wrap sets it
 }
 
-// Wrap is what to start in place of program with args, and prepares attr for it.
-// Self is this program, with what precedes its arguments.
-func (p Policy) Wrap(self []string, program string, args []string, attr *syscall.SysProcAttr) (string, []string, error) {
+// Command is a program, its arguments with its name first, and its environment.
+type Command struct {
+	Path string
+	Args []string
+	Env  []string
+}
+
+// Wrap is what to start in place of c, and prepares attr for it. Self is this
+// program, with what precedes its arguments. The step has none of c's variables under
+// its own name: those of the dynamic linker would load c's code into it.
+func (p Policy) Wrap(self []string, c Command, attr *syscall.SysProcAttr) (Command, error) {
 	p.prepare(attr)
 	text, err := json.Marshal(p)
 	if err != nil {
-		return "", nil, err
+		return c, err
 	}
-	return self[0], slices.Concat(self, []string{Entry, string(text), program}, args), nil
+	step := Command{Path: self[0], Args: slices.Concat(self, []string{Entry, string(text), c.Path}, c.Args)}
+	for _, v := range c.Env {
+		step.Env = append(step.Env, shield+v)
+	}
+	return step, nil
+}
+
+// shield precedes the names of variables that are for the command.
+const shield = "_"
+
+// shielded are the variables of the command.
+func shielded(env []string) []string {
+	var out []string
+	for _, v := range env {
+		if v, ok := strings.CutPrefix(v, shield); ok {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // Serve is the step: it does not return where the command is started.
@@ -57,7 +83,7 @@ func Serve(args []string, stderr io.Writer) int {
 	if err := p.enforce(); err != nil {
 		return fail(err)
 	}
-	if err := syscall.Exec(args[1], args[2:], os.Environ()); err != nil {
+	if err := syscall.Exec(args[1], args[2:], shielded(os.Environ())); err != nil {
 		return fail(fmt.Errorf("cannot execute %s: %w", args[1], err))
 	}
 	return 0

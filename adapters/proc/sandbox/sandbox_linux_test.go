@@ -44,6 +44,11 @@ func reach(targets []string) {
 
 func run(t *testing.T, p Policy, program string, args ...string) string {
 	t.Helper()
+	return runWith(t, p, os.Environ(), program, args...)
+}
+
+func runWith(t *testing.T, p Policy, env []string, program string, args ...string) string {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -53,9 +58,16 @@ func run(t *testing.T, p Policy, program string, args ...string) string {
 	}
 	cmd := exec.Command(self)
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	if cmd.Path, cmd.Args, err = p.Wrap([]string{self}, program, append([]string{program}, args...), cmd.SysProcAttr); err != nil {
+	step, err := p.Wrap([]string{self}, Command{program, append([]string{program}, args...), env}, cmd.SysProcAttr)
+	if err != nil {
 		t.Fatal(err)
 	}
+	for _, v := range step.Env {
+		if strings.HasPrefix(v, "LD_") || strings.HasPrefix(v, "GODEBUG=") {
+			t.Errorf("the step itself has %s", v)
+		}
+	}
+	cmd.Path, cmd.Args, cmd.Env = step.Path, step.Args, step.Env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		out = fmt.Appendf(out, "%v", err)
@@ -98,6 +110,38 @@ func TestWhatASandboxOpens(t *testing.T) {
 	}
 	if got := run(t, p, "sh", "-c", `cat "$1" && mv "$2"/b/new "$2"/b/moved && rm "$2"/b/moved && ln -s x "$2"/b/l && echo x >/dev/null && echo done`, "sh", "/etc/hostname", filepath.Join(dir, "a")); !strings.HasSuffix(got, "done") {
 		t.Errorf("reading, moving, removing, linking: %s", got)
+	}
+}
+
+// A file that is linked to from where a sandbox may write stays as it is.
+func TestNoLinkLeadsOutOfASandbox(t *testing.T) {
+	enforced(t)
+	dir := t.TempDir()
+	record := filepath.Join(dir, "guarded", "record")
+	for _, d := range []string{"open", "guarded"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(record, []byte("as it was"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []string{`ln "$1" x`, `ln -s "$1" x`, `mv "$1" x`, `mkdir d; mount --bind "$1" d; exit 1`, `unshare -Urm sh -c "touch x && mount --bind $1 x && echo forged >x"; exit 1`} {
+		got := run(t, Policy{Required: true, Write: []string{filepath.Join(dir, "open")}}, "sh", "-c", `cd "$2" && { `+link+`; } 2>/dev/null && echo forged >x`, "sh", record, filepath.Join(dir, "open"))
+		if text, _ := os.ReadFile(record); string(text) != "as it was" {
+			t.Errorf("%s: %q, %s", link, text, got)
+		}
+		_ = os.Remove(filepath.Join(dir, "open", "x"))
+	}
+}
+
+// What a job's variables have the dynamic linker load, it loads into the command and
+// not into the step before it.
+func TestTheStepHasNoneOfTheCommandsVariables(t *testing.T) {
+	enforced(t)
+	got := runWith(t, Policy{Required: true}, []string{"LD_PRELOAD_X=/x.so", "GODEBUG=x", "_A=b", "EMPTY="}, "env")
+	if want := "LD_PRELOAD_X=/x.so\nGODEBUG=x\n_A=b\nEMPTY="; got != want {
+		t.Errorf("the command has %q", got)
 	}
 }
 

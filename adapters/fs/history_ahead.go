@@ -1,0 +1,129 @@
+package fs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"reflect"
+	"runtime"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
+)
+
+// readEntry is an entry with what can be read of it without those before it.
+type readEntry struct {
+	pastEntry
+	record  accountRecord
+	account history.Account
+	jobs    []readRecord // of each group
+
+	unread   error // why there is no record
+	unknown  error // why there is no account
+	numbered bool  // it is one of the history's own: no opening, and not of a version without one
+}
+
+// readRecord is a record with the job that it is of.
+type readRecord struct {
+	job   *kernel.Job // nil: there is no record, or it cannot be read
+	extra *foreign
+	err   error
+
+	// plain says that the record has no foreign fields, and is what job is written as
+	// at the time that its entry says.
+	plain bool
+}
+
+func (e *readEntry) read() {
+	e.numbered = e.number > 0 && (e.head == nil || !e.head.Opening)
+	if e.numbered {
+		if err := fromJSON(e.pastEntry.account, &e.record); err != nil {
+			e.unread = fmt.Errorf("entry %d: %w", e.number, jsonError(err))
+		} else if e.account, err = e.record.account(); err != nil {
+			e.unknown = fmt.Errorf("entry %d, of version %s: %w", e.number, e.record.Program, err)
+		}
+	}
+	e.jobs = make([]readRecord, len(e.groups))
+	for i, g := range e.groups {
+		if g.record == nil {
+			continue
+		}
+		r := &e.jobs[i]
+		*r = readRecordOf(g.job, g.record)
+		if e.numbered && r.job != nil && r.extra == nil {
+			again, err := encodeRecord(r.job, nil, time.Time(e.record.Written))
+			r.plain = err == nil && bytes.Equal(again, g.record)
+		}
+	}
+}
+
+func readRecordOf(id kernel.JobID, b []byte) readRecord {
+	j, extra, err := decodeRecord(id, b)
+	if err != nil {
+		return readRecord{extra: extra, err: err}
+	}
+	return readRecord{job: &j, extra: extra}
+}
+
+// of reports that j would be written as the record is. Where it does not, it may all
+// the same.
+func (r readRecord) of(j *kernel.Job) bool { return r.plain && reflect.DeepEqual(r.job, j) }
+
+// batchSize is how many entries a goroutine reads at a time.
+const batchSize = 64
+
+// batch is entries that are being read until done is closed.
+type batch struct {
+	entries []readEntry
+	done    chan struct{}
+}
+
+func (b batch) read() {
+	defer close(b.done)
+	for i := range b.entries {
+		b.entries[i].read()
+	}
+}
+
+// eachRead is each with entries that other goroutines have read before their turn.
+func (p chronicle) eachRead(ctx context.Context, f func(*readEntry) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	batches := make(chan batch, runtime.GOMAXPROCS(0))
+	var err error // of what follows the last batch
+	go func() {
+		defer close(batches)
+		var entries []readEntry
+		send := func() {
+			b := batch{entries, make(chan struct{})}
+			entries = make([]readEntry, 0, batchSize)
+			go b.read()
+			select {
+			case batches <- b:
+			case <-ctx.Done():
+			}
+		}
+		err = p.each(func(e pastEntry) error {
+			if entries = append(entries, readEntry{pastEntry: e}); len(entries) == batchSize {
+				send()
+			}
+			return ctx.Err()
+		})
+		send()
+	}()
+	defer func() {
+		stop()
+		for b := range batches { // nobody reads the store after this
+			<-b.done
+		}
+	}()
+	for b := range batches {
+		<-b.done
+		for i := range b.entries {
+			if err := f(&b.entries[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return err
+}

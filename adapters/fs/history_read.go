@@ -1,0 +1,145 @@
+package fs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	iofs "io/fs"
+	"path"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// chronicle is the whole history of a store at one moment: what is sealed, and the journal.
+type chronicle struct {
+	s       *Store
+	sealed  []segment
+	journal []byte
+	records map[kernel.JobID]digest // of job.json, where they were asked for
+	odd     map[kernel.JobID]string // the records that cannot be read, and why
+}
+
+// history takes the store's history, and the digests of its records if so asked, under
+// the lock.
+func (s *Store) history(ctx context.Context, records bool) (p chronicle, err error) {
+	p = chronicle{s: s, records: map[kernel.JobID]digest{}, odd: map[kernel.JobID]string{}}
+	if err := s.open(false); err != nil {
+		return p, ignoreMissing(err)
+	}
+	for try := 0; ; try++ {
+		behind, err := p.take(ctx, records)
+		if err != nil || !behind || try > 0 {
+			return p, err
+		}
+		if err := s.complete(ctx); err != nil { // what cannot be written is in the journal all the same
+			return p, nil //nolint:nilerr // the history is there
+		}
+	}
+}
+
+// take reads what there is. It reports that the journal goes on behind what the files have.
+func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err error) {
+	s := p.s
+	unlock, err := s.lock.shared(ctx)
+	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+		unlock, err = s.lock.alone(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if p.sealed, err = s.segments(); err != nil {
+		return false, err
+	}
+	pos, behind, err := s.behind()
+	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	p.journal = make([]byte, pos.end)
+	if n, err := s.log.file.ReadAt(p.journal, 0); err != nil {
+		p.journal = p.journal[:n]
+	}
+	if !records {
+		return behind, nil
+	}
+	if err := s.readQuarantine(); err != nil {
+		return behind, err
+	}
+	ids, err := s.jobIDs()
+	for _, id := range ids {
+		b, err := s.readRecordFile(id)
+		if why := s.quarantineReason(id); why != "" {
+			p.odd[id] = why
+		} else if err == nil {
+			p.records[id] = sha256.Sum256(b)
+		} else if ignoreMissing(err) != nil {
+			p.odd[id] = err.Error()
+		}
+	}
+	return behind, err
+}
+
+// pastEntry is an entry where it stands.
+type pastEntry struct {
+	entry
+	digest digest
+	file   string       // below the repository's root
+	head   *segmentHead // of the file; nil: it is the journal
+}
+
+var errEntry = errors.New("an entry was changed, or is damaged: its checksum is another")
+
+// each calls f with every entry that is there, in order, until it is an error. What is
+// damaged is a *SegmentError.
+func (p chronicle) each(f func(pastEntry) error) error {
+	for _, g := range p.sealed[p.beginning():] {
+		head, content, err := p.s.readSegment(g)
+		if errors.Is(err, errSegment) && !g.opening && p.journaled(g.first) { // power went before it was synced: it is written again
+			continue
+		}
+		if err == nil {
+			err = eachEntry(content, vizierDir+"/"+g.file(), &head, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return eachEntry(p.journal, path.Join(vizierDir, plansFile), nil, f)
+}
+
+// journaled reports that the journal has entry number and those after it.
+func (p chronicle) journaled(number uint64) bool {
+	first := uint64(0)
+	_ = eachEntry(p.journal, "", nil, func(e pastEntry) error { // what is wrong with it is told in its turn
+		first = e.number
+		return errEnough
+	})
+	return 0 < first && first <= number
+}
+
+func eachEntry(b []byte, file string, head *segmentHead, f func(pastEntry) error) error {
+	for len(b) > 0 {
+		if len(b) < 8 {
+			return &SegmentError{file, errEntry}
+		}
+		length, sum := int64(binary.LittleEndian.Uint32(b)), binary.LittleEndian.Uint32(b[4:])
+		if length == 0 || length > int64(len(b)-8) || crc32.ChecksumIEEE(b[8:8+length]) != sum {
+			return &SegmentError{file, errEntry}
+		}
+		body := b[8 : 8+length]
+		e, err := decodeEntry(body)
+		if err != nil {
+			return &SegmentError{file, err}
+		}
+		if err := f(pastEntry{e, sha256.Sum256(body), file, head}); err != nil {
+			return err
+		}
+		b = b[8+length:]
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package fs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Told is what an entry of the history says, for people and programs.
+type Told struct {
+	Entry   uint64
+	At      time.Time
+	Program string // the version that decided it
+	Asked   []Asked
+	Changes []Change
+	Edited  []kernel.JobID // whose records somebody else had changed before
+}
+
+// Asked is a question that an entry answers.
+type Asked struct {
+	Verb string         // as in docs/formats/history.md
+	By   string         // who asked; "": nobody in particular
+	Jobs []kernel.JobID // that it names
+	Text string         // what else there is to say; may be empty
+}
+
+// Change is what became of a job's record.
+type Change struct {
+	Job      kernel.JobID
+	Number   kernel.Number
+	Ref      string
+	Name     string
+	From, To string // status; From "": it is new, or it is not known; To "": it was removed
+	Attempt  int
+	Reason   string // what it waits for, or why it ended as it did
+}
+
+// History calls f with the entries that have to do with a record or a job for which about
+// is true, in order, until it is an error. A record is nil where there is none. What is
+// damaged is a *SegmentError.
+func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record []byte) bool, f func(Told) error) error {
+	p, err := s.history(ctx, false)
+	if err != nil {
+		return err
+	}
+	status := map[kernel.JobID]string{}
+	next := uint64(1)
+	return p.each(func(e pastEntry) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		mine := false
+		for _, g := range e.groups {
+			mine = mine || g.job != "" && about(g.job, g.record)
+		}
+		for id, record := range e.found() {
+			mine = mine || about(id, record)
+		}
+		if e.number < next || e.head != nil && e.head.Opening {
+			mine = false
+		}
+		was := map[kernel.JobID]string{}
+		for _, g := range e.groups {
+			was[g.job] = status[g.job]
+			if g.record != nil {
+				status[g.job] = statusIn(g.record)
+			}
+		}
+		next = max(next, e.number+1)
+		if !mine {
+			return nil
+		}
+		t, err := toldBy(e, was)
+		if err != nil {
+			return &SegmentError{e.file, fmt.Errorf("entry %d: %w", e.number, err)}
+		}
+		return f(t)
+	})
+}
+
+// statusIn is the status in a record as this program writes it.
+func statusIn(record []byte) string {
+	_, rest, _ := bytes.Cut(record, []byte("\n  \"status\": \""))
+	status, _, _ := bytes.Cut(rest, []byte(`"`))
+	return string(status)
+}
+
+func toldBy(e pastEntry, was map[kernel.JobID]string) (Told, error) {
+	t := Told{Entry: e.number}
+	var r accountRecord
+	if len(e.account) > 0 {
+		if err := fromJSON(e.account, &r); err != nil {
+			return t, jsonError(err)
+		}
+	}
+	t.At, t.Program, t.Edited = time.Time(r.Written), r.Program, slices.Sorted(maps.Keys(r.Found))
+	for _, step := range r.Steps {
+		t.Asked = append(t.Asked, askedOf(step))
+	}
+	for _, g := range e.groups {
+		switch {
+		case g.does(opRemoveJob):
+			t.Changes = append(t.Changes, Change{Job: g.job, From: was[g.job]})
+		case g.record != nil:
+			j, _, err := decodeRecord(g.job, g.record)
+			if err != nil {
+				return t, err
+			}
+			reason := j.State.Reason
+			if j.State.Status.Waiting() {
+				reason = j.State.Wait.Detail
+			}
+			t.Changes = append(t.Changes, Change{g.job, j.Number, j.Ref(), j.Spec.Name, was[g.job], j.State.Status.String(), j.State.Attempt, reason})
+		}
+	}
+	return t, nil
+}
+
+// askedOf reads of a step what people ask for.
+func askedOf(step stepRecord) Asked {
+	var args struct {
+		Job    kernel.JobID  `json:"job"`
+		By     string        `json:"by"`
+		Why    string        `json:"why"`
+		Reason string        `json:"reason"`
+		Result outcomeRecord `json:"result"`
+	}
+	var cancel struct {
+		Jobs []kernel.JobID `json:"jobs"`
+	}
+	a := Asked{Verb: step.Verb}
+	if len(step.Args) == 0 || fromJSON(step.Args, &args) != nil {
+		return a
+	}
+	if a.By = args.By; args.Job != "" {
+		a.Jobs = []kernel.JobID{args.Job}
+	}
+	switch step.Verb {
+	case "cancel":
+		if fromJSON(step.Args, &cancel) == nil {
+			a.Jobs = cancel.Jobs
+		}
+	case "finish":
+		a.Text = fmt.Sprintf("attempt %d %s", args.Result.Attempt, args.Result.Outcome)
+	case "refuse":
+		a.Text = args.Why
+	case "reject":
+		a.Text = args.Reason
+	}
+	return a
+}

@@ -1,0 +1,449 @@
+package fs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// alive is an executor whose attempts live.
+type alive struct{}
+
+func (alive) Start(context.Context, kernel.AttemptID) error { return nil }
+func (alive) Alive(_ context.Context, all []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
+	out := map[kernel.AttemptID]kernel.Fact[kernel.Runner]{}
+	for _, a := range all {
+		out[a] = kernel.Seen(kernel.Runner{Liveness: kernel.Alive})
+	}
+	return out
+}
+func (alive) Stop(context.Context, kernel.AttemptID) error  { return nil }
+func (alive) Sweep(context.Context, kernel.AttemptID) error { return nil }
+
+// livedStore is a store with a past.
+type livedStore struct {
+	t   testing.TB
+	dir string
+	s   *Store
+	app *app.Scheduler
+}
+
+func emptyStore(t testing.TB) *livedStore {
+	l := &livedStore{t: t, dir: t.TempDir()}
+	o := options()
+	o.Program = "1.0"
+	at := t0.Add(time.Hour)
+	o.Now = func() time.Time { at = at.Add(time.Second); return at }
+	l.s = newStoreWith(t, l.dir, o)
+	l.app = &app.Scheduler{Store: process{l.s}, Executor: alive{}, Observers: []app.Observer{l.s}, Now: o.Now, Limits: kernel.Limits{MaxRunning: 2}}
+	return l
+}
+
+// newLivedStore has a past of a few entries, half of which are sealed: jobs that ran one
+// after the other, and one that was approved.
+func newLivedStore(t testing.TB) *livedStore {
+	l := emptyStore(t)
+	l.submit(1)
+	l.submit(2, 1)
+	l.end(1, kernel.OutcomeSucceeded)
+	l.s.log.limit = 1 // the next commit seals
+	l.ask(kernel.NewJob{ID: id(3), Spec: plain(3).Spec, Approval: kernel.Require(t0, "ann")})
+	l.s.log.limit = checkpointSize
+	l.end(2, kernel.OutcomeFailed)
+	if _, err := l.app.Approve(t.Context(), id(3), kernel.Consent{By: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *livedStore) submit(n int, after ...int) {
+	sp := plain(n).Spec
+	for _, m := range after {
+		sp.After = append(sp.After, id(m))
+	}
+	l.ask(kernel.NewJob{ID: id(n), Spec: sp})
+}
+
+func (l *livedStore) ask(n kernel.NewJob) {
+	l.t.Helper()
+	if _, err := l.app.Submit(l.t.Context(), []kernel.NewJob{n}, "ann"); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *livedStore) end(n int, how kernel.Outcome) {
+	l.t.Helper()
+	r := kernel.Result{Attempt: kernel.AttemptID{Job: id(n), N: 1}, Outcome: how, Started: t0, Ended: t0}
+	if how == kernel.OutcomeFailed {
+		r.Exit, r.Class = 1, kernel.ExitFailure
+	}
+	if _, err := l.app.Finish(l.t.Context(), r); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// edit changes the record of a job by hand.
+func (l *livedStore) edit(n int, old, text string) {
+	l.t.Helper()
+	name := l.s.RecordFile(id(n))
+	b, err := os.ReadFile(name)
+	if err != nil || !strings.Contains(string(b), old) {
+		l.t.Fatalf("%v: no %s in %s", err, old, b)
+	}
+	if err := os.WriteFile(name, []byte(strings.ReplaceAll(string(b), old, text)), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// kinds are the findings of a verification by another process.
+func (l *livedStore) kinds() (out []string) {
+	l.t.Helper()
+	v, err := newStore(l.t, l.dir).VerifyHistory(l.t.Context())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, f := range v.Findings {
+		out = append(out, f.Kind)
+	}
+	return out
+}
+
+func (l *livedStore) finds(want ...string) {
+	l.t.Helper()
+	if got := l.kinds(); !slices.Equal(got, want) {
+		v, err := newStore(l.t, l.dir).VerifyHistory(l.t.Context())
+		l.t.Fatalf("found %v, want %v: %+v, %v", got, want, v, err)
+	}
+}
+
+func TestHistoryIsVerified(t *testing.T) {
+	l := newLivedStore(t)
+	v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+	if err != nil || len(v.Findings) > 0 || v.First != 1 || v.Last != 6 || v.Decisions != 6 {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	var told []string
+	err = newStore(t, l.dir).History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(h Told) error {
+		told = append(told, h.Asked[0].Verb+" "+h.Asked[0].By+" "+h.Changes[len(h.Changes)-1].To)
+		return nil
+	})
+	if want := []string{"submit ann running", "submit ann waiting_on_deps", "finish  running", "submit ann waiting_on_approval",
+		"finish  failed", "approve bob running"}; err != nil || !slices.Equal(told, want) {
+		t.Errorf("told %q, %v", told, err)
+	}
+}
+
+func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(*livedStore)
+		want []string
+	}{
+		"a record": {func(l *livedStore) { l.edit(1, `"exit_code": 0`, `"exit_code": 3`) }, []string{FoundEdit}},
+		"a record that the store goes on with": {func(l *livedStore) {
+			l.edit(1, `"exit_code": 0`, `"exit_code": 3`)
+			l.submit(4, 1)
+		}, []string{FoundEdit}},
+		"a record that is gone": {func(l *livedStore) {
+			if err := os.RemoveAll(l.s.JobDir(id(1))); err != nil {
+				l.t.Fatal(err)
+			}
+		}, []string{FoundEdit}},
+		"an approval": {func(l *livedStore) {
+			l.ask(kernel.NewJob{ID: id(4), Spec: plain(4).Spec, Approval: kernel.Require(t0, "ann")})
+			l.edit(4, `"state": "pending"`, `"state": "approved"`)
+			l.submit(5)
+		}, []string{FoundForgery}},
+		"an approval that nobody noticed": {func(l *livedStore) {
+			l.ask(kernel.NewJob{ID: id(4), Spec: plain(4).Spec, Approval: kernel.Require(t0, "ann")})
+			l.edit(4, `"state": "pending"`, `"state": "approved"`)
+		}, []string{FoundForgery}},
+		"a sealed segment that is gone": {func(l *livedStore) {
+			if err := os.Remove(filepath.Join(l.dir, vizierDir, segment{first: 1}.file())); err != nil {
+				l.t.Fatal(err)
+			}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLivedStore(t)
+			c.do(l)
+			if c.want != nil {
+				l.finds(c.want...)
+			} else if got := l.kinds(); !slices.Contains(got, FoundGap) {
+				t.Errorf("found %v", got)
+			}
+		})
+	}
+}
+
+// Each byte of the history counts.
+func TestHistoryRefusesEveryChangedByte(t *testing.T) {
+	oneGoroutine(t)
+	l := emptyStore(t)
+	l.ask(kernel.NewJob{ID: id(1), Spec: plain(1).Spec, Approval: kernel.Require(t0, "ann")})
+	l.s.log.limit = 1 // the next commit seals
+	if _, err := l.app.Reject(t.Context(), id(1), "bob", ""); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t, l.dir)
+	for _, name := range []string{segment{first: 1}.file(), plansFile} {
+		name = filepath.Join(l.dir, vizierDir, name)
+		was, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, b := range was {
+			if _, err := f.WriteAt([]byte{b ^ 1<<(at%8)}, int64(at)); err != nil {
+				t.Fatal(err)
+			}
+			v, err := s.VerifyHistory(t.Context())
+			if err != nil || len(v.Findings) == 0 {
+				t.Fatalf("%s: byte %d of %d was changed: %+v, %v", name, at, len(was), v, err)
+			}
+			if _, err := f.WriteAt([]byte{b}, int64(at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.finds()
+}
+
+// An entry of another version of the program that this one decides otherwise is no sign
+// of a change by hand. One of this version is.
+func TestHistoryTellsAnUpgradeFromDamage(t *testing.T) {
+	l := newLivedStore(t)
+	name := filepath.Join(l.dir, vizierDir, plansFile)
+	journal, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last pastEntry
+	start := len(journal)
+	for at := 0; at < len(journal); {
+		start = at
+		at += 8 + int(binary.LittleEndian.Uint32(journal[at:]))
+		if err := eachEntry(journal[start:at], name, nil, func(e pastEntry) error { last = e; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range last.groups {
+		last.groups[i].record = bytes.ReplaceAll(last.groups[i].record, []byte(`"bob"`), []byte(`"eve"`))
+	}
+	l.edit(3, `"bob"`, `"eve"`)
+	account := last.account
+	for program, want := range map[string]Finding{
+		"0.9": {Kind: FoundUpgrade, Text: "version 0.9 decided otherwise than this one does"},
+		"1.0": {Kind: FoundOtherwise, Text: "it was decided otherwise by the same"},
+	} {
+		last.account = bytes.Replace(account, []byte(`"program":"1.0"`), []byte(`"program":"`+program+`"`), 1)
+		b, err := last.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, append(journal[:start:start], b...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := options()
+		o.Program = "1.0"
+		v, err := newStoreWith(t, l.dir, o).VerifyHistory(t.Context())
+		if err != nil || len(v.Findings) != 1 {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		if f := v.Findings[0]; f.Kind != want.Kind || f.Text != want.Text || f.Harmless() != (program == "0.9") || f.Entry != 6 ||
+			!strings.Contains(f.Recorded, "eve") || !strings.Contains(f.Decided, "bob") {
+			t.Errorf("an entry of version %s: %+v", program, f)
+		}
+	}
+}
+
+// What is damaged or of a later version stops nobody.
+func TestTheStoreGoesOnWithADamagedHistory(t *testing.T) {
+	for name, c := range map[string]struct{ text, says string }{
+		"damaged":       {"vizier history 1\n{}\n", "was changed, or is damaged"},
+		"empty":         {"", "was changed, or is damaged"},
+		"of the future": {"vizier history 2\nwhatever", "history format 2: written by a newer vizier"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLivedStore(t)
+			if err := os.WriteFile(filepath.Join(l.dir, vizierDir, segment{first: 1}.file()), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l.submit(4)
+			l.s.log.limit = 1
+			l.submit(5)
+			l.end(4, kernel.OutcomeSucceeded)
+			l.finds(FoundDamage)
+			v, err := l.s.VerifyHistory(t.Context())
+			if err != nil || !strings.Contains(v.Findings[0].Text, c.says) || !strings.Contains(v.Findings[0].Text, ".vizier/jobs/history/000000000001.segment") {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+	}
+}
+
+// What cannot be gone on from, or cannot be written, stops nobody: the history begins
+// anew, or once it can.
+func TestTheStoreGoesOnWithoutAHistory(t *testing.T) {
+	journal := func(l *livedStore) string { return filepath.Join(l.dir, vizierDir, plansFile) }
+	for name, damage := range map[string]func(*livedStore) error{
+		"the last entry is damaged": func(l *livedStore) error {
+			b, err := os.ReadFile(journal(l))
+			if err != nil {
+				return err
+			}
+			b[len(b)-40] ^= 255
+			return os.WriteFile(journal(l), b, 0o600)
+		},
+		"a file is in its place": func(l *livedStore) error {
+			dir := filepath.Join(l.dir, vizierDir, historyDir)
+			return errors.Join(os.Truncate(journal(l), 0), os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLivedStore(t)
+			if err := l.s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(l); err != nil {
+				t.Fatal(err)
+			}
+			l.submit(4)
+			l.submit(5)
+			l.end(4, kernel.OutcomeSucceeded)
+		})
+	}
+}
+
+// The history of a store that an earlier version wrote begins with its records as they are.
+func TestHistoryBeginsWithWhatIsThere(t *testing.T) {
+	l := newLivedStore(t)
+	if err := os.RemoveAll(filepath.Join(l.dir, vizierDir, historyDir)); err != nil {
+		t.Fatal(err)
+	}
+	forceCheckpoint(t, l.dir)
+	if err := l.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.submit(4, 3)
+	l.end(3, kernel.OutcomeSucceeded)
+	l.finds()
+	v, err := l.s.VerifyHistory(t.Context())
+	if err != nil || v.First != 1 || v.Decisions != 2 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// What is dropped of the history leaves one that is whole, also where the process died
+// while it dropped it.
+func TestHistoryIsTrimmed(t *testing.T) {
+	for name, bounds := range map[string]struct {
+		bytes int64
+		age   time.Duration
+		gone  bool
+	}{
+		"by size": {bytes: 1, gone: true}, "by age": {age: time.Millisecond, gone: true},
+		"not while there is room": {bytes: 1 << 20, age: time.Hour}, "not at all": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLivedStore(t)
+			l.submit(4)
+			l.end(3, kernel.OutcomeSucceeded)
+			l.s.log.limit = 1
+			l.end(4, kernel.OutcomeSucceeded)
+			l.s.log.limit = checkpointSize
+			l.submit(5, 4)
+			l.edit(1, `"exit_code": 0`, `"exit_code": 3`)
+			l.submit(6, 1)
+			first := filepath.Join(l.dir, vizierDir, segment{first: 1}.file())
+			old, err := os.ReadFile(first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.s.KeepHistory(bounds.bytes, bounds.age)
+			for range 2 {
+				if err := l.s.TrimHistory(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if l.finds(FoundEdit); bounds.gone == exists(first) {
+				t.Errorf("the oldest segment is there: %v", exists(first))
+			}
+			if bounds.gone {
+				v, err := l.s.VerifyHistory(t.Context())
+				if err != nil || v.First != 4 || v.Last < 10 {
+					t.Errorf("%+v, %v", v, err)
+				}
+				if err := os.WriteFile(first, old, 0o600); err != nil { // as if it had died in the middle
+					t.Fatal(err)
+				}
+				l.finds(FoundEdit)
+			}
+		})
+	}
+}
+
+// BenchmarkHistory verifies the history of as many attempts as ATTEMPTS says, and
+// tells what an entry costs, what a transaction costs, and what an attempt takes of
+// sealed files.
+func BenchmarkHistory(b *testing.B) {
+	attempts, err := strconv.Atoi(cmp.Or(os.Getenv("ATTEMPTS"), "1000"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	l := emptyStore(b)
+	began := cpuTime(b)
+	for n := 1; n <= attempts; n++ {
+		l.submit(n)
+		l.end(n, kernel.OutcomeSucceeded)
+	}
+	spent := cpuTime(b) - began
+	l.s.log.limit = 1 // the next commit seals the rest
+	l.submit(attempts + 1)
+	sealed := int64(0)
+	files, err := l.s.segments()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, g := range files {
+		sealed += l.s.base.stamp(g.file()).size
+	}
+	entries := 2*attempts + 1
+	for b.Loop() {
+		v, err := l.s.VerifyHistory(b.Context())
+		if err != nil || len(v.Findings) > 0 || v.Decisions != entries {
+			b.Fatalf("%+v, %v", v, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*entries), "µs/entry")
+	b.ReportMetric(float64(spent.Microseconds())/float64(2*attempts), "cpu-µs/commit")
+	b.ReportMetric(float64(sealed)/float64(attempts), "sealed-B/attempt")
+}
+
+// cpuTime is what this process has taken of processors.
+func cpuTime(t testing.TB) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,250 @@
+package fs
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
+	"github.com/vizier-scheduler/vizier/kernel/retention"
+)
+
+// The arguments of verbs in the journal. Their names, and those of the verbs, are for
+// ever.
+type (
+	jobsArgs struct { // submit, enqueue
+		Jobs []json.RawMessage `json:"jobs"` // as the records that they are going to be
+		By   string            `json:"by,omitempty"`
+	}
+	approveArgs struct {
+		Job    kernel.JobID `json:"job"`
+		By     string       `json:"by"`
+		How    string       `json:"how,omitempty"`
+		Digest string       `json:"digest,omitempty"`
+	}
+	rejectArgs struct {
+		Job    kernel.JobID `json:"job"`
+		By     string       `json:"by"`
+		Reason string       `json:"reason,omitempty"`
+	}
+	cancelArgs struct {
+		Jobs    []kernel.JobID `json:"jobs"`
+		By      string         `json:"by"`
+		Cleanup bool           `json:"cleanup,omitempty"`
+	}
+	retryArgs struct {
+		Job  kernel.JobID `json:"job"`
+		By   string       `json:"by"`
+		Gone []string     `json:"gone,omitempty"`
+	}
+	finishArgs struct {
+		Job    kernel.JobID    `json:"job"`
+		Result json.RawMessage `json:"result"`
+	}
+	refuseArgs struct {
+		Job   kernel.JobID `json:"job"`
+		N     int          `json:"n"`
+		Why   string       `json:"why"`
+		Final bool         `json:"final,omitempty"`
+	}
+	cleanedUpArgs struct {
+		Job     kernel.JobID  `json:"job"`
+		Context contextRecord `json:"context"`
+		Cancel  bool          `json:"cancel,omitempty"`
+		Status  string        `json:"status"`
+		Error   string        `json:"error,omitempty"`
+	}
+	tendedArgs struct {
+		Job      kernel.JobID `json:"job"`
+		Name     string       `json:"name"`
+		Found    bool         `json:"found,omitempty"`
+		Archived bool         `json:"archived,omitempty"`
+	}
+	oldArgs struct {
+		Than      int64 `json:"than_ns"`
+		Worktrees bool  `json:"worktrees,omitempty"`
+	}
+	cleaningArgs struct {
+		Job       kernel.JobID `json:"job"`
+		Force     bool         `json:"force,omitempty"`
+		Worktrees bool         `json:"worktrees,omitempty"`
+	}
+	keepingArgs struct {
+		Age   int64                  `json:"age_ns,omitempty"`
+		Count int                    `json:"count,omitempty"`
+		Bytes int64                  `json:"bytes,omitempty"`
+		Sizes map[kernel.JobID]int64 `json:"sizes,omitempty"`
+		Most  int                    `json:"most,omitempty"`
+	}
+)
+
+// encodeVerb is the name and the arguments of a verb; nil: it has none.
+func encodeVerb(v history.Verb) (name string, args any, err error) {
+	switch v := v.(type) {
+	case history.Tick:
+		return "tick", nil, nil
+	case history.Settle:
+		return "settle", nil, nil
+	case history.Number:
+		return "number", nil, nil
+	case history.Submit:
+		jobs, err := newJobs(v.Jobs, time.Unix(0, 0))
+		return "submit", jobsArgs{jobs, v.By}, err
+	case history.Enqueue:
+		jobs, err := newJobs(v.Jobs, time.Unix(0, 0))
+		return "enqueue", jobsArgs{Jobs: jobs}, err
+	case history.Approve:
+		return "approve", approveArgs{v.Job, v.Consent.By, v.Consent.How, string(v.Consent.Digest)}, nil
+	case history.Reject:
+		return "reject", rejectArgs(v), nil
+	case history.Cancel:
+		return "cancel", cancelArgs(v), nil
+	case history.Retry:
+		return "retry", retryArgs(v), nil
+	case history.Finish:
+		b, err := encodeOutcome(v.Result, nil)
+		return "finish", finishArgs{v.Result.Attempt.Job, b}, err
+	case history.Refuse:
+		return "refuse", refuseArgs{v.Attempt.Job, v.Attempt.N, v.Why, v.Final}, nil
+	case history.CleanedUp:
+		return "cleaned_up", cleanedUpArgs{v.Job, contextRecord(v.Context), v.Cancel, v.Cleanup.Status.String(), v.Cleanup.Error}, nil
+	case history.Tended:
+		return "tended", tendedArgs{v.Job, v.Name.String(), v.Found, v.Archived}, nil
+	case retention.Old:
+		return "gc", oldArgs{int64(v.Than), v.Worktrees}, nil
+	case retention.Cleaning:
+		return "clean", cleaningArgs(v), nil
+	case retention.Keeping:
+		return "keep", keepingArgs{int64(v.Policy.Age), v.Policy.Count, v.Policy.Bytes, v.Sizes, v.Most}, nil
+	default:
+		return fmt.Sprintf("%T", v), nil, errVerb
+	}
+}
+
+// decodeVerb is the verb of that name.
+func decodeVerb(name string, args json.RawMessage) (history.Verb, error) {
+	switch name {
+	case "tick":
+		return history.Tick{}, nil
+	case "settle":
+		return history.Settle{}, nil
+	case "number":
+		return history.Number{}, nil
+	case "submit", "enqueue":
+		a, err := argsOf[jobsArgs](args)
+		if err != nil {
+			return nil, err
+		}
+		news, err := readJobs(a.Jobs)
+		if name == "enqueue" {
+			return history.Enqueue{Jobs: news}, err
+		}
+		return history.Submit{Jobs: news, By: a.By}, err
+	case "approve":
+		a, err := argsOf[approveArgs](args)
+		return history.Approve{Job: a.Job, Consent: kernel.Consent{By: a.By, How: a.How, Digest: kernel.Digest(a.Digest)}}, err
+	case "reject":
+		a, err := argsOf[rejectArgs](args)
+		return history.Reject(a), err
+	case "cancel":
+		a, err := argsOf[cancelArgs](args)
+		return history.Cancel(a), err
+	case "retry":
+		a, err := argsOf[retryArgs](args)
+		return history.Retry(a), err
+	case "finish":
+		a, err := argsOf[finishArgs](args)
+		if err != nil {
+			return nil, err
+		}
+		r, err := decodeOutcome(a.Job, a.Result)
+		if err != nil {
+			return nil, err
+		}
+		return history.Finish{Result: *r}, nil
+	case "refuse":
+		a, err := argsOf[refuseArgs](args)
+		return history.Refuse{Attempt: kernel.AttemptID{Job: a.Job, N: a.N}, Why: a.Why, Final: a.Final}, err
+	case "cleaned_up":
+		a, err := argsOf[cleanedUpArgs](args)
+		if err != nil {
+			return nil, err
+		}
+		var d decoder
+		status := parsed(&d, "status", a.Status, kernel.ParseCleanupStatus)
+		return history.CleanedUp{Job: a.Job, Context: kernel.Context(a.Context), Cancel: a.Cancel, Cleanup: kernel.Cleanup{Status: status, Error: a.Error}}, d.err
+	case "tended":
+		a, err := argsOf[tendedArgs](args)
+		if err != nil {
+			return nil, err
+		}
+		var d decoder
+		return history.Tended{Job: a.Job, Name: parsed(&d, "name", a.Name, kernel.ParsePromptName), Found: a.Found, Archived: a.Archived}, d.err
+	case "gc":
+		a, err := argsOf[oldArgs](args)
+		return retention.Old{Than: time.Duration(a.Than), Worktrees: a.Worktrees}, err
+	case "clean":
+		a, err := argsOf[cleaningArgs](args)
+		return retention.Cleaning(a), err
+	case "keep":
+		a, err := argsOf[keepingArgs](args)
+		return retention.Keeping{Policy: retention.Policy{Age: time.Duration(a.Age), Count: a.Count, Bytes: a.Bytes}, Sizes: a.Sizes, Most: a.Most}, err
+	default:
+		return nil, errVerb
+	}
+}
+
+func argsOf[T any](b json.RawMessage) (v T, err error) {
+	if err := fromJSON(b, &v); err != nil {
+		return v, jsonError(err)
+	}
+	return v, nil
+}
+
+// newJobs are jobs to be as the records that they are going to be, but for their
+// times.
+func newJobs(news []kernel.NewJob, at time.Time) (out []json.RawMessage, err error) {
+	for _, n := range news {
+		b, err := encodeRecord(&kernel.Job{ID: n.ID, Created: at, Rev: 1, Part: n.Part, Spec: n.Spec,
+			State: kernel.State{Approval: n.Approval, Context: n.Context}}, nil, at)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+func readJobs(records []json.RawMessage) (out []kernel.NewJob, err error) {
+	for _, b := range records {
+		r, err := parseRecord(b)
+		if err != nil {
+			return nil, err
+		}
+		j, err := r.V.job()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, kernel.NewJob{ID: j.ID, Spec: j.Spec, Approval: j.State.Approval, Context: j.State.Context, Part: j.Part})
+	}
+	return out, nil
+}
+
+func sortedKeys[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
+	return slices.SortedFunc(maps.Keys(m), compare)
+}
+
+func compareText[T ~string](a, b T) int { return strings.Compare(string(a), string(b)) }
+
+func compareAttempts(a, b kernel.AttemptID) int {
+	return cmp.Or(compareText(a.Job, b.Job), cmp.Compare(a.N, b.N))
+}
+
+func compareArtifacts(a, b kernel.Artifact) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name), strings.Compare(a.Ref, b.Ref))
+}

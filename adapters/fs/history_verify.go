@@ -1,0 +1,405 @@
+package fs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Finding is something about a history that is not as the program left it.
+type Finding struct {
+	Kind     string // one of the Found words
+	Entry    uint64 // at which, or before which, it was found; 0: after the last
+	At       time.Time
+	Job      kernel.JobID // ""; it is about no job
+	File     string       // of what is damaged
+	Text     string       // one line for people
+	Recorded string       // what is on record, where the two differ
+	Decided  string       // what this version decides
+}
+
+// The kinds of findings.
+const (
+	FoundDamage    = "damaged"           // a file of the history cannot be read, or was changed
+	FoundGap       = "missing"           // entries are not there
+	FoundBreak     = "rewritten"         // an entry is not the one that the next one names
+	FoundOtherwise = "decided_otherwise" // this version decides otherwise by the same
+	FoundUpgrade   = "decided_otherwise_by_this_version"
+	FoundNoReason  = "unexplained" // nothing says what an entry was decided by
+	FoundEdit      = "edited"      // a record is not as the history left it
+	FoundForgery   = "forged_approval"
+	FoundBreach    = "interrupted" // a version that keeps no history wrote in between
+)
+
+// Harmless reports that the finding is no sign of a change by hand.
+func (f Finding) Harmless() bool { return f.Kind == FoundUpgrade || f.Kind == FoundBreach }
+
+// Verification is what is to be said of a history.
+type Verification struct {
+	First, Last uint64 // the entries that are there; 0: none
+	Tip         string // the digest of the last: who keeps it elsewhere can tell that nothing before it was changed
+	Decisions   int    // that came out the same again
+	Findings    []Finding
+}
+
+// maxFindings is after how many findings a verification gives up.
+const maxFindings = 100
+
+var errEnough = errors.New("there is more")
+
+// VerifyHistory checks that the history is whole, that this version's kernel decides each
+// entry again as it is on record, and that the records are what it leads to.
+func (s *Store) VerifyHistory(ctx context.Context) (Verification, error) {
+	p, err := s.history(ctx, true)
+	if err != nil {
+		return Verification{}, err
+	}
+	v := newVerifier(s.opts.Program)
+	err = p.eachRead(ctx, func(e *readEntry) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return v.entry(e)
+	})
+	if bad, is := errors.AsType[*SegmentError](err); is {
+		v.out.Findings = append(v.out.Findings, Finding{Kind: FoundDamage, Entry: v.next, File: bad.File, Text: bad.Error()})
+		return v.out, nil
+	}
+	if err == nil {
+		v.compare(p)
+	}
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return v.out, err
+}
+
+// verifier goes through a history and keeps what it has led to.
+type verifier struct {
+	out     Verification
+	program string
+	store   *Store // of what the history has led to, in memory
+	records map[kernel.JobID][]byte
+	extra   map[kernel.JobID]*foreign // of those that have any
+	next    uint64                    // the number of the next entry
+	tip     digest                    // of the entry before it
+	last    kernel.Number             // that was given to a job
+	file    string                    // where the last entry was
+	recent  map[uint64]digest
+}
+
+func newVerifier(program string) *verifier {
+	return &verifier{program: program, records: map[kernel.JobID][]byte{}, extra: map[kernel.JobID]*foreign{}, next: 1, recent: map[uint64]digest{},
+		store: &Store{cache: &cache{kv: &kv{alone: true}, rebuilt: true}}}
+}
+
+// find notes f about the entry e.
+func (v *verifier) find(e *readEntry, f Finding) {
+	f.Entry, f.File, f.At = e.number, e.file, time.Time(e.record.Written)
+	v.out.Findings = append(v.out.Findings, f)
+}
+
+// entry takes the next entry.
+func (v *verifier) entry(e *readEntry) error {
+	switch {
+	case len(v.out.Findings) >= maxFindings:
+		return errEnough
+	case e.head != nil && e.head.Opening:
+		return v.opening(e)
+	case e.number == 0: // of a version that keeps no history: it begins after that
+		return nil
+	case e.number < v.next && e.head == nil && v.recent[e.number] == e.digest: // sealed, and a crash came before the journal was emptied
+		return nil
+	}
+	if e.unread != nil {
+		return &SegmentError{e.file, e.unread}
+	}
+	switch {
+	case e.number < v.next:
+		v.find(e, Finding{Kind: FoundBreak, Text: fmt.Sprintf("entry %d is there twice, and not the same", e.number)})
+		return nil
+	case e.number > v.next && e.number == v.next+1:
+		v.find(e, Finding{Kind: FoundGap, Text: fmt.Sprintf("entry %d is missing", v.next)})
+	case e.number > v.next:
+		v.find(e, Finding{Kind: FoundGap, Text: fmt.Sprintf("entries %d to %d are missing", v.next, e.number-1)})
+	case e.before != v.tip:
+		v.find(e, Finding{Kind: FoundBreak, Text: fmt.Sprintf("entry %d was rewritten: entry %d followed another", e.number-1, e.number)})
+	}
+	v.edits(e)
+	if err := v.decide(e); err != nil {
+		return err
+	}
+	if err := v.take(e); err != nil {
+		return err
+	}
+	if v.out.First == 0 {
+		v.out.First = e.number
+	}
+	v.next, v.tip = e.number+1, e.digest
+	v.out.Last, v.out.Tip = e.number, e.digest.String()
+	if e.file != v.file {
+		v.file = e.file
+		clear(v.recent)
+	}
+	v.recent[e.number] = e.digest
+	return nil
+}
+
+// opening begins with the records of an opening, or compares them with what has been
+// gone through: a version that keeps no history may have gone on from there.
+func (v *verifier) opening(e *readEntry) error {
+	seen := map[kernel.JobID]bool{}
+	for _, g := range e.groups {
+		seen[g.job] = true
+		if v.out.First > 0 && g.job != "" && !bytes.Equal(v.records[g.job], g.record) {
+			v.find(e, Finding{Kind: FoundBreach, Job: g.job, Text: "its record changed while no history was kept"})
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(v.records)) {
+		if !seen[id] {
+			v.find(e, Finding{Kind: FoundBreach, Job: id, Text: "its record went while no history was kept"})
+			if err := v.drop(id); err != nil {
+				return err
+			}
+		}
+	}
+	v.next, v.tip = e.head.First, e.head.Tip
+	return v.take(e)
+}
+
+// edits takes the records that somebody else had changed before e, and tells of them.
+func (v *verifier) edits(e *readEntry) {
+	for _, id := range slices.Sorted(maps.Keys(e.record.Found)) {
+		is := e.record.Found[id]
+		if bytes.Equal(is, v.records[id]) {
+			continue
+		}
+		v.find(e, editOf(id, v.records[id], is))
+		if err := v.put(id, is, readRecordOf(id, is)); err != nil {
+			v.find(e, Finding{Kind: FoundEdit, Job: id, Text: err.Error()})
+		}
+	}
+}
+
+// editOf tells of a record that was changed by hand.
+func editOf(id kernel.JobID, was, is []byte) Finding {
+	f := Finding{Kind: FoundEdit, Job: id}
+	switch {
+	case len(is) == 0:
+		f.Text = "its record was deleted by hand"
+	case len(was) == 0:
+		f.Text = "its record was made by hand"
+	default:
+		f.Text = "its record was edited by hand"
+	}
+	if len(is) > 0 && approved(is) && !approved(was) {
+		f.Kind, f.Text = FoundForgery, "its approval was written into its record by hand: nobody gave it"
+	}
+	f.Recorded, f.Decided = differences(is, was)
+	return f
+}
+
+// approved reports that the record b has a granted approval.
+func approved(b []byte) bool {
+	var r struct {
+		Schedule struct {
+			Approval *struct {
+				State string `json:"state"`
+			} `json:"approval"`
+		} `json:"schedule"`
+	}
+	return json.Unmarshal(b, &r) == nil && r.Schedule.Approval != nil && r.Schedule.Approval.State == kernel.Approved.String()
+}
+
+// decide decides e again.
+func (v *verifier) decide(e *readEntry) error {
+	if e.unknown != nil {
+		return &SegmentError{e.file, e.unknown}
+	}
+	account := e.account
+	if len(account.Steps) == 0 {
+		for _, g := range e.groups {
+			if g.record != nil || g.does(opRemoveJob) {
+				v.find(e, Finding{Kind: FoundNoReason, Job: g.job, Text: "nothing says what this was decided by"})
+				return nil
+			}
+		}
+		return nil
+	}
+	plan, err := account.Decide(func(scope kernel.Scope) (kernel.Records, error) {
+		rec, err := v.store.records(scope)
+		rec.Last = v.last
+		return rec, err
+	})
+	again := redone{v: v, jobs: map[kernel.JobID]*kernel.Job{}}
+	if err == nil {
+		err = plan.Write(&again)
+	}
+	if err != nil {
+		v.otherwise(e, Finding{Recorded: "it was done", Decided: "refused: " + err.Error()})
+		return nil
+	}
+	same := v.same(e, again)
+	world, err := encodeActions(slices.DeleteFunc(plan.World, func(a kernel.WorldAction) bool { _, swept := a.(kernel.Sweep); return swept }))
+	if err != nil {
+		return err
+	}
+	if on := worldOf(e.world[min(account.Carried, len(e.world)):]); same && on != worldOf(world) {
+		v.otherwise(e, Finding{Recorded: on, Decided: worldOf(world)})
+		same = false
+	}
+	if same {
+		v.out.Decisions++
+	}
+	return nil
+}
+
+// worldOf is actions on the world as text.
+func worldOf(actions []named) string {
+	var parts []string
+	for _, a := range actions {
+		parts = append(parts, a.Type+" "+string(a.Action))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// same compares what was decided again with the records of e, and tells of the first
+// that differs.
+func (v *verifier) same(e *readEntry, again redone) bool {
+	seen := map[kernel.JobID]bool{}
+	for i, g := range e.groups {
+		gone := g.does(opRemoveJob)
+		if g.job == "" || g.record == nil && !gone {
+			continue
+		}
+		seen[g.job] = true
+		var want []byte
+		j, decided := again.jobs[g.job]
+		if j != nil && !gone && v.extra[g.job] == nil && e.jobs[i].of(j) {
+			continue
+		}
+		if j != nil {
+			var err error
+			if want, err = encodeRecord(j, v.extra[g.job], time.Time(e.record.Written)); err != nil {
+				want = nil
+			}
+		}
+		switch {
+		case !decided:
+			want = v.records[g.job]
+		case gone && j == nil, !gone && bytes.Equal(want, g.record):
+			continue
+		}
+		f := Finding{Job: g.job}
+		if approved(g.record) && !approved(want) {
+			f.Kind, f.Text = FoundForgery, "this entry has an approval that nobody gave"
+		}
+		f.Recorded, f.Decided = differences(g.record, want)
+		v.otherwise(e, f)
+		return false
+	}
+	for _, id := range slices.Sorted(maps.Keys(again.jobs)) {
+		if seen[id] {
+			continue
+		}
+		f := Finding{Job: id, Recorded: "left as it was"}
+		if j := again.jobs[id]; j == nil {
+			f.Decided = "removed"
+		} else if b, err := encodeRecord(j, v.extra[id], time.Time(e.record.Written)); err == nil {
+			_, f.Decided = differences(v.records[id], b)
+		}
+		v.otherwise(e, f)
+		return false
+	}
+	return true
+}
+
+// otherwise notes that this version decides otherwise than e.
+func (v *verifier) otherwise(e *readEntry, f Finding) {
+	if f.Kind == "" {
+		f.Kind, f.Text = FoundOtherwise, "it was decided otherwise by the same"
+		if e.record.Program != v.program {
+			f.Kind, f.Text = FoundUpgrade, "version "+e.record.Program+" decided otherwise than this one does"
+		}
+	}
+	v.find(e, f)
+}
+
+// take goes on to what e led to.
+func (v *verifier) take(e *readEntry) error {
+	for i, g := range e.groups {
+		var err error
+		switch {
+		case g.does(opRemoveJob):
+			err = v.drop(g.job)
+		case g.record != nil:
+			err = v.put(g.job, g.record, e.jobs[i])
+		}
+		if err != nil {
+			return &SegmentError{e.file, fmt.Errorf("entry %d: %w", e.number, err)}
+		}
+		for _, op := range g.ops {
+			if op.kind == opWrite && op.path == numberFile {
+				_, _ = fmt.Sscan(string(op.data), &v.last)
+			}
+		}
+	}
+	return nil
+}
+
+func (v *verifier) put(id kernel.JobID, record []byte, r readRecord) error {
+	if len(record) == 0 {
+		return v.drop(id)
+	}
+	v.records[id] = record
+	if delete(v.extra, id); r.extra != nil {
+		v.extra[id] = r.extra
+	}
+	if r.err != nil {
+		return errors.Join(v.store.cache.remove(id), r.err)
+	}
+	return v.store.cache.put(cachedJob{job: r.job}, false)
+}
+
+func (v *verifier) drop(id kernel.JobID) error {
+	delete(v.records, id)
+	delete(v.extra, id)
+	return v.store.cache.remove(id)
+}
+
+// compare compares what the history leads to with the records there are.
+func (v *verifier) compare(p chronicle) {
+	if v.out.First == 0 && len(v.records) == 0 {
+		return // nothing was ever written with a history
+	}
+	end := &readEntry{}
+	for _, id := range slices.Sorted(maps.Keys(v.records)) {
+		if _, odd := p.odd[id]; odd {
+			continue
+		}
+		if sum, there := p.records[id]; !there {
+			v.find(end, editOf(id, v.records[id], nil))
+		} else if sum != sha256.Sum256(v.records[id]) {
+			is, _ := p.s.readRecordFile(id)
+			v.find(end, editOf(id, v.records[id], is))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.records)) {
+		if v.records[id] == nil {
+			is, _ := p.s.readRecordFile(id)
+			v.find(end, editOf(id, nil, is))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.odd)) {
+		v.find(end, Finding{Kind: FoundEdit, Job: id, Text: "its record cannot be read: " + p.odd[id]})
+	}
+}

@@ -1,0 +1,335 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// evidence is what is known of an attempt when it is judged.
+type evidence struct {
+	ended     bool          // its outcome is on record
+	host      string        // where it was claimed; "": nowhere
+	void      string        // why it was voided; "": it was not
+	ordered   bool          // it was meant to be submitted
+	posted    bool          // nobody has submitted it yet
+	said      string        // why it is not submitted, as far as there is something to say
+	submitted string        // the cluster's number for it, once it was
+	age       time.Duration // of the order
+	held      bool          // its runner holds its lock
+	silent    time.Duration // since its runner was last heard of
+	noLocks   bool          // the shared file system has no locks: a free one means nothing
+	lease     time.Duration
+
+	asked       bool   // the cluster was asked since the order was written or, of what began, since its runner was heard of
+	unreachable string // why it cannot be asked at the moment
+	cut         bool   // that is so of the part of it that has this attempt alone
+	job         *Job   // what it said last, whenever that was; nil: it knows of none
+}
+
+// judgement is what follows from the evidence. Void and lost must be recorded
+// before anyone is told: void by taking the claim, lost by recording the end.
+type judgement struct {
+	runner kernel.Runner
+	unseen string
+	void   string
+	lost   *kernel.Result
+}
+
+// margin is how much longer than its lease a runner is waited for, which it
+// uses to end its command.
+const margin = 15 * time.Second
+
+// judge decides whether an attempt on cluster lives or is over. It never takes an
+// engine that does not answer for a sign of the end.
+func (e evidence) judge(cluster string) judgement {
+	alive := func(remark string) judgement {
+		return judgement{runner: kernel.Runner{Liveness: kernel.Alive, Remark: remark, Pending: e.host == ""}}
+	}
+	switch {
+	case e.ended:
+		return judgement{runner: kernel.Runner{Liveness: kernel.Dead}}
+	case strings.HasPrefix(e.void, takenOff): // whoever took the claim has not recorded the end yet, or died
+		return judgement{lost: cancelled(e.void)}
+	case strings.HasPrefix(e.void, notTaken):
+		return refused(strings.TrimPrefix(e.void, notTaken))
+	case e.void != "":
+		return judgement{runner: kernel.Runner{Liveness: kernel.NeverStarted, Remark: e.void}}
+	case e.host == "" && !e.ordered && e.age > submitting:
+		return judgement{void: "its order for cluster " + cluster + " was lost"}
+	case e.host == "" && (!e.ordered || e.posted):
+		return alive(cmp.Or(e.said, e.unreachable, "being submitted to cluster "+cluster))
+	case e.host == "":
+		return e.waiting(cluster, alive)
+	default:
+		return e.begun(cluster, alive)
+	}
+}
+
+// waiting judges an attempt that was submitted and has not begun.
+func (e evidence) waiting(cluster string, alive func(string) judgement) judgement {
+	switch {
+	case e.cut && e.age > e.lease+margin:
+		return judgement{void: e.unreachable + ", and it had not begun"}
+	case e.job == nil && e.unreachable != "":
+		return alive(e.unreachable)
+	case e.job == nil && (!e.asked || e.submitted == "" && e.age < submitting):
+		return alive("submitted to cluster " + cluster)
+	case e.job == nil && e.submitted == "":
+		return judgement{void: "its submission to cluster " + cluster + " was cut off"}
+	case e.job == nil:
+		return judgement{void: fmt.Sprintf("cluster %s forgot it before it began (its job was %s)", cluster, e.submitted)}
+	case e.job.waits():
+		v := alive(fmt.Sprintf("pending on cluster %s%s (its job is %s)", cluster, e.job.because(": "), e.job.ID))
+		if e.job.State == Stuck {
+			v.runner.Stuck = true
+			v.runner.Remark += ", which does not pass by itself"
+		}
+		if e.unreachable != "" {
+			v.runner.Remark += "; now " + e.unreachable
+		}
+		return v
+	case !e.job.ended():
+		return alive(fmt.Sprintf("starting on cluster %s (its job is %s)", cluster, e.job.ID))
+	case e.job.State == Cancelled && e.job.Node == "": // from the queue; on a node a reused number may be the reason
+		why := fmt.Sprintf(takenOff+"%s by its owner or an administrator before it began (its job was %s)", cluster, e.job.ID)
+		return judgement{void: why, lost: cancelled(why)}
+	default:
+		return judgement{void: fmt.Sprintf("cluster %s ended it before it began (job %s: %s%s): see its runner log, and whether its nodes see the repository",
+			cluster, e.job.ID, e.job.called(), e.job.because(", "))}
+	}
+}
+
+// takenOff begins the note in the claim of an attempt that ended by being taken off
+// the cluster. One that was voided for another reason is submitted anew.
+const takenOff = "taken off cluster "
+
+// notTaken begins the note in the claim of an attempt that the cluster will never
+// take.
+const notTaken = "never taken: "
+
+// refused ends an attempt that the cluster will never take.
+func refused(why string) judgement {
+	return judgement{void: notTaken + why,
+		lost: &kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RejectedByHost, Reason: why}}
+}
+
+func cancelled(why string) *kernel.Result {
+	return &kernel.Result{Outcome: kernel.OutcomeCancelled, Exit: 143, Reason: why}
+}
+
+// begun judges an attempt that has a runner and no outcome.
+func (e evidence) begun(cluster string, alive func(string) judgement) judgement {
+	at := "on node " + e.host + " of cluster " + cluster
+	gone := e.job != nil && e.job.ended() || e.asked && e.job == nil
+	late := e.silent > e.lease+margin
+	switch {
+	case e.held && !e.noLocks || e.noLocks && e.silent <= e.lease:
+		return alive(e.beyond(at))
+	case gone && (late || !e.noLocks):
+		return judgement{lost: e.end(at)}
+	case late && e.unreachable != "":
+		return judgement{unseen: e.unreachable}
+	case late && e.asked && !e.noLocks:
+		return judgement{lost: e.end(at)} // no runner, whatever its job does
+	case late && e.asked:
+		return judgement{runner: kernel.Runner{Liveness: kernel.Stalled,
+			Remark: fmt.Sprintf("%s: nothing was heard of its runner for %s", at, e.silent.Round(time.Second))}}
+	default:
+		return alive(at + ": its runner is being looked for")
+	}
+}
+
+// beyond is what there is to say of a runner that is there though the cluster is
+// done with its job. One that ended as it should has a result that this host
+// does not see yet.
+func (e evidence) beyond(at string) string {
+	switch {
+	case e.job == nil || !e.job.ended():
+		return ""
+	case e.job.State == Succeeded || e.job.State == Failed:
+		return fmt.Sprintf("%s: its job %s has ended, and its result is not seen here yet", at, e.job.ID)
+	case e.noLocks:
+		return fmt.Sprintf("%s: its job %s is %s, but its runner was heard of %s ago", at, e.job.ID, e.job.called(), e.silent.Round(time.Second))
+	default:
+		return fmt.Sprintf("%s: its job %s is %s, but its runner lives", at, e.job.ID, e.job.called())
+	}
+}
+
+// end is the result of an attempt whose runner is gone without one.
+func (e evidence) end(at string) *kernel.Result {
+	r := kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Reason: "its runner " + at + " ended without a result"}
+	if e.job == nil || !e.job.ended() {
+		return &r
+	}
+	said := fmt.Sprintf(" (job %s: %s)", e.job.ID, e.job.called())
+	switch r.Reason += said; e.job.State { //nolint:exhaustive // the others tell no more
+	case Timeout:
+		r.Exit, r.Class, r.Reason = 124, kernel.Timeout, "ended "+at+" by its time limit"+said
+	case OutOfMemory:
+		r.Exit, r.Class, r.Reason = 137, kernel.OutOfMemory, "ended "+at+" for want of memory"+said
+	case Cancelled:
+		r.Outcome, r.Exit, r.Class = kernel.OutcomeCancelled, 143, kernel.NoFailure
+		r.Reason = "taken off " + at + " by its owner or an administrator" + said
+	}
+	return &r
+}
+
+// Alive tells what is known of each attempt. It asks nobody: it goes by the files,
+// and by the cluster's latest answer. Before it tells that an attempt is over it
+// records that: it takes the claim, or records the end, unless another process was
+// first.
+func (c *Cluster) Alive(_ context.Context, attempts []kernel.AttemptID) map[kernel.AttemptID]kernel.Fact[kernel.Runner] {
+	facts := make(map[kernel.AttemptID]kernel.Fact[kernel.Runner], len(attempts))
+	if len(attempts) == 0 {
+		return facts
+	}
+	l := look{c: c, now: c.clock(), list: c.recorded(), closed: c.closed()}
+	l.open = c.open(l.list)
+	if reason, is := c.away(); is {
+		l.unreachable = fmt.Sprintf("cluster %s: %v: %s", c.Name, errAway, reason)
+	}
+	for _, a := range attempts {
+		facts[a] = l.judge(a)
+	}
+	return facts
+}
+
+// look is one call of Alive.
+type look struct {
+	c           *Cluster
+	now         time.Time // by the clock of the files
+	list        listing
+	open        int // jobs that the cluster has
+	closed      closure
+	unreachable string
+}
+
+func (l *look) judge(a kernel.AttemptID) kernel.Fact[kernel.Runner] {
+	e, err := l.evidence(a)
+	if err != nil {
+		return kernel.Unseen[kernel.Runner](err.Error())
+	}
+	v := e.judge(l.c.Name)
+	if v.void != "" || v.lost != nil {
+		if err := l.c.record(a, v); err != nil {
+			return kernel.Unseen[kernel.Runner](err.Error())
+		}
+		if e, err = l.evidence(a); err != nil {
+			return kernel.Unseen[kernel.Runner](err.Error())
+		}
+		if v = e.judge(l.c.Name); v.void != "" || v.lost != nil { // another was first, and this host does not see of it yet
+			v = judgement{runner: kernel.Runner{Liveness: kernel.Alive}}
+		}
+	}
+	if v.unseen != "" {
+		return kernel.Unseen[kernel.Runner](v.unseen)
+	}
+	return kernel.Seen(v.runner)
+}
+
+// evidence reads the files of a. It reads the outcome last: if everything else says
+// that the runner is gone, an outcome that it has written is not missed.
+func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
+	c := l.c
+	e := evidence{noLocks: c.Settings.NoLocks, lease: c.Settings.lease(), unreachable: l.unreachable}
+	if e.ended = c.ended(a); e.ended {
+		return e, nil
+	}
+	var err error
+	if e.host, e.void, err = c.Local.Claimed(a); err != nil {
+		return e, err
+	}
+	name := c.jobName(a)
+	switch o, err := c.order(a); {
+	case err == nil:
+		name = cmp.Or(o.Pilot, name)
+		e.ordered, e.submitted, e.noLocks, e.lease = true, o.Job, o.NoLocks, o.Lease
+		if e.posted = c.posted(a); e.posted {
+			e.said = l.held(o)
+		}
+	case !errors.Is(err, os.ErrNotExist):
+		return e, err
+	}
+	since, of := l.now, c.Files.OrderFile(a)
+	if !e.ordered {
+		of = filepath.Dir(filepath.Dir(of)) // the job's directory: its order was never written, or lost
+	}
+	if info, err := os.Lstat(of); err == nil {
+		since = info.ModTime()
+		e.age = l.now.Sub(since)
+	}
+	if e.host != "" {
+		at, _, err := beatOf(c.Files.BeatFile(a))
+		if err != nil {
+			return e, err
+		}
+		since, e.silent = at, l.now.Sub(at)
+		if !e.noLocks {
+			if e.held, err = proc.Locked(c.Files.BeatFile(a)); err != nil {
+				return e, err
+			}
+		}
+	}
+	if j, known := l.list.jobs[name]; known && j.State != Unseen {
+		e.job = &j
+	} else if known && e.unreachable == "" {
+		e.cut, e.unreachable = true, fmt.Sprintf("cluster %s: %s", c.Name, j.Reason)
+	}
+	e.asked = l.list.asked.After(since.Add(tick)) && e.unreachable == ""
+	e.ended = c.ended(a)
+	return e, nil
+}
+
+// tick is more than the step of any file system's clock.
+const tick = 10 * time.Millisecond
+
+// held is why an order is not submitted yet, as far as there is a reason.
+func (l *look) held(o order) string {
+	switch {
+	case o.Refused > 0:
+		return fmt.Sprintf("cluster %s refuses it: %s (tried %d of %d times)", l.c.Name, o.Said, o.Refused, len(tryAgain)+1)
+	case l.closed.Until.After(time.Now()):
+		return fmt.Sprintf("cluster %s takes no more jobs now: %s (asked again at %s)", l.c.Name, l.closed.Said, l.closed.Until.UTC().Format(time.RFC3339))
+	case l.c.crowded(l.open) != "":
+		return l.c.crowded(l.open)
+	case o.Said != "":
+		return fmt.Sprintf("cluster %s cannot take it now: %s", l.c.Name, o.Said)
+	case o.Packed:
+		return l.awaited()
+	}
+	return ""
+}
+
+// record records a judgement, before anybody is told of it. If another process was
+// first, the judgement is out of date, which is no error.
+func (c *Cluster) record(a kernel.AttemptID, v judgement) error {
+	if v.void != "" {
+		if err := c.Local.Void(a, v.void); err != nil {
+			if errors.Is(err, kernel.ErrStale) {
+				return nil
+			}
+			return err
+		}
+	}
+	if v.lost == nil {
+		return nil
+	}
+	r := *v.lost
+	r.Attempt, r.Ended = a, time.Now().UTC().Truncate(time.Microsecond)
+	c.files.Lock()
+	err := c.Conclude(r)
+	c.files.Unlock()
+	if errors.Is(err, kernel.ErrStale) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,201 @@
+// Package cluster runs attempts on hosts that share a file system with this one, by
+// an engine that starts jobs there: Slurm, a site's own programs, or ssh.
+//
+// An attempt is one job of the engine's, known by its name, which is made of the
+// repository, the job and the attempt's number; the engine's own id is a hint,
+// since a controller that was killed gives it away again. What decides are files
+// on the file system that the hosts share, each made once by whoever is first,
+// whatever host it is on: the claim says who runs the attempt, or that nobody
+// will, and the outcome says how it ended. The engine is asked only where there is
+// neither, by one question for all attempts. Not to be able to ask it is no news.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/internal/sys"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Files says where the files of attempts are, on the file system that the nodes
+// share. Paths are absolute.
+type Files interface {
+	proc.Files
+	OrderFile(kernel.AttemptID) string
+	BeatFile(kernel.AttemptID) string
+	EndFile(kernel.AttemptID) string
+	RunnerLog(kernel.AttemptID) string
+	ClusterDir() string
+}
+
+// Settings are what a site asks for, of every engine. The zero value of each is its
+// default.
+type Settings struct {
+	Pack         int // attempts for each pilot; 0: each attempt is a job; PackAuto: as Vizier chooses
+	Cores        int // of a pilot, where its node does not tell; 0: one
+	SubmitRate   int // submissions a second at most; 0: no limit
+	MaxSubmitted int // jobs of this repository that the cluster has at once; 0: no limit
+
+	NoLocks bool          // flock does not cross the shared file system
+	Lease   time.Duration // how long a runner may be silent; 0: DefaultLease
+	Poll    time.Duration // between two looks at what runs; 0: DefaultPoll
+	Timeout time.Duration // of one question; 0: DefaultTimeout
+	Program string        // this program as the nodes find it; "": as this host does
+}
+
+// The values of settings that are not given.
+const (
+	DefaultLease   = time.Minute
+	DefaultPoll    = 5 * time.Second
+	DefaultTimeout = 10 * time.Second
+)
+
+// Cluster is the executor of one cluster. Its methods may be called from any
+// goroutine.
+type Cluster struct {
+	Name     string // as the configuration calls it
+	Kind     string // of its engine, as the configuration calls it
+	Engine   Engine
+	Settings Settings
+	Root     string // of the repository; absolute
+	Files    Files
+	Local    *proc.Local
+
+	// Conclude records the end of an attempt for good; kernel.ErrStale: it has
+	// one. Options are what a job asks of its executor. Neither is called
+	// twice at a time.
+	Conclude func(kernel.Result) error
+	Options  func(kernel.JobID) ([]string, error)
+
+	left  atomic.Bool // errands, by this process
+	files sync.Mutex  // held while Conclude or Options runs
+}
+
+// submitting bounds how long an order may be there that is neither in the outbox nor
+// submitted: a version that did not have an outbox left it.
+const submitting = 10 * time.Minute
+
+// Accepts says what is wrong with what a job asks of the cluster, or with the file
+// system that it would be recorded on.
+func (c *Cluster) Accepts(options []string) error {
+	if err := c.Engine.Accepts(options); err != nil {
+		return err
+	}
+	return c.usable()
+}
+
+// asked is what a's job asks of the cluster.
+func (c *Cluster) asked(a kernel.AttemptID) ([]string, error) {
+	if c.Options == nil {
+		return nil, nil
+	}
+	c.files.Lock()
+	defer c.files.Unlock()
+	return c.Options(a.Job)
+}
+
+func (s Settings) lease() time.Duration { return orDefault(s.Lease, DefaultLease) }
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}
+
+// Start has a submitted, once whatever happens, by whoever sends next: it leaves an
+// order and an errand. Whoever finds an order looks the attempt up by its name.
+func (c *Cluster) Start(_ context.Context, a kernel.AttemptID) error {
+	if host, void, err := c.Local.Claimed(a); err == nil && host+void != "" {
+		return nil
+	}
+	o, err := c.order(a)
+	if errors.Is(err, os.ErrNotExist) {
+		var packed bool
+		if packed, err = c.packs(a); err == nil {
+			o, err = c.writeOrder(a, packed)
+		}
+	}
+	if err == nil && o.Job == "" { // else Alive tells what became of it
+		err = c.post(toSubmit, a)
+	}
+	if err != nil {
+		return fmt.Errorf("start %s on cluster %s: %w", label(a), c.Name, err)
+	}
+	return nil
+}
+
+// Stop asks a's runner to end its command, and has what has not begun taken out of
+// the queue.
+func (c *Cluster) Stop(_ context.Context, a kernel.AttemptID) error {
+	if c.ended(a) {
+		return nil
+	}
+	err := c.Local.Void(a, "cancelled before it began")
+	switch {
+	case err == nil:
+		err = c.post(toCancel, a)
+		c.ring()
+	case errors.Is(err, kernel.ErrStale):
+		err = c.post(toSignal, a) // it looks at the record by itself; this is to make it look now
+	}
+	if err != nil {
+		return fmt.Errorf("stop %s: %w", label(a), err)
+	}
+	return nil
+}
+
+// Sweep fences a off, so that its runner ends itself wherever it is, and has it
+// taken from the cluster. It waits for the runner as far as that can be known.
+func (c *Cluster) Sweep(ctx context.Context, a kernel.AttemptID) error {
+	const step, patience = 20 * time.Millisecond, 10 * time.Second
+	if err := c.Local.Void(a, "taken back"); err != nil && !errors.Is(err, kernel.ErrStale) {
+		return fmt.Errorf("sweep %s: %w", label(a), err)
+	}
+	if err := errors.Join(fence(c.Files.BeatFile(a)), c.post(toCancel, a)); err != nil {
+		return fmt.Errorf("sweep %s: %w", label(a), err)
+	}
+	if c.Settings.NoLocks {
+		return nil
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(step) {
+		held, err := proc.Locked(c.Files.BeatFile(a))
+		if err == nil && !held {
+			return nil
+		}
+		if err == nil && time.Now().After(end) {
+			err = errors.New("its runner goes on, though it is told to end")
+		}
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return fmt.Errorf("sweep %s on cluster %s: %w", label(a), c.Name, err)
+		}
+	}
+}
+
+// Owns reports that a was given to this cluster.
+func (c *Cluster) Owns(a kernel.AttemptID) bool {
+	o, err := c.order(a)
+	return err == nil && o.Cluster == c.Name
+}
+
+func (c *Cluster) ended(a kernel.AttemptID) bool {
+	_, err := os.Lstat(c.Files.EndFile(a))
+	return err == nil
+}
+
+// bell is the file that runners touch when they end, so that who waits for them
+// need not look at each.
+func (c *Cluster) bell() string { return filepath.Join(c.Files.ClusterDir(), "bell") }
+
+func (c *Cluster) ring() { _ = sys.Touch(c.bell()) }
+
+// Ring has who waits for runners look.
+func (c *Cluster) Ring() { c.ring() }

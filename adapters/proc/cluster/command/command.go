@@ -1,0 +1,173 @@
+// Package command has any cluster run jobs, by three programs of the user's own: one
+// submits a job, one lists jobs and one cancels them. Each reads a JSON document on its
+// standard input and prints one. docs/user/executors.md is the contract.
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Kind is what the configuration calls this engine.
+const Kind = "command"
+
+// Version is that of the documents.
+const Version = 1
+
+// Settings are the engine.
+type Settings struct {
+	Submit, List, Cancel []string // command lines
+	Options              []string // what every job asks for, before its own
+
+	Dir string // where they run; absolute
+}
+
+// SubmitRequest is what Submit reads.
+type SubmitRequest struct {
+	Version int      `json:"version"`
+	Name    string   `json:"name"`
+	Argv    []string `json:"argv"`
+	Dir     string   `json:"dir"`
+	Log     string   `json:"log"`
+	Options []string `json:"options"`
+}
+
+// ListRequest is what List reads.
+type ListRequest struct {
+	Version int    `json:"version"`
+	Prefix  string `json:"prefix"`
+}
+
+// CancelRequest is what Cancel reads.
+type CancelRequest struct {
+	Version int        `json:"version"`
+	Jobs    []NamedJob `json:"jobs"`
+}
+
+// NamedJob is a job that is to be cancelled.
+type NamedJob struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// Answer is what each of them prints: what was asked for, or why not.
+type Answer struct {
+	ID   string        `json:"id"`   // of a job that was submitted
+	Jobs []cluster.Job `json:"jobs"` // of a list
+
+	Refused string `json:"refused"` // the job will never be taken: why
+	Full    string `json:"full"`    // no more jobs are taken for now: why
+	Away    string `json:"away"`    // the cluster cannot be asked: why
+}
+
+// Engine is Settings behind the port; its methods cannot have the names of fields.
+type Engine struct{ Settings Settings }
+
+// Accepts implements cluster.Engine: what is asked for means something to the user's
+// program alone.
+func (Engine) Accepts(options []string) error {
+	for _, o := range options {
+		if o == "" || strings.ContainsAny(o, "\x00\n") {
+			return fmt.Errorf("option %q: expected a text on one line that is not empty: %w", o, kernel.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// Missing implements cluster.Engine.
+func (e Engine) Missing() *cluster.Finding {
+	for _, one := range []struct {
+		key  string
+		argv []string
+	}{{"submit", e.Settings.Submit}, {"list", e.Settings.List}, {"cancel", e.Settings.Cancel}} {
+		path := one.argv[0]
+		if strings.Contains(path, "/") && !strings.HasPrefix(path, "/") {
+			path = e.Settings.Dir + "/" + path
+		}
+		if _, err := exec.LookPath(path); err != nil {
+			return &cluster.Finding{Problem: "the program of " + one.key + " cannot be run: " + err.Error(), Next: "mend its path or its mode"}
+		}
+	}
+	return nil
+}
+
+// Mend implements cluster.Engine.
+func (e Engine) Mend() string {
+	return "see what `" + strings.Join(e.Settings.List, " ") + "` says, and docs/user/executors.md"
+}
+
+// Submit implements cluster.Engine.
+func (e Engine) Submit(ctx context.Context, r cluster.Request) (string, error) {
+	own := slices.Concat(e.Settings.Options, r.Options)
+	if own == nil {
+		own = []string{}
+	}
+	a, err := e.call(ctx, e.Settings.Submit, SubmitRequest{Version, r.Name, r.Argv, r.Dir, r.Log, own})
+	if failed, ran := errors.AsType[*cluster.ProgramError](err); ran && ctx.Err() == nil {
+		return "", &cluster.Refusal{Verdict: cluster.Unclear, Said: failed.Error()}
+	}
+	if err == nil && a.ID == "" {
+		err = &cluster.Refusal{Verdict: cluster.Unclear, Said: e.Settings.Submit[0] + " printed no id"}
+	}
+	return a.ID, err
+}
+
+// List implements cluster.Engine.
+func (e Engine) List(ctx context.Context, prefix string) ([]cluster.Job, error) {
+	a, err := e.call(ctx, e.Settings.List, ListRequest{Version, prefix})
+	if err != nil {
+		return nil, err
+	}
+	if a.Jobs == nil {
+		return nil, fmt.Errorf("%s printed no jobs: expected {\"jobs\": [...]}", e.Settings.List[0])
+	}
+	for _, j := range a.Jobs {
+		if j.ID == "" || j.Name == "" || !slices.Contains(cluster.States, j.State) {
+			return nil, fmt.Errorf("%s printed the job %+v: expected an id, a name and a state of %v", e.Settings.List[0], j, cluster.States)
+		}
+	}
+	return slices.DeleteFunc(a.Jobs, func(j cluster.Job) bool { return !strings.HasPrefix(j.Name, prefix) }), nil
+}
+
+// Cancel implements cluster.Engine.
+func (e Engine) Cancel(ctx context.Context, jobs []cluster.Job) error {
+	r := CancelRequest{Version: Version}
+	for _, j := range jobs {
+		r.Jobs = append(r.Jobs, NamedJob{j.ID, j.Name})
+	}
+	_, err := e.call(ctx, e.Settings.Cancel, r)
+	return err
+}
+
+// call runs one of the programs. One that says why it did not do what was asked may
+// fail besides.
+func (e Engine) call(ctx context.Context, argv []string, request any) (a Answer, err error) {
+	in, err := json.Marshal(request)
+	if err != nil {
+		return a, err
+	}
+	out, failed := cluster.Program{Argv: argv, Dir: e.Settings.Dir, Stdin: string(in) + "\n"}.Run(ctx)
+	if strings.TrimSpace(out) != "" {
+		if err := json.Unmarshal([]byte(out), &a); err != nil && failed == nil {
+			return a, fmt.Errorf("%s printed what is no answer: %w", argv[0], err)
+		}
+	}
+	switch {
+	case a.Away != "":
+		return a, errors.New(a.Away)
+	case a.Refused != "":
+		return a, &cluster.Refusal{Verdict: cluster.Never, Said: a.Refused}
+	case a.Full != "":
+		return a, &cluster.Refusal{Verdict: cluster.Later, Said: a.Full}
+	default:
+		return a, failed
+	}
+}

@@ -1,0 +1,134 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
+)
+
+// engine is one of which each program is this script, which finds what it reads in
+// the file in.
+func engine(t *testing.T, script string) Engine {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "program"), []byte("#!/bin/sh\ncat >in\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	argv := []string{"./program"}
+	return Engine{Settings{Submit: argv, List: argv, Cancel: argv, Options: []string{"queue=a b"}, Dir: dir}}
+}
+
+// read is what the program was asked.
+func read[T any](t *testing.T, e Engine) (v T) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(e.Settings.Dir, "in"))
+	if err == nil {
+		err = json.Unmarshal(b, &v)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestQuestions(t *testing.T) {
+	e := engine(t, `echo '{"id": "7", "jobs": [{"id": "7", "name": "p-a", "state": "running", "node": "n1"}, {"id": "8", "name": "q-a", "state": "lost"}]}'`)
+	r := cluster.Request{Name: "p-a", Argv: []string{"x y", "'"}, Dir: "/d", Log: "/l", Options: []string{"more"}}
+	if id, err := e.Submit(t.Context(), r); err != nil || id != "7" {
+		t.Errorf("%q, %v", id, err)
+	}
+	if got, want := read[SubmitRequest](t, e), (SubmitRequest{1, "p-a", []string{"x y", "'"}, "/d", "/l", []string{"queue=a b", "more"}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	jobs, err := e.List(t.Context(), "p-")
+	if want := []cluster.Job{{ID: "7", Name: "p-a", State: cluster.Running, Node: "n1"}}; err != nil || !reflect.DeepEqual(jobs, want) {
+		t.Errorf("%+v, %v", jobs, err)
+	}
+	if got := read[ListRequest](t, e); got != (ListRequest{1, "p-"}) {
+		t.Errorf("%+v", got)
+	}
+	if err := e.Cancel(t.Context(), jobs); err != nil {
+		t.Error(err)
+	}
+	if got, want := read[CancelRequest](t, e), (CancelRequest{1, []NamedJob{{"7", "p-a"}}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What a program says, or does, is a refusal of the job or a cluster that cannot be asked.
+func TestAnswers(t *testing.T) {
+	const away = -1
+	for script, want := range map[string]struct {
+		submit, list cluster.Verdict // away: it cannot be asked
+		said         string
+	}{
+		`echo '{"refused": "no"}'`:         {cluster.Never, cluster.Never, "no"},
+		`echo '{"refused": "no"}'; exit 3`: {cluster.Never, cluster.Never, "no"},
+		`echo '{"full": "no"}'`:            {cluster.Later, cluster.Later, "no"},
+		`echo '{"away": "no"}'`:            {away, away, "no"},
+		`echo no >&2; exit 1`:              {cluster.Unclear, away, "./program: no"},
+		`exit 1`:                           {cluster.Unclear, away, "./program: exit status 1"},
+		`echo 7`:                           {away, away, "./program printed what is no answer"},
+		`true`:                             {cluster.Unclear, away, "./program printed no"},
+		`echo '{"jobs": [{"id": "7", "name": "p-"}]}'`: {cluster.Unclear, away, "./program printed"},
+	} {
+		e := engine(t, script)
+		_, submitted := e.Submit(t.Context(), cluster.Request{Name: "p-a", Argv: []string{"true"}})
+		_, listed := e.List(t.Context(), "p-")
+		for of, c := range map[string]struct {
+			err  error
+			want cluster.Verdict
+		}{"submit": {submitted, want.submit}, "list": {listed, want.list}} {
+			got := cluster.Verdict(away)
+			if no, refused := errors.AsType[*cluster.Refusal](c.err); refused {
+				got = no.Verdict
+			}
+			if c.err == nil || got != c.want || !strings.Contains(c.err.Error(), want.said) {
+				t.Errorf("%s: %s: %v (%d, want %d)", script, of, c.err, got, c.want)
+			}
+		}
+	}
+}
+
+// One that does not answer in time may have submitted the job: that is no refusal.
+func TestNoAnswer(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer stop()
+	if _, err := engine(t, "exec sleep 600").Submit(ctx, cluster.Request{Name: "p-a"}); err == nil || errors.As(err, new(*cluster.Refusal)) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	e := engine(t, "true")
+	if f := e.Missing(); f != nil {
+		t.Errorf("%+v", f)
+	}
+	e.Settings.Cancel = []string{"./no-such-program"}
+	if f := e.Missing(); f == nil || !strings.Contains(f.Problem, "the program of cancel cannot be run") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// The schema has the states that an answer may have.
+func TestSchemaHasTheStates(t *testing.T) {
+	b, err := os.ReadFile("../../../../docs/schemas/executor_list_answer.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for _, s := range cluster.States {
+		words = append(words, string(s))
+	}
+	if want := `"pattern": "^(` + strings.Join(words, "|") + `)$"`; !strings.Contains(string(b), want) {
+		t.Errorf("it lacks %s", want)
+	}
+}

@@ -1,0 +1,234 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
+)
+
+// Clause is a promise of an engine's, and whether it was kept when it was tried.
+type Clause struct {
+	Promise string
+	Broken  string // how; "": it was kept
+	Next    string // what to do about that
+}
+
+// trial is one run of the contract's suite. Its jobs are shell commands that wait in dir
+// for files.
+type trial struct {
+	c    *Cluster
+	dir  string
+	jobs []Job // that were submitted
+	tell func(Clause)
+}
+
+// errBroken ends a trial: what follows would say nothing new.
+var errBroken = errors.New("broken")
+
+// trialStep is how often a trial looks.
+const trialStep = 100 * time.Millisecond
+
+// Try tries what every engine promises, by small jobs of its own, and tells of each
+// promise. It ends with the first that all further ones rest upon.
+func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
+	dir, err := c.probeDir()
+	if err != nil {
+		return fmt.Errorf("try executor %s: %w", c.Name, err)
+	}
+	t := &trial{c: c, dir: dir, tell: tell}
+	defer func() {
+		_ = c.cancel(context.WithoutCancel(ctx), t.jobs) // what is left of them
+		_ = os.RemoveAll(dir)
+	}()
+	if err = t.listed(ctx); err == nil {
+		err = errors.Join(t.cancels(ctx), t.refuses(ctx))
+	}
+	if errors.Is(err, errBroken) {
+		return ctx.Err()
+	}
+	return err
+}
+
+// keep tells of a promise that was kept, or of how it was broken.
+func (t *trial) keep(promise string, broken error) error {
+	if broken == nil {
+		t.tell(Clause{Promise: promise})
+		return nil
+	}
+	t.tell(Clause{promise, broken.Error(), "docs/user/executors.md says what it is to do; " + t.c.Engine.Mend()})
+	return errBroken
+}
+
+func (t *trial) file(name string) string { return filepath.Join(t.dir, name) }
+
+func (t *trial) log(name string) string { return t.file(name + ".log") }
+
+// submit submits a shell command as a job of the trial's.
+func (t *trial) submit(ctx context.Context, name, script string, options ...string) (j Job, err error) {
+	j.Name = t.c.ownPrefix() + filepath.Base(t.dir) + "-" + name
+	err = t.c.ask(ctx, func(ctx context.Context) (err error) {
+		j.ID, err = t.c.Engine.Submit(ctx, Request{Name: j.Name, Argv: []string{"/bin/sh", "-c", script}, Dir: t.c.Root, Log: t.log(name), Options: options})
+		return err
+	})
+	if err == nil {
+		t.jobs = append(t.jobs, j)
+	}
+	return j, err
+}
+
+// now is what a list says of a job; false: nothing.
+func (t *trial) now(ctx context.Context, j Job) (Job, bool, error) {
+	list, err := t.c.refresh(ctx)
+	got, known := list.jobs[j.Name]
+	return got, known, err
+}
+
+// until waits until is reports nil.
+func (t *trial) until(ctx context.Context, is func() error) error {
+	for end := time.Now().Add(probePatience); ; time.Sleep(trialStep) {
+		err := is()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("after %s: %w", probePatience, err)
+		}
+	}
+}
+
+// wait waits for a file that a job makes.
+func (t *trial) wait(ctx context.Context, name string, j Job) error {
+	return t.until(ctx, func() error {
+		if _, err := os.Stat(t.file(name)); err == nil {
+			return nil
+		}
+		got, _, err := t.now(ctx, j)
+		log, _ := os.ReadFile(t.log("first"))
+		return errors.Join(err, fmt.Errorf("it did not make %s (it is %s%s) %s", t.file(name), got.called(), got.because(": "), strings.TrimSpace(string(log))))
+	})
+}
+
+// gone waits until a list has the job as ended, or not at all.
+func (t *trial) gone(ctx context.Context, j Job) error {
+	return t.until(ctx, func() error {
+		got, known, err := t.now(ctx, j)
+		if err == nil && known && !got.ended() {
+			err = fmt.Errorf("job %s is listed as %s", j.ID, got.called())
+		}
+		return err
+	})
+}
+
+// listed follows a job from its submission to its end.
+func (t *trial) listed(ctx context.Context) error {
+	_, err := t.c.refresh(ctx)
+	if err := t.keep("list answers", err); err != nil {
+		return err
+	}
+	first, err := t.submit(ctx, "first", fmt.Sprintf(`echo "out"; echo "err" >&2; pwd -P >%[1]s/where.new && mv %[1]s/where.new %[1]s/where; while [ ! -e %[1]s/go ]; do sleep 0.1; done`, t.dir))
+	if err == nil && first.ID == "" {
+		err = errors.New("it has no id")
+	}
+	if err := t.keep("submit takes a job and says its id", err); err != nil {
+		return err
+	}
+	got, known, err := t.now(ctx, first)
+	switch {
+	case err == nil && !known:
+		err = fmt.Errorf("there is no job named %s: should the answer of submit be lost, it would be submitted again", first.Name)
+	case err == nil && got.ID != first.ID:
+		err = fmt.Errorf("job %s has the id %s there, and submit said %s", first.Name, got.ID, first.ID)
+	}
+	if err := t.keep("the next list has the job, by its name and with its id", err); err != nil {
+		return err
+	}
+	if err := t.keep("the job runs", t.wait(ctx, "where", first)); err != nil {
+		return err
+	}
+	_ = t.keep("it runs in the directory that was asked for", t.ranIn())
+	_ = t.keep("what it prints is appended to the log that was asked for", t.until(ctx, t.printed))
+	err = t.until(ctx, func() error {
+		got, known, err := t.now(ctx, first)
+		if err == nil && (!known || got.State != Running) {
+			err = fmt.Errorf("its state is %q", got.State)
+		}
+		return err
+	})
+	_ = t.keep("list has it as running meanwhile", err)
+	if err = sys.Touch(t.file("go")); err == nil {
+		err = t.gone(ctx, first)
+	}
+	return t.keep("list has it as neither waiting nor running once it has ended", err)
+}
+
+func (t *trial) ranIn() error {
+	b, err := os.ReadFile(t.file("where"))
+	where, want := strings.TrimSpace(string(b)), t.c.Root
+	if real, linked := filepath.EvalSymlinks(want); linked == nil {
+		want = real
+	}
+	if err == nil && where != want {
+		err = fmt.Errorf("it ran in %s, and not in %s", where, want)
+	}
+	return err
+}
+
+func (t *trial) printed() error {
+	b, err := os.ReadFile(t.log("first"))
+	if err == nil && (!strings.Contains(string(b), "out") || !strings.Contains(string(b), "err")) {
+		err = fmt.Errorf("%s has only %q of what it wrote to both of its streams", t.log("first"), b)
+	}
+	return err
+}
+
+// cancels has a job taken away that runs, and others that are gone.
+func (t *trial) cancels(ctx context.Context) error {
+	script := fmt.Sprintf(`trap 'echo >%[1]s/asked; exit 0' TERM; echo >%[1]s/runs; for i in $(seq 600); do sleep 0.1; done`, t.dir)
+	j, err := t.submit(ctx, "second", script)
+	if err == nil {
+		err = t.wait(ctx, "runs", j)
+	}
+	if err == nil {
+		err = t.c.cancel(ctx, []Job{j})
+	}
+	if err == nil {
+		err = t.wait(ctx, "asked", j)
+	}
+	if err := t.keep("cancel has a job that runs get SIGTERM", err); err != nil {
+		return err
+	}
+	_ = t.keep("list has it as neither waiting nor running after that", t.gone(ctx, j))
+	_ = t.keep("cancel of a job that has ended is no failure", t.cancelsNothing(ctx, j))
+	_ = t.keep("cancel of a job that nobody knows is no failure", t.cancelsNothing(ctx, Job{ID: "0", Name: t.c.ownPrefix() + "none"}))
+	return nil
+}
+
+// cancelsNothing has a job taken away that is not there. A refusal of that is none.
+func (t *trial) cancelsNothing(ctx context.Context, j Job) error {
+	err := t.c.cancel(ctx, []Job{j})
+	if errors.As(err, new(*Refusal)) {
+		return nil
+	}
+	return err
+}
+
+// refuses asks for what nobody has.
+func (t *trial) refuses(ctx context.Context) error {
+	_, err := t.submit(ctx, "third", "exit 0", "--vizier-no-such-option=1")
+	no, refused := errors.AsType[*Refusal](err)
+	switch {
+	case err == nil:
+		err = errors.New("a job that asks for --vizier-no-such-option=1 was taken")
+	case refused && no.Verdict == Never:
+		err = nil
+	case refused:
+		err = fmt.Errorf("it is not said that this is for good: %w", err)
+	}
+	return t.keep("submit refuses for good what it does not know", err)
+}

@@ -1,0 +1,398 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// fakeFiles keeps the files of attempts in one directory.
+type fakeFiles string
+
+func (d fakeFiles) at(a kernel.AttemptID, end string) string {
+	return filepath.Join(string(d), string(a.Job), "attempts", fmt.Sprint(a.N)+end)
+}
+
+func (d fakeFiles) LockFile(id kernel.JobID) string {
+	return filepath.Join(string(d), string(id), "lock")
+}
+func (d fakeFiles) LogFile(id kernel.JobID, stream string) string {
+	return filepath.Join(string(d), string(id), stream)
+}
+func (d fakeFiles) CheckpointDir(id kernel.JobID) string {
+	return filepath.Join(string(d), string(id), "checkpoint")
+}
+func (d fakeFiles) ClaimFile(a kernel.AttemptID) string       { return d.at(a, ".json") }
+func (d fakeFiles) HeartbeatFile(a kernel.AttemptID) string   { return d.at(a, ".heartbeat") }
+func (d fakeFiles) ResultFile(a kernel.AttemptID) string      { return d.at(a, ".result") }
+func (d fakeFiles) SubmissionsFile(a kernel.AttemptID) string { return d.at(a, ".submissions") }
+func (d fakeFiles) ReportFile(a kernel.AttemptID) string      { return d.at(a, ".report") }
+func (d fakeFiles) OrderFile(a kernel.AttemptID) string       { return d.at(a, ".order.json") }
+func (d fakeFiles) BeatFile(a kernel.AttemptID) string        { return d.at(a, ".beat") }
+func (d fakeFiles) EndFile(a kernel.AttemptID) string         { return d.at(a, ".outcome.json") }
+func (d fakeFiles) RunnerLog(a kernel.AttemptID) string       { return d.at(a, ".log") }
+func (d fakeFiles) ClusterDir() string                        { return filepath.Join(string(d), "cluster") }
+
+// fakeCluster is a cluster whose engine is this test.
+type fakeCluster struct {
+	*Cluster
+	fake *fakeEngine
+	t    *testing.T
+}
+
+// fakeEngine does as it is told, and counts the questions.
+type fakeEngine struct {
+	submitted func(Request) (string, error)
+	queue     []Job
+	listed    error
+	cancelled []string
+
+	submissions, lists atomic.Int32
+}
+
+func (e *fakeEngine) Accepts([]string) error { return nil }
+func (e *fakeEngine) Missing() *Finding      { return nil }
+func (e *fakeEngine) Mend() string           { return "mend it" }
+func (e *fakeEngine) Submit(_ context.Context, r Request) (string, error) {
+	e.submissions.Add(1)
+	return e.submitted(r)
+}
+func (e *fakeEngine) List(context.Context, string) ([]Job, error) {
+	e.lists.Add(1)
+	return e.queue, e.listed
+}
+func (e *fakeEngine) Cancel(_ context.Context, jobs []Job) error {
+	for _, j := range jobs {
+		e.cancelled = append(e.cancelled, j.ID)
+	}
+	return nil
+}
+
+// takes is an engine's answer to every submission.
+func takes(id string) func(Request) (string, error) {
+	return func(Request) (string, error) { return id, nil }
+}
+
+func refuses(v Verdict, said string) func(Request) (string, error) {
+	return func(Request) (string, error) { return "", &Refusal{v, said} }
+}
+
+func newFakeCluster(t *testing.T, submitted func(Request) (string, error)) fakeCluster {
+	t.Helper()
+	dir := t.TempDir()
+	f := fakeCluster{t: t, fake: &fakeEngine{submitted: submitted}}
+	files := fakeFiles(filepath.Join(dir, "jobs"))
+	f.Cluster = &Cluster{Name: "c", Engine: f.fake, Root: dir, Files: files, Local: &proc.Local{Exe: "/vizier", Root: dir, Files: files},
+		Conclude: func(r kernel.Result) error {
+			file, err := os.OpenFile(files.EndFile(r.Attempt), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if err != nil {
+				return kernel.ErrStale
+			}
+			_, err = fmt.Fprintf(file, "%v %v", r.Class, r.Reason)
+			return errors.Join(err, file.Close())
+		}}
+	return f
+}
+
+// tried is how often a job was submitted since this was last asked.
+func (f fakeCluster) tried() int { return int(f.fake.submissions.Swap(0)) }
+
+func attemptN(i int) kernel.AttemptID {
+	return kernel.AttemptID{Job: kernel.JobID(fmt.Sprintf("%032x", i)), N: 1}
+}
+
+func (f fakeCluster) start(n int) (all []kernel.AttemptID) {
+	f.t.Helper()
+	for i := range n {
+		a := attemptN(i + 1)
+		if err := os.MkdirAll(filepath.Dir(f.Files.ClaimFile(a)), 0o755); err != nil {
+			f.t.Fatal(err)
+		}
+		if err := f.Start(context.Background(), a); err != nil {
+			f.t.Fatal(err)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+func (f fakeCluster) deliver() time.Time {
+	f.t.Helper()
+	again, err := f.Deliver(context.Background())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return again
+}
+
+func (f fakeCluster) says(a kernel.AttemptID) kernel.Runner {
+	f.t.Helper()
+	fact := f.Alive(context.Background(), []kernel.AttemptID{a})[a]
+	if !fact.Known {
+		f.t.Fatalf("of %v it is not known what became: %s", a, fact.Err)
+	}
+	return fact.Value
+}
+
+// due makes what was put off due at once.
+func (f fakeCluster) due(a kernel.AttemptID) {
+	f.t.Helper()
+	o, err := f.order(a)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	o.Next = time.Time{}
+	if err := writeJSON(f.Files.OrderFile(a), o); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// Starting, stopping, sweeping and looking ask the cluster nothing: the scheduler lock
+// is held meanwhile.
+func TestNothingIsAskedUnderTheLock(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	ctx, all := context.Background(), f.start(3)
+	f.Alive(ctx, all)
+	if err := errors.Join(f.Stop(ctx, all[1]), f.Sweep(ctx, all[2])); err != nil {
+		t.Fatal(err)
+	}
+	f.Alive(ctx, all)
+	if f.tried()+int(f.fake.lists.Load())+len(f.fake.cancelled) > 0 {
+		t.Error("the cluster was asked")
+	}
+}
+
+func TestDeliver(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	all := f.start(3)
+	if !f.says(all[0]).Pending {
+		t.Error("what is in the outbox does not count as pending")
+	}
+	f.deliver()
+	if n := f.tried(); n != 3 {
+		t.Errorf("%d submissions of 3", n)
+	}
+	for _, a := range all {
+		if err := f.Start(context.Background(), a); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(f.errands()) > 0 {
+		t.Error("what is submitted is to be submitted again")
+	}
+	for i, a := range all {
+		f.fake.queue = append(f.fake.queue, Job{ID: strconv.Itoa(i + 40), Name: f.jobName(a), State: Stuck, Reason: "PartitionConfig"})
+	}
+	for _, a := range all[1:] {
+		if err := f.Stop(context.Background(), a); err != nil {
+			t.Error(err)
+		}
+	}
+	f.deliver()
+	if !slices.Equal(f.fake.cancelled, []string{"41", "42"}) {
+		t.Errorf("to take two out of the queue: %q", f.fake.cancelled)
+	}
+	if r := f.says(all[0]); !r.Pending || !r.Stuck || !strings.Contains(r.Remark, "PartitionConfig (its job is 40)") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A sender died between the submission and its note: the next one finds the batch job
+// by its name.
+func TestDeliverAdopts(t *testing.T) {
+	f := newFakeCluster(t, takes("8"))
+	a := f.start(1)[0]
+	f.fake.queue = []Job{{ID: "7", Name: f.jobName(a), State: Running, Node: "n1"}}
+	f.deliver()
+	if o, err := f.order(a); f.tried() != 0 || err != nil || o.Job != "7" {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// A refusal in words that nobody knows is taken for final after a few tries, in the
+// cluster's words; meanwhile it says so. It costs no attempt.
+func TestUnknownRefusals(t *testing.T) {
+	f := newFakeCluster(t, refuses(Unclear, "The moon is full"))
+	a := f.start(1)[0]
+	for i := range tryAgain {
+		if again := f.deliver(); again.IsZero() || time.Until(again) > tryAgain[i] {
+			t.Fatalf("after %d tries it comes again %s", i+1, again)
+		}
+		want := fmt.Sprintf("cluster c refuses it: The moon is full (tried %d of 5 times)", i+1)
+		if r := f.says(a); !r.Pending || r.Remark != want {
+			t.Errorf("%+v, want %q", r, want)
+		}
+		if f.deliver(); f.tried() != 1 {
+			t.Error("it was not left alone")
+		}
+		f.due(a)
+	}
+	f.deliver()
+	b, _ := os.ReadFile(f.Files.EndFile(a))
+	if r := f.says(a); r.Liveness != kernel.Dead || string(b) != "rejected cluster c refused it 5 times: The moon is full" || len(f.errands()) > 0 {
+		t.Errorf("it ends as %q, %+v", b, r)
+	}
+}
+
+// What is known never to pass is final at once.
+func TestFinalRefusals(t *testing.T) {
+	f := newFakeCluster(t, refuses(Never, "no such partition"))
+	a := f.start(1)[0]
+	f.deliver()
+	b, _ := os.ReadFile(f.Files.EndFile(a))
+	if string(b) != "rejected cluster c refuses it: no such partition" || f.tried() != 1 {
+		t.Errorf("it ends as %q", b)
+	}
+}
+
+// A cluster that takes no more is left alone for a while, for all jobs, and longer each
+// time; no job fails of it.
+func TestAFullCluster(t *testing.T) {
+	f := newFakeCluster(t, refuses(Later, "too many"))
+	all := f.start(5)
+	for _, pause := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		begin := time.Now()
+		again := f.deliver()
+		if f.tried() != 1 {
+			t.Error("who is full was asked for each job")
+		}
+		if wait := again.Sub(begin); wait < pause || wait > pause+5*time.Second {
+			t.Errorf("it is asked again after %s, want %s", wait, pause)
+		}
+		if r := f.says(all[4]); !r.Pending || !strings.HasPrefix(r.Remark, "cluster c takes no more jobs now: too many") {
+			t.Errorf("%+v", r)
+		}
+		closed := f.closed()
+		closed.Until = time.Now()
+		if err := writeJSON(f.closedFile(), closed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.fake.submitted = takes("9")
+	if again := f.deliver(); !again.IsZero() || f.tried() != 5 || len(f.errands()) > 0 {
+		t.Errorf("once there is room they go on at %s", again)
+	}
+}
+
+// What the cluster cannot take now holds up no other job, and no job fails of it.
+func TestOneThatCannotBeTakenNow(t *testing.T) {
+	f := newFakeCluster(t, nil)
+	f.fake.submitted = func(r Request) (string, error) {
+		if strings.Contains(r.Name, string(attemptN(1).Job)) {
+			return "", &Refusal{NotThis, "host b is away"}
+		}
+		return "7", nil
+	}
+	all := f.start(3)
+	for range 2 * len(tryAgain) {
+		if again := f.deliver(); again.IsZero() {
+			t.Fatal("it is never tried again")
+		}
+		f.due(all[0])
+	}
+	if r := f.says(all[0]); !r.Pending || r.Remark != "cluster c cannot take it now: host b is away" {
+		t.Errorf("%+v", r)
+	}
+	if left := f.errands(); len(left) != 1 || left[0].attempt != all[0] {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// An unreachable controller ends nothing, and is asked no more for a while.
+func TestAnUnreachableController(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	a := f.start(1)[0]
+	f.fake.listed = errors.New("nobody is there")
+	for range 3 {
+		if again, err := f.Deliver(context.Background()); err == nil || again.IsZero() {
+			t.Errorf("again at %s, %v", again, err)
+		}
+	}
+	if r := f.says(a); int(f.fake.lists.Load()) != 1 || !r.Pending || !strings.Contains(r.Remark, "it cannot be asked: nobody is there") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Two senders do not submit the same.
+func TestTwoSenders(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	f.start(10)
+	ended := make(chan error)
+	for range 4 {
+		go func() { _, err := f.Deliver(context.Background()); ended <- err }()
+	}
+	for range 4 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := f.tried(); n != 10 {
+		t.Errorf("%d submissions of 10", n)
+	}
+}
+
+// A site's limits are kept: so many submissions a second, so many batch jobs at once.
+func TestLimitsOfASite(t *testing.T) {
+	f := newFakeCluster(t, takes("7"))
+	f.Settings.SubmitRate = 20
+	f.start(5)
+	begin := time.Now()
+	f.deliver()
+	if took := time.Since(begin); f.tried() != 5 || took < 4*time.Second/20 {
+		t.Errorf("5 submissions took %s", took)
+	}
+	f = newFakeCluster(t, takes("7"))
+	f.Settings.MaxSubmitted = 3
+	all := f.start(5)
+	running := Job{ID: "7", Name: f.ownPrefix() + "y", State: Running}
+	f.fake.queue = []Job{{ID: "6", Name: f.ownPrefix() + "x", State: Succeeded}, running}
+	if f.deliver(); f.tried() != 2 {
+		t.Error("not what there is room for")
+	}
+	f.fake.queue = []Job{running, {ID: "8", Name: f.jobName(all[0]), State: Pending}, {ID: "9", Name: f.jobName(all[1]), State: Pending}}
+	if f.deliver(); f.tried() != 0 {
+		t.Error("more than it may have")
+	}
+	if r := f.says(all[4]); !r.Pending || r.Remark != "cluster c has 3 jobs, max_submitted of [executors.c] is 3" {
+		t.Errorf("%+v", r)
+	}
+	f.fake.queue = nil
+	if again := f.deliver(); f.tried() != 3 || !again.IsZero() {
+		t.Errorf("once there is room: %s", again)
+	}
+}
+
+// A sender is started for what this process left, and for what nobody looks at; what is put off
+// calls none.
+func TestNeedsSender(t *testing.T) {
+	f := newFakeCluster(t, refuses(Later, "full"))
+	if f.NeedsSender(time.Minute) {
+		t.Error("for nothing")
+	}
+	f.start(1)
+	if !f.NeedsSender(time.Minute) {
+		t.Error("not for what was left")
+	}
+	f.deliver()
+	if f.NeedsSender(time.Minute) {
+		t.Error("for what another has just looked at")
+	}
+	long := time.Now().Add(-2 * time.Minute)
+	if err := os.Chtimes(f.sendingFile(), long, long); err != nil {
+		t.Fatal(err)
+	}
+	if !f.NeedsSender(time.Minute) {
+		t.Error("not for what nobody looks at")
+	}
+}

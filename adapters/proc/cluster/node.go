@@ -1,0 +1,181 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/internal/sys"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Node is the part of an attempt's runner that only a cluster asks for: it
+// holds the attempt's lock, is heard of, and hears that it is fenced off.
+type Node struct {
+	files   Files
+	attempt kernel.AttemptID
+	order   order
+	place   Place
+	lock    *os.File // nil: locks mean nothing here
+	packed  func()   // notes that this pilot has it; nil: it is no pilot
+	begun   bool
+}
+
+// Place is what a process on a node finds out about the engine's job that it is in.
+type Place interface {
+	// Job is that job, if there is any telling.
+	Job() (name, id string, known bool)
+
+	// Left is how long the job may still run, and whether it is still to run at all.
+	Left(context.Context) (left time.Duration, running bool, err error)
+
+	// Cores is how many the job was given on this node; 0: there is no telling.
+	Cores() int
+}
+
+// Begin makes this process, which the cluster started, the one that may claim
+// the attempt. Where another runs it, or the order is not this job's, it is
+// kernel.ErrStale, and nothing was touched.
+func Begin(files Files, placeOf func(kind string) Place, a kernel.AttemptID) (*Node, error) {
+	o, err := readOrder(files.OrderFile(a))
+	if err != nil {
+		return nil, fmt.Errorf("run %s: the order for it is not there; do this host and the scheduler's see the same files? %w", label(a), err)
+	}
+	place := placeOf(o.Kind)
+	if name, _, known := place.Job(); known && name != o.Name || o.Attempt != label(a) {
+		return nil, fmt.Errorf("run %s: job %q is not the one that was ordered, %q: %w", label(a), name, o.Name, kernel.ErrStale)
+	}
+	n := &Node{files: files, attempt: a, order: o, place: place}
+	if n.lock, err = lockBeat(files, a, o); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// Locks reports that locks of other hosts hold on this one.
+func (n *Node) Locks() bool { return !n.order.NoLocks }
+
+// Begun is to be called once the attempt is claimed.
+func (n *Node) Begun() {
+	n.begun = true
+	_ = sys.Touch(n.files.BeatFile(n.attempt))
+	if n.packed != nil {
+		n.packed()
+	}
+}
+
+// Close lets go of the lock, and tells the scheduler's host to look. One that
+// has not begun leaves no trace.
+func (n *Node) Close() error {
+	if n.begun {
+		_ = sys.Touch(n.files.BeatFile(n.attempt))
+		_ = sys.Touch((&Cluster{Files: n.files}).bell())
+	}
+	if n.lock == nil {
+		return nil
+	}
+	return n.lock.Close()
+}
+
+// Beat is heard of every second until ctx ends. It calls check, which looks at
+// what the record says, and stop once the attempt is fenced off, or when it
+// could not be heard of for so long that it counts as gone.
+func (n *Node) Beat(ctx context.Context, check func(), stop func(error)) {
+	const every = time.Second
+	path := n.files.BeatFile(n.attempt)
+	heard := make(chan struct{}, 1)
+	go func() { // a file system that hangs holds up only this
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(every):
+			}
+			_, fenced, err := beatOf(path)
+			if fenced {
+				stop(errors.New("another attempt took its place: it was fenced off"))
+			}
+			if err == nil && sys.Touch(path) == nil {
+				select {
+				case heard <- struct{}{}:
+				default:
+				}
+			}
+			check()
+		}
+	}()
+	late := time.NewTimer(n.order.Lease)
+	defer late.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-heard:
+			late.Reset(n.order.Lease)
+		case <-late.C:
+			stop(fmt.Errorf("the shared file system did not answer for %s, and the attempt may have been taken for lost", n.order.Lease))
+		}
+	}
+}
+
+// Terminated is why the cluster asked this runner to end, as far as it can be
+// found out: its job's time limit or something else. A cluster that does not
+// answer is asked again, as long as there is time before it kills.
+func (n *Node) Terminated(ctx context.Context) error {
+	const patience, pause, notice = 15 * time.Second, time.Second, 2 * time.Minute
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	other := fmt.Errorf("cluster %s asked it to end (SIGTERM): it was cancelled there, or had to make room", n.order.Cluster)
+	for ctx.Err() == nil {
+		left, running, err := n.place.Left(ctx)
+		switch {
+		case err == nil && running && left <= notice:
+			return &proc.LimitError{Reason: "ended by the time limit of its job on cluster " + n.order.Cluster}
+		case err == nil || errors.Is(err, ErrNoTelling):
+			return other
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return other
+}
+
+// ErrNoTelling is that a place does not know how long it has.
+var ErrNoTelling = errors.New("this job was not told how long it may run")
+
+// Told is the place of a job that knows what its environment says.
+type Told struct{}
+
+// What the environment of a job may say, for engines that have no way of their own.
+const (
+	envUntil = "VIZIER_JOB_UNTIL" // when the cluster ends the job: a time as RFC 3339 has it, or seconds since 1970
+	envCores = "VIZIER_JOB_CORES"
+)
+
+// Job implements Place.
+func (Told) Job() (name, id string, known bool) { return "", "", false }
+
+// Left implements Place.
+func (Told) Left(context.Context) (left time.Duration, running bool, err error) {
+	text := os.Getenv(envUntil)
+	if s, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return time.Until(time.Unix(s, 0)), true, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, false, ErrNoTelling
+	}
+	return time.Until(at), true, nil
+}
+
+// Cores implements Place.
+func (Told) Cores() int {
+	n, _ := strconv.Atoi(os.Getenv(envCores))
+	return max(n, 0)
+}

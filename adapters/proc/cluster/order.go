@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// maxFile bounds what is read of a file, in bytes.
+const maxFile = 64 << 20
+
+// order is what the cluster is asked to run. It is on the shared file system
+// before the cluster hears of it.
+type order struct {
+	Attempt string        `json:"attempt"` // JOB/N
+	Cluster string        `json:"cluster"`
+	Kind    string        `json:"kind,omitempty"` // of its engine; "": Slurm
+	Name    string        `json:"name"`           // of the engine's job
+	Job     string        `json:"job,omitempty"`  // the engine's id for it
+	NoLocks bool          `json:"no_locks,omitempty"`
+	Lease   time.Duration `json:"lease_ns"`
+
+	Packed bool   `json:"packed,omitempty"` // a pilot is to run it
+	Pilot  string `json:"pilot,omitempty"`  // the name of the one that claimed it
+
+	// Said is why the cluster did not take it the last time, in words that Vizier
+	// does not know; Refused is how often that was, and Next when it is asked again.
+	Said    string    `json:"said,omitempty"`
+	Refused int       `json:"refused,omitempty"`
+	Next    time.Time `json:"next,omitzero"`
+}
+
+func label(a kernel.AttemptID) string { return string(a.Job) + "/" + strconv.Itoa(a.N) }
+
+// jobName is a's name on the cluster. Every process gets the same, and every
+// repository has names of its own.
+func (c *Cluster) jobName(a kernel.AttemptID) string {
+	return c.ownPrefix() + string(a.Job) + "-" + strconv.Itoa(a.N)
+}
+
+// jobPrefix begins the names of all jobs that Vizier gives to engines.
+const jobPrefix = "vizier-"
+
+// ownPrefix begins the names of this repository's jobs.
+func (c *Cluster) ownPrefix() string {
+	of := sha256.Sum256([]byte(filepath.Clean(c.Root)))
+	return jobPrefix + hex.EncodeToString(of[:4]) + "-"
+}
+
+// writeOrder writes the order of a. It need not survive a power failure: one that is
+// missed is claimed for nobody in the end, see evidence.
+func (c *Cluster) writeOrder(a kernel.AttemptID, packed bool) (order, error) {
+	o := order{Attempt: label(a), Cluster: c.Name, Kind: c.Kind, Name: c.jobName(a), Packed: packed, NoLocks: c.Settings.NoLocks, Lease: c.Settings.lease()}
+	path := c.Files.OrderFile(a)
+	for _, dir := range []string{filepath.Dir(path), c.Files.ClusterDir()} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return o, err
+		}
+	}
+	return o, writeJSON(path, o)
+}
+
+func (c *Cluster) order(a kernel.AttemptID) (order, error) { return readOrder(c.Files.OrderFile(a)) }
+
+func readOrder(path string) (o order, err error) {
+	err = readJSON(path, &o)
+	return o, err
+}
+
+func readJSON(path string, into any) error {
+	b, err := sys.ReadRegular(path, maxFile)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// writeJSON replaces the file whole.
+func writeJSON(path string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return sys.ReplaceFile(path, append(b, '\n'))
+}
+
+// fence tells the runner whose beat file is at path to end itself, by making the
+// file one byte long. That needs no room on the disk.
+func fence(path string) error {
+	if err := os.Truncate(path, 1); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("fence: %w", err)
+	}
+	return nil
+}
+
+// beatOf reads a beat file: when it was last touched, and whether its runner is
+// fenced off. It opens the file, which makes a network file system look again.
+func beatOf(path string) (at time.Time, fenced bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	return info.ModTime(), info.Size() > 0, nil
+}
+
+// clock is the time of the file server, so that ages of files are right however
+// far the clocks of hosts are apart.
+func (c *Cluster) clock() time.Time {
+	path := filepath.Join(c.Files.ClusterDir(), "clock")
+	if sys.Touch(path) == nil {
+		if info, err := os.Lstat(path); err == nil {
+			return info.ModTime()
+		}
+	}
+	return time.Now()
+}

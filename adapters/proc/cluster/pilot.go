@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// A pilot is a job of the engine's that runs attempts out of the outbox, one after another on each of
+// its cores, until none is due or its time is nearly over. Who runs an attempt is decided by the
+// attempt's claim, as always; a pilot that dies leaves what it has not claimed.
+
+// PackAuto is Settings.Pack where Vizier chooses.
+const PackAuto = -1
+
+const (
+	autoPack   = 64 // attempts for each pilot, with PackAuto
+	autoPilots = 8  // pilots at once, with PackAuto
+)
+
+func (c *Cluster) pilotPrefix() string { return c.ownPrefix() + "pilot-" + c.Name + "-" }
+
+// packs reports that a goes to a pilot: what asks for something of its own does not.
+func (c *Cluster) packs(a kernel.AttemptID) (bool, error) {
+	if c.Settings.Pack == 0 || c.Options == nil {
+		return false, nil
+	}
+	c.files.Lock()
+	defer c.files.Unlock()
+	own, err := c.Options(a.Job)
+	return len(own) == 0, err
+}
+
+// pilots are the jobs of pilots that have not ended.
+func (c *Cluster) pilots(list listing) (all []Job) {
+	for name, j := range list.jobs {
+		if strings.HasPrefix(name, c.pilotPrefix()) && !j.ended() {
+			all = append(all, j)
+		}
+	}
+	return all
+}
+
+// wanted is how many pilots there should be for so many attempts.
+func (s Settings) wanted(due int) int {
+	if s.Pack == PackAuto {
+		return min((due+autoPack-1)/autoPack, autoPilots)
+	}
+	return (due + s.Pack - 1) / s.Pack
+}
+
+// pilot submits the pilots that are missing for what is due.
+func (d *delivery) pilot() {
+	if len(d.packed) == 0 || d.away != nil {
+		return
+	}
+	c := d.c
+	for missing := c.Settings.wanted(len(d.packed)) - len(c.pilots(d.list)); missing > 0 && d.room(); missing-- {
+		name := c.pilotPrefix() + strconv.FormatInt(time.Now().UnixNano(), 36)
+		_, err := c.submit(d.ctx, name, filepath.Join(c.Files.ClusterDir(), c.Name+".pilot.log"), nil, "__pilot", c.Name, name)
+		if err == nil {
+			d.open++
+			c.reopen()
+			continue
+		}
+		for _, e := range d.packed {
+			if o, failed := c.order(e.attempt); failed == nil {
+				d.failed(e, o, err)
+			}
+		}
+		return
+	}
+}
+
+// Due are the first attempts that wait for a pilot, or for a submission, in any order: those
+// who take them are many.
+func (c *Cluster) Due() (first []kernel.AttemptID) {
+	const most = 64
+	for _, e := range c.errands() {
+		if e.what == toSubmit && len(first) < most {
+			first = append(first, e.attempt)
+		}
+	}
+	rand.Shuffle(len(first), func(i, k int) { first[i], first[k] = first[k], first[i] })
+	return first
+}
+
+// BeginPacked is Begin for an attempt that the pilot of that name takes.
+func (c *Cluster) BeginPacked(a kernel.AttemptID, place Place, pilot string) (*Node, error) {
+	if !c.posted(a) {
+		return nil, fmt.Errorf("run %s: somebody else does: %w", label(a), kernel.ErrStale)
+	}
+	o, err := c.order(a)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", label(a), err)
+	}
+	host, void, err := c.Local.Claimed(a)
+	if err != nil {
+		return nil, err
+	}
+	if !o.Packed || host+void != "" {
+		return nil, fmt.Errorf("run %s: it is not for a pilot: %w", label(a), kernel.ErrStale)
+	}
+	n := &Node{files: c.Files, attempt: a, order: o, place: place}
+	if n.lock, err = lockBeat(c.Files, a, o); err != nil {
+		return nil, err
+	}
+	n.packed = func() {
+		o.Pilot, o.Job = pilot, pilot
+		if _, id, _ := place.Job(); id != "" {
+			o.Job = id
+		}
+		_ = writeJSON(c.Files.OrderFile(a), o)
+		c.seenTo(errand{toSubmit, a})
+	}
+	return n, nil
+}
+
+// lockBeat makes the file by which an attempt's runner is heard of, and takes its lock; nil
+// where locks mean nothing.
+func lockBeat(files Files, a kernel.AttemptID, o order) (*os.File, error) {
+	f, err := os.OpenFile(files.BeatFile(a), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", label(a), err)
+	}
+	if o.NoLocks {
+		return nil, nil
+	}
+	lock, err := proc.TryLock(files.BeatFile(a))
+	if errors.Is(err, kernel.ErrConflict) {
+		return nil, fmt.Errorf("run %s: it has a runner: %w", label(a), kernel.ErrStale)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", label(a), err)
+	}
+	return lock, nil
+}
+
+// Cores is how many attempts a pilot runs at once: the cores that it was given.
+func (c *Cluster) Cores(place Place) int { return cmp.Or(place.Cores(), c.Settings.Cores, 1) }
+
+// Until is when the job of this place should claim nothing more, for want of time; zero: it has
+// no time limit, or it cannot be found out.
+func Until(ctx context.Context, place Place) time.Time {
+	const least, share = time.Minute, 10
+	left, running, err := place.Left(ctx)
+	if err != nil || !running || left <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(left - min(least, left/share))
+}
+
+// awaited is what a packed attempt waits for.
+func (l *look) awaited() string {
+	pilots := l.c.pilots(l.list)
+	slices.SortFunc(pilots, func(a, b Job) int { return cmp.Compare(a.ID, b.ID) })
+	for _, j := range pilots {
+		if !j.waits() {
+			return "waits for its turn with a pilot on cluster " + l.c.Name
+		}
+	}
+	if len(pilots) > 0 {
+		return fmt.Sprintf("waits for a pilot, which is pending on cluster %s%s (its job is %s)", l.c.Name, pilots[0].because(": "), pilots[0].ID)
+	}
+	return "waits for a pilot on cluster " + l.c.Name
+}

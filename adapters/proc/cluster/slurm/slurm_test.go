@@ -1,0 +1,110 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
+)
+
+func TestParseJobs(t *testing.T) {
+	jobs := parseJobs("12|RUNNING|None|n1|vizier-1-a-1\n11|FAILED|NonZeroExitCode|n2|vizier-1-a-1\n9|PENDING|Nodes required for job are DOWN, DRAINED or reserved|  |vizier-1-b-2\n"+
+		"7|PENDING|PartitionConfig||vizier-1-c-1\n6|NODE_FAIL|NodeDown|n3|vizier-1-d-1\n8|RUNNING|None|n1|somebody else's\n5|RUNNING|None|n1|vizier-2-a-1\n\ntorn|line\n", "vizier-1-")
+	want := []cluster.Job{
+		{ID: "12", Name: "vizier-1-a-1", State: cluster.Running, Word: "RUNNING", Reason: "None", Node: "n1"},
+		{ID: "11", Name: "vizier-1-a-1", State: cluster.Failed, Word: "FAILED", Reason: "NonZeroExitCode", Node: "n2"},
+		{ID: "9", Name: "vizier-1-b-2", State: cluster.Pending, Word: "PENDING", Reason: "Nodes required for job are DOWN, DRAINED or reserved"},
+		{ID: "7", Name: "vizier-1-c-1", State: cluster.Stuck, Word: "PENDING", Reason: "PartitionConfig"},
+		{ID: "6", Name: "vizier-1-d-1", State: cluster.Lost, Word: "NODE_FAIL", Reason: "NodeDown", Node: "n3"},
+	}
+	if !reflect.DeepEqual(jobs, want) {
+		t.Errorf("%+v", jobs)
+	}
+}
+
+// What sbatch says decides whether it is asked again.
+func TestComplaints(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for text, want := range map[string]struct {
+		verdict cluster.Verdict
+		said    string
+	}{
+		"echo 'sbatch: error: invalid partition specified: moon' >&2; exit 1":                                                         {cluster.Never, "invalid partition specified: moon"},
+		"echo 'sbatch: error: The moon is full' >&2; exit 1":                                                                          {cluster.Unclear, "The moon is full"},
+		"echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; echo 'sbatch: error: Job violates accounting/QOS policy' >&2; exit 1": {cluster.Later, "QOSMaxSubmitJobPerUserLimit; Job violates accounting/QOS policy"},
+		"echo 'sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying' >&2; exec sleep 600":                     {cluster.Later, "Slurm temporarily unable to accept job, sleeping and retrying"},
+		"echo 'sbatch: error: Resource temporarily unavailable' >&2; exit 1":                                                          {cluster.Later, "Resource temporarily unavailable"},
+		"exit 7": {cluster.Unclear, "exit status 7"},
+		"echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1": {-1, "sbatch: Unable to contact slurm controller (connect failure)"},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Settings{Dir: dir}.Submit(context.Background(), cluster.Request{Name: "n", Argv: []string{"true"}, Dir: dir, Log: "/dev/null"})
+		no, refused := errors.AsType[*cluster.Refusal](err)
+		switch {
+		case err == nil || refused != (want.verdict >= 0):
+			t.Errorf("%s: %v", text, err)
+		case refused && (no.Verdict != want.verdict || no.Said != want.said), !refused && err.Error() != want.said:
+			t.Errorf("%s: %+v", text, err)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	site := Settings{Partition: "main", CPUs: 2, Time: "90m", Options: []string{"--constraint=gpu"}}
+	for _, c := range []struct {
+		ask  []string
+		want string // the options, or what the error says
+	}{
+		{nil, "--cpus-per-task=2 --partition=main --time=90 --constraint=gpu"},
+		{[]string{"partition=short", "time=1-12:00", "--exclusive"}, "--cpus-per-task=2 --partition=short --time=1-12:00 --constraint=gpu --exclusive"},
+		{[]string{"memory=4G", "gres=gpu:1", "cpus=8"}, "--cpus-per-task=8 --gres=gpu:1 --mem=4G --partition=main --time=90 --constraint=gpu"},
+		{[]string{"cpu=8"}, "KEY one of account, cpus, gres"},
+		{[]string{"cpus=0"}, "expected a positive number"},
+		{[]string{"memory="}, "expected KEY=VALUE"},
+		{[]string{"-p"}, "expected KEY=VALUE"},
+		{[]string{"--"}, "expected --NAME"},
+		{[]string{"--job-name=x"}, "Vizier depends on it"},
+		{[]string{"--job=x"}, "Vizier depends on it"}, // as getopt shortens it
+		{[]string{"--array=1-9"}, "Vizier depends on it"},
+		{[]string{"--comment=a\nb"}, "expected --NAME"},
+	} {
+		got, err := site.with(c.ask)
+		text := strings.Join(got, " ")
+		if err != nil {
+			text = err.Error()
+		}
+		if err == nil && text != c.want || err != nil && !strings.Contains(text, c.want) {
+			t.Errorf("%q: %q, want %q", c.ask, text, c.want)
+		}
+	}
+	if !slices.Equal(site.Options, []string{"--constraint=gpu"}) {
+		t.Error("what a job asks for stays")
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{"30": 30 * time.Second, "0:30": 30 * time.Second, "2:00:01": 2*time.Hour + time.Second,
+		"1-00:00:00": 24 * time.Hour, "UNLIMITED": -1, "INVALID": -1, "": -1} {
+		got, ok := duration(text)
+		if ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %s, %v", text, got, ok)
+		}
+	}
+}
+
+func TestClientEnv(t *testing.T) {
+	got := clientEnv([]string{"A=b", "SLURM_CONF=c", "SLURM_JOB_ID=1", "SLURM_MEM_PER_CPU=9", "SQUEUE_FORMAT=x", "SBATCH_ACCOUNT=us", "LC_ALL=de"})
+	if want := []string{"A=b", "SLURM_CONF=c", "SBATCH_ACCOUNT=us", "LC_ALL=C"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,211 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// secretPrefix begins the names of the variables that name the files of secrets.
+const secretPrefix = "VIZIER_SECRET_"
+
+// The sizes that a secret may have, in bytes. A shorter one would be found all over
+// an output.
+const (
+	leastSecret = 6
+	mostSecret  = 64 << 10
+)
+
+// secretPatience is how long a command may take that prints a secret.
+const secretPatience = 30 * time.Second
+
+// privatePrefix begins the names of the directories that secrets are handed over in.
+const privatePrefix = "vizier-secrets-"
+
+// secretValue is a secret with its value.
+type secretValue struct {
+	name  string
+	value []byte
+}
+
+// provided are the secrets of an attempt, from when it is prepared until it has run.
+type provided struct {
+	attempt kernel.AttemptID
+	values  []secretValue
+	dir     string // where it finds them; it is made when the command is started
+}
+
+// Provide fetches the secrets of j's attempt. The error names the one that cannot be
+// had, and what to do: nothing of the attempt was executed.
+func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
+	l.provided = provided{}
+	if len(j.Spec.Task.Secrets) == 0 {
+		return nil
+	}
+	p := provided{attempt: j.Attempt(), dir: filepath.Join(privateBase(), privatePrefix+rand.Text())}
+	for _, s := range j.Spec.Task.Secrets {
+		value, err := l.fetch(ctx, s)
+		if err != nil {
+			return fmt.Errorf("secret %s: %w", s.Name, err)
+		}
+		p.values = append(p.values, secretValue{s.Name, value})
+	}
+	l.provided = p
+	return nil
+}
+
+// fetch is the value of s. No error has anything of it.
+func (l *Local) fetch(ctx context.Context, s kernel.Secret) (value []byte, err error) {
+	from := "`" + s.Source + "`"
+	again := "put that right: it is tried again by itself"
+	if path, ok := s.File(); ok {
+		from = path
+		if value, err = readSecret(path); err != nil {
+			return nil, fmt.Errorf("%s cannot be read: %w; %s", path, err, again)
+		}
+	} else if value, err = l.printed(ctx, s.Source); err != nil {
+		return nil, fmt.Errorf("%s: %w: see in a terminal what it says; it is tried again by itself", from, err)
+	}
+	switch n := len(bytes.TrimSpace(value)); {
+	case n == 0:
+		return nil, fmt.Errorf("%s has no value; %s", from, again)
+	case n < leastSecret:
+		return nil, fmt.Errorf("the value from %s is shorter than %d bytes, and could not be told from other output in logs; %s", from, leastSecret, again)
+	case len(value) > mostSecret:
+		return nil, fmt.Errorf("the value from %s is longer than %d bytes; %s", from, mostSecret, again)
+	}
+	return value, nil
+}
+
+func readSecret(path string) ([]byte, error) {
+	if rest, ofHome := strings.CutPrefix(path, "~/"); ofHome {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, err
+		}
+		path = filepath.Join(home, rest)
+	}
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	f, err := sys.OpenRegular(path, os.O_RDONLY)
+	if err != nil {
+		if p, ok := errors.AsType[*os.PathError](err); ok {
+			err = p.Err
+		}
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, mostSecret+1))
+}
+
+// printed is what a line for a shell prints, at the repository's root, with this
+// process's environment. What it says on its standard error is kept nowhere: it may
+// have the value.
+func (l *Local) printed(ctx context.Context, line string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, secretPatience, fmt.Errorf("no end after %s", secretPatience))
+	defer cancel()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr, cmd.WaitDelay = l.Root, environment(nil, os.Environ()...), commandAttr(), time.Second
+	cmd.Stdout = &limited{&out, mostSecret + 1}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	runtime.LockOSThread() // it dies with the thread that forks it
+	defer runtime.UnlockOSThread()
+	keepDescriptors()
+	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) { // it left something running, such as the agent of a key store
+		err = nil
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return out.Bytes(), err
+}
+
+// limited is the first bytes of what is written to it.
+type limited struct {
+	out  *bytes.Buffer
+	most int
+}
+
+func (w *limited) Write(b []byte) (int, error) {
+	w.out.Write(b[:min(len(b), max(w.most-w.out.Len(), 0))])
+	return len(b), nil
+}
+
+// privateBase is a directory for what goes with an attempt: one in memory and of this
+// user alone, where there is one.
+func privateBase() string {
+	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"} {
+		st, err := os.Stat(dir)
+		if err != nil || !st.IsDir() || !filepath.IsAbs(dir) {
+			continue
+		}
+		if owner, ok := st.Sys().(*syscall.Stat_t); dir == "/dev/shm" || ok && int(owner.Uid) == os.Geteuid() && st.Mode().Perm()&0o077 == 0 {
+			return dir
+		}
+	}
+	return os.TempDir()
+}
+
+// privateOf is the directory in which a is going to have its secrets; "": it has none.
+func (l *Local) privateOf(a kernel.AttemptID) string {
+	if l.provided.attempt != a {
+		return ""
+	}
+	return l.provided.dir
+}
+
+// env are the variables that name the files.
+func (p provided) env() []string {
+	var out []string
+	for _, v := range p.values {
+		out = append(out, secretPrefix+v.name+"="+filepath.Join(p.dir, v.name))
+	}
+	return out
+}
+
+// write makes the files. They go with sweepPrivate.
+func (p provided) write() error {
+	if len(p.values) == 0 {
+		return nil
+	}
+	if err := os.Mkdir(p.dir, 0o700); err != nil {
+		return fmt.Errorf("hand over secrets: %w", err)
+	}
+	for _, v := range p.values {
+		if err := os.WriteFile(filepath.Join(p.dir, v.name), v.value, 0o600); err != nil {
+			return fmt.Errorf("hand over secrets: %w", err)
+		}
+	}
+	return nil
+}
+
+// withdraw takes away what was provided.
+func (l *Local) withdraw() {
+	sweepPrivate(l.provided.dir)
+	l.provided = provided{}
+}
+
+// sweepPrivate takes away the directory in which an attempt had its secrets, which a
+// claim names. Anything else that it may name is left alone.
+func sweepPrivate(dir string) {
+	if filepath.IsAbs(dir) && strings.HasPrefix(filepath.Base(dir), privatePrefix) {
+		_ = os.RemoveAll(dir)
+	}
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const instructions = "Vizier schedules work inside a git repository: jobs, what each of them waits for, and why. " +
+	"Jobs are called by their numbers, such as 12, or 14/NODE for a job of a run; 14 is the whole run. " +
+	"Begin with status. why tells what holds a job up and which commands would start it. what_if tells what would follow from something, and changes nothing. " +
+	"Approvals are given by people: where one is pending, tell the person the command that status names."
+
+// server answers a client by the command line.
+type server struct{ program program }
+
+// newServer has the tools that read, and of those that change something the ones
+// that may be used.
+func newServer(p program, may map[string]bool) *mcp.Server {
+	s := server{p}
+	out := mcp.NewServer(&mcp.Implementation{Name: "vizier", Title: "Vizier", Version: version()},
+		&mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{}})
+	add(out, s, reads, "status", "What needs a person, what runs, what waits and for what, and what failed.", statusTool)
+	add(out, s, reads, "list", "The jobs, newest first: number, name, run, status, and why each waits or how it ended.", listTool)
+	add(out, s, reads, "show", "Everything on record about a job or a run.", showTool)
+	add(out, s, reads, "why", "Every condition that holds a job or a run up, who can clear it, and the commands that would start it.", whyTool)
+	add(out, s, reads, "logs", "The last lines that a job, or each job of a run, printed.", logsTool)
+	add(out, s, reads, "what_if", "Which jobs would start, end or wait otherwise if something happened, by the code that decides. It changes nothing.", whatIfTool)
+	add(out, s, reads, "simulate", "When what is open ends, what it waits for on the way, and what more of that would bring, from how long jobs took before. It changes nothing.", simulateTool)
+	add(out, s, reads, "history", "Who did what, when, and what became of which jobs.", historyTool)
+	for _, t := range []struct {
+		name string
+		add  func()
+	}{
+		{"submit", func() {
+			add(out, s, adds, "submit", "Enqueue commands as jobs; with dry_run, only say what would follow.", submitTool)
+		}},
+		{"run", func() {
+			add(out, s, adds, "run", "Enqueue a workflow template; with dry_run, only check it and its input.", runTool)
+		}},
+		{"cancel", func() {
+			add(out, s, ends, "cancel", "End jobs or runs; with dry_run, only say what would follow.", cancelTool)
+		}},
+		{"retry", func() {
+			add(out, s, ends, "retry", "Run failed jobs, and what depends on them, again; with dry_run, only say what would run again.", retryTool)
+		}},
+	} {
+		if may[t.name] {
+			t.add()
+		}
+	}
+	s.addResources(out)
+	return out
+}
+
+// version is the one that the build recorded.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// effect is what a tool does to the repository.
+type effect uint8
+
+const (
+	reads effect = iota
+	adds
+	ends
+)
+
+// asked is a command that answers a tool: its arguments and its standard input.
+type asked struct {
+	args  []string
+	stdin string
+	text  bool // its answer is no JSON
+}
+
+// add adds a tool whose input a command answers.
+func add[In any](to *mcp.Server, s server, e effect, name, about string, command func(In) (asked, error)) {
+	no := false
+	tool := &mcp.Tool{Name: name, Description: about,
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: e == reads, OpenWorldHint: &no}}
+	if e == adds {
+		tool.Annotations.DestructiveHint = &no
+	}
+	mcp.AddTool(to, tool, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+		a, err := command(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		answer, err := s.program.ask(ctx, client(r.Session), a)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(answer)}}, StructuredContent: document(answer)}, nil, nil
+	})
+}
+
+// client is what a session's client calls itself, as it goes on record.
+func client(s *mcp.ServerSession) string {
+	name := "unknown"
+	if p := s.InitializeParams(); p != nil && p.ClientInfo != nil {
+		name = strings.Map(func(r rune) rune {
+			if r == '-' || r == '.' || r == '_' || r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+				return r
+			}
+			return '-'
+		}, p.ClientInfo.Name)
+	}
+	return fmt.Sprintf("mcp:%.60s", name)
+}
+
+// mostRefs bounds how many jobs one call names.
+const mostRefs = 200
+
+// refs are references to jobs as arguments of a command.
+func refs(given ...string) ([]string, error) {
+	if len(given) > mostRefs {
+		return nil, fmt.Errorf("%d jobs are more than one call may name, which is %d", len(given), mostRefs)
+	}
+	for _, ref := range given {
+		switch {
+		case ref == "":
+			return nil, errors.New("name a job: its number, such as 12 or 14/NODE, its name or its id")
+		case len(ref) > 256 || strings.HasPrefix(ref, "-") || strings.ContainsFunc(ref, unicode.IsControl):
+			return nil, fmt.Errorf("%.40q is no reference to a job, which is its number, such as 12 or 14/NODE, its name or its id", ref)
+		}
+	}
+	return given, nil
+}
+
+// flags are one flag with each of some values.
+func flags(name string, values ...string) (out []string) {
+	for _, v := range values {
+		if v != "" {
+			out = append(out, "--"+name+"="+v)
+		}
+	}
+	return out
+}
+
+func (s server) addResources(out *mcp.Server) {
+	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "log", URITemplate: "vizier://jobs/{job}/log/{stream}", MIMEType: "text/plain",
+		Description: "What a job printed, the last lines of it. job is its number with / written as %2F, such as 14%2Fbuild; stream is stdout, stderr or both."}, s.readResource)
+	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "artifact", URITemplate: "vizier://jobs/{job}/artifact/{artifact}", MIMEType: "application/json",
+		Description: "The data of an artifact that a job made, such as custom:operation_output:build."}, s.readResource)
+}
+
+func (s server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	uri := r.Params.URI
+	path, ok := strings.CutPrefix(uri, "vizier://jobs/")
+	parts := strings.Split(path, "/")
+	if !ok || len(parts) != 3 {
+		return nil, mcp.ResourceNotFoundError(uri)
+	}
+	for i := range parts {
+		var err error
+		if parts[i], err = url.PathUnescape(parts[i]); err != nil {
+			return nil, mcp.ResourceNotFoundError(uri)
+		}
+	}
+	a, mime, err := asked{}, "text/plain", error(nil)
+	switch parts[1] {
+	case "log":
+		a, err = logsTool(logsInput{Job: parts[0], Stream: parts[2]})
+	case "artifact":
+		mime = "application/json"
+		var job []string
+		if job, err = refs(parts[0]); err == nil {
+			a.args = append(append([]string{"jobs", "payload"}, flags("job", job...)...), "--", parts[2])
+		}
+	default:
+		return nil, mcp.ResourceNotFoundError(uri)
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := s.program.ask(ctx, client(r.Session), a)
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mime, Text: string(text)}}}, nil
+}
+
+// lines is JSON Lines of documents.
+func lines(docs []map[string]any) (string, error) {
+	var out strings.Builder
+	for _, d := range docs {
+		data, err := json.Marshal(d)
+		if err != nil {
+			return "", err
+		}
+		out.Write(append(data, '\n'))
+	}
+	if out.Len() > mostBytes {
+		return "", fmt.Errorf("the jobs are longer than %s bytes together: submit fewer at a time", strconv.Itoa(mostBytes))
+	}
+	return out.String(), nil
+}

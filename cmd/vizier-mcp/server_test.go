@@ -1,0 +1,351 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// programs are the command line and the server, built once.
+var programs string
+
+func TestMain(m *testing.M) { os.Exit(build(m)) }
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "vizier-mcp-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	for _, name := range []string{"vizier", "vizier-mcp"} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../"+name)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			panic(string(out))
+		}
+	}
+	programs = dir
+	return m.Run()
+}
+
+// repository is a scratch one with a configuration that starts nothing resident.
+func repository(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "first"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	return dir
+}
+
+// vizier runs the command line in dir, as a person would.
+func vizier(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(programs, "vizier"), args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil && args[0] != "wait" { // which exits as the job did
+		t.Fatalf("vizier %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// connect starts `vizier mcp` in dir and is its client.
+func connect(t *testing.T, dir string, args ...string) (*mcp.ClientSession, *exec.Cmd) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(programs, "vizier"), append([]string{"mcp"}, args...)...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	client := mcp.NewClient(&mcp.Implementation{Name: "a test; \x1b[31m", Version: "1"}, nil)
+	s, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, cmd
+}
+
+func call(t *testing.T, s *mcp.ClientSession, tool string, in any) (text string, failed bool) {
+	t.Helper()
+	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: in})
+	if err != nil {
+		return err.Error(), true
+	}
+	for _, c := range r.Content {
+		text += c.(*mcp.TextContent).Text
+	}
+	return text, r.IsError
+}
+
+type object = map[string]any
+
+// An assistant is told what a person is told.
+func TestAnswersAreTheCommandLines(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	vizier(t, dir, "submit", "--name", "broken", "--", "sh", "-c", "echo one; echo two; exit 3")
+	vizier(t, dir, "submit", "--name", "after", "--after", "broken", "--", "true")
+	vizier(t, dir, "submit", "--name", "held", "--approval", "--", "true")
+	vizier(t, dir, "wait", "after")
+	s, _ := connect(t, dir)
+	for _, c := range []struct {
+		tool string
+		in   object
+		same []string
+	}{
+		{"show", object{"job": "2"}, []string{"show", "2", "--json"}},
+		{"list", object{"status": []string{"failed"}}, []string{"list", "--all", "--status=failed", "--most=50", "--json"}},
+		{"logs", object{"job": "broken", "lines": 1}, []string{"tail", "--lines=1", "broken"}},
+		{"what_if", object{"approve": []string{"3"}}, nil},
+		{"why", object{"job": "after"}, nil},
+		{"status", object{}, nil},
+		{"history", object{"job": "1"}, []string{"history", "list", "--last=30", "1", "--json"}},
+		{"simulate", object{"jobs": []string{"3"}, "max_running": 2}, nil},
+	} {
+		got, failed := call(t, s, c.tool, c.in)
+		if failed {
+			t.Errorf("%s: %s", c.tool, got)
+		}
+		if c.same != nil && c.same[0] == "list" {
+			c.same = append([]string{"jobs"}, c.same...)
+		}
+		if c.same != nil && strings.TrimSpace(got) != vizier(t, dir, c.same...) {
+			t.Errorf("%s: %s\nbut %v:\n%s", c.tool, got, c.same, vizier(t, dir, c.same...))
+		}
+	}
+	for tool, want := range map[string]string{"status": "vizier jobs approve 3", "why": "exit code 3", "what_if": `"running"`} {
+		in := object{}
+		switch tool {
+		case "why":
+			in["job"] = "after"
+		case "what_if":
+			in["approve"] = []string{"3"}
+		}
+		got, _ := call(t, s, tool, in)
+		if tool == "status" {
+			got = strings.ReplaceAll(strings.Join(strings.Fields(got), ""), `","`, " ")
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%s does not say %s: %s", tool, want, got)
+		}
+	}
+	r, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "vizier://jobs/1/log/stdout"})
+	if err != nil || r.Contents[0].Text != "one\ntwo\n" {
+		t.Errorf("the log: %+v, %v", r, err)
+	}
+}
+
+// Without leave there is no tool that changes anything, and none ever decides.
+func TestWhatAnAssistantMayDo(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	for _, c := range []struct {
+		allow string
+		tools string
+	}{
+		{"", "history list logs show simulate status what_if why"},
+		{"submit,cancel", "cancel history list logs show simulate status submit what_if why"},
+		{"submit,run,cancel,retry", "cancel history list logs retry run show simulate status submit what_if why"},
+	} {
+		var args []string
+		if c.allow != "" {
+			args = []string{"--allow", c.allow}
+		}
+		s, _ := connect(t, dir, args...)
+		tools, err := s.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, tool := range tools.Tools {
+			names = append(names, tool.Name)
+			if changes := slices.Contains([]string{"submit", "run", "cancel", "retry"}, tool.Name); changes == tool.Annotations.ReadOnlyHint {
+				t.Errorf("%s says of itself that it only reads: %v", tool.Name, tool.Annotations.ReadOnlyHint)
+			}
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != c.tools {
+			t.Errorf("--allow %q: %s", c.allow, got)
+		}
+	}
+	s, _ := connect(t, dir)
+	for _, tool := range []string{"approve", "reject", "submit"} {
+		if text, failed := call(t, s, tool, object{"job": "1", "jobs": []object{{"command": []string{"true"}}}}); !failed {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+	cmd := exec.Command(filepath.Join(programs, "vizier"), "mcp", "--allow", "approve")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err == nil {
+		t.Errorf("--allow approve: %s", out)
+	}
+}
+
+// What it does is on record as its client's, and trying changes nothing.
+func TestWhatAnAssistantDoes(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	s, _ := connect(t, dir, "--allow", "submit,run,cancel,retry")
+	jobs := []object{{"ref": "a", "name": "first", "command": []string{"sh", "-c", "exit 4"}}, {"ref": "b", "name": "second", "command": []string{"true"}, "after": []string{"a"}}}
+	if text, failed := call(t, s, "submit", object{"jobs": jobs, "dry_run": true}); failed || !strings.Contains(text, `"running"`) {
+		t.Fatalf("trying: %s", text)
+	}
+	if got := vizier(t, dir, "jobs", "list", "--all", "-q"); got != "" {
+		t.Fatalf("trying left %s", got)
+	}
+	if text, failed := call(t, s, "submit", object{"jobs": jobs}); failed || !strings.Contains(text, "1/b") {
+		t.Fatalf("submit: %s", text)
+	}
+	vizier(t, dir, "wait", "1/b")
+	if got := vizier(t, dir, "show", "1/a"); !strings.Contains(got, "Front end:     mcp:a-test----31m") {
+		t.Errorf("who submitted is not on record:\n%s", got)
+	}
+	if text, failed := call(t, s, "retry", object{"jobs": []string{"1/a"}, "dry_run": true}); failed || !strings.Contains(text, "retry_set") {
+		t.Errorf("trying a retry: %s", text)
+	}
+	if text, failed := call(t, s, "retry", object{"jobs": []string{"1/a"}}); failed {
+		t.Errorf("retry: %s", text)
+	}
+	vizier(t, dir, "wait", "1/b")
+	if got := vizier(t, dir, "show", "1/a", "--json"); !strings.Contains(got, `"attempt": "2"`) && !strings.Contains(got, `"attempt": 2`) {
+		t.Errorf("it did not run again:\n%s", got)
+	}
+	if text, failed := call(t, s, "submit", object{"jobs": []object{{"name": "long", "command": []string{"sleep", "600"}}}}); failed {
+		t.Fatal(text)
+	}
+	if text, failed := call(t, s, "cancel", object{"jobs": []string{"long"}, "dry_run": true}); failed || !strings.Contains(text, "cancelled") {
+		t.Errorf("trying to cancel: %s", text)
+	}
+	if text, failed := call(t, s, "cancel", object{"jobs": []string{"long"}}); failed {
+		t.Errorf("cancel: %s", text)
+	}
+	if got := vizier(t, dir, "status", "long"); !strings.Contains(got, "cancelled") {
+		t.Errorf("it goes on: %s", got)
+	}
+	vizier(t, dir, "init")
+	if text, failed := call(t, s, "run", object{"flow": "draft", "set": object{"spec_text": "x", "slug": "y"}, "dry_run": true}); failed {
+		t.Errorf("trying a run: %s", text)
+	}
+}
+
+// Arguments are no flags, no paths and not without bounds.
+func TestHostileArguments(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	vizier(t, dir, "submit", "--name", "a", "--", "true")
+	vizier(t, dir, "wait", "a")
+	s, _ := connect(t, dir, "--allow", "submit,run,cancel,retry")
+	many := make([]string, mostRefs+1)
+	for i := range many {
+		many[i] = "1"
+	}
+	for _, c := range []struct {
+		tool string
+		in   object
+	}{
+		{"show", object{"job": "--config-file=/etc/passwd"}},
+		{"show", object{"job": "-C"}},
+		{"show", object{"job": "../../etc/passwd"}},
+		{"show", object{"job": "1\x00"}},
+		{"show", object{"job": strings.Repeat("x", 1<<20)}},
+		{"show", object{"job": 1}},
+		{"show", object{}},
+		{"show", object{"job": "1", "flag": "x"}},
+		{"logs", object{"job": "1", "lines": 1 << 30}},
+		{"logs", object{"job": "1", "grep": "("}},
+		{"logs", object{"job": "1", "stream": "../x"}},
+		{"list", object{"limit": -1}},
+		{"cancel", object{"jobs": []string{"--all", "--yes"}}},
+		{"cancel", object{"jobs": []string{}}},
+		{"cancel", object{"jobs": many}},
+		{"run", object{"flow": "--help"}},
+		{"run", object{"flow": "../../../etc/passwd"}},
+		{"submit", object{"jobs": []object{}}},
+		{"submit", object{"jobs": []object{{"command": []string{"x\x00"}}}}},
+		{"submit", object{"jobs": []object{{"command": []string{"true"}, "zzz": 1}}}},
+		{"submit", object{"jobs": []object{{"command": []string{strings.Repeat("x", 2<<20)}}}}},
+		{"what_if", object{}},
+		{"what_if", object{"fail": []string{"1:x"}}},
+	} {
+		if text, failed := call(t, s, c.tool, c.in); !failed {
+			in, _ := json.Marshal(c.in)
+			t.Errorf("%s %.200s: %.300s", c.tool, in, text)
+		}
+	}
+	for _, uri := range []string{"vizier://jobs/1/log/..%2f..%2fx", "vizier://jobs/-C/log/stdout", "vizier://jobs/1/zzz/x", "vizier://jobs/%/log/both", "file:///etc/passwd", "vizier://jobs/1/artifact/--help"} {
+		if r, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); err == nil {
+			t.Errorf("%s: %+v", uri, r.Contents[0])
+		}
+	}
+	if got := vizier(t, dir, "jobs", "list", "--all", "-q"); got != "1" {
+		t.Errorf("there are jobs that nobody asked for: %s", got)
+	}
+}
+
+// No way round leads to an approval: neither by a job that an assistant submits, nor
+// by a server that runs in a job.
+func TestAnAssistantApprovesNothing(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	program := filepath.Join(programs, "vizier")
+	vizier(t, dir, "submit", "--name", "gate", "--approval", "--", "true")
+	s, _ := connect(t, dir, "--allow", "submit")
+	approve := []string{program, "jobs", "approve", "gate"}
+	if text, failed := call(t, s, "submit", object{"jobs": []object{{"name": "outside", "command": approve}}}); failed {
+		t.Fatal(text)
+	}
+	words, err := json.Marshal(approve)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"submit","arguments":{"jobs":[{"name":"within","command":` + string(words) + `}]}}}`
+	script := "mkfifo in; " + program + " mcp --allow submit <in >answers & exec 3>in; cat >&3 <<'E'\n" + request + "\nE\n" +
+		"until grep -q '\"id\":2' answers; do sleep 0.1; done; exec 3>&-; wait"
+	vizier(t, dir, "submit", "--name", "agent", "--", "sh", "-c", script)
+	for _, name := range []string{"outside", "agent", "within"} {
+		vizier(t, dir, "wait", name)
+	}
+	for _, name := range []string{"outside", "within"} {
+		if got := vizier(t, dir, "tail", name); !strings.Contains(got, "cannot approve from inside job") {
+			t.Errorf("%s was not refused as a job:\n%s", name, got)
+		}
+	}
+	if got := vizier(t, dir, "status", "gate"); !strings.Contains(got, "waiting_on_approval") {
+		t.Errorf("the gate is %s", got)
+	}
+}
+
+// A client that hangs up leaves no process behind.
+func TestAClientThatHangsUp(t *testing.T) {
+	t.Parallel()
+	dir := repository(t)
+	vizier(t, dir, "submit", "--name", "a", "--", "true")
+	vizier(t, dir, "wait", "a")
+	s, cmd := connect(t, dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, _ = s.CallTool(ctx, &mcp.CallToolParams{Name: "status", Arguments: object{}})
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if cmd.ProcessState == nil || !cmd.ProcessState.Exited() {
+		t.Errorf("the server goes on: %v", cmd.ProcessState)
+	}
+	out, _ := exec.Command("pgrep", "-f", dir).Output()
+	if len(out) > 0 {
+		t.Errorf("left behind: %s", out)
+	}
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+type statusInput struct{}
+
+func statusTool(statusInput) (asked, error) { return asked{args: []string{"status"}}, nil }
+
+type listInput struct {
+	Status []string `json:"status,omitempty" jsonschema:"only these statuses, such as running, waiting, failed, or open for all that have not ended"`
+	Run    string   `json:"run,omitempty" jsonschema:"only the jobs of this run"`
+	Name   string   `json:"name,omitempty" jsonschema:"only jobs whose name has this in it, or fits it where it has a * or a ?"`
+	Tag    []string `json:"tag,omitempty" jsonschema:"only jobs with these tags, each KEY=VALUE"`
+	Since  string   `json:"since,omitempty" jsonschema:"only jobs that were enqueued since then, such as 2h, 2026-11-22, or a time"`
+	Limit  int      `json:"limit,omitempty" jsonschema:"how many, the newest; 50 by default, at most 500"`
+}
+
+func listTool(in listInput) (asked, error) {
+	const most = 500
+	if in.Limit < 0 || in.Limit > most {
+		return asked{}, fmt.Errorf("limit is %d: expected 1 to %d", in.Limit, most)
+	}
+	args := []string{"list", "--all", "--most=" + strconv.Itoa(cmp.Or(in.Limit, 50))}
+	args = append(args, flags("status", in.Status...)...)
+	args = append(args, flags("run", in.Run)...)
+	args = append(args, flags("name", in.Name)...)
+	args = append(args, flags("tag", in.Tag...)...)
+	return asked{args: append(append([]string{"jobs"}, args...), flags("since", in.Since)...)}, nil
+}
+
+type jobInput struct {
+	Job string `json:"job" jsonschema:"its number, such as 12 or 14/NODE, or 14 for the whole run; its name, its id, or @last"`
+}
+
+func showTool(in jobInput) (asked, error) {
+	job, err := refs(in.Job)
+	return asked{args: append([]string{"show"}, job...)}, err
+}
+
+func whyTool(in jobInput) (asked, error) {
+	job, err := refs(in.Job)
+	return asked{args: append([]string{"why"}, job...)}, err
+}
+
+type logsInput struct {
+	Job    string `json:"job" jsonschema:"the job, such as 12 or 14/NODE, or the run"`
+	Stream string `json:"stream,omitempty" jsonschema:"stdout, stderr or both, which is the default"`
+	Lines  int    `json:"lines,omitempty" jsonschema:"how many lines, the last; 200 by default, at most 5000"`
+	Grep   string `json:"grep,omitempty" jsonschema:"only lines that match this regular expression"`
+	Failed bool   `json:"failed,omitempty" jsonschema:"of a run, only jobs that failed"`
+}
+
+func logsTool(in logsInput) (asked, error) {
+	const most = 5000
+	job, err := refs(in.Job)
+	if in.Lines < 0 || in.Lines > most {
+		err = fmt.Errorf("lines is %d: expected 1 to %d", in.Lines, most)
+	}
+	args := []string{"tail", "--lines=" + strconv.Itoa(cmp.Or(in.Lines, 200)), "--stream=" + cmp.Or(in.Stream, "both")}
+	if in.Failed {
+		args = append(args, "--failed")
+	}
+	return asked{args: append(append(args, flags("grep", in.Grep)...), job...), text: true}, err
+}
+
+type whatIfInput struct {
+	Approve []string         `json:"approve,omitempty" jsonschema:"the pending approvals of these jobs are granted"`
+	Reject  []string         `json:"reject,omitempty" jsonschema:"the pending approvals of these jobs are refused"`
+	Succeed []string         `json:"succeed,omitempty" jsonschema:"these jobs succeed and make what they declare"`
+	Fail    []string         `json:"fail,omitempty" jsonschema:"these jobs fail, each JOB or JOB:EXITCODE"`
+	Cancel  []string         `json:"cancel,omitempty" jsonschema:"these jobs are cancelled"`
+	Retry   []string         `json:"retry,omitempty" jsonschema:"these jobs are retried"`
+	Release []string         `json:"release,omitempty" jsonschema:"whoever holds these locks or pools does without them"`
+	Pool    map[string]int   `json:"pool,omitempty" jsonschema:"these pools have so many units"`
+	Merge   []string         `json:"merge,omitempty" jsonschema:"the open merges of these branches succeed"`
+	Submit  []map[string]any `json:"submit,omitempty" jsonschema:"these jobs are enqueued; see the tool submit for their keys"`
+	After   string           `json:"after,omitempty" jsonschema:"that much time passes, such as 2h, in which nothing ends"`
+}
+
+func whatIfTool(in whatIfInput) (a asked, err error) {
+	a.args = append([]string{"what-if"}, pools(in.Pool)...)
+	for _, named := range []struct {
+		flag   string
+		values []string
+	}{
+		{"release", in.Release}, {"retry", in.Retry}, {"cancel", in.Cancel}, {"reject", in.Reject}, {"approve", in.Approve},
+		{"merge", in.Merge}, {"fail", in.Fail}, {"succeed", in.Succeed},
+	} {
+		values, err := refs(named.values...)
+		if err != nil {
+			return a, fmt.Errorf("%s: %w", named.flag, err)
+		}
+		a.args = append(a.args, flags(named.flag, values...)...)
+	}
+	if len(in.Submit) > 0 {
+		a.args = append(a.args, "--submit=-")
+		if a.stdin, err = lines(in.Submit); err != nil {
+			return a, err
+		}
+	}
+	a.args = append(a.args, flags("after", in.After)...)
+	return a, nil
+}
+
+type simulateInput struct {
+	Jobs       []string       `json:"jobs,omitempty" jsonschema:"runs or jobs whose end is asked for; all that is open without any"`
+	Pool       map[string]int `json:"pool,omitempty" jsonschema:"these pools have so many units"`
+	MaxRunning *int           `json:"max_running,omitempty" jsonschema:"so many jobs may run at once on this machine; 0: no limit"`
+	Draws      int            `json:"draws,omitempty" jsonschema:"how often the future is drawn where it is left to chance; 30 by default, at most 200"`
+}
+
+func simulateTool(in simulateInput) (asked, error) {
+	const most = 200
+	if in.Draws < 0 || in.Draws > most {
+		return asked{}, fmt.Errorf("draws is %d: expected 1 to %d", in.Draws, most)
+	}
+	args := append([]string{"simulate", "--draws=" + strconv.Itoa(cmp.Or(in.Draws, 30))}, pools(in.Pool)...)
+	if in.MaxRunning != nil {
+		args = append(args, flags("max-running", strconv.Itoa(*in.MaxRunning))...)
+	}
+	jobs, err := refs(in.Jobs...)
+	return asked{args: append(args, jobs...)}, err
+}
+
+type historyInput struct {
+	Job   string `json:"job,omitempty" jsonschema:"only what has to do with this job or run"`
+	Limit int    `json:"limit,omitempty" jsonschema:"how many entries, the last; 30 by default, at most 500"`
+}
+
+func historyTool(in historyInput) (asked, error) {
+	const most = 500
+	if in.Limit < 0 || in.Limit > most {
+		return asked{}, fmt.Errorf("limit is %d: expected 1 to %d", in.Limit, most)
+	}
+	args := []string{"history", "list", "--last=" + strconv.Itoa(cmp.Or(in.Limit, 30))}
+	if in.Job == "" {
+		return asked{args: args}, nil
+	}
+	job, err := refs(in.Job)
+	return asked{args: append(args, job...)}, err
+}
+
+// pools are the flags that give pools other sizes.
+func pools(sizes map[string]int) (out []string) {
+	for _, pool := range slices.Sorted(maps.Keys(sizes)) {
+		out = append(out, flags("pool", pool+"="+strconv.Itoa(sizes[pool]))...)
+	}
+	return out
+}
+
+type submitInput struct {
+	Jobs   []map[string]any `json:"jobs" jsonschema:"each has command (an array of words) and, as it needs them, the keys of the flags of vizier submit: name, after, need, produce, lock, pool, approval, timeout, retries, cwd, env, sandbox and so on; ref is a name by which after of others of this call means it"`
+	DryRun bool             `json:"dry_run,omitempty" jsonschema:"only say what would follow"`
+}
+
+func submitTool(in submitInput) (a asked, err error) {
+	if len(in.Jobs) == 0 {
+		return a, errors.New("jobs has none: expected at least one, such as {\"command\": [\"make\", \"test\"]}")
+	}
+	if in.DryRun {
+		return whatIfTool(whatIfInput{Submit: in.Jobs})
+	}
+	a.args = []string{"submit", "--batch"}
+	a.stdin, err = lines(in.Jobs)
+	return a, err
+}
+
+type runInput struct {
+	Flow   string            `json:"flow" jsonschema:"the template: a name in .vizier/workflows or [commands], or ID@VERSION"`
+	Set    map[string]string `json:"set,omitempty" jsonschema:"its parameters"`
+	After  []string          `json:"after,omitempty" jsonschema:"start after these jobs, or the last jobs of these runs, have succeeded"`
+	DryRun bool              `json:"dry_run,omitempty" jsonschema:"only check the template and its input"`
+}
+
+func runTool(in runInput) (asked, error) {
+	args := []string{"run"}
+	for _, key := range slices.Sorted(maps.Keys(in.Set)) {
+		args = append(args, flags("set", key+"="+in.Set[key])...)
+	}
+	after, err := refs(in.After...)
+	if err == nil {
+		_, err = refs(in.Flow)
+	}
+	if err != nil {
+		return asked{}, err
+	}
+	args = append(args, flags("after", after...)...)
+	if in.DryRun {
+		args = append(args, "--check")
+	}
+	return asked{args: append(args, in.Flow)}, nil
+}
+
+type jobsInput struct {
+	Jobs   []string `json:"jobs" jsonschema:"their numbers, such as 12 or 14/NODE, or 14 for the whole run; names or ids"`
+	DryRun bool     `json:"dry_run,omitempty" jsonschema:"only say what would follow"`
+}
+
+func (in jobsInput) refs() ([]string, error) {
+	if len(in.Jobs) == 0 {
+		return nil, errors.New("jobs has none: name at least one")
+	}
+	return refs(in.Jobs...)
+}
+
+func cancelTool(in jobsInput) (asked, error) {
+	jobs, err := in.refs()
+	if err == nil && in.DryRun {
+		return whatIfTool(whatIfInput{Cancel: jobs})
+	}
+	return asked{args: append([]string{"cancel"}, jobs...)}, err
+}
+
+func retryTool(in jobsInput) (asked, error) {
+	jobs, err := in.refs()
+	args := []string{"retry"}
+	if in.DryRun {
+		args = append(args, "--dry-run")
+	}
+	return asked{args: append(args, jobs...)}, err
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// tryExecutor tries the executor of that name: the way to it, and what its engine has to do.
+func (x *doctorCmd) tryExecutor(c *call, r *repo) (found []app.Finding, clauses []doctorClause, err error) {
+	e := r.Doctor.clusters[x.Executor]
+	if e == nil {
+		names := append(slices.Sorted(maps.Keys(r.Doctor.clusters)), kernel.LocalExecutor)
+		return nil, nil, fmt.Errorf("executor %s cannot be tried: the configuration has %s, and local needs no trial: %w", x.Executor, strings.Join(names, ", "), kernel.ErrInvalid)
+	}
+	broken := func(f cluster.Finding) {
+		found = append(found, app.Finding{Check: "clusters", Path: "executors." + x.Executor, Problem: f.Problem, Next: f.Next})
+	}
+	if err := r.Foreign(c.ctx); err != nil {
+		return nil, nil, err
+	}
+	if found = untrustedFinding(r.untrusted(c.ctx)); len(found) > 0 {
+		return found, nil, nil
+	}
+	for _, f := range e.Check(c.ctx) {
+		broken(f)
+	}
+	if len(found) > 0 { // a trial would say the same
+		return found, nil, nil
+	}
+	err = e.Try(c.ctx, func(p cluster.Clause) {
+		clauses = append(clauses, doctorClause{p.Promise, p.Broken == ""})
+		if p.Broken != "" {
+			broken(cluster.Finding{Problem: p.Promise + ": " + p.Broken, Next: p.Next})
+		}
+		if x.Format == "text" {
+			mark := "kept   "
+			if p.Broken != "" {
+				mark = "broken "
+			}
+			c.ui.print(mark + p.Promise)
+		}
+	})
+	return found, clauses, err
+}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+type historyCmd struct {
+	List   historyListCmd   `cmd:"" default:"withargs" help:"Say who did what, when, and what followed."`
+	Verify historyVerifyCmd `cmd:"" help:"Check that the history is whole and decides the same again."`
+}
+
+// storeHistory is what a store has of its past.
+type storeHistory interface {
+	History(ctx context.Context, about func(kernel.JobID, []byte) bool, f func(fs.Told) error) error
+	VerifyHistory(context.Context) (fs.Verification, error)
+}
+
+type historyListCmd struct {
+	Job    string `arg:"" optional:"" placeholder:"JOB|RUN" help:"Only what has to do with it: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+	Last   int    `default:"30" placeholder:"N" help:"The last N entries; 0 means all."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object a line."`
+}
+
+func (*historyListCmd) Help() string {
+	return "Each transaction is an entry: what was asked, by whom, and what became of which jobs. " +
+		"How long they are kept is [history] keep and max_bytes in the configuration."
+}
+
+// historyLine is a line of `history --format json`: docs/schemas/history.schema.json.
+type historyLine struct {
+	Entry   uint64          `json:"entry"`
+	At      time.Time       `json:"at"`
+	Version string          `json:"version"`
+	Asked   []historyAsked  `json:"asked"`
+	Changes []historyChange `json:"changes"`
+	Edited  []kernel.JobID  `json:"edited,omitempty"`
+}
+
+type historyAsked struct {
+	Verb string         `json:"verb"`
+	By   string         `json:"by,omitempty"`
+	Jobs []kernel.JobID `json:"jobs,omitempty"`
+	Text string         `json:"text,omitempty"`
+}
+
+type historyChange struct {
+	Job kernel.JobID `json:"job"`
+	view.Reference
+	Name    string `json:"name"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Attempt int    `json:"attempt"`
+	Reason  string `json:"reason"`
+}
+
+// Run lists the entries.
+func (h *historyListCmd) Run(c *call) error {
+	if h.Last < 0 {
+		return usageError(fmt.Errorf("--last %d: a number of entries, or 0 for all", h.Last))
+	}
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	about, err := h.about(c, r)
+	if err != nil {
+		return err
+	}
+	var lines []historyLine
+	err = r.Past.History(c.ctx, about, func(t fs.Told) error {
+		if lines = append(lines, historyLineOf(t)); h.Last > 0 && len(lines) > h.Last {
+			lines = lines[1:]
+		}
+		return nil
+	})
+	if h.Format == "json" {
+		for _, l := range lines {
+			if failed := c.ui.jsonLine(l); failed != nil {
+				return failed
+			}
+		}
+		return err
+	}
+	if len(lines) == 0 && err == nil {
+		c.ui.print("No history is on record")
+	} else if len(lines) > 0 {
+		c.ui.text(c.ui.history(lines, time.Now()))
+	}
+	return err
+}
+
+// about tells which entries are wanted.
+func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) bool, error) {
+	if h.Job == "" {
+		return func(kernel.JobID, []byte) bool { return true }, nil
+	}
+	if kernel.ValidJobID(h.Job) { // it may be gone
+		return func(id kernel.JobID, _ []byte) bool { return string(id) == h.Job }, nil
+	}
+	_, targets, err := r.Scheduler.Targets(c.ctx, []string{h.Job})
+	if err != nil {
+		return nil, err
+	}
+	wanted, run := map[kernel.JobID]bool{}, ""
+	for _, t := range targets {
+		for _, j := range t.Jobs {
+			wanted[j.ID] = true
+		}
+		if t.Whole {
+			run = string(t.Run())
+		}
+	}
+	return func(id kernel.JobID, record []byte) bool {
+		return wanted[id] || run != "" && bytes.Contains(record, []byte(`"`+run+`"`))
+	}, nil
+}
+
+func historyLineOf(t fs.Told) historyLine {
+	l := historyLine{t.Entry, t.At, t.Program, []historyAsked{}, []historyChange{}, t.Edited}
+	for _, a := range t.Asked {
+		l.Asked = append(l.Asked, historyAsked(a))
+	}
+	for _, ch := range t.Changes {
+		l.Changes = append(l.Changes, historyChange{ch.Job, view.Reference{Number: ch.Number, Ref: ch.Ref}, ch.Name, ch.From, ch.To, ch.Attempt, ch.Reason})
+	}
+	return l
+}
+
+// history is entries as a table.
+func (u *ui) history(lines []historyLine, now time.Time) string {
+	cells := [][]string{{"Entry", "Time", "What", "Followed"}}
+	for _, l := range lines {
+		refs := map[kernel.JobID]string{}
+		for _, ch := range l.Changes {
+			refs[ch.Job] = ch.Ref
+		}
+		head := []string{strconv.FormatUint(l.Entry, 10), u.clock(l.At, now), historyWhat(l, refs)}
+		for i, ch := range historyMoves(l) {
+			if i > 0 {
+				head = []string{"", "", ""}
+			}
+			cells = append(cells, append(head, ch))
+			head = nil
+		}
+		if head != nil {
+			cells = append(cells, append(head, ""))
+		}
+	}
+	return u.table(cells, -1)
+}
+
+// historyWhat is what an entry was asked, in a few words.
+func historyWhat(l historyLine, refs map[kernel.JobID]string) string {
+	var parts []string
+	for _, a := range l.Asked {
+		if a.Verb == "tick" || a.Verb == "settle" {
+			continue
+		}
+		text := strings.ReplaceAll(a.Verb, "_", " ")
+		for _, id := range a.Jobs {
+			ref := refs[id]
+			if ref == "" {
+				ref = string(id)
+			}
+			text += " " + ref
+		}
+		if a.Text != "" {
+			text += ": " + a.Text
+		}
+		if a.By != "" {
+			text += " by " + a.By
+		}
+		parts = append(parts, text)
+	}
+	if len(l.Edited) > 0 {
+		parts = append(parts, fmt.Sprintf("%d edited by hand", len(l.Edited)))
+	}
+	if len(parts) == 0 {
+		return "tick"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// historyMoves are the jobs whose status an entry changed, or all that it changed where
+// no status did.
+func historyMoves(l historyLine) (out []string) {
+	for _, ch := range l.Changes {
+		ref := ch.Ref
+		if ref == "" {
+			ref = string(ch.Job)
+		}
+		switch {
+		case ch.To == "":
+			out = append(out, ref+" removed")
+		case ch.From == "":
+			out = append(out, ref+" "+ch.To)
+		case ch.From != ch.To:
+			out = append(out, ref+" "+ch.From+" → "+ch.To)
+		}
+	}
+	return out
+}
+
+type historyVerifyCmd struct {
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+}
+
+func (*historyVerifyCmd) Help() string {
+	return "Every entry names the one before it by a digest, and has all that it was decided by: this program decides each once more, and compares byte by byte. " +
+		"Then it compares the records with what the history leads to. It names what was changed by hand. " +
+		"The exit code is 0 if nothing was, 1 if something was. Whoever may write the store can write the whole history anew: keep the last digest elsewhere where that matters."
+}
+
+// verified is `history verify --format json`: docs/schemas/history_verify.schema.json.
+type verified struct {
+	First     uint64           `json:"first"`
+	Last      uint64           `json:"last"`
+	Tip       string           `json:"tip"`
+	Decisions int              `json:"decisions"`
+	Whole     bool             `json:"whole"`
+	Findings  []historyFinding `json:"findings"`
+}
+
+type historyFinding struct {
+	Kind     string       `json:"kind"`
+	Entry    uint64       `json:"entry"`
+	At       *time.Time   `json:"at"`
+	Job      kernel.JobID `json:"job,omitempty"`
+	File     string       `json:"file,omitempty"`
+	Message  string       `json:"message"`
+	Recorded string       `json:"recorded,omitempty"`
+	Decided  string       `json:"decided,omitempty"`
+}
+
+// Run verifies the history.
+func (h *historyVerifyCmd) Run(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	v, err := r.Past.VerifyHistory(c.ctx)
+	if err != nil {
+		return err
+	}
+	whole := !slices.ContainsFunc(v.Findings, func(f fs.Finding) bool { return !f.Harmless() })
+	if h.Format == "json" {
+		doc := verified{v.First, v.Last, v.Tip, v.Decisions, whole, []historyFinding{}}
+		for _, f := range v.Findings {
+			doc.Findings = append(doc.Findings, historyFindingOf(f))
+		}
+		err = c.ui.json(doc)
+	} else {
+		c.ui.text(c.ui.verification(v, time.Now()))
+	}
+	if err == nil && !whole {
+		err = exits(1)
+	}
+	return err
+}
+
+func historyFindingOf(f fs.Finding) historyFinding {
+	out := historyFinding{Kind: f.Kind, Entry: f.Entry, Job: f.Job, File: f.File, Message: f.Text, Recorded: f.Recorded, Decided: f.Decided}
+	if !f.At.IsZero() {
+		out.At = &f.At
+	}
+	return out
+}
+
+// verification is v for people.
+func (u *ui) verification(v fs.Verification, now time.Time) string {
+	var b strings.Builder
+	for _, f := range v.Findings {
+		where := "after entry " + strconv.FormatUint(v.Last, 10)
+		if f.Entry > 0 {
+			where = "entry " + strconv.FormatUint(f.Entry, 10)
+		}
+		if !f.At.IsZero() {
+			where += ", " + u.clock(f.At, now)
+		}
+		if f.Job != "" {
+			where += ", job " + string(f.Job)
+		}
+		fmt.Fprintf(&b, "%s: %s: %s\n", where, strings.ReplaceAll(f.Kind, "_", " "), f.Text)
+		left, right := "on record", "decided again"
+		if f.Kind == fs.FoundEdit || f.Kind == fs.FoundForgery {
+			left, right = "now", "history"
+		}
+		if f.Recorded != "" || f.Decided != "" {
+			fmt.Fprintf(&b, "  %-13s %s\n  %-13s %s\n", left, f.Recorded, right, f.Decided)
+		}
+	}
+	switch {
+	case v.First == 0:
+		b.WriteString("No history is on record\n")
+	default:
+		fmt.Fprintf(&b, "Entries %d to %d, %d decisions came out the same again; the last entry is %.16s\n", v.First, v.Last, v.Decisions, v.Tip)
+	}
+	return b.String()
+}

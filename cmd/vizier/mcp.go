@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// mcpName is what the program of the server is called; it stands beside this one.
+const mcpName = "vizier-mcp"
+
+type mcpCmd struct {
+	Allow       []string `enum:"submit,run,cancel,retry" placeholder:"submit|run|cancel|retry" help:"Let it change something, too: what is named, separated by commas."`
+	Dir         string   `type:"existingdir" placeholder:"DIR" help:"Serve the repository of this directory; without it, of the one it is started in."`
+	PrintConfig string   `enum:",claude,codex,gemini,vscode" default:"" placeholder:"claude|codex|gemini|vscode" help:"Print what the client's configuration needs, for the repository here, and do nothing."`
+}
+
+func (*mcpCmd) Help() string {
+	return "Reads only, unless --allow names more, and what that changes has --via on record. It never approves or rejects: people do."
+}
+
+// Run becomes the program of the server.
+func (m *mcpCmd) Run(c *call) error {
+	if m.PrintConfig != "" {
+		return m.printConfig(c)
+	}
+	args := []string{"--allow", strings.Join(m.Allow, ",")}
+	if m.Dir != "" {
+		args = append(args, "--dir", m.Dir)
+	}
+	if c.globals.ConfigFile != "" {
+		args = append(args, "--config-file", c.globals.ConfigFile)
+	}
+	return c.become(mcpName, args)
+}
+
+// launch is how a client starts the server.
+type launch struct {
+	Type    string   `json:"type,omitempty" toml:"-"`
+	Command string   `json:"command" toml:"command"`
+	Args    []string `json:"args" toml:"args"`
+}
+
+func (m *mcpCmd) printConfig(c *call) error {
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program's file: %w", err)
+	}
+	l := launch{Command: own, Args: []string{"mcp", "--dir", r.Root}}
+	if len(m.Allow) > 0 {
+		l.Args = append(l.Args, "--allow", strings.Join(m.Allow, ","))
+	}
+	servers := map[string]launch{"vizier": l}
+	switch m.PrintConfig {
+	case "codex":
+		var text strings.Builder
+		if err := toml.NewEncoder(&text).Encode(map[string]any{"mcp_servers": servers}); err != nil {
+			return err
+		}
+		c.ui.text(text.String())
+		return nil
+	case "vscode":
+		l.Type = "stdio"
+		return c.ui.json(map[string]any{"servers": map[string]launch{"vizier": l}})
+	default:
+		return c.ui.json(map[string]any{"mcpServers": servers})
+	}
+}

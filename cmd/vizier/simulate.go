@@ -1,0 +1,376 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app/enqueue"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+type simulateCmd struct {
+	Runs       []string `arg:"" optional:"" name:"run" help:"Runs, batches or jobs whose end is asked for, all that is open without any; with --run, the inputs of the template."`
+	Pool       []string `placeholder:"NAME=N" help:"The pool has N units."`
+	MaxRunning *int     `placeholder:"N" help:"So many jobs may run at once on this machine; 0: no limit."`
+	Submit     string   `type:"path" xor:"new" placeholder:"FILE" help:"The jobs of the file are enqueued first; it is what submit --batch reads, and - is standard input."`
+	Flow       string   `xor:"new" name:"run" placeholder:"FLOW" help:"A run of this template is enqueued first."`
+	Set        []string `sep:"none" placeholder:"KEY=VALUE" help:"With --run: a parameter of the template; repeatable."`
+	Draws      int      `default:"30" placeholder:"N" help:"How often the future is drawn, where it is left to chance."`
+	Seed       uint64   `default:"1" placeholder:"S" help:"Other numbers draw other futures."`
+	Format     string   `enum:"text,json,svg" default:"text" placeholder:"text|json|svg" help:"How it looks; svg is a picture."`
+}
+
+func (*simulateCmd) Help() string {
+	return "Says when what is open ends, what it waits for on the way and what more of that would bring. The scheduler's own decisions are made on a clock that is not real, and nothing changes. " +
+		"An attempt takes what its estimate says, or else what earlier ones of the same node, name or command took, or else a minute."
+}
+
+// simulated is `simulate --format json`: docs/schemas/simulate.schema.json.
+type simulated struct {
+	Now       time.Time          `json:"now"`
+	Draws     int                `json:"draws"`
+	Cut       bool               `json:"cut"` // it was not simulated to the end
+	Ends      []simulatedEnd     `json:"ends"`
+	Path      []simulatedSpan    `json:"critical_path"`
+	Resources []simulatedDemand  `json:"resources"`
+	Spans     []simulatedSpan    `json:"spans"`
+	Assumed   []simulatedAssumed `json:"assumed"`
+}
+
+type simulatedEnd struct {
+	view.Reference
+	Name      string         `json:"name"`
+	Jobs      []kernel.JobID `json:"jobs"`
+	P50       *time.Time     `json:"p50"` // null: it does not end by itself
+	P90       *time.Time     `json:"p90"`
+	Ends      int            `json:"ends"`
+	Succeeded int            `json:"succeeded"`
+	Basis     string         `json:"basis"`
+	From      int            `json:"from"`
+	Waits     *simulatedWait `json:"waits"`
+}
+
+type simulatedWait struct {
+	Job kernel.JobID `json:"job"`
+	view.Reference
+	For string `json:"for"`
+}
+
+type simulatedSpan struct {
+	Job kernel.JobID `json:"job"`
+	view.Reference
+	Name      string    `json:"name"`
+	Attempt   int       `json:"attempt"` // 0: a person decides
+	Start     time.Time `json:"start"`
+	End       time.Time `json:"end"`
+	Outcome   string    `json:"outcome"`
+	Class     string    `json:"class"`
+	WaitedFor string    `json:"waited_for"`
+	critical  bool
+}
+
+type simulatedDemand struct {
+	Kind    string   `json:"kind"`
+	Name    string   `json:"name"`
+	Has     int      `json:"has"` // 0: no limit
+	Waited  float64  `json:"waited_seconds"`
+	Busy    float64  `json:"busy"`
+	Doubled *float64 `json:"doubled_saves_seconds"` // null: it was not tried
+}
+
+type simulatedAssumed struct {
+	What    string  `json:"what"` // attempt or decision
+	Seconds float64 `json:"seconds"`
+	Jobs    int     `json:"jobs"`
+}
+
+// doubledResources is of how many resources it is told what more of them would bring.
+const doubledResources = 3
+
+// Run simulates and tells.
+func (x *simulateCmd) Run(c *call) error {
+	if x.Draws < 1 {
+		return usageError(errors.New("--draws: at least 1"))
+	}
+	if len(x.Set) > 0 && x.Flow == "" {
+		return usageError(errors.New("--set has no effect without --run"))
+	}
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	changes, only, err := x.changes(c, r)
+	if err != nil {
+		return err
+	}
+	habits, out, err := r.Scheduler.Foretell(c.ctx, changes, foresight.Options{Seed: x.Seed, Draws: x.Draws, Only: only, Double: doubledResources})
+	if err != nil {
+		return err
+	}
+	doc := simulatedOf(out, habits)
+	switch x.Format {
+	case "json":
+		return c.ui.json(doc)
+	case "svg":
+		c.ui.verbatim(doc.gantt())
+	default:
+		c.ui.text(c.simulation(doc))
+	}
+	return nil
+}
+
+// changes are those that the flags name, and the jobs whose end is asked for.
+func (x *simulateCmd) changes(c *call, r *repo) (out []foresight.Change, only []kernel.JobID, err error) {
+	var news []kernel.NewJob
+	switch {
+	case x.Submit != "":
+		if news, err = c.batchOf(r, x.Submit); err != nil {
+			return nil, nil, err
+		}
+	case x.Flow != "":
+		f, err := c.flow(r, x.Flow, x.Runs, x.Set)
+		if err != nil {
+			return nil, nil, err
+		}
+		runs, err := c.builder(r).Runs(c.ctx, []*enqueue.Flow{f}, enqueue.RunOptions{})
+		if err != nil {
+			return nil, nil, c.hinted(err)
+		}
+		news = runs[0].Enqueued()
+	}
+	if out, err = pools(x.Pool, news); err != nil {
+		return nil, nil, err
+	}
+	if x.MaxRunning != nil {
+		out = append(out, foresight.Places{N: *x.MaxRunning})
+	}
+	if len(news) > 0 {
+		out = append(out, foresight.Submit{Jobs: news})
+		for _, n := range news {
+			only = append(only, n.ID)
+		}
+	}
+	if x.Flow == "" && len(x.Runs) > 0 {
+		ids, _, err := r.Scheduler.Members(c.ctx, x.Runs)
+		if err != nil {
+			return nil, nil, err
+		}
+		only = append(only, ids...)
+	}
+	return out, only, nil
+}
+
+// pools reads --pool, of which jobs may ask that are still to come.
+func pools(texts []string, news []kernel.NewJob) (out []foresight.Change, err error) {
+	for _, p := range texts {
+		name, units, _ := strings.Cut(p, "=")
+		n, err := strconv.Atoi(units)
+		if err != nil {
+			return nil, usageError(fmt.Errorf("--pool %s: write NAME=N", p))
+		}
+		out = append(out, foresight.Resize{Pool: name, Units: n, Known: slices.ContainsFunc(news, func(j kernel.NewJob) bool {
+			return slices.ContainsFunc(j.Spec.Locks, func(l kernel.Lock) bool { return l.Pool() && l.Key == name })
+		})})
+	}
+	return out, nil
+}
+
+// batchOf are the jobs of a file; -: of standard input.
+func (c *call) batchOf(r *repo, path string) ([]kernel.NewJob, error) {
+	in := c.stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	return c.builder(r).Batch(c.ctx, in)
+}
+
+func simulatedOf(o foresight.Outlook, habits *foresight.Habits) simulated {
+	doc := simulated{Now: o.Now, Draws: o.Draws, Cut: o.Story.Cut, Ends: []simulatedEnd{}, Path: []simulatedSpan{}, Resources: []simulatedDemand{}, Spans: []simulatedSpan{}, Assumed: []simulatedAssumed{}}
+	then := o.Story.Then
+	for _, e := range o.Ends {
+		first := then.Job(e.Jobs[0])
+		end := simulatedEnd{Reference: view.ReferenceOf(first), Name: view.Title(first), Jobs: e.Jobs, Ends: e.Ends, Succeeded: e.Succeeded, Basis: e.Basis.String(), From: e.From}
+		if len(e.Jobs) > 1 {
+			end.Reference, end.Name = view.ReferenceTo(first.Number), view.RunName(first)
+		}
+		if !e.P50.IsZero() {
+			end.P50, end.P90 = &e.P50, &e.P90
+		}
+		if j := then.Job(e.Waits); j != nil {
+			end.Waits = &simulatedWait{j.ID, view.ReferenceOf(j), e.For}
+		}
+		doc.Ends = append(doc.Ends, end)
+	}
+	guessed, asked := map[kernel.JobID]bool{}, map[kernel.JobID]bool{}
+	for i, s := range o.Story.Spans {
+		j := then.Job(s.Job)
+		if j == nil || s.End.IsZero() {
+			continue
+		}
+		if basis, _ := habits.Basis(j); s.Attempt == 0 && habits.Decisions() == 0 {
+			asked[s.Job] = true
+		} else if s.Attempt > 0 && basis == foresight.Guess {
+			guessed[s.Job] = true
+		}
+		span := simulatedSpan{Job: s.Job, Reference: view.ReferenceOf(j), Name: view.Title(j), Attempt: s.Attempt, Start: s.Start, End: s.End,
+			Outcome: s.Outcome.String(), Class: s.Class.String(), critical: slices.Contains(o.Path, i)}
+		if s.Held != nil {
+			span.WaitedFor = s.Held.String()
+		}
+		doc.Spans = append(doc.Spans, span)
+		if span.critical {
+			doc.Path = append(doc.Path, span)
+		}
+	}
+	for _, u := range o.Resources {
+		d := simulatedDemand{Kind: u.Kind.String(), Name: u.Name, Has: u.Has, Waited: u.Waited.Seconds(), Busy: u.Busy}
+		if u.Tried {
+			saves := u.Doubled.Seconds()
+			d.Doubled = &saves
+		}
+		doc.Resources = append(doc.Resources, d)
+	}
+	if n := len(guessed); n > 0 {
+		doc.Assumed = append(doc.Assumed, simulatedAssumed{"attempt", foresight.DefaultDuration.Seconds(), n})
+	}
+	if n := len(asked); n > 0 {
+		doc.Assumed = append(doc.Assumed, simulatedAssumed{"decision", foresight.DefaultDecision.Seconds(), n})
+	}
+	return doc
+}
+
+// gantt is doc as a picture.
+func (doc simulated) gantt() string {
+	var bars []view.Bar
+	for _, s := range doc.Spans {
+		b := view.Bar{Row: strings.TrimSpace(s.Ref + " " + s.Name), Start: s.Start, End: s.End, Status: kernel.Succeeded.String(), Critical: s.critical}
+		switch {
+		case s.Attempt == 0:
+			b.Status = kernel.WaitingOnApproval.String()
+		case s.Outcome != kernel.OutcomeSucceeded.String():
+			b.Status = kernel.Failed.String()
+		}
+		b.Text = fmt.Sprintf("%s\n%s\n%s", b.Row, s.what(), kernel.Brief(s.End.Sub(s.Start)))
+		bars = append(bars, b)
+	}
+	return view.Gantt(doc.Now, bars)
+}
+
+// what happens in s, in words.
+func (s simulatedSpan) what() string {
+	switch {
+	case s.Attempt == 0:
+		return "a person decides"
+	case s.Attempt > 1:
+		return fmt.Sprintf("attempt %d", s.Attempt)
+	default:
+		return "runs"
+	}
+}
+
+// simulation is doc for people.
+func (c *call) simulation(doc simulated) string {
+	if len(doc.Ends) == 0 {
+		return "Nothing is open.\n"
+	}
+	in := func(t time.Time) string { return kernel.Brief(t.Sub(doc.Now)) }
+	cells := [][]string{{"#", "Name", "Ends in", "9 of 10", "At", "Known from"}}
+	var remarks []string
+	for _, e := range doc.Ends {
+		row := []string{e.Ref, e.Name, "never", "", "", e.knownFrom()}
+		if e.P50 != nil {
+			row[2], row[3], row[4] = in(*e.P50), in(*e.P90), c.ui.clock(*e.P50, doc.Now)
+		}
+		if e.Waits != nil {
+			remarks = append(remarks, fmt.Sprintf("%s does not end by itself in %d of %d: %s: %s", e.Ref, doc.Draws-e.Ends, doc.Draws, e.Waits.Ref, c.ui.refs.text(e.Waits.For)))
+		}
+		if e.Succeeded < e.Ends {
+			remarks = append(remarks, fmt.Sprintf("%s ends well in %d of %d", e.Ref, e.Succeeded, doc.Draws))
+		}
+		cells = append(cells, row)
+	}
+	parts := []string{grid{cells: cells, shrink: []int{1, 5}}.text(c.ui.columns())}
+	if doc.Cut {
+		remarks = append(remarks, "it was not simulated to the end: too much happens")
+	}
+	if len(remarks) > 0 {
+		for i, text := range remarks {
+			remarks[i] = plainLine(text)
+		}
+		parts = append(parts, strings.Join(remarks, "\n")+"\n")
+	}
+	if len(doc.Path) > 0 {
+		cells = nil
+		for _, s := range doc.Path[max(0, len(doc.Path)-most):] {
+			held := ""
+			if s.WaitedFor != "" {
+				held = "waited for " + s.WaitedFor
+			}
+			cells = append(cells, []string{s.Ref, s.Name, s.what(), kernel.Brief(s.End.Sub(later(s.Start, doc.Now))), "until +" + in(s.End), held})
+		}
+		text := c.ui.bold("critical path") + "\n"
+		if more := len(doc.Path) - most; more > 0 {
+			text += fmt.Sprintf("  %d before these: --format json has them\n", more)
+		}
+		parts = append(parts, text+grid{cells: cells, indent: "  ", shrink: []int{1, 5}}.text(c.ui.columns()))
+	}
+	cells = nil
+	for _, d := range doc.Resources {
+		if d.Has == 0 && d.Waited == 0 {
+			continue
+		}
+		row := []string{strings.TrimSpace(d.Kind + " " + d.Name), strconv.Itoa(d.Has), "waited for " + kernel.Brief(time.Duration(d.Waited*float64(time.Second))), fmt.Sprintf("busy %.0f%%", 100*d.Busy), ""}
+		if d.Doubled != nil && *d.Doubled < 1 {
+			row[4] = "twice as much brings nothing"
+		} else if d.Doubled != nil {
+			row[4] = "twice as much: " + kernel.Brief(time.Duration(*d.Doubled*float64(time.Second))) + " sooner"
+		}
+		cells = append(cells, row)
+	}
+	if len(cells) > 0 {
+		parts = append(parts, c.ui.bold("what jobs wait for")+"\n"+grid{cells: cells[:min(most, len(cells))], indent: "  ", shrink: []int{0, 4}}.text(c.ui.columns()))
+	}
+	var assumed []string
+	for _, a := range doc.Assumed {
+		what := map[string]string{"attempt": "each unknown attempt", "decision": "each decision of a person"}[a.What]
+		assumed = append(assumed, fmt.Sprintf("%s for %s (%d)", kernel.Brief(time.Duration(a.Seconds*float64(time.Second))), what, a.Jobs))
+	}
+	if len(assumed) > 0 {
+		parts = append(parts, "Assumed: "+strings.Join(assumed, ", ")+"\n")
+	}
+	return strings.Join(parts, "\n")
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// knownFrom is how sure an end is.
+func (e simulatedEnd) knownFrom() string {
+	switch e.Basis {
+	case foresight.Recorded.String():
+		if e.From == 1 {
+			return "1 attempt"
+		}
+		return fmt.Sprintf("%d attempts", e.From)
+	case foresight.Guess.String():
+		return "a guess"
+	default:
+		return e.Basis
+	}
+}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Submits a job to Slurm for Vizier: see docs/user/executors.md. It needs jq.
+set -eu
+export LC_ALL=C
+for name in $(env | sed -n 's/^\(SLURM_[A-Z_]*\)=.*/\1/p'); do # of the job that this may run in: sbatch would take them for its own
+	case $name in SLURM_CONF*) ;; *) unset "$name" ;; esac
+done
+request=$(cat)
+ask() { printf '%s' "$request" | jq -r "$1"; }
+answer() { jq -n --arg said "$2" "{$1: \$said}"; }
+
+script="#!/bin/sh
+export VIZIER_JOB_CORES=\${SLURM_CPUS_PER_TASK:-1}
+VIZIER_JOB_UNTIL=\$(date -d \"\$(squeue -h -j \"\$SLURM_JOB_ID\" -o %e)\" +%s 2>/dev/null) && export VIZIER_JOB_UNTIL
+exec $(ask '.argv | @sh')"
+eval "set -- $(ask '.options | @sh')"
+errors=$(mktemp)
+trap 'rm -f "$errors"' EXIT
+if id=$(printf '%s\n' "$script" | sbatch --parsable --no-requeue --job-name="$(ask .name)" --chdir="$(ask .dir)" \
+	--output="$(ask .log)" --open-mode=append --signal=B:TERM@30 "$@" 2>"$errors"); then
+	answer id "${id%%;*}"
+	exit
+fi
+said=$(sed 's/^sbatch: //; s/^error: //' "$errors" | tr '\n' ' ')
+case $said in
+*"Unable to contact"* | *"Connection refused"* | *"timed out"*) answer away "$said" ;;
+*MaxSubmit* | *temporarily* | *"Too many"*) answer full "$said" ;;
+*[Ii]nvalid* | *"not available"* | *"unrecognized option"* | *"not permitted"*) answer refused "$said" ;;
+*) # Vizier tries that a few times
+	printf '%s\n' "$said" >&2
+	exit 1
+	;;
+esac

@@ -1,0 +1,86 @@
+package foresight_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
+)
+
+func node(id kernel.JobID, more ...func(*kernel.NewJob)) kernel.NewJob {
+	n := kernel.NewJob{ID: id, Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}}}
+	n.Spec.Origin = kernel.Origin{Run: "run_x", Node: string(id)}
+	for _, m := range more {
+		m(&n)
+	}
+	return n
+}
+
+func follows(id kernel.JobID) func(*kernel.NewJob) {
+	return func(n *kernel.NewJob) { n.Spec.RunsAfter(id, kernel.AfterSuccess) }
+}
+
+func followsAny(id kernel.JobID) func(*kernel.NewJob) {
+	return func(n *kernel.NewJob) { n.Spec.RunsAfter(id, kernel.AfterAnyEnd) }
+}
+
+func asks(n *kernel.NewJob) { n.Approval = kernel.Require(t0, "ann") }
+
+func sleeps(n *kernel.NewJob) { n.Spec.Routed = true }
+
+func onFailed(to kernel.JobID) func(*kernel.NewJob) {
+	return func(n *kernel.NewJob) {
+		n.Spec.Routes = append(n.Spec.Routes, kernel.Route{On: kernel.OutcomeFailed, To: to})
+	}
+}
+
+// Each fault is found, with the shortest history that shows it, and a flow without the
+// fault has none.
+func TestExplore(t *testing.T) {
+	branch := kernel.Artifact{Kind: kernel.PlanBranch, Name: "foo", Ref: "draft/foo"}
+	makes := func(n *kernel.NewJob) { n.Spec.Produces = []kernel.Artifact{branch} }
+	uses := func(n *kernel.NewJob) { n.Spec.Needs = []kernel.Artifact{branch} }
+	for name, c := range map[string]struct {
+		jobs  []kernel.NewJob
+		want  string
+		steps int
+	}{
+		"nothing wrong":                             {[]kernel.NewJob{node("a", asks, makes), node("b", follows("a"), uses), node("c", follows("b"))}, "", 0},
+		"a job waits for one that sleeps":           {[]kernel.NewJob{node("a", onFailed("m")), node("b", follows("m")), node("m", sleeps)}, "b is left open, and nothing will happen any more: m: it sleeps, and nothing wakes it", 1},
+		"nothing leads to a node":                   {[]kernel.NewJob{node("a"), node("m", sleeps)}, "m runs in no history", 0},
+		"any end of a failure will do":              {[]kernel.NewJob{node("a"), node("b", followsAny("a"))}, "a fails, nothing handles that, and the last nodes succeed all the same", 2},
+		"the end of who was refused will do":        {[]kernel.NewJob{node("a", asks, onFailed("m")), node("b", followsAny("a")), node("m", sleeps)}, "b runs, and the approval of a was not given", 1},
+		"a branch that an earlier run left is used": {[]kernel.NewJob{node("a", makes), node("b", uses)}, "b uses plan_branch:foo (draft/foo) of an earlier run before a has made it\na fails, nothing handles that, and the last nodes succeed all the same", 0},
+	} {
+		x, err := foresight.Explore(c.jobs, foresight.MostStates, func() bool { return false })
+		if err != nil || !x.Complete {
+			t.Fatalf("%s: %v, complete %t", name, err, x.Complete)
+		}
+		var got []string
+		for _, f := range x.Falls {
+			got = append(got, f.Text(func(id kernel.JobID) string { return string(id) }))
+			if strings.HasPrefix(c.want, got[0]) && len(got) == 1 && len(f.History) != c.steps {
+				t.Errorf("%s: a history of %d steps, want %d: %+v", name, len(f.History), c.steps, f.History)
+			}
+		}
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, strings.Join(got, "\n"), c.want)
+		}
+	}
+}
+
+// Loops end, retries are taken and not taken, and what is cut off says so.
+func TestExploreIsBounded(t *testing.T) {
+	again := func(n *kernel.NewJob) {
+		n.Spec.Budget, n.Spec.Retry = kernel.Budget{Retries: 2, Reclaims: 1}, kernel.RetryPolicy{}.On(kernel.Timeout)
+	}
+	jobs := []kernel.NewJob{node("a", again), node("b", follows("a"), onFailed("a"), again), node("c", follows("b"), again)}
+	x, err := foresight.Explore(jobs, foresight.MostStates, func() bool { return false })
+	if err != nil || !x.Complete || len(x.Falls) > 0 || x.States < 30 {
+		t.Errorf("%v: %d states, complete %t, %v", err, x.States, x.Complete, x.Falls)
+	}
+	if y, _ := foresight.Explore(jobs, 20, func() bool { return false }); y.Complete || y.States > 20 {
+		t.Errorf("of 20 states %d, complete %t", y.States, y.Complete)
+	}
+}

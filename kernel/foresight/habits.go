@@ -1,0 +1,266 @@
+package foresight
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Habits are how long attempts took, how they ended and how long people took to
+// decide, by the records of what has ended.
+type Habits struct {
+	of       map[string]*habit
+	waits    []time.Duration // for a decision, in order
+	rejected int
+}
+
+// habit is what is known of attempts at one thing.
+type habit struct {
+	took   []time.Duration // of those that succeeded, in order
+	failed []failure
+}
+
+// failure is how an attempt failed. Took is 0 where it is not on record: only the last
+// attempt of a job has its times there.
+type failure struct {
+	took  time.Duration
+	class kernel.FailureClass
+	exit  int
+}
+
+// HabitsOf gathers the habits of jobs. Cancelled ones tell nothing.
+func HabitsOf(jobs []*kernel.Job) *Habits {
+	h := &Habits{of: map[string]*habit{}}
+	ended := make(map[kernel.JobID]time.Time, len(jobs))
+	for _, j := range jobs {
+		ended[j.ID] = j.State.Finished
+	}
+	for _, j := range jobs {
+		h.learn(j)
+		a := j.State.Approval
+		if a.DecidedAt.IsZero() || a.State != kernel.Approved && a.State != kernel.Rejected {
+			continue
+		}
+		since := a.RequestedAt // or later: nobody need look at what cannot start yet
+		for _, id := range j.Spec.After {
+			if at := ended[id]; at.After(since) && at.Before(a.DecidedAt) {
+				since = at
+			}
+		}
+		h.waits = append(h.waits, max(0, a.DecidedAt.Sub(since)))
+		if a.State == kernel.Rejected {
+			h.rejected++
+		}
+	}
+	for _, k := range h.of {
+		slices.Sort(k.took)
+	}
+	slices.Sort(h.waits)
+	return h
+}
+
+func (h *Habits) learn(j *kernel.Job) {
+	st := &j.State
+	failed := failedBefore(j)
+	if took := st.Finished.Sub(st.Started); !st.Started.IsZero() && took >= 0 {
+		switch st.Status {
+		case kernel.Succeeded:
+			for _, key := range keys(j) {
+				h.at(key).took = append(h.at(key).took, took)
+			}
+		case kernel.Failed:
+			failed = append(failed, failure{took, st.Failure, st.Exit.Code})
+		default: // its latest attempt has not ended, or not by itself
+		}
+	}
+	if len(failed) > 0 {
+		for _, key := range keys(j) {
+			h.at(key).failed = append(h.at(key).failed, failed...)
+		}
+	}
+}
+
+func (h *Habits) at(key string) *habit {
+	if h.of[key] == nil {
+		h.of[key] = &habit{}
+	}
+	return h.of[key]
+}
+
+// failedBefore are the attempts of j that failed and were followed by another. What
+// the record has of them is which budget that was spent from.
+func failedBefore(j *kernel.Job) (out []failure) {
+	st := &j.State
+	for range st.Spent.Resumes {
+		out = append(out, failure{class: kernel.Timeout, exit: 124})
+	}
+	for range st.Spent.Reclaims {
+		out = append(out, failure{class: kernel.WorkerLost, exit: 1})
+	}
+	for range st.Spent.Retries {
+		out = append(out, retried(j.Retry()))
+	}
+	return out
+}
+
+// retried is a failure that p tries again.
+func retried(p kernel.RetryPolicy) failure {
+	for code := range 256 {
+		if p.Exits.Has(code) {
+			return failure{class: kernel.ExitFailure, exit: code}
+		}
+	}
+	for class := kernel.ExitFailure; class <= kernel.Overloaded; class++ {
+		if p.Covers(class, 1) {
+			return failure{class: class, exit: 1}
+		}
+	}
+	return failure{class: kernel.ExitFailure, exit: 1}
+}
+
+// keys are what j may be known by, the surest first: the same node of a template, the
+// same name, the same command.
+func keys(j *kernel.Job) (out []string) {
+	o := &j.Spec.Origin
+	if o.Template.ID != "" && o.Node != "" {
+		out = append(out, "node\x00"+o.Template.ID+"\x00"+o.Node)
+	}
+	if j.Spec.Name != "" && !j.Spec.Task.Builtin {
+		out = append(out, "name\x00"+j.Spec.Name)
+	}
+	if !j.Spec.Task.Builtin {
+		out = append(out, "command\x00"+strings.Join(j.Spec.Task.Args, "\x00"))
+	}
+	return out
+}
+
+// known is what is known of j's attempts; nil: nothing.
+func (h *Habits) known(j *kernel.Job) *habit {
+	for _, key := range keys(j) {
+		if k := h.of[key]; k != nil {
+			return k
+		}
+	}
+	return nil
+}
+
+// Basis is what the duration of an attempt of j is known from, and from how many
+// attempts.
+func (h *Habits) Basis(j *kernel.Job) (Basis, int) {
+	if j.Spec.Estimate > 0 {
+		return Declared, 0
+	}
+	if k := h.known(j); k != nil {
+		return Recorded, len(k.took) + len(k.failed)
+	}
+	return Guess, 0
+}
+
+// Decisions is how many decisions of people are on record.
+func (h *Habits) Decisions() int { return len(h.waits) }
+
+// Course is the n-th way things may go by h, drawn with a seed; the 0th is the usual one,
+// in which everything takes its median and succeeds, unless it never did. The same
+// attempt of a job comes out the same in every future with these two numbers.
+func (h *Habits) Course(seed uint64, n int) Course { return &drawn{h: h, seed: seed, n: n, people: 1} }
+
+type drawn struct {
+	h      *Habits
+	seed   uint64
+	n      int
+	people float64 // with two, a decision takes half as long
+	chance bool    // something could have come out otherwise
+}
+
+// at is a number from 0 to 1 that depends on what it is about alone.
+func (d *drawn) at(what string, j *kernel.Job) float64 {
+	if d.n == 0 {
+		return 0.5
+	}
+	name := j.Ref()
+	if name == "" {
+		name = string(j.ID)
+	}
+	x := d.seed ^ uint64(d.n)*0x9e3779b97f4a7c15
+	for _, c := range []byte(what + " " + name + " " + strconv.Itoa(j.State.Attempt) + " " + strconv.Itoa(j.State.Generation)) {
+		x = mixed(x ^ uint64(c))
+	}
+	return float64(mixed(x)>>11) / (1 << 53)
+}
+
+// mixed spreads the bits of x: the finalizer of splitmix64.
+func mixed(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Attempt takes what was declared, or else what is on record; see Course.
+func (d *drawn) Attempt(j *kernel.Job, ran time.Duration) (kernel.Result, time.Duration) {
+	succeeds := kernel.Result{Outcome: kernel.OutcomeSucceeded}
+	if j.Spec.Estimate > 0 {
+		return succeeds, overrun(j.Spec.Estimate, ran)
+	}
+	k := d.h.known(j)
+	if k == nil {
+		return succeeds, overrun(DefaultDuration, ran)
+	}
+	took := overrun(DefaultDuration, ran)
+	d.chance = d.chance || len(k.took)+len(k.failed) > 1
+	if len(k.took) > 0 {
+		took = quantile(longer(k.took, ran), d.at("time", j), ran)
+	}
+	all := len(k.took) + len(k.failed)
+	at := int(d.at("end", j) * float64(all))
+	if d.n == 0 && len(k.took) > 0 || at >= len(k.failed) {
+		return succeeds, took
+	}
+	f := k.failed[at%len(k.failed)]
+	if f.took > 0 {
+		took = overrun(f.took, ran)
+	}
+	return kernel.Result{Outcome: kernel.OutcomeFailed, Class: f.class, Exit: max(1, f.exit), Reason: "as earlier attempts"}, took
+}
+
+// Decision is drawn of the decisions on record.
+func (d *drawn) Decision(j *kernel.Job) (grants bool, takes time.Duration) {
+	takes = DefaultDecision
+	if n := len(d.h.waits); n > 0 {
+		d.chance = d.chance || n > 1
+		takes = quantile(d.h.waits, d.at("decision", j), 0)
+		grants = d.n == 0 && d.h.rejected < n || d.at("consent", j)*float64(n) >= float64(d.h.rejected)
+	} else {
+		grants = true
+	}
+	return grants, time.Duration(float64(takes) / d.people)
+}
+
+// overrun is how long something takes that was to take usual and has run for ran
+// already: a tenth more than that, if it is late.
+func overrun(usual, ran time.Duration) time.Duration { return max(usual, ran+ran/10) }
+
+// longer are those of some durations, in order, that are longer than ran.
+func longer(took []time.Duration, ran time.Duration) []time.Duration {
+	at, _ := slices.BinarySearch(took, ran+1)
+	return took[at:]
+}
+
+// quantile is the q-th quantile of durations in order, between the two nearest; of
+// none, that of something late.
+func quantile(of []time.Duration, q float64, ran time.Duration) time.Duration {
+	if len(of) == 0 {
+		return overrun(0, ran)
+	}
+	at := q * float64(len(of)-1)
+	low, part := math.Modf(at)
+	i := int(low)
+	if i+1 >= len(of) {
+		return of[len(of)-1]
+	}
+	return of[i] + time.Duration(part*float64(of[i+1]-of[i]))
+}

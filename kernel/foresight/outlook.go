@@ -1,0 +1,340 @@
+package foresight
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Options are what an outlook is made of.
+type Options struct {
+	Habits *Habits
+	Seed   uint64
+	Draws  int            // how often the future is drawn; at least 1
+	Only   []kernel.JobID // the ends of these are asked for; nil: of all that are open
+	Double int            // of how many resources it is told what twice as much of them would bring
+}
+
+// Outlook is how everything open goes on, over several draws.
+type Outlook struct {
+	Now       time.Time
+	Draws     int // fewer than asked for where nothing was left to chance
+	Ends      []End
+	Story     Story // the draw whose end is the median
+	Path      []int // of its spans, the ones that the last end waited for, in order
+	Resources []Usage
+}
+
+// End is when what was enqueued with one number ends: a run, a batch or a job.
+type End struct {
+	Jobs      []kernel.JobID // in schedule order, those that had ended before included
+	P50, P90  time.Time      // of the draws in which it ends; zero: it never does
+	Ends      int            // in how many it ends,
+	Succeeded int            // and in how many of these every job does, but those that nobody needs
+	Waits     kernel.JobID   // where it does not end: the job that waits for what does not come by itself,
+	For       string         // and for what
+	Basis     Basis          // the least of what is known of what it waits for
+	From      int            // of Recorded: from how many attempts, the fewest
+}
+
+// Usage is how much is wanted of a resource.
+type Usage struct {
+	Resource
+	Has     int           // how many there are; 0: no limit
+	Waited  time.Duration // how long jobs wait for it, together, in the middle draw
+	Busy    float64       // of its time until the end, how much it is in use, from 0 to 1
+	Doubled time.Duration // how much sooner the last end would come with twice as much of it
+	Tried   bool          // that was looked at
+}
+
+// Foretell draws how s goes on. Of its story's last snapshot the Probes count as in
+// Tell.
+func Foretell(s *kernel.Snapshot, o Options) Outlook {
+	f := &foreteller{s: s, o: o, asked: map[kernel.JobID]bool{}}
+	for _, id := range o.Only {
+		f.asked[id] = true
+	}
+	out := Outlook{Now: s.Now()}
+	stories := f.draw(s, 1, o.Draws)
+	out.Draws = len(stories)
+	slices.SortStableFunc(stories, func(a, b Story) int { return f.last(a).Compare(f.last(b)) })
+	out.Story = stories[(len(stories)-1)/2]
+	out.Path = f.path(out.Story)
+	out.Ends = f.ends(stories)
+	out.Resources = f.usage(out.Story)
+	before := f.last(out.Story)
+	for i := range out.Resources {
+		if u := &out.Resources[i]; i < o.Double && u.Waited > 0 {
+			more, people := doubled(s, u.Resource)
+			again := f.draw(more, people, min(len(stories), 15))
+			slices.SortStableFunc(again, func(a, b Story) int { return f.last(a).Compare(f.last(b)) })
+			u.Doubled, u.Tried = before.Sub(f.last(again[(len(again)-1)/2])), true
+		}
+	}
+	return out
+}
+
+type foreteller struct {
+	s     *kernel.Snapshot
+	o     Options
+	asked map[kernel.JobID]bool
+}
+
+// draw tells how s goes on, so many times, or once where nothing is left to chance.
+func (f *foreteller) draw(s *kernel.Snapshot, people float64, times int) []Story {
+	var out []Story
+	for n := 1; n <= max(1, times); n++ {
+		d := &drawn{h: f.o.Habits, seed: f.o.Seed, n: n, people: people}
+		if times <= 1 {
+			d.n = 0
+		}
+		out = append(out, Tell(s, d))
+		if !d.chance {
+			break
+		}
+	}
+	return out
+}
+
+// wanted reports that the end of job id is asked for.
+func (f *foreteller) wanted(id kernel.JobID) bool { return len(f.asked) == 0 || f.asked[id] }
+
+// last is the end of the last of the jobs that are asked for; now, if none ends.
+func (f *foreteller) last(t Story) time.Time {
+	at := f.s.Now()
+	for id, end := range t.Ended {
+		if f.wanted(id) && end.After(at) {
+			at = end
+		}
+	}
+	return at
+}
+
+// path is which spans the last end waited for.
+func (f *foreteller) path(t Story) (out []int) {
+	last := -1
+	for i, s := range t.Spans {
+		if f.wanted(s.Job) && !s.End.IsZero() && (last < 0 || s.End.After(t.Spans[last].End)) {
+			last = i
+		}
+	}
+	for ; last >= 0; last = t.Spans[last].After {
+		out = append(out, last)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// groups are the jobs that were open, by what was enqueued with one number.
+func (f *foreteller) groups(then *kernel.Snapshot) (out [][]*kernel.Job) {
+	at := map[kernel.Number]int{}
+	for _, j := range then.Jobs() {
+		k, known := at[j.Number]
+		if !known || j.Number == 0 {
+			k = len(out)
+			at[j.Number], out = k, append(out, nil)
+		}
+		out[k] = append(out[k], j)
+	}
+	return slices.DeleteFunc(out, func(g []*kernel.Job) bool {
+		return !slices.ContainsFunc(g, func(j *kernel.Job) bool {
+			now := f.s.Job(j.ID)
+			return f.wanted(j.ID) && (now == nil || now.State.Status.Active())
+		})
+	})
+}
+
+// ends are those of the groups, over all stories.
+func (f *foreteller) ends(stories []Story) (out []End) {
+	sureness := f.basis(stories[0])
+	for _, g := range f.groups(stories[0].Then) {
+		e := End{Basis: Declared}
+		var at []time.Time
+		for _, j := range g {
+			e.Jobs = append(e.Jobs, j.ID)
+			if now := f.s.Job(j.ID); now != nil && !now.State.Status.Active() {
+				continue
+			}
+			if b := sureness[j.ID]; b.basis < e.Basis || b.basis == e.Basis && (e.From == 0 || b.from < e.From) {
+				e.Basis, e.From = b.basis, b.from
+			}
+		}
+		for _, t := range stories {
+			var end time.Time
+			ended, well := true, true
+			for _, id := range e.Jobs {
+				j := t.Then.Job(id)
+				if j == nil {
+					continue
+				}
+				if end = later(end, t.Ended[id]); j.State.Status.Active() {
+					if ended && e.Waits == "" {
+						e.Waits, e.For = id, j.State.Wait.Detail
+					}
+					ended = false
+				}
+				well = well && (j.State.Status == kernel.Succeeded || j.State.Status == kernel.Unscheduled)
+			}
+			if ended {
+				at, e.Ends = append(at, end), e.Ends+1
+				if well {
+					e.Succeeded++
+				}
+			}
+		}
+		if slices.SortFunc(at, time.Time.Compare); len(at) > 0 {
+			e.P50, e.P90 = at[(len(at)-1)/2], at[(len(at)*9+9)/10-1]
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+type sureness struct {
+	basis Basis
+	from  int
+}
+
+// basis is of each job the least of what is known of its own attempts and of all that
+// let it begin.
+func (f *foreteller) basis(t Story) map[kernel.JobID]sureness {
+	of := make([]sureness, len(t.Spans))
+	out := map[kernel.JobID]sureness{}
+	for i, s := range t.Spans {
+		j := t.Then.Job(s.Job)
+		if j == nil {
+			continue
+		}
+		var own sureness
+		if own.basis, own.from = f.o.Habits.Basis(j); s.Attempt == 0 {
+			if own = (sureness{Recorded, f.o.Habits.Decisions()}); own.from == 0 {
+				own.basis = Guess
+			}
+		}
+		if s.After >= 0 {
+			own = lesser(own, of[s.After])
+		}
+		of[i] = own
+		if before, again := out[s.Job]; again {
+			own = lesser(own, before)
+		}
+		out[s.Job] = own
+	}
+	for _, j := range t.Then.Jobs() {
+		if _, began := out[j.ID]; !began { // it ends without an attempt, or never
+			out[j.ID] = sureness{Declared, 0}
+		}
+	}
+	return out
+}
+
+func lesser(a, b sureness) sureness {
+	if b.basis < a.basis || b.basis == a.basis && b.from < a.from {
+		return b
+	}
+	return a
+}
+
+// usage is how much is wanted of each resource, the most waited for first.
+func (f *foreteller) usage(t Story) []Usage {
+	limits, end := t.Then.Limits(), f.last(t)
+	all := end.Sub(f.s.Now()).Seconds()
+	busy := map[Resource]float64{}
+	for _, s := range t.Spans {
+		j := t.Then.Job(s.Job)
+		from, to := later(s.Start, f.s.Now()), s.End
+		if to.IsZero() || to.After(end) {
+			to = end
+		}
+		spent := max(0, to.Sub(from).Seconds())
+		if s.Attempt == 0 {
+			busy[Resource{Kind: Person}] += spent
+			continue
+		}
+		if j == nil {
+			continue
+		}
+		busy[Resource{Slot, j.Spec.Task.On()}] += spent
+		for _, l := range j.Spec.Locks {
+			if l.Pool() {
+				busy[Resource{Pool, l.Key}] += spent * float64(l.Units)
+			} else {
+				busy[Resource{Lock, l.Key}] += spent
+			}
+		}
+	}
+	for r := range t.Waits {
+		busy[r] += 0
+	}
+	var out []Usage
+	for r, spent := range busy {
+		u := Usage{Resource: r, Waited: t.Waits[r], Has: 1}
+		switch r.Kind {
+		case Slot:
+			u.Has = limits.Executors[r.Name]
+			if r.Name == kernel.LocalExecutor {
+				u.Has = limits.MaxRunning
+			}
+		case Pool:
+			u.Has = capacity(limits, r.Name)
+		case Lock, Person:
+		}
+		if u.Has > 0 && all > 0 {
+			u.Busy = min(1, spent/all/float64(u.Has))
+		}
+		out = append(out, u)
+	}
+	slices.SortFunc(out, func(a, b Usage) int {
+		return cmp.Or(cmp.Compare(b.Waited, a.Waited), cmp.Compare(b.Busy, a.Busy), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// doubled is s with twice as much of a resource, and how many people there are then. Of a
+// lock there are then two: who excludes others takes one, and who shares it none.
+func doubled(s *kernel.Snapshot, r Resource) (*kernel.Snapshot, float64) {
+	f := &future{s: s}
+	o := f.observation()
+	l := &o.Limits
+	l.Pools, l.Executors = maps.Clone(l.Pools), maps.Clone(l.Executors)
+	if l.Pools == nil {
+		l.Pools = map[string]int{}
+	}
+	switch r.Kind {
+	case Person:
+		return s, 2
+	case Slot:
+		if r.Name == kernel.LocalExecutor {
+			l.MaxRunning *= 2
+		} else if n, limited := l.Executors[r.Name]; limited {
+			l.Executors[r.Name] = 2 * n
+		}
+	case Pool:
+		l.Pools[r.Name] = 2 * capacity(*l, r.Name)
+	case Lock:
+		l.Pools[r.Name] = 2
+		for i := range o.Jobs {
+			var locks []kernel.Lock
+			for _, k := range o.Jobs[i].Spec.Locks {
+				switch {
+				case k.Pool() || k.Key != r.Name:
+					locks = append(locks, k)
+				case k.Mode == kernel.Exclusive:
+					locks = append(locks, kernel.Lock{Key: k.Key, Mode: kernel.Shared, Units: 1})
+				}
+			}
+			o.Jobs[i].Spec.Locks = locks
+		}
+	}
+	return kernel.TakeSnapshot(o), 1
+}

@@ -1,0 +1,176 @@
+package foresight_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
+)
+
+func takes(d time.Duration) func(*kernel.Job) {
+	return func(j *kernel.Job) { j.Spec.Estimate = d }
+}
+
+func called(name string) func(*kernel.Job) {
+	return func(j *kernel.Job) { j.Spec.Name = name }
+}
+
+// ended is a job that took so long and succeeded, or failed with an exit code.
+func ended(id kernel.JobID, name string, took time.Duration, exit int) kernel.Job {
+	return named(id, func(j *kernel.Job) {
+		j.Spec.Name = name
+		j.State.Status, j.State.Attempt, j.State.Started, j.State.Finished, j.State.Exit = kernel.Succeeded, 1, t0.Add(-time.Hour), t0.Add(took-time.Hour), kernel.Exited(exit)
+		if exit != 0 {
+			j.State.Status, j.State.Failure = kernel.Failed, kernel.ExitFailure
+		}
+	})
+}
+
+func foretold(s *kernel.Snapshot, o foresight.Options) foresight.Outlook {
+	o.Habits = foresight.HabitsOf(s.Jobs())
+	return foresight.Foretell(s, o)
+}
+
+// spans are a story in words: what, from when to when in minutes, and what it waited for.
+func spans(t foresight.Story) string {
+	var out []string
+	for _, s := range t.Spans {
+		text := fmt.Sprintf("%s/%d %v-%v", s.Job, s.Attempt, s.Start.Sub(t0).Minutes(), s.End.Sub(t0).Minutes())
+		if s.Held != nil {
+			text += " " + s.Held.String()
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestStories(t *testing.T) {
+	gpu := func(j *kernel.Job) { j.Spec.Locks = []kernel.Lock{{Key: "gpu", Mode: kernel.Shared, Units: 1}} }
+	m := time.Minute
+	for name, c := range map[string]struct {
+		jobs []kernel.Job
+		want string
+	}{
+		"a chain": {[]kernel.Job{named("a", takes(2*m)), named("b", both(takes(3*m), after("a")))}, "a/1 0-2, b/1 2-5"},
+		"a lock":  {[]kernel.Job{named("a", both(takes(2*m), locked("x"))), named("b", both(takes(3*m), locked("x")))}, "a/1 0-2, b/1 2-5 lock x"},
+		"a pool":  {[]kernel.Job{named("a", both(takes(2*m), gpu)), named("b", both(takes(3*m), gpu))}, "a/1 0-2, b/1 2-5 pool gpu"},
+		"a person, of whom nothing is known": {[]kernel.Job{named("a", both(takes(m), gated)), named("b", both(takes(m), after("a")))},
+			"a/0 0-60, a/1 60-61 person, b/1 61-62"},
+		"a time limit": {[]kernel.Job{named("a", both(takes(9*m), func(j *kernel.Job) { j.Spec.Task.Timeout = 4 * m })), named("b", both(takes(m), after("a")))}, "a/1 0-4"},
+		"a failure that is tried again": {[]kernel.Job{ended("o", "n", 2*m, 3), named("a", both(called("n"), func(j *kernel.Job) {
+			j.Spec.Budget.Retries, j.Spec.Retry = 1, kernel.RetryPolicy{Base: 4 * m, Cap: 4 * m}.On(kernel.ExitFailure)
+		}))}, "a/1 0-2, a/2 5.3-7.3"},
+		"what runs already, in time and late": {[]kernel.Job{
+			named("a", both(takes(5*m), running, func(j *kernel.Job) { j.State.Started = t0.Add(-2 * m) })),
+			named("b", both(takes(5*m), running, func(j *kernel.Job) { j.State.Started = t0.Add(-10 * m) }))}, "a/1 -2-3, b/1 -10-1"},
+		"nothing known": {[]kernel.Job{named("a", called("z"))}, "a/1 0-1"},
+	} {
+		s := world(c.jobs...)
+		o := kernel.Observation{Now: t0, Jobs: c.jobs, Facts: s.Facts(), Limits: s.Limits()}
+		got := spans(foretold(kernel.NewSnapshot(o), foresight.Options{Draws: 1}).Story)
+		if name == "a failure that is tried again" { // up to a quarter is taken off a delay
+			got = got[:strings.LastIndex(got, "a/2 ")] + "a/2 5.3-7.3"
+		}
+		if got != c.want {
+			t.Errorf("%s: %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
+// Of the attempts on record a quarter failed: about that many draws end badly, and what
+// ends in time is where the records say.
+func TestDrawsFollowTheRecords(t *testing.T) {
+	var jobs []kernel.Job
+	for i := range 30 {
+		jobs = append(jobs, ended(kernel.JobID(fmt.Sprintf("o%02d", i)), "n", time.Duration(i+1)*time.Minute, 0))
+	}
+	for i := range 10 {
+		jobs = append(jobs, ended(kernel.JobID(fmt.Sprintf("p%02d", i)), "n", time.Minute, 1))
+	}
+	s := world(append(jobs, named("z", called("n")))...)
+	o := foretold(s, foresight.Options{Draws: 400, Seed: 7})
+	if o.Draws != 400 || len(o.Ends) != 1 {
+		t.Fatalf("%d draws, %d ends", o.Draws, len(o.Ends))
+	}
+	e := o.Ends[0]
+	if e.Ends != 400 || e.Succeeded < 270 || e.Succeeded > 330 {
+		t.Errorf("%d of %d end well, of 300 expected", e.Succeeded, e.Ends)
+	}
+	if in := e.P90.Sub(t0).Minutes(); in < 24 || in > 29 {
+		t.Errorf("p90 is after %v minutes", in)
+	}
+	if e.Basis != foresight.Recorded || e.From != 40 {
+		t.Errorf("known from %v of %d", e.Basis, e.From)
+	}
+	if again := foretold(s, foresight.Options{Draws: 400, Seed: 7}); again.Ends[0].P50 != e.P50 || again.Ends[0].Succeeded != e.Succeeded {
+		t.Error("the same seed draws another future")
+	}
+	if other := foretold(s, foresight.Options{Draws: 400, Seed: 8}); other.Ends[0].Succeeded == e.Succeeded && other.Ends[0].P50 == e.P50 {
+		t.Error("another seed draws the same future")
+	}
+}
+
+// Six jobs of ten minutes share a pool of one unit: they take an hour, and half of it with two.
+func TestWhatMoreWouldBring(t *testing.T) {
+	gpu := func(j *kernel.Job) { j.Spec.Locks = []kernel.Lock{{Key: "gpu", Mode: kernel.Shared, Units: 1}} }
+	for name, hold := range map[string]func(*kernel.Job){"pool gpu": gpu, "lock x": locked("x")} {
+		var jobs []kernel.Job
+		for i := range 6 {
+			jobs = append(jobs, named(kernel.JobID(fmt.Sprint("j", i)), both(takes(10*time.Minute), hold)))
+		}
+		o := foretold(world(jobs...), foresight.Options{Draws: 9, Double: 1})
+		if o.Draws != 1 {
+			t.Errorf("%d draws, and nothing is left to chance", o.Draws)
+		}
+		u := o.Resources[0]
+		if u.String() != name || !u.Tried || u.Doubled != 30*time.Minute || u.Waited != (10+20+30+40+50)*time.Minute || u.Busy < 0.99 {
+			t.Errorf("%s: %+v", name, u)
+		}
+		if len(o.Path) != 6 {
+			t.Errorf("the critical path is %v", o.Path)
+		}
+	}
+}
+
+// Who needs what nobody makes does not end, and it is said what for.
+func TestWhatDoesNotEnd(t *testing.T) {
+	need := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "b"}
+	s := world(named("a", func(j *kernel.Job) {
+		j.Spec.Needs, j.Spec.MissingProducer = []kernel.Artifact{need}, kernel.Wait
+	}), named("b", after("a")))
+	for _, e := range foretold(s, foresight.Options{Draws: 3}).Ends {
+		if !e.P50.IsZero() || e.Ends != 0 || e.Waits == "" || !slices.Contains([]string{"awaiting producer for custom:a:b", "waiting on job a"}, e.For) {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// What is guessed has no ETA, and what waits for it has none either.
+func TestETAs(t *testing.T) {
+	jobs := []kernel.Job{
+		ended("o", "n", 4*time.Minute, 0),
+		named("a", takes(2*time.Minute)), named("b", both(called("n"), after("a"))),
+		named("c", called("z")), named("d", both(takes(time.Minute), after("c"))),
+		named("e", both(takes(time.Minute), gated)),
+		named("f", both(takes(time.Minute), func(j *kernel.Job) {
+			j.Spec.Preconditions = []kernel.Precondition{{Kind: kernel.CleanWorktree}} // nobody looked
+		})),
+	}
+	for i := range jobs {
+		jobs[i].Created, jobs[i].Rev, jobs[i].Spec.Task.Args = t0, 1, []string{string(jobs[i].ID)}
+	}
+	s := kernel.NewSnapshot(kernel.Observation{Now: t0, Jobs: jobs})
+	want := map[kernel.JobID]foresight.ETA{
+		"a": {At: t0.Add(2 * time.Minute), Basis: foresight.Declared},
+		"b": {At: t0.Add(6 * time.Minute), Basis: foresight.Recorded, From: 1},
+		"f": {At: t0.Add(time.Minute), Basis: foresight.Declared},
+	}
+	got := foresight.ETAs(s, foresight.HabitsOf(s.Jobs()))
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v\nwant %v", got, want)
+	}
+}

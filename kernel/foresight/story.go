@@ -1,0 +1,323 @@
+package foresight
+
+import (
+	"cmp"
+	"container/heap"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Span is an attempt, or the time in which a person thought about an approval.
+type Span struct {
+	Job        kernel.JobID
+	Attempt    int // 0: a person decides
+	Start, End time.Time
+	Outcome    kernel.Outcome // of a decision: succeeded or blocked
+	Class      kernel.FailureClass
+
+	// After is the span by whose end this one began, by its place in the story; -1: it
+	// could begin at once. Held is what it waited for until then, if others had that.
+	After int
+	Held  *Resource
+}
+
+// Story is how everything goes on to the end.
+type Story struct {
+	Then  *kernel.Snapshot
+	Spans []Span // in the order in which they began
+	Ended map[kernel.JobID]time.Time
+	Waits map[Resource]time.Duration // how long jobs waited for what others had, all together
+	Cut   bool                       // it was not told to the end: more happened than any plan should make happen
+}
+
+// most bounds how much may happen in a story, for each of its jobs: a loop that starts
+// again and again is cut off.
+const most = 60
+
+// Tell is how s goes on by the kernel's own decisions, if attempts and people do as
+// the course says: until nothing is left that would happen by itself. Probes of
+// the story's last snapshot, but for runners, are what gates read in vain: where there
+// are any it has to be told again with these answered.
+func Tell(s *kernel.Snapshot, course Course) Story {
+	t := &teller{future: future{s: s}, course: course, cause: -1, waiting: map[kernel.JobID]wait{}, used: map[string]int{}, open: map[kernel.JobID]int{},
+		story: Story{Ended: map[kernel.JobID]time.Time{}, Waits: map[Resource]time.Duration{}}}
+	for _, j := range s.Jobs() {
+		if j.State.Status == kernel.Running {
+			t.use(j, 1)
+			t.begin(j, j.State.Started)
+		}
+	}
+	for _, j := range s.Jobs() {
+		t.look(j)
+	}
+	t.did, t.launched = t.follow, t.begins
+	t.tick()
+	t.s = t.s.Tracked()
+	for left := most * (len(t.s.Jobs()) + 10); len(t.events) > 0; left-- {
+		if left == 0 {
+			t.story.Cut = true
+			break
+		}
+		t.happen(heap.Pop(&t.events).(happening))
+	}
+	for id := range t.waiting {
+		t.waited(id, nil)
+	}
+	t.story.Then = t.s
+	return t.story
+}
+
+// teller tells a story.
+type teller struct {
+	future
+	course  Course
+	events  queue
+	made    int // events so far
+	cause   int // the span whose end is being followed; -1: none
+	story   Story
+	waiting map[kernel.JobID]wait
+	used    map[string]int       // locks and units of pools that running jobs have
+	open    map[kernel.JobID]int // the last span of each job
+}
+
+// wait is for what a job waits that others have, and since when.
+type wait struct {
+	what  Resource
+	since time.Time
+}
+
+// happening is what is going to happen: the end of a span, or that a job's time has come.
+type happening struct {
+	at   time.Time
+	seq  int
+	job  kernel.JobID
+	span int // -1: the time has come
+	end  kernel.Result
+	asks kernel.Approval // of a decision: what it is about
+}
+
+// queue is a heap of what is going to happen.
+type queue []happening
+
+func (q queue) Len() int { return len(q) }
+
+func (q queue) Less(i, k int) bool {
+	return cmp.Or(q[i].at.Compare(q[k].at), cmp.Compare(q[i].seq, q[k].seq)) < 0
+}
+
+func (q queue) Swap(i, k int) { q[i], q[k] = q[k], q[i] }
+
+// Push is heap.Interface's.
+func (q *queue) Push(x any) { *q = append(*q, x.(happening)) }
+
+// Pop is heap.Interface's.
+func (q *queue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+func (t *teller) expect(e happening) {
+	t.made++
+	e.seq = t.made
+	heap.Push(&t.events, e)
+}
+
+// happen lets the clock go on to e, e happen, and the scheduler tick.
+func (t *teller) happen(e happening) {
+	if e.at.After(t.s.Now()) {
+		t.s = t.s.At(e.at)
+	}
+	j := t.s.Job(e.job)
+	if j == nil {
+		return
+	}
+	t.cause = t.last(e.job)
+	if e.span >= 0 {
+		span := &t.story.Spans[e.span]
+		t.cause = e.span
+		switch {
+		case span.Attempt == 0:
+			if j.State.Status != kernel.WaitingOnApproval || j.State.Approval != e.asks || t.last(e.job) != e.span {
+				return // it expired, or is asked anew
+			}
+			span.End, span.Outcome = t.s.Now(), e.end.Outcome
+			t.decide(j, e.end.Outcome == kernel.OutcomeSucceeded)
+		case j.State.Status != kernel.Running || j.State.Attempt != span.Attempt:
+			return // it was cancelled
+		default:
+			span.End, span.Outcome, span.Class = t.s.Now(), e.end.Outcome, e.end.Class
+			if t.end(e.job, e.end) != nil {
+				return
+			}
+		}
+	}
+	t.tick()
+	t.cause = -1
+}
+
+func (t *teller) decide(j *kernel.Job, grants bool) {
+	if grants {
+		_ = t.do(kernel.Approve(t.s, j.ID, kernel.Consent{By: nobody, How: nobody})) // it is pending
+	} else {
+		_ = t.do(kernel.Reject(t.s, j.ID, nobody, ""))
+	}
+}
+
+func (t *teller) last(id kernel.JobID) int {
+	if n, ok := t.open[id]; ok {
+		return n
+	}
+	return -1
+}
+
+// follow looks at what p did.
+func (t *teller) follow(was *kernel.Snapshot, p kernel.Plan) {
+	for _, a := range p.Records {
+		if a, ok := a.(kernel.PutState); ok {
+			t.hands(was.Job(a.Job), t.s.Job(a.Job))
+		}
+	}
+	for _, a := range p.Records {
+		switch a := a.(type) {
+		case kernel.CreateJob:
+			t.look(t.s.Job(a.Job.ID))
+		case kernel.PutState:
+			j, old := t.s.Job(a.Job), was.Job(a.Job)
+			if j == nil || old == nil {
+				continue
+			}
+			if !j.Open() && old.Open() {
+				t.story.Ended[j.ID] = t.s.Now()
+			}
+			t.look(j)
+		default: // moves no job
+		}
+	}
+}
+
+// hands counts what j takes or gives back, which stood as old.
+func (t *teller) hands(old, j *kernel.Job) {
+	if old == nil || j == nil {
+		return
+	}
+	if was, is := old.State.Status == kernel.Running, j.State.Status == kernel.Running; is && !was {
+		t.use(j, 1)
+	} else if was && !is {
+		t.use(j, -1)
+	}
+}
+
+func (t *teller) use(j *kernel.Job, times int) {
+	for _, l := range j.Spec.Locks {
+		t.used[l.Key] += times * max(1, l.Units)
+	}
+}
+
+// look notes what j waits for from now on, and when it goes on by itself.
+func (t *teller) look(j *kernel.Job) {
+	now := t.s.Now()
+	if at, ok := j.Due(); ok && at.After(now) {
+		t.expect(happening{at: at, job: j.ID, span: -1})
+	}
+	st := &j.State
+	if st.Status == kernel.WaitingOnApproval {
+		if w, known := t.waiting[j.ID]; known && w.what.Kind == Person {
+			return
+		}
+		t.waited(j.ID, &wait{Resource{Kind: Person}, now})
+		grants, takes := t.course.Decision(j)
+		outcome := kernel.OutcomeSucceeded
+		if !grants {
+			outcome = kernel.OutcomeBlocked
+		}
+		n := t.span(Span{Job: j.ID, Start: now, After: t.cause})
+		since := max(0, takes-now.Sub(cmp.Or(st.WaitSince, now)))
+		t.expect(happening{at: now.Add(since), job: j.ID, span: n, end: kernel.Result{Outcome: outcome}, asks: st.Approval})
+		return
+	}
+	if st.Status == kernel.WaitingOnLocks {
+		if r := t.holds(j); t.waiting[j.ID].what != r || t.waiting[j.ID].since.IsZero() {
+			t.waited(j.ID, &wait{r, now})
+		}
+		return
+	}
+	if st.Status != kernel.Running { // begins takes it along
+		t.waited(j.ID, nil)
+	}
+}
+
+// waited counts how long job id has waited, and has it wait for the next thing.
+func (t *teller) waited(id kernel.JobID, next *wait) {
+	if w, ok := t.waiting[id]; ok {
+		t.story.Waits[w.what] += t.s.Now().Sub(w.since)
+		delete(t.waiting, id)
+	}
+	if next != nil {
+		t.waiting[id] = *next
+	}
+}
+
+// holds is what j, which waits for locks, waits for: a place, a pool, or the first of
+// its locks that another job has or has asked for before it.
+func (t *teller) holds(j *kernel.Job) Resource {
+	on := j.Spec.Task.On()
+	if j.State.Wait.Cause == kernel.ExecutorFull {
+		return Resource{Slot, on}
+	}
+	for _, first := range []bool{true, false} {
+		for _, l := range j.Spec.Locks {
+			switch {
+			case l.Pool() && (!first || t.used[l.Key]+l.Units > capacity(t.s.Limits(), l.Key)):
+				return Resource{Pool, l.Key}
+			case !l.Pool() && (!first || t.used[l.Key] > 0):
+				return Resource{Lock, l.Key}
+			}
+		}
+	}
+	return Resource{Slot, on}
+}
+
+// capacity is how many units a pool has.
+func capacity(l kernel.Limits, pool string) int {
+	if n, ok := l.Pools[pool]; ok {
+		return n
+	}
+	return 1
+}
+
+// begins is that an attempt was launched.
+func (t *teller) begins(a kernel.AttemptID) {
+	if j := t.s.Job(a.Job); j != nil {
+		t.begin(j, t.s.Now())
+	}
+}
+
+// begin has the course say how j's attempt ends, which has run since then.
+func (t *teller) begin(j *kernel.Job, since time.Time) {
+	now := t.s.Now()
+	s := Span{Job: j.ID, Attempt: j.State.Attempt, Start: since, After: t.cause}
+	if w, ok := t.waiting[j.ID]; ok {
+		s.Held = &w.what
+		t.waited(j.ID, nil)
+	}
+	ran := max(0, now.Sub(since))
+	end, takes := t.course.Attempt(j, ran)
+	if limit := j.Spec.Task.Timeout; limit > 0 && takes > limit {
+		end, takes = kernel.Result{Outcome: kernel.OutcomeFailed, Class: kernel.Timeout, Exit: 124, Reason: "timed out"}, max(limit, ran)
+	}
+	if !j.State.Stop.At.IsZero() { // it is about to end
+		takes = ran
+	}
+	n := t.span(s)
+	t.expect(happening{at: now.Add(max(0, takes-ran)), job: j.ID, span: n, end: end})
+}
+
+// span adds s, which has not ended yet.
+func (t *teller) span(s Span) int {
+	n := len(t.story.Spans)
+	t.story.Spans = append(t.story.Spans, s)
+	t.open[s.Job] = n
+	return n
+}

@@ -1,0 +1,163 @@
+package history
+
+import (
+	"slices"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// The verbs of the kernel.
+type (
+	// Tick is kernel.Decide.
+	Tick struct{}
+
+	// Settle is kernel.Settle.
+	Settle struct{}
+
+	// Number is kernel.NumberAll.
+	Number struct{}
+
+	// Submit is kernel.Submit.
+	Submit struct {
+		Jobs []kernel.NewJob
+		By   string
+	}
+
+	// Enqueue is kernel.Enqueue.
+	Enqueue struct{ Jobs []kernel.NewJob }
+
+	// Approve is kernel.Approve.
+	Approve struct {
+		Job     kernel.JobID
+		Consent kernel.Consent
+	}
+
+	// Reject is kernel.Reject.
+	Reject struct {
+		Job        kernel.JobID
+		By, Reason string
+	}
+
+	// Cancel is kernel.Cancel of each job, in order.
+	Cancel struct {
+		Jobs    []kernel.JobID
+		By      string
+		Cleanup bool
+	}
+
+	// Retry is kernel.Retry, after the worktrees that are gone were forgotten.
+	Retry struct {
+		Job  kernel.JobID
+		By   string
+		Gone []string // paths of worktrees
+	}
+
+	// Finish is kernel.Finish.
+	Finish struct{ Result kernel.Result }
+
+	// Refuse is kernel.Refuse.
+	Refuse struct {
+		Attempt kernel.AttemptID
+		Why     string
+		Final   bool
+	}
+
+	// CleanedUp is kernel.CleanedUp.
+	CleanedUp struct {
+		Job     kernel.JobID
+		Context kernel.Context
+		Cancel  bool
+		Cleanup kernel.Cleanup
+	}
+
+	// Tended is kernel.Tended.
+	Tended struct {
+		Job             kernel.JobID
+		Name            kernel.PromptName
+		Found, Archived bool
+	}
+)
+
+func (Tick) Decide(s *kernel.Snapshot) (kernel.Plan, error)   { return kernel.Decide(s), nil }
+func (Settle) Decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Settle(s), nil }
+func (Number) Decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.NumberAll(s), nil }
+
+func (v Submit) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
+	_, p, err := kernel.Submit(s, v.Jobs, v.By)
+	return p, err
+}
+
+func (v Enqueue) Decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Enqueue(s, v.Jobs) }
+
+func (v Approve) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
+	return kernel.Approve(s, v.Job, v.Consent)
+}
+
+func (v Reject) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
+	return kernel.Reject(s, v.Job, v.By, v.Reason)
+}
+
+func (v Cancel) Decide(s *kernel.Snapshot) (all kernel.Plan, err error) {
+	for _, id := range v.Jobs {
+		p, err := kernel.Cancel(s, id, v.By, v.Cleanup)
+		if err != nil {
+			return kernel.Plan{}, err
+		}
+		all, s = all.Then(p), s.Apply(p)
+	}
+	return all, nil
+}
+
+func (v Retry) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
+	lost := kernel.ForgetWorktrees(s, v.Job, func(c kernel.Context) bool { return slices.Contains(v.Gone, c.Worktree) })
+	p, err := kernel.Retry(s.Apply(lost), v.Job, v.By)
+	return lost.Then(p), err
+}
+
+func (v Finish) Decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Finish(s, v.Result) }
+
+func (v Refuse) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
+	return kernel.Refuse(s, v.Attempt, v.Why, v.Final)
+}
+
+func (v CleanedUp) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
+	return kernel.CleanedUp(s, kernel.RemoveWorktree{Job: v.Job, Context: v.Context, Cancel: v.Cancel}, v.Cleanup)
+}
+
+func (v Tended) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
+	return kernel.Tended(s, kernel.TendPrompt{Job: v.Job, Name: v.Name}, v.Found, v.Archived)
+}
+
+func (Tick) Scope() kernel.Scope      { return kernel.Scope{} }
+func (Settle) Scope() kernel.Scope    { return kernel.Scope{} }
+func (Number) Scope() kernel.Scope    { return kernel.Scope{All: true} }
+func (v Submit) Scope() kernel.Scope  { return ScopeOf(v.Jobs) }
+func (v Enqueue) Scope() kernel.Scope { return ScopeOf(v.Jobs) }
+func (v Approve) Scope() kernel.Scope { return of(v.Job) }
+func (v Reject) Scope() kernel.Scope  { return of(v.Job) }
+func (v Cancel) Scope() kernel.Scope  { return of(v.Jobs...) }
+func (v Retry) Scope() kernel.Scope   { return kernel.Scope{All: true} }
+
+func (v Finish) Scope() kernel.Scope {
+	return both(ScopeOf(v.Result.Submitted), of(v.Result.Attempt.Job))
+}
+
+func (v Refuse) Scope() kernel.Scope    { return of(v.Attempt.Job) }
+func (v CleanedUp) Scope() kernel.Scope { return of(v.Job) }
+func (v Tended) Scope() kernel.Scope    { return of(v.Job) }
+
+func of(ids ...kernel.JobID) kernel.Scope { return kernel.Scope{Jobs: ids} }
+
+// ScopeOf is what new jobs refer to: whether a need of theirs exists decides
+// whether they wait for each other.
+func ScopeOf(news []kernel.NewJob) kernel.Scope {
+	var scope kernel.Scope
+	for _, n := range news {
+		scope.Jobs = append(scope.Jobs, n.Spec.After...)
+		scope.Artifacts = append(scope.Artifacts, n.Spec.Needs...)
+		if key := n.Spec.IdempotencyKey; key != "" {
+			scope.Keys = append(scope.Keys, key)
+		}
+	}
+	return scope
+}

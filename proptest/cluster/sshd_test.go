@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// sshServer is an ssh server on this machine, on a port and with keys of its own. Every
+// host of its client's configuration is this machine; one of them nobody answers for.
+type sshServer struct {
+	dir string
+	cmd *exec.Cmd
+}
+
+const sshd = "/usr/sbin/sshd" // which wants to be called by its path
+
+// newSSHServer starts one below dir. Where there is no sshd, it is nil.
+func newSSHServer(dir string) (*sshServer, error) {
+	if _, err := os.Stat(sshd); err != nil {
+		return nil, nil //nolint:nilnil,nilerr // tests skip then
+	}
+	s := &sshServer{dir: dir}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	_ = os.Mkdir("/run/sshd", 0o755) // as its own start does; without root it is not needed
+	for _, name := range []string{"host", "user"} {
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("ssh-keygen: %w: %s", err, out)
+		}
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	port := free.Addr().(*net.TCPAddr).Port
+	_ = free.Close()
+	files := map[string]string{
+		"sshd_config": fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nPidFile none\nStrictModes no\nUsePAM no\n"+
+			"PasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 100\n", port, dir),
+		"config": fmt.Sprintf("Host a b\n  HostName 127.0.0.1\n  Port %d\nHost away\n  HostName 127.0.0.1\n  Port 1\nHost *\n  IdentityFile %[2]s/user\n  IdentitiesOnly yes\n"+
+			"  UserKnownHostsFile %[2]s/known\n  StrictHostKeyChecking no\n  LogLevel ERROR\n"+
+			"  ControlMaster auto\n  ControlPath %[2]s/%%C\n  ControlPersist 1m\n", port, dir),
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.start()
+}
+
+func (s *sshServer) start() error {
+	s.cmd = exec.Command(sshd, "-D", "-f", filepath.Join(s.dir, "sshd_config"), "-E", filepath.Join(s.dir, "log"))
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	var out []byte
+	var err error
+	for range 100 {
+		if out, err = exec.Command("ssh", "-F", filepath.Join(s.dir, "config"), "-o", "BatchMode=yes", "a", "true").CombinedOutput(); err == nil {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	return errors.Join(fmt.Errorf("no ssh to this machine: %w: %s\n%s", err, out, log), s.stop())
+}
+
+// stop ends the server and whoever is connected.
+func (s *sshServer) stop() error {
+	for _, host := range []string{"a", "b"} {
+		_ = exec.Command("ssh", "-F", filepath.Join(s.dir, "config"), "-O", "exit", host).Run() // there may be no connection
+	}
+	err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+	_ = s.cmd.Wait()
+	return err
+}
+
+// needsHosts skips the test where there is no ssh server.
+func needsHosts(t *testing.T) {
+	t.Helper()
+	if server == nil {
+		t.Skip("no " + sshd + " here: apt-get install openssh-server")
+	}
+}
+
+// engines are the executors that run jobs by other engines than Slurm's own: the one Slurm
+// cluster by way of commands, and hosts by ssh.
+func engines(examples, ssh string) string {
+	return fmt.Sprintf(`
+[executors.own]
+kind = "command"
+submit = ["%[1]s/submit.sh"]
+list = ["%[1]s/list.sh"]
+cancel = ["%[1]s/cancel.sh"]
+poll = "500ms"
+lease = "5s"
+
+[executors.few]
+kind = "ssh"
+hosts = ["a", "b:2"]
+ssh = ["ssh", "-F", "%[2]s/config"]
+timeout = "40s"
+poll = "500ms"
+lease = "5s"
+
+[executors.fewpacked]
+kind = "ssh"
+hosts = ["a", "away"]
+ssh = ["ssh", "-F", "%[2]s/config"]
+cpus = 4
+pack = "auto"
+timeout = "40s"
+poll = "500ms"
+lease = "5s"
+`, examples, ssh)
+}
+
+// needs skips the test where what an executor needs is not here.
+func needs(t *testing.T, executor string) {
+	t.Helper()
+	if strings.HasPrefix(executor, "few") {
+		needsHosts(t)
+	}
+	if _, err := exec.LookPath("jq"); executor == "own" && err != nil {
+		t.Skip("no jq here, which the shipped commands for Slurm need: apt-get install jq")
+	}
+}
