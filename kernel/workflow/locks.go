@@ -13,7 +13,7 @@ var lockArgs = []string{"branch", "source_branch", "plan_branch", "target", "tar
 //
 // Inferred are exclusive locks branch:NAME on every branch that n names: in
 // its arguments and in its artifacts; where neither names one, on the branch of
-// the worktree that it works in; and where there is none, on those that the
+// the worktree that it makes or works in; and where there is none, on those that the
 // parameters of its own stage name. A node that names no branch and changes the
 // files of the main checkout gets repo_serial. One whose effect on files is the
 // user's own business (a command) gets nothing: to serialise unrelated runs for
@@ -49,6 +49,9 @@ func (t *Template) locksOf(i int, g *graph, target string) []kernel.Lock {
 		add(a.Branch())
 	}
 	tree := t.worktreeOf(i, g)
+	if n.use.Operation == opPrepare {
+		tree = n
+	}
 	if len(names) == 0 && tree != nil {
 		branch := tree.arg("branch")
 		if slug := tree.arg("slug", "plan"); branch == "" && slug != "" {

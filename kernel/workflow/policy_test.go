@@ -78,7 +78,7 @@ func TestInferredLocks(t *testing.T) {
 		`{"id": "clean", "uses": "cap.env.builtin.worktree.cleanup", "on": {"succeeded": ["out"]}}`,
 		`{"id": "out", "uses": "cap.env.builtin.git.stage", "args": {"files_json": "[\".\"]"}}`,
 		shell), nil)
-	for node, want := range map[string]string{"in": "branch:draft/foo", "out": "repo_serial", "sh": ""} {
+	for node, want := range map[string]string{"w": "branch:draft/foo", "in": "branch:draft/foo", "out": "repo_serial", "sh": ""} {
 		if got := keys(jobs[node].Spec.Locks); got != want {
 			t.Errorf("%s: %q, want %q", node, got, want)
 		}
