@@ -194,11 +194,13 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 }
 
 // settle records the result and settles the job. It does not give up: while
-// the disk is full the job keeps its runner and stays running, which is true.
+// the disk is full the job keeps its runner and stays running, which is true. Nor
+// is a result dropped that is refused while the record still names its attempt:
+// without it the job would be taken for lost, and run again.
 // Only where the record itself is gone, perhaps with the whole repository,
 // nobody waits for it any more.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
-	if err := settleAtOnce(ctx, s, result); settled(err) {
+	if err := settleAtOnce(ctx, s, result); err == nil || settled(err) && !r.underWay(result.Attempt) {
 		return err
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
@@ -216,6 +218,12 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 		case <-time.After(wait):
 		}
 	}
+}
+
+// underWay reports that the record names the attempt as the one under way.
+func (r *Runner) underWay(a kernel.AttemptID) bool {
+	job, err := r.Outcomes.Job(a.Job)
+	return err == nil && job.Fence(a) == nil
 }
 
 // settled reports that nothing is left to do with a result: it was refused for

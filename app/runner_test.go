@@ -48,6 +48,41 @@ func TestARunnerGoesOnWithWhatItsTickStarts(t *testing.T) {
 		"claim b/1", "conclude b/1 succeeded", "commit", "done", "release b/1")
 }
 
+// behind is a store whose transactions that settle at once see the jobs as they
+// were before their attempts began.
+type behind struct{ *memory }
+
+func (b behind) BeginSettling(context.Context, kernel.Result) (Tx, error) { return before(b), nil }
+
+// before is such a transaction.
+type before struct{ *memory }
+
+func (b before) Load(scope kernel.Scope) (kernel.Records, error) {
+	rec, err := b.memory.Load(scope)
+	for i := range rec.Jobs {
+		rec.Jobs[i].State = kernel.State{}
+	}
+	return rec, err
+}
+
+func (before) Commit(kernel.Plan) error { return errDisk }
+
+// A result is on record before its runner goes, also where settling it is refused
+// for a reason that the record of the job does not know.
+func TestARefusedResultIsRecorded(t *testing.T) {
+	m := newMemory(job("a", running(1)))
+	a := kernel.AttemptID{Job: "a", N: 1}
+	r := m.runner(nil)
+	r.Scheduler.Store = behind{m}
+	if err := r.Serve(t.Context(), a, lock{m, a}); err != nil {
+		t.Fatal(err)
+	}
+	m.expectCalls(t, "claim a/1", "conclude a/1 succeeded", "commit", "done", "release a/1")
+	if st := m.jobs["a"].State; st.Status != kernel.Succeeded {
+		t.Errorf("%+v", st)
+	}
+}
+
 // What keeps a runner from its attempt, or from letting go of the lock, is told.
 func TestServeTellsWhatWentWrong(t *testing.T) {
 	a := kernel.AttemptID{Job: "a", N: 1}

@@ -169,14 +169,14 @@ func settle(s *Snapshot) (Plan, *Snapshot) {
 	var p Plan
 	jobs := s.jobs
 	for _, i := range s.in[Running] {
-		r, over := s.resultOfGone(jobs[i].Attempt())
+		r, began, over := s.resultOfGone(jobs[i].Attempt())
 		if !over {
 			continue
 		}
 		s.requireAll() // its end may lead anywhere
 		var q Plan
 		var err error
-		if s.facts.Runners[r.Attempt].Value.Liveness == NeverStarted && jobs[i].State.Stop.At.IsZero() {
+		if !began && jobs[i].State.Stop.At.IsZero() {
 			q, err = Refuse(s, r.Attempt, r.Reason, false)
 		} else {
 			q, err = Finish(s, r)
@@ -209,35 +209,30 @@ func (s *Snapshot) stalls() (p Plan) {
 }
 
 // resultOfGone is the result of a running attempt whose runner is gone: the one
-// on record, or else that it was lost. It is false while the runner may live.
-func (s *Snapshot) resultOfGone(a AttemptID) (Result, bool) {
-	live := s.facts.Runners[a]
+// on record, or else that it was lost. What never began has none: asked to stop, it
+// ends as cancelled; else it is taken back. over is false while the runner may live,
+// and while a result may be there that cannot be read.
+func (s *Snapshot) resultOfGone(a AttemptID) (r Result, began, over bool) {
+	live, found := s.facts.Runners[a], s.facts.Results[a]
 	switch {
-	case !live.Known:
-		return Result{}, false
-	case live.Value.Liveness == NeverStarted:
-		// Asked to stop, it ends as cancelled; else it is taken back.
-		return Result{Attempt: a, Outcome: OutcomeCancelled, Exit: 143, Reason: orElse(live.Value.Remark, "its runner ended before it began")}, true
-	case live.Value.Liveness != Dead:
-		return Result{}, false
-	}
-	lost := Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: orElse(live.Value.Remark, "its runner ended without a result")}
-	if live.Value.Late {
-		lost.Exit, lost.Class, lost.Reason = 124, Timeout, "timed out: its runner, which did not end it, was ended as well"
-	}
-	switch f := s.facts.Results[a]; {
-	case !f.asked():
-		return Result{}, false
-	case f.Err != "":
-		lost.Reason = "its runner ended, and its result cannot be read: " + f.Err
-	case f.Value != nil && f.Value.Attempt == a:
-		r := *f.Value
+	case !live.Known || !live.Value.Gone():
+		return Result{}, false, false
+	case found.Value != nil && found.Value.Attempt == a: // which proves that it began, whatever else is missing
+		r := *found.Value
 		if r.Class == WorkerLost && !r.Applied { // what the files still tell, and what became of the runner
 			r.Reason = orElse(live.Value.Remark, r.Reason)
 		}
-		return r, true
+		return r, true, true
+	case live.Value.Liveness == NeverStarted:
+		return Result{Attempt: a, Outcome: OutcomeCancelled, Exit: 143, Reason: orElse(live.Value.Remark, "its runner ended before it began")}, false, true
+	case !found.Known:
+		return Result{}, false, false
 	}
-	return lost, true
+	r = Result{Attempt: a, Outcome: OutcomeFailed, Exit: 1, Class: WorkerLost, Reason: orElse(live.Value.Remark, "its runner ended without a result")}
+	if live.Value.Late {
+		r.Exit, r.Class, r.Reason = 124, Timeout, "timed out: its runner, which did not end it, was ended as well"
+	}
+	return r, true, true
 }
 
 // delayed reports that job i is not to be started before its RetryAt, which

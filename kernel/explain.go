@@ -74,7 +74,7 @@ func Explain(s *Snapshot, id JobID) (Explanation, error) {
 	e := Explanation{Job: id, Status: s.jobs[i].State.Status, Since: s.jobs[i].State.WaitSince}
 	switch st := s.jobs[i].State; {
 	case st.Status == Running:
-		e.Unmet = remarks(s.facts.Runners[s.jobs[i].Attempt()])
+		e.Unmet = s.remarks(s.jobs[i].Attempt())
 	case st.Status == Unscheduled && t.status(i) == Unscheduled:
 		e.Unmet = []Unmet{x.asleep(s.jobs[i])}
 	case t.status(i) == Queued, st.Status == Queued && st.Refused > 0: // it was refused, and asks again, at once or after a while
@@ -116,9 +116,12 @@ func whenDue(at time.Time) string {
 	return "at " + at.Format(time.RFC3339)
 }
 
-// remarks is what an executor says of an attempt that it was given.
-func remarks(r Fact[Runner]) []Unmet {
-	switch {
+// remarks is what an executor says of an attempt that it was given, and what keeps
+// its result from being read.
+func (s *Snapshot) remarks(a AttemptID) []Unmet {
+	switch r := s.facts.Runners[a]; {
+	case r.Value.Gone() && s.facts.Results[a].Err != "":
+		return []Unmet{{Detail: "its runner is gone, and whether it left a result cannot be read: " + s.facts.Results[a].Err, Clears: "the next command, once it can be read"}}
 	case r.Err != "":
 		return []Unmet{{Detail: "its runner cannot be asked for: " + r.Err, Clears: "its executor, once it can be asked again"}}
 	case r.Value.Gone():
@@ -138,7 +141,7 @@ func (s *Snapshot) Remark(id JobID) string {
 	if j == nil || j.State.Status != Running {
 		return ""
 	}
-	for _, u := range remarks(s.facts.Runners[j.Attempt()]) {
+	for _, u := range s.remarks(j.Attempt()) {
 		return u.Detail
 	}
 	return ""

@@ -350,12 +350,13 @@ func TestSettle(t *testing.T) {
 		{"unknown", kernel.Seen(kernel.Runner{Liveness: kernel.Unknown}), kernel.Seen(won), "running", false},
 		{"alive", kernel.Seen(kernel.Runner{Liveness: kernel.Alive}), kernel.Seen(won), "running", false},
 		{"stalled", kernel.Seen(kernel.Runner{Liveness: kernel.Stalled}), kernel.Seen(won), "running", false},
-		{"absent, whatever is on record", kernel.Seen(kernel.Runner{Liveness: kernel.NeverStarted}), kernel.Seen(won), "running again", false},
+		{"absent", kernel.Seen(kernel.Runner{Liveness: kernel.NeverStarted}), kernel.Seen[*kernel.Result](nil), "running again", false},
+		{"absent, and a result of it is on record", kernel.Seen(kernel.Runner{Liveness: kernel.NeverStarted}), kernel.Seen(won), "succeeded", false},
 		{"dead, nobody asked for a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Fact[*kernel.Result]{}, "running", false},
 		{"dead with a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(won), "succeeded", false},
 		{"dead without", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen[*kernel.Result](nil), "running again", true},
 		{"ended for its time limit, and had a result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead, Late: true}), kernel.Seen(won), "succeeded", false},
-		{"dead, unreadable result", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Unseen[*kernel.Result]("torn"), "running again", true},
+		{"dead, and whether there is a result cannot be told", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Unseen[*kernel.Result]("too many open files"), "running", false},
 		{"dead, result of another attempt", kernel.Seen(kernel.Runner{Liveness: kernel.Dead}), kernel.Seen(&kernel.Result{Attempt: kernel.AttemptID{Job: "q", N: 9}, Outcome: kernel.OutcomeSucceeded}), "running again", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -193,7 +193,7 @@ func (b *builder) PutState(a kernel.PutState) error {
 
 // complete adds what j is now to the outcome that its runner recorded.
 func (b *builder) complete(j *kernel.Job) error {
-	r := b.s.outcome(j.ID, outcomeName).Value
+	r, _ := b.s.outcome(j.ID, outcomeName) // one that cannot be read stays as it is
 	if r == nil || r.Attempt != j.Attempt() {
 		return nil
 	}

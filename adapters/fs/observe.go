@@ -82,25 +82,32 @@ func (s *Store) markers(a kernel.Artifact) kernel.Fact[[]kernel.JobID] {
 	return kernel.Seen(ids)
 }
 
-// result is the outcome of the job's latest attempt on record, or of a itself
-// where that is another one.
+// result is a's outcome on record. A file that was read and holds no outcome shows
+// nothing: the runner was lost. One that cannot be read, or that a newer program
+// wrote, may hold one.
 func (s *Store) result(a kernel.AttemptID) kernel.Fact[*kernel.Result] {
 	if !kernel.ValidJobID(string(a.Job)) {
 		return kernel.Unseen[*kernel.Result](fmt.Sprintf("job id %q is none", a.Job))
 	}
-	latest := s.outcome(a.Job, outcomeName)
-	if latest.Value == nil || latest.Value.Attempt != a {
-		if own := s.outcome(a.Job, attemptOutcome(a.N)); own.Value != nil && own.Value.Attempt == a {
-			return own
+	var damage error
+	for _, name := range []string{outcomeName, attemptOutcome(a.N)} {
+		r, err := s.outcome(a.Job, name)
+		switch {
+		case errors.Is(err, errDamaged):
+			damage = err
+		case err != nil:
+			return kernel.Unseen[*kernel.Result](err.Error())
+		case r != nil && r.Attempt == a:
+			return kernel.Seen(r)
 		}
-	}
-	if !latest.Known || latest.Value != nil && latest.Value.Attempt == a {
-		return latest
 	}
 	lost := kernel.Result{Attempt: a, Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.WorkerLost, Applied: s.Applied(a), Agent: s.agentRunOf(a),
 		Reason: "its runner ended without a result"}
-	if !lost.Applied && lost.Agent == nil {
-		return latest
+	if damage != nil {
+		lost.Reason = "its runner ended, and its result is damaged: " + damage.Error()
+	}
+	if damage == nil && !lost.Applied && lost.Agent == nil {
+		return kernel.Seen[*kernel.Result](nil)
 	}
 	if lost.Applied {
 		lost.Reason += "; what it did is on record"
@@ -140,17 +147,23 @@ func (s *Store) Applied(a kernel.AttemptID) bool {
 	})
 }
 
-func (s *Store) outcome(id kernel.JobID, name string) kernel.Fact[*kernel.Result] {
+// errDamaged says of a file that it was read and is not what it should be.
+var errDamaged = errors.New("damaged")
+
+// outcome is what a file of the job says of how an attempt ended; nil: there is
+// none.
+func (s *Store) outcome(id kernel.JobID, name string) (*kernel.Result, error) {
 	b, err := s.readJobFile(id, name, maxRecord)
 	if err != nil {
-		if ignoreMissing(err) == nil {
-			return kernel.Seen[*kernel.Result](nil)
-		}
-		return kernel.Unseen[*kernel.Result](err.Error())
+		return nil, ignoreMissing(err)
 	}
 	r, err := decodeOutcome(id, b)
-	if err != nil {
-		return kernel.Unseen[*kernel.Result](filepath.Join(vizierDir, s.fileOf(id, name)) + ": " + err.Error())
+	if err == nil {
+		return r, nil
 	}
-	return kernel.Seen(r)
+	path := filepath.Join(vizierDir, s.fileOf(id, name))
+	if errors.Is(err, ErrNewer) {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return nil, fmt.Errorf("%s: %w (%w)", path, err, errDamaged)
 }

@@ -164,8 +164,8 @@ func TestResults(t *testing.T) {
 	if f := ask(); !f.Known || f.Value == nil || diff(want, *f.Value) != "" {
 		t.Errorf("beside that of a later attempt: %+v", f)
 	}
-	a.N = 9 // the fence, not the store, tells another attempt's apart
-	if f := ask(); !f.Known || f.Value == nil || f.Value.Attempt != later.Attempt {
+	a.N = 9
+	if f := ask(); !f.Known || f.Value != nil {
 		t.Errorf("of an attempt without one: %+v", f)
 	}
 	a = later.Attempt
@@ -173,11 +173,11 @@ func TestResults(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty": "", "torn": whole[:len(whole)/2], "garbage": "\x00\x01", "another job's": strings.ReplaceAll(whole, string(id(1)), string(id(2))),
 		"no outcome": `{"version":1,"id":"` + string(id(1)) + `"}`, "unknown word": strings.Replace(whole, `"failed"`, `"fine"`, 1),
-		"newer": strings.Replace(whole, `"version": 1`, `"version": 2`, 1),
 	} {
 		writeAt(t, s.OutcomeFile(id(1)), content)
-		if f := ask(); f.Known || !strings.Contains(f.Err, "outcome.json") {
-			t.Errorf("%s: %+v, want an error that names the file", name, f)
+		writeAt(t, file(dir, jobPath(id(1), attemptOutcome(a.N))), content)
+		if f := ask(); f.Value == nil || f.Value.Class != kernel.WorkerLost || !strings.Contains(f.Value.Reason, "outcome.json") {
+			t.Errorf("%s: %+v, want a lost attempt, and the file's name", name, f)
 		}
 	}
 	if err := errors.Join(os.Remove(s.OutcomeFile(id(1))), os.Mkdir(s.OutcomeFile(id(1)), 0o700)); err != nil {
@@ -205,5 +205,58 @@ func TestObserveWithoutAStore(t *testing.T) {
 	f = observe(newStore(t, t.TempDir()), kernel.Probes{Markers: []kernel.Artifact{art}, Artifacts: []kernel.Artifact{sentinel}, Attempts: []kernel.AttemptID{a}})
 	if !f.Markers[art].Known || f.Present[sentinel] != kernel.Seen(false) || !f.Results[a].Known {
 		t.Errorf("where there is no store nothing exists: %+v", f)
+	}
+}
+
+// A result that cannot be read may be there; a file that is none shows that its
+// runner was lost.
+func TestResultsThatCannotBeRead(t *testing.T) {
+	j := plain(1)
+	j.State = kernel.State{Status: kernel.Running, Attempt: 1}
+	a := j.Attempt()
+	whole, err := encodeOutcome(kernel.Result{Attempt: a, Outcome: kernel.OutcomeSucceeded}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := strings.Replace(strings.Replace(string(whole), "succeeded", "improved", 1), `"version": 1`, `"version": 99`, 1)
+	for name, c := range map[string]struct {
+		latest, own string // what the files hold; "": nothing, "/": there is a directory
+		known, lost bool
+	}{
+		"none":                   {"", "", true, false},
+		"whole":                  {string(whole), "", true, false},
+		"its own is whole":       {"{ torn", string(whole), true, false},
+		"torn":                   {"{ torn", "", true, true},
+		"its own is torn":        {"", "{ torn", true, true},
+		"no file":                {"/", "", false, false},
+		"its own is no file":     {"", "/", false, false},
+		"of a newer program":     {newer, "", false, false},
+		"own of a newer program": {"", newer, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := newStore(t, dir)
+			commit(t, s, kernel.Create(j))
+			for path, text := range map[string]string{jobPath(a.Job, outcomeName): c.latest, jobPath(a.Job, attemptOutcome(1)): c.own} {
+				switch text {
+				case "":
+				case "/":
+					if err := os.MkdirAll(file(dir, path), 0o700); err != nil {
+						t.Fatal(err)
+					}
+				default:
+					writeAt(t, file(dir, path), text)
+				}
+			}
+			got := observe(s, kernel.Probes{Attempts: []kernel.AttemptID{a}}).Results[a]
+			if got.Known != c.known || (got.Err == "") != c.known || (got.Value != nil && got.Value.Class == kernel.WorkerLost) != c.lost {
+				t.Errorf("%+v", got)
+			}
+			if c.own == string(whole) || c.latest == string(whole) {
+				if got.Value == nil || got.Value.Outcome != kernel.OutcomeSucceeded {
+					t.Errorf("%+v", got.Value)
+				}
+			}
+		})
 	}
 }

@@ -374,7 +374,7 @@ func (l *lived) look(dir string) (v sight, err error) {
 		if j.State.Status == kernel.Running {
 			probes.Attempts = append(probes.Attempts, j.Attempt())
 		}
-		if r := s.outcome(j.ID, outcomeName).Value; j.State.Status == kernel.Succeeded && (r == nil || r.Attempt != j.Attempt()) {
+		if r, _ := s.outcome(j.ID, outcomeName); j.State.Status == kernel.Succeeded && (r == nil || r.Attempt != j.Attempt()) {
 			return v, fmt.Errorf("job %s has succeeded, and the outcome on record is %+v", j.ID, r)
 		}
 		if run := j.Spec.Origin.Run; run != "" {

@@ -40,7 +40,7 @@ func (s *Store) Attempts(id kernel.JobID) ([]kernel.Result, error) {
 		if err != nil || n < 1 || what != "json" && what != "outcome.json" {
 			continue
 		}
-		if r := s.outcome(id, attemptOutcome(n)).Value; r != nil && r.Attempt.N == n {
+		if r, _ := s.outcome(id, attemptOutcome(n)); r != nil && r.Attempt.N == n {
 			found[n] = *r
 			continue
 		}

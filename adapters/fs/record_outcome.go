@@ -116,6 +116,9 @@ func decodeOutcome(id kernel.JobID, b []byte) (*kernel.Result, error) {
 // result is how an attempt of job id ended.
 func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 	var d decoder
+	if o.Version > recordVersion {
+		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, ErrNewer))
+	}
 	r := &kernel.Result{
 		Attempt: kernel.AttemptID{Job: kernel.JobID(o.ID), N: o.Attempt}, Exit: o.ExitCode,
 		Outcome: parsed(&d, "outcome", o.Outcome, kernel.ParseOutcome),
@@ -125,9 +128,6 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 	}
 	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))
-	}
-	if o.Version > recordVersion {
-		d.fail("version", fmt.Errorf("outcome format %d, this program reads up to %d: %w", o.Version, recordVersion, ErrNewer))
 	}
 	for _, a := range o.Produced {
 		d.fail("produced", kernel.Artifact(a).Validate())

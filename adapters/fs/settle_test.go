@@ -62,7 +62,7 @@ func TestSettlingRecordsTheOutcome(t *testing.T) {
 	closeTx(t, tx)
 	other := newStoreWith(t, s.Layout.root, s.opts)
 	closeTx(t, begin(t, other))
-	if got := other.outcome(j.ID, outcomeName); got.Value == nil || got.Value.Exit != 3 || got.Value.Reason != r.Reason {
+	if got, err := other.outcome(j.ID, outcomeName); err != nil || got == nil || got.Exit != 3 || got.Reason != r.Reason {
 		t.Errorf("the outcome is %+v", got)
 	}
 }
@@ -172,7 +172,7 @@ func TestTheOutcomeHoldsTheRecord(t *testing.T) {
 			if err := schema(t, "outcome").Validate(doc); err != nil {
 				t.Error(err)
 			}
-			if got := s.outcome(j.ID, outcomeName); got.Value == nil || got.Value.Reason != r.Reason || got.Value.Attempt != r.Attempt {
+			if got, err := s.outcome(j.ID, outcomeName); err != nil || got == nil || got.Reason != r.Reason || got.Attempt != r.Attempt {
 				t.Errorf("it is read as %+v", got)
 			}
 		})

@@ -237,6 +237,7 @@ func (r *repo) happened(name string) {
 	r.Helper()
 	lines := strings.Fields(r.read("effects/" + name))
 	if len(lines) != 4 || lines[0] != "begin" || lines[2] != "end" || lines[1] != lines[3] {
-		r.Errorf("effect %s: %q", name, lines)
+		out, _ := r.command(bin, "history", "--format", "json").CombinedOutput() // how it was decided
+		r.Errorf("effect %s: %q\n%s", name, lines, out)
 	}
 }
