@@ -21,6 +21,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/app/op"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // serveNode is the hidden entry point `__workflow-node --job-id ID`: the
@@ -43,7 +44,7 @@ func serveNode(args []string, stdout, stderr io.Writer, env Environment) int {
 	n.env.Told = func(told kernel.AgentRun) error { return write(op.Result{Agent: &told}) }
 	r := op.Run(ctx, n.env, n.node)
 	if r.Outcome != kernel.OutcomeSucceeded {
-		fmt.Fprintf(stderr, "workflow node %s %s (exit %d): %s\n", n.node.ManifestNode.Node, r.Outcome, r.Exit, r.Reason)
+		fmt.Fprintf(stderr, "workflow node %s %s (exit %d): %s\n", n.node.ManifestNode.Node, r.Outcome, r.Exit, n.refer(r.Reason))
 		if ctx.Err() != nil { // who ended it knows better why: a time limit, or a person
 			r = op.Result{Exit: 143, Agent: r.Agent}
 		}
@@ -60,6 +61,17 @@ type loadedNode struct {
 	node *op.Node
 	env  *op.Env
 	kept *keptTo
+}
+
+// refer is a text for people: it speaks of jobs by their numbers.
+func (n loadedNode) refer(text string) string {
+	return view.Refer(text, func(id string) string {
+		j, err := n.env.Records.Job(kernel.JobID(id))
+		if err != nil {
+			return ""
+		}
+		return j.Ref()
+	})
 }
 
 // keptTo is what was enforced of what a node started, each once, in words.
