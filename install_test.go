@@ -10,7 +10,8 @@ import (
 )
 
 // What make install puts somewhere works from there: the program runs jobs and
-// finds the shims beside it, every manual page is whole, and bash completes.
+// finds the shims beside it, every manual page is whole, and the shells that are
+// there complete.
 func TestInstall(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("make is not installed")
@@ -43,12 +44,26 @@ try "vizier submit --after=@la" vizier submit --after = @ la'
 	} else {
 		script += "echo completed: hello; echo completed: 1; echo completed: @last\n"
 	}
+	want := []string{"1 succeeded\n", "parrot", "completed: hello", "completed: 1", "completed: @last"}
+	for shell, line := range map[string]string{
+		"fish": `complete -C "vizier show hel"; complete -C "vizier run draft --file notes"`,
+		"zsh": `compdef() { : }; _files() { print notes.md }; _describe() { print -rl -- "${(@P)2}" | tr : "\t" }
+. "` + prefix + `/share/zsh/site-functions/_vizier"; words=(vizier show hel) CURRENT=3; _vizier; words=(vizier run draft --file notes) CURRENT=5; _vizier`,
+	} {
+		if _, err := exec.LookPath(shell); err != nil {
+			t.Logf("%s is not installed: its completions are not tried", shell)
+			continue
+		}
+		script += ": >notes.md; echo " + shell + ": $(" + shell + " -c '" + line + "')\n"
+		want = append(want, shell+": hello succeeded 1 notes.md")
+	}
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{"PATH=" + filepath.Join(prefix, "bin") + ":" + withoutAgents(os.Getenv("PATH")), "HOME=" + t.TempDir(), "VIZIER_SCHEDULER_RESIDENT=false",
+		"XDG_DATA_DIRS=" + filepath.Join(prefix, "share") + ":/usr/share",
 		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b"}
 	out, err = cmd.CombinedOutput()
-	for _, want := range []string{"1 succeeded\n", "parrot", "completed: hello", "completed: 1", "completed: @last"} {
+	for _, want := range want {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("no %q, %v: %s", want, err, out)
 		}

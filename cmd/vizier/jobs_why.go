@@ -87,7 +87,9 @@ func (w *whyCmd) Run(c *call) error {
 		}
 		doc := explained(e, &c.ui.refs)
 		doc.Status = view.Standing(snap, snap.Job(j.ID))
-		doc.Unattended = r.unattended(e.TickWait, snap.Now())
+		if doc.Unattended = r.unattended(e.TickWait, snap.Now()); doc.Unattended != nil {
+			doc.Unattended.Command = c.ui.refs.command(doc.Unattended.Command)
+		}
 		switch {
 		case w.Format == "text":
 			if i > 0 {

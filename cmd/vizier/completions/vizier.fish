@@ -1,6 +1,11 @@
 # fish completion for vizier
 function __vizier_complete
     set -l words (commandline -opc) (commandline -ct)
-    $words[1] __complete $words[2..-1] 2>/dev/null
+    set -l found ($words[1] __complete $words[2..-1] 2>/dev/null)
+    if set -q found[1]
+        printf '%s\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
 end
 complete -c vizier -f -a '(__vizier_complete)'

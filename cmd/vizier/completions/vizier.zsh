@@ -12,4 +12,8 @@ _vizier() {
         _files
     fi
 }
-compdef _vizier vizier
+if [[ "${funcstack[1]}" == _vizier ]]; then
+    _vizier "$@" # loaded by its first use
+else
+    compdef _vizier vizier
+fi
