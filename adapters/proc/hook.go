@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -51,7 +52,7 @@ func (l *Local) RunHook(ctx context.Context, h HookCall) error {
 	cmd.SysProcAttr = commandAttr()
 	cmd.Cancel = func() error {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-		return syscall.Kill(-cmd.Process.Pid, syscall.SIGCONT) // a stopped process would not notice
+		return sys.SignalGroup(cmd.Process.Pid, syscall.SIGCONT) // a stopped process would not notice
 	}
 	cmd.WaitDelay = grace
 	runtime.LockOSThread() // the hook gets its death signal when the thread that forked it ends

@@ -123,7 +123,7 @@ func (l *Local) printed(ctx context.Context, line string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr, cmd.WaitDelay = l.Root, environment(nil, os.Environ()...), commandAttr(), time.Second
 	cmd.Stdout = &limited{&out, mostSecret + 1}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { return sys.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) }
 	runtime.LockOSThread() // it dies with the thread that forks it
 	defer runtime.UnlockOSThread()
 	keepDescriptors()

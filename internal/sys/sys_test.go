@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +21,22 @@ func open(t *testing.T, path string) *os.File {
 	}
 	t.Cleanup(func() { _ = f.Close() })
 	return f
+}
+
+// A group that is gone has ended, and is no failure to end it.
+func TestSignalGroup(t *testing.T) {
+	cmd := exec.Command("sleep", "300")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := SignalGroup(cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := SignalGroup(cmd.Process.Pid, syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("%v", err)
+	}
 }
 
 // flock of two open files excludes them from each other, in one process too.

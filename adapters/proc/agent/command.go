@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // DefaultGrace is the time between TERM and KILL where nothing else is said.
@@ -69,7 +70,7 @@ func (s Shell) command(ctx context.Context, dir string, args, env []string, also
 	})
 	cmd.Stderr = s.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.Cancel = func() error { return sys.SignalGroup(cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = s.Grace
 	if s.Grace <= 0 {
 		cmd.WaitDelay = DefaultGrace
