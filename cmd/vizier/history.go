@@ -203,9 +203,11 @@ func historyMoves(l historyLine) (out []string) {
 		case ch.To == "":
 			out = append(out, ref+" removed")
 		case ch.From == "":
-			out = append(out, ref+" "+ch.To)
+			_, to := inShort("", ch.To)
+			out = append(out, ref+" "+to)
 		case ch.From != ch.To:
-			out = append(out, ref+" "+ch.From+" → "+ch.To)
+			from, to := inShort(ch.From, ch.To)
+			out = append(out, ref+" "+from+" → "+to)
 		}
 	}
 	return out

@@ -191,6 +191,21 @@ func foreseenStepOf(j *kernel.Job) *foreseenStep {
 	return &foreseenStep{st.Status.String(), reason, st.Attempt, st.Approval.State.String()}
 }
 
+// inShort are two statuses in one word each, unless that is the same word.
+func inShort(was, then string) (string, string) {
+	short := func(text string) string {
+		st, err := kernel.ParseStatus(text)
+		if err != nil {
+			return text
+		}
+		return view.ShortStatus(st)
+	}
+	if a, b := short(was), short(then); a != b {
+		return a, b
+	}
+	return was, then
+}
+
 func (u *ui) foreseen(doc foreseen, toTheEnd bool) string {
 	if len(doc.Jobs) == 0 {
 		return "Nothing would change.\n"
@@ -207,6 +222,7 @@ func (u *ui) foreseen(doc foreseen, toTheEnd bool) string {
 		if j.Then != nil {
 			then, reason = j.Then.Status, j.Then.Reason
 		}
+		was, then = inShort(was, then)
 		row := []string{j.Ref, j.Name, was, then, reason}
 		if toTheEnd {
 			in := ""
