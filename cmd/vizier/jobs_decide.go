@@ -183,7 +183,7 @@ func (x *retryCmd) Run(c *call) error {
 		}
 		doc.Retries = append(doc.Retries, one)
 		if x.Format == "text" {
-			c.ui.verbatim(hung(c.ui.people(one.text(x.DryRun)), c.ui.columns()))
+			c.ui.verbatim(prose(hung(c.ui.people(one.text(x.DryRun)), c.ui.columns()), c.ui.columns()))
 		}
 	}
 	switch {

@@ -95,7 +95,7 @@ func (w *whyCmd) Run(c *call) error {
 			if i > 0 {
 				c.ui.print("")
 			}
-			c.ui.text(whyText(e, doc.Status, doc.Unattended, snap.Now()))
+			c.ui.verbatim(prose(c.ui.people(whyText(e, doc.Status, doc.Unattended, snap.Now())), c.ui.columns()))
 		case len(jobs) == 1:
 			err = c.ui.json(doc)
 		default:

@@ -138,23 +138,49 @@ func hung(text string, width int) string {
 			b.WriteString(line)
 			continue
 		}
-		b.WriteString(label + ": " + value[:from-displaywidth.String(label)-2])
-		at := from
-		for i, word := range strings.Fields(value) {
-			switch w := displaywidth.String(word); {
-			case i > 0 && at+1+w > width:
-				b.WriteString("\n" + strings.Repeat(" ", from) + word)
-				at = from + w
-			case i > 0:
-				b.WriteString(" " + word)
-				at += 1 + w
-			default:
-				b.WriteString(word)
-				at += w
-			}
-		}
-		b.WriteString("\n")
+		b.WriteString(folded(label+": "+value[:from-displaywidth.String(label)-2], value, from, width))
 	}
+	return b.String()
+}
+
+// prose is text with lines that a terminal has no room for on further lines, set in
+// by two more columns. What is to be typed stays a line.
+func prose(text string, width int) string {
+	if width <= 0 {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.SplitAfterSeq(text, "\n") {
+		words := strings.TrimLeft(line, " ")
+		if indent := line[:len(line)-len(words)]; displaywidth.String(line) <= width || strings.HasPrefix(words, "vizier ") {
+			b.WriteString(line)
+		} else {
+			b.WriteString(folded(indent, words, len(indent)+2, width))
+		}
+	}
+	return b.String()
+}
+
+// folded is a line that begins with head and goes on with words, those for which
+// there is no room below, from a column on.
+func folded(head, words string, from, width int) string {
+	var b strings.Builder
+	b.WriteString(head)
+	at := displaywidth.String(head)
+	for i, word := range strings.Fields(words) {
+		switch w := displaywidth.String(word); {
+		case i > 0 && at+1+w > width:
+			b.WriteString("\n" + strings.Repeat(" ", from) + word)
+			at = from + w
+		case i > 0:
+			b.WriteString(" " + word)
+			at += 1 + w
+		default:
+			b.WriteString(word)
+			at += w
+		}
+	}
+	b.WriteString("\n")
 	return b.String()
 }
 

@@ -48,6 +48,18 @@ func TestTheWidestColumnGivesWay(t *testing.T) {
 	}
 }
 
+// Sentences go on below, set in, and a command to type stays a line.
+func TestProseFolds(t *testing.T) {
+	text := "Not met:\n  - approval: waits for a person to decide\n\nTo start it:\n  vizier retry 12/a-node-with-a-name\n"
+	want := "Not met:\n  - approval: waits for\n    a person to decide\n\nTo start it:\n  vizier retry 12/a-node-with-a-name\n"
+	if got := prose(text, 24); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := prose(text, 0); got != text {
+		t.Errorf("no terminal: %q", got)
+	}
+}
+
 // Values that are too long go on below where they begin, and no word is cut.
 func TestBlocksHang(t *testing.T) {
 	text := "Command:  vizier run approve --name loud\nDigest:   0123456789012345678901234567890123456789\nName: x\n"
