@@ -17,10 +17,10 @@ type whatIfCmd struct {
 	Pool     []string      `placeholder:"NAME=N" help:"The pool has N units."`
 	Release  []string      `placeholder:"LOCK" help:"Whoever holds the lock or the pool does without it."`
 	Submit   string        `type:"path" placeholder:"FILE" help:"The jobs of the file are enqueued; it is what submit --batch reads, and - is standard input."`
-	Retry    []string      `placeholder:"JOB" help:"The job is retried."`
-	Cancel   []string      `placeholder:"JOB" help:"The job is cancelled."`
-	Reject   []string      `placeholder:"JOB" help:"Its pending approval is refused."`
-	Approve  []string      `placeholder:"JOB" help:"Its pending approval is granted."`
+	Retry    []string      `placeholder:"JOB" help:"The job is retried, or what failed of the run."`
+	Cancel   []string      `placeholder:"JOB" help:"The job is cancelled, or all of the run."`
+	Reject   []string      `placeholder:"JOB" help:"Its pending approval, or the one of the run, is refused."`
+	Approve  []string      `placeholder:"JOB" help:"Its pending approval, or the one of the run, is granted."`
 	Merge    []string      `placeholder:"BRANCH" help:"The open merge of the branch succeeds."`
 	Fail     []string      `placeholder:"JOB[:CODE]" help:"The job fails, with exit code 1 unless CODE is given."`
 	Succeed  []string      `placeholder:"JOB" help:"The job succeeds and makes what it declares."`
@@ -96,7 +96,7 @@ func (x *whatIfCmd) forecast(c *call) (none foresight.Forecast, story foresight.
 		return none, story, err
 	case x.ToTheEnd:
 		return r.Scheduler.ForeseeToTheEnd(c.ctx, changes)
-	case len(changes) == 0:
+	case len(changes)+len(x.Retry)+len(x.Cancel) == 0: // of these, a run may have nothing left
 		return none, story, usageError(errors.New("what if what? Name at least one change, such as --approve JOB, or --to-the-end"))
 	}
 	none, err = r.Scheduler.Foresee(c.ctx, changes)
@@ -118,22 +118,31 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 		}
 		out = append(out, foresight.Submit{Jobs: jobs})
 	}
-	for _, one := range []struct {
-		refs   []string
-		change func(kernel.JobID) foresight.Change
-	}{
-		{x.Retry, func(id kernel.JobID) foresight.Change { return foresight.Retry{Job: id} }},
-		{x.Cancel, func(id kernel.JobID) foresight.Change { return foresight.Cancel{Job: id} }},
-		{x.Reject, func(id kernel.JobID) foresight.Change { return foresight.Reject{Job: id} }},
-		{x.Approve, func(id kernel.JobID) foresight.Change { return foresight.Approve{Job: id} }},
-	} {
-		for _, ref := range one.refs {
-			id, err := c.named(r, ref)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, one.change(id))
+	if out, err = x.retries(c, out); err != nil {
+		return nil, err
+	}
+	if len(x.Cancel) > 0 {
+		_, ids, _, err := (&cancelCmd{Jobs: x.Cancel}).chosen(c)
+		if err != nil {
+			return nil, err
 		}
+		for _, id := range ids {
+			out = append(out, foresight.Cancel{Job: id})
+		}
+	}
+	for _, ref := range x.Reject {
+		_, id, err := c.pendingIn(ref)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, foresight.Reject{Job: id})
+	}
+	for _, ref := range x.Approve {
+		_, id, err := c.pendingIn(ref)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, foresight.Approve{Job: id})
 	}
 	for _, branch := range x.Merge {
 		out = append(out, foresight.Merge{Branch: branch})
@@ -163,6 +172,29 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 		out = append(out, foresight.Pass{Time: x.After})
 	}
 	return out, nil
+}
+
+// retries are those that the retry command makes of the same references.
+func (x *whatIfCmd) retries(c *call, out []foresight.Change) ([]foresight.Change, error) {
+	if len(x.Retry) == 0 {
+		return out, nil
+	}
+	r, ids, _, err := (&retryCmd{Jobs: x.Retry}).chosen(c)
+	done := map[kernel.JobID]bool{}
+	for _, id := range ids {
+		if done[id] {
+			continue
+		}
+		set, err := r.Scheduler.RetrySet(c.ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		for _, again := range set.Jobs {
+			done[again] = true
+		}
+		out = append(out, foresight.Retry{Job: id})
+	}
+	return out, err
 }
 
 // named is the one job that ref means.
