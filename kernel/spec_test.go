@@ -5,13 +5,16 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // eachField calls f with the path of every field below v, and a way to set it
 // to something that is not its zero value.
 func eachField(v reflect.Value, path string, f func(path string, set func())) {
-	switch v.Kind() {
-	case reflect.Struct:
+	switch {
+	case v.Type() == reflect.TypeFor[time.Time]():
+		f(path, func() { v.Set(reflect.ValueOf(time.Unix(1, 0))) })
+	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Name
 			if path != "" {

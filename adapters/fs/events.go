@@ -138,7 +138,7 @@ func lastEvent(f *os.File) (last uint64, torn bool, size int64, err error) {
 		torn = b[len(b)-1] != '\n'
 		lines := bytes.Split(b, []byte("\n"))
 		for _, line := range slices.Backward(lines[:len(lines)-1]) {
-			if n := EventSeq(line); n > 0 {
+			if n := eventSeq(line); n > 0 {
 				return n, torn, size, nil
 			}
 		}
@@ -148,8 +148,8 @@ func lastEvent(f *os.File) (last uint64, torn bool, size int64, err error) {
 	}
 }
 
-// EventSeq is the number of the event on a line; 0: it has none.
-func EventSeq(line []byte) uint64 {
+// eventSeq is the number of the event on a line; 0: it has none.
+func eventSeq(line []byte) uint64 {
 	var e struct {
 		Seq uint64 `json:"seq"`
 	}

@@ -132,7 +132,7 @@ func (r *EventReader) drain(file *os.File, f func([]byte) error) error {
 			return nil
 		}
 		b = more
-		n := EventSeq(line)
+		n := eventSeq(line)
 		if line = bytes.TrimSpace(line); len(line) == 0 || line[0] != '{' || n > 0 && n <= r.have || n == 0 && !json.Valid(line) {
 			continue
 		}

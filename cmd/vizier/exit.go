@@ -142,7 +142,8 @@ func findingsOf(err error) []finding {
 	var out []finding
 	if found, ok := errors.AsType[workflow.Diagnostics](err); ok {
 		for _, d := range found {
-			out = append(out, finding{d.Msg, d.Pos.File, d.Pos.Line, d.Node, d.Field, d.Hint})
+			text := strings.TrimSuffix(d.Msg+"\n"+d.More, "\n")
+			out = append(out, finding{text, d.Pos.File, d.Pos.Line, d.Node, d.Field, d.Hint})
 		}
 		return out
 	}
@@ -215,8 +216,12 @@ func message(err error) string {
 	text = strings.ReplaceAll(text, context.DeadlineExceeded.Error(), "time is up")
 	var found workflow.Diagnostics
 	errors.As(err, &found)
-	for _, d := range found { // each is one line, whatever names are in it
-		text = strings.ReplaceAll(text, d.String(), plainLine(d.String()))
+	for _, d := range found { // each line is one, whatever names are in it
+		lines := d.Lines()
+		for i, l := range lines {
+			lines[i] = plainLine(l)
+		}
+		text = strings.ReplaceAll(text, d.String(), strings.Join(lines, "\n"))
 	}
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {

@@ -31,9 +31,11 @@ type Diagnostic struct {
 	Field string // the path of the key, such as nodes[x].retry.budget
 	Msg   string
 	Hint  string // what to do about it; may be empty
+	More  string // further lines, such as examples of what to type; may be empty
 }
 
-func (d Diagnostic) String() string {
+// Lines are the finding as lines of text; a name in it may have line ends of its own.
+func (d Diagnostic) Lines() []string {
 	s := d.Msg
 	if p := d.Pos.String(); p != "" {
 		s = p + ": " + s
@@ -41,14 +43,19 @@ func (d Diagnostic) String() string {
 	if d.Hint != "" {
 		s += "; " + d.Hint
 	}
-	return s
+	if d.More == "" {
+		return []string{s}
+	}
+	return append([]string{s}, strings.Split(d.More, "\n")...)
 }
+
+func (d Diagnostic) String() string { return strings.Join(d.Lines(), "\n") }
 
 // Diagnostics are all findings of a step, in source order. As an error it is a
 // kernel.ErrInvalid.
 type Diagnostics []Diagnostic
 
-// Error is one finding a line.
+// Error is a finding after the other, each on lines of its own.
 func (ds Diagnostics) Error() string {
 	lines := make([]string, len(ds))
 	for i, d := range ds {

@@ -29,9 +29,9 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 		if slices.Contains(entries, n.id.Value) {
 			what = "entry node"
 		}
-		lines := []string{"workflow `" + flow + "` " + what + " `" + n.id.Value + "` (`" + n.use.Operation +
+		d := Diagnostic{Node: n.id.Value, Msg: "workflow `" + flow + "` " + what + " `" + n.id.Value + "` (`" + n.use.Operation +
 			"`) requires at least one non-empty input: " + strings.Join(shown, ", ")}
-		first := len(r.found) == 0
+		first, lines := len(r.found) == 0, []string{}
 		if len(positional) > 0 && first {
 			lines = append(lines, "received positional inputs: "+strings.Join(positional, ", "))
 		}
@@ -43,7 +43,8 @@ func Preflight(flow string, src *Source, t *Template, positional []string) error
 			}
 			lines = append(lines, "  vizier run "+flow+" "+strings.Join(words, " "))
 		}
-		r.add(Diagnostic{Node: n.id.Value, Msg: strings.Join(lines, "\n")})
+		d.More = strings.Join(lines, "\n")
+		r.add(d)
 	}
 	return r.err()
 }

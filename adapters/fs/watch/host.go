@@ -110,7 +110,7 @@ func (h Hosts) look() (s sight, err error) {
 	if s.record, err = h.read(); err != nil || s.record.Host == h.Self {
 		return s, err
 	}
-	if holder := HolderHost(h.Resident); holder != "" && holder == s.record.Name && holder != h.Self.Name {
+	if holder := holderHost(h.Resident); holder != "" && holder == s.record.Name && holder != h.Self.Name {
 		s.crosses = true
 		h.note(holder)
 	}

@@ -148,9 +148,9 @@ func Holder(path string) (pid int, space string) {
 	return pid, third
 }
 
-// HolderHost is the host of the process that holds the lock at path; "": none does, or it has
+// holderHost is the host of the process that holds the lock at path; "": none does, or it has
 // not said yet.
-func HolderHost(path string) string {
+func holderHost(path string) string {
 	f, err := open(path, 0)
 	if err != nil {
 		return ""

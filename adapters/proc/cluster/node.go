@@ -135,7 +135,7 @@ func (n *Node) Terminated(ctx context.Context) error {
 		switch {
 		case err == nil && running && left <= notice:
 			return &proc.LimitError{Reason: "ended by the time limit of its job on cluster " + n.order.Cluster}
-		case err == nil || errors.Is(err, ErrNoTelling):
+		case err == nil || errors.Is(err, errNoTelling):
 			return other
 		}
 		select {
@@ -146,8 +146,8 @@ func (n *Node) Terminated(ctx context.Context) error {
 	return other
 }
 
-// ErrNoTelling is that a place does not know how long it has.
-var ErrNoTelling = errors.New("this job was not told how long it may run")
+// errNoTelling is that a place does not know how long it has.
+var errNoTelling = errors.New("this job was not told how long it may run")
 
 // Told is the place of a job that knows what its environment says.
 type Told struct{}
@@ -169,7 +169,7 @@ func (Told) Left(context.Context) (left time.Duration, running bool, err error) 
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return 0, false, ErrNoTelling
+		return 0, false, errNoTelling
 	}
 	return time.Until(at), true, nil
 }
