@@ -19,11 +19,12 @@ import (
 )
 
 type eventsCmd struct {
-	Follow bool   `help:"Go on with what happens from now on, until interrupted."`
-	Job    string `placeholder:"JOB" help:"Only events of this job: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	OfRun  string `name:"run" placeholder:"RUN" help:"Only events of this run and its jobs: its number, or its id or the beginning of it."`
-	Since  string `placeholder:"SEQ|DURATION" help:"Only events after this number, or not older than this, such as 90s or 2h."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object a line."`
+	Jobs   []string `arg:"" optional:"" name:"job" help:"Only events of these jobs and runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Follow bool     `help:"Go on with what happens from now on, until interrupted."`
+	Job    string   `placeholder:"JOB" help:"Only events of this job: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+	OfRun  string   `name:"run" placeholder:"RUN" help:"Only events of this run and its jobs: its number, or its id or the beginning of it."`
+	Since  string   `placeholder:"SEQ|DURATION" help:"Only events after this number, or not older than this, such as 90s or 2h."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object a line."`
 }
 
 func (*eventsCmd) Help() string {
@@ -86,6 +87,10 @@ func (e *eventsCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	named, err := e.named(c)
+	if err != nil {
+		return err
+	}
 	log := r.Events(seq)
 	defer log.Close()
 	found := e.OfRun == "" || e.Since != ""
@@ -96,7 +101,7 @@ func (e *eventsCmd) Run(c *call) error {
 		err := log.Read(func(line []byte) error {
 			var l eventLine
 			_ = json.Unmarshal(line, &l) // what makes no sense in it is left out
-			if !strings.HasPrefix(l.Job, job) || !inRun(l.Run, run) || l.At.Before(from) {
+			if !strings.HasPrefix(l.Job, job) || !inRun(l.Run, run) || named != nil && !named[l.Job] && !named[l.Run] || l.At.Before(from) {
 				return nil
 			}
 			found = true
@@ -148,6 +153,25 @@ func (e *eventsCmd) since(now time.Time) (seq uint64, from time.Time, err error)
 		return 0, from, fmt.Errorf("--since %q: expected the number of an event, or a duration such as 90s or 2h", e.Since)
 	}
 	return 0, now.Add(-d), nil
+}
+
+// named are the ids of the jobs and runs that the arguments mean; nil: there are no
+// arguments.
+func (e *eventsCmd) named(c *call) (map[string]bool, error) {
+	if len(e.Jobs) == 0 {
+		return nil, nil
+	}
+	_, targets, err := c.targets(e.Jobs)
+	named := map[string]bool{}
+	for _, t := range targets {
+		if run := t.Run(); t.Whole && run != "" {
+			named[string(run)] = true
+		}
+		for _, j := range t.Jobs {
+			named[string(j.ID)] = true
+		}
+	}
+	return named, err
 }
 
 // job is the id whose events are wanted, or its beginning: a job that is gone
