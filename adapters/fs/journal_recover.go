@@ -144,7 +144,7 @@ func (e entry) subject() kernel.JobID {
 // leaves whole files alone: they may be later ones.
 func (s *Store) replayGroup(g group) error {
 	packed, err := s.completePack(g.job)
-	if err != nil {
+	if err != nil && (g.record == nil || !s.neverCounted(g.job, err)) {
 		return err
 	}
 	j, _, err := s.readRecord(g.job)

@@ -102,11 +102,22 @@ func (s *Store) completePack(id kernel.JobID) (packed bool, err error) {
 	return true, s.removeTree(string(id))
 }
 
+// neverCounted says of a pack that err is about that a power cut left it before it
+// was durable: the directory goes after that. Nor need the record's name have lasted
+// in there, which the journal has.
+func (s *Store) neverCounted(id kernel.JobID, err error) bool {
+	if !errors.Is(err, errPack) {
+		return false
+	}
+	there, err := s.base.exists(jobPath(id, ""))
+	return there && err == nil
+}
+
 // unpack puts the files of a job back into its directory, durably, and removes the
 // pack.
 func (s *Store) unpack(id kernel.JobID) error {
 	files, err := s.readPack(id)
-	if errors.Is(err, iofs.ErrNotExist) {
+	if errors.Is(err, iofs.ErrNotExist) || s.neverCounted(id, err) {
 		return nil
 	}
 	if err != nil {
