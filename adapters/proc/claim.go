@@ -22,9 +22,9 @@ import (
 // claim is the content of a claim file, one JSON object. It has room for the
 // command's process, which claimChild fills in once the command runs.
 type claim struct {
-	Identity           // the runner
-	Lock     inode     `json:"lock"`              // of the job's lock file
-	Spaces   Spaces    `json:"namespaces"`        // of the runner
+	Identity        // the runner
+	Lock     inode  `json:"lock"`       // of the job's lock file
+	Spaces   Spaces `json:"namespaces"` // of the runner
 
 	// Directories outside of the store that go with the attempt.
 	Private   string `json:"private,omitempty"`   // with its secrets

@@ -80,9 +80,10 @@ func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 // errTooLarge is of a value that no trying again makes smaller.
 var errTooLarge = fmt.Errorf("longer than the %d KiB that a secret may have: hand over a key, and the rest encrypted with it", mostSecret>>10)
 
-// CheckSecret refuses what a job can be told beforehand that it will not be handed: a
-// file that is too large, and what is no file. One that is not there yet is none of that.
-func CheckSecret(s kernel.Secret) error {
+// CheckSecret refuses a source of which it can be told before a job is enqueued that
+// its value cannot be handed over: a file that is too large, and what is no file. One
+// that is not there yet is neither.
+func (*Local) CheckSecret(s kernel.Secret) error {
 	path, ok := s.File()
 	if !ok {
 		return nil
@@ -96,9 +97,9 @@ func CheckSecret(s kernel.Secret) error {
 	case err != nil:
 		return nil
 	case !st.Mode().IsRegular():
-		return fmt.Errorf("secret %s: %s: not a regular file", s.Name, path)
+		return fmt.Errorf("%s: not a regular file", path)
 	case st.Size() > mostSecret:
-		return fmt.Errorf("secret %s: the value from %s is %w", s.Name, path, errTooLarge)
+		return fmt.Errorf("the value from %s is %w", path, errTooLarge)
 	}
 	return nil
 }
@@ -220,6 +221,24 @@ func (p provided) env() []string {
 		out = append(out, secretPrefix+v.name+"="+filepath.Join(p.dir, v.name))
 	}
 	return out
+}
+
+// Hide is what takes j's secrets out of a text, for a node of j, which its runner handed
+// them; nil if j has none.
+func (*Local) Hide(j *kernel.Job) (func([]byte) []byte, error) {
+	var values []secretValue
+	for _, s := range j.Spec.Task.Secrets {
+		value, err := readSecret(os.Getenv(secretPrefix + s.Name))
+		if err != nil {
+			return nil, fmt.Errorf("secret %s: %w", s.Name, err)
+		}
+		values = append(values, secretValue{s.Name, value})
+	}
+	if len(values) == 0 {
+		return nil, nil
+	}
+	texts := hiddenTexts(values)
+	return func(text []byte) []byte { return []byte(redact(string(text), texts)) }, nil
 }
 
 // write makes the files. They go with sweepPrivate.

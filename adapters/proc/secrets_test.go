@@ -171,12 +171,12 @@ func TestASecretThatIsTooLarge(t *testing.T) {
 		if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure || !strings.Contains(r.Reason, "secret S: the value from ") || !strings.Contains(r.Reason, "longer than the 64 KiB that a secret may have") {
 			t.Errorf("%s: %+v", source, r)
 		}
-		if err := CheckSecret(s); (err != nil) != early {
+		if err := w.CheckSecret(s); (err != nil) != early {
 			t.Errorf("%s: beforehand: %v", source, err)
 		}
 	}
 	for source, want := range map[string]string{w.root: "not a regular file", w.root + "/most": "", w.root + "/later": ""} {
-		err := CheckSecret(kernel.Secret{Name: "S", Source: "@" + source})
+		err := w.CheckSecret(kernel.Secret{Name: "S", Source: "@" + source})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: beforehand: %v", source, err)
 		}
