@@ -22,7 +22,7 @@ type unattended struct {
 
 // unattended says so of what rests on a tick; nil: somebody is there.
 func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
-	few := r.fewFiles()
+	few := r.FewFiles()
 	if rest.Job == "" || few == "" && r.Attended() {
 		return nil
 	}
@@ -56,19 +56,9 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	return u
 }
 
-// fewFiles is why the resident scheduler that is alive may fail to start jobs; "": there
-// is none, or nothing is known against it.
-func (r *repo) fewFiles() string {
-	pid := r.Resident()
-	if pid == 0 {
-		return ""
-	}
-	return proc.FewFilesOf(pid)
-}
-
 // checkScheduler looks for a scheduler that cannot do its work, and for jobs that would go on if only somebody ticked.
 func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
-	if few := r.fewFiles(); few != "" {
+	if few := r.FewFiles(); few != "" {
 		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: few, Next: "kill " + strconv.Itoa(r.Resident()) + ": the next command starts another, with the limit that it has itself"}}, nil
 	}
 	for _, rest := range s.TickWaits() {
