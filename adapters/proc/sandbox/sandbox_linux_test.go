@@ -238,6 +238,9 @@ func TestNetworkOfASandbox(t *testing.T) {
 // and where it makes none what is required does not start, of root's neither.
 func TestNetworkOfOthersThanRoot(t *testing.T) {
 	enforced(t)
+	if why := This().Enforcement().Network; why != "" {
+		t.Skip(why)
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
