@@ -110,8 +110,8 @@ func (r *relay) report(last bool) {
 	if err != nil {
 		return
 	}
-	if _, rest, cut := bytes.Cut(b, []byte("\n")); from > 0 && cut {
-		b = rest // the first line may have the end of a secret
+	if from > 0 {
+		_, b, _ = bytes.Cut(b, []byte("\n")) // the first line may have the end of a secret
 	}
 	if !last {
 		b = b[:bytes.LastIndexByte(b, '\n')+1]

@@ -46,6 +46,22 @@ echo "{\"attempt\":\"$VIZIER_ATTEMPT_ID\",\"outcome\":\"failed\",\"exit\":9,\"re
 	}
 }
 
+// Of a long report the end is brought, from the beginning of a line.
+func TestALongReportIsBroughtByLines(t *testing.T) {
+	dir := t.TempDir()
+	r := &relay{from: says{report: dir + "/from"}, to: says{report: dir + "/to"}, texts: hiddenTexts([]secretValue{{"S", []byte("hunter2")}})}
+	cut := "hunter2" + strings.Repeat(" ", relayReport-3) // of which the end has "er2"
+	for text, want := range map[string]string{cut: "", cut[:len(cut)-20] + "\n{\"done\":1}\n": "{\"done\":1}\n"} {
+		if err := os.WriteFile(r.from.report, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.report(true)
+		if b, err := os.ReadFile(r.to.report); err != nil || string(b) != want {
+			t.Errorf("%d bytes, %.20q: %v", len(b), b, err)
+		}
+	}
+}
+
 // Jobs that one with secrets submits come into the store, unless they have the value.
 func TestJobsOfOneWithSecrets(t *testing.T) {
 	for line, want := range map[string]kernel.FailureClass{
