@@ -49,7 +49,8 @@ type handsOut interface {
 }
 
 // Accepts says why no executor would take the task, before there is a job: the
-// one it names is not configured, or does not know what is asked of it, or it could not be handed a secret.
+// one it names is not configured, does not know what is asked of it, or could not hand
+// it a secret.
 func (s *Scheduler) Accepts(t kernel.Task) error {
 	name := t.On()
 	if name != kernel.LocalExecutor && s.Executors[name] == nil {

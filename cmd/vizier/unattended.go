@@ -56,7 +56,8 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	return u
 }
 
-// checkScheduler looks for a scheduler that cannot do its work, and for jobs that would go on if only somebody ticked.
+// checkScheduler looks for a scheduler that may fail to do its work, and for jobs that
+// would go on if only somebody ticked.
 func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	if few := r.FewFiles(); few != "" {
 		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: few, Next: "kill " + strconv.Itoa(r.Resident()) + ": the next command starts another, with the limit that it has itself"}}, nil
