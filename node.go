@@ -147,18 +147,23 @@ func readNode(args []string, stdout, stderr io.Writer, env Environment) (loadedN
 	if n.ManifestNode, known = n.Manifest.Nodes[n.Job.Spec.Origin.Node]; !known {
 		return none, at, fmt.Errorf("run %s has no node %s", n.Job.Spec.Origin.Run, n.Job.Spec.Origin.Node)
 	}
+	hide, err := w.local.Hide(&n.Job)
+	if err != nil {
+		return none, at, err
+	}
 	kept := &keptTo{}
-	return loadedNode{n, w.operations(live.Config(), env, n, kept, stdout, stderr), kept}, at, nil
+	return loadedNode{n, w.operations(live.Config(), env, n, kept, hide, stdout, stderr), kept}, at, nil
 }
 
-// operations is the world of a node's operation.
-func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept *keptTo, stdout, stderr io.Writer) *op.Env {
+// operations is the world of a node's operation. What hide leaves of a text may be kept;
+// nil: all.
+func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept *keptTo, hide func([]byte) []byte, stdout, stderr io.Writer) *op.Env {
 	m := n.Manifest
 	params, left := m.Variables()
 	if len(left) > 0 {
 		fmt.Fprintf(stderr, "warning: no variable holds the parameters %s: they are too long; .vizier/jobs/runs/%s.json has them\n", strings.Join(left, ", "), m.Run)
 	}
-	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace, Env: params}
+	shell := agent.Shell{Stdout: stdout, Stderr: stderr, Grace: cfg.Jobs.Grace, Env: params, Hide: hide}
 	if n.Job.Spec.Task.Sandbox.On() {
 		shell.Step, shell.Ended = []string{w.local.Exe}, w.local.MendLink
 		shell.Confine = func(dir string, also ...string) (*sandbox.Policy, error) {

@@ -85,7 +85,7 @@ func runResident(env Environment) error {
 	watcher := watch.NewWatcher(w.store.Layout, root.CommonDir)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated}
+	r := app.Resident{Scheduler: w.scheduler, Lock: lock, Watcher: watcher, Runners: w.watchRunners(ctx), Linger: linger, Outdated: outdated, Starved: proc.Starved}
 	if r.Serve(ctx) {
 		residentWaker{path, w.local}.Wake(kernel.Wakes{Poll: true})
 		return nil

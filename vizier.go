@@ -24,6 +24,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/template"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/adapters/git"
+	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/adapters/proc/agent"
 	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 	"github.com/vizier-scheduler/vizier/app"
@@ -109,6 +110,16 @@ func Open(dir string, o Options) (*Repository, error) {
 
 // Resident is the process of the resident scheduler; 0: none is alive.
 func (r *Repository) Resident() int { return watch.PID(r.Store.ResidentFile()) }
+
+// FewFiles is why the resident scheduler that is alive may fail to start jobs; "": there is
+// none, or nothing is known against it, as of one in another process namespace.
+func (r *Repository) FewFiles() string {
+	pid, space := watch.Holder(r.Store.ResidentFile())
+	if pid == 0 || space != proc.PIDSpace() {
+		return ""
+	}
+	return proc.FewFilesOf(pid)
+}
 
 // Attended reports that there is a resident scheduler, here or on the host that schedules,
 // or that one is just being started.

@@ -42,12 +42,29 @@ type validator interface {
 	Accepts(options []string) error
 }
 
+// handsOut is an executor that hands secrets to jobs.
+type handsOut interface {
+	// CheckSecret says why a secret's value could not be handed to a job.
+	CheckSecret(kernel.Secret) error
+}
+
 // Accepts says why no executor would take the task, before there is a job: the
-// one it names is not configured, or does not know what is asked of it.
+// one it names is not configured, does not know what is asked of it, or could not hand
+// it a secret.
 func (s *Scheduler) Accepts(t kernel.Task) error {
 	name := t.On()
 	if name != kernel.LocalExecutor && s.Executors[name] == nil {
 		return fmt.Errorf("%s: %w", s.unknown(name), kernel.ErrInvalid)
+	}
+	if name != kernel.LocalExecutor && len(t.Secrets) > 0 {
+		return fmt.Errorf("secret %s: secrets are handed to jobs of this host, and the job is for executor %s: have its command fetch them there: %w", t.Secrets[0].Name, name, kernel.ErrInvalid)
+	}
+	if h, ok := s.executor(name).(handsOut); ok {
+		for _, k := range t.Secrets {
+			if err := h.CheckSecret(k); err != nil {
+				return fmt.Errorf("secret %s: %w: %w", k.Name, err, kernel.ErrInvalid)
+			}
+		}
 	}
 	e, ok := s.executor(name).(validator)
 	switch {

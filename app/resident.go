@@ -67,6 +67,7 @@ type Resident struct {
 	Runners   RunnerWatcher
 	Linger    time.Duration // how long it stays when nothing is left to look after
 	Outdated  func() bool   // whether another is to take over: the configuration changed
+	Starved   func() bool   // whether this process lacks what it takes to start others; nil: never
 
 	collection *Collection // under way; nil: none is
 	collected  time.Time   // when it began the last one
@@ -83,8 +84,8 @@ const (
 	maxWait         = time.Minute     // whatever else is known: clocks jump, notices get lost
 )
 
-// Serve ticks until nothing is left to look after, the lock is lost or ctx
-// ends. It reports whether another process is to take over.
+// Serve ticks until nothing is left to look after, the lock is lost, ctx ends or the
+// process is starved. It reports whether another process is to take over.
 func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 	retry, cleanCheck := backoff{first: firstRetry}, backoff{first: firstCleanCheck}
 	for ctx.Err() == nil && r.Lock.Held() {
@@ -94,6 +95,10 @@ func (r *Resident) Serve(ctx context.Context) (outdated bool) {
 		}
 		begun := time.Now()
 		w, sure := r.tick(ctx)
+		if r.Starved != nil && r.Starved() { // who starts the next one has more, or is told that nobody is there
+			r.Lock.Release()
+			return false
+		}
 		free := time.Now().Add(min(max(minPause, pauseRatio*time.Since(begun)), maxPause))
 		if sure {
 			retry.reset()

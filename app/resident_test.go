@@ -344,6 +344,19 @@ func TestResidentDoesNotLeaveWorkBehind(t *testing.T) {
 	}
 }
 
+// A resident that cannot start jobs any more is none: it leaves, and the next command,
+// which may have what it takes, starts another.
+func TestAStarvedResidentLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShed(pinnedTo("c1"), kernel.State{})
+		r := s.resident()
+		r.Starved = func() bool { return len(s.ticks) >= 2 }
+		if r.Serve(t.Context()) || s.held || len(s.ticks) != 2 {
+			t.Errorf("held %v, ticks %v", s.held, s.ticks)
+		}
+	})
+}
+
 func TestResidentMakesRoomForANewerOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShed(pinnedTo("c1"), kernel.State{})

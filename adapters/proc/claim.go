@@ -22,12 +22,16 @@ import (
 // claim is the content of a claim file, one JSON object. It has room for the
 // command's process, which claimChild fills in once the command runs.
 type claim struct {
-	Identity           // the runner
-	Lock     inode     `json:"lock"`              // of the job's lock file
-	Spaces   Spaces    `json:"namespaces"`        // of the runner
-	Private  string    `json:"private,omitempty"` // directory outside of the store that goes with the attempt
-	Void     string    `json:"void,omitempty"`    // why nobody is to run the attempt; then there is no runner
-	Child    *Identity `json:"child,omitempty"`   // the command, which leads its session
+	Identity        // the runner
+	Lock     inode  `json:"lock"`       // of the job's lock file
+	Spaces   Spaces `json:"namespaces"` // of the runner
+
+	// Directories outside of the store that go with the attempt.
+	Private   string `json:"private,omitempty"`   // with its secrets
+	Temporary string `json:"temporary,omitempty"` // its own, in a sandbox
+
+	Void  string    `json:"void,omitempty"`  // why nobody is to run the attempt; then there is no runner
+	Child *Identity `json:"child,omitempty"` // the command, which leads its session
 }
 
 // noChild is what a claim has in place of its command's process, before blanks
@@ -72,7 +76,8 @@ func inodeOf(path string) inode {
 // Claim makes this process the only runner of a, for ever: another claim is
 // kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
-	if err := l.writeClaimOnce(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces(), Private: l.privateOf(a)}); err != nil {
+	own := l.provided.of(a)
+	if err := l.writeClaimOnce(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces(), Private: own.dir, Temporary: own.tmp}); err != nil {
 		return err
 	}
 	l.mu.Lock()

@@ -62,11 +62,11 @@ var repositoryVariables = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONF
 
 // command is what is going to be executed.
 type command struct {
-	path       string
-	args       []string
-	dir        string
-	env        []string
-	resultFile string
+	path string
+	args []string
+	dir  string
+	env  []string
+	says says
 
 	sandbox *sandbox.Policy // nil: it is in none, or sees to one itself
 	tmp     string          // its own temporary directory; "": none
@@ -113,18 +113,21 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 			return command{}, fmt.Errorf("make the directory for its checkpoints: %w", err)
 		}
 	}
-	c := command{args: args, dir: dir, resultFile: l.Files.ResultFile(j.Attempt())}
+	c := command{args: args, dir: dir, says: l.saysIn(j)}
 	for _, name := range t.PassEnv {
 		if _, set := os.LookupEnv(name); !set {
 			return command{}, fmt.Errorf("%s is not set where the job was started, and --env %s asks for it: "+
 				"set it and retry the job from there, or submit it with --env %s=VALUE", name, name, name)
 		}
 	}
+	if err := l.provided.of(j.Attempt()).refused; err != nil {
+		return command{}, err
+	}
 	if len(t.Secrets) > 0 && l.provided.attempt != j.Attempt() {
 		return command{}, errors.New("its secrets were not fetched")
 	}
 	c.hidden = hiddenTexts(l.provided.values)
-	c.env = environment(slices.Concat(l.jobEnv(j), l.provided.env(), submittedEnv(t.Env)), append(os.Environ(), "PWD="+dir)...)
+	c.env = environment(slices.Concat(l.jobEnv(j, c.says), l.provided.env(), submittedEnv(t.Env)), append(os.Environ(), "PWD="+dir)...)
 	if c.path, err = find(args[0], dir, lookup(c.env, "PATH")); err != nil {
 		return c, err
 	}
@@ -132,11 +135,11 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 }
 
 // jobEnv are the variables that tell a job's command about the job.
-func (l *Local) jobEnv(j *kernel.Job) []string {
+func (l *Local) jobEnv(j *kernel.Job, in says) []string {
 	a := j.Attempt()
 	env := []string{envJob + "=" + string(a.Job), envAttempt + "=" + strconv.Itoa(a.N), envAttemptID + "=" + label(a),
-		envResultFile + "=" + l.Files.ResultFile(a), envRoot + "=" + l.Root,
-		envSubmit + "=" + l.Files.SubmissionsFile(a), envReport + "=" + l.Files.ReportFile(a), envEffectKey + "=" + effect.Key(j)}
+		envResultFile + "=" + in.result, envRoot + "=" + l.Root,
+		envSubmit + "=" + in.submissions, envReport + "=" + in.report, envEffectKey + "=" + effect.Key(j)}
 	if limit := j.Spec.Task.Timeout; limit > 0 {
 		env = append(env, envDeadline+"="+time.Now().Add(limit).UTC().Format(time.RFC3339))
 	}

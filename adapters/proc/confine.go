@@ -1,7 +1,9 @@
 package proc
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +19,9 @@ import (
 // ownTemporary begins the names of the temporary directories of attempts in a
 // sandbox.
 const ownTemporary = "vizier-job-"
+
+// newTemporary is a name for one, which nobody guesses.
+func newTemporary() string { return filepath.Join(os.TempDir(), ownTemporary+rand.Text()) }
 
 // Observe answers what this host enforces of sandboxes.
 func (*Local) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {
@@ -38,8 +43,8 @@ func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Pol
 	}
 	tree, _ := l.treeOf(dir)
 	p := &sandbox.Policy{Required: b.Mode == kernel.RequiredSandbox, Offline: b.Network == kernel.NoNetwork, Guarded: l.guarded()}
-	a := j.Attempt()
-	p.Write = append(also, l.Files.SubmissionsFile(a), l.Files.ReportFile(a))
+	in := l.saysIn(j)
+	p.Write = append(also, in.submissions, in.report)
 	if len(j.Spec.Task.Secrets) == 0 { // else its output goes through a pipe, which hides them
 		p.Write = append(p.Write, l.Files.LogFile(j.ID, "stdout"), l.Files.LogFile(j.ID, "stderr"))
 	}
@@ -47,7 +52,7 @@ func (l *Local) Confine(j *kernel.Job, dir string, also ...string) (*sandbox.Pol
 		p.Write = append(p.Write, tree)
 	}
 	if !j.Spec.Task.Builtin {
-		p.Write = append(p.Write, l.Files.ResultFile(a))
+		p.Write = append(p.Write, in.result)
 	}
 	if j.Spec.Resumable {
 		p.Write = append(p.Write, l.Files.CheckpointDir(j.ID))
@@ -155,8 +160,8 @@ func (l *Local) confine(c *command, j *kernel.Job) error {
 	if !j.Spec.Task.Sandbox.On() {
 		return nil
 	}
-	tmp, err := os.MkdirTemp("", ownTemporary)
-	if err != nil {
+	tmp := cmp.Or(l.provided.of(j.Attempt()).tmp, newTemporary())
+	if err := os.Mkdir(tmp, 0o700); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	c.tmp = tmp
@@ -165,12 +170,12 @@ func (l *Local) confine(c *command, j *kernel.Job) error {
 		own = append(own, "XDG_CACHE_HOME="+filepath.Join(tmp, "cache"))
 	}
 	c.env = withVariables(c.env, own)
-	a := j.Attempt()
-	c.handed = []string{l.Files.SubmissionsFile(a), l.Files.ReportFile(a)}
+	c.handed = []string{c.says.submissions, c.says.report}
 	if j.Spec.Task.Builtin {
 		return nil
 	}
-	c.handed = append(c.handed, c.resultFile)
+	c.handed = append(c.handed, c.says.result)
+	var err error
 	c.sandbox, err = l.Confine(j, c.dir, tmp)
 	return err
 }

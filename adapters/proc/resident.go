@@ -46,6 +46,39 @@ func TooFewFiles() string {
 	return fmt.Sprintf("it would inherit a limit of %d open files (`ulimit -n`), and needs %d", files.Max, fewestFiles)
 }
 
+// spareFiles is how many files a process has to be able to open for a tick that starts
+// a job.
+const spareFiles = 16
+
+// Starved reports that this process cannot open as many files as a tick takes, for its
+// limit.
+func Starved() bool {
+	var open []int
+	defer func() {
+		for _, fd := range open {
+			_ = unix.Close(fd)
+		}
+	}()
+	for range spareFiles {
+		fd, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err == unix.EMFILE
+		}
+		open = append(open, fd)
+	}
+	return false
+}
+
+// FewFilesOf is why process pid, a resident scheduler, may fail to start jobs; "": it
+// has what it takes, or the system does not say.
+func FewFilesOf(pid int) string {
+	most, ok := fileLimit(pid)
+	if !ok || most >= fewestFiles {
+		return ""
+	}
+	return fmt.Sprintf("the resident scheduler (pid %d) may open %d files (`ulimit -n`), and needs %d to start jobs", pid, most, fewestFiles)
+}
+
 // StartHooks starts the program of runners as `__hooks`, in a session of its own like the
 // resident scheduler.
 func (l *Local) StartHooks() error {

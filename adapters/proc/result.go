@@ -113,9 +113,14 @@ func explicit(path string, j *kernel.Job, r kernel.Result) kernel.Result {
 		said, err = e.override(r, j)
 	}
 	if err != nil {
-		return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: max(r.Exit, 1), Class: kernel.DataError, Reason: "result file: " + err.Error()}
+		return badResult(r, err)
 	}
 	return said
+}
+
+// badResult is r of a command whose result file says nothing that counts.
+func badResult(r kernel.Result, err error) kernel.Result {
+	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: max(r.Exit, 1), Class: kernel.DataError, Reason: "result file: " + err.Error()}
 }
 
 func readResult(path string) ([]byte, error) {

@@ -12,12 +12,15 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // roles are the commands that the tests' jobs run.
 var roles = map[string]func(args []string) int{
 	"nothing": func([]string) int { return 0 },
+
+	sandbox.Entry: func(args []string) int { return sandbox.Serve(args, os.Stderr) },
 
 	// heir inherits a job's lock, and lists what a child of another's making has
 	// open.

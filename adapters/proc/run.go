@@ -49,6 +49,8 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if err := l.provided.write(); err != nil {
 		return notStarted(err)
 	}
+	told := l.relay(cmd, j.Attempt())
+	defer told.end()
 	c, err := l.startCommand(cmd, j.ID)
 	if err != nil {
 		return notStarted(err)
@@ -80,7 +82,16 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if r.Outcome == kernel.OutcomeSucceeded {
 		r.Produced = customOf(j.Spec.Produces)
 	}
-	r = explicit(l.Files.ResultFile(j.Attempt()), j, r)
+	if err := told.end(); err != nil {
+		r = badResult(r, err)
+	} else {
+		r = explicit(l.Files.ResultFile(j.Attempt()), j, r)
+	}
+	if r.Outcome == kernel.OutcomeSucceeded {
+		if err := told.submissions(); err != nil {
+			r = r.Refuted(err)
+		}
+	}
 	r.Reason = redact(r.Reason, cmd.hidden)
 	if b := j.Spec.Task.Sandbox; b.On() {
 		if err := l.MendLink(cmd.dir); err != nil {
@@ -155,7 +166,7 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 		}
 		c.filters, outputs[i] = append(c.filters, f), f.write
 	}
-	if err = os.Remove(cmd.resultFile); err != nil && !os.IsNotExist(err) {
+	if err = os.Remove(cmd.says.result); err != nil && !os.IsNotExist(err) {
 		return nil, err // what lies there would pass for the command's result
 	}
 	if err = cmd.hand(); err != nil {

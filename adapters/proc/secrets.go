@@ -41,29 +41,66 @@ type secretValue struct {
 	value []byte
 }
 
-// provided are the secrets of an attempt, from when it is prepared until it has run.
+// provided is what an attempt has outside of the store, from when it is prepared until
+// it has run.
 type provided struct {
 	attempt kernel.AttemptID
 	values  []secretValue
-	dir     string // where it finds them; it is made when the command is started
+	dir     string // where it finds its secrets; it is made when the command is started
+	tmp     string // its temporary directory, likewise; "": none of its own
+	refused error  // why it cannot run, now or later
 }
 
 // Provide fetches the secrets of j's attempt. The error names the one that cannot be
-// had, and what to do: nothing of the attempt was executed.
+// had, and what to do: nothing of the attempt was executed. Of one that will never do
+// the attempt's own result tells.
 func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 	l.provided = provided{}
-	if len(j.Spec.Task.Secrets) == 0 {
-		return nil
+	p := provided{attempt: j.Attempt()}
+	if j.Spec.Task.Sandbox.On() {
+		p.tmp = newTemporary()
 	}
-	p := provided{attempt: j.Attempt(), dir: filepath.Join(privateBase(), privatePrefix+rand.Text())}
+	if len(j.Spec.Task.Secrets) > 0 {
+		p.dir = filepath.Join(privateBase(), privatePrefix+rand.Text())
+	}
 	for _, s := range j.Spec.Task.Secrets {
 		value, err := l.fetch(ctx, s)
-		if err != nil {
+		switch {
+		case errors.Is(err, errTooLarge):
+			p.refused = fmt.Errorf("secret %s: %w", s.Name, err)
+		case err != nil:
 			return fmt.Errorf("secret %s: %w", s.Name, err)
 		}
 		p.values = append(p.values, secretValue{s.Name, value})
 	}
 	l.provided = p
+	return nil
+}
+
+// errTooLarge is of a value that no trying again makes smaller.
+var errTooLarge = fmt.Errorf("longer than the %d KiB that a secret may have: hand over a key, and the rest encrypted with it", mostSecret>>10)
+
+// CheckSecret refuses a source of which it can be told before a job is enqueued that
+// its value cannot be handed over: a file that is too large, and what is no file. One
+// that is not there yet is neither.
+func (*Local) CheckSecret(s kernel.Secret) error {
+	path, ok := s.File()
+	if !ok {
+		return nil
+	}
+	path, err := ofHome(path)
+	if err != nil {
+		return nil
+	}
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil
+	case !st.Mode().IsRegular():
+		return fmt.Errorf("%s: not a regular file", path)
+	case st.Size() > mostSecret:
+		return fmt.Errorf("the value from %s is %w", path, errTooLarge)
+	}
 	return nil
 }
 
@@ -85,21 +122,17 @@ func (l *Local) fetch(ctx context.Context, s kernel.Secret) (value []byte, err e
 	case n < leastSecret:
 		return nil, fmt.Errorf("the value from %s is shorter than %d bytes, and could not be told from other output in logs; %s", from, leastSecret, again)
 	case len(value) > mostSecret:
-		return nil, fmt.Errorf("the value from %s is longer than %d bytes; %s", from, mostSecret, again)
+		return nil, fmt.Errorf("the value from %s is %w", from, errTooLarge)
 	}
 	return value, nil
 }
 
 func readSecret(path string) ([]byte, error) {
-	if rest, ofHome := strings.CutPrefix(path, "~/"); ofHome {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return nil, err
-		}
-		path = filepath.Join(home, rest)
-	}
-	path, err := filepath.EvalSymlinks(path)
+	path, err := ofHome(path)
 	if err != nil {
+		return nil, err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return nil, errors.Unwrap(err)
 	}
 	f, err := sys.OpenRegular(path, os.O_RDONLY)
@@ -111,6 +144,16 @@ func readSecret(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, mostSecret+1))
+}
+
+// ofHome is path, which may begin with "~/".
+func ofHome(path string) (string, error) {
+	rest, ok := strings.CutPrefix(path, "~/")
+	if !ok {
+		return path, nil
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, rest), err
 }
 
 // printed is what a line for a shell prints, at the repository's root, with this
@@ -163,12 +206,12 @@ func privateBase() string {
 	return os.TempDir()
 }
 
-// privateOf is the directory in which a is going to have its secrets; "": it has none.
-func (l *Local) privateOf(a kernel.AttemptID) string {
-	if l.provided.attempt != a {
-		return ""
+// of is p if it is a's.
+func (p provided) of(a kernel.AttemptID) provided {
+	if p.attempt != a {
+		return provided{}
 	}
-	return l.provided.dir
+	return p
 }
 
 // env are the variables that name the files.
@@ -178,6 +221,24 @@ func (p provided) env() []string {
 		out = append(out, secretPrefix+v.name+"="+filepath.Join(p.dir, v.name))
 	}
 	return out
+}
+
+// Hide is what takes j's secrets out of a text, for a node of j, which its runner handed
+// them; nil if j has none.
+func (*Local) Hide(j *kernel.Job) (func([]byte) []byte, error) {
+	var values []secretValue
+	for _, s := range j.Spec.Task.Secrets {
+		value, err := readSecret(os.Getenv(secretPrefix + s.Name))
+		if err != nil {
+			return nil, fmt.Errorf("secret %s: %w", s.Name, err)
+		}
+		values = append(values, secretValue{s.Name, value})
+	}
+	if len(values) == 0 {
+		return nil, nil
+	}
+	texts := hiddenTexts(values)
+	return func(text []byte) []byte { return []byte(redact(string(text), texts)) }, nil
 }
 
 // write makes the files. They go with sweepPrivate.
@@ -198,14 +259,16 @@ func (p provided) write() error {
 
 // withdraw takes away what was provided.
 func (l *Local) withdraw() {
-	sweepPrivate(l.provided.dir)
+	sweepOutside(l.provided.dir, l.provided.tmp)
 	l.provided = provided{}
 }
 
-// sweepPrivate takes away the directory in which an attempt had its secrets, which a
-// claim names. Anything else that it may name is left alone.
-func sweepPrivate(dir string) {
-	if filepath.IsAbs(dir) && strings.HasPrefix(filepath.Base(dir), privatePrefix) {
-		_ = os.RemoveAll(dir)
+// sweepOutside takes away directories that an attempt had outside of the store, which
+// its claim names. Anything else that it may name is left alone.
+func sweepOutside(dirs ...string) {
+	for _, dir := range dirs {
+		if name := filepath.Base(dir); filepath.IsAbs(dir) && (strings.HasPrefix(name, privatePrefix) || strings.HasPrefix(name, ownTemporary)) {
+			_ = os.RemoveAll(dir)
+		}
 	}
 }

@@ -141,7 +141,6 @@ func TestASecretThatCannotBeHad(t *testing.T) {
 		"@/nowhere/token":                     "secret S: /nowhere/token cannot be read: no such file or directory; put that right: it is tried again by itself",
 		"@" + w.root + "/short":               "is shorter than 6 bytes",
 		"@" + w.root + "/empty":               "has no value",
-		"@" + w.root + "/long":                "is longer than 65536 bytes",
 		"@" + w.root + "/fifo":                "cannot be read: not a regular file",
 		"echo hunter2; echo oh >&2; (exit 3)": "secret S: `echo hunter2; echo oh >&2; (exit 3)`: exit status 3: see in a terminal",
 	} {
@@ -154,6 +153,39 @@ func TestASecretThatCannotBeHad(t *testing.T) {
 			t.Errorf("%s: it ran: %+v", source, r)
 		}
 	}
+}
+
+// A value that is too large fails the attempt: no trying again makes it smaller. Of a
+// file it can be told beforehand.
+func TestASecretThatIsTooLarge(t *testing.T) {
+	privateRuntime(t)
+	w := setup(t, "true")
+	w.file("long", strings.Repeat("x", mostSecret+1), 0o600)
+	w.file("most", strings.Repeat("x", mostSecret), 0o600)
+	for source, early := range map[string]bool{"@" + w.root + "/long": true, "cat " + w.root + "/long": false} {
+		s := kernel.Secret{Name: "S", Source: source}
+		w.job.Spec.Task.Secrets = []kernel.Secret{s}
+		if err := w.Provide(bg, &w.job); err != nil {
+			t.Errorf("%s: it would be tried again: %v", source, err)
+		}
+		if r := w.Run(bg, &w.job); r.Class != kernel.LaunchFailure || !strings.Contains(r.Reason, "secret S: the value from ") || !strings.Contains(r.Reason, "longer than the 64 KiB that a secret may have") {
+			t.Errorf("%s: %+v", source, r)
+		}
+		if err := w.CheckSecret(s); (err != nil) != early {
+			t.Errorf("%s: beforehand: %v", source, err)
+		}
+	}
+	for source, want := range map[string]string{w.root: "not a regular file", w.root + "/most": "", w.root + "/later": ""} {
+		err := w.CheckSecret(kernel.Secret{Name: "S", Source: "@" + source})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: beforehand: %v", source, err)
+		}
+	}
+	w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "S", Source: "@" + w.root + "/most"}}
+	if err := w.Provide(bg, &w.job); err != nil {
+		t.Fatal(err)
+	}
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
 }
 
 // A runner that is killed leaves the files of its secrets, and a sweep takes them.

@@ -25,6 +25,13 @@ func awaitEnd(pid int, mu sync.Locker) syscall.WaitStatus {
 	return wait(pid)
 }
 
+// fileLimit is how many files a process may have open.
+func fileLimit(pid int) (uint64, bool) {
+	var files unix.Rlimit
+	err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &files)
+	return files.Cur, err == nil
+}
+
 func spaces() Spaces {
 	pid, _ := os.Readlink("/proc/self/ns/pid")
 	mount, _ := os.Readlink("/proc/self/ns/mnt")

@@ -67,3 +67,6 @@ func spaces() Spaces { return Spaces{} }
 
 // oomKills is 0: this system does not tell which process ran out of memory.
 func oomKills() uint64 { return 0 }
+
+// fileLimit is not known of other processes.
+func fileLimit(int) (uint64, bool) { return 0, false }

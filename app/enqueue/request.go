@@ -317,7 +317,9 @@ func limit(flag string, given *int, def int, may bool, with string) (int, error)
 
 func (t *Builder) task(q Request) (kernel.Task, error) {
 	task := kernel.Task{Args: q.Command, Timeout: t.Defaults.Timeout, Executor: cmp.Or(q.Executor, t.Defaults.Executor), Options: q.Option}
-	errs := []error{t.Scheduler.Accepts(task)}
+	secrets, err := secretsOf(q)
+	task.Secrets = secrets
+	errs := []error{err, t.Scheduler.Accepts(task)}
 	if q.Timeout != "" {
 		d, err := time.ParseDuration(q.Timeout)
 		if err != nil || d <= 0 {
@@ -336,8 +338,6 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 			task.PassEnv = append(task.PassEnv, name)
 		}
 	}
-	secrets, err := secretsOf(q, task)
-	errs, task.Secrets = append(errs, err), secrets
 	b, err := sandboxOf(q)
 	if err != nil {
 		return task, err
@@ -347,11 +347,8 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 	return task, errors.Join(append(errs, err)...)
 }
 
-// secretsOf reads --secret, for a task that has its executor.
-func secretsOf(q Request, task kernel.Task) (out []kernel.Secret, err error) {
-	if len(q.Secret) > 0 && task.On() != kernel.LocalExecutor {
-		return nil, fmt.Errorf("--secret: secrets are handed to jobs of this host, and the job is for executor %s: have its command fetch them there: %w", task.On(), kernel.ErrInvalid)
-	}
+// secretsOf reads --secret.
+func secretsOf(q Request) (out []kernel.Secret, err error) {
 	for _, text := range q.Secret {
 		s, err := kernel.ParseSecret(text)
 		if err != nil {

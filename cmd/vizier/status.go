@@ -130,8 +130,13 @@ func (r *repo) refused(c *call, snap *kernel.Snapshot, since time.Time) ([]view.
 	return prompts, err
 }
 
-// restless tells of work that goes on only once somebody ticks.
+// restless tells of work that goes on only once somebody ticks, and of a scheduler that
+// may not get on with it.
 func (c *call) restless(r *repo, snap *kernel.Snapshot) {
+	if few := r.FewFiles(); few != "" {
+		c.ui.warn("%s: `kill %d`, and the next command starts another", few, r.Resident())
+		return
+	}
 	for _, rest := range snap.TickWaits() {
 		if u := r.unattended(rest, snap.Now()); u != nil && rest.Now {
 			c.ui.warn("%s: `%s` has it go on", u.text, strings.Join(u.Command, " "))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,17 +22,21 @@ type unattended struct {
 
 // unattended says so of what rests on a tick; nil: somebody is there.
 func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
-	if rest.Job == "" || r.Attended() {
+	few := r.FewFiles()
+	if rest.Job == "" || few == "" && r.Attended() {
 		return nil
 	}
 	u := &unattended{Job: rest.Job, Command: []string{"vizier", "wait", string(rest.Job)}}
 	why := "no resident scheduler is alive"
 	if !r.Config.Scheduler.Resident {
 		why = "[scheduler] resident is off"
-	} else if few := proc.TooFewFiles(); few != "" {
-		why = "none is started from here: " + few
+	} else if own := proc.TooFewFiles(); own != "" {
+		why = "none is started from here: " + own
 	}
 	u.text = "no scheduler is running (" + why + ")"
+	if few != "" {
+		u.text = few
+	}
 	what := ", and job " + string(rest.Job)
 	switch at := rest.Due; {
 	case !at.IsZero() && rest.Now:
@@ -51,8 +56,12 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 	return u
 }
 
-// checkScheduler looks for jobs that would go on if only somebody ticked.
+// checkScheduler looks for a scheduler that may fail to do its work, and for jobs that
+// would go on if only somebody ticked.
 func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
+	if few := r.FewFiles(); few != "" {
+		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: few, Next: "kill " + strconv.Itoa(r.Resident()) + ": the next command starts another, with the limit that it has itself"}}, nil
+	}
 	for _, rest := range s.TickWaits() {
 		if u := r.unattended(rest, s.Now()); u != nil && (rest.Now || r.Config.Scheduler.Resident) {
 			return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: u.text, Next: strings.Join(u.Command, " ")}}, nil

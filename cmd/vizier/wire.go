@@ -97,6 +97,9 @@ type repo struct {
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
 
+	// FewFiles is why that one may fail to start jobs; "": nothing is known against it.
+	FewFiles func() string
+
 	// Attended reports that there is one, or that one is just being started.
 	Attended func() bool
 
@@ -151,6 +154,7 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 		},
 		Past:     v.Store,
 		Resident: v.Resident,
+		FewFiles: v.FewFiles,
 		Attended: v.Attended,
 		Outside:  v.Outside, AgentPrograms: v.Agents,
 		Inbox: v.Inbox, InboxFiles: v.InboxFiles,

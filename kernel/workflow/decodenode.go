@@ -70,6 +70,7 @@ func (d *decoder) node(i int, v Value) nodeSource {
 		"sandbox":          d.text(&n.sandbox),
 		"write":            d.texts(&n.write),
 		"network":          d.text(&n.network),
+		"secrets":          d.texts(&n.secrets),
 	}, "id", "uses")
 	for _, field := range d.doubts[from:] {
 		n.doubts = append(n.doubts, strings.TrimPrefix(strings.TrimPrefix(field, path), "."))

@@ -60,6 +60,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 	}
 	n.transient = e.transient(src.transient, at, ".transient")
 	e.sandbox(src, n, at)
+	e.secrets(src, n, at)
 	e.budgets(src, n, at)
 }
 
@@ -73,6 +74,36 @@ func (e *expander) sandbox(src *nodeSource, n *node, at string) {
 	}
 	if (src.network.given() || len(src.write) > 0) && !b.On() && !n.doubts.about("sandbox") {
 		e.fail(n.pos, "write and network have no effect: node `"+n.id.Value+"` has no sandbox", `add sandbox = "best-effort" or "required"`, []string{at, ".sandbox"})
+	}
+}
+
+// secrets reads what the node's agent and scripts are handed. A command among the
+// sources is run outside of every sandbox, so no parameter becomes a part of it that is
+// not one word.
+func (e *expander) secrets(src *nodeSource, n *node, at string) {
+	for i, t := range src.secrets {
+		path := item(at+".secrets", i)
+		text, sure := e.read(t, path)
+		if !sure {
+			continue
+		}
+		s, err := kernel.ParseSecret(text)
+		_, isFile := s.File()
+		for name := range e.spliced(t.Value) {
+			if !isFile && err == nil {
+				e.fail(t.Pos, "${"+name+"} in "+path+" becomes a part of a command", "write ${"+name+quotedForm+"}", []string{path})
+			}
+		}
+		switch {
+		case err != nil:
+			e.fail(t.Pos, strings.TrimSuffix(err.Error(), ": "+kernel.ErrInvalid.Error()), `write NAME=@FILE or NAME=COMMAND, such as "TOKEN=@~/.token"`, []string{path})
+		case slices.ContainsFunc(n.secrets, func(o kernel.Secret) bool { return o.Name == s.Name }):
+			e.fail(t.Pos, "secret "+s.Name+" of node `"+n.id.Value+"` is given twice", "keep one of them", []string{path})
+		}
+		n.secrets = append(n.secrets, s)
+	}
+	if len(n.secrets) > 0 && n.executor != "" && n.executor != kernel.LocalExecutor && !n.doubts.about("executor") {
+		e.fail(src.secrets[0].Pos, "secrets are handed to jobs of this host, and node `"+n.id.Value+"` is for executor "+n.executor, "have its script fetch them there", []string{at, ".secrets"})
 	}
 }
 

@@ -107,6 +107,9 @@ func (h *hasher) node(n *node) {
 		h.list("sandbox", b.Mode.String(), b.Network.String())
 		h.set("write", slices.Clone(b.Write))
 	}
+	if len(n.secrets) > 0 { // likewise
+		h.set("secrets", texts(n.secrets))
+	}
 	h.table("args", n.args)
 	h.set("after", values(n.after))
 	h.set("needs", labels(n.needs))
@@ -133,6 +136,15 @@ func values(ts []Text) []string {
 	out := make([]string, len(ts))
 	for i, t := range ts {
 		out[i] = t.Value
+	}
+	return out
+}
+
+// texts are secrets as they are asked for.
+func texts(secrets []kernel.Secret) []string {
+	out := make([]string, len(secrets))
+	for i, s := range secrets {
+		out[i] = s.String()
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -106,22 +107,32 @@ func (u Use) reads(arg string) bool {
 func (e *expander) script(t Text, path ...string) string {
 	text := strings.TrimSpace(t.Value)
 	whole := strings.HasPrefix(text, "${") && strings.IndexByte(text, '}') == len(text)-1
-	for rest := text; !whole; {
-		before, after, found := strings.Cut(rest, "${")
-		name, tail, closed := strings.Cut(after, "}")
-		if !found || !closed {
+	for name := range e.spliced(text) {
+		if whole {
 			break
-		}
-		rest = tail
-		name = strings.TrimSpace(name)
-		if _, declared := e.params[name]; !declared || strings.HasSuffix(before, "$") {
-			continue
 		}
 		e.warnings = append(e.warnings, Diagnostic{Pos: t.Pos, Node: e.id, Field: strings.Join(path, ""),
 			Msg:  fmt.Sprintf("${%s} in %s becomes a part of the script: a quote in its value breaks it, and `$(…)` runs", name, strings.Join(path, "")),
 			Hint: fmt.Sprintf("write \"$%s\", or ${%s%s} where no variable is read", variable(name), name, quotedForm)})
 	}
 	return e.text(t, path...)
+}
+
+// spliced are the parameters whose values become parts of a text as they are.
+func (e *expander) spliced(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for rest := text; ; {
+			before, after, found := strings.Cut(rest, "${")
+			name, tail, closed := strings.Cut(after, "}")
+			if !found || !closed {
+				return
+			}
+			rest, name = tail, strings.TrimSpace(name)
+			if _, declared := e.params[name]; declared && !strings.HasSuffix(before, "$") && !yield(name) {
+				return
+			}
+		}
+	}
 }
 
 // Warnings are findings about what works and had better be written otherwise.

@@ -118,6 +118,7 @@ type nodeSource struct {
 	sandbox         Text
 	write           []Text
 	network         Text
+	secrets         []Text
 }
 
 type artifactSource struct {

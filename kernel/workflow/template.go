@@ -66,6 +66,7 @@ type node struct {
 	executor        string
 	options         []string // what to ask of the executor
 	sandbox         kernel.Sandbox
+	secrets         []kernel.Secret
 }
 
 // artifact is a need or a product and the contract version it names, if any.

@@ -106,7 +106,7 @@ func (a Agents) Run(ctx context.Context, q kernel.AgentRequest) (kernel.AgentAns
 	if err != nil {
 		return kernel.AgentAnswer{}, fmt.Errorf("agent %s: %w", s.Label, err)
 	}
-	r.Text = k.out.text
+	r.Text = k.kept(k.out)
 	if ctx.Err() != nil {
 		return r, nil
 	}

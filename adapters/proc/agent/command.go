@@ -34,6 +34,10 @@ type Shell struct {
 	Grace          time.Duration // between TERM and KILL; 0: DefaultGrace
 	Env            []string      // NAME=VALUE for whatever it runs, agents included
 
+	// Hide is text without the secrets that are in it: what is captured becomes part of
+	// records. Nil: there are none.
+	Hide func(text []byte) []byte
+
 	// Confine is the sandbox for what runs in dir and writes to the paths in also
 	// besides; nil, and a policy of nil: it is in none.
 	Confine func(dir string, also ...string) (*sandbox.Policy, error)
@@ -57,7 +61,15 @@ func (s Shell) Output(ctx context.Context, dir, script string, env []string, lim
 	cmd := s.command(ctx, dir, []string{"sh", "-c", script}, env)
 	cmd.Stdout = out
 	exit, err := s.finish(cmd, cmd.Run())
-	return out.text, exit, err
+	return s.kept(out), exit, err
+}
+
+// kept is what was captured, without secrets.
+func (s Shell) kept(c *capture) []byte {
+	if s.Hide == nil {
+		return c.text
+	}
+	return s.Hide(c.text)
 }
 
 // command is args in a process group of its own, all of which is told to end

@@ -24,6 +24,18 @@ func TestMain(m *testing.M) {
 		reach(os.Args[2:])
 		os.Exit(0)
 	}
+	if len(os.Args) > 1 && os.Args[1] == "enforcement" {
+		if len(os.Args) > 2 { // the limit is that of this user namespace
+			_ = os.WriteFile("/proc/sys/user/max_net_namespaces", []byte("0"), 0)
+		}
+		fmt.Printf("%d %s; %s\n", os.Geteuid(), This().Enforcement().Network, Words(kernel.Sandbox{Network: kernel.NoNetwork}))
+		out, err := runPolicy(Policy{Required: true, Offline: true}, os.Environ(), os.Args[0], "reach")
+		fmt.Println(out)
+		if err != nil {
+			fmt.Println(err)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 
@@ -49,22 +61,31 @@ func run(t *testing.T, p Policy, program string, args ...string) string {
 
 func runWith(t *testing.T, p Policy, env []string, program string, args ...string) string {
 	t.Helper()
-	self, err := os.Executable()
+	out, err := runPolicy(p, env, program, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return out
+}
+
+// runPolicy is what a program prints, and how it failed.
+func runPolicy(p Policy, env []string, program string, args ...string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
 	if program, err = exec.LookPath(program); err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	cmd := exec.Command(self)
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	step, err := p.Wrap([]string{self}, Command{program, append([]string{program}, args...), env}, cmd.SysProcAttr)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	for _, v := range step.Env {
 		if strings.HasPrefix(v, "LD_") || strings.HasPrefix(v, "GODEBUG=") {
-			t.Errorf("the step itself has %s", v)
+			return "", fmt.Errorf("the step itself has %s", v)
 		}
 	}
 	cmd.Path, cmd.Args, cmd.Env = step.Path, step.Args, step.Env
@@ -72,7 +93,7 @@ func runWith(t *testing.T, p Policy, env []string, program string, args ...strin
 	if err != nil {
 		out = fmt.Appendf(out, "%v", err)
 	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(out)), nil
 }
 
 func enforced(t *testing.T) {
@@ -210,6 +231,37 @@ func TestNetworkOfASandbox(t *testing.T) {
 	out, _ = exec.Command(self, append([]string{Entry, `{"Required":true,"Offline":true}`, self, self}, targets...)...).CombinedOutput()
 	if !strings.Contains(string(out), noNamespace) {
 		t.Errorf("what is required and cannot be: %q", out)
+	}
+}
+
+// Who is not root reaches no network either, where the host makes namespaces for users,
+// and where it makes none what is required does not start, of root's neither.
+func TestNetworkOfOthersThanRoot(t *testing.T) {
+	enforced(t)
+	if why := This().Enforcement().Network; why != "" {
+		t.Skip(why)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := func(id int, args ...string) string {
+		cmd := exec.Command(self, append([]string{"enforcement"}, args...)...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: id, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: id, HostID: os.Getgid(), Size: 1}}}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Skipf("this host makes no user namespaces: %v: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	files := This().files() + "; "
+	if got, want := as(1000), "1000 ; "+files+"no network (namespace)\n"; got+"\n" != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := as(0, "none"), "0 "+noNamespace+"; "+files+"no TCP (Landlock); other protocols are open\nvizier sandbox: "+noNamespace; !strings.HasPrefix(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

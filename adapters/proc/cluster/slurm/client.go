@@ -29,12 +29,15 @@ func (s Settings) call(ctx context.Context, stdin string, argv ...string) (strin
 }
 
 // clientEnv is the environment of a client program: without what a job of
-// Slurm's would be told, which sbatch takes for its own options, and in English.
+// Slurm's would be told, which sbatch takes for its own options, without what says the
+// same as an option that is not free, and in English.
 func clientEnv(environ []string) []string {
 	kept := []string{"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"}
+	notFree := []string{"SBATCH_ARRAY_INX", "SBATCH_BURST_BUFFER", "SBATCH_GET_USER_ENV", "SBATCH_IGNORE_PBS", "SBATCH_WAIT"}
 	env := slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return strings.HasPrefix(name, "SLURM_") && !slices.Contains(kept, name) || name == "LC_ALL" ||
+		name, value, _ := strings.Cut(v, "=")
+		return slices.Contains(notFree, name) || name == "SBATCH_EXPORT" && !slices.Contains(exported, "--export="+value) ||
+			strings.HasPrefix(name, "SLURM_") && !slices.Contains(kept, name) || name == "LC_ALL" ||
 			strings.HasPrefix(name, "SQUEUE_") || strings.HasPrefix(name, "SCANCEL_")
 	})
 	return append(env, "LC_ALL=C")

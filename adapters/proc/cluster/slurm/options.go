@@ -20,9 +20,14 @@ var optionNames = map[string]string{
 
 // reserved are options of sbatch by which an attempt would escape its runner or
 // be another than it is.
-var reserved = []string{"--array", "--bb", "--bbf", "--chdir", "--clusters", "--dependency", "--error", "--input", "--job-name",
+var reserved = []string{"--array", "--bb", "--bbf", "--chdir", "--clusters", "--dependency", "--error", "--export-file", "--get-user-env", "--input", "--job-name",
 	"--no-requeue", "--open-mode", "--output", "--parsable", "--requeue", "--signal", "--test-only", "--uid", "--gid", "--wait", "--wrap", "--quiet",
 	"--ignore-pbs", "--kill-on-invalid-dep", "--help", "--usage", "--version"}
+
+// exported are what --export may say: how much of the environment of whoever submits a
+// job the runner gets. Variables that it set would be the runner's own, such as those of
+// the dynamic linker, outside of every sandbox.
+var exported = []string{"--export=NONE", "--export=NIL", "--export=ALL"}
 
 // with are the options of sbatch for a job that asks for options besides.
 func (s Settings) with(options []string) ([]string, error) {
@@ -58,6 +63,10 @@ func (s Settings) with(options []string) ([]string, error) {
 		switch {
 		case !strings.HasPrefix(o, "--") || len(name) < 4 || strings.ContainsAny(o, "\x00\n") || strings.ContainsAny(name, " "):
 			return nil, fmt.Errorf("option %q of sbatch: expected --NAME or --NAME=VALUE: %w", o, kernel.ErrInvalid)
+		case len(name) > len("--ex") && strings.HasPrefix("--export", name):
+			if !slices.Contains(exported, o) {
+				return nil, fmt.Errorf("option %s of sbatch sets variables of the runner: give variables to the job with --env, or say %s: %w", name, strings.Join(exported, ", "), kernel.ErrInvalid)
+			}
 		case slices.ContainsFunc(reserved, func(r string) bool { return strings.HasPrefix(r, name) }):
 			return nil, fmt.Errorf("option %s of sbatch is not free, since Vizier depends on it: leave it out: %w", name, kernel.ErrInvalid)
 		}

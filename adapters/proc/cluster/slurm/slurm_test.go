@@ -76,6 +76,12 @@ func TestOptions(t *testing.T) {
 		{[]string{"--job-name=x"}, "Vizier depends on it"},
 		{[]string{"--job=x"}, "Vizier depends on it"}, // as getopt shortens it
 		{[]string{"--array=1-9"}, "Vizier depends on it"},
+		{[]string{"--export=LD_PRELOAD=x.so"}, "sets variables of the runner"},
+		{[]string{"--exp=ALL,A=b"}, "sets variables of the runner"},
+		{[]string{"--export"}, "sets variables of the runner"},
+		{[]string{"--export=NONE"}, "--cpus-per-task=2 --partition=main --time=90 --constraint=gpu --export=NONE"},
+		{[]string{"--export-file=x"}, "Vizier depends on it"},
+		{[]string{"--get-user-env=L"}, "Vizier depends on it"},
 		{[]string{"--comment=a\nb"}, "expected --NAME"},
 	} {
 		got, err := site.with(c.ask)
@@ -103,8 +109,9 @@ func TestDuration(t *testing.T) {
 }
 
 func TestClientEnv(t *testing.T) {
-	got := clientEnv([]string{"A=b", "SLURM_CONF=c", "SLURM_JOB_ID=1", "SLURM_MEM_PER_CPU=9", "SQUEUE_FORMAT=x", "SBATCH_ACCOUNT=us", "LC_ALL=de"})
-	if want := []string{"A=b", "SLURM_CONF=c", "SBATCH_ACCOUNT=us", "LC_ALL=C"}; !slices.Equal(got, want) {
+	got := clientEnv([]string{"A=b", "SLURM_CONF=c", "SLURM_JOB_ID=1", "SLURM_MEM_PER_CPU=9", "SQUEUE_FORMAT=x", "SBATCH_ACCOUNT=us", "SBATCH_EXPORT=NONE", "LC_ALL=de",
+		"SBATCH_EXPORT=LD_PRELOAD=x.so", "SBATCH_GET_USER_ENV=1", "SBATCH_ARRAY_INX=1-9", "SBATCH_WAIT=1"})
+	if want := []string{"A=b", "SLURM_CONF=c", "SBATCH_ACCOUNT=us", "SBATCH_EXPORT=NONE", "LC_ALL=C"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 }

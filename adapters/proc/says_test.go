@@ -1,0 +1,152 @@
+package proc
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// What a command with secrets says of itself comes into the store while it runs and
+// when it has ended, and the value is never in there.
+func TestWhatIsSaidWithSecretsComesIntoTheStoreWithoutThem(t *testing.T) {
+	for _, b := range []kernel.Sandbox{{}, {Mode: kernel.BestEffortSandbox}} {
+		t.Run(b.Mode.String(), func(t *testing.T) {
+			privateRuntime(t)
+			w := setup(t, "sh", "-c", `v=$(cat "$VIZIER_SECRET_T")
+printf '%s\n' "{\"done\":1,\"text\":\"with $v\"}" 'no JSON: '"$v" >>"$VIZIER_REPORT"
+until grep -q 'with' "$TOLD"; do sleep 0.01; done
+printf '{"done":2,"text":"with h\\u0075nter2"}' >>"$VIZIER_REPORT"
+echo '{"command":["true"]}' >>"$VIZIER_SUBMISSIONS"
+echo "{\"attempt\":\"$VIZIER_ATTEMPT_ID\",\"outcome\":\"failed\",\"exit\":9,\"reason\":\"not h\\u0075nter2\"}" >"$VIZIER_RESULT_FILE"`)
+			a := w.job.Attempt()
+			w.job.Spec.Task.Sandbox = b
+			w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "T", Source: `echo hunter2`}}
+			w.job.Spec.Task.Env = []string{"TOLD=" + w.Files.ReportFile(a)}
+			if err := w.Provide(bg, &w.job); err != nil {
+				t.Fatal(err)
+			}
+			wantResult(t, w.Run(bg, &w.job), kernel.OutcomeFailed, 9, kernel.ExitFailure, "not [secret T]")
+			report, err := os.ReadFile(w.Files.ReportFile(a))
+			if want := `{"done":1,"text":"with [secret T]"}` + "\nno JSON: [secret T]\n" + `{"done":2,"text":"with [secret T]"}` + "\n"; err != nil || string(report) != want {
+				t.Errorf("the report is %q (%v), want %q", report, err, want)
+			}
+			result, err := os.ReadFile(w.Files.ResultFile(a))
+			if err != nil || !strings.Contains(string(result), `"not [secret T]"`) {
+				t.Errorf("the result is %q: %v", result, err)
+			}
+			if left, _ := filepath.Glob(filepath.Dir(w.Files.ReportFile(a)) + "/.*"); len(left) > 0 {
+				t.Errorf("%q are left", left)
+			}
+		})
+	}
+}
+
+// Of a long report the end is brought, from the beginning of a line.
+func TestALongReportIsBroughtByLines(t *testing.T) {
+	dir := t.TempDir()
+	r := &relay{from: says{report: dir + "/from"}, to: says{report: dir + "/to"}, texts: hiddenTexts([]secretValue{{"S", []byte("hunter2")}})}
+	cut := "hunter2" + strings.Repeat(" ", relayReport-3) // of which the end has "er2"
+	for text, want := range map[string]string{cut: "", cut + "\n{\"done\":1}\n": "{\"done\":1}\n"} {
+		if err := os.WriteFile(r.from.report, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.report(true)
+		if b, err := os.ReadFile(r.to.report); err != nil || string(b) != want {
+			t.Errorf("%d bytes, %.20q: %v", len(b), b, err)
+		}
+	}
+}
+
+// Jobs that one with secrets submits come into the store, unless they have the value.
+func TestJobsOfOneWithSecrets(t *testing.T) {
+	for line, want := range map[string]kernel.FailureClass{
+		`{"command":["true"]}`: kernel.NoFailure, `{"command":["h\u0075nter2"]}`: kernel.DataError, `{"hunter2":1,"hunter2":2`: kernel.DataError,
+	} {
+		privateRuntime(t)
+		w := setup(t, "sh", "-c", `printf '%s' "$0" >"$VIZIER_SUBMISSIONS"`, line)
+		w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "T", Source: `echo hunter2`}}
+		if err := w.Provide(bg, &w.job); err != nil {
+			t.Fatal(err)
+		}
+		r := w.Run(bg, &w.job)
+		b, _ := os.ReadFile(w.Files.SubmissionsFile(w.job.Attempt()))
+		if r.Class != want || (want == kernel.NoFailure) != (string(b) == line+"\n") || strings.Contains(string(b), "nter2") {
+			t.Errorf("%s: %+v, submitted %q", line, r, b)
+		}
+	}
+}
+
+// What stands in place of the files that a command with secrets says something in is
+// not waited on, and a result that cannot be read counts as none that makes sense.
+func TestSomethingElseInPlaceOfWhatIsSaid(t *testing.T) {
+	privateRuntime(t)
+	w := setup(t, "sh", "-c", `mkfifo "$VIZIER_RESULT_FILE" "$VIZIER_SUBMISSIONS" "$VIZIER_REPORT"`)
+	w.job.Spec.Task.Secrets = []kernel.Secret{{Name: "T", Source: `echo hunter2`}}
+	if err := w.Provide(bg, &w.job); err != nil {
+		t.Fatal(err)
+	}
+	// What lies in the store does not pass for what the command says.
+	if err := os.WriteFile(w.Files.ResultFile(w.job.Attempt()), []byte(`{"outcome":"blocked"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.Run(bg, &w.job); r.Class != kernel.DataError || !strings.HasPrefix(r.Reason, "result file: ") {
+		t.Errorf("%+v", r)
+	}
+	w.job.Spec.Task.Args = []string{"sh", "-c", "true"}
+	if err := w.Provide(bg, &w.job); err != nil {
+		t.Fatal(err)
+	}
+	wantResult(t, w.Run(bg, &w.job), kernel.OutcomeSucceeded, 0, kernel.NoFailure, "")
+}
+
+func TestRedactJSON(t *testing.T) {
+	texts := hiddenTexts([]secretValue{{"S", []byte("pass\"word\nsecond line\n")}, {"N", []byte("1234567")}})
+	for _, test := range []struct{ in, want string }{
+		{`{"a": 1, "b":[true,null,1.50]}`, `{"a": 1, "b":[true,null,1.50]}`},
+		{`{"a":"x pass\"word\nsecond line"}`, `{"a":"x [secret S]"}`},
+		{`["pass\u0022word\n"]`, `["[secret S]\n"]`},
+		{`{"second line":{"x":"y"}}`, `{"[secret S]":{"x":"y"}}`},
+		{`{"done":1234567}`, `{"done":"[secret N]"}`},
+		{`{"a":"1234567","a":"b"}`, `{"a":"[secret N]","a":"b"}`},
+		{`1234567 {`, `[secret N] {`},
+	} {
+		got, found := redactJSON([]byte(test.in), texts)
+		if string(got) != test.want || found != (test.in != test.want) {
+			t.Errorf("%s is %s, %v", test.in, got, found)
+		}
+		if json.Valid([]byte(test.in)) && !json.Valid(got) {
+			t.Errorf("%s is no JSON any more: %s", test.in, got)
+		}
+	}
+}
+
+// A runner that is killed leaves the temporary directory of a sandboxed attempt, and a
+// sweep takes it.
+func TestSweepTakesTemporaryDirectories(t *testing.T) {
+	w := setup(t, "sh", "-c", `touch "$TMPDIR/x"; echo "at $TMPDIR"; sleep 60`)
+	w.job.Spec.Task.Sandbox.Mode = kernel.BestEffortSandbox
+	a := w.launch()
+	at := w.said("at ")
+	c := w.claim(a)
+	if c.Temporary != at || !strings.HasPrefix(filepath.Base(at), ownTemporary) {
+		t.Fatalf("the claim has %q, the command %q", c.Temporary, at)
+	}
+	if err := syscall.Kill(c.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the runner's end", func() bool { return w.liveness(a) == kernel.Dead })
+	if _, err := os.Stat(at + "/x"); err != nil {
+		t.Fatalf("it went with the runner: %v", err)
+	}
+	if err := w.Sweep(bg, a); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(at); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", at, err)
+	}
+}
