@@ -26,7 +26,7 @@ type journalOffset struct {
 	end   int64
 }
 
-const cacheVersion = "vizier cache 3"
+const cacheVersion = "vizier cache 4"
 
 // cacheHead is the head of a cache that this boot and this version of the program
 // may use.
@@ -215,18 +215,25 @@ func (s *Store) patrol() error {
 		return err
 	}
 	var keys []string
-	err = c.kv.eachFrom(max(keyStatus, string(from)), keyStatus, func(key string, _ []byte) bool {
-		if kernel.Status(key[len(keyStatus)]) != kernel.Succeeded {
-			keys = append(keys, key)
+	var known []fileStamp
+	for _, st := range kernel.Statuses() {
+		if st == kernel.Succeeded || len(keys) > maxPatrol {
+			continue
 		}
-		return len(keys) <= maxPatrol
-	})
-	if err != nil {
-		return err
-	}
-	for _, key := range keys[:min(len(keys), maxPatrol)] {
-		if _, err := s.fresh(idIn(key)); err != nil {
+		prefix := statusKey(st)
+		err = c.kv.eachFrom(max(prefix, string(from)), prefix, func(key string, value []byte) bool {
+			keys, known = append(keys, key), append(known, (&reader{b: value}).stamp())
+			return len(keys) <= maxPatrol
+		})
+		if err != nil {
 			return err
+		}
+	}
+	for i, key := range keys[:min(len(keys), maxPatrol)] {
+		if id := idIn(key); s.stampOf(id) != known[i] {
+			if _, err := s.fresh(id); err != nil {
+				return err
+			}
 		}
 	}
 	switch {
