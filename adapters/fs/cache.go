@@ -33,7 +33,7 @@ const cacheVersion = "vizier cache 4"
 func cacheHead(boot string, at journalOffset) []byte {
 	b := putBytes(nil, []byte(cacheVersion))
 	b = putBytes(b, []byte(boot))
-	b = binary.AppendUvarint(b, jobFingerprint)
+	b = binary.AppendUvarint(b, jobFingerprint())
 	return appendOffset(b, at)
 }
 
@@ -51,7 +51,7 @@ func openCache(base dir, boot string) (*cache, error) {
 		return nil, err
 	}
 	r := &reader{b: head}
-	if version, on, print := string(r.bytes()), string(r.bytes()), r.uint(); version != cacheVersion || on != boot || print != jobFingerprint {
+	if version, on, print := string(r.bytes()), string(r.bytes()), r.uint(); version != cacheVersion || on != boot || print != jobFingerprint() {
 		k.close()
 		return nil, errCache
 	}

@@ -163,7 +163,7 @@ func encodeCachedJob(k cachedJob) []byte {
 	} else {
 		b = append(b, 0)
 	}
-	return jobCodec.put(b, reflect.ValueOf(k.job).Elem())
+	return jobCodec().put(b, reflect.ValueOf(k.job).Elem())
 }
 
 func putStamp(b []byte, f fileStamp) []byte {
@@ -183,7 +183,7 @@ func decodeCachedJob(b []byte) (cachedJob, error) {
 func (k *cachedJob) decode(b []byte) error {
 	r := &reader{b: b}
 	if k.file, k.foreignOnDisk = r.stamp(), r.byte() == 1; r.err == nil {
-		jobCodec.get(r, reflect.ValueOf(k.job).Elem())
+		jobCodec().get(r, reflect.ValueOf(k.job).Elem())
 	}
 	if r.err != nil {
 		return errCache
