@@ -122,6 +122,7 @@ func (r *cacheQuery) addAll(prefix string) error {
 	if err != nil {
 		return err
 	}
+	r.rec.Jobs = slices.Grow(r.rec.Jobs, len(keys)) // a job is two kilobytes, which growing copies over and over
 	for _, key := range keys {
 		if err := r.add(idIn(key)); err != nil {
 			return err
