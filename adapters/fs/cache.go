@@ -79,7 +79,17 @@ func (c *cache) readLog() error {
 
 // catchUp brings the cache to pos in the cheapest way that is right: from its log,
 // from the journal, or from every record.
-func (s *Store) catchUp(pos position) error {
+func (s *Store) catchUp(pos position) (err error) {
+	if t := s.tx; t != nil {
+		if s.cache != nil && s.cache == t.caught && s.cache.offset == (journalOffset{pos.epoch, pos.end}) {
+			return nil
+		}
+		defer func() {
+			if t.caught = nil; err == nil {
+				t.caught = s.cache
+			}
+		}()
+	}
 	dir := s.jobsStamp()
 	for pos.dir == dir {
 		old := s.cache != nil

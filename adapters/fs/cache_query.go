@@ -26,7 +26,9 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 		err = r.addOpen(scope)
 	}
 	if err == nil {
-		r.rec.Last, r.rec.Unnumbered, err = s.lastNumber()
+		var last lastNumber
+		last, err = s.lastNumber()
+		r.rec.Last, r.rec.Unnumbered = last.is, last.unnumbered
 	}
 	if err == nil {
 		var n int
