@@ -149,5 +149,7 @@ func (s *Store) hideQuarantined(rec *kernel.Records) {
 			rec.Unreadable[h.job] = h.why
 		}
 	}
-	rec.Jobs = slices.DeleteFunc(rec.Jobs, func(j kernel.Job) bool { return len(s.quarantine) > 0 && s.quarantineReason(j.ID) != "" })
+	if len(s.quarantine) > 0 { // a look at each job copies it
+		rec.Jobs = slices.DeleteFunc(rec.Jobs, func(j kernel.Job) bool { return s.quarantineReason(j.ID) != "" })
+	}
 }
