@@ -39,7 +39,7 @@ const (
 	cacheFile = journalDir + "/" + cacheName
 	// maxLog is how long the log grows, in bytes, before its content becomes a
 	// table: every process that starts reads all of it.
-	maxLog = 192 << 10
+	maxLog = 64 << 10
 	// blockSize is about how much of a table is read to find a key.
 	blockSize = 4 << 10
 	// mergeRatio is how many times larger a table is than the next younger one.
