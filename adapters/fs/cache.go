@@ -26,14 +26,14 @@ type journalOffset struct {
 	end   int64
 }
 
-const cacheVersion = "vizier cache 3"
+const cacheVersion = "vizier cache 4"
 
 // cacheHead is the head of a cache that this boot and this version of the program
 // may use.
 func cacheHead(boot string, at journalOffset) []byte {
 	b := putBytes(nil, []byte(cacheVersion))
 	b = putBytes(b, []byte(boot))
-	b = binary.AppendUvarint(b, jobFingerprint)
+	b = binary.AppendUvarint(b, jobFingerprint())
 	return appendOffset(b, at)
 }
 
@@ -51,7 +51,7 @@ func openCache(base dir, boot string) (*cache, error) {
 		return nil, err
 	}
 	r := &reader{b: head}
-	if version, on, print := string(r.bytes()), string(r.bytes()), r.uint(); version != cacheVersion || on != boot || print != jobFingerprint {
+	if version, on, print := string(r.bytes()), string(r.bytes()), r.uint(); version != cacheVersion || on != boot || print != jobFingerprint() {
 		k.close()
 		return nil, errCache
 	}
@@ -79,7 +79,17 @@ func (c *cache) readLog() error {
 
 // catchUp brings the cache to pos in the cheapest way that is right: from its log,
 // from the journal, or from every record.
-func (s *Store) catchUp(pos position) error {
+func (s *Store) catchUp(pos position) (err error) {
+	if t := s.tx; t != nil {
+		if s.cache != nil && s.cache == t.caught && s.cache.offset == (journalOffset{pos.epoch, pos.end}) {
+			return nil
+		}
+		defer func() {
+			if t.caught = nil; err == nil {
+				t.caught = s.cache
+			}
+		}()
+	}
 	dir := s.jobsStamp()
 	for pos.dir == dir {
 		old := s.cache != nil
@@ -215,18 +225,25 @@ func (s *Store) patrol() error {
 		return err
 	}
 	var keys []string
-	err = c.kv.eachFrom(max(keyStatus, string(from)), keyStatus, func(key string, _ []byte) bool {
-		if kernel.Status(key[len(keyStatus)]) != kernel.Succeeded {
-			keys = append(keys, key)
+	var known []fileStamp
+	for _, st := range kernel.Statuses() {
+		if st == kernel.Succeeded || len(keys) > maxPatrol {
+			continue
 		}
-		return len(keys) <= maxPatrol
-	})
-	if err != nil {
-		return err
-	}
-	for _, key := range keys[:min(len(keys), maxPatrol)] {
-		if _, err := s.fresh(idIn(key)); err != nil {
+		prefix := statusKey(st)
+		err = c.kv.eachFrom(max(prefix, string(from)), prefix, func(key string, value []byte) bool {
+			keys, known = append(keys, key), append(known, (&reader{b: value}).stamp())
+			return len(keys) <= maxPatrol
+		})
+		if err != nil {
 			return err
+		}
+	}
+	for i, key := range keys[:min(len(keys), maxPatrol)] {
+		if id := idIn(key); s.stampOf(id) != known[i] {
+			if _, err := s.fresh(id); err != nil {
+				return err
+			}
 		}
 	}
 	switch {

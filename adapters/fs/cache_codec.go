@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -21,10 +22,12 @@ type codec struct {
 }
 
 var (
-	jobCodec       = newCodec(reflect.TypeFor[kernel.Job]())    //nolint:gochecknoglobals // derived from a type
-	jobFingerprint = fingerprint(reflect.TypeFor[kernel.Job]()) //nolint:gochecknoglobals // likewise
-	timeType       = reflect.TypeFor[time.Time]()               //nolint:gochecknoglobals // likewise
-	waitSetType    = reflect.TypeFor[kernel.WaitSet]()          //nolint:gochecknoglobals // likewise
+	timeType    = reflect.TypeFor[time.Time]()      //nolint:gochecknoglobals // a constant of the process
+	waitSetType = reflect.TypeFor[kernel.WaitSet]() //nolint:gochecknoglobals // likewise
+
+	// Only who uses the cache pays for them.
+	jobCodec       = sync.OnceValue(func() codec { return newCodec(reflect.TypeFor[kernel.Job]()) })     //nolint:gochecknoglobals // derived from a type
+	jobFingerprint = sync.OnceValue(func() uint64 { return fingerprint(reflect.TypeFor[kernel.Job]()) }) //nolint:gochecknoglobals // likewise
 )
 
 func newCodec(t reflect.Type) codec {
@@ -233,24 +236,29 @@ func (r *reader) int() int64 {
 // fingerprint changes whenever a field of t, however deep, changes its name,
 // type or place.
 func fingerprint(t reflect.Type) uint64 {
-	h := fnv.New64a()
+	var text []byte
+	told := map[reflect.Type]bool{timeType: true}
 	var walk func(reflect.Type)
 	walk = func(t reflect.Type) {
-		fmt.Fprintf(h, "%s %s;", t, t.Kind())
+		text = append(append(append(append(text, t.String()...), ' '), t.Kind().String()...), ';')
 		switch t.Kind() {
 		case reflect.Slice, reflect.Array, reflect.Pointer:
 			walk(t.Elem())
 		case reflect.Struct:
-			if t == timeType {
+			if told[t] {
 				return
 			}
+			told[t] = true
 			for i := range t.NumField() {
-				fmt.Fprintf(h, "%s:", t.Field(i).Name)
-				walk(t.Field(i).Type)
+				f := t.Field(i)
+				text = append(append(text, f.Name...), ':')
+				walk(f.Type)
 			}
 		default: // has no parts
 		}
 	}
 	walk(t)
+	h := fnv.New64a()
+	_, _ = h.Write(text)
 	return h.Sum64()
 }

@@ -15,7 +15,7 @@ import (
 // order, unless a time comes first.
 const (
 	keyEntry    = "j" // id
-	keyStatus   = "s" // status, created, id
+	keyStatus   = "s" // status, created, id; the value is the stamp of the record's file
 	keyUnread   = "u" // id; the value is why
 	keyDirty    = "d" // id
 	keyAttended = "o" // created, id
@@ -74,14 +74,16 @@ func scheduleKey(prefix string, j *kernel.Job) string {
 	return prefix + bigEndian(j.Created) + string(j.ID)
 }
 
+func statusOf(j *kernel.Job) string { return scheduleKey(statusKey(j.State.Status), j) }
+
 func statusKey(s kernel.Status) string { return keyStatus + string([]byte{byte(s)}) }
 
-// keysOf are the index keys of j, without those of the artifacts that it needs
-// (see consumers).
+// keysOf are the index keys of j that have no value, without those of the artifacts
+// that it needs (see consumers).
 func keysOf(j *kernel.Job) []string {
 	at := bigEndian(j.Created) + string(j.ID)
 	st, run := &j.State, string(j.Spec.Origin.Run)
-	keys := append(make([]string, 0, 8), statusKey(st.Status)+at)
+	keys := make([]string, 0, 8)
 	add := func(prefix string) { keys = append(keys, prefix+at) }
 	is := func(kind kernel.NearKind) bool { return kernel.Near{Kind: kind}.Selects(j) }
 	if is(kernel.Attended) {
@@ -155,16 +157,19 @@ type cachedJob struct {
 
 // encodeCachedJob is the value of an entry.
 func encodeCachedJob(k cachedJob) []byte {
-	b := make([]byte, 0, 256)
-	b = binary.AppendVarint(b, k.file.modified)
-	b = binary.AppendVarint(b, k.file.size)
-	b = binary.AppendUvarint(b, k.file.inode)
+	b := putStamp(make([]byte, 0, 256), k.file)
 	if k.foreignOnDisk || !k.foreign.empty() {
 		b = append(b, 1)
 	} else {
 		b = append(b, 0)
 	}
-	return jobCodec.put(b, reflect.ValueOf(k.job).Elem())
+	return jobCodec().put(b, reflect.ValueOf(k.job).Elem())
+}
+
+func putStamp(b []byte, f fileStamp) []byte {
+	b = binary.AppendVarint(b, f.modified)
+	b = binary.AppendVarint(b, f.size)
+	return binary.AppendUvarint(b, f.inode)
 }
 
 func (r *reader) stamp() fileStamp { return fileStamp{r.int(), r.int(), r.uint()} }
@@ -178,7 +183,7 @@ func decodeCachedJob(b []byte) (cachedJob, error) {
 func (k *cachedJob) decode(b []byte) error {
 	r := &reader{b: b}
 	if k.file, k.foreignOnDisk = r.stamp(), r.byte() == 1; r.err == nil {
-		jobCodec.get(r, reflect.ValueOf(k.job).Elem())
+		jobCodec().get(r, reflect.ValueOf(k.job).Elem())
 	}
 	if r.err != nil {
 		return errCache

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,7 +39,7 @@ const (
 	cacheFile = journalDir + "/" + cacheName
 	// maxLog is how long the log grows, in bytes, before its content becomes a
 	// table: every process that starts reads all of it.
-	maxLog = 192 << 10
+	maxLog = 64 << 10
 	// blockSize is about how much of a table is read to find a key.
 	blockSize = 4 << 10
 	// mergeRatio is how many times larger a table is than the next younger one.
@@ -49,12 +48,9 @@ const (
 
 var errCache = errors.New("the cache is damaged or of another state") // the cache is then rebuilt
 
-// castagnoli is the polynomial that processors compute by themselves. Its table
-// takes longer to make than a whole small store to read.
-var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
-
-// checksum is the CRC-32C of b.
-func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli()) }
+// checksum is the CRC-32 of b. That of another polynomial is as fast to compute, but
+// its tables take longer to make than a whole small store to read.
+func checksum(b []byte) uint32 { return crc32.ChecksumIEEE(b) }
 
 // openKV opens the map and returns what head was given when its tables were
 // written last.

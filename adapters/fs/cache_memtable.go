@@ -8,9 +8,10 @@ import (
 // memtable holds what the log holds: values by key, and the sorted keys in chunks,
 // so that inserting one moves few others.
 type memtable struct {
-	values map[string][]byte
-	chunks [][]string
-	size   int64
+	values   map[string][]byte
+	chunks   [][]string
+	unsorted []string // keys that are in no chunk yet
+	size     int64
 }
 
 const maxChunk = 512
@@ -22,18 +23,32 @@ func (r *memtable) put(c keyValue) {
 	was, have := r.values[c.key]
 	r.values[c.key] = c.value
 	r.size += int64(len(c.value) - len(was))
-	if have {
-		return
+	if !have {
+		r.size += int64(len(c.key))
+		r.unsorted = append(r.unsorted, c.key)
 	}
-	r.size += int64(len(c.key))
-	i := r.chunk(c.key)
-	if i < 0 {
-		if i = 0; len(r.chunks) == 0 {
-			r.chunks = append(r.chunks, nil)
+}
+
+// sort puts the keys in their place that came since the last iteration: one by
+// one, or all at once where there were none, as in a process that has just read the log.
+func (r *memtable) sort() {
+	if len(r.chunks) == 0 {
+		slices.Sort(r.unsorted)
+		for chunk := range slices.Chunk(r.unsorted, maxChunk) {
+			r.chunks = append(r.chunks, slices.Clip(chunk))
+		}
+	} else {
+		for _, key := range r.unsorted {
+			r.insert(key)
 		}
 	}
-	at, _ := slices.BinarySearch(r.chunks[i], c.key)
-	p := slices.Insert(r.chunks[i], at, c.key)
+	r.unsorted = nil
+}
+
+func (r *memtable) insert(key string) {
+	i := max(0, r.chunk(key))
+	at, _ := slices.BinarySearch(r.chunks[i], key)
+	p := slices.Insert(r.chunks[i], at, key)
 	if r.chunks[i] = p; len(p) > maxChunk {
 		half := len(p) / 2
 		if at == len(p)-1 { // in order: leave them full
@@ -49,6 +64,7 @@ func (r *memtable) remove(key string) {
 	if _, have := r.values[key]; !have {
 		return
 	}
+	r.sort()
 	delete(r.values, key)
 	i := r.chunk(key)
 	at, _ := slices.BinarySearch(r.chunks[i], key)
@@ -64,6 +80,7 @@ func (r *memtable) chunk(key string) int {
 
 // seek is a cursor at the first key that is not below from.
 func (r *memtable) seek(from string) *memtableCursor {
+	r.sort()
 	c := &memtableCursor{r: r, chunk: max(0, r.chunk(from))}
 	if c.chunk < len(r.chunks) {
 		c.at, _ = slices.BinarySearch(r.chunks[c.chunk], from)

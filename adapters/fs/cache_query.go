@@ -26,7 +26,9 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 		err = r.addOpen(scope)
 	}
 	if err == nil {
-		r.rec.Last, r.rec.Unnumbered, err = s.lastNumber()
+		var last lastNumber
+		last, err = s.lastNumber()
+		r.rec.Last, r.rec.Unnumbered = last.is, last.unnumbered
 	}
 	if err == nil {
 		var n int
@@ -122,6 +124,7 @@ func (r *cacheQuery) addAll(prefix string) error {
 	if err != nil {
 		return err
 	}
+	r.rec.Jobs = slices.Grow(r.rec.Jobs, len(keys)) // a job is two kilobytes, which growing copies over and over
 	for _, key := range keys {
 		if err := r.add(idIn(key)); err != nil {
 			return err

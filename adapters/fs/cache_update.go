@@ -82,6 +82,12 @@ func (c *cache) replace(was, now *cachedJob, dirty bool) error {
 	for _, key := range difference(keys, old) {
 		c.set(key, []byte{})
 	}
+	if was != nil && (now == nil || statusOf(was.job) != statusOf(now.job)) {
+		c.set(statusOf(was.job), nil)
+	}
+	if now != nil {
+		c.set(statusOf(now.job), putStamp(nil, now.file))
+	}
 	if was != nil && !endedAt(was.job).IsZero() {
 		if err := c.clear(endedKey(was.job)); err != nil {
 			return err
@@ -125,6 +131,7 @@ func (c *cache) packed(id kernel.JobID, pack fileStamp) error {
 	}
 	k.file = pack
 	c.set(keyEntry+string(id), encodeCachedJob(*k))
+	c.set(statusOf(k.job), putStamp(nil, pack))
 	return c.clear(endedKey(k.job))
 }
 

@@ -326,6 +326,13 @@ func (d dir) stamp(path string) (f fileStamp) {
 	return f
 }
 
+// lacks reports that there is nothing of that name, as far as one look at the whole
+// path tells: see stamp.
+func (d dir) lacks(path string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT //nolint:errorlint // the system's own value
+}
+
 // modified is when the directory of that name was last changed; 0: it is not
 // known.
 func (d dir) modified(path string) (at int64) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	iofs "io/fs"
 	"path"
 	"slices"
@@ -26,6 +27,9 @@ type quarantinedGroup struct {
 
 const quarantineFile = journalDir + "/held"
 
+// castagnoli is the CRC-32C of b.
+func castagnoli(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
 // concernsOneFile reports that an error is about the path that was written to.
 // Others, such as a full disk, are about the whole store.
 func concernsOneFile(err error) bool {
@@ -40,7 +44,7 @@ func (s *Store) readQuarantine() error {
 	if errors.Is(err, iofs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && (len(b) < 4 || checksum(b[4:]) != binary.LittleEndian.Uint32(b)) {
+	if err == nil && (len(b) < 4 || castagnoli(b[4:]) != binary.LittleEndian.Uint32(b)) {
 		err = errShort
 	}
 	if err == nil {
@@ -72,7 +76,7 @@ func (s *Store) writeQuarantine() error {
 	for _, h := range s.quarantine {
 		b = h.group.append(putBytes(putBytes(b, []byte(h.job)), []byte(h.why)))
 	}
-	binary.LittleEndian.PutUint32(b, checksum(b[4:]))
+	binary.LittleEndian.PutUint32(b, castagnoli(b[4:]))
 	return s.base.write(quarantineFile, b, s.log.sync)
 }
 
@@ -145,5 +149,7 @@ func (s *Store) hideQuarantined(rec *kernel.Records) {
 			rec.Unreadable[h.job] = h.why
 		}
 	}
-	rec.Jobs = slices.DeleteFunc(rec.Jobs, func(j kernel.Job) bool { return len(s.quarantine) > 0 && s.quarantineReason(j.ID) != "" })
+	if len(s.quarantine) > 0 { // a look at each job copies it
+		rec.Jobs = slices.DeleteFunc(rec.Jobs, func(j kernel.Job) bool { return s.quarantineReason(j.ID) != "" })
+	}
 }

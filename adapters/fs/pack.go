@@ -118,8 +118,15 @@ func (s *Store) readJobFile(id kernel.JobID, name string, limit int64) ([]byte, 
 	if !errors.Is(missing, iofs.ErrNotExist) {
 		return b, missing
 	}
-	files, err := s.readPack(id)
+	var files []jobFile
+	err := missing
+	if !s.base.lacks(packFile(id)) {
+		files, err = s.readPack(id)
+	}
 	if errors.Is(err, iofs.ErrNotExist) { // perhaps it has just been unpacked
+		if s.base.lacks(jobPath(id, name)) {
+			return nil, missing
+		}
 		return s.base.read(jobPath(id, name), limit)
 	}
 	for _, f := range files {

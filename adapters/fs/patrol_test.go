@@ -73,3 +73,34 @@ func TestEditsAreFoundInTurn(t *testing.T) {
 		}
 	}
 }
+
+// What has succeeded costs a transaction nothing, however much of it there is.
+func TestPatrolPassesOverWhatSucceeded(t *testing.T) {
+	s := newStore(t, t.TempDir())
+	var actions []kernel.Action
+	for n := range 1000 {
+		j := plain(n + 1)
+		j.State.Status = kernel.Succeeded
+		actions = append(actions, kernel.Create(j))
+	}
+	commit(t, s, append(actions, kernel.Create(plain(4000)))...)
+	tx := begin(t, s)
+	if _, err := tx.Load(kernel.Scope{Near: []kernel.Near{{Kind: kernel.Itself, Job: id(4000)}}}); err != nil {
+		t.Fatal(err)
+	}
+	closeTx(t, tx) // the cache is in tables now
+	s = newStore(t, s.Layout.root)
+	tx = begin(t, s)
+	defer closeTx(t, tx)
+	if err := s.catchUp(tx.pos); err != nil {
+		t.Fatal(err)
+	}
+	spent := testing.AllocsPerRun(3, func() {
+		if err := s.patrol(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if spent > 500 { // each key that is read is one
+		t.Errorf("a patrol past 1,000 jobs that succeeded allocates %.0f times", spent)
+	}
+}

@@ -19,6 +19,8 @@ type Tx struct {
 	settling   *kernel.Result // what the transaction is about to settle, if nobody has recorded it
 	patrolled  bool
 	account    *history.Account // of the next commit
+	caught     *cache           // has been brought to pos: nobody else writes it meanwhile
+	last       *lastNumber      // as read; nil: it is to be read
 	cut        error            // a plan is in the journal and not in the files: the next Begin completes it
 }
 
@@ -110,6 +112,7 @@ func (t *Tx) write(e entry, full bool) (err error) {
 		return fmt.Errorf("journal: %w", err)
 	}
 	t.account, t.s.found, t.s.log.last.at.epoch = nil, nil, t.pos.epoch
+	t.last = nil
 	for _, g := range e.groups {
 		if err := t.s.applyGroup(g); err != nil {
 			t.cut = fmt.Errorf("apply %s: %w: %w", g.job, err, kernel.ErrRecorded)

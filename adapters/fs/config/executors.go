@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -206,7 +207,7 @@ func hosts(v any) ([]Host, error) {
 			}
 			h = Host{name, n}
 		}
-		if !hostName.MatchString(h.Name) {
+		if !hostName().MatchString(h.Name) {
 			return nil, fmt.Errorf("%q cannot be the name of a host: what ssh needs besides stands in its configuration", h.Name)
 		}
 		if slices.ContainsFunc(all, func(o Host) bool { return o.Name == h.Name }) {
@@ -217,7 +218,7 @@ func hosts(v any) ([]Host, error) {
 	return all, nil
 }
 
-var hostName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]*$`)
+var hostName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]*$`) })
 
 func count(to *int, v any) error {
 	n, err := whole(v)
