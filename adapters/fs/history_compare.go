@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
@@ -125,4 +127,58 @@ func fieldsIn(b []byte) map[string]any {
 	}
 	walk("", top)
 	return out
+}
+
+// compare compares what the history leads to with the records there are.
+func (v *verifier) compare(p chronicle) {
+	if v.out.First == 0 && len(v.records) == 0 {
+		return // nothing was ever written with a history
+	}
+	end := &readEntry{}
+	for _, id := range slices.Sorted(maps.Keys(v.records)) {
+		if _, odd := p.odd[id]; odd {
+			continue
+		}
+		if sum, there := p.records[id]; !there {
+			v.find(end, editOf(id, v.records[id], nil))
+		} else if sum != sha256.Sum256(v.records[id]) {
+			is, _ := p.s.readRecordFile(id)
+			v.find(end, v.unknown(id, v.records[id], is))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.records)) {
+		if v.records[id] == nil {
+			is, _ := p.s.readRecordFile(id)
+			v.find(end, v.unknown(id, nil, is))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.odd)) {
+		v.find(end, Finding{Kind: FoundEdit, Job: id, Text: "its record cannot be read: " + p.odd[id]})
+	}
+}
+
+// unknown tells of a record that no entry led to. One that looks as if it was written
+// after the last entry is more likely to be what is left of entries that are gone.
+func (v *verifier) unknown(id kernel.JobID, was, is []byte) Finding {
+	f := editOf(id, was, is)
+	a, b := ageOf(was), ageOf(is)
+	if len(is) > 0 && b.Revision > a.Revision && (len(was) > 0 || b.Created.After(v.at)) {
+		what := "record"
+		if f.Kind == FoundForgery {
+			what = "approval"
+		}
+		f.Kind, f.Text = FoundGap, "its "+what+" is from after the last entry: the end of the history is missing, or somebody wrote it by hand"
+	}
+	return f
+}
+
+// age is what a record says of when it was written.
+type age struct {
+	Revision kernel.Revision `json:"revision"`
+	Created  time.Time       `json:"created_at"`
+}
+
+func ageOf(record []byte) (a age) {
+	_ = json.Unmarshal(record, &a) // what says nothing is old
+	return a
 }

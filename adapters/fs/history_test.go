@@ -171,6 +171,18 @@ func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
 			l.ask(kernel.NewJob{ID: id(4), Spec: plain(4).Spec, Approval: kernel.Require(t0, "ann")})
 			l.edit(4, `"state": "pending"`, `"state": "approved"`)
 		}, []string{FoundForgery}},
+		"the end of the journal": {func(l *livedStore) {
+			l.submit(4)
+			plans := filepath.Join(l.dir, vizierDir, plansFile)
+			st, err := os.Stat(plans)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			l.end(4, kernel.OutcomeSucceeded)
+			if err := os.Truncate(plans, st.Size()); err != nil {
+				l.t.Fatal(err)
+			}
+		}, []string{FoundGap}},
 		"a sealed segment that is gone": {func(l *livedStore) {
 			if err := os.Remove(filepath.Join(l.dir, vizierDir, segment{first: 1}.file())); err != nil {
 				l.t.Fatal(err)

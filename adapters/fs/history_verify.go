@@ -3,7 +3,6 @@ package fs
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,7 +92,8 @@ type verifier struct {
 	next    uint64                    // the number of the next entry
 	tip     digest                    // of the entry before it
 	last    kernel.Number             // that was given to a job
-	file    string                    // where the last entry was
+	at      time.Time                 // when the last entry was written
+	file    string                    // where that was
 	recent  map[uint64]digest
 }
 
@@ -144,7 +144,7 @@ func (v *verifier) entry(e *readEntry) error {
 	if v.out.First == 0 {
 		v.out.First = e.number
 	}
-	v.next, v.tip = e.number+1, e.digest
+	v.next, v.tip, v.at = e.number+1, e.digest, time.Time(e.record.Written)
 	v.out.Last, v.out.Tip = e.number, e.digest.String()
 	if e.file != v.file {
 		v.file = e.file
@@ -374,32 +374,4 @@ func (v *verifier) drop(id kernel.JobID) error {
 	delete(v.records, id)
 	delete(v.extra, id)
 	return v.store.cache.remove(id)
-}
-
-// compare compares what the history leads to with the records there are.
-func (v *verifier) compare(p chronicle) {
-	if v.out.First == 0 && len(v.records) == 0 {
-		return // nothing was ever written with a history
-	}
-	end := &readEntry{}
-	for _, id := range slices.Sorted(maps.Keys(v.records)) {
-		if _, odd := p.odd[id]; odd {
-			continue
-		}
-		if sum, there := p.records[id]; !there {
-			v.find(end, editOf(id, v.records[id], nil))
-		} else if sum != sha256.Sum256(v.records[id]) {
-			is, _ := p.s.readRecordFile(id)
-			v.find(end, editOf(id, v.records[id], is))
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(p.records)) {
-		if v.records[id] == nil {
-			is, _ := p.s.readRecordFile(id)
-			v.find(end, editOf(id, nil, is))
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(p.odd)) {
-		v.find(end, Finding{Kind: FoundEdit, Job: id, Text: "its record cannot be read: " + p.odd[id]})
-	}
 }

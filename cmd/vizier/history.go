@@ -294,7 +294,7 @@ func (u *ui) verification(v fs.Verification, now time.Time) string {
 		}
 		fmt.Fprintf(&b, "%s: %s: %s\n", where, strings.ReplaceAll(f.Kind, "_", " "), f.Text)
 		left, right := "on record", "decided again"
-		if f.Kind == fs.FoundEdit || f.Kind == fs.FoundForgery {
+		if f.Kind == fs.FoundEdit || f.Kind == fs.FoundForgery || f.Kind == fs.FoundGap {
 			left, right = "now", "history"
 		}
 		if f.Recorded != "" || f.Decided != "" {
