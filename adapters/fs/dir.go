@@ -330,7 +330,7 @@ func (d dir) stamp(path string) (f fileStamp) {
 // path tells: see stamp.
 func (d dir) lacks(path string) bool {
 	var st unix.Stat_t
-	return unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT //nolint:errorlint // the system's own value
+	return unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT
 }
 
 // modified is when the directory of that name was last changed; 0: it is not
