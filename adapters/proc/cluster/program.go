@@ -22,31 +22,39 @@ type Program struct {
 	Enough func(stderr string) bool
 }
 
+// What is kept of what a program prints: it may be a person's script, which prints without end.
+const (
+	mostAnswer     = 32 << 20 // bytes on stdout; one that prints more has no answer
+	mostComplaints = 64 << 10 // bytes on stderr
+	mostWords      = 4 << 10  // bytes of a text for people, which goes on record
+)
+
 // ProgramError is a program that ran and did not succeed.
 type ProgramError struct {
 	Program string
-	Stderr  string
+	Stderr  string // its beginning, 64 KiB at most
 	Err     error
 }
 
 func (e *ProgramError) Error() string {
 	if said := strings.TrimSpace(e.Stderr); said != "" {
-		return e.Program + ": " + said
+		return e.Program + ": " + Words(said)
 	}
 	return e.Program + ": " + e.Err.Error()
 }
 
 func (e *ProgramError) Unwrap() error { return e.Err }
 
-// Run runs the program and returns what it prints. It ends it with ctx.
+// Run runs the program and returns what it prints, 32 MiB at most: one that prints more is
+// ended, and is a *ProgramError. It ends it with ctx.
 func (p Program) Run(ctx context.Context) (string, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = p.Dir, p.Env, time.Second
 	cmd.Stdin = strings.NewReader(p.Stdin)
-	var out bytes.Buffer
-	errs := complaints{enough: func(said string) {
+	out := printed{most: mostAnswer, over: stop}
+	errs := complaints{printed: printed{most: mostComplaints}, enough: func(said string) {
 		if p.Enough != nil && p.Enough(said) {
 			stop()
 		}
@@ -54,12 +62,14 @@ func (p Program) Run(ctx context.Context) (string, error) {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	switch {
+	case out.cut:
+		return "", &ProgramError{p.Argv[0], "", fmt.Errorf("it printed more than %d MiB", mostAnswer>>20)}
 	case err == nil:
-		return out.String(), nil
+		return out.text.String(), nil
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("%s is not on PATH here", p.Argv[0])
 	default:
-		return out.String(), &ProgramError{p.Argv[0], errs.text.String(), err}
+		return out.text.String(), &ProgramError{p.Argv[0], errs.text.String(), err}
 	}
 }
 
@@ -72,14 +82,45 @@ func Quote(argv []string) string {
 	return strings.Join(quoted, " ")
 }
 
+// Words are a text of a cluster's for people, cut after 4 KiB.
+func Words(text string) string {
+	if len(text) <= mostWords {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostWords], "") + " …"
+}
+
+// printed is the beginning of what a program prints. The rest is taken, and dropped.
+type printed struct {
+	text bytes.Buffer
+	most int
+	cut  bool   // there was more
+	over func() // is called then, if there is one
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	keep := min(len(b), p.most-p.text.Len())
+	_, _ = p.text.Write(b[:keep])
+	if keep < len(b) && !p.cut {
+		p.cut = true
+		if p.over != nil {
+			p.over()
+		}
+	}
+	return len(b), nil
+}
+
 // complaints are what a program says on stderr, of which each is looked at at once.
 type complaints struct {
-	text   bytes.Buffer
+	printed
 	enough func(string)
 }
 
 func (c *complaints) Write(b []byte) (int, error) {
-	n, err := c.text.Write(b)
-	c.enough(c.text.String())
+	had := c.text.Len()
+	n, err := c.printed.Write(b)
+	if c.text.Len() > had {
+		c.enough(c.text.String())
+	}
 	return n, err
 }

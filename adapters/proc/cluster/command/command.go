@@ -129,9 +129,10 @@ func (e Engine) List(ctx context.Context, prefix string) ([]cluster.Job, error) 
 	if a.Jobs == nil {
 		return nil, fmt.Errorf("%s printed no jobs: expected {\"jobs\": [...]}", e.Settings.List[0])
 	}
-	for _, j := range a.Jobs {
+	for i, j := range a.Jobs {
+		a.Jobs[i].Word, a.Jobs[i].Reason = cluster.Words(j.Word), cluster.Words(j.Reason)
 		if j.ID == "" || j.Name == "" || !slices.Contains(cluster.States, j.State) {
-			return nil, fmt.Errorf("%s printed the job %+v: expected an id, a name and a state of %v", e.Settings.List[0], j, cluster.States)
+			return nil, fmt.Errorf("%s printed the job %s: expected an id, a name and a state of %v", e.Settings.List[0], cluster.Words(fmt.Sprintf("%+v", j)), cluster.States)
 		}
 	}
 	return slices.DeleteFunc(a.Jobs, func(j cluster.Job) bool { return !strings.HasPrefix(j.Name, prefix) }), nil
@@ -162,11 +163,11 @@ func (e Engine) call(ctx context.Context, argv []string, request any) (a Answer,
 	}
 	switch {
 	case a.Away != "":
-		return a, errors.New(a.Away)
+		return a, errors.New(cluster.Words(a.Away))
 	case a.Refused != "":
-		return a, &cluster.Refusal{Verdict: cluster.Never, Said: a.Refused}
+		return a, &cluster.Refusal{Verdict: cluster.Never, Said: cluster.Words(a.Refused)}
 	case a.Full != "":
-		return a, &cluster.Refusal{Verdict: cluster.Later, Said: a.Full}
+		return a, &cluster.Refusal{Verdict: cluster.Later, Said: cluster.Words(a.Full)}
 	default:
 		return a, failed
 	}

@@ -98,6 +98,26 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// What a program says goes on record, where a long text would be written again with each change.
+func TestWordsAreCut(t *testing.T) {
+	const long = `head -c 1000000 /dev/zero | tr '\0' x`
+	for _, script := range []string{
+		`printf '{"refused": "'; ` + long + `; printf '"}'`,
+		`printf '{"full": "'; ` + long + `; printf '"}'`,
+		`printf '{"away": "'; ` + long + `; printf '"}'`,
+		`printf '{"jobs": [{"id": "7", "name": "p-", "state": "'; ` + long + `; printf '"}]}'`,
+		long + ` >&2; exit 1`,
+	} {
+		if _, err := engine(t, script).List(t.Context(), "p-"); err == nil || len(err.Error()) > 5000 || !strings.Contains(err.Error(), "xxx …") {
+			t.Errorf("%s: %.80v", script, err)
+		}
+	}
+	jobs, err := engine(t, `printf '{"jobs": [{"id": "7", "name": "p-", "state": "pending", "reason": "'; `+long+`; printf '"}]}'`).List(t.Context(), "p-")
+	if err != nil || len(jobs) != 1 || len(jobs[0].Reason) > 5000 {
+		t.Errorf("%d jobs, %v", len(jobs), err)
+	}
+}
+
 // One that does not answer in time may have submitted the job: that is no refusal.
 func TestNoAnswer(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
