@@ -90,6 +90,7 @@ PLATFORMS := darwin/arm64 darwin/amd64 freebsd/amd64 linux/arm64
 platforms:
 	@for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./... || { echo "vet for $$p failed"; exit 1; }; done
 	$(GO) vet -tags portable ./...
+	@for p in js wasip1; do GOOS=$$p GOARCH=wasm $(GO) vet ./kernel/... ./proptest/vector || { echo "vet for $$p failed"; exit 1; }; done
 
 # By the version that tools/go.mod says. It remembers what it has judged, so that
 # only the first time takes long.
@@ -113,9 +114,9 @@ bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...
 
 # What is generated from the code; those of whole commands are make golden-scripts.
-GOLDEN = ^(TestScenarios|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine|TestRecordedStreams)$$
+GOLDEN = ^(TestScenarios|TestFilesAreTheCases|TestVectorsConformToTheSchema|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine|TestRecordedStreams)$$
 golden:
-	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -run '$(GOLDEN)' -update
+	$(GO) test ./kernel ./proptest/vector ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -run '$(GOLDEN)' -update
 	git diff --stat
 
 golden-scripts:
