@@ -66,7 +66,7 @@ func givenBy(raw []byte) (v Vector, err error) {
 	return v, fill(reflect.ValueOf(&v).Elem(), t)
 }
 
-// difference shows where two texts part.
+// difference shows where two texts part, the one that was to be first.
 func difference(want, got []byte) string {
 	a, b := strings.Split(string(want), "\n"), strings.Split(string(got), "\n")
 	at := 0
@@ -76,7 +76,7 @@ func difference(want, got []byte) string {
 	around := func(lines []string) string {
 		return strings.Join(lines[min(len(lines), max(0, at-4)):min(len(lines), at+6)], "\n  ")
 	}
-	return "the file\n  " + around(a) + "\nthe kernel\n  " + around(b)
+	return "want\n  " + around(a) + "\ngot\n  " + around(b)
 }
 
 // The files are those that the cases make.

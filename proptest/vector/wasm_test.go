@@ -70,7 +70,17 @@ func TestInWebAssembly(t *testing.T) {
 	}
 	for i := range want {
 		if got[i] != want[i] {
-			t.Fatalf("seed %d: here follows\n%s\nin WebAssembly\n%s", i, want[i], got[i])
+			t.Fatalf("seed %d: in WebAssembly something else follows: %s", i, difference(lines(t, want[i]), lines(t, got[i])))
 		}
 	}
+}
+
+// lines is a document on one line as many.
+func lines(t *testing.T, doc string) []byte {
+	t.Helper()
+	v, err := parsed([]byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written(v, "  ")
 }
