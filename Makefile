@@ -2,14 +2,14 @@
 # make test   everything that must hold before a change lands
 # make test-long   the same at length
 # make test-agents   with Claude Code, Codex and Gemini CLI from npm
-# make        builds bin/vizier, bin/vizier-top, bin/vizier-mcp, and bin/vizier-resident where libgit2 is to be had
+# make        builds bin/vizier, bin/vizier-top, bin/vizier-mcp, bin/vizier-metrics, and bin/vizier-resident where libgit2 is to be had
 
 GO       ?= go
 LIBGIT2  := $(shell pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null && command -v gcc >/dev/null 2>&1 && echo yes)
 ifeq ($(LIBGIT2),yes)
-PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-resident
+PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics bin/vizier-resident
 else
-PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp
+PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics
 endif
 SLIM     := -trimpath -ldflags '-s -w'
 PREFIX   ?= /usr/local
@@ -27,6 +27,7 @@ build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-top ./cmd/vizier-top
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-mcp ./cmd/vizier-mcp
+	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-metrics ./cmd/vizier-metrics
 ifeq ($(LIBGIT2),yes)
 	CGO_ENABLED=1 $(GO) build $(SLIM) -tags libgit2 -o bin/vizier-resident ./cmd/vizier
 else
