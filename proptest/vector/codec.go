@@ -2,8 +2,8 @@ package vector
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -300,7 +300,7 @@ func fillObject(v reflect.Value, t map[string]any) error {
 		v.Set(reflect.MakeMap(v.Type()))
 		for _, key := range slices.Sorted(maps.Keys(t)) {
 			k, e := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			if err := cmp.Or(fillText(k, key), fill(e, t[key])); err != nil {
+			if err := errors.Join(fillText(k, key), fill(e, t[key])); err != nil {
 				return fmt.Errorf("%s: %w", key, err)
 			}
 			v.SetMapIndex(k, e)

@@ -46,29 +46,40 @@ type Request struct {
 	Refuse  *Refuse
 }
 
-// The arguments of the functions of the kernel that are called as they are.
+// The arguments of those functions of the kernel that take several.
 type (
+	// Submit is for kernel.Submit.
 	Submit struct {
 		Jobs []kernel.NewJob
 		By   string
 	}
+
+	// Approve is for kernel.Approve.
 	Approve struct {
 		Job     kernel.JobID
 		Consent kernel.Consent
 	}
+
+	// Reject is for kernel.Reject.
 	Reject struct {
 		Job        kernel.JobID
 		By, Reason string
 	}
+
+	// Cancel is for kernel.Cancel.
 	Cancel struct {
 		Job     kernel.JobID
 		By      string
 		Cleanup bool
 	}
+
+	// Retry is for kernel.Retry.
 	Retry struct {
 		Job kernel.JobID
 		By  string
 	}
+
+	// Refuse is for kernel.Refuse.
 	Refuse struct {
 		Attempt kernel.AttemptID
 		Why     string
@@ -76,9 +87,8 @@ type (
 	}
 )
 
-// Follows is what the kernel makes of what is given. All but Refused, RetrySet and
-// Asked is about the snapshot that Asked leads to, and Why and the views about the
-// one that Tick leads to from there.
+// Follows is what the kernel makes of what is given. Tick is decided on the snapshot
+// that Asked leads to; Why and the views are of the one that Tick leads to from there.
 type Follows struct {
 	Refused  string           // why the request was; "": it was not
 	RetrySet *kernel.RetrySet // of a retry
