@@ -2,14 +2,14 @@
 # make test   everything that must hold before a change lands
 # make test-long   the same at length
 # make test-agents   with Claude Code, Codex and Gemini CLI from npm
-# make        builds bin/vizier, bin/vizier-top, bin/vizier-mcp, and bin/vizier-resident where libgit2 is to be had
+# make        builds bin/vizier, bin/vizier-top, bin/vizier-mcp, bin/vizier-metrics, and bin/vizier-resident where libgit2 is to be had
 
 GO       ?= go
 LIBGIT2  := $(shell pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null && command -v gcc >/dev/null 2>&1 && echo yes)
 ifeq ($(LIBGIT2),yes)
-PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-resident
+PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics bin/vizier-resident
 else
-PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp
+PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics
 endif
 SLIM     := -trimpath -ldflags '-s -w'
 PREFIX   ?= /usr/local
@@ -27,6 +27,7 @@ build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-top ./cmd/vizier-top
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-mcp ./cmd/vizier-mcp
+	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-metrics ./cmd/vizier-metrics
 ifeq ($(LIBGIT2),yes)
 	CGO_ENABLED=1 $(GO) build $(SLIM) -tags libgit2 -o bin/vizier-resident ./cmd/vizier
 else
@@ -90,6 +91,7 @@ PLATFORMS := darwin/arm64 darwin/amd64 freebsd/amd64 linux/arm64
 platforms:
 	@for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./... || { echo "vet for $$p failed"; exit 1; }; done
 	$(GO) vet -tags portable ./...
+	@for p in js wasip1; do GOOS=$$p GOARCH=wasm $(GO) vet ./kernel/... ./proptest/vector || { echo "vet for $$p failed"; exit 1; }; done
 
 # By the version that tools/go.mod says. It remembers what it has judged, so that
 # only the first time takes long.
@@ -113,9 +115,9 @@ bench: build
 	$(GO) test -run '^$$' -bench . -benchmem ./kernel/... ./proptest/... ./adapters/... ./app/...
 
 # What is generated from the code; those of whole commands are make golden-scripts.
-GOLDEN = ^(TestScenarios|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine|TestRecordedStreams)$$
+GOLDEN = ^(TestScenarios|TestFilesAreTheCases|TestVectorsConformToTheSchema|TestHelpIsGolden|TestHelpTopics|TestCompletions|TestManPages|TestDocsPage|TestKernelAPIIsListed|TestStateMachine|TestRecordedStreams)$$
 golden:
-	$(GO) test ./kernel ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -run '$(GOLDEN)' -update
+	$(GO) test ./kernel ./proptest/vector ./cmd/vizier ./adapters/fs/config ./adapters/proc/agent . -run '$(GOLDEN)' -update
 	git diff --stat
 
 golden-scripts:

@@ -21,7 +21,7 @@ const apiFile = "docs/api.txt"
 // docs/api.txt lists what the kernel exports, so that a change of what others
 // build on is a difference that somebody reads.
 func TestKernelAPIIsListed(t *testing.T) {
-	got := "# What package kernel exports. `go test . -update` rewrites this list.\n" + strings.Join(kernelAPI(t), "\n") + "\n"
+	got := "# What package kernel exports; docs/embedding.md says what of it is stable. `go test . -update` rewrites this list.\n" + strings.Join(kernelAPI(t), "\n") + "\n"
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(apiFile), 0o755); err != nil {
 			t.Fatal(err)

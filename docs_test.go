@@ -174,7 +174,7 @@ func TestNamesInDocsExist(t *testing.T) {
 func buildVizier(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "vizier"), "./cmd/vizier")
+	cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/vizier", "./cmd/vizier-metrics")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}

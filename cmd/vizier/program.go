@@ -61,6 +61,7 @@ type grammar struct {
 	WhatIf      whatIfCmd      `cmd:"" name:"what-if" help:"Say what would follow if something happened, and change nothing."`
 	Simulate    simulateCmd    `cmd:"" help:"Say when what is open ends and what it waits for, and change nothing."`
 	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Serve an assistant by the Model Context Protocol on standard input and output."`
+	Metrics     metricsCmd     `cmd:"" help:"Print how everything stands as metrics for Prometheus."`
 	History     historyCmd     `cmd:"" help:"Say who did what, when, and what followed; check that it is true."`
 	Audit       auditCmd       `cmd:"" help:"Show what a template produces, needs and locks."`
 	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`

@@ -51,7 +51,7 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 
 // slow are the packages whose tests take longest, those that notice most first.
 // The others come before.
-var slow = []string{"proptest", "proptest/inbox", "proptest/sim", "cmd/vizier", "app/op", "adapters/fs", "adapters/proc", "adapters/git", "adapters/proc/agent",
+var slow = []string{"proptest", "proptest/vector", "proptest/inbox", "proptest/sim", "cmd/vizier", "app/op", "adapters/fs", "adapters/proc", "adapters/git", "adapters/proc/agent",
 	"adapters/proc/joblog", "adapters/fs/watch"}
 
 // forking are the packages whose tests start programs of the module, which tell

@@ -1,0 +1,78 @@
+// Command vizier-metrics prints how a repository stands in the text form of
+// Prometheus. It is a program of its own, so that no other command pays for the
+// library that does it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:], os.Environ(), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "vizier:", err)
+		os.Exit(1)
+	}
+}
+
+// run prints the metrics of the repository that the working directory belongs to.
+// `vizier metrics` has looked at the arguments.
+func run(ctx context.Context, args []string, environ []string, out io.Writer) error {
+	flags := flag.NewFlagSet("vizier-metrics", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	file := flags.String("config-file", "", "")
+	output := flags.String("output", "", "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	r, err := vizier.Open(".", vizier.Options{Environ: environ, ConfigFile: *file, NoResident: true})
+	if err != nil {
+		return err
+	}
+	snap, err := r.Scheduler.Records(ctx, kernel.Scope{})
+	if err != nil {
+		return err
+	}
+	const patience = 2 * time.Second // whoever scrapes waits
+	within, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	snap, lost := r.Scheduler.Lost(within, snap, false)
+
+	registry := prometheus.NewRegistry()
+	labels := prometheus.Labels{"repository": r.Root}
+	if err := prometheus.WrapRegistererWith(labels, registry).Register(stand{snap: snap, lost: len(lost), resident: r.Resident() != 0}); err != nil {
+		return err
+	}
+	if *output != "" {
+		if err := prometheus.WriteToTextfile(*output, registry); err != nil {
+			var wrong *fs.PathError // of the temporary file beside it, whose name tells nobody anything
+			if errors.As(err, &wrong) {
+				err = wrong.Err
+			}
+			return fmt.Errorf("write %s: %w: name a file in a directory that is there and that you may write to", *output, err)
+		}
+		return nil
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		return err
+	}
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(out, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}

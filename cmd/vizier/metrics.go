@@ -1,0 +1,25 @@
+package main
+
+// metricsName is what the program that writes metrics is called; it stands beside
+// this one.
+const metricsName = "vizier-metrics"
+
+type metricsCmd struct {
+	Output string `placeholder:"FILE" help:"Write them to this file, whole or not at all, and not to standard output."`
+}
+
+func (*metricsCmd) Help() string {
+	return "For the textfile collector of Prometheus's node exporter. It looks at what is on record and whether the runners of this machine live, and changes nothing."
+}
+
+// Run becomes the program that writes them.
+func (m *metricsCmd) Run(c *call) error {
+	if _, err := c.repo(); err != nil { // which has its own exit code here
+		return err
+	}
+	args := []string{"--output", m.Output}
+	if c.globals.ConfigFile != "" {
+		args = append(args, "--config-file", c.globals.ConfigFile)
+	}
+	return c.become(metricsName, args)
+}

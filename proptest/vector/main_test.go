@@ -1,0 +1,44 @@
+package vector
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+)
+
+// answering is a variable that has the tests answer instead of testing: for each
+// line with what is given, a line with what follows.
+const answering = "VIZIER_VECTOR_ANSWER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(answering) == "" {
+		os.Exit(m.Run())
+	}
+	if err := answer(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func answer(in io.Reader, out io.Writer) error {
+	w := bufio.NewWriter(out)
+	for r := bufio.NewReader(in); ; {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return w.Flush()
+		}
+		var g Given
+		if err == nil {
+			err = read(line, &g)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(compact(follow(g))); err != nil {
+			return err
+		}
+	}
+}

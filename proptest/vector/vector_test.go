@@ -1,0 +1,306 @@
+package vector
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/proptest"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/vectors and their schema")
+
+const (
+	dir        = "../../docs/vectors"
+	schemaFile = "../../docs/schemas/vector.schema.json"
+)
+
+// files are the vectors of docs/vectors by their names.
+func files(t *testing.T) map[string][]byte {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{}
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[strings.TrimSuffix(filepath.Base(name), ".json")] = raw
+	}
+	return out
+}
+
+// What follows from what a file gives is what the file says. The kernel reads it
+// from the file, as one in another language would.
+func TestVectors(t *testing.T) {
+	for name, raw := range files(t) {
+		v, err := givenBy(raw)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		v.Follows = follow(v.Given)
+		if got := indented(v); !bytes.Equal(got, raw) || v.Name != name {
+			t.Errorf("%s: the kernel makes something else of it: look at\n%s\nand run -update if that is right", name, difference(raw, got))
+		}
+	}
+}
+
+// givenBy is the vector in raw without what follows.
+func givenBy(raw []byte) (v Vector, err error) {
+	t, err := parsed(raw)
+	if err != nil {
+		return v, err
+	}
+	delete(t.(map[string]any), "follows")
+	return v, fill(reflect.ValueOf(&v).Elem(), t)
+}
+
+// difference shows where two texts part, the one that was to be first.
+func difference(want, got []byte) string {
+	a, b := strings.Split(string(want), "\n"), strings.Split(string(got), "\n")
+	at := 0
+	for at < len(a) && at < len(b) && a[at] == b[at] {
+		at++
+	}
+	around := func(lines []string) string {
+		return strings.Join(lines[min(len(lines), max(0, at-4)):min(len(lines), at+6)], "\n  ")
+	}
+	return "want\n  " + around(a) + "\ngot\n  " + around(b)
+}
+
+// The files are those that the cases make.
+func TestFilesAreTheCases(t *testing.T) {
+	have := files(t)
+	for _, v := range cases() {
+		v.Follows = follow(v.Given)
+		want := indented(v)
+		if *update {
+			if err := os.WriteFile(filepath.Join(dir, v.Name+".json"), want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if !bytes.Equal(have[v.Name], want) {
+			t.Errorf("%s.json is not what its case makes: run -update\n%s", v.Name, difference(have[v.Name], want))
+		}
+		delete(have, v.Name)
+	}
+	for name := range have {
+		if *update {
+			if err := os.Remove(filepath.Join(dir, name+".json")); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		t.Errorf("%s.json has no case", name)
+	}
+}
+
+// The schema is that of the types, and every vector is held to it.
+func TestVectorsConformToTheSchema(t *testing.T) {
+	if want := schema(); *update {
+		if err := os.WriteFile(schemaFile, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if have, err := os.ReadFile(schemaFile); err != nil || !bytes.Equal(have, want) {
+		t.Errorf("vector.schema.json is not what the types say: run -update (%v)\n%s", err, difference(have, want))
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	s, err := c.Compile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, raw := range files(t) {
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(doc); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(`{"name": "x", "about": "y", "given": {"snapshot": {"now": "2026-01-01T12:00:00Z", "jbos": []}}, "follows": {}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Validate(doc) == nil {
+		t.Error("the schema takes anything")
+	}
+}
+
+// What decisions can come to occurs in some vector: every gate, every word of the
+// enumerations that decisions are told in, and every action of a plan but those of
+// stores and of retention.
+func TestVectorsCoverTheKernel(t *testing.T) {
+	said := map[string]bool{}
+	named := map[string]bool{}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for key, e := range v {
+				if word, ok := e.(string); ok {
+					said[key+"="+word] = true
+				}
+				walk(e)
+			}
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		}
+	}
+	for name, raw := range files(t) {
+		doc, err := parsed(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		walk(doc)
+		named[name] = true
+	}
+	for _, g := range kernel.Gates() {
+		if name := "gate-" + strings.ReplaceAll(g.Name, " ", "-"); !named[name] {
+			t.Errorf("no vector %s holds a job up at that gate", name)
+		}
+	}
+	want := func(key string, words []string, except ...string) {
+		for _, w := range words {
+			if w != "" && !slices.Contains(except, w) && !said[key+"="+w] {
+				t.Errorf("no vector has %q: %q", key, w)
+			}
+		}
+	}
+	want("next", wordsOf(reflect.TypeFor[kernel.Status]()), "queued", "cancelled", "unscheduled")
+	want("status", wordsOf(reflect.TypeFor[kernel.Status]()))
+	want("kind", wordsOf(reflect.TypeFor[kernel.WaitKind]()))
+	want("cause", wordsOf(reflect.TypeFor[kernel.WaitCause]()), "other")
+	want("kind", wordsOf(reflect.TypeFor[kernel.RemedyKind]()))
+	want("missing_producer", wordsOf(reflect.TypeFor[kernel.MissingProducer]()), "block")
+	want("failure_mode", wordsOf(reflect.TypeFor[kernel.FailureMode]()), "continue_independent")
+	want("transient", wordsOf(reflect.TypeFor[kernel.Transient]()), "none")
+	want("mode", wordsOf(reflect.TypeFor[kernel.LockMode]()), "exclusive")
+	want("outcome", wordsOf(reflect.TypeFor[kernel.Outcome]()))
+	want("name", wordsOf(reflect.TypeFor[kernel.PromptName]()), "prompt")
+	want("liveness", livenesses, "unknown")
+	var actions []string
+	for _, a := range kernel.WorldActions() {
+		actions = append(actions, snake(reflect.TypeOf(a).Name()))
+	}
+	want("action", append(actions, "create_job", "put_state", "publish", "purge_files", "reset", "rotate"))
+	for _, state := range []string{"pending", "approved", "rejected", "expired"} {
+		want("state", []string{state})
+	}
+}
+
+// random are as many snapshots as are asked for, the same each time. To some of
+// them something is asked.
+func random(n int) []Given {
+	out := make([]Given, n)
+	for i := range out {
+		o := proptest.World.Example(i)
+		out[i].Snapshot = snapshotOf(o)
+		if len(o.Jobs) == 0 {
+			continue
+		}
+		j := o.Jobs[i%len(o.Jobs)]
+		out[i].Request = []*Request{nil, nil, {Retry: &Retry{j.ID, "ann"}}, {Cancel: &Cancel{j.ID, "ann", true}}, {Reject: &Reject{j.ID, "ann", "no"}},
+			{Approve: &Approve{j.ID, kernel.Consent{By: "bob"}}}, {Submit: &Submit{[]kernel.NewJob{{ID: "new", Spec: j.Spec}}, "ann"}}}[i%7]
+	}
+	return out
+}
+
+// What is written of a snapshot is all that decisions depend on: what follows from
+// it as it was read again is the same.
+func TestNothingOfASnapshotIsLost(t *testing.T) {
+	for i, g := range random(500) {
+		var again Given
+		if err := read(compact(g), &again); err != nil {
+			t.Fatalf("seed %d: %v", i, err)
+		}
+		if want, got := indented(follow(g)), indented(follow(again)); !bytes.Equal(want, got) {
+			t.Fatalf("seed %d: something else follows\n%s", i, difference(want, got))
+		}
+	}
+}
+
+// Every field of what is given is written, and read again as it was.
+func TestEveryFieldIsWritten(t *testing.T) {
+	for _, v := range []any{&kernel.Job{}, &kernel.Limits{}, &kernel.Result{}, &kernel.Runner{}, &kernel.NewJob{}, &kernel.Enforcement{}} {
+		full := reflect.ValueOf(v).Elem()
+		fillAll(full)
+		again := reflect.New(full.Type())
+		if err := read(compact(full.Interface()), again.Interface()); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(full.Interface(), again.Elem().Interface()) {
+			t.Errorf("%+v\nis read as\n%+v", full.Interface(), again.Elem().Interface())
+		}
+	}
+}
+
+// fillAll gives every field of v a value that is not zero.
+func fillAll(v reflect.Value) {
+	for _, special := range []any{noon, kernel.WaitSet{}.With(kernel.OnLocks).With(kernel.OnApproval), artifact("plan_doc:foo (draft/foo)"),
+		kernel.RetryPolicy{Exits: kernel.ExitSet{}.With(255), Base: 1, Cap: 2}.On(kernel.Signal), kernel.AttemptID{Job: "a/b", N: 3}} {
+		if reflect.TypeOf(special) == v.Type() {
+			v.Set(reflect.ValueOf(special))
+			return
+		}
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fillAll(v.Field(i))
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillAll(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillAll(v.Index(0))
+	case reflect.Map:
+		key, e := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fillAll(key)
+		fillAll(e)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, e)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString("a <b> & \"c\"\n")
+	case reflect.Float64:
+		v.SetFloat(0.1)
+	default:
+		if v.CanInt() {
+			v.SetInt(1)
+		} else {
+			v.SetUint(1)
+		}
+	}
+}
+
+// What is not a vector is told, with the place.
+func TestOddVectorsAreRefused(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"given": {"snapshot": {"nwo": 1}}}`:                                     "given: snapshot: nwo: no such field",
+		`{"given": {"snapshot": {"jobs": [{"state": {"status": "odd"}}]}}}`:       `given: snapshot: jobs: [0]: state: status: "odd" is none of queued,`,
+		`{"given": {"snapshot": {"jobs": 7}}}`:                                    "given: snapshot: jobs: 7 is no []kernel.Job",
+		`{"given": {"snapshot": {"facts": {"runners": {"a": {"known": true}}}}}}`: `"a" is no JOB/N`,
+		`{"given": {"snapshot": {"now": "noon"}}}`:                                "given: snapshot: now: ",
+		`{"given": 7}`: "given: 7 is no vector.Given",
+	} {
+		if _, err := givenBy([]byte(raw)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", raw, err, want)
+		}
+	}
+}
