@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
 )
 
 // Program is a client program, and one call of it.
@@ -52,6 +55,8 @@ func (p Program) Run(ctx context.Context) (string, error) {
 	defer stop()
 	cmd := exec.CommandContext(ctx, p.Argv[0], p.Argv[1:]...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = p.Dir, p.Env, time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a script's children go with it
+	cmd.Cancel = func() error { return sys.SignalGroup(cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Stdin = strings.NewReader(p.Stdin)
 	out := printed{most: mostAnswer, over: stop}
 	errs := complaints{printed: printed{most: mostComplaints}, enough: func(said string) {
@@ -61,6 +66,9 @@ func (p Program) Run(ctx context.Context) (string, error) {
 	}}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) { // it has succeeded, and left something that keeps its output open
+		err = nil
+	}
 	switch {
 	case out.cut:
 		return "", &ProgramError{p.Argv[0], "", fmt.Errorf("it printed more than %d MiB", mostAnswer>>20)}
