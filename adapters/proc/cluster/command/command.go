@@ -114,6 +114,9 @@ func (e Engine) Submit(ctx context.Context, r cluster.Request) (string, error) {
 	if failed, ran := errors.AsType[*cluster.ProgramError](err); ran && ctx.Err() == nil {
 		return "", &cluster.Refusal{Verdict: cluster.Unclear, Said: failed.Error()}
 	}
+	if bad, is := errors.AsType[*badAnswer](err); is {
+		return "", &cluster.Refusal{Verdict: cluster.Unclear, Said: bad.Error()}
+	}
 	if err == nil && a.ID == "" {
 		err = &cluster.Refusal{Verdict: cluster.Unclear, Said: e.Settings.Submit[0] + " printed no id"}
 	}
@@ -148,6 +151,15 @@ func (e Engine) Cancel(ctx context.Context, jobs []cluster.Job) error {
 	return err
 }
 
+// badAnswer is what a program printed that is no answer.
+type badAnswer struct {
+	program string
+	err     error
+}
+
+func (e *badAnswer) Error() string { return e.program + " printed what is no answer: " + e.err.Error() }
+func (e *badAnswer) Unwrap() error { return e.err }
+
 // call runs one of the programs. One that says why it did not do what was asked may
 // fail besides.
 func (e Engine) call(ctx context.Context, argv []string, request any) (a Answer, err error) {
@@ -158,7 +170,7 @@ func (e Engine) call(ctx context.Context, argv []string, request any) (a Answer,
 	out, failed := cluster.Program{Argv: argv, Dir: e.Settings.Dir, Stdin: string(in) + "\n"}.Run(ctx)
 	if strings.TrimSpace(out) != "" {
 		if err := json.Unmarshal([]byte(out), &a); err != nil && failed == nil {
-			return a, fmt.Errorf("%s printed what is no answer: %w", argv[0], err)
+			return a, &badAnswer{argv[0], err}
 		}
 	}
 	switch {

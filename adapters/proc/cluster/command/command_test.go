@@ -76,7 +76,7 @@ func TestAnswers(t *testing.T) {
 		`echo '{"away": "no"}'`:            {away, away, "no"},
 		`echo no >&2; exit 1`:              {cluster.Unclear, away, "./program: no"},
 		`exit 1`:                           {cluster.Unclear, away, "./program: exit status 1"},
-		`echo 7`:                           {away, away, "./program printed what is no answer"},
+		`echo 7`:                           {cluster.Unclear, away, "./program printed what is no answer"},
 		`true`:                             {cluster.Unclear, away, "./program printed no"},
 		`echo '{"jobs": [{"id": "7", "name": "p-"}]}'`: {cluster.Unclear, away, "./program printed"},
 	} {
