@@ -74,6 +74,7 @@ type (
 		PID           *int              `json:"pid"`
 		Host          string            `json:"host,omitempty"`
 		Enforced      string            `json:"sandbox_enforced,omitempty"`
+		Used          *usedRecord       `json:"used,omitempty"`
 		ExitCode      *int              `json:"exit_code"`
 		Attempt       int               `json:"attempt"`
 		Generation    int               `json:"generation"`
@@ -110,6 +111,10 @@ type (
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
 		Metadata      open[metadata]    `json:"metadata"`
+	}
+	usedRecord struct {
+		CPU    string `json:"cpu,omitempty"`
+		Memory int64  `json:"memory,omitempty"`
 	}
 	configRecord struct {
 		MaxRunning int          `json:"max_running"`

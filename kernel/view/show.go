@@ -97,6 +97,8 @@ var showColumns = []column{
 	}},
 	{Field{"host", "Host", false}, func(r record) string { return r.State.Place.Host }},
 	{Field{"duration", "Duration", false}, took},
+	{Field{"cpu", "CPU time", false}, func(r record) string { return processorTime(r.State.Place.Used) }},
+	{Field{"memory", "Peak memory", false}, func(r record) string { return memory(r.State.Place.Used) }},
 	{Field{"agent", "Agent", true}, agentText(agentName)},
 	{Field{"model", "Model", true}, agentText(func(a *kernel.AgentRun) string { return a.Model })},
 	{Field{"session", "Session", true}, agentText(func(a *kernel.AgentRun) string { return a.Session })},
