@@ -246,5 +246,5 @@ func usedBy(u *syscall.Rusage) kernel.Used {
 	if runtime.GOOS == "darwin" {
 		unit = 1
 	}
-	return kernel.Used{CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano()), Memory: u.Maxrss * unit}
+	return kernel.Used{CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano()), Memory: int64(u.Maxrss) * unit} //nolint:unconvert // it has 32 bits on some systems
 }
