@@ -81,6 +81,7 @@ type (
 		Retries       int               `json:"retries"`
 		Resumes       int               `json:"resumes"`
 		Reclaims      int               `json:"reclaims"`
+		Grown         *grownRecord      `json:"grown,omitempty"`
 		Rerouted      int               `json:"rerouted,omitempty"`
 		LostAttempt   int               `json:"lost_attempt,omitempty"`
 		Stalled       int               `json:"stalled_attempt,omitempty"`
@@ -111,6 +112,10 @@ type (
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
 		Metadata      open[metadata]    `json:"metadata"`
+	}
+	grownRecord struct {
+		Memory int `json:"memory,omitempty"`
+		Time   int `json:"time,omitempty"`
 	}
 	usedRecord struct {
 		CPU    string `json:"cpu,omitempty"`

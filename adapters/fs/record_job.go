@@ -41,6 +41,9 @@ func newRecord(j *kernel.Job, now time.Time) record {
 	}
 	r.Host, r.Enforced, r.Used = st.Place.Host, st.Place.Sandbox, newUsed(st.Place.Used)
 	r.agents(st.Agent)
+	if g := st.Grown; g != (kernel.Grown{}) {
+		r.Grown = (*grownRecord)(&g)
+	}
 	if !st.Stop.At.IsZero() {
 		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By, st.Stop.Cleanup}
 	}
@@ -256,6 +259,11 @@ func (r *record) job() (kernel.Job, error) {
 	st.Place.Host, st.Place.Sandbox, st.Place.Used, st.Agent = r.Host, r.Enforced, d.used(r.Used), r.agentState()
 	if r.PID != nil {
 		st.Place.PID = *r.PID
+	}
+	if g := r.Grown; g != nil {
+		if st.Grown = kernel.Grown(*g); g.Memory < 0 || g.Time < 0 {
+			d.fail("grown", fmt.Errorf("steps are not negative"))
+		}
 	}
 	if r.Stop != nil {
 		st.Stop = kernel.StopRequest{At: time.Time(r.Stop.RequestedAt), By: r.Stop.RequestedBy, Cleanup: r.Stop.Cleanup}

@@ -1,0 +1,41 @@
+package proptest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Whatever is decided, a job asks for one of its steps; the step never goes back, and
+// goes on by one at most, when a failure for want of that is tried again.
+func TestGrowthIsOneStepForTheRightFailure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		next := s.Apply(kernel.Decide(s))
+		for _, j := range s.Jobs() {
+			k := next.Job(j.ID)
+			was, is := j.State.Grown, k.State.Grown
+			for _, c := range []struct {
+				by    int
+				class kernel.FailureClass
+			}{{is.Memory - was.Memory, kernel.OutOfMemory}, {is.Time - was.Time, kernel.Timeout}} {
+				again := k.State.Spent != j.State.Spent && j.State.Failure == c.class
+				if c.by < 0 || c.by > 1 || c.by == 1 && !again {
+					t.Fatalf("%s failed with %s: from %+v to %+v", j.ID, j.State.Failure, was, is)
+				}
+			}
+			for _, o := range k.Asks() {
+				if key, value, _ := strings.Cut(o, "="); (key == "memory" || key == "time") && strings.Contains(value, ",") {
+					t.Fatalf("%s asks for %s", j.ID, o)
+				}
+			}
+			if !slices.Equal(kernel.Grown{}.At(j.Spec.Task.Options), kernel.Grown{}.At(k.Spec.Task.Options)) {
+				t.Fatalf("what %s asks for first changed", j.ID)
+			}
+		}
+	})
+}
