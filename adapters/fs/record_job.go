@@ -40,10 +40,8 @@ func newRecord(j *kernel.Job, now time.Time) record {
 		r.PID = &p.PID
 	}
 	r.Host, r.Enforced, r.Used = st.Place.Host, st.Place.Sandbox, newUsed(st.Place.Used)
+	r.Grown = newGrown(st.Grown)
 	r.agents(st.Agent)
-	if g := st.Grown; g != (kernel.Grown{}) {
-		r.Grown = (*grownRecord)(&g)
-	}
 	if !st.Stop.At.IsZero() {
 		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By, st.Stop.Cleanup}
 	}
@@ -260,11 +258,7 @@ func (r *record) job() (kernel.Job, error) {
 	if r.PID != nil {
 		st.Place.PID = *r.PID
 	}
-	if g := r.Grown; g != nil {
-		if st.Grown = kernel.Grown(*g); g.Memory < 0 || g.Time < 0 {
-			d.fail("grown", fmt.Errorf("steps are not negative"))
-		}
-	}
+	st.Grown = d.grown(r.Grown)
 	if r.Stop != nil {
 		st.Stop = kernel.StopRequest{At: time.Time(r.Stop.RequestedAt), By: r.Stop.RequestedBy, Cleanup: r.Stop.Cleanup}
 	}

@@ -68,23 +68,6 @@ type contextRecord struct {
 	Owned    bool   `json:"worktree_owned,omitempty"`
 }
 
-func newUsed(u kernel.Used) *usedRecord {
-	if u == (kernel.Used{}) {
-		return nil
-	}
-	return &usedRecord{duration(u.CPU), u.Memory}
-}
-
-func (d *decoder) used(u *usedRecord) kernel.Used {
-	if u == nil {
-		return kernel.Used{}
-	}
-	if u.Memory < 0 {
-		d.fail("used.memory", errors.New("it is negative"))
-	}
-	return kernel.Used{CPU: d.duration("used.cpu", u.CPU), Memory: u.Memory}
-}
-
 func newOutcome(r kernel.Result) outcomeRecord {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
 		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), r.Place.Host, r.Place.Sandbox, newUsed(r.Place.Used), r.Place.PID, optionalStamp(r.Started), stamp(r.Ended),
