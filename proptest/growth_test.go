@@ -14,7 +14,15 @@ import (
 // goes on by one at most, when a failure for want of that is tried again.
 func TestGrowthIsOneStepForTheRightFailure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := kernel.NewSnapshot(World.Draw(t, "world"))
+		o := World.Draw(t, "world")
+		for i := range o.Jobs { // most of them are not about to be tried again
+			if j := &o.Jobs[i]; !j.State.Status.Terminal() && oneIn(t, 2, "is due") {
+				j.Spec.Task.Executor, j.Spec.Task.Options = "far", []string{"memory=1G,2G,4G", "time=1m,2m"}
+				j.State.Status, j.State.RetryAt = kernel.FailedRetryable, o.Now
+				j.State.Failure = oneOf(t, "failed with", kernel.ExitFailure, kernel.OutOfMemory, kernel.Timeout, kernel.WorkerLost)
+			}
+		}
+		s := kernel.NewSnapshot(o)
 		next := s.Apply(kernel.Decide(s))
 		for _, j := range s.Jobs() {
 			k := next.Job(j.ID)
