@@ -113,15 +113,17 @@ func CheckGrowth(options []string) (at [][]string, err error) {
 		for _, s := range steps {
 			n, ok := amount(key, s)
 			if !ok {
-				return nil, fmt.Errorf("option %s: %q is no %s: expected steps such as %s: %w", o, s, key, growthExamples[key], ErrInvalid)
+				return nil, fmt.Errorf("option %s: %q cannot be read as %s: expected steps such as %s: %w", o, s, key, growthExamples[key], ErrInvalid)
 			}
 			if n <= before {
 				return nil, fmt.Errorf("option %s: %s is not more than the step before it: expected steps such as %s: %w", o, s, growthExamples[key], ErrInvalid)
 			}
 			before = n
 		}
-		if again := slices.IndexFunc(options[:i], func(p string) bool { return strings.HasPrefix(p, key+"=") }); again >= 0 && (steps != nil || strings.Contains(options[again], ",")) && new(Grown).of(key) != nil {
-			return nil, fmt.Errorf("options %s and %s: %s is given twice: leave out one: %w", options[again], o, key, ErrInvalid)
+		for _, p := range options[:i] {
+			if other, more := stepsOf(p); other == key && (steps != nil || more != nil) {
+				return nil, fmt.Errorf("options %s and %s: %s is given twice: leave out one: %w", p, o, key, ErrInvalid)
+			}
 		}
 		longest = max(longest, len(steps))
 	}
