@@ -168,10 +168,10 @@ func batchTime(text string) (time.Duration, bool) {
 	case !dashed && len(parts) < 3:
 		units = units[1:]
 	}
-	d, err := strconv.ParseUint(days, 10, 16)
+	d, err := strconv.ParseUint(days, 10, 15) // the sum fits into a duration
 	sum := time.Duration(d) * 24 * time.Hour
 	for i, part := range parts {
-		n, e := strconv.ParseUint(part, 10, 24)
+		n, e := strconv.ParseUint(part, 10, 20)
 		if err == nil {
 			err = e
 		}

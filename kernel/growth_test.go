@@ -86,6 +86,8 @@ func TestGrowthIsChecked(t *testing.T) {
 		"memory=99999999999G,2G":        "as memory",
 		"time=1h,60":                    "not more than",
 		"time=1h,soon":                  "as time",
+		"time=1h,16000000:0:0":          "as time",
+		"time=1h,32767-999999:59:59":    "[time=1h] [time=32767-999999:59:59]",
 		"time=0s,1h":                    "as time",
 		"time=1:2:3:4,9-0":              "as time",
 		"memory=1G,2G memory=4G":        "twice",
