@@ -40,7 +40,7 @@ func clusters(cfg config.Config, local *proc.Local, store func() *fs.Store) map[
 				NoLocks: !e.Locks, Lease: e.Lease, Poll: e.Poll, Timeout: e.Timeout, Program: e.Program},
 			Options: func(id kernel.JobID) ([]string, error) {
 				j, err := own.Job(id)
-				return j.Spec.Task.Options, err
+				return j.Asks(), err
 			},
 		}
 		c.Engine = engine(e, c)

@@ -69,7 +69,13 @@ func (s *Scheduler) Accepts(t kernel.Task) error {
 	e, ok := s.executor(name).(validator)
 	switch {
 	case ok:
-		return e.Accepts(t.Options)
+		steps, err := kernel.CheckGrowth(t.Options)
+		for _, options := range steps {
+			if err == nil {
+				err = e.Accepts(options)
+			}
+		}
+		return err
 	case len(t.Options) == 0:
 		return nil
 	default:

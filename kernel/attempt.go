@@ -204,13 +204,27 @@ type Result struct {
 	Submitted []NewJob
 }
 
-// Place is where an attempt ran: the process of its command, and the host.
+// Place is where an attempt ran: the process of its command, the host, and what it
+// used there.
 type Place struct {
 	Host string
 	PID  int // 0: no process was started
 
 	Sandbox string // what was enforced of the one that was asked for, in words; "": none was
+	Used    Used
 }
+
+// Used is what the processes of an attempt used that its runner was told of: its
+// command, what that waited for, and what it left running where the system gives
+// such processes to the runner. The zero value is that nothing is known.
+type Used struct {
+	CPU    time.Duration // of all processors, in programs and in the system for them
+	Memory int64         // bytes: the most that one process had in memory at once
+}
+
+// Plus is what is used where both are: processors' time adds up, and of the
+// memory of single processes the larger counts.
+func (u Used) Plus(v Used) Used { return Used{u.CPU + v.CPU, max(u.Memory, v.Memory)} }
 
 // Fence refuses a write made under any attempt but the current one (seed 001).
 // The store, the effect journal and Finish all ask it: there is one rule.

@@ -157,6 +157,7 @@ func (j *Job) reclaimed(r Result) bool {
 // put back into the queue. A budget is spent only here, when the job does go on
 // (seed 004).
 func spend(j *Job, st *State, now time.Time) {
+	st.Grown = j.Spec.Task.grow(st.Grown, st.Failure)
 	switch {
 	case j.needsApproval(st.Failure): // a person lets it go on
 	case st.Failure == WorkerLost:

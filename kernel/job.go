@@ -318,6 +318,7 @@ type State struct {
 	Attempt    int // of the latest execution; 0: none yet; never reset
 	Generation int // rewinds so far
 	Spent      Budget
+	Grown      Grown     // what it asks for by steps; a rewind leaves it
 	Lost       int       // newest attempt that was lost, and whose effects nobody answered for; 0: none
 	Stalled    int       // newest attempt whose runner was not heard of for too long; 0: none
 	Routed     int       // times its routes sent the run back since a person last rewound it

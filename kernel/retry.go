@@ -175,7 +175,7 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 
 // rewound is the one reset: what a job keeps of its past when it is rewound.
 func rewound(j *Job, now time.Time, by string) State {
-	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent}
+	fresh := State{Attempt: j.State.Attempt, Generation: j.State.Generation + 1, Prompt: j.State.Prompt, Amended: j.State.Amended, Agent: j.State.Agent, Grown: j.State.Grown}
 	if a := j.State.Approval; a.State != NotRequired && !a.InDoubt {
 		fresh.Approval = Require(now, by)
 		if first := orElse(a.Submitter, a.RequestedBy); first != by {

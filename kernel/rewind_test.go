@@ -57,7 +57,7 @@ func TestRetrySetStartsWithItsRoot(t *testing.T) {
 }
 
 // A rewound job keeps its attempt number, its record's identity, what was asked
-// for, what its prompt is called, what its agents used, what it used up of a plan and that it asks for approval; nothing else. The test fills every field of State, so
+// for, how much it has grown to, what its prompt is called, what its agents used, what it used up of a plan and that it asks for approval; nothing else. The test fills every field of State, so
 // that a new one is looked at here.
 func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 	full := kernel.State{
@@ -70,7 +70,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		Cancelled: kernel.Cleanup{Status: kernel.CleanupDone, Error: "e"}, Retried: kernel.Cleanup{Status: kernel.CleanupFailed, Error: "e"},
 		Removed: t0, Awake: true, Prompt: kernel.PromptState{Named: kernel.ErrorPrompt, Archived: true}, Amended: kernel.Amendment{Made: true, Budget: kernel.Budget{Retries: 9}},
 		Place: kernel.Place{Host: "h", PID: 3}, Agent: &kernel.AgentState{Last: kernel.AgentRun{Session: "s"}, Runs: 2, Turns: 3, Total: kernel.Usage{Input: 4}},
-		Retired: true, Closed: true,
+		Retired: true, Closed: true, Grown: kernel.Grown{Memory: 1, Time: 2},
 	}
 	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
@@ -96,7 +96,7 @@ func TestRewindKeepsNothingButTheAttempt(t *testing.T) {
 		}
 		next := s.Apply(p)
 		want := kernel.State{Status: c.want, Attempt: 7, Generation: 4, Approval: kernel.Require(s.Now(), "ann"), Awake: j.Spec.Routed,
-			Amended: j.State.Amended, Prompt: full.Prompt, Closed: true}
+			Amended: j.State.Amended, Prompt: full.Prompt, Closed: true, Grown: full.Grown}
 		want.Approval.Submitter = "x"
 		if agent := next.Job("q").State.Agent; agent == nil || agent.Total.Input != 4 || agent.Last.Session != "" {
 			t.Errorf("of its agents is left %+v: its context is gone, and with it the conversation about it", agent)

@@ -89,7 +89,7 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 	}
 	if oneIn(t, 4, "far away") {
 		s.Task.Executor = "far"
-		s.Task.Options = rapid.SliceOfN(rapid.SampledFrom([]string{"partition=a", "partition=b"}), 0, 1).Draw(t, "options")
+		s.Task.Options = rapid.SliceOfN(rapid.SampledFrom([]string{"partition=a", "partition=b", "memory=1G,2G,4G", "time=1m,2m"}), 0, 1).Draw(t, "options")
 	}
 	if oneIn(t, 4, "sandboxed") {
 		s.Task.Sandbox = kernel.Sandbox{Mode: oneOf(t, "sandbox", kernel.BestEffortSandbox, kernel.RequiredSandbox), Network: oneOf(t, "network", kernel.AnyNetwork, kernel.NoNetwork)}
@@ -178,7 +178,10 @@ func state(t *rapid.T, j *kernel.Job, now time.Time) kernel.State {
 	}
 	if st.Status.Terminal() || st.Status == kernel.FailedRetryable {
 		st.Outcome, st.Exit = outcome(t), kernel.Exited(rapid.IntRange(0, 2).Draw(t, "exited"))
-		st.Failure = oneOf(t, "failed as", kernel.NoFailure, kernel.ExitFailure, kernel.WorkerLost, kernel.EffectInDoubt)
+		st.Failure = oneOf(t, "failed as", kernel.NoFailure, kernel.ExitFailure, kernel.WorkerLost, kernel.EffectInDoubt, kernel.OutOfMemory, kernel.Timeout)
+	}
+	if oneIn(t, 4, "grown before") {
+		st.Grown = kernel.Grown{Memory: rapid.IntRange(0, 3).Draw(t, "memory"), Time: rapid.IntRange(0, 2).Draw(t, "time")}
 	}
 	if oneIn(t, 4, "failed before") {
 		st.LastError, st.Reason, st.Requeued = "of old", "of old", j.Created

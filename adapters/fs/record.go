@@ -74,12 +74,14 @@ type (
 		PID           *int              `json:"pid"`
 		Host          string            `json:"host,omitempty"`
 		Enforced      string            `json:"sandbox_enforced,omitempty"`
+		Used          *usedRecord       `json:"used,omitempty"`
 		ExitCode      *int              `json:"exit_code"`
 		Attempt       int               `json:"attempt"`
 		Generation    int               `json:"generation"`
 		Retries       int               `json:"retries"`
 		Resumes       int               `json:"resumes"`
 		Reclaims      int               `json:"reclaims"`
+		Grown         *grownRecord      `json:"grown,omitempty"`
 		Rerouted      int               `json:"rerouted,omitempty"`
 		LostAttempt   int               `json:"lost_attempt,omitempty"`
 		Stalled       int               `json:"stalled_attempt,omitempty"`
@@ -110,6 +112,14 @@ type (
 		Again         open[againRecord] `json:"again"`
 		Schedule      open[schedule]    `json:"schedule"`
 		Metadata      open[metadata]    `json:"metadata"`
+	}
+	grownRecord struct {
+		Memory int `json:"memory,omitempty"`
+		Time   int `json:"time,omitempty"`
+	}
+	usedRecord struct {
+		CPU    string `json:"cpu,omitempty"`
+		Memory int64  `json:"memory,omitempty"`
 	}
 	configRecord struct {
 		MaxRunning int          `json:"max_running"`

@@ -39,7 +39,8 @@ func newRecord(j *kernel.Job, now time.Time) record {
 	if p := st.Place; p.PID != 0 {
 		r.PID = &p.PID
 	}
-	r.Host, r.Enforced = st.Place.Host, st.Place.Sandbox
+	r.Host, r.Enforced, r.Used = st.Place.Host, st.Place.Sandbox, newUsed(st.Place.Used)
+	r.Grown = newGrown(st.Grown)
 	r.agents(st.Agent)
 	if !st.Stop.At.IsZero() {
 		r.Stop = &stopRecord{stamp(st.Stop.At), st.Stop.By, st.Stop.Cleanup}
@@ -253,10 +254,11 @@ func (r *record) job() (kernel.Job, error) {
 	st.Outcome = parsed(&d, "outcome", r.Outcome, kernel.ParseOutcome)
 	st.Failure = parsed(&d, "failure_class", r.FailureClass, kernel.ParseFailureClass)
 	st.Reason = value(r.FailureReason)
-	st.Place.Host, st.Place.Sandbox, st.Agent = r.Host, r.Enforced, r.agentState()
+	st.Place.Host, st.Place.Sandbox, st.Place.Used, st.Agent = r.Host, r.Enforced, d.used(r.Used), r.agentState()
 	if r.PID != nil {
 		st.Place.PID = *r.PID
 	}
+	st.Grown = d.grown(r.Grown)
 	if r.Stop != nil {
 		st.Stop = kernel.StopRequest{At: time.Time(r.Stop.RequestedAt), By: r.Stop.RequestedBy, Cleanup: r.Stop.Cleanup}
 	}

@@ -26,6 +26,7 @@ type outcomeRecord struct {
 	Context       *contextRecord   `json:"context,omitempty"`
 	Host          string           `json:"host,omitempty"`
 	Enforced      string           `json:"sandbox_enforced,omitempty"`
+	Used          *usedRecord      `json:"used,omitempty"`
 	PID           int              `json:"pid,omitempty"`
 	StartedAt     *stamp           `json:"started_at,omitempty"`
 	FinishedAt    stamp            `json:"finished_at"`
@@ -69,7 +70,7 @@ type contextRecord struct {
 
 func newOutcome(r kernel.Result) outcomeRecord {
 	o := outcomeRecord{recordVersion, string(r.Attempt.Job), r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(),
-		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), r.Place.Host, r.Place.Sandbox, r.Place.PID, optionalStamp(r.Started), stamp(r.Ended),
+		optional(r.Reason), []artifactRecord{}, (*contextRecord)(r.Context), r.Place.Host, r.Place.Sandbox, newUsed(r.Place.Used), r.Place.PID, optionalStamp(r.Started), stamp(r.Ended),
 		newAgentRun(r.Agent), r.Applied, nil}
 	for _, a := range r.Produced {
 		o.Produced = append(o.Produced, artifactRecord(a))
@@ -124,7 +125,7 @@ func (o *outcomeRecord) result(id kernel.JobID) (*kernel.Result, error) {
 		Outcome: parsed(&d, "outcome", o.Outcome, kernel.ParseOutcome),
 		Class:   parsed(&d, "failure_class", o.FailureClass, kernel.ParseFailureClass),
 		Reason:  value(o.FailureReason), Context: (*kernel.Context)(o.Context),
-		Place: kernel.Place{Host: o.Host, PID: o.PID, Sandbox: o.Enforced}, Started: stampValue(o.StartedAt), Ended: time.Time(o.FinishedAt), Agent: o.Agent.run(), Applied: o.Applied,
+		Place: kernel.Place{Host: o.Host, PID: o.PID, Sandbox: o.Enforced, Used: d.used(o.Used)}, Started: stampValue(o.StartedAt), Ended: time.Time(o.FinishedAt), Agent: o.Agent.run(), Applied: o.Applied,
 	}
 	if r.Outcome == kernel.NoOutcome || r.Attempt.Job != id {
 		d.fail("outcome", fmt.Errorf("it is not an outcome of job %s", id))

@@ -82,7 +82,7 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 		{2, "version"}, {nil, "version"}, {"short", "id"}, {strings.Repeat("F", 32), "id"}, {0, "revision"}, {"paused", "status"},
 		{"waiting", "state"}, {nil, "command"}, {"ls", "child_args"}, {nil, "created_at"}, {"2026-01-01", "created_at"},
 		{"2026-13-01T00:00:00.000000Z", "created_at"}, {"2026-01-01T00:00:00.000000+01:00", "updated_at"}, {"1", "exit_code"}, {-1, "attempt"},
-		{-1, "retries"}, {"", "failure_reason"}, {"luck", "failure_class"}, {"done", "outcome"}, {"/etc/passwd", "stdout_path"},
+		{-1, "retries"}, {-1, "grown.memory"}, {-1, "used.memory"}, {"1", "used.cpu"}, {"", "failure_reason"}, {"luck", "failure_class"}, {"done", "outcome"}, {"/etc/passwd", "stdout_path"},
 		{"../x", "outcome_path"}, {map[string]any{}, "stop"}, {false, "awake"}, {map[string]any{"transient": "none"}, "amended"}, {nil, "task"}, {"90", "task.timeout"}, {"1 day", "task.grace"},
 		{[]any{300}, "again.retry_exits"}, {[]any{"luck"}, "again.retry_on"}, {-1, "again.max_retries"},
 		{[]any{map[string]any{"job_id": "x"}}, "schedule.after"}, {[]any{map[string]any{"artifact": map[string]any{}}}, "schedule.dependencies"},
@@ -106,7 +106,7 @@ func TestTheSchemaRefusesBrokenRecords(t *testing.T) {
 		}
 		optional := []string{"name", "rerouted", "lost_attempt", "refused", "outcome", "failure_class", "stop", "removed_at", "awake", "amended",
 			"job_id", "git_owner", "repo_name", "branch_name", "inbox_file", "inbox_rel", "processed_path", "archived_path",
-			"pid", "host", "sandbox_enforced", "stalled_attempt", "agent", "number", "part", "agent_total", "config_snapshot"} // the last of records of before
+			"pid", "host", "sandbox_enforced", "used", "grown", "stalled_attempt", "agent", "number", "part", "agent_total", "config_snapshot"} // the last of records of before
 		if err := holds(t, s, b); (err == nil) != slices.Contains(optional, key) {
 			t.Errorf("without %s: %v", key, err)
 		}

@@ -23,10 +23,13 @@ var becomeSubreaper = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SU
 // leftoverProcesses are what a command left running. Whatever it is, a daemon in a
 // session of its own included, it is a child of this process now, or a
 // descendant of one: this process is their subreaper.
-type leftoverProcesses struct{ l *Local }
+type leftoverProcesses struct {
+	l    *Local
+	used kernel.Used // of those that were reaped
+}
 
 func (l *Local) leftoversOf(kernel.AttemptID, Identity) *leftoverProcesses {
-	return &leftoverProcesses{l}
+	return &leftoverProcesses{l: l}
 }
 
 // find are the live ones, which excludes the runners that were started from
@@ -45,8 +48,10 @@ func (o *leftoverProcesses) find(patient bool) (left []process, unsure bool) {
 			continue // started by this process itself, by whatever part of it
 		}
 		if p.zombie {
-			var status syscall.WaitStatus
-			_, _ = syscall.Wait4(p.pid, &status, syscall.WNOHANG, nil)
+			var u syscall.Rusage
+			if n, _ := syscall.Wait4(p.pid, nil, syscall.WNOHANG, &u); n == p.pid {
+				o.used = o.used.Plus(usedBy(&u))
+			}
 			continue
 		}
 		switch is, maybe := p.runner(); {

@@ -19,6 +19,8 @@ type leftoverProcesses struct {
 	claim  claim
 	before []process
 	once   bool // nothing was found the last time
+
+	used kernel.Used // nothing: others wait for them
 }
 
 func (l *Local) leftoversOf(a kernel.AttemptID, command Identity) *leftoverProcesses {

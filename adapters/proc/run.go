@@ -61,10 +61,11 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if grace <= 0 {
 		grace = l.grace()
 	}
-	why, status := c.wait(ctx, j.Spec.Task.Timeout, grace)
+	why, status, used := c.wait(ctx, j.Spec.Task.Timeout, grace)
 	c.guard.dismiss()
 	l.forget(c.pid)
-	endLeftovers(l.leftoversOf(j.Attempt(), c.id), min(grace, leftoverGrace))
+	left := l.leftoversOf(j.Attempt(), c.id)
+	endLeftovers(left, min(grace, leftoverGrace))
 	for _, f := range c.filters {
 		f.drain()
 	}
@@ -101,7 +102,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 			r.Place.Sandbox = sandbox.Words(b)
 		}
 	}
-	r.Place.PID = c.pid
+	r.Place.PID, r.Place.Used = c.pid, used.Plus(left.used)
 	return r
 }
 
@@ -208,18 +209,18 @@ func openLog(path string) (*os.File, error) {
 }
 
 // wait returns when the command has ended, by itself or by us.
-func (c *child) wait(ctx context.Context, timeout, grace time.Duration) (ending, syscall.WaitStatus) {
+func (c *child) wait(ctx context.Context, timeout, grace time.Duration) (ending, syscall.WaitStatus, kernel.Used) {
 	defer context.AfterFunc(ctx, func() { c.end(askedToStop, grace) })()
 	if timeout > 0 {
 		defer time.AfterFunc(timeout, func() { c.end(timedOut, grace) }).Stop()
 	}
-	status := awaitEnd(c.pid, &c.mu)
+	status, used := awaitEnd(c.pid, &c.mu)
 	defer c.mu.Unlock()
 	c.ended = true
 	if c.kill != nil {
 		c.kill.Stop()
 	}
-	return c.why, status
+	return c.why, status, used
 }
 
 // end ends the command's group: TERM, grace, KILL.
@@ -241,10 +242,20 @@ func (c *child) end(why ending, grace time.Duration) {
 	})
 }
 
-func wait(pid int) (status syscall.WaitStatus) {
+func wait(pid int) (status syscall.WaitStatus, used kernel.Used) {
 	for {
-		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
-			return status
+		var u syscall.Rusage
+		if _, err := syscall.Wait4(pid, &status, 0, &u); err != syscall.EINTR {
+			return status, usedBy(&u)
 		}
 	}
+}
+
+// usedBy is what a process used that was waited for, with all below it that were.
+func usedBy(u *syscall.Rusage) kernel.Used {
+	unit := int64(1024)
+	if runtime.GOOS == "darwin" {
+		unit = 1
+	}
+	return kernel.Used{CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano()), Memory: int64(u.Maxrss) * unit} //nolint:unconvert // it has 32 bits on some systems
 }

@@ -349,3 +349,45 @@ func (w *world) file(name, content string, mode os.FileMode) {
 		w.t.Fatal(err)
 	}
 }
+
+// What an attempt used is measured: the command, what it waited for, and what it left
+// behind where the system gives such to the runner.
+func TestRunMeasuresWhatWasUsed(t *testing.T) {
+	const much = 200 << 20
+	hold := fmt.Sprintf(`x=$(head -c %d /dev/zero | tr '\0' x); exit 3`, much)
+	burn := `i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done`
+	for name, c := range map[string]struct {
+		script string
+		cpu    time.Duration
+		memory int64
+	}{
+		"nothing":            {"exit 3", 0, 0},
+		"memory":             {hold, 0, much},
+		"memory of a child":  {"sh -c '" + strings.ReplaceAll(hold, "'", `'\''`) + "'; exit 3", 0, much},
+		"a processor":        {burn + "; exit 3", 50 * time.Millisecond, 0},
+		"one that is killed": {burn + "; kill -KILL $$", 50 * time.Millisecond, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t, "sh", "-c", c.script)
+			got := w.Run(bg, &w.job).Place.Used
+			if got.CPU < c.cpu || got.Memory < c.memory || got.Memory == 0 || c.memory == 0 && got.Memory > much {
+				t.Errorf("used %v, %d bytes; want %v, %d bytes at least", got.CPU, got.Memory, c.cpu, c.memory)
+			}
+		})
+	}
+	t.Run("left behind", func(t *testing.T) {
+		if !adoptsOrphans {
+			t.Skip("orphans go to the system's first process here")
+		}
+		w := setup(t, "sh", "-c", `( x=$(head -c 209715200 /dev/zero | tr '\0' x); echo >left; while :; do sleep 0.01; done ) & until [ -e left ]; do sleep 0.01; done`)
+		if got := w.Run(bg, &w.job).Place.Used; got.Memory < much {
+			t.Errorf("used %+v", got)
+		}
+	})
+	t.Run("not started", func(t *testing.T) {
+		w := setup(t, "no-such-command")
+		if got := w.Run(bg, &w.job).Place.Used; got != (kernel.Used{}) {
+			t.Errorf("used %+v", got)
+		}
+	})
+}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // keepDescriptors makes sure that children get no descriptor but those they are
@@ -18,7 +20,7 @@ func keepDescriptors() { _ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_
 
 // awaitEnd returns when the child has ended and was reaped, with mu locked.
 // Until mu is locked the child is a zombie, so that its pid names nothing else.
-func awaitEnd(pid int, mu sync.Locker) syscall.WaitStatus {
+func awaitEnd(pid int, mu sync.Locker) (syscall.WaitStatus, kernel.Used) {
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	mu.Lock()

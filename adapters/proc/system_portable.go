@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
 )
 
 // keepDescriptors makes sure that children get no descriptor but those they are
@@ -47,15 +49,16 @@ func openDescriptors() (all []int) {
 // awaitEnd returns when the child has ended and was reaped, with mu locked. No
 // call that every system has waits without reaping, so the child is reaped under
 // mu: who holds that can be sure that the pid names the child.
-func awaitEnd(pid int, mu sync.Locker) syscall.WaitStatus {
+func awaitEnd(pid int, mu sync.Locker) (syscall.WaitStatus, kernel.Used) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
 	defer signal.Stop(ended)
 	for {
 		var status syscall.WaitStatus
+		var u syscall.Rusage
 		mu.Lock()
-		if n, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil); n == pid || err != nil && err != syscall.EINTR {
-			return status
+		if n, err := syscall.Wait4(pid, &status, syscall.WNOHANG, &u); n == pid || err != nil && err != syscall.EINTR {
+			return status, usedBy(&u)
 		}
 		mu.Unlock()
 		<-ended

@@ -134,9 +134,12 @@ type Attempt struct {
 	FailureClass *string  `json:"failure_class"`
 	Reason       *string  `json:"reason"`
 	Agent        *Agent   `json:"agent"`
-	Sandbox      *string  `json:"sandbox"` // what was enforced of it
+	Sandbox      *string  `json:"sandbox"`           // what was enforced of it
+	CPU          *float64 `json:"cpu_seconds"`       // of all processors
+	Memory       *int64   `json:"peak_memory_bytes"` // of the largest of its processes
 
 	took time.Duration
+	used kernel.Used
 }
 
 // attempts are the executions of a job: those on record, of which known knows
@@ -173,6 +176,10 @@ func attempt(r kernel.Result) Attempt {
 	if r.Place.PID != 0 {
 		a.PID = &r.Place.PID
 	}
+	if a.used = r.Place.Used; a.used != (kernel.Used{}) {
+		s := a.used.CPU.Seconds()
+		a.CPU, a.Memory = &s, &a.used.Memory
+	}
 	if r.Outcome == kernel.NoOutcome {
 		a.Status = "lost"
 		return a
@@ -204,6 +211,9 @@ func (a Attempt) String() string {
 	if a.Host != nil {
 		text += " on " + *a.Host
 	}
+	if a.CPU != nil {
+		text += ", CPU " + processorTime(a.used) + ", memory " + memory(a.used)
+	}
 	if a.Sandbox != nil {
 		text += ", kept to: " + *a.Sandbox
 	}
@@ -217,4 +227,30 @@ func took(r record) string {
 		return ""
 	}
 	return kernel.Brief(st.Finished.Sub(st.Started))
+}
+
+// processorTime is what an attempt used of processors, "" where that is not known.
+func processorTime(u kernel.Used) string {
+	switch {
+	case u == kernel.Used{}:
+		return ""
+	case u.CPU < time.Minute:
+		return fmt.Sprintf("%.1fs", u.CPU.Seconds())
+	default:
+		return kernel.Brief(u.CPU)
+	}
+}
+
+// memory is what an attempt had in memory, in the units in which clusters are asked
+// for it; "" where that is not known.
+func memory(u kernel.Used) string {
+	const mega, giga = 1 << 20, 1 << 30
+	switch {
+	case u.Memory == 0:
+		return ""
+	case u.Memory < giga:
+		return fmt.Sprintf("%dM", (u.Memory+mega-1)/mega)
+	default:
+		return fmt.Sprintf("%.1fG", float64(u.Memory)/giga)
+	}
 }

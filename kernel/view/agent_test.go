@@ -31,7 +31,7 @@ func TestAttempts(t *testing.T) {
 	t.Parallel()
 	at := func(n int) kernel.AttemptID { return kernel.AttemptID{Job: "a", N: n} }
 	ended := kernel.Result{Attempt: at(1), Outcome: kernel.OutcomeFailed, Exit: 3, Class: kernel.ExitFailure, Started: noon, Ended: noon.Add(26*time.Hour + 5*time.Second),
-		Place: kernel.Place{Host: "h", PID: 4}, Agent: &kernel.AgentRun{Session: "s"}}
+		Place: kernel.Place{Host: "h", PID: 4, Used: kernel.Used{CPU: 1540 * time.Millisecond, Memory: 3<<29 + 1}}, Agent: &kernel.AgentRun{Session: "s"}}
 	for name, c := range map[string]struct {
 		state kernel.State
 		known []kernel.Result
@@ -39,9 +39,10 @@ func TestAttempts(t *testing.T) {
 	}{
 		"never ran":       {kernel.State{Status: kernel.Queued}, nil, ""},
 		"a record alone":  {kernel.State{Status: kernel.Succeeded, Attempt: 1, Started: noon, Finished: noon.Add(time.Second), Outcome: kernel.OutcomeSucceeded, Exit: kernel.Exited(0)}, nil, "1 succeeded at 2026-02-01T12:00:00+00:00 for 1s"},
-		"a first failure": {kernel.State{Status: kernel.Running, Attempt: 2, Started: noon}, []kernel.Result{ended, {Attempt: at(2), Place: kernel.Place{Host: "g", PID: 5}}}, "1 failed exit 3 at 2026-02-01T12:00:00+00:00 for 1d2h on h | 2 running at 2026-02-01T12:00:00+00:00 on g"},
+		"a first failure": {kernel.State{Status: kernel.Running, Attempt: 2, Started: noon}, []kernel.Result{ended, {Attempt: at(2), Place: kernel.Place{Host: "g", PID: 5}}}, "1 failed exit 3 at 2026-02-01T12:00:00+00:00 for 1d2h on h, CPU 1.5s, memory 1.5G | 2 running at 2026-02-01T12:00:00+00:00 on g"},
+		"little used":     {kernel.State{Status: kernel.Queued, Attempt: 1}, []kernel.Result{{Attempt: at(1), Outcome: kernel.OutcomeSucceeded, Place: kernel.Place{Used: kernel.Used{CPU: 61 * time.Second, Memory: 1}}}}, "1 succeeded, CPU 1m1s, memory 1M"},
 		"a lost one":      {kernel.State{Status: kernel.Running, Attempt: 2, Started: noon}, []kernel.Result{{Attempt: at(1), Place: kernel.Place{Host: "h"}}}, "1 lost on h | 2 running at 2026-02-01T12:00:00+00:00"},
-		"rewound":         {kernel.State{Status: kernel.Queued, Attempt: 1}, []kernel.Result{ended}, "1 failed exit 3 at 2026-02-01T12:00:00+00:00 for 1d2h on h"},
+		"rewound":         {kernel.State{Status: kernel.Queued, Attempt: 1}, []kernel.Result{ended}, "1 failed exit 3 at 2026-02-01T12:00:00+00:00 for 1d2h on h, CPU 1.5s, memory 1.5G"},
 		"cancelled since": {kernel.State{Status: kernel.Cancelled, Attempt: 1, Started: noon, Finished: noon.Add(time.Second), Outcome: kernel.OutcomeCancelled, Exit: kernel.Exited(143)},
 			[]kernel.Result{ended}, "1 cancelled exit 143 at 2026-02-01T12:00:00+00:00 for 1s"},
 	} {

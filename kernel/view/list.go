@@ -72,6 +72,8 @@ var listColumns = []column{
 	{Field{"tags", "Tags", false}, tags},
 	{Field{"attempt", "Attempt", false}, func(r record) string { return number(r.State.Attempt) }},
 	{Field{"duration", "Duration", false}, took},
+	{Field{"cpu", "CPU time", false}, func(r record) string { return processorTime(r.State.Place.Used) }},
+	{Field{"memory", "Peak memory", false}, func(r record) string { return memory(r.State.Place.Used) }},
 	{Field{"host", "Host", false}, func(r record) string { return r.State.Place.Host }},
 	{Field{"agent", "Agent", false}, agentText(agentName)},
 	{Field{"model", "Model", false}, agentText(func(a *kernel.AgentRun) string { return a.Model })},

@@ -62,7 +62,7 @@ func TestRawJob(t *testing.T) {
 		`"pid":7,"host":"h","exit_code":10,`,
 		`"agent":{"agent":"claude","version":null,"model":null,"session":"s","turns":0,"usage":{"input_tokens":0,"cached_tokens":0,"output_tokens":0,"cost_usd":0},` +
 			`"resets_at":"2026-02-01T12:00:00+00:00","denied":[]},"agent_total":{"runs":2,"turns":5,"usage":{"input_tokens":3,"cached_tokens":0,"output_tokens":0,"cost_usd":0.5}}`,
-		`"attempts":[{"attempt":1,"status":"lost","started_at":null,"finished_at":null,"seconds":null,"host":null,"pid":null,"exit_code":null,"failure_class":null,"reason":null,"agent":null,"sandbox":null},` +
+		`"attempts":[{"attempt":1,"status":"lost","started_at":null,"finished_at":null,"seconds":null,"host":null,"pid":null,"exit_code":null,"failure_class":null,"reason":null,"agent":null,"sandbox":null,"cpu_seconds":null,"peak_memory_bytes":null},` +
 			`{"attempt":2,"status":"failed","started_at":"2026-02-01T12:00:00+00:00"`,
 		`"outcome_path":"o.json"`, `"wait":{"kind":"approval","detail":"No"},"waited_on":["pinned_head","approval"]`,
 		`"attempt":2,`, `"failure_class":"timeout"`, `"retry_at":"2026-02-01T12:00:00+00:00"`,

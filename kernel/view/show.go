@@ -84,6 +84,7 @@ var showColumns = []column{
 	{Field{"retry_cleanup_error", "Retry cleanup error", false}, func(r record) string { return r.State.Retried.Error }},
 	{Field{"executor", "Executor", true}, func(r record) string { return r.Spec.Task.Executor }},
 	{Field{"executor_options", "Executor options", true}, func(r record) string { return strings.Join(r.Spec.Task.Options, " ") }},
+	{Field{"resources", "Resources", true}, resources},
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
 	{Field{"name", "Name", true}, func(r record) string { return Title(r.Job) }},
 	{Field{"tags", "Tags", true}, tags},
@@ -97,6 +98,8 @@ var showColumns = []column{
 	}},
 	{Field{"host", "Host", false}, func(r record) string { return r.State.Place.Host }},
 	{Field{"duration", "Duration", false}, took},
+	{Field{"cpu", "CPU time", false}, func(r record) string { return processorTime(r.State.Place.Used) }},
+	{Field{"memory", "Peak memory", false}, func(r record) string { return memory(r.State.Place.Used) }},
 	{Field{"agent", "Agent", true}, agentText(agentName)},
 	{Field{"model", "Model", true}, agentText(func(a *kernel.AgentRun) string { return a.Model })},
 	{Field{"session", "Session", true}, agentText(func(a *kernel.AgentRun) string { return a.Session })},
@@ -251,4 +254,17 @@ func (s Status) String() string {
 		text += ", run " + s.Run
 	}
 	return text
+}
+
+// resources is which steps of what grows the job's latest attempt asked for.
+func resources(r record) string {
+	var parts []string
+	for _, s := range r.Steps() {
+		text := fmt.Sprintf("%s %s (step %d of %d)", s.Key, s.Value, s.N, s.Of)
+		if s.Next != "" {
+			text += ", then " + s.Next + ", since it failed with " + r.State.Failure.String()
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, "; ")
 }

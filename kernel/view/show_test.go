@@ -105,7 +105,7 @@ func TestShowFieldsMatchTheSchema(t *testing.T) {
 	}
 	equal(t, described, map[string]any{})
 	equal(t, off, []string{"number", "ref", "workflow_run", "workflow_node_attempt", "workflow_node_outcome", "workflow_executor_class",
-		"workflow_executor_operation", "workflow_control_policy", "execution_root", "retry_cleanup", "retry_cleanup_error", "host", "duration"})
+		"workflow_executor_operation", "workflow_control_policy", "execution_root", "retry_cleanup", "retry_cleanup_error", "host", "duration", "cpu", "memory"})
 }
 
 func TestStatus(t *testing.T) {

@@ -1,0 +1,181 @@
+package kernel
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Grown is which step of what a job asks for its next attempt takes, or the one under
+// way: 0 is the first. Steps are values in an option, with commas in between.
+type Grown struct {
+	Memory int // of memory=A,B,…: a step more after each attempt that ran out of memory
+	Time   int // of time=A,B,…: a step more after each that ran out of time
+}
+
+// of is the step of the option of that key.
+func (g *Grown) of(key string) *int {
+	switch key {
+	case "memory":
+		return &g.Memory
+	case "time":
+		return &g.Time
+	default:
+		return nil
+	}
+}
+
+// wanted is the option that an attempt had too little of that ended as c; "": none.
+func (c FailureClass) wanted() string {
+	switch c { //nolint:exhaustive // the others are no want of anything
+	case OutOfMemory:
+		return "memory"
+	case Timeout:
+		return "time"
+	default:
+		return ""
+	}
+}
+
+// stepsOf are the steps of an option, if it is of those that grow.
+func stepsOf(option string) (key string, steps []string) {
+	key, value, _ := strings.Cut(option, "=")
+	if new(Grown).of(key) == nil || !strings.Contains(value, ",") {
+		return key, nil
+	}
+	return key, strings.Split(value, ",")
+}
+
+// grow is the step of the attempt after one that ended as c.
+func (t *Task) grow(g Grown, c FailureClass) Grown {
+	for _, o := range t.Options {
+		key, steps := stepsOf(o)
+		if step := g.of(key); key == c.wanted() && steps != nil && *step+1 < len(steps) {
+			*step++
+			break
+		}
+	}
+	return g
+}
+
+// At are the options with the steps that g says.
+func (g Grown) At(options []string) []string {
+	out := slices.Clone(options)
+	for i, o := range out {
+		if key, steps := stepsOf(o); steps != nil {
+			out[i] = key + "=" + steps[min(*g.of(key), len(steps)-1)]
+		}
+	}
+	return out
+}
+
+// Asks are the options of the job's latest attempt, or of the first one.
+func (j *Job) Asks() []string { return j.State.Grown.At(j.Spec.Task.Options) }
+
+// Step is a step of an option that grows.
+type Step struct {
+	Key, Value string
+	N, Of      int    // it is the N-th, from 1, of so many
+	Next       string // what the attempt after one that failed takes instead; "": the same
+}
+
+// Steps are where the job is with each of its options that grow.
+func (j *Job) Steps() []Step {
+	next := j.State.Grown
+	if j.State.Status == FailedRetryable {
+		next = j.Spec.Task.grow(next, j.State.Failure)
+	}
+	var out []Step
+	for _, o := range j.Spec.Task.Options {
+		key, steps := stepsOf(o)
+		if steps == nil {
+			continue
+		}
+		n := min(*j.State.Grown.of(key), len(steps)-1)
+		s := Step{Key: key, Value: steps[n], N: n + 1, Of: len(steps)}
+		if after := *next.of(key); after > n {
+			s.Next = steps[after]
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// CheckGrowth says what is wrong with options that grow: each step asks for more than
+// the one before. It returns the options at each step.
+func CheckGrowth(options []string) (at [][]string, err error) {
+	longest := 1
+	for i, o := range options {
+		key, steps := stepsOf(o)
+		var before int64
+		for _, s := range steps {
+			n, ok := amount(key, s)
+			if !ok {
+				return nil, fmt.Errorf("option %s: %q cannot be read as %s: expected steps such as %s: %w", o, s, key, growthExamples[key], ErrInvalid)
+			}
+			if n <= before {
+				return nil, fmt.Errorf("option %s: %s is not more than the step before it: expected steps such as %s: %w", o, s, growthExamples[key], ErrInvalid)
+			}
+			before = n
+		}
+		for _, p := range options[:i] {
+			if other, more := stepsOf(p); other == key && (steps != nil || more != nil) {
+				return nil, fmt.Errorf("options %s and %s: %s is given twice: leave out one: %w", p, o, key, ErrInvalid)
+			}
+		}
+		longest = max(longest, len(steps))
+	}
+	for n := range longest {
+		at = append(at, Grown{n, n}.At(options))
+	}
+	return at, nil
+}
+
+var growthExamples = map[string]string{"memory": "memory=4G,16G", "time": "time=30m,2h"}
+
+// amount is what a step asks for, to compare it with others of its key.
+func amount(key, text string) (n int64, ok bool) {
+	if key == "time" {
+		d, ok := batchTime(text)
+		return int64(d), ok && d > 0
+	}
+	digits, unit := text, "M"
+	if i := strings.IndexAny(text, "KMGTkmgt"); i > 0 {
+		digits, unit = text[:i], strings.ToUpper(text[i:])
+	}
+	shift, known := map[string]int{"K": 0, "M": 10, "G": 20, "T": 30}[unit]
+	n, err := strconv.ParseInt(digits, 10, 32)
+	return n << shift, known && err == nil && n > 0
+}
+
+// batchTime reads a duration, or a time as batch systems have it: minutes, M:S, H:M:S,
+// D-H, D-H:M or D-H:M:S.
+func batchTime(text string) (time.Duration, bool) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, true
+	}
+	days, clock, dashed := strings.Cut(text, "-")
+	if !dashed {
+		days, clock = "0", text
+	}
+	parts := strings.Split(clock, ":")
+	units := []time.Duration{time.Hour, time.Minute, time.Second}
+	switch {
+	case len(parts) > 3:
+		return 0, false
+	case !dashed && len(parts) < 3:
+		units = units[1:]
+	}
+	d, err := strconv.ParseUint(days, 10, 15) // the sum fits into a duration
+	sum := time.Duration(d) * 24 * time.Hour
+	for i, part := range parts {
+		n, e := strconv.ParseUint(part, 10, 20)
+		if err == nil {
+			err = e
+		}
+		sum += time.Duration(n) * units[i]
+	}
+	return sum, err == nil
+}

@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// A job that ran out of memory, and then of time, is submitted again with more of that.
+// What each attempt used is on record, as on this machine.
+func TestResourcesGrow(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	const script = `
+		echo "$SLURM_MEM_PER_NODE $(squeue -h -j $SLURM_JOB_ID -o %l)" >>asked
+		case $(wc -l <asked) in
+		1) class=oom ;;
+		2) class=timeout ;;
+		*) exit 0 ;;
+		esac
+		echo "{\"class\": \"$class\"}" >"$VIZIER_RESULT_FILE"
+		exit 1`
+	id := r.submit("lab", script, "--option", "memory=50M,100M", "--option", "time=10m,1h,2h", "--retries", "1", "--resumable")
+	r.becomes(id, "succeeded")
+	if got, want := r.read("asked"), "50 10:00\n100 10:00\n100 1:00:00\n"; got != want {
+		t.Errorf("asked for\n%s, want\n%s", got, want)
+	}
+	if got, want := r.job(id)["resources"], "memory 100M (step 2 of 2); time 1h (step 2 of 3)"; got != want {
+		t.Errorf("resources %q, want %q", got, want)
+	}
+	var shown struct {
+		Job struct {
+			Attempts []struct {
+				CPU    float64 `json:"cpu_seconds"`
+				Memory int64   `json:"peak_memory_bytes"`
+			} `json:"attempts"`
+		} `json:"job"`
+	}
+	if err := json.Unmarshal([]byte(r.v("jobs", "show", "--raw", "--format", "json", id)), &shown); err != nil || len(shown.Job.Attempts) != 3 {
+		t.Fatal(err, shown)
+	}
+	for n, a := range shown.Job.Attempts {
+		if a.CPU <= 0 || a.Memory <= 0 {
+			t.Errorf("attempt %d used %+v", n+1, a)
+		}
+	}
+	r.v("history", "verify") // decides it all again
+	if _, errs, err := r.try("", "jobs", "submit", "--executor", "lab", "--option", "memory=100M,50M", "--", "true"); err == nil || !strings.Contains(errs, "not more than the step before it") {
+		t.Errorf("steps that shrink: %v\n%s", err, errs)
+	}
+}
