@@ -28,8 +28,8 @@ func (g *Grown) of(key string) *int {
 }
 
 // wanted is the option that an attempt had too little of that ended as c; "": none.
-func (c FailureClass) wanted() string {
-	switch c { //nolint:exhaustive // the others are no want of anything
+func (v FailureClass) wanted() string {
+	switch v {
 	case OutOfMemory:
 		return "memory"
 	case Timeout:
