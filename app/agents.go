@@ -139,7 +139,7 @@ func (c AgentChoice) inView(p AgentPrograms, f AgentFault) AgentFault {
 		return f
 	}
 	if c.Unnamed {
-		f.Problem = "no agent is configured, and of " + c.Label + ", which is asked then: " + f.Problem
+		f.Problem = "no agent is configured, and the default, " + c.Label + ", cannot be asked: " + f.Problem
 	}
 	switch there := installedAgents(p); {
 	case len(there) > 0:

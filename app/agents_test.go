@@ -63,7 +63,7 @@ func TestFaultsOfAgentsThatAreAsked(t *testing.T) {
 	s := shelf{known: []string{"claude", "codex"}, there: []string{"claude"}, faults: map[string]app.AgentFault{"claude": {Problem: "not logged in", Next: "log in"}}}
 	found := app.CheckAgents(t.Context(), s, []app.AgentChoice{{Label: "claude", Flows: []string{"draft"}}, {Label: "codex", Unnamed: true, Flows: []string{"merge"}}, {Label: "gemini"}})
 	if len(found) != 2 || found[0].Path != "claude" || found[0].Problem != "not logged in" || found[0].Next != "log in" ||
-		found[1].Problem != "no agent is configured, and of codex, which is asked then: codex is not installed" ||
+		found[1].Problem != "no agent is configured, and the default, codex, cannot be asked: codex is not installed" ||
 		found[1].Next != `set agent = "claude" in .vizier/config.toml, which is installed, or install codex` {
 		t.Errorf("%+v", found)
 	}

@@ -84,7 +84,7 @@ func (w *waitCmd) Run(c *call) error {
 			return err
 		}
 	case c.ctx.Err() != nil:
-		return fmt.Errorf("detached: the jobs go on: %w", context.Canceled)
+		return fmt.Errorf("%w: the jobs go on", context.Canceled)
 	case err != nil:
 		return err
 	}

@@ -66,12 +66,16 @@ func (w *whyCmd) Run(c *call) error {
 		if r, targets, snap, err = c.standing([]string{w.Job}); err != nil {
 			return err
 		}
-		jobs = targets[0].Jobs
-		if jobs = view.HoldingUp(jobs); len(jobs) == 0 {
-			jobs = targets[0].Jobs[:1]
-		}
 		if w.Format == "text" {
 			c.ui.print("Run " + runLine(view.RunOf(snap, targets[0].Jobs)))
+		}
+		jobs = view.HoldingUp(targets[0].Jobs)
+		switch {
+		case len(jobs) == 0 && w.Format == "text": // nothing holds it up
+			return nil
+		case len(jobs) == 0:
+			jobs = targets[0].Jobs[:1]
+		case w.Format == "text":
 			c.ui.print("")
 		}
 	}

@@ -180,7 +180,7 @@ func (u *ui) overview(v view.Overview, now time.Time) string {
 			} else if it.ETA != nil {
 				left = it.ETA.In(now)
 			}
-			return []string{it.Ref, it.Name, it.Progress(), it.What, ago(it.Since, now), left}
+			return []string{it.Ref, besides(it), it.Progress(), it.What, ago(it.Since, now), left}
 		}, 3, 1))
 	}
 	if n := len(v.Waiting); n > 0 {
@@ -189,7 +189,7 @@ func (u *ui) overview(v view.Overview, now time.Time) string {
 			if it.Until != nil {
 				what = "until " + u.clock(*it.Until, now) + ", " + what
 			}
-			return []string{it.Ref, it.Name, what}
+			return []string{it.Ref, besides(it), what}
 		}, 2, 1))
 	}
 	if n := len(v.Failed); n > 0 {
@@ -198,13 +198,25 @@ func (u *ui) overview(v view.Overview, now time.Time) string {
 			if it.Took > 0 {
 				took = kernel.Brief(time.Duration(it.Took) * time.Second)
 			}
-			return []string{it.Ref, it.Name, it.What, took, u.clock(*it.Since, now), strings.Join(it.Command, " ")}
+			when := u.clock(*it.Since, now)
+			if 0 < u.columns() && u.columns() < 60 { // what to type matters more
+				took, when = "", ""
+			}
+			return []string{it.Ref, besides(it), it.What, took, when, strings.Join(it.Command, " ")}
 		}, 2, 1))
 	}
 	if len(parts) == 0 {
 		return "Nothing runs, waits or needs you.\n"
 	}
 	return strings.Join(parts, "\n")
+}
+
+// besides is an item's name, unless its reference says it.
+func besides(it view.Item) string {
+	if _, part, ok := strings.Cut(it.Ref, "/"); ok && part == strings.ReplaceAll(it.Name, " ", "_") {
+		return ""
+	}
+	return it.Name
 }
 
 // attention are the lines of what needs a person. Commands are whole: they are
