@@ -60,6 +60,7 @@ func TestUnknownNamesGetASuggestion(t *testing.T) {
 	w := newFake(t)
 	has(t, w.fails(2, "jbos"), `did you mean "jobs"?`)
 	has(t, w.fails(2, "jobs", "aprove", "x"), `did you mean "approve"?`, "hint: vizier jobs --help")
+	has(t, w.fails(2, "events"), "unexpected argument events\n", "hint: vizier jobs events")
 	has(t, w.fails(2, "jobs", "submit", "--lck", "x"), `did you mean "--lock"?`)
 	has(t, w.fails(2, "-v", "cancel"), "hint: vizier cancel --help")
 	for _, gone := range []string{"--background", "--pager", "--agent"} {

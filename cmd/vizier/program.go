@@ -318,8 +318,8 @@ func usage(err error) error {
 	if errors.As(err, &parse) && parse.Context != nil {
 		if node := parse.Context.Selected(); node != nil {
 			hint = commandPath(node) + " --help"
-		} else if word := strings.TrimPrefix(parse.Error(), "unexpected argument "); child(child(parse.Context.Model.Node, "jobs"), word) != nil {
-			hint = "vizier jobs " + word
+		} else if word, _, _ := strings.Cut(strings.TrimPrefix(parse.Error(), "unexpected argument "), ", did you mean "); child(child(parse.Context.Model.Node, "jobs"), word) != nil {
+			err, hint = errors.New("unexpected argument "+word), "vizier jobs "+word
 		}
 	}
 	return &failure{class: classUsage, err: err, hint: hint}
