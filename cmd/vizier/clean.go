@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,12 +21,12 @@ import (
 )
 
 type cleanCmd struct {
-	Job          string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	Yes          bool   `short:"y" help:"Do not ask."`
-	KeepBranches bool   `help:"Keep the draft branches."`
-	Force        bool   `help:"Also when jobs outside depend on what goes, and when a worktree cannot be removed. Never while a job of it is active."`
-	DryRun       bool   `help:"Only print what would go."`
-	Format       string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs         []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Yes          bool     `short:"y" help:"Do not ask."`
+	KeepBranches bool     `help:"Keep the draft branches."`
+	Force        bool     `help:"Also when jobs outside depend on what goes, and when a worktree cannot be removed. Never while a job of it is active."`
+	DryRun       bool     `help:"Only print what would go."`
+	Format       string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
 func (*cleanCmd) Help() string {
@@ -60,16 +61,30 @@ type removedCounts struct {
 	Branches      int `json:"branches"`
 }
 
-// Run cleans.
+// Run cleans: of a batch each of its jobs, those first that wait for others.
 func (x *cleanCmd) Run(c *call) error {
-	r, targets, err := c.targets([]string{x.Job})
+	r, targets, err := c.targets(x.Jobs)
 	if err != nil {
 		return err
 	}
-	if len(targets[0].Jobs) > 1 && targets[0].Run() == "" {
-		return fmt.Errorf("%s is a batch: name one of its jobs: %w", x.Job, kernel.ErrInvalid)
+	done := map[string]bool{}
+	for _, t := range targets {
+		for _, j := range slices.Backward(t.Jobs) {
+			what := cmp.Or(string(j.Spec.Origin.Run), string(j.ID))
+			if done[what] {
+				continue
+			}
+			done[what] = true
+			if err := x.clean(c, r, j.ID); err != nil {
+				return err
+			}
+		}
 	}
-	id := targets[0].Jobs[0].ID
+	return nil
+}
+
+// clean removes the job's run, or the job alone.
+func (x *cleanCmd) clean(c *call, r *repo, id kernel.JobID) error {
 	options := app.CleanOptions{Force: x.Force, KeepBranches: x.KeepBranches}
 	planned, err := r.Scheduler.PlanClean(c.ctx, id, options)
 	if err != nil {

@@ -82,7 +82,7 @@ func TestCompletions(t *testing.T) {
 		{[]string{"jobs", "list", "--format", ""}, []string{"block\n", "table\n", "json\n"}, "dag"},
 		{[]string{"jobs", "list", "--format=t"}, []string{"--format=table\n"}, "block"},
 		{[]string{"-v", "jobs", "show", ""}, []string{"1\trunning build\n", "@last\t"}, "--"},
-		{[]string{"jobs", "show", "1", ""}, nil, "1"},
+		{[]string{"jobs", "effects", "1", ""}, nil, "1"},
 		{[]string{"show", "bu"}, []string{"build\trunning 1\n"}, "--"},
 		{[]string{"ls", "--status", "wait"}, []string{"waiting\n", "waiting_on_deps\n"}, "failed"},
 		{[]string{"jobs", "wait", "1", ""}, []string{"1\t"}, "--"},

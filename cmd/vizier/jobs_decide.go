@@ -19,9 +19,9 @@ import (
 )
 
 type approveCmd struct {
-	Job    string `arg:"" help:"The job, or a run of which one job is pending: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	Digest string `placeholder:"SHA256" help:"Approve only what has this digest, as show and jobs approve print it."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs of which one job is pending: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Digest string   `placeholder:"SHA256" help:"Approve only what has this digest, as show and jobs approve print it."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
 // approved is `jobs approve --format json`.
@@ -39,12 +39,15 @@ type approved struct {
 	Refs map[kernel.JobID]string `json:"refs,omitempty"` // what the listed jobs are called
 }
 
-// Run grants the approval of what it prints.
+// Run grants the approvals of what it prints.
 func (a *approveCmd) Run(c *call) error {
-	r, id, err := c.pendingIn(a.Job)
-	if err != nil {
-		return err
+	if a.Digest != "" && len(a.Jobs) > 1 {
+		return usageError(errors.New("--digest is of one job: name only that"))
 	}
+	return c.decide(a.Jobs, a.approve)
+}
+
+func (a *approveCmd) approve(c *call, r *repo, id kernel.JobID) error {
 	rep, err := r.Scheduler.Approve(c.ctx, id, kernel.Consent{By: c.actor(), How: c.how(), Digest: kernel.Digest(strings.ToLower(a.Digest))})
 	if err != nil {
 		return err
@@ -84,6 +87,26 @@ func (r *repo) arguments(j *kernel.Job) []string {
 	return out
 }
 
+// decide calls one for the pending approval that each reference means, once all of
+// them are known.
+func (c *call) decide(refs []string, one func(*call, *repo, kernel.JobID) error) error {
+	var r *repo
+	var ids []kernel.JobID
+	for _, ref := range refs {
+		in, id, err := c.pendingIn(ref)
+		if err != nil {
+			return err
+		}
+		r, ids = in, append(ids, id)
+	}
+	for _, id := range ids {
+		if err := one(c, r, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // how somebody decides: at a terminal, or by a script.
 func (c *call) how() string {
 	if in, ok := c.stdin.(*os.File); ok && term.IsTerminal(int(in.Fd())) {
@@ -93,9 +116,9 @@ func (c *call) how() string {
 }
 
 type rejectCmd struct {
-	Job    string `arg:"" help:"The job, or a run of which one job is pending: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	Reason string `placeholder:"TEXT" help:"Why; it goes on record."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs of which one job is pending: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Reason string   `placeholder:"TEXT" help:"Why; it goes on record."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
 }
 
 // rejected is `jobs reject --format json`.
@@ -108,12 +131,10 @@ type rejected struct {
 	Reason        string `json:"reason"`
 }
 
-// Run refuses the approval and with it the job.
-func (x *rejectCmd) Run(c *call) error {
-	r, id, err := c.pendingIn(x.Job)
-	if err != nil {
-		return err
-	}
+// Run refuses the approvals and with them the jobs.
+func (x *rejectCmd) Run(c *call) error { return c.decide(x.Jobs, x.reject) }
+
+func (x *rejectCmd) reject(c *call, r *repo, id kernel.JobID) error {
 	rep, err := r.Scheduler.Reject(c.ctx, id, c.actor(), x.Reason)
 	if err != nil {
 		return err

@@ -10,14 +10,16 @@ import (
 )
 
 type showCmd struct {
-	Job    string   `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Fields []string `placeholder:"FIELD" help:"Show these fields, in this order."`
 	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"How it looks."`
 	Raw    bool     `help:"With --format json: the whole record, with its types kept."`
 }
 
-// Run prints what is on record about the job.
-func (s *showCmd) Run(c *call) error {
+// Run prints what is on record about the jobs.
+func (s *showCmd) Run(c *call) error { return c.each(s.Jobs, s.Format, s.show) }
+
+func (s *showCmd) show(c *call, ref string) error {
 	if err := rawNeedsJSON(s.Raw, s.Format); err != nil {
 		return err
 	}
@@ -29,17 +31,17 @@ func (s *showCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := r.follow(c.ctx, []string{s.Job}); err != nil {
+	if err := r.follow(c.ctx, []string{ref}); err != nil {
 		return err
 	}
-	snap, targets, err := r.Scheduler.Targets(c.ctx, []string{s.Job})
+	snap, targets, err := r.Scheduler.Targets(c.ctx, []string{ref})
 	if err != nil {
 		return err
 	}
 	if t := targets[0]; t.Whole && len(t.Jobs) > 1 && !s.Raw {
 		return c.showRun(snap, t, s.Format)
 	}
-	snap, id, err := c.settledJob(r, s.Job)
+	snap, id, err := c.settledJob(r, ref)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
@@ -15,14 +16,14 @@ import (
 )
 
 type tailCmd struct {
-	Job        string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	Stream     string `enum:"stdout,stderr,both" default:"both" placeholder:"stdout|stderr|both" help:"Which output to print; both puts the stream's name before each line."`
-	Follow     bool   `short:"f" help:"Go on as more is written, until the job or the run has ended."`
-	Lines      int    `short:"n" placeholder:"N" help:"Only the last N lines of what there is."`
-	Timestamps bool   `help:"Before each line, when it was written; - where it is not on record."`
-	Grep       string `placeholder:"REGEXP" help:"Only lines that match this regular expression (RE2)."`
-	Failed     bool   `help:"Of a run, only jobs that failed."`
-	ETA        bool   `kong:"-"` // first say when it is expected to end, if that is known
+	Jobs       []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Stream     string   `enum:"stdout,stderr,both" default:"both" placeholder:"stdout|stderr|both" help:"Which output to print; both puts the stream's name before each line."`
+	Follow     bool     `short:"f" help:"Go on as more is written, until the job or the run has ended."`
+	Lines      int      `short:"n" placeholder:"N" help:"Only the last N lines of what there is."`
+	Timestamps bool     `help:"Before each line, when it was written; - where it is not on record."`
+	Grep       string   `placeholder:"REGEXP" help:"Only lines that match this regular expression (RE2)."`
+	Failed     bool     `help:"Of a run, only jobs that failed."`
+	ETA        bool     `kong:"-"` // first say when it is expected to end, if that is known
 }
 
 func (*tailCmd) Help() string {
@@ -30,14 +31,14 @@ func (*tailCmd) Help() string {
 }
 
 type attachCmd struct {
-	Job string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+	Jobs []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 }
 
 func (*attachCmd) Help() string { return "The same as `vizier tail --stream both --follow`." }
 
 // Run follows both streams.
 func (a *attachCmd) Run(c *call) error {
-	return (&tailCmd{Job: a.Job, Stream: "both", Follow: true, ETA: true}).Run(c)
+	return (&tailCmd{Jobs: a.Jobs, Stream: "both", Follow: true, ETA: true}).Run(c)
 }
 
 // tellETA says when a job or a run is expected to end, if that is known.
@@ -77,22 +78,26 @@ func (t *tailCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := r.follow(c.ctx, []string{t.Job}); err != nil {
+	if err := r.follow(c.ctx, t.Jobs); err != nil {
 		return err
 	}
 	if t.ETA {
-		if err := c.tellETA(r, t.Job); err != nil {
-			return err
+		for _, ref := range t.Jobs {
+			if err := c.tellETA(r, ref); err != nil {
+				return err
+			}
 		}
 	}
-	_, targets, err := r.Scheduler.Targets(c.ctx, []string{t.Job})
-	if err != nil {
+	_, targets, err := r.Scheduler.Targets(c.ctx, t.Jobs)
+	switch {
+	case err != nil:
 		return err
+	case len(targets) > 1:
+		return t.several(c, r, p, targets)
+	case targets[0].Whole && len(targets[0].Jobs) > 1:
+		return t.whole(c, r, p, targets[0].Jobs, targets[0].Run(), targets[0].Jobs[0].Number)
 	}
-	if targets[0].Whole && len(targets[0].Jobs) > 1 {
-		return t.whole(c, r, p, targets[0])
-	}
-	snap, id, err := c.settledJob(r, t.Job)
+	snap, id, err := c.settledJob(r, t.Jobs[0])
 	if err != nil {
 		return err
 	}
@@ -163,25 +168,42 @@ func (t *tailCmd) once(p *linePrinter, all func() error) error {
 	return p.flow()
 }
 
-// whole prints the output of all jobs of a run, each line with its node in front.
-func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, run view.Target) error {
-	jobs := run.Jobs
+// several prints the output of jobs and of runs, each line with the job in front.
+func (t *tailCmd) several(c *call, r *repo, p *linePrinter, targets []view.Target) error {
+	var jobs []*kernel.Job
+	for _, target := range targets {
+		for _, j := range target.Jobs {
+			if !slices.Contains(jobs, j) {
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	return t.whole(c, r, p, jobs, "", noNumber)
+}
+
+// noNumber is no job's.
+const noNumber = ^kernel.Number(0)
+
+// whole prints the output of jobs, each line with what the job is called among those
+// of a number in front. Following, it goes on with those that join the run, if it is
+// one.
+func (t *tailCmd) whole(c *call, r *repo, p *linePrinter, jobs []*kernel.Job, run kernel.RunID, number kernel.Number) error {
 	if t.Failed {
 		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j *kernel.Job) bool { return !view.EndedBadly(j) })
 		if len(jobs) == 0 {
-			c.ui.warn("nothing of %s has failed", t.Job)
+			c.ui.warn("nothing of %s has failed", strings.Join(t.Jobs, ", "))
 		}
 	}
 	if !t.Follow {
 		var of []loggedJob
 		for _, j := range jobs {
 			if j.State.Attempt > 0 {
-				of = append(of, loggedJob{inRunName(j, run.Jobs[0].Number), j.ID, j.State.Started})
+				of = append(of, loggedJob{inRunName(j, number), j.ID, j.State.Started})
 			}
 		}
 		return t.once(p, func() error { return p.printAll(c.ctx, r, of) })
 	}
-	f := &runFollower{r: r, run: run.Run(), number: run.Jobs[0].Number, printer: p, short: c.ui.refs.short, joined: map[kernel.JobID]bool{}, status: map[kernel.JobID]kernel.Status{}}
+	f := &runFollower{r: r, run: run, number: number, printer: p, short: c.ui.refs.short, joined: map[kernel.JobID]bool{}, status: map[kernel.JobID]kernel.Status{}}
 	for _, j := range jobs {
 		f.add(j)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 type whyCmd struct {
-	Job    string `arg:"" help:"The job, or the run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
 }
 
 func (*whyCmd) Help() string {
@@ -54,16 +54,18 @@ type rootFailure struct {
 	Detail string `json:"detail"`
 }
 
-// Run explains the job.
-func (w *whyCmd) Run(c *call) error {
-	r, targets, err := c.targets([]string{w.Job})
+// Run explains the jobs.
+func (w *whyCmd) Run(c *call) error { return c.each(w.Jobs, w.Format, w.why) }
+
+func (w *whyCmd) why(c *call, ref string) error {
+	r, targets, err := c.targets([]string{ref})
 	if err != nil {
 		return err
 	}
 	jobs := targets[0].Jobs
 	if targets[0].Whole && len(jobs) > 1 {
 		var snap *kernel.Snapshot
-		if r, targets, snap, err = c.standing([]string{w.Job}); err != nil {
+		if r, targets, snap, err = c.standing([]string{ref}); err != nil {
 			return err
 		}
 		if w.Format == "text" {

@@ -247,6 +247,9 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 			continue
 		}
 		if c.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			if f.run == "" {
+				return nil, fmt.Errorf("detached: the jobs go on: %w", context.Canceled)
+			}
 			return nil, fmt.Errorf("detached: run %s goes on; `vizier wait %s` waits for it: %w", f.run, f.run, context.Canceled)
 		}
 		return nil, err
@@ -294,7 +297,11 @@ func (f *runFollower) changes(c *call, s *kernel.Snapshot) bool {
 		f.status[id] = j.State.Status
 		changed = true
 		if f.printer != nil && j.State.Status != kernel.Unscheduled {
-			c.ui.print(fmt.Sprintf("[run:%s] %s => %s (%s)", f.short(string(f.run)), id, c.ui.paint(j.State.Status.String(), j.State.Status.String()), j.Spec.Origin.Node))
+			text := fmt.Sprintf("%s => %s", id, c.ui.paint(j.State.Status.String(), j.State.Status.String()))
+			if f.run != "" {
+				text = fmt.Sprintf("[run:%s] %s (%s)", f.short(string(f.run)), text, j.Spec.Origin.Node)
+			}
+			c.ui.print(text)
 		}
 	}
 	return changed

@@ -106,6 +106,25 @@ func (c *call) targets(refs []string) (*repo, []view.Target, error) {
 	return r, targets, err
 }
 
+// each calls one for each reference, once all of them are known to mean something.
+func (c *call) each(refs []string, format string, one func(*call, string) error) error {
+	if len(refs) > 1 {
+		c.globals.NoPager = true // of each alone
+		if _, _, err := c.targets(refs); err != nil {
+			return err
+		}
+	}
+	for i, ref := range refs {
+		if i > 0 && format != "json" {
+			c.ui.print("")
+		}
+		if err := one(c, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // standing is targets with the records that how they stand is told by.
 func (c *call) standing(refs []string) (*repo, []view.Target, *kernel.Snapshot, error) {
 	r, targets, err := c.targets(refs)
