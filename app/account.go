@@ -43,7 +43,9 @@ func (t *transaction) follow(plan kernel.Plan, by ...history.Verb) {
 		t.known = t.snap.Facts()
 	}
 	t.plan, t.snap = t.plan.Then(plan), t.snap.Apply(plan)
-	t.known = t.snap.Facts()
+	if len(by) > 0 { // what was seen and led to nothing is told with what is decided next
+		t.known = t.snap.Facts()
+	}
 }
 
 // explain tells the store what the plan was decided by.

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/history"
 )
 
 // What a crash left to be started is started if it is still to be: not an
@@ -259,5 +261,39 @@ func TestWhatIsLostIsEndedBeforeItIsSettled(t *testing.T) {
 		if st := m.jobs["a"].State; st.Status != c.status || (rep.Refused["a"] != "") != (c.refuse != nil) {
 			t.Errorf("%+v, refused %v", st, rep.Refused)
 		}
+	}
+}
+
+// accounting is a store that keeps what its commits were decided by.
+type accounting struct {
+	*memory
+	accounts []history.Account
+}
+
+func (m *accounting) Begin(ctx context.Context) (Tx, error) {
+	_, err := m.memory.Begin(ctx)
+	return m, err
+}
+
+func (m *accounting) Explain(a history.Account) { m.accounts = append(m.accounts, a) }
+
+// What was seen for a question that led to nothing is on record with the decision
+// that it leads to after all.
+func TestWhatIsSeenIsOnRecordWithTheDecision(t *testing.T) {
+	m := &accounting{memory: newMemory(job("a", running(1)))}
+	m.alive = kernel.Dead
+	s := m.scheduler()
+	s.Store = m
+	nothing := verb{decide: func(*kernel.Snapshot) (kernel.Plan, []history.Verb, error) { return kernel.Plan{}, nil, nil }}
+	if _, err := s.transact(t.Context(), kernel.Scope{All: true}, nothing); err != nil {
+		t.Fatal(err)
+	}
+	a := kernel.AttemptID{Job: "a", N: 1}
+	if st := m.jobs["a"].State; st.Failure != kernel.WorkerLost || len(m.accounts) != 1 {
+		t.Fatalf("%+v, %d accounts", st, len(m.accounts))
+	}
+	f := m.accounts[0].Steps[0].Facts
+	if _, seen := f.Results[a]; !seen || f.Runners[a].Value.Liveness != kernel.Dead {
+		t.Errorf("on record is %+v", f)
 	}
 }
