@@ -67,6 +67,13 @@ func (x *cleanCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
+	for _, t := range targets { // before anything goes
+		for _, j := range t.Jobs {
+			if len(targets) > 1 && j.State.Status.Active() {
+				return refusedClean(fmt.Errorf("cannot clean: job %s is %s; nothing was removed: %w", j.ID, j.State.Status, kernel.ErrConflict))
+			}
+		}
+	}
 	done := map[string]bool{}
 	for _, t := range targets {
 		for _, j := range slices.Backward(t.Jobs) {

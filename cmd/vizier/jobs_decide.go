@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -88,7 +89,7 @@ func (r *repo) arguments(j *kernel.Job) []string {
 }
 
 // decide calls one for the pending approval that each reference means, once all of
-// them are known.
+// them are known to be pending where there are several.
 func (c *call) decide(refs []string, one func(*call, *repo, kernel.JobID) error) error {
 	var r *repo
 	var ids []kernel.JobID
@@ -97,7 +98,19 @@ func (c *call) decide(refs []string, one func(*call, *repo, kernel.JobID) error)
 		if err != nil {
 			return err
 		}
-		r, ids = in, append(ids, id)
+		if r = in; slices.Contains(ids, id) {
+			continue
+		}
+		if len(refs) > 1 {
+			snap, _, err := r.Scheduler.Job(c.ctx, string(id))
+			if err != nil {
+				return err
+			}
+			if snap.Job(id).State.Approval.State != kernel.Pending {
+				return fmt.Errorf("the approval of %s is not pending; nothing was decided: %w", ref, kernel.ErrConflict)
+			}
+		}
+		ids = append(ids, id)
 	}
 	for _, id := range ids {
 		if err := one(c, r, id); err != nil {
