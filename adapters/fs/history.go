@@ -145,13 +145,14 @@ func (s *Store) seal(pos position) (last uint64, err error) {
 
 // written is when e was written; zero: it does not say.
 func (e entry) written() time.Time {
-	var a struct {
-		Written stamp `json:"written"`
+	const key = `"written":"`
+	if i := bytes.Index(e.account, []byte(key)); i >= 0 { // at the beginning, before whatever others wrote
+		text, _, _ := bytes.Cut(e.account[i+len(key):], []byte(`"`))
+		if at, err := time.Parse(time.RFC3339Nano, string(text)); err == nil {
+			return at.UTC()
+		}
 	}
-	if len(e.account) == 0 || fromJSON(e.account, &a) != nil {
-		return time.Time{}
-	}
-	return time.Time(a.Written)
+	return time.Time{}
 }
 
 // found are the records that somebody else had changed before e.

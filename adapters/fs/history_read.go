@@ -87,16 +87,19 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 // pastEntry is an entry where it stands.
 type pastEntry struct {
 	entry
-	digest digest
-	file   string       // below the repository's root
-	head   *segmentHead // of the file; nil: it is the journal
+	body []byte
+	file string       // below the repository's root
+	head *segmentHead // of the file; nil: it is the journal
 }
+
+// digest is what the next entry names e by.
+func (e *pastEntry) digest() digest { return sha256.Sum256(e.body) }
 
 var errEntry = errors.New("an entry was changed, or is damaged: its checksum is another")
 
 // each calls f with every entry that is there, in order, until it is an error. What is
 // damaged is a *SegmentError.
-func (p chronicle) each(f func(pastEntry) error) error {
+func (p chronicle) each(f func(*pastEntry) error) error {
 	for _, g := range p.sealed[p.beginning():] {
 		head, content, err := p.s.readSegment(g)
 		if errors.Is(err, errSegment) && !g.opening && p.journaled(g.first) { // power went before it was synced: it is written again
@@ -114,15 +117,11 @@ func (p chronicle) each(f func(pastEntry) error) error {
 
 // journaled reports that the journal has entry number and those after it.
 func (p chronicle) journaled(number uint64) bool {
-	first := uint64(0)
-	_ = eachEntry(p.journal, "", nil, func(e pastEntry) error { // what is wrong with it is told in its turn
-		first = e.number
-		return errEnough
-	})
+	first := p.firstInJournal()
 	return 0 < first && first <= number
 }
 
-func eachEntry(b []byte, file string, head *segmentHead, f func(pastEntry) error) error {
+func eachEntry(b []byte, file string, head *segmentHead, f func(*pastEntry) error) error {
 	for len(b) > 0 {
 		if len(b) < 8 {
 			return &SegmentError{file, errEntry}
@@ -136,7 +135,7 @@ func eachEntry(b []byte, file string, head *segmentHead, f func(pastEntry) error
 		if err != nil {
 			return &SegmentError{file, err}
 		}
-		if err := f(pastEntry{e, sha256.Sum256(body), file, head}); err != nil {
+		if err := f(&pastEntry{e, body, file, head}); err != nil {
 			return err
 		}
 		b = b[8+length:]

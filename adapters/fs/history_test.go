@@ -249,12 +249,12 @@ func TestHistoryTellsAnUpgradeFromDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var last pastEntry
+	var last *pastEntry
 	start := len(journal)
 	for at := 0; at < len(journal); {
 		start = at
 		at += 8 + int(binary.LittleEndian.Uint32(journal[at:]))
-		if err := eachEntry(journal[start:at], name, nil, func(e pastEntry) error { last = e; return nil }); err != nil {
+		if err := eachEntry(journal[start:at], name, nil, func(e *pastEntry) error { last = e; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -418,19 +418,9 @@ func TestHistoryIsTrimmed(t *testing.T) {
 // tells what an entry costs, what a transaction costs, and what an attempt takes of
 // sealed files.
 func BenchmarkHistory(b *testing.B) {
-	attempts, err := strconv.Atoi(cmp.Or(os.Getenv("ATTEMPTS"), "1000"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	l := emptyStore(b)
 	began := cpuTime(b)
-	for n := 1; n <= attempts; n++ {
-		l.submit(n)
-		l.end(n, kernel.OutcomeSucceeded)
-	}
+	l, attempts := attempted(b)
 	spent := cpuTime(b) - began
-	l.s.log.limit = 1 // the next commit seals the rest
-	l.submit(attempts + 1)
 	sealed := int64(0)
 	files, err := l.s.segments()
 	if err != nil {
@@ -449,6 +439,42 @@ func BenchmarkHistory(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*entries), "µs/entry")
 	b.ReportMetric(float64(spent.Microseconds())/float64(2*attempts), "cpu-µs/commit")
 	b.ReportMetric(float64(sealed)/float64(attempts), "sealed-B/attempt")
+}
+
+// attempted is a store with the history of as many attempts as ATTEMPTS says, all of it
+// sealed but the last entry.
+func attempted(b *testing.B) (l *livedStore, attempts int) {
+	b.Helper()
+	attempts, err := strconv.Atoi(cmp.Or(os.Getenv("ATTEMPTS"), "1000"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	l = emptyStore(b)
+	for n := 1; n <= attempts; n++ {
+		l.submit(n)
+		l.end(n, kernel.OutcomeSucceeded)
+	}
+	l.seal(func() { l.submit(attempts + 1) })
+	return l, attempts
+}
+
+// BenchmarkPast goes back to the middle of the history of as many attempts as ATTEMPTS
+// says, and reads what was open then.
+func BenchmarkPast(b *testing.B) {
+	l, attempts := attempted(b)
+	if err := l.s.TrimHistory(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		p, err := l.s.PastAt(b.Context(), Moment{Entry: uint64(attempts)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if rec, err := p.Read(b.Context(), kernel.Scope{}); err != nil || len(rec.Jobs)+rec.Succeeded != attempts/2 {
+			b.Fatalf("%d jobs and %d that succeeded, %v", len(rec.Jobs), rec.Succeeded, err)
+		}
+		p.Close()
+	}
 }
 
 // cpuTime is what this process has taken of processors.

@@ -117,7 +117,7 @@ func (v *verifier) entry(e *readEntry) error {
 		return v.opening(e)
 	case e.number == 0: // of a version that keeps no history: it begins after that
 		return nil
-	case e.number < v.next && e.head == nil && v.recent[e.number] == e.digest: // sealed, and a crash came before the journal was emptied
+	case e.number < v.next && e.head == nil && v.recent[e.number] == e.sum: // sealed, and a crash came before the journal was emptied
 		return nil
 	}
 	if e.unread != nil {
@@ -144,13 +144,13 @@ func (v *verifier) entry(e *readEntry) error {
 	if v.out.First == 0 {
 		v.out.First = e.number
 	}
-	v.next, v.tip, v.at = e.number+1, e.digest, time.Time(e.record.Written)
-	v.out.Last, v.out.Tip = e.number, e.digest.String()
+	v.next, v.tip, v.at = e.number+1, e.sum, time.Time(e.record.Written)
+	v.out.Last, v.out.Tip = e.number, e.sum.String()
 	if e.file != v.file {
 		v.file = e.file
 		clear(v.recent)
 	}
-	v.recent[e.number] = e.digest
+	v.recent[e.number] = e.sum
 	return nil
 }
 

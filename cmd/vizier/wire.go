@@ -91,8 +91,9 @@ type repo struct {
 	// may be more.
 	Events func(after uint64) eventLog
 
-	// Past is the history of the store.
+	// Past is the history of the store, and At the use cases as of a moment of it.
 	Past storeHistory
+	At   func(context.Context, fs.Moment) (*app.Scheduler, error)
 
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
@@ -153,6 +154,7 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}
 		},
 		Past:     v.Store,
+		At:       v.At,
 		Resident: v.Resident,
 		FewFiles: v.FewFiles,
 		Attended: v.Attended,
