@@ -95,6 +95,7 @@ type verifier struct {
 	at      time.Time                 // when the last entry was written
 	file    string                    // where that was
 	recent  map[uint64]digest
+	read    map[kernel.JobID]bool // the jobs that decisions read; nil: nobody asks
 }
 
 func newVerifier(program string) *verifier {
@@ -238,6 +239,11 @@ func (v *verifier) decide(e *readEntry) error {
 	plan, err := account.Decide(func(scope kernel.Scope) (kernel.Records, error) {
 		rec, err := v.store.records(scope)
 		rec.Last = v.last
+		if v.read != nil {
+			for i := range rec.Jobs {
+				v.read[rec.Jobs[i].ID] = true
+			}
+		}
 		return rec, err
 	})
 	again := redone{v: v, jobs: map[kernel.JobID]*kernel.Job{}}
