@@ -214,10 +214,13 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 			case opening && when.Entry == 0 && time.Time(head.Began).After(when.Time) && !head.Cut, when.Entry > 0 && e.number > when.Entry:
 				return errEnough
 			case opening:
-			case e.number <= w.number: // there twice, or of a version that keeps no history
+			case e.number == 0 && when.Entry > 0, e.number > 0 && e.number <= w.number: // of a version that keeps no history, or there twice
 				return nil
 			case when.Entry == 0 && i == last && e.written().After(when.Time):
 				return errEnough
+			case e.number == 0:
+				w.take(e)
+				return nil
 			case e.number > w.number+1 && w.number > 0:
 				return &SegmentError{name, fmt.Errorf("entries %d to %d are missing", w.number+1, e.number-1)}
 			}

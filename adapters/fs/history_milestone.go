@@ -55,7 +55,7 @@ func (s *Store) openMilestone(entry uint64, tip *digest) *pastState {
 		return nil
 	}
 	w := newPastState(t)
-	w.number, w.tip, w.written, w.whole, w.bounds = entry-1, meta.Tip, time.Time(meta.At), meta.Whole, meta.Limits
+	w.number, w.written, w.whole, w.bounds = entry-1, time.Time(meta.At), meta.Whole, meta.Limits
 	if begun, err := meta.Facts.facts(); err == nil && meta.Facts != nil {
 		w.begun = begun
 	}

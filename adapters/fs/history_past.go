@@ -127,7 +127,6 @@ type pastState struct {
 	told    [][]byte                // accounts that have facts
 	limits  []byte                  // the last account that has limits
 	number  uint64                  // of the last entry
-	tip     digest                  // and its digest
 	written time.Time               // and when it was written
 	begun   kernel.Facts            // as of the milestone
 	bounds  *limitsRecord           // likewise
@@ -146,9 +145,9 @@ func (w *pastState) close() { w.store.dropCache() }
 func (w *pastState) take(e *pastEntry) {
 	if e.head != nil && e.head.Opening {
 		*w = *newPastState()
-		w.number, w.tip, w.written = e.head.First-1, e.head.Tip, time.Time(e.head.Began)
-	} else {
-		w.number, w.tip = e.number, digest{}
+		w.number, w.written = e.head.First-1, time.Time(e.head.Began)
+	} else if e.number > 0 {
+		w.number = e.number
 	}
 	for id, record := range e.found() {
 		w.pending[id] = record

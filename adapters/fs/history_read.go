@@ -19,6 +19,7 @@ type chronicle struct {
 	journal []byte
 	records map[kernel.JobID]digest // of job.json, where they were asked for
 	odd     map[kernel.JobID]string // the records that cannot be read, and why
+	lost    bool                    // the journal is gone, and with it entries
 }
 
 // history takes the store's history, and the digests of its records if so asked, under
@@ -54,19 +55,23 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 		return false, err
 	}
 	pos, behind, err := s.behind()
-	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
-		return false, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, iofs.ErrNotExist), isReadOnly(err): // nobody writes to it meanwhile
+		if p.journal, err = s.base.read(plansFile, 1<<32); ignoreMissing(err) != nil {
+			return false, err
+		}
+	case err != nil:
 		return false, err
-	}
-	p.journal = make([]byte, pos.end)
-	if n, err := s.log.file.ReadAt(p.journal, 0); err != nil {
-		p.journal = p.journal[:n]
+	default:
+		p.journal = make([]byte, pos.end)
+		if n, err := s.log.file.ReadAt(p.journal, 0); err != nil {
+			p.journal = p.journal[:n]
+		}
 	}
 	if !records {
 		return behind, nil
 	}
+	p.lost = len(p.journal) == 0 && s.journalLost()
 	if err := s.readQuarantine(); err != nil {
 		return behind, err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -484,4 +485,122 @@ func cpuTime(t testing.TB) time.Duration {
 		t.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// older writes to the job's record as a version does that keeps no history.
+func (l *livedStore) older(n int, old, text string) {
+	l.t.Helper()
+	b, err := os.ReadFile(l.s.RecordFile(id(n)))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	j, _, err := decodeRecord(id(n), b)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	was, is := strconv.Itoa(int(j.Rev)), strconv.Itoa(int(j.Rev)+1)
+	b = bytes.Replace(b, []byte(`"revision": `+was), []byte(`"revision": `+is), 1)
+	e := entry{groups: []group{{job: id(n), rev: j.Rev + 1, record: bytes.Replace(b, []byte(old), []byte(text), 1)}}}
+	b, err = e.encode()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(l.dir, vizierDir, plansFile), os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		_, err = f.Write(b)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// What a version writes that keeps no history is no edit by hand, before the next
+// transaction and after it.
+func TestAnEarlierVersionWritesToTheStore(t *testing.T) {
+	l := newLivedStore(t)
+	l.older(2, `"exit_code": 1`, `"exit_code": 7`)
+	l.finds(FoundBreach)
+	if p := l.pastAt(Moment{Time: l.app.Now()}); !reflect.DeepEqual(recordsOf(t, p), recordsOf(t, l.s)) {
+		t.Error("the past does not come to what is")
+	}
+	l.submit(4)
+	l.finds(FoundBreach)
+	l.older(4, `"name": "`, `"name": "x`)
+	l.finds(FoundBreach, FoundBreach)
+	l.edit(1, `"exit_code": 0`, `"exit_code": 3`)
+	l.finds(FoundBreach, FoundBreach, FoundEdit)
+}
+
+// The openings of turns with an earlier version are dropped like all else.
+func TestOpeningsAreTrimmed(t *testing.T) {
+	l := newLivedStore(t)
+	for n := 4; n < 16; n++ {
+		l.older(1, `"exit_code": 0`, `"exit_code": 0`)
+		l.submit(n)
+	}
+	count := func() (n int) {
+		files, err := l.s.segments()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(files)
+	}
+	if count() < 24 {
+		t.Fatalf("%d files", count())
+	}
+	l.s.KeepHistory(1, 0)
+	for range 2 {
+		if err := l.s.TrimHistory(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if count() != 1 {
+		t.Errorf("%d files are left", count())
+	}
+	l.submit(16)
+	l.finds()
+	l.pastAt(Moment{Time: l.app.Now()})
+}
+
+// A journal that was deleted is missed, before anything else is written and for ever after.
+func TestADeletedJournalIsMissed(t *testing.T) {
+	journal := func(l *livedStore, name string) string { return filepath.Join(l.dir, vizierDir, name) }
+	for name, remove := range map[string]func(*livedStore) error{
+		"the file": func(l *livedStore) error { return os.Remove(journal(l, plansFile)) },
+		"both":     func(l *livedStore) error { return os.RemoveAll(journal(l, journalDir)) },
+		"emptied":  func(l *livedStore) error { return os.Truncate(journal(l, plansFile), 0) },
+	} {
+		for _, sealed := range []bool{true, false} {
+			t.Run(name+" "+strconv.FormatBool(sealed), func(t *testing.T) {
+				l := newLivedStore(t)
+				if !sealed {
+					l = emptyStore(t)
+					l.submit(1)
+					l.submit(2, 1)
+				}
+				if err := errors.Join(l.s.Close(), remove(l)); err != nil {
+					t.Fatal(err)
+				}
+				misses := func(when string) {
+					t.Helper()
+					v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+					if err != nil || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Text == lostJournal().Text && !f.Harmless() }) {
+						t.Errorf("%s: %+v, %v", when, v, err)
+					}
+				}
+				misses("at once")
+				if _, err := newStore(t, l.dir).Read(t.Context(), kernel.Scope{}); err != nil {
+					t.Fatal(err)
+				}
+				misses("after a look")
+				if _, err := l.app.Tick(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				misses("after a tick")
+				l.submit(7)
+				l.seal(func() { l.submit(8) })
+				misses("later")
+			})
+		}
+	}
 }

@@ -116,8 +116,8 @@ func (v *verifier) entry(e *readEntry) error {
 		return errEnough
 	case e.head != nil && e.head.Opening:
 		return v.opening(e)
-	case e.number == 0: // of a version that keeps no history: it begins after that
-		return nil
+	case e.number == 0: // of a version that keeps no history
+		return v.unnumbered(e)
 	case e.number < v.next && e.head == nil && v.recent[e.number] == e.sum: // sealed, and a crash came before the journal was emptied
 		return nil
 	}
@@ -155,9 +155,26 @@ func (v *verifier) entry(e *readEntry) error {
 	return nil
 }
 
+// unnumbered goes on from what a version wrote that keeps no history: the next opening has
+// it. Before any history it is nothing.
+func (v *verifier) unnumbered(e *readEntry) error {
+	if v.out.First == 0 && len(v.records) == 0 {
+		return nil
+	}
+	for _, g := range e.groups {
+		if gone := g.does(opRemoveJob); gone || g.record != nil {
+			v.find(e, Finding{Kind: FoundBreach, Job: g.job, Text: "its record changed while no history was kept"})
+		}
+	}
+	return v.take(e)
+}
+
 // opening begins with the records of an opening, or compares them with what has been
 // gone through: a version that keeps no history may have gone on from there.
 func (v *verifier) opening(e *readEntry) error {
+	if e.head.Lost {
+		v.find(e, lostJournal())
+	}
 	seen := map[kernel.JobID]bool{}
 	for _, g := range e.groups {
 		seen[g.job] = true
