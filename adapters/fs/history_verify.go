@@ -383,7 +383,7 @@ func (v *verifier) put(id kernel.JobID, record []byte, r readRecord) error {
 	if len(record) == 0 {
 		return v.drop(id)
 	}
-	v.records[id] = record
+	v.records[id] = slices.Clone(record) // of a whole file that would stay in memory
 	if delete(v.extra, id); r.extra != nil {
 		v.extra[id] = r.extra
 	}
