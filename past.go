@@ -19,9 +19,9 @@ func (r *Repository) At(ctx context.Context, when fs.Moment) (*app.Scheduler, er
 	for name := range r.Scheduler.Executors {
 		executors[name] = p
 	}
-	now := r.Scheduler.Now()
-	if at := p.At; at.Before(now) {
-		now = at
+	now := p.At
+	if (when == fs.Moment{}) {
+		now = r.Scheduler.Now()
 	}
 	return &app.Scheduler{
 		Store: pastStore{p}, Observers: []app.Observer{p}, Executor: p, Executors: executors, Limits: p.Limits,

@@ -58,6 +58,10 @@ func (p chronicle) firstInJournal() (first uint64) {
 
 // at goes to a moment.
 func (c course) at(ctx context.Context, when Moment) (*Past, error) {
+	end := when == Moment{}
+	if end {
+		when.Time = time.Unix(1<<40, 0)
+	}
 	last := c.holding(when)
 	if last < 0 {
 		return nil, c.tooEarly()
@@ -81,7 +85,7 @@ func (c course) at(ctx context.Context, when Moment) (*Past, error) {
 		return nil, kernel.Missing{What: fmt.Sprintf("entry %d: the last one by then is %d", when.Entry, w.number)}
 	}
 	p, err := w.past()
-	if err == nil && when.Entry == 0 {
+	if err == nil && when.Entry == 0 && !end {
 		p.At = when.Time
 	}
 	return p, err

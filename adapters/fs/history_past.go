@@ -16,7 +16,8 @@ import (
 )
 
 // Moment is a place in the history of a store: after an entry, or where Entry is 0, after
-// the last that was written by Time.
+// the last that was written by Time. The zero value is after the last entry, whatever the
+// clock says.
 type Moment struct {
 	Entry uint64
 	Time  time.Time
@@ -25,7 +26,7 @@ type Moment struct {
 // Past is a store as its history says that it was. It is read, and never written.
 type Past struct {
 	Entry  uint64        // the last that had been written
-	At     time.Time     // when that was
+	At     time.Time     // that was asked for, or when the entry was written
 	Limits kernel.Limits // that the last decision was made by
 
 	state *pastState

@@ -133,6 +133,9 @@ func TestThePastIsWhatWas(t *testing.T) {
 		t.Fatalf("%d sealed files and no milestone, %v", len(files), err)
 	}
 	check("with milestones")
+	if p := l.pastAt(Moment{}); int(p.Entry) != len(was) || !reflect.DeepEqual(recordsOf(t, p), recordsOf(t, l.s)) {
+		t.Errorf("at the end, after entry %d of %d, it is not what is", p.Entry, len(was))
+	}
 	l.finds()
 }
 

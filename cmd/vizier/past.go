@@ -45,7 +45,7 @@ func (c *call) goBack(at string) error {
 // it, or now.
 func (c *call) moment(at string, now time.Time) (fs.Moment, error) {
 	if at == "now" {
-		return fs.Moment{Time: now}, nil
+		return fs.Moment{}, nil
 	}
 	if n, err := strconv.ParseUint(at, 10, 64); err == nil {
 		if n == 0 {
