@@ -41,7 +41,7 @@ func (p chronicle) course() (c course, err error) {
 		c.parts = append(c.parts, j)
 	}
 	if len(c.parts) == 0 {
-		return c, kernel.Missing{What: "the history of this store: none is on record"}
+		return c, beyondError("no history is on record")
 	}
 	return c, nil
 }
@@ -82,7 +82,7 @@ func (c course) at(ctx context.Context, when Moment) (*Past, error) {
 	}
 	if when.Entry > 0 && w.number != when.Entry {
 		w.close()
-		return nil, kernel.Missing{What: fmt.Sprintf("entry %d: the last one by then is %d", when.Entry, w.number)}
+		return nil, beyondError(fmt.Sprintf("entry %d is not there: the last one by then is %d", when.Entry, w.number))
 	}
 	p, err := w.past()
 	if err == nil && when.Entry == 0 && !end {
@@ -247,8 +247,14 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 // tooEarly says from when on there is a history.
 func (c course) tooEarly() error {
 	number, at := c.beginsWith(0)
-	return kernel.Missing{What: fmt.Sprintf("the history of that time: it begins with entry %d, at %s", number, at.Format(time.RFC3339))}
+	return beyondError(fmt.Sprintf("the history begins with entry %d, at %s: nothing before that can be shown", number, at.Format(time.RFC3339)))
 }
+
+// beyondError says how far the history reaches. It is ErrNotFound.
+type beyondError string
+
+func (e beyondError) Error() string      { return string(e) }
+func (beyondError) Is(target error) bool { return target == kernel.ErrNotFound }
 
 // beginsWith is the first entry that can be shown of part i and those after it, and when it
 // was written; 0: none can.

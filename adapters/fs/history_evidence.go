@@ -82,7 +82,7 @@ func (s *Store) Export(ctx context.Context, about string, ids []kernel.JobID, fi
 		return nil, err
 	}
 	if first == 0 {
-		return nil, kernel.Missing{What: "the history of " + about + ": none is on record"}
+		return nil, beyondError("no history of " + about + " is on record")
 	}
 	e := Evidence{About: about, Program: s.opts.Program, Made: s.opts.Now(), Commits: []EvidenceCommit{}}
 	var marks []string

@@ -28,6 +28,9 @@ func (c *call) goBack(at string) error {
 		return err
 	}
 	scheduler, err := r.At(c.ctx, when)
+	if errors.Is(err, kernel.ErrNotFound) {
+		return &failure{class: classify(err), err: err, hint: "vizier history"}
+	}
 	if err != nil {
 		return err
 	}
