@@ -194,6 +194,11 @@ func (w *pastState) recall() error {
 	if err != nil {
 		return err
 	}
+	for i := range rec.Jobs { // no tick asks for blocked ones, and people do
+		if st := &rec.Jobs[i].State; st.Status == kernel.BlockedByDependency {
+			st.Status = kernel.Queued
+		}
+	}
 	snap := kernel.TakeSnapshot(kernel.Observation{Now: w.written, Jobs: rec.Jobs, Archived: rec.Succeeded, Unreadable: rec.Unreadable})
 	for range 3 { // an answer may raise another question
 		p := snap.Probes()

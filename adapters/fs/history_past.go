@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"maps"
 	"runtime"
 	"slices"
@@ -36,15 +37,21 @@ type Past struct {
 // PastAt is the store as it was at a moment. It is ErrNotFound where the history does not
 // reach there, and a *SegmentError where what it would be made of is damaged.
 func (s *Store) PastAt(ctx context.Context, when Moment) (*Past, error) {
-	p, err := s.history(ctx, false)
-	if err != nil {
-		return nil, err
+	for try := 0; ; try++ {
+		p, err := s.history(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		c, err := p.course()
+		if err != nil {
+			return nil, err
+		}
+		past, err := c.at(ctx, when)
+		if try == 0 && errors.Is(err, iofs.ErrNotExist) { // it has just been dropped
+			continue
+		}
+		return past, err
 	}
-	c, err := p.course()
-	if err != nil {
-		return nil, err
-	}
-	return c.at(ctx, when)
 }
 
 // Read is the records of a scope as they were.
@@ -145,6 +152,7 @@ func (w *pastState) close() { w.store.dropCache() }
 // take goes on to what e led to.
 func (w *pastState) take(e *pastEntry) {
 	if e.head != nil && e.head.Opening {
+		w.close()
 		*w = *newPastState()
 		w.number, w.written = e.head.First-1, time.Time(e.head.Began)
 	} else if e.number > 0 {

@@ -144,7 +144,10 @@ func TestThePastKnowsWhatGatesSaw(t *testing.T) {
 	l := emptyStore(t)
 	art := custom("t", "x")
 	sp := plain(1).Spec
-	sp.Needs = []kernel.Artifact{art}
+	sp.Needs = []kernel.Artifact{art, {Kind: kernel.MergeSentinel, Name: "x"}}
+	if err := l.s.WriteSentinel("x", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
 	l.ask(kernel.NewJob{ID: id(1), Spec: sp})
 	explain := func(s app.Scheduler, store app.Store, o app.Observer) kernel.Explanation {
 		s.Store, s.Observers = store, []app.Observer{o}
@@ -171,6 +174,27 @@ func TestThePastKnowsWhatGatesSaw(t *testing.T) {
 type readOnly struct{ *Past }
 
 func (readOnly) Begin(context.Context) (app.Tx, error) { return nil, ErrPast }
+
+// A milestone of another history, or of another version, counts for nothing.
+func TestAMilestoneOfAnotherHistory(t *testing.T) {
+	var l [2]*livedStore
+	for i := range l {
+		l[i] = emptyStore(t)
+		l[i].submit(1 + i)
+		l[i].seal(func() { l[i].submit(3 + i) })
+		if err := l[i].s.TrimHistory(t.Context()); err != nil || !slices.Equal(l[i].s.milestones(), []uint64{2}) {
+			t.Fatalf("%v, milestones %v", err, l[i].s.milestones())
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(l[0].dir, vizierDir, milestoneFile(2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeAt(t, filepath.Join(l[1].dir, vizierDir, milestoneFile(2)), string(b))
+	if got, want := recordsOf(t, l[1].pastAt(Moment{})), recordsOf(t, l[1].s); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
 
 // What cannot be shown is said with what can, and only that is lost.
 func TestThePastThatCannotBeShown(t *testing.T) {
