@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"slices"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/history"
@@ -25,22 +26,27 @@ func (x *Inbox) reviewRunning(ctx context.Context, list inbox.Listing, named []p
 	}
 	mine = map[string]bool{}
 	for t, files := range held {
-		open := map[uint64]*kernel.Job{}
-		for _, j := range files {
-			if j.Open() && j.State.Prompt.Named == kernel.RunningPrompt && x.ours(j) {
-				open[j.Spec.Prompt.Inode] = j
+		open := map[uint64][]*kernel.Job{} // two where one's file is gone and its number was used again
+		for _, namesakes := range files {
+			for _, j := range namesakes {
+				if j.Open() && x.ours(j) {
+					open[j.Spec.Prompt.Inode] = append(open[j.Spec.Prompt.Inode], j)
+				}
 			}
 		}
 		for _, f := range list.Files {
-			j := open[f.Inode]
-			if j == nil || f.Name == kernel.RunningPrompt || !x.Tree.Still(f.Rel, f.Name, f.Inode) { // odd already, or where it belongs; named since
+			whose := open[f.Inode]
+			if len(whose) == 0 || f.Name == kernel.RunningPrompt || !x.Tree.Still(f.Rel, f.Name, f.Inode) { // odd already, or where it belongs; named since
 				continue
 			}
-			if x.Tree.Still(j.Spec.Prompt.Rel, kernel.RunningPrompt, f.Inode) { // another link to it
+			if slices.ContainsFunc(whose, func(j *kernel.Job) bool { return f.Rel == j.Spec.Prompt.Rel && f.Name == j.State.Prompt.Named }) {
+				continue // it is about to be called running
+			}
+			if k := slices.IndexFunc(whose, func(j *kernel.Job) bool { return x.Tree.Still(j.Spec.Prompt.Rel, kernel.RunningPrompt, f.Inode) }); k >= 0 { // another link to it
 				if f.Name == kernel.NewPrompt {
 					name := inbox.NameOf(f.Name, f.Rel)
 					mine[name] = true
-					rep.Left = append(rep.Left, Left{name, "a link to " + inbox.NameOf(kernel.RunningPrompt, j.Spec.Prompt.Rel) + ": it waits until job " + string(j.ID) + " has ended"})
+					rep.Left = append(rep.Left, Left{name, "a link to " + inbox.NameOf(kernel.RunningPrompt, whose[k].Spec.Prompt.Rel) + ": it waits until job " + string(whose[k].ID) + " has ended"})
 				}
 				continue
 			}
@@ -94,6 +100,7 @@ func (x *Inbox) restore(f inbox.PromptFile, name string, j *kernel.Job, rep *Inb
 		rep.Renamed = append(rep.Renamed, Left{name, fmt.Sprintf("it is the prompt of job %s, which is not over, and is called %s again", j.ID, is)})
 	case errors.Is(err, iofs.ErrExist) && f.Name == kernel.RunningPrompt:
 		x.fail(f.Rel, f.Name, fmt.Errorf("it is another name of the prompt of job %s, and there is %s", j.ID, is), rep)
+	case errors.Is(err, iofs.ErrExist) && f.Name != kernel.NewPrompt: // a namesake runs: its record tells this one apart
 	default:
 		rep.Left = append(rep.Left, Left{name, fmt.Sprintf("it is the prompt of job %s, and cannot be called %s: %v", j.ID, is, err)})
 	}

@@ -145,7 +145,7 @@ func (x *Inbox) drop(ctx context.Context, t *InboxTarget, dir, marked string, pl
 			name = stem + "-" + string(s.Front.Job[32-8*min(n, 4):]) + ".prompt.md"
 		}
 		rel := join(dir, name)
-		if held[t][x.Tree.File(rel, kernel.RunningPrompt)] != nil {
+		if len(held[t][x.Tree.File(rel, kernel.RunningPrompt)]) > 0 {
 			continue
 		}
 		if err := x.Tree.Drop(rel, text); !errors.Is(err, iofs.ErrExist) {

@@ -30,17 +30,19 @@ func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []
 	if err != nil {
 		return err
 	}
-	var todo []placed
+	var todo, waits []placed
 	for _, c := range fresh {
-		files := held[c.target]
-		switch j := files[x.Tree.File(c.Rel, kernel.RunningPrompt)]; {
+		switch files := held[c.target]; {
 		case files == nil || mine[inbox.NameOf(c.Name, c.Rel)]:
-		case j == nil:
+		case len(files[x.Tree.File(c.Rel, kernel.RunningPrompt)]) == 0:
 			todo = append(todo, c)
-		case j.Spec.Prompt.Inode == c.Inode: // enqueued, and a crash came before it could be called running
-			if _, err := c.target.Scheduler.Tick(ctx); err != nil {
-				rep.Left = append(rep.Left, Left{c.target.Root, err.Error()})
-			}
+		default: // for its namesake; or it is enqueued, and a crash came before it could be called running
+			waits = append(waits, c)
+		}
+	}
+	for _, t := range targetsOf(waits) { // where the namesake's file is gone, nothing else leads here
+		if _, err := t.Scheduler.Tick(ctx); err != nil {
+			rep.Left = append(rep.Left, Left{t.Root, err.Error()})
 		}
 	}
 	for len(todo) > 0 {
@@ -57,18 +59,19 @@ func (x *Inbox) takeAll(ctx context.Context, list inbox.Listing, named, fresh []
 }
 
 // holdings are, by repository and claimed file, the jobs that such a file still
-// belongs to; nil: they are not known.
-type holdings map[*InboxTarget]map[string]*kernel.Job
+// belongs to; nil: they are not known. A job that a retry opened again may have a
+// namesake that was dropped since.
+type holdings map[*InboxTarget]map[string][]*kernel.Job
 
 func (h holdings) read(ctx context.Context, t *InboxTarget) error {
 	rec, err := t.Scheduler.Store.Read(ctx, kernel.Scope{})
 	if err != nil {
 		return err
 	}
-	h[t] = map[string]*kernel.Job{}
+	h[t] = map[string][]*kernel.Job{}
 	for i := range rec.Jobs {
 		if j := &rec.Jobs[i]; j.HoldsPrompt() {
-			h[t][j.Spec.Prompt.File] = j
+			h[t][j.Spec.Prompt.File] = append(h[t][j.Spec.Prompt.File], j)
 		}
 	}
 	return nil

@@ -95,6 +95,22 @@ func (s *Snapshot) unfailing(run RunID) {
 	}
 }
 
+// unhandling notes that a decision assumes that job i, which is of no run, handles no
+// failure that stops one: with its end the failure would be final. Of the handlers of a
+// run unfailing speaks.
+func (s *Snapshot) unhandling(i int32) {
+	id := s.jobs[i].ID
+	if s.near == nil || s.jobs[i].Spec.Origin.Run != "" {
+		return
+	}
+	s.near.require(Near{Kind: Handled, Job: id})
+	if slices.ContainsFunc(s.graph.stopping[""], func(k int32) bool {
+		return s.jobs[k].stops() && (Near{Kind: Handled, Job: id}).Selects(s.jobs[k])
+	}) {
+		s.requireAll()
+	}
+}
+
 // heldBackBy reports that the failure of job by keeps j from starting.
 func (j *Job) heldBackBy(by JobID) bool {
 	w := j.State.Wait

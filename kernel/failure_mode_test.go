@@ -83,6 +83,22 @@ func TestAFailureIsFinalOnceItsHandlerIsBlocked(t *testing.T) {
 	expect(t, s.WithFacts(marked(facts(), token)), "b", held) // in a tick that judges only who reads the token
 }
 
+// TestAHandlerOutsideOfRunsEnds ends the handler of a failure, which is of no run, in a
+// tick that judges only what its end may move: the failure is final then.
+func TestAHandlerOutsideOfRunsEnds(t *testing.T) {
+	toFix := func(j *kernel.Job) { j.Spec.Routes = []kernel.Route{{On: kernel.OutcomeFailed, To: "fix"}} }
+	s := snapshot(facts(), job("fix", running(1)),
+		job("a", inRun("r"), stopsAtFailure, toFix, is(kernel.Failed)),
+		job("asleep", inRun("r"), stopsAtFailure, routed, is(kernel.Unscheduled)),
+		job("b", inRun("r"), stopsAtFailure, after("asleep")))
+	s = s.Apply(kernel.Decide(s)).Tracked()
+	p, err := kernel.Finish(s, kernel.Result{Attempt: kernel.AttemptID{Job: "fix", N: 1}, Outcome: kernel.OutcomeSucceeded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s.Apply(p), "b", "blocked_by_dependency dependencies: held back by the failure of job a")
+}
+
 // TestGCKeepsWhatHoldsBack keeps an old failure while its run still has a job
 // that would start without it.
 func TestGCKeepsWhatHoldsBack(t *testing.T) {

@@ -117,6 +117,7 @@ func (a *dirtySet) spread(i int32) {
 	a.add(i)
 	j := a.s.jobs[i]
 	a.s.unfailing(j.Spec.Origin.Run)
+	a.s.unhandling(i)
 	patch := Artifact{Kind: CommandPatch, Name: string(j.ID)}
 	reader := func(k int32) {
 		if !a.elsewhere(k, j, patch) {

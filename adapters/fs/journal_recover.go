@@ -147,7 +147,8 @@ func (e entry) subject() kernel.JobID {
 // leaves whole files alone: they may be later ones.
 func (s *Store) replayGroup(g group) error {
 	packed, err := s.completePack(g.job)
-	if err != nil && (g.record == nil || !s.neverCounted(g.job, err)) {
+	lost := g.does(opCreateJob) && errors.Is(err, errPack) // the name of the directory did not last, and that of a pack that never counted did
+	if err != nil && !lost && (g.record == nil || !s.neverCounted(g.job, err)) {
 		return err
 	}
 	j, _, err := s.readRecord(g.job)

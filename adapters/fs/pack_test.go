@@ -268,6 +268,10 @@ func TestAPackThatNeverCounted(t *testing.T) {
 	if err := os.Remove(s.RecordFile(id(2))); err != nil { // its name did not last either: the journal has it
 		t.Fatal(err)
 	}
+	writeAt(t, s.PackFile(id(4)), "torn") // and here not even that of the directory
+	if err := os.RemoveAll(s.JobDir(id(4))); err != nil {
+		t.Fatal(err)
+	}
 	o := options()
 	o.Boot = "boot-2" // the whole journal is gone through
 	s = newStoreWith(t, dir, o)

@@ -357,6 +357,10 @@ func parseRecord(b []byte) (r open[record], err error) {
 	return r, nil
 }
 
+// Record is job.json for j, written at now, without the fields of later versions that
+// a stored one may have.
+func Record(j *kernel.Job, now time.Time) ([]byte, error) { return encodeRecord(j, nil, now) }
+
 // encodeRecord is job.json for j with the foreign fields f.
 func encodeRecord(j *kernel.Job, f *foreign, now time.Time) ([]byte, error) {
 	if err := writable(&j.Spec); err != nil {

@@ -39,7 +39,7 @@ func (c *call) reader(s *app.Scheduler) func([]kernel.JobID, []kernel.RunID) []*
 			scope.Near = append(scope.Near, kernel.Near{Kind: kernel.Members, Run: run})
 			scope.All = true // of a store that cannot tell
 		}
-		snap, err := s.Records(c.ctx, scope)
+		snap, err := s.Records(context.WithoutCancel(c.ctx), scope) // an interrupt is told of by what its job is called
 		if err != nil {
 			return nil // text with ids is better than none
 		}

@@ -29,7 +29,7 @@ type listCmd struct {
 	DismissFailures bool     `help:"Hide jobs that failed."`
 	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order, as block, table or JSON."`
 	Format          string   `enum:",list,block,table,json" default:"" placeholder:"list|block|table|json" help:"How the list looks: list has a line a job, by runs. The default is [display.lists.jobs] format."`
-	Raw             bool     `help:"With --format json: whole records, with their types kept."`
+	Raw             bool     `help:"With --format json: all fields, with their types kept."`
 	At              string   `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
 }
 
@@ -310,7 +310,7 @@ func (c *call) listTable(l view.List, chosen []view.Field, text func(view.ListRo
 			status = i
 		}
 		for k, r := range l.Rows {
-			cells[k+1] = append(cells[k+1], orNothing(text(r, f)))
+			cells[k+1] = append(cells[k+1], text(r, f))
 		}
 	}
 	return "\n" + c.ui.table(cells, status)
@@ -321,7 +321,7 @@ func (c *call) listBlocks(l view.List, chosen []view.Field, text func(view.ListR
 	for _, r := range l.Rows {
 		rows := make([]row, len(chosen))
 		for i, f := range chosen {
-			rows[i] = row{f.Label, orNothing(text(r, f))}
+			rows[i] = row{f.Label, text(r, f)}
 			if f.Key == "status" {
 				rows[i].value = c.ui.paint(rows[i].value, rows[i].value)
 			}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -61,7 +63,11 @@ func (s *showCmd) show(c *call, ref string) error {
 		return err
 	}
 	if s.Raw {
-		doc, err := view.ShowRaw(snap, id, paths)
+		record, err := fs.Record(snap.Job(id), snap.Now())
+		if err != nil {
+			return err
+		}
+		doc, err := view.ShowRaw(snap, id, paths, json.RawMessage(record))
 		if err != nil {
 			return err
 		}
@@ -89,7 +95,7 @@ func (s *showCmd) show(c *call, ref string) error {
 	case "table":
 		var cells [][]string
 		for _, f := range chosen {
-			if t := orNothing(text[f.Key]); t != "" {
+			if t := text[f.Key]; t != "" {
 				cells = append(cells, []string{f.Label, t})
 			}
 		}
@@ -97,7 +103,7 @@ func (s *showCmd) show(c *call, ref string) error {
 	default:
 		rows := make([]row, len(chosen))
 		for i, f := range chosen {
-			rows[i] = row{f.Label, orNothing(text[f.Key])}
+			rows[i] = row{f.Label, text[f.Key]}
 		}
 		return c.page("Job " + label(snap)(id) + "\n" + hung(block(rows, ""), c.ui.columns()))
 	}

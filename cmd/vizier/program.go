@@ -287,7 +287,7 @@ func (c *call) parse(g any, out io.Writer) (*kong.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := parser.Parse(flowArguments(parser.Model, c.args))
+	parsed, err := parser.Parse(flagsFirst(parser.Model, flowArguments(parser.Model, c.args)))
 	if exited {
 		return nil, nil
 	}

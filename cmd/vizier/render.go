@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"github.com/clipperhouse/displaywidth"
-
-	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 // row is a label and its value.
@@ -27,14 +25,6 @@ func block(rows []row, indent string) string {
 		}
 	}
 	return b.String()
-}
-
-// orNothing is the text of a field for people: what has no value is left out.
-func orNothing(text string) string {
-	if text == view.None {
-		return ""
-	}
-	return text
 }
 
 // table is cells in columns two spaces apart, as wide as they are.

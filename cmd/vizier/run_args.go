@@ -55,6 +55,43 @@ func flowArguments(model *kong.Application, args []string) []string {
 	return out
 }
 
+// flagsFirst moves the flags of a command that takes several targets before them, since
+// the parser takes none between: `approve 12 --digest X 13`.
+func flagsFirst(model *kong.Application, args []string) []string {
+	at := commandIndex(model, args)
+	if at < 0 {
+		return args
+	}
+	node := child(model.Node, args[at])
+	for node != nil && at+1 < len(args) && child(node, args[at+1]) != nil {
+		at++
+		node = child(node, args[at])
+	}
+	if node == nil || len(node.Positional) == 0 {
+		return args
+	}
+	if last := node.Positional[len(node.Positional)-1]; !last.IsSlice() || last.Name == "command" { // which has flags of its own
+		return args
+	}
+	var flags, targets []string
+	rest := args[at+1:]
+	for len(rest) > 0 && rest[0] != "--" {
+		word := rest[0]
+		rest = rest[1:]
+		if !strings.HasPrefix(word, "-") || len(word) == 1 {
+			targets = append(targets, word)
+			continue
+		}
+		flags = append(flags, word)
+		name, _, given := strings.Cut(word, "=")
+		if f := flagOf(node, name); f != nil && !given && !f.IsBool() && !f.IsCounter() && len(rest) > 0 {
+			flags = append(flags, rest[0])
+			rest = rest[1:]
+		}
+	}
+	return slices.Concat(args[:at+1], flags, targets, rest)
+}
+
 // commandIndex is where the name of the command stands, or -1.
 func commandIndex(model *kong.Application, args []string) int {
 	for i := 0; i < len(args); i++ {

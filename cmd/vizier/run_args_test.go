@@ -37,6 +37,30 @@ func TestFlagsOfTemplates(t *testing.T) {
 	}
 }
 
+func TestFlagsBetweenTargets(t *testing.T) {
+	var g grammar
+	var exited bool
+	parser, err := newParser(&g, io.Discard, &exited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[string]string{
+		"jobs approve p --digest X q":          "jobs approve --digest X p q",
+		"-C dir retry 12 --format=json 13":     "-C dir retry --format=json 12 13",
+		"tail 12 -f 13 -n 5 14":                "tail -f -n 5 12 13 14",
+		"show 12 --raw -- --name":              "show --raw 12 -- --name",
+		"wait 12 - --unknown":                  "wait --unknown 12 -",
+		"submit make --name x -- all":          "submit make --name x -- all",
+		"jobs payload 12 --format json custom": "jobs payload 12 --format json custom",
+		"jobs":                                 "jobs",
+		"":                                     "",
+	} {
+		if got := flagsFirst(parser.Model, strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
+
 func TestTheIgnoreBlock(t *testing.T) {
 	block := "# Vizier\n" + strings.Join(ignoreRules, "\n") + "\n"
 	for name, row := range map[string]struct{ in, want string }{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +55,11 @@ const (
 	sliver    = 3
 )
 
-// text is the grid within a width; 0: as wide as it is.
+// ample is how wide a column that gives way becomes where the width is not bounded. What
+// is longer is there in full, and does not push the others aside.
+const ample = 60
+
+// text is the grid within a width; 0: nothing is cut.
 func (g grid) text(width int) string {
 	var widths []int
 	for _, line := range g.cells {
@@ -64,7 +69,11 @@ func (g grid) text(width int) string {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], displaywidth.String(c))
+			if w := displaywidth.String(c); width > 0 || w <= ample || !slices.Contains(g.shrink, i) {
+				widths[i] = max(widths[i], w)
+			} else {
+				widths[i] = max(widths[i], 1)
+			}
 		}
 	}
 	if width > 0 {
@@ -81,9 +90,11 @@ func (g grid) text(width int) string {
 			if widths[i] == 0 {
 				continue // a column of nothing
 			}
-			c = cut(c, widths[i])
+			if width > 0 {
+				c = cut(c, widths[i])
+			}
 			if i < last {
-				c = pad(c, widths[i]+2)
+				c = pad(c, widths[i]) + "  "
 			}
 			if g.paint != nil {
 				c = g.paint(r, i, c)

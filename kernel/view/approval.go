@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -41,7 +42,7 @@ func approvalSeal(r record) string {
 	}
 	var differ []string
 	for _, c := range kernel.Changes(g.Statement, r.Spec.Statement()) {
-		differ = append(differ, c.Field+": "+orNone(c.Was)+" -> "+orNone(c.Now))
+		differ = append(differ, c.Field+": "+cmp.Or(c.Was, "none")+" -> "+cmp.Or(c.Now, "none"))
 	}
 	return "broken: " + strings.Join(differ, "; ")
 }

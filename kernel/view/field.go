@@ -97,13 +97,13 @@ func waiting(r record) string {
 func waitedOn(r record) string { return list(r.State.WaitedOn.Kinds(), kernel.WaitKind.String) }
 
 func after(r record) string {
-	return orNone(list(r.Spec.After, func(id kernel.JobID) string {
+	return list(r.Spec.After, func(id kernel.JobID) string {
 		return string(id) + " (" + r.Spec.AfterPolicy(id).String() + ")"
-	}))
+	})
 }
 
-func dependencies(r record) string { return orNone(list(r.Spec.Needs, kernel.Artifact.String)) }
-func artifacts(r record) string    { return orNone(list(r.Spec.Produces, kernel.Artifact.String)) }
+func dependencies(r record) string { return list(r.Spec.Needs, kernel.Artifact.String) }
+func artifacts(r record) string    { return list(r.Spec.Produces, kernel.Artifact.String) }
 
 func approvalRequired(r record) string {
 	if r.State.Approval.State == kernel.NotRequired {

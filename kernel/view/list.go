@@ -59,7 +59,7 @@ var listColumns = []column{
 	{Field{"waited_on", "Waited on", true}, waitedOn},
 	{Field{"after", "After", true}, after},
 	{Field{"dependencies", "Needs", true}, dependencies},
-	{Field{"locks", "Locks", true}, func(r record) string { return orNone(locks(r.Spec.Locks)) }},
+	{Field{"locks", "Locks", true}, func(r record) string { return locks(r.Spec.Locks) }},
 	{Field{"pinned_head", "Pinned head", true}, func(r record) string { return pinned(r.Spec.Pinned) }},
 	{Field{"approval_required", "Approval required", true}, approvalRequired},
 	{Field{"approval_state", "Approval state", true}, func(r record) string { return r.State.Approval.State.String() }},

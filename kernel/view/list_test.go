@@ -90,10 +90,10 @@ func TestListDocument(t *testing.T) {
 	equal(t, d, view.ListDocument{
 		Header: view.ListHeader{Outcome: "3 jobs"},
 		Jobs: []map[string]string{
-			{"job": "job-3", "status": "failed", "created": "2026-02-01T12:02:00+00:00", "after": "none", "dependencies": "none",
-				"locks": "none", "artifacts": "none", "failed": "unknown", "command": "<command unavailable>", "name": "do job-3"},
-			{"job": "job-2", "status": "failed", "created": "2026-02-01T12:01:00+00:00", "after": "none", "dependencies": "none",
-				"locks": "none", "artifacts": "none", "failed": "2026-02-01T12:00:01.5+00:00", "command": "<command unavailable>",
+			{"job": "job-3", "status": "failed", "created": "2026-02-01T12:02:00+00:00",
+				"failed": "unknown", "command": "<command unavailable>", "name": "do job-3"},
+			{"job": "job-2", "status": "failed", "created": "2026-02-01T12:01:00+00:00",
+				"failed": "2026-02-01T12:00:01.5+00:00", "command": "<command unavailable>",
 				"name": "do job-2"},
 			{"job": "job-1", "status": "waiting_on_deps", "created": "2026-02-01T12:00:00+00:00", "after": "job-0 (success)",
 				"dependencies": "plan_doc:Foo (Draft/Foo)", "locks": "branch:Main:exclusive, repo:shared, gpu=2",

@@ -326,7 +326,10 @@ func (x *overview) failure(j *kernel.Job) Item {
 	it.Since, it.What = instant(cmp.Or(st.Finished, st.WaitSince)), line(j.WhyEnded(x.s.Now()))
 	it.Command = []string{"vizier", "why", called(j)}
 	if st.Exit.Known && st.Status == kernel.Failed {
-		it.Command[1], it.ExitCode = "tail", &st.Exit.Code
+		it.ExitCode = &st.Exit.Code
+		if st.Failure != kernel.LaunchFailure { // it printed nothing
+			it.Command[1] = "tail"
+		}
 		if st.Failure == kernel.ExitFailure {
 			it.What = strings.Replace(it.What, "exit code ", "exit ", 1)
 		}

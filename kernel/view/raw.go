@@ -21,8 +21,8 @@ type RawShow struct {
 	Job         RawJob `json:"job"`
 }
 
-// RawJob is a record with its types kept: numbers are numbers, lists are lists
-// and what is absent is null. Artifacts stand as labels.
+// RawJob is a job with the types of its fields kept: numbers are numbers, lists are
+// lists and what is absent is null. Artifacts stand as labels.
 type RawJob struct {
 	JobID kernel.JobID `json:"job_id"`
 	Reference
@@ -53,6 +53,7 @@ type RawJob struct {
 	Schedule     RawGates          `json:"schedule"`
 	Workflow     RawWorkflow       `json:"workflow"`
 	Context      RawContext        `json:"context"`
+	Record       any               `json:"record,omitempty"` // of show alone: all that is on record, as its store writes it
 }
 
 // RawWait is which gate holds a job up, and why.
@@ -140,14 +141,14 @@ func (l List) Raw(paths func(kernel.JobID) Paths) RawList {
 	return out
 }
 
-// ShowRaw is Show as a whole record.
-func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths) (RawShow, error) {
+// ShowRaw is Show with the types of its fields kept, and with the job's record.
+func ShowRaw(s *kernel.Snapshot, id kernel.JobID, p Paths, stored any) (RawShow, error) {
 	j, err := find(s, id)
 	if err != nil {
 		return RawShow{}, err
 	}
 	doc := raw(record{j, p, Standing(s, j), s.Remark(id), ""})
-	doc.Attempts = attempts(j, p.Attempts)
+	doc.Attempts, doc.Record = attempts(j, p.Attempts), stored
 	return RawShow{1, stamp(s.Now()), doc}, nil
 }
 

@@ -23,7 +23,7 @@ func paths(id kernel.JobID) view.Paths {
 func TestRawKeepsTypesAndNulls(t *testing.T) {
 	t.Parallel()
 	s := snap(job("a", 0, kernel.Queued), job("z", -1, kernel.Succeeded))
-	shown, err := view.ShowRaw(s, "a", paths("a"))
+	shown, err := view.ShowRaw(s, "a", paths("a"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestRawKeepsTypesAndNulls(t *testing.T) {
 		`{"version":1,"generated_at":"2026-02-01T13:00:00+00:00","jobs":[`+bareJob+`]}`)
 	equal(t, valid(t, "jobs_raw.schema.json", view.ListOf(snap(), view.ListOptions{}).Raw(paths)),
 		`{"version":1,"generated_at":"2026-02-01T13:00:00+00:00","jobs":[]}`)
-	if _, err := view.ShowRaw(s, "gone", view.Paths{}); err == nil {
+	if _, err := view.ShowRaw(s, "gone", view.Paths{}, nil); err == nil {
 		t.Error("an unknown job is shown")
 	}
 }
@@ -53,7 +53,7 @@ func TestRawJob(t *testing.T) {
 		j.State.Place = kernel.Place{Host: "h", PID: 7}
 		j.State.Agent = &kernel.AgentState{Last: kernel.AgentRun{Agent: "claude", Session: "s", Resets: noon}, Runs: 2, Turns: 5, Total: kernel.Usage{Input: 3, CostUSD: 0.5}}
 	})
-	shown, err := view.ShowRaw(snap(j), "a", view.Paths{Outcome: "o.json", Attempts: []kernel.Result{{Attempt: kernel.AttemptID{Job: "a", N: 1}}}})
+	shown, err := view.ShowRaw(snap(j), "a", view.Paths{Outcome: "o.json", Attempts: []kernel.Result{{Attempt: kernel.AttemptID{Job: "a", N: 1}}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestRawContext(t *testing.T) {
 		job  kernel.Job
 		want string
 	}{{j, "merge p main draft/p /w"}, {kernel.Job{ID: "a"}, "- - - - -"}} {
-		shown, err := view.ShowRaw(snap(c.job), "a", view.Paths{})
+		shown, err := view.ShowRaw(snap(c.job), "a", view.Paths{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ var showColumns = []column{
 		func(r record) string { return strings.Join(r.Spec.Origin.About.Gates, " | ") }},
 	{Field{"after", "After", true}, after},
 	{Field{"dependencies", "Needs", true}, dependencies},
-	{Field{"locks", "Locks", true}, func(r record) string { return orNone(locks(r.Spec.Locks)) }},
+	{Field{"locks", "Locks", true}, func(r record) string { return locks(r.Spec.Locks) }},
 	{Field{"wait", "Wait", true}, waiting},
 	{Field{"prompt_run", "Prompt's run", true}, func(r record) string { return r.prompt }},
 	{Field{"remark", "Remark", true}, func(r record) string { return r.remark }},

@@ -27,8 +27,8 @@ func show(t *testing.T, s *kernel.Snapshot, id kernel.JobID, p view.Paths) [][2]
 func TestShowLeavesOutWhatIsAbsent(t *testing.T) {
 	t.Parallel()
 	equal(t, show(t, snap(job("a", 0, kernel.Queued)), "a", view.Paths{}), [][2]string{
-		{"ID", "a"}, {"Status", "queued"}, {"After", "none"}, {"Needs", "none"}, {"Locks", "none"},
-		{"Produces", "none"}, {"Command", "<command unavailable>"}, {"Name", "do a"}, {"Created", "2026-02-01T12:00:00+00:00"},
+		{"ID", "a"}, {"Status", "queued"},
+		{"Command", "<command unavailable>"}, {"Name", "do a"}, {"Created", "2026-02-01T12:00:00+00:00"},
 	})
 }
 
@@ -62,11 +62,11 @@ func TestShowEverything(t *testing.T) {
 		{"Workflow node attempt", "3"}, {"Workflow executor class", "environment_builtin"},
 		{"Workflow executor operation", "git.integrate"}, {"Workflow control policy", "gate.approval"},
 		{"Workflow policy snapshot", "h"}, {"Workflow gates", "approval(required=true) | script(x)"},
-		{"After", "z (success)"}, {"Needs", "none"}, {"Locks", "none"},
+		{"After", "z (success)"},
 		{"Approval required", "true"}, {"Approval state", "approved"},
 		{"Approval requested at", "2026-02-01T12:00:00+00:00"}, {"Approval requested by", "Ann"},
 		{"Approval decided at", "2026-02-01T12:00:00+00:00"}, {"Approval decided by", "Bob"}, {"Approval seal", "none: it was approved by an earlier version, or by hand"}, {"Approval reason", "ok"},
-		{"Produces", "none"}, {"Execution root", "wt/x"}, {"Worktree", "wt/x"}, {"Worktree name", "x"},
+		{"Execution root", "wt/x"}, {"Worktree", "wt/x"}, {"Worktree name", "x"},
 		{"Retry cleanup", "degraded"}, {"Retry cleanup error", "busy"}, {"Command", "vizier run merge"},
 		{"Name", "Integrate"}, {"Created", "2026-02-01T12:00:00+00:00"}, {"Failure class", "timeout"}, {"Reason", "too slow"},
 		{"Attempt", "3"}, {"Attempts", "2 failed (rate_limited) exit 2 at 2026-02-01T12:00:00+00:00 for 1m15s on h | 3 running at 2026-02-01T12:00:00+00:00 on h"},

@@ -10,9 +10,6 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// None stands for an empty list where the field itself is always there.
-const None = "none"
-
 // stamp is RFC 3339 in UTC with a numeric offset, as seed 000's example has it,
 // with as many digits of a second as it takes. The zero time is "".
 func stamp(t time.Time) string {
@@ -161,12 +158,4 @@ func nullable(s string) *string {
 		return nil
 	}
 	return &s
-}
-
-// orNone is s, or "none" when it is empty.
-func orNone(s string) string {
-	if s == "" {
-		return None
-	}
-	return s
 }

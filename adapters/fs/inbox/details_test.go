@@ -19,9 +19,12 @@ import (
 )
 
 // stands is a job that stands for the prompt, whose file has the number.
+// textSum is the SHA-256 of "text".
+const textSum = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
+
 func stands(tree Tree, n int, rel string, inode uint64) *kernel.Job {
 	return &kernel.Job{ID: kernel.JobID(fmt.Sprintf("%032x", n)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "b",
-		File: tree.File(rel, kernel.RunningPrompt), Rel: rel, Inode: inode}}}
+		File: tree.File(rel, kernel.RunningPrompt), Rel: rel, Inode: inode, SHA256: textSum}}}
 }
 
 func inodeOf(t testing.TB, tree Tree, name string) uint64 {
@@ -163,10 +166,12 @@ func TestWhichFileIsAJobsPrompt(t *testing.T) {
 		"running, and the job ended since":    {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Status, j.State.Finished = kernel.Failed, hour }, found: true},
 		"running, and it never ran":           {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Status = kernel.Cancelled }, found: true},
 		"rewound, and the same text":          {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Generation, j.Spec.Prompt.SHA256 = 1, sum("text") }, found: true},
+		"ended, and another text":             {lies: "inbox/x.done.md", change: func(j *kernel.Job) { j.Spec.Prompt.SHA256 = sum("other") }},
 		"rewound, and another text":           {lies: "inbox/x.running.md", change: func(j *kernel.Job) { j.State.Generation, j.Spec.Prompt.SHA256 = 1, sum("other") }},
 		"rewound, and written anew":           {lies: "inbox/x.running.md", other: true, change: func(j *kernel.Job) { j.State.Generation, j.Spec.Prompt.SHA256 = 1, sum("text") }},
-		"rewound, and finished with a stamp":  {lies: "finished/x.abc.done.md", change: func(j *kernel.Job) { j.State.Generation = 1 }, found: true},
-		"finished with a stamp":               {lies: "finished/x.abc.done.md"},
+		"rewound, and finished with a stamp":  {lies: "finished/x.abc.done.md", change: func(j *kernel.Job) { j.State.Generation, j.Spec.Prompt.Claimed = 1, hour }, found: true},
+		"it made way for another":             {lies: "finished/y.done.md", change: func(j *kernel.Job) { j.Spec.Prompt.Claimed = hour }, found: true},
+		"finished, and written later":         {lies: "finished/x.abc.done.md"},
 		"rewound, and another with a stamp":   {lies: "finished/x.abc.done.md", other: true, change: func(j *kernel.Job) { j.State.Generation = 1 }},
 		"rewound, and stamped like no prompt": {lies: "finished/x.abc.txt", change: func(j *kernel.Job) { j.State.Generation = 1 }},
 		"rewound, and of another name":        {lies: "finished/y.abc.done.md", change: func(j *kernel.Job) { j.State.Generation = 1 }},

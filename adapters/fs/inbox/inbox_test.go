@@ -157,7 +157,7 @@ func TestTendingMayBeRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "f/x",
-		File: tree.File("d/x.prompt.md", kernel.RunningPrompt), Rel: "d/x.prompt.md", Inode: inode, Archive: true}}}
+		File: tree.File("d/x.prompt.md", kernel.RunningPrompt), Rel: "d/x.prompt.md", Inode: inode, SHA256: textSum, Archive: true}}}
 	tend := func(want kernel.PromptName, archived bool) {
 		t.Helper()
 		for range 3 {
@@ -340,7 +340,7 @@ func TestARenamedPromptIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		j := &kernel.Job{ID: kernel.JobID(strings.Repeat("a", 32)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "m", Inode: inode,
-			SHA256: "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1", File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now().Add(time.Minute)}}}
+			SHA256: textSum, File: tree.File("x.prompt.md", kernel.RunningPrompt), Rel: "x.prompt.md", Claimed: time.Now().Add(time.Minute)}}}
 		if _, _, err := (Tender{tree}).TendPrompt(j, kernel.RunningPrompt, j.State.Reason, nil); err != nil {
 			t.Fatal(err)
 		}

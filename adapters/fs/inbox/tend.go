@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -40,10 +41,11 @@ func (t Tender) TendPrompt(j *kernel.Job, want kernel.PromptName, how string, ot
 
 func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, how string, others []uint64) (found, archived bool, err error) {
 	in := j.Spec.Prompt
-	at, err := locate(c, j, others)
+	at, anew, err := locate(c, j, others)
 	if err == nil && at == "" {
 		at, err = t.wandered(c, j)
 	}
+	at = cmp.Or(at, anew)
 	if err == nil && want == kernel.RunningPrompt {
 		at, err = called(c, j, at)
 	}
@@ -66,54 +68,31 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, how str
 	return found, archived, t.rename(c, j, at, want, inbox.Ended(j, how))
 }
 
-// locate finds the job's prompt by the number of its file, whatever it is
-// called now; "" if it is gone. A file that was written anew has another number:
-// what is called running is the job's even so, for while it holds the name none
-// is claimed. It is not if another job has it, or if it got that name after the
-// end; and once a job was rewound, what is called running may have come between.
-func locate(c fs.Confined, j *kernel.Job, others []uint64) (string, error) {
+// locate finds the job's prompt by the number of its file, under the names that
+// it may have; "" if it has none of them. A file that was written anew has another
+// number: anew, what is called running, is the job's even so, for while it holds the
+// name none is claimed. It is not if another job has it, or if it got that name after
+// the end. Numbers are used again: once the prompt of a job has ended, or the job was
+// rewound, another may have come between, which has another content.
+func locate(c fs.Confined, j *kernel.Job, others []uint64) (at, anew string, err error) {
 	in := j.Spec.Prompt
 	running := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, in.Rel))
 	dropped := path.Join(inbox.Dir, in.Rel)
-	anew := ""
 	for _, at := range []string{running, path.Join(inbox.Dir, inbox.NameOf(kernel.DonePrompt, in.Rel)), path.Join(inbox.Dir, inbox.NameOf(kernel.ErrorPrompt, in.Rel)),
 		path.Join(inbox.FinishedDir, inbox.NameOf(kernel.DonePrompt, in.Rel)), path.Join(inbox.FinishedDir, inbox.NameOf(kernel.ErrorPrompt, in.Rel)), dropped} {
 		e, err := c.Stat(at)
 		switch {
 		case errors.Is(err, iofs.ErrNotExist), at == dropped && j.State.Prompt.Named != kernel.NewPrompt:
 		case err != nil:
-			return "", err
+			return "", "", err
 		case e.Mode != 0 || slices.Contains(others, e.Inode) || at == running && later(j, e):
-		case e.Inode == in.Inode && (at != running || j.State.Generation == 0 || same(c, at, in.SHA256)):
-			return at, nil
+		case e.Inode == in.Inode && (j.State.Generation == 0 && (at == running || at == dropped) || same(c, at, in.SHA256)):
+			return at, "", nil
 		case at == running && j.State.Generation == 0:
 			anew = at
 		}
 	}
-	if anew == "" && j.State.Generation > 0 {
-		return stampedPlace(c, j)
-	}
-	return anew, nil
-}
-
-// stampedPlace is where the prompt of a job that was rewound lies below finished
-// under a name that got a stamp; "" if it does not.
-func stampedPlace(c fs.Confined, j *kernel.Job) (string, error) {
-	dir, file := path.Split(path.Join(inbox.FinishedDir, j.Spec.Prompt.Rel))
-	names, err := c.Names(path.Clean(dir))
-	for _, name := range names {
-		if !strings.HasPrefix(name, strings.TrimSuffix(file, "prompt.md")) {
-			continue
-		}
-		if _, _, ours := inbox.PromptOf(name); !ours {
-			continue
-		}
-		e, err := c.Stat(dir + name)
-		if err == nil && e.Mode == 0 && e.Inode == j.Spec.Prompt.Inode {
-			return dir + name, nil
-		}
-	}
-	return "", err
+	return "", anew, nil
 }
 
 // same reports that a file has the content of that hash.
@@ -129,22 +108,28 @@ func later(j *kernel.Job, e fs.Entry) bool {
 	return !j.Open() && !j.State.Finished.IsZero() && e.Changed.After(j.State.Finished)
 }
 
-// wandered is where in the inbox the prompt of j lies under a name that somebody
-// gave it; "" if it does not. Numbers of files are used again: what was written
-// after the claim, or has another content, is another prompt.
-func (t Tree) wandered(c fs.Confined, j *kernel.Job) (string, error) {
+// wandered is where the prompt of j lies under a name that somebody gave it, in the
+// inbox or, once it made way for another, below finished; "" if it does not. What was
+// written after the claim, or has another content, is another prompt.
+func (t Tree) wandered(c fs.Confined, j *kernel.Job) (at string, err error) {
 	in := j.Spec.Prompt
+	look := func(tree string, f inbox.PromptFile) {
+		place := path.Join(tree, inbox.NameOf(f.Name, f.Rel))
+		if at == "" && f.Inode == in.Inode && !f.Modified.After(in.Claimed) && same(c, place, in.SHA256) {
+			at = place
+		}
+	}
 	var l inbox.Listing
 	if err := t.scan(c, &l, "", 0); err != nil {
 		return "", err
 	}
 	for _, f := range l.Files {
-		at := path.Join(inbox.Dir, inbox.NameOf(f.Name, f.Rel))
-		if f.Inode == in.Inode && !f.Modified.After(in.Claimed) && same(c, at, in.SHA256) {
-			return at, nil
-		}
+		look(inbox.Dir, f)
 	}
-	return "", nil
+	if at == "" {
+		err = eachFinished(c, "", 0, func(f inbox.PromptFile) { look(inbox.FinishedDir, f) })
+	}
+	return at, err
 }
 
 // called gives the prompt of an open job, which is at, the name of a running one,

@@ -293,11 +293,18 @@ func (t Tree) Why(rel string, finished bool) (why string) {
 
 // Gone are the prompts below finished that are called failed.
 func (t Tree) Gone() (out []inbox.PromptFile, err error) {
-	err = t.with(func(c fs.Confined) error { return isGone(c, "", 0, &out) })
+	err = t.with(func(c fs.Confined) error {
+		return eachFinished(c, "", 0, func(f inbox.PromptFile) {
+			if f.Name == kernel.ErrorPrompt {
+				out = append(out, f)
+			}
+		})
+	})
 	return out, err
 }
 
-func isGone(c fs.Confined, dir string, depth int, out *[]inbox.PromptFile) error {
+// eachFinished calls f with the prompts below dir of finished.
+func eachFinished(c fs.Confined, dir string, depth int, f func(inbox.PromptFile)) error {
 	names, err := c.Names(path.Join(inbox.FinishedDir, dir))
 	if err != nil {
 		return err
@@ -311,11 +318,11 @@ func isGone(c fs.Confined, dir string, depth int, out *[]inbox.PromptFile) error
 		case err != nil:
 			return err
 		case e.Mode == iofs.ModeDir && depth < maxDepth:
-			if err := isGone(c, rel, depth+1, out); err != nil {
+			if err := eachFinished(c, rel, depth+1, f); err != nil {
 				return err
 			}
-		case e.Mode == 0 && ours && word == kernel.ErrorPrompt:
-			*out = append(*out, inbox.PromptFile{Rel: prompt, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed})
+		case e.Mode == 0 && ours:
+			f(inbox.PromptFile{Rel: prompt, Name: word, Size: e.Size, Inode: e.Inode, Modified: e.Modified, Changed: e.Changed})
 		}
 	}
 	return nil

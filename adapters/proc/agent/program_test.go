@@ -105,7 +105,7 @@ func TestAgentsFindThisProgram(t *testing.T) {
 	dir := t.TempDir()
 	x.Self = filepath.Join(dir, "vizier")
 	script(t, x.Self, "#!/bin/sh\n", 0o755)
-	t.Setenv("PATH", "/usr/bin:/bin")
+	t.Setenv("PATH", t.TempDir())
 	if text, _, err := x.ask(t, "", 1000); text != x.Self+"\n"+x.Self+"\n" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}
