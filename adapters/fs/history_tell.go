@@ -50,7 +50,7 @@ func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record 
 	}
 	status := map[kernel.JobID]string{}
 	next := uint64(1)
-	return p.each(func(e pastEntry) error {
+	return p.each(func(e *pastEntry) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func statusIn(record []byte) string {
 	return string(status)
 }
 
-func toldBy(e pastEntry, was map[kernel.JobID]string) (Told, error) {
+func toldBy(e *pastEntry, was map[kernel.JobID]string) (Told, error) {
 	t := Told{Entry: e.number}
 	var r accountRecord
 	if len(e.account) > 0 {

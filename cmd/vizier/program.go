@@ -120,6 +120,7 @@ type call struct {
 	model   *kong.Application // see whole
 	home    string            // the root of the repository that repo opened
 	outside string            // see repo.Outside
+	past    *repo             // what repo opens instead; see goBack
 }
 
 // whole is the model of every command. It takes a while to build, and who only
@@ -146,6 +147,9 @@ func (c *call) useResidentProgram() {
 
 // repo opens the repository.
 func (c *call) repo() (*repo, error) {
+	if c.past != nil {
+		return c.past, nil
+	}
 	r, err := c.open(c.ctx, c.env, c.globals)
 	if err == nil {
 		c.outside, c.home = r.Outside, r.Root
