@@ -138,7 +138,7 @@ func TestHistoryIsVerified(t *testing.T) {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	var told []string
-	err = newStore(t, l.dir).History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(h Told) error {
+	err = newStore(t, l.dir).History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(h HistoryEntry) error {
 		told = append(told, h.Asked[0].Verb+" "+h.Asked[0].By+" "+h.Changes[len(h.Changes)-1].To)
 		return nil
 	})

@@ -23,7 +23,7 @@ type historyCmd struct {
 
 // storeHistory is what a store has of its past.
 type storeHistory interface {
-	History(ctx context.Context, about func(kernel.JobID, []byte) bool, f func(fs.Told) error) error
+	History(ctx context.Context, about func(kernel.JobID, []byte) bool, f func(fs.HistoryEntry) error) error
 	VerifyHistory(context.Context) (fs.Verification, error)
 }
 
@@ -79,7 +79,7 @@ func (h *historyListCmd) Run(c *call) error {
 		return err
 	}
 	var lines []historyLine
-	err = r.Past.History(c.ctx, about, func(t fs.Told) error {
+	err = r.Past.History(c.ctx, about, func(t fs.HistoryEntry) error {
 		if lines = append(lines, historyLineOf(t)); h.Last > 0 && len(lines) > h.Last {
 			lines = lines[1:]
 		}
@@ -127,7 +127,7 @@ func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) boo
 	}, nil
 }
 
-func historyLineOf(t fs.Told) historyLine {
+func historyLineOf(t fs.HistoryEntry) historyLine {
 	l := historyLine{t.Entry, t.At, t.Program, []historyAsked{}, []historyChange{}, t.Edited}
 	for _, a := range t.Asked {
 		l.Asked = append(l.Asked, historyAsked(a))

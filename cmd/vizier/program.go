@@ -317,7 +317,10 @@ func formatJSON(command runnable) bool {
 // usage makes an error of the parser one that exits 2 and names the help to
 // read.
 func usage(err error) error {
-	hint := "vizier --help"
+	hint, missing := "vizier --help", error(nil)
+	if strings.HasPrefix(err.Error(), `expected "<job>`) {
+		missing = errors.New("expected a job or a run, by its number, its name or @last")
+	}
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {
 		if node := parse.Context.Selected(); node != nil {
@@ -326,7 +329,7 @@ func usage(err error) error {
 			err, hint = errors.New("unexpected argument "+word), "vizier jobs "+word
 		}
 	}
-	return &failure{class: classUsage, err: err, hint: hint}
+	return &failure{class: classUsage, err: cmp.Or(missing, err), hint: hint}
 }
 
 // commandPath is a command as it is typed.
