@@ -19,7 +19,9 @@ func TestPreempted(t *testing.T) {
 	id := r.submit("lab", script, append(place, "--resumable", "--retries", "0")...)
 	plain := r.submit("lab", "sleep 100", append(place, "--retries", "0", "--after", id+":any")...)
 	r.becomes(id, "running")
-	r.eventually(func() string { return r.sh("test -e .vizier/jobs/" + id + "/checkpoint/begun || echo it has not begun") })
+	r.eventually(func() string {
+		return r.sh("test -e .vizier/jobs/" + id + "/checkpoint/begun || echo it has not begun")
+	})
 	urgent := func() { r.sh("sbatch --parsable -p urgent --mem=3000M --output=/dev/null --wrap 'sleep 2'") }
 	urgent()
 	r.becomes(id, "succeeded")
