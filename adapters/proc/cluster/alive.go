@@ -326,7 +326,7 @@ func (c *Cluster) record(a kernel.AttemptID, v judgement) error {
 		return nil
 	}
 	r := *v.lost
-	r.Attempt, r.Ended = a, time.Now().UTC().Truncate(time.Microsecond)
+	r.Attempt, r.Ended = a, kernel.Timestamp(time.Now())
 	c.files.Lock()
 	err := c.Conclude(r)
 	c.files.Unlock()
