@@ -30,9 +30,6 @@ func (x *doctorCmd) tryExecutor(c *call, r *repo) (found []app.Finding, clauses 
 	for _, f := range e.Check(c.ctx) {
 		broken(f)
 	}
-	if len(found) > 0 { // a trial would say the same
-		return found, nil, nil
-	}
 	err = e.Try(c.ctx, func(p cluster.Clause) {
 		clauses = append(clauses, doctorClause{p.Promise, p.Broken == ""})
 		if p.Broken != "" {

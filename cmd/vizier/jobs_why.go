@@ -30,6 +30,7 @@ type explanation struct {
 	Actions []remedy     `json:"actions"`
 	Root    *rootFailure `json:"root"` // null: nothing failed
 
+	Resources  string      `json:"resources,omitempty"` // the steps of what grows: what the latest attempt asked for, and the next one will
 	Unattended *unattended `json:"unattended,omitempty"`
 }
 
@@ -98,7 +99,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 			return err
 		}
 		doc := explained(e, &c.ui.refs)
-		doc.Status = view.Standing(snap, snap.Job(j.ID))
+		doc.Status, doc.Resources = view.Standing(snap, snap.Job(j.ID)), view.Resources(snap.Job(j.ID))
 		if doc.Unattended = r.unattended(e.TickWait, snap.Now()); doc.Unattended != nil {
 			doc.Unattended.Command = c.ui.refs.command(doc.Unattended.Command)
 		}
@@ -107,7 +108,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 			if i > 0 {
 				c.ui.print("")
 			}
-			c.ui.verbatim(prose(c.ui.people(whyText(e, doc.Status, doc.Unattended, snap.Now())), c.ui.columns()))
+			c.ui.verbatim(prose(c.ui.people(whyText(e, doc, snap.Now())), c.ui.columns()))
 		case len(jobs) == 1:
 			err = c.ui.json(doc)
 		default:
@@ -145,9 +146,10 @@ func explained(e kernel.Explanation, refs *references) explanation {
 	return out
 }
 
-func whyText(e kernel.Explanation, standing string, alone *unattended, now time.Time) string {
+func whyText(e kernel.Explanation, doc explanation, now time.Time) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Job %s: %s", e.Job, standing)
+	alone := doc.Unattended
+	fmt.Fprintf(&b, "Job %s: %s", e.Job, doc.Status)
 	if !e.Since.IsZero() && len(e.Unmet) > 0 {
 		fmt.Fprintf(&b, " for %s", kernel.Brief(now.Sub(e.Since)))
 	}
@@ -173,6 +175,9 @@ func whyText(e kernel.Explanation, standing string, alone *unattended, now time.
 		} else if u.Clears != "" {
 			fmt.Fprintf(&b, "    cleared by %s\n", plainLine(u.Clears))
 		}
+	}
+	if doc.Resources != "" {
+		fmt.Fprintf(&b, "\nResources: %s\n", doc.Resources)
 	}
 	if e.Root != nil {
 		fmt.Fprintf(&b, "\nRoot cause: job %s (%s): %s\n", e.Root.Job, e.Root.Status, plainLine(e.Root.Detail))

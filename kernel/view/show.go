@@ -84,7 +84,7 @@ var showColumns = []column{
 	{Field{"retry_cleanup_error", "Retry cleanup error", false}, func(r record) string { return r.State.Retried.Error }},
 	{Field{"executor", "Executor", true}, func(r record) string { return r.Spec.Task.Executor }},
 	{Field{"executor_options", "Executor options", true}, func(r record) string { return strings.Join(r.Spec.Task.Options, " ") }},
-	{Field{"resources", "Resources", true}, resources},
+	{Field{"resources", "Resources", true}, func(r record) string { return Resources(r.Job) }},
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
 	{Field{"name", "Name", true}, func(r record) string { return Title(r.Job) }},
 	{Field{"tags", "Tags", true}, tags},
@@ -256,13 +256,14 @@ func (s Status) String() string {
 	return text
 }
 
-// resources is which steps of what grows the job's latest attempt asked for.
-func resources(r record) string {
+// Resources is which steps of what grows the job's latest attempt asked for, and what
+// the next one takes instead; "": nothing grows.
+func Resources(j *kernel.Job) string {
 	var parts []string
-	for _, s := range r.Steps() {
+	for _, s := range j.Steps() {
 		text := fmt.Sprintf("%s %s (step %d of %d)", s.Key, s.Value, s.N, s.Of)
 		if s.Next != "" {
-			text += ", then " + s.Next + ", since it failed with " + r.State.Failure.String()
+			text += ", then " + s.Next + ", since it failed with " + j.State.Failure.String()
 		}
 		parts = append(parts, text)
 	}

@@ -56,6 +56,9 @@ func TestResourcesGrow(t *testing.T) {
 	if got, want := r.read("asked"), "50 10:00\n100 10:00\n100 1:00:00\n"; got != want {
 		t.Errorf("asked for\n%s, want\n%s", got, want)
 	}
+	if got := r.v("why", id); !strings.Contains(got, "Resources: memory 100M (step 2 of 2); time 1h (step 2 of 3)") {
+		t.Errorf("why says\n%s", got)
+	}
 	if got, want := r.job(id)["resources"], "memory 100M (step 2 of 2); time 1h (step 2 of 3)"; got != want {
 		t.Errorf("resources %q, want %q", got, want)
 	}

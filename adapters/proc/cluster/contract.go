@@ -28,14 +28,14 @@ type trial struct {
 	tell func(Clause)
 }
 
-// errBroken ends a trial: what follows would say nothing new.
+// errBroken ends a part of a trial: what follows in it would say nothing new.
 var errBroken = errors.New("broken")
 
 // trialStep is how often a trial looks.
 const trialStep = 100 * time.Millisecond
 
 // Try tries what every engine promises, by small jobs of its own, and tells of each
-// promise. It ends with the first that all further ones rest upon.
+// promise. What rests upon one that is broken is left out.
 func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
 	dir, err := c.probeDir()
 	if err != nil {
@@ -46,13 +46,12 @@ func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
 		_ = c.cancel(context.WithoutCancel(ctx), t.jobs) // what is left of them
 		_ = os.RemoveAll(dir)
 	}()
-	if err = t.listed(ctx); err == nil {
-		err = errors.Join(t.cancels(ctx), t.refuses(ctx))
+	if t.listed(ctx) == nil {
+		_ = t.cancels(ctx)
 	}
-	if errors.Is(err, errBroken) {
-		return ctx.Err()
-	}
-	return err
+	_ = t.keep("cancel of a job that nobody knows is no failure", t.cancelsNothing(ctx, Job{ID: "0", Name: t.c.ownPrefix() + "none"}))
+	_ = t.keep("submit refuses permanently what it does not know", t.refuses(ctx))
+	return ctx.Err()
 }
 
 // keep tells of a promise that was kept, or of how it was broken.
@@ -205,7 +204,6 @@ func (t *trial) cancels(ctx context.Context) error {
 	}
 	_ = t.keep("list has it as neither waiting nor running after that", t.gone(ctx, j))
 	_ = t.keep("cancel of a job that has ended is no failure", t.cancelsNothing(ctx, j))
-	_ = t.keep("cancel of a job that nobody knows is no failure", t.cancelsNothing(ctx, Job{ID: "0", Name: t.c.ownPrefix() + "none"}))
 	return nil
 }
 
@@ -228,7 +226,7 @@ func (t *trial) refuses(ctx context.Context) error {
 	case refused && no.Verdict == Never:
 		err = nil
 	case refused:
-		err = fmt.Errorf("it is not said that this is for good: %w", err)
+		err = fmt.Errorf("it is not said that this is permanent: %w", err)
 	}
-	return t.keep("submit refuses for good what it does not know", err)
+	return err
 }
