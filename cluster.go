@@ -231,13 +231,15 @@ func (w nodeWorkload) Claim(a kernel.AttemptID) error {
 // Run tells a command that the cluster ended from one that a signal ended for
 // a reason of its own: both get the signal when the runner does.
 func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
-	const late = 200 * time.Millisecond // the runner's signal may be
+	const late, step = time.Second, 50 * time.Millisecond // the runner's signal may be, on a busy node
 	r := w.Local.Run(ctx, j)
 	if r.Class != kernel.Signal || ctx.Err() != nil {
 		return r
 	}
-	time.Sleep(late)
 	why := w.asked()
+	for end := time.Now().Add(late); why == nil && time.Now().Before(end); why = w.asked() {
+		time.Sleep(step)
+	}
 	if why == nil {
 		return r
 	}
