@@ -10,7 +10,7 @@ import (
 type scheduleCmd struct {
 	All      bool   `short:"a" help:"Show jobs of every status."`
 	Job      string `placeholder:"JOB" help:"Show only this job and its neighbourhood."`
-	Format   string `enum:"summary,dag,json,dot,mermaid,svg" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg" help:"How it looks; dot and mermaid are for drawing, svg is a picture."`
+	Format   string `enum:"summary,dag,json,dot,mermaid,svg,html" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg|html" help:"How it looks; dot and mermaid are for drawing, svg is a picture, html the page of vizier web with all jobs as one file."`
 	Raw      bool   `help:"With --format json: waits as objects, and when it was made."`
 	Watch    bool   `help:"The same as vizier top."`
 	MaxDepth int    `default:"3" help:"How far from --job, and how deep below each job of dag."`
@@ -41,6 +41,9 @@ func (s *scheduleCmd) Run(c *call) error {
 	r, err := c.repo()
 	if err != nil {
 		return err
+	}
+	if s.Format == "html" {
+		return c.becomeWeb([]string{"--html", "--job", s.Job})
 	}
 	v, err := s.read(c, r)
 	if err != nil {
