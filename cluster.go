@@ -241,8 +241,9 @@ func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	if why == nil {
 		return r
 	}
-	if r.Reason = why.Error(); errors.As(why, new(*proc.LimitError)) {
-		r.Exit, r.Class = 124, kernel.Timeout
+	r.Reason = why.Error()
+	if e, ok := errors.AsType[*proc.EndedError](why); ok {
+		r.Exit, r.Class = e.Exit(), e.Class
 	}
 	return r
 }

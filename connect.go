@@ -312,9 +312,9 @@ func programs(own string) (runner, resident string, err error) {
 // it for tests.
 func clock(env Environment) func() time.Time {
 	if fixed, err := time.Parse(time.RFC3339Nano, env.Get("VIZIER_NOW")); err == nil {
-		return func() time.Time { return fixed.UTC().Truncate(time.Microsecond) }
+		return func() time.Time { return kernel.Timestamp(fixed) }
 	}
-	return func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+	return func() time.Time { return kernel.Timestamp(time.Now()) }
 }
 
 // minter makes job ids: UUIDv7 without hyphens, so that ids grow with time,

@@ -27,7 +27,7 @@ func (t inboxTree) Lock() (io.Closer, bool, error) {
 }
 
 // now is the time that files are compared with, whatever VIZIER_NOW says.
-func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+func now() time.Time { return kernel.Timestamp(time.Now()) }
 
 // InboxFiles are the trees of r's inbox.
 func (r *Repository) InboxFiles() inbox.Tree { return inbox.Tree{Home: r.inboxHome(), Now: now} }

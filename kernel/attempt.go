@@ -31,11 +31,12 @@ const (
 	RateLimited                 // its agent's provider let it do no more for now
 	Unauthorized                // its agent's provider did not accept its key or login
 	Overloaded                  // its agent's provider could not answer
+	Preempted                   // its cluster took the place away for another's job
 )
 
 var failureClassNames = NewNames[FailureClass]("failure class", "", "exit", "timeout", "signal", "oom", "worker_lost", "preflight",
 	"launch", "effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected",
-	"rate_limited", "unauthorized", "overloaded")
+	"rate_limited", "unauthorized", "overloaded", "preempted")
 
 // failureClasses are all classes but NoFailure, in their order.
 func failureClasses() []FailureClass { return failureClassNames.Values()[ExitFailure:] }
@@ -111,8 +112,11 @@ func (p RetryPolicy) or(q RetryPolicy) RetryPolicy {
 }
 
 // Covers reports whether an attempt that ended as c with exit code is tried
-// again: its class is named, or its exit code is.
+// again: its class is named, or its exit code is. Who preempts does it by signals.
 func (p RetryPolicy) Covers(c FailureClass, exit int) bool {
+	if c == Preempted && p.Classes&(1<<Signal) != 0 {
+		return true
+	}
 	return p.Classes&(1<<c) != 0 || c == ExitFailure && p.Exits.Has(exit)
 }
 

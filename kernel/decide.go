@@ -370,7 +370,7 @@ func (t *tick) next(i int32) State {
 	switch st.Status {
 	case WaitingOnApproval:
 		if d := t.s.jobs[i].Spec.ApprovalTimeout; d > 0 && st.Approval.ExpiresAt.IsZero() {
-			st.Approval.ExpiresAt = moment(t.s.now.Add(d))
+			st.Approval.ExpiresAt = Timestamp(t.s.now.Add(d))
 		}
 	case BlockedByApproval:
 		if st.Approval.State == Pending {

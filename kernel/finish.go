@@ -108,13 +108,13 @@ func ended(j *Job, r Result, now time.Time) State {
 	switch {
 	case j.needsApproval(r.Class):
 		again, st.RetryAt, st.Lost, st.Approval = true, now, 0, j.requestApproval(now)
-	case r.Class == WorkerLost:
-		if again = j.reclaimed(r); again {
-			st.RetryAt, st.Lost = now, r.Attempt.N
-		}
-	case r.Class == Timeout && j.Spec.Resumable:
+	case j.resumes(r.Class):
 		if again = st.Spent.Resumes < j.Budget().Resumes; again {
 			st.RetryAt = now
+		}
+	case j.cutOff(r.Class):
+		if again = j.reclaimed(r); again {
+			st.RetryAt, st.Lost = now, r.Attempt.N
 		}
 	case j.Retry().Covers(r.Class, r.Exit):
 		if again = st.Spent.Retries < j.Budget().Retries; again {
@@ -142,6 +142,19 @@ func (r *Result) Killed(j *Job) bool {
 	return j.Spec.Task.Builtin && (r.Class == Signal || r.Class == OutOfMemory)
 }
 
+// resumes reports that j goes on from its checkpoint after an attempt that ended as c,
+// through no fault of its own.
+func (j *Job) resumes(c FailureClass) bool {
+	return j.Spec.Resumable && (c == Timeout || c == Preempted)
+}
+
+// cutOff reports that an attempt that ended as c was cut off in the middle. Where a job
+// may not be executed again after that, an attempt that was preempted has failed like
+// any other that a signal ended.
+func (j *Job) cutOff(c FailureClass) bool {
+	return c == WorkerLost || c == Preempted && j.Budget().Reclaims > 0
+}
+
 // reclaimed reports that another attempt follows one that was cut off: within the
 // budget for that, or once more if the effect is already on record as made, so that
 // the attempt only takes it over.
@@ -160,10 +173,10 @@ func spend(j *Job, st *State, now time.Time) {
 	st.Grown = j.Spec.Task.grow(st.Grown, st.Failure)
 	switch {
 	case j.needsApproval(st.Failure): // a person lets it go on
-	case st.Failure == WorkerLost:
-		st.Spent.Reclaims++
-	case st.Failure == Timeout && j.Spec.Resumable:
+	case j.resumes(st.Failure):
 		st.Spent.Resumes++
+	case j.cutOff(st.Failure):
+		st.Spent.Reclaims++
 	default:
 		st.Spent.Retries++
 	}

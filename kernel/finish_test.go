@@ -34,6 +34,7 @@ func TestBudgets(t *testing.T) {
 		{"that exit code in another class", kernel.OutOfMemory, 75, false, false},
 		{"timeout of a resumable job", kernel.Timeout, 124, true, true},
 		{"lost runner", kernel.WorkerLost, 1, true, true},
+		{"preempted, of a resumable job", kernel.Preempted, 143, true, true},
 		{"missing input", kernel.MissingInput, 1, false, false},
 		{"effect in doubt", kernel.EffectInDoubt, 1, false, false},
 	} {
@@ -98,6 +99,41 @@ func TestBudgetsAreSeparate(t *testing.T) {
 	}
 	if j.State.Spent != (kernel.Budget{Retries: 1, Resumes: 1, Reclaims: 1}) {
 		t.Errorf("spent %+v", j.State.Spent)
+	}
+}
+
+// A preempted job goes on from its checkpoint, is executed again where that may be, is
+// asked about where its effect is in doubt, and has else failed like what a signal ended.
+func TestPreempted(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*kernel.Job)
+		status kernel.Status
+		spent  kernel.Budget
+	}{
+		"resumable":            {func(j *kernel.Job) { j.Spec.Resumable = true }, kernel.Running, kernel.Budget{Resumes: 1}},
+		"resumable, none left": {func(j *kernel.Job) { j.Spec.Resumable, j.Spec.Budget.Resumes = true, 0 }, kernel.Failed, kernel.Budget{}},
+		"idempotent":           {func(j *kernel.Job) { j.Spec.Idempotent = true }, kernel.Running, kernel.Budget{Reclaims: 1}},
+		"signals are retried":  {func(j *kernel.Job) { j.Spec.Budget.Reclaims = 0 }, kernel.Running, kernel.Budget{Retries: 1}},
+		"signals are not":      {func(j *kernel.Job) { j.Spec.Budget.Reclaims, j.Spec.Retry = 0, kernel.RetryPolicy{} }, kernel.Failed, kernel.Budget{}},
+		"preempted are retried": {func(j *kernel.Job) {
+			j.Spec.Budget.Reclaims, j.Spec.Retry = 0, kernel.RetryPolicy{}.On(kernel.Preempted)
+		}, kernel.Running, kernel.Budget{Retries: 1}},
+		"in doubt": {func(j *kernel.Job) { j.Spec.InDoubt = kernel.AskInDoubt }, kernel.WaitingOnApproval, kernel.Budget{}},
+	} {
+		j := budgeted(1)
+		j.Spec.Resumable = false
+		row.change(&j)
+		s := snapshot(facts(), j)
+		p, err := kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeFailed, Class: kernel.Preempted, Exit: 143})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j = *s.Apply(p).Job("q")
+		due := kernel.NewSnapshot(kernel.Observation{Now: s.Now().Add(time.Hour), Jobs: []kernel.Job{j}, Facts: facts()})
+		st := due.Apply(kernel.Decide(due)).Job("q").State
+		if spent := (kernel.Budget{Retries: st.Spent.Retries, Resumes: st.Spent.Resumes, Reclaims: st.Spent.Reclaims}); st.Status != row.status || spent != row.spent {
+			t.Errorf("%s: %s, spent %+v", name, st.Status, st.Spent)
+		}
 	}
 }
 

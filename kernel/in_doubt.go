@@ -29,7 +29,7 @@ func (s *Spec) InDoubtPolicy() InDoubt {
 // after a failure of class c, since an effect is in doubt. A command that keeps no
 // journal is itself the effect.
 func (j *Job) needsApproval(c FailureClass) bool {
-	return j.Spec.InDoubtPolicy() == AskInDoubt && (c == EffectInDoubt || c == WorkerLost && !j.Spec.Task.Builtin)
+	return j.Spec.InDoubtPolicy() == AskInDoubt && (c == EffectInDoubt || (c == WorkerLost || c == Preempted) && !j.Spec.Task.Builtin)
 }
 
 // requestApproval is the question to a person whether the effect in doubt may be

@@ -16,9 +16,9 @@ type Plan struct {
 	Records   []RecordAction // done first, all or none
 	World     []WorldAction  // done after that, in order
 
-	// Judged is what a tick judged by besides records and facts, the limits: it
-	// says that all was judged that what changed before concerns. "": it is no
-	// tick's.
+	// Judged is the limits by which a tick decided. The store keeps it, so that the next
+	// tick under the same limits looks only at what has changed since. "": the plan is
+	// not a tick's.
 	Judged string
 }
 

@@ -132,19 +132,19 @@ func valueOf(fields []field, name string) string {
 	return ""
 }
 
-// Seal is how the job's approval stands to what the job does.
+// Seal says whether what was approved is what the job does now.
 type Seal uint8
 
-// Sealed is the zero value: the approval is of what the job does, or there is none.
+// Sealed is the zero value: what was approved is what the job does, or nothing is approved.
 const (
 	Sealed   Seal = iota
-	Unsealed      // it does not say what it was of: an earlier version took it
-	Broken        // it is of something else
+	Unsealed      // what was approved is not on record: an earlier version took the approval
+	Broken        // the job has changed since it was approved
 )
 
 var sealNames = NewNames[Seal]("seal", "sealed", "unsealed", "broken")
 
-// Seal tells whether a granted approval is of what the job does now.
+// Seal tells whether what was approved is what the job does now.
 func (j *Job) Seal() Seal {
 	a := j.State.Approval
 	switch {

@@ -123,7 +123,7 @@ func TakeSnapshot(o Observation) *Snapshot {
 		})
 		g = newGraph(jobs)
 	}
-	s := &Snapshot{now: moment(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, dirty: o.Dirty, created: o.Dirty, counts: o.Counts, last: o.Last}
+	s := &Snapshot{now: Timestamp(o.Now), limits: o.Limits, jobs: jobs, unreadable: o.Unreadable, archived: o.Archived, facts: &o.Facts, graph: g, dirty: o.Dirty, created: o.Dirty, counts: o.Counts, last: o.Last}
 	for _, j := range jobs {
 		s.last = max(s.last, j.Number)
 	}
@@ -142,8 +142,9 @@ func (s *Snapshot) regraph() {
 	s.index()
 }
 
-// moment is t with the precision and zone of records.
-func moment(t time.Time) time.Time {
+// Timestamp is t as records have it: in UTC, to the microsecond. Whoever reads a clock for
+// the kernel hands on this.
+func Timestamp(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }
 
@@ -153,7 +154,7 @@ func (s *Snapshot) Now() time.Time { return s.now }
 // At is s at another moment, with nothing else observed.
 func (s *Snapshot) At(now time.Time) *Snapshot {
 	next := *s
-	next.now = moment(now)
+	next.now = Timestamp(now)
 	return &next
 }
 

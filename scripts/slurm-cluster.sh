@@ -132,8 +132,12 @@ ReturnToService=2
 UnkillableStepTimeout=20
 PropagateResourceLimits=NONE
 NodeName=n[1-$1] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + $1))] CPUs=${SLURM_CLUSTER_CPUS:-8} RealMemory=4000 State=UNKNOWN
-PartitionName=main Nodes=n[1-$1] Default=YES MaxTime=INFINITE State=UP
-PartitionName=short Nodes=n1 MaxTime=1 State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=main Nodes=n[1-$1] Default=YES MaxTime=INFINITE State=UP PreemptMode=OFF
+PartitionName=short Nodes=n1 MaxTime=1 State=UP PreemptMode=OFF
+PartitionName=spare Nodes=n$1 MaxTime=INFINITE State=UP
+PartitionName=urgent Nodes=n$1 MaxTime=INFINITE State=UP PriorityTier=2 PreemptMode=OFF
 END
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"sort"
 	"strconv"
@@ -19,6 +20,7 @@ type table struct {
 	blocks []block
 	recent [8]recentBlock // those read last
 	turn   int            // the one of them that goes next
+	packed bool           // blocks are compressed
 }
 
 // recentBlock has the entries of a block, which are never changed.
@@ -41,7 +43,11 @@ func openTable(base dir, number uint64, size int64, sum uint32) (*table, error) 
 		return nil, err
 	}
 	t := &table{file: f, number: number, size: size, sum: sum}
-	if err := t.readBlocks(); err != nil {
+	info, err := f.Stat()
+	if err == nil && info.Size() != size {
+		err = errCache
+	}
+	if err := errors.Join(err, t.readBlocks()); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
@@ -49,8 +55,7 @@ func openTable(base dir, number uint64, size int64, sum uint32) (*table, error) 
 }
 
 func (t *table) readBlocks() error {
-	info, err := t.file.Stat()
-	if err != nil || info.Size() != t.size || t.size < 8 {
+	if t.size < 8 {
 		return errCache
 	}
 	var tail [8]byte
@@ -95,11 +100,18 @@ func (t *table) read(i int) ([]byte, error) {
 	if len(b) < 4 || checksum(b[4:]) != binary.LittleEndian.Uint32(b) {
 		return nil, errCache
 	}
-	if len(b) <= 4*blockSize {
-		t.recent[t.turn] = recentBlock{i, b[4:]}
+	b = b[4:]
+	if t.packed {
+		var err error
+		if b, err = unpack(b); err != nil {
+			return nil, err
+		}
+	}
+	if len(b) <= 4*blockSize || t.packed {
+		t.recent[t.turn] = recentBlock{i, b}
 		t.turn = (t.turn + 1) % len(t.recent)
 	}
-	return b[4:], nil
+	return b, nil
 }
 
 // block is the index of the block that key would be in; -1: none.
@@ -209,22 +221,32 @@ func writeTable(base dir, number uint64, m *mergeIterator, oldest bool) (*table,
 		return nil, err
 	}
 	t := &table{file: f, number: number}
-	if err := t.fill(base.disk, m, oldest); err != nil {
+	if err := t.fill(diskWriter{base.disk, int(f.Fd())}, m, oldest); err != nil {
 		return nil, errors.Join(err, f.Close(), base.remove(tableFile(number)))
 	}
 	return t, nil
 }
 
-func (t *table) fill(on disk, m *mergeIterator, oldest bool) error {
-	w := bufio.NewWriterSize(diskWriter{on, int(t.file.Fd())}, 64<<10)
+// fill writes what m yields to the table's file, which it need not have open.
+func (t *table) fill(file io.Writer, m *mergeIterator, oldest bool) error {
+	w := bufio.NewWriterSize(file, 64<<10)
+	full := blockSize
+	var z packer
+	if t.packed {
+		full = packedBlock
+	}
 	list, count := []byte(nil), uint64(0)
 	buf, first := make([]byte, 4, 2*blockSize), ""
 	end := func() error {
-		binary.LittleEndian.PutUint32(buf, checksum(buf[4:]))
-		list = binary.AppendUvarint(putBytes(list, []byte(first)), uint64(len(buf)))
+		block := buf
+		if t.packed {
+			block = z.pack(buf)
+		}
+		binary.LittleEndian.PutUint32(block, checksum(block[4:]))
+		list = binary.AppendUvarint(putBytes(list, []byte(first)), uint64(len(block)))
 		count++
-		t.size += int64(len(buf))
-		_, err := w.Write(buf)
+		t.size += int64(len(block))
+		_, err := w.Write(block)
 		buf, first = buf[:4], ""
 		return err
 	}
@@ -242,7 +264,7 @@ func (t *table) fill(on disk, m *mergeIterator, oldest bool) error {
 		if first == "" {
 			first = key
 		}
-		if buf = putValue(putBytes(buf, []byte(key)), value); len(buf) >= blockSize {
+		if buf = putValue(putBytes(buf, []byte(key)), value); len(buf) >= full {
 			if err := end(); err != nil {
 				return err
 			}

@@ -97,7 +97,7 @@ func (t *Tx) startOver(tip knownTip, known bool) (_ knownTip, begun bool, err er
 	sealed, err := s.seal(t.pos)
 	next := tip
 	if err == nil && !known {
-		next, err = s.openHistory(max(tip.number, sealed) + 1)
+		next, err = s.openHistory(max(tip.number, sealed)+1, false)
 	}
 	if err != nil {
 		if s.log.full(t.pos) {
@@ -145,13 +145,14 @@ func (s *Store) seal(pos position) (last uint64, err error) {
 
 // written is when e was written; zero: it does not say.
 func (e entry) written() time.Time {
-	var a struct {
-		Written stamp `json:"written"`
+	const key = `"written":"`
+	if i := bytes.Index(e.account, []byte(key)); i >= 0 { // at the beginning, before whatever others wrote
+		text, _, _ := bytes.Cut(e.account[i+len(key):], []byte(`"`))
+		if at, err := time.Parse(time.RFC3339Nano, string(text)); err == nil {
+			return at.UTC()
+		}
 	}
-	if len(e.account) == 0 || fromJSON(e.account, &a) != nil {
-		return time.Time{}
-	}
-	return time.Time(a.Written)
+	return time.Time{}
 }
 
 // found are the records that somebody else had changed before e.
@@ -166,8 +167,8 @@ func (e entry) found() map[kernel.JobID][]byte {
 }
 
 // openHistory writes an opening: the history goes on with entry first, from the records as
-// they are.
-func (s *Store) openHistory(first uint64) (tip knownTip, err error) {
+// they are. lost says that the journal was gone.
+func (s *Store) openHistory(first uint64, lost bool) (tip knownTip, err error) {
 	ids, err := s.jobIDs()
 	if err != nil {
 		return tip, err
@@ -188,7 +189,7 @@ func (s *Store) openHistory(first uint64) (tip knownTip, err error) {
 		return tip, err
 	}
 	tip.number, tip.digest = first-1, sha256.Sum256(b[8:])
-	return tip, s.writeOpening(segmentHead{First: first, Tip: tip.digest}, e)
+	return tip, s.writeOpening(segmentHead{First: first, Tip: tip.digest, Lost: lost}, e)
 }
 
 // writeOpening writes an opening of the records of e, with what head says. It is synced:

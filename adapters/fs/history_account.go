@@ -101,6 +101,16 @@ var seenNames = kernel.NewNames[history.Seen]("kind of view", "", "open", "all")
 // livenessNames are the words for what is known of runners.
 var livenessNames = kernel.NewNames[kernel.Liveness]("liveness", "unknown", "alive", "dead", "stalled", "never_started") //nolint:gochecknoglobals // constant
 
+// limits are those of r; nil: there are none.
+func (r *limitsRecord) limits() (kernel.Limits, error) {
+	if r == nil {
+		return kernel.Limits{}, nil
+	}
+	var d decoder
+	return kernel.Limits{MaxRunning: r.MaxRunning, Executors: r.Executors, Pools: r.Pools, Remote: r.Remote, OthersApprove: r.OthersApprove,
+		Grace: parsed(&d, "limits.grace", r.Grace, time.ParseDuration)}, d.err
+}
+
 // newAccount is a as a record.
 func newAccount(a history.Account) (accountRecord, error) {
 	r := accountRecord{At: stamp(a.At), Unjudged: a.Unjudged, Unreadable: a.Unreadable, Carried: a.Carried,
@@ -136,10 +146,7 @@ func newStep(step history.Step) (stepRecord, error) {
 func (r accountRecord) account() (history.Account, error) {
 	var d decoder
 	a := history.Account{At: time.Time(r.At), Unjudged: r.Unjudged, Unreadable: r.Unreadable, Carried: r.Carried}
-	if l := r.Limits; l != nil {
-		a.Limits = kernel.Limits{MaxRunning: l.MaxRunning, Executors: l.Executors, Pools: l.Pools, Remote: l.Remote, OthersApprove: l.OthersApprove,
-			Grace: parsed(&d, "limits.grace", l.Grace, time.ParseDuration)}
-	}
+	a.Limits, d.err = r.Limits.limits()
 	for _, s := range r.Steps {
 		seen := history.SeenNear
 		if s.Seen != "" {

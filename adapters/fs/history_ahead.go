@@ -15,6 +15,7 @@ import (
 // readEntry is an entry with what can be read of it without those before it.
 type readEntry struct {
 	pastEntry
+	sum     digest
 	record  accountRecord
 	account history.Account
 	jobs    []readRecord // of each group
@@ -36,6 +37,7 @@ type readRecord struct {
 }
 
 func (e *readEntry) read() {
+	e.sum = e.digest()
 	e.numbered = e.number > 0 && (e.head == nil || !e.head.Opening)
 	if e.numbered {
 		if err := fromJSON(e.pastEntry.account, &e.record); err != nil {
@@ -103,8 +105,8 @@ func (p chronicle) eachRead(ctx context.Context, f func(*readEntry) error) error
 			case <-ctx.Done():
 			}
 		}
-		err = p.each(func(e pastEntry) error {
-			if entries = append(entries, readEntry{pastEntry: e}); len(entries) == batchSize {
+		err = p.each(func(e *pastEntry) error {
+			if entries = append(entries, readEntry{pastEntry: *e}); len(entries) == batchSize {
 				send()
 			}
 			return ctx.Err()

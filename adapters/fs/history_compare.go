@@ -131,10 +131,13 @@ func fieldsIn(b []byte) map[string]any {
 
 // compare compares what the history leads to with the records there are.
 func (v *verifier) compare(p chronicle) {
+	end := &readEntry{}
+	if p.lost {
+		v.find(end, lostJournal())
+	}
 	if v.out.First == 0 && len(v.records) == 0 {
 		return // nothing was ever written with a history
 	}
-	end := &readEntry{}
 	for _, id := range slices.Sorted(maps.Keys(v.records)) {
 		if _, odd := p.odd[id]; odd {
 			continue

@@ -19,6 +19,7 @@ type chronicle struct {
 	journal []byte
 	records map[kernel.JobID]digest // of job.json, where they were asked for
 	odd     map[kernel.JobID]string // the records that cannot be read, and why
+	lost    bool                    // the journal is gone, and with it entries
 }
 
 // history takes the store's history, and the digests of its records if so asked, under
@@ -54,19 +55,23 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 		return false, err
 	}
 	pos, behind, err := s.behind()
-	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
-		return false, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, iofs.ErrNotExist), isReadOnly(err): // nobody writes to it meanwhile
+		if p.journal, err = s.base.read(plansFile, 1<<32); ignoreMissing(err) != nil {
+			return false, err
+		}
+	case err != nil:
 		return false, err
-	}
-	p.journal = make([]byte, pos.end)
-	if n, err := s.log.file.ReadAt(p.journal, 0); err != nil {
-		p.journal = p.journal[:n]
+	default:
+		p.journal = make([]byte, pos.end)
+		if n, err := s.log.file.ReadAt(p.journal, 0); err != nil {
+			p.journal = p.journal[:n]
+		}
 	}
 	if !records {
 		return behind, nil
 	}
+	p.lost = len(p.journal) == 0 && s.journalLost()
 	if err := s.readQuarantine(); err != nil {
 		return behind, err
 	}
@@ -87,16 +92,19 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 // pastEntry is an entry where it stands.
 type pastEntry struct {
 	entry
-	digest digest
-	file   string       // below the repository's root
-	head   *segmentHead // of the file; nil: it is the journal
+	body []byte
+	file string       // below the repository's root
+	head *segmentHead // of the file; nil: it is the journal
 }
+
+// digest is what the next entry names e by.
+func (e *pastEntry) digest() digest { return sha256.Sum256(e.body) }
 
 var errEntry = errors.New("an entry was changed, or is damaged: its checksum is another")
 
 // each calls f with every entry that is there, in order, until it is an error. What is
 // damaged is a *SegmentError.
-func (p chronicle) each(f func(pastEntry) error) error {
+func (p chronicle) each(f func(*pastEntry) error) error {
 	for _, g := range p.sealed[p.beginning():] {
 		head, content, err := p.s.readSegment(g)
 		if errors.Is(err, errSegment) && !g.opening && p.journaled(g.first) { // power went before it was synced: it is written again
@@ -114,15 +122,11 @@ func (p chronicle) each(f func(pastEntry) error) error {
 
 // journaled reports that the journal has entry number and those after it.
 func (p chronicle) journaled(number uint64) bool {
-	first := uint64(0)
-	_ = eachEntry(p.journal, "", nil, func(e pastEntry) error { // what is wrong with it is told in its turn
-		first = e.number
-		return errEnough
-	})
+	first := p.firstInJournal()
 	return 0 < first && first <= number
 }
 
-func eachEntry(b []byte, file string, head *segmentHead, f func(pastEntry) error) error {
+func eachEntry(b []byte, file string, head *segmentHead, f func(*pastEntry) error) error {
 	for len(b) > 0 {
 		if len(b) < 8 {
 			return &SegmentError{file, errEntry}
@@ -136,7 +140,7 @@ func eachEntry(b []byte, file string, head *segmentHead, f func(pastEntry) error
 		if err != nil {
 			return &SegmentError{file, err}
 		}
-		if err := f(pastEntry{e, sha256.Sum256(body), file, head}); err != nil {
+		if err := f(&pastEntry{e, body, file, head}); err != nil {
 			return err
 		}
 		b = b[8+length:]

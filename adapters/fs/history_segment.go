@@ -57,7 +57,8 @@ type segmentHead struct {
 	Ended   stamp  `json:"ended"`
 	Size    int64  `json:"size"` // of the content
 	Opening bool   `json:"opening,omitempty"`
-	Cut     bool   `json:"cut,omitempty"` // of an opening: what was before it was dropped
+	Cut     bool   `json:"cut,omitempty"`  // of an opening: what was before it was dropped
+	Lost    bool   `json:"lost,omitempty"` // of an opening: the journal, which had what was before it, was gone
 }
 
 const (
@@ -119,21 +120,30 @@ func (s *Store) writeSegment(head segmentHead, durable bool, content func(io.Wri
 		return err
 	}
 	d.close()
+	b, err := sealed(head, content)
+	if err != nil {
+		return fmt.Errorf("seal %s: %w", g.file(), err)
+	}
+	return s.base.write(g.file(), b, durable)
+}
+
+// sealed is a sealed file.
+func sealed(head segmentHead, content func(io.Writer) error) ([]byte, error) {
 	var body bytes.Buffer
 	z, err := flate.NewWriter(&body, flate.BestSpeed)
-	if err != nil {
-		return err
+	if err == nil {
+		err = errors.Join(content(z), z.Close())
 	}
-	if err := errors.Join(content(z), z.Close()); err != nil {
-		return fmt.Errorf("seal %s: %w", g.file(), err)
+	if err != nil {
+		return nil, err
 	}
 	line, err := toLine(head)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	file := slices.Concat([]byte(historyVersion), line, []byte("\n"), body.Bytes())
 	sum := sha256.Sum256(file)
-	return s.base.write(g.file(), append(file, sum[:]...), durable)
+	return append(file, sum[:]...), nil
 }
 
 // SegmentError is what is wrong with a sealed file of the history.

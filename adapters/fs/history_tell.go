@@ -11,8 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// Told is what an entry of the history says, for people and programs.
-type Told struct {
+// HistoryEntry is an entry of the history, for people and programs.
+type HistoryEntry struct {
 	Entry   uint64
 	At      time.Time
 	Program string // the version that decided it
@@ -43,14 +43,14 @@ type Change struct {
 // History calls f with the entries that have to do with a record or a job for which about
 // is true, in order, until it is an error. A record is nil where there is none. What is
 // damaged is a *SegmentError.
-func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record []byte) bool, f func(Told) error) error {
+func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record []byte) bool, f func(HistoryEntry) error) error {
 	p, err := s.history(ctx, false)
 	if err != nil {
 		return err
 	}
 	status := map[kernel.JobID]string{}
 	next := uint64(1)
-	return p.each(func(e pastEntry) error {
+	return p.each(func(e *pastEntry) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -90,8 +90,8 @@ func statusIn(record []byte) string {
 	return string(status)
 }
 
-func toldBy(e pastEntry, was map[kernel.JobID]string) (Told, error) {
-	t := Told{Entry: e.number}
+func toldBy(e *pastEntry, was map[kernel.JobID]string) (HistoryEntry, error) {
+	t := HistoryEntry{Entry: e.number}
 	var r accountRecord
 	if len(e.account) > 0 {
 		if err := fromJSON(e.account, &r); err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,7 +138,7 @@ func TestHistoryIsVerified(t *testing.T) {
 		t.Fatalf("%+v, %v", v, err)
 	}
 	var told []string
-	err = newStore(t, l.dir).History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(h Told) error {
+	err = newStore(t, l.dir).History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(h HistoryEntry) error {
 		told = append(told, h.Asked[0].Verb+" "+h.Asked[0].By+" "+h.Changes[len(h.Changes)-1].To)
 		return nil
 	})
@@ -249,12 +250,12 @@ func TestHistoryTellsAnUpgradeFromDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var last pastEntry
+	var last *pastEntry
 	start := len(journal)
 	for at := 0; at < len(journal); {
 		start = at
 		at += 8 + int(binary.LittleEndian.Uint32(journal[at:]))
-		if err := eachEntry(journal[start:at], name, nil, func(e pastEntry) error { last = e; return nil }); err != nil {
+		if err := eachEntry(journal[start:at], name, nil, func(e *pastEntry) error { last = e; return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -418,19 +419,9 @@ func TestHistoryIsTrimmed(t *testing.T) {
 // tells what an entry costs, what a transaction costs, and what an attempt takes of
 // sealed files.
 func BenchmarkHistory(b *testing.B) {
-	attempts, err := strconv.Atoi(cmp.Or(os.Getenv("ATTEMPTS"), "1000"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	l := emptyStore(b)
 	began := cpuTime(b)
-	for n := 1; n <= attempts; n++ {
-		l.submit(n)
-		l.end(n, kernel.OutcomeSucceeded)
-	}
+	l, attempts := attempted(b)
 	spent := cpuTime(b) - began
-	l.s.log.limit = 1 // the next commit seals the rest
-	l.submit(attempts + 1)
 	sealed := int64(0)
 	files, err := l.s.segments()
 	if err != nil {
@@ -451,6 +442,42 @@ func BenchmarkHistory(b *testing.B) {
 	b.ReportMetric(float64(sealed)/float64(attempts), "sealed-B/attempt")
 }
 
+// attempted is a store with the history of as many attempts as ATTEMPTS says, all of it
+// sealed but the last entry.
+func attempted(b *testing.B) (l *livedStore, attempts int) {
+	b.Helper()
+	attempts, err := strconv.Atoi(cmp.Or(os.Getenv("ATTEMPTS"), "1000"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	l = emptyStore(b)
+	for n := 1; n <= attempts; n++ {
+		l.submit(n)
+		l.end(n, kernel.OutcomeSucceeded)
+	}
+	l.seal(func() { l.submit(attempts + 1) })
+	return l, attempts
+}
+
+// BenchmarkPast goes back to the middle of the history of as many attempts as ATTEMPTS
+// says, and reads what was open then.
+func BenchmarkPast(b *testing.B) {
+	l, attempts := attempted(b)
+	if err := l.s.TrimHistory(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		p, err := l.s.PastAt(b.Context(), Moment{Entry: uint64(attempts)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if rec, err := p.Read(b.Context(), kernel.Scope{}); err != nil || len(rec.Jobs)+rec.Succeeded != attempts/2 {
+			b.Fatalf("%d jobs and %d that succeeded, %v", len(rec.Jobs), rec.Succeeded, err)
+		}
+		p.Close()
+	}
+}
+
 // cpuTime is what this process has taken of processors.
 func cpuTime(t testing.TB) time.Duration {
 	var u unix.Rusage
@@ -458,4 +485,122 @@ func cpuTime(t testing.TB) time.Duration {
 		t.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// older writes to the job's record as a version does that keeps no history.
+func (l *livedStore) older(n int, old, text string) {
+	l.t.Helper()
+	b, err := os.ReadFile(l.s.RecordFile(id(n)))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	j, _, err := decodeRecord(id(n), b)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	was, is := strconv.Itoa(int(j.Rev)), strconv.Itoa(int(j.Rev)+1)
+	b = bytes.Replace(b, []byte(`"revision": `+was), []byte(`"revision": `+is), 1)
+	e := entry{groups: []group{{job: id(n), rev: j.Rev + 1, record: bytes.Replace(b, []byte(old), []byte(text), 1)}}}
+	b, err = e.encode()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(l.dir, vizierDir, plansFile), os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		_, err = f.Write(b)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// What a version writes that keeps no history is no edit by hand, before the next
+// transaction and after it.
+func TestAnEarlierVersionWritesToTheStore(t *testing.T) {
+	l := newLivedStore(t)
+	l.older(2, `"exit_code": 1`, `"exit_code": 7`)
+	l.finds(FoundBreach)
+	if p := l.pastAt(Moment{Time: l.app.Now()}); !reflect.DeepEqual(recordsOf(t, p), recordsOf(t, l.s)) {
+		t.Error("the past does not come to what is")
+	}
+	l.submit(4)
+	l.finds(FoundBreach)
+	l.older(4, `"name": "`, `"name": "x`)
+	l.finds(FoundBreach, FoundBreach)
+	l.edit(1, `"exit_code": 0`, `"exit_code": 3`)
+	l.finds(FoundBreach, FoundBreach, FoundEdit)
+}
+
+// The openings of turns with an earlier version are dropped like all else.
+func TestOpeningsAreTrimmed(t *testing.T) {
+	l := newLivedStore(t)
+	for n := 4; n < 16; n++ {
+		l.older(1, `"exit_code": 0`, `"exit_code": 0`)
+		l.submit(n)
+	}
+	count := func() (n int) {
+		files, err := l.s.segments()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(files)
+	}
+	if count() < 24 {
+		t.Fatalf("%d files", count())
+	}
+	l.s.KeepHistory(1, 0)
+	for range 2 {
+		if err := l.s.TrimHistory(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if count() != 1 {
+		t.Errorf("%d files are left", count())
+	}
+	l.submit(16)
+	l.finds()
+	l.pastAt(Moment{Time: l.app.Now()})
+}
+
+// A journal that was deleted is missed, before anything else is written and for ever after.
+func TestADeletedJournalIsMissed(t *testing.T) {
+	journal := func(l *livedStore, name string) string { return filepath.Join(l.dir, vizierDir, name) }
+	for name, remove := range map[string]func(*livedStore) error{
+		"the file": func(l *livedStore) error { return os.Remove(journal(l, plansFile)) },
+		"both":     func(l *livedStore) error { return os.RemoveAll(journal(l, journalDir)) },
+		"emptied":  func(l *livedStore) error { return os.Truncate(journal(l, plansFile), 0) },
+	} {
+		for _, sealed := range []bool{true, false} {
+			t.Run(name+" "+strconv.FormatBool(sealed), func(t *testing.T) {
+				l := newLivedStore(t)
+				if !sealed {
+					l = emptyStore(t)
+					l.submit(1)
+					l.submit(2, 1)
+				}
+				if err := errors.Join(l.s.Close(), remove(l)); err != nil {
+					t.Fatal(err)
+				}
+				misses := func(when string) {
+					t.Helper()
+					v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+					if err != nil || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Text == lostJournal().Text && !f.Harmless() }) {
+						t.Errorf("%s: %+v, %v", when, v, err)
+					}
+				}
+				misses("at once")
+				if _, err := newStore(t, l.dir).Read(t.Context(), kernel.Scope{}); err != nil {
+					t.Fatal(err)
+				}
+				misses("after a look")
+				if _, err := l.app.Tick(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				misses("after a tick")
+				l.submit(7)
+				l.seal(func() { l.submit(8) })
+				misses("later")
+			})
+		}
+	}
 }

@@ -3,6 +3,7 @@ package fs
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"slices"
 	"time"
@@ -17,12 +18,10 @@ func (s *Store) KeepHistory(bytes int64, age time.Duration) {
 }
 
 // TrimHistory drops the oldest of the sealed history as far as KeepHistory says, but for the
-// newest segment. What is left begins with the records as they were then. It takes no
-// lock: sealed files never change. A history that is damaged is left as it is.
+// newest file. What is left begins with the records as they were then, and has the
+// milestones that are worth their room. It takes no lock: sealed files never change. A
+// history that is damaged is left as it is.
 func (s *Store) TrimHistory(ctx context.Context) error {
-	if s.opts.HistoryBytes == 0 && s.opts.HistoryAge == 0 {
-		return nil
-	}
 	if err := s.open(false); err != nil {
 		return ignoreMissing(err)
 	}
@@ -30,38 +29,72 @@ func (s *Store) TrimHistory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cut := s.cutOf(files)
-	if cut == 0 {
-		return nil
+	if cut := s.cutOf(files); cut > 0 {
+		if err := s.cutBefore(ctx, files, cut); err != nil {
+			return err
+		}
 	}
-	var f fold
-	err = chronicle{s: s, sealed: files[:cut]}.each(func(e pastEntry) error {
-		f.take(e)
-		return ctx.Err()
-	})
+	return s.setMilestones(ctx)
+}
+
+// cutBefore drops files before the one of index cut.
+func (s *Store) cutBefore(ctx context.Context, files []segment, cut int) (err error) {
+	if files[cut].opening {
+		err = s.beginWith(files[cut])
+	} else {
+		err = s.beginBefore(ctx, files[:cut], files[cut].first)
+	}
 	if _, damaged := errors.AsType[*SegmentError](err); damaged {
 		return nil
 	}
 	if err != nil {
 		return ignoreMissing(err) // another process was faster
 	}
-	head := segmentHead{First: files[cut].first, Tip: f.tip, Cut: true}
-	if err := s.writeOpening(head, f.entry()); err != nil {
-		return err
-	}
 	for _, g := range files[:cut] {
-		if g != (segment{head.First, true}) {
+		if g != (segment{files[cut].first, true}) {
 			err = errors.Join(err, s.base.remove(g.file()))
 		}
 	}
 	return err
 }
 
+// beginWith has the history begin with an opening that it has.
+func (s *Store) beginWith(g segment) error {
+	head, content, err := s.readSegment(g)
+	if err != nil || head.Cut {
+		return err
+	}
+	head.Cut = true
+	return s.writeSegment(head, true, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// beginBefore has the history begin before an entry, with what the files until then led to.
+func (s *Store) beginBefore(ctx context.Context, files []segment, entry uint64) error {
+	var f fold
+	err := chronicle{s: s, sealed: files}.each(func(e *pastEntry) error {
+		f.take(e)
+		return ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	return s.writeOpening(segmentHead{First: entry, Tip: f.tip, Cut: true}, f.entry())
+}
+
 // cutOf is how many of the files go.
 func (s *Store) cutOf(files []segment) (cut int) {
-	left := int64(0)
-	for _, g := range files {
-		left += s.base.stamp(g.file()).size
+	if s.opts.HistoryBytes == 0 && s.opts.HistoryAge == 0 {
+		return 0
+	}
+	left, sizes := int64(0), make([]int64, len(files))
+	for i, g := range files {
+		if sizes[i] = s.base.stamp(g.file()).size; i == 0 || files[i-1].first < g.first {
+			sizes[i] += s.base.stamp(milestoneFile(g.first)).size
+		}
+		left += sizes[i]
 	}
 	for i, g := range files {
 		head, err := s.segmentHead(g)
@@ -72,8 +105,8 @@ func (s *Store) cutOf(files []segment) (cut int) {
 		if !old && (s.opts.HistoryBytes == 0 || left <= s.opts.HistoryBytes) {
 			break
 		}
-		left -= s.base.stamp(g.file()).size
-		if next := i + 1; !g.opening && next < len(files) && !files[next].opening {
+		left -= sizes[i]
+		if next := i + 1; next < len(files) && files[next].first > g.first {
 			cut = next
 		}
 	}
@@ -87,11 +120,11 @@ type fold struct {
 	tip     digest
 }
 
-func (f *fold) take(e pastEntry) {
+func (f *fold) take(e *pastEntry) {
 	if e.head != nil && e.head.Opening {
 		*f = fold{tip: e.head.Tip}
 	} else {
-		f.tip = e.digest
+		f.tip = e.digest()
 	}
 	if f.records == nil {
 		f.records = map[kernel.JobID][]byte{}

@@ -95,6 +95,7 @@ type verifier struct {
 	at      time.Time                 // when the last entry was written
 	file    string                    // where that was
 	recent  map[uint64]digest
+	read    map[kernel.JobID]bool // the jobs that decisions read; nil: nobody asks
 }
 
 func newVerifier(program string) *verifier {
@@ -115,9 +116,9 @@ func (v *verifier) entry(e *readEntry) error {
 		return errEnough
 	case e.head != nil && e.head.Opening:
 		return v.opening(e)
-	case e.number == 0: // of a version that keeps no history: it begins after that
-		return nil
-	case e.number < v.next && e.head == nil && v.recent[e.number] == e.digest: // sealed, and a crash came before the journal was emptied
+	case e.number == 0: // of a version that keeps no history
+		return v.unnumbered(e)
+	case e.number < v.next && e.head == nil && v.recent[e.number] == e.sum: // sealed, and a crash came before the journal was emptied
 		return nil
 	}
 	if e.unread != nil {
@@ -144,19 +145,36 @@ func (v *verifier) entry(e *readEntry) error {
 	if v.out.First == 0 {
 		v.out.First = e.number
 	}
-	v.next, v.tip, v.at = e.number+1, e.digest, time.Time(e.record.Written)
-	v.out.Last, v.out.Tip = e.number, e.digest.String()
+	v.next, v.tip, v.at = e.number+1, e.sum, time.Time(e.record.Written)
+	v.out.Last, v.out.Tip = e.number, e.sum.String()
 	if e.file != v.file {
 		v.file = e.file
 		clear(v.recent)
 	}
-	v.recent[e.number] = e.digest
+	v.recent[e.number] = e.sum
 	return nil
+}
+
+// unnumbered goes on from what a version wrote that keeps no history: the next opening has
+// it. Before any history it is nothing.
+func (v *verifier) unnumbered(e *readEntry) error {
+	if v.out.First == 0 && len(v.records) == 0 {
+		return nil
+	}
+	for _, g := range e.groups {
+		if gone := g.does(opRemoveJob); gone || g.record != nil {
+			v.find(e, Finding{Kind: FoundBreach, Job: g.job, Text: "its record changed while no history was kept"})
+		}
+	}
+	return v.take(e)
 }
 
 // opening begins with the records of an opening, or compares them with what has been
 // gone through: a version that keeps no history may have gone on from there.
 func (v *verifier) opening(e *readEntry) error {
+	if e.head.Lost {
+		v.find(e, lostJournal())
+	}
 	seen := map[kernel.JobID]bool{}
 	for _, g := range e.groups {
 		seen[g.job] = true
@@ -238,6 +256,11 @@ func (v *verifier) decide(e *readEntry) error {
 	plan, err := account.Decide(func(scope kernel.Scope) (kernel.Records, error) {
 		rec, err := v.store.records(scope)
 		rec.Last = v.last
+		if v.read != nil {
+			for i := range rec.Jobs {
+				v.read[rec.Jobs[i].ID] = true
+			}
+		}
 		return rec, err
 	})
 	again := redone{v: v, jobs: map[kernel.JobID]*kernel.Job{}}
@@ -360,7 +383,7 @@ func (v *verifier) put(id kernel.JobID, record []byte, r readRecord) error {
 	if len(record) == 0 {
 		return v.drop(id)
 	}
-	v.records[id] = record
+	v.records[id] = slices.Clone(record) // of a whole file that would stay in memory
 	if delete(v.extra, id); r.extra != nil {
 		v.extra[id] = r.extra
 	}

@@ -57,7 +57,8 @@ func (s *Store) Foreign(ctx context.Context) error {
 	return err
 }
 
-// untracked is for who only looks: git is not asked, for that takes a process.
+// untracked says that git tracks nothing of the store. It is for callers that only read:
+// to ask git would start a process.
 type untracked struct{}
 
 func (untracked) IndexStamp() string                                 { return "" }

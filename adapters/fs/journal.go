@@ -123,6 +123,20 @@ func (j *journal) close() error { return errors.Join(j.file.Close(), j.mark.Clos
 // position reads the mark. A mark that makes no sense, or of another boot, says
 // that nothing was applied: fresh is true.
 func (j *journal) position() (p position, fresh bool, err error) {
+	p, marked, err := j.marked()
+	switch {
+	case err != nil:
+		return p, false, err
+	case !marked: // Its epoch is gone, too: a new one that no cache can have seen.
+		return position{boot: j.boot, epoch: uint64(time.Now().UnixNano()), done: true, packs: p.packs}, true, nil
+	case p.boot != j.boot:
+		return position{boot: j.boot, epoch: p.epoch + 1, done: true, packs: p.packs}, true, nil
+	}
+	return p, false, nil
+}
+
+// marked is what the mark says, of whatever boot it is; false: it makes no sense.
+func (j *journal) marked() (p position, marked bool, err error) {
 	buf := make([]byte, markSize)
 	n, err := j.mark.ReadAt(buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -131,14 +145,7 @@ func (j *journal) position() (p position, fresh bool, err error) {
 	line, packs := strings.CutPrefix(string(buf[:n]), packsMark)
 	p.packs = packs
 	_, err = fmt.Sscanf(line, markLayout, &p.boot, &p.epoch, &p.start, &p.end, &p.done, &p.rebooted, &p.dir)
-	if err != nil || p.start < 0 || p.end < p.start {
-		// Its epoch is gone, too: a new one that no cache can have seen.
-		return position{boot: j.boot, epoch: uint64(time.Now().UnixNano()), done: true, packs: packs}, true, nil
-	}
-	if p.boot != j.boot {
-		return position{boot: j.boot, epoch: p.epoch + 1, done: true, packs: packs}, true, nil
-	}
-	return p, false, nil
+	return p, err == nil && p.start >= 0 && p.end >= p.start, nil
 }
 
 func (j *journal) setPosition(p position) error {

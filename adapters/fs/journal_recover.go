@@ -35,6 +35,9 @@ func (t *Tx) recover() error {
 	}
 	holds := len(t.s.quarantine)
 	t.pos = pos
+	if size == 0 {
+		t.s.missJournal()
+	}
 	if pos.end > size { // the journal was emptied, and the crash came before the mark was written
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
 	}

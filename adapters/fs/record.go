@@ -49,7 +49,7 @@ func (t *stamp) UnmarshalJSON(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("%q is not an RFC 3339 time", s)
 	}
-	*t = stamp(at.UTC().Truncate(time.Microsecond))
+	*t = stamp(kernel.Timestamp(at))
 	return nil
 }
 

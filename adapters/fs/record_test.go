@@ -32,6 +32,9 @@ func TestRecordKeepsEveryField(t *testing.T) {
 		}
 	})
 	b := encode(t, &j, nil)
+	if shown, err := Record(&j, t0); err != nil || string(shown) != string(b) {
+		t.Errorf("%v: what is shown is not the record:\n%s", err, shown)
+	}
 	got, f, err := decodeRecord(j.ID, b)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b)

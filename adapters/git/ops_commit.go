@@ -198,6 +198,27 @@ func (r *Repo) Marked(ctx context.Context, tip kernel.CommitID, mark string, sin
 	return kernel.CommitID(strings.TrimSpace(string(out))), err
 }
 
+// Commits are the commits reachable from any ref whose message has one of the lines marks,
+// each as git keeps it, oldest first.
+func (r *Repo) Commits(ctx context.Context, marks []string) (ids []kernel.CommitID, objects [][]byte, err error) {
+	args := []string{"rev-list", "--all", "--reverse", "--fixed-strings"}
+	for _, m := range marks {
+		args = append(args, "--grep="+m)
+	}
+	out, err := r.cli.read(ctx, args...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for commits: %w", err)
+	}
+	for _, id := range strings.Fields(string(out)) {
+		object, err := r.cli.read(ctx, "cat-file", "commit", id)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read commit %s: %w", id, err)
+		}
+		ids, objects = append(ids, kernel.CommitID(id)), append(objects, object)
+	}
+	return ids, objects, nil
+}
+
 // Touched reports that a commit that leads to tip, was made since then and is on
 // no other branch than that of the name changes a file outside of .vizier. Times
 // count in seconds. Without a name the other branches are not looked at.

@@ -76,9 +76,9 @@ type Local struct {
 
 func (l *Local) now() time.Time {
 	if l.Now == nil {
-		return time.Now().UTC().Truncate(time.Microsecond)
+		return kernel.Timestamp(time.Now())
 	}
-	return l.Now().UTC().Truncate(time.Microsecond)
+	return kernel.Timestamp(l.Now())
 }
 
 // start runs fork, which starts a child of this process, and remembers the

@@ -20,15 +20,26 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// LimitError is why an attempt was asked to end whose time is over, by a limit
-// that another than this package sets.
-type LimitError struct{ Reason string }
+// EndedError is why an attempt was asked to end, where that has a class of its own:
+// Timeout, by a limit that another than this package sets, or Preempted.
+type EndedError struct {
+	Class  kernel.FailureClass
+	Reason string
+}
 
-func (e *LimitError) Error() string { return e.Reason }
+func (e *EndedError) Error() string { return e.Reason }
+
+// Exit is the code that an attempt has of which no command tells one.
+func (e *EndedError) Exit() int {
+	if e.Class == kernel.Timeout {
+		return 124
+	}
+	return 143
+}
 
 func stopped(ctx context.Context) kernel.Result {
-	if limit, ok := errors.AsType[*LimitError](context.Cause(ctx)); ok {
-		return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 124, Class: kernel.Timeout, Reason: limit.Reason}
+	if e, ok := errors.AsType[*EndedError](context.Cause(ctx)); ok {
+		return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: e.Exit(), Class: e.Class, Reason: e.Reason}
 	}
 	return kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 143, Class: kernel.Signal, Reason: context.Cause(ctx).Error()}
 }

@@ -10,11 +10,8 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
 )
-
-// effectTrailer names, in the message of every commit that Vizier makes, the
-// effect that the commit is (semantics 2, decision 7).
-const effectTrailer = "Vizier-Effect: "
 
 // effectKey identifies one effect of n: the same for every attempt of a
 // generation, and for no other job, generation, operation or arguments. part
@@ -37,7 +34,7 @@ func withEffect(message, key string) string {
 	if len(paragraphs) > 1 && trailers(paragraphs[len(paragraphs)-1]) {
 		gap = "\n"
 	}
-	return message + gap + effectTrailer + key + "\n"
+	return message + gap + effect.Trailer + key + "\n"
 }
 
 // trailers reports that every line of a paragraph is a git trailer.
@@ -62,7 +59,7 @@ func committed(ctx context.Context, env *Env, n *Node, tip kernel.CommitID, key 
 	if tip == "" {
 		return "", nil
 	}
-	id, err := env.Git.Marked(ctx, tip, effectTrailer+key, n.Job.Created.Add(-clockSlack))
+	id, err := env.Git.Marked(ctx, tip, effect.Trailer+key, n.Job.Created.Add(-clockSlack))
 	if err != nil {
 		return "", fmt.Errorf("look for an earlier attempt's commit: %w", err)
 	}

@@ -46,7 +46,7 @@ func commit(ctx context.Context, env *Env, n *Node, prepare func() error) (Resul
 		return Result{}, err
 	}
 	if want := n.Job.State.Context.Branch; want != "" && branch != want {
-		return failed(1, "%s is not on branch %s any more: somebody switched it, or a later run has the branch; `git -C %s switch %s`, or retry from worktree.prepare",
+		return failed(1, "%s is not on branch %s any more: it was switched, or a later run has the branch; `git -C %s switch %s`, or retry from worktree.prepare",
 			n.Dir, want, n.Dir, want), nil
 	}
 	message, err := commitMessage(env, n)

@@ -90,7 +90,7 @@ func planPersist(ctx context.Context, env *Env, n *Node) (Result, error) {
 // nothing has changed.
 func saveState(env *Env, n *Node, s planState) error {
 	name := planStates + "/" + s.PlanID + ".json"
-	s.Created = env.Now().UTC().Truncate(time.Microsecond)
+	s.Created = kernel.Timestamp(env.Now())
 	s.Updated = s.Created
 	data, err := readIn(n.Root, name)
 	switch {

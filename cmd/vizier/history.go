@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,11 +18,12 @@ import (
 type historyCmd struct {
 	List   historyListCmd   `cmd:"" default:"withargs" help:"Say who did what, when, and what followed."`
 	Verify historyVerifyCmd `cmd:"" help:"Check that the history is whole and decides the same again."`
+	Export historyExportCmd `cmd:"" help:"Write evidence of a job or a run to one file."`
 }
 
 // storeHistory is what a store has of its past.
 type storeHistory interface {
-	History(ctx context.Context, about func(kernel.JobID, []byte) bool, f func(fs.Told) error) error
+	History(ctx context.Context, about func(kernel.JobID, []byte) bool, f func(fs.HistoryEntry) error) error
 	VerifyHistory(context.Context) (fs.Verification, error)
 }
 
@@ -77,7 +79,7 @@ func (h *historyListCmd) Run(c *call) error {
 		return err
 	}
 	var lines []historyLine
-	err = r.Past.History(c.ctx, about, func(t fs.Told) error {
+	err = r.Past.History(c.ctx, about, func(t fs.HistoryEntry) error {
 		if lines = append(lines, historyLineOf(t)); h.Last > 0 && len(lines) > h.Last {
 			lines = lines[1:]
 		}
@@ -125,7 +127,7 @@ func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) boo
 	}, nil
 }
 
-func historyLineOf(t fs.Told) historyLine {
+func historyLineOf(t fs.HistoryEntry) historyLine {
 	l := historyLine{t.Entry, t.At, t.Program, []historyAsked{}, []historyChange{}, t.Edited}
 	for _, a := range t.Asked {
 		l.Asked = append(l.Asked, historyAsked(a))
@@ -214,6 +216,7 @@ func historyMoves(l historyLine) (out []string) {
 }
 
 type historyVerifyCmd struct {
+	File   string `placeholder:"FILE" help:"Check this file, which history export wrote, and no repository."`
 	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
 }
 
@@ -231,6 +234,7 @@ type verified struct {
 	Decisions int              `json:"decisions"`
 	Whole     bool             `json:"whole"`
 	Findings  []historyFinding `json:"findings"`
+	Evidence  *evidenceOf      `json:"evidence,omitempty"`
 }
 
 type historyFinding struct {
@@ -246,28 +250,42 @@ type historyFinding struct {
 
 // Run verifies the history.
 func (h *historyVerifyCmd) Run(c *call) error {
-	r, err := c.repo()
-	if err != nil {
-		return err
-	}
-	v, err := r.Past.VerifyHistory(c.ctx)
+	debug.SetGCPercent(200) // much is made that is needed to the end, and then this process is over
+	v, e, err := h.verify(c)
 	if err != nil {
 		return err
 	}
 	whole := !slices.ContainsFunc(v.Findings, func(f fs.Finding) bool { return !f.Harmless() })
 	if h.Format == "json" {
-		doc := verified{v.First, v.Last, v.Tip, v.Decisions, whole, []historyFinding{}}
+		doc := verified{v.First, v.Last, v.Tip, v.Decisions, whole, []historyFinding{}, e}
 		for _, f := range v.Findings {
 			doc.Findings = append(doc.Findings, historyFindingOf(f))
 		}
 		err = c.ui.json(doc)
 	} else {
+		if e != nil {
+			c.ui.text(e.text())
+		}
 		c.ui.text(c.ui.verification(v, time.Now()))
 	}
 	if err == nil && !whole {
 		err = exits(1)
 	}
 	return err
+}
+
+// verify checks the file that was named, or else the repository's history.
+func (h *historyVerifyCmd) verify(c *call) (v fs.Verification, e *evidenceOf, err error) {
+	if h.File != "" {
+		e, v, err = h.verifyFile(c)
+		return v, e, err
+	}
+	r, err := c.repo()
+	if err != nil {
+		return v, nil, err
+	}
+	v, err = r.Past.VerifyHistory(c.ctx)
+	return v, nil, err
 }
 
 func historyFindingOf(f fs.Finding) historyFinding {

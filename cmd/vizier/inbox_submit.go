@@ -65,7 +65,7 @@ func (x *inboxSubmitCmd) Run(c *call) error {
 		if err == nil {
 			t, err = box.Submit(c.ctx, app.Submission{Name: name, Text: text, At: at, Front: rules.Front{Flow: x.Flow, Set: set}},
 				func(text string, f rules.Front) (string, error) {
-					return inbox.Stamp(text, f, time.Now().UTC().Truncate(time.Microsecond), c.actor())
+					return inbox.Stamp(text, f, kernel.Timestamp(time.Now()), c.actor())
 				})
 		}
 		if err != nil {

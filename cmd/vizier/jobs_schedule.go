@@ -13,6 +13,7 @@ type scheduleCmd struct {
 	Format   string `enum:"summary,dag,json,dot,mermaid,svg,html" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg|html" help:"How it looks; dot and mermaid are for drawing, svg is a picture, html the page of vizier web with all jobs as one file."`
 	Raw      bool   `help:"With --format json: waits as objects, and when it was made."`
 	Watch    bool   `help:"The same as vizier top."`
+	At       string `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
 	MaxDepth int    `default:"3" help:"How far from --job, and how deep below each job of dag."`
 }
 
@@ -24,6 +25,10 @@ func (s *scheduleCmd) check(u *ui) error {
 	switch {
 	case s.MaxDepth < 0:
 		return usageError(errors.New("`--max-depth` must be at least 0."))
+	case s.Watch && s.At != "":
+		return usageError(errors.New("`--watch` is of now: leave out `--at`"))
+	case s.Format == "html" && s.At != "":
+		return usageError(errors.New("`--format html` is of now: leave out `--at`"))
 	case s.Watch && s.Format != "summary":
 		return usageError(errors.New("`--watch` is the live screen and has no format"))
 	}
@@ -33,6 +38,9 @@ func (s *scheduleCmd) check(u *ui) error {
 // Run prints the schedule.
 func (s *scheduleCmd) Run(c *call) error {
 	if err := s.check(c.ui); err != nil {
+		return err
+	}
+	if err := c.goBack(s.At); err != nil {
 		return err
 	}
 	if s.Watch {

@@ -16,10 +16,16 @@ type showCmd struct {
 	Fields []string `placeholder:"FIELD" help:"Show these fields, in this order."`
 	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"How it looks."`
 	Raw    bool     `help:"With --format json: the whole record, with its types kept."`
+	At     string   `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
 }
 
 // Run prints what is on record about the jobs.
-func (s *showCmd) Run(c *call) error { return c.each(s.Jobs, s.Format, s.show) }
+func (s *showCmd) Run(c *call) error {
+	if err := c.goBack(s.At); err != nil {
+		return err
+	}
+	return c.each(s.Jobs, s.Format, s.show)
+}
 
 func (s *showCmd) show(c *call, ref string) error {
 	if err := rawNeedsJSON(s.Raw, s.Format); err != nil {
@@ -107,6 +113,7 @@ type statusCmd struct {
 	Jobs      []string `arg:"" optional:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Attention bool     `help:"Without a job: exit 10 if something needs a person."`
 	Format    string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	At        string   `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
 }
 
 func (*statusCmd) Help() string {
@@ -116,6 +123,9 @@ func (*statusCmd) Help() string {
 // Run prints how each stands, or how everything does. It succeeds whatever the
 // status is.
 func (s *statusCmd) Run(c *call) error {
+	if err := c.goBack(s.At); err != nil {
+		return err
+	}
 	switch {
 	case len(s.Jobs) == 0:
 		return (&overviewCmd{s.Attention, s.Format}).Run(c)

@@ -12,6 +12,7 @@ import (
 type whyCmd struct {
 	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	At     string   `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
 }
 
 func (*whyCmd) Help() string {
@@ -55,7 +56,12 @@ type rootFailure struct {
 }
 
 // Run explains the jobs.
-func (w *whyCmd) Run(c *call) error { return c.each(w.Jobs, w.Format, w.why) }
+func (w *whyCmd) Run(c *call) error {
+	if err := c.goBack(w.At); err != nil {
+		return err
+	}
+	return c.each(w.Jobs, w.Format, w.why)
+}
 
 func (w *whyCmd) why(c *call, ref string) error {
 	r, targets, err := c.targets([]string{ref})

@@ -142,7 +142,7 @@ func TestNotNarrowed(t *testing.T) {
 // An error is that of the whole grammar, wherever the narrow one gives up.
 func TestErrorsAreToldInViewOfTheWhole(t *testing.T) {
 	w := newFake(t)
-	for _, line := range []string{"jobs list --nope", "jobs lst", "jobs show", "jobs effects a b c", "jobs list --format nope", "jobs list --al", "jobs cancel a --cleanup-worktree --no-cleanup-worktree"} {
+	for _, line := range []string{"jobs list --nope", "jobs lst", "jobs payload", "jobs effects a b c", "jobs list --format nope", "jobs list --al", "jobs cancel a --cleanup-worktree --no-cleanup-worktree"} {
 		args := strings.Fields(line)
 		code, _, narrow := w.run(args...)
 		_, err := parserOf(t, &grammar{}).Parse(slices.Clone(args))

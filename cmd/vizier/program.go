@@ -121,6 +121,7 @@ type call struct {
 	model   *kong.Application // see whole
 	home    string            // the root of the repository that repo opened
 	outside string            // see repo.Outside
+	past    *repo             // what repo opens instead; see goBack
 }
 
 // whole is the model of every command. It takes a while to build, and who only
@@ -147,6 +148,9 @@ func (c *call) useResidentProgram() {
 
 // repo opens the repository.
 func (c *call) repo() (*repo, error) {
+	if c.past != nil {
+		return c.past, nil
+	}
 	r, err := c.open(c.ctx, c.env, c.globals)
 	if err == nil {
 		c.outside, c.home = r.Outside, r.Root
@@ -314,7 +318,10 @@ func formatJSON(command runnable) bool {
 // usage makes an error of the parser one that exits 2 and names the help to
 // read.
 func usage(err error) error {
-	hint := "vizier --help"
+	hint, missing := "vizier --help", error(nil)
+	if strings.HasPrefix(err.Error(), `expected "<job>`) {
+		missing = errors.New("expected a job or a run, by its number, its name or @last")
+	}
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {
 		if node := parse.Context.Selected(); node != nil {
@@ -323,7 +330,7 @@ func usage(err error) error {
 			err, hint = errors.New("unexpected argument "+word), "vizier jobs "+word
 		}
 	}
-	return &failure{class: classUsage, err: err, hint: hint}
+	return &failure{class: classUsage, err: cmp.Or(missing, err), hint: hint}
 }
 
 // commandPath is a command as it is typed.

@@ -83,13 +83,34 @@ func flagsFirst(model *kong.Application, args []string) []string {
 			continue
 		}
 		flags = append(flags, word)
-		name, _, given := strings.Cut(word, "=")
-		if f := flagOf(node, name); f != nil && !given && !f.IsBool() && !f.IsCounter() && len(rest) > 0 {
+		if takesNext(node, word) {
+			if len(rest) == 0 {
+				return args // for the parser to say that the value is missing
+			}
 			flags = append(flags, rest[0])
 			rest = rest[1:]
 		}
 	}
 	return slices.Concat(args[:at+1], flags, targets, rest)
+}
+
+// takesNext tells whether the next argument is the value of the flag word, or of the
+// last of several letters behind one dash. It is false for a flag that node has not.
+func takesNext(node *kong.Node, word string) bool {
+	if strings.HasPrefix(word, "--") {
+		f := flagOf(node, word)
+		return f != nil && !f.IsBool() && !f.IsCounter() && !strings.Contains(word, "=")
+	}
+	for i, letter := range word[1:] {
+		f := flagOf(node, "-"+string(letter))
+		if f == nil {
+			return false
+		}
+		if !f.IsBool() && !f.IsCounter() {
+			return i+2 == len(word) // what follows in the word is its value
+		}
+	}
+	return false
 }
 
 // commandIndex is where the name of the command stands, or -1.

@@ -50,6 +50,8 @@ func TestFlagsBetweenTargets(t *testing.T) {
 		"tail 12 -f 13 -n 5 14":                "tail -f -n 5 12 13 14",
 		"show 12 --raw -- --name":              "show --raw 12 -- --name",
 		"wait 12 - --unknown":                  "wait --unknown 12 -",
+		"tail 12 -n5 13 -fn 7 14":              "tail -n5 -fn 7 12 13 14",
+		"tail 12 -n":                           "tail 12 -n",
 		"submit make --name x -- all":          "submit make --name x -- all",
 		"jobs payload 12 --format json custom": "jobs payload 12 --format json custom",
 		"jobs":                                 "jobs",

@@ -38,6 +38,15 @@ func TestGridFits(t *testing.T) {
 
 // Where no column is named, the widest gives way, and never the first: it is what
 // people type.
+// Without a terminal nothing is cut, and one long text does not push the others away.
+func TestAGridWithoutATerminal(t *testing.T) {
+	long := strings.Repeat("long ", 20) + "end"
+	g := grid{indent: "  ", shrink: []int{1}, cells: [][]string{{"1", long, "vizier tail 1"}, {"12", "exit 3", "vizier tail 12"}}}
+	if got, want := g.text(0), "  1   "+long+"  vizier tail 1\n  12  exit 3  vizier tail 12\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 func TestTheWidestColumnGivesWay(t *testing.T) {
 	g := grid{cells: [][]string{{"14/merge_integrate", "short", "a long text that goes on and on", "x"}}}
 	if got, want := g.text(40), "14/merge_integrate  short  a long te…  x\n"; got != want {

@@ -14,8 +14,8 @@ import (
 func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.Snapshot, error) {
 	const patience = 2 * time.Second // a person waits
 	snap, err := read()
-	if err != nil {
-		return nil, err
+	if err != nil || c.past != nil {
+		return snap, err
 	}
 	alone := len(r.Scheduler.Executors) > 0 && !r.Attended()
 	lost := func() []kernel.JobID {

@@ -91,8 +91,12 @@ type repo struct {
 	// may be more.
 	Events func(after uint64) eventLog
 
-	// Past is the history of the store.
+	// Past is the history of the store, and At the use cases as of a moment of it.
 	Past storeHistory
+	At   func(context.Context, fs.Moment) (*app.Scheduler, error)
+
+	// Evidence is a file about jobs.
+	Evidence func(ctx context.Context, about string, ids []kernel.JobID) ([]byte, error)
 
 	// Resident is the process of the resident scheduler; 0: none is alive.
 	Resident func() int
@@ -152,7 +156,8 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 		Events: func(after uint64) eventLog {
 			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}
 		},
-		Past:     v.Store,
+		Past: v.Store,
+		At:   v.At, Evidence: v.Evidence,
 		Resident: v.Resident,
 		FewFiles: v.FewFiles,
 		Attended: v.Attended,

@@ -10,6 +10,10 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
+// Trailer begins the line, in the message of every commit that Vizier makes, that names
+// the effect that the commit is (semantics 2, decision 7).
+const Trailer = "Vizier-Effect: "
+
 // State is how far a side effect got.
 type State uint8
 

@@ -189,7 +189,7 @@ func classesOf(j *kernel.Job) []kernel.FailureClass {
 	out := []kernel.FailureClass{kernel.ExitFailure, kernel.Timeout, kernel.Signal, kernel.WorkerLost, kernel.EffectInDoubt}
 	retry := j.Retry()
 	seen := map[bool]bool{retry.Covers(kernel.ExitFailure, 1): true}
-	for c := kernel.OutOfMemory; c <= kernel.Overloaded; c++ {
+	for c := kernel.OutOfMemory; c <= kernel.Preempted; c++ {
 		if again := retry.Covers(c, 1); !slices.Contains(out, c) && !seen[again] {
 			seen[again], out = true, append(out, c)
 		}

@@ -114,7 +114,7 @@ func retried(p kernel.RetryPolicy) failure {
 			return failure{class: kernel.ExitFailure, exit: code}
 		}
 	}
-	for class := kernel.ExitFailure; class <= kernel.Overloaded; class++ {
+	for class := kernel.ExitFailure; class <= kernel.Preempted; class++ {
 		if p.Covers(class, 1) {
 			return failure{class: class, exit: 1}
 		}

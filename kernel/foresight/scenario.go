@@ -117,7 +117,7 @@ func described(n kernel.NewJob, name func(kernel.JobID) string) string {
 		say("resumes=%d", s.Budget.Resumes)
 	}
 	var classes []string
-	for c := kernel.ExitFailure; c <= kernel.Overloaded; c++ {
+	for c := kernel.ExitFailure; c <= kernel.Preempted; c++ {
 		if s.Retry.Classes&(1<<c) != 0 {
 			classes = append(classes, c.String())
 		}

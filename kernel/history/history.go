@@ -64,12 +64,26 @@ func (a Account) Decide(read Source) (kernel.Plan, error) {
 	for _, id := range a.Unjudged {
 		r.near = append(r.near, kernel.Near{Kind: kernel.Itself, Job: id})
 	}
+	r.near = append(r.near, a.asked(r.scope)...)
 	for _, step := range a.Steps {
 		if err := r.do(step); err != nil {
 			return kernel.Plan{}, err
 		}
 	}
 	return r.plan, nil
+}
+
+// asked is what a tick after most verbs asks for once it has seen what they are about. To
+// have it at once saves deciding twice.
+func (a Account) asked(scope kernel.Scope) []kernel.Near {
+	var near []kernel.Near
+	for _, id := range scope.Jobs {
+		near = append(near, kernel.Near{Kind: kernel.Dependents, Job: id}, kernel.Near{Kind: kernel.Consumers, Artifact: kernel.Artifact{Kind: kernel.CommandPatch, Name: string(id)}})
+	}
+	if a.Limits.MaxRunning > 0 {
+		near = append(near, kernel.Near{Kind: kernel.Line, Key: kernel.LocalExecutor, Most: a.Limits.MaxRunning + 1 + len(scope.Jobs)})
+	}
+	return near
 }
 
 // redecision is one Account.Decide under way.

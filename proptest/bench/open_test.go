@@ -147,3 +147,28 @@ func BenchmarkRunnerMemoryAmongMany(b *testing.B) {
 	b.ReportMetric(most, "MiB")
 	b.ReportMetric(0, "ns/op")
 }
+
+// What would follow for one of 10,000 open jobs, against why it waits.
+func BenchmarkWhatIf(b *testing.B) {
+	r, ids := behind(b, 10_000)
+	id := ids[len(ids)/2]
+	for _, change := range [][]string{{"--cancel", id}, {"--succeed", "1"}} {
+		b.Run(strings.TrimPrefix(change[0], "--"), func(b *testing.B) {
+			var why, whatIf time.Duration
+			n := 0
+			for b.Loop() {
+				took, _ := r.spentBy("", "why", id)
+				why += took
+				cmd := r.command(append([]string{"what-if"}, change...)...)
+				if _ = cmd.Run(); cmd.ProcessState.ExitCode() != 1 { // something changes
+					b.Fatal(cmd.ProcessState)
+				}
+				whatIf += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+				n++
+			}
+			b.ReportMetric(float64(whatIf.Microseconds())/float64(n), "cpu-us")
+			b.ReportMetric(float64(whatIf)/float64(why), "x-why")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -6,6 +6,37 @@ import (
 	"testing"
 )
 
+// A job whose place Slurm takes for another's goes on from its checkpoint once there is a
+// place again, without a retry.
+func TestPreempted(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	const script = `
+		if test -e "$VIZIER_CHECKPOINT_DIR/begun"; then exit 0; fi
+		touch "$VIZIER_CHECKPOINT_DIR/begun"
+		sleep 100`
+	place := []string{"--option", "partition=spare", "--option", "memory=3000M"}
+	id := r.submit("lab", script, append(place, "--resumable", "--retries", "0")...)
+	plain := r.submit("lab", "sleep 100", append(place, "--retries", "0", "--after", id+":any")...)
+	r.becomes(id, "running")
+	r.eventually(func() string {
+		return r.sh("test -e .vizier/jobs/" + id + "/checkpoint/begun || echo it has not begun")
+	})
+	urgent := func() { r.sh("sbatch --parsable -p urgent --mem=3000M --output=/dev/null --wrap 'sleep 2'") }
+	urgent()
+	r.becomes(id, "succeeded")
+	if got := r.v("jobs", "show", id); !strings.Contains(got, "1 failed (preempted)") || !strings.Contains(got, "| 2 succeeded") {
+		t.Errorf("the attempts are\n%s", got)
+	}
+	r.becomes(plain, "running")
+	urgent()
+	r.becomes(plain, "failed")
+	if got := r.job(plain)["failure_class"]; got != "preempted" {
+		t.Errorf("what may not be executed again: class %q", got)
+	}
+	r.v("history", "verify")
+}
+
 // A job that ran out of memory, and then of time, is submitted again with more of that.
 // What each attempt used is on record, as on this machine.
 func TestResourcesGrow(t *testing.T) {

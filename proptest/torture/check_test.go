@@ -52,8 +52,8 @@ func (r *repo) coherent() {
 	r.provable()
 }
 
-// provable asserts that every decision on record comes out the same again. Records that
-// the test itself edited are no matter.
+// provable asserts that every decision on record comes out the same again, and that the
+// history leads to what there is. Records that the test itself edited are no matter.
 func (r *repo) provable() {
 	r.t.Helper()
 	var doc struct {
@@ -65,10 +65,19 @@ func (r *repo) provable() {
 	if err := json.Unmarshal([]byte(r.run("history", "verify", "--format", "json").out), &doc); err != nil {
 		r.t.Fatal(err)
 	}
+	edited := false
 	for _, f := range doc.Findings {
-		if f.Kind != "edited" {
+		if edited = edited || f.Kind == "edited"; f.Kind != "edited" {
 			r.t.Errorf("history: entry %d: %s: %s\n  %s\n  %s", f.Entry, f.Kind, f.Message, f.Recorded, f.Decided)
 		}
+	}
+	jobs := func(at ...string) string {
+		out := r.ok(append([]string{"jobs", "list", "--all", "--format", "json", "--raw"}, at...)...)
+		_, list, _ := strings.Cut(out, `"jobs":`) // behind when it was made
+		return list
+	}
+	if now, past := jobs(), jobs("--at", "now"); !edited && past != now {
+		r.t.Errorf("--at now has\n%s\nand there is\n%s", past, now)
 	}
 }
 

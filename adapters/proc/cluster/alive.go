@@ -176,6 +176,8 @@ func (e evidence) end(at string) *kernel.Result {
 		r.Exit, r.Class, r.Reason = 124, kernel.Timeout, "ended "+at+" by its time limit"+said
 	case OutOfMemory:
 		r.Exit, r.Class, r.Reason = 137, kernel.OutOfMemory, "ended "+at+" for want of memory"+said
+	case Preempted:
+		r.Exit, r.Class, r.Reason = 143, kernel.Preempted, "preempted "+at+said
 	case Cancelled:
 		r.Outcome, r.Exit, r.Class = kernel.OutcomeCancelled, 143, kernel.NoFailure
 		r.Reason = "taken off " + at + " by its owner or an administrator" + said
@@ -324,7 +326,7 @@ func (c *Cluster) record(a kernel.AttemptID, v judgement) error {
 		return nil
 	}
 	r := *v.lost
-	r.Attempt, r.Ended = a, time.Now().UTC().Truncate(time.Microsecond)
+	r.Attempt, r.Ended = a, kernel.Timestamp(time.Now())
 	c.files.Lock()
 	err := c.Conclude(r)
 	c.files.Unlock()

@@ -89,11 +89,12 @@ const (
 	Cancelled   State = "cancelled"
 	Timeout     State = "timeout"
 	OutOfMemory State = "out_of_memory"
-	Lost        State = "lost" // its node died, or the cluster gave it up
+	Preempted   State = "preempted" // it was ended to make room for another
+	Lost        State = "lost"      // its node died, or the cluster gave it up
 )
 
 // States are all of them.
-var States = []State{Pending, Stuck, Running, Unseen, Succeeded, Failed, Cancelled, Timeout, OutOfMemory, Lost}
+var States = []State{Pending, Stuck, Running, Unseen, Succeeded, Failed, Cancelled, Timeout, OutOfMemory, Preempted, Lost}
 
 // waits reports that the cluster has not begun with the job.
 func (j Job) waits() bool { return j.State == Pending || j.State == Stuck }

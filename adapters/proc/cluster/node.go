@@ -30,8 +30,9 @@ type Place interface {
 	// Job is that job, if there is any telling.
 	Job() (name, id string, known bool)
 
-	// Left is how long the job may still run, and whether it is still to run at all.
-	Left(context.Context) (left time.Duration, running bool, err error)
+	// Stands is how the job stands: Running, with how long it may still run, Preempted,
+	// or how else it ends.
+	Stands(context.Context) (state State, left time.Duration, err error)
 
 	// Cores is how many the job was given on this node; 0: there is no telling.
 	Cores() int
@@ -123,18 +124,20 @@ func (n *Node) Beat(ctx context.Context, check func(), stop func(error)) {
 }
 
 // Terminated is why the cluster asked this runner to end, as far as it can be
-// found out: its job's time limit or something else. A cluster that does not
+// found out: its job's time limit, another job that needs the place, or something else. A cluster that does not
 // answer is asked again, as long as there is time before it kills.
 func (n *Node) Terminated(ctx context.Context) error {
 	const patience, pause, notice = 15 * time.Second, time.Second, 2 * time.Minute
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	other := fmt.Errorf("cluster %s asked it to end (SIGTERM): it was cancelled there, or had to make room", n.order.Cluster)
+	other := fmt.Errorf("cluster %s asked it to end (SIGTERM): it was cancelled there", n.order.Cluster)
 	for ctx.Err() == nil {
-		left, running, err := n.place.Left(ctx)
+		state, left, err := n.place.Stands(ctx)
 		switch {
-		case err == nil && running && left <= notice:
-			return &proc.LimitError{Reason: "ended by the time limit of its job on cluster " + n.order.Cluster}
+		case err == nil && state == Preempted:
+			return &proc.EndedError{Class: kernel.Preempted, Reason: "preempted on cluster " + n.order.Cluster}
+		case err == nil && state == Running && left <= notice:
+			return &proc.EndedError{Class: kernel.Timeout, Reason: "ended by the time limit of its job on cluster " + n.order.Cluster}
 		case err == nil || errors.Is(err, errNoTelling):
 			return other
 		}
@@ -161,17 +164,17 @@ const (
 // Job implements Place.
 func (Told) Job() (name, id string, known bool) { return "", "", false }
 
-// Left implements Place.
-func (Told) Left(context.Context) (left time.Duration, running bool, err error) {
+// Stands implements Place.
+func (Told) Stands(context.Context) (state State, left time.Duration, err error) {
 	text := os.Getenv(envUntil)
 	if s, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return time.Until(time.Unix(s, 0)), true, nil
+		return Running, time.Until(time.Unix(s, 0)), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return 0, false, errNoTelling
+		return "", 0, errNoTelling
 	}
-	return time.Until(at), true, nil
+	return Running, time.Until(at), nil
 }
 
 // Cores implements Place.

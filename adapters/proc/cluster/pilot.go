@@ -159,8 +159,8 @@ func (c *Cluster) Cores(place Place) int { return cmp.Or(place.Cores(), c.Settin
 // no time limit, or it cannot be found out.
 func Until(ctx context.Context, place Place) time.Time {
 	const least, share = time.Minute, 10
-	left, running, err := place.Left(ctx)
-	if err != nil || !running || left <= 0 {
+	state, left, err := place.Stands(ctx)
+	if err != nil || state != Running || left <= 0 {
 		return time.Time{}
 	}
 	return time.Now().Add(left - min(least, left/share))

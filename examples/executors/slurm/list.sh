@@ -9,6 +9,6 @@ if ! lines=$(squeue --me -h -t all -o '%i|%T|%r|%N|%j' 2>&1); then
 fi
 printf '%s\n' "$lines" | jq -R -s --arg prefix "$prefix" '
 	{PENDING: "pending", CONFIGURING: "pending", REQUEUED: "pending", COMPLETED: "succeeded", FAILED: "failed", CANCELLED: "cancelled",
-	 TIMEOUT: "timeout", DEADLINE: "timeout", OUT_OF_MEMORY: "out_of_memory", NODE_FAIL: "lost", BOOT_FAIL: "lost", PREEMPTED: "lost"} as $states |
+	 TIMEOUT: "timeout", DEADLINE: "timeout", OUT_OF_MEMORY: "out_of_memory", NODE_FAIL: "lost", BOOT_FAIL: "lost", PREEMPTED: "preempted"} as $states |
 	{jobs: [split("\n")[] | split("|") | select(length == 5 and (.[4] | startswith($prefix))) |
 		{id: .[0], name: .[4], state: ($states[.[1]] // "running"), word: .[1], reason: .[2], node: .[3]}]}'

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/cluster"
 )
 
 // Place is the batch job that a process on a node is in.
@@ -28,24 +30,36 @@ func (Place) Cores() int {
 	return 0
 }
 
-// Left implements cluster.Place.
-func (Place) Left(ctx context.Context) (left time.Duration, running bool, err error) {
+// Stands implements cluster.Place. A job that has been told to make room runs until its
+// grace is over: that it was told is a time of its own.
+func (Place) Stands(ctx context.Context) (state cluster.State, left time.Duration, err error) {
 	const patience = 5 * time.Second
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	cmd := exec.CommandContext(ctx, "squeue", "-h", "-j", os.Getenv("SLURM_JOB_ID"), "-o", "%T %L")
+	cmd := exec.CommandContext(ctx, "squeue", "-h", "-j", os.Getenv("SLURM_JOB_ID"), "-O", "State:24,PreemptTime:24,TimeLeft:24")
 	cmd.Env, cmd.WaitDelay = clientEnv(os.Environ()), time.Second
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, false, err
+		return "", 0, err
 	}
-	state, text, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
-	left, ok := duration(text)
-	running = state == "RUNNING"
-	if state == "" || running && !ok {
-		return 0, running, fmt.Errorf("squeue says %q", out)
+	return stands(string(out))
+}
+
+// stands reads what squeue says: a state, when the job was preempted, and how long it
+// may still run.
+func stands(out string) (state cluster.State, left time.Duration, err error) {
+	f := strings.Fields(out)
+	if len(f) < 3 {
+		return "", 0, fmt.Errorf("squeue says %q", out)
 	}
-	return left, running, nil
+	if state = stateOf(f[0], ""); f[1] != "N/A" {
+		return cluster.Preempted, 0, nil
+	}
+	left, ok := duration(f[2])
+	if state == cluster.Running && !ok {
+		return "", 0, fmt.Errorf("squeue says %q", out)
+	}
+	return state, left, nil
 }
 
 // duration reads [D-]HH:MM:SS and shorter forms, as squeue writes them.

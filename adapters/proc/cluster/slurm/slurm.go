@@ -130,7 +130,9 @@ func stateOf(word, reason string) cluster.State {
 		return cluster.Timeout
 	case "OUT_OF_MEMORY":
 		return cluster.OutOfMemory
-	case "BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "REVOKED":
+	case "PREEMPTED":
+		return cluster.Preempted
+	case "BOOT_FAIL", "NODE_FAIL", "REVOKED":
 		return cluster.Lost
 	default:
 		return cluster.Running

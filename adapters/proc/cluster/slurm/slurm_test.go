@@ -108,6 +108,24 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+// A job that is told to make room is preempted, whether its grace is over or not.
+func TestStands(t *testing.T) {
+	for out, want := range map[string]cluster.State{
+		"RUNNING                 N/A                     1:00:00                 \n": cluster.Running,
+		"RUNNING                 N/A                     UNLIMITED               \n": "",
+		"RUNNING                 2026-11-23T05:22:30     1:00:00                 \n": cluster.Preempted,
+		"PREEMPTED               2026-11-23T05:22:30     1:00:00                 \n": cluster.Preempted,
+		"PREEMPTED               N/A                     1:00:00                 \n": cluster.Preempted,
+		"CANCELLED               N/A                     INVALID                 \n": cluster.Cancelled,
+		"": "",
+	} {
+		got, left, err := stands(out)
+		if got != want || (err == nil) != (want != "") || got == cluster.Running && left != time.Hour {
+			t.Errorf("%q: %q, %s, %v", out, got, left, err)
+		}
+	}
+}
+
 func TestClientEnv(t *testing.T) {
 	got := clientEnv([]string{"A=b", "SLURM_CONF=c", "SLURM_JOB_ID=1", "SLURM_MEM_PER_CPU=9", "SQUEUE_FORMAT=x", "SBATCH_ACCOUNT=us", "SBATCH_EXPORT=NONE", "LC_ALL=de",
 		"SBATCH_EXPORT=LD_PRELOAD=x.so", "SBATCH_GET_USER_ENV=1", "SBATCH_ARRAY_INX=1-9", "SBATCH_WAIT=1"})

@@ -1,0 +1,296 @@
+package fs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// course is the parts of a history in order, and where one can begin to go through it.
+type course struct {
+	p     chronicle
+	parts []part
+}
+
+// part is a sealed file, or the journal, which comes last.
+type part struct {
+	file    segment // zero: the journal
+	head    segmentHead
+	err     error // why the head cannot be read
+	journal bool
+}
+
+// course is what there is to go through. It is ErrNotFound where that is nothing.
+func (p chronicle) course() (c course, err error) {
+	c.p = p
+	for _, g := range p.sealed[p.beginning():] {
+		one := part{file: g}
+		if one.head, one.err = p.s.segmentHead(g); one.err != nil && !g.opening && p.journaled(g.first) {
+			continue // power went before it was synced, and the journal has its entries
+		}
+		c.parts = append(c.parts, one)
+	}
+	j := part{journal: true, file: segment{first: p.firstInJournal()}}
+	if j.file.first > 0 {
+		c.parts = append(c.parts, j)
+	}
+	if len(c.parts) == 0 {
+		return c, beyondError("no history is on record")
+	}
+	return c, nil
+}
+
+// firstInJournal is the number of the first entry of the journal; 0: it has none that is
+// of the history.
+func (p chronicle) firstInJournal() (first uint64) {
+	_ = eachEntry(p.journal, "", nil, func(e *pastEntry) error { // what is wrong with it is told in its turn
+		first = e.number
+		return errEnough
+	})
+	return first
+}
+
+// at goes to a moment.
+func (c course) at(ctx context.Context, when Moment) (*Past, error) {
+	end := when == Moment{}
+	if end {
+		when.Time = time.Unix(1<<40, 0)
+	}
+	last := c.holding(when)
+	if last < 0 {
+		return nil, c.tooEarly()
+	}
+	w, from, err := c.begin(last)
+	if err == nil {
+		err = c.goThrough(ctx, w, from, last, when)
+	}
+	if err != nil {
+		if w != nil {
+			w.close()
+		}
+		return nil, c.explain(err, last)
+	}
+	if w.number < c.parts[0].file.first && !c.parts[0].file.opening || w.number == 0 {
+		w.close()
+		return nil, c.tooEarly()
+	}
+	if when.Entry > 0 && w.number != when.Entry {
+		w.close()
+		return nil, beyondError(fmt.Sprintf("entry %d is not there: the last one by then is %d", when.Entry, w.number))
+	}
+	p, err := w.past()
+	if err == nil && when.Entry == 0 && !end {
+		p.At = when.Time
+	}
+	return p, err
+}
+
+// holding is the index of the part in which a moment is; -1: it is before all of them.
+func (c course) holding(when Moment) int {
+	for i, one := range slices.Backward(c.parts) {
+		switch {
+		case when.Entry > 0:
+			if one.file.first <= when.Entry && !(one.file.opening && one.file.first == when.Entry) {
+				return i
+			}
+		case one.journal:
+			if first, err := c.p.beganInJournal(); err != nil || !first.After(when.Time) {
+				return i
+			}
+		case one.err != nil || !time.Time(one.head.Began).After(when.Time) && !one.head.Cut:
+			return i
+		}
+	}
+	return -1
+}
+
+// beganInJournal is when the first entry of the journal was written.
+func (p chronicle) beganInJournal() (at time.Time, err error) {
+	err = eachEntry(p.journal, "", nil, func(e *pastEntry) error {
+		at = e.written()
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return at, err
+}
+
+// begin is the state before the part from, the nearest one to part last from which the
+// history can be gone through.
+func (c course) begin(last int) (w *pastState, from int, err error) {
+	for from = last; from >= 0; from-- {
+		one := c.parts[from]
+		if w := c.p.s.openMilestone(one.file.first, c.tipBefore(from)); w != nil {
+			if one.file.opening { // it has the milestone's records
+				from++
+			}
+			return w, from, nil
+		}
+		if one.file.opening && one.err == nil {
+			return newPastState(), from, nil
+		}
+	}
+	w = newPastState()
+	w.whole = c.parts[0].file.first == 1
+	if !w.whole && !c.parts[0].file.opening {
+		return nil, 0, errNoBeginning
+	}
+	return w, 0, nil
+}
+
+var errNoBeginning = errors.New("what its first entries go on from is missing")
+
+// tipBefore is the digest of the entry before part i, as far as heads say it.
+func (c course) tipBefore(i int) *digest {
+	switch one := c.parts[i]; {
+	case one.err != nil:
+		return nil
+	case one.file.opening:
+		return &one.head.Tip
+	case !one.journal:
+		return &one.head.Before
+	case i > 0 && c.parts[i-1].err == nil:
+		return &c.parts[i-1].head.Tip
+	}
+	return nil
+}
+
+// goThrough goes through the parts from to last, as far as a moment, and leaves milestones
+// behind where there are none.
+func (c course) goThrough(ctx context.Context, w *pastState, from, last int, when Moment) error {
+	type content struct {
+		head  segmentHead
+		bytes []byte
+		err   error
+	}
+	ahead := make(chan chan content, 2)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // the next parts are read meanwhile
+		defer close(ahead)
+		for i := from; i <= last; i++ {
+			one := make(chan content, 1)
+			select {
+			case ahead <- one:
+			case <-ctx.Done():
+				return
+			}
+			go func(i int) {
+				var got content
+				if c.parts[i].journal {
+					got.bytes = c.p.journal
+				} else {
+					got.head, got.bytes, got.err = c.p.s.readSegment(c.parts[i].file)
+				}
+				one <- got
+			}(i)
+		}
+	}()
+	passed := int64(0)
+	for i := from; i <= last; i++ {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		got := <-<-ahead
+		if got.err != nil {
+			return got.err
+		}
+		one := c.parts[i]
+		if i > from && passed >= c.p.s.milestoneWorth(one.file.first) {
+			if tip := c.tipBefore(i); tip != nil && c.p.s.writeMilestone(w, one.file.first, *tip) == nil {
+				passed = 0
+			}
+		}
+		name, head := path.Join(vizierDir, plansFile), (*segmentHead)(nil)
+		if !one.journal {
+			name, head = vizierDir+"/"+one.file.file(), &got.head
+			passed += c.p.s.base.stamp(one.file.file()).size
+		}
+		err := eachEntry(got.bytes, name, head, func(e *pastEntry) error {
+			switch opening := head != nil && head.Opening; {
+			case opening && when.Entry == 0 && time.Time(head.Began).After(when.Time) && !head.Cut, when.Entry > 0 && e.number > when.Entry:
+				return errEnough
+			case opening:
+			case e.number == 0 && when.Entry > 0, e.number > 0 && e.number <= w.number: // of a version that keeps no history, or there twice
+				return nil
+			case when.Entry == 0 && i == last && e.written().After(when.Time):
+				return errEnough
+			case e.number == 0:
+				w.take(e)
+				return nil
+			case e.number > w.number+1 && w.number > 0:
+				return &SegmentError{name, fmt.Errorf("entries %d to %d are missing", w.number+1, e.number-1)}
+			}
+			w.take(e)
+			if i == last && (head == nil || !head.Opening) {
+				w.written = e.written()
+			}
+			return nil
+		})
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tooEarly says from when on there is a history.
+func (c course) tooEarly() error {
+	number, at := c.beginsWith(0)
+	return beyondError(fmt.Sprintf("the history begins with entry %d, at %s: nothing before that can be shown", number, at.Format(time.RFC3339)))
+}
+
+// beyondError says how far the history reaches. It is ErrNotFound.
+type beyondError string
+
+func (e beyondError) Error() string      { return string(e) }
+func (beyondError) Is(target error) bool { return target == kernel.ErrNotFound }
+
+// beginsWith is the first entry that can be shown of part i and those after it, and when it
+// was written; 0: none can.
+func (c course) beginsWith(i int) (number uint64, at time.Time) {
+	for ; i < len(c.parts); i++ {
+		one := c.parts[i]
+		w := c.p.s.openMilestone(one.file.first, c.tipBefore(i))
+		if w == nil && !(one.file.opening && one.err == nil) && !(i == 0 && one.file.first == 1) {
+			continue
+		}
+		if w != nil {
+			w.close()
+		}
+		for _, after := range c.parts[i:] {
+			if after.journal {
+				at, _ = c.p.beganInJournal()
+			} else if at = time.Time(after.head.Began); after.file.opening {
+				continue
+			}
+			return after.file.first, at
+		}
+		return one.file.first, at
+	}
+	return 0, at
+}
+
+// explain says of an error on the way to part last what can be shown all the same.
+func (c course) explain(err error, last int) error {
+	if !errors.Is(err, errNoBeginning) {
+		if _, damaged := errors.AsType[*SegmentError](err); !damaged || errors.Is(err, iofs.ErrNotExist) {
+			return err
+		}
+	}
+	number, at := c.beginsWith(last + 1)
+	if number == 0 {
+		return fmt.Errorf("%w; nothing after it can be shown until the history is begun anew", err)
+	}
+	return fmt.Errorf("%w; the history can be shown again from entry %d on, at %s", err, number, at.Format(time.RFC3339))
+}

@@ -1,0 +1,453 @@
+package fs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1" //nolint:gosec // git names commits by it
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	iofs "io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
+)
+
+// Evidence is what a file says of some jobs besides their history: evidenceVersion, this as
+// a line of JSON, the sealed files of the history in order, and the SHA-256 of all before
+// it (docs/formats/history.md).
+type Evidence struct {
+	About   string           `json:"about"`   // what was asked for
+	Program string           `json:"program"` // the version that wrote it
+	Made    time.Time        `json:"made"`
+	Jobs    []EvidenceJob    `json:"jobs"`
+	Commits []EvidenceCommit `json:"commits"`
+	Parts   []int64          `json:"parts"` // the sizes of the sealed files
+}
+
+// EvidenceJob is a job as it was when the file was made.
+type EvidenceJob struct {
+	Job    kernel.JobID   `json:"job"`
+	Record []byte         `json:"record"` // job.json
+	Files  []EvidenceFile `json:"files"`  // its logs, and what else it left
+}
+
+// EvidenceFile is the digest of a file.
+type EvidenceFile struct {
+	Path   string `json:"path"` // below the repository's root
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// EvidenceCommit is a commit that the jobs made.
+type EvidenceCommit struct {
+	ID     kernel.CommitID `json:"id"`
+	Object []byte          `json:"object"` // as git has it, from which ID follows
+}
+
+const (
+	evidenceVersion = "vizier evidence 1\n"
+	evidenceKind    = "vizier evidence "
+	maxEvidence     = 1 << 31
+)
+
+// Export is the evidence of jobs that exist: of their history the part from their first
+// entry to their last, with the records that its decisions were made by. find brings the
+// commits that bear one of some lines.
+func (s *Store) Export(ctx context.Context, about string, ids []kernel.JobID, find func(context.Context, []string) ([]EvidenceCommit, error)) ([]byte, error) {
+	p, err := s.history(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[kernel.JobID]bool{}
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	first, last, err := p.spanOf(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	if first == 0 {
+		return nil, beyondError("no history of " + about + " is on record")
+	}
+	e := Evidence{About: about, Program: s.opts.Program, Made: s.opts.Now(), Commits: []EvidenceCommit{}}
+	var marks []string
+	for _, id := range ids {
+		j, err := s.evidenceOf(id)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range j.Files {
+			if dir, name := path.Split(f.Path); path.Base(dir) == effectsDir && path.Ext(name) == ".json" {
+				marks = append(marks, effect.Trailer+strings.TrimSuffix(name, ".json"))
+			}
+		}
+		e.Jobs = append(e.Jobs, j)
+	}
+	if len(marks) > 0 {
+		if e.Commits, err = find(ctx, marks); err != nil {
+			return nil, err
+		}
+	}
+	read := map[kernel.JobID]bool{}
+	whole, err := p.between(ctx, first, last, nil, read)
+	if err != nil {
+		return nil, err
+	}
+	few, err := p.between(ctx, first, last, read, nil)
+	if err != nil {
+		return nil, err
+	}
+	all, err := e.encode(whole)
+	if err != nil {
+		return nil, err
+	}
+	small, err := e.encode(few)
+	if err != nil {
+		return nil, err
+	}
+	_, want, err := VerifyEvidence(ctx, s.opts.Program, all)
+	if err != nil {
+		return nil, err
+	}
+	if _, got, err := VerifyEvidence(ctx, s.opts.Program, small); err == nil && got.Decisions == want.Decisions && len(got.Findings) == len(want.Findings) {
+		return small, nil
+	}
+	return all, nil // decisions went by more than what they read
+}
+
+// spanOf are the first and the last entry that have to do with jobs; 0: none has.
+func (p chronicle) spanOf(ctx context.Context, ids map[kernel.JobID]bool) (first, last uint64, err error) {
+	err = p.each(func(e *pastEntry) error {
+		if e.number == 0 || e.head != nil && e.head.Opening {
+			return ctx.Err()
+		}
+		mine := false
+		for _, g := range e.groups {
+			mine = mine || ids[g.job]
+		}
+		for id := range e.found() {
+			mine = mine || ids[id]
+		}
+		if mine && first == 0 {
+			first = e.number
+		}
+		if mine {
+			last = e.number
+		}
+		return ctx.Err()
+	})
+	return first, last, err
+}
+
+// between are the sealed files of the entries first to last, with the records before them:
+// those of only, nil: all. What verifying them reads is noted in read, if it is given.
+func (p chronicle) between(ctx context.Context, first, last uint64, only, read map[kernel.JobID]bool) (parts [][]byte, err error) {
+	var before fold
+	var content []byte
+	var head segmentHead
+	v := newVerifier(p.s.opts.Program)
+	v.read = read
+	seal := func() error {
+		if head.First == 0 {
+			return nil
+		}
+		head.Size = int64(len(content))
+		b, err := sealed(head, func(w io.Writer) error { _, err := w.Write(content); return err })
+		parts, head, content = append(parts, b), segmentHead{}, nil
+		return err
+	}
+	open := func(f *fold, head segmentHead) error {
+		maps.DeleteFunc(f.records, func(id kernel.JobID, _ []byte) bool { return only != nil && !only[id] })
+		b, err := f.entry().encode()
+		if err != nil {
+			return err
+		}
+		head.Opening, head.Last, head.Size = true, head.First-1, int64(len(b))
+		sealedOpening, err := sealed(head, func(w io.Writer) error { _, err := w.Write(b); return err })
+		if err != nil {
+			return err
+		}
+		parts = append(parts, sealedOpening)
+		return eachEntry(b, "", &head, func(e *pastEntry) error { return v.pass(e) })
+	}
+	begun := false
+	err = p.each(func(e *pastEntry) error {
+		opening := e.head != nil && e.head.Opening
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !opening && (e.number == 0 || begun && e.number < v.next), begun && e.number > last && !opening:
+			return nil
+		case !opening && e.number > last || opening && e.head.First > last:
+			return errEnough
+		case begun && opening:
+			var f fold
+			f.take(e)
+			return errors.Join(seal(), open(&f, segmentHead{First: e.head.First, Tip: e.head.Tip, Began: e.head.Began, Ended: e.head.Ended}))
+		case opening || e.number < first:
+			before.take(e)
+			return nil
+		}
+		when := stamp(e.written())
+		if !begun {
+			begun = true
+			if before.records == nil {
+				before.records = map[kernel.JobID][]byte{}
+			}
+			if err := open(&before, segmentHead{First: e.number, Tip: e.before, Began: when, Ended: when}); err != nil {
+				return err
+			}
+		}
+		if head.First == 0 {
+			head = segmentHead{First: e.number, Before: e.before, Began: when}
+		}
+		head.Last, head.Tip, head.Ended = e.number, e.digest(), when
+		content = append(content, framedEntry(e.body)...)
+		for _, g := range e.groups {
+			if read != nil {
+				read[g.job] = true
+			}
+		}
+		return v.pass(e)
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return parts, errors.Join(err, seal())
+}
+
+// pass takes an entry that nobody has read yet.
+func (v *verifier) pass(e *pastEntry) error {
+	r := readEntry{pastEntry: *e}
+	r.read()
+	return v.entry(&r)
+}
+
+// framedEntry is an entry as it stands in the journal.
+func framedEntry(body []byte) []byte {
+	b := append(make([]byte, 8, 8+len(body)), body...)
+	binary.LittleEndian.PutUint32(b[:4], uint32(len(body)))
+	binary.LittleEndian.PutUint32(b[4:8], crc32.ChecksumIEEE(body))
+	return b
+}
+
+// evidenceOf is the record of a job and the digests of what it left.
+func (s *Store) evidenceOf(id kernel.JobID) (j EvidenceJob, err error) {
+	j = EvidenceJob{Job: id, Files: []EvidenceFile{}}
+	if j.Record, err = s.readRecordFile(id); err != nil {
+		return j, err
+	}
+	add := func(name string, r io.Reader) error {
+		sum := sha256.New()
+		n, err := io.Copy(sum, r)
+		j.Files = append(j.Files, EvidenceFile{path.Join(vizierDir, name), n, hex.EncodeToString(sum.Sum(nil))})
+		return err
+	}
+	files, err := s.readPack(id)
+	if errors.Is(err, iofs.ErrNotExist) {
+		err = s.eachFile(jobPath(id, "."), add)
+	}
+	for _, f := range files {
+		if !isOwn(f.name) {
+			err = errors.Join(err, add(jobPath(id, f.name), bytes.NewReader(f.data)))
+		}
+	}
+	job, _, wrong := decodeRecord(id, j.Record)
+	if err = errors.Join(err, wrong); err != nil {
+		return j, err
+	}
+	for _, a := range job.Spec.Produces {
+		if a.Kind != kernel.Custom {
+			continue
+		}
+		name := artifactFile(payloadsDir, a, id)
+		f, err := s.base.file(name, os.O_RDONLY)
+		if errors.Is(err, iofs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return j, err
+		}
+		if err := errors.Join(add(name, f), f.Close()); err != nil {
+			return j, err
+		}
+	}
+	slices.SortFunc(j.Files, func(a, b EvidenceFile) int { return strings.Compare(a.Path, b.Path) })
+	return j, nil
+}
+
+// isOwn reports that a file of a job is the store's own: what it says is in the history.
+func isOwn(name string) bool { return name == recordName || name == stateName || name == lockName }
+
+// eachFile calls f with every regular file below a directory.
+func (s *Store) eachFile(dir string, f func(name string, r io.Reader) error) error {
+	names, err := s.base.names(dir)
+	for _, base := range names {
+		name := path.Join(dir, base)
+		var st unix.Stat_t
+		if wrong := unix.Fstatat(s.base.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); wrong != nil || err != nil {
+			return errors.Join(err, wrong)
+		}
+		switch {
+		case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+			err = s.eachFile(name, f)
+		case st.Mode&unix.S_IFMT == unix.S_IFREG && !isOwn(base):
+			var file *os.File
+			if file, err = s.base.file(name, os.O_RDONLY); err == nil {
+				err = errors.Join(f(name, file), file.Close())
+			}
+		}
+	}
+	return err
+}
+
+func (e Evidence) encode(parts [][]byte) ([]byte, error) {
+	e.Parts = nil
+	for _, p := range parts {
+		e.Parts = append(e.Parts, int64(len(p)))
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	b := slices.Concat([]byte(evidenceVersion), line, []byte("\n"), slices.Concat(parts...))
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...), nil
+}
+
+var errEvidence = errors.New("it was changed, or is damaged: its digest is another")
+
+// openEvidence takes a file apart.
+func openEvidence(b []byte) (e Evidence, parts [][]byte, err error) {
+	rest, ok := bytes.CutPrefix(b, []byte(evidenceVersion))
+	if line, _, _ := bytes.Cut(b, []byte("\n")); !ok && bytes.HasPrefix(line, []byte(evidenceKind)) {
+		var v int
+		if _, err := fmt.Sscan(string(line[len(evidenceKind):]), &v); err == nil && v > 1 {
+			return e, nil, fmt.Errorf("evidence format %d: %w", v, ErrNewer)
+		}
+	}
+	at := len(b) - sha256.Size
+	if !ok || len(rest) < sha256.Size || sha256.Sum256(b[:at]) != digest(b[at:]) {
+		return e, nil, errEvidence
+	}
+	line, rest, _ := bytes.Cut(rest[:len(rest)-sha256.Size], []byte("\n"))
+	if err := fromJSON(line, &e); err != nil {
+		return e, nil, jsonError(err)
+	}
+	for _, n := range e.Parts {
+		if n < 0 || n > int64(len(rest)) {
+			return e, nil, errEvidence
+		}
+		parts, rest = append(parts, rest[:n]), rest[n:]
+	}
+	if len(rest) > 0 {
+		return e, nil, errEvidence
+	}
+	return e, parts, nil
+}
+
+// ReadEvidence reads a file that Export made.
+func ReadEvidence(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxEvidence))
+	return b, errors.Join(err, f.Close())
+}
+
+// VerifyEvidence checks the bytes of a file that Export made, by this version's kernel and
+// by nothing besides the file.
+func VerifyEvidence(ctx context.Context, program string, b []byte) (Evidence, Verification, error) {
+	v := newVerifier(program)
+	e, parts, err := openEvidence(b)
+	if err != nil {
+		v.out.Findings = append(v.out.Findings, Finding{Kind: FoundDamage, Text: err.Error()})
+		return e, v.out, nil
+	}
+	for i, part := range parts {
+		name := fmt.Sprintf("part %d", i+1)
+		head, content, err := openSegment(part)
+		if err == nil && (i == 0 && !head.Opening) {
+			err = errSegment
+		}
+		if err == nil {
+			err = eachEntry(content, name, &head, func(e *pastEntry) error {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				return v.pass(e)
+			})
+		}
+		if ctx.Err() != nil {
+			return e, v.out, ctx.Err()
+		}
+		if errors.Is(err, errEnough) {
+			return e, v.out, nil
+		}
+		if err != nil {
+			v.out.Findings = append(v.out.Findings, Finding{Kind: FoundDamage, Entry: v.next, File: name, Text: err.Error()})
+			return e, v.out, nil
+		}
+	}
+	v.compareEvidence(e)
+	return e, v.out, nil
+}
+
+// compareEvidence compares the records and the commits of e with what the history leads to.
+func (v *verifier) compareEvidence(e Evidence) {
+	end := &readEntry{}
+	effects := map[string]bool{}
+	for _, j := range e.Jobs {
+		if !bytes.Equal(v.records[j.Job], j.Record) {
+			v.find(end, v.unknown(j.Job, v.records[j.Job], j.Record))
+		}
+		for _, f := range j.Files {
+			effects[strings.TrimSuffix(path.Base(f.Path), ".json")] = path.Base(path.Dir(f.Path)) == effectsDir
+		}
+	}
+	for _, c := range e.Commits {
+		switch {
+		case objectName(c.Object, len(c.ID)) != string(c.ID):
+			v.find(end, Finding{Kind: FoundDamage, Text: fmt.Sprintf("commit %s was changed: its content is another", c.ID)})
+		case !slices.ContainsFunc(effectsOf(c.Object), func(key string) bool { return effects[key] }):
+			v.find(end, Finding{Kind: FoundEdit, Text: fmt.Sprintf("commit %s bears no trailer of an effect of these jobs", c.ID)})
+		}
+	}
+}
+
+// effectsOf are the effects that a commit says it is.
+func effectsOf(object []byte) (keys []string) {
+	for line := range strings.Lines(string(object)) {
+		if key, is := strings.CutPrefix(strings.TrimSpace(line), effect.Trailer); is {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// objectName is what git calls a commit, in as many digits as name has.
+func objectName(object []byte, digits int) string {
+	var sum hash.Hash = sha1.New() //nolint:gosec // git names commits by it
+	if digits == 2*sha256.Size {
+		sum = sha256.New()
+	}
+	fmt.Fprintf(sum, "commit %d\x00", len(object))
+	sum.Write(object)
+	return hex.EncodeToString(sum.Sum(nil))
+}

@@ -1,0 +1,148 @@
+package fs
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
+)
+
+func noCommits(context.Context, []string) ([]EvidenceCommit, error) { return nil, nil }
+
+// resealed is a file with another digest at its end: whoever changes one may write that, too.
+func resealed(b []byte) []byte {
+	b = slices.Clone(b[:len(b)-sha256.Size])
+	sum := sha256.Sum256(b)
+	return append(b, sum[:]...)
+}
+
+// Evidence is accepted as it was written, and refused with any byte changed.
+func TestEvidenceRefusesEveryChangedByte(t *testing.T) {
+	l := newLivedStore(t)
+	l.submit(4, 3)
+	if err := os.WriteFile(l.s.LogFile(id(1), "stdout"), []byte("made\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := newStore(t, l.dir).Export(t.Context(), "1", []kernel.JobID{id(1), id(2)}, noCommits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, v, err := VerifyEvidence(t.Context(), "1.0", b)
+	if err != nil || len(v.Findings) > 0 || v.First != 1 || v.Last != 5 || v.Decisions != 5 {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if len(e.Jobs) != 2 || len(e.Jobs[0].Files) != 1 || e.Jobs[0].Files[0] != (EvidenceFile{".vizier/jobs/" + string(id(1)) + "/stdout.log", 5, digest(sha256.Sum256([]byte("made\n"))).String()}) {
+		t.Fatalf("%+v", e)
+	}
+	refused := func(b []byte) bool {
+		_, v, err := VerifyEvidence(t.Context(), "1.0", b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(v.Findings, func(f Finding) bool { return !f.Harmless() })
+	}
+	for i := range b {
+		bad := slices.Clone(b)
+		bad[i] ^= 1 << (i % 8)
+		if !refused(bad) {
+			t.Fatalf("byte %d of %d may be changed", i, len(b))
+		}
+	}
+	for i := range b {
+		if !refused(b[:i]) {
+			t.Fatalf("the first %d of %d bytes are enough", i, len(b))
+		}
+	}
+	// What is in the chain is refused also where the digest at the end fits.
+	line := bytes.IndexByte(b[len(evidenceVersion):], '\n') + len(evidenceVersion)
+	for i := line + 1; i < len(b)-sha256.Size; i++ {
+		bad := slices.Clone(b)
+		bad[i] ^= 1 << (i % 8)
+		if !refused(resealed(bad)) {
+			t.Fatalf("byte %d of %d may be changed with the digest at the end", i, len(b))
+		}
+	}
+}
+
+// Evidence has what its decisions read, and no other job.
+func TestEvidenceHasWhatItNeeds(t *testing.T) {
+	l := emptyStore(t)
+	for n := 1; n <= 20; n++ {
+		l.submit(n)
+		l.end(n, kernel.OutcomeSucceeded)
+	}
+	l.submit(21, 7)
+	l.seal(func() { l.end(21, kernel.OutcomeFailed) })
+	b, err := newStore(t, l.dir).Export(t.Context(), "21", []kernel.JobID{id(21)}, noCommits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, parts, err := openEvidence(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, content, err := openSegment(parts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before []kernel.JobID
+	_ = eachEntry(content, "", nil, func(e *pastEntry) error {
+		for _, g := range e.groups {
+			if g.job != "" {
+				before = append(before, g.job)
+			}
+		}
+		return nil
+	})
+	if !slices.Equal(before, []kernel.JobID{id(7)}) {
+		t.Errorf("it has the records of %v", before)
+	}
+	if _, v, err := VerifyEvidence(t.Context(), "1.0", b); err != nil || len(v.Findings) > 0 || v.Decisions != 2 || v.First != 41 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, err := newStore(t, l.dir).Export(t.Context(), "99", []kernel.JobID{id(99)}, noCommits); err == nil {
+		t.Error("there is evidence of a job that never was")
+	}
+}
+
+// A record that is not what the history led to, and a commit that is not what it is called
+// or has nothing to do with the jobs, are told.
+func TestEvidenceTellsWhatDoesNotMatch(t *testing.T) {
+	l := newLivedStore(t)
+	key := strings.Repeat("ab", 32)
+	writeAt(t, file(l.dir, jobPath(id(1), effectsDir+"/"+key+".json")), "{}")
+	object := []byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n\nmade\n\n" + effect.Trailer + key + "\n")
+	name := kernel.CommitID(objectName(object, 40))
+	foreign := []byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n\nmade\n")
+	finds := func(commits []EvidenceCommit, want ...string) {
+		t.Helper()
+		b, err := newStore(t, l.dir).Export(t.Context(), "1", []kernel.JobID{id(1)}, func(_ context.Context, marks []string) ([]EvidenceCommit, error) {
+			if !slices.Equal(marks, []string{effect.Trailer + key}) {
+				t.Errorf("it looks for %v", marks)
+			}
+			return commits, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, v, err := VerifyEvidence(t.Context(), "1.0", b)
+		var got []string
+		for _, f := range v.Findings {
+			got = append(got, f.Kind)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%+v, %v; want %v", v.Findings, err, want)
+		}
+	}
+	finds([]EvidenceCommit{{name, object}})
+	finds([]EvidenceCommit{{name, append(slices.Clone(object), '!')}}, FoundDamage)
+	finds([]EvidenceCommit{{kernel.CommitID(objectName(foreign, 64)), foreign}}, FoundEdit)
+	l.edit(1, `"exit_code": 0`, `"exit_code": 3`)
+	finds(nil, FoundEdit)
+}

@@ -1,0 +1,281 @@
+package fs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// recordsOf is everything that a store reads, in order.
+func recordsOf(t testing.TB, s interface {
+	Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error)
+}) kernel.Records {
+	t.Helper()
+	rec, err := s.Read(t.Context(), kernel.Scope{All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(rec.Jobs, func(a, b kernel.Job) int { return cmp.Compare(a.ID, b.ID) })
+	rec.Last = 0
+	return rec
+}
+
+// seal has the next commit seal the journal.
+func (l *livedStore) seal(next func()) {
+	l.s.log.limit = 1
+	next()
+	l.s.log.limit = checkpointSize
+}
+
+func (l *livedStore) forgetMilestones() {
+	l.t.Helper()
+	for _, n := range l.s.milestones() {
+		if err := l.s.base.remove(milestoneFile(n)); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+func (l *livedStore) pastAt(when Moment) *Past {
+	l.t.Helper()
+	p, err := newStore(l.t, l.dir).PastAt(l.t.Context(), when)
+	if err != nil {
+		l.t.Fatalf("%+v: %v", when, err)
+	}
+	l.t.Cleanup(p.Close)
+	return p
+}
+
+// At each entry, with and without milestones, the past is what was then, and at the last
+// one it is what is. The worlds are drawn.
+func TestThePastIsWhatWas(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	draw := rand.New(rand.NewPCG(seed, 1))
+	l := emptyStore(t)
+	var was []kernel.Records
+	var written []time.Time
+	note := func() {
+		was = append(was, recordsOf(t, l.s))
+		written = append(written, l.app.Now())
+	}
+	for n := 1; n <= 40; n++ {
+		submit := func() {
+			var after []int
+			if jobs := recordsOf(t, l.s).Jobs; len(jobs) > 0 && draw.IntN(2) == 0 {
+				k, _ := strconv.ParseInt(string(jobs[draw.IntN(len(jobs))].ID), 16, 64)
+				after = append(after, int(k))
+			}
+			l.submit(n, after...)
+		}
+		if n > 1 && draw.IntN(5) == 0 {
+			l.seal(submit)
+		} else {
+			submit()
+		}
+		note()
+		rec := recordsOf(t, l.s)
+		for i := range rec.Jobs {
+			j := &rec.Jobs[i]
+			if j.State.Status != kernel.Running || draw.IntN(3) == 0 {
+				continue
+			}
+			r := kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded, Started: t0, Ended: t0}
+			if draw.IntN(4) == 0 {
+				r.Outcome, r.Exit, r.Class = kernel.OutcomeFailed, 1, kernel.ExitFailure
+			}
+			if _, err := l.app.Finish(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			note()
+		}
+		if draw.IntN(6) == 0 {
+			if _, err := l.app.GC(t.Context(), time.Duration(draw.IntN(60))*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if v, err := l.s.VerifyHistory(t.Context()); err != nil || int(v.Last) != len(was) { // it had something to do
+				note()
+			}
+		}
+	}
+	check := func(how string) {
+		t.Helper()
+		for i := range was {
+			p := l.pastAt(Moment{Entry: uint64(i + 1)})
+			if got := recordsOf(t, p); !reflect.DeepEqual(got, was[i]) {
+				t.Fatalf("%s: at entry %d there are\n%+v\nand there were\n%+v", how, i+1, got, was[i])
+			}
+			p = l.pastAt(Moment{Time: written[i]})
+			if got := recordsOf(t, p); p.Entry != uint64(i+1) || !reflect.DeepEqual(got, was[i]) {
+				t.Fatalf("%s: at %s, after entry %d, there are those of entry %d", how, written[i], i+1, p.Entry)
+			}
+			p.Close()
+		}
+	}
+	check("as it comes")
+	l.forgetMilestones()
+	if err := l.s.TrimHistory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := l.s.segments(); err != nil || len(files) > 0 && len(l.s.milestones()) == 0 {
+		t.Fatalf("%d sealed files and no milestone, %v", len(files), err)
+	}
+	check("with milestones")
+	if p := l.pastAt(Moment{}); int(p.Entry) != len(was) || !reflect.DeepEqual(recordsOf(t, p), recordsOf(t, l.s)) {
+		t.Errorf("at the end, after entry %d of %d, it is not what is", p.Entry, len(was))
+	}
+	l.finds()
+}
+
+// What the gates of the past saw is told from the history.
+func TestThePastKnowsWhatGatesSaw(t *testing.T) {
+	l := emptyStore(t)
+	art := custom("t", "x")
+	sp := plain(1).Spec
+	sp.Needs = []kernel.Artifact{art, {Kind: kernel.MergeSentinel, Name: "x"}}
+	if err := l.s.WriteSentinel("x", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	l.ask(kernel.NewJob{ID: id(1), Spec: sp})
+	explain := func(s app.Scheduler, store app.Store, o app.Observer) kernel.Explanation {
+		s.Store, s.Observers = store, []app.Observer{o}
+		e, _, err := s.Explain(t.Context(), id(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	p := l.pastAt(Moment{Entry: 1})
+	want := explain(*l.app, l.app.Store, l.s)
+	if got := explain(*l.app, readOnly{p}, p); !reflect.DeepEqual(got.Unmet, want.Unmet) || len(want.Unmet) == 0 {
+		t.Errorf("then:\n%+v\nnow:\n%+v", got, want)
+	}
+	l.seal(func() { l.submit(2) })
+	if err := l.s.TrimHistory(t.Context()); err != nil || len(l.s.milestones()) == 0 {
+		t.Fatalf("%v, milestones %v", err, l.s.milestones())
+	}
+	if p := l.pastAt(Moment{Entry: 2}); !reflect.DeepEqual(explain(*l.app, readOnly{p}, p).Unmet, want.Unmet) {
+		t.Error("behind a milestone it is another")
+	}
+}
+
+type readOnly struct{ *Past }
+
+func (readOnly) Begin(context.Context) (app.Tx, error) { return nil, ErrPast }
+
+// A milestone of another history, or of another version, counts for nothing.
+func TestAMilestoneOfAnotherHistory(t *testing.T) {
+	var l [2]*livedStore
+	for i := range l {
+		l[i] = emptyStore(t)
+		l[i].submit(1 + i)
+		l[i].seal(func() { l[i].submit(3 + i) })
+		if err := l[i].s.TrimHistory(t.Context()); err != nil || !slices.Equal(l[i].s.milestones(), []uint64{2}) {
+			t.Fatalf("%v, milestones %v", err, l[i].s.milestones())
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(l[0].dir, vizierDir, milestoneFile(2)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeAt(t, filepath.Join(l[1].dir, vizierDir, milestoneFile(2)), string(b))
+	if got, want := recordsOf(t, l[1].pastAt(Moment{})), recordsOf(t, l[1].s); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// What cannot be shown is said with what can, and only that is lost.
+func TestThePastThatCannotBeShown(t *testing.T) {
+	fails := func(l *livedStore, when Moment, words ...string) {
+		t.Helper()
+		p, err := newStore(t, l.dir).PastAt(t.Context(), when)
+		if err == nil {
+			t.Fatalf("%+v is shown, as of entry %d", when, p.Entry)
+		}
+		for _, w := range words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%+v: %v: no %q", when, err, w)
+			}
+		}
+	}
+	l := emptyStore(t)
+	if _, err := newStore(t, l.dir).PastAt(t.Context(), Moment{Entry: 1}); !errors.Is(err, kernel.ErrNotFound) {
+		t.Errorf("without a history: %v", err)
+	}
+	l = newLivedStore(t)
+	l.seal(func() { l.submit(4) })
+	l.submit(5)
+	files, err := l.s.segments()
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	fails(l, Moment{Time: t0}, "begins with entry 1, at ")
+	fails(l, Moment{Entry: 99}, "the last one by then is 8")
+	first := filepath.Join(l.dir, vizierDir, files[0].file())
+	good, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.forgetMilestones() // which those that looked left behind
+	newer := append([]byte("vizier history 9\n"), good...)
+	flipped := slices.Clone(good)
+	flipped[len(flipped)/2] ^= 1
+	for name, bad := range map[string][]byte{"flipped": flipped, "truncated": good[:len(good)/2], "of a later version": newer, "empty": {}} {
+		if err := os.WriteFile(first, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fails(l, Moment{Entry: 2}, files[0].file())
+		fails(l, Moment{Entry: 8}, files[0].file(), "nothing after it can be shown")
+		if rec := recordsOf(t, newStore(t, l.dir)); len(rec.Jobs) != 5 {
+			t.Errorf("%s: now there are %d jobs", name, len(rec.Jobs))
+		}
+	}
+	if err := os.WriteFile(first, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.s.TrimHistory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(first, flipped, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(l, Moment{Entry: 2}, files[0].file(), "can be shown again from entry 4 on, at ")
+	if p := l.pastAt(Moment{Entry: 8}); len(recordsOf(t, p).Jobs) != 5 {
+		t.Error("behind the milestone it is not all there")
+	}
+	for _, n := range l.s.milestones() { // a damaged one is none
+		name := filepath.Join(l.dir, vizierDir, milestoneFile(n))
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(name, len(b))
+		b[len(b)-20] ^= 1
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails(l, Moment{Entry: 8}, files[0].file())
+	if err := os.WriteFile(first, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.pastAt(Moment{Entry: 8})
+	l.s.KeepHistory(1, 0)
+	if err := l.s.TrimHistory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fails(l, Moment{Entry: 2}, "begins with entry ")
+	l.pastAt(Moment{Entry: 8})
+}

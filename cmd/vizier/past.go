@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// goBack has what repo opens from then on be as it was at a time or after an entry of the
+// history; "": as it is.
+func (c *call) goBack(at string) error {
+	if at == "" {
+		return nil
+	}
+	r, err := c.repo()
+	if err != nil {
+		return err
+	}
+	when, err := c.moment(at, r.Scheduler.Now())
+	if err != nil {
+		return err
+	}
+	scheduler, err := r.At(c.ctx, when)
+	if errors.Is(err, kernel.ErrNotFound) {
+		return &failure{class: classify(err), err: err, hint: "vizier history"}
+	}
+	if err != nil {
+		return err
+	}
+	r.Scheduler = scheduler
+	r.Progress = func(kernel.AttemptID) view.Progress { return view.Progress{} }
+	r.Attempts = attemptsBy(r.Attempts, scheduler)
+	r.Inbox, r.Untrusted, r.Neighbour = nil, nil, nil
+	r.Resident, r.FewFiles, r.Attended = func() int { return 0 }, func() string { return "" }, func() bool { return true }
+	c.past = r
+	c.ui.refs.read, c.ui.now = c.reader(scheduler), scheduler.Now
+	return nil
+}
+
+// moment is what people mean by at: a time as --since takes it, an entry as history prints
+// it, or now.
+func (c *call) moment(at string, now time.Time) (fs.Moment, error) {
+	if at == "now" {
+		return fs.Moment{}, nil
+	}
+	if n, err := strconv.ParseUint(at, 10, 64); err == nil {
+		if n == 0 {
+			return fs.Moment{}, usageError(errors.New("--at 0: entries are counted from 1"))
+		}
+		return fs.Moment{Entry: n}, nil
+	}
+	when, err := c.since(at, now)
+	if err != nil {
+		return fs.Moment{}, usageError(fmt.Errorf("--at %s: expected an entry as `vizier history` prints it, a duration such as 90m, 2h or 3d, a day such as 2026-11-22, or a time", at))
+	}
+	if when.After(now) {
+		return fs.Moment{}, usageError(fmt.Errorf("--at %s: that is still to come: `vizier what-if` and `vizier simulate` look ahead", at))
+	}
+	return fs.Moment{Time: when}, nil
+}
+
+// attemptsBy are the attempts that a job had had by the moment of s. One that went on after
+// that has no end.
+func attemptsBy(attempts func(kernel.JobID) ([]kernel.Result, error), s *app.Scheduler) func(kernel.JobID) ([]kernel.Result, error) {
+	return func(id kernel.JobID) ([]kernel.Result, error) {
+		all, err := attempts(id)
+		if err != nil {
+			return nil, err
+		}
+		snap, err := s.Records(context.Background(), app.Only([]kernel.JobID{id}))
+		if err != nil {
+			return nil, err
+		}
+		var out []kernel.Result
+		for _, a := range all {
+			if j := snap.Job(id); j == nil || a.Attempt.N > j.State.Attempt {
+				continue
+			}
+			if a.Ended.After(snap.Now()) {
+				a = kernel.Result{Attempt: a.Attempt, Place: a.Place, Started: a.Started}
+			}
+			out = append(out, a)
+		}
+		return out, nil
+	}
+}

@@ -1,0 +1,26 @@
+package vizier
+
+import (
+	"context"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Evidence is a file that shows what became of jobs, and that it was decided so: see
+// VerifyEvidence. about is what they were called by who asks.
+func (r *Repository) Evidence(ctx context.Context, about string, ids []kernel.JobID) ([]byte, error) {
+	return r.Store.Export(ctx, about, ids, func(ctx context.Context, marks []string) ([]fs.EvidenceCommit, error) {
+		names, objects, err := r.Git.Commits(ctx, marks)
+		out := make([]fs.EvidenceCommit, len(names))
+		for i := range names {
+			out[i] = fs.EvidenceCommit{ID: names[i], Object: objects[i]}
+		}
+		return out, err
+	})
+}
+
+// VerifyEvidence checks a file that Evidence made, without any repository.
+func VerifyEvidence(ctx context.Context, file []byte) (fs.Evidence, fs.Verification, error) {
+	return fs.VerifyEvidence(ctx, version(), file)
+}
