@@ -285,7 +285,7 @@ func (p *Page) timeline(run kernel.RunID) string {
 		if end.Before(st.Started) {
 			end = now
 		}
-		name := strings.TrimSpace(j.Ref() + " " + view.Title(j))
+		name := view.Short(j)
 		bars = append(bars, view.Bar{Row: name, Start: st.Started, End: end, Status: st.Status.String(),
 			Text: name + "\n" + st.Status.String() + "\n" + kernel.Brief(end.Sub(st.Started))})
 	}

@@ -132,14 +132,18 @@ function foreseen(what, job, command) {
   return [el("strong", {}, `${what} ${doc.jobs.find((j) => j.job === job)?.ref || ""}:`), el("ul", {}, ...rows), more > 0 ? el("p", { class: "note" }, `and ${more} more`) : ""];
 }
 
+let needs = ""; // what is shown of what needs somebody
+
 function drawNeeds() {
   const items = stand.overview.attention;
+  const text = JSON.stringify(items);
+  if (text === needs) return; // who looks at what would follow goes on
+  needs = text;
+  const focused = $("needs").contains(document.activeElement) ? document.activeElement.textContent : undefined;
   $("needs").hidden = items.length === 0;
   document.title = (items.length ? `(${items.length}) ` : "") + stand.repository + " – Vizier";
-  const follows = new Map();
   $("needs").querySelector("ul").replaceChildren(...items.slice(0, 50).map((it) => {
     const area = el("div", { class: "follows", hidden: "" });
-    follows.set(it, area);
     const command = (it.command || []).join(" ");
     const what = /^vizier jobs approve /.test(command) ? "approve" : /^vizier retry /.test(command) ? "retry" : "";
     const b = command ? copyButton(command, what, it.job, area) : null;
@@ -147,6 +151,7 @@ function drawNeeds() {
     return el("li", {}, el("a", { href: it.job ? address({ job: it.job }) : "#" }, called(it.ref, it.name)), " ", el("span", { class: "note" }, ago(it.since)),
       el("span", { class: "what" }, it.what || it.kind || ""), b, area);
   }), items.length > 50 ? el("li", {}, `and ${items.length - 50} more`) : "");
+  if (focused) [...$("needs").querySelectorAll("button, a")].find((e) => e.textContent === focused)?.focus({ preventScroll: true });
 }
 
 function matching() {
@@ -220,13 +225,17 @@ function draw() {
 // --- one job --------------------------------------------------------------
 
 let logs = {}; // by stream: what is shown of the chosen job
+let record = ""; // what the kernel said of it
 
 function drawJob(opened) {
   const box = $("job");
   if (!at.job || !stand) { box.hidden = true; logs = {}; return; }
   let j;
   try {
-    j = JSON.parse(ask("job", { job: at.job }));
+    const text = ask("job", { job: at.job });
+    if (!opened && !box.hidden && text === record && (embedded || $("files"))) return;
+    record = text;
+    j = JSON.parse(text);
   } catch (e) {
     box.hidden = false;
     box.replaceChildren(closer(), el("h2", {}, at.job), el("p", { class: "note" }, e.message));
@@ -305,7 +314,7 @@ async function tail() {
       for (const stream of ["stdout", "stderr"]) {
         if (!await more(job, stream)) continue;
         const pre = document.querySelector(`#files pre[data-stream=${stream}]`);
-        if (!pre) { drawJob(false); continue; }
+        if (!pre) { record = ""; drawJob(false); continue; }
         const end = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
         pre.textContent = logs[stream].text;
         if (end) pre.scrollTop = pre.scrollHeight;
