@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -64,6 +65,9 @@ func (s Snapshot) Kernel() *kernel.Snapshot {
 // Stands is the value that is written for v where the kernel keeps it packed;
 // v itself for all others.
 func Stands(v reflect.Value) reflect.Value {
+	if t := v.Type(); t != reflect.TypeFor[kernel.WaitSet]() && t != reflect.TypeFor[kernel.RetryPolicy]() {
+		return v // without a copy
+	}
 	switch x := v.Interface().(type) {
 	case kernel.WaitSet:
 		return reflect.ValueOf(x.Kinds())
@@ -119,12 +123,28 @@ type policy struct {
 // livenesses are the words of kernel.Liveness, which the kernel prints nowhere.
 var livenesses = []string{kernel.Unknown: "unknown", kernel.Alive: "alive", kernel.Dead: "dead", kernel.NeverStarted: "never_started", kernel.Stalled: "stalled"}
 
-// WordsOf are the words of an enumeration in order from 0; nil: t is none.
+// WordsOf are the words of an enumeration in order from 0; nil: t is none. They are not to
+// be changed.
 func WordsOf(t reflect.Type) []string {
+	if t.Kind() != reflect.Uint8 {
+		return nil
+	}
+	if known, ok := words.Load(t); ok {
+		return known.([]string)
+	}
+	out := enumerated(t)
+	words.Store(t, out)
+	return out
+}
+
+// words and places are what WordsOf and placesOf found out, by type.
+var words, places sync.Map
+
+func enumerated(t reflect.Type) []string {
 	if t == reflect.TypeFor[kernel.Liveness]() {
 		return livenesses
 	}
-	if t.Kind() != reflect.Uint8 || !t.Implements(reflect.TypeFor[fmt.Stringer]()) {
+	if !t.Implements(reflect.TypeFor[fmt.Stringer]()) {
 		return nil
 	}
 	var out []string
@@ -152,8 +172,14 @@ func Snake(name string) string {
 // ofView reports that t is a document of package view, which has its own JSON.
 func ofView(t reflect.Type) bool { return strings.HasSuffix(t.PkgPath(), "/kernel/view") }
 
+// texts are the structs that are written as strings.
+var texts = []reflect.Type{reflect.TypeFor[time.Time](), reflect.TypeFor[kernel.Artifact](), reflect.TypeFor[kernel.AttemptID]()}
+
 // text is v where it is written as a string that is not its own.
 func text(v reflect.Value) (string, bool) {
+	if v.Kind() == reflect.Struct && !slices.Contains(texts, v.Type()) {
+		return "", false // without a copy
+	}
 	switch x := v.Interface().(type) {
 	case time.Time:
 		return x.Format(time.RFC3339Nano), true
@@ -330,6 +356,19 @@ func fillNumber(v reflect.Value, n json.Number) error {
 	return fmt.Errorf("%s is no %s", n, v.Type())
 }
 
+// placesOf are the fields of a struct by their names in JSON.
+func placesOf(t reflect.Type) map[string]int {
+	if known, ok := places.Load(t); ok {
+		return known.(map[string]int)
+	}
+	at := map[string]int{}
+	for i := range t.NumField() {
+		at[Snake(t.Field(i).Name)] = i
+	}
+	places.Store(t, at)
+	return at
+}
+
 func fillObject(v reflect.Value, t map[string]any) error {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -346,10 +385,7 @@ func fillObject(v reflect.Value, t map[string]any) error {
 		}
 		return nil
 	case reflect.Struct:
-		at := map[string]int{}
-		for i := range v.NumField() {
-			at[Snake(v.Type().Field(i).Name)] = i
-		}
+		at := placesOf(v.Type())
 		for _, key := range slices.Sorted(maps.Keys(t)) {
 			i, ok := at[key]
 			if !ok {

@@ -73,7 +73,7 @@ func (d *describer) describe(t reflect.Type) map[string]any {
 		return map[string]any{"$ref": name}
 	}
 	if words := wire.WordsOf(t); words != nil {
-		return map[string]any{"enum": slices.DeleteFunc(words, func(w string) bool { return w == "" })}
+		return map[string]any{"enum": slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })}
 	}
 	switch t.Kind() {
 	case reflect.Struct:
