@@ -336,7 +336,7 @@ async function refresh() {
     const got = await fetch("state");
     if (!got.ok) throw new Error(await got.text());
     take(await got.text());
-    drawNeeds(); draw(); drawJob(false);
+    drawNeeds(); draw(); drawJob($("job").hidden);
     say("live", false);
   } catch (e) {
     say(`Not up to date: ${e.message}`, true);
@@ -349,15 +349,16 @@ function say(text, lost) {
   $("link").classList.toggle("lost", lost);
 }
 
+let events;
+
 function listen() {
-  const events = new EventSource("events"); // tells the last number it saw when it connects again
+  events = new EventSource("events"); // tells the last number it saw when it connects again
   events.onopen = refresh;
   events.onmessage = refresh;
   events.onerror = () => {
-    say(`Connection lost: this is how it stood at ${new Date(fetched).toLocaleTimeString()}. Trying again…`, true);
+    say(`Connection lost: this is how it stood at ${new Date(fetched).toLocaleTimeString()}. Trying again; if vizier web has ended, start it again and open its new address.`, true);
     if (events.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
   };
-  setInterval(() => { if (!document.hidden && events.readyState === EventSource.OPEN) refresh(); }, 30000); // what no event tells of
 }
 
 // --- keys -----------------------------------------------------------------
@@ -400,6 +401,7 @@ try {
     drawNeeds(); draw(); drawJob(true);
   } else {
     listen();
+    setInterval(() => { if (!document.hidden && events.readyState === EventSource.OPEN) refresh(); }, 30000); // what no event tells of
     tail();
   }
 } catch (e) {
