@@ -267,6 +267,7 @@ func viewed(doc any) any {
 	return out
 }
 
+// Parsed is a JSON document as a tree whose numbers are as they were written.
 func Parsed(raw []byte) (out any, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -280,6 +281,7 @@ func Compact(v any) []byte { return Written(tree(reflect.ValueOf(v)), "") }
 // Indented is v on many lines.
 func Indented(v any) []byte { return Written(tree(reflect.ValueOf(v)), "  ") }
 
+// Written is a tree as JSON with its keys in order, and its end of line.
 func Written(t any, indent string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
