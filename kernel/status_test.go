@@ -83,7 +83,7 @@ func TestWords(t *testing.T) {
 	checkWords(t, kernel.ParseLockMode, "exclusive", "shared")
 	checkWords(t, kernel.ParseOutcome, "", "succeeded", "failed", "blocked", "cancelled")
 	checkWords(t, kernel.ParseFailureClass, "", "exit", "timeout", "signal", "oom", "worker_lost", "preflight", "launch",
-		"effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected", "rate_limited", "unauthorized", "overloaded")
+		"effect_in_doubt", "missing_input", "data_error", "missing_outputs", "rejected", "rate_limited", "unauthorized", "overloaded", "preempted")
 }
 
 func TestValidJobID(t *testing.T) {

@@ -22,6 +22,7 @@ type evidence struct {
 	ordered   bool          // it was meant to be submitted
 	posted    bool          // nobody has submitted it yet
 	said      string        // why it is not submitted, as far as there is something to say
+	packed    bool          // a pilot has it, whose batch job this is about
 	submitted string        // the cluster's number for it, once it was
 	age       time.Duration // of the order
 	held      bool          // its runner holds its lock
@@ -171,7 +172,11 @@ func (e evidence) end(at string) *kernel.Result {
 		return &r
 	}
 	said := fmt.Sprintf(" (job %s: %s)", e.job.ID, e.job.called())
-	switch r.Reason += said; e.job.State { //nolint:exhaustive // the others tell no more
+	r.Reason += said
+	if e.packed && e.job.State == Cancelled { // nobody cancelled what its pilot was running
+		return &r
+	}
+	switch e.job.State { //nolint:exhaustive // the others tell no more
 	case Timeout:
 		r.Exit, r.Class, r.Reason = 124, kernel.Timeout, "ended "+at+" by its time limit"+said
 	case OutOfMemory:
@@ -254,7 +259,7 @@ func (l *look) evidence(a kernel.AttemptID) (evidence, error) {
 	switch o, err := c.order(a); {
 	case err == nil:
 		name = cmp.Or(o.Pilot, name)
-		e.ordered, e.submitted, e.noLocks, e.lease = true, o.Job, o.NoLocks, o.Lease
+		e.ordered, e.submitted, e.packed, e.noLocks, e.lease = true, o.Job, o.Pilot != "", o.NoLocks, o.Lease
 		if e.posted = c.posted(a); e.posted {
 			e.said = l.held(o)
 		}

@@ -59,6 +59,8 @@ func TestJudge(t *testing.T) {
 		{name: "gone, out of time", e: asked(begun, in(Timeout, "TIMEOUT", "n1")), lost: kernel.Timeout, ends: kernel.OutcomeFailed},
 		{name: "gone, out of memory", e: asked(begun, in(OutOfMemory, "OUT_OF_MEMORY", "n1")), lost: kernel.OutOfMemory, ends: kernel.OutcomeFailed},
 		{name: "gone, removed", e: asked(begun, in(Cancelled, "CANCELLED", "n1")), ends: kernel.OutcomeCancelled},
+		{name: "gone with its pilot, which was removed", e: asked(with(begun, func(e *evidence) { e.packed = true }), in(Cancelled, "CANCELLED", "n1")), lost: kernel.WorkerLost, ends: kernel.OutcomeFailed, says: "CANCELLED"},
+		{name: "gone, preempted", e: asked(begun, in(Preempted, "PREEMPTED", "n1")), lost: kernel.Preempted, ends: kernel.OutcomeFailed, says: "preempted on node n1"},
 		{name: "its lock is free, its job runs", e: asked(begun, in(Running, "RUNNING", "n1")), want: "alive"},
 		{name: "its lock is free for long, its job runs", e: asked(silent(begun, 2*time.Minute), in(Running, "RUNNING", "n1")), lost: kernel.WorkerLost, ends: kernel.OutcomeFailed},
 		{name: "its lock is free, nobody to ask", e: away(begun), want: "alive"},

@@ -31,7 +31,7 @@ type Place interface {
 	Job() (name, id string, known bool)
 
 	// Stands is how the job stands: Running, with how long it may still run, Preempted,
-	// or how else it ends.
+	// or "" where it ends in another way.
 	Stands(context.Context) (state State, left time.Duration, err error)
 
 	// Cores is how many the job was given on this node; 0: there is no telling.
@@ -124,20 +124,22 @@ func (n *Node) Beat(ctx context.Context, check func(), stop func(error)) {
 }
 
 // Terminated is why the cluster asked this runner to end, as far as it can be
-// found out: its job's time limit, another job that needs the place, or something else. A cluster that does not
-// answer is asked again, as long as there is time before it kills.
+// found out: its job's time limit, another job that needs the place, or something
+// else. A cluster that does not answer is asked again, as long as there is time
+// before it kills.
 func (n *Node) Terminated(ctx context.Context) error {
 	const patience, pause, notice = 15 * time.Second, time.Second, 2 * time.Minute
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	other := fmt.Errorf("cluster %s asked it to end (SIGTERM): it was cancelled there", n.order.Cluster)
-	for ctx.Err() == nil {
+	for again := true; ctx.Err() == nil; again = false {
 		state, left, err := n.place.Stands(ctx)
 		switch {
 		case err == nil && state == Preempted:
 			return &proc.EndedError{Class: kernel.Preempted, Reason: "preempted on cluster " + n.order.Cluster}
 		case err == nil && state == Running && left <= notice:
 			return &proc.EndedError{Class: kernel.Timeout, Reason: "ended by the time limit of its job on cluster " + n.order.Cluster}
+		case err == nil && state == "" && again: // a cluster may end a job first, and note why after that
 		case err == nil || errors.Is(err, errNoTelling):
 			return other
 		}

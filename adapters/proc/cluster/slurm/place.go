@@ -52,14 +52,17 @@ func stands(out string) (state cluster.State, left time.Duration, err error) {
 	if len(f) < 3 {
 		return "", 0, fmt.Errorf("squeue says %q", out)
 	}
-	if state = stateOf(f[0], ""); f[1] != "N/A" {
+	if state = stateOf(f[0], ""); f[1] != "N/A" || state == cluster.Preempted {
 		return cluster.Preempted, 0, nil
 	}
+	if f[0] != "RUNNING" {
+		return "", 0, nil // it ends, and COMPLETING does not say how
+	}
 	left, ok := duration(f[2])
-	if state == cluster.Running && !ok {
+	if !ok {
 		return "", 0, fmt.Errorf("squeue says %q", out)
 	}
-	return state, left, nil
+	return cluster.Running, left, nil
 }
 
 // duration reads [D-]HH:MM:SS and shorter forms, as squeue writes them.
