@@ -2,14 +2,14 @@
 # make test   everything that must hold before a change lands
 # make test-long   the same at length
 # make test-agents   with Claude Code, Codex and Gemini CLI from npm
-# make        builds bin/vizier, bin/vizier-top, bin/vizier-mcp, bin/vizier-metrics, and bin/vizier-resident where libgit2 is to be had
+# make        builds bin/vizier, bin/vizier-top, bin/vizier-mcp, bin/vizier-metrics, bin/vizier-web, and bin/vizier-resident where libgit2 is to be had
 
 GO       ?= go
 LIBGIT2  := $(shell pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null && command -v gcc >/dev/null 2>&1 && echo yes)
 ifeq ($(LIBGIT2),yes)
-PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics bin/vizier-resident
+PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics bin/vizier-web bin/vizier-resident
 else
-PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics
+PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics bin/vizier-web
 endif
 SLIM     := -trimpath -ldflags '-s -w'
 PREFIX   ?= /usr/local
@@ -21,18 +21,28 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build setup demo test test-long test-portable cluster check lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
+.PHONY: build page setup demo test test-long test-portable cluster check lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-top ./cmd/vizier-top
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-mcp ./cmd/vizier-mcp
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-metrics ./cmd/vizier-metrics
+	@$(MAKE) --no-print-directory page
+	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-web ./cmd/vizier-web
 ifeq ($(LIBGIT2),yes)
 	CGO_ENABLED=1 $(GO) build $(SLIM) -tags libgit2 -o bin/vizier-resident ./cmd/vizier
 else
 	rm -f bin/vizier-resident
 endif
+
+# The kernel for browsers, which vizier-web carries, and what Go has beside it. Where these
+# are not, all builds and is tested; only the program says that they are missing.
+PAGE := cmd/vizier-web/static
+page:
+	GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build $(SLIM) -o $(PAGE)/kernel.wasm ./cmd/vizier-web/wasm
+	gzip -9 -n -f $(PAGE)/kernel.wasm
+	cp "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" $(PAGE)/wasm_exec.js
 
 setup:
 	@sh scripts/setup.sh
@@ -91,7 +101,7 @@ PLATFORMS := darwin/arm64 darwin/amd64 freebsd/amd64 linux/arm64
 platforms:
 	@for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./... || { echo "vet for $$p failed"; exit 1; }; done
 	$(GO) vet -tags portable ./...
-	@for p in js wasip1; do GOOS=$$p GOARCH=wasm $(GO) vet ./kernel/... ./proptest/vector || { echo "vet for $$p failed"; exit 1; }; done
+	@for p in js wasip1; do GOOS=$$p GOARCH=wasm $(GO) vet ./kernel/... ./proptest/vector ./cmd/vizier-web/page || { echo "vet for $$p failed"; exit 1; }; done
 
 # By the version that tools/go.mod says. It remembers what it has judged, so that
 # only the first time takes long.

@@ -32,6 +32,30 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 	return out, errors.Join(err, refused)
 }
 
+// Whole is the world as it stands with all jobs, for a front end that asks the kernel
+// itself: what tells of each change that changes names, and why the job that it is about
+// does not run, was observed. It changes nothing.
+func (s *Scheduler) Whole(ctx context.Context, changes func(*kernel.Snapshot) []foresight.Change) (*kernel.Snapshot, error) {
+	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range changes(snap) {
+		for range 4 {
+			f, err := foresight.WhatIf(snap, []foresight.Change{c})
+			if err != nil {
+				break // as it will be there
+			}
+			asked := f.Then.Probes()
+			if asked.Empty() {
+				break
+			}
+			snap = s.answer(ctx, snap, asked)
+		}
+	}
+	return snap, nil
+}
+
 // ForeseeToTheEnd is Foresee carried on until nothing more happens by itself: what runs
 // and is to run ends as it usually did. Now is of the world as it stands; the story
 // has when each job ends.

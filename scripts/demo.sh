@@ -122,3 +122,10 @@ test "$(git log --format=%h --grep='merge plan loud' main | wc -l)" -eq 1
 
 part "3. Jobs without templates"
 sh "$here/demo-jobs.sh" "$vizier"
+
+if [ -x "$(dirname "$vizier")/vizier-web" ]; then
+	part "4. In the browser"
+	page=$(dirname "$vizier")/demo.html
+	"$vizier" jobs schedule --format html >"$page"
+	printf 'All of part 1 and 2 on a page: open file://%s\nA repository as it lives: vizier web --open\n' "$page"
+fi

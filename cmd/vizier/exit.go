@@ -10,6 +10,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
 	"github.com/vizier-scheduler/vizier/adapters/git"
 	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
@@ -196,8 +197,8 @@ func (u *ui) fail(err error, asJSON bool) int {
 		return c.exit
 	}
 	if asJSON {
-		if text, err := encoded(errorDocument{errorBody{c.code, message(err), c.hint, findingsOf(err)}}, ""); err == nil {
-			io.WriteString(u.err, plainJSON(text))
+		if text, err := answer.JSON(errorDocument{errorBody{c.code, message(err), c.hint, findingsOf(err)}}, ""); err == nil {
+			io.WriteString(u.err, text)
 			return c.exit
 		}
 	}

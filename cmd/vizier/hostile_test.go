@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
 // The name of somebody who wants a reader to see what is not there: it colours,
@@ -36,7 +38,7 @@ var forged = regexp.MustCompile(`(?m)^(\[[^\]]*\] )?\s*(vizier: )*FORGED`)
 func harmless(t *testing.T, what, out string) {
 	t.Helper()
 	for i, r := range out {
-		if r != '\n' && r != '\t' && unseen(r) || r == '\ufffd' {
+		if r != '\n' && r != '\t' && answer.Unseen(r) || r == '\ufffd' {
 			t.Errorf("%s: %U reaches the terminal: %q", what, r, out[max(0, i-80):min(len(out), i+20)])
 			return
 		}

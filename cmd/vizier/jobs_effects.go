@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
-	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type effectsCmd struct {
@@ -20,34 +19,6 @@ func (*effectsCmd) Help() string {
 	return "Lists what the job did to the world, or was about to do: intent is what was begun and of which no end is on record, applied " +
 		"what was done while the job's own record does not know of it yet, committed what it knows of. " +
 		"The effect of a plain command is its latest attempt; workflow nodes keep a journal of theirs."
-}
-
-// effectsDoc is `jobs effects --format json`: docs/schemas/effects.schema.json.
-type effectsDoc struct {
-	Job kernel.JobID `json:"job"`
-	view.Reference
-	Status  string      `json:"status"`
-	Effects []effectDoc `json:"effects"`
-}
-
-type effectDoc struct {
-	Key        string        `json:"key,omitempty"`
-	Operation  string        `json:"operation"`
-	Part       string        `json:"part,omitempty"`
-	Generation int           `json:"generation"`
-	Attempt    int           `json:"attempt"`
-	State      string        `json:"state"`
-	BegunAt    time.Time     `json:"begun_at"`
-	Result     *effectResult `json:"result"` // null: none is on record
-}
-
-type effectResult struct {
-	Attempt       int        `json:"attempt"`
-	Outcome       string     `json:"outcome"`
-	ExitCode      int        `json:"exit_code"`
-	FailureClass  string     `json:"failure_class,omitempty"`
-	FailureReason string     `json:"failure_reason,omitempty"`
-	FinishedAt    *time.Time `json:"finished_at"`
 }
 
 // Run lists the job's effects. Records that cannot be read are named, and the
@@ -68,28 +39,13 @@ func (e *effectsCmd) Run(c *call) error {
 	journal, broken := r.Effects(id)
 	effects := effect.Of(j, journal)
 	if e.Format == "json" {
-		err = c.ui.json(effectsOf(j, effects))
+		err = c.ui.json(answer.EffectsOf(j, effects))
 	} else if len(effects) == 0 && broken == nil {
 		c.ui.print("Job " + string(id) + " has done nothing yet")
 	} else {
 		c.ui.text(c.ui.effectsText(j, effects))
 	}
 	return errors.Join(err, broken)
-}
-
-func effectsOf(j *kernel.Job, effects []effect.Record) effectsDoc {
-	doc := effectsDoc{j.ID, view.ReferenceOf(j), j.State.Status.String(), []effectDoc{}}
-	for _, e := range effects {
-		d := effectDoc{e.Key, e.Operation, e.Part, e.Generation, e.Attempt, e.State.String(), e.Begun, nil}
-		if r := e.Result; e.State != effect.Intended {
-			d.Result = &effectResult{r.Attempt.N, r.Outcome.String(), r.Exit, r.Class.String(), r.Reason, nil}
-			if !r.Ended.IsZero() {
-				d.Result.FinishedAt = &r.Ended
-			}
-		}
-		doc.Effects = append(doc.Effects, d)
-	}
-	return doc
 }
 
 func (u *ui) effectsText(j *kernel.Job, effects []effect.Record) string {

@@ -10,7 +10,7 @@ import (
 type scheduleCmd struct {
 	All      bool   `short:"a" help:"Show jobs of every status."`
 	Job      string `placeholder:"JOB" help:"Show only this job and its neighbourhood."`
-	Format   string `enum:"summary,dag,json,dot,mermaid,svg" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg" help:"How it looks; dot and mermaid are for drawing, svg is a picture."`
+	Format   string `enum:"summary,dag,json,dot,mermaid,svg,html" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg|html" help:"How it looks; dot and mermaid are for drawing, svg is a picture, html the page of vizier web with all jobs as one file."`
 	Raw      bool   `help:"With --format json: waits as objects, and when it was made."`
 	Watch    bool   `help:"The same as vizier top."`
 	At       string `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
@@ -27,6 +27,8 @@ func (s *scheduleCmd) check(u *ui) error {
 		return usageError(errors.New("`--max-depth` must be at least 0."))
 	case s.Watch && s.At != "":
 		return usageError(errors.New("`--watch` is of now: leave out `--at`"))
+	case s.Format == "html" && s.At != "":
+		return usageError(errors.New("`--format html` is of now: leave out `--at`"))
 	case s.Watch && s.Format != "summary":
 		return usageError(errors.New("`--watch` is the live screen and has no format"))
 	}
@@ -47,6 +49,9 @@ func (s *scheduleCmd) Run(c *call) error {
 	r, err := c.repo()
 	if err != nil {
 		return err
+	}
+	if s.Format == "html" {
+		return c.becomeWeb([]string{"--html", "--job", s.Job})
 	}
 	v, err := s.read(c, r)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
 // What a job prints reaches a terminal with its colours and nothing else to act on,
@@ -80,7 +82,7 @@ func TestPlain(t *testing.T) {
 		}
 		once := visible(string(b), "")
 		for _, c := range once {
-			if unseen(c) {
+			if answer.Unseen(c) {
 				t.Fatalf("seed %d: %q leaves %U", seed, b, c)
 			}
 		}
@@ -91,7 +93,7 @@ func TestPlain(t *testing.T) {
 	if got := coloured(plain(colourOn + "31" + colourOff + "x" + colourOn + "2J" + colourOff + colourOn)); got != "\x1b[31mx\\xff2J\\xfe\\xff" {
 		t.Errorf("%q", got)
 	}
-	if got, want := plainJSON("{\"a\":\"\u202e\u009b\U000e0041é\"}\n"), `{"a":"\u202e\u009b\udb40\udc41é"}`+"\n"; got != want {
+	if got, want := answer.Plain("{\"a\":\"\u202e\u009b\U000e0041é\"}\n"), `{"a":"\u202e\u009b\udb40\udc41é"}`+"\n"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/vizier-scheduler/vizier/app/answer"
 )
 
 // What others wrote, such as names, reasons and file names, must not reach a
@@ -20,11 +20,6 @@ const (
 	colourOff = "\xfe"
 )
 
-// unseen reports that a terminal may act on r, or that a reader does not see it.
-func unseen(r rune) bool {
-	return r < ' ' || r >= 0x7f && (r <= 0x9f || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
-}
-
 // plain is s with what a terminal would act on made visible, all but tabs and ends of
 // lines. Colours stay as they are.
 func plain(s string) string { return visible(s, "\n\t"+colourOn+colourOff) }
@@ -35,7 +30,7 @@ func plainLine(s string) string { return visible(s, "\t"+colourOn+colourOff) }
 // visible is s with what a terminal would act on made visible, but for what is kept.
 func visible(s, kept string) string {
 	clean := func(r rune, size int, text string) bool {
-		return r != utf8.RuneError && !unseen(r) || size == 1 && strings.Contains(kept, text) || r == utf8.RuneError && size > 1
+		return r != utf8.RuneError && !answer.Unseen(r) || size == 1 && strings.Contains(kept, text) || r == utf8.RuneError && size > 1
 	}
 	at := 0
 	for at < len(s) {
@@ -95,25 +90,4 @@ func coloured(s string) string {
 		b.WriteString("\x1b[" + code + "m")
 		s = after
 	}
-}
-
-// plainJSON is a document, or lines of them, that means the same and has nothing
-// in it that a terminal would act on.
-func plainJSON(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || r != '\n' && unseen(r) }) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\t' || !unseen(r): // RuneError among them, in the place of what is no UTF-8
-			b.WriteRune(r)
-		case r > 0xffff:
-			hi, lo := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, hi, lo)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
 }

@@ -44,6 +44,7 @@ type grammar struct {
 	Submit      submitCmd      `cmd:"" aliases:"add" help:"Enqueue a command as a job, or many from standard input."`
 	Status      statusCmd      `cmd:"" help:"Show what needs you, what runs, what waits and what failed."`
 	Top         topCmd         `cmd:"" help:"The same on a live screen, with logs and keys to act."`
+	Web         webCmd         `cmd:"" help:"Show everything on a page in the browser."`
 	Ls          listCmd        `cmd:"" help:"List jobs, newest first."`
 	Show        showCmd        `cmd:"" help:"Show everything on record about a job or a run."`
 	Why         whyCmd         `cmd:"" help:"Explain why a job is not running and what would start it."`

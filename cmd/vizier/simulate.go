@@ -265,7 +265,7 @@ func (doc simulated) gantt() string {
 		b.Text = fmt.Sprintf("%s\n%s\n%s", b.Row, s.what(), kernel.Brief(s.End.Sub(s.Start)))
 		bars = append(bars, b)
 	}
-	return view.Gantt(doc.Now, bars)
+	return view.Gantt("What is to come", doc.Now, bars)
 }
 
 // what happens in s, in words.

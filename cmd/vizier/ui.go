@@ -14,7 +14,6 @@ package main
 //     TERM=dumb and --no-ansi switch colour and progress off there too.
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +23,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -138,7 +138,7 @@ func (u *ui) shown(s string) string {
 }
 
 // document writes JSON that is written already.
-func (u *ui) document(text string) { io.WriteString(u.out, plainJSON(text)) }
+func (u *ui) document(text string) { io.WriteString(u.out, answer.Plain(text)) }
 
 // json writes a document.
 func (u *ui) json(v any) error { return u.encode(v, "  ") }
@@ -147,21 +147,11 @@ func (u *ui) json(v any) error { return u.encode(v, "  ") }
 func (u *ui) jsonLine(v any) error { return u.encode(v, "") }
 
 func (u *ui) encode(v any, indent string) error {
-	text, err := encoded(v, indent)
+	text, err := answer.JSON(v, indent)
 	if err == nil {
-		u.document(text)
+		io.WriteString(u.out, text)
 	}
 	return err
-}
-
-// encoded is v in JSON, with its end of line.
-func encoded(v any, indent string) (string, error) {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	err := enc.Encode(v)
-	return b.String(), err
 }
 
 func (u *ui) warn(format string, args ...any)  { u.say(levelWarnings, format, args) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -34,29 +35,6 @@ func (*whatIfCmd) Help() string {
 		"Several changes happen one after the other, in the order of the flags above. The exit code is 0 if nothing would change, 1 if something would, and 2 for an error."
 }
 
-// foreseen is `what-if --format json`: docs/schemas/what_if.schema.json.
-type foreseen struct {
-	Now  time.Time     `json:"now"`
-	At   time.Time     `json:"at"`
-	Jobs []foreseenJob `json:"jobs"`
-}
-
-type foreseenJob struct {
-	Job kernel.JobID `json:"job"`
-	view.Reference
-	Name string        `json:"name"`
-	Was  *foreseenStep `json:"was"`            // null: it is not there yet
-	Then *foreseenStep `json:"then"`           // null: it is gone
-	Ends *time.Time    `json:"ends,omitempty"` // with --to-the-end: when
-}
-
-type foreseenStep struct {
-	Status   string `json:"status"`
-	Reason   string `json:"reason"`
-	Attempt  int    `json:"attempt"`
-	Approval string `json:"approval"`
-}
-
 // Run says what would follow.
 func (x *whatIfCmd) Run(c *call) error {
 	forecast, story, err := x.forecast(c)
@@ -64,16 +42,7 @@ func (x *whatIfCmd) Run(c *call) error {
 		known := classify(err)
 		return &failure{class: class{known.code, 2, known.hint}, err: err}
 	}
-	doc := foreseen{Now: forecast.Now.Now(), At: forecast.Then.Now(), Jobs: []foreseenJob{}}
-	for _, m := range forecast.Moved() {
-		j := foreseenJobOf(m)
-		if at, later := story.Ended[j.Job]; later {
-			j.Ends = &at
-		} else if x.ToTheEnd && m.Then != nil && !m.Then.Open() { // by the change itself
-			j.Ends = &doc.Now
-		}
-		doc.Jobs = append(doc.Jobs, j)
-	}
+	doc := answer.ForeseenOf(forecast, story, x.ToTheEnd)
 	if x.Format == "json" {
 		err = c.ui.json(doc)
 	} else {
@@ -203,26 +172,6 @@ func (c *call) named(r *repo, ref string) (kernel.JobID, error) {
 	return id, err
 }
 
-func foreseenJobOf(m foresight.Moved) foreseenJob {
-	j := m.Then
-	if j == nil {
-		j = m.Was
-	}
-	return foreseenJob{Job: j.ID, Reference: view.ReferenceOf(j), Name: view.Title(j), Was: foreseenStepOf(m.Was), Then: foreseenStepOf(m.Then)}
-}
-
-func foreseenStepOf(j *kernel.Job) *foreseenStep {
-	if j == nil {
-		return nil
-	}
-	st := &j.State
-	reason := st.Wait.Detail
-	if reason == "" && st.Status.Terminal() {
-		reason = st.Reason
-	}
-	return &foreseenStep{st.Status.String(), reason, st.Attempt, st.Approval.State.String()}
-}
-
 // inShort are two statuses in one word each, unless that is the same word.
 func inShort(was, then string) (string, string) {
 	short := func(text string) string {
@@ -238,7 +187,7 @@ func inShort(was, then string) (string, string) {
 	return was, then
 }
 
-func (u *ui) foreseen(doc foreseen, toTheEnd bool) string {
+func (u *ui) foreseen(doc answer.Foreseen, toTheEnd bool) string {
 	if len(doc.Jobs) == 0 {
 		return "Nothing would change.\n"
 	}

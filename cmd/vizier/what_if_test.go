@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -38,7 +39,7 @@ func TestWhatIfIsWhatHappens(t *testing.T) {
 			for i := range w.jobs {
 				want[w.jobs[i].ID] = w.jobs[i].State.Status.String()
 			}
-			var doc foreseen
+			var doc answer.Foreseen
 			if err := json.Unmarshal([]byte(out), &doc); err != nil {
 				r.Fatal(err)
 			}

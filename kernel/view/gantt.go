@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,9 +18,9 @@ type Bar struct {
 	Critical   bool
 }
 
-// Gantt is bars over time from now on, as a picture that stands for itself. Rows are in
-// the order in which they first occur.
-func Gantt(now time.Time, bars []Bar) string {
+// Gantt is bars over time from a moment on, as a picture that stands for itself. Rows are
+// in the order in which they first occur.
+func Gantt(title string, now time.Time, bars []Bar) string {
 	const margin, top, rowHeight, names, width = 20, 54, 22, 210, 900
 	var rows []string
 	at, end := map[string]int{}, now.Add(time.Second)
@@ -36,9 +37,11 @@ func Gantt(now time.Time, bars []Bar) string {
 	high := top + len(rows)*rowHeight + margin
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="12">`+"\n", names+width+2*margin, high)
-	b.WriteString(`<title>What is to come</title>` + "\n" + `<rect width="100%" height="100%" fill="#ffffff"/>` + "\n")
+	b.WriteString(`<title>` + escaped(title) + `</title>` + "\n" + `<rect width="100%" height="100%" fill="#ffffff"/>` + "\n")
 	fmt.Fprintf(&b, `<g transform="translate(%d 0)">`+"\n", margin)
-	fmt.Fprintf(&b, `<path d="M0,14 h28" stroke="#8250df" stroke-width="4"/><text x="36" y="18">critical path</text>`+"\n")
+	if slices.ContainsFunc(bars, func(b Bar) bool { return b.Critical }) {
+		b.WriteString(`<path d="M0,14 h28" stroke="#8250df" stroke-width="4"/><text x="36" y="18">critical path</text>` + "\n")
+	}
 	for step, t := tick(end.Sub(now)), time.Duration(0); t <= end.Sub(now); t += step {
 		left := x(now.Add(t))
 		fmt.Fprintf(&b, `<path d="M%.1f,%d V%d" stroke="#d0d7de"/><text x="%.1f" y="%d" fill="#57606a">+%s</text>`+"\n", left, top-8, high-margin, left+3, top-12, kernel.Brief(t))

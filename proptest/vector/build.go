@@ -3,6 +3,7 @@ package vector
 import (
 	"time"
 
+	"github.com/vizier-scheduler/vizier/app/wire"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -22,7 +23,7 @@ func given(name, about string) *world {
 	f := kernel.NewFacts()
 	f.Clean, f.Head, f.Merging, f.Sandbox = kernel.Seen(true), kernel.Seen("main"), kernel.Seen(""), kernel.Seen(kernel.Enforcement{})
 	f.Heads["main"] = kernel.Seen[kernel.CommitID]("c1")
-	return &world{Vector{Name: name, About: about, Given: Given{Snapshot: Snapshot{Now: noon, Facts: f}}}}
+	return &world{Vector{Name: name, About: about, Given: Given{Snapshot: wire.Snapshot{Now: noon, Facts: f}}}}
 }
 
 // option is something that a job of a case has.

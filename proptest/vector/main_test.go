@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/app/wire"
 )
 
 // answering is a variable that has the tests answer instead of testing: for each
@@ -32,12 +34,12 @@ func answer(in io.Reader, out io.Writer) error {
 		}
 		var g Given
 		if err == nil {
-			err = read(line, &g)
+			err = wire.Read(line, &g)
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := w.Write(compact(follow(g))); err != nil {
+		if _, err := w.Write(wire.Compact(follow(g))); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/app/wire"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -20,7 +21,7 @@ var published = map[reflect.Type]string{
 var required = map[reflect.Type][]string{
 	reflect.TypeFor[Vector]():          {"name", "about", "given", "follows"},
 	reflect.TypeFor[Given]():           {"snapshot"},
-	reflect.TypeFor[Snapshot]():        {"now"},
+	reflect.TypeFor[wire.Snapshot]():   {"now"},
 	reflect.TypeFor[Follows]():         {"tick", "list", "overview"},
 	reflect.TypeFor[kernel.Job]():      {"id", "created", "state"},
 	reflect.TypeFor[kernel.State]():    {"status"},
@@ -31,7 +32,7 @@ var required = map[reflect.Type][]string{
 func schema() []byte {
 	d := describer{defs: map[string]any{}}
 	root := d.describe(reflect.TypeFor[Vector]())
-	return written(map[string]any{
+	return wire.Written(map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "A conformance vector",
 		"description": "A snapshot, what may be asked of it, and what the kernel makes of both: see docs/vectors/README.md. What is absent is zero, empty or false. Names are those of the Go types in docs/api.txt.",
@@ -43,14 +44,14 @@ type describer struct{ defs map[string]any }
 
 // describe is the schema of values of t.
 func (d *describer) describe(t reflect.Type) map[string]any {
-	t = stands(reflect.Zero(t)).Type()
+	t = wire.Stands(reflect.Zero(t)).Type()
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return map[string]any{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[time.Duration]():
 		return map[string]any{"type": "string", "pattern": "^-?([0-9.]+(h|m|s|ms|µs|ns))+$"}
 	case reflect.TypeFor[kernel.Artifact]():
-		return map[string]any{"type": "string", "pattern": "^(" + strings.Join(wordsOf(reflect.TypeFor[kernel.ArtifactKind]()), "|") + "):."}
+		return map[string]any{"type": "string", "pattern": "^(" + strings.Join(wire.WordsOf(reflect.TypeFor[kernel.ArtifactKind]()), "|") + "):."}
 	case reflect.TypeFor[kernel.AttemptID]():
 		return map[string]any{"type": "string", "pattern": "^.*/[0-9]+$"}
 	case reflect.TypeFor[[]byte]():
@@ -71,8 +72,8 @@ func (d *describer) describe(t reflect.Type) map[string]any {
 	if name, ok := published[t]; ok {
 		return map[string]any{"$ref": name}
 	}
-	if words := wordsOf(t); words != nil {
-		return map[string]any{"enum": slices.DeleteFunc(words, func(w string) bool { return w == "" })}
+	if words := wire.WordsOf(t); words != nil {
+		return map[string]any{"enum": slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "" })}
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -110,13 +111,13 @@ func overview() map[string]any {
 
 // object is the schema of a struct; of an action, with its name.
 func (d *describer) object(t reflect.Type, action string) map[string]any {
-	name := snake(t.Name())
+	name := wire.Snake(t.Name())
 	if strings.HasPrefix(t.Name(), "Fact[") { // its name has that of its value, with the package
 		of := t.Field(0).Type
 		for of.Name() == "" {
 			of = of.Elem()
 		}
-		name = "fact_" + snake(of.Name())
+		name = "fact_" + wire.Snake(of.Name())
 	}
 	ref := map[string]any{"$ref": "#/$defs/" + name}
 	if _, known := d.defs[name]; known {
@@ -130,7 +131,7 @@ func (d *describer) object(t reflect.Type, action string) map[string]any {
 		needs = append(needs, "action")
 	}
 	for f := range t.Fields() {
-		properties[snake(f.Name)] = d.describe(f.Type)
+		properties[wire.Snake(f.Name)] = d.describe(f.Type)
 	}
 	out := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
 	if len(needs) > 0 {
@@ -145,7 +146,7 @@ func (d *describer) oneOf(actions ...kernel.Action) map[string]any {
 	var out []any
 	for _, a := range actions {
 		t := reflect.TypeOf(a)
-		out = append(out, d.object(t, snake(t.Name())))
+		out = append(out, d.object(t, wire.Snake(t.Name())))
 	}
 	return map[string]any{"oneOf": out}
 }

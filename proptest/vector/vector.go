@@ -6,6 +6,7 @@ package vector
 import (
 	"time"
 
+	"github.com/vizier-scheduler/vizier/app/wire"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -20,19 +21,8 @@ type Vector struct {
 
 // Given is what decisions depend on, and what is asked.
 type Given struct {
-	Snapshot Snapshot
+	Snapshot wire.Snapshot
 	Request  *Request // nil: nothing but a tick
-}
-
-// Snapshot is a kernel.Observation of all jobs.
-type Snapshot struct {
-	Now        time.Time
-	Limits     kernel.Limits
-	Jobs       []kernel.Job
-	Archived   int
-	Unreadable map[kernel.JobID]string
-	Facts      kernel.Facts
-	Last       kernel.Number
 }
 
 // Request is what somebody asks for before the tick: one of its fields is set.
@@ -93,7 +83,7 @@ type Follows struct {
 	Refused  string           // why the request was; "": it was not
 	RetrySet *kernel.RetrySet // of a retry
 	Asked    *Plan            // what the request does
-	Tick     Plan
+	Tick     Plan             `wire:"always"`
 	Why      map[kernel.JobID]kernel.Explanation
 	List     view.ListDocument
 	Status   map[kernel.JobID]view.Status
@@ -109,16 +99,9 @@ type Plan struct {
 
 func planOf(p kernel.Plan) Plan { return Plan{p.Decisions, p.Records, p.World} }
 
-// snapshotOf is the part of o that vectors have.
-func snapshotOf(o kernel.Observation) Snapshot {
-	return Snapshot{o.Now, o.Limits, o.Jobs, o.Archived, o.Unreadable, o.Facts, o.Last}
-}
-
 // follow is what the kernel makes of g.
 func follow(g Given) Follows {
-	o := g.Snapshot
-	s := kernel.NewSnapshot(kernel.Observation{Now: o.Now, Limits: o.Limits, Jobs: o.Jobs, Archived: o.Archived,
-		Unreadable: o.Unreadable, Facts: o.Facts, Last: o.Last})
+	s := g.Snapshot.Kernel()
 	f := Follows{Why: map[kernel.JobID]kernel.Explanation{}, Status: map[kernel.JobID]view.Status{}}
 	if r := g.Request; r != nil {
 		if r.Retry != nil {

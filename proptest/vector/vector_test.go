@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/vizier-scheduler/vizier/app/wire"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/proptest"
 )
@@ -50,7 +51,7 @@ func TestVectors(t *testing.T) {
 			continue
 		}
 		v.Follows = follow(v.Given)
-		if got := indented(v); !bytes.Equal(got, raw) || v.Name != name {
+		if got := wire.Indented(v); !bytes.Equal(got, raw) || v.Name != name {
 			t.Errorf("%s: the kernel makes something else of it: look at\n%s\nand run -update if that is right", name, difference(raw, got))
 		}
 	}
@@ -58,12 +59,12 @@ func TestVectors(t *testing.T) {
 
 // givenBy is the vector in raw without what follows.
 func givenBy(raw []byte) (v Vector, err error) {
-	t, err := parsed(raw)
+	t, err := wire.Parsed(raw)
 	if err != nil {
 		return v, err
 	}
 	delete(t.(map[string]any), "follows")
-	return v, fill(reflect.ValueOf(&v).Elem(), t)
+	return v, wire.Fill(reflect.ValueOf(&v).Elem(), t)
 }
 
 // difference shows where two texts part, the one that was to be first.
@@ -84,7 +85,7 @@ func TestFilesAreTheCases(t *testing.T) {
 	have := files(t)
 	for _, v := range cases() {
 		v.Follows = follow(v.Given)
-		want := indented(v)
+		want := wire.Indented(v)
 		if *update {
 			if err := os.WriteFile(filepath.Join(dir, v.Name+".json"), want, 0o644); err != nil {
 				t.Fatal(err)
@@ -161,7 +162,7 @@ func TestVectorsCoverTheKernel(t *testing.T) {
 		}
 	}
 	for name, raw := range files(t) {
-		doc, err := parsed(raw)
+		doc, err := wire.Parsed(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,21 +181,21 @@ func TestVectorsCoverTheKernel(t *testing.T) {
 			}
 		}
 	}
-	want("next", wordsOf(reflect.TypeFor[kernel.Status]()), "queued", "cancelled", "unscheduled")
-	want("status", wordsOf(reflect.TypeFor[kernel.Status]()))
-	want("kind", wordsOf(reflect.TypeFor[kernel.WaitKind]()))
-	want("cause", wordsOf(reflect.TypeFor[kernel.WaitCause]()), "other")
-	want("kind", wordsOf(reflect.TypeFor[kernel.RemedyKind]()))
-	want("missing_producer", wordsOf(reflect.TypeFor[kernel.MissingProducer]()), "block")
-	want("failure_mode", wordsOf(reflect.TypeFor[kernel.FailureMode]()), "continue_independent")
-	want("transient", wordsOf(reflect.TypeFor[kernel.Transient]()), "none")
-	want("mode", wordsOf(reflect.TypeFor[kernel.LockMode]()), "exclusive")
-	want("outcome", wordsOf(reflect.TypeFor[kernel.Outcome]()))
-	want("name", wordsOf(reflect.TypeFor[kernel.PromptName]()), "prompt")
-	want("liveness", livenesses, "unknown")
+	want("next", wire.WordsOf(reflect.TypeFor[kernel.Status]()), "queued", "cancelled", "unscheduled")
+	want("status", wire.WordsOf(reflect.TypeFor[kernel.Status]()))
+	want("kind", wire.WordsOf(reflect.TypeFor[kernel.WaitKind]()))
+	want("cause", wire.WordsOf(reflect.TypeFor[kernel.WaitCause]()), "other")
+	want("kind", wire.WordsOf(reflect.TypeFor[kernel.RemedyKind]()))
+	want("missing_producer", wire.WordsOf(reflect.TypeFor[kernel.MissingProducer]()), "block")
+	want("failure_mode", wire.WordsOf(reflect.TypeFor[kernel.FailureMode]()), "continue_independent")
+	want("transient", wire.WordsOf(reflect.TypeFor[kernel.Transient]()), "none")
+	want("mode", wire.WordsOf(reflect.TypeFor[kernel.LockMode]()), "exclusive")
+	want("outcome", wire.WordsOf(reflect.TypeFor[kernel.Outcome]()))
+	want("name", wire.WordsOf(reflect.TypeFor[kernel.PromptName]()), "prompt")
+	want("liveness", wire.WordsOf(reflect.TypeFor[kernel.Liveness]()), "unknown")
 	var actions []string
 	for _, a := range kernel.WorldActions() {
-		actions = append(actions, snake(reflect.TypeOf(a).Name()))
+		actions = append(actions, wire.Snake(reflect.TypeOf(a).Name()))
 	}
 	want("action", append(actions, "create_job", "put_state", "publish", "purge_files", "reset", "rotate"))
 	for _, state := range []string{"pending", "approved", "rejected", "expired"} {
@@ -208,7 +209,7 @@ func random(n int) []Given {
 	out := make([]Given, n)
 	for i := range out {
 		o := proptest.World.Example(i)
-		out[i].Snapshot = snapshotOf(o)
+		out[i].Snapshot = wire.SnapshotOf(o)
 		if len(o.Jobs) == 0 {
 			continue
 		}
@@ -224,10 +225,10 @@ func random(n int) []Given {
 func TestNothingOfASnapshotIsLost(t *testing.T) {
 	for i, g := range random(500) {
 		var again Given
-		if err := read(compact(g), &again); err != nil {
+		if err := wire.Read(wire.Compact(g), &again); err != nil {
 			t.Fatalf("seed %d: %v", i, err)
 		}
-		if want, got := indented(follow(g)), indented(follow(again)); !bytes.Equal(want, got) {
+		if want, got := wire.Indented(follow(g)), wire.Indented(follow(again)); !bytes.Equal(want, got) {
 			t.Fatalf("seed %d: something else follows\n%s", i, difference(want, got))
 		}
 	}
@@ -239,7 +240,7 @@ func TestEveryFieldIsWritten(t *testing.T) {
 		full := reflect.ValueOf(v).Elem()
 		fillAll(full)
 		again := reflect.New(full.Type())
-		if err := read(compact(full.Interface()), again.Interface()); err != nil {
+		if err := wire.Read(wire.Compact(full.Interface()), again.Interface()); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(full.Interface(), again.Elem().Interface()) {

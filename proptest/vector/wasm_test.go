@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vizier-scheduler/vizier/app/wire"
 )
 
 // The kernel in WebAssembly, under node: what follows from every vector is what it
@@ -61,8 +63,8 @@ func TestInWebAssembly(t *testing.T) {
 	var in bytes.Buffer
 	var want []string
 	for _, g := range random(n) {
-		in.Write(compact(g))
-		want = append(want, string(compact(follow(g))))
+		in.Write(wire.Compact(g))
+		want = append(want, string(wire.Compact(follow(g))))
 	}
 	got := strings.SplitAfter(run(in.Bytes(), answering+"=1"), "\n")
 	if len(got) != n+1 || got[n] != "" {
@@ -78,9 +80,9 @@ func TestInWebAssembly(t *testing.T) {
 // lines is a document on one line as many.
 func lines(t *testing.T, doc string) []byte {
 	t.Helper()
-	v, err := parsed([]byte(doc))
+	v, err := wire.Parsed([]byte(doc))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return written(v, "  ")
+	return wire.Written(v, "  ")
 }

@@ -1,4 +1,7 @@
-package vector
+// Package wire writes values of the kernel as JSON and reads them again, for a kernel
+// that is elsewhere: in a browser, or in another language. It is not the form of
+// records, which is the store's.
+package wire
 
 import (
 	"bytes"
@@ -10,11 +13,48 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
 	"github.com/vizier-scheduler/vizier/kernel"
 )
+
+// Snapshot is a kernel.Observation of all jobs.
+type Snapshot struct {
+	Now        time.Time
+	Limits     kernel.Limits
+	Jobs       []kernel.Job
+	Archived   int
+	Unreadable map[kernel.JobID]string
+	Facts      kernel.Facts
+	Last       kernel.Number
+}
+
+// SnapshotOf is the part of o that is written.
+func SnapshotOf(o kernel.Observation) Snapshot {
+	return Snapshot{o.Now, o.Limits, o.Jobs, o.Archived, o.Unreadable, o.Facts, o.Last}
+}
+
+// Taken is what is written of a snapshot of all jobs.
+func Taken(s *kernel.Snapshot) Snapshot {
+	o := kernel.Observation{Now: s.Now(), Limits: s.Limits(), Archived: s.Archived(), Facts: s.Facts()}
+	for _, j := range s.Jobs() {
+		o.Jobs = append(o.Jobs, *j)
+	}
+	for _, id := range s.UnreadableIDs() {
+		if o.Unreadable == nil {
+			o.Unreadable = map[kernel.JobID]string{}
+		}
+		o.Unreadable[id] = s.Unreadable(id)
+	}
+	return SnapshotOf(o)
+}
+
+// Kernel is s as the kernel decides on it.
+func (s Snapshot) Kernel() *kernel.Snapshot {
+	return kernel.NewSnapshot(kernel.Observation{Now: s.Now, Limits: s.Limits, Jobs: s.Jobs, Archived: s.Archived, Unreadable: s.Unreadable, Facts: s.Facts, Last: s.Last})
+}
 
 // How values of the kernel look in JSON. A struct is an object of its fields, their
 // names in lower case with underscores; what is zero is left out, but for what
@@ -22,9 +62,12 @@ import (
 // artifacts their labels, an attempt is JOB/N. Documents of package view are what
 // they are everywhere. Keys are in order, so that equal values are equal texts.
 
-// stands is the value that is written for v where the kernel keeps it packed;
+// Stands is the value that is written for v where the kernel keeps it packed;
 // v itself for all others.
-func stands(v reflect.Value) reflect.Value {
+func Stands(v reflect.Value) reflect.Value {
+	if t := v.Type(); t != reflect.TypeFor[kernel.WaitSet]() && t != reflect.TypeFor[kernel.RetryPolicy]() {
+		return v // without a copy
+	}
 	switch x := v.Interface().(type) {
 	case kernel.WaitSet:
 		return reflect.ValueOf(x.Kinds())
@@ -80,12 +123,28 @@ type policy struct {
 // livenesses are the words of kernel.Liveness, which the kernel prints nowhere.
 var livenesses = []string{kernel.Unknown: "unknown", kernel.Alive: "alive", kernel.Dead: "dead", kernel.NeverStarted: "never_started", kernel.Stalled: "stalled"}
 
-// wordsOf are the words of an enumeration in order from 0; nil: t is none.
-func wordsOf(t reflect.Type) []string {
+// WordsOf are the words of an enumeration in order from 0; nil: t is none. They are not to
+// be changed.
+func WordsOf(t reflect.Type) []string {
+	if t.Kind() != reflect.Uint8 {
+		return nil
+	}
+	if known, ok := words.Load(t); ok {
+		return known.([]string)
+	}
+	out := enumerated(t)
+	words.Store(t, out)
+	return out
+}
+
+// words and places are what WordsOf and placesOf found out, by type.
+var words, places sync.Map
+
+func enumerated(t reflect.Type) []string {
 	if t == reflect.TypeFor[kernel.Liveness]() {
 		return livenesses
 	}
-	if t.Kind() != reflect.Uint8 || !t.Implements(reflect.TypeFor[fmt.Stringer]()) {
+	if !t.Implements(reflect.TypeFor[fmt.Stringer]()) {
 		return nil
 	}
 	var out []string
@@ -98,8 +157,8 @@ func wordsOf(t reflect.Type) []string {
 	}
 }
 
-// snake is the name of a Go field in JSON.
-func snake(name string) string {
+// Snake is the name of a Go field in JSON.
+func Snake(name string) string {
 	var b strings.Builder
 	for i, r := range name {
 		if unicode.IsUpper(r) && i > 0 && !unicode.IsUpper(rune(name[i-1])) {
@@ -113,8 +172,14 @@ func snake(name string) string {
 // ofView reports that t is a document of package view, which has its own JSON.
 func ofView(t reflect.Type) bool { return strings.HasSuffix(t.PkgPath(), "/kernel/view") }
 
+// texts are the structs that are written as strings.
+var texts = []reflect.Type{reflect.TypeFor[time.Time](), reflect.TypeFor[kernel.Artifact](), reflect.TypeFor[kernel.AttemptID]()}
+
 // text is v where it is written as a string that is not its own.
 func text(v reflect.Value) (string, bool) {
+	if v.Kind() == reflect.Struct && !slices.Contains(texts, v.Type()) {
+		return "", false // without a copy
+	}
 	switch x := v.Interface().(type) {
 	case time.Time:
 		return x.Format(time.RFC3339Nano), true
@@ -127,7 +192,7 @@ func text(v reflect.Value) (string, bool) {
 	case []byte:
 		return string(x), true
 	}
-	if words := wordsOf(v.Type()); words != nil {
+	if words := WordsOf(v.Type()); words != nil {
 		return words[v.Uint()], true
 	}
 	if v.Kind() == reflect.String {
@@ -138,7 +203,7 @@ func text(v reflect.Value) (string, bool) {
 
 // tree is v as encoding/json reads it.
 func tree(v reflect.Value) any {
-	v = stands(v)
+	v = Stands(v)
 	if s, ok := text(v); ok {
 		return s
 	}
@@ -153,7 +218,7 @@ func tree(v reflect.Value) any {
 	case reflect.Pointer:
 		return tree(v.Elem())
 	case reflect.Interface: // an action
-		out := map[string]any{"action": snake(v.Elem().Type().Name())}
+		out := map[string]any{"action": Snake(v.Elem().Type().Name())}
 		fields(v.Elem(), out)
 		return out
 	case reflect.Slice:
@@ -175,16 +240,16 @@ func tree(v reflect.Value) any {
 }
 
 // always are the types of fields that are written though they are zero: a job has
-// a status, and a tick may do nothing.
-var always = []reflect.Type{reflect.TypeFor[kernel.Status](), reflect.TypeFor[kernel.State](), reflect.TypeFor[kernel.RemedyKind](), reflect.TypeFor[Plan]()}
+// a status. A field is, too, with the tag `wire:"always"`.
+var always = []reflect.Type{reflect.TypeFor[kernel.Status](), reflect.TypeFor[kernel.State](), reflect.TypeFor[kernel.RemedyKind]()}
 
 // fields puts those fields of v into out that are not zero.
 func fields(v reflect.Value, out map[string]any) {
 	for i := range v.NumField() {
 		f := v.Field(i)
 		empty := f.IsZero() || (f.Kind() == reflect.Slice || f.Kind() == reflect.Map) && f.Len() == 0
-		if !empty || slices.Contains(always, f.Type()) {
-			out[snake(v.Type().Field(i).Name)] = tree(f)
+		if !empty || slices.Contains(always, f.Type()) || v.Type().Field(i).Tag.Get("wire") == "always" {
+			out[Snake(v.Type().Field(i).Name)] = tree(f)
 		}
 	}
 }
@@ -195,27 +260,29 @@ func viewed(doc any) any {
 	if err != nil {
 		panic(err) // they hold nothing that JSON has not
 	}
-	out, err := parsed(raw)
+	out, err := Parsed(raw)
 	if err != nil {
 		panic(err)
 	}
 	return out
 }
 
-func parsed(raw []byte) (out any, err error) {
+// Parsed is a JSON document as a tree whose numbers are as they were written.
+func Parsed(raw []byte) (out any, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	err = d.Decode(&out)
 	return out, err
 }
 
-// compact is v on one line.
-func compact(v any) []byte { return written(tree(reflect.ValueOf(v)), "") }
+// Compact is v on one line.
+func Compact(v any) []byte { return Written(tree(reflect.ValueOf(v)), "") }
 
-// indented is v on many lines.
-func indented(v any) []byte { return written(tree(reflect.ValueOf(v)), "  ") }
+// Indented is v on many lines.
+func Indented(v any) []byte { return Written(tree(reflect.ValueOf(v)), "  ") }
 
-func written(t any, indent string) []byte {
+// Written is a tree as JSON with its keys in order, and its end of line.
+func Written(t any, indent string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -226,20 +293,20 @@ func written(t any, indent string) []byte {
 	return b.Bytes()
 }
 
-// read sets v, a pointer, to what raw says. A field that v has not is an error.
-func read(raw []byte, v any) error {
-	t, err := parsed(raw)
+// Read sets v, a pointer, to what raw says. A field that v has not is an error.
+func Read(raw []byte, v any) error {
+	t, err := Parsed(raw)
 	if err != nil {
 		return err
 	}
-	return fill(reflect.ValueOf(v).Elem(), t)
+	return Fill(reflect.ValueOf(v).Elem(), t)
 }
 
-// fill sets v to what t says.
-func fill(v reflect.Value, t any) error {
-	if to := stands(v).Type(); to != v.Type() {
+// Fill sets v to what t says.
+func Fill(v reflect.Value, t any) error {
+	if to := Stands(v).Type(); to != v.Type() {
 		w := reflect.New(to).Elem()
-		err := fill(w, t)
+		err := Fill(w, t)
 		v.Set(packed(w))
 		return err
 	}
@@ -247,7 +314,7 @@ func fill(v reflect.Value, t any) error {
 		return fillText(v, s)
 	}
 	if ofView(v.Type()) {
-		return json.Unmarshal(written(t, ""), v.Addr().Interface())
+		return json.Unmarshal(Written(t, ""), v.Addr().Interface())
 	}
 	switch t := t.(type) {
 	case bool:
@@ -261,7 +328,7 @@ func fill(v reflect.Value, t any) error {
 		if v.Kind() == reflect.Slice {
 			v.Set(reflect.MakeSlice(v.Type(), len(t), len(t)))
 			for i, e := range t {
-				if err := fill(v.Index(i), e); err != nil {
+				if err := Fill(v.Index(i), e); err != nil {
 					return fmt.Errorf("[%d]: %w", i, err)
 				}
 			}
@@ -291,6 +358,19 @@ func fillNumber(v reflect.Value, n json.Number) error {
 	return fmt.Errorf("%s is no %s", n, v.Type())
 }
 
+// placesOf are the fields of a struct by their names in JSON.
+func placesOf(t reflect.Type) map[string]int {
+	if known, ok := places.Load(t); ok {
+		return known.(map[string]int)
+	}
+	at := map[string]int{}
+	for i := range t.NumField() {
+		at[Snake(t.Field(i).Name)] = i
+	}
+	places.Store(t, at)
+	return at
+}
+
 func fillObject(v reflect.Value, t map[string]any) error {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -300,23 +380,20 @@ func fillObject(v reflect.Value, t map[string]any) error {
 		v.Set(reflect.MakeMap(v.Type()))
 		for _, key := range slices.Sorted(maps.Keys(t)) {
 			k, e := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			if err := errors.Join(fillText(k, key), fill(e, t[key])); err != nil {
+			if err := errors.Join(fillText(k, key), Fill(e, t[key])); err != nil {
 				return fmt.Errorf("%s: %w", key, err)
 			}
 			v.SetMapIndex(k, e)
 		}
 		return nil
 	case reflect.Struct:
-		at := map[string]int{}
-		for i := range v.NumField() {
-			at[snake(v.Type().Field(i).Name)] = i
-		}
+		at := placesOf(v.Type())
 		for _, key := range slices.Sorted(maps.Keys(t)) {
 			i, ok := at[key]
 			if !ok {
 				return fmt.Errorf("%s: no such field", key)
 			}
-			if err := fill(v.Field(i), t[key]); err != nil {
+			if err := Fill(v.Field(i), t[key]); err != nil {
 				return fmt.Errorf("%s: %w", key, err)
 			}
 		}
@@ -356,7 +433,7 @@ func fillText(v reflect.Value, s string) (err error) {
 		v.SetBytes([]byte(s))
 		return nil
 	}
-	if words := wordsOf(v.Type()); words != nil {
+	if words := WordsOf(v.Type()); words != nil {
 		i := slices.Index(words, s)
 		if i < 0 {
 			return fmt.Errorf("%q is none of %s", s, strings.Join(words, ", "))

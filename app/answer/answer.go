@@ -1,0 +1,48 @@
+// Package answer has documents that the command line and other front ends print, so that
+// they say the same to the byte. It builds for WebAssembly.
+package answer
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// JSON is v with its end of line, as every front end writes it.
+func JSON(v any, indent string) (string, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	err := enc.Encode(v)
+	return Plain(b.String()), err
+}
+
+// Unseen reports that a terminal may act on r, or that a reader does not see it.
+func Unseen(r rune) bool {
+	return r < ' ' || r >= 0x7f && (r <= 0x9f || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
+}
+
+// Plain is a document, or lines of them, that means the same and has nothing
+// in it that a terminal would act on.
+func Plain(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || r != '\n' && Unseen(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || r == '\t' || !Unseen(r): // RuneError among them, in the place of what is no UTF-8
+			b.WriteRune(r)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, hi, lo)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,69 @@
+package answer
+
+import (
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// Foreseen is `what-if --format json`: docs/schemas/what_if.schema.json.
+type Foreseen struct {
+	Now  time.Time     `json:"now"`
+	At   time.Time     `json:"at"`
+	Jobs []ForeseenJob `json:"jobs"`
+}
+
+// ForeseenJob is a job that would stand otherwise.
+type ForeseenJob struct {
+	Job kernel.JobID `json:"job"`
+	view.Reference
+	Name string        `json:"name"`
+	Was  *ForeseenStep `json:"was"`            // null: it is not there yet
+	Then *ForeseenStep `json:"then"`           // null: it is gone
+	Ends *time.Time    `json:"ends,omitempty"` // with --to-the-end: when
+}
+
+// ForeseenStep is how it stands.
+type ForeseenStep struct {
+	Status   string `json:"status"`
+	Reason   string `json:"reason"`
+	Attempt  int    `json:"attempt"`
+	Approval string `json:"approval"`
+}
+
+// ForeseenOf is what a forecast comes to. With toTheEnd the story tells when each job ends.
+func ForeseenOf(f foresight.Forecast, story foresight.Story, toTheEnd bool) Foreseen {
+	doc := Foreseen{Now: f.Now.Now(), At: f.Then.Now(), Jobs: []ForeseenJob{}}
+	for _, m := range f.Moved() {
+		j := foreseenOf(m)
+		if at, later := story.Ended[j.Job]; later {
+			j.Ends = &at
+		} else if toTheEnd && m.Then != nil && !m.Then.Open() { // by the change itself
+			j.Ends = &doc.Now
+		}
+		doc.Jobs = append(doc.Jobs, j)
+	}
+	return doc
+}
+
+func foreseenOf(m foresight.Moved) ForeseenJob {
+	j := m.Then
+	if j == nil {
+		j = m.Was
+	}
+	return ForeseenJob{Job: j.ID, Reference: view.ReferenceOf(j), Name: view.Title(j), Was: foreseenStepOf(m.Was), Then: foreseenStepOf(m.Then)}
+}
+
+func foreseenStepOf(j *kernel.Job) *ForeseenStep {
+	if j == nil {
+		return nil
+	}
+	st := &j.State
+	reason := st.Wait.Detail
+	if reason == "" && st.Status.Terminal() {
+		reason = st.Reason
+	}
+	return &ForeseenStep{st.Status.String(), reason, st.Attempt, st.Approval.State.String()}
+}

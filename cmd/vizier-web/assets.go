@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/app/wire"
+	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
+)
+
+// static is the page. The Makefile puts the kernel for browsers there, and what Go has
+// beside it; without them all builds, and the program says what is missing.
+//
+//go:embed static
+var static embed.FS
+
+// assets are the files of the page by their names.
+type assets map[string][]byte
+
+// What the Makefile builds.
+const (
+	kernelFile = "kernel.wasm.gz"
+	hostFile   = "wasm_exec.js"
+)
+
+// built are the files of this program.
+func built() (assets, error) {
+	entries, err := static.ReadDir("static")
+	if err != nil {
+		return nil, err
+	}
+	a := assets{}
+	for _, e := range entries {
+		if a[e.Name()], err = static.ReadFile("static/" + e.Name()); err != nil {
+			return nil, err
+		}
+	}
+	if a[kernelFile] == nil || a[hostFile] == nil {
+		return nil, errors.New("this vizier-web was built without the kernel for browsers: build it with `make`")
+	}
+	return a, nil
+}
+
+// mostAsked is of how many jobs that need somebody the world is asked what would follow.
+const mostAsked = 20
+
+// stateOf is what the page is given.
+func stateOf(ctx context.Context, r *vizier.Repository) ([]byte, error) {
+	snap, err := r.Scheduler.Whole(ctx, func(s *kernel.Snapshot) []foresight.Change { return page.Changes(s, mostAsked) })
+	if err != nil {
+		return nil, err
+	}
+	return page.Text(page.State{Repository: filepath.Base(r.Root), Snapshot: wire.Taken(snap)}), nil
+}
+
+// standalone is the page as one file, with how everything stands. It begins at the job
+// that ref means; "": with everything.
+func standalone(ctx context.Context, r *vizier.Repository, a assets, ref string) ([]byte, error) {
+	at := ""
+	if ref != "" {
+		_, id, err := r.Scheduler.Job(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		at = string(id)
+	}
+	state, err := stateOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return a.whole(state, at)
+}
+
+// whole is the page with everything in it that it is made of.
+func (a assets) whole(state []byte, job string) ([]byte, error) {
+	given, err := json.Marshal(map[string]string{"state": string(state), "job": job}) // which escapes what would end a script
+	if err != nil {
+		return nil, err
+	}
+	text := string(a["index.html"])
+	for _, part := range [][2]string{
+		{`<link rel="stylesheet" href="style.css">`, "<style>" + string(a["style.css"]) + "</style>"},
+		{`<script src="wasm_exec.js"></script>`, "<script>" + string(a[hostFile]) + "</script>"},
+		{`<script type="module" src="app.js"></script>`, `<script type="application/json" id="given">` + string(given) + `</script>` + "\n" +
+			`<script type="text/plain" id="kernel">` + base64.StdEncoding.EncodeToString(a[kernelFile]) + `</script>` + "\n" +
+			`<script type="module">` + string(a["app.js"]) + "</script>"},
+		{`<meta charset="utf-8">`, `<meta charset="utf-8">` + "\n" + `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'wasm-unsafe-eval' ` +
+			sum(a[hostFile]) + " " + sum(a["app.js"]) + "; style-src " + sum(a["style.css"]) + `; img-src data:; base-uri 'none'; form-action 'none'">`},
+	} {
+		if strings.Count(text, part[0]) != 1 {
+			return nil, fmt.Errorf("index.html has not one %s", part[0])
+		}
+		text = strings.Replace(text, part[0], part[1], 1)
+	}
+	return []byte(text), nil
+}
+
+// sum names an inline text in a policy.
+func sum(text []byte) string {
+	s := sha256.Sum256(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(s[:]) + "'"
+}

@@ -1,0 +1,130 @@
+// Command vizier-web is the page of `vizier web` and `vizier jobs schedule --format html`. It
+// is a program of its own, so that no other command pays for what it carries: the kernel
+// once more, for browsers.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vizier-scheduler/vizier"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "vizier:", err)
+		os.Exit(1)
+	}
+}
+
+// run shows the repository that the working directory belongs to, until ctx ends or once
+// in a file. The command line has looked at the arguments.
+func run(ctx context.Context, args, environ []string, out io.Writer) error {
+	flags := flag.NewFlagSet("vizier-web", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	file := flags.String("config-file", "", "")
+	listen := flags.String("listen", "127.0.0.1:0", "")
+	open := flags.Bool("open", false, "")
+	html := flags.Bool("html", false, "")
+	job := flags.String("job", "", "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	a, err := built()
+	if err != nil {
+		return err
+	}
+	r, err := vizier.Open(".", vizier.Options{Environ: environ, ConfigFile: *file, NoResident: true})
+	if err != nil {
+		return err
+	}
+	if *html {
+		text, err := standalone(ctx, r, a, *job)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	}
+	l, err := loopback(*listen)
+	if err != nil {
+		return err
+	}
+	s := newServer(r, a)
+	address := "http://" + l.Addr().String() + s.prefix
+	fmt.Fprintf(out, "The page of %s is at\n%s\nWho has this address can read it. Ctrl-C ends it.\n", filepath.Base(r.Root), address)
+	if *open {
+		leave, err := browse(address)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "vizier: open the address by hand:", err)
+		}
+		defer leave()
+	}
+	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
+	defer context.AfterFunc(ctx, func() { _ = web.Close() })()
+	if err := web.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the page: %w", err)
+	}
+	return nil
+}
+
+// loopback listens where this machine alone can reach it.
+func loopback(address string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: name an address and a port, such as 127.0.0.1:8080", address)
+	}
+	if !local(host) {
+		return nil, fmt.Errorf("--listen %s: the page is for this machine alone: name 127.0.0.1, [::1] or localhost, and from elsewhere use `ssh -L`", address)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: %w", address, err)
+	}
+	return l, nil
+}
+
+// local reports that a host name is this machine's, whatever a name server says.
+func local(host string) bool {
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// browse has the user's browser open an address. It is told by a file that nobody else
+// reads, as arguments of a process are seen by all; leave removes it.
+func browse(address string) (leave func(), err error) {
+	leave = func() {}
+	f, err := os.CreateTemp("", "vizier-*.html")
+	if err != nil {
+		return leave, err
+	}
+	leave = func() { _ = os.Remove(f.Name()) }
+	_, err = fmt.Fprintf(f, "<!doctype html><meta http-equiv=refresh content=\"0;url=%s\"><a href=\"%s\">Vizier</a>\n", address, address)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return leave, err
+	}
+	opener := "xdg-open"
+	if runtime.GOOS == "darwin" {
+		opener = "open"
+	}
+	cmd := exec.Command(opener, f.Name())
+	if err := cmd.Start(); err != nil {
+		return leave, err
+	}
+	go func() { _ = cmd.Wait() }()
+	return leave, nil
+}

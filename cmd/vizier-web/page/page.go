@@ -1,0 +1,359 @@
+// Package page is what a page in the browser asks the kernel that runs in it. It builds
+// for WebAssembly, has no side effects, and shows nothing that the views do not say.
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app/answer"
+	"github.com/vizier-scheduler/vizier/app/wire"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/foresight"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// State is what a page is given: a repository as it stands.
+type State struct {
+	Repository string // its name, for people
+	Snapshot   wire.Snapshot
+}
+
+// Page is a state with what can be asked of it.
+type Page struct {
+	state State
+	snap  *kernel.Snapshot
+}
+
+// Read is the page of a state as wire writes it.
+func Read(text []byte) (*Page, error) {
+	p := &Page{}
+	if err := wire.Read(text, &p.state); err != nil {
+		return nil, fmt.Errorf("read the state: %w", err)
+	}
+	p.snap = p.state.Snapshot.Kernel()
+	return p, nil
+}
+
+// request is what a page asks: the fields that a question needs.
+type request struct {
+	Job  kernel.JobID `json:"job"`
+	Run  kernel.RunID `json:"run"`
+	What string       `json:"what"`
+	Now  *time.Time   `json:"now"` // null: when the snapshot was taken
+}
+
+// errUnseen is where an answer would be a guess.
+var errUnseen = errors.New("it depends on what this page has not seen")
+
+// Ask answers a question by its name: stand, job, graph, timeline or what-if.
+func (p *Page) Ask(question string, args []byte) (string, error) {
+	var q request
+	if err := json.Unmarshal(args, &q); err != nil {
+		return "", fmt.Errorf("%s: %w", question, err)
+	}
+	switch question {
+	case "stand":
+		return answer.JSON(p.stand(), "")
+	case "job":
+		doc, err := p.job(q.Job)
+		if err != nil {
+			return "", err
+		}
+		return answer.JSON(doc, "")
+	case "graph":
+		return p.graph(q)
+	case "timeline":
+		return p.timeline(q.Run), nil
+	case "what-if":
+		return p.whatIf(q)
+	default:
+		return "", fmt.Errorf("nobody answers %q", question)
+	}
+}
+
+// stand is how everything stands.
+type stand struct {
+	Repository string        `json:"repository"`
+	Now        time.Time     `json:"now"`
+	Overview   view.Overview `json:"overview"`
+	Runs       []view.Run    `json:"runs"`
+	Outcome    string        `json:"outcome"`
+	Jobs       []row         `json:"jobs"`
+}
+
+// row is a job of the list.
+type row struct {
+	Job    kernel.JobID `json:"job"`
+	Run    kernel.RunID `json:"run,omitempty"`
+	Ref    string       `json:"ref"`
+	Name   string       `json:"name"`
+	Status string       `json:"status"`
+	Short  string       `json:"short"`
+	Sign   string       `json:"sign"`
+	What   string       `json:"what,omitempty"` // what it waits for, or why it ended
+	Tags   string       `json:"tags,omitempty"`
+	Since  *time.Time   `json:"since,omitempty"`
+	Took   int64        `json:"took_seconds,omitempty"`
+	Can    []string     `json:"can,omitempty"` // what may be asked for
+}
+
+// lately is how long what failed is shown on top.
+const lately = 24 * time.Hour
+
+func (p *Page) stand() stand {
+	s := p.snap
+	wholes := map[kernel.Number]kernel.Tally{}
+	of := map[kernel.Number][]*kernel.Job{}
+	for _, j := range s.Jobs() {
+		if j.Part != "" {
+			of[j.Number] = append(of[j.Number], j)
+		}
+	}
+	for n, jobs := range of {
+		wholes[n] = s.Tally(jobs)
+	}
+	out := stand{Repository: p.state.Repository, Now: s.Now(), Runs: view.RunsOf(s),
+		Overview: view.OverviewOf(s, view.OverviewOptions{FailedSince: s.Now().Add(-lately), Wholes: wholes})}
+	for _, items := range [][]view.Item{out.Overview.Attention, out.Overview.Running, out.Overview.Waiting, out.Overview.Failed} {
+		for i := range items {
+			items[i].What = p.people(items[i].What)
+			for k, word := range items[i].Command {
+				items[i].Command[k] = p.people(word)
+			}
+		}
+	}
+	list := view.ListOf(s, view.ListOptions{All: true})
+	out.Outcome, out.Jobs = list.Outcome, make([]row, 0, len(list.Rows))
+	for _, r := range list.Rows {
+		j := s.Job(r.ID)
+		st := &j.State
+		at := row{Job: j.ID, Run: j.Spec.Origin.Run, Ref: cmp.Or(j.Ref(), string(j.ID)), Name: view.Title(j), Status: view.Standing(s, j),
+			Short: view.ShortStatus(st.Status), Sign: view.Sign(st.Status.String()), What: p.people(r.Text("wait")), Tags: r.Text("tags"), Can: can(j)}
+		if st.Status.Terminal() && st.Status != kernel.Succeeded {
+			at.What = p.people(j.WhyEnded(s.Now()))
+		}
+		if since := cmp.Or(st.Finished, st.Started, st.WaitSince, j.Created); !since.IsZero() {
+			at.Since = &since
+		}
+		if !st.Started.IsZero() && st.Finished.After(st.Started) {
+			at.Took = int64(st.Finished.Sub(st.Started) / time.Second)
+		}
+		out.Jobs = append(out.Jobs, at)
+	}
+	return out
+}
+
+// can are the changes that people may ask for of j.
+func can(j *kernel.Job) (out []string) {
+	if j.State.Approval.State == kernel.Pending && j.State.Status == kernel.WaitingOnApproval {
+		out = append(out, "approve", "reject")
+	}
+	if j.State.Status.Active() {
+		out = append(out, "cancel")
+	}
+	if j.State.Status.Terminal() {
+		out = append(out, "retry")
+	}
+	return out
+}
+
+// people is text with what people call jobs and runs in the place of their ids.
+func (p *Page) people(text string) string {
+	return view.Refer(text, func(id string) string {
+		if j := p.snap.Job(kernel.JobID(id)); j != nil {
+			return j.Ref()
+		}
+		if jobs := p.snap.Members(kernel.RunID(id)); len(jobs) > 0 && jobs[0].Number > 0 {
+			return jobs[0].Number.String()
+		}
+		return ""
+	})
+}
+
+// job is one job with all that its record says.
+type job struct {
+	row     `json:"row"`
+	Fields  []field  `json:"fields"`
+	Unmet   []unmet  `json:"unmet"`
+	Actions []string `json:"actions"` // commands and words
+	Root    string   `json:"root,omitempty"`
+	Near    []near   `json:"near"`
+}
+
+type field struct{ Label, Text string }
+
+// unmet is a condition that does not hold.
+type unmet struct {
+	Detail string `json:"detail"`
+	Clears string `json:"clears,omitempty"`
+	Final  bool   `json:"final,omitempty"`
+}
+
+// near is a job that one waits for, or that waits for it.
+type near struct {
+	Job    kernel.JobID `json:"job"`
+	Ref    string       `json:"ref"`
+	Name   string       `json:"name"`
+	Status string       `json:"status"`
+	Before bool         `json:"before"`
+}
+
+func (p *Page) job(id kernel.JobID) (*job, error) {
+	values, err := view.Show(p.snap, id, view.Paths{})
+	if err != nil {
+		return nil, err
+	}
+	e, err := kernel.Explain(p.snap, id)
+	if err != nil {
+		return nil, err
+	}
+	j := p.snap.Job(id)
+	out := &job{row: row{Job: id, Run: j.Spec.Origin.Run, Ref: cmp.Or(j.Ref(), string(id)), Name: view.Title(j), Status: view.Standing(p.snap, j),
+		Short: view.ShortStatus(j.State.Status), Sign: view.Sign(j.State.Status.String()), Can: can(j)}, Unmet: []unmet{}, Actions: []string{}, Near: []near{}}
+	for _, v := range values {
+		if v.Key != "job" { // its id is its id
+			v.Text = p.people(v.Text)
+		}
+		out.Fields = append(out.Fields, field{v.Label, v.Text})
+	}
+	for _, u := range e.Unmet {
+		out.Unmet = append(out.Unmet, unmet{p.people(u.Detail), p.people(u.Clears), u.Final})
+	}
+	for _, r := range e.Actions {
+		command, text := view.Remedy(r)
+		out.Actions = append(out.Actions, p.people(cmp.Or(strings.Join(command, " "), text)))
+	}
+	if e.Root != nil {
+		out.Root = p.people(string(e.Root.Job) + ": " + e.Root.Detail)
+	}
+	add := func(ids []kernel.JobID, before bool) {
+		for _, id := range ids {
+			if n := p.snap.Job(id); n != nil {
+				out.Near = append(out.Near, near{id, cmp.Or(n.Ref(), string(id)), view.Title(n), view.Standing(p.snap, n), before})
+			}
+		}
+	}
+	add(p.snap.Predecessors(id), true)
+	add(p.snap.Successors(id), false)
+	return out, nil
+}
+
+// mostDrawn is how many jobs a picture has: more cannot be read.
+const mostDrawn = 400
+
+// graph is a picture of a run, of a job with what is near it, or of all that is open.
+func (p *Page) graph(q request) (string, error) {
+	s, o := p.snap, view.ScheduleOptions{MaxDepth: 3, Focus: q.Job, Label: func(id kernel.JobID) string { return p.people(string(id)) }}
+	if q.Run != "" {
+		o, s = view.ScheduleOptions{All: true, Label: o.Label}, p.only(q.Run)
+	}
+	v := view.ScheduleOf(s, o)
+	if len(v.Rows) > mostDrawn {
+		return "", fmt.Errorf("%d jobs make no picture that can be read: choose a run or a job", len(v.Rows))
+	}
+	if len(v.Rows) == 0 {
+		return "", errors.New("nothing is open: choose a run or a job")
+	}
+	return v.SVG(), nil
+}
+
+// only is the snapshot of one run.
+func (p *Page) only(run kernel.RunID) *kernel.Snapshot {
+	given := p.state.Snapshot
+	given.Jobs = slices.DeleteFunc(slices.Clone(given.Jobs), func(j kernel.Job) bool { return j.Spec.Origin.Run != run })
+	return given.Kernel()
+}
+
+// timeline is a picture of when the latest attempts of a run ran; without a run, of all
+// that began lately.
+func (p *Page) timeline(run kernel.RunID) string {
+	now := p.snap.Now()
+	var bars []view.Bar
+	for _, j := range p.snap.Jobs() {
+		st := &j.State
+		if st.Started.IsZero() || run != "" && j.Spec.Origin.Run != run || run == "" && now.Sub(st.Started) > lately {
+			continue
+		}
+		end := cmp.Or(st.Finished, now)
+		if end.Before(st.Started) {
+			end = now
+		}
+		name := view.Short(j)
+		bars = append(bars, view.Bar{Row: name, Start: st.Started, End: end, Status: st.Status.String(),
+			Text: name + "\n" + st.Status.String() + "\n" + kernel.Brief(end.Sub(st.Started))})
+	}
+	if len(bars) == 0 {
+		return ""
+	}
+	slices.SortStableFunc(bars, func(a, b view.Bar) int { return a.Start.Compare(b.Start) })
+	bars = bars[max(0, len(bars)-mostDrawn):]
+	return view.Gantt("What has run", bars[0].Start, bars)
+}
+
+// whatIf is what `vizier what-if --format json` prints.
+func (p *Page) whatIf(q request) (string, error) {
+	change, err := ChangeOf(q.What, q.Job)
+	if err != nil {
+		return "", err
+	}
+	s := p.snap
+	if q.Now != nil {
+		s = s.At(*q.Now)
+	}
+	f, err := foresight.WhatIf(s, []foresight.Change{change})
+	if err != nil {
+		return "", err
+	}
+	for _, s := range []*kernel.Snapshot{f.Now, f.Then} {
+		if asked := s.Probes(); !asked.Empty() {
+			return "", errUnseen
+		}
+	}
+	return answer.JSON(answer.ForeseenOf(f, foresight.Story{}, false), "  ")
+}
+
+// ChangeOf is the change that a word of row.Can stands for.
+func ChangeOf(what string, id kernel.JobID) (foresight.Change, error) {
+	switch what {
+	case "approve":
+		return foresight.Approve{Job: id}, nil
+	case "reject":
+		return foresight.Reject{Job: id}, nil
+	case "cancel":
+		return foresight.Cancel{Job: id}, nil
+	case "retry":
+		return foresight.Retry{Job: id}, nil
+	default:
+		return nil, fmt.Errorf("%q is no change", what)
+	}
+}
+
+// Changes are what people may ask for of the jobs of s that need somebody, the ones first
+// that have needed one for longest, as many jobs as most at the most.
+func Changes(s *kernel.Snapshot, most int) (out []foresight.Change) {
+	o := view.OverviewOf(s, view.OverviewOptions{FailedSince: s.Now().Add(-lately)})
+	seen := map[kernel.JobID]bool{}
+	for _, it := range slices.Concat(o.Attention, o.Failed) {
+		j := s.Job(it.Job)
+		if j == nil || seen[j.ID] || len(seen) == most {
+			continue
+		}
+		seen[j.ID] = true
+		for _, what := range can(j) {
+			if c, err := ChangeOf(what, j.ID); err == nil {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// Text is a state as Read reads it.
+func Text(s State) []byte { return bytes.TrimSpace(wire.Compact(s)) }

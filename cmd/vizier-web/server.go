@@ -1,0 +1,316 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/answer"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/effect"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// server shows one repository. It changes nothing.
+type server struct {
+	r      *vizier.Repository
+	assets assets
+	prefix string // of all addresses: a secret, as other users of this machine reach the port too
+	mux    *http.ServeMux
+	turn   chan struct{} // one state at a time is made
+}
+
+func newServer(r *vizier.Repository, a assets) *server {
+	s := &server{r: r, assets: a, prefix: "/" + rand.Text() + "/", mux: http.NewServeMux(), turn: make(chan struct{}, 1)}
+	file := func(path, name, kind, coding string) {
+		s.mux.HandleFunc("GET "+s.prefix+path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			if coding != "" {
+				w.Header().Set("Content-Encoding", coding)
+			}
+			_, _ = w.Write(s.assets[name])
+		})
+	}
+	file("{$}", "index.html", "text/html; charset=utf-8", "")
+	file("app.js", "app.js", "text/javascript; charset=utf-8", "")
+	file("style.css", "style.css", "text/css; charset=utf-8", "")
+	file("wasm_exec.js", hostFile, "text/javascript; charset=utf-8", "")
+	file("kernel.wasm", kernelFile, "application/wasm", "gzip")
+	s.mux.HandleFunc("GET "+s.prefix+"state", s.state)
+	s.mux.HandleFunc("GET "+s.prefix+"job/{job}", s.job)
+	s.mux.HandleFunc("GET "+s.prefix+"log/{job}/{stream}", s.log)
+	s.mux.HandleFunc("GET "+s.prefix+"events", s.events)
+	return s
+}
+
+// policy is what the page may do: run its own scripts and the kernel, ask its server.
+const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// ServeHTTP refuses what no page of its own asks for: another host name, which is how a
+// page from elsewhere reaches this machine by a name server of its own, and requests that
+// a browser says come from elsewhere.
+func (s *server) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if why := elsewhere(q); why != "" {
+		http.Error(w, why, http.StatusForbidden)
+		return
+	}
+	s.mux.ServeHTTP(w, q)
+}
+
+// elsewhere says why a request is not from a page of this server; "": it may be.
+func elsewhere(q *http.Request) string {
+	host := q.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if !local(host) {
+		return "the host of this page is 127.0.0.1, [::1] or localhost"
+	}
+	if origin := q.Header.Get("Origin"); origin != "" {
+		if u, err := url.Parse(origin); err != nil || u.Scheme != "http" || u.Host != q.Host {
+			return "another origin may not ask this page's server"
+		}
+	}
+	switch q.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return ""
+	}
+	if q.Header.Get("Sec-Fetch-Mode") == "navigate" && q.Header.Get("Sec-Fetch-Dest") == "document" { // a link that somebody follows
+		return ""
+	}
+	return "another site may not ask this page's server"
+}
+
+// state is how everything stands, for the kernel in the page.
+func (s *server) state(w http.ResponseWriter, q *http.Request) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-q.Context().Done():
+		return
+	}
+	text, err := stateOf(q.Context(), s.r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text)
+}
+
+// refuse says what is wrong.
+func refuse(w http.ResponseWriter, err error) {
+	code := http.StatusInternalServerError
+	if errors.Is(err, kernel.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		code = http.StatusNotFound
+	}
+	http.Error(w, err.Error(), code)
+}
+
+// about is the job that the address names.
+func about(q *http.Request) (kernel.JobID, error) {
+	id := q.PathValue("job")
+	if !kernel.ValidJobID(id) {
+		return "", fmt.Errorf("job %q: %w", id, kernel.ErrNotFound)
+	}
+	return kernel.JobID(id), nil
+}
+
+// details are what files have of a job besides its record.
+type details struct {
+	Attempts []view.Attempt  `json:"attempts"`
+	Effects  []answer.Effect `json:"effects"`
+}
+
+func (s *server) job(w http.ResponseWriter, q *http.Request) {
+	doc, err := s.details(q)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	text, err := answer.JSON(doc, "")
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, text)
+}
+
+func (s *server) details(q *http.Request) (details, error) {
+	var doc details
+	id, err := about(q)
+	if err != nil {
+		return doc, err
+	}
+	snap, err := s.r.Scheduler.Records(q.Context(), app.Only([]kernel.JobID{id}))
+	if err != nil {
+		return doc, err
+	}
+	attempts, err := s.r.Store.Attempts(id)
+	if err != nil {
+		return doc, err
+	}
+	raw, err := view.ShowRaw(snap, id, view.Paths{Attempts: attempts}, nil)
+	if err != nil {
+		return doc, err
+	}
+	j := snap.Job(id)
+	journal, err := s.r.Store.Effects(id)
+	doc.Attempts, doc.Effects = raw.Job.Attempts, answer.EffectsOf(j, effect.Of(j, journal)).Effects
+	return doc, err
+}
+
+// mostLog is how many bytes of a log one answer has.
+const mostLog = 256 << 10
+
+// piece is a part of a log.
+type piece struct {
+	From int64  `json:"from"` // in bytes
+	Next int64  `json:"next"` // where the next begins
+	Text string `json:"text"`
+}
+
+// log is what a job has printed from a byte on; without one, the last of it.
+func (s *server) log(w http.ResponseWriter, q *http.Request) {
+	doc, err := s.piece(q)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing was printed yet
+		refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(doc)
+}
+
+func (s *server) piece(q *http.Request) (doc piece, err error) {
+	id, err := about(q)
+	if err != nil {
+		return doc, err
+	}
+	stream := q.PathValue("stream")
+	if stream != "stdout" && stream != "stderr" {
+		return doc, fmt.Errorf("log %q: %w", stream, kernel.ErrNotFound)
+	}
+	f, err := s.r.Store.OpenLog(id, stream)
+	if err != nil {
+		return doc, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return doc, err
+	}
+	if from, err := strconv.ParseInt(q.URL.Query().Get("from"), 10, 64); err == nil && from >= 0 && from <= info.Size() {
+		doc.From = from
+	} else {
+		doc.From = max(0, info.Size()-mostLog)
+	}
+	b := make([]byte, mostLog)
+	n, err := f.ReadAt(b, doc.From)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return doc, err
+	}
+	b = b[:n]
+	for cut := 0; cut < utf8.UTFMax && cut < len(b); cut++ { // a letter of which only a part is there comes with the next piece
+		if tail := b[len(b)-1-cut:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				b = b[:len(b)-1-cut]
+			}
+			break
+		}
+	}
+	doc.Text, doc.Next = strings.ToValidUTF8(string(b), "\ufffd"), doc.From+int64(len(b))
+	return doc, nil
+}
+
+// How often the event log is read where nothing tells that it was written to, and how
+// often a connection that has no news shows that it is there.
+const (
+	eventPause = time.Second
+	beat       = 10 * time.Second
+)
+
+// events are the lines of the event log as they are written. One who was there before
+// gets what he missed; another one only the last, since he reads the state anyway.
+func (s *server) events(w http.ResponseWriter, q *http.Request) {
+	have, known := uint64(0), false
+	if last := q.Header.Get("Last-Event-ID"); last != "" {
+		n, err := strconv.ParseUint(last, 10, 64)
+		have, known = n, err == nil
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	if err := s.follow(q.Context(), w, have, known); err != nil && q.Context().Err() == nil {
+		fmt.Fprintln(os.Stderr, "vizier: read events:", err)
+	}
+}
+
+func (s *server) follow(ctx context.Context, w http.ResponseWriter, have uint64, known bool) error {
+	flush := http.NewResponseController(w).Flush
+	log, news := s.r.Store.Events(have), watch.NewFile(s.r.Store.EventsFile())
+	defer news.Close()
+	defer log.Close()
+	said := time.Time{}
+	for {
+		news.Look()
+		var lines []string
+		err := log.Read(func(line []byte) error {
+			var e struct {
+				Seq uint64 `json:"seq"`
+			}
+			if json.Unmarshal(line, &e) == nil && e.Seq > 0 {
+				lines = append(lines, fmt.Sprintf("id: %d\ndata: %s\n\n", e.Seq, line))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if !known && len(lines) > 0 {
+			lines = lines[len(lines)-1:]
+		}
+		known = true
+		if len(lines) == 0 && time.Since(said) >= beat {
+			lines = []string{": here\n\n"}
+		}
+		if len(lines) > 0 {
+			if _, err := io.WriteString(w, strings.Join(lines, "")); err != nil {
+				return err
+			}
+			if err := flush(); err != nil {
+				return err
+			}
+			said = time.Now()
+		}
+		again := time.NewTimer(eventPause)
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return nil
+		case <-news.Changed():
+		case <-again.C:
+		}
+		again.Stop()
+	}
+}

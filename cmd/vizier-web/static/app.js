@@ -1,0 +1,410 @@
+// The page. Everything that it says of jobs is an answer of the kernel, which runs here;
+// the server hands it the state, logs, and word that something happened.
+
+const $ = (id) => document.getElementById(id);
+const embedded = $("given"); // the page is a file of its own, with the state in it
+const most = 200; // rows that are shown before somebody asks for more
+
+let ask; // (question, args) => text; throws what the kernel refuses
+let stand; // how everything stands
+let fetched = 0; // when, by this machine's clock
+let shown = most;
+let at = {}; // what the address says: view, q, status, run, job
+
+// el makes an element of a name with attributes and children; texts stay texts.
+function el(name, attributes = {}, ...children) {
+  const e = document.createElement(name);
+  for (const [k, v] of Object.entries(attributes)) {
+    if (k === "on") for (const [event, f] of Object.entries(v)) e.addEventListener(event, f);
+    else if (v !== undefined && v !== false) e.setAttribute(k, v);
+  }
+  e.append(...children.filter((c) => c !== undefined && c !== null));
+  return e;
+}
+
+// --- the kernel -----------------------------------------------------------
+
+async function start() {
+  const go = new Go();
+  let program;
+  if (embedded) {
+    const packed = Uint8Array.from(atob($("kernel").textContent), (c) => c.charCodeAt(0));
+    const open = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    program = await WebAssembly.instantiate(await new Response(open).arrayBuffer(), go.importObject);
+  } else {
+    program = await WebAssembly.instantiateStreaming(fetch("kernel.wasm"), go.importObject);
+  }
+  go.run(program.instance);
+  ask = (question, args) => {
+    const got = vizierKernel(question, typeof args === "string" ? args : JSON.stringify(args));
+    if (got.error !== undefined) throw new Error(got.error);
+    return got.answer;
+  };
+}
+
+function take(state) {
+  ask("read", state);
+  stand = JSON.parse(ask("stand", {}));
+  fetched = Date.now();
+}
+
+// moment is the moment that the kernel is asked about: the page's, or that of the file.
+function moment() {
+  if (embedded) return undefined;
+  const now = Date.parse(stand.now) + Date.now() - fetched;
+  return new Date(now).toISOString();
+}
+
+// --- the address ----------------------------------------------------------
+
+function read() {
+  at = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  at.view = at.view || "list";
+}
+
+function address(change) {
+  const to = new URLSearchParams();
+  for (const [k, v] of Object.entries({ ...at, ...change })) if (v && !(k === "view" && v === "list")) to.set(k, v);
+  return "#" + to.toString();
+}
+
+function go(change) {
+  const to = address(change);
+  if (to === (location.hash || "#")) return;
+  if (change.q !== undefined) { history.replaceState(null, "", to); route(); } // not an entry for each letter
+  else location.hash = to;
+}
+
+function route() {
+  const was = at.job;
+  read();
+  draw();
+  if (was !== at.job) drawJob(true);
+}
+
+// --- what is shown --------------------------------------------------------
+
+const brief = (s) => s < 60 ? `${Math.round(s)}s` : s < 3600 ? `${Math.round(s / 60)}m` : s < 86400 ? `${(s / 3600).toFixed(1)}h` : `${Math.round(s / 86400)}d`;
+const ago = (t) => t ? brief(Math.max(0, (Date.parse(stand.now) - Date.parse(t)) / 1000)) + " ago" : "";
+
+// called is what people call a job: of one in a run the reference has its name.
+const called = (ref, name) => !ref ? name : ref.endsWith("/" + name) ? ref : `${ref} ${name}`;
+
+function commandOf(what, ref) {
+  return what === "approve" || what === "reject" ? `vizier jobs ${what} ${ref}` : `vizier ${what} ${ref}`;
+}
+
+// copyButton copies a command; with what it would change, a look at it tells what follows.
+function copyButton(command, what, job, follows) {
+  const b = el("button", { type: "button", class: "copy", title: "copy", on: { click: async () => {
+    try { await navigator.clipboard.writeText(command); } catch { selectText(b); return; }
+    b.textContent = "copied";
+    setTimeout(() => { b.textContent = command; }, 1200);
+  } } }, command);
+  if (what) {
+    const look = () => { follows.replaceChildren(...foreseen(what, job, command)); };
+    b.addEventListener("mouseenter", look);
+    b.addEventListener("focus", look);
+    b.dataset.what = what;
+  }
+  return b;
+}
+
+function selectText(e) {
+  const range = document.createRange();
+  range.selectNodeContents(e);
+  getSelection().removeAllRanges();
+  getSelection().addRange(range);
+}
+
+// foreseen is what would follow, as the kernel here says.
+function foreseen(what, job, command) {
+  let doc;
+  try {
+    doc = JSON.parse(ask("what-if", { what, job, now: moment() }));
+  } catch (e) {
+    return [`What would follow is not known here: ${e.message}. Ask `, el("code", {}, command.replace(/^vizier (jobs )?(\w+) (.*)$/, "vizier what-if --$2 $3"))];
+  }
+  if (doc.jobs.length === 0) return ["Nothing would change."];
+  const rows = doc.jobs.slice(0, 30).map((j) => el("li", {}, `${called(j.ref || j.job, j.name)}: ${j.was ? j.was.status : "new"} → ${j.then ? j.then.status : "removed"}`,
+    j.then && j.then.reason ? el("span", { class: "note" }, ` (${j.then.reason})`) : null));
+  const more = doc.jobs.length - rows.length;
+  return [el("strong", {}, `${what} ${doc.jobs.find((j) => j.job === job)?.ref || ""}:`), el("ul", {}, ...rows), more > 0 ? el("p", { class: "note" }, `and ${more} more`) : ""];
+}
+
+let needs = ""; // what is shown of what needs somebody
+
+function drawNeeds() {
+  const items = stand.overview.attention;
+  const text = JSON.stringify(items);
+  if (text === needs) return; // who looks at what would follow goes on
+  needs = text;
+  const focused = $("needs").contains(document.activeElement) ? document.activeElement.textContent : undefined;
+  $("needs").hidden = items.length === 0;
+  document.title = (items.length ? `(${items.length}) ` : "") + stand.repository + " – Vizier";
+  $("needs").querySelector("ul").replaceChildren(...items.slice(0, 50).map((it) => {
+    const area = el("div", { class: "follows", hidden: "" });
+    const command = (it.command || []).join(" ");
+    const what = /^vizier jobs approve /.test(command) ? "approve" : /^vizier retry /.test(command) ? "retry" : "";
+    const b = command ? copyButton(command, what, it.job, area) : null;
+    if (b && what) for (const e of ["mouseenter", "focus"]) b.addEventListener(e, () => { area.hidden = false; });
+    return el("li", {}, el("a", { href: it.job ? address({ job: it.job }) : "#" }, called(it.ref, it.name)), " ", el("span", { class: "note" }, ago(it.since)),
+      el("span", { class: "what" }, it.what || it.kind || ""), b, area);
+  }), items.length > 50 ? el("li", {}, `and ${items.length - 50} more`) : "");
+  if (focused) [...$("needs").querySelectorAll("button, a")].find((e) => e.textContent === focused)?.focus({ preventScroll: true });
+}
+
+function matching() {
+  const words = (at.q || "").toLowerCase().split(/\s+/).filter(Boolean);
+  return stand.jobs.filter((j) => (!at.status || j.short === at.status) && (!at.run || j.run === at.run) &&
+    words.every((w) => `${j.ref} ${j.name} ${j.status} ${j.tags || ""} ${j.job}`.toLowerCase().includes(w)));
+}
+
+function drawList() {
+  const jobs = matching();
+  const out = [];
+  if (!at.run && !at.q && !at.status && stand.runs.length) {
+    out.push(el("h2", {}, `Runs (${stand.runs.length})`), el("table", { class: "jobs runs" },
+      el("thead", {}, el("tr", {}, ...["#", "Run", "Status", "Begun", "Done"].map((t) => el("th", {}, t)))),
+      el("tbody", {}, ...stand.runs.slice(0, 15).map((r) => el("tr", {},
+        el("td", { class: "ref" }, r.ref), el("td", { class: "name" }, el("a", { href: address({ run: r.run }) }, r.name || r.run)),
+        el("td", { class: "state " + runClass(r.status) }, r.status), el("td", { class: "when" }, ago(r.created_at)), el("td", { class: "when" }, `${r.done}/${r.total}`))))));
+  }
+  const filtered = at.q || at.status || at.run;
+  out.push(el("h2", {}, filtered ? `${jobs.length} of ${stand.outcome}` : `Jobs (${stand.outcome})`));
+  out.push(el("table", { class: "jobs" },
+    el("thead", {}, el("tr", {}, ...["#", "Name", "Status", "Since", "What"].map((t) => el("th", {}, t)))),
+    el("tbody", { id: "rows" }, ...jobs.slice(0, shown).map((j) => el("tr", { class: j.job === at.job ? "chosen" : undefined },
+      el("td", { class: "ref" }, j.ref), el("td", { class: "name" }, el("a", { href: address({ job: j.job }), "data-job": j.job }, j.name)),
+      el("td", { class: "state " + j.short }, `${j.sign} ${j.short}`), el("td", { class: "when" }, ago(j.since)), el("td", { class: "what" }, j.what || ""))))));
+  if (jobs.length > shown) {
+    out.push(el("p", {}, el("button", { type: "button", on: { click: () => { shown += 1000; draw(); } } }, `Show more (${jobs.length - shown} are left)`)));
+  }
+  return out;
+}
+
+const runClass = (s) => s.startsWith("needs") ? "approval" : s;
+
+function picture(svg) {
+  const doc = new DOMParser().parseFromString(svg, "image/svg+xml");
+  return el("div", { class: "picture", tabindex: "0" }, document.importNode(doc.documentElement, true));
+}
+
+function drawPicture(question) {
+  const args = { run: at.run || "", job: question === "graph" && !at.run ? at.job || "" : "" };
+  const title = question === "graph" ? "Graph" : "Timeline of the latest attempts";
+  try {
+    const svg = ask(question, args);
+    return [el("h2", {}, title), svg ? picture(svg) : el("p", { class: "note" }, "Nothing has run. Choose another run.")];
+  } catch (e) {
+    return [el("h2", {}, title), el("p", { class: "note" }, e.message)];
+  }
+}
+
+function options(select, values, now) {
+  const text = JSON.stringify(values);
+  if (select.dataset.of !== text) {
+    select.dataset.of = text;
+    select.replaceChildren(...[["", "all"], ...values].map(([v, t]) => el("option", { value: v }, t)));
+  }
+  select.value = now || "";
+}
+
+function draw() {
+  if (!stand) return;
+  $("title").textContent = stand.repository;
+  if (document.activeElement !== $("q")) $("q").value = at.q || "";
+  options($("status"), [...new Set(stand.jobs.map((j) => j.short))].sort().map((s) => [s, s]), at.status);
+  options($("run"), stand.runs.slice(0, 200).map((r) => [r.run, `${r.ref} ${r.name}`]), at.run);
+  for (const b of $("views").children) b.setAttribute("aria-pressed", b.dataset.view === at.view);
+  const focused = document.activeElement?.dataset?.job;
+  $("main").replaceChildren(...(at.view === "list" ? drawList() : drawPicture(at.view)));
+  if (focused) document.querySelector(`#rows a[data-job="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+}
+
+// --- one job --------------------------------------------------------------
+
+let logs = {}; // by stream: what is shown of the chosen job
+let record = ""; // what the kernel said of it
+
+function drawJob(opened) {
+  const box = $("job");
+  if (!at.job || !stand) { box.hidden = true; logs = {}; return; }
+  let j;
+  try {
+    const text = ask("job", { job: at.job });
+    if (!opened && !box.hidden && text === record && (embedded || $("files"))) return;
+    record = text;
+    j = JSON.parse(text);
+  } catch (e) {
+    box.hidden = false;
+    box.replaceChildren(closer(), el("h2", {}, at.job), el("p", { class: "note" }, e.message));
+    return;
+  }
+  if (opened) logs = {};
+  const follows = el("div", { class: "follows note" }, "A look at a command tells what would follow.");
+  const near = (before) => j.near.filter((n) => n.before === before);
+  const links = (list) => el("ul", {}, ...list.slice(0, 40).map((n) => el("li", {}, el("a", { href: address({ job: n.job }) }, called(n.ref, n.name)), ` ${n.status}`)), list.length > 40 ? el("li", {}, `and ${list.length - 40} more`) : "");
+  const parts = [closer(), el("h2", {}, called(j.row.ref, j.row.name) + " ", el("span", { class: j.row.short }, `${j.row.sign} ${j.row.status}`)),
+    el("div", {}, ...(j.row.can || []).map((what) => copyButton(commandOf(what, j.row.ref), what, at.job, follows)), follows)];
+  if (j.unmet.length) parts.push(el("h3", {}, "Why it does not run"), el("ul", {}, ...j.unmet.map((u) => el("li", {}, u.detail, u.clears ? el("span", { class: "note" }, ` – ${u.clears}`) : ""))));
+  if (j.root) parts.push(el("p", {}, "It began with ", j.root));
+  if (j.actions.length) parts.push(el("h3", {}, "What would start it"), el("div", {}, ...j.actions.map((a) => a.startsWith("vizier ") ? copyButton(a) : el("p", {}, a))));
+  if (near(true).length) parts.push(el("h3", {}, "After"), links(near(true)));
+  if (near(false).length) parts.push(el("h3", {}, "Before"), links(near(false)));
+  const files = el("div", { id: "files" });
+  parts.push(files, el("h3", {}, "On record"), el("dl", {}, ...j.fields.flatMap((f) => [el("dt", {}, f.Label), el("dd", {}, f.Text)])));
+  const scroll = opened ? 0 : box.scrollTop;
+  const focused = box.contains(document.activeElement) ? document.activeElement.textContent : undefined;
+  box.hidden = false;
+  box.replaceChildren(...parts);
+  box.scrollTop = scroll;
+  if (opened) box.focus({ preventScroll: true });
+  else if (focused) [...box.querySelectorAll("button, a")].find((e) => e.textContent === focused)?.focus({ preventScroll: true });
+  if (embedded) {
+    files.append(el("h3", {}, "Output"), el("p", { class: "note" }, "Attempts and logs are not in this file:"), copyButton(`vizier tail ${j.row.ref}`));
+  } else {
+    drawFiles(at.job, files, j.row.ref);
+  }
+}
+
+function closer() {
+  return el("button", { type: "button", class: "close", on: { click: () => go({ job: "" }) } }, "Close (esc)");
+}
+
+async function drawFiles(job, box, ref) {
+  try {
+    for (const stream of ["stdout", "stderr"]) await more(job, stream);
+    const got = await fetch(`job/${job}`);
+    if (!got.ok) throw new Error(await got.text());
+    const doc = await got.json();
+    if (job !== at.job || !box.isConnected) return;
+    for (const stream of ["stdout", "stderr"]) {
+      if (!logs[stream]?.text) continue;
+      const pre = el("pre", { tabindex: "0", "data-stream": stream, "aria-label": stream }, logs[stream].text);
+      box.append(el("h3", {}, stream + (logs[stream].from > 0 ? " (the end of it)" : "")), pre);
+      pre.scrollTop = pre.scrollHeight;
+    }
+    if (doc.attempts.length) box.append(el("h3", {}, "Attempts"), el("ul", {}, ...doc.attempts.map((a) => el("li", {},
+      `${a.attempt}: ${a.status}` + (a.exit_code !== null ? `, exit ${a.exit_code}` : "") + (a.seconds !== null ? `, ${brief(a.seconds)}` : "") + (a.host ? `, on ${a.host}` : ""), a.reason ? el("span", { class: "note" }, ` – ${a.reason}`) : ""))));
+    if (doc.effects.length) box.append(el("h3", {}, "Effects"), el("ul", {}, ...doc.effects.map((e) => el("li", {}, `${e.state}: ${e.operation}${e.part ? ` (${e.part})` : ""}, attempt ${e.attempt}`))));
+  } catch (e) {
+    if (box.isConnected) box.append(el("p", { class: "note" }, `Logs and attempts: ${e.message}. `), copyButton(`vizier tail ${ref}`));
+  }
+}
+
+// more reads what was written to a log since; true: there was something.
+async function more(job, stream) {
+  const have = logs[stream] && logs[stream].job === job ? logs[stream] : undefined;
+  const got = await fetch(`log/${job}/${stream}` + (have ? `?from=${have.next}` : ""));
+  if (!got.ok) throw new Error(await got.text());
+  const piece = await got.json();
+  if (job !== at.job) return false;
+  const on = have && piece.from === have.next;
+  logs[stream] = { job, from: on ? have.from : piece.from, next: piece.next, text: ((on ? have.text : "") + piece.text).slice(-500000) };
+  return piece.text !== "";
+}
+
+// tail goes on with the logs of a job that runs.
+async function tail() {
+  const job = at.job;
+  const row = job && stand?.jobs.find((j) => j.job === job);
+  if (row && row.short === "running" && !document.hidden) {
+    try {
+      for (const stream of ["stdout", "stderr"]) {
+        if (!await more(job, stream)) continue;
+        const pre = document.querySelector(`#files pre[data-stream=${stream}]`);
+        if (!pre) { record = ""; drawJob(false); continue; }
+        const end = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
+        pre.textContent = logs[stream].text;
+        if (end) pre.scrollTop = pre.scrollHeight;
+      }
+    } catch { /* the line above says that the connection is lost */ }
+  }
+  setTimeout(tail, 1000);
+}
+
+// --- news -----------------------------------------------------------------
+
+let busy = false, again = false;
+
+// refresh reads the state, once at a time and not more than once a second.
+async function refresh() {
+  if (busy) { again = true; return; }
+  busy = true;
+  try {
+    const got = await fetch("state");
+    if (!got.ok) throw new Error(await got.text());
+    take(await got.text());
+    drawNeeds(); draw(); drawJob($("job").hidden);
+    say("live", false);
+  } catch (e) {
+    say(`Not up to date: ${e.message}`, true);
+  }
+  setTimeout(() => { busy = false; if (again) { again = false; refresh(); } }, 1000);
+}
+
+function say(text, lost) {
+  $("link").textContent = text;
+  $("link").classList.toggle("lost", lost);
+}
+
+let events;
+
+function listen() {
+  events = new EventSource("events"); // tells the last number it saw when it connects again
+  events.onopen = refresh;
+  events.onmessage = refresh;
+  events.onerror = () => {
+    say(`Connection lost: this is how it stood at ${new Date(fetched).toLocaleTimeString()}. Trying again; if vizier web has ended, start it again and open its new address.`, true);
+    if (events.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
+  };
+}
+
+// --- keys -----------------------------------------------------------------
+
+function move(by) {
+  const rows = [...document.querySelectorAll("#rows a")];
+  if (!rows.length) return;
+  const i = rows.indexOf(document.activeElement);
+  rows[Math.min(rows.length - 1, Math.max(0, i < 0 ? 0 : i + by))].focus();
+}
+
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey) return;
+  if (e.key === "Escape") {
+    const job = at.job;
+    if (document.activeElement === $("q")) $("q").blur();
+    else if (job) { go({ job: "" }); document.querySelector(`#rows a[data-job="${CSS.escape(job)}"]`)?.focus(); }
+    return;
+  }
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement?.tagName)) return;
+  const act = { "/": () => $("q").focus(), j: () => move(1), k: () => move(-1), l: () => go({ view: "list" }), g: () => go({ view: "graph" }), t: () => go({ view: "timeline" }) }[e.key];
+  if (act) { e.preventDefault(); act(); }
+});
+
+$("q").addEventListener("input", () => { shown = most; go({ q: $("q").value }); });
+$("status").addEventListener("change", () => { shown = most; go({ status: $("status").value }); });
+$("run").addEventListener("change", () => { shown = most; go({ run: $("run").value }); });
+$("filters").addEventListener("submit", (e) => { e.preventDefault(); move(0); });
+for (const b of $("views").children) b.addEventListener("click", () => go({ view: b.dataset.view }));
+addEventListener("hashchange", route);
+
+try {
+  read();
+  await start();
+  if (embedded) {
+    const given = JSON.parse(embedded.textContent);
+    take(given.state);
+    say(`as it stood on ${new Date(stand.now).toLocaleString()}`, false);
+    if (given.job && !at.job) { history.replaceState(null, "", address({ job: given.job })); read(); }
+    drawNeeds(); draw(); drawJob(true);
+  } else {
+    listen();
+    setInterval(() => { if (!document.hidden && events.readyState === EventSource.OPEN) refresh(); }, 30000); // what no event tells of
+    tail();
+  }
+} catch (e) {
+  say(`The page cannot start: ${e.message}`, true);
+  throw e;
+}

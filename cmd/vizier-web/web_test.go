@@ -1,0 +1,464 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/app/answer"
+	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
+)
+
+// here is the directory of this package; tests change to others.
+var here, _ = os.Getwd()
+
+// commands are the program vizier, and the kernel for browsers, built once.
+var commands = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "vizier-web-"); err != nil {
+		return "", err
+	}
+	for _, b := range []struct {
+		file, pkg string
+		env       []string
+	}{{"vizier", "../vizier", nil}, {"kernel.wasm", "./wasm", []string{"GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"}}} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, b.file), b.pkg)
+		cmd.Env, cmd.Dir = append(os.Environ(), b.env...), here
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return dir, fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := commands(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+func programs(t *testing.T) string {
+	t.Helper()
+	dir, err := commands()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// files are the assets as the Makefile makes them.
+func files(t *testing.T) assets {
+	t.Helper()
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := assets{}
+	for name, file := range map[string]string{hostFile: filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", hostFile), "kernel.wasm": filepath.Join(programs(t), "kernel.wasm"),
+		"index.html": filepath.Join(here, "static", "index.html"), "style.css": filepath.Join(here, "static", "style.css"), "app.js": filepath.Join(here, "static", "app.js")} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Skip("needs the files of Go for WebAssembly: ", err)
+		}
+		a[name] = text
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(a["kernel.wasm"]); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	a[kernelFile] = packed.Bytes()
+	return a
+}
+
+// field is a scratch repository in the working directory, and the command line in it.
+type field struct {
+	*testing.T
+	dir string
+}
+
+func newField(t *testing.T) field {
+	programs(t) // before HOME is another
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for k, v := range map[string]string{"HOME": dir, "VIZIER_SCHEDULER_RESIDENT": "false", "GIT_AUTHOR_NAME": "ann", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "ann", "GIT_COMMITTER_EMAIL": "a@b"} {
+		t.Setenv(k, v)
+	}
+	f := field{t, dir}
+	for _, args := range [][]string{{"init", "-q", "-b", "main", "."}, {"commit", "-q", "--allow-empty", "-m", "start"}} {
+		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	return f
+}
+
+// vizier runs a command; of its exit codes those from 2 on are errors.
+func (f field) vizier(in string, args ...string) string {
+	f.Helper()
+	cmd := exec.Command(filepath.Join(programs(f.T), "vizier"), args...)
+	var out, diagnostics bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(in), &out, &diagnostics
+	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != 1 {
+		f.Fatalf("vizier %v: %v: %s", args, err, diagnostics.String())
+	}
+	return out.String()
+}
+
+// flow has a job of each kind that people are asked about, and returns when all stand.
+func (f field) flow() {
+	f.Helper()
+	f.vizier(`{"ref":"build","name":"build","command":["sh","-c","echo built"]}
+{"ref":"lint","name":"lint <b>","command":["sh","-c","echo 'grün' >&2; exit 3"],"after":["build"]}
+{"ref":"deploy","name":"deploy","command":["true"],"after":["build"],"approval":true}
+{"ref":"tell","name":"tell","command":["true"],"after":["deploy"]}
+{"ref":"report","name":"report","command":["true"],"after":["lint"]}
+`, "submit", "--batch")
+	f.vizier("", "wait", "1/lint")
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(f.vizier("", "jobs", "status", "1/deploy"), "waiting_on_approval"); {
+		if time.Now().After(deadline) {
+			f.Fatal(f.vizier("", "ls", "--all"))
+		}
+	}
+}
+
+func (f field) id(ref string) string {
+	f.Helper()
+	var doc struct{ Job string }
+	if text := f.vizier("", "jobs", "why", ref, "--format", "json"); json.Unmarshal([]byte(text), &doc) != nil || doc.Job == "" {
+		f.Fatalf("no id of %s: %s", ref, text)
+	}
+	return doc.Job
+}
+
+func (f field) server(a assets) (*server, *httptest.Server) {
+	f.Helper()
+	r, err := vizier.Open(f.dir, vizier.Options{Environ: os.Environ(), NoResident: true})
+	if err != nil {
+		f.Fatal(err)
+	}
+	s := newServer(r, a)
+	web := httptest.NewServer(s)
+	f.Cleanup(web.Close)
+	return s, web
+}
+
+func (f field) get(url string, header ...string) (int, string) {
+	f.Helper()
+	q, err := http.NewRequestWithContext(f.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			q.Host = header[i+1]
+		}
+		q.Header.Set(header[i], header[i+1])
+	}
+	got, err := http.DefaultClient.Do(q)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer got.Body.Close()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(got.Body); err != nil {
+		f.Fatal(err)
+	}
+	return got.StatusCode, b.String()
+}
+
+// What the page says would follow is what the command line says, to the byte: natively,
+// and as WebAssembly where there is node to run it.
+func TestThePageForeseesAsTheCommandLine(t *testing.T) {
+	f := newField(t)
+	f.flow()
+	s, web := f.server(nil)
+	code, state := f.get(web.URL + s.prefix + "state")
+	if code != http.StatusOK {
+		t.Fatal(code, state)
+	}
+	p, err := page.Read([]byte(state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type question struct {
+		What string    `json:"what"`
+		Job  string    `json:"job"`
+		Now  time.Time `json:"now"`
+	}
+	var asked []question
+	var want []string
+	for _, q := range [][2]string{{"approve", "1/deploy"}, {"reject", "1/deploy"}, {"cancel", "1/deploy"}, {"cancel", "1/tell"}, {"retry", "1/lint"}} {
+		text := f.vizier("", "what-if", "--"+q[0], q[1], "--format", "json")
+		var doc answer.Foreseen
+		if err := json.Unmarshal([]byte(text), &doc); err != nil || len(doc.Jobs) == 0 {
+			t.Fatalf("%v: %v: %s", q, err, text)
+		}
+		asked, want = append(asked, question{q[0], f.id(q[1]), doc.Now}), append(want, text)
+		args, err := json.Marshal(asked[len(asked)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Ask("what-if", args); err != nil || got != text {
+			t.Errorf("%v: %v: the page says\n%s\nthe command line\n%s", q, err, got, text)
+		}
+	}
+
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("the answers in WebAssembly need node: ", err)
+	}
+	host := hostOf(t)
+	given, err := json.Marshal(map[string]any{"state": state, "asked": asked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(node, "--stack-size=8192", "-e", `
+		require(process.argv[1]);
+		const go = new Go(), given = JSON.parse(require("fs").readFileSync(0, "utf8"));
+		WebAssembly.instantiate(require("fs").readFileSync(process.argv[2]), go.importObject).then((w) => {
+			go.run(w.instance);
+			const out = [vizierKernel("read", given.state), ...given.asked.map((q) => vizierKernel("what-if", JSON.stringify(q)))];
+			process.stdout.write(JSON.stringify(out), () => process.exit(0));
+		});`, host, filepath.Join(programs(t), "kernel.wasm"))
+	cmd.Stdin = bytes.NewReader(given)
+	out, err := cmd.Output()
+	var got []struct{ Answer, Error string }
+	if err != nil || json.Unmarshal(out, &got) != nil || len(got) != len(want)+1 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for i, text := range want {
+		if got[i+1].Answer != text {
+			t.Errorf("%v: in WebAssembly %s, the page says\n%s\nthe command line\n%s", asked[i], got[i+1].Error, got[i+1].Answer, text)
+		}
+	}
+}
+
+// hostOf is the file that Go has for hosts of WebAssembly.
+func hostOf(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), hostFile)
+	if err := os.WriteFile(file, files(t)[hostFile], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// What is not asked by the page of this start, from this machine, is refused; and there
+// is nothing to ask for that changes something.
+func TestWhoMayAsk(t *testing.T) {
+	f := newField(t)
+	f.flow()
+	id := f.id("1/lint")
+	s, web := f.server(files(t))
+	base := web.URL + s.prefix
+	for _, c := range []struct {
+		path   string
+		code   int
+		header []string
+	}{
+		{"", 200, nil},
+		{"", 200, []string{"Host", "localhost:1"}},
+		{"", 200, []string{"Host", "[::1]:8080"}},
+		{"state", 200, []string{"Sec-Fetch-Site", "same-origin", "Origin", web.URL}},
+		{"", 200, []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}},
+		{"", 403, []string{"Host", "evil.example"}},
+		{"state", 403, []string{"Host", "127.0.0.1.evil.example:80"}},
+		{"state", 403, []string{"Host", ""}},
+		{"state", 403, []string{"Origin", "http://evil.example"}},
+		{"state", 403, []string{"Origin", "null"}},
+		{"state", 403, []string{"Origin", "http://127.0.0.1:1"}},
+		{"state", 403, []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "script"}},
+		{"", 403, []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}},
+		{"state", 403, []string{"Sec-Fetch-Site", "same-site"}},
+		{"../state", 404, nil},
+		{"%2e%2e/%2e%2e/etc/passwd", 404, nil},
+		{filepath.Join(here, "static", "app.js"), 404, nil},
+		{"job/" + id, 200, nil},
+		{"job/..%2f" + id, 404, nil},
+		{"job/none", 404, nil},
+		{"job/" + strings.Repeat("0", len(id)), 404, nil},
+		{"log/" + id + "/stderr", 200, nil},
+		{"log/" + id + "/..%2fjob.json", 404, nil},
+		{"log/" + id + "/job", 404, nil},
+		{"log/..%2f..%2fconfig.toml%00/stdout", 404, nil},
+	} {
+		if c.header != nil && c.header[len(c.header)-1] == "" {
+			continue // which the client fills in
+		}
+		if code, text := f.get(base+c.path, c.header...); code != c.code {
+			t.Errorf("%s %v: %d, want %d: %s", c.path, c.header, code, c.code, text)
+		}
+	}
+	for _, path := range []string{"/", "/state", "/events", "/favicon.ico", strings.ToLower(s.prefix)} {
+		if code, _ := f.get(web.URL + path); code != http.StatusNotFound {
+			t.Errorf("without the secret %s is %d", path, code)
+		}
+	}
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
+		q, err := http.NewRequestWithContext(t.Context(), method, base+"state", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Body.Close()
+		if got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %s, %v", method, got.Status, got.Header)
+		}
+	}
+	q := httptest.NewRecorder()
+	s.ServeHTTP(q, httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+s.prefix, nil))
+	if csp := q.Header().Get("Content-Security-Policy"); csp != policy || strings.Contains(csp, "unsafe-inline") || strings.Contains(csp, "'unsafe-eval'") {
+		t.Errorf("the policy is %q", csp)
+	}
+	if other := newServer(s.r, nil); other.prefix == s.prefix {
+		t.Error("two starts have one secret")
+	}
+	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:0", "example.com:0", "127.0.0.1"} {
+		if l, err := loopback(address); err == nil {
+			l.Close()
+			t.Errorf("it listens at %s", address)
+		}
+	}
+	if got := f.vizier("", "jobs", "status", "1/deploy"); !strings.Contains(got, "waiting_on_approval") {
+		t.Errorf("something was decided: %s", got)
+	}
+}
+
+// Logs come from any byte on, and whole letters at a time.
+func TestLogsGoOn(t *testing.T) {
+	f := newField(t)
+	f.flow()
+	s, web := f.server(nil)
+	at := web.URL + s.prefix + "log/" + f.id("1/lint") + "/stderr"
+	for query, want := range map[string]piece{"": {0, 6, "grün\n"}, "?from=0": {0, 6, "grün\n"}, "?from=4": {4, 6, "n\n"}, "?from=6": {6, 6, ""}, "?from=900": {0, 6, "grün\n"}, "?from=-1": {0, 6, "grün\n"}} {
+		var got piece
+		if _, text := f.get(at + query); json.Unmarshal([]byte(text), &got) != nil || got != want {
+			t.Errorf("%s: %s, want %+v", query, text, want)
+		}
+	}
+	if code, text := f.get(strings.Replace(at, "stderr", "stdout", 1)); code != http.StatusOK || !strings.Contains(text, `"text":""`) {
+		t.Errorf("of what printed nothing: %d %s", code, text)
+	}
+}
+
+// Who connects hears of what happens from now on; who was there before, of what he missed.
+func TestEventsCatchUp(t *testing.T) {
+	f := newField(t)
+	f.flow()
+	s, web := f.server(nil)
+	connect := func(last string) (next func() (id string), stop func()) {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+s.prefix+"events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last != "" {
+			q.Header.Set("Last-Event-ID", last)
+		}
+		got, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(got.Body)
+		return func() string {
+			for lines.Scan() {
+				if id, found := strings.CutPrefix(lines.Text(), "id: "); found {
+					return id
+				}
+			}
+			t.Fatal("the connection ended: ", lines.Err())
+			return ""
+		}, func() { got.Body.Close() }
+	}
+	next, stop := connect("")
+	last := next()
+	if last == "1" {
+		t.Error("all that ever happened is told")
+	}
+	stop()
+	f.vizier("", "submit", "--approval", "--", "true")
+	var n int
+	if _, err := fmt.Sscan(last, &n); err != nil {
+		t.Fatal(err)
+	}
+	next, stop = connect(last)
+	defer stop()
+	if got := next(); got != fmt.Sprint(n+1) {
+		t.Errorf("after %s came %s", last, got)
+	}
+}
+
+// The page as one file asks nobody for anything, and its policy names all that runs.
+func TestOneFileIsWhole(t *testing.T) {
+	a := files(t)
+	text, err := a.whole([]byte(`{"repository":"</script><b>"}`), "j")
+	if err != nil {
+		t.Fatal(err)
+	}
+	html := string(text)
+	if odd := regexp.MustCompile(`(?i)(src|href)="[^d]`).FindString(html[:strings.Index(html, "<style>")]); odd != "" {
+		t.Errorf("it asks for %s", odd)
+	}
+	if n := strings.Count(html, "</script>"); n != 4 {
+		t.Errorf("%d scripts end, want 4", n)
+	}
+	for _, part := range []string{hostFile, "app.js", "style.css"} {
+		if !strings.Contains(html, sum(a[part])) || !strings.Contains(html, string(a[part])) {
+			t.Errorf("%s is not in it, or not in the policy", part)
+		}
+	}
+	if bytes.Contains(a["app.js"], []byte("innerHTML")) {
+		t.Error("text of others could become elements")
+	}
+}
+
+// A browser opens the file from the disk and shows what the kernel in it says.
+func TestABrowserOpensTheFile(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("needs chromium, of Debian's package of that name: ", err)
+	}
+	f := newField(t)
+	f.flow()
+	s, _ := f.server(nil)
+	text, err := standalone(t.Context(), s.r, files(t), "1/lint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(f.dir, "page.html")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom", "file://"+file)
+	var dom, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &dom, &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, said.String())
+	}
+	if odd := regexp.MustCompile(`.*(CONSOLE|Content Security).*`).FindString(said.String()); odd != "" {
+		t.Error(odd)
+	}
+	_, body, _ := strings.Cut(dom.String(), "<body>")
+	for _, want := range []string{"vizier jobs approve 1/deploy", "as it stood on", "lint &lt;b&gt;", "exit code 3", "vizier tail 1/lint"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q on the page", want)
+		}
+	}
+}

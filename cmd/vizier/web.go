@@ -1,0 +1,34 @@
+package main
+
+// webName is what the program of the page is called; it stands beside this one.
+const webName = "vizier-web"
+
+type webCmd struct {
+	Listen string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Where, on this machine: an address and a port; 0 is any that is free."`
+	Open   bool   `help:"Open it in the browser."`
+}
+
+func (*webCmd) Help() string {
+	return "Shows, and changes nothing: what needs you has the command to copy. The address has a secret, another one for each start; who has it can read the page. " +
+		"`vizier jobs schedule --format html` writes the page as one file."
+}
+
+// Run becomes the program that serves it.
+func (w *webCmd) Run(c *call) error {
+	if _, err := c.repo(); err != nil { // which has its own exit code here
+		return err
+	}
+	args := []string{"--listen", w.Listen}
+	if w.Open {
+		args = append(args, "--open")
+	}
+	return c.becomeWeb(args)
+}
+
+// becomeWeb becomes the program of the page.
+func (c *call) becomeWeb(args []string) error {
+	if c.globals.ConfigFile != "" {
+		args = append(args, "--config-file", c.globals.ConfigFile)
+	}
+	return c.become(webName, args)
+}
