@@ -368,6 +368,9 @@ func ReadEvidence(name string) ([]byte, error) {
 		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxEvidence))
+	if err == nil && !bytes.HasPrefix(b, []byte(evidenceKind)) {
+		err = fmt.Errorf("%s is no evidence, which `vizier history export` writes: %w", name, kernel.ErrInvalid)
+	}
 	return b, errors.Join(err, f.Close())
 }
 

@@ -30,7 +30,7 @@ type listCmd struct {
 	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order, as block, table or JSON."`
 	Format          string   `enum:",list,block,table,json" default:"" placeholder:"list|block|table|json" help:"How the list looks: list has a line a job, by runs. The default is [display.lists.jobs] format."`
 	Raw             bool     `help:"With --format json: all fields, with their types kept."`
-	At              string   `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
+	At              *string  `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
 }
 
 // listing is what a listCmd shows, and how.

@@ -12,7 +12,7 @@ import (
 type whyCmd struct {
 	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
-	At     string   `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
+	At     *string  `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
 }
 
 func (*whyCmd) Help() string {

@@ -14,16 +14,16 @@ import (
 )
 
 // goBack has what repo opens from then on be as it was at a time or after an entry of the
-// history; "": as it is.
-func (c *call) goBack(at string) error {
-	if at == "" {
+// history; nil: as it is.
+func (c *call) goBack(at *string) error {
+	if at == nil {
 		return nil
 	}
 	r, err := c.repo()
 	if err != nil {
 		return err
 	}
-	when, err := c.moment(at, r.Scheduler.Now())
+	when, err := c.moment(*at, r.Scheduler.Now())
 	if err != nil {
 		return err
 	}
@@ -47,8 +47,11 @@ func (c *call) goBack(at string) error {
 // moment is what people mean by at: a time as --since takes it, an entry as history prints
 // it, or now.
 func (c *call) moment(at string, now time.Time) (fs.Moment, error) {
-	if at == "now" {
+	switch at {
+	case "now":
 		return fs.Moment{}, nil
+	case "":
+		return fs.Moment{}, usageError(errors.New("--at is empty: to see what is, leave it out"))
 	}
 	if n, err := strconv.ParseUint(at, 10, 64); err == nil {
 		if n == 0 {
