@@ -95,6 +95,20 @@ func (r *repo) endAll() {
 
 func (p process) String() string { return fmt.Sprintf("%d runner=%q job=%q", p.pid, p.runner, p.job) }
 
+// forked reports that a process has not become the command yet that it was started for:
+// it looks as its runner does, and its death is the command's.
+func forked(pid int) bool {
+	var parent int
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, _ = fmt.Sscanf(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " %1s %d", new(string), &parent)
+	cmdline := func(pid int) []byte {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return b
+	}
+	own := cmdline(pid)
+	return len(own) > 0 && bytes.Equal(own, cmdline(parent))
+}
+
 // stopped reports whether a process is stopped by a signal.
 func stopped(pid int) bool {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -151,7 +151,7 @@ func (s *storm) jobs(rng *rand.Rand) {
 	kind := "child"
 	if p.runner == "resident" {
 		kind = p.runner
-	} else if p.runner != "" {
+	} else if p.runner != "" && !forked(p.pid) {
 		kind = "runner"
 	}
 	if rng.IntN(4) == 0 && s.r.signal(p, syscall.SIGSTOP) {
