@@ -229,11 +229,13 @@ func (w nodeWorkload) Claim(a kernel.AttemptID) error {
 }
 
 // Run tells a command that the cluster ended from one that a signal ended for
-// a reason of its own: both get the signal when the runner does.
+// a reason of its own: both get the signal when the runner does. A shell whose command
+// got it first ends with 128 and the signal's number.
 func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	const late, step = time.Second, 50 * time.Millisecond // the runner's signal may be, on a busy node
 	r := w.Local.Run(ctx, j)
-	if r.Class != kernel.Signal || ctx.Err() != nil {
+	const terminated = 128 + int(syscall.SIGTERM)
+	if r.Class != kernel.Signal && r.Exit != terminated || ctx.Err() != nil {
 		return r
 	}
 	why := w.asked()

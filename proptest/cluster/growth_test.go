@@ -32,7 +32,7 @@ func TestPreempted(t *testing.T) {
 	urgent()
 	r.becomes(plain, "failed")
 	if got := r.job(plain)["failure_class"]; got != "preempted" {
-		t.Errorf("what may not be executed again: class %q", got)
+		t.Errorf("what may not be executed again: class %q: %v", got, r.job(plain))
 	}
 	r.v("history", "verify")
 }

@@ -132,14 +132,15 @@ func (n *Node) Terminated(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	other := fmt.Errorf("cluster %s asked it to end (SIGTERM): it was cancelled there", n.order.Cluster)
-	for again := true; ctx.Err() == nil; again = false {
+	const untold = 3 * time.Second // a cluster may end a job first, and note why after that
+	for begun := time.Now(); ctx.Err() == nil; {
 		state, left, err := n.place.Stands(ctx)
 		switch {
 		case err == nil && state == Preempted:
 			return &proc.EndedError{Class: kernel.Preempted, Reason: "preempted on cluster " + n.order.Cluster}
 		case err == nil && state == Running && left <= notice:
 			return &proc.EndedError{Class: kernel.Timeout, Reason: "ended by the time limit of its job on cluster " + n.order.Cluster}
-		case err == nil && state == "" && again: // a cluster may end a job first, and note why after that
+		case err == nil && state == "" && time.Since(begun) < untold:
 		case err == nil || errors.Is(err, errNoTelling):
 			return other
 		}
