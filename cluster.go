@@ -235,19 +235,22 @@ func (w nodeWorkload) Run(ctx context.Context, j *kernel.Job) kernel.Result {
 	const late, step = time.Second, 50 * time.Millisecond // the runner's signal may be, on a busy node
 	r := w.Local.Run(ctx, j)
 	const terminated = 128 + int(syscall.SIGTERM)
-	if r.Class != kernel.Signal && r.Exit != terminated || ctx.Err() != nil {
+	if r.Class != kernel.Signal && r.Exit != terminated {
 		return r
 	}
-	why := w.asked()
+	why := context.Cause(ctx) // the runner's signal may also have come first, and have ended the attempt meanwhile
+	if why == nil {
+		why = w.asked()
+	}
 	for end := time.Now().Add(late); why == nil && time.Now().Before(end); why = w.asked() {
 		time.Sleep(step)
 	}
-	if why == nil {
-		return r
-	}
-	r.Reason = why.Error()
-	if e, ok := errors.AsType[*proc.EndedError](why); ok {
-		r.Exit, r.Class = e.Exit(), e.Class
+	e, known := errors.AsType[*proc.EndedError](why)
+	switch {
+	case known:
+		r.Exit, r.Class, r.Reason = e.Exit(), e.Class, e.Reason
+	case why != nil:
+		r.Reason = why.Error()
 	}
 	return r
 }
