@@ -111,7 +111,11 @@ func TestNothingOfOthersReachesTheTerminal(t *testing.T) {
 		cmd := exec.CommandContext(ctx, "vizier", args...)
 		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = g.dir, g.env, &out, &out, time.Second
 		_ = cmd.Run()
-		harmless(t, strings.Join(args, " "), out.String())
+		text := out.Bytes()
+		if bytes.HasPrefix(text, []byte("vizier evidence ")) { // a file, which a terminal is refused
+			text = nil
+		}
+		harmless(t, strings.Join(args, " "), string(text))
 	}
 	lines := make(chan []string)
 	var work sync.WaitGroup
