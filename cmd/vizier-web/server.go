@@ -17,10 +17,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/answer"
+	"github.com/vizier-scheduler/vizier/cmd/vizier-metrics/collector"
 	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
@@ -35,6 +38,9 @@ type server struct {
 	mux    *http.ServeMux
 	book   *book
 }
+
+// open has the metrics at /metrics, without the secret, for who scrapes.
+func (s *server) open() { s.mux.HandleFunc("GET /metrics", s.metrics) }
 
 func newServer(r *vizier.Repository, a assets) *server {
 	s := &server{r: r, assets: a, prefix: "/" + rand.Text() + "/", mux: http.NewServeMux(), book: newBook(r)}
@@ -56,6 +62,7 @@ func newServer(r *vizier.Repository, a assets) *server {
 	s.mux.HandleFunc("GET "+s.prefix+"job/{job}", s.job)
 	s.mux.HandleFunc("GET "+s.prefix+"log/{job}/{stream}", s.log)
 	s.mux.HandleFunc("GET "+s.prefix+"events", s.events)
+	s.mux.HandleFunc("GET "+s.prefix+"metrics", s.metrics)
 	return s
 }
 
@@ -115,6 +122,16 @@ func (s *server) state(w http.ResponseWriter, q *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(page.Text(state))
+}
+
+// metrics are those of `vizier metrics`, as they stand now.
+func (s *server) metrics(w http.ResponseWriter, q *http.Request) {
+	found, err := collector.Of(q.Context(), s.r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	promhttp.HandlerFor(found, promhttp.HandlerOpts{}).ServeHTTP(w, q)
 }
 
 // refuse says what is wrong.

@@ -355,6 +355,40 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 }
 
+// Who scrapes gets what `vizier metrics` prints, and without the secret only where that was asked for.
+func TestMetricsForWhoScrapes(t *testing.T) {
+	f := newField(t)
+	f.flow()
+	s, web := f.server(nil)
+	if code, text := f.get(web.URL + "/metrics"); code != http.StatusNotFound {
+		t.Errorf("without the secret: %d %s", code, text)
+	}
+	s.open()
+	for _, address := range []string{web.URL + s.prefix + "metrics", web.URL + "/metrics"} {
+		code, text := f.get(address)
+		for _, want := range []string{`vizier_jobs{repository="` + s.r.Root + `",status="waiting_on_approval"} 1`, `vizier_attempts_ended_last_hour{repository="` + s.r.Root + `",result="exit"} 1`,
+			`vizier_attempts_ended_last_hour{repository="` + s.r.Root + `",result="succeeded"} 1`, "\nvizier_tick_seconds"} {
+			if code != http.StatusOK || !strings.Contains(text, want) {
+				t.Errorf("%d: no %s in\n%s", code, want, text)
+			}
+		}
+		if code, _ := f.get(address, "Host", "evil.example"); code != http.StatusForbidden {
+			t.Errorf("for another host: %d", code)
+		}
+		t.Run("promtool", func(t *testing.T) {
+			program, err := exec.LookPath("promtool")
+			if err != nil {
+				t.Skip("needs promtool, of Debian's package prometheus: ", err)
+			}
+			cmd := exec.Command(program, "check", "metrics")
+			cmd.Stdin = strings.NewReader(text)
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Errorf("promtool: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
 // Logs come from any byte on, and whole letters at a time.
 func TestLogsGoOn(t *testing.T) {
 	f := newField(t)
