@@ -195,6 +195,11 @@ func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
 		}
 	}
 	a, why, inside := w.local.InsideJob(running, lost)
+	for _, pid := range askers(ctx) {
+		if !inside {
+			a, why, inside = w.local.InsideJobOf(pid, running, lost)
+		}
+	}
 	if inside && why == "" && config.OwnAllows(os.Getuid()) {
 		return app.Descent{}, false
 	}

@@ -16,26 +16,42 @@ import (
 // says so: where the system tells nothing, in another pid namespace than a
 // runner, and for what may be the orphan of an attempt that nobody swept.
 func (l *Local) InsideJob(running, lost []kernel.AttemptID) (a kernel.AttemptID, why string, inside bool) {
+	return l.InsideJobOf(os.Getpid(), running, lost)
+}
+
+// InsideJobOf is InsideJob of another process, which asks this one for something.
+func (l *Local) InsideJobOf(pid int, running, lost []kernel.AttemptID) (a kernel.AttemptID, why string, inside bool) {
+	own := pid == os.Getpid()
 	d := l.descent(running)
-	above, whole := ancestry()
+	above, whole := ancestry(pid)
 	for up, p := range above {
 		at := place{p.pid, p.start}
 		if a, found := d.commands[at]; found {
 			return a, "", true
 		}
-		if a, found := d.runners[at]; found && up > 0 { // what its command left behind
+		if a, found := d.runners[at]; found && (up > 0 || !own) { // what its command left behind
 			return a, "", true
 		} else if found {
 			delete(d.runners, at) // itself
 		}
 	}
-	if sid, err := unix.Getsid(0); err == nil {
+	if sid, err := unix.Getsid(pid); err == nil {
 		if a, ok := d.sessions[sid]; ok {
 			return a, "", true
 		}
 	}
-	if a, err := ParseAttempt(os.Getenv(envAttemptID)); err == nil {
+	attempt, err := os.Getenv(envAttemptID), error(nil)
+	if !own {
+		attempt, err = variableOf(pid, envAttemptID)
+	}
+	if err != nil {
+		return kernel.AttemptID{}, "its environment cannot be read", true
+	}
+	if a, err := ParseAttempt(attempt); err == nil {
 		return a, "", true
+	}
+	if !own && !whole {
+		return kernel.AttemptID{}, "the system does not show its ancestors", true
 	}
 	for _, a := range d.attempts { // whichever: one is as likely as the other
 		c := d.claims[a]
@@ -95,15 +111,15 @@ func (l *Local) descent(running []kernel.AttemptID) descents {
 	return d
 }
 
-// ancestry is this process and its ancestors. It is whole where it ends at the
+// ancestry is a process and its ancestors. It is whole where it ends at the
 // system's first process, or at one that came from outside of this namespace,
 // as those do that somebody starts in a container.
-func ancestry() (above []process, whole bool) {
+func ancestry(pid int) (above []process, whole bool) {
 	const deepest = 4096 // the tree may change while it is read
 	if !genuineTable() {
 		return nil, false
 	}
-	for pid := os.Getpid(); len(above) < deepest; {
+	for len(above) < deepest {
 		p, ok := readProcess(pid)
 		if ok && !genuine(pid) {
 			return above, false

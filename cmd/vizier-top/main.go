@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -11,14 +10,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	tea "charm.land/bubbletea/v2"
 	"golang.org/x/term"
 
 	"github.com/vizier-scheduler/vizier"
-	"github.com/vizier-scheduler/vizier/adapters/git"
 )
 
 func main() {
@@ -48,11 +45,11 @@ func run(args []string, environ []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	r, err := vizier.Open(".", vizier.Options{Environ: env, ConfigFile: *file, NoResident: *alone, Program: beside()})
+	r, err := vizier.Open(".", vizier.Options{Environ: env, ConfigFile: *file, NoResident: *alone, Program: vizier.Beside()})
 	if err != nil {
 		return err
 	}
-	m := newModel(ctx, newStore(r, func() string { return actor(ctx, env) }), *plain || env.Get("NO_COLOR") != "")
+	m := newModel(ctx, newStore(r, func() string { return env.Who(ctx) }), *plain || env.Get("NO_COLOR") != "")
 	if flags.NArg() > 0 {
 		_, targets, err := r.Scheduler.Targets(ctx, flags.Args()[:1])
 		if err != nil {
@@ -68,27 +65,4 @@ func run(args []string, environ []string) error {
 		return nil // the way to leave it
 	}
 	return err
-}
-
-// beside is the program that runners are started as: the one that started this.
-func beside() string {
-	own, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	file := filepath.Join(filepath.Dir(own), "vizier")
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	return file
-}
-
-// actor is who decides, as it is with the commands.
-func actor(ctx context.Context, env vizier.Environment) string {
-	for _, name := range []string{"VIZIER_APPROVAL_ACTOR", "GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "USER", "USERNAME"} {
-		if who := env.Get(name); who != "" {
-			return who
-		}
-	}
-	return cmp.Or(git.UserName(ctx), "unknown")
 }

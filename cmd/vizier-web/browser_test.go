@@ -80,7 +80,7 @@ type tab struct {
 
 	mu   sync.Mutex
 	odd  []string
-	lost bool // the server is meant to be gone
+	lost bool // the server is meant to be gone, or to refuse
 }
 
 func newTab(t *testing.T) *tab {
@@ -122,7 +122,7 @@ func newTab(t *testing.T) *tab {
 	return b
 }
 
-// expects says whether the server is gone by intent.
+// expects says whether the server is gone, or refuses, by intent.
 func (b *tab) expects(lost bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +132,7 @@ func (b *tab) expects(lost bool) {
 func (b *tab) complain(what string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.lost || !strings.Contains(what, "net::ERR_") {
+	if !b.lost || !strings.Contains(what, "net::ERR_") && !strings.Contains(what, "403 (Forbidden)") {
 		b.odd = append(b.odd, what)
 	}
 }

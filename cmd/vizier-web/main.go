@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -20,13 +21,19 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/app"
 )
 
 func main() {
+	if code, ok := vizier.Serve(os.Args[1:], os.Stdout, os.Stderr, os.Environ()); ok {
+		os.Exit(code)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdout); err != nil {
+	if err := run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "vizier:", err)
 		os.Exit(1)
 	}
@@ -34,13 +41,14 @@ func main() {
 
 // run shows the repository that the working directory belongs to, until ctx ends or once
 // in a file. The command line has looked at the arguments.
-func run(ctx context.Context, args, environ []string, out io.Writer) error {
+func run(ctx context.Context, args, environ []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("vizier-web", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	file := flags.String("config-file", "", "")
 	listen := flags.String("listen", "127.0.0.1:0", "")
 	open := flags.Bool("open", false, "")
 	metrics := flags.Bool("metrics", false, "")
+	act := flags.Bool("actions", false, "")
 	html := flags.Bool("html", false, "")
 	job := flags.String("job", "", "")
 	if err := flags.Parse(args); err != nil {
@@ -50,7 +58,7 @@ func run(ctx context.Context, args, environ []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r, err := vizier.Open(".", vizier.Options{Environ: environ, ConfigFile: *file, NoResident: true})
+	r, err := vizier.Open(".", vizier.Options{Environ: environ, ConfigFile: *file, NoResident: !*act, Program: vizier.Beside()})
 	if err != nil {
 		return err
 	}
@@ -60,6 +68,11 @@ func run(ctx context.Context, args, environ []string, out io.Writer) error {
 			_, err = out.Write(text)
 		}
 		return err
+	}
+	if *act {
+		if err := mayAct(ctx, r, in, out, *open); err != nil {
+			return err
+		}
 	}
 	l, err := loopback(*listen)
 	if err != nil {
@@ -71,7 +84,17 @@ func run(ctx context.Context, args, environ []string, out io.Writer) error {
 		s.open()
 		fmt.Fprintf(out, "Metrics are at http://%s/metrics, for everybody on this machine.\n", l.Addr())
 	}
-	fmt.Fprintf(out, "The page of %s is at\n%s\nWho has this address can read it. Ctrl-C ends it.\n", filepath.Base(r.Root), address)
+	if *act {
+		s.allow(vizier.Environment(environ).Who)
+		fmt.Fprintf(out, "The page of %s is at\n%s\nWho opens this address first can decide there, and has to open another after a reload: enter prints one. Ctrl-C ends it.\n", filepath.Base(r.Root), address+s.actions.offer())
+		go func() {
+			for lines := bufio.NewScanner(in); lines.Scan(); {
+				fmt.Fprintln(out, address+s.actions.offer())
+			}
+		}()
+	} else {
+		fmt.Fprintf(out, "The page of %s is at\n%s\nWho has this address can read it. Ctrl-C ends it.\n", filepath.Base(r.Root), address)
+	}
 	if *open {
 		leave, err := browse(address)
 		if err != nil {
@@ -85,6 +108,22 @@ func run(ctx context.Context, args, environ []string, out io.Writer) error {
 		return fmt.Errorf("serve the page: %w", err)
 	}
 	return nil
+}
+
+// mayAct is an error where a page may not decide, or a job could come to know its key.
+func mayAct(ctx context.Context, r *vizier.Repository, in io.Reader, out io.Writer, open bool) error {
+	for _, f := range []any{in, out} {
+		if f, ok := f.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+			return errors.New("--actions needs a terminal: what is written elsewhere, such as the key of the page, jobs can read")
+		}
+	}
+	if open {
+		return errors.New("--actions without --open: what opens the browser would tell jobs the address; open it by hand")
+	}
+	if where, inside := r.Scheduler.Inside(ctx); inside {
+		return &app.InsideError{Verb: "take actions", Descent: where}
+	}
+	return guard()
 }
 
 // loopback listens where this machine alone can reach it.

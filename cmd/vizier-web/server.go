@@ -30,13 +30,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
-// server shows one repository. It changes nothing.
+// server shows one repository. It changes nothing, unless it takes actions.
 type server struct {
 	r      *vizier.Repository
 	assets assets
 	prefix string // of all addresses: a secret, as other users of this machine reach the port too
 	mux    *http.ServeMux
 	book   *book
+
+	actions *actions // nil: it takes none
 }
 
 // open has the metrics at /metrics, without the secret, for who scrapes.
@@ -116,6 +118,7 @@ func elsewhere(q *http.Request) string {
 func (s *server) state(w http.ResponseWriter, q *http.Request) {
 	have, _ := strconv.ParseUint(q.URL.Query().Get("since"), 10, 64) // otherwise all
 	state, err := s.book.State(q.Context(), have)
+	state.Actions = s.actions != nil
 	if err != nil {
 		refuse(w, err)
 		return

@@ -47,6 +47,10 @@ var commands = sync.OnceValues(func() (dir string, err error) {
 var atEnd []func()
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == askingRole {
+		asks(os.Args[2:])
+		return
+	}
 	code := m.Run()
 	for _, f := range atEnd {
 		f()
@@ -153,7 +157,7 @@ func (f field) id(ref string) string {
 
 func (f field) server(a assets) (*server, *httptest.Server) {
 	f.Helper()
-	r, err := vizier.Open(f.dir, vizier.Options{Environ: os.Environ(), NoResident: true})
+	r, err := vizier.Open(f.dir, vizier.Options{Environ: os.Environ(), NoResident: true, Program: filepath.Join(programs(f.T), "vizier")})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/vizier-scheduler/vizier"
-	"github.com/vizier-scheduler/vizier/adapters/git"
 )
 
 // program is one run of the command line.
@@ -356,11 +355,4 @@ func wantsJSON(args []string) bool {
 }
 
 // actor is who asks, and who decides an approval.
-func (c *call) actor() string {
-	for _, name := range []string{"VIZIER_APPROVAL_ACTOR", "GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "USER", "USERNAME"} {
-		if who := strings.TrimSpace(c.env.Get(name)); who != "" {
-			return who
-		}
-	}
-	return cmp.Or(git.UserName(c.ctx), "unknown")
-}
+func (c *call) actor() string { return c.env.Who(c.ctx) }

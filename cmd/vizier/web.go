@@ -6,11 +6,12 @@ const webName = "vizier-web"
 type webCmd struct {
 	Listen  string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Where, on this machine: an address and a port; 0 is any that is free."`
 	Open    bool   `help:"Open it in the browser."`
+	Actions bool   `help:"Approve, reject, retry and cancel from the page. It takes a terminal, and is refused in a job."`
 	Metrics bool   `help:"Serve /metrics for Prometheus, without the secret."`
 }
 
 func (*webCmd) Help() string {
-	return "Shows, and changes nothing: what needs you has the command to copy. The address has a secret, another one for each start; who has it can read the page. " +
+	return "Shows, and without --actions changes nothing: what needs you has the command to copy. The address has a secret, another one for each start; who has it can read the page. " +
 		"`vizier jobs schedule --format html` writes the page as one file."
 }
 
@@ -22,6 +23,9 @@ func (w *webCmd) Run(c *call) error {
 	args := []string{"--listen", w.Listen}
 	if w.Open {
 		args = append(args, "--open")
+	}
+	if w.Actions {
+		args = append(args, "--actions")
 	}
 	if w.Metrics {
 		args = append(args, "--metrics")

@@ -104,7 +104,10 @@ type job struct {
 	Unmet   []unmet  `json:"unmet"`
 	Actions []string `json:"actions"` // commands and words
 	Root    string   `json:"root,omitempty"`
-	Near    []near   `json:"near"`
+
+	Digest    kernel.Digest `json:"digest"`    // of what an approval would be of
+	Statement []string      `json:"statement"` // that, by lines
+	Near      []near        `json:"near"`
 }
 
 type field struct{ Label, Text string }
@@ -135,7 +138,8 @@ func (p *Page) job(id kernel.JobID) (*job, error) {
 		return nil, err
 	}
 	j := p.snap.Job(id)
-	out := &job{row: p.row(j), Unmet: []unmet{}, Actions: []string{}, Near: []near{}}
+	out := &job{row: p.row(j), Unmet: []unmet{}, Actions: []string{}, Near: []near{},
+		Digest: j.Spec.Digest(), Statement: view.Statement(j.Spec.Statement())}
 	for _, v := range values {
 		if v.Key != "job" { // its id is its id
 			v.Text = p.people(v.Text)

@@ -14,6 +14,7 @@ import (
 type stand struct {
 	Repository string         `json:"repository"`
 	Now        time.Time      `json:"now"`
+	Actions    bool           `json:"actions"`   // the server takes some
 	Attention  []view.Item    `json:"attention"` // the first of what needs somebody
 	Needing    int            `json:"needing"`   // how much that is
 	Runs       []view.Run     `json:"runs"`      // null: as they were told
@@ -59,7 +60,7 @@ func (p *Page) stand(news bool) stand {
 		wholes[n] = s.Tally(jobs)
 	}
 	needs := view.OverviewOf(s, view.OverviewOptions{FailedSince: s.Now().Add(-lately), Wholes: wholes}).Attention
-	out := stand{Repository: p.repository, Now: s.Now(), Runs: view.RunsOf(s), Attention: needs[:min(len(needs), mostNeed)], Needing: len(needs),
+	out := stand{Repository: p.repository, Actions: p.actions, Now: s.Now(), Runs: view.RunsOf(s), Attention: needs[:min(len(needs), mostNeed)], Needing: len(needs),
 		Outcome: view.ListOf(s, view.ListOptions{All: true, Most: 1}).Outcome, Jobs: []row{}, Gone: []kernel.JobID{}}
 	for i := range out.Attention {
 		it := &out.Attention[i]

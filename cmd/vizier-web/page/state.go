@@ -18,6 +18,7 @@ import (
 type State struct {
 	Repository string // its name, for people
 	Version    uint64
+	Actions    bool // its server takes actions
 	Snapshot   *wire.Snapshot
 	Change     *Change
 }
@@ -41,6 +42,7 @@ func Text(s State) []byte { return bytes.TrimSpace(wire.Compact(s)) }
 type Page struct {
 	repository string
 	version    uint64
+	actions    bool
 	snap       *kernel.Snapshot
 
 	rows  map[kernel.JobID]row  // of all jobs, as they were told; nil: nothing was
@@ -81,7 +83,7 @@ func (p *Page) Take(text []byte) error {
 			p.moved[j.ID] = true
 		}
 	}
-	p.repository, p.version = s.Repository, s.Version
+	p.repository, p.version, p.actions = s.Repository, s.Version, s.Actions
 	return nil
 }
 

@@ -9,6 +9,7 @@ let ask; // (question, args) => text; throws what the kernel refuses
 let stand; // how everything stands
 let fetched = 0; // when, by this machine's clock
 let shown = most;
+let key; // with which the server does what the page asks for; in no store of the browser
 let at = {}; // what the address says: view, q, status, run, job
 
 // el makes an element of a name with attributes and children; texts stay texts.
@@ -102,6 +103,57 @@ const called = (ref, name) => !ref ? name : ref.endsWith("/" + name) ? ref : `${
 
 function commandOf(what, ref) {
   return what === "approve" || what === "reject" ? `vizier jobs ${what} ${ref}` : `vizier ${what} ${ref}`;
+}
+
+// claim changes the key of the address, which counts once, into one of this page.
+async function claim(once) {
+  history.replaceState(null, "", location.pathname);
+  const got = await fetch("claim", { method: "POST", headers: { "Content-Type": "application/json", "X-Vizier-Key": once } });
+  if (!got.ok) throw new Error(await got.text());
+  key = (await got.json()).key;
+}
+
+// actButton does what it says once it is pressed, and pressed again.
+function actButton(what, j, said) {
+  const b = el("button", { type: "button", class: "act" }, what);
+  const look = () => { said.follows.replaceChildren(...foreseen(what, j.row.job, commandOf(what, j.row.ref))); };
+  let sure;
+  b.addEventListener("click", async () => {
+    if (sure === undefined) {
+      look();
+      b.textContent = `${what}: sure?`;
+      sure = setTimeout(() => { sure = undefined; b.textContent = what; }, 5000);
+      return;
+    }
+    clearTimeout(sure);
+    b.disabled = true;
+    const reason = what === "reject" ? said.reason.value : undefined;
+    try {
+      const got = await fetch("act", { method: "POST", headers: { "Content-Type": "application/json", "X-Vizier-Key": key },
+        body: JSON.stringify({ what, job: j.row.job, digest: what === "approve" ? j.digest : undefined, reason }) });
+      if (!got.ok) throw new Error(await got.text());
+      said.line.textContent = `${what}: done`;
+      refresh();
+    } catch (e) {
+      said.line.textContent = `${what}: ${e.message}`;
+    }
+    b.disabled = false;
+    b.textContent = what;
+    sure = undefined;
+  });
+  b.addEventListener("mouseenter", look);
+  b.addEventListener("focus", look);
+  return b;
+}
+
+// acts are the buttons that do something to a job, where this page may.
+function acts(j, follows) {
+  const can = j.row.can || [];
+  if (!stand.actions || !can.length) return null;
+  if (!key) return el("p", { class: "note" }, "This page only reads. Press enter in the terminal of vizier web and open the address that it prints.");
+  const said = { follows, line: el("p", { role: "status" }), reason: el("input", { "aria-label": "reason", placeholder: "reason of a reject" }) };
+  return el("div", { class: "acts" }, ...can.map((what) => actButton(what, j, said)), can.includes("reject") ? said.reason : "",
+    can.includes("approve") ? el("pre", { "aria-label": "what is approved" }, j.statement.join("\n")) : "", said.line);
 }
 
 // copyButton copies a command; with what it would change, a look at it tells what follows.
@@ -270,7 +322,7 @@ function drawJob(opened) {
   const near = (before) => j.near.filter((n) => n.before === before);
   const links = (list) => el("ul", {}, ...list.slice(0, 40).map((n) => el("li", {}, el("a", { href: address({ job: n.job }) }, called(n.ref, n.name)), ` ${n.status}`)), list.length > 40 ? el("li", {}, `and ${list.length - 40} more`) : "");
   const parts = [closer(), el("h2", {}, called(j.row.ref, j.row.name) + " ", el("span", { class: j.row.short }, `${j.row.sign} ${j.row.status}`)),
-    el("div", {}, ...(j.row.can || []).map((what) => copyButton(commandOf(what, j.row.ref), what, at.job, follows)), follows)];
+    el("div", {}, ...(j.row.can || []).map((what) => copyButton(commandOf(what, j.row.ref), what, at.job, follows)), acts(j, follows) || "", follows)];
   if (j.unmet.length) parts.push(el("h3", {}, "Why it does not run"), el("ul", {}, ...j.unmet.map((u) => el("li", {}, u.detail, u.clears ? el("span", { class: "note" }, ` – ${u.clears}`) : ""))));
   if (j.root) parts.push(el("p", {}, "It began with ", j.root));
   if (j.actions.length) parts.push(el("h3", {}, "What would start it"), el("div", {}, ...j.actions.map((a) => a.startsWith("vizier ") ? copyButton(a) : el("p", {}, a))));
@@ -415,6 +467,8 @@ for (const b of $("views").children) b.addEventListener("click", () => go({ view
 addEventListener("hashchange", route);
 
 try {
+  const once = embedded ? undefined : new URLSearchParams(location.hash.slice(1)).get("key");
+  const claimed = once && claim(once).catch((e) => e);
   read();
   const early = embedded ? undefined : fetch("state").then((got) => got.ok ? got.text() : undefined, () => undefined); // while the kernel is read
   await start();
@@ -426,7 +480,9 @@ try {
     drawNeeds(); draw(); drawJob(true);
   } else {
     const state = await early;
+    const refused = await claimed;
     if (state !== undefined) { take(state); drawNeeds(); draw(); drawJob(true); }
+    if (refused) { drawJob(true); $("said").textContent = `This page only reads: ${refused.message}`; }
     listen();
     setInterval(() => { if (!document.hidden && events.readyState === EventSource.OPEN) refresh(); }, 30000); // what no event tells of
     tail();

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// actions lets pages decide. Who has a key may, which stands in an address that is printed
+// and counts once: what a browser keeps of addresses is worth nothing after that. The page
+// gets another key for it, which it has in its memory alone.
+type actions struct {
+	r   *vizier.Repository
+	who func(context.Context) string
+
+	mu      sync.Mutex
+	offered []string // keys in addresses that nobody has used
+	granted []string // keys of pages
+}
+
+// allow has s take actions.
+func (s *server) allow(who func(context.Context) string) {
+	s.actions = &actions{r: s.r, who: who}
+	s.mux.HandleFunc("POST "+s.prefix+"claim", s.asked(s.actions.claim))
+	s.mux.HandleFunc("POST "+s.prefix+"act", s.asked(s.actions.act))
+}
+
+// offer is the end of an address with a key that was not there before.
+func (a *actions) offer() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.offered = append(a.offered, rand.Text())
+	return "#key=" + a.offered[len(a.offered)-1]
+}
+
+// has reports that key is one of keys, in a time that tells nothing of them.
+func has(keys []string, key string) bool {
+	found := 0
+	for _, k := range keys {
+		found |= subtle.ConstantTimeCompare([]byte(k), []byte(key))
+	}
+	return found == 1
+}
+
+// errKey is of who has no key.
+var errKey = errors.New("the key of this page does not count: press enter in the terminal of vizier web, and open the address that it prints")
+
+// keyHeader has the key. A page of another origin cannot send it without being allowed to.
+const keyHeader = "X-Vizier-Key"
+
+// most is how many bytes somebody may send.
+const most = 64 << 10
+
+// asked is a handler of what is asked for by a page of this server. It is told for which
+// processes that is.
+func (s *server) asked(do func(context.Context, *http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, q *http.Request) {
+		if q.Header.Get("Origin") == "" || q.Header.Get("Content-Type") != "application/json" { // what every page of its own sends
+			http.Error(w, "only the page itself may ask for this", http.StatusForbidden)
+			return
+		}
+		q.Body = http.MaxBytesReader(w, q.Body, most)
+		pids, err := peers(q)
+		var doc any
+		if err == nil {
+			doc, err = do(vizier.For(q.Context(), pids), q)
+		}
+		var inside *app.InsideError
+		switch {
+		case errors.As(err, &inside), errors.Is(err, errKey), errors.Is(err, errWho):
+			http.Error(w, err.Error(), http.StatusForbidden)
+		case errors.Is(err, kernel.ErrConflict):
+			http.Error(w, err.Error(), http.StatusConflict)
+		case errors.Is(err, kernel.ErrInvalid):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		case err != nil:
+			refuse(w, err)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(doc)
+		}
+	}
+}
+
+// errWho is where it cannot be told which process asks.
+var errWho = errors.New("it cannot be told which process asks, so it may be a job's: decide in a terminal")
+
+// peers are the processes that have the other end of a request's connection.
+func peers(q *http.Request) ([]int, error) {
+	theirs, err := netip.ParseAddrPort(q.RemoteAddr)
+	if err != nil {
+		return nil, errWho
+	}
+	here, ok := q.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return nil, errWho
+	}
+	ours, err := netip.ParseAddrPort(here.String())
+	if err != nil {
+		return nil, errWho
+	}
+	pids, err := vizier.Peers(theirs, ours)
+	if err != nil || len(pids) == 0 {
+		return nil, errWho
+	}
+	return pids, nil
+}
+
+// outside is an error where one of those that ask is part of a job.
+func (a *actions) outside(ctx context.Context, what string) error {
+	if where, inside := a.r.Scheduler.Inside(ctx); inside {
+		return &app.InsideError{Verb: what, Descent: where}
+	}
+	return nil
+}
+
+// claim changes the key of an address into one of the page.
+func (a *actions) claim(ctx context.Context, q *http.Request) (any, error) {
+	if err := a.outside(ctx, "use the key of the page"); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := q.Header.Get(keyHeader)
+	if !has(a.offered, key) {
+		return nil, errKey
+	}
+	a.offered = slices.DeleteFunc(a.offered, func(k string) bool { return k == key })
+	a.granted = append(a.granted, rand.Text())
+	return map[string]string{"key": a.granted[len(a.granted)-1]}, nil
+}
+
+// wish is what a page asks for.
+type wish struct {
+	What   string        `json:"what"` // approve, reject, retry or cancel
+	Job    kernel.JobID  `json:"job"`
+	Digest kernel.Digest `json:"digest"` // of approve: of what the page showed
+	Reason string        `json:"reason"` // of reject
+}
+
+// act does what a page asks for, by the use case that the command calls.
+func (a *actions) act(ctx context.Context, q *http.Request) (any, error) {
+	a.mu.Lock()
+	known := has(a.granted, q.Header.Get(keyHeader))
+	a.mu.Unlock()
+	if !known {
+		return nil, errKey
+	}
+	var x wish
+	d := json.NewDecoder(q.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&x); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, kernel.ErrInvalid)
+	} else if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("there is more than one document: %w", kernel.ErrInvalid)
+	}
+	if !kernel.ValidJobID(string(x.Job)) {
+		return nil, fmt.Errorf("job %q: %w", x.Job, kernel.ErrNotFound)
+	}
+	if err := a.outside(ctx, x.What); err != nil {
+		return nil, err
+	}
+	s, who := a.r.Scheduler, a.who(ctx)
+	var rep app.Report
+	var err error
+	switch {
+	case x.What == "approve" && x.Digest == "":
+		err = fmt.Errorf("approve needs the digest of what was shown: %w", kernel.ErrInvalid)
+	case x.What == "approve":
+		rep, err = s.Approve(ctx, x.Job, kernel.Consent{By: who, How: "page", Digest: x.Digest})
+	case x.What == "reject":
+		rep, err = s.Reject(ctx, x.Job, who, x.Reason)
+	case x.What == "retry":
+		rep, err = s.Retry(ctx, x.Job, who)
+	case x.What == "cancel":
+		rep, err = s.Cancel(ctx, x.Job, who, a.r.Config.Jobs.Cancel.CleanupWorktree)
+	default:
+		err = fmt.Errorf("%q is no action: %w", x.What, kernel.ErrInvalid)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"status": rep.Snapshot.Job(x.Job).State.Status.String()}, nil
+}
