@@ -56,7 +56,7 @@ func (t *tick) judgeIncrementally() bool {
 	}
 	base := *t
 	for named := map[string]bool{}; ; {
-		*t = tick{s: base.s, some: map[int32]*judgement{}, locks: base.locks.clone(), watch: base.watch}
+		*t = tick{s: base.s, some: map[int32]*judgement{}, locks: base.locks.clone(), watch: base.watch, baseline: &set}
 		if ok, again := t.judgeSet(&set, named); !again {
 			return ok
 		}
@@ -64,8 +64,8 @@ func (t *tick) judgeIncrementally() bool {
 }
 
 // judgeSet judges the jobs of the set, and those in the lines of the locks that judged
-// jobs name and of those that are named. It is to be done again where a job names a
-// lock for which one waits whose turn is over; that lock is named then.
+// jobs name and of those that are named: true, to the end. It is to be done again where
+// a job names a lock for which others wait whose turn is over; that is named then.
 func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 	for _, i := range set.list {
 		if v := t.of(i); t.s.jobs[i].unrouted() && t.idle(i) {
@@ -77,8 +77,9 @@ func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 	}
 	turns := turns(slices.Clone(set.list)) // sorted, which is a heap
 	lines := map[string]*lockLine{}
-	for key := range named {
+	for key, whole := range named {
 		lines[key] = set.line(key)
+		lines[key].whole = whole
 		turns.add(lines[key].next())
 	}
 	first := set.firstInLine()
@@ -98,14 +99,18 @@ func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 			continue
 		}
 		for _, l := range locks {
-			if lines[l.Key] != nil {
-				continue
-			}
-			lines[l.Key] = set.line(l.Key)
-			if k := lines[l.Key].next(); k >= 0 && k < i {
+			line := lines[l.Key]
+			switch {
+			case line == nil:
+				line = set.line(l.Key)
+				lines[l.Key] = line
+				if k := line.next(); k >= 0 && k < i {
+					named[l.Key], again = false, true
+				} else {
+					turns.add(k)
+				}
+			case line.shared:
 				named[l.Key], again = true, true
-			} else {
-				turns.add(k)
 			}
 		}
 		if again {
@@ -117,10 +122,7 @@ func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 		t.judge(i)
 		last = i
 		for _, l := range locks {
-			if line := lines[l.Key]; !line.closed {
-				line.closed = set.keepsOut(i, t.of(i), l)
-				turns.add(line.after(i))
-			}
+			turns.add(lines[l.Key].pass(set, i, t.of(i), l))
 		}
 	}
 	t.carry(0)
@@ -263,7 +265,9 @@ type lockLine struct {
 	waiting []int32 // that s holds
 	changed int     // at most so many wait no more that the store still has in the line
 	at      int     // how many have had their turn
-	closed  bool    // all others are kept out, as they were when they were judged last
+	closed  bool    // all others stand to it as they did when they were judged last
+	shared  bool    // it was closed by one that could share the lock
+	whole   bool    // it is not to be closed like that
 }
 
 // line is the line of a lock. It is closed where a running job has held the lock by
@@ -307,26 +311,28 @@ func (l *lockLine) next() int32 {
 	return l.waiting[l.at]
 }
 
-// after is the first after i, which has had its turn, and with it all before it.
-func (l *lockLine) after(i int32) int32 {
+// pass notes that job i has had its turn in the line, judged like v, and returns who
+// is next.
+//
+// A job that waits as it did lets nobody pass whom it kept out, if it wants the lock
+// alone or more of the pool than is left. One that could share the lock, now as
+// before, keeps out who wants that alone, and so leaves the others as they were; but
+// who is judged all the same has to know who those are.
+func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int32 {
+	j := l.s.jobs[i]
+	switch {
+	case l.closed || set.changed[j.ID] || j.State.Status != WaitingOnLocks || v.reason != j.State.Wait:
+	case request.Pool():
+		l.closed = units(j.Spec.Locks, l.key) <= l.s.limits.capacity(l.key) && strings.HasPrefix(v.reason.Detail, waitingOnPool(l.key))
+	case request.Mode == Exclusive:
+		l.closed = true
+	case j.inLine() && !l.whole:
+		l.closed, l.shared = true, true
+	}
 	for l.at < len(l.waiting) && l.waiting[l.at] <= i {
 		l.at++
 	}
 	return l.next()
-}
-
-// keepsOut reports that job i, judged like this, keeps all behind it from what it
-// requests as it did when it was judged last: it waits as before, and its request is
-// for the lock alone, or for more of the pool than is left.
-func (a *dirtySet) keepsOut(i int32, v *judgement, l Lock) bool {
-	j := a.s.jobs[i]
-	if a.changed[j.ID] || j.State.Status != WaitingOnLocks || v.reason != j.State.Wait {
-		return false
-	}
-	if l.Pool() {
-		return units(j.Spec.Locks, l.Key) <= a.s.limits.capacity(l.Key) && strings.HasPrefix(v.reason.Detail, waitingOnPool(l.Key))
-	}
-	return l.Mode == Exclusive
 }
 
 // requireLine requires as many waiting jobs as slots may be free, and one more: see
