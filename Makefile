@@ -21,7 +21,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build page setup demo test test-long test-portable cluster check lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
+.PHONY: build page setup tools demo test test-long test-portable cluster check lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -47,19 +47,22 @@ page:
 setup:
 	@sh scripts/setup.sh
 
+tools:
+	@sh scripts/setup.sh chromium promtool
+
 # The choice of git engine is made when make reads this file, so what setup
 # installs counts for the make that it starts.
 demo: setup
 	@$(MAKE) --no-print-directory build
 	@sh scripts/demo.sh bin/vizier
 
-test: setup cluster
+test: tools cluster
 	@$(MAKE) --no-print-directory check
 
 # The same at length, all tests with the race detector, and the program that
 # scripts run too: longer tortures, the whole suite of clusters. And then once
 # the way that other systems take, on this one.
-test-long: setup cluster
+test-long: tools cluster
 	RAPID_SEED=$(SEED) VIZIER_LONG=1 $(GO) test -race -p 2 -timeout 60m ./...
 	@$(MAKE) --no-print-directory test-portable
 
@@ -78,12 +81,12 @@ cluster:
 
 # The race detector is for packages that have goroutines: the rest is pure, or
 # starts programs that it does not see into, and takes a third of the time without.
-# Half of adapters/fs says of itself that it gains nothing, and runs without.
+# Half of adapters/fs and the browser say of themselves that they gain nothing, and run without.
 RACED := ./adapters/... ./app/... ./cmd/... ./proptest/sim
 
 check: fmt nocgo platforms lint
 	$(GO) vet ./...
-	RAPID_SEED=$(SEED) $(GO) test -p 2 -timeout 20m ./adapters/fs $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+	RAPID_SEED=$(SEED) $(GO) test -p 2 -timeout 20m ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
 	RAPID_SEED=$(SEED) $(GO) test -race -p 2 -timeout 20m $(RACED)
 ifeq ($(LIBGIT2),yes)
 	$(GO) vet -tags libgit2 ./adapters/git/ ./cmd/vizier/

@@ -32,15 +32,20 @@ func (s *Scheduler) Foresee(ctx context.Context, changes []foresight.Change) (fo
 	return out, errors.Join(err, refused)
 }
 
-// Whole is the world as it stands with all jobs, for a front end that asks the kernel
-// itself: what tells of each change that changes names, and why the job that it is about
-// does not run, was observed. It changes nothing.
-func (s *Scheduler) Whole(ctx context.Context, changes func(*kernel.Snapshot) []foresight.Change) (*kernel.Snapshot, error) {
-	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
-	if err != nil {
-		return nil, err
+// Observed is snap, of all jobs, for a front end that asks the kernel itself: with what
+// again names observed anew, and what open jobs' gates read besides. It changes nothing.
+func (s *Scheduler) Observed(ctx context.Context, snap *kernel.Snapshot, again kernel.Probes) *kernel.Snapshot {
+	s.configure()
+	if !again.Empty() {
+		snap = s.answer(ctx, snap, again)
 	}
-	for _, c := range changes(snap) {
+	return s.observe(ctx, snap)
+}
+
+// Foreseeable is snap with what tells of each of changes, and why the job that it is about
+// does not run. It changes nothing.
+func (s *Scheduler) Foreseeable(ctx context.Context, snap *kernel.Snapshot, changes []foresight.Change) *kernel.Snapshot {
+	for _, c := range changes {
 		for range 4 {
 			f, err := foresight.WhatIf(snap, []foresight.Change{c})
 			if err != nil {
@@ -53,7 +58,7 @@ func (s *Scheduler) Whole(ctx context.Context, changes func(*kernel.Snapshot) []
 			snap = s.answer(ctx, snap, asked)
 		}
 	}
-	return snap, nil
+	return snap
 }
 
 // ForeseeToTheEnd is Foresee carried on until nothing more happens by itself: what runs

@@ -158,6 +158,24 @@ func (s *Snapshot) At(now time.Time) *Snapshot {
 	return &next
 }
 
+// Later is s, of all jobs, observed once more when nothing but jobs had changed: their
+// state, number and revision. They must not be changed after. One that s has not, or that
+// is to do something else, makes a new snapshot necessary.
+func (s *Snapshot) Later(now time.Time, limits Limits, facts Facts, jobs []Job) *Snapshot {
+	next := *s
+	next.now, next.limits, next.facts, next.touched = Timestamp(now), limits, &facts, nil
+	next.jobs = slices.Clone(s.jobs)
+	var which []int32
+	for k := range jobs {
+		if i, ok := s.graph.index[jobs[k].ID]; ok {
+			next.jobs[i], next.last = &jobs[k], max(next.last, jobs[k].Number)
+			which = append(which, i)
+		}
+	}
+	next.reindex(s, which)
+	return &next
+}
+
 // Limits are the capacities the snapshot was made with.
 func (s *Snapshot) Limits() Limits { return s.limits }
 

@@ -1,6 +1,7 @@
 package proptest
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -287,6 +288,31 @@ func TestWhatExistsHoldsNobodyUp(t *testing.T) {
 			if d.Reason.Kind == kernel.OnDependencies && strings.HasSuffix(d.Reason.Detail, " "+a.String()) && !ownProducer(next, next.Job(d.Job), a) {
 				t.Fatalf("%s exists: %+v", a, d)
 			}
+		}
+	})
+}
+
+// A snapshot of which some jobs stand otherwise later is the one of what is then observed.
+func TestLaterIsObservedAnew(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o, then := World.Draw(t, "world"), World.Draw(t, "facts and limits of later")
+		s, moved := kernel.NewSnapshot(o), []kernel.Job(nil)
+		o.Now, o.Limits, o.Facts = then.Now, then.Limits, then.Facts
+		o.Jobs = nil // there may have been two of one id
+		for _, j := range s.Jobs() {
+			now := *j
+			if oneIn(t, 2, "moves") {
+				now.State, now.Rev, now.Number = state(t, j, o.Now), j.Rev+1, j.Number+1
+				moved = append(moved, now)
+			}
+			o.Jobs = append(o.Jobs, now)
+		}
+		want, got := kernel.NewSnapshot(o), s.Later(o.Now, o.Limits, o.Facts, moved)
+		if !samePlan(kernel.Decide(got), kernel.Decide(want)) {
+			t.Fatalf("later %v, anew %v", kernel.Decide(got), kernel.Decide(want))
+		}
+		if a, b := got.Probes(), want.Probes(); !reflect.DeepEqual(a, b) {
+			t.Fatalf("later it asks %v, anew %v", a, b)
 		}
 	})
 }

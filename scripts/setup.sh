@@ -1,6 +1,8 @@
 #!/bin/sh
 # Installs what building and testing Vizier need and this machine lacks, and
-# says which git engine the build will use. It asks for nothing.
+# says which git engine the build will use. It asks for nothing. Programs that are
+# named as arguments are for some tests alone, which are skipped where these
+# cannot be had: chromium, promtool.
 set -u
 
 need=""
@@ -12,6 +14,12 @@ command -v jq >/dev/null 2>&1 || need="$need jq"
 pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null || need="$need libgit2-dev pkg-config"
 # For tests of jobs on other hosts. Where its package would start a server for everybody, it is left to who owns the machine.
 [ -e /usr/sbin/sshd ] || [ -d /run/systemd/system ] || need="$need openssh-server"
+for program in "$@"; do
+	command -v "$program" >/dev/null 2>&1 || case "$program" in
+	chromium) need="$need chromium fonts-dejavu-core" ;;
+	promtool) [ -d /run/systemd/system ] || need="$need prometheus" ;; # a server as well
+	esac
+done
 
 if [ -n "$need" ] && command -v apt-get >/dev/null 2>&1; then
 	as=""
@@ -39,3 +47,6 @@ if pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null && command -
 else
 	echo "setup: git through the git program alone (libgit2 1.5 is not to be had here)"
 fi
+for program in "$@"; do
+	command -v "$program" >/dev/null 2>&1 || echo "setup: no $program, so tests with it are skipped"
+done

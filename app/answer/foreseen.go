@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -66,4 +67,50 @@ func foreseenStepOf(j *kernel.Job) *ForeseenStep {
 		reason = st.Reason
 	}
 	return &ForeseenStep{st.Status.String(), reason, st.Attempt, st.Approval.State.String()}
+}
+
+// NothingForeseen is what people are told where no job would stand otherwise.
+const NothingForeseen = "Nothing would change."
+
+// Cells are the document as a table for people, with its headings.
+func (f Foreseen) Cells(toTheEnd bool) [][]string {
+	cells := [][]string{{"#", "Name", "Now", "Then", "Reason"}}
+	if toTheEnd {
+		cells[0] = slices.Insert(cells[0], 4, "In")
+	}
+	for _, j := range f.Jobs {
+		was, then, reason := "-", "removed", ""
+		if j.Was != nil {
+			was = j.Was.Status
+		}
+		if j.Then != nil {
+			then, reason = j.Then.Status, j.Then.Reason
+		}
+		was, then = InShort(was, then)
+		row := []string{j.Ref, j.Name, was, then, reason}
+		if toTheEnd {
+			in := ""
+			if j.Ends != nil {
+				in = kernel.Brief(j.Ends.Sub(f.Now))
+			}
+			row = slices.Insert(row, 4, in)
+		}
+		cells = append(cells, row)
+	}
+	return cells
+}
+
+// InShort are two statuses in one word each, unless that is the same word.
+func InShort(was, then string) (string, string) {
+	short := func(text string) string {
+		st, err := kernel.ParseStatus(text)
+		if err != nil {
+			return text
+		}
+		return view.ShortStatus(st)
+	}
+	if a, b := short(was), short(then); a != b {
+		return a, b
+	}
+	return was, then
 }

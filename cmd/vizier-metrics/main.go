@@ -11,13 +11,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/vizier-scheduler/vizier"
-	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/cmd/vizier-metrics/collector"
 )
 
 func main() {
@@ -41,18 +40,8 @@ func run(ctx context.Context, args []string, environ []string, out io.Writer) er
 	if err != nil {
 		return err
 	}
-	snap, err := r.Scheduler.Records(ctx, kernel.Scope{})
+	registry, err := collector.Of(ctx, r)
 	if err != nil {
-		return err
-	}
-	const patience = 2 * time.Second // whoever scrapes waits
-	within, stop := context.WithTimeout(ctx, patience)
-	defer stop()
-	snap, lost := r.Scheduler.Lost(within, snap, false)
-
-	registry := prometheus.NewRegistry()
-	labels := prometheus.Labels{"repository": r.Root}
-	if err := prometheus.WrapRegistererWith(labels, registry).Register(stand{snap: snap, lost: len(lost), resident: r.Resident() != 0}); err != nil {
 		return err
 	}
 	if *output != "" {

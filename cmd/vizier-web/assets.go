@@ -9,14 +9,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier"
-	"github.com/vizier-scheduler/vizier/app/wire"
 	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
-	"github.com/vizier-scheduler/vizier/kernel"
-	"github.com/vizier-scheduler/vizier/kernel/foresight"
 )
 
 // static is the page. The Makefile puts the kernel for browsers there, and what Go has
@@ -52,18 +48,6 @@ func built() (assets, error) {
 	return a, nil
 }
 
-// mostAsked is of how many jobs that need somebody the world is asked what would follow.
-const mostAsked = 20
-
-// stateOf is what the page is given.
-func stateOf(ctx context.Context, r *vizier.Repository) ([]byte, error) {
-	snap, err := r.Scheduler.Whole(ctx, func(s *kernel.Snapshot) []foresight.Change { return page.Changes(s, mostAsked) })
-	if err != nil {
-		return nil, err
-	}
-	return page.Text(page.State{Repository: filepath.Base(r.Root), Snapshot: wire.Taken(snap)}), nil
-}
-
 // standalone is the page as one file, with how everything stands. It begins at the job
 // that ref means; "": with everything.
 func standalone(ctx context.Context, r *vizier.Repository, a assets, ref string) ([]byte, error) {
@@ -75,11 +59,11 @@ func standalone(ctx context.Context, r *vizier.Repository, a assets, ref string)
 		}
 		at = string(id)
 	}
-	state, err := stateOf(ctx, r)
+	state, err := newBook(r).State(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	return a.whole(state, at)
+	return a.whole(page.Text(state), at)
 }
 
 // whole is the page with everything in it that it is made of.

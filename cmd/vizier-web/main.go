@@ -40,6 +40,7 @@ func run(ctx context.Context, args, environ []string, out io.Writer) error {
 	file := flags.String("config-file", "", "")
 	listen := flags.String("listen", "127.0.0.1:0", "")
 	open := flags.Bool("open", false, "")
+	metrics := flags.Bool("metrics", false, "")
 	html := flags.Bool("html", false, "")
 	job := flags.String("job", "", "")
 	if err := flags.Parse(args); err != nil {
@@ -66,6 +67,10 @@ func run(ctx context.Context, args, environ []string, out io.Writer) error {
 	}
 	s := newServer(r, a)
 	address := "http://" + l.Addr().String() + s.prefix
+	if *metrics {
+		s.open()
+		fmt.Fprintf(out, "Metrics are at http://%s/metrics, for everybody on this machine.\n", l.Addr())
+	}
 	fmt.Fprintf(out, "The page of %s is at\n%s\nWho has this address can read it. Ctrl-C ends it.\n", filepath.Base(r.Root), address)
 	if *open {
 		leave, err := browse(address)

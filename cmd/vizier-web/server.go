@@ -17,10 +17,14 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs/watch"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/answer"
+	"github.com/vizier-scheduler/vizier/cmd/vizier-metrics/collector"
+	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
 	"github.com/vizier-scheduler/vizier/kernel/view"
@@ -32,11 +36,14 @@ type server struct {
 	assets assets
 	prefix string // of all addresses: a secret, as other users of this machine reach the port too
 	mux    *http.ServeMux
-	turn   chan struct{} // one state at a time is made
+	book   *book
 }
 
+// open has the metrics at /metrics, without the secret, for who scrapes.
+func (s *server) open() { s.mux.HandleFunc("GET /metrics", s.metrics) }
+
 func newServer(r *vizier.Repository, a assets) *server {
-	s := &server{r: r, assets: a, prefix: "/" + rand.Text() + "/", mux: http.NewServeMux(), turn: make(chan struct{}, 1)}
+	s := &server{r: r, assets: a, prefix: "/" + rand.Text() + "/", mux: http.NewServeMux(), book: newBook(r)}
 	file := func(path, name, kind, coding string) {
 		s.mux.HandleFunc("GET "+s.prefix+path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
@@ -55,6 +62,7 @@ func newServer(r *vizier.Repository, a assets) *server {
 	s.mux.HandleFunc("GET "+s.prefix+"job/{job}", s.job)
 	s.mux.HandleFunc("GET "+s.prefix+"log/{job}/{stream}", s.log)
 	s.mux.HandleFunc("GET "+s.prefix+"events", s.events)
+	s.mux.HandleFunc("GET "+s.prefix+"metrics", s.metrics)
 	return s
 }
 
@@ -103,21 +111,27 @@ func elsewhere(q *http.Request) string {
 	return "another site may not ask this page's server"
 }
 
-// state is how everything stands, for the kernel in the page.
+// state is how everything stands, for the kernel in the page; what has changed, for one that
+// says which version it has.
 func (s *server) state(w http.ResponseWriter, q *http.Request) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-q.Context().Done():
-		return
-	}
-	text, err := stateOf(q.Context(), s.r)
+	have, _ := strconv.ParseUint(q.URL.Query().Get("since"), 10, 64) // otherwise all
+	state, err := s.book.State(q.Context(), have)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text)
+	_, _ = w.Write(page.Text(state))
+}
+
+// metrics are those of `vizier metrics`, as they stand now.
+func (s *server) metrics(w http.ResponseWriter, q *http.Request) {
+	found, err := collector.Of(q.Context(), s.r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	promhttp.HandlerFor(found, promhttp.HandlerOpts{}).ServeHTTP(w, q)
 }
 
 // refuse says what is wrong.

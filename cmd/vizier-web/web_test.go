@@ -43,8 +43,14 @@ var commands = sync.OnceValues(func() (dir string, err error) {
 	return dir, nil
 })
 
+// atEnd is what is left to do when all tests are through.
+var atEnd []func()
+
 func TestMain(m *testing.M) {
 	code := m.Run()
+	for _, f := range atEnd {
+		f()
+	}
 	if dir, err := commands(); err == nil {
 		_ = os.RemoveAll(dir)
 	}
@@ -153,8 +159,15 @@ func (f field) server(a assets) (*server, *httptest.Server) {
 	}
 	s := newServer(r, a)
 	web := httptest.NewServer(s)
-	f.Cleanup(web.Close)
+	f.Cleanup(func() { end(web) })
 	return s, web
+}
+
+// end ends a server, and the connections on which pages wait for events.
+func end(web *httptest.Server) {
+	web.Listener.Close()
+	web.CloseClientConnections()
+	web.Close()
 }
 
 func (f field) get(url string, header ...string) (int, string) {
@@ -342,6 +355,40 @@ func TestWhoMayAsk(t *testing.T) {
 	}
 }
 
+// Who scrapes gets what `vizier metrics` prints, and without the secret only where that was asked for.
+func TestMetricsForWhoScrapes(t *testing.T) {
+	f := newField(t)
+	f.flow()
+	s, web := f.server(nil)
+	if code, text := f.get(web.URL + "/metrics"); code != http.StatusNotFound {
+		t.Errorf("without the secret: %d %s", code, text)
+	}
+	s.open()
+	for _, address := range []string{web.URL + s.prefix + "metrics", web.URL + "/metrics"} {
+		code, text := f.get(address)
+		for _, want := range []string{`vizier_jobs{repository="` + s.r.Root + `",status="waiting_on_approval"} 1`, `vizier_attempts_ended_last_hour{repository="` + s.r.Root + `",result="exit"} 1`,
+			`vizier_attempts_ended_last_hour{repository="` + s.r.Root + `",result="succeeded"} 1`, "\nvizier_tick_seconds"} {
+			if code != http.StatusOK || !strings.Contains(text, want) {
+				t.Errorf("%d: no %s in\n%s", code, want, text)
+			}
+		}
+		if code, _ := f.get(address, "Host", "evil.example"); code != http.StatusForbidden {
+			t.Errorf("for another host: %d", code)
+		}
+		t.Run("promtool", func(t *testing.T) {
+			program, err := exec.LookPath("promtool")
+			if err != nil {
+				t.Skip("needs promtool, of Debian's package prometheus: ", err)
+			}
+			cmd := exec.Command(program, "check", "metrics")
+			cmd.Stdin = strings.NewReader(text)
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Errorf("promtool: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
 // Logs come from any byte on, and whole letters at a time.
 func TestLogsGoOn(t *testing.T) {
 	f := newField(t)
@@ -426,39 +473,5 @@ func TestOneFileIsWhole(t *testing.T) {
 	}
 	if bytes.Contains(a["app.js"], []byte("innerHTML")) {
 		t.Error("text of others could become elements")
-	}
-}
-
-// A browser opens the file from the disk and shows what the kernel in it says.
-func TestABrowserOpensTheFile(t *testing.T) {
-	browser, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("needs chromium, of Debian's package of that name: ", err)
-	}
-	f := newField(t)
-	f.flow()
-	s, _ := f.server(nil)
-	text, err := standalone(t.Context(), s.r, files(t), "1/lint")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(f.dir, "page.html")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--virtual-time-budget=20000", "--dump-dom", "file://"+file)
-	var dom, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &dom, &said
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s", err, said.String())
-	}
-	if odd := regexp.MustCompile(`.*(CONSOLE|Content Security).*`).FindString(said.String()); odd != "" {
-		t.Error(odd)
-	}
-	_, body, _ := strings.Cut(dom.String(), "<body>")
-	for _, want := range []string{"vizier jobs approve 1/deploy", "as it stood on", "lint &lt;b&gt;", "exit code 3", "vizier tail 1/lint"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no %q on the page", want)
-		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -205,10 +206,10 @@ func historyMoves(l historyLine) (out []string) {
 		case ch.To == "":
 			out = append(out, ref+" removed")
 		case ch.From == "":
-			_, to := inShort("", ch.To)
+			_, to := answer.InShort("", ch.To)
 			out = append(out, ref+" "+to)
 		case ch.From != ch.To:
-			from, to := inShort(ch.From, ch.To)
+			from, to := answer.InShort(ch.From, ch.To)
 			out = append(out, ref+" "+from+" → "+to)
 		}
 	}

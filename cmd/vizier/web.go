@@ -4,8 +4,9 @@ package main
 const webName = "vizier-web"
 
 type webCmd struct {
-	Listen string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Where, on this machine: an address and a port; 0 is any that is free."`
-	Open   bool   `help:"Open it in the browser."`
+	Listen  string `default:"127.0.0.1:0" placeholder:"ADDRESS" help:"Where, on this machine: an address and a port; 0 is any that is free."`
+	Open    bool   `help:"Open it in the browser."`
+	Metrics bool   `help:"Serve /metrics for Prometheus, without the secret."`
 }
 
 func (*webCmd) Help() string {
@@ -21,6 +22,9 @@ func (w *webCmd) Run(c *call) error {
 	args := []string{"--listen", w.Listen}
 	if w.Open {
 		args = append(args, "--open")
+	}
+	if w.Metrics {
+		args = append(args, "--metrics")
 	}
 	return c.becomeWeb(args)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
-	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type whatIfCmd struct {
@@ -172,47 +170,9 @@ func (c *call) named(r *repo, ref string) (kernel.JobID, error) {
 	return id, err
 }
 
-// inShort are two statuses in one word each, unless that is the same word.
-func inShort(was, then string) (string, string) {
-	short := func(text string) string {
-		st, err := kernel.ParseStatus(text)
-		if err != nil {
-			return text
-		}
-		return view.ShortStatus(st)
-	}
-	if a, b := short(was), short(then); a != b {
-		return a, b
-	}
-	return was, then
-}
-
 func (u *ui) foreseen(doc answer.Foreseen, toTheEnd bool) string {
 	if len(doc.Jobs) == 0 {
-		return "Nothing would change.\n"
+		return answer.NothingForeseen + "\n"
 	}
-	cells := [][]string{{"#", "Name", "Now", "Then", "Reason"}}
-	if toTheEnd {
-		cells[0] = slices.Insert(cells[0], 4, "In")
-	}
-	for _, j := range doc.Jobs {
-		was, then, reason := "-", "removed", ""
-		if j.Was != nil {
-			was = j.Was.Status
-		}
-		if j.Then != nil {
-			then, reason = j.Then.Status, j.Then.Reason
-		}
-		was, then = inShort(was, then)
-		row := []string{j.Ref, j.Name, was, then, reason}
-		if toTheEnd {
-			in := ""
-			if j.Ends != nil {
-				in = kernel.Brief(j.Ends.Sub(doc.Now))
-			}
-			row = slices.Insert(row, 4, in)
-		}
-		cells = append(cells, row)
-	}
-	return u.table(cells, -1)
+	return u.table(doc.Cells(toTheEnd), -1)
 }

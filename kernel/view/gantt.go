@@ -43,8 +43,11 @@ func Gantt(title string, now time.Time, bars []Bar) string {
 		b.WriteString(`<path d="M0,14 h28" stroke="#8250df" stroke-width="4"/><text x="36" y="18">critical path</text>` + "\n")
 	}
 	for step, t := tick(end.Sub(now)), time.Duration(0); t <= end.Sub(now); t += step {
-		left := x(now.Add(t))
-		fmt.Fprintf(&b, `<path d="M%.1f,%d V%d" stroke="#d0d7de"/><text x="%.1f" y="%d" fill="#57606a">+%s</text>`+"\n", left, top-8, high-margin, left+3, top-12, kernel.Brief(t))
+		left, label, anchor := x(now.Add(t)), "+"+kernel.Brief(t), ""
+		if left+3+float64(textWidth(label)) > names+width+margin { // it would be cut off
+			anchor = ` text-anchor="end"`
+		}
+		fmt.Fprintf(&b, `<path d="M%.1f,%d V%d" stroke="#d0d7de"/><text x="%.1f" y="%d" fill="#57606a"%s>%s</text>`+"\n", left, top-8, high-margin, left+3, top-12, anchor, label)
 	}
 	for i, row := range rows {
 		fmt.Fprintf(&b, `<text x="0" y="%d">%s</text>`+"\n", top+i*rowHeight+15, escaped(Fit(row, 27)))

@@ -123,6 +123,12 @@ func (o ListOptions) Near() kernel.Near {
 	return n
 }
 
+// RowOf is the row of a job of s. It depends on the job, on what is known of its runner
+// and, where an agent's limit ended it, on the moment.
+func RowOf(s *kernel.Snapshot, j *kernel.Job) ListRow {
+	return ListRow{ID: j.ID, Status: j.State.Status, job: j, standing: Standing(s, j), remark: s.Remark(j.ID)}
+}
+
 // ListOf lists the jobs of s.
 func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	l := List{Unreadable: unreadable(s), at: s.Now()}
@@ -148,7 +154,7 @@ func ListOf(s *kernel.Snapshot, o ListOptions) List {
 	}
 	for _, j := range slices.Backward(jobs) {
 		if st := j.State.Status; !o.hides(st) && (o.Most == 0 || len(l.Rows) < o.Most) {
-			row := ListRow{ID: j.ID, Status: st, job: j, standing: Standing(s, j), remark: s.Remark(j.ID)}
+			row := RowOf(s, j)
 			if o.Progress != nil && st == kernel.Running {
 				row.progress = o.Progress(j.Attempt())
 			}

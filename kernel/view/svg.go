@@ -23,7 +23,8 @@ func (s Schedule) SVG() string {
 		p.on[n] = true
 	}
 	const margin, legend = 20, 34
-	width, height := max(l.width, 640)+2*margin, l.height+2*margin+legend
+	meaning, across := p.legend()
+	width, height := max(l.width, across, 640)+2*margin, l.height+2*margin+legend
 	shown := min(1, float64(mostPixels)/float64(max(width, height)))
 	fmt.Fprintf(&p.b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="12">`+"\n",
 		int(float64(width)*shown), int(float64(height)*shown), width, height)
@@ -31,7 +32,7 @@ func (s Schedule) SVG() string {
 		`<defs><marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="#57606a"/></marker></defs>` + "\n" +
 		`<rect width="100%" height="100%" fill="#ffffff"/>` + "\n")
 	fmt.Fprintf(&p.b, `<g transform="translate(%d %d)">`+"\n", margin, margin)
-	p.legend()
+	p.b.WriteString(meaning)
 	fmt.Fprintf(&p.b, "</g>\n"+`<g transform="translate(%d %d)">`+"\n", margin, margin+legend)
 	for i, a := range d.arrows {
 		p.arrow(a, l.at[a.from], l.bends[i], l.at[a.to])
@@ -74,12 +75,14 @@ func Sign(status string) string {
 	}
 }
 
-// legend says what the signs and the thick line mean, as far as they occur.
-func (p *painter) legend() {
+// legend says what the signs and the thick line mean, as far as they occur, and how wide
+// that is.
+func (p *painter) legend() (text string, wide int) {
+	var b strings.Builder
 	x := 0
 	say := func(shape string, width int, text string) {
-		p.b.WriteString(shape)
-		fmt.Fprintf(&p.b, `<text x="%d" y="14">%s</text>`+"\n", x+width+6, escaped(text))
+		b.WriteString(shape)
+		fmt.Fprintf(&b, `<text x="%d" y="14">%s</text>`+"\n", x+width+6, escaped(text))
 		x += width + 6 + textWidth(text) + 22
 	}
 	var seen []string
@@ -92,6 +95,7 @@ func (p *painter) legend() {
 	if len(p.critical) > 1 {
 		say(fmt.Sprintf(`<path d="M%d,10 h28" stroke="#8250df" stroke-width="4"/>`, x), 28, "critical path")
 	}
+	return b.String(), x
 }
 
 func (p *painter) arrow(a arrow, from point, bends []point, to point) {

@@ -3,64 +3,48 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/app/answer"
-	"github.com/vizier-scheduler/vizier/app/wire"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
-
-// State is what a page is given: a repository as it stands.
-type State struct {
-	Repository string // its name, for people
-	Snapshot   wire.Snapshot
-}
-
-// Page is a state with what can be asked of it.
-type Page struct {
-	state State
-	snap  *kernel.Snapshot
-}
-
-// Read is the page of a state as wire writes it.
-func Read(text []byte) (*Page, error) {
-	p := &Page{}
-	if err := wire.Read(text, &p.state); err != nil {
-		return nil, fmt.Errorf("read the state: %w", err)
-	}
-	p.snap = p.state.Snapshot.Kernel()
-	return p, nil
-}
 
 // request is what a page asks: the fields that a question needs.
 type request struct {
 	Job  kernel.JobID `json:"job"`
 	Run  kernel.RunID `json:"run"`
 	What string       `json:"what"`
-	Now  *time.Time   `json:"now"` // null: when the snapshot was taken
+	News bool         `json:"news"` // only what was not told
+	Now  *time.Time   `json:"now"`  // null: when the snapshot was taken
 }
 
 // errUnseen is where an answer would be a guess.
 var errUnseen = errors.New("it depends on what this page has not seen")
 
-// Ask answers a question by its name: stand, job, graph, timeline or what-if.
+// Ask answers a question by its name: version, stand, job, graph, timeline, what-if (the
+// document of the command) or follows (what it prints for people).
 func (p *Page) Ask(question string, args []byte) (string, error) {
 	var q request
 	if err := json.Unmarshal(args, &q); err != nil {
 		return "", fmt.Errorf("%s: %w", question, err)
 	}
+	if p.snap == nil {
+		return "", errors.New("no state was read")
+	}
 	switch question {
+	case "version":
+		return strconv.FormatUint(p.version, 10), nil
 	case "stand":
-		return answer.JSON(p.stand(), "")
+		return answer.JSON(p.stand(q.News), "")
 	case "job":
 		doc, err := p.job(q.Job)
 		if err != nil {
@@ -71,83 +55,19 @@ func (p *Page) Ask(question string, args []byte) (string, error) {
 		return p.graph(q)
 	case "timeline":
 		return p.timeline(q.Run), nil
-	case "what-if":
-		return p.whatIf(q)
+	case "what-if", "follows":
+		doc, err := p.whatIf(q)
+		switch {
+		case err != nil:
+			return "", err
+		case question == "follows":
+			return answer.JSON(p.follows(doc), "")
+		default:
+			return answer.JSON(doc, "  ")
+		}
 	default:
 		return "", fmt.Errorf("nobody answers %q", question)
 	}
-}
-
-// stand is how everything stands.
-type stand struct {
-	Repository string        `json:"repository"`
-	Now        time.Time     `json:"now"`
-	Overview   view.Overview `json:"overview"`
-	Runs       []view.Run    `json:"runs"`
-	Outcome    string        `json:"outcome"`
-	Jobs       []row         `json:"jobs"`
-}
-
-// row is a job of the list.
-type row struct {
-	Job    kernel.JobID `json:"job"`
-	Run    kernel.RunID `json:"run,omitempty"`
-	Ref    string       `json:"ref"`
-	Name   string       `json:"name"`
-	Status string       `json:"status"`
-	Short  string       `json:"short"`
-	Sign   string       `json:"sign"`
-	What   string       `json:"what,omitempty"` // what it waits for, or why it ended
-	Tags   string       `json:"tags,omitempty"`
-	Since  *time.Time   `json:"since,omitempty"`
-	Took   int64        `json:"took_seconds,omitempty"`
-	Can    []string     `json:"can,omitempty"` // what may be asked for
-}
-
-// lately is how long what failed is shown on top.
-const lately = 24 * time.Hour
-
-func (p *Page) stand() stand {
-	s := p.snap
-	wholes := map[kernel.Number]kernel.Tally{}
-	of := map[kernel.Number][]*kernel.Job{}
-	for _, j := range s.Jobs() {
-		if j.Part != "" {
-			of[j.Number] = append(of[j.Number], j)
-		}
-	}
-	for n, jobs := range of {
-		wholes[n] = s.Tally(jobs)
-	}
-	out := stand{Repository: p.state.Repository, Now: s.Now(), Runs: view.RunsOf(s),
-		Overview: view.OverviewOf(s, view.OverviewOptions{FailedSince: s.Now().Add(-lately), Wholes: wholes})}
-	for _, items := range [][]view.Item{out.Overview.Attention, out.Overview.Running, out.Overview.Waiting, out.Overview.Failed} {
-		for i := range items {
-			items[i].What = p.people(items[i].What)
-			for k, word := range items[i].Command {
-				items[i].Command[k] = p.people(word)
-			}
-		}
-	}
-	list := view.ListOf(s, view.ListOptions{All: true})
-	out.Outcome, out.Jobs = list.Outcome, make([]row, 0, len(list.Rows))
-	for _, r := range list.Rows {
-		j := s.Job(r.ID)
-		st := &j.State
-		at := row{Job: j.ID, Run: j.Spec.Origin.Run, Ref: cmp.Or(j.Ref(), string(j.ID)), Name: view.Title(j), Status: view.Standing(s, j),
-			Short: view.ShortStatus(st.Status), Sign: view.Sign(st.Status.String()), What: p.people(r.Text("wait")), Tags: r.Text("tags"), Can: can(j)}
-		if st.Status.Terminal() && st.Status != kernel.Succeeded {
-			at.What = p.people(j.WhyEnded(s.Now()))
-		}
-		if since := cmp.Or(st.Finished, st.Started, st.WaitSince, j.Created); !since.IsZero() {
-			at.Since = &since
-		}
-		if !st.Started.IsZero() && st.Finished.After(st.Started) {
-			at.Took = int64(st.Finished.Sub(st.Started) / time.Second)
-		}
-		out.Jobs = append(out.Jobs, at)
-	}
-	return out
 }
 
 // can are the changes that people may ask for of j.
@@ -215,8 +135,7 @@ func (p *Page) job(id kernel.JobID) (*job, error) {
 		return nil, err
 	}
 	j := p.snap.Job(id)
-	out := &job{row: row{Job: id, Run: j.Spec.Origin.Run, Ref: cmp.Or(j.Ref(), string(id)), Name: view.Title(j), Status: view.Standing(p.snap, j),
-		Short: view.ShortStatus(j.State.Status), Sign: view.Sign(j.State.Status.String()), Can: can(j)}, Unmet: []unmet{}, Actions: []string{}, Near: []near{}}
+	out := &job{row: p.row(j), Unmet: []unmet{}, Actions: []string{}, Near: []near{}}
 	for _, v := range values {
 		if v.Key != "job" { // its id is its id
 			v.Text = p.people(v.Text)
@@ -230,7 +149,7 @@ func (p *Page) job(id kernel.JobID) (*job, error) {
 		command, text := view.Remedy(r)
 		out.Actions = append(out.Actions, p.people(cmp.Or(strings.Join(command, " "), text)))
 	}
-	if e.Root != nil {
+	if e.Root != nil && e.Root.Job != id {
 		out.Root = p.people(string(e.Root.Job) + ": " + e.Root.Detail)
 	}
 	add := func(ids []kernel.JobID, before bool) {
@@ -266,9 +185,12 @@ func (p *Page) graph(q request) (string, error) {
 
 // only is the snapshot of one run.
 func (p *Page) only(run kernel.RunID) *kernel.Snapshot {
-	given := p.state.Snapshot
-	given.Jobs = slices.DeleteFunc(slices.Clone(given.Jobs), func(j kernel.Job) bool { return j.Spec.Origin.Run != run })
-	return given.Kernel()
+	s := p.snap
+	o := kernel.Observation{Now: s.Now(), Limits: s.Limits(), Facts: s.Facts()}
+	for _, j := range s.Members(run) {
+		o.Jobs = append(o.Jobs, *j)
+	}
+	return kernel.TakeSnapshot(o)
 }
 
 // timeline is a picture of when the latest attempts of a run ran; without a run, of all
@@ -297,11 +219,11 @@ func (p *Page) timeline(run kernel.RunID) string {
 	return view.Gantt("What has run", bars[0].Start, bars)
 }
 
-// whatIf is what `vizier what-if --format json` prints.
-func (p *Page) whatIf(q request) (string, error) {
+// whatIf is what would follow, as `vizier what-if` says it.
+func (p *Page) whatIf(q request) (doc answer.Foreseen, err error) {
 	change, err := ChangeOf(q.What, q.Job)
 	if err != nil {
-		return "", err
+		return doc, err
 	}
 	s := p.snap
 	if q.Now != nil {
@@ -309,14 +231,28 @@ func (p *Page) whatIf(q request) (string, error) {
 	}
 	f, err := foresight.WhatIf(s, []foresight.Change{change})
 	if err != nil {
-		return "", err
+		return doc, err
 	}
 	for _, s := range []*kernel.Snapshot{f.Now, f.Then} {
 		if asked := s.Probes(); !asked.Empty() {
-			return "", errUnseen
+			return doc, errUnseen
 		}
 	}
-	return answer.JSON(answer.ForeseenOf(f, foresight.Story{}, false), "  ")
+	return answer.ForeseenOf(f, foresight.Story{}, false), nil
+}
+
+// follows is what would follow as the lines of a table for people, or one line.
+func (p *Page) follows(doc answer.Foreseen) [][]string {
+	if len(doc.Jobs) == 0 {
+		return [][]string{{answer.NothingForeseen}}
+	}
+	cells := doc.Cells(false)
+	for _, line := range cells {
+		for i := range line {
+			line[i] = p.people(line[i])
+		}
+	}
+	return cells
 }
 
 // ChangeOf is the change that a word of row.Can stands for.
@@ -336,8 +272,9 @@ func ChangeOf(what string, id kernel.JobID) (foresight.Change, error) {
 }
 
 // Changes are what people may ask for of the jobs of s that need somebody, the ones first
-// that have needed one for longest, as many jobs as most at the most.
-func Changes(s *kernel.Snapshot, most int) (out []foresight.Change) {
+// that have needed one for longest, as many jobs as most at the most; of these only those
+// that counts holds for.
+func Changes(s *kernel.Snapshot, most int, counts func(kernel.JobID) bool) (out []foresight.Change) {
 	o := view.OverviewOf(s, view.OverviewOptions{FailedSince: s.Now().Add(-lately)})
 	seen := map[kernel.JobID]bool{}
 	for _, it := range slices.Concat(o.Attention, o.Failed) {
@@ -345,7 +282,9 @@ func Changes(s *kernel.Snapshot, most int) (out []foresight.Change) {
 		if j == nil || seen[j.ID] || len(seen) == most {
 			continue
 		}
-		seen[j.ID] = true
+		if seen[j.ID] = true; !counts(j.ID) {
+			continue
+		}
 		for _, what := range can(j) {
 			if c, err := ChangeOf(what, j.ID); err == nil {
 				out = append(out, c)
@@ -354,6 +293,3 @@ func Changes(s *kernel.Snapshot, most int) (out []foresight.Change) {
 	}
 	return out
 }
-
-// Text is a state as Read reads it.
-func Text(s State) []byte { return bytes.TrimSpace(wire.Compact(s)) }

@@ -42,11 +42,21 @@ async function start() {
   };
 }
 
+// take brings the kernel to a state, or to what one has become, and the page to what that changes.
 function take(state) {
   ask("read", state);
-  stand = JSON.parse(ask("stand", {}));
+  const told = JSON.parse(ask("stand", { news: stand !== undefined }));
   fetched = Date.now();
+  if (stand === undefined) { stand = told; return; }
+  const other = new Map(told.jobs.map((j) => [j.job, j]));
+  const gone = new Set(told.gone);
+  const jobs = stand.jobs.filter((j) => !gone.has(j.job)).map((j) => other.get(j.job) || j);
+  for (const j of told.jobs) if (j.at !== undefined) jobs.splice(j.at, 0, j); // in the order of the list
+  stand = { ...told, jobs, runs: told.runs || stand.runs };
 }
+
+// version is of the state that the kernel has; "": it has none.
+const version = () => stand ? ask("version", {}) : "";
 
 // moment is the moment that the kernel is asked about: the page's, or that of the file.
 function moment() {
@@ -117,32 +127,34 @@ function selectText(e) {
   getSelection().addRange(range);
 }
 
-// foreseen is what would follow, as the kernel here says.
+// foreseen is what would follow, in the words of the command that tells it.
 function foreseen(what, job, command) {
-  let doc;
+  const asks = el("code", {}, command.replace(/^vizier (jobs )?(\w+) (.*)$/, "vizier what-if --$2 $3"));
+  let cells;
   try {
-    doc = JSON.parse(ask("what-if", { what, job, now: moment() }));
+    cells = JSON.parse(ask("follows", { what, job, now: moment() }));
   } catch (e) {
-    return [`What would follow is not known here: ${e.message}. Ask `, el("code", {}, command.replace(/^vizier (jobs )?(\w+) (.*)$/, "vizier what-if --$2 $3"))];
+    return [`What would follow is not known here: ${e.message}. Ask `, asks];
   }
-  if (doc.jobs.length === 0) return ["Nothing would change."];
-  const rows = doc.jobs.slice(0, 30).map((j) => el("li", {}, `${called(j.ref || j.job, j.name)}: ${j.was ? j.was.status : "new"} → ${j.then ? j.then.status : "removed"}`,
-    j.then && j.then.reason ? el("span", { class: "note" }, ` (${j.then.reason})`) : null));
-  const more = doc.jobs.length - rows.length;
-  return [el("strong", {}, `${what} ${doc.jobs.find((j) => j.job === job)?.ref || ""}:`), el("ul", {}, ...rows), more > 0 ? el("p", { class: "note" }, `and ${more} more`) : ""];
+  const rows = cells.slice(1, 31);
+  const more = cells.length - 1 - rows.length;
+  return [el("div", { class: "note" }, asks), el("table", {}, ...[cells[0]].map((c) => el("tr", {}, ...c.map((t) => el(cells.length > 1 ? "th" : "td", {}, t)))),
+    ...rows.map((c) => el("tr", {}, ...c.map((t) => el("td", {}, t))))), more > 0 ? el("p", { class: "note" }, `and ${more} more`) : ""];
 }
 
-let needs = ""; // what is shown of what needs somebody
+const firstNeeds = 5; // of what needs somebody, before somebody asks for more
+let needs = ""; // what is shown of it
+let allNeeds = false;
 
 function drawNeeds() {
-  const items = stand.overview.attention;
-  const text = JSON.stringify(items);
+  const items = stand.attention;
+  const text = JSON.stringify([items, stand.needing, allNeeds]);
   if (text === needs) return; // who looks at what would follow goes on
   needs = text;
   const focused = $("needs").contains(document.activeElement) ? document.activeElement.textContent : undefined;
   $("needs").hidden = items.length === 0;
-  document.title = (items.length ? `(${items.length}) ` : "") + stand.repository + " – Vizier";
-  $("needs").querySelector("ul").replaceChildren(...items.slice(0, 50).map((it) => {
+  document.title = (stand.needing ? `(${stand.needing}) ` : "") + stand.repository + " – Vizier";
+  $("needs").querySelector("ul").replaceChildren(...items.slice(0, allNeeds ? items.length : firstNeeds).map((it) => {
     const area = el("div", { class: "follows", hidden: "" });
     const command = (it.command || []).join(" ");
     const what = /^vizier jobs approve /.test(command) ? "approve" : /^vizier retry /.test(command) ? "retry" : "";
@@ -150,14 +162,17 @@ function drawNeeds() {
     if (b && what) for (const e of ["mouseenter", "focus"]) b.addEventListener(e, () => { area.hidden = false; });
     return el("li", {}, el("a", { href: it.job ? address({ job: it.job }) : "#" }, called(it.ref, it.name)), " ", el("span", { class: "note" }, ago(it.since)),
       el("span", { class: "what" }, it.what || it.kind || ""), b, area);
-  }), items.length > 50 ? el("li", {}, `and ${items.length - 50} more`) : "");
+  }));
+  const rest = stand.needing - (allNeeds ? items.length : Math.min(items.length, firstNeeds));
+  $("needs-more").replaceChildren(rest === 0 ? "" : allNeeds || items.length <= firstNeeds ? `and ${rest} more` :
+    el("button", { type: "button", on: { click: () => { allNeeds = true; drawNeeds(); } } }, `Show more (${rest} are left)`));
   if (focused) [...$("needs").querySelectorAll("button, a")].find((e) => e.textContent === focused)?.focus({ preventScroll: true });
 }
 
 function matching() {
   const words = (at.q || "").toLowerCase().split(/\s+/).filter(Boolean);
   return stand.jobs.filter((j) => (!at.status || j.short === at.status) && (!at.run || j.run === at.run) &&
-    words.every((w) => `${j.ref} ${j.name} ${j.status} ${j.tags || ""} ${j.job}`.toLowerCase().includes(w)));
+    words.every((w) => `${j.ref} ${j.name} ${j.status} ${j.tags || ""}`.toLowerCase().includes(w) || w.length > 5 && j.job.startsWith(w))); // few letters are in any id
 }
 
 function drawList() {
@@ -185,9 +200,14 @@ function drawList() {
 
 const runClass = (s) => s.startsWith("needs") ? "approval" : s;
 
+// picture is the one that is shown already where that is the same: who reads it goes on.
 function picture(svg) {
+  const have = document.querySelector("#main .picture");
+  if (have?.svg === svg) return have;
   const doc = new DOMParser().parseFromString(svg, "image/svg+xml");
-  return el("div", { class: "picture", tabindex: "0" }, document.importNode(doc.documentElement, true));
+  const box = el("div", { class: "picture", tabindex: "0" }, document.importNode(doc.documentElement, true));
+  box.svg = svg;
+  return box;
 }
 
 function drawPicture(question) {
@@ -218,7 +238,11 @@ function draw() {
   options($("run"), stand.runs.slice(0, 200).map((r) => [r.run, `${r.ref} ${r.name}`]), at.run);
   for (const b of $("views").children) b.setAttribute("aria-pressed", b.dataset.view === at.view);
   const focused = document.activeElement?.dataset?.job;
+  const seen = document.querySelector("#main .picture");
+  const place = seen && [seen.scrollLeft, seen.scrollTop];
   $("main").replaceChildren(...(at.view === "list" ? drawList() : drawPicture(at.view)));
+  if (seen?.isConnected) seen.scrollTo(...place);
+  if (!performance.getEntriesByName("list").length) requestAnimationFrame(() => performance.mark("list")); // for who measures
   if (focused) document.querySelector(`#rows a[data-job="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
@@ -333,7 +357,7 @@ async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
   try {
-    const got = await fetch("state");
+    const got = await fetch("state?since=" + version());
     if (!got.ok) throw new Error(await got.text());
     take(await got.text());
     drawNeeds(); draw(); drawJob($("job").hidden);
@@ -392,6 +416,7 @@ addEventListener("hashchange", route);
 
 try {
   read();
+  const early = embedded ? undefined : fetch("state").then((got) => got.ok ? got.text() : undefined, () => undefined); // while the kernel is read
   await start();
   if (embedded) {
     const given = JSON.parse(embedded.textContent);
@@ -400,6 +425,8 @@ try {
     if (given.job && !at.job) { history.replaceState(null, "", address({ job: given.job })); read(); }
     drawNeeds(); draw(); drawJob(true);
   } else {
+    const state = await early;
+    if (state !== undefined) { take(state); drawNeeds(); draw(); drawJob(true); }
     listen();
     setInterval(() => { if (!document.hidden && events.readyState === EventSource.OPEN) refresh(); }, 30000); // what no event tells of
     tail();

@@ -5,24 +5,19 @@
 package main
 
 import (
-	"errors"
 	"syscall/js"
 
 	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
 )
 
 func main() {
-	var now *page.Page
+	now := &page.Page{}
 	js.Global().Set("vizierKernel", js.FuncOf(func(_ js.Value, args []js.Value) any {
-		text, err := "", errors.New("no state was read")
-		switch question := args[0].String(); {
-		case question == "read":
-			var read *page.Page
-			if read, err = page.Read([]byte(args[1].String())); err == nil {
-				now = read
-			}
-		case now != nil:
-			text, err = now.Ask(question, []byte(args[1].String()))
+		text, err := "", error(nil)
+		if question, given := args[0].String(), args[1].String(); question == "read" {
+			err = now.Take([]byte(given))
+		} else {
+			text, err = now.Ask(question, []byte(given))
 		}
 		if err != nil {
 			return map[string]any{"error": err.Error()}

@@ -1,4 +1,4 @@
-package main
+package collector
 
 import (
 	"strings"
@@ -15,6 +15,9 @@ import (
 type stand struct {
 	snap     *kernel.Snapshot // without jobs that succeeded, which it counts
 	lost     int              // jobs on record as running whose runner is gone
+	ended    map[string]int   // attempts that ended in the last hour, by how
+	prompts  []view.RefusedPrompt
+	tick     time.Duration
 	resident bool
 }
 
@@ -28,6 +31,7 @@ var (
 	waiting    = desc("jobs_waiting", "Open jobs that are held up, by what they wait for.", "reason")
 	oldestWait = desc("jobs_waiting_oldest_timestamp_seconds", "Since when the job has been held up that has waited longest for that reason; absent where none does.", "reason")
 	latest     = desc("jobs_latest_attempt", "Jobs on record by how their latest attempt ended.", "result")
+	ended      = desc("attempts_ended_last_hour", "Attempts that ended in the hour before, by how, as the event log tells.", "result")
 	running    = desc("jobs_running", "Jobs that run, by executor.", "executor")
 	limit      = desc("jobs_running_limit", "How many jobs may run at once, by executor; absent where there is no limit.", "executor")
 	lost       = desc("jobs_lost", "Jobs on record as running whose runner on this machine is gone, and that nobody has settled yet.")
@@ -36,13 +40,14 @@ var (
 	poolSize   = desc("pool_units", "Units that a configured pool has.", "pool")
 	attention  = desc("attention", "Jobs that need a person, by what for.", "kind")
 	oldestNeed = desc("attention_oldest_timestamp_seconds", "Since when the job has needed a person that has longest, by what for; absent where none does.", "kind")
+	tick       = desc("tick_seconds", "How long it took just now to read what is open and to decide on it, as a tick does, without what a tick asks the world and writes.")
 	resident   = desc("resident_scheduler_up", "Whether the resident scheduler runs. It need not, while nothing waits for time or the outside world.")
 	observed   = desc("observed_timestamp_seconds", "When all this was so.")
 )
 
 // Describe sends what there may be.
 func (stand) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{jobs, unreadable, waiting, oldestWait, latest, running, limit, lost, locks, poolUsed, poolSize, attention, oldestNeed, resident, observed} {
+	for _, d := range []*prometheus.Desc{jobs, unreadable, waiting, oldestWait, latest, ended, running, limit, lost, locks, poolUsed, poolSize, attention, oldestNeed, tick, resident, observed} {
 		ch <- d
 	}
 }
@@ -52,8 +57,8 @@ func (s stand) Collect(ch chan<- prometheus.Metric) {
 	send := func(d *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	c := count(s.snap)
-	for d, byLabel := range map[*prometheus.Desc]map[string]int{jobs: c.jobs, waiting: c.waiting, latest: c.latest, running: c.running, locks: c.locks, poolUsed: c.pools, attention: c.attention} {
+	c := count(s.snap, s.prompts)
+	for d, byLabel := range map[*prometheus.Desc]map[string]int{jobs: c.jobs, waiting: c.waiting, latest: c.latest, ended: s.ended, running: c.running, locks: c.locks, poolUsed: c.pools, attention: c.attention} {
 		for label, n := range byLabel {
 			send(d, float64(n), label)
 		}
@@ -78,6 +83,7 @@ func (s stand) Collect(ch chan<- prometheus.Metric) {
 	}
 	send(unreadable, float64(len(s.snap.UnreadableIDs())))
 	send(lost, float64(s.lost))
+	send(tick, s.tick.Seconds())
 	send(resident, map[bool]float64{true: 1}[s.resident])
 	send(observed, seconds(s.snap.Now()))
 }
@@ -99,25 +105,21 @@ const (
 )
 
 // count counts what s holds. Each label that there may be is there, if only with 0.
-func count(s *kernel.Snapshot) counts {
-	c := counts{jobs: map[string]int{}, waiting: map[string]int{forRetry: 0}, latest: map[string]int{otherFailure: 0}, running: map[string]int{kernel.LocalExecutor: 0, unconfigured: 0},
+func count(s *kernel.Snapshot, prompts []view.RefusedPrompt) counts {
+	c := counts{jobs: map[string]int{}, waiting: map[string]int{forRetry: 0}, latest: results(), running: map[string]int{kernel.LocalExecutor: 0, unconfigured: 0},
 		locks: map[string]int{kernel.Exclusive.String(): 0, kernel.Shared.String(): 0}, pools: map[string]int{}, attention: map[string]int{},
 		waitingSince: map[string]time.Time{}, attentionSince: map[string]time.Time{}}
 	for _, st := range kernel.Statuses() {
 		c.jobs[st.String()] = 0
 	}
 	zero(c.waiting, kernel.OnDependencies)
-	zero(c.latest, kernel.ExitFailure)
-	for _, o := range []kernel.Outcome{kernel.OutcomeSucceeded, kernel.OutcomeBlocked, kernel.OutcomeCancelled} {
-		c.latest[o.String()] = 0
-	}
 	for name := range s.Limits().Executors {
 		c.running[name] = 0
 	}
 	for name := range s.Limits().Pools {
 		c.pools[name] = 0
 	}
-	for _, kind := range []kernel.Attention{kernel.NeedsApproval, kernel.NeedsDecision, kernel.NeedsResolution, kernel.NeedsUnblocking, kernel.NeedsRunner} {
+	for _, kind := range []kernel.Attention{kernel.NeedsApproval, kernel.NeedsDecision, kernel.NeedsResolution, kernel.NeedsUnblocking, kernel.NeedsRunner, kernel.NeedsCorrection} {
 		c.attention[string(kind)] = 0
 	}
 	held := map[kernel.Lock]bool{}
@@ -129,7 +131,7 @@ func count(s *kernel.Snapshot) counts {
 	}
 	c.jobs[kernel.Succeeded.String()] += s.Archived()
 	c.latest[kernel.OutcomeSucceeded.String()] += s.Archived()
-	for _, item := range view.OverviewOf(s, view.OverviewOptions{FailedSince: s.Now()}).Attention {
+	for _, item := range view.OverviewOf(s, view.OverviewOptions{FailedSince: s.Now(), Prompts: prompts}).Attention {
 		c.attention[string(item.Kind)]++
 		if item.Since != nil {
 			earliest(c.attentionSince, string(item.Kind), *item.Since)
@@ -166,6 +168,16 @@ func (c counts) job(j *kernel.Job, held map[kernel.Lock]bool) {
 	if st.Attempt > 0 && st.Exit.Known {
 		c.latest[resultOf(st)]++
 	}
+}
+
+// results are the ways in which an attempt may end, with none of each.
+func results() map[string]int {
+	m := map[string]int{otherFailure: 0}
+	zero(m, kernel.ExitFailure)
+	for _, o := range []kernel.Outcome{kernel.OutcomeSucceeded, kernel.OutcomeBlocked, kernel.OutcomeCancelled} {
+		m[o.String()] = 0
+	}
+	return m
 }
 
 // resultOf is how the latest attempt ended.

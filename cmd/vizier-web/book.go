@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier"
+	"github.com/vizier-scheduler/vizier/adapters/fs"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/app/wire"
+	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// book is how a repository stands, and what has changed in it of late. It reads what
+// changed, and that once, however many pages ask.
+type book struct {
+	r    *vizier.Repository
+	turn chan struct{} // one at a time looks
+
+	snap    *kernel.Snapshot // of all jobs
+	at      fs.JournalOffset
+	read    time.Time // when everything was
+	version uint64
+	steps   []step // the latest, the last of which led to version
+}
+
+// step is what differs between a version and the one before.
+type step struct {
+	jobs  []kernel.JobID // that differ, are new or are gone
+	asked kernel.Probes  // of which the answers differ
+}
+
+// Bounds of what is kept, and how old that may be of which nothing tells: a record that
+// was edited by hand, a branch that moved, a runner that is gone.
+const (
+	mostSteps = 64
+	oldest    = 20 * time.Second
+	mostAsked = 20 // of so many jobs that need somebody the world is asked what would follow
+)
+
+func newBook(r *vizier.Repository) *book { return &book{r: r, turn: make(chan struct{}, 1)} }
+
+// State is what a page is given that has a version, and 0 for none.
+func (b *book) State(ctx context.Context, have uint64) (page.State, error) {
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return page.State{}, ctx.Err()
+	}
+	if err := b.look(ctx); err != nil {
+		return page.State{}, err
+	}
+	out := page.State{Repository: filepath.Base(b.r.Root), Version: b.version}
+	if missed := b.version - have; have == 0 || have > b.version || missed > uint64(len(b.steps)) {
+		taken := wire.Taken(b.snap)
+		out.Snapshot = &taken
+	} else {
+		out.Change = b.since(have)
+	}
+	return out, nil
+}
+
+// since is what led from a version to the last.
+func (b *book) since(have uint64) *page.Change {
+	s := b.snap
+	c := &page.Change{From: have, Now: s.Now(), Limits: s.Limits(), Unreadable: unreadable(s)}
+	var ids []kernel.JobID
+	for _, st := range b.steps[len(b.steps)-int(b.version-have):] {
+		ids = append(ids, st.jobs...)
+		c.Asked = page.Both(c.Asked, st.asked)
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if j := s.Job(id); j != nil {
+			c.Jobs = append(c.Jobs, *j)
+		} else {
+			c.Gone = append(c.Gone, id)
+		}
+	}
+	c.Facts = page.Answers(s.Facts(), c.Asked)
+	return c
+}
+
+// look brings the book up to date.
+func (b *book) look(ctx context.Context) error {
+	ids, at, told := b.r.Store.Changed(b.at)
+	began, was, facts := time.Now(), b.snap, kernel.Facts{}
+	all := was == nil || !told || began.Sub(b.read) > oldest
+	scope := kernel.Scope{All: true}
+	if !all {
+		if len(ids) == 0 {
+			b.snap = was.At(b.r.Scheduler.Now())
+			return nil
+		}
+		scope, facts = app.Only(ids), was.Facts()
+	}
+	next, err := b.r.Scheduler.Records(ctx, scope)
+	if err != nil {
+		return err
+	}
+	if !all {
+		next, _ = changed(was, next, ids).After(was)
+	}
+	next = b.r.Scheduler.Observed(ctx, next, anew(facts, ids))
+	changes := page.Changes(next, mostAsked, func(id kernel.JobID) bool { return all || slices.Contains(ids, id) }) // of others it was asked before
+	next = b.r.Scheduler.Foreseeable(ctx, next, changes)
+	if all {
+		ids = differing(was, next)
+		b.read = began
+	}
+	b.snap, b.at, b.version = next, at, b.version+1
+	if was != nil {
+		b.steps = append(b.steps, step{ids, page.Differing(was.Facts(), next.Facts())})
+		b.steps = b.steps[max(0, len(b.steps)-mostSteps):]
+	}
+	return nil
+}
+
+// changed is the change by what was read of some jobs.
+func changed(was, got *kernel.Snapshot, ids []kernel.JobID) *page.Change {
+	c := &page.Change{Now: got.Now(), Limits: got.Limits(), Unreadable: unreadable(got), Facts: page.Answers(was.Facts(), kernel.Probes{})}
+	for _, id := range ids {
+		if j := got.Job(id); j != nil {
+			c.Jobs = append(c.Jobs, *j)
+		} else {
+			c.Gone = append(c.Gone, id)
+		}
+	}
+	return c
+}
+
+// anew is what may be answered otherwise after jobs changed: all that facts answer, but
+// for whether the runners of other jobs live.
+func anew(facts kernel.Facts, ids []kernel.JobID) kernel.Probes {
+	p := page.Asked(facts)
+	p.Attempts = slices.DeleteFunc(p.Attempts, func(a kernel.AttemptID) bool { return !slices.Contains(ids, a.Job) })
+	return p
+}
+
+// differing are the jobs that are not the same in two snapshots.
+func differing(was, now *kernel.Snapshot) (ids []kernel.JobID) {
+	if was == nil {
+		return nil
+	}
+	for _, j := range now.Jobs() {
+		if have := was.Job(j.ID); have == nil || !reflect.DeepEqual(have, j) {
+			ids = append(ids, j.ID)
+		}
+	}
+	for _, j := range was.Jobs() {
+		if now.Job(j.ID) == nil {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids
+}
+
+func unreadable(s *kernel.Snapshot) map[kernel.JobID]string {
+	out := map[kernel.JobID]string{}
+	for _, id := range s.UnreadableIDs() {
+		out[id] = s.Unreadable(id)
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package page
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/app/wire"
+	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
+)
+
+// State is what a page is given: a repository as it stands, or what has changed in it.
+type State struct {
+	Repository string // its name, for people
+	Version    uint64
+	Snapshot   *wire.Snapshot
+	Change     *Change
+}
+
+// Change leads from one version of a repository to a later one.
+type Change struct {
+	From       uint64
+	Now        time.Time
+	Limits     kernel.Limits
+	Jobs       []kernel.Job   // that are new or stand otherwise
+	Gone       []kernel.JobID // jobs that are not there any more
+	Unreadable map[kernel.JobID]string
+	Asked      kernel.Probes // of which the answers are other ones
+	Facts      kernel.Facts  // these answers; of what is absent there is none any more
+}
+
+// Text is a state as a page reads it.
+func Text(s State) []byte { return bytes.TrimSpace(wire.Compact(s)) }
+
+// Page is a state with what can be asked of it. The zero value has none yet.
+type Page struct {
+	repository string
+	version    uint64
+	snap       *kernel.Snapshot
+
+	rows  map[kernel.JobID]row  // of all jobs, as they were told; nil: nothing was
+	runs  []view.Run            // as they were told
+	moved map[kernel.JobID]bool // jobs that stand otherwise since
+	whole bool                  // any job may
+}
+
+// errOther is of a change that does not lead on from what the page has.
+var errOther = errors.New("the change is of another state")
+
+// Read is the page of a state.
+func Read(text []byte) (*Page, error) {
+	p := &Page{}
+	return p, p.Take(text)
+}
+
+// Take brings the page to a state, or to what one has become.
+func (p *Page) Take(text []byte) error {
+	var s State
+	if err := wire.Read(text, &s); err != nil {
+		return fmt.Errorf("read the state: %w", err)
+	}
+	switch c := s.Change; {
+	case s.Snapshot != nil:
+		p.snap, p.whole = s.Snapshot.Kernel(), true
+	case c == nil || p.snap == nil || c.From != p.version:
+		return errOther
+	default:
+		var reshaped bool
+		if p.snap, reshaped = c.After(p.snap); reshaped {
+			p.whole = true
+		}
+		if p.moved == nil {
+			p.moved = map[kernel.JobID]bool{}
+		}
+		for _, j := range c.Jobs {
+			p.moved[j.ID] = true
+		}
+	}
+	p.repository, p.version = s.Repository, s.Version
+	return nil
+}
+
+// After is the snapshot that c leads to from s. It is reshaped where not only states of
+// jobs have changed.
+func (c *Change) After(s *kernel.Snapshot) (next *kernel.Snapshot, reshaped bool) {
+	facts := replaced(s.Facts(), c.Asked, c.Facts)
+	unreadable := map[kernel.JobID]string{}
+	for _, id := range s.UnreadableIDs() {
+		unreadable[id] = s.Unreadable(id)
+	}
+	reshaped = len(c.Gone) > 0 || !maps.Equal(unreadable, c.Unreadable)
+	for i := range c.Jobs {
+		j := &c.Jobs[i]
+		was := s.Job(j.ID)
+		reshaped = reshaped || was == nil || !was.Created.Equal(j.Created) || !reflect.DeepEqual(was.Spec, j.Spec)
+	}
+	if !reshaped {
+		return s.Later(c.Now, c.Limits, facts, c.Jobs), false
+	}
+	o := kernel.Observation{Now: c.Now, Limits: c.Limits, Archived: s.Archived(), Facts: facts, Unreadable: c.Unreadable}
+	other := map[kernel.JobID]bool{}
+	for _, id := range c.Gone {
+		other[id] = true
+	}
+	for i := range c.Jobs {
+		other[c.Jobs[i].ID] = true
+	}
+	o.Jobs = make([]kernel.Job, 0, len(s.Jobs())+len(c.Jobs))
+	for _, j := range s.Jobs() {
+		if !other[j.ID] {
+			o.Jobs = append(o.Jobs, *j)
+		}
+	}
+	o.Jobs = append(o.Jobs, c.Jobs...)
+	return kernel.TakeSnapshot(o), true
+}
+
+// replaced is facts with other answers to what was asked.
+func replaced(facts kernel.Facts, asked kernel.Probes, answers kernel.Facts) kernel.Facts {
+	facts.Present = swapped(facts.Present, asked.Artifacts, answers.Present)
+	facts.Markers = swapped(facts.Markers, asked.Markers, answers.Markers)
+	facts.Heads = swapped(facts.Heads, asked.Branches, answers.Heads)
+	facts.Runners = swapped(facts.Runners, asked.Attempts, answers.Runners)
+	facts.Results = swapped(facts.Results, asked.Attempts, answers.Results)
+	facts.Head, facts.Clean, facts.Merging, facts.Sandbox = answers.Head, answers.Clean, answers.Merging, answers.Sandbox
+	return facts
+}
+
+func swapped[K comparable, V any](have map[K]kernel.Fact[V], asked []K, answers map[K]kernel.Fact[V]) map[K]kernel.Fact[V] {
+	if len(asked) == 0 {
+		return have
+	}
+	out := maps.Clone(have)
+	if out == nil {
+		out = map[K]kernel.Fact[V]{}
+	}
+	for _, k := range asked {
+		if f, known := answers[k]; known {
+			out[k] = f
+		} else {
+			delete(out, k)
+		}
+	}
+	return out
+}
+
+// Differing is what was answered in another way, or not at all, by one of two facts.
+func Differing(was, now kernel.Facts) kernel.Probes {
+	return kernel.Probes{Artifacts: differing(was.Present, now.Present), Markers: differing(was.Markers, now.Markers), Branches: differing(was.Heads, now.Heads),
+		Attempts: append(differing(was.Runners, now.Runners), differing(was.Results, now.Results)...)}
+}
+
+func differing[K comparable, V any](was, now map[K]kernel.Fact[V]) (out []K) {
+	for k, f := range now {
+		if have, known := was[k]; !known || !reflect.DeepEqual(have, f) {
+			out = append(out, k)
+		}
+	}
+	for k := range was {
+		if _, known := now[k]; !known {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// Answers are those of facts to what asked names, and those that are one for all.
+func Answers(facts kernel.Facts, asked kernel.Probes) kernel.Facts {
+	return kernel.Facts{Present: picked(facts.Present, asked.Artifacts), Markers: picked(facts.Markers, asked.Markers), Heads: picked(facts.Heads, asked.Branches),
+		Runners: picked(facts.Runners, asked.Attempts), Results: picked(facts.Results, asked.Attempts),
+		Head: facts.Head, Clean: facts.Clean, Merging: facts.Merging, Sandbox: facts.Sandbox}
+}
+
+func picked[K comparable, V any](have map[K]kernel.Fact[V], keys []K) map[K]kernel.Fact[V] {
+	out := map[K]kernel.Fact[V]{}
+	for _, k := range keys {
+		if f, known := have[k]; known {
+			out[k] = f
+		}
+	}
+	return out
+}
+
+// Asked is everything that facts answer.
+func Asked(facts kernel.Facts) kernel.Probes {
+	p := Differing(kernel.Facts{}, facts)
+	p.Head, p.Clean, p.Merging, p.Sandbox = asked(facts.Head), asked(facts.Clean), asked(facts.Merging), asked(facts.Sandbox)
+	return p
+}
+
+func asked[V any](f kernel.Fact[V]) bool { return f.Known || f.Err != "" }
+
+// Both is what two ask.
+func Both(a, b kernel.Probes) kernel.Probes {
+	return kernel.Probes{Artifacts: slices.Concat(a.Artifacts, b.Artifacts), Markers: slices.Concat(a.Markers, b.Markers),
+		Branches: slices.Concat(a.Branches, b.Branches), Attempts: slices.Concat(a.Attempts, b.Attempts)}
+}
