@@ -27,6 +27,9 @@ type Collection struct {
 
 // Collect begins a collection. It changes nothing.
 func (s *Scheduler) Collect(ctx context.Context) (*Collection, error) {
+	if s.Keep == (retention.Policy{}) { // all jobs stay
+		return &Collection{s: s}, nil
+	}
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true}) // markers decide what must stay
 	c := &Collection{s: s}
 	if err != nil {
@@ -75,7 +78,7 @@ func removed(p kernel.Plan) (ids []kernel.JobID) {
 // reports that it removed something: then the world is another.
 func (r *Resident) collect(ctx context.Context) bool {
 	s := r.Scheduler
-	if s.Keep == (retention.Policy{}) || s.Cleaner == nil {
+	if s.Cleaner == nil {
 		return false
 	}
 	if r.collection == nil {

@@ -81,8 +81,8 @@ func (m *memory) looks() (n int) {
 }
 
 // The resident removes what need not be kept once it has nothing else to do, and
-// looks for it once an hour whoever is resident. Where everything is kept it never
-// looks.
+// looks for it once an hour whoever is resident. Where all jobs are kept it looks at none,
+// and the history has bounds of its own all the same.
 func TestTheResidentCollectsWhenItHasNothingElseToDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(endedAt("a", time.Now().Add(-48*time.Hour)), endedAt("b", time.Now()))
@@ -98,6 +98,10 @@ func TestTheResidentCollectsWhenItHasNothingElseToDo(t *testing.T) {
 		if reside(fresh()); m.looks() > 0 || len(m.jobs) != 2 {
 			t.Errorf("everything is kept: %d looks, %d jobs are left", m.looks(), len(m.jobs))
 		}
+		if m.collected.IsZero() {
+			t.Error("the history was not trimmed")
+		}
+		time.Sleep(collectEvery)
 		sched.Keep.Age = 24 * time.Hour
 		stayed := reside(fresh())
 		if len(m.jobs) != 1 || m.collected.IsZero() || stayed < 10*time.Second {

@@ -134,19 +134,8 @@ func (s *Scheduler) Refresh(ctx context.Context, jobs ...*kernel.Job) {
 
 // WithRemarks is snap with what executors say of the attempts they were given.
 func (s *Scheduler) WithRemarks(ctx context.Context, snap *kernel.Snapshot) *kernel.Snapshot {
-	var given []kernel.AttemptID
-	for _, j := range snap.Jobs() {
-		if j.State.Status == kernel.Running {
-			given = append(given, j.Attempt())
-		}
-	}
-	if len(given) == 0 {
-		return snap
-	}
-	s.Refresh(ctx, snap.Jobs()...)
-	f := kernel.NewFacts()
-	s.alive(ctx, snap, given, f.Runners)
-	return snap.WithFacts(f)
+	snap, _ = s.Lost(ctx, snap, true)
+	return snap
 }
 
 // noExecutor stands for an executor that the configuration does not name, or

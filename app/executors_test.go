@@ -80,3 +80,22 @@ func TestAttemptsAreTheirExecutors(t *testing.T) {
 		t.Errorf("of b it is said %+v", f)
 	}
 }
+
+// A job that has ended since it was read is not told to be lost: a command that reads
+// many takes longer than a short job.
+func TestAJobThatEndedSinceIsNotLost(t *testing.T) {
+	m := newMemory(job("a", running(1)), job("b", running(1)))
+	m.alive = kernel.Dead
+	s := m.scheduler()
+	snap, err := s.Snapshot(t.Context(), kernel.Scope{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := m.jobs["a"]
+	ended.State = kernel.State{Status: kernel.Succeeded, Attempt: 1}
+	m.jobs["a"] = ended
+	seen, lost := s.Lost(t.Context(), snap, false)
+	if !slices.Equal(lost, []kernel.JobID{"b"}) || seen.Remark("a") != "" || seen.Remark("b") == "" {
+		t.Errorf("lost are %q; it is said of a %q, of b %q", lost, seen.Remark("a"), seen.Remark("b"))
+	}
+}

@@ -26,12 +26,36 @@ func (s *Scheduler) Lost(ctx context.Context, snap *kernel.Snapshot, elsewhere b
 	f := kernel.NewFacts()
 	s.alive(ctx, snap, given, f.Runners)
 	var lost []kernel.JobID
-	for _, a := range given {
-		if f.Runners[a].Value.Gone() {
+	gone := slices.DeleteFunc(given, func(a kernel.AttemptID) bool { return !f.Runners[a].Value.Gone() })
+	settled := s.settledSince(ctx, gone)
+	for _, a := range gone {
+		if settled(a) {
+			f.Runners[a] = kernel.Fact[kernel.Runner]{} // as if nobody had asked
+		} else {
 			lost = append(lost, a.Job)
 		}
 	}
 	return snap.WithFacts(f), lost
+}
+
+// settledSince tells which of attempts, read as running, are on record as that no more:
+// their runners settled them and ended.
+func (s *Scheduler) settledSince(ctx context.Context, attempts []kernel.AttemptID) func(kernel.AttemptID) bool {
+	var near []kernel.Near
+	for _, a := range attempts {
+		near = append(near, kernel.Near{Kind: kernel.Itself, Job: a.Job})
+	}
+	if len(near) == 0 {
+		return nil
+	}
+	now, err := s.Records(ctx, kernel.Scope{Near: near})
+	return func(a kernel.AttemptID) bool {
+		if err != nil {
+			return false
+		}
+		j := now.Job(a.Job)
+		return j == nil || j.State.Status != kernel.Running || j.Attempt() != a
+	}
 }
 
 // NeedResident are jobs that rest on a resident scheduler of this host: their

@@ -8,15 +8,17 @@ import (
 
 // tick is the working state of one Decide. Positions are schedule order.
 type tick struct {
-	s       *Snapshot
-	all     []judgement          // of every job, in a tick that judges the whole
-	some    map[int32]*judgement // of those looked at, in one that does not
-	locks   LockTable
-	queue   []int32   // judged to end without running, in the order this came out
-	carried bool      // every job has had its turn: what follows from those that ended is looked at
-	late    bool      // a job came to the locks out of its turn, or ended and holds others back
-	watch   int32     // a job to explain; -1: none
-	watched LockTable // the locks as they stood before it was judged
+	s    *Snapshot
+	all  []judgement          // of every job, in a tick that judges the whole
+	some map[int32]*judgement // of those looked at, in one that does not
+
+	baseline *dirtySet // of a tick that judges incrementally: what may differ from the last
+	locks    LockTable
+	queue    []int32   // judged to end without running, in the order this came out
+	carried  bool      // every job has had its turn: what follows from those that ended is looked at
+	late     bool      // a job came to the locks out of its turn, or ended and holds others back
+	watch    int32     // a job to explain; -1: none
+	watched  LockTable // the locks as they stood before it was judged
 
 	failures map[RunID]*failure // as they stood when the round began
 }

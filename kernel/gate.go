@@ -124,7 +124,7 @@ func Gates() []Gate {
 
 func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 	after := t.s.jobs[i].Spec.After
-	for n := from; n < len(after); n++ {
+	for n := max(from, t.passedAfter(i)); n < len(after); n++ {
 		id := after[n]
 		k, ok := t.s.find(id)
 		switch {
@@ -144,6 +144,26 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 		}
 	}
 	return verdict{}, len(after)
+}
+
+// passedAfter is how many of job i's predecessors had succeeded when it was judged
+// last. They still have: what a rewind takes back it rewinds with all that depends
+// on it. A predecessor that may fail may be tried again.
+func (t *tick) passedAfter(i int32) int {
+	j := t.s.jobs[i]
+	if t.baseline == nil || t.baseline.changed[j.ID] || len(j.Spec.AfterAny) > 0 {
+		return 0
+	}
+	switch w := j.State.Wait; {
+	case !j.State.Status.Waiting():
+		return 0
+	case w.Kind != OnDependencies || w.Cause == TokenProducing:
+		return len(j.Spec.After)
+	case w.Cause == JobNotEnded:
+		return max(0, slices.Index(j.Spec.After, w.Job))
+	default:
+		return 0
+	}
 }
 
 func (t *tick) checkNeeds(i int32, from int) (verdict, int) {

@@ -1,6 +1,10 @@
 package kernel
 
-import "slices"
+import (
+	"container/heap"
+	"slices"
+	"strings"
+)
 
 // dirtySet is what an incremental tick judges: the jobs whose judgement may differ
 // from the baseline, which is what the last tick left on record. All others keep
@@ -13,10 +17,12 @@ import "slices"
 //
 //   - jobs that changed or are due, and the jobs that wait for them (spread);
 //   - jobs that read facts which no job makes (Job.outside);
-//   - jobs that wait for a lock which a job of the set names, or for a slot of its
-//     executor that may be free (queues);
+//   - jobs that wait for a slot of an executor of such a job, where one may be free
+//     (queues);
 //
-// and what ends in the tick is carried on through the graph, as in a full tick.
+// and what ends in the tick is carried on through the graph, as in a full tick. The
+// jobs that wait for a lock which a judged job names are judged in turn, the first
+// first, until one of them keeps all others out as it did before (lockLine).
 //
 // A full tick follows where more than that may change: what becomes of a job depends
 // on the whole graph (Job.entangled); something changed in a run that stops at a
@@ -27,6 +33,7 @@ type dirtySet struct {
 	s       *Snapshot
 	seen    map[int32]bool
 	list    []int32
+	changed map[JobID]bool // since they were judged
 	created map[JobID]bool
 	gone    bool // a changed job has no readable record any more
 }
@@ -37,13 +44,29 @@ func (t *tick) judgeIncrementally() bool {
 	if slices.ContainsFunc(t.s.jobs, (*Job).entangled) {
 		return false
 	}
-	set := dirtySet{s: t.s, seen: map[int32]bool{}, created: map[JobID]bool{}}
+	set := dirtySet{s: t.s, seen: map[int32]bool{}, changed: map[JobID]bool{}, created: map[JobID]bool{}}
+	for _, id := range t.s.dirty {
+		set.changed[id] = true
+	}
 	for _, id := range t.s.created {
 		set.created[id] = true
 	}
 	if set.widen(t.watch); set.gone {
 		return false
 	}
+	base := *t
+	for named := map[string]bool{}; ; {
+		*t = tick{s: base.s, some: map[int32]*judgement{}, locks: base.locks.clone(), watch: base.watch, baseline: &set}
+		if ok, again := t.judgeSet(&set, named); !again {
+			return ok
+		}
+	}
+}
+
+// judgeSet judges the jobs of the set, and those in the lines of the locks that judged
+// jobs name and of those that are named: true, to the end. It is to be done again where
+// a job names a lock for which others wait whose turn is over; that is named then.
+func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 	for _, i := range set.list {
 		if v := t.of(i); t.s.jobs[i].unrouted() && t.idle(i) {
 			v.status = Unscheduled
@@ -52,23 +75,86 @@ func (t *tick) judgeIncrementally() bool {
 	for _, i := range t.s.in[Running] {
 		t.locks.Take(t.s.jobs[i].Spec.Task.On(), t.s.jobs[i].Spec.Locks)
 	}
+	turns := turns(slices.Clone(set.list)) // sorted, which is a heap
+	lines := map[string]*lockLine{}
+	for key, whole := range named {
+		lines[key] = set.line(key)
+		lines[key].whole = whole
+		turns.add(lines[key].next())
+	}
 	first := set.firstInLine()
-	for _, i := range append(set.list, int32(len(t.s.jobs))) {
-		for ; len(first) > 0 && first[0] < i; first = first[1:] {
+	for last := int32(-1); ; {
+		i := turns.take()
+		for ; len(first) > 0 && (i < 0 || first[0] < i); first = first[1:] {
 			j := t.s.jobs[first[0]]
 			if why, _ := t.locks.full(j.Spec.Task.On()); why != j.State.Wait.Detail {
-				return false
+				return false, false
 			}
 		}
-		if int(i) < len(t.s.jobs) {
-			if i == t.watch {
-				t.watched = t.locks.clone()
+		if i < 0 {
+			break
+		}
+		locks := t.s.jobs[i].Spec.Locks
+		if i == last || !set.seen[i] && !slices.ContainsFunc(locks, func(l Lock) bool { return lines[l.Key] != nil && !lines[l.Key].closed }) {
+			continue
+		}
+		for _, l := range locks {
+			line := lines[l.Key]
+			switch {
+			case line == nil:
+				line = set.line(l.Key)
+				lines[l.Key] = line
+				if k := line.next(); k >= 0 && k < i {
+					named[l.Key], again = false, true
+				} else {
+					turns.add(k)
+				}
+			case line.shared:
+				named[l.Key], again = true, true
 			}
-			t.judge(i)
+		}
+		if again {
+			return false, true
+		}
+		if i == t.watch {
+			t.watched = t.locks.clone()
+		}
+		t.judge(i)
+		last = i
+		for _, l := range locks {
+			turns.add(lines[l.Key].pass(set, i, t.of(i), l))
 		}
 	}
 	t.carry(0)
-	return !t.late
+	return !t.late, false
+}
+
+// turns are positions of jobs to be judged, as a heap; one may be there twice.
+type turns []int32
+
+func (q turns) Len() int           { return len(q) }
+func (q turns) Less(a, b int) bool { return q[a] < q[b] }
+func (q turns) Swap(a, b int)      { q[a], q[b] = q[b], q[a] }
+func (q *turns) Push(x any)        { *q = append(*q, x.(int32)) }
+func (q *turns) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	return x
+}
+
+func (q *turns) add(i int32) {
+	if i >= 0 {
+		heap.Push(q, i)
+	}
+}
+
+// take is the first; -1: none is left.
+func (q *turns) take() int32 {
+	if len(*q) == 0 {
+		return -1
+	}
+	return heap.Pop(q).(int32)
 }
 
 // widen fills the set, in schedule order; a job that is to be explained is in it.
@@ -148,9 +234,7 @@ func (a *dirtySet) elsewhere(k int32, j *Job, patch Artifact) bool {
 	}
 }
 
-// queues adds the jobs that wait for a slot which may be free, and then all that
-// wait for a lock which a job of the set names. So the set holds every request for
-// those locks but the running jobs'.
+// queues adds the jobs that wait for a slot which may be free.
 func (a *dirtySet) queues() {
 	free, left := a.slots(), 0
 	for _, i := range a.s.in[Running] {
@@ -161,7 +245,7 @@ func (a *dirtySet) queues() {
 	for _, n := range free {
 		left += n
 	}
-	a.line(free)
+	a.requireLine(free)
 	for _, w := range a.s.in[WaitingOnLocks] {
 		if left == 0 {
 			break
@@ -172,26 +256,88 @@ func (a *dirtySet) queues() {
 			left--
 		}
 	}
-	named := map[string]bool{}
-	for at := 0; at < len(a.list); at++ {
-		for _, l := range a.s.jobs[a.list[at]].Spec.Locks {
-			if named[l.Key] {
-				continue
-			}
-			named[l.Key] = true
-			a.s.near.require(Near{Kind: Contenders, Key: l.Key})
-			for _, w := range a.s.graph.lockers[l.Key] {
-				if a.s.jobs[w].State.Status == WaitingOnLocks {
-					a.add(w)
-				}
-			}
-		}
-	}
 }
 
-// line requires as many waiting jobs as slots may be free, and one more: see
+// lockLine are the jobs that wait for a lock or pool, as a tick comes to them.
+type lockLine struct {
+	s       *Snapshot
+	key     string
+	waiting []int32 // that s holds
+	changed int     // at most so many wait no more that the store still has in the line
+	at      int     // how many have had their turn
+	closed  bool    // all others stand to it as they did when they were judged last
+	shared  bool    // it was closed by one that could share the lock
+	whole   bool    // it is not to be closed like that
+}
+
+// line is the line of a lock. It is closed where a running job has held the lock by
+// itself since before the last tick.
+func (a *dirtySet) line(key string) *lockLine {
+	l := &lockLine{s: a.s, key: key}
+	for _, i := range a.s.graph.lockers[key] {
+		switch j := a.s.jobs[i]; j.State.Status {
+		case WaitingOnLocks:
+			l.waiting = append(l.waiting, i)
+		case Running:
+			l.closed = l.closed || !a.changed[j.ID] && slices.Contains(j.Spec.Locks, Lock{Key: key})
+		default:
+		}
+		if a.changed[a.s.jobs[i].ID] {
+			l.changed++
+		}
+	}
+	return l
+}
+
+// requireContenders requires the first n jobs in the line of a lock, and a few more: a
+// decision is made again for each load.
+func (s *Snapshot) requireContenders(key string, n int) {
+	most := 4
+	for most < n {
+		most *= 2
+	}
+	s.near.require(Near{Kind: Contenders, Key: key, Most: most})
+}
+
+// next is the first that has not had its turn; -1: nobody else waits.
+func (l *lockLine) next() int32 {
+	if l.closed {
+		return -1
+	}
+	l.s.requireContenders(l.key, l.at+1+l.changed)
+	if l.at == len(l.waiting) {
+		return -1
+	}
+	return l.waiting[l.at]
+}
+
+// pass notes that job i has had its turn in the line, judged like v, and returns who
+// is next.
+//
+// A job that waits as it did lets nobody pass whom it kept out, if it wants the lock
+// alone or more of the pool than is left. One that could share the lock, now as
+// before, keeps out who wants that alone, and so leaves the others as they were; but
+// who is judged all the same has to know who those are.
+func (l *lockLine) pass(set *dirtySet, i int32, v *judgement, request Lock) int32 {
+	j := l.s.jobs[i]
+	switch {
+	case l.closed || set.changed[j.ID] || j.State.Status != WaitingOnLocks || v.reason != j.State.Wait:
+	case request.Pool():
+		l.closed = units(j.Spec.Locks, l.key) <= l.s.limits.capacity(l.key) && strings.HasPrefix(v.reason.Detail, waitingOnPool(l.key))
+	case request.Mode == Exclusive:
+		l.closed = true
+	case j.inLine() && !l.whole:
+		l.closed, l.shared = true, true
+	}
+	for l.at < len(l.waiting) && l.waiting[l.at] <= i {
+		l.at++
+	}
+	return l.next()
+}
+
+// requireLine requires as many waiting jobs as slots may be free, and one more: see
 // firstInLine.
-func (a *dirtySet) line(free map[string]int) {
+func (a *dirtySet) requireLine(free map[string]int) {
 	if a.s.near == nil {
 		return
 	}

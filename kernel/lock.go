@@ -173,13 +173,16 @@ func poolDetail(l Lock, p pooled, size int) string {
 	used := strconv.Itoa(p.used) + " of " + strconv.Itoa(size) + " in use"
 	switch {
 	case l.Units > size:
-		return fmt.Sprintf("waiting on pool %s (needs %d of %d: more than it has)", l.Key, l.Units, size)
+		return waitingOnPool(l.Key) + fmt.Sprintf("needs %d of %d: more than it has)", l.Units, size)
 	case p.reserved > 0 && p.used < size:
-		return "waiting on pool " + l.Key + " (" + used + ", the rest reserved for an older job)"
+		return waitingOnPool(l.Key) + used + ", the rest reserved for an older job)"
 	default:
-		return "waiting on pool " + l.Key + " (" + used + ")"
+		return waitingOnPool(l.Key) + used + ")"
 	}
 }
+
+// waitingOnPool is how the reason of a job begins that waits for a pool.
+func waitingOnPool(name string) string { return "waiting on pool " + name + " (" }
 
 // Take records a job that runs on executor and holds locks.
 func (t *LockTable) Take(executor string, locks []Lock) {

@@ -43,7 +43,7 @@ const (
 	RunConsumers                 // those of them for which it counts that a job of a run makes it; Most as of Dependents
 	Producers                    // the jobs that declare an artifact
 	RunProducers                 // those of them that belong to a run
-	Contenders                   // the jobs that wait for the lock or the pool of that key
+	Contenders                   // the jobs that wait for the lock or the pool of that key; the first Most, if there is one
 	Line                         // the first Most that wait for a place on an executor
 	Waiters                      // the first Most that wait for locks, pools or places
 	Members                      // the first Most of a run's jobs that are active; all of the run if it has fewer active ones

@@ -104,31 +104,68 @@ func (x *explainer) remedyApproval(i int32, _ verdict) (does []Remedy, via JobID
 // remedyLocks: whoever holds them ends by itself.
 func (x *explainer) remedyLocks(int32, verdict) (does []Remedy, via JobID) { return nil, "" }
 
-// holders names the running jobs, and the older waiting ones, whose locks keep
-// job i out.
+// namedInLine is how many of those that wait before a job are named.
+const namedInLine = 3
+
+// holders names the running jobs whose locks keep job i out, and the first of the
+// older ones that wait for such locks.
 func (x *explainer) holders(i int32, _ verdict) string {
 	mine := x.t.s.jobs[i].Spec.Locks
-	var names []string
-	running := 0
-	for k, j := range x.t.s.jobs {
-		if x.t.status(int32(k)) == Running {
-			running++
-		}
-		holds := x.t.status(int32(k)) == Running || x.t.status(int32(k)) == WaitingOnLocks && int32(k) < i
-		if int32(k) == i || !holds {
-			continue
-		}
-		for _, l := range j.Spec.Locks {
+	keepsOut := func(k int32) (key string, yes bool) {
+		for _, l := range x.t.s.jobs[k].Spec.Locks {
 			if slices.ContainsFunc(mine, func(m Lock) bool {
 				return m.Key == l.Key && m.Pool() == l.Pool() && (m.Pool() || m.Mode == Exclusive || l.Mode == Exclusive)
 			}) {
-				names = append(names, x.describe(j.ID)+" ("+l.Key+")")
-				break
+				return l.Key, true
 			}
 		}
+		return "", false
 	}
-	if len(names) == 0 {
+	running := 0
+	var holders, before []int32
+	for k := range x.t.s.jobs {
+		if x.t.status(int32(k)) != Running || int32(k) == i {
+			continue
+		}
+		running++
+		if _, yes := keepsOut(int32(k)); yes {
+			holders = append(holders, int32(k))
+		}
+	}
+	for _, l := range mine {
+		before = append(before, x.inLine(l.Key, i, keepsOut)...)
+	}
+	slices.Sort(before)
+	before = slices.Compact(before)
+	var names []string
+	for _, k := range append(holders, before[:min(len(before), namedInLine)]...) {
+		key, _ := keepsOut(k)
+		names = append(names, x.describe(x.t.s.jobs[k].ID)+" ("+key+")")
+	}
+	switch {
+	case len(names) == 0:
 		return strconv.Itoa(running) + " running jobs: the next that ends makes room"
+	case len(before) > namedInLine:
+		names = append(names, "and others that came before it")
 	}
 	return "job " + strings.Join(names, "; ")
+}
+
+// inLine are the first jobs, one more than are named, that wait for a lock before
+// job i and keep it out.
+func (x *explainer) inLine(key string, i int32, keepsOut func(int32) (string, bool)) (first []int32) {
+	s, passed := x.t.s, 1
+	for _, k := range s.graph.lockers[key] {
+		if k >= i || len(first) > namedInLine {
+			break
+		}
+		if s.jobs[k].State.Status == WaitingOnLocks {
+			passed++
+		}
+		if _, yes := keepsOut(k); yes && x.t.status(k) == WaitingOnLocks {
+			first = append(first, k)
+		}
+	}
+	s.requireContenders(key, passed+len(s.dirty))
+	return first
 }

@@ -1,6 +1,7 @@
 package proptest
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -109,6 +110,134 @@ func TestATickOnWhatIsNearKnowsTheQueues(t *testing.T) {
 	})
 }
 
+// The same where many wait in the lines of a few locks, pools and slots.
+func TestATickOnWhatIsNearKnowsTheLines(t *testing.T) {
+	looked, there := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		limits := Limits.Draw(t, "limits")
+		limits.MaxRunning, limits.Pools["disk"] = oneOf(t, "slots", 0, 1, 3), 2
+		pools, alone := oneOf(t, "one in so many asks for a pool", 1, 3, 100), oneOf(t, "one in so many wants a lock alone", 1, 2, 8)
+		lock := rapid.Custom(func(t *rapid.T) kernel.Lock {
+			if oneIn(t, pools, "pool") {
+				return kernel.Lock{Key: oneOf(t, "pool", "gpu", "disk"), Units: rapid.IntRange(1, 3).Draw(t, "units")}
+			}
+			l := kernel.Lock{Key: oneOf(t, "key", "a", "a", "b")}
+			if !oneIn(t, alone, "alone") {
+				l.Mode = kernel.Shared
+			}
+			return l
+		})
+		spec := func() kernel.Spec {
+			s := kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, Locks: rapid.SliceOfN(lock, 0, 3).Draw(t, "locks")}
+			if oneIn(t, 4, "far away") {
+				s.Task.Executor = "far"
+			}
+			return s
+		}
+		var jobs []kernel.Job
+		name := func(n int) kernel.JobID { return kernel.JobID(fmt.Sprintf("j%02d", n)) }
+		for n := range rapid.IntRange(2, 30).Draw(t, "jobs") {
+			jobs = append(jobs, kernel.Job{ID: name(n), Created: Epoch.Add(time.Duration(n) * time.Second), Rev: 1, Spec: spec(), State: kernel.State{Status: kernel.Queued}})
+		}
+		s := kernel.NewSnapshot(kernel.Observation{Now: Epoch.Add(time.Hour), Limits: limits, Jobs: jobs})
+		s = s.Apply(kernel.Decide(s))
+		for range rapid.IntRange(1, 8).Draw(t, "changes") {
+			var judged []kernel.Job
+			for _, j := range s.Jobs() {
+				judged = append(judged, *j)
+			}
+			j := s.Jobs()[rapid.IntRange(0, len(judged)-1).Draw(t, "job")]
+			if running := slices.IndexFunc(judged, func(j kernel.Job) bool { return j.State.Status == kernel.Running }); running >= 0 && oneIn(t, 2, "of those that run") {
+				j = s.Jobs()[running]
+			}
+			var p kernel.Plan
+			var err error
+			switch {
+			case j.State.Status == kernel.Running && !oneIn(t, 5, "cancel"):
+				p, err = kernel.Finish(s, kernel.Result{Attempt: j.Attempt(), Outcome: kernel.OutcomeSucceeded})
+			case oneIn(t, 3, "submit"):
+				p, err = kernel.Enqueue(s, []kernel.NewJob{{ID: name(len(judged)), Spec: spec()}})
+			case j.State.Status.Terminal():
+				p, err = kernel.Retry(s, j.ID, "ann")
+			default:
+				p, err = kernel.Cancel(s, j.ID, "ann", false)
+			}
+			if err != nil {
+				continue
+			}
+			s = s.Apply(p)
+			looked += nearIn(t, judged, s, p)
+			there += len(s.Jobs())
+			s = s.Apply(kernel.Decide(s))
+			explainedNear(t, s, s.Jobs()[rapid.IntRange(0, len(judged)-1).Draw(t, "explained")].ID)
+		}
+	})
+	t.Logf("ticks looked at %d of %d jobs", looked, there)
+	if looked == 0 {
+		t.Error("it tested nothing")
+	}
+}
+
+// explainedNear explains job id on what is near to it as on all of s, which a tick has
+// judged.
+func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
+	var judged []kernel.Job
+	for _, j := range s.Jobs() {
+		judged = append(judged, *j)
+	}
+	near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}, {Kind: kernel.Itself, Job: id}}
+	n := kernel.NewSnapshot(kernel.Observation{Now: s.Now(), Limits: s.Limits(), Jobs: storetest.Pick(judged, near), Near: near})
+	for {
+		got, err := kernel.Explain(n, id)
+		more, all := n.Lacks()
+		if all {
+			return
+		}
+		if len(more) == 0 {
+			if want, _ := kernel.Explain(s, id); err != nil || !reflect.DeepEqual(got, want) {
+				t.Fatalf("on %d jobs %s is explained by %+v (%v), on all by %+v", len(n.Held()), id, got, err, want)
+			}
+			return
+		}
+		n = n.With(kernel.Records{Jobs: storetest.Pick(judged, more)}, more)
+	}
+}
+
+// What a tick looks at does not grow with the line for a lock or for a pool, whoever
+// has made way or come.
+func TestATickLooksAtTheHeadOfALine(t *testing.T) {
+	for _, lock := range []kernel.Lock{{Key: "main"}, {Key: "gpu", Units: 1}} {
+		var jobs []kernel.Job
+		for n := range 1000 {
+			jobs = append(jobs, kernel.Job{ID: kernel.JobID(fmt.Sprintf("j%03d", n)), Created: Epoch, Rev: 1, State: kernel.State{Status: kernel.Queued},
+				Spec: kernel.Spec{Task: kernel.Task{Args: []string{"true"}}, Locks: []kernel.Lock{lock}}})
+		}
+		s := kernel.NewSnapshot(kernel.Observation{Now: Epoch, Jobs: jobs})
+		for what, change := range map[string]func(*kernel.Snapshot) (kernel.Plan, error){
+			"the holder ends": func(s *kernel.Snapshot) (kernel.Plan, error) {
+				return kernel.Finish(s, kernel.Result{Attempt: s.Job("j000").Attempt(), Outcome: kernel.OutcomeSucceeded})
+			},
+			"one in the middle is cancelled": func(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Cancel(s, "j500", "ann", false) },
+			"one comes": func(s *kernel.Snapshot) (kernel.Plan, error) {
+				return kernel.Enqueue(s, []kernel.NewJob{{ID: "new", Spec: jobs[0].Spec}})
+			},
+		} {
+			before := s.Apply(kernel.Decide(s))
+			var judged []kernel.Job
+			for _, j := range before.Jobs() {
+				judged = append(judged, *j)
+			}
+			p, err := change(before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if looked := nearIn(t, judged, before.Apply(p), p); looked == 0 || looked > 8 {
+				t.Errorf("%v: %s: a tick looked at %d jobs", lock, what, looked)
+			}
+		}
+	}
+}
+
 // The same where hardly anything but artifacts holds anybody up.
 func TestATickOnWhatIsNearKnowsTheArtifacts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -165,8 +294,8 @@ func anyWorld(t *rapid.T, o kernel.Observation) {
 }
 
 // nearIn decides on what is near to the jobs that p changed, which led from
-// judged to s.
-func nearIn(t *rapid.T, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) {
+// judged to s. It returns how many jobs that took; 0: all.
+func nearIn(t rapid.TB, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) (looked int) {
 	near := []kernel.Near{{Kind: kernel.Attended}, {Kind: kernel.Due, At: s.Now()}}
 	for _, a := range p.Actions() {
 		if put, ok := a.(kernel.PutState); ok {
@@ -182,17 +311,18 @@ func nearIn(t *rapid.T, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) 
 		got := kernel.Decide(n)
 		more, all := n.Lacks()
 		if all {
-			return
+			return 0
 		}
 		if len(more) == 0 {
 			if want := kernel.Decide(s); !samePlan(got, want) {
 				t.Fatalf("after %+v\na tick on %d jobs decides %+v\n%+v\none on all %d\n%+v\n%+v", p.Actions(), len(n.Held()), got.Decisions, got.Actions(), len(s.Jobs()), want.Decisions, want.Actions())
 			}
-			return
+			return len(n.Held())
 		}
 		n = n.With(kernel.Records{Jobs: storetest.Pick(judged, more)}, more)
 	}
 	t.Fatal("what is near never ends")
+	return 0
 }
 
 // anotherView is f, where a little of what no job makes may be known otherwise.

@@ -193,11 +193,14 @@ func (k *cachedJob) decode(b []byte) error {
 
 // difference is a without b, in the order of a.
 func difference(a, b []string) []string {
-	var out []string
-	for _, x := range a {
-		if !slices.Contains(b, x) {
-			out = append(out, x)
+	const few = 16
+	has := func(x string) bool { return slices.Contains(b, x) }
+	if len(b) > few { // of a job after thousands of others
+		in := make(map[string]bool, len(b))
+		for _, x := range b {
+			in[x] = true
 		}
+		has = func(x string) bool { return in[x] }
 	}
-	return out
+	return slices.DeleteFunc(slices.Clone(a), has)
 }

@@ -273,7 +273,7 @@ func (r *cacheQuery) answer(n kernel.Near) error {
 	case kernel.RunProducers:
 		return r.addAll(keyOf(keyProduces, labelOf(n.Artifact), string(n.Run)))
 	case kernel.Contenders:
-		return r.addAll(keyOf(keyLock, n.Key))
+		return r.addMost(n, keyOf(keyLock, n.Key))
 	case kernel.Line:
 		return r.addFirst(keyOf(keyLine, n.Key), n.Most, nil)
 	case kernel.Waiters:

@@ -76,7 +76,7 @@ func (t *Tx) link(e *entry, full bool) error {
 		return err
 	}
 	if full || !known {
-		next, begun, err := t.startOver(tip, known)
+		next, begun, err := t.startOver(tip, known, false)
 		if err != nil {
 			return err
 		}
@@ -91,13 +91,14 @@ func (t *Tx) link(e *entry, full bool) error {
 
 // startOver seals what the journal has of the history and empties the journal. Where the
 // tip is not known, the history goes on from the records as they are. It is not begun
-// where nothing can be sealed: the journal grows until that can be done.
-func (t *Tx) startOver(tip knownTip, known bool) (_ knownTip, begun bool, err error) {
+// where nothing can be sealed: the journal grows until that can be done. lost says that
+// entries after the tip are gone.
+func (t *Tx) startOver(tip knownTip, known, lost bool) (_ knownTip, begun bool, err error) {
 	s := t.s
 	sealed, err := s.seal(t.pos)
 	next := tip
-	if err == nil && !known {
-		next, err = s.openHistory(max(tip.number, sealed)+1, false)
+	if err == nil && (!known || lost) {
+		next, err = s.openHistory(max(tip.number, sealed)+1, lost)
 	}
 	if err != nil {
 		if s.log.full(t.pos) {
@@ -167,7 +168,7 @@ func (e entry) found() map[kernel.JobID][]byte {
 }
 
 // openHistory writes an opening: the history goes on with entry first, from the records as
-// they are. lost says that the journal was gone.
+// they are. lost says that entries before it are gone.
 func (s *Store) openHistory(first uint64, lost bool) (tip knownTip, err error) {
 	ids, err := s.jobIDs()
 	if err != nil {

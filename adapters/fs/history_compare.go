@@ -133,7 +133,7 @@ func fieldsIn(b []byte) map[string]any {
 func (v *verifier) compare(p chronicle) {
 	end := &readEntry{}
 	if p.lost {
-		v.find(end, lostJournal())
+		v.find(end, lostEntries(v.next-1))
 	}
 	if v.out.First == 0 && len(v.records) == 0 {
 		return // nothing was ever written with a history
@@ -165,6 +165,8 @@ func (v *verifier) compare(p chronicle) {
 func (v *verifier) unknown(id kernel.JobID, was, is []byte) Finding {
 	f := editOf(id, was, is)
 	a, b := ageOf(was), ageOf(is)
+	number, part := refIn(is)
+	f.Ref = standing{number: number, part: part}.ref()
 	if len(is) > 0 && b.Revision > a.Revision && (len(was) > 0 || b.Created.After(v.at)) {
 		what := "record"
 		if f.Kind == FoundForgery {

@@ -41,6 +41,9 @@ func (p chronicle) course() (c course, err error) {
 		c.parts = append(c.parts, j)
 	}
 	if len(c.parts) == 0 {
+		if p.lost {
+			return c, beyondError(lostEntries(0).Text)
+		}
 		return c, beyondError("no history is on record")
 	}
 	return c, nil
@@ -84,11 +87,23 @@ func (c course) at(ctx context.Context, when Moment) (*Past, error) {
 		w.close()
 		return nil, beyondError(fmt.Sprintf("entry %d is not there: the last one by then is %d", when.Entry, w.number))
 	}
+	if when.Entry == 0 && w.written.Before(when.Time) && c.lostAfter(last) {
+		w.close()
+		return nil, beyondError(lostEntries(w.number).Text)
+	}
 	p, err := w.past()
 	if err == nil && when.Entry == 0 && !end {
 		p.At = when.Time
 	}
 	return p, err
+}
+
+// lostAfter reports that entries after part i are gone.
+func (c course) lostAfter(i int) bool {
+	if i+1 < len(c.parts) {
+		return c.parts[i+1].head.Lost
+	}
+	return c.p.lost
 }
 
 // holding is the index of the part in which a moment is; -1: it is before all of them.
@@ -231,6 +246,9 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 			w.take(e)
 			if i == last && (head == nil || !head.Opening) {
 				w.written = e.written()
+			}
+			if i == last && when.Entry > 0 && w.number == when.Entry { // what stands after it may be damaged
+				return errEnough
 			}
 			return nil
 		})

@@ -3,6 +3,8 @@ package fs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -12,9 +14,31 @@ import (
 // which it was emptied and the next commit: then all that it had is sealed. Where the records
 // say more than what is sealed, it was deleted.
 
-// lostJournal tells of it.
-func lostJournal() Finding {
-	return Finding{Kind: FoundGap, Text: "the journal is gone, or was: the records say more than the history before it"}
+// Within a boot it is as long as its mark says. Where it is shorter, its end was cut off. After
+// another boot the mark may be an earlier one: then an entry that is incomplete was being
+// written when the power went, was never durable, and so never happened.
+
+// lostEntries tells that the end of the history after an entry is gone; 0: there was none.
+func lostEntries(after uint64) Finding {
+	if after == 0 {
+		return Finding{Kind: FoundGap, Text: "the journal is gone, and with it all that the history had: only the records tell of it"}
+	}
+	return Finding{Kind: FoundGap, Text: fmt.Sprintf("the end of the journal is gone: what came after entry %d is known from the records alone", after)}
+}
+
+// errCutShort is why there is nothing after the last entry of the journal.
+var errCutShort = errors.New("its end is gone: the last entry is incomplete, or entries are missing")
+
+// missTail puts on record that the end of the journal is gone. What was to be done about the
+// world was done by then, or was in what is gone.
+func (t *Tx) missTail() error {
+	t.unfinished, t.pos.done = nil, true
+	tip, known, err := t.tip()
+	if err != nil {
+		return err
+	}
+	_, _, err = t.startOver(tip, known, true)
+	return err
 }
 
 // missJournal puts on record that the journal is gone, where it is, before a new one makes

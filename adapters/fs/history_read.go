@@ -19,7 +19,7 @@ type chronicle struct {
 	journal []byte
 	records map[kernel.JobID]digest // of job.json, where they were asked for
 	odd     map[kernel.JobID]string // the records that cannot be read, and why
-	lost    bool                    // the journal is gone, and with it entries
+	lost    bool                    // the end of the journal is gone, or all of it, and with it entries
 }
 
 // history takes the store's history, and the digests of its records if so asked, under
@@ -54,24 +54,27 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 	if p.sealed, err = s.segments(); err != nil {
 		return false, err
 	}
+	cutShort := false
 	pos, behind, err := s.behind()
 	switch {
 	case errors.Is(err, iofs.ErrNotExist), isReadOnly(err): // nobody writes to it meanwhile
 		if p.journal, err = s.base.read(plansFile, 1<<32); ignoreMissing(err) != nil {
 			return false, err
 		}
+		p.journal = p.journal[:wholeEntries(p.journal)] // as whoever may write will find it
 	case err != nil:
 		return false, err
 	default:
 		p.journal = make([]byte, pos.end)
 		if n, err := s.log.file.ReadAt(p.journal, 0); err != nil {
-			p.journal = p.journal[:n]
+			cutShort = n > 0
+			p.journal = p.journal[:wholeEntries(p.journal[:n])]
 		}
 	}
+	p.lost = cutShort || len(p.journal) == 0 && s.journalLost()
 	if !records {
 		return behind, nil
 	}
-	p.lost = len(p.journal) == 0 && s.journalLost()
 	if err := s.readQuarantine(); err != nil {
 		return behind, err
 	}
@@ -117,7 +120,23 @@ func (p chronicle) each(f func(*pastEntry) error) error {
 			return err
 		}
 	}
-	return eachEntry(p.journal, path.Join(vizierDir, plansFile), nil, f)
+	name := path.Join(vizierDir, plansFile)
+	if err := eachEntry(p.journal, name, nil, f); err != nil || !p.lost {
+		return err
+	}
+	return &SegmentError{name, errCutShort}
+}
+
+// wholeEntries is how many bytes of a journal are before an entry that is cut off.
+func wholeEntries(b []byte) (n int) {
+	for len(b)-n >= 8 {
+		length := int64(binary.LittleEndian.Uint32(b[n:]))
+		if length == 0 || length > int64(len(b)-n-8) {
+			break
+		}
+		n += 8 + int(length)
+	}
+	return n
 }
 
 // journaled reports that the journal has entry number and those after it.

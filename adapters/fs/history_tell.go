@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -19,6 +20,8 @@ type HistoryEntry struct {
 	Asked   []Asked
 	Changes []Change
 	Edited  []kernel.JobID // whose records somebody else had changed before
+
+	Refs map[kernel.JobID]string // what people call the jobs that it names, or called them
 }
 
 // Asked is a question that an entry answers.
@@ -48,7 +51,7 @@ func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record 
 	if err != nil {
 		return err
 	}
-	status := map[kernel.JobID]string{}
+	known := map[kernel.JobID]standing{}
 	next := uint64(1)
 	return p.each(func(e *pastEntry) error {
 		if err := ctx.Err(); err != nil {
@@ -64,11 +67,12 @@ func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record 
 		if e.number < next || e.head != nil && e.head.Opening {
 			mine = false
 		}
-		was := map[kernel.JobID]string{}
+		was := map[kernel.JobID]standing{}
 		for _, g := range e.groups {
-			was[g.job] = status[g.job]
+			was[g.job] = known[g.job]
 			if g.record != nil {
-				status[g.job] = statusIn(g.record)
+				number, part := refIn(g.record)
+				known[g.job] = standing{statusIn(g.record), number, part}
 			}
 		}
 		next = max(next, e.number+1)
@@ -79,9 +83,23 @@ func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record 
 		if err != nil {
 			return &SegmentError{e.file, fmt.Errorf("entry %d: %w", e.number, err)}
 		}
+		for _, a := range t.Asked {
+			for _, id := range a.Jobs {
+				t.Refs[id] = known[id].ref()
+			}
+		}
 		return f(t)
 	})
 }
+
+// standing is what of a job is remembered for the entries after.
+type standing struct {
+	status string
+	number kernel.Number
+	part   string
+}
+
+func (s standing) ref() string { return (&kernel.Job{Number: s.number, Part: s.part}).Ref() }
 
 // statusIn is the status in a record as this program writes it.
 func statusIn(record []byte) string {
@@ -90,8 +108,24 @@ func statusIn(record []byte) string {
 	return string(status)
 }
 
-func toldBy(e *pastEntry, was map[kernel.JobID]string) (HistoryEntry, error) {
-	t := HistoryEntry{Entry: e.number}
+// refIn is what people call the job of a record as this program writes it; 0: it has no number.
+func refIn(record []byte) (n kernel.Number, part string) {
+	head, _, _ := bytes.Cut(record, []byte("\n  \"status\": "))
+	_, rest, _ := bytes.Cut(head, []byte("\n  \"number\": "))
+	digits, _, _ := bytes.Cut(rest, []byte(","))
+	number, err := strconv.ParseUint(string(digits), 10, 64)
+	if err != nil {
+		return 0, ""
+	}
+	if _, rest, parted := bytes.Cut(head, []byte("\n  \"part\": \"")); parted {
+		text, _, _ := bytes.Cut(rest, []byte(`"`))
+		part = string(text)
+	}
+	return kernel.Number(number), part
+}
+
+func toldBy(e *pastEntry, was map[kernel.JobID]standing) (HistoryEntry, error) {
+	t := HistoryEntry{Entry: e.number, Refs: map[kernel.JobID]string{}}
 	var r accountRecord
 	if len(e.account) > 0 {
 		if err := fromJSON(e.account, &r); err != nil {
@@ -99,13 +133,12 @@ func toldBy(e *pastEntry, was map[kernel.JobID]string) (HistoryEntry, error) {
 		}
 	}
 	t.At, t.Program, t.Edited = time.Time(r.Written), r.Program, slices.Sorted(maps.Keys(r.Found))
-	for _, step := range r.Steps {
-		t.Asked = append(t.Asked, askedOf(step))
-	}
+	cancelled := map[kernel.JobID]bool{}
 	for _, g := range e.groups {
 		switch {
 		case g.does(opRemoveJob):
-			t.Changes = append(t.Changes, Change{Job: g.job, From: was[g.job]})
+			had := was[g.job]
+			t.Changes = append(t.Changes, Change{Job: g.job, Number: had.number, Ref: had.ref(), From: had.status})
 		case g.record != nil:
 			j, _, err := decodeRecord(g.job, g.record)
 			if err != nil {
@@ -115,14 +148,21 @@ func toldBy(e *pastEntry, was map[kernel.JobID]string) (HistoryEntry, error) {
 			if j.State.Status.Waiting() {
 				reason = j.State.Wait.Detail
 			}
-			t.Changes = append(t.Changes, Change{g.job, j.Number, j.Ref(), j.Spec.Name, was[g.job], j.State.Status.String(), j.State.Attempt, reason})
+			if j.State.Status == kernel.Cancelled {
+				cancelled[g.job] = true
+			}
+			t.Changes = append(t.Changes, Change{g.job, j.Number, j.Ref(), j.Spec.Name, was[g.job].status, j.State.Status.String(), j.State.Attempt, reason})
 		}
+	}
+	for _, step := range r.Steps {
+		t.Asked = append(t.Asked, askedOf(step, cancelled))
 	}
 	return t, nil
 }
 
-// askedOf reads of a step what people ask for.
-func askedOf(step stepRecord) Asked {
+// askedOf reads of a step what people ask for. What was cancelled did not fail, however its
+// attempt ended.
+func askedOf(step stepRecord, cancelled map[kernel.JobID]bool) Asked {
 	var args struct {
 		Job    kernel.JobID  `json:"job"`
 		By     string        `json:"by"`
@@ -146,7 +186,11 @@ func askedOf(step stepRecord) Asked {
 			a.Jobs = cancel.Jobs
 		}
 	case "finish":
-		a.Text = fmt.Sprintf("attempt %d %s", args.Result.Attempt, args.Result.Outcome)
+		how := args.Result.Outcome
+		if cancelled[args.Job] {
+			how = kernel.Cancelled.String()
+		}
+		a.Text = fmt.Sprintf("attempt %d %s", args.Result.Attempt, how)
 	case "refuse":
 		a.Text = args.Why
 	case "reject":

@@ -183,7 +183,7 @@ func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
 			if err := os.Truncate(plans, st.Size()); err != nil {
 				l.t.Fatal(err)
 			}
-		}, []string{FoundGap}},
+		}, []string{FoundGap, FoundGap}}, // the journal is short, and the record newer
 		"a sealed segment that is gone": {func(l *livedStore) {
 			if err := os.Remove(filepath.Join(l.dir, vizierDir, segment{first: 1}.file())); err != nil {
 				l.t.Fatal(err)
@@ -581,10 +581,14 @@ func TestADeletedJournalIsMissed(t *testing.T) {
 				if err := errors.Join(l.s.Close(), remove(l)); err != nil {
 					t.Fatal(err)
 				}
+				lost := lostEntries(0).Text
+				if sealed {
+					lost = lostEntries(3).Text
+				}
 				misses := func(when string) {
 					t.Helper()
 					v, err := newStore(t, l.dir).VerifyHistory(t.Context())
-					if err != nil || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Text == lostJournal().Text && !f.Harmless() }) {
+					if err != nil || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Text == lost && !f.Harmless() }) {
 						t.Errorf("%s: %+v, %v", when, v, err)
 					}
 				}
@@ -602,5 +606,67 @@ func TestADeletedJournalIsMissed(t *testing.T) {
 				misses("later")
 			})
 		}
+	}
+}
+
+// A journal whose end was cut off, wherever, is no damaged one: the entries before it are there,
+// and that others are not is told at once and for ever after.
+func TestAJournalThatWasCutShort(t *testing.T) {
+	whole := emptyStore(t)
+	whole.submit(1)
+	whole.submit(2, 1)
+	name := filepath.Join(vizierDir, plansFile)
+	before, err := os.ReadFile(filepath.Join(whole.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole.end(1, kernel.OutcomeSucceeded)
+	size, err := os.Stat(filepath.Join(whole.dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int64{int64(len(before)), int64(len(before)) + 5, size.Size() - 1} {
+		t.Run(strconv.FormatInt(at, 10), func(t *testing.T) {
+			l := emptyStore(t)
+			l.submit(1)
+			l.submit(2, 1)
+			l.end(1, kernel.OutcomeSucceeded)
+			if err := errors.Join(l.s.Close(), os.Truncate(filepath.Join(l.dir, name), at)); err != nil {
+				t.Fatal(err)
+			}
+			misses := func(when string, want ...string) {
+				t.Helper()
+				v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+				var got []string
+				for _, f := range v.Findings {
+					got = append(got, f.Text)
+				}
+				if err != nil || len(got) == 0 || got[0] != lostEntries(2).Text || v.Findings[0].Harmless() {
+					t.Errorf("%s: %q, %v", when, got, err)
+				}
+				if slices.Contains(got, "it was decided otherwise by the same") {
+					t.Errorf("%s: %q", when, got)
+				}
+			}
+			misses("at once")
+			told := 0
+			err := newStore(t, l.dir).History(t.Context(), func(kernel.JobID, []byte) bool { return true }, func(HistoryEntry) error { told++; return nil })
+			if told != 2 || !errors.Is(err, errCutShort) {
+				t.Errorf("told %d entries, %v", told, err)
+			}
+			if p, err := newStore(t, l.dir).PastAt(t.Context(), Moment{Entry: 2}); err != nil || p.Entry != 2 {
+				t.Errorf("%v", err)
+			}
+			if _, err := newStore(t, l.dir).PastAt(t.Context(), Moment{Time: l.app.Now()}); !errors.Is(err, kernel.ErrNotFound) {
+				t.Errorf("what is not known is shown: %v", err)
+			}
+			l.submit(3)
+			misses("after a commit")
+			l.seal(func() { l.submit(4) })
+			misses("later")
+			if p, err := newStore(t, l.dir).PastAt(t.Context(), Moment{}); err != nil || p.Entry != 4 {
+				t.Errorf("%+v, %v", p, err)
+			}
+		})
 	}
 }

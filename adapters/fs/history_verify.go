@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ type Finding struct {
 	Entry    uint64 // at which, or before which, it was found; 0: after the last
 	At       time.Time
 	Job      kernel.JobID // ""; it is about no job
+	Ref      string       // what people call the job, or called it; "": it had no number
 	File     string       // of what is damaged
 	Text     string       // one line for people
 	Recorded string       // what is on record, where the two differ
@@ -69,6 +71,9 @@ func (s *Store) VerifyHistory(ctx context.Context) (Verification, error) {
 		}
 		return v.entry(e)
 	})
+	if errors.Is(err, errCutShort) { // which p says
+		err = nil
+	}
 	if bad, is := errors.AsType[*SegmentError](err); is {
 		v.out.Findings = append(v.out.Findings, Finding{Kind: FoundDamage, Entry: v.next, File: bad.File, Text: bad.Error()})
 		return v.out, nil
@@ -106,7 +111,27 @@ func newVerifier(program string) *verifier {
 // find notes f about the entry e.
 func (v *verifier) find(e *readEntry, f Finding) {
 	f.Entry, f.File, f.At = e.number, e.file, time.Time(e.record.Written)
+	if e.head != nil && e.head.Opening {
+		f.Entry, f.At = e.head.First, time.Time(e.head.Began)
+	}
+	f.Ref = cmp.Or(v.refOf(f.Job, e), f.Ref)
 	v.out.Findings = append(v.out.Findings, f)
+}
+
+// refOf is what people call a job, by its last record or by that of e.
+func (v *verifier) refOf(id kernel.JobID, e *readEntry) string {
+	records := [][]byte{v.records[id], e.record.Found[id]}
+	for _, g := range e.groups {
+		if g.job == id {
+			records = append(records, g.record)
+		}
+	}
+	for _, b := range records {
+		if number, part := refIn(b); number > 0 {
+			return standing{number: number, part: part}.ref()
+		}
+	}
+	return ""
 }
 
 // entry takes the next entry.
@@ -173,12 +198,17 @@ func (v *verifier) unnumbered(e *readEntry) error {
 // gone through: a version that keeps no history may have gone on from there.
 func (v *verifier) opening(e *readEntry) error {
 	if e.head.Lost {
-		v.find(e, lostJournal())
+		v.find(e, lostEntries(e.head.First-1))
 	}
 	seen := map[kernel.JobID]bool{}
 	for _, g := range e.groups {
 		seen[g.job] = true
-		if v.out.First > 0 && g.job != "" && !bytes.Equal(v.records[g.job], g.record) {
+		if v.out.First == 0 || g.job == "" || bytes.Equal(v.records[g.job], g.record) {
+			continue
+		}
+		if e.head.Lost {
+			v.find(e, v.unknown(g.job, v.records[g.job], g.record))
+		} else {
 			v.find(e, Finding{Kind: FoundBreach, Job: g.job, Text: "its record changed while no history was kept"})
 		}
 	}

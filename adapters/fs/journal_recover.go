@@ -38,7 +38,8 @@ func (t *Tx) recover() error {
 	if size == 0 {
 		t.s.missJournal()
 	}
-	if pos.end > size { // the journal was emptied, and the crash came before the mark was written
+	cutShort := 0 < size && size < pos.end // within a boot no crash does that: somebody did
+	if pos.end > size {                    // the journal was emptied, and the crash came before the mark was written
 		t.pos.epoch, t.pos.start, t.pos.end, t.pos.done = pos.epoch+1, 0, 0, true
 	}
 	var last entry
@@ -87,6 +88,11 @@ func (t *Tx) recover() error {
 	}
 	if t.pos.rebooted {
 		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
+	}
+	if cutShort {
+		if err := t.missTail(); err != nil {
+			return err
+		}
 	}
 	if t.pos == pos && !rebooted {
 		return nil // a new store gets its mark here: without one its first commit would pass for an earlier boot's

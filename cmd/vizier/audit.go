@@ -11,6 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/foresight"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type auditCmd struct {
@@ -161,7 +162,7 @@ func (e *explored) text() string {
 			faults = append(faults, "    "+f.Scenario)
 		}
 	}
-	return fmt.Sprintf("\nExplored %d states, %s. Faults:\n", e.States, all) + indented(faults)
+	return fmt.Sprintf("\nExplored %s, %s. Faults:\n", view.Counted(e.States, "state"), all) + indented(faults)
 }
 
 func (doc *audited) artifacts(run enqueue.Run) {

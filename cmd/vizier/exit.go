@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/adapters/fs"
@@ -76,6 +77,7 @@ func classify(err error) class {
 		{app.ErrOtherHost, class{"busy", 1, "one host schedules at a time, unless locks hold among them; docs/user/cluster.md says how that is found out"}},
 		{app.ErrBusy, class{"busy", 1, "another command holds the scheduler lock; [scheduler] lock_timeout says how long to wait"}},
 		{context.DeadlineExceeded, class{"timeout", 124, ""}},
+		{os.ErrNotExist, class{"failed", 1, "check the path: one that does not begin with / is seen from the current directory"}},
 	} {
 		if errors.Is(err, row.is) {
 			return row.class

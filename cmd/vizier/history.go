@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -47,6 +48,8 @@ type historyLine struct {
 	Asked   []historyAsked  `json:"asked"`
 	Changes []historyChange `json:"changes"`
 	Edited  []kernel.JobID  `json:"edited,omitempty"`
+
+	refs map[kernel.JobID]string // of the jobs that were named
 }
 
 type historyAsked struct {
@@ -129,7 +132,7 @@ func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) boo
 }
 
 func historyLineOf(t fs.HistoryEntry) historyLine {
-	l := historyLine{t.Entry, t.At, t.Program, []historyAsked{}, []historyChange{}, t.Edited}
+	l := historyLine{t.Entry, t.At, t.Program, []historyAsked{}, []historyChange{}, t.Edited, t.Refs}
 	for _, a := range t.Asked {
 		l.Asked = append(l.Asked, historyAsked(a))
 	}
@@ -143,11 +146,7 @@ func historyLineOf(t fs.HistoryEntry) historyLine {
 func (u *ui) history(lines []historyLine, now time.Time) string {
 	cells := [][]string{{"Entry", "Time", "What", "Followed"}}
 	for _, l := range lines {
-		refs := map[kernel.JobID]string{}
-		for _, ch := range l.Changes {
-			refs[ch.Job] = ch.Ref
-		}
-		head := []string{strconv.FormatUint(l.Entry, 10), u.clock(l.At, now), historyWhat(l, refs)}
+		head := []string{strconv.FormatUint(l.Entry, 10), u.clock(l.At, now), historyWhat(l)}
 		for i, ch := range historyMoves(l) {
 			if i > 0 {
 				head = []string{"", "", ""}
@@ -163,7 +162,7 @@ func (u *ui) history(lines []historyLine, now time.Time) string {
 }
 
 // historyWhat is what an entry was asked, in a few words.
-func historyWhat(l historyLine, refs map[kernel.JobID]string) string {
+func historyWhat(l historyLine) string {
 	var parts []string
 	for _, a := range l.Asked {
 		if a.Verb == "tick" || a.Verb == "settle" {
@@ -171,11 +170,7 @@ func historyWhat(l historyLine, refs map[kernel.JobID]string) string {
 		}
 		text := strings.ReplaceAll(a.Verb, "_", " ")
 		for _, id := range a.Jobs {
-			ref := refs[id]
-			if ref == "" {
-				ref = string(id)
-			}
-			text += " " + ref
+			text += " " + cmp.Or(l.refs[id], string(id))
 		}
 		if a.Text != "" {
 			text += ": " + a.Text
@@ -198,10 +193,7 @@ func historyWhat(l historyLine, refs map[kernel.JobID]string) string {
 // no status did.
 func historyMoves(l historyLine) (out []string) {
 	for _, ch := range l.Changes {
-		ref := ch.Ref
-		if ref == "" {
-			ref = string(ch.Job)
-		}
+		ref := cmp.Or(ch.Ref, string(ch.Job))
 		switch {
 		case ch.To == "":
 			out = append(out, ref+" removed")
@@ -301,17 +293,25 @@ func historyFindingOf(f fs.Finding) historyFinding {
 func (u *ui) verification(v fs.Verification, now time.Time) string {
 	var b strings.Builder
 	for _, f := range v.Findings {
-		where := "after entry " + strconv.FormatUint(v.Last, 10)
-		if f.Entry > 0 {
-			where = "entry " + strconv.FormatUint(f.Entry, 10)
+		var where []string
+		switch {
+		case f.Entry > 0 && (f.Kind == fs.FoundGap || f.Kind == fs.FoundBreach):
+			where = append(where, "before entry "+strconv.FormatUint(f.Entry, 10))
+		case f.Entry > 0:
+			where = append(where, "entry "+strconv.FormatUint(f.Entry, 10))
+		case v.Last > 0:
+			where = append(where, "after entry "+strconv.FormatUint(v.Last, 10))
 		}
 		if !f.At.IsZero() {
-			where += ", " + u.clock(f.At, now)
+			where = append(where, u.clock(f.At, now))
 		}
 		if f.Job != "" {
-			where += ", job " + string(f.Job)
+			where = append(where, "job "+cmp.Or(f.Ref, string(f.Job)))
 		}
-		fmt.Fprintf(&b, "%s: %s: %s\n", where, strings.ReplaceAll(f.Kind, "_", " "), f.Text)
+		if len(where) > 0 {
+			b.WriteString(strings.Join(where, ", ") + ": ")
+		}
+		fmt.Fprintf(&b, "%s: %s\n", strings.ReplaceAll(f.Kind, "_", " "), f.Text)
 		left, right := "on record", "decided again"
 		if f.Kind == fs.FoundEdit || f.Kind == fs.FoundForgery || f.Kind == fs.FoundGap {
 			left, right = "now", "history"
@@ -321,10 +321,16 @@ func (u *ui) verification(v fs.Verification, now time.Time) string {
 		}
 	}
 	switch {
+	case v.First == 0 && len(v.Findings) > 0:
+		b.WriteString("No entry could be checked\n")
 	case v.First == 0:
 		b.WriteString("No history is on record\n")
 	default:
-		fmt.Fprintf(&b, "Entries %d to %d, %d decisions came out the same again; the last entry is %.16s\n", v.First, v.Last, v.Decisions, v.Tip)
+		entries := fmt.Sprintf("Entries %d to %d", v.First, v.Last)
+		if v.First == v.Last {
+			entries = fmt.Sprintf("Entry %d", v.First)
+		}
+		fmt.Fprintf(&b, "%s, %s came out the same again; the last entry is %.16s\n", entries, view.Counted(v.Decisions, "decision"), v.Tip)
 	}
 	return b.String()
 }

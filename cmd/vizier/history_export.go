@@ -11,6 +11,7 @@ import (
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
 type historyExportCmd struct {
@@ -85,5 +86,6 @@ func (h *historyVerifyCmd) verifyFile(c *call) (*evidenceOf, fs.Verification, er
 
 // text is e on a line.
 func (e *evidenceOf) text() string {
-	return fmt.Sprintf("Evidence of %s, made %s by version %s: %d jobs, %d files, %d commits\n", e.About, e.Made.Format(time.RFC3339), e.Version, len(e.Jobs), len(e.Files), len(e.Commits))
+	return fmt.Sprintf("Evidence of %s, made %s by version %s: %s, %s, %s\n", e.About, e.Made.Format(time.RFC3339), e.Version,
+		view.Counted(len(e.Jobs), "job"), view.Counted(len(e.Files), "file"), view.Counted(len(e.Commits), "commit"))
 }

@@ -116,6 +116,9 @@ func (t *tailCmd) Run(c *call) error {
 	print := func(l joblog.Line) error { return p.line("", l) }
 	if !t.Follow {
 		err = t.once(p, func() error { return p.printAll(c.ctx, r, []loggedJob{{id: id, started: j.State.Started}}) })
+		if err == nil && !p.any && view.EndedBadly(j) { // whoever asks what went wrong
+			c.ui.warn("job %s printed nothing: `vizier show %s` says how it ended", id, id)
+		}
 	} else {
 		var said *reported
 		if t.Stream == "both" {

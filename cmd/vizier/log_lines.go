@@ -27,6 +27,7 @@ type linePrinter struct {
 	most  int // so many of the last lines that there are at first; 0: all
 	held  []string
 	flows bool // those were printed
+	any   bool // there was a line, whichever
 }
 
 // stampFormat is RFC 3339 with milliseconds.
@@ -35,6 +36,7 @@ const stampFormat = "2006-01-02T15:04:05.000Z07:00"
 // line prints one, with the name of what wrote it in front; "": without.
 func (p *linePrinter) line(of string, l joblog.Line) error {
 	stream := [...]string{"stdout", "stderr"}[l.Stream]
+	p.any = true
 	if p.stream != "both" && p.stream != stream || p.grep != nil && !p.grep.Match(l.Text) {
 		return nil
 	}

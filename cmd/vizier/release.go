@@ -84,8 +84,11 @@ func (x *releaseCmd) Run(c *call) error {
 	}
 	if rel.bump == app.NoBump {
 		c.ui.print("Outcome: No release created")
-		c.ui.print(fmt.Sprintf("None of the %d commits since %s asks for one: --major, --minor or --patch makes one all the same",
-			rel.count, cmp.Or(rel.last, "the beginning")))
+		none := fmt.Sprintf("None of the %d commits since %s asks for one", rel.count, cmp.Or(rel.last, "the beginning"))
+		if rel.count == 1 {
+			none = fmt.Sprintf("The one commit since %s asks for none", cmp.Or(rel.last, "the beginning"))
+		}
+		c.ui.print(none + ": --major, --minor or --patch makes one all the same")
 		return nil
 	}
 	if x.DryRun {

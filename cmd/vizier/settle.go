@@ -41,6 +41,7 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 			why = err.Error()
 		} else {
 			c.report(rep)
+			why = "a tick left it as it is; vizier doctor looks further"
 			if snap, err = read(); err != nil {
 				return nil, err
 			}

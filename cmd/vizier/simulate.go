@@ -364,10 +364,7 @@ func later(a, b time.Time) time.Time {
 func (e simulatedEnd) knownFrom() string {
 	switch e.Basis {
 	case foresight.Recorded.String():
-		if e.From == 1 {
-			return "1 attempt"
-		}
-		return fmt.Sprintf("%d attempts", e.From)
+		return view.Counted(e.From, "attempt")
 	case foresight.Guess.String():
 		return "a guess"
 	default:

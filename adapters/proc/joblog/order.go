@@ -77,7 +77,8 @@ func (o *order) look() (grown bool) {
 // note records what was written since the last time, as far as it was told of:
 // whole, if nothing was written since that was not. One write is known to come
 // after another; where one of them ends is only known by what ends a line, unless
-// it was the only one of its stream.
+// it was the only one of its stream. A cut of a log is told of as writes are: what
+// the streams write at that very moment may be recorded in the wrong order.
 func (o *order) note(at time.Time, whole bool) {
 	var grown []Growth
 	add := func(s int, end int64) {

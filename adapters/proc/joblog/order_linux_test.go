@@ -141,6 +141,7 @@ func TestTheRecordIsBounded(t *testing.T) {
 		w.write(n%2, fmt.Sprintf("%d\n", n))
 	}
 	w.burst(func() {})
+	w.watcher.turn() // a cut is told of as writes are: none may come among those that follow
 	w.burst(func() { w.write(Stderr, "b\n"); w.write(Stdout, "a\n") })
 	w.watcher.Close()
 	info, err := os.Stat(w.path("order"))
