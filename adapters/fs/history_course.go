@@ -241,7 +241,7 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 				w.take(e)
 				return nil
 			case e.number > w.number+1 && w.number > 0:
-				return &SegmentError{name, fmt.Errorf("entries %d to %d are missing", w.number+1, e.number-1)}
+				return &SegmentError{name, errors.New(missingEntries(w.number+1, e.number-1))}
 			}
 			w.take(e)
 			if i == last && (head == nil || !head.Opening) {

@@ -101,6 +101,7 @@ type verifier struct {
 	file    string                    // where that was
 	recent  map[uint64]digest
 	read    map[kernel.JobID]bool // the jobs that decisions read; nil: nobody asks
+	skips   bool                  // a damaged file had the next entries
 	adrift  bool                  // entries are missing, and so the records that they led to
 }
 
@@ -151,6 +152,11 @@ func (v *verifier) entry(e *readEntry) error {
 	switch {
 	case len(v.out.Findings) >= maxFindings:
 		return errEnough
+	case e.damaged != nil:
+		v.out.Findings = append(v.out.Findings, Finding{Kind: FoundDamage, Entry: v.next, File: e.file, Text: e.damaged.Error()})
+		v.forget()
+		v.skips = true
+		return nil
 	case e.head != nil && e.head.Opening:
 		return v.opening(e)
 	case e.number == 0: // of a version that keeps no history
@@ -161,15 +167,16 @@ func (v *verifier) entry(e *readEntry) error {
 	if e.unread != nil {
 		return &SegmentError{e.file, e.unread}
 	}
+	if v.skips && e.number > v.next {
+		v.next, v.tip = e.number, e.before
+	}
+	v.skips = false
 	switch {
 	case e.number < v.next:
 		v.find(e, Finding{Kind: FoundBreak, Text: fmt.Sprintf("entry %d is there twice, and not the same", e.number)})
 		return nil
 	case e.number > v.next:
-		missing := fmt.Sprintf("entries %d to %d are missing", v.next, e.number-1)
-		if e.number == v.next+1 {
-			missing = fmt.Sprintf("entry %d is missing", v.next)
-		}
+		missing := missingEntries(v.next, e.number-1)
 		v.find(e, Finding{Kind: FoundGap, Text: missing + ": what later ones were decided by is not known"})
 		v.forget()
 	case e.before != v.tip:
@@ -235,7 +242,7 @@ func (v *verifier) opening(e *readEntry) error {
 			}
 		}
 	}
-	v.next, v.tip, v.adrift = e.head.First, e.head.Tip, false
+	v.next, v.tip, v.adrift, v.skips = e.head.First, e.head.Tip, false, false
 	return v.take(e)
 }
 
