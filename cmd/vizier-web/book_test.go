@@ -85,7 +85,8 @@ func TestChangesLeadToHowItStands(t *testing.T) {
 			}
 		case 5:
 			if ref := f.oneThat(draw, "waiting_on_"); ref != "" {
-				f.vizier("", "cancel", ref)
+				f.vizier("", "cancel", ref) // what waited for it may find that an earlier one made it
+				f.settle()
 			}
 		case 6:
 			f.vizier("", "jobs", "gc", "--days", "0")
