@@ -522,6 +522,7 @@ func TestBrowserWithManyJobs(t *testing.T) {
 			b.shows("#main h2", "Jobs ("+view.Counted(n, "job")+")")
 			t.Logf("%d jobs: the list is there after %s ms", n, b.is(painted))
 			b.shows("#link", "live")
+			b.picture(fmt.Sprint("list-", n))
 			b.keys("/", "7", "7", "7")
 			b.until(`[...document.querySelectorAll("#rows a")].some((a) => a.textContent === "job 777")`)
 			b.keys(kb.Escape)
