@@ -86,6 +86,20 @@ func (t *table) readBlocks() error {
 	return nil
 }
 
+// whole is errCache where a block is damaged.
+func (t *table) whole() error {
+	for _, one := range t.blocks {
+		b := make([]byte, one.size)
+		if _, err := t.file.ReadAt(b, one.at); err != nil {
+			return errors.Join(errCache, err)
+		}
+		if len(b) < 4 || checksum(b[4:]) != binary.LittleEndian.Uint32(b) {
+			return errCache
+		}
+	}
+	return nil
+}
+
 // read is a block's entries. Nobody changes them.
 func (t *table) read(i int) ([]byte, error) {
 	for _, r := range t.recent {

@@ -22,6 +22,7 @@ type readEntry struct {
 
 	unread   error // why there is no record
 	unknown  error // why there is no account
+	damaged  error // a *SegmentError: it stands for the entries that are not known, and has nothing else
 	numbered bool  // it is one of the history's own: no opening, and not of a version without one
 }
 
@@ -37,6 +38,9 @@ type readRecord struct {
 }
 
 func (e *readEntry) read() {
+	if e.damaged != nil {
+		return
+	}
 	e.sum = e.digest()
 	e.numbered = e.number > 0 && (e.head == nil || !e.head.Opening)
 	if e.numbered {
@@ -88,7 +92,8 @@ func (b batch) read() {
 	}
 }
 
-// eachRead is each with entries that other goroutines have read before their turn.
+// eachRead is each with entries that other goroutines have read before their turn. It goes on
+// behind what is damaged.
 func (p chronicle) eachRead(ctx context.Context, f func(*readEntry) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	batches := make(chan batch, runtime.GOMAXPROCS(0))
@@ -105,12 +110,16 @@ func (p chronicle) eachRead(ctx context.Context, f func(*readEntry) error) error
 			case <-ctx.Done():
 			}
 		}
-		err = p.each(func(e *pastEntry) error {
-			if entries = append(entries, readEntry{pastEntry: *e}); len(entries) == batchSize {
+		add := func(e readEntry) error {
+			if entries = append(entries, e); len(entries) == batchSize {
 				send()
 			}
 			return ctx.Err()
-		})
+		}
+		err = p.eachBut(func(e *pastEntry) error { return add(readEntry{pastEntry: *e}) },
+			func(bad *SegmentError) error {
+				return add(readEntry{pastEntry: pastEntry{file: bad.File}, damaged: bad})
+			})
 		send()
 	}()
 	defer func() {

@@ -150,7 +150,7 @@ func (v *verifier) compare(p chronicle) {
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.records)) {
-		if v.records[id] == nil {
+		if v.records[id] == nil && v.knows(id) {
 			is, _ := p.s.readRecordFile(id)
 			v.find(end, v.unknown(id, nil, is))
 		}

@@ -241,7 +241,7 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 				w.take(e)
 				return nil
 			case e.number > w.number+1 && w.number > 0:
-				return &SegmentError{name, fmt.Errorf("entries %d to %d are missing", w.number+1, e.number-1)}
+				return &SegmentError{name, errors.New(missingEntries(w.number+1, e.number-1))}
 			}
 			w.take(e)
 			if i == last && (head == nil || !head.Opening) {
@@ -265,6 +265,9 @@ func (c course) goThrough(ctx context.Context, w *pastState, from, last int, whe
 // tooEarly says from when on there is a history.
 func (c course) tooEarly() error {
 	number, at := c.beginsWith(0)
+	if number == 0 {
+		return beyondError("nothing of the history can be shown: " + errNoBeginning.Error())
+	}
 	return beyondError(fmt.Sprintf("the history begins with entry %d, at %s: nothing before that can be shown", number, at.Format(time.RFC3339)))
 }
 

@@ -26,6 +26,14 @@ func lostEntries(after uint64) Finding {
 	return Finding{Kind: FoundGap, Text: fmt.Sprintf("the end of the journal is gone: what came after entry %d is known from the records alone", after)}
 }
 
+// missingEntries says of entries that they are not there.
+func missingEntries(first, last uint64) string {
+	if first == last {
+		return fmt.Sprintf("entry %d is missing", first)
+	}
+	return fmt.Sprintf("entries %d to %d are missing", first, last)
+}
+
 // errCutShort is why there is nothing after the last entry of the journal.
 var errCutShort = errors.New("its end is gone: the last entry is incomplete, or entries are missing")
 

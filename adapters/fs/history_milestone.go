@@ -73,7 +73,7 @@ func readMilestone(f *os.File) (*table, milestoneMeta, error) {
 		return nil, meta, err
 	}
 	t := &table{file: f, size: info.Size() - 4, sum: binary.LittleEndian.Uint32(sum[:]), packed: true}
-	if err := t.readBlocks(); err != nil {
+	if err := errors.Join(t.readBlocks(), t.whole()); err != nil {
 		return nil, meta, err
 	}
 	b, found, err := t.get(keyMeta)

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -196,6 +197,41 @@ func TestAMilestoneOfAnotherHistory(t *testing.T) {
 	}
 }
 
+// A milestone with a byte changed counts for nothing either, whichever it is.
+func TestAMilestoneThatIsDamaged(t *testing.T) {
+	l := emptyStore(t)
+	var many []kernel.NewJob // of more than one block
+	for n := range 250 {
+		many = append(many, kernel.NewJob{ID: id(n + 1), Spec: plain(n + 1).Spec})
+	}
+	if _, err := l.app.Submit(t.Context(), many, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	l.seal(func() { l.submit(251) })
+	if err := l.s.TrimHistory(t.Context()); err != nil || !slices.Equal(l.s.milestones(), []uint64{2}) {
+		t.Fatalf("%v, milestones %v", err, l.s.milestones())
+	}
+	name, want := filepath.Join(l.dir, vizierDir, milestoneFile(2)), recordsOf(t, l.s)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; at < len(whole); at += 13 {
+		b := bytes.Clone(whole)
+		b[at] ^= 1 << (at % 8)
+		writeAt(t, name, string(b))
+		p, err := newStore(t, l.dir).PastAt(t.Context(), Moment{})
+		if err != nil {
+			t.Fatalf("byte %d: %v", at, err)
+		}
+		got, err := p.Read(t.Context(), kernel.Scope{All: true})
+		if err != nil || len(got.Jobs) != len(want.Jobs) {
+			t.Fatalf("byte %d: %d jobs, want %d: %v", at, len(got.Jobs), len(want.Jobs), err)
+		}
+		p.Close()
+	}
+}
+
 // What cannot be shown is said with what can, and only that is lost.
 func TestThePastThatCannotBeShown(t *testing.T) {
 	fails := func(l *livedStore, when Moment, words ...string) {
@@ -214,6 +250,11 @@ func TestThePastThatCannotBeShown(t *testing.T) {
 	if _, err := newStore(t, l.dir).PastAt(t.Context(), Moment{Entry: 1}); !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("without a history: %v", err)
 	}
+	l = newLivedStore(t)
+	if err := os.RemoveAll(filepath.Join(l.dir, vizierDir, historyDir)); err != nil {
+		t.Fatal(err)
+	}
+	fails(l, Moment{Entry: 1}, "nothing of the history can be shown")
 	l = newLivedStore(t)
 	l.seal(func() { l.submit(4) })
 	l.submit(5)

@@ -108,6 +108,11 @@ var errEntry = errors.New("an entry was changed, or is damaged: its checksum is 
 // each calls f with every entry that is there, in order, until it is an error. What is
 // damaged is a *SegmentError.
 func (p chronicle) each(f func(*pastEntry) error) error {
+	return p.eachBut(f, func(bad *SegmentError) error { return bad })
+}
+
+// eachBut is each, which goes on behind a file that is damaged unless damaged is an error.
+func (p chronicle) eachBut(f func(*pastEntry) error, damaged func(*SegmentError) error) error {
 	for _, g := range p.sealed[p.beginning():] {
 		head, content, err := p.s.readSegment(g)
 		if errors.Is(err, errSegment) && !g.opening && p.journaled(g.first) { // power went before it was synced: it is written again
@@ -116,15 +121,22 @@ func (p chronicle) each(f func(*pastEntry) error) error {
 		if err == nil {
 			err = eachEntry(content, vizierDir+"/"+g.file(), &head, f)
 		}
+		if bad, is := errors.AsType[*SegmentError](err); is {
+			err = damaged(bad)
+		}
 		if err != nil {
 			return err
 		}
 	}
 	name := path.Join(vizierDir, plansFile)
-	if err := eachEntry(p.journal, name, nil, f); err != nil || !p.lost {
-		return err
+	err := eachEntry(p.journal, name, nil, f)
+	if bad, is := errors.AsType[*SegmentError](err); is {
+		err = damaged(bad)
 	}
-	return &SegmentError{name, errCutShort}
+	if err == nil && p.lost {
+		return &SegmentError{name, errCutShort}
+	}
+	return err
 }
 
 // wholeEntries is how many bytes of a journal are before an entry that is cut off.

@@ -69,6 +69,8 @@ const (
 	openingSuffix  = ".opening"
 	// maxHead bounds a segmentHead.
 	maxHead = 4096
+	// mostInflated is more bytes of content than one of a sealed file can stand for.
+	mostInflated = 1100
 	// mostEntries is more entries than one segment has.
 	mostEntries = 1 << 20
 )
@@ -222,7 +224,7 @@ func openSegment(b []byte) (head segmentHead, content []byte, err error) {
 		return head, nil, err
 	}
 	at := len(b) - sha256.Size
-	if len(rest) < sha256.Size || sha256.Sum256(b[:at]) != digest(b[at:]) || head.Size < 0 {
+	if len(rest) < sha256.Size || sha256.Sum256(b[:at]) != digest(b[at:]) || head.Size < 0 || head.Size > mostInflated*int64(len(rest)) {
 		return head, nil, errSegment
 	}
 	content = make([]byte, head.Size)

@@ -3,6 +3,7 @@ package fs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,7 +46,7 @@ type Change struct {
 
 // History calls f with the entries that have to do with a record or a job for which about
 // is true, in order, until it is an error. A record is nil where there is none. What is
-// damaged is a *SegmentError.
+// damaged is a *SegmentError, behind which it goes on.
 func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record []byte) bool, f func(HistoryEntry) error) error {
 	p, err := s.history(ctx, false)
 	if err != nil {
@@ -53,7 +54,8 @@ func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record 
 	}
 	known := map[kernel.JobID]standing{}
 	next := uint64(1)
-	return p.each(func(e *pastEntry) error {
+	var damage []error
+	err = p.eachBut(func(e *pastEntry) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -89,7 +91,11 @@ func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record 
 			}
 		}
 		return f(t)
+	}, func(bad *SegmentError) error {
+		damage = append(damage, bad)
+		return nil
 	})
+	return errors.Join(append(damage, err)...)
 }
 
 // standing is what of a job is remembered for the entries after.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -188,16 +189,32 @@ func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
 			if err := os.Remove(filepath.Join(l.dir, vizierDir, segment{first: 1}.file())); err != nil {
 				l.t.Fatal(err)
 			}
-		}, nil},
+		}, []string{FoundGap}}, // what comes after it is not called wrong
+		"a record, where a sealed segment is gone": {func(l *livedStore) {
+			if err := os.Remove(filepath.Join(l.dir, vizierDir, segment{first: 1}.file())); err != nil {
+				l.t.Fatal(err)
+			}
+			l.edit(3, `"state": "approved"`, `"state": "rejected"`)
+		}, []string{FoundGap, FoundEdit}},
+		"a record, where a sealed segment is damaged": {func(l *livedStore) {
+			name := filepath.Join(l.dir, vizierDir, segment{first: 1}.file())
+			b, err := os.ReadFile(name)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			writeAt(l.t, name, string(b[:len(b)-1]))
+			l.edit(3, `"state": "approved"`, `"state": "rejected"`)
+			told := 0
+			err = l.s.History(l.t.Context(), func(kernel.JobID, []byte) bool { return true }, func(HistoryEntry) error { told++; return nil })
+			if _, damaged := errors.AsType[*SegmentError](err); told != 3 || !damaged {
+				l.t.Errorf("told %d entries, %v", told, err)
+			}
+		}, []string{FoundDamage, FoundEdit}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLivedStore(t)
 			c.do(l)
-			if c.want != nil {
-				l.finds(c.want...)
-			} else if got := l.kinds(); !slices.Contains(got, FoundGap) {
-				t.Errorf("found %v", got)
-			}
+			l.finds(c.want...)
 		})
 	}
 }
@@ -668,5 +685,16 @@ func TestAJournalThatWasCutShort(t *testing.T) {
 				t.Errorf("%+v, %v", p, err)
 			}
 		})
+	}
+}
+
+// A sealed file that says to be of any size is believed as far as it can be so large.
+func TestASegmentOfAnySize(t *testing.T) {
+	b, err := sealed(segmentHead{First: 1, Size: 1 << 60}, func(w io.Writer) error { _, err := w.Write(make([]byte, 100)); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := openSegment(b); !errors.Is(err, errSegment) {
+		t.Error(err)
 	}
 }

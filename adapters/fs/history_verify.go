@@ -101,12 +101,25 @@ type verifier struct {
 	file    string                    // where that was
 	recent  map[uint64]digest
 	read    map[kernel.JobID]bool // the jobs that decisions read; nil: nobody asks
+	skips   bool                  // a damaged file had the next entries
+	adrift  bool                  // entries are missing, and so the records that they led to
 }
 
 func newVerifier(program string) *verifier {
-	return &verifier{program: program, records: map[kernel.JobID][]byte{}, extra: map[kernel.JobID]*foreign{}, next: 1, recent: map[uint64]digest{},
-		store: &Store{cache: &cache{kv: &kv{alone: true}, rebuilt: true}}}
+	v := &verifier{program: program, next: 1, recent: map[uint64]digest{}}
+	v.forget()
+	v.adrift = false
+	return v
 }
+
+// forget drops what was known of the records: nothing is decided again until all are known.
+func (v *verifier) forget() {
+	v.records, v.extra, v.adrift = map[kernel.JobID][]byte{}, map[kernel.JobID]*foreign{}, true
+	v.store = &Store{cache: &cache{kv: &kv{alone: true}, rebuilt: true}}
+}
+
+// knows reports that it is known what the record of a job was, or that there was none.
+func (v *verifier) knows(id kernel.JobID) bool { return !v.adrift || v.records[id] != nil }
 
 // find notes f about the entry e.
 func (v *verifier) find(e *readEntry, f Finding) {
@@ -139,6 +152,11 @@ func (v *verifier) entry(e *readEntry) error {
 	switch {
 	case len(v.out.Findings) >= maxFindings:
 		return errEnough
+	case e.damaged != nil:
+		v.out.Findings = append(v.out.Findings, Finding{Kind: FoundDamage, Entry: v.next, File: e.file, Text: e.damaged.Error()})
+		v.forget()
+		v.skips = true
+		return nil
 	case e.head != nil && e.head.Opening:
 		return v.opening(e)
 	case e.number == 0: // of a version that keeps no history
@@ -149,14 +167,18 @@ func (v *verifier) entry(e *readEntry) error {
 	if e.unread != nil {
 		return &SegmentError{e.file, e.unread}
 	}
+	if v.skips && e.number > v.next {
+		v.next, v.tip = e.number, e.before
+	}
+	v.skips = false
 	switch {
 	case e.number < v.next:
 		v.find(e, Finding{Kind: FoundBreak, Text: fmt.Sprintf("entry %d is there twice, and not the same", e.number)})
 		return nil
-	case e.number > v.next && e.number == v.next+1:
-		v.find(e, Finding{Kind: FoundGap, Text: fmt.Sprintf("entry %d is missing", v.next)})
 	case e.number > v.next:
-		v.find(e, Finding{Kind: FoundGap, Text: fmt.Sprintf("entries %d to %d are missing", v.next, e.number-1)})
+		missing := missingEntries(v.next, e.number-1)
+		v.find(e, Finding{Kind: FoundGap, Text: missing + ": what later ones were decided by is not known"})
+		v.forget()
 	case e.before != v.tip:
 		v.find(e, Finding{Kind: FoundBreak, Text: fmt.Sprintf("entry %d was rewritten: entry %d followed another", e.number-1, e.number)})
 	}
@@ -203,7 +225,7 @@ func (v *verifier) opening(e *readEntry) error {
 	seen := map[kernel.JobID]bool{}
 	for _, g := range e.groups {
 		seen[g.job] = true
-		if v.out.First == 0 || g.job == "" || bytes.Equal(v.records[g.job], g.record) {
+		if v.out.First == 0 || g.job == "" || !v.knows(g.job) || bytes.Equal(v.records[g.job], g.record) {
 			continue
 		}
 		if e.head.Lost {
@@ -220,7 +242,7 @@ func (v *verifier) opening(e *readEntry) error {
 			}
 		}
 	}
-	v.next, v.tip = e.head.First, e.head.Tip
+	v.next, v.tip, v.adrift, v.skips = e.head.First, e.head.Tip, false, false
 	return v.take(e)
 }
 
@@ -231,7 +253,9 @@ func (v *verifier) edits(e *readEntry) {
 		if bytes.Equal(is, v.records[id]) {
 			continue
 		}
-		v.find(e, editOf(id, v.records[id], is))
+		if v.knows(id) {
+			v.find(e, editOf(id, v.records[id], is))
+		}
 		if err := v.put(id, is, readRecordOf(id, is)); err != nil {
 			v.find(e, Finding{Kind: FoundEdit, Job: id, Text: err.Error()})
 		}
@@ -272,6 +296,9 @@ func approved(b []byte) bool {
 func (v *verifier) decide(e *readEntry) error {
 	if e.unknown != nil {
 		return &SegmentError{e.file, e.unknown}
+	}
+	if v.adrift {
+		return nil
 	}
 	account := e.account
 	if len(account.Steps) == 0 {

@@ -95,7 +95,7 @@ func (c Merge) apply(f *future) error {
 			return f.end(j.ID, kernel.Result{Outcome: kernel.OutcomeSucceeded})
 		}
 	}
-	return fmt.Errorf("no open job merges branch %s: %w", c.Branch, kernel.ErrNotFound)
+	return kernel.Missing{What: "open job that merges branch " + c.Branch}
 }
 
 func (c Release) apply(f *future) error {
@@ -109,7 +109,7 @@ func (c Release) apply(f *future) error {
 		}
 	}
 	if !held {
-		return fmt.Errorf("no running job holds %s: %w", c.Lock, kernel.ErrNotFound)
+		return kernel.Missing{What: "running job that holds " + c.Lock}
 	}
 	f.s = kernel.TakeSnapshot(o)
 	return nil
@@ -126,7 +126,7 @@ func (c Resize) apply(f *future) error {
 		known = known || slices.ContainsFunc(j.Spec.Locks, func(l kernel.Lock) bool { return l.Pool() && l.Key == c.Pool })
 	}
 	if !known {
-		return fmt.Errorf("no configuration and no job knows a pool %s: %w", c.Pool, kernel.ErrNotFound)
+		return kernel.Missing{What: "pool " + c.Pool}
 	}
 	o.Limits.Pools = maps.Collect(maps.All(o.Limits.Pools))
 	o.Limits.Pools[c.Pool] = c.Units

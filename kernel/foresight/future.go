@@ -71,8 +71,11 @@ type standing struct {
 }
 
 func stands(j *kernel.Job) standing {
-	st := &j.State
-	return standing{st.Status, st.Wait, st.Attempt, st.Generation, st.Approval.State, st.Reason}
+	st, generation := &j.State, j.State.Generation
+	if st.Attempt == 0 { // it has not begun: to begin again is the same
+		generation = 0
+	}
+	return standing{st.Status, st.Wait, st.Attempt, generation, st.Approval.State, st.Reason}
 }
 
 // do makes p, unless err says that it cannot be.

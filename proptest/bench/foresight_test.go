@@ -15,7 +15,7 @@ import (
 // simulate tell when a second run of the same kinds of tasks with other durations ends, and
 // runs that as well. off-% is by how much of the second run's time that was wrong.
 func BenchmarkForetoldEnd(b *testing.B) {
-	for name, graph := range map[string]func() []task{"mosaic": mosaic, "lanes": lanes} {
+	for name, graph := range map[string]func() []task{"mosaic": mosaic, "lanes": lanes, "peoples": peoples} {
 		b.Run(name, func(b *testing.B) {
 			for i := range b.N {
 				r := newRepository(b, "[scheduler]\nmax_running = 8\n")
@@ -123,6 +123,25 @@ func lanes() (g []task) {
 	whole := add(task{"merge all", 5, 0.1, merged})
 	index := add(task{"index", 3, 0.1, []int{whole}})
 	add(task{"pileup", 4, 0.1, []int{index}})
+	return g
+}
+
+// peoples is shaped as workflows that look for variants which peoples share: of each chromosome
+// many pieces are read and merged, it is sifted besides, and both are compared for each people in
+// two ways.
+func peoples() (g []task) {
+	add := func(t task) int { g = append(g, t); return len(g) - 1 }
+	for range 7 {
+		var pieces []int
+		for range 30 {
+			pieces = append(pieces, add(task{kind: "piece", weight: 3, spread: 0.4}))
+		}
+		both := []int{add(task{"merge", 4, 0.3, pieces}), add(task{kind: "sift", weight: 2, spread: 0.3})}
+		for range 7 {
+			add(task{"overlap", 2, 0.4, both})
+			add(task{"frequency", 5, 0.4, both})
+		}
+	}
 	return g
 }
 
