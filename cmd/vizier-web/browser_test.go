@@ -38,7 +38,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		return nil, err
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile),
-		chromedp.WSURLReadTimeout(patience), chromedp.Env("HOME="+profile), chromedp.WindowSize(900, 900))
+		chromedp.WSURLReadTimeout(patience), chromedp.Env("HOME="+profile, "TMPDIR="+profile), chromedp.WindowSize(900, 900))
 	all, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, _ := chromedp.NewContext(all)
 	atEnd = append(atEnd, func() {
