@@ -34,8 +34,8 @@ type actions struct {
 // allow has s take actions.
 func (s *server) allow(who func(context.Context) string) {
 	s.actions = &actions{r: s.r, who: who}
-	s.mux.HandleFunc("POST "+s.prefix+"claim", s.asked(s.actions.claim))
-	s.mux.HandleFunc("POST "+s.prefix+"act", s.asked(s.actions.act))
+	s.mux.HandleFunc("POST "+s.prefix+"claim", s.inTurn(s.asked(s.actions.claim)))
+	s.mux.HandleFunc("POST "+s.prefix+"act", s.inTurn(s.asked(s.actions.act)))
 }
 
 // offer is the end of an address with a key that was not there before.

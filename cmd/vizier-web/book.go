@@ -16,10 +16,9 @@ import (
 )
 
 // book is how a repository stands, and what has changed in it of late. It reads what
-// changed, and that once, however many pages ask.
+// changed, and that once, however many pages ask. It is for one caller at a time.
 type book struct {
-	r    *vizier.Repository
-	turn chan struct{} // one at a time looks
+	r *vizier.Repository
 
 	snap    *kernel.Snapshot // of all jobs
 	at      fs.JournalOffset
@@ -42,16 +41,10 @@ const (
 	mostAsked = 20 // of so many jobs that need somebody the world is asked what would follow
 )
 
-func newBook(r *vizier.Repository) *book { return &book{r: r, turn: make(chan struct{}, 1)} }
+func newBook(r *vizier.Repository) *book { return &book{r: r} }
 
 // State is what a page is given that has a version, and 0 for none.
 func (b *book) State(ctx context.Context, have uint64) (page.State, error) {
-	select {
-	case b.turn <- struct{}{}:
-		defer func() { <-b.turn }()
-	case <-ctx.Done():
-		return page.State{}, ctx.Err()
-	}
 	if err := b.look(ctx); err != nil {
 		return page.State{}, err
 	}
@@ -88,6 +81,9 @@ func (b *book) since(have uint64) *page.Change {
 
 // look brings the book up to date.
 func (b *book) look(ctx context.Context) error {
+	if s := b.r.Scheduler; s.Configure != nil {
+		s.Configure(s)
+	}
 	ids, at, told := b.r.Store.Changed(b.at)
 	began, was, facts := time.Now(), b.snap, kernel.Facts{}
 	all := was == nil || !told || began.Sub(b.read) > oldest

@@ -38,7 +38,7 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		return nil, err
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile),
-		chromedp.WSURLReadTimeout(patience), chromedp.Env("HOME="+profile), chromedp.WindowSize(900, 900))
+		chromedp.WSURLReadTimeout(patience), chromedp.Env("HOME="+profile, "TMPDIR="+profile), chromedp.WindowSize(900, 900))
 	all, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, _ := chromedp.NewContext(all)
 	atEnd = append(atEnd, func() {
@@ -523,6 +523,7 @@ func TestBrowserWithManyJobs(t *testing.T) {
 			b.shows("#main h2", "Jobs ("+view.Counted(n, "job")+")")
 			t.Logf("%d jobs: the list is there after %s ms", n, b.is(painted))
 			b.shows("#link", "live")
+			b.picture(fmt.Sprint("list-", n))
 			b.keys("/", "7", "7", "7")
 			b.until(`[...document.querySelectorAll("#rows a")].some((a) => a.textContent === "job 777")`)
 			b.keys(kb.Escape)

@@ -37,15 +37,16 @@ type server struct {
 	prefix string // of all addresses: a secret, as other users of this machine reach the port too
 	mux    *http.ServeMux
 	book   *book
+	turn   chan struct{} // whose holder uses the scheduler: it is for one at a time
 
 	actions *actions // nil: it takes none
 }
 
 // open has the metrics at /metrics, without the secret, for who scrapes.
-func (s *server) open() { s.mux.HandleFunc("GET /metrics", s.metrics) }
+func (s *server) open() { s.mux.HandleFunc("GET /metrics", s.inTurn(s.metrics)) }
 
 func newServer(r *vizier.Repository, a assets) *server {
-	s := &server{r: r, assets: a, prefix: "/" + rand.Text() + "/", mux: http.NewServeMux(), book: newBook(r)}
+	s := &server{r: r, assets: a, prefix: "/" + rand.Text() + "/", mux: http.NewServeMux(), book: newBook(r), turn: make(chan struct{}, 1)}
 	file := func(path, name, kind, coding string) {
 		s.mux.HandleFunc("GET "+s.prefix+path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
@@ -60,12 +61,24 @@ func newServer(r *vizier.Repository, a assets) *server {
 	file("style.css", "style.css", "text/css; charset=utf-8", "")
 	file("wasm_exec.js", hostFile, "text/javascript; charset=utf-8", "")
 	file("kernel.wasm", kernelFile, "application/wasm", "gzip")
-	s.mux.HandleFunc("GET "+s.prefix+"state", s.state)
-	s.mux.HandleFunc("GET "+s.prefix+"job/{job}", s.job)
+	s.mux.HandleFunc("GET "+s.prefix+"state", s.inTurn(s.state))
+	s.mux.HandleFunc("GET "+s.prefix+"job/{job}", s.inTurn(s.job))
 	s.mux.HandleFunc("GET "+s.prefix+"log/{job}/{stream}", s.log)
 	s.mux.HandleFunc("GET "+s.prefix+"events", s.events)
-	s.mux.HandleFunc("GET "+s.prefix+"metrics", s.metrics)
+	s.mux.HandleFunc("GET "+s.prefix+"metrics", s.inTurn(s.metrics))
 	return s
+}
+
+// inTurn is a handler that has the scheduler to itself.
+func (s *server) inTurn(do http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, q *http.Request) {
+		select {
+		case s.turn <- struct{}{}:
+			defer func() { <-s.turn }()
+			do(w, q)
+		case <-q.Context().Done():
+		}
+	}
 }
 
 // policy is what the page may do: run its own scripts and the kernel, ask its server.

@@ -393,6 +393,26 @@ func TestMetricsForWhoScrapes(t *testing.T) {
 	}
 }
 
+// Whatever is asked for at the same time is answered, one after the other where it has to be.
+func TestManyAskAtOnce(t *testing.T) {
+	f := newField(t)
+	f.flow()
+	s, web := f.server(nil)
+	id := f.id("1/lint")
+	var all sync.WaitGroup
+	for range 5 {
+		for _, what := range []string{"state", "state?since=1", "job/" + id, "metrics", "log/" + id + "/stderr"} {
+			all.Go(func() {
+				if code, text := f.get(web.URL + s.prefix + what); code != http.StatusOK {
+					t.Errorf("%s: %d %s", what, code, text)
+				}
+			})
+		}
+	}
+	f.vizier("", "submit", "--approval", "--", "true")
+	all.Wait()
+}
+
 // Logs come from any byte on, and whole letters at a time.
 func TestLogsGoOn(t *testing.T) {
 	f := newField(t)
