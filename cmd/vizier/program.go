@@ -325,6 +325,11 @@ func usage(err error) error {
 	if errors.As(err, &parse) && parse.Context != nil {
 		if node := parse.Context.Selected(); node != nil {
 			hint = commandPath(node) + " --help"
+			for _, p := range node.Positional {
+				if missing == nil && strings.HasPrefix(err.Error(), `expected "<`+p.Name+`>`) {
+					missing = errors.New("expected " + strings.ToUpper(p.Name) + ": " + strings.ToLower(p.Help[:1]) + strings.TrimSuffix(p.Help[1:], "."))
+				}
+			}
 		} else if word, _, _ := strings.Cut(strings.TrimPrefix(parse.Error(), "unexpected argument "), ", did you mean "); child(child(parse.Context.Model.Node, "jobs"), word) != nil {
 			err, hint = errors.New("unexpected argument "+word), "vizier jobs "+word
 		}
