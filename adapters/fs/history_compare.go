@@ -165,7 +165,7 @@ func (v *verifier) compare(p chronicle) {
 func (v *verifier) unknown(id kernel.JobID, was, is []byte) Finding {
 	f := editOf(id, was, is)
 	a, b := ageOf(was), ageOf(is)
-	number, part := refIn(is)
+	number, part := RefIn(is)
 	f.Ref = standing{number: number, part: part}.ref()
 	if len(is) > 0 && b.Revision > a.Revision && (len(was) > 0 || b.Created.After(v.at)) {
 		what := "record"

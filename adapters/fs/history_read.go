@@ -71,7 +71,7 @@ func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err er
 			p.journal = p.journal[:wholeEntries(p.journal[:n])]
 		}
 	}
-	p.lost = cutShort || len(p.journal) == 0 && s.journalLost()
+	p.lost = cutShort || !behind && len(p.journal) == 0 && s.journalLost()
 	if !records {
 		return behind, nil
 	}

@@ -73,7 +73,7 @@ func (s *Store) History(ctx context.Context, about func(id kernel.JobID, record 
 		for _, g := range e.groups {
 			was[g.job] = known[g.job]
 			if g.record != nil {
-				number, part := refIn(g.record)
+				number, part := RefIn(g.record)
 				known[g.job] = standing{statusIn(g.record), number, part}
 			}
 		}
@@ -114,8 +114,8 @@ func statusIn(record []byte) string {
 	return string(status)
 }
 
-// refIn is what people call the job of a record as this program writes it; 0: it has no number.
-func refIn(record []byte) (n kernel.Number, part string) {
+// RefIn is what people call the job of a record as this program writes it; 0: it has no number.
+func RefIn(record []byte) (n kernel.Number, part string) {
 	head, _, _ := bytes.Cut(record, []byte("\n  \"status\": "))
 	_, rest, _ := bytes.Cut(head, []byte("\n  \"number\": "))
 	digits, _, _ := bytes.Cut(rest, []byte(","))

@@ -140,7 +140,7 @@ func (v *verifier) refOf(id kernel.JobID, e *readEntry) string {
 		}
 	}
 	for _, b := range records {
-		if number, part := refIn(b); number > 0 {
+		if number, part := RefIn(b); number > 0 {
 			return standing{number: number, part: part}.ref()
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -79,9 +80,11 @@ func (h *historyListCmd) Run(c *call) error {
 		return err
 	}
 	about, err := h.about(c, r)
-	if err != nil {
+	gone := about != nil && errors.Is(err, kernel.ErrNotFound)
+	if err != nil && !gone {
 		return err
 	}
+	none := err
 	var lines []historyLine
 	err = r.Past.History(c.ctx, about, func(t fs.HistoryEntry) error {
 		if lines = append(lines, historyLineOf(t)); h.Last > 0 && len(lines) > h.Last {
@@ -89,6 +92,9 @@ func (h *historyListCmd) Run(c *call) error {
 		}
 		return nil
 	})
+	if len(lines) == 0 && err == nil && gone {
+		return none
+	}
 	if h.Format == "json" {
 		for _, l := range lines {
 			if failed := c.ui.jsonLine(l); failed != nil {
@@ -105,7 +111,8 @@ func (h *historyListCmd) Run(c *call) error {
 	return err
 }
 
-// about tells which entries are wanted.
+// about tells which entries are wanted. Of a number that no job has any more it is ErrNotFound
+// besides: the history may know whose it was.
 func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) bool, error) {
 	if h.Job == "" {
 		return func(kernel.JobID, []byte) bool { return true }, nil
@@ -114,6 +121,11 @@ func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) boo
 		return func(id kernel.JobID, _ []byte) bool { return string(id) == h.Job }, nil
 	}
 	_, targets, err := r.Scheduler.Targets(c.ctx, []string{h.Job})
+	if number, part, _ := strings.Cut(h.Job, "/"); errors.Is(err, kernel.ErrNotFound) {
+		if n, odd := strconv.ParseUint(number, 10, 64); odd == nil && n > 0 {
+			return numbered(kernel.Number(n), part), err
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +141,17 @@ func (h *historyListCmd) about(c *call, r *repo) (func(kernel.JobID, []byte) boo
 	return func(id kernel.JobID, record []byte) bool {
 		return wanted[id] || run != "" && bytes.Contains(record, []byte(`"`+run+`"`))
 	}, nil
+}
+
+// numbered tells of jobs that are gone which had a number, and a part of it if one is given.
+func numbered(n kernel.Number, part string) func(kernel.JobID, []byte) bool {
+	had := map[kernel.JobID]bool{}
+	return func(id kernel.JobID, record []byte) bool {
+		if number, p := fs.RefIn(record); number == n && (part == "" || p == part) {
+			had[id] = true
+		}
+		return had[id]
+	}
 }
 
 func historyLineOf(t fs.HistoryEntry) historyLine {
