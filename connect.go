@@ -110,6 +110,7 @@ func (w *world) apply(cfg config.Config) {
 	w.store.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
 	w.store.KeepHistory(cfg.History.MaxBytes, cfg.History.Keep)
 	w.local.Grace, w.local.MaxLog = cfg.Jobs.Grace, cfg.Logs.MaxBytes
+	w.local.Containers = proc.Engine(cfg.Containers.Engine, cfg.Containers.Run, cfg.Containers.Remove)
 	w.local.Lease = proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}
 	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, OthersApprove: cfg.Approvals.Others(), Executors: map[string]int{}, Pools: cfg.Pools, Grace: cfg.Jobs.Grace}
 	if limits.MaxRunning == 0 {

@@ -169,14 +169,20 @@ func (w *world) operations(cfg config.Config, env Environment, n *op.Node, kept 
 		shell.Confine = func(dir string, also ...string) (*sandbox.Policy, error) {
 			p, err := w.local.Confine(&n.Job, dir, also...)
 			if err == nil {
-				kept.add(sandbox.Words(n.Job.Spec.Task.Sandbox))
+				kept.add(proc.Kept(&n.Job))
 			}
 			return p, err
 		}
 		shell.Apart = func(program string) { kept.add("the sandbox of " + program + " alone") }
 	}
+	scripts := shell
+	if n.Job.Spec.Task.Container != "" {
+		scripts.Contain = func(dir string, args, env []string) (argv, client []string, err error) {
+			return w.local.Contain(&n.Job, dir, args, env)
+		}
+	}
 	return &op.Env{
-		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: shell, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
+		Git: w.git, Files: w.store, Effects: w.store, Events: w.store, Records: w.store, Shell: scripts, Stdout: stdout, Stderr: stderr, Now: w.scheduler.Now,
 		Agents: agent.Agents{Shell: shell, Root: w.local.Root, Shims: shimDirs(env), Select: func(j *kernel.Job) (agent.Settings, error) {
 			return agentSettings(cfg.Agents.For(j.Spec.Origin.Alias, m.TemplateID+"@"+m.Version, m.Selector)).Limited(), nil
 		}, Self: selfPath()},

@@ -127,6 +127,14 @@ func (r *Repository) Attended() bool {
 	return watch.Taken(r.Store.ResidentFile()) || r.world.hosts.Elsewhere()
 }
 
+// ContainerLine is the command line by which the container of j starts, without its
+// variables; "" for a job without one.
+func (r *Repository) ContainerLine(j *kernel.Job) string { return r.world.local.ContainerLine(j) }
+
+// CheckContainers says why no job can run in a container on this host, and what to
+// do; "": they can.
+func (r *Repository) CheckContainers() (problem, next string) { return r.world.local.CheckContainers() }
+
 // Asker is who uses the repository, as records have it.
 type Asker struct {
 	Command []string      // what was typed
@@ -150,11 +158,20 @@ func (r *Repository) Templates() Templates { return r.world.templates(r.Config) 
 func (w *world) builder(tree string, cfg config.Config) *enqueue.Builder {
 	return &enqueue.Builder{
 		Scheduler: w.scheduler, Trees: trees{w.git}, Templates: w.templates(cfg), Root: w.local.Root, Tree: tree,
-		Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor, Sandbox: sandboxOf(cfg.Jobs), Settings: cfg.Flows.Settings(),
+		Defaults: enqueue.Defaults{Timeout: cfg.Jobs.Timeout, Executor: cfg.Jobs.Executor, Sandbox: sandboxOf(cfg.Jobs), Containers: imagesOf(cfg), Settings: cfg.Flows.Settings(),
 			Agent: func(alias string, selectors ...string) app.AgentChoice {
 				return AgentChoice(cfg.Agents.For(alias, selectors...))
 			}},
 	}
+}
+
+// imagesOf are the images of the jobs of executors that name none.
+func imagesOf(c config.Config) map[string]string {
+	out := map[string]string{}
+	for name, e := range c.Executors {
+		out[name] = e.Container
+	}
+	return out
 }
 
 // sandboxOf is the least sandbox that the configuration asks for.

@@ -217,6 +217,7 @@ func (s *Spec) differs(o *Spec) []string {
 		{"executor", s.Task.On() == o.Task.On() && slices.Equal(s.Task.Options, o.Task.Options)},
 		{"timeout", s.Task.Timeout == o.Task.Timeout},
 		{"sandbox", s.Task.Sandbox.Same(o.Task.Sandbox)},
+		{"container", s.Task.Container == o.Task.Container},
 		{"after", slices.Equal(s.After, o.After) && slices.Equal(s.AfterAny, o.AfterAny)},
 		{"approval_timeout", s.ApprovalTimeout == o.ApprovalTimeout},
 		{"need", slices.Equal(s.Needs, o.Needs)}, {"produce", slices.Equal(s.Produces, o.Produces)},
@@ -251,6 +252,8 @@ type Task struct {
 	Timeout  time.Duration
 	Grace    time.Duration // between TERM and KILL; 0: the executor's default
 	Sandbox  Sandbox
+
+	Container string // the image that it runs in, as the engine of containers knows it; "": none
 }
 
 // On is the name of the executor that runs the task.

@@ -92,6 +92,9 @@ func (j *Job) submitted(news []NewJob) ([]NewJob, error) {
 		if len(k.Secrets) > 0 {
 			return nil, fmt.Errorf("secret %s: a job in a sandbox hands out no secrets: submit the job from outside: %w", k.Secrets[0].Name, ErrInvalid)
 		}
+		if k.Container != "" {
+			return nil, fmt.Errorf("container %s: a job in a sandbox starts no containers, since those run outside of it: submit the job from outside: %w", k.Container, ErrInvalid)
+		}
 		k.Sandbox = k.Sandbox.Within(t.Sandbox)
 		if n := slices.IndexFunc(k.Options, func(o string) bool { return strings.HasPrefix(o, "-") }); n >= 0 {
 			return nil, fmt.Errorf("option %s: a job in a sandbox asks for KEY=VALUE options alone: %w", k.Options[n], ErrInvalid)

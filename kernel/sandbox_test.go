@@ -88,7 +88,7 @@ func TestWhatASandboxedJobSubmits(t *testing.T) {
 // Where a secret comes from is read and run outside of sandboxes, and an executor's
 // own options may have it load anything: what is in a sandbox asks for neither.
 func TestASandboxedJobHasNothingRunOutside(t *testing.T) {
-	for _, asks := range []kernel.Task{{Secrets: []kernel.Secret{{Name: "S", Source: "touch out"}}}, {Executor: "far", Options: []string{"cpus=1", "--export=LD_PRELOAD=x.so"}}} {
+	for _, asks := range []kernel.Task{{Secrets: []kernel.Secret{{Name: "S", Source: "touch out"}}}, {Executor: "far", Options: []string{"cpus=1", "--export=LD_PRELOAD=x.so"}}, {Container: "img"}} {
 		for _, mode := range []kernel.SandboxMode{kernel.NoSandbox, kernel.BestEffortSandbox} {
 			j := job("j", running(1))
 			j.Spec.Task.Sandbox.Mode = mode

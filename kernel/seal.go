@@ -63,6 +63,7 @@ func (s *Spec) Statement() string {
 			line("read_only", "worktree")
 		}
 	}
+	line("container", t.Container)
 	line("pinned_head", s.Pinned.Branch, string(s.Pinned.Commit))
 	if t.Timeout > 0 {
 		line("timeout", t.Timeout.String())

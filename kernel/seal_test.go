@@ -21,7 +21,7 @@ func everything() kernel.Spec {
 	return kernel.Spec{
 		Task: kernel.Task{Args: []string{"sh", "-c", "echo \"ä\"\n"}, Tree: "/t", Dir: "d", Env: []string{"A=b=c", "N"}, PassEnv: []string{"P", "Q"}, Secrets: []kernel.Secret{{Name: "S", Source: "@/f"}, {Name: "T", Source: "pass \"t\""}}, Executor: "far",
 			Options: []string{"k=v"}, Timeout: 90 * time.Second, Builtin: true,
-			Sandbox: kernel.Sandbox{Mode: kernel.RequiredSandbox, Write: []string{"out"}, Network: kernel.NoNetwork, ReadOnly: true}},
+			Container: "img", Sandbox: kernel.Sandbox{Mode: kernel.RequiredSandbox, Write: []string{"out"}, Network: kernel.NoNetwork, ReadOnly: true}},
 		Pinned: kernel.PinnedHead{Branch: "main", Commit: "c0ffee"},
 		Origin: kernel.Origin{Node: "n", Template: kernel.Template{Selector: "s@v1", ID: "s", Version: "v1", PolicyHash: "ab"},
 			About: kernel.NodeInfo{Operation: "agent.invoke", Control: "gate.approval", Gates: []string{"approval(required=true)"}}, Manifest: "cd"},
@@ -47,6 +47,7 @@ sandbox "required"
 write "out"
 network "none"
 read_only "worktree"
+container "img"
 pinned_head "main" "c0ffee"
 timeout "1m30s"
 template "s@v1" "s" "v1"

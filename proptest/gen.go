@@ -94,6 +94,9 @@ var Spec = rapid.Custom(func(t *rapid.T) kernel.Spec {
 	if oneIn(t, 4, "sandboxed") {
 		s.Task.Sandbox = kernel.Sandbox{Mode: oneOf(t, "sandbox", kernel.BestEffortSandbox, kernel.RequiredSandbox), Network: oneOf(t, "network", kernel.AnyNetwork, kernel.NoNetwork)}
 	}
+	if oneIn(t, 8, "contained") {
+		s.Task.Container = "docker.io/library/busybox:1"
+	}
 	if oneIn(t, 8, "stands for a prompt") {
 		s.Prompt = &kernel.Prompt{File: "/in/inbox/x.running.md", Rel: "x.prompt.md", Archive: rapid.Bool().Draw(t, "archive")}
 	}

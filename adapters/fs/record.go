@@ -158,6 +158,8 @@ type (
 		Grace    string   `json:"grace,omitempty"`
 
 		Sandbox *sandboxRecord `json:"sandbox,omitempty"`
+
+		Container string `json:"container,omitempty"`
 	}
 	sandboxRecord struct {
 		Mode     string   `json:"mode"`

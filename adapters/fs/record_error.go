@@ -79,7 +79,7 @@ func writable(sp *kernel.Spec) error {
 		values []string
 	}{
 		{"command", sp.Origin.Command}, {"child_args", sp.Task.Args}, {"task.env", sp.Task.Env}, {"task.pass_env", sp.Task.PassEnv}, {"task.secrets", secretTexts(sp.Task.Secrets)},
-		{"task.worktree", one(sp.Task.Tree)}, {"task.dir", one(sp.Task.Dir)}, {"task.executor", one(sp.Task.Executor)}, {"name", one(sp.Name)}, {"idempotency_key", one(sp.IdempotencyKey)},
+		{"task.worktree", one(sp.Task.Tree)}, {"task.dir", one(sp.Task.Dir)}, {"task.executor", one(sp.Task.Executor)}, {"task.container", one(sp.Task.Container)}, {"name", one(sp.Name)}, {"idempotency_key", one(sp.IdempotencyKey)},
 	} {
 		for _, v := range f.values {
 			if !utf8.ValidString(v) {

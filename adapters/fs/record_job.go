@@ -52,7 +52,7 @@ func newRecord(j *kernel.Job, now time.Time) record {
 			duration(a.Retry.Base), duration(a.Retry.Cap)}
 	}
 	r.Task.V = taskRecord{sp.Task.Executor, sp.Task.Options, sp.Task.Builtin, sp.Task.Tree, sp.Task.Dir, sp.Task.Env, sp.Task.PassEnv, secretTexts(sp.Task.Secrets),
-		duration(sp.Task.Timeout), duration(sp.Task.Grace), newSandbox(sp.Task.Sandbox)}
+		duration(sp.Task.Timeout), duration(sp.Task.Grace), newSandbox(sp.Task.Sandbox), sp.Task.Container}
 	r.Again.V = newAgain(sp)
 	r.Schedule.V = newSchedule(sp, st)
 	r.Metadata.V = newMetadata(sp, st)
@@ -227,7 +227,7 @@ func (r *record) job() (kernel.Job, error) {
 		Resumable: r.Again.V.Resumable, Idempotent: r.Again.V.Idempotent, KeepSession: r.Again.V.KeepSession,
 		Task: kernel.Task{Executor: r.Task.V.Executor, Options: r.Task.V.Options, Args: bare(r.ChildArgs), Builtin: r.Task.V.Builtin, Tree: r.Task.V.Tree, Dir: r.Task.V.Dir,
 			Env: r.Task.V.Env, PassEnv: r.Task.V.PassEnv, Secrets: d.secrets(r.Task.V.Secrets),
-			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace)},
+			Timeout: d.duration("task.timeout", r.Task.V.Timeout), Grace: d.duration("task.grace", r.Task.V.Grace), Container: r.Task.V.Container},
 	}
 	if b := r.Task.V.Sandbox; b != nil {
 		j.Spec.Task.Sandbox = kernel.Sandbox{Mode: parsed(&d, "task.sandbox.mode", b.Mode, kernel.ParseSandboxMode), Write: b.Write,

@@ -28,7 +28,8 @@ type claim struct {
 
 	// Directories outside of the store that go with the attempt.
 	Private   string `json:"private,omitempty"`   // with its secrets
-	Temporary string `json:"temporary,omitempty"` // its own, in a sandbox
+	Temporary string `json:"temporary,omitempty"` // its own, in a sandbox or a container
+	Container string `json:"container,omitempty"` // the name of the container that it runs in
 
 	Void  string    `json:"void,omitempty"`  // why nobody is to run the attempt; then there is no runner
 	Child *Identity `json:"child,omitempty"` // the command, which leads its session
@@ -77,7 +78,7 @@ func inodeOf(path string) inode {
 // kernel.ErrStale.
 func (l *Local) Claim(a kernel.AttemptID) error {
 	own := l.provided.of(a)
-	if err := l.writeClaimOnce(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces(), Private: own.dir, Temporary: own.tmp}); err != nil {
+	if err := l.writeClaimOnce(a, claim{Identity: Self(), Lock: inodeOf(l.Files.LockFile(a.Job)), Spaces: spaces(), Private: own.dir, Temporary: own.tmp, Container: own.container}); err != nil {
 		return err
 	}
 	l.mu.Lock()

@@ -72,6 +72,8 @@ type command struct {
 	tmp     string          // its own temporary directory; "": none
 	handed  []string        // files that have to be there for it to write to them
 	hidden  []hiddenText    // what is kept out of its logs
+
+	container string // the name of what it, or what it starts, runs in; "": none
 }
 
 // launchError is a command that could not be started, with the exit code a
@@ -128,8 +130,10 @@ func (l *Local) prepare(j *kernel.Job) (command, error) {
 	}
 	c.hidden = hiddenTexts(l.provided.values)
 	c.env = environment(slices.Concat(l.jobEnv(j, c.says), l.provided.env(), submittedEnv(t.Env)), append(os.Environ(), "PWD="+dir)...)
-	if c.path, err = find(args[0], dir, lookup(c.env, "PATH")); err != nil {
-		return c, err
+	if t.Builtin || t.Container == "" {
+		if c.path, err = find(args[0], dir, lookup(c.env, "PATH")); err != nil {
+			return c, err
+		}
 	}
 	return c, l.confine(&c, j)
 }

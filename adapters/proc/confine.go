@@ -154,10 +154,11 @@ func gitDirOf(root string) string {
 	return link
 }
 
-// confine puts the command of j into its sandbox, with a temporary directory of
+// confine puts the command of j into its sandbox or its container, with a temporary directory of
 // its own. What a node starts it puts there itself.
 func (l *Local) confine(c *command, j *kernel.Job) error {
-	if !j.Spec.Task.Sandbox.On() {
+	image := j.Spec.Task.Container
+	if !j.Spec.Task.Sandbox.On() && image == "" {
 		return nil
 	}
 	tmp := cmp.Or(l.provided.of(j.Attempt()).tmp, newTemporary())
@@ -165,7 +166,12 @@ func (l *Local) confine(c *command, j *kernel.Job) error {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	c.tmp = tmp
-	own := []string{"TMPDIR=" + tmp, "TMP=" + tmp, "TEMP=" + tmp, "GIT_OPTIONAL_LOCKS=0"}
+	own := []string{"TMPDIR=" + tmp, "TMP=" + tmp, "TEMP=" + tmp}
+	if image != "" {
+		c.env = withVariables(c.env, own)
+		return l.contain(c, j)
+	}
+	own = append(own, "GIT_OPTIONAL_LOCKS=0")
 	if !slices.ContainsFunc(j.Spec.Task.Env, func(v string) bool { return strings.HasPrefix(v, "XDG_CACHE_HOME=") }) {
 		own = append(own, "XDG_CACHE_HOME="+filepath.Join(tmp, "cache"))
 	}

@@ -65,6 +65,7 @@ type Local struct {
 	Grace       time.Duration // between TERM and KILL; 0: DefaultGrace
 	MaxLog      int64         // bytes that are kept of each log; 0: all
 	Lease       Lease
+	Containers  Containers
 	Now         func() time.Time // nil: time.Now
 
 	provided provided // secrets of the attempt that is about to run, or runs

@@ -132,7 +132,7 @@ func outcomeFile(root string, a kernel.AttemptID) string {
 
 func newLocal(root string) *Local {
 	exe, _ := os.Executable()
-	return &Local{Exe: exe, Root: root, Files: layout(root), Grace: 20 * time.Second}
+	return &Local{Exe: exe, Root: root, Files: layout(root), Grace: 20 * time.Second, Containers: Engine("podman", nil, nil)}
 }
 
 // world is a repository with one job.

@@ -51,6 +51,11 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	}
 	told := l.relay(cmd, j.Attempt())
 	defer told.end()
+	keeper, err := l.keepContainer(cmd.container, j.Attempt())
+	if err != nil {
+		return notStarted(err)
+	}
+	defer keeper.dismiss()
 	c, err := l.startCommand(cmd, j.ID)
 	if err != nil {
 		return notStarted(err)
@@ -64,6 +69,9 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 	why, status, used := c.wait(ctx, j.Spec.Task.Timeout, grace)
 	c.guard.dismiss()
 	l.forget(c.pid)
+	if why != byItself || status.Signaled() { // else the engine has seen to it
+		l.removeContainer(cmd.container)
+	}
 	left := l.leftoversOf(j.Attempt(), c.id)
 	endLeftovers(left, min(grace, leftoverGrace))
 	for _, f := range c.filters {
@@ -99,7 +107,7 @@ func (l *Local) run(ctx context.Context, j *kernel.Job) kernel.Result {
 			r = kernel.Result{Outcome: kernel.OutcomeFailed, Exit: 1, Class: kernel.RejectedByHost, Reason: err.Error(), Context: r.Context, Place: r.Place}
 		}
 		if !j.Spec.Task.Builtin { // a node says what it started in one
-			r.Place.Sandbox = sandbox.Words(b)
+			r.Place.Sandbox = Kept(j)
 		}
 	}
 	r.Place.PID, r.Place.Used = c.pid, used.Plus(left.used)

@@ -44,11 +44,12 @@ type secretValue struct {
 // provided is what an attempt has outside of the store, from when it is prepared until
 // it has run.
 type provided struct {
-	attempt kernel.AttemptID
-	values  []secretValue
-	dir     string // where it finds its secrets; it is made when the command is started
-	tmp     string // its temporary directory, likewise; "": none of its own
-	refused error  // why it cannot run, now or later
+	attempt   kernel.AttemptID
+	values    []secretValue
+	dir       string // where it finds its secrets; it is made when the command is started
+	tmp       string // its temporary directory, likewise; "": none of its own
+	container string // its name; "": it runs in none
+	refused   error  // why it cannot run, now or later
 }
 
 // Provide fetches the secrets of j's attempt. The error names the one that cannot be
@@ -57,8 +58,11 @@ type provided struct {
 func (l *Local) Provide(ctx context.Context, j *kernel.Job) error {
 	l.provided = provided{}
 	p := provided{attempt: j.Attempt()}
-	if j.Spec.Task.Sandbox.On() {
+	if j.Spec.Task.Sandbox.On() || j.Spec.Task.Container != "" {
 		p.tmp = newTemporary()
+	}
+	if j.Spec.Task.Container != "" {
+		p.container = l.containerName(p.attempt)
 	}
 	if len(j.Spec.Task.Secrets) > 0 {
 		p.dir = filepath.Join(privateBase(), privatePrefix+rand.Text())

@@ -78,7 +78,10 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 		return nil // no command starts before its claim
 	}
 	if c.Host == here().Host {
-		defer sweepOutside(c.Private, c.Temporary)
+		defer func() {
+			l.removeContainer(c.Container)
+			sweepOutside(c.Private, c.Temporary)
+		}()
 	}
 	// Where the claim is unreadable, environments have to do.
 	if c.Boot != "" && c.Boot != here().Boot {

@@ -35,11 +35,12 @@ type Builder struct {
 
 // Defaults are what the configuration says where a request or a template does not.
 type Defaults struct {
-	Timeout  time.Duration  // of single jobs
-	Executor string         // of single jobs, and of nodes that run commands
-	Sandbox  kernel.Sandbox // the least that these get
-	Settings map[string]workflow.Setting
-	Agent    func(alias string, selectors ...string) app.AgentChoice
+	Timeout    time.Duration     // of single jobs
+	Executor   string            // of single jobs, and of nodes that run commands
+	Sandbox    kernel.Sandbox    // the least that these get
+	Containers map[string]string // by executor: the image of these, where they name none
+	Settings   map[string]workflow.Setting
+	Agent      func(alias string, selectors ...string) app.AgentChoice
 }
 
 // Trees tells of the working trees of repositories.

@@ -97,7 +97,7 @@ func TestWhoseFaultAFlowIs(t *testing.T) {
 func TestRunsOfFlows(t *testing.T) {
 	b := builder(template(script("a", object{"on": object{"succeeded": []any{"b"}}}), script("b", object{"executor": "local"}),
 		object{"id": "c", "kind": "gate", "uses": "control.terminal", "after": []any{object{"node_id": "b"}}}), nil, kernel.Job{ID: "0123456789abcdef0123456789abcdef"})
-	b.Defaults.Executor = "far"
+	b.Defaults.Executor, b.Defaults.Containers = "far", map[string]string{"far": "img"}
 	b.Origin.Command = []string{"vizier", "run"}
 	f, err := b.Flow("t", nil, nil)
 	if err != nil {
@@ -116,8 +116,8 @@ func TestRunsOfFlows(t *testing.T) {
 		t.Errorf("the second starts after %v", runs[1].After)
 	}
 	for i, want := range []string{"far", "local", ""} {
-		if got := last[i].Spec; got.Task.Executor != want || !got.Origin.Ephemeral || got.Origin.Run != runs[0].Run || !slices.Equal(got.Origin.Command, b.Origin.Command) {
-			t.Errorf("%s: on %q, %+v", got.Origin.Node, got.Task.Executor, got.Origin)
+		if got := last[i].Spec; got.Task.Executor != want || (got.Task.Container == "img") != (want == "far") || !got.Origin.Ephemeral || got.Origin.Run != runs[0].Run || !slices.Equal(got.Origin.Command, b.Origin.Command) {
+			t.Errorf("%s: on %q in %q, %+v", got.Origin.Node, got.Task.Executor, got.Task.Container, got.Origin)
 		}
 	}
 	if !json.Valid(runs[0].Manifest) {

@@ -48,6 +48,7 @@ type Request struct {
 	Sandbox         string   `json:"sandbox"`
 	Write           []string `json:"write"`
 	Network         string   `json:"network"`
+	Container       string   `json:"container"`
 	Command         []string `json:"command"`
 }
 
@@ -343,6 +344,8 @@ func (t *Builder) task(q Request) (kernel.Task, error) {
 		return task, err
 	}
 	task.Sandbox = b.Least(t.Defaults.Sandbox)
+	task.Container = cmp.Or(q.Container, t.Defaults.Containers[task.On()])
+	errs = append(errs, task.CheckContainer())
 	task.Tree, task.Dir, err = t.workplace(q.Cwd)
 	return task, errors.Join(append(errs, err)...)
 }

@@ -148,6 +148,9 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{Request{Env: []string{"A=\x00"}}, "--env"},
 		{Request{Executor: "far"}, "far"},
 		{Request{Option: []string{"a=b"}}, "has no options"},
+		{Request{Container: "a b"}, `container "a b": expected the name of an image`},
+		{Request{Container: "-v"}, `container "-v": expected the name of an image`},
+		{Request{Container: "img", Sandbox: "required"}, "container img: a sandbox that is required cannot be enforced in a container"},
 		{Request{Cwd: "/elsewhere"}, `--cwd "/elsewhere": outside the repository and its worktrees`},
 		{Request{Cwd: "../x"}, `--cwd "../x": outside the repository and its worktrees`},
 	} {

@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -154,7 +155,10 @@ func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string
 		if class := spec.Origin.About.Class; spec.Task.Executor == "" && (class == "agent" || class == "environment_shell") {
 			spec.Task.Executor = t.Defaults.Executor
 		}
-		if err := t.Scheduler.Accepts(spec.Task); err != nil {
+		if spec.Origin.About.Class == "environment_shell" {
+			spec.Task.Container = cmp.Or(spec.Task.Container, t.Defaults.Containers[spec.Task.On()])
+		}
+		if err := errors.Join(t.Scheduler.Accepts(spec.Task), spec.Task.CheckContainer()); err != nil {
 			return out, fmt.Errorf("node %s: %w", spec.Origin.Node, err)
 		}
 	}

@@ -78,6 +78,7 @@ func (c *call) checks(r *repo) []app.Check {
 		{Name: "approvals", Look: checkApprovals},
 		{Name: "runners", Look: r.checkRunners},
 		{Name: "scheduler", Look: r.checkScheduler},
+		{Name: "containers", Look: r.checkContainers},
 		{Name: "worktrees", Look: r.checkWorktrees},
 		{Name: "inbox", Look: c.checkInbox(r)},
 	}

@@ -62,6 +62,9 @@ func (s *showCmd) show(c *call, ref string) error {
 	if err != nil {
 		return err
 	}
+	if r.Contained != nil {
+		paths.Container = r.Contained(snap.Job(id))
+	}
 	if s.Raw {
 		record, err := fs.Record(snap.Job(id), snap.Now())
 		if err != nil {

@@ -62,6 +62,7 @@ type submitFlags struct {
 	Sandbox         string   `enum:",none,best-effort,required" default:"" placeholder:"none|best-effort|required" help:"Keep the command to its working tree and what it is handed: as far as the host can, or wholly, or it does not start."`
 	Write           []string `sep:"none" placeholder:"PATH" help:"With --sandbox: it may write there besides; repeatable."`
 	Network         string   `enum:",all,none" default:"" placeholder:"all|none" help:"With --sandbox: which network it reaches."`
+	Container       string   `placeholder:"IMAGE" help:"Run the command in a container of that image, which has to be where the job runs."`
 	Command         []string `arg:"" optional:"" name:"command" help:"The command and its arguments, after --."`
 }
 

@@ -62,6 +62,9 @@ type repo struct {
 	// Attempts are the attempts of a job that left something on record.
 	Attempts func(kernel.JobID) ([]kernel.Result, error)
 
+	// Contained is the command line that starts a job's container; "": it has none.
+	Contained func(*kernel.Job) string
+
 	// Progress is what an attempt's command last said of how far it is.
 	Progress func(kernel.AttemptID) view.Progress
 
@@ -86,6 +89,8 @@ type repo struct {
 		files    inspection
 		git      worktreeGit
 		clusters map[string]*cluster.Cluster
+
+		containers func() (problem, next string)
 	}
 	// Events reads the event log after an event's number, and tells when there
 	// may be more.
@@ -152,7 +157,7 @@ func openAt(ctx context.Context, env environment, g globals, dir string) (*repo,
 func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 	r := &repo{
 		Scheduler: v.Scheduler, Config: v.Config, Root: v.Root, Tree: v.Tree, Builder: v.Builder, Templates: v.Templates(), Logs: v.Store, Changed: v.Store.Changed,
-		Effects: v.Store.Effects, Attempts: v.Store.Attempts, Progress: v.Store.Progress, Payloads: v.Store, FollowRun: v.Store.FollowRun, Git: v.Git, Releases: v.Git,
+		Effects: v.Store.Effects, Attempts: v.Store.Attempts, Progress: v.Store.Progress, Contained: v.ContainerLine, Payloads: v.Store, FollowRun: v.Store.FollowRun, Git: v.Git, Releases: v.Git,
 		Events: func(after uint64) eventLog {
 			return &followedLog{v.Store.Events(after), watch.NewFile(v.Store.EventsFile())}
 		},
@@ -173,6 +178,6 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 	}
 	r.Untrusted, r.Commands, r.Trust = v.Untrusted, v.Commands, v.Trust
 	r.Foreign, r.Adopt = v.Store.Foreign, v.Store.Adopt
-	r.Doctor.files, r.Doctor.git, r.Doctor.clusters = v.Store, v.Git, v.Clusters
+	r.Doctor.files, r.Doctor.git, r.Doctor.clusters, r.Doctor.containers = v.Store, v.Git, v.Clusters, v.CheckContainers
 	return r
 }

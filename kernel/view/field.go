@@ -27,6 +27,7 @@ type Paths struct {
 	Stdout, Stderr, Outcome string
 	Hooks                   string // logs of the hooks that were called
 	Pack                    string // what the job's files are packed in
+	Container               string // the command line that its container is started by
 
 	Progress Progress // of the latest attempt
 

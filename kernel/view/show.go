@@ -8,6 +8,15 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
+// container is the image that a job runs in, and by which command line.
+func container(r record) string {
+	image := r.Spec.Task.Container
+	if image != "" && r.Container != "" {
+		image += ", by: " + r.Container
+	}
+	return image
+}
+
 // The fields of the original's show in its order, then ours. Those that its
 // records had and ours have not are left out.
 var showColumns = []column{
@@ -84,6 +93,7 @@ var showColumns = []column{
 	{Field{"retry_cleanup_error", "Retry cleanup error", false}, func(r record) string { return r.State.Retried.Error }},
 	{Field{"executor", "Executor", true}, func(r record) string { return r.Spec.Task.Executor }},
 	{Field{"executor_options", "Executor options", true}, func(r record) string { return strings.Join(r.Spec.Task.Options, " ") }},
+	{Field{"container", "Container", true}, container},
 	{Field{"resources", "Resources", true}, func(r record) string { return Resources(r.Job) }},
 	{Field{"command", "Command", true}, func(r record) string { return command(r.Job) }},
 	{Field{"name", "Name", true}, func(r record) string { return Title(r.Job) }},

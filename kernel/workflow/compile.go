@@ -87,7 +87,7 @@ func (c *compiler) job(i int) kernel.NewJob {
 		InDoubt:         n.inDoubt,
 		ApprovalTimeout: n.approvalTimeout,
 		Estimate:        n.estimate,
-		Task: kernel.Task{Executor: n.executor, Options: n.options, Builtin: true, Timeout: n.timeout, Sandbox: n.sandbox, Secrets: n.secrets,
+		Task: kernel.Task{Executor: n.executor, Options: n.options, Builtin: true, Timeout: n.timeout, Sandbox: n.sandbox, Secrets: n.secrets, Container: n.container,
 			Args: []string{"__workflow-node", "--job-id", string(c.ids[i])}},
 	}
 	if spec.Task.Timeout == 0 && n.use.Operation == opAgent {

@@ -71,6 +71,7 @@ func (d *decoder) node(i int, v Value) nodeSource {
 		"write":            d.texts(&n.write),
 		"network":          d.text(&n.network),
 		"secrets":          d.texts(&n.secrets),
+		"container":        d.text(&n.container),
 	}, "id", "uses")
 	for _, field := range d.doubts[from:] {
 		n.doubts = append(n.doubts, strings.TrimPrefix(strings.TrimPrefix(field, path), "."))

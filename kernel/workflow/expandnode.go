@@ -61,6 +61,7 @@ func (e *expander) node(src *nodeSource, n *node) {
 	n.transient = e.transient(src.transient, at, ".transient")
 	e.sandbox(src, n, at)
 	e.secrets(src, n, at)
+	e.container(src, n, at)
 	e.budgets(src, n, at)
 }
 
@@ -104,6 +105,16 @@ func (e *expander) secrets(src *nodeSource, n *node, at string) {
 	}
 	if len(n.secrets) > 0 && n.executor != "" && n.executor != kernel.LocalExecutor && !n.doubts.about("executor") {
 		e.fail(src.secrets[0].Pos, "secrets are handed to jobs of this host, and node `"+n.id.Value+"` is for executor "+n.executor, "have its script fetch them there", []string{at, ".secrets"})
+	}
+}
+
+// container reads the image that the node's script runs in. What a script may say of
+// its sandbox is checked where all that is asked of one is known.
+func (e *expander) container(src *nodeSource, n *node, at string) {
+	n.container = e.text(src.container, at, ".container")
+	if src.container.given() && n.known && n.use.Class != EnvironmentShell && !n.doubts.about("uses", "container") {
+		e.fail(src.container.Pos, "container has no effect: node `"+n.id.Value+"` runs no command of its own", "remove it: agents and Vizier's own operations run on the host",
+			[]string{at, ".container"})
 	}
 }
 

@@ -110,6 +110,9 @@ func (h *hasher) node(n *node) {
 	if len(n.secrets) > 0 { // likewise
 		h.set("secrets", texts(n.secrets))
 	}
+	if n.container != "" { // likewise
+		h.list("container", n.container)
+	}
 	h.table("args", n.args)
 	h.set("after", values(n.after))
 	h.set("needs", labels(n.needs))

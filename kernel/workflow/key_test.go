@@ -44,7 +44,7 @@ func TestEveryKeyOfANodeCounts(t *testing.T) {
 		"timeout": `"5m"`, "estimate": `"3m"`, "approval_timeout": `"4h"`, "max_retries": `"2"`, "max_resumes": `"2"`, "max_reclaims": `"7"`, "effect_in_doubt": `"ask"`, "resumable": `"true"`,
 		"idempotent": `"true"`, "transient": `"transient"`, "executor": `"far"`, "options": `["a=b"]`, "retry_on": `["timeout"]`,
 		"resume": `"true"`, "sandbox": `"required"`, "write": `["out"]`, "network": `"none"`,
-		"secrets": `["T=@/run/token"]`,
+		"secrets": `["T=@/run/token"]`, "container": `"img"`,
 	}
 	with := map[string]map[string]string{ // what a key is of use with alone
 		"approval_timeout": {"gates": `[{"kind": "approval", "required": "true"}]`},

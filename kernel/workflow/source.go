@@ -119,6 +119,7 @@ type nodeSource struct {
 	write           []Text
 	network         Text
 	secrets         []Text
+	container       Text
 }
 
 type artifactSource struct {

@@ -67,6 +67,7 @@ type node struct {
 	options         []string // what to ask of the executor
 	sandbox         kernel.Sandbox
 	secrets         []kernel.Secret
+	container       string
 }
 
 // artifact is a need or a product and the contract version it names, if any.

@@ -12,25 +12,26 @@ import (
 
 // Config is the effective configuration. Load makes it.
 type Config struct {
-	Scheduler Scheduler
-	Pools     map[string]int // capacity of each counted lock, in units
-	Store     Store
-	GC        GC
-	History   History
-	Leases    Leases
-	Jobs      Jobs
-	Logs      Logs
-	Events    Events
-	Hooks     map[string]Hook // by name
-	Display   Display
-	Approvals Approvals
-	Agents    Agents
-	Commands  map[string]string // workflow alias to template
-	Workflow  Workflow
-	Release   Release
-	Executors map[string]Executor // besides this machine
-	Inbox     Inbox
-	Flows     Flows
+	Scheduler  Scheduler
+	Pools      map[string]int // capacity of each counted lock, in units
+	Store      Store
+	GC         GC
+	History    History
+	Leases     Leases
+	Jobs       Jobs
+	Logs       Logs
+	Events     Events
+	Hooks      map[string]Hook // by name
+	Display    Display
+	Approvals  Approvals
+	Agents     Agents
+	Commands   map[string]string // workflow alias to template
+	Workflow   Workflow
+	Release    Release
+	Executors  map[string]Executor // besides this machine
+	Containers Containers
+	Inbox      Inbox
+	Flows      Flows
 
 	own     bool              // it is the user's own file that is read
 	origins map[string]string // by key: where a value that is not the default came from
@@ -87,6 +88,12 @@ type Jobs struct {
 	Sandbox string   // "none", "best-effort" or "required": the least that a job gets
 	Write   []string // paths that every sandbox opens
 	Network string   // "all" or "none", of jobs in a sandbox
+}
+
+// Containers says what runs jobs in containers.
+type Containers struct {
+	Engine      string   // "podman", "docker" or "apptainer"
+	Run, Remove []string // command lines in place of the engine's usual ones; empty: those
 }
 
 // Cancel is what else a cancel does.

@@ -42,6 +42,7 @@ type Executor struct {
 	Poll         time.Duration
 	Timeout      time.Duration // of one question
 	Program      string        // this program as the nodes find it
+	Container    string        // the image of jobs that name none; "": they run in none
 }
 
 // Host is a host of an executor of the kind ssh.
@@ -62,12 +63,12 @@ var executorKinds = map[string][]string{
 }
 
 var executorKeys = append(slices.Concat(slices.Collect(maps.Values(executorKinds))...), "kind", "cpus", "max_running", "pack", "submit_rate", "max_submitted",
-	"locks", "lease", "poll", "timeout", "program")
+	"locks", "lease", "poll", "timeout", "program", "container")
 
 func executors() setting {
 	return setting{key: "executors.NAME",
 		doc: "A cluster that jobs may run on, with the keys kind (\"slurm\", \"command\" or \"ssh\"), cpus, max_running, pack, submit_rate, max_submitted, " +
-			"locks, lease, poll, timeout and program; of Slurm partition, account, qos, time, memory, gres and options; of commands submit, list, cancel and options; " +
+			"locks, lease, poll, timeout, program and container; of Slurm partition, account, qos, time, memory, gres and options; of commands submit, list, cancel and options; " +
 			"of ssh hosts and ssh: docs/user/cluster.md and docs/user/executors.md say what they mean.",
 		get:   func(c *Config) any { return shownExecutors(c.Executors) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shownExecutors(c.Executors))) },
@@ -157,6 +158,8 @@ func (e *Executor) set(key string, v any) (err error) {
 		if e.Program, err = word(v); err == nil && !strings.HasPrefix(e.Program, "/") {
 			err = fmt.Errorf("expected an absolute path, found %q", e.Program)
 		}
+	case "container":
+		e.Container, err = word(v)
 	case "cpus":
 		err = count(&e.CPUs, v)
 	case "max_running":
@@ -251,7 +254,7 @@ func shownExecutors(all map[string]Executor) map[string]string {
 	out := map[string]string{}
 	for name, e := range all {
 		for key, v := range map[string]string{"kind": e.Kind, "partition": e.Partition, "account": e.Account, "qos": e.QOS, "time": e.Time,
-			"memory": e.Memory, "gres": e.Gres, "program": e.Program, "options": strings.Join(e.Options, " "),
+			"memory": e.Memory, "gres": e.Gres, "program": e.Program, "container": e.Container, "options": strings.Join(e.Options, " "),
 			"submit": strings.Join(e.Submit, " "), "list": strings.Join(e.List, " "), "cancel": strings.Join(e.Cancel, " "), "ssh": strings.Join(e.SSH, " "),
 			"hosts": shownHosts(e.Hosts)} {
 			if v != "" {

@@ -3,9 +3,11 @@ package config
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -111,6 +113,32 @@ func duration(key, doc string, none bool, at func(*Config) *time.Duration) setti
 			return nil
 		}}
 }
+
+// placeholders is s, a command line, held to the words in braces that it may have, and to those that it must.
+func placeholders(s setting, must []string, may ...string) setting {
+	put, get := s.put, s.get
+	s.put = func(c *Config, name string, v any) error {
+		if err := put(c, name, v); err != nil {
+			return err
+		}
+		words, _ := get(c).([]string)
+		all := strings.Join(words, "\x00")
+		for _, m := range must {
+			if len(words) > 0 && !strings.Contains(all, m) {
+				return fmt.Errorf("expected %s in it: nothing else says it", m)
+			}
+		}
+		for _, word := range braces().FindAllString(all, -1) {
+			if known := slices.Concat(must, may); !slices.Contains(known, word) {
+				return fmt.Errorf("%s is unknown: expected %s", word, strings.Join(known, ", "))
+			}
+		}
+		return nil
+	}
+	return s
+}
+
+var braces = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{[a-z_]+\}`) })
 
 func list(key, doc string, at func(*Config) *[]string) setting {
 	return setting{key: key, doc: doc,

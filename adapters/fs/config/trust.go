@@ -33,7 +33,7 @@ func (c *Config) Foreign() []Setting {
 func runs(key string) bool {
 	table, _, _ := strings.Cut(key, ".")
 	switch table {
-	case "hooks", "executors":
+	case "hooks", "executors", "containers":
 		return true
 	case "agents":
 		return strings.HasSuffix(key, ".command") || strings.HasSuffix(key, ".filter")

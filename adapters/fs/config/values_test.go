@@ -49,6 +49,7 @@ timeout = "100ms"
 locks = false
 [executors.near]
 kind = "slurm"
+container = "i"
 [inbox.repositories]
 "acme/web" = "../web"
 [pools]
@@ -67,8 +68,8 @@ timeout = ""
 			got = append(got, fmt.Sprintf("%s %s", strings.TrimPrefix(s.Origin, ".vizier/config.toml:"), s.TOML()))
 		}
 	}
-	want := strings.Split(`39 pools.gpu = 0
-43 jobs.timeout = ""
+	want := strings.Split(`40 pools.gpu = 0
+44 jobs.timeout = ""
 16 hooks.a-b_1.command = "x"
 15 hooks.a-b_1.on = "failed blocked"
 17 hooks.a-b_1.timeout = "3s"
@@ -82,7 +83,7 @@ timeout = ""
 9 agents.default.silence = "2m0s"
 8 agents.default.timeout = "1h0m0s"
 13 agents.templates."x@v1".model = "n"
-41 commands.d = "t@v1"
+42 commands.d = "t@v1"
 21 executors.far.account = "q"
 28 executors.far.cpus = "1"
 25 executors.far.gres = "u"
@@ -98,8 +99,9 @@ timeout = ""
 22 executors.far.qos = "r"
 23 executors.far.time = "s"
 32 executors.far.timeout = "100ms"
+36 executors.near.container = "i"
 35 executors.near.kind = "slurm"
-37 inbox.repositories."acme/web" = "../web"`, "\n")
+38 inbox.repositories."acme/web" = "../web"`, "\n")
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

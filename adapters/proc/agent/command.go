@@ -38,6 +38,10 @@ type Shell struct {
 	// records. Nil: there are none.
 	Hide func(text []byte) []byte
 
+	// Contain is the command line, and its environment, that runs args in dir in a
+	// container; nil: it runs here.
+	Contain func(dir string, args, env []string) (argv, client []string, err error)
+
 	// Confine is the sandbox for what runs in dir and writes to the paths in also
 	// besides; nil, and a policy of nil: it is in none.
 	Confine func(dir string, also ...string) (*sandbox.Policy, error)
@@ -91,9 +95,16 @@ func (s Shell) command(ctx context.Context, dir string, args, env []string, also
 	return cmd
 }
 
-// confine puts cmd into the sandbox of what runs in its directory, if it is in
+// confine puts cmd into the container or the sandbox of what runs in its directory, if it is in
 // one. Where it cannot be put there, it does not start.
 func (s Shell) confine(cmd *exec.Cmd, also []string) {
+	if s.Contain != nil {
+		argv, env, err := s.Contain(cmd.Dir, cmd.Args, cmd.Env)
+		if cmd.Err = err; err == nil {
+			cmd.Path, cmd.Args, cmd.Env = argv[0], argv, env
+		}
+		return
+	}
 	if s.Confine == nil || cmd.Err != nil {
 		return
 	}

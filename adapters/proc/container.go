@@ -1,0 +1,306 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Containers are the command lines of an engine of containers, with words in braces
+// for what differs from job to job. A word that has {mount}, {variable} or {setting} in
+// it is there once for each of these, which may be never.
+type Containers struct{ Run, Remove []string }
+
+// Engine is what runs containers by that name, by other command lines if there are any.
+// All namespaces but that of mounts are the host's: a container is for what a job finds,
+// and the processes in it are ended and counted as they are elsewhere.
+func Engine(name string, run, remove []string) Containers {
+	var c Containers
+	switch name {
+	case "apptainer":
+		c.Run = []string{"apptainer", "exec", "--pwd={dir}", "--bind={mount}", "--env={setting}", "{image}", "{command}"}
+	default: // podman and docker understand the same
+		c.Run = []string{name, "run", "--rm", "--name={name}", "--network=host", "--pid=host", "--ipc=host", "--user={user}", "--workdir={dir}",
+			"--volume={mount}", "--env={variable}", "--env={setting}", "--entrypoint=", "{image}", "{command}"}
+		if name == "podman" && os.Getuid() != 0 { // else the user of the container is another one outside
+			c.Run = slices.Insert(c.Run, 4, "--userns=keep-id")
+		}
+		c.Remove = []string{name, "rm", "--force", "{name}"}
+		if name == "podman" { // else it would wait once more
+			c.Remove = []string{name, "rm", "--force", "--ignore", "--time=0", "{name}"}
+		}
+	}
+	if len(run) > 0 {
+		c = Containers{Run: run}
+	}
+	if len(remove) > 0 {
+		c.Remove = remove
+	}
+	return c
+}
+
+// CheckContainers says why the engine of containers cannot be used here, and what to do;
+// "": it can.
+func (l *Local) CheckContainers() (problem, next string) {
+	name := l.Containers.Run[0]
+	if _, err := l.engine(name); err != nil {
+		return err.Error() + " on host " + here().Host + ", and jobs in containers cannot run there", "install " + name + " there, or set engine in [containers] to another"
+	}
+	return "", ""
+}
+
+// engine is the file of an engine's program: a relative one is in the repository.
+func (l *Local) engine(name string) (string, error) { return find(name, l.Root, os.Getenv("PATH")) }
+
+// clientOwn are variables that say how a program is found and loaded, and whose it is.
+// The engine's own program has the host's; a container has its image's, unless the
+// job says otherwise.
+func clientOwn(name string) bool {
+	return slices.Contains([]string{"PATH", "HOME", "SHELL", "USER", "LOGNAME", "HOSTNAME", "PWD", "OLDPWD", "SHLVL", "_"}, name) ||
+		strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "XDG_") || strings.HasPrefix(name, "CONTAINERS_") || strings.HasPrefix(name, "DOCKER_")
+}
+
+// containerName is the name of the container of a. Copies of a repository have the
+// same jobs.
+func (l *Local) containerName(a kernel.AttemptID) string {
+	where := strings.TrimPrefix(string(kernel.DigestOf(l.Root)), "sha256:")
+	return "vizier-" + where[:8] + "-" + string(a.Job) + "-" + strconv.Itoa(a.N)
+}
+
+// contain has the command of j run in its container. What a node starts it puts
+// there itself.
+func (l *Local) contain(c *command, j *kernel.Job) (err error) {
+	c.container = l.containerName(j.Attempt())
+	if j.Spec.Task.Builtin {
+		return nil
+	}
+	if c.args, c.env, err = l.Contain(j, c.dir, c.args, c.env); err == nil {
+		c.path = c.args[0]
+	}
+	return err
+}
+
+// Contain is the command line that runs args in dir, in the container of j, and the
+// environment of the engine's program.
+func (l *Local) Contain(j *kernel.Job, dir string, args, env []string) (argv, client []string, err error) {
+	if problem, next := l.CheckContainers(); problem != "" {
+		return nil, nil, &launchError{127, "container " + j.Spec.Task.Container + ": " + problem + ": " + next}
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, nil, fmt.Errorf("container: %w", err)
+	}
+	mounts, err := l.mounts(j, dir, lookup(env, "TMPDIR"))
+	if err != nil {
+		return nil, nil, err
+	}
+	var variables, settings []string
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		ofJob := slices.ContainsFunc(submittedEnv(j.Spec.Task.Env), func(o string) bool { return strings.HasPrefix(o, name+"=") })
+		switch own := clientOwn(name); {
+		case !own:
+			variables = append(variables, name)
+		case ofJob:
+			settings = append(settings, v)
+		}
+	}
+	client = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return clientOwn(name)
+	})
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); clientOwn(name) {
+			client = append(client, v)
+		}
+	}
+	argv = l.containerLine(j, dir, args, map[string][]string{"{mount}": mounts, "{variable}": variables, "{setting}": settings})
+	argv[0], err = l.engine(argv[0])
+	return argv, client, err
+}
+
+// containerLine is the command line of j's container, with each of several for the words that stand
+// for them; one that is not among several stays as it is.
+func (l *Local) containerLine(j *kernel.Job, dir string, args []string, several map[string][]string) []string {
+	one := strings.NewReplacer("{image}", j.Spec.Task.Container, "{name}", l.containerName(j.Attempt()), "{dir}", dir,
+		"{user}", strconv.Itoa(os.Getuid())+":"+strconv.Itoa(os.Getgid()))
+	var out []string
+words:
+	for _, word := range l.Containers.Run {
+		if word == "{command}" {
+			out = append(out, args...)
+			continue
+		}
+		for mark, values := range several {
+			if before, after, has := strings.Cut(word, mark); has {
+				for _, v := range values {
+					out = append(out, before+v+after)
+				}
+				continue words
+			}
+		}
+		out = append(out, one.Replace(word))
+	}
+	return out
+}
+
+// ContainerLine is, for people, the command line by which the container of j starts, without
+// its variables; "" for a job without one.
+func (l *Local) ContainerLine(j *kernel.Job) string {
+	if j.Spec.Task.Container == "" {
+		return ""
+	}
+	dir, err := l.dir(j)
+	if err != nil {
+		return ""
+	}
+	args := j.Spec.Task.Args
+	if j.Spec.Task.Builtin {
+		args = []string{"{command}"}
+	}
+	several := map[string][]string{}
+	if mounts, err := l.mounts(j, dir, "{tmpdir}"); err == nil {
+		several["{mount}"] = mounts
+	}
+	return strings.Join(l.containerLine(j, dir, args, several), " ")
+}
+
+// mounts are what j's container sees of the host, as engines are told: under the same
+// paths, each after what it is in.
+func (l *Local) mounts(j *kernel.Job, dir, tmp string) ([]string, error) {
+	b := j.Spec.Task.Sandbox
+	tree, _ := l.treeOf(dir)
+	readOnly := map[string]bool{}
+	var paths []string
+	said := filepath.Dir(l.saysIn(j).result)
+	add := func(path string, ro bool) {
+		if real, err := filepath.EvalSymlinks(path); path == "" {
+			return
+		} else if err == nil {
+			path = real
+		} else if path != tmp && path != said { // those are made before it starts
+			return
+		}
+		if !slices.Contains(paths, path) {
+			paths, readOnly[path] = append(paths, path), ro
+		}
+	}
+	add(tree, b.ReadOnly)
+	add(gitDirOf(l.Root), b.On())
+	add(said, false)
+	if j.Spec.Resumable {
+		add(l.Files.CheckpointDir(j.ID), false)
+	}
+	add(tmp, false)
+	for _, path := range b.Write {
+		if path, err := l.writable(path, dir, tree, &sandbox.Policy{Guarded: l.guarded()}); err == nil {
+			add(path, false)
+		}
+	}
+	slices.Sort(paths)
+	var out []string
+	for i, path := range paths {
+		if strings.ContainsAny(path, ":,") {
+			return nil, fmt.Errorf("container: %s: engines of containers take no path with a colon or a comma: use another one", path)
+		}
+		within := -1
+		for k, above := range paths[:i] {
+			if sandbox.Beneath(path, above) {
+				within = k
+			}
+		}
+		switch mount := path + ":" + path; {
+		case within >= 0 && readOnly[paths[within]] == readOnly[path]: // it comes with that
+		case readOnly[path]:
+			out = append(out, mount+":ro")
+		default:
+			out = append(out, mount)
+		}
+	}
+	return out, nil
+}
+
+// removal is the command line that removes the container of that name; nil where the engine
+// needs none.
+func (l *Local) removal(name string) []string {
+	var out []string
+	for _, word := range l.Containers.Remove {
+		out = append(out, strings.ReplaceAll(word, "{name}", name))
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	program, err := l.engine(out[0])
+	if err != nil {
+		return nil // then nothing of it was started here
+	}
+	out[0] = program
+	return out
+}
+
+// removeContainer ends the container of that name, if there is one. Nobody is told that
+// there is none.
+func (l *Local) removeContainer(name string) {
+	const patience = 30 * time.Second
+	argv := l.removal(name)
+	if name == "" || argv == nil {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	_ = exec.CommandContext(ctx, argv[0], argv[1:]...).Run() //nolint:gosec // the configuration's command line
+}
+
+// keeper is a process that removes a container when this process dies: an engine may have
+// others look after what it started. It reads a pipe that this process alone writes to.
+type keeper struct{ pipe *os.File }
+
+const keeperScript = `trap '' HUP INT QUIT TERM
+read -r line || exec "$@"`
+
+// keepContainer starts one for a's container of that name; nil where none is needed.
+func (l *Local) keepContainer(name string, a kernel.AttemptID) (*keeper, error) {
+	argv := l.removal(name)
+	if name == "" || argv == nil {
+		return nil, nil
+	}
+	null, err := null()
+	if err != nil {
+		return nil, err
+	}
+	in, pipe, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("container: %w", err)
+	}
+	err = l.startProcess(append([]string{"/bin/sh", "-c", keeperScript, "sh"}, argv...), runnerEnv(a), in, null, null)
+	if err = errors.Join(err, in.Close()); err != nil {
+		_ = pipe.Close()
+		return nil, fmt.Errorf("container: %w", err)
+	}
+	return &keeper{pipe}, nil
+}
+
+// dismiss ends the keeper, which does nothing any more.
+func (k *keeper) dismiss() {
+	if k != nil {
+		_, _ = k.pipe.WriteString("\n")
+		_ = k.pipe.Close()
+	}
+}
+
+// Kept says what was enforced of j's sandbox.
+func Kept(j *kernel.Job) string {
+	if j.Spec.Task.Container != "" {
+		return "nothing but what its container's mounts leave out"
+	}
+	return sandbox.Words(j.Spec.Task.Sandbox)
+}

@@ -1,0 +1,286 @@
+package proc
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// fakePodman notes what it is asked, and runs commands without a container.
+const fakePodman = `#!/bin/sh
+printf '%s\n' "$*" >>"$ENGINE_CALLS"
+[ "$1" = run ] || exit 0
+shift
+while :; do
+	case $1 in
+	--workdir=*) cd "${1#*=}" || exit 125 ;;
+	--*) ;;
+	*) break ;;
+	esac
+	shift
+done
+shift
+exec "$@"
+`
+
+// inFake has podman be one that runs commands without a container. The function is what it was asked.
+func inFake(t *testing.T) (calls func() []string) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(dir+"/podman", []byte(fakePodman), 0o700))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("ENGINE_CALLS", dir+"/calls")
+	return func() []string {
+		b, _ := os.ReadFile(dir + "/calls")
+		return strings.Split(strings.TrimSpace(string(b)), "\n")
+	}
+}
+
+// testImage is an image with a shell, in a store of the test's own.
+const testImage = "localhost/vizier-test"
+
+// inPodman gives the tests a podman with that image, where there is one that works. No registry is asked.
+func inPodman(t *testing.T) {
+	busybox, err := exec.LookPath("busybox")
+	if _, none := exec.LookPath("podman"); err != nil || none != nil {
+		t.Skip("needs podman, and busybox linked statically: apt-get install podman busybox-static")
+	}
+	dir, err := os.MkdirTemp("", "p") // with a long path podman waits for a socket whose name does not fit
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	must(t, os.WriteFile(dir+"/storage.conf", fmt.Appendf(nil, "[storage]\ndriver = \"vfs\"\ngraphroot = %q\nrunroot = %q\n", dir+"/graph", dir+"/run"), 0o600))
+	t.Setenv("CONTAINERS_STORAGE_CONF", dir+"/storage.conf")
+	must(t, os.WriteFile(dir+"/image.tar", imageOf(t, busybox), 0o600))
+	var said []byte
+	// The second is for hosts whose limits, or control groups, the usual one cannot take.
+	for _, conf := range []string{"", "[engine]\nruntime = \"runc\"\n[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\n"} {
+		must(t, os.WriteFile(dir+"/containers.conf", []byte(conf), 0o600))
+		t.Setenv("CONTAINERS_CONF", dir+"/containers.conf")
+		if said, err = exec.Command("podman", "import", dir+"/image.tar", testImage).CombinedOutput(); err != nil {
+			continue
+		}
+		if said, err = exec.Command("podman", "run", "--rm", "--network=host", "--pid=host", testImage, "true").CombinedOutput(); err == nil {
+			t.Cleanup(func() { _ = exec.Command("podman", "rm", "--all", "--force", "--time=0").Run() })
+			return
+		}
+	}
+	t.Skipf("podman runs no container here: %s", said)
+}
+
+func imageOf(t *testing.T, busybox string) []byte {
+	b, err := os.ReadFile(busybox)
+	must(t, err)
+	var out strings.Builder
+	w := tar.NewWriter(&out)
+	file := func(h tar.Header, b []byte) {
+		h.Size = int64(len(b))
+		must(t, w.WriteHeader(&h))
+		_, err := w.Write(b)
+		must(t, err)
+	}
+	file(tar.Header{Name: "bin/busybox", Mode: 0o755}, b)
+	for _, name := range []string{"sh", "sleep", "cat", "true", "id", "kill"} {
+		file(tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox"}, nil)
+	}
+	file(tar.Header{Name: "inside", Mode: 0o644}, nil)
+	file(tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o777}, nil)
+	must(t, w.Close())
+	return []byte(out.String())
+}
+
+// contained is setup for a job in a container.
+func contained(t *testing.T, args ...string) *world {
+	w := setup(t, args...)
+	w.job.Spec.Task.Container = testImage
+	return w
+}
+
+// containers are those that podman has, running or not.
+func containers(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("podman", "ps", "--all", "--format={{.Names}}").Output()
+	must(t, err)
+	return strings.TrimSpace(string(out))
+}
+
+func TestContainerHasWhatTheJobHas(t *testing.T) {
+	inPodman(t)
+	w := contained(t, "sh", "-c", `
+		test -e /inside || echo outside
+		pwd; id -u; echo "$GIVEN $VIZIER_JOB_ID"; echo x >made; echo y >"$TMPDIR/own"; echo z >"$VIZIER_CHECKPOINT_DIR/at"
+		echo '{"reason": "as it said"}' >"$VIZIER_RESULT_FILE"
+		exit 5`)
+	w.job.Spec.Task.Dir, w.job.Spec.Task.Env, w.job.Spec.Resumable = "src", []string{"GIVEN=a b"}, true
+	must(t, os.Mkdir(w.root+"/src", 0o755))
+	r := w.Run(bg, &w.job)
+	if want := fmt.Sprintf("%s/src\n%d\na b %s\n", w.root, os.Getuid(), w.job.ID); r.Exit != 5 || r.Reason != "as it said" || w.log("stdout") != want {
+		t.Fatalf("exit %d, reason %q, output %q, want %q; stderr %s", r.Exit, r.Reason, w.log("stdout"), want, w.log("stderr"))
+	}
+	for _, path := range []string{w.root + "/src/made", w.Files.CheckpointDir(w.job.ID) + "/at"} {
+		st, err := os.Stat(path)
+		if err != nil || int(st.Sys().(*syscall.Stat_t).Uid) != os.Getuid() {
+			t.Fatalf("%s: %v, %v", path, st, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), ownTemporary+"*")); len(left) != 0 {
+		t.Fatal("temporary directories are left:", left)
+	}
+	if left := containers(t); left != "" {
+		t.Fatal("containers are left:", left)
+	}
+}
+
+func TestContainerEndsWithItsJob(t *testing.T) {
+	for name, end := range map[string]func(w *world, a kernel.AttemptID){
+		"told to stop": func(w *world, a kernel.AttemptID) {
+			must(w.t, w.Stop(bg, a))
+			if r := w.outcome(a); r.Reason != "cancelled by tester" {
+				w.t.Fatalf("%+v", r)
+			}
+		},
+		"runner killed": func(w *world, a kernel.AttemptID) {
+			must(w.t, syscall.Kill(w.claim(a).PID, syscall.SIGKILL))
+		},
+		"swept": func(w *world, a kernel.AttemptID) { must(w.t, w.Sweep(bg, a)) },
+	} {
+		for how, script := range map[string]string{
+			"obedient": `echo "up $$"; sleep 1000 & wait`,
+			"stubborn": `trap "" TERM; echo "up $$"; while :; do sleep 1; done`,
+		} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				inPodman(t)
+				w := contained(t, "sh", "-c", script)
+				w.job.Spec.Task.Grace = time.Second
+				a := w.launch()
+				inside := mustPID(t, w.said("up "))
+				end(w, a)
+				w.eventually("the end of what was inside", func() bool { return !alive(inside) })
+				w.eventually("no container", func() bool { return containers(t) == "" })
+			})
+		}
+	}
+}
+
+// What ends by itself needs no removal; what was ended has one, and so has a sweep.
+func TestContainerIsRemovedOnceItsJobWasEnded(t *testing.T) {
+	removals := func(calls []string) (n int) {
+		for _, c := range calls {
+			if strings.HasPrefix(c, "rm ") && strings.Contains(c, "vizier-") {
+				n++
+			}
+		}
+		return n
+	}
+	calls := inFake(t)
+	w := contained(t, "sh", "-c", "exit 7")
+	if r := w.Run(bg, &w.job); r.Exit != 7 || removals(calls()) != 0 {
+		t.Fatalf("%+v, asked %q", r, calls())
+	}
+	w = contained(t, "sleep", "1000")
+	ctx, stop := context.WithTimeoutCause(bg, 50*time.Millisecond, errors.New("enough"))
+	defer stop()
+	if r := w.Run(ctx, &w.job); r.Reason != "enough" || removals(calls()) != 1 {
+		t.Fatalf("%+v, asked %q", r, calls())
+	}
+	a := w.job.Attempt()
+	must(t, w.Provide(bg, &w.job))
+	must(t, w.Claim(a))
+	w.removeContainer("") // asks for nothing
+	c, err := readClaim(w.Files.ClaimFile(a))
+	must(t, err)
+	if c.Container != w.containerName(a) {
+		t.Fatalf("the claim has %q", c.Container)
+	}
+	c.PID = 1 << 30
+	w.forge(a, c)
+	must(t, w.Sweep(bg, a))
+	if removals(calls()) != 2 {
+		t.Fatalf("asked %q", calls())
+	}
+}
+
+func TestContainerWithoutAnEngine(t *testing.T) {
+	w := contained(t, "true")
+	t.Setenv("PATH", t.TempDir())
+	r := w.Run(bg, &w.job)
+	if want := "container " + testImage + ": command not found: podman on host " + here().Host + ", and jobs in containers cannot run there: install podman there"; r.Exit != 127 || r.Class != kernel.LaunchFailure || !strings.HasPrefix(r.Reason, want) {
+		t.Fatalf("%+v", r)
+	}
+	if problem, next := w.CheckContainers(); !strings.Contains(problem, "command not found: podman") || !strings.HasPrefix(next, "install podman") {
+		t.Fatalf("%q, %q", problem, next)
+	}
+}
+
+func TestContainerLine(t *testing.T) {
+	inFake(t)
+	w := contained(t, "make", "all")
+	w.Containers = Containers{Run: []string{"podman", "-m{mount}", "-v{variable}", "-s{setting}", "{image}", "{dir}", "{command}"}}
+	admin := w.root + "/.git/worktrees/w"
+	must(t, os.MkdirAll(admin, 0o755))
+	tree := t.TempDir()
+	must(t, os.WriteFile(admin+"/gitdir", []byte(tree+"/.git\n"), 0o644))
+	t.Setenv("PATH", os.Getenv("PATH"))
+	t.Setenv("LD_PRELOAD", "host.so")
+	w.job.Spec.Task.Env = []string{"HOME=/h", "B=1"}
+	env := []string{"HOME=/h", "B=1", "LD_PRELOAD=host.so", "PATH=/p"}
+	line := func(dir string) []string {
+		t.Helper()
+		argv, client, err := w.Contain(&w.job, dir, w.job.Spec.Task.Args, env)
+		must(t, err)
+		if !slices.Contains(client, "LD_PRELOAD=host.so") || slices.Contains(client, "HOME=/h") || !slices.Contains(client, "B=1") {
+			t.Fatalf("the engine's program gets %q", client)
+		}
+		return argv[1:]
+	}
+	said := filepath.Dir(w.Files.ResultFile(w.job.Attempt()))
+	same := func(path string) string { return "-m" + path + ":" + path }
+	want := []string{same(w.root), "-vB", "-sHOME=/h", testImage, w.root, "make", "all"}
+	if got := line(w.root); !slices.Equal(got, want) {
+		t.Fatalf("in the main working tree %q, want %q", got, want)
+	}
+	mounts := []string{same(w.root + "/.git"), same(said), same(tree)}
+	slices.Sort(mounts)
+	if got := line(tree)[:3]; !slices.Equal(got, mounts) {
+		t.Fatalf("in a linked one %q, want %q", got, mounts)
+	}
+	w.job.Spec.Task.Sandbox.Mode = kernel.BestEffortSandbox
+	if got := line(w.root); !slices.Equal(got[:2], []string{same(w.root), same(w.root+"/.git") + ":ro"}) {
+		t.Fatalf("with a sandbox %q", got)
+	}
+	odd := t.TempDir() + "/a:b"
+	must(t, os.Mkdir(odd, 0o755))
+	if _, _, err := w.Contain(&w.job, odd, []string{"true"}, env); err == nil || !strings.Contains(err.Error(), "no path with a colon") {
+		t.Fatal(err)
+	}
+}
+
+func TestEngines(t *testing.T) {
+	own := []string{"crun-it", "{image}", "{command}"}
+	for _, c := range []struct {
+		name            string
+		run             []string
+		starts, removal string
+	}{
+		{"docker", nil, "docker run --rm --name={name} ", "docker rm --force {name}"},
+		{"apptainer", nil, "apptainer exec --pwd={dir} ", ""},
+		{"podman", own, "crun-it {image} {command} ", ""},
+	} {
+		e := Engine(c.name, c.run, nil)
+		if got := strings.Join(e.Run, " ") + " "; !strings.HasPrefix(got, c.starts) || strings.Join(e.Remove, " ") != c.removal {
+			t.Errorf("%s: %q, %q", c.name, e.Run, e.Remove)
+		}
+	}
+	if e := Engine("docker", nil, own); !slices.Equal(e.Remove, own) {
+		t.Errorf("removed by %q", e.Remove)
+	}
+}

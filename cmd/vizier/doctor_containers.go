@@ -1,0 +1,27 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/app"
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// checkContainers looks whether jobs of this host can run in containers, where any is to, or the
+// configuration says by what.
+func (r *repo) checkContainers(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
+	waits := func(j *kernel.Job) bool {
+		return j.Open() && j.Spec.Task.Container != "" && j.Spec.Task.On() == kernel.LocalExecutor
+	}
+	meant := func(s config.Setting) bool { return strings.HasPrefix(s.Key, "containers.") && s.Origin != "default" }
+	if !slices.ContainsFunc(s.Jobs(), waits) && !slices.ContainsFunc(r.Config.Settings(), meant) {
+		return nil, nil
+	}
+	if problem, next := r.Doctor.containers(); problem != "" {
+		return []app.Finding{{Path: "containers.engine", Problem: problem, Next: next}}, nil
+	}
+	return nil, nil
+}
