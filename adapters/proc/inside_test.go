@@ -63,6 +63,7 @@ func TestInsideJobOfADeadRunner(t *testing.T) {
 }
 
 func insideJobOfADeadRunner(t *testing.T, role string) {
+	noSubreaper(t)
 	w := setup(t)
 	a := w.job.Attempt()
 	w.job.Spec.Task.Args = append([]string{"sh", "-c", `"$@"; while :; do sleep 1; done`, "sh"}, as(role, "insideLater", w.root, label(a))...)

@@ -1,0 +1,7 @@
+//go:build !linux || portable
+
+package proc
+
+import "testing"
+
+func noSubreaper(*testing.T) {}
