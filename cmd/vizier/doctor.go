@@ -59,6 +59,8 @@ type diagnosis struct {
 type doctorClause struct {
 	Clause string `json:"clause"`
 	Kept   bool   `json:"kept"`
+
+	NotAsked string `json:"not_asked_since,omitempty"` // the broken one that it rests upon
 }
 
 type doctorFinding struct {

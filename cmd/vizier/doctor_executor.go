@@ -31,7 +31,7 @@ func (x *doctorCmd) tryExecutor(c *call, r *repo) (found []app.Finding, clauses 
 		broken(f)
 	}
 	err = e.Try(c.ctx, func(p cluster.Clause) {
-		clauses = append(clauses, doctorClause{p.Promise, p.Broken == ""})
+		clauses = append(clauses, doctorClause{p.Promise, p.Broken == "" && p.Unasked == "", p.Unasked})
 		if p.Broken != "" {
 			broken(cluster.Finding{Problem: p.Promise + ": " + p.Broken, Next: p.Next})
 		}
@@ -39,6 +39,9 @@ func (x *doctorCmd) tryExecutor(c *call, r *repo) (found []app.Finding, clauses 
 			mark := "kept   "
 			if p.Broken != "" {
 				mark = "broken "
+			}
+			if p.Unasked != "" {
+				mark, p.Promise = "unasked ", p.Promise+": this is broken: "+p.Unasked
 			}
 			c.ui.print(mark + p.Promise)
 		}

@@ -146,8 +146,8 @@ func TestErrorsAreToldInViewOfTheWhole(t *testing.T) {
 		args := strings.Fields(line)
 		code, _, narrow := w.run(args...)
 		_, err := parserOf(t, &grammar{}).Parse(slices.Clone(args))
-		if err == nil || code != 2 || !strings.Contains(narrow, err.Error()) {
-			t.Errorf("%s: exit %d, %q, want 2 and %v", line, code, narrow, err)
+		if err == nil || code != 2 || !strings.Contains(narrow, usage(err).Error()) {
+			t.Errorf("%s: exit %d, %q, want 2 and %v", line, code, narrow, usage(err))
 		}
 	}
 }

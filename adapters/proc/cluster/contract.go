@@ -17,6 +17,7 @@ type Clause struct {
 	Promise string
 	Broken  string // how; "": it was kept
 	Next    string // what to do about that
+	Unasked string // the broken promise that it rests upon, for which it was not tried; "": it was tried
 }
 
 // trial is one run of the contract's suite. Its jobs are shell commands that wait in dir
@@ -26,7 +27,28 @@ type trial struct {
 	dir  string
 	jobs []Job // that were submitted
 	tell func(Clause)
+
+	tried  map[string]bool // by promise
+	broken string          // the promise that was broken last
 }
+
+// The promises that others rest upon, and those.
+const (
+	doesAnswer      = "list answers"
+	doesTake        = "submit takes a job and says its id"
+	doesList        = "the next list has the job, by its name and with its id"
+	doesRun         = "the job runs"
+	doesRunThere    = "it runs in the directory that was asked for"
+	doesLog         = "what it prints is appended to the log that was asked for"
+	listsRunning    = "list has it as running meanwhile"
+	listsEnded      = "list has it as neither waiting nor running once it has ended"
+	doesTerminate   = "cancel has a job that runs get SIGTERM"
+	listsTerminated = "list has it as neither waiting nor running after that"
+	mayCancelEnded  = "cancel of a job that has ended is no failure"
+)
+
+// resting are these promises in the order in which they are tried.
+var resting = []string{doesAnswer, doesTake, doesList, doesRun, doesRunThere, doesLog, listsRunning, listsEnded, doesTerminate, listsTerminated, mayCancelEnded}
 
 // errBroken ends a part of a trial: what follows in it would say nothing new.
 var errBroken = errors.New("broken")
@@ -35,19 +57,22 @@ var errBroken = errors.New("broken")
 const trialStep = 100 * time.Millisecond
 
 // Try tries what every engine promises, by small jobs of its own, and tells of each
-// promise. What rests upon one that is broken is left out.
+// promise. Of what rests upon one that is broken it tells that nobody asked.
 func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
 	dir, err := c.probeDir()
 	if err != nil {
 		return fmt.Errorf("try executor %s: %w", c.Name, err)
 	}
-	t := &trial{c: c, dir: dir, tell: tell}
+	t := &trial{c: c, dir: dir, tell: tell, tried: map[string]bool{}}
 	defer func() {
 		_ = c.cancel(context.WithoutCancel(ctx), t.jobs) // what is left of them
 		_ = os.RemoveAll(dir)
 	}()
 	if t.listed(ctx) == nil {
 		_ = t.cancels(ctx)
+	}
+	if ctx.Err() == nil {
+		t.unasked()
 	}
 	_ = t.keep("cancel of a job that nobody knows is no failure", t.cancelsNothing(ctx, Job{ID: "0", Name: t.c.ownPrefix() + "none"}))
 	_ = t.keep("submit refuses permanently what it does not know", t.refuses(ctx))
@@ -56,21 +81,37 @@ func (c *Cluster) Try(ctx context.Context, tell func(Clause)) error {
 
 // keep tells of a promise that was kept, or of how it was broken.
 func (t *trial) keep(promise string, broken error) error {
+	t.tried[promise] = true
 	if broken == nil {
 		t.tell(Clause{Promise: promise})
 		return nil
 	}
-	t.tell(Clause{promise, broken.Error(), "docs/user/executors.md says what it is to do; " + t.c.Engine.Mend()})
+	t.broken = promise
+	t.tell(Clause{Promise: promise, Broken: broken.Error(), Next: "docs/user/executors.md says what it is to do; " + t.c.Engine.Mend()})
 	return errBroken
+}
+
+// unasked tells of the promises that nobody asked for, and of the last broken one before these.
+func (t *trial) unasked() {
+	for _, promise := range resting {
+		if !t.tried[promise] {
+			t.tell(Clause{Promise: promise, Unasked: t.broken})
+		}
+	}
 }
 
 func (t *trial) file(name string) string { return filepath.Join(t.dir, name) }
 
 func (t *trial) log(name string) string { return t.file(name + ".log") }
 
+// called is the name of the trial's job of that name.
+func (t *trial) called(name string) string {
+	return t.c.ownPrefix() + filepath.Base(t.dir) + "-" + name
+}
+
 // submit submits a shell command as a job of the trial's.
 func (t *trial) submit(ctx context.Context, name, script string, options ...string) (j Job, err error) {
-	j.Name = t.c.ownPrefix() + filepath.Base(t.dir) + "-" + name
+	j.Name = t.called(name)
 	err = t.c.ask(ctx, func(ctx context.Context) (err error) {
 		j.ID, err = t.c.Engine.Submit(ctx, Request{Name: j.Name, Argv: []string{"/bin/sh", "-c", script}, Dir: t.c.Root, Log: t.log(name), Options: options})
 		return err
@@ -108,7 +149,7 @@ func (t *trial) wait(ctx context.Context, name string, j Job) error {
 			return nil
 		}
 		got, _, err := t.now(ctx, j)
-		log, _ := os.ReadFile(t.log("first"))
+		log, _ := os.ReadFile(t.log(strings.TrimPrefix(j.Name, t.called(""))))
 		return errors.Join(err, fmt.Errorf("it did not make %s (it is %s%s) %s", t.file(name), got.called(), got.because(": "), strings.TrimSpace(string(log))))
 	})
 }
@@ -127,14 +168,14 @@ func (t *trial) gone(ctx context.Context, j Job) error {
 // listed follows a job from its submission to its end.
 func (t *trial) listed(ctx context.Context) error {
 	_, err := t.c.refresh(ctx)
-	if err := t.keep("list answers", err); err != nil {
+	if err := t.keep(doesAnswer, err); err != nil {
 		return err
 	}
 	first, err := t.submit(ctx, "first", fmt.Sprintf(`echo "out"; echo "err" >&2; pwd -P >%[1]s/where.new && mv %[1]s/where.new %[1]s/where; while [ ! -e %[1]s/go ]; do sleep 0.1; done`, t.dir))
 	if err == nil && first.ID == "" {
 		err = errors.New("it has no id")
 	}
-	if err := t.keep("submit takes a job and says its id", err); err != nil {
+	if err := t.keep(doesTake, err); err != nil {
 		return err
 	}
 	got, known, err := t.now(ctx, first)
@@ -144,14 +185,14 @@ func (t *trial) listed(ctx context.Context) error {
 	case err == nil && got.ID != first.ID:
 		err = fmt.Errorf("job %s has the id %s there, and submit said %s", first.Name, got.ID, first.ID)
 	}
-	if err := t.keep("the next list has the job, by its name and with its id", err); err != nil {
+	if err := t.keep(doesList, err); err != nil {
 		return err
 	}
-	if err := t.keep("the job runs", t.wait(ctx, "where", first)); err != nil {
+	if err := t.keep(doesRun, t.wait(ctx, "where", first)); err != nil {
 		return err
 	}
-	_ = t.keep("it runs in the directory that was asked for", t.ranIn())
-	_ = t.keep("what it prints is appended to the log that was asked for", t.until(ctx, t.printed))
+	_ = t.keep(doesRunThere, t.ranIn())
+	_ = t.keep(doesLog, t.until(ctx, t.printed))
 	err = t.until(ctx, func() error {
 		got, known, err := t.now(ctx, first)
 		if err == nil && (!known || got.State != Running) {
@@ -159,11 +200,11 @@ func (t *trial) listed(ctx context.Context) error {
 		}
 		return err
 	})
-	_ = t.keep("list has it as running meanwhile", err)
+	_ = t.keep(listsRunning, err)
 	if err = sys.Touch(t.file("go")); err == nil {
 		err = t.gone(ctx, first)
 	}
-	return t.keep("list has it as neither waiting nor running once it has ended", err)
+	return t.keep(listsEnded, err)
 }
 
 func (t *trial) ranIn() error {
@@ -199,11 +240,11 @@ func (t *trial) cancels(ctx context.Context) error {
 	if err == nil {
 		err = t.wait(ctx, "asked", j)
 	}
-	if err := t.keep("cancel has a job that runs get SIGTERM", err); err != nil {
+	if err := t.keep(doesTerminate, err); err != nil {
 		return err
 	}
-	_ = t.keep("list has it as neither waiting nor running after that", t.gone(ctx, j))
-	_ = t.keep("cancel of a job that has ended is no failure", t.cancelsNothing(ctx, j))
+	_ = t.keep(listsTerminated, t.gone(ctx, j))
+	_ = t.keep(mayCancelEnded, t.cancelsNothing(ctx, j))
 	return nil
 }
 

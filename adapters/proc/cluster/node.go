@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -151,6 +152,9 @@ func (n *Node) Terminated(ctx context.Context) error {
 	}
 	return other
 }
+
+// Endless is how long a job may still run that has no limit.
+const Endless = time.Duration(math.MaxInt64)
 
 // errNoTelling is that a place does not know how long it has.
 var errNoTelling = errors.New("this job was not told how long it may run")

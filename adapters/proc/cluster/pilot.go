@@ -160,7 +160,7 @@ func (c *Cluster) Cores(place Place) int { return cmp.Or(place.Cores(), c.Settin
 func Until(ctx context.Context, place Place) time.Time {
 	const least, share = time.Minute, 10
 	state, left, err := place.Stands(ctx)
-	if err != nil || state != Running || left <= 0 {
+	if err != nil || state != Running || left <= 0 || left == Endless {
 		return time.Time{}
 	}
 	return time.Now().Add(left - min(least, left/share))

@@ -58,6 +58,9 @@ func stands(out string) (state cluster.State, left time.Duration, err error) {
 	if f[0] != "RUNNING" {
 		return "", 0, nil // it ends, and COMPLETING does not say how
 	}
+	if f[2] == "UNLIMITED" {
+		return cluster.Running, cluster.Endless, nil
+	}
 	left, ok := duration(f[2])
 	if !ok {
 		return "", 0, fmt.Errorf("squeue says %q", out)

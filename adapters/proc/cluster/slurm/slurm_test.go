@@ -112,17 +112,18 @@ func TestDuration(t *testing.T) {
 func TestStands(t *testing.T) {
 	for out, want := range map[string]cluster.State{
 		"RUNNING                 N/A                     1:00:00                 \n": cluster.Running,
+		"RUNNING                 N/A                     UNLIMITED               \n": cluster.Running,
 		"RUNNING                 2026-11-23T05:22:30     1:00:00                 \n": cluster.Preempted,
 		"COMPLETING              2026-11-23T05:22:30     INVALID                 \n": cluster.Preempted,
 		"PREEMPTED               N/A                     1:00:00                 \n": cluster.Preempted,
 		"COMPLETING              N/A                     INVALID                 \n": "",
 		"CANCELLED               N/A                     INVALID                 \n": "",
 	} {
-		if got, left, err := stands(out); got != want || err != nil || (got == cluster.Running) != (left == time.Hour) {
+		if got, left, err := stands(out); got != want || err != nil || (got == cluster.Running) != (left == time.Hour || left == cluster.Endless) {
 			t.Errorf("%q: %q, %s, %v", out, got, left, err)
 		}
 	}
-	for _, out := range []string{"", "RUNNING                 N/A                     UNLIMITED               \n"} {
+	for _, out := range []string{"", "RUNNING                 N/A                     INVALID                 \n"} {
 		if got, _, err := stands(out); err == nil {
 			t.Errorf("%q: %q", out, got)
 		}
