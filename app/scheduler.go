@@ -14,7 +14,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/retention"
 )
 
-// Scheduler is every use case a front end may offer.
+// Scheduler is every use case a front end may offer. It serves one goroutine at a time:
+// each use case takes the limits that are configured then.
 type Scheduler struct {
 	Store     Store
 	Observers []Observer
