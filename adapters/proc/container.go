@@ -247,17 +247,19 @@ func (l *Local) removal(name string) []string {
 	return out
 }
 
-// removeContainer ends the container of that name, if there is one. Nobody is told that
-// there is none.
+// removeContainer ends the container of that name, if there is one. An engine whose program was
+// killed in the middle may refuse at first; that there is no such container may be a refusal as well.
 func (l *Local) removeContainer(name string) {
-	const patience = 30 * time.Second
+	const patience, tries, pause = 30 * time.Second, 3, 500 * time.Millisecond
 	argv := l.removal(name)
 	if name == "" || argv == nil {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	_ = exec.CommandContext(ctx, argv[0], argv[1:]...).Run() //nolint:gosec // the configuration's command line
+	for n := 1; exec.CommandContext(ctx, argv[0], argv[1:]...).Run() != nil && n < tries; n++ { //nolint:gosec // the configuration's command line
+		time.Sleep(pause)
+	}
 }
 
 // keeper is a process that removes a container when this process dies: an engine may have

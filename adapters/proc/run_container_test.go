@@ -166,6 +166,7 @@ func TestContainerEndsWithItsJob(t *testing.T) {
 				end(w, a)
 				w.eventually("the end of what was inside", func() bool { return !alive(inside) })
 				w.eventually("no container", func() bool { return containers(t) == "" })
+				w.eventually("no process of the engine's", func() bool { return len(strays()) == 0 })
 			})
 		}
 	}
