@@ -90,7 +90,9 @@ func TestWhatATickMayWrite(t *testing.T) {
 func ledBack(s *kernel.Snapshot, id kernel.JobID) bool {
 	for _, j := range s.Jobs() {
 		live := s.Facts().Runners[j.Attempt()].Value.Liveness
-		ends := live == kernel.Dead || live == kernel.NeverStarted && !j.State.Stop.At.IsZero() // one that never began, of a job that was cancelled, is not taken back
+		r := s.Facts().Results[j.Attempt()].Value
+		began := r != nil && r.Attempt == j.Attempt()
+		ends := live == kernel.Dead || live == kernel.NeverStarted && (began || !j.State.Stop.At.IsZero()) // one that never began, of a job that was cancelled, is not taken back
 		if j.State.Status != kernel.Running || !ends {
 			continue
 		}
@@ -99,7 +101,6 @@ func ledBack(s *kernel.Snapshot, id kernel.JobID) bool {
 				return true
 			}
 		}
-		r := s.Facts().Results[j.Attempt()].Value
 		if r == nil {
 			continue
 		}
