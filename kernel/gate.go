@@ -122,9 +122,20 @@ func Gates() []Gate {
 	return out
 }
 
+// checkAfter looks at job i's predecessors. Those that had succeeded when it was judged
+// last are looked at once all others have: mostly another still keeps it waiting.
 func (t *tick) checkAfter(i int32, from int) (verdict, int) {
+	if behind := t.passedAfter(i); from < behind {
+		if v, n := t.checkPredecessors(i, behind); v.kind != passed {
+			return v, n
+		}
+	}
+	return t.checkPredecessors(i, from)
+}
+
+func (t *tick) checkPredecessors(i int32, from int) (verdict, int) {
 	after := t.s.jobs[i].Spec.After
-	for n := max(from, t.passedAfter(i)); n < len(after); n++ {
+	for n := from; n < len(after); n++ {
 		id := after[n]
 		k, ok := t.s.find(id)
 		switch {
@@ -147,23 +158,13 @@ func (t *tick) checkAfter(i int32, from int) (verdict, int) {
 }
 
 // passedAfter is how many of job i's predecessors had succeeded when it was judged
-// last. They still have: what a rewind takes back it rewinds with all that depends
-// on it. A predecessor that may fail may be tried again.
+// last, as far as an incremental tick is told.
 func (t *tick) passedAfter(i int32) int {
 	j := t.s.jobs[i]
-	if t.baseline == nil || t.baseline.changed[j.ID] || len(j.Spec.AfterAny) > 0 {
+	if t.baseline == nil || t.baseline.changed[j.ID] || len(j.Spec.AfterAny) > 0 || j.State.Status != WaitingOnDeps || j.State.Wait.Cause != JobNotEnded {
 		return 0
 	}
-	switch w := j.State.Wait; {
-	case !j.State.Status.Waiting():
-		return 0
-	case w.Kind != OnDependencies || w.Cause == TokenProducing:
-		return len(j.Spec.After)
-	case w.Cause == JobNotEnded:
-		return max(0, slices.Index(j.Spec.After, w.Job))
-	default:
-		return 0
-	}
+	return max(0, slices.Index(j.Spec.After, j.State.Wait.Job))
 }
 
 func (t *tick) checkNeeds(i int32, from int) (verdict, int) {

@@ -175,7 +175,7 @@ func (s *Snapshot) find(id JobID) (int32, bool) {
 // requireSome notes that a decision needs the first of some jobs once it has what it
 // lacks now: they are brought together, and it is not made again for each.
 func (s *Snapshot) requireSome(ids []JobID) {
-	const some = 8
+	const some = 32
 	for _, id := range ids[:min(len(ids), some)] {
 		s.find(id)
 	}
