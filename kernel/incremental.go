@@ -54,8 +54,13 @@ func (t *tick) judgeIncrementally() bool {
 	if set.widen(t.watch); set.gone {
 		return false
 	}
-	base := *t
-	for named := map[string]bool{}; ; {
+	base, named := *t, map[string]bool{}
+	for _, i := range set.list {
+		for _, l := range t.s.jobs[i].Spec.Locks {
+			named[l.Key] = false
+		}
+	}
+	for {
 		*t = tick{s: base.s, some: map[int32]*judgement{}, locks: base.locks.clone(), watch: base.watch, baseline: &set}
 		if ok, again := t.judgeSet(&set, named); !again {
 			return ok
@@ -63,9 +68,9 @@ func (t *tick) judgeIncrementally() bool {
 	}
 }
 
-// judgeSet judges the jobs of the set, and those in the lines of the locks that judged
-// jobs name and of those that are named: true, to the end. It is to be done again where
-// a job names a lock for which others wait whose turn is over; that is named then.
+// judgeSet judges the jobs of the set, and those in the lines of named locks: true, to
+// the end. It is to be done again where one of these names another lock, for which jobs
+// wait whose turn is over; that is named then.
 func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 	for _, i := range set.list {
 		if v := t.of(i); t.s.jobs[i].unrouted() && t.idle(i) {
