@@ -11,23 +11,9 @@ import (
 
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
+	"github.com/vizier-scheduler/vizier/internal/promtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
-
-// promtool holds metrics to what Prometheus itself says of them, where it is installed.
-func promtool(t *testing.T, text string) {
-	t.Run("promtool", func(t *testing.T) {
-		program, err := exec.LookPath("promtool")
-		if err != nil {
-			t.Skip("needs promtool, of Debian's package prometheus: ", err)
-		}
-		cmd := exec.Command(program, "check", "metrics")
-		cmd.Stdin = strings.NewReader(text)
-		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("promtool: %v\n%s", err, out)
-		}
-	})
-}
 
 // Nothing of a repository changes by being looked at; a store that is not acted on is
 // looked at as well.
@@ -70,7 +56,7 @@ func TestARepositoryIsOnlyLookedAt(t *testing.T) {
 	}
 	before := filesBelow(t, dir)
 	first := look()
-	promtool(t, first)
+	promtest.Check(t, first)
 	git("add", "-f", ".vizier")
 	if r.Store.Foreign(t.Context()) == nil {
 		t.Fatal("the store counts as one's own")

@@ -20,6 +20,7 @@ import (
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
+	"github.com/vizier-scheduler/vizier/internal/promtest"
 )
 
 // here is the directory of this package; tests change to others.
@@ -379,17 +380,7 @@ func TestMetricsForWhoScrapes(t *testing.T) {
 		if code, _ := f.get(address, "Host", "evil.example"); code != http.StatusForbidden {
 			t.Errorf("for another host: %d", code)
 		}
-		t.Run("promtool", func(t *testing.T) {
-			program, err := exec.LookPath("promtool")
-			if err != nil {
-				t.Skip("needs promtool, of Debian's package prometheus: ", err)
-			}
-			cmd := exec.Command(program, "check", "metrics")
-			cmd.Stdin = strings.NewReader(text)
-			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-				t.Errorf("promtool: %v\n%s", err, out)
-			}
-		})
+		promtest.Check(t, text)
 	}
 }
 

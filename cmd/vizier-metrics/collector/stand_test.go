@@ -3,7 +3,6 @@ package collector
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/vizier-scheduler/vizier/internal/promtest"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
@@ -96,7 +96,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s in\n%s", odd, text)
 		}
 	}
-	promtool(t, text)
+	promtest.Check(t, text)
 }
 
 func textOf(t *testing.T, g prometheus.Gatherer) string {
@@ -110,21 +110,6 @@ func textOf(t *testing.T, g prometheus.Gatherer) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// promtool holds metrics to what Prometheus itself says of them, where it is installed.
-func promtool(t *testing.T, text string) {
-	t.Run("promtool", func(t *testing.T) {
-		program, err := exec.LookPath("promtool")
-		if err != nil {
-			t.Skip("needs promtool, of Debian's package prometheus: ", err)
-		}
-		cmd := exec.Command(program, "check", "metrics")
-		cmd.Stdin = strings.NewReader(text)
-		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("promtool: %v\n%s", err, out)
-		}
-	})
 }
 
 // What the page, the alerts in it and the dashboard name are metrics that there are,
