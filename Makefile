@@ -2,14 +2,14 @@
 # make test   everything that must hold before a change lands
 # make test-long   the same at length
 # make test-agents   with Claude Code, Codex and Gemini CLI from npm
-# make        builds bin/vizier, bin/vizier-top, bin/vizier-mcp, bin/vizier-metrics, bin/vizier-web, and bin/vizier-resident where libgit2 is to be had
+# make        builds bin/vizier, bin/vizier-top, bin/vizier-mcp, bin/vizier-metrics, bin/vizier-otel, bin/vizier-web, and bin/vizier-resident where libgit2 is to be had
 
 GO       ?= go
 LIBGIT2  := $(shell pkg-config --exists 'libgit2 >= 1.5' 'libgit2 < 1.6' 2>/dev/null && command -v gcc >/dev/null 2>&1 && echo yes)
 ifeq ($(LIBGIT2),yes)
-PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics bin/vizier-web bin/vizier-resident
+PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics bin/vizier-otel bin/vizier-web bin/vizier-resident
 else
-PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics bin/vizier-web
+PROGRAMS := bin/vizier bin/vizier-top bin/vizier-mcp bin/vizier-metrics bin/vizier-otel bin/vizier-web
 endif
 SLIM     := -trimpath -ldflags '-s -w'
 PREFIX   ?= /usr/local
@@ -28,6 +28,7 @@ build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-top ./cmd/vizier-top
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-mcp ./cmd/vizier-mcp
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-metrics ./cmd/vizier-metrics
+	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-otel ./cmd/vizier-otel
 	@$(MAKE) --no-print-directory page
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier-web ./cmd/vizier-web
 ifeq ($(LIBGIT2),yes)

@@ -18,7 +18,7 @@ import (
 const module = "github.com/vizier-scheduler/vizier"
 
 // satellites stand beside the kernel: they know it and not each other.
-var satellites = []string{"kernel/foresight", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "kernel/effect", "kernel/history", "kernel/retention"}
+var satellites = []string{"kernel/foresight", "kernel/view", "kernel/workflow", "kernel/inbox", "kernel/event", "kernel/effect", "kernel/history", "kernel/retention", "kernel/trace"}
 
 // mayImport is the whole architecture: which layers of this module each layer
 // may import, besides itself. Everything below adapters/X is the layer

@@ -110,6 +110,10 @@ func (w *world) apply(cfg config.Config) {
 	w.store.Keep(cfg.Logs.KeepAttempts, cfg.Events.MaxBytes, cfg.Events.Files)
 	w.store.KeepHistory(cfg.History.MaxBytes, cfg.History.Keep)
 	w.local.Grace, w.local.MaxLog = cfg.Jobs.Grace, cfg.Logs.MaxBytes
+	w.local.Spans, w.local.HooksExe = cfg.OTel.Endpoint != "", ""
+	if w.local.Spans {
+		w.local.HooksExe = spanProgram(w.local.Exe)
+	}
 	w.local.Containers = proc.Engine(cfg.Containers.Engine, cfg.Containers.Run, cfg.Containers.Remove)
 	w.local.Lease = proc.Lease{TTL: cfg.Leases.TTL, Stalled: cfg.Leases.Stalled, Locks: cfg.Leases.Locks}
 	limits := kernel.Limits{MaxRunning: cfg.Scheduler.MaxRunning, OthersApprove: cfg.Approvals.Others(), Executors: map[string]int{}, Pools: cfg.Pools, Grace: cfg.Jobs.Grace}
@@ -308,7 +312,7 @@ func programs(own string) (runner, resident string, err error) {
 	switch filepath.Base(own) {
 	case proc.ResidentName:
 		return beside("vizier"), own, nil
-	case proc.TopName:
+	case proc.TopName, proc.OTelName:
 		return beside("vizier"), beside(proc.ResidentName), nil
 	}
 	return own, beside(proc.ResidentName), nil

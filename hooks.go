@@ -18,6 +18,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc"
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/trace"
 	"github.com/vizier-scheduler/vizier/kernel/view"
 )
 
@@ -37,12 +38,17 @@ type hookWaker struct {
 	local  *proc.Local
 }
 
-// newHookWaker is nil where no hooks are configured.
+// newHookWaker is nil where no hooks are configured, and nobody is told of spans.
 func newHookWaker(cfg config.Config, store *fs.Store, local *proc.Local) app.Hooks {
 	c := hookWaker{map[kernel.EventKind]bool{}, store, local}
 	for _, h := range cfg.Hooks {
 		for _, word := range h.On {
 			c.wanted[hookEvent(word)] = true
+		}
+	}
+	if cfg.OTel.Endpoint != "" {
+		for _, kind := range trace.Kinds {
+			c.wanted[kind] = true
 		}
 	}
 	if len(c.wanted) == 0 {
@@ -86,16 +92,16 @@ func lockHooks(s *fs.Store) (*os.File, error) {
 }
 
 // serveHooks is the hidden entry point `__hooks`: it runs the hooks of what is
-// pending in the repository that the working directory belongs to.
-func serveHooks(stderr io.Writer, env Environment) int {
-	if err := dispatchHooks(env); err != nil {
+// pending in the repository that the working directory belongs to. Export may be nil.
+func serveHooks(stderr io.Writer, env Environment, export SpanExporter) int {
+	if err := dispatchHooks(env, export); err != nil {
 		fmt.Fprintln(stderr, "vizier hooks:", err)
 		return 1
 	}
 	return 0
 }
 
-func dispatchHooks(env Environment) error {
+func dispatchHooks(env Environment, export SpanExporter) error {
 	root, live, err := here(env)
 	if err != nil {
 		return err
@@ -107,7 +113,8 @@ func dispatchHooks(env Environment) error {
 	if err := w.store.Foreign(context.Background()); err != nil {
 		return err
 	}
-	d := app.HookDispatcher{Pending: w.store, Hooks: w.hooks, Events: w.store, Now: w.scheduler.Now}
+	hooks := func() []app.Hook { return append(w.hooks(), w.exports(export)...) }
+	d := app.HookDispatcher{Pending: w.store, Hooks: hooks, Events: w.store, Now: w.scheduler.Now}
 	for w.store.HooksPending() { // what became so while the lock was let go
 		f, err := lockHooks(w.store)
 		if err != nil || f == nil {

@@ -38,7 +38,7 @@ func Serve(args []string, stdout, stderr io.Writer, environ []string) (code int,
 	case sandbox.Entry:
 		return sandbox.Serve(args[1:], stderr), true
 	case "__hooks":
-		return serveHooks(stderr, env), true
+		return serveHooks(stderr, env, nil), true
 	case "__resident":
 		return serveResident(stderr, env), true
 	default:

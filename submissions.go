@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/trace"
 )
 
 // What an attempt may submit at most.
@@ -44,7 +45,8 @@ func (w *world) submissions(root string) func(context.Context, *kernel.Job) ([]k
 		}
 		o := &j.Spec.Origin
 		in := w.builder(cmp.Or(j.Spec.Task.Tree, root), w.config())
-		in.Origin = kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral}
+		in.Origin = kernel.Origin{Run: o.Run, Command: o.Command, Parent: j.ID, Ephemeral: o.Ephemeral,
+			TraceParent: trace.Of(j, j.State.Attempt, w.local.Spans).String()}
 		in.By, in.Late = func() string { return "job " + string(j.ID) }, true
 		news, err := in.Batch(ctx, io.LimitReader(f, maxSubmissionBytes))
 		if err == nil && len(news) > maxSubmissions {

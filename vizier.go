@@ -30,6 +30,7 @@ import (
 	"github.com/vizier-scheduler/vizier/app"
 	"github.com/vizier-scheduler/vizier/app/enqueue"
 	"github.com/vizier-scheduler/vizier/kernel"
+	"github.com/vizier-scheduler/vizier/kernel/trace"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -147,7 +148,7 @@ func (r *Repository) Builder(who Asker) *enqueue.Builder { return r.builder(r.Tr
 
 func (r *Repository) builder(tree string, who Asker) *enqueue.Builder {
 	in := r.world.builder(tree, r.Config)
-	in.Agents, in.Origin, in.By = r.Agents, kernel.Origin{Command: who.Command}, who.Name
+	in.Agents, in.Origin, in.By = r.Agents, kernel.Origin{Command: who.Command, TraceParent: trace.Parse(r.world.env.Get("TRACEPARENT")).String()}, who.Name
 	return in
 }
 

@@ -111,13 +111,16 @@ func (d *HookDispatcher) Serve(ctx context.Context) error {
 		if len(busy) == 0 && (len(list) == 0 || failed != nil) {
 			return failed
 		}
-		select {
-		case x := <-ended:
-			delete(busy, x.of)
-			if failed == nil {
-				failed = x.err
+		for again := time.After(hookPoll); len(busy) > 0 && again != nil; { // the queue may be long: it is not read for each
+			select {
+			case x := <-ended:
+				delete(busy, x.of)
+				if failed == nil {
+					failed = x.err
+				}
+			case <-again:
+				again = nil
 			}
-		case <-time.After(hookPoll):
 		}
 	}
 }

@@ -99,6 +99,10 @@ type Origin struct {
 
 	// Ephemeral asks that all that was made for the run goes when it is over.
 	Ephemeral bool
+
+	// TraceParent is the span that whoever submitted the job was part of (W3C Trace
+	// Context); "": none. It is for package trace.
+	TraceParent string
 }
 
 // mergeAlias is the alias of the flow that merges plans, as records have it.

@@ -73,7 +73,7 @@ func TestWhatIsSealed(t *testing.T) {
 		"OwnsContext": "of the run", "Transient": "when", "IdempotencyKey": "of the submission", "Budget": "how often", "Retry": "how often", "Resumable": "how often",
 		"Idempotent": "how often", "KeepSession": "how often", "Prompt": "its run has a manifest", "InDoubt": "how often", "Configured": "for people",
 		"Task.Grace": "how it ends", "Origin.Run": "its manifest is sealed", "Origin.Command": "for people", "Origin.Alias": "for people", "Origin.Plan": "its manifest is sealed",
-		"Origin.Branch": "its manifest is sealed", "Origin.Target": "its manifest is sealed", "Origin.Parent": "for people", "Origin.Ephemeral": "what goes after it",
+		"Origin.Branch": "its manifest is sealed", "Origin.Target": "its manifest is sealed", "Origin.Parent": "for people", "Origin.TraceParent": "for people", "Origin.Ephemeral": "what goes after it",
 		"Origin.About.Name": "for people", "Origin.About.Class": "of the operation",
 	}
 	base := everything()

@@ -38,6 +38,7 @@ const (
 	pendingDir    = "jobs/hooks/pending"
 	hookLogsDir   = "jobs/hooks/logs" // of calls about no job
 	drainFile     = "jobs/hooks/lock"
+	tracesFile    = "jobs/hooks/traces.failed"
 	planStatesDir = "state/plans"
 	sentinelsDir  = "tmp/merge-conflicts"
 

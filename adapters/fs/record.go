@@ -273,6 +273,7 @@ type (
 		TemplateVer   string            `json:"workflow_template_version,omitempty"`
 		PolicyHash    string            `json:"workflow_policy_snapshot_hash,omitempty"`
 		ManifestSHA   string            `json:"workflow_manifest_sha256,omitempty"`
+		TraceParent   string            `json:"traceparent,omitempty"`
 		Class         string            `json:"workflow_executor_class,omitempty"`
 		Operation     string            `json:"workflow_executor_operation,omitempty"`
 		Control       string            `json:"workflow_control_policy,omitempty"`

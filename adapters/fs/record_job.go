@@ -190,7 +190,7 @@ func newMetadata(sp *kernel.Spec, st *kernel.State) metadata {
 		RunID: string(o.Run), NodeID: o.Node, NodeName: o.About.Name,
 		Selector: o.Template.Selector, TemplateID: o.Template.ID, TemplateVer: o.Template.Version, PolicyHash: o.Template.PolicyHash, ManifestSHA: string(o.Manifest),
 		Class: o.About.Class, Operation: o.About.Operation, Control: o.About.Control, Gates: o.About.Gates,
-		Ephemeral: o.Ephemeral, Parent: string(o.Parent),
+		Ephemeral: o.Ephemeral, Parent: string(o.Parent), TraceParent: o.TraceParent,
 		ExecutionRoot: st.Context.Root, WorktreePath: st.Context.Worktree, WorktreeName: st.Context.Name,
 		WorktreeOwned: st.Context.Owned, ContextBranch: st.Context.Branch,
 		CancelStatus: st.Cancelled.Status.String(), CancelError: st.Cancelled.Error,
@@ -432,7 +432,7 @@ func (d *decoder) metadata(j *kernel.Job, m *metadata) {
 	}
 	j.Spec.Origin = kernel.Origin{
 		Run: kernel.RunID(m.RunID), Node: m.NodeID, Alias: m.CommandAlias, Plan: m.Plan, Branch: m.Branch, Target: m.Target,
-		Ephemeral: m.Ephemeral, Parent: kernel.JobID(m.Parent), Manifest: kernel.Digest(m.ManifestSHA),
+		Ephemeral: m.Ephemeral, Parent: kernel.JobID(m.Parent), TraceParent: m.TraceParent, Manifest: kernel.Digest(m.ManifestSHA),
 		Template: kernel.Template{Selector: m.Selector, ID: m.TemplateID, Version: m.TemplateVer, PolicyHash: m.PolicyHash},
 		About:    kernel.NodeInfo{Name: m.NodeName, Class: m.Class, Operation: m.Operation, Control: m.Control, Gates: m.Gates},
 	}

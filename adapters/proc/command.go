@@ -16,6 +16,7 @@ import (
 	"github.com/vizier-scheduler/vizier/adapters/proc/sandbox"
 	"github.com/vizier-scheduler/vizier/kernel"
 	"github.com/vizier-scheduler/vizier/kernel/effect"
+	"github.com/vizier-scheduler/vizier/kernel/trace"
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
@@ -59,6 +60,13 @@ var ownVariables = []string{envJob, envRun, envNode, envAttempt, envAttemptID, e
 var repositoryVariables = []string{"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT", "GIT_OBJECT_DIRECTORY",
 	"GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX",
 	"GIT_INTERNAL_SUPER_PREFIX", "GIT_SHALLOW_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_QUARANTINE_PATH", "GIT_REFLOG_ACTION"}
+
+// The variables of W3C Trace Context say of which span a process is a part: those of
+// whoever started this one are not the job's.
+const (
+	envTraceParent = "TRACEPARENT"
+	envTraceState  = "TRACESTATE"
+)
 
 // command is what is going to be executed.
 type command struct {
@@ -159,6 +167,9 @@ func (l *Local) jobEnv(j *kernel.Job, in says) []string {
 	if node := j.Spec.Origin.Node; node != "" {
 		env = append(env, envNode+"="+node)
 	}
+	if in := trace.Of(j, a.N, l.Spans); in != (trace.Context{}) && lookup(j.Spec.Task.Env, envTraceParent) == "" {
+		env = append(env, envTraceParent+"="+in.String())
+	}
 	return env
 }
 
@@ -173,7 +184,7 @@ func runnerEnv(a kernel.AttemptID) []string {
 // workflow, the files of secrets and what points git at a repository are taken from own alone.
 func environment(own []string, others ...string) []string {
 	seen := map[string]bool{}
-	for _, name := range slices.Concat(ownVariables, repositoryVariables) {
+	for _, name := range slices.Concat(ownVariables, repositoryVariables, []string{envTraceParent, envTraceState}) {
 		seen[name] = true
 	}
 	for _, v := range own {

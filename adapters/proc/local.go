@@ -59,6 +59,8 @@ type Files interface {
 type Local struct {
 	Exe         string   // the program of runners; absolute
 	ResidentExe string   // the program of the resident scheduler; "": Exe
+	HooksExe    string   // the program that runs hooks; "": Exe
+	Spans       bool     // there are spans of attempts, which commands are told of
 	ExeArgs     []string // what precedes the arguments of a runner and of a builtin
 	Root        string   // the repository's root; absolute
 	Files       Files

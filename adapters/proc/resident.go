@@ -13,6 +13,9 @@ import (
 // is one of its own.
 const ResidentName = "vizier-resident"
 
+// OTelName is what the program is called that runs hooks where spans are exported.
+const OTelName = "vizier-otel"
+
 // TopName is what the program of the live screen is called; it stands beside the others.
 const TopName = "vizier-top"
 
@@ -79,10 +82,10 @@ func FewFilesOf(pid int) string {
 	return fmt.Sprintf("the resident scheduler (pid %d) may open %d files (`ulimit -n`), and needs %d to start jobs", pid, most, fewestFiles)
 }
 
-// StartHooks starts the program of runners as `__hooks`, in a session of its own like the
-// resident scheduler.
+// StartHooks starts HooksExe as `__hooks`, in a session of its own like the resident
+// scheduler.
 func (l *Local) StartHooks() error {
-	if err := l.startService(l.Exe, "hooks"); err != nil {
+	if err := l.startService(cmp.Or(l.HooksExe, l.Exe), "hooks"); err != nil {
 		return fmt.Errorf("start the hooks: %w", err)
 	}
 	return nil

@@ -115,6 +115,10 @@ func containers(t *testing.T) string {
 
 func TestContainerHasWhatTheJobHas(t *testing.T) {
 	inPodman(t)
+	own, err := os.MkdirTemp("", "t") // others have theirs in the usual one
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(own) })
+	t.Setenv("TMPDIR", own)
 	w := contained(t, "sh", "-c", `
 		test -e /inside || echo outside
 		pwd; id -u; echo "$GIVEN $VIZIER_JOB_ID"; echo x >made; echo y >"$TMPDIR/own"; echo z >"$VIZIER_CHECKPOINT_DIR/at"
@@ -132,7 +136,7 @@ func TestContainerHasWhatTheJobHas(t *testing.T) {
 			t.Fatalf("%s: %v, %v", path, st, err)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), ownTemporary+"*")); len(left) != 0 {
+	if left, _ := filepath.Glob(filepath.Join(own, ownTemporary+"*")); len(left) != 0 {
 		t.Fatal("temporary directories are left:", left)
 	}
 	if left := containers(t); left != "" {

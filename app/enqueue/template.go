@@ -137,7 +137,7 @@ func (f *Flow) compile(ctx context.Context, ephemeral bool, ids func(node string
 	id := kernel.RunID("run_" + string(t.Scheduler.NewID()))
 	jobs, manifest, err := workflow.Compile(f.Parsed, workflow.CompileOptions{
 		Run: id, IDs: ids,
-		Selector: f.Choice.Selector, Alias: f.Choice.Alias, Command: t.Origin.Command,
+		Selector: f.Choice.Selector, Alias: f.Choice.Alias, Command: t.Origin.Command, TraceParent: t.Origin.TraceParent,
 		At: t.Scheduler.Now(), By: t.By(), Ephemeral: ephemeral,
 		Head: func() (string, error) { return t.Trees.HeadBranch(ctx, t.Tree) },
 	})

@@ -81,6 +81,7 @@ func (c *call) checks(r *repo) []app.Check {
 		{Name: "runners", Look: r.checkRunners},
 		{Name: "scheduler", Look: r.checkScheduler},
 		{Name: "containers", Look: r.checkContainers},
+		{Name: "traces", Look: r.checkTraces},
 		{Name: "worktrees", Look: r.checkWorktrees},
 		{Name: "inbox", Look: c.checkInbox(r)},
 	}

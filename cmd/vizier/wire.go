@@ -91,6 +91,7 @@ type repo struct {
 		clusters map[string]*cluster.Cluster
 
 		containers func() (problem, next string)
+		traces     func() (problem, next string)
 	}
 	// Events reads the event log after an event's number, and tells when there
 	// may be more.
@@ -179,5 +180,6 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 	r.Untrusted, r.Commands, r.Trust = v.Untrusted, v.Commands, v.Trust
 	r.Foreign, r.Adopt = v.Store.Foreign, v.Store.Adopt
 	r.Doctor.files, r.Doctor.git, r.Doctor.clusters, r.Doctor.containers = v.Store, v.Git, v.Clusters, v.CheckContainers
+	r.Doctor.traces = v.CheckTraces
 	return r
 }

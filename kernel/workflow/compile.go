@@ -22,7 +22,8 @@ type CompileOptions struct {
 	By       string                         // who asked
 	Head     func() (string, error)         // where merges go that name no target; nil or "": they have to name one
 
-	Ephemeral bool // all that is made for the run goes when it is over
+	Ephemeral   bool   // all that is made for the run goes when it is over
+	TraceParent string // of every job's kernel.Origin
 }
 
 // DefaultAgentTimeout bounds agent.invoke where its node has no timeout.
@@ -120,8 +121,8 @@ func (c *compiler) origin(i int) kernel.Origin {
 	o := kernel.Origin{Run: c.o.Run, Node: n.id.Value, Command: c.o.Command, Alias: c.o.Alias,
 		Plan: first("slug", "plan"), Branch: first("branch"), Target: first("target_branch", "target"),
 		Template:  kernel.Template{Selector: c.o.Selector, ID: c.t.ID, Version: c.t.Version, PolicyHash: c.hash},
-		Ephemeral: c.o.Ephemeral,
-		About:     kernel.NodeInfo{Name: n.name, Class: string(n.use.Class), Operation: n.use.Operation, Control: n.use.Policy}}
+		Ephemeral: c.o.Ephemeral, TraceParent: c.o.TraceParent,
+		About: kernel.NodeInfo{Name: n.name, Class: string(n.use.Class), Operation: n.use.Operation, Control: n.use.Policy}}
 	if o.Plan == "" && n.use.Operation == opIntegrate { // whose arguments need not be parameters
 		o.Plan = n.arg("slug", "plan")
 		o.Branch = cmp.Or(n.arg(branches...), o.Branch)

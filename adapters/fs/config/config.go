@@ -30,6 +30,7 @@ type Config struct {
 	Release    Release
 	Executors  map[string]Executor // besides this machine
 	Containers Containers
+	OTel       OTel
 	Inbox      Inbox
 	Flows      Flows
 
@@ -88,6 +89,11 @@ type Jobs struct {
 	Sandbox string   // "none", "best-effort" or "required": the least that a job gets
 	Write   []string // paths that every sandbox opens
 	Network string   // "all" or "none", of jobs in a sandbox
+}
+
+// OTel says where spans of jobs and runs go.
+type OTel struct {
+	Endpoint string // a collector's OTLP over HTTP; "": nowhere
 }
 
 // Containers says what runs jobs in containers.

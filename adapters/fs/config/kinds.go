@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -71,6 +72,22 @@ func text(key, doc string, at func(*Config) *string) setting {
 			*at(c), err = str(v)
 			return err
 		}}
+}
+
+// collector has s take the base of an address that OTLP is sent to.
+func collector(s setting) setting {
+	put := s.put
+	s.put = func(c *Config, name string, v any) error {
+		if err := put(c, name, v); err != nil || c.OTel.Endpoint == "" {
+			return err
+		}
+		u, err := url.Parse(c.OTel.Endpoint)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			return fmt.Errorf("expected an address such as \"http://localhost:4318\", found %q", c.OTel.Endpoint)
+		}
+		return nil
+	}
+	return s
 }
 
 func choice(key, doc string, of []string, at func(*Config) *string) setting {

@@ -122,6 +122,8 @@ func settings() []setting {
 			func(c *Config) *[]string { return &c.Containers.Run }), []string{"{image}", "{command}"}, "{name}", "{dir}", "{user}", "{mount}", "{variable}", "{setting}"),
 		placeholders(list("containers.remove", "The command line that removes a container whose job was ended, in place of the engine's usual one.",
 			func(c *Config) *[]string { return &c.Containers.Remove }), []string{"{name}"}),
+		collector(text("otel.endpoint", "Where a span of each run, job and attempt goes: the address of an OpenTelemetry collector that takes OTLP over HTTP, such as \"http://localhost:4318\"; empty means nowhere.",
+			func(c *Config) *string { return &c.OTel.Endpoint })),
 		toggle("workflow.global_workflows.enabled", "Whether `vizier run` also accepts templates from the user's own directory.",
 			func(c *Config) *bool { return &c.Workflow.GlobalEnabled }),
 		text("workflow.global_workflows.dir", "That directory; empty means workflows beside the user's config.toml.",

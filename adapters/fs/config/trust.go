@@ -17,7 +17,7 @@ import (
 const RepositoryFile = ".vizier/config.toml"
 
 // Foreign are the settings of the repository's own file that name something to
-// run, or say when. What the user's own file or the environment says is not among
+// run, say when, or name who is told of it. What the user's own file or the environment says is not among
 // them.
 func (c *Config) Foreign() []Setting {
 	var out []Setting
@@ -33,7 +33,7 @@ func (c *Config) Foreign() []Setting {
 func runs(key string) bool {
 	table, _, _ := strings.Cut(key, ".")
 	switch table {
-	case "hooks", "executors", "containers":
+	case "hooks", "executors", "containers", "otel": // the last names who is told of all that runs
 		return true
 	case "agents":
 		return strings.HasSuffix(key, ".command") || strings.HasSuffix(key, ".filter")

@@ -1,0 +1,31 @@
+package fs
+
+import (
+	"errors"
+	iofs "io/fs"
+	"os"
+	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/sys"
+)
+
+// TracesFailed is why spans could not be exported last, and when; no time: they could.
+func (s *Store) TracesFailed() (why string, at time.Time) {
+	info, err := os.Lstat(s.abs(tracesFile))
+	if err != nil {
+		return "", time.Time{}
+	}
+	b, _ := sys.ReadRegular(s.abs(tracesFile), maxRecord)
+	return string(b), info.ModTime()
+}
+
+// NoteTraces has TracesFailed say that the last export failed so, or that it did not.
+func (s *Store) NoteTraces(err error) error {
+	if err != nil {
+		return sys.ReplaceFile(s.abs(tracesFile), []byte(err.Error()))
+	}
+	if err := os.Remove(s.abs(tracesFile)); !errors.Is(err, iofs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
