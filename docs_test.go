@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -425,7 +426,7 @@ func runExample(t *testing.T, bin string, commands []string) []string {
 		script += "printf '\\001\\n'\n" + c + "\n"
 	}
 	cmd := exec.Command("sh", "-c", script)
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	dir, err := filepath.EvalSymlinks(disktest.Dir(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
 // TestAnotherFrontEnd compiles examples/frontend, a module of its own, and uses
@@ -18,7 +20,7 @@ func TestAnotherFrontEnd(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	dir := t.TempDir()
+	dir := disktest.Dir(t)
 	run := func(name string, args ...string) string {
 		t.Helper()
 		c := exec.Command(name, args...)

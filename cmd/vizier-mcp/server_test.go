@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
 // programs are the command line and the server, built once.
@@ -39,7 +41,7 @@ func build(m *testing.M) int {
 // repository is a scratch one with a configuration that starts nothing resident.
 func repository(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := disktest.Dir(t)
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "first"}} {
 		cmd := exec.Command("git", args...)
 		cmd.Dir = dir

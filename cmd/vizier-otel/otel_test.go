@@ -17,6 +17,8 @@ import (
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
 // fake is a collector that keeps what it is told.
@@ -103,7 +105,7 @@ type repository struct {
 
 func newRepository(t *testing.T) *repository {
 	t.Helper()
-	r := &repository{t: t, dir: t.TempDir(), bin: t.TempDir(), spans: &fake{spans: map[string]*otlp.Span{}}}
+	r := &repository{t: t, dir: disktest.Dir(t), bin: t.TempDir(), spans: &fake{spans: map[string]*otlp.Span{}}}
 	r.at = httptest.NewServer(r.spans)
 	t.Cleanup(r.at.Close)
 	build := exec.Command("go", "build", "-o", r.bin, "../vizier", ".")

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 )
 
 // terminal is tmux, which draws as a terminal does, with `vizier top` in it.
@@ -21,7 +23,7 @@ func newTerminal(t *testing.T) *terminal {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("there is no tmux, which scripts/setup.sh installs")
 	}
-	bin, dir := t.TempDir(), t.TempDir()
+	bin, dir := t.TempDir(), disktest.Dir(t)
 	for _, name := range []string{"vizier", "vizier-top"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(bin, name), "../"+name)
 		if out, err := build.CombinedOutput(); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/app/answer"
 	"github.com/vizier-scheduler/vizier/cmd/vizier-web/page"
+	"github.com/vizier-scheduler/vizier/internal/disktest"
 	"github.com/vizier-scheduler/vizier/internal/promtest"
 )
 
@@ -104,7 +105,7 @@ type field struct {
 
 func newField(t *testing.T) field {
 	programs(t) // before HOME is another
-	dir := t.TempDir()
+	dir := disktest.Dir(t)
 	t.Chdir(dir)
 	for k, v := range map[string]string{"HOME": dir, "VIZIER_SCHEDULER_RESIDENT": "false", "GIT_AUTHOR_NAME": "ann", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "ann", "GIT_COMMITTER_EMAIL": "a@b"} {
 		t.Setenv(k, v)

@@ -39,12 +39,13 @@ type fake struct {
 	inside     kernel.JobID // the job that commands run in
 	env        environment
 	config     map[string]string // VIZIER_* settings
+	limits     kernel.Limits
 }
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
 	return &fake{t: t, facts: kernel.NewFacts(), unreadable: map[kernel.JobID]string{}, dir: t.TempDir(),
-		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), env: environment{"USER=ann"}, config: map[string]string{}}
+		limits: kernel.Limits{MaxRunning: 100}, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), env: environment{"USER=ann"}, config: map[string]string{}}
 }
 
 // open is the repository over w.
@@ -55,7 +56,7 @@ func (w *fake) open(context.Context, environment, globals) (*repo, error) {
 	}
 	cfg := live.Config()
 	s := &app.Scheduler{Store: w, Observers: []app.Observer{w}, Executor: w, Worktrees: w, Sentinels: w,
-		Limits: kernel.Limits{MaxRunning: 100}, Keep: retention.Policy(cfg.GC.Keep), Now: func() time.Time { return w.now }, NewID: w.mint,
+		Limits: w.limits, Keep: retention.Policy(cfg.GC.Keep), Now: func() time.Time { return w.now }, NewID: w.mint,
 		Inside: func(context.Context) (app.Descent, bool) { return app.Descent{Job: w.inside}, w.inside != "" }}
 	return &repo{Scheduler: s, Config: cfg, Root: w.dir, Tree: w.dir, Logs: logs(w.dir), Builder: func(who vizier.Asker) *enqueue.Builder {
 		return &enqueue.Builder{Scheduler: s, Trees: w, Root: w.dir, Tree: w.dir, Origin: kernel.Origin{Command: who.Command}, By: who.Name,
@@ -165,6 +166,11 @@ func (w *fake) end(id kernel.JobID, outcome kernel.Outcome) {
 func (w *fake) settle(id kernel.JobID, outcome kernel.Outcome) {
 	w.t.Helper()
 	w.end(id, outcome)
+	w.tick()
+}
+
+func (w *fake) tick() {
+	w.t.Helper()
 	r, err := w.open(w.t.Context(), nil, globals{})
 	if err != nil {
 		w.t.Fatal(err)
