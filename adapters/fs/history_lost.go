@@ -16,7 +16,28 @@ import (
 
 // Within a boot it is as long as its mark says. Where it is shorter, its end was cut off. After
 // another boot the mark may be an earlier one: then an entry that is incomplete was being
-// written when the power went, was never durable, and so never happened.
+// written when the power went, was never durable, and so never happened. Records are written
+// after their entry is durable, so where one is newer than the last, that was not the last.
+
+// tailLost reports, after another boot, that the journal had more than what it has up to end.
+func (s *Store) tailLost(end int64) bool {
+	if p, marked, err := s.log.marked(); err != nil || !marked || end == 0 || p.end <= end {
+		return false
+	}
+	files, err := s.segments()
+	if err != nil {
+		return false
+	}
+	c := chronicle{s: s, sealed: files, journal: make([]byte, end)}
+	if _, err := s.log.file.ReadAt(c.journal, 0); err != nil {
+		return false
+	}
+	var last time.Time
+	if err := c.each(func(e *pastEntry) error { last = e.written(); return nil }); err != nil {
+		return false
+	}
+	return s.recordsAhead(c, last)
+}
 
 // lostEntries tells that the end of the history after an entry is gone; 0: there was none.
 func lostEntries(after uint64) Finding {
@@ -82,13 +103,22 @@ func (s *Store) journalLost() bool {
 	if err != nil {
 		return false
 	}
+	return s.recordsAhead(chronicle{s: s, sealed: files}, time.Time(head.Ended))
+}
+
+// recordsAhead reports that a record was written after the last entry of c, and not by it.
+func (s *Store) recordsAhead(c chronicle, last time.Time) bool {
+	ids, err := s.jobIDs()
+	if err != nil {
+		return false
+	}
 	newer := map[kernel.JobID][]byte{}
 	for _, id := range ids {
 		var r struct {
 			Updated time.Time `json:"updated_at"`
 		}
 		b, err := s.readRecordFile(id)
-		if err == nil && json.Unmarshal(b, &r) == nil && r.Updated.After(time.Time(head.Ended)) {
+		if err == nil && json.Unmarshal(b, &r) == nil && r.Updated.After(last) {
 			newer[id] = b
 		}
 	}
@@ -96,7 +126,7 @@ func (s *Store) journalLost() bool {
 		return false
 	}
 	var f fold // a clock may have been set back
-	if err := (chronicle{s: s, sealed: files}).each(func(e *pastEntry) error { f.take(e); return nil }); err != nil {
+	if err := c.each(func(e *pastEntry) error { f.take(e); return nil }); err != nil {
 		return false // it is damaged, which is told
 	}
 	for id, b := range newer {

@@ -89,7 +89,7 @@ func (t *Tx) recover() error {
 	if t.pos.rebooted {
 		t.unfinished = slices.DeleteFunc(t.unfinished, func(a kernel.WorldAction) bool { return !kernel.OutlastsBoot(a) })
 	}
-	if cutShort {
+	if cutShort || rebooted && t.s.tailLost(t.pos.end) {
 		if err := t.missTail(); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 
 type simulateCmd struct {
 	Runs       []string `arg:"" optional:"" name:"run" help:"Runs, batches or jobs whose end is asked for, all that is open without any; with --run, the inputs of the template."`
-	Pool       []string `placeholder:"NAME=N" help:"The pool has N units."`
+	Pool       []string `sep:"none" placeholder:"NAME=N" help:"The pool has N units."`
 	MaxRunning *int     `placeholder:"N" help:"So many jobs may run at once on this machine; 0: no limit."`
 	Submit     string   `type:"path" xor:"new" placeholder:"FILE" help:"The jobs of the file are enqueued first; it is what submit --batch reads, and - is standard input."`
 	Flow       string   `xor:"new" name:"run" placeholder:"FLOW" help:"A run of this template is enqueued first."`

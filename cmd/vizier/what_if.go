@@ -13,16 +13,16 @@ import (
 )
 
 type whatIfCmd struct {
-	Pool     []string      `placeholder:"NAME=N" help:"The pool has N units."`
-	Release  []string      `placeholder:"LOCK" help:"Whoever holds the lock or the pool does without it."`
+	Pool     []string      `sep:"none" placeholder:"NAME=N" help:"The pool has N units."`
+	Release  []string      `sep:"none" placeholder:"LOCK" help:"Whoever holds the lock or the pool does without it."`
 	Submit   string        `type:"path" placeholder:"FILE" help:"The jobs of the file are enqueued; it is what submit --batch reads, and - is standard input."`
-	Retry    []string      `placeholder:"JOB" help:"The job is retried, or what failed of the run."`
-	Cancel   []string      `placeholder:"JOB" help:"The job is cancelled, or all of the run."`
-	Reject   []string      `placeholder:"JOB" help:"Its pending approval, or the one of the run, is refused."`
-	Approve  []string      `placeholder:"JOB" help:"Its pending approval, or the one of the run, is granted."`
-	Merge    []string      `placeholder:"BRANCH" help:"The open merge of the branch succeeds."`
-	Fail     []string      `placeholder:"JOB[:CODE]" help:"The job fails, with exit code 1 unless CODE is given."`
-	Succeed  []string      `placeholder:"JOB" help:"The job succeeds and makes what it declares."`
+	Retry    []string      `sep:"none" placeholder:"JOB" help:"The job is retried, or what failed of the run."`
+	Cancel   []string      `sep:"none" placeholder:"JOB" help:"The job is cancelled, or all of the run."`
+	Reject   []string      `sep:"none" placeholder:"JOB" help:"Its pending approval, or the one of the run, is refused."`
+	Approve  []string      `sep:"none" placeholder:"JOB" help:"Its pending approval, or the one of the run, is granted."`
+	Merge    []string      `sep:"none" placeholder:"BRANCH" help:"The open merge of the branch succeeds."`
+	Fail     []string      `sep:"none" placeholder:"JOB[:CODE]" help:"The job fails, with exit code 1 unless CODE is given."`
+	Succeed  []string      `sep:"none" placeholder:"JOB" help:"The job succeeds and makes what it declares."`
 	After    time.Duration `placeholder:"DURATION" help:"That much time passes, in which nothing ends."`
 	ToTheEnd bool          `help:"Carry it on until nothing more happens by itself; what runs ends as it usually did."`
 	Format   string        `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
