@@ -126,7 +126,11 @@ func (s *Store) openBase(create bool) error {
 	jobs, err := base.open(jobsDir)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		base.close()
-		return fmt.Errorf("open store: %s: %w (a symbolic link is not followed): move it away", filepath.Join(dir, jobsDir), err)
+		advice := " (a symbolic link is not followed): move it away"
+		if errors.Is(err, iofs.ErrPermission) {
+			advice = ""
+		}
+		return fmt.Errorf("open store: %s: %w%s", filepath.Join(dir, jobsDir), err, advice)
 	}
 	if err == nil {
 		jobs.close()

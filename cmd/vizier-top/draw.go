@@ -128,9 +128,9 @@ func (m *model) tree(width, height int) []string {
 
 // line is the row on one line, its name and its status as wide as there is room for.
 func (r *row) line(width int) string {
-	nameWidth, statusWidth := 26, 21
+	nameWidth, statusWidth := 26, 17
 	if width >= 96 {
-		nameWidth, statusWidth = min(40, width/3), 24
+		nameWidth = min(40, width/3)
 	}
 	ref, took := fmt.Sprintf("%4s", r.ref), ""
 	if r.inside {
@@ -140,7 +140,7 @@ func (r *row) line(width int) string {
 	if r.inside && strings.TrimPrefix(r.ref, "/") == name {
 		name = ""
 	}
-	status := mark(r.status) + " " + r.status
+	status := mark(r.status) + " " + r.short()
 	if r.done != "" {
 		status += " " + r.done
 	}
@@ -212,6 +212,14 @@ func mark(status string) string {
 		return s
 	}
 	return "○"
+}
+
+// short is the status in the word that lists have for it.
+func (r *row) short() string {
+	if st, err := kernel.ParseStatus(r.status); err == nil {
+		return view.ShortStatus(st)
+	}
+	return r.status
 }
 
 func colourOf(status string) lipgloss.Style {

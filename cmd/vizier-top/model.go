@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/vizier-scheduler/vizier/adapters/proc/joblog"
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -196,12 +198,24 @@ func (m *model) readLogs() {
 	}
 }
 
+// stoppable reports that a shell started this program as a job of its own, and so can go on
+// with it once it is stopped.
+func stoppable() bool {
+	parent := os.Getppid()
+	own, err := unix.Getsid(0)
+	others, err2 := unix.Getsid(parent)
+	group, err3 := unix.Getpgid(parent)
+	return errors.Join(err, err2, err3) == nil && own == others && group != unix.Getpgrp()
+}
+
 // key does what a key asks for.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	name := k.String()
 	switch {
 	case name == "ctrl+c":
 		return tea.Quit
+	case name == "ctrl+z" && stoppable():
+		return tea.Suspend
 	case m.asks != nil:
 		return m.answer(name)
 	case m.typing:

@@ -170,8 +170,8 @@ func TestTheScreenIsAsLargeAsTheTerminal(t *testing.T) {
 func TestWhatTheScreenShows(t *testing.T) {
 	_, lines := shown(t, world(t), 100, 20, keys("jjj")...)
 	text := strings.Join(lines, "\n")
-	for _, want := range []string{"vizier top  1 need you, 2 running, 1 waiting, 1 failed", "   4 flow", "● running 1/3", "/build", "/pack", "○ waiting_on_deps",
-		"   3 serve", "1h ", "   2 deploy", "‖ waiting_on_approval", "   1 tests", "✗ failed", "exit code 3", "logs of 4/ship"} {
+	for _, want := range []string{"vizier top  1 need you, 2 running, 1 waiting, 1 failed", "   4 flow", "● running 1/3", "/build", "/pack", "○ waiting",
+		"   3 serve", "1h ", "   2 deploy", "‖ approval", "   1 tests", "✗ failed", "exit code 3", "logs of 4/ship"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -92,7 +92,7 @@ func TestTopInATerminal(t *testing.T) {
 	x.run("vizier", "submit", "--name", "serve", "--", "sh", "-c", "echo listening; echo trouble >&2; until test -e go; do sleep 0.05; done; echo bye")
 	x.run("vizier", "submit", "--name", "deploy", "--approval", "--", "true")
 	x.tmux("new-session", "-d", "-x", "80", "-y", "12", "vizier top; stty -a | grep -q ' echo ' && echo left as it was; sleep 60")
-	lines := x.until("1 need you, 1 running", "2 deploy", "waiting_on_approval", "1 serve")
+	lines := x.until("1 need you, 1 running", "2 deploy", "‖ approval", "1 serve")
 	if len(lines) != 12 || !strings.HasPrefix(lines[0], "vizier top") || !strings.HasPrefix(lines[11], "a approve") {
 		t.Errorf("80x12:\n%s", strings.Join(lines, "\n"))
 	}
@@ -118,6 +118,23 @@ func TestTopInATerminal(t *testing.T) {
 	x.run("touch", "go")
 	x.press("j")
 	x.until("0 running", "  bye")
+	x.press("C-z") // no shell could go on with it
 	x.press("q")
 	x.until("left as it was")
+}
+
+// Stopped from a shell, as other programs are, it goes on where it was.
+func TestTopIsStopped(t *testing.T) {
+	x := newTerminal(t)
+	x.run("vizier", "submit", "--name", "deploy", "--approval", "--", "true")
+	x.tmux("new-session", "-d", "-x", "80", "-y", "12", "bash --norc -i")
+	x.press("vizier top", "Enter")
+	x.until("1 need you", "1 deploy")
+	x.press("C-z")
+	x.until("Stopped")
+	x.press("fg", "Enter")
+	x.until("1 need you", "1 deploy")
+	x.press("q")
+	x.press("echo still $((1+1)) here", "Enter")
+	x.until("still 2 here")
 }

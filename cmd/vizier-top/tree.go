@@ -171,7 +171,7 @@ func age(jobs []*kernel.Job, now time.Time) time.Duration {
 }
 
 func (r *row) matches(search string) bool {
-	return search == "" || strings.Contains(strings.ToLower(r.ref+" "+r.name+" "+r.status), strings.ToLower(search))
+	return search == "" || strings.Contains(strings.ToLower(r.ref+" "+r.name+" "+r.status+" "+r.short()), strings.ToLower(search))
 }
 
 // counts is how everything stands, in a few words.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vizier-scheduler/vizier"
 	"github.com/vizier-scheduler/vizier/adapters/fs/config"
+	"github.com/vizier-scheduler/vizier/adapters/fs/template"
 	"github.com/vizier-scheduler/vizier/app"
 )
 
@@ -97,6 +98,14 @@ func (u *ui) agents(d agentList) string {
 	return u.table(cells, -1) + problems
 }
 
+// flows are the templates that have a name.
+func (r *repo) flows() []string {
+	return slices.Concat(template.Loader{Root: r.Root}.Names(), slices.Sorted(maps.Keys(r.Config.Commands)))
+}
+
+// flowsHere names them, in one line: they are called after files.
+func flowsHere(names []string) string { return oneLine("flows here: " + strings.Join(names, ", ")) }
+
 // agentChoices are the agents of the templates that the repository has, and the
 // one of every other, each once. What cannot be read asks none.
 func (c *call) agentChoices(r *repo) []app.AgentChoice {
@@ -111,8 +120,7 @@ func (c *call) agentChoices(r *repo) []app.AgentChoice {
 			out[i].Flows = append(out[i].Flows, flow)
 		}
 	}
-	names := slices.Concat(r.Templates.Names(), slices.Sorted(maps.Keys(r.Config.Commands)))
-	for _, name := range names {
+	for _, name := range r.flows() {
 		if choice, src, err := c.load(r, name); err == nil && src.AsksAgent() {
 			add(r.Config.Agents.For(choice.Alias, src.ID.Value+"@"+src.Version.Value, choice.Selector), name)
 		}

@@ -5,7 +5,7 @@ import (
 )
 
 type configCmd struct {
-	Show configShowCmd `cmd:"" help:"Print the configuration in effect."`
+	Show configShowCmd `cmd:"" default:"withargs" help:"Print the configuration in effect."`
 }
 
 type configShowCmd struct {

@@ -123,3 +123,20 @@ func TestCompletionScriptsParse(t *testing.T) {
 	}
 	w.fails(2, "completions", "tcsh")
 }
+
+// Who does not know which flows there are is told, also who takes one for a command.
+func TestFlowsAreNamed(t *testing.T) {
+	w := newFake(t)
+	if err := os.MkdirAll(filepath.Join(w.dir, ".vizier", "workflows"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"draft", "nightly"} {
+		if err := os.WriteFile(filepath.Join(w.dir, ".vizier", "workflows", name+".toml"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has(t, w.fails(2, "run"), "expected FLOW", "hint: flows here: draft, nightly")
+	has(t, w.fails(2, "audit"), "expected FLOW", "hint: flows here: draft, nightly")
+	has(t, w.fails(2, "nightly", "x"), "unexpected argument nightly", "hint: vizier run nightly")
+	has(t, w.fails(2, "other"), "unexpected argument other", "hint: vizier --help")
+}

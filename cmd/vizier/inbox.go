@@ -11,7 +11,7 @@ type inboxCmd struct {
 	Once   inboxOnceCmd   `cmd:"" help:"Look at the inbox once: enqueue what was dropped, take away what has ended."`
 	Watch  inboxWatchCmd  `cmd:"" help:"Look at the inbox whenever something changes in it."`
 	Submit inboxSubmitCmd `cmd:"" help:"Drop prompts, and print what their jobs are called."`
-	Status inboxStatusCmd `cmd:"" help:"Show the prompts and what their jobs do."`
+	Status inboxStatusCmd `cmd:"" default:"1" help:"Show the prompts and what their jobs do."`
 }
 
 // inboxMissing adds to the absence of an inbox how to make one.

@@ -132,7 +132,7 @@ func TestNarrowedKeepsDefaults(t *testing.T) {
 }
 
 func TestNotNarrowed(t *testing.T) {
-	for _, line := range []string{"", "nope", "jobs nope", "config", "-C file jobs list", "--nope jobs list", "jobs -v list", "help jobs", "jobs list --help", "run draft -h", "-V", "-- jobs list"} {
+	for _, line := range []string{"", "nope", "jobs nope", "-C file jobs list", "--nope jobs list", "jobs -v list", "help jobs", "jobs list --help", "run draft -h", "-V", "-- jobs list"} {
 		if n := narrowed(strings.Fields(line)); n != nil {
 			t.Errorf("%q: narrowed to %T", line, n.grammar)
 		}

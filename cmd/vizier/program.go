@@ -69,7 +69,7 @@ type grammar struct {
 	Release     releaseCmd     `cmd:"" help:"Tag a version that the commits since the last one ask for."`
 	CD          cdCmd          `cmd:"" name:"cd" hidden:""`
 	Config      configCmd      `cmd:"" help:"Look at the configuration."`
-	Completions completionsCmd `cmd:"" help:"Print the completion script of a shell."`
+	Completions completionsCmd `cmd:"" aliases:"completion" help:"Print the completion script of a shell."`
 	Help        helpCmd        `cmd:"" help:"Explain a command or a topic."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
@@ -274,7 +274,7 @@ func (p *program) execute(c *call) error {
 	case g.Globals.Version || slices.Equal(p.args, []string{"-V"}) || slices.Equal(p.args, []string{"--version"}):
 		return (&versionCmd{}).Run(c)
 	case err != nil:
-		return usage(err)
+		return c.usage(err)
 	}
 	return c.execute(parsed.Selected().Target.Addr().Interface().(runnable), g.Globals)
 }
@@ -312,6 +312,29 @@ func formatJSON(command runnable) bool {
 	}
 	v.FieldByName("Format").SetString("json")
 	return true
+}
+
+// usage is usage with the flows that there are, where one is missing or the command is one.
+func (c *call) usage(err error) error {
+	f := usage(err).(*failure) //nolint:errorlint,forcetypeassert // it is one
+	missing, word := strings.HasPrefix(err.Error(), `expected "<flow>`), ""
+	if text, is := strings.CutPrefix(err.Error(), "unexpected argument "); is && f.hint == "vizier --help" {
+		word, _, _ = strings.Cut(text, ",")
+	}
+	if !missing && word == "" {
+		return f
+	}
+	r, err := c.repo()
+	if err != nil {
+		return f // it is told of with the flow's name
+	}
+	switch names := r.flows(); {
+	case missing && len(names) > 0:
+		f.hint = flowsHere(names)
+	case slices.Contains(names, word):
+		f.hint = "vizier run " + word
+	}
+	return f
 }
 
 // usage makes an error of the parser one that exits 2 and names the help to

@@ -80,6 +80,8 @@ func (c *call) hinted(err error) error {
 			hint = "`vizier init` puts the shipped templates into .vizier/workflows"
 		} else if ok && u.Near != "" {
 			hint = "did you mean `vizier run " + u.Near + "`?"
+		} else if ok && len(u.Names) > 0 {
+			hint = flowsHere(u.Names)
 		}
 	case enqueue.BadParameter:
 		hint = "vizier help templates"

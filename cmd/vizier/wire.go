@@ -29,9 +29,8 @@ type repo struct {
 	// Builder makes jobs and runs for who asks; see call.builder.
 	Builder func(vizier.Asker) *enqueue.Builder
 
-	// Templates names the templates that there are.
+	// Templates has what runs were made of.
 	Templates interface {
-		Names() []string
 		Manifest(kernel.RunID) ([]byte, error)
 	}
 

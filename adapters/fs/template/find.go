@@ -45,15 +45,17 @@ func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) 
 	if _, err := iofs.Stat(Shipped(), normal(flow)+".toml"); err == nil {
 		u.Shipped = true
 	} else {
-		u.Near = workflow.Suggest(normal(flow), append(names, slices.Collect(maps.Keys(commands))...))
+		u.Names = slices.Concat(names, slices.Sorted(maps.Keys(commands)))
+		u.Near = workflow.Suggest(normal(flow), u.Names)
 	}
 	return r, u
 }
 
 // Unresolved is a name that stands for no template. It is wrong input.
 type Unresolved struct {
-	Near    string // a name that may have been meant
-	Shipped bool   // Vizier comes with a template of that name
+	Near    string   // a name that may have been meant
+	Names   []string // those that there are
+	Shipped bool     // Vizier comes with a template of that name
 
 	err error
 }

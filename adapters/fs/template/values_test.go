@@ -166,7 +166,7 @@ func TestFind(t *testing.T) {
 			}
 			continue
 		}
-		if !errors.As(err, &u) || u.Near != want.Near || u.Shipped != want.Shipped || !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), "unable to resolve FLOW") {
+		if !errors.As(err, &u) || u.Near != want.Near || u.Shipped != want.Shipped || len(u.Names) != 0 == want.Shipped || !errors.Is(err, kernel.ErrInvalid) || !strings.Contains(err.Error(), "unable to resolve FLOW") {
 			t.Errorf("%s: %+v, %v", flow, u, err)
 		}
 	}
