@@ -292,6 +292,9 @@ func (x *retryCmd) retry(c *call, r *repo, id kernel.JobID) (doc retried, err er
 		}
 		c.report(rep)
 		c.warnDegraded(rep, set.Jobs)
+		if j := rep.Snapshot.Job(id); j != nil && j.State.Status == kernel.BlockedByDependency {
+			c.ui.warn("%s is blocked as before: %s: `vizier why %s` says what to retry", id, j.State.Wait.Detail, id)
+		}
 		doc.Outcome, doc.Reset = "Jobs retried", doc.RetrySet
 		doc.Restarted, doc.Updated = within(rep.Started(), set.Jobs), within(rep.Updated(), set.Jobs)
 	}

@@ -206,6 +206,7 @@ func TestRetry(t *testing.T) {
 	w.settle(a, kernel.OutcomeFailed)
 	status(t, w, b, kernel.BlockedByDependency)
 
+	has(t, w.fails(0, "jobs", "retry", string(b)), w.ref(b)+" is blocked as before: dependency failed for job "+w.ref(a)+" (failed): `vizier why "+w.ref(b)+"` says what to retry")
 	dry := w.ok("jobs", "retry", string(a), "--dry-run")
 	has(t, dry, "Last successful point: "+w.ref(zero), "  "+w.ref(a)+"  asked for\n", "  "+w.ref(b)+"  runs after "+w.ref(a)+"\n")
 	status(t, w, a, kernel.Failed)
