@@ -223,15 +223,13 @@ func (w *waiting) take(s *kernel.Snapshot, ids []kernel.JobID) {
 }
 
 func (w *waiting) counts() string {
-	by := make([]int, len(kernel.Statuses()))
+	by := map[string]int{}
 	for _, st := range w.open {
-		by[st]++
+		by[view.ShortStatus(st)]++
 	}
 	var parts []string
-	for _, st := range kernel.Statuses() {
-		if by[st] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", by[st], st))
-		}
+	for _, word := range slices.Sorted(maps.Keys(by)) {
+		parts = append(parts, fmt.Sprintf("%d %s", by[word], word))
 	}
 	return strings.Join(parts, ", ")
 }
