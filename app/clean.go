@@ -68,27 +68,27 @@ type CleanOptions struct {
 	KeepBranches bool
 }
 
-// Clean removes all that was made for the run of id, or for id alone where it
-// has none, and ticks. It is kernel.ErrConflict while something is active that
+// Clean removes all that was made for the runs of jobs ids, and for those alone that
+// have none, and ticks. It is kernel.ErrConflict while something is active that
 // forbids it. Records go last: what a crash cuts short can be done again.
-func (s *Scheduler) Clean(ctx context.Context, id kernel.JobID, o CleanOptions) (Cleaned, Report, error) {
-	done, verbs := s.cleaning(ctx, id, o)
+func (s *Scheduler) Clean(ctx context.Context, ids []kernel.JobID, o CleanOptions) (Cleaned, Report, error) {
+	done, verbs := s.cleaning(ctx, ids, o)
 	rep, err := s.transact(ctx, kernel.Scope{All: true}, verbs...)
 	done.tell(rep)
 	return *done, rep, err
 }
 
 // PlanClean is what a clean would remove. It changes nothing.
-func (s *Scheduler) PlanClean(ctx context.Context, id kernel.JobID, o CleanOptions) (Cleaned, error) {
+func (s *Scheduler) PlanClean(ctx context.Context, ids []kernel.JobID, o CleanOptions) (Cleaned, error) {
 	done := Cleaned{KeptBranches: map[string]string{}}
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
 	if err != nil {
 		return done, err
 	}
-	if done.CleanSet, err = retention.CleanOf(snap, id, o.Force); err != nil {
+	if done.CleanSet, err = retention.CleanOf(snap, ids, o.Force); err != nil {
 		return done, err
 	}
-	worktrees, err := retention.CleanWorktrees(snap, id, o.Force)
+	worktrees, err := retention.CleanWorktrees(snap, ids, o.Force)
 	if err != nil {
 		return done, err
 	}
@@ -124,11 +124,11 @@ func (s *Scheduler) PlanClean(ctx context.Context, id kernel.JobID, o CleanOptio
 }
 
 // cleaning is the verbs of a clean, and where they tell what they did.
-func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOptions) (*Cleaned, []verb) {
+func (s *Scheduler) cleaning(ctx context.Context, ids []kernel.JobID, o CleanOptions) (*Cleaned, []verb) {
 	done := &Cleaned{KeptBranches: map[string]string{}, KeptWorktrees: map[kernel.JobID]string{}}
-	clean := retention.Cleaning{Job: id, Force: o.Force}
+	clean := retention.Cleaning{Jobs: ids, Force: o.Force}
 	rest := func(snap *kernel.Snapshot) (kernel.Plan, error) {
-		set, err := retention.CleanOf(snap, id, o.Force)
+		set, err := retention.CleanOf(snap, ids, o.Force)
 		if err != nil {
 			return kernel.Plan{}, err
 		}
@@ -155,7 +155,7 @@ func (s *Scheduler) cleaning(ctx context.Context, id kernel.JobID, o CleanOption
 		}
 		return plan, err
 	}
-	return done, []verb{recorded(retention.Cleaning{Job: id, Force: o.Force, Worktrees: true}),
+	return done, []verb{recorded(retention.Cleaning{Jobs: ids, Force: o.Force, Worktrees: true}),
 		{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
 			plan, err := rest(snap)
 			return plan, []history.Verb{clean}, err
@@ -231,7 +231,7 @@ func (s *Scheduler) tidy(ctx context.Context, rep *Report) {
 		if s.Cleaner.Followed(set.Run) {
 			continue
 		}
-		_, verbs := s.cleaning(ctx, set.Jobs[0], CleanOptions{})
+		_, verbs := s.cleaning(ctx, set.Jobs[:1], CleanOptions{})
 		_, err := s.runTx(ctx, kernel.Scope{All: true}, verbs...)
 		if !errors.Is(err, kernel.ErrConflict) && !errors.Is(err, kernel.ErrNotFound) { // others were faster
 			rep.warn(set.Jobs[0], err)

@@ -6,7 +6,6 @@ package app
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -190,15 +189,15 @@ func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, by string
 	return rep, left, err
 }
 
-// Retry rewinds root and what depends on it, and ticks. A caller inside a job
+// Retry rewinds roots and what depends on them, and ticks. A caller inside a job
 // may not: approvals are asked for again, and what was done is taken back.
-func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Report, error) {
+func (s *Scheduler) Retry(ctx context.Context, by string, roots ...kernel.JobID) (Report, error) {
 	if err := s.mayDecide(ctx, "retry"); err != nil {
 		return Report{}, err
 	}
 	return s.transact(ctx, kernel.Scope{All: true}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
-		v := history.Retry{Job: root, By: by}
-		for _, a := range s.forsaken(snap, root).Records {
+		v := history.Retry{Jobs: roots, By: by}
+		for _, a := range s.forsaken(snap, roots...).Records {
 			v.Gone = append(v.Gone, snap.Job(a.Subject()).State.Context.Worktree)
 		}
 		plan, err := v.Decide(snap)
@@ -206,13 +205,14 @@ func (s *Scheduler) Retry(ctx context.Context, root kernel.JobID, by string) (Re
 	}})
 }
 
-// RetrySet is what Retry would touch. It changes nothing.
-func (s *Scheduler) RetrySet(ctx context.Context, root kernel.JobID) (kernel.RetrySet, error) {
+// RetrySets are what Retry would touch; see kernel.RetryAll. It changes nothing.
+func (s *Scheduler) RetrySets(ctx context.Context, roots []kernel.JobID) ([]kernel.RetrySet, error) {
 	snap, err := s.Snapshot(ctx, kernel.Scope{All: true})
 	if err != nil {
-		return kernel.RetrySet{}, err
+		return nil, err
 	}
-	return kernel.RetryOf(snap.Apply(s.forsaken(snap, root)), root)
+	sets, _, err := kernel.RetryAll(snap.Apply(s.forsaken(snap, roots...)), roots, "")
+	return sets, err
 }
 
 // WaysOut are the jobs whose retries let the runs of ids, which did not succeed,
@@ -225,23 +225,27 @@ func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.J
 	if err != nil {
 		return nil, err
 	}
-	var out []kernel.JobID
 	for _, id := range ids {
 		snap = s.answer(ctx, snap, snap.ProbesOf(id))
-		if way := snap.Apply(s.forsaken(snap, id)).WayOut(id); !slices.Contains(out, way) {
-			out = append(out, way)
+	}
+	snap = snap.Apply(s.forsaken(snap, ids...))
+	var out []kernel.JobID
+	seen := map[kernel.JobID]bool{}
+	for _, id := range ids {
+		if way := snap.WayOut(id); !seen[way] {
+			seen[way], out = true, append(out, way)
 		}
 	}
 	return out, nil
 }
 
-// forsaken is what the loss of worktrees means to the run of root.
-func (s *Scheduler) forsaken(snap *kernel.Snapshot, root kernel.JobID) kernel.Plan {
+// forsaken is what the loss of worktrees means to the runs of roots.
+func (s *Scheduler) forsaken(snap *kernel.Snapshot, roots ...kernel.JobID) kernel.Plan {
 	trees, ok := s.Worktrees.(worktreeFinder)
 	if !ok {
 		return kernel.Plan{}
 	}
-	return kernel.ForgetWorktrees(snap, root, func(c kernel.Context) bool { return !trees.InPlace(c) })
+	return history.Forget(snap, roots, func(c kernel.Context) bool { return !trees.InPlace(c) })
 }
 
 // GC removes old terminal jobs that nothing open refers to, and what killed

@@ -84,7 +84,7 @@ func TestAWorktreeIsSeenToBeforeTheNextVerb(t *testing.T) {
 	tree := kernel.Context{Root: "w", Worktree: "w", Name: "w", Branch: "draft/x", Owned: true}
 	owner := func(j *kernel.Job) { j.State = kernel.State{Status: kernel.Failed, Attempt: 1, Context: tree} }
 	m := newMemory(job("a", owner))
-	done, _, err := m.scheduler().Clean(t.Context(), "a", CleanOptions{})
+	done, _, err := m.scheduler().Clean(t.Context(), []kernel.JobID{"a"}, CleanOptions{})
 	if err != nil || done.Worktrees != 1 || len(done.KeptWorktrees) != 0 || len(done.Removed) != 1 || done.Markers != 2 || done.Payloads != 1 {
 		t.Errorf("%v: %+v", err, done)
 	}
@@ -92,7 +92,7 @@ func TestAWorktreeIsSeenToBeforeTheNextVerb(t *testing.T) {
 
 	m = newMemory(job("a", owner))
 	m.cleanup = kernel.Cleanup{Status: kernel.CleanupDegraded, Error: "busy"}
-	done, _, err = m.scheduler().Clean(t.Context(), "a", CleanOptions{})
+	done, _, err = m.scheduler().Clean(t.Context(), []kernel.JobID{"a"}, CleanOptions{})
 	if err != nil || done.Worktrees != 0 || done.KeptWorktrees["a"] != "busy" {
 		t.Errorf("%v: %+v", err, done)
 	}

@@ -221,11 +221,11 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 	}
 	want := "[draft/one draft/two] map[draft/four:job v works on it draft/three:job u works on it]"
 	m := newMemory(jobs()...)
-	plan, err := m.scheduler().PlanClean(context.Background(), "a", CleanOptions{})
+	plan, err := m.scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
 	if got := fmt.Sprint(plan.Branches, " ", plan.KeptBranches); err != nil || got != want || plan.Manifests != 1 || len(plan.Removed) != 3 || len(m.plans) > 0 {
 		t.Errorf("%s %v %+v", got, err, plan)
 	}
-	done, _, err := m.scheduler().Clean(context.Background(), "a", CleanOptions{})
+	done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{})
 	if got := fmt.Sprint(done.Branches, " ", done.KeptBranches); err != nil || got != want || len(done.Removed) != 3 || done.Manifests != 1 || done.Markers != 6 || done.Payloads != 3 {
 		t.Errorf("%s %v %+v", got, err, done)
 	}
@@ -235,25 +235,25 @@ func TestCleanTakesBranchesThatNobodyWorksOn(t *testing.T) {
 		}
 	}
 	m = newMemory(jobs()...)
-	if done, _, err := m.scheduler().Clean(context.Background(), "a", CleanOptions{KeepBranches: true}); err != nil || len(done.Branches)+len(done.KeptBranches) > 0 {
+	if done, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{KeepBranches: true}); err != nil || len(done.Branches)+len(done.KeptBranches) > 0 {
 		t.Errorf("%v %+v", err, done)
 	}
-	if plan, err := newMemory(jobs()...).scheduler().PlanClean(context.Background(), "a", CleanOptions{KeepBranches: true}); err != nil || len(plan.Branches)+len(plan.KeptBranches) > 0 {
+	if plan, err := newMemory(jobs()...).scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{KeepBranches: true}); err != nil || len(plan.Branches)+len(plan.KeptBranches) > 0 {
 		t.Errorf("%v %+v", err, plan)
 	}
 	for _, call := range []string{"drop draft/one", "drop states"} {
 		m = newMemory(jobs()...)
 		m.refuse[call] = errDisk
-		if _, _, err := m.scheduler().Clean(context.Background(), "a", CleanOptions{}); !errors.Is(err, errDisk) || m.jobs["a"].ID == "" {
+		if _, _, err := m.scheduler().Clean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); !errors.Is(err, errDisk) || m.jobs["a"].ID == "" {
 			t.Errorf("%s fails: %v", call, err)
 		}
 	}
 	m = newMemory(jobs()...)
 	m.refuse["load"] = errDisk
-	if _, err := m.scheduler().PlanClean(context.Background(), "a", CleanOptions{}); !errors.Is(err, errDisk) {
+	if _, err := m.scheduler().PlanClean(context.Background(), []kernel.JobID{"a"}, CleanOptions{}); !errors.Is(err, errDisk) {
 		t.Errorf("%v", err)
 	}
-	if _, err := newMemory(jobs()...).scheduler().PlanClean(context.Background(), "v", CleanOptions{}); !errors.Is(err, kernel.ErrConflict) {
+	if _, err := newMemory(jobs()...).scheduler().PlanClean(context.Background(), []kernel.JobID{"v"}, CleanOptions{}); !errors.Is(err, kernel.ErrConflict) {
 		t.Errorf("%v", err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 // RetrySet is what a rewind of a job comes to (seed 000).
 type RetrySet struct {
-	Root      JobID
+	Of        JobID   // that was asked for
+	Root      JobID   // what is rewound first: itself, or what makes its worktree
 	Succeeded []JobID // the root's direct predecessors that succeeded: the last successful point
 	Jobs      []JobID // root first, then schedule order
 	Why       map[JobID]string
@@ -20,7 +21,7 @@ type RetrySet struct {
 // It refuses a set with a running member, and one that holds a merge while git
 // is in the middle of one.
 func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
-	set := RetrySet{Root: root, Why: map[JobID]string{}}
+	set := RetrySet{Of: root, Root: root, Why: map[JobID]string{}}
 	if s.Job(root) == nil {
 		return set, fmt.Errorf("retry %s: %w", root, ErrNotFound)
 	}
@@ -119,11 +120,34 @@ func (j *Job) mergeSlugs() []string {
 // Retry rewinds root and everything downstream of it: each starts a new
 // generation, queued and with nothing of its past but its attempt number.
 func Retry(s *Snapshot, root JobID, by string) (Plan, error) {
-	set, err := RetryOf(s, root)
-	if err != nil {
-		return Plan{}, err
+	_, p, err := RetryAll(s, []JobID{root}, by)
+	return p, err
+}
+
+// RetryAll is Retry of several jobs at once: each job that depends on some of them starts
+// one new generation. The sets are those of RetryOf, in the order of roots; what an
+// earlier one has is left out of a later one, and a root that it has has none.
+func RetryAll(s *Snapshot, roots []JobID, by string) ([]RetrySet, Plan, error) {
+	sets := make([]RetrySet, 0, len(roots))
+	all := make([][]JobID, 0, len(roots))
+	in := map[JobID]bool{}
+	for _, root := range roots {
+		if in[root] {
+			continue
+		}
+		set, err := RetryOf(s, root)
+		if err != nil {
+			return nil, Plan{}, err
+		}
+		set.Jobs = slices.DeleteFunc(set.Jobs, func(id JobID) bool { return in[id] })
+		for _, id := range set.Jobs {
+			in[id] = true
+		}
+		if len(set.Jobs) > 0 { // else its root is one that an earlier one has
+			sets, all = append(sets, set), append(all, set.Jobs)
+		}
 	}
-	return s.rewind(set.Jobs, by, byPerson), nil
+	return sets, s.rewind(all, by, byPerson), nil
 }
 
 // cause says who rewinds. A person starts over; a route goes on: its count and
@@ -135,16 +159,25 @@ const (
 	byRoute
 )
 
-// rewind puts set, whose first job is its root, back to its beginning. Each
-// job gets back the execution context that a predecessor outside of the set
-// hands on.
-func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
+// rewind puts sets, whose first jobs are their roots and of which no two have a job in
+// common, back to their beginning. Each job gets back the execution context that a
+// predecessor outside of the sets hands on.
+func (s *Snapshot) rewind(sets [][]JobID, by string, why cause) Plan {
 	s.requireAll()
 	var p Plan
-	in := make(map[JobID]bool, len(set))
-	for _, id := range set {
-		in[id] = true
+	in := map[JobID]bool{}
+	for _, set := range sets {
+		for _, id := range set {
+			in[id] = true
+		}
 	}
+	for _, set := range sets {
+		s.rewindSet(&p, set, in, by, why)
+	}
+	return p
+}
+
+func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string, why cause) {
 	for i, id := range set {
 		j := s.Job(id)
 		st := rewound(j, s.now, by)
@@ -165,12 +198,11 @@ func (s *Snapshot) rewind(set []JobID, by string, why cause) Plan {
 		p.add(Reset{j.Attempt(), j.Spec.Produces}, PutState{id, j.Rev, st})
 	}
 	if why == byRoute {
-		return p
+		return
 	}
 	for _, slug := range s.mergeSlugs(set) {
 		p.add(ClearSentinel{set[0], slug})
 	}
-	return p
 }
 
 // rewound is the one reset: what a job keeps of its past when it is rewound.

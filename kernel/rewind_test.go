@@ -48,6 +48,31 @@ func TestRetrySet(t *testing.T) {
 	}
 }
 
+// Several at once: what depends on two of them begins anew once, after both, and what the
+// first takes along needs no set of its own.
+func TestRetryAll(t *testing.T) {
+	s := snapshot(facts(), job("a", is(kernel.Failed)), job("b", is(kernel.Failed)), job("c", is(kernel.BlockedByDependency), after("a", "b")),
+		job("d", is(kernel.Failed), after("a")), job("e", is(kernel.Failed)))
+	sets, p, err := kernel.RetryAll(s, []kernel.JobID{"a", "d", "b"}, "ann")
+	var got []string
+	for _, set := range sets {
+		got = append(got, string(set.Of)+": "+words(set.Jobs))
+	}
+	if want := "a: a c d; b: b"; err != nil || strings.Join(got, "; ") != want {
+		t.Errorf("%q, want %q, %v", strings.Join(got, "; "), want, err)
+	}
+	next := s.Apply(p)
+	for id, generation := range map[kernel.JobID]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 0} {
+		if st := next.Job(id).State; st.Generation != generation {
+			t.Errorf("%s has %d generations", id, st.Generation)
+		}
+	}
+	running := snapshot(facts(), job("a", is(kernel.Failed)), job("b", running(1)))
+	if _, p, err := kernel.RetryAll(running, []kernel.JobID{"a", "b"}, "ann"); !errors.Is(err, kernel.ErrRunning) || !p.Empty() {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 // The root comes first even when it is the youngest.
 func TestRetrySetStartsWithItsRoot(t *testing.T) {
 	set, err := kernel.RetryOf(snapshot(facts(), job("z"), job("a", after("z")), job("b", after("a"))), "z")

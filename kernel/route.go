@@ -88,7 +88,7 @@ func (s *Snapshot) sendBack(from, to *Job, r Route) Plan {
 	st.Routed++
 	counted := NewPlan(PutState{from.ID, from.Rev, st})
 	next := s.Apply(counted)
-	p := next.rewind(set, "route of "+string(from.ID), byRoute)
+	p := next.rewind([][]JobID{set}, "route of "+string(from.ID), byRoute)
 	target := next.Apply(p).Job(to.ID)
 	c := from.State.Context
 	if c.Root == "" || to.Spec.OwnsContext {

@@ -319,7 +319,7 @@ func TestCleanTakesNoneThatIsNeeded(t *testing.T) {
 		}
 		j := rapid.SampledFrom(s.Jobs()).Draw(t, "job")
 		force := rapid.Bool().Draw(t, "force")
-		p, err := retention.Clean(s, j.ID, force)
+		p, err := retention.Clean(s, []kernel.JobID{j.ID}, force)
 		if err != nil {
 			if len(p.Actions()) > 0 {
 				t.Fatalf("refused (%v), and plans %+v", err, p.Actions())

@@ -176,7 +176,7 @@ func askedOf(step stepRecord, cancelled map[kernel.JobID]bool) Asked {
 		Reason string        `json:"reason"`
 		Result outcomeRecord `json:"result"`
 	}
-	var cancel struct {
+	var several struct {
 		Jobs []kernel.JobID `json:"jobs"`
 	}
 	a := Asked{Verb: step.Verb}
@@ -187,9 +187,9 @@ func askedOf(step stepRecord, cancelled map[kernel.JobID]bool) Asked {
 		a.Jobs = []kernel.JobID{args.Job}
 	}
 	switch step.Verb {
-	case "cancel":
-		if fromJSON(step.Args, &cancel) == nil {
-			a.Jobs = cancel.Jobs
+	case "cancel", "retry", "clean":
+		if fromJSON(step.Args, &several) == nil && len(several.Jobs) > 0 {
+			a.Jobs = several.Jobs
 		}
 	case "finish":
 		how := args.Result.Outcome

@@ -38,9 +38,10 @@ type (
 		Cleanup bool           `json:"cleanup,omitempty"`
 	}
 	retryArgs struct {
-		Job  kernel.JobID `json:"job"`
-		By   string       `json:"by"`
-		Gone []string     `json:"gone,omitempty"`
+		Job  kernel.JobID   `json:"job,omitempty"`  // the one
+		Jobs []kernel.JobID `json:"jobs,omitempty"` // or several
+		By   string         `json:"by"`
+		Gone []string       `json:"gone,omitempty"`
 	}
 	finishArgs struct {
 		Job    kernel.JobID    `json:"job"`
@@ -70,9 +71,10 @@ type (
 		Worktrees bool  `json:"worktrees,omitempty"`
 	}
 	cleaningArgs struct {
-		Job       kernel.JobID `json:"job"`
-		Force     bool         `json:"force,omitempty"`
-		Worktrees bool         `json:"worktrees,omitempty"`
+		Job       kernel.JobID   `json:"job,omitempty"`  // the one
+		Jobs      []kernel.JobID `json:"jobs,omitempty"` // or several
+		Force     bool           `json:"force,omitempty"`
+		Worktrees bool           `json:"worktrees,omitempty"`
 	}
 	keepingArgs struct {
 		Age   int64                  `json:"age_ns,omitempty"`
@@ -105,7 +107,8 @@ func encodeVerb(v history.Verb) (name string, args any, err error) {
 	case history.Cancel:
 		return "cancel", cancelArgs(v), nil
 	case history.Retry:
-		return "retry", retryArgs(v), nil
+		job, jobs := oneOrMore(v.Jobs)
+		return "retry", retryArgs{job, jobs, v.By, v.Gone}, nil
 	case history.Finish:
 		b, err := encodeOutcome(v.Result, nil)
 		return "finish", finishArgs{v.Result.Attempt.Job, b}, err
@@ -118,7 +121,8 @@ func encodeVerb(v history.Verb) (name string, args any, err error) {
 	case retention.Old:
 		return "gc", oldArgs{int64(v.Than), v.Worktrees}, nil
 	case retention.Cleaning:
-		return "clean", cleaningArgs(v), nil
+		job, jobs := oneOrMore(v.Jobs)
+		return "clean", cleaningArgs{job, jobs, v.Force, v.Worktrees}, nil
 	case retention.Keeping:
 		return "keep", keepingArgs{int64(v.Policy.Age), v.Policy.Count, v.Policy.Bytes, v.Sizes, v.Most}, nil
 	default:
@@ -156,7 +160,7 @@ func decodeVerb(name string, args json.RawMessage) (history.Verb, error) {
 		return history.Cancel(a), err
 	case "retry":
 		a, err := argsOf[retryArgs](args)
-		return history.Retry(a), err
+		return history.Retry{Jobs: oneOf(a.Job, a.Jobs), By: a.By, Gone: a.Gone}, err
 	case "finish":
 		a, err := argsOf[finishArgs](args)
 		if err != nil {
@@ -190,13 +194,28 @@ func decodeVerb(name string, args json.RawMessage) (history.Verb, error) {
 		return retention.Old{Than: time.Duration(a.Than), Worktrees: a.Worktrees}, err
 	case "clean":
 		a, err := argsOf[cleaningArgs](args)
-		return retention.Cleaning(a), err
+		return retention.Cleaning{Jobs: oneOf(a.Job, a.Jobs), Force: a.Force, Worktrees: a.Worktrees}, err
 	case "keep":
 		a, err := argsOf[keepingArgs](args)
 		return retention.Keeping{Policy: retention.Policy{Age: time.Duration(a.Age), Count: a.Count, Bytes: a.Bytes}, Sizes: a.Sizes, Most: a.Most}, err
 	default:
 		return nil, errVerb
 	}
+}
+
+// oneOrMore is how jobs are on record: earlier versions knew of one.
+func oneOrMore(jobs []kernel.JobID) (kernel.JobID, []kernel.JobID) {
+	if len(jobs) == 1 {
+		return jobs[0], nil
+	}
+	return "", jobs
+}
+
+func oneOf(job kernel.JobID, jobs []kernel.JobID) []kernel.JobID {
+	if job != "" {
+		return []kernel.JobID{job}
+	}
+	return jobs
 }
 
 func argsOf[T any](b json.RawMessage) (v T, err error) {

@@ -285,7 +285,7 @@ func (l *lived) history() {
 	ok(l.sched.Tick(ctx))
 	l.serve()
 	l.pack(2)
-	ok(l.sched.Retry(ctx, id(1), "ann")) // 2, which depends on it, comes back with it
+	ok(l.sched.Retry(ctx, "ann", id(1))) // 2, which depends on it, comes back with it
 	l.serve()
 	l.pack(1)
 	large := job(4, "is large", nil) // so that an index is due
@@ -309,7 +309,7 @@ func (l *lived) history() {
 	l.tell()
 	l.serve()
 	l.pack(10)
-	ok(l.sched.Retry(ctx, id(6), "ann"))
+	ok(l.sched.Retry(ctx, "ann", id(6)))
 	l.serve()
 	l.pack(10)
 	l.now = l.now.Add(2 * time.Hour)

@@ -185,7 +185,7 @@ func (s *store) Do(ctx context.Context, what action, jobs []*kernel.Job) error {
 		case cancel:
 			_, err = s.r.Scheduler.Cancel(ctx, id, s.who(), s.r.Config.Jobs.Cancel.CleanupWorktree)
 		case retry:
-			_, err = s.r.Scheduler.Retry(ctx, id, s.who())
+			_, err = s.r.Scheduler.Retry(ctx, s.who(), id)
 		}
 		if err != nil && !(len(ids) > 1 && errors.Is(err, kernel.ErrConflict)) { // it went with one before it
 			return err

@@ -184,7 +184,7 @@ func (a *actions) act(ctx context.Context, q *http.Request) (any, error) {
 	case x.What == "reject":
 		rep, err = s.Reject(ctx, x.Job, who, x.Reason)
 	case x.What == "retry":
-		rep, err = s.Retry(ctx, x.Job, who)
+		rep, err = s.Retry(ctx, who, x.Job)
 	case x.What == "cancel":
 		rep, err = s.Cancel(ctx, x.Job, who, a.r.Config.Jobs.Cancel.CleanupWorktree)
 	default:

@@ -30,7 +30,7 @@ type cleanCmd struct {
 }
 
 func (*cleanCmd) Help() string {
-	return "Removes the whole run of the job, or the job alone where it has none: worktrees, records, logs, artifacts, manifest, " +
+	return "Removes the whole run of the job, or the batch, or the job alone where it is of no run: worktrees, records, logs, artifacts, manifest, " +
 		"plan states and local draft branches. Work that no other branch has is parked under refs/vizier/parked first. " +
 		"Exits 10 when active jobs forbid it, and 1 when something could not be removed."
 }
@@ -38,7 +38,7 @@ func (*cleanCmd) Help() string {
 // cleanedUp is `clean --format json`.
 type cleanedUp struct {
 	Outcome   string       `json:"outcome"` // clean_completed, or clean_planned of a dry run
-	Scope     string       `json:"scope"`   // job or run
+	Scope     string       `json:"scope"`   // job, batch or run
 	Requested kernel.JobID `json:"requested_job_id"`
 	view.Reference
 	Run     *kernel.RunID `json:"run_id"`
@@ -61,7 +61,7 @@ type removedCounts struct {
 	Branches      int `json:"branches"`
 }
 
-// Run cleans: of a batch each of its jobs, those first that wait for others.
+// Run cleans what each target means.
 func (x *cleanCmd) Run(c *call) error {
 	r, targets, err := c.targets(x.Jobs)
 	if err != nil {
@@ -76,42 +76,46 @@ func (x *cleanCmd) Run(c *call) error {
 	}
 	done := map[string]bool{}
 	for _, t := range targets {
-		for _, j := range slices.Backward(t.Jobs) {
+		var ids []kernel.JobID
+		for _, j := range t.Jobs {
 			what := cmp.Or(string(j.Spec.Origin.Run), string(j.ID))
-			if done[what] {
-				continue
+			if !done[what] {
+				ids = append(ids, j.ID)
 			}
 			done[what] = true
-			if err := x.clean(c, r, j.ID); err != nil {
-				return err
-			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		if err := x.clean(c, r, ids); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// clean removes the job's run, or the job alone.
-func (x *cleanCmd) clean(c *call, r *repo, id kernel.JobID) error {
+// clean removes what a target means: a run, a job alone, or the jobs of a batch.
+func (x *cleanCmd) clean(c *call, r *repo, ids []kernel.JobID) error {
 	options := app.CleanOptions{Force: x.Force, KeepBranches: x.KeepBranches}
-	planned, err := r.Scheduler.PlanClean(c.ctx, id, options)
+	planned, err := r.Scheduler.PlanClean(c.ctx, ids, options)
 	if err != nil {
 		return refusedClean(err)
 	}
 	c.ui.refs.text(strings.Join(append(texts(planned.Jobs), string(planned.Run)), " ")) // while they are there
 	if x.DryRun {
-		return x.answer(c, id, planned)
+		return x.answer(c, ids[0], planned)
 	}
 	if !x.Yes {
 		if agreed, err := c.agree(planned.CleanSet); !agreed || err != nil {
 			return err
 		}
 	}
-	done, rep, err := r.Scheduler.Clean(c.ctx, id, options)
+	done, rep, err := r.Scheduler.Clean(c.ctx, ids, options)
 	if err != nil {
 		return refusedClean(err)
 	}
 	c.report(rep)
-	return x.answer(c, id, done)
+	return x.answer(c, ids[0], done)
 }
 
 // refusedClean makes a guard's conflict a refusal.
@@ -125,7 +129,10 @@ func refusedClean(err error) error {
 // agree asks a person.
 func (c *call) agree(set retention.CleanSet) (bool, error) {
 	what := "job " + joined(set.Jobs)
-	if set.Run != "" {
+	switch {
+	case set.Run == "" && len(set.Jobs) > 1:
+		what = view.Counted(len(set.Jobs), "job") + " of a batch"
+	case set.Run != "":
 		what = "run " + string(set.Run) + " with " + view.Counted(len(set.Jobs), "job")
 	}
 	agreed, err := c.agreeTo("Remove "+what+"?", "vizier clean")
@@ -161,8 +168,11 @@ func (x *cleanCmd) answer(c *call, id kernel.JobID, done app.Cleaned) error {
 	if x.DryRun {
 		doc.Outcome, outcome = "clean_planned", "Would remove"
 	}
-	if done.Run != "" {
+	switch {
+	case done.Run != "":
 		doc.Scope, doc.Run = "run", &done.Run
+	case len(done.Jobs) > 1:
+		doc.Scope = "batch"
 	}
 	doc.Skipped.Branches, doc.Skipped.Worktrees = len(done.KeptBranches), len(done.KeptWorktrees)
 	for _, name := range slices.Sorted(maps.Keys(done.KeptBranches)) {

@@ -200,24 +200,21 @@ func (x *retryCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	doc, done := retriedJobs{Retries: []retried{}}, map[kernel.JobID]bool{}
-	for _, id := range ids {
-		if done[id] {
-			continue // with one before it
-		}
-		one, err := x.retry(c, r, id)
-		if err != nil {
+	doc := retriedJobs{Retries: []retried{}}
+	if len(ids) > 0 {
+		if doc.Retries, err = x.retry(c, r, ids); err != nil {
 			return err
 		}
-		for _, again := range one.RetrySet {
-			done[again] = true
-		}
-		if x.Format == "json" {
+	}
+	for i := range doc.Retries {
+		one := &doc.Retries[i]
+		switch {
+		case x.Format == "json":
 			one.Refs = c.ui.refs.among(one.LastSuccessfulPoint, one.RetrySet, one.Updated)
-		}
-		doc.Retries = append(doc.Retries, one)
-		if x.Format == "text" {
+		case x.DryRun || len(doc.Retries) == 1:
 			c.ui.verbatim(prose(hung(c.ui.people(one.text(x.DryRun)), c.ui.columns()), c.ui.columns()))
+		default:
+			c.ui.print(one.line())
 		}
 	}
 	switch {
@@ -277,28 +274,58 @@ func (x *retryCmd) chosen(c *call) (r *repo, ids []kernel.JobID, single bool, er
 	return r, append(ids, ways...), single, err
 }
 
-// retry rewinds one job and what depends on it.
-func (x *retryCmd) retry(c *call, r *repo, id kernel.JobID) (doc retried, err error) {
-	set, err := r.Scheduler.RetrySet(c.ctx, id)
+// retry rewinds jobs and what depends on them.
+func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error) {
+	sets, err := r.Scheduler.RetrySets(c.ctx, ids)
 	if err != nil {
-		return doc, err
+		return nil, err
 	}
-	doc = retried{"Jobs to retry", id, c.ui.refs.of(string(id)), set.Root, listed(set.Succeeded), listed(set.Jobs),
-		[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, set.Why, nil}
+	var rep app.Report
 	if !x.DryRun {
-		rep, err := r.Scheduler.Retry(c.ctx, id, c.actor())
-		if err != nil {
-			return doc, err
+		if rep, err = r.Scheduler.Retry(c.ctx, c.actor(), ids...); err != nil {
+			return nil, err
 		}
 		c.report(rep)
-		c.warnDegraded(rep, set.Jobs)
-		if j := rep.Snapshot.Job(id); j != nil && j.State.Status == kernel.BlockedByDependency {
-			c.ui.warn("%s is blocked as before: %s: `vizier why %s` says what to retry", id, j.State.Wait.Detail, id)
-		}
-		doc.Outcome, doc.Reset = "Jobs retried", doc.RetrySet
-		doc.Restarted, doc.Updated = within(rep.Started(), set.Jobs), within(rep.Updated(), set.Jobs)
 	}
-	return doc, nil
+	docs, at := make([]retried, 0, len(sets)), map[kernel.JobID]int{}
+	for i, set := range sets {
+		for _, id := range set.Jobs {
+			at[id] = i
+		}
+		doc := retried{"Jobs to retry", set.Of, c.ui.refs.of(string(set.Of)), set.Root, listed(set.Succeeded), listed(set.Jobs),
+			[]kernel.JobID{}, []kernel.JobID{}, []kernel.JobID{}, set.Why, nil}
+		if !x.DryRun {
+			c.warnDegraded(rep, set.Jobs)
+			if j := rep.Snapshot.Job(set.Of); j != nil && j.State.Status == kernel.BlockedByDependency {
+				c.ui.warn("%s is blocked as before: %s: `vizier why %s` says what to retry", j.ID, j.State.Wait.Detail, j.ID)
+			}
+			doc.Outcome, doc.Reset = "Jobs retried", doc.RetrySet
+		}
+		docs = append(docs, doc)
+	}
+	if x.DryRun {
+		return docs, nil
+	}
+	for _, id := range rep.Started() {
+		if i, in := at[id]; in {
+			docs[i].Restarted = append(docs[i].Restarted, id)
+		}
+	}
+	for _, id := range rep.Updated() {
+		if i, in := at[id]; in {
+			docs[i].Updated = append(docs[i].Updated, id)
+		}
+	}
+	return docs, nil
+}
+
+// line is what was done, where there is more than one.
+func (doc retried) line() string {
+	text := "Job " + string(doc.RequestedJob) + " retried"
+	if n := len(doc.RetrySet) - 1; n > 0 {
+		text += ", and " + view.Counted(n, "job") + " after it"
+	}
+	return text
 }
 
 func (doc retried) text(dryRun bool) string {
@@ -326,19 +353,4 @@ func (c *call) warnDegraded(rep app.Report, set []kernel.JobID) {
 			c.ui.warn("retry cleanup degraded for %s: %s; worktree metadata retained for future cleanup", id, j.State.Retried.Error)
 		}
 	}
-}
-
-// within is the ids that are in set too.
-func within(ids, set []kernel.JobID) []kernel.JobID {
-	in := make(map[kernel.JobID]bool, len(set))
-	for _, id := range set {
-		in[id] = true
-	}
-	out := []kernel.JobID{}
-	for _, id := range ids {
-		if in[id] {
-			out = append(out, id)
-		}
-	}
-	return out
 }

@@ -374,3 +374,26 @@ func BenchmarkListBlocks(b *testing.B) {
 	}
 	b.ReportMetric(float64(took[1])/float64(took[0]), "x-1000") // 10 is linear
 }
+
+// A batch is retried and cleaned as a whole, in one transaction and one question, and a
+// line a job says what was done.
+func TestABatchAtOnce(t *testing.T) {
+	w := newFake(t)
+	code, _, said := w.runIn(`{"ref":"a","command":["false"]}`+"\n"+`{"ref":"b","command":["false"]}`+"\n"+`{"ref":"c","command":["true"],"after":["a","b"]}`+"\n", "jobs", "submit", "--batch")
+	if code != 0 {
+		t.Fatal(said)
+	}
+	w.settle(w.id("1/a"), kernel.OutcomeFailed)
+	w.settle(w.id("1/b"), kernel.OutcomeFailed)
+	status(t, w, w.id("1/c"), kernel.BlockedByDependency)
+	if got, want := w.ok("jobs", "retry", "1"), "Job 1/a retried, and 1 job after it\nJob 1/b retried\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if j := w.job(w.id("1/c")); j.State.Generation != 1 || j.State.Status != kernel.WaitingOnDeps {
+		t.Errorf("%+v", j.State)
+	}
+	for _, ref := range []string{"1/a", "1/b", "1/c"} {
+		w.settle(w.id(ref), kernel.OutcomeSucceeded)
+	}
+	has(t, w.ok("clean", "1", "--dry-run"), "Scope:     batch", "1/a, 1/b, 1/c")
+}

@@ -85,8 +85,14 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 		}
 		out = append(out, foresight.Submit{Jobs: jobs})
 	}
-	if out, err = x.retries(c, out); err != nil {
-		return nil, err
+	if len(x.Retry) > 0 {
+		_, ids, _, err := (&retryCmd{Jobs: x.Retry}).chosen(c)
+		if err != nil {
+			return nil, err
+		}
+		if len(ids) > 0 {
+			out = append(out, foresight.Retry{Jobs: ids})
+		}
 	}
 	if len(x.Cancel) > 0 {
 		_, ids, _, err := (&cancelCmd{Jobs: x.Cancel}).chosen(c)
@@ -139,29 +145,6 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 		out = append(out, foresight.Pass{Time: x.After})
 	}
 	return out, nil
-}
-
-// retries are those that the retry command makes of the same references.
-func (x *whatIfCmd) retries(c *call, out []foresight.Change) ([]foresight.Change, error) {
-	if len(x.Retry) == 0 {
-		return out, nil
-	}
-	r, ids, _, err := (&retryCmd{Jobs: x.Retry}).chosen(c)
-	done := map[kernel.JobID]bool{}
-	for _, id := range ids {
-		if done[id] {
-			continue
-		}
-		set, err := r.Scheduler.RetrySet(c.ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		for _, again := range set.Jobs {
-			done[again] = true
-		}
-		out = append(out, foresight.Retry{Job: id})
-	}
-	return out, err
 }
 
 // named is the one job that ref means.

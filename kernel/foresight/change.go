@@ -26,8 +26,8 @@ type (
 	Reject struct{ Job kernel.JobID }
 	// Cancel is that a job is cancelled, and ends if it runs.
 	Cancel struct{ Job kernel.JobID }
-	// Retry is that a job that ended is run again, with what has to run with it.
-	Retry struct{ Job kernel.JobID }
+	// Retry is that jobs that ended are run again, with what has to run with them.
+	Retry struct{ Jobs []kernel.JobID }
 	// Succeed is that a job makes what it declares and ends well, whether it runs
 	// already or not.
 	Succeed struct{ Job kernel.JobID }
@@ -70,7 +70,8 @@ func (c Cancel) apply(f *future) error {
 }
 
 func (c Retry) apply(f *future) error {
-	return f.do(kernel.Retry(f.s, c.Job, nobody))
+	_, p, err := kernel.RetryAll(f.s, c.Jobs, nobody)
+	return f.do(p, err)
 }
 
 func (c Submit) apply(f *future) error {
@@ -166,7 +167,10 @@ func Near(changes []Change, now time.Time) []kernel.Near {
 		case Cancel:
 			id = c.Job
 		case Retry:
-			id = c.Job
+			for _, id := range c.Jobs {
+				near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
+			}
+			continue
 		case Succeed:
 			id = c.Job
 		case Fail:

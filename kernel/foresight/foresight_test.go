@@ -109,7 +109,7 @@ func TestWhatIf(t *testing.T) {
 		},
 		"a retry of what failed": {
 			[]kernel.Job{named("a", func(j *kernel.Job) { j.State.Status, j.State.Attempt = kernel.Failed, 1 }), named("b", after("a"))},
-			[]foresight.Change{foresight.Retry{Job: "a"}},
+			[]foresight.Change{foresight.Retry{Jobs: []kernel.JobID{"a"}}},
 			map[kernel.JobID]kernel.Status{"a": kernel.Running, "b": kernel.WaitingOnDeps},
 		},
 		"time after which a failure is tried again": {

@@ -45,9 +45,9 @@ type (
 		Cleanup bool
 	}
 
-	// Retry is kernel.Retry, after the worktrees that are gone were forgotten.
+	// Retry is kernel.RetryAll, after the worktrees that are gone were forgotten.
 	Retry struct {
-		Job  kernel.JobID
+		Jobs []kernel.JobID
 		By   string
 		Gone []string // paths of worktrees
 	}
@@ -109,9 +109,21 @@ func (v Cancel) Decide(s *kernel.Snapshot) (all kernel.Plan, err error) {
 }
 
 func (v Retry) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
-	lost := kernel.ForgetWorktrees(s, v.Job, func(c kernel.Context) bool { return slices.Contains(v.Gone, c.Worktree) })
-	p, err := kernel.Retry(s.Apply(lost), v.Job, v.By)
+	lost := Forget(s, v.Jobs, func(c kernel.Context) bool { return slices.Contains(v.Gone, c.Worktree) })
+	_, p, err := kernel.RetryAll(s.Apply(lost), v.Jobs, v.By)
 	return lost.Then(p), err
+}
+
+// Forget is kernel.ForgetWorktrees of the runs of jobs.
+func Forget(s *kernel.Snapshot, jobs []kernel.JobID, gone func(kernel.Context) bool) (p kernel.Plan) {
+	done := map[kernel.RunID]bool{}
+	for _, id := range jobs {
+		if j := s.Job(id); j != nil && !done[j.Spec.Origin.Run] {
+			done[j.Spec.Origin.Run] = true
+			p = p.Then(kernel.ForgetWorktrees(s, id, gone))
+		}
+	}
+	return p
 }
 
 func (v Finish) Decide(s *kernel.Snapshot) (kernel.Plan, error) { return kernel.Finish(s, v.Result) }

@@ -8,25 +8,33 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// CleanSet is what a clean is about: the run of a job, or the job alone where
-// it has none.
+// CleanSet is what a clean is about: the runs of jobs, and those of them that have
+// none.
 type CleanSet struct {
-	Run  kernel.RunID
+	Run  kernel.RunID   // of the first job
 	Jobs []kernel.JobID // in schedule order
 }
 
-// CleanOf is what cleaning id takes along, or kernel.ErrConflict and why it must
+// CleanOf is what cleaning ids takes along, or kernel.ErrConflict and why it must
 // not go: a job of it is active, which nothing overrides, or an active job outside
 // it depends on it, which force overrides. The snapshot must hold every job.
-func CleanOf(s *kernel.Snapshot, id kernel.JobID, force bool) (CleanSet, error) {
+func CleanOf(s *kernel.Snapshot, ids []kernel.JobID, force bool) (CleanSet, error) {
 	all := s.Jobs()
-	j := s.Job(id)
-	if j == nil {
-		return CleanSet{}, fmt.Errorf("clean %s: %w", id, kernel.ErrNotFound)
+	var set CleanSet
+	named, runs := map[kernel.JobID]bool{}, map[kernel.RunID]bool{}
+	for i, id := range ids {
+		j := s.Job(id)
+		if j == nil {
+			return CleanSet{}, fmt.Errorf("clean %s: %w", id, kernel.ErrNotFound)
+		}
+		run := j.Spec.Origin.Run
+		if named[id], runs[run] = true, true; i == 0 {
+			set.Run = run
+		}
 	}
-	set := CleanSet{Run: j.Spec.Origin.Run}
+	delete(runs, "")
 	for _, k := range all {
-		if k.ID == id || set.Run != "" && k.Spec.Origin.Run == set.Run {
+		if named[k.ID] || runs[k.Spec.Origin.Run] {
 			set.Jobs = append(set.Jobs, k.ID)
 		}
 	}
@@ -83,8 +91,8 @@ func (set CleanSet) jobs(s *kernel.Snapshot) []*kernel.Job {
 
 // CleanWorktrees is the first half of a clean: the worktrees that its jobs own
 // go while there are still records to say what came of it.
-func CleanWorktrees(s *kernel.Snapshot, id kernel.JobID, force bool) (kernel.Plan, error) {
-	set, err := CleanOf(s, id, force)
+func CleanWorktrees(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.Plan, error) {
+	set, err := CleanOf(s, ids, force)
 	if err != nil {
 		return kernel.Plan{}, err
 	}
@@ -94,8 +102,8 @@ func CleanWorktrees(s *kernel.Snapshot, id kernel.JobID, force bool) (kernel.Pla
 // Clean is the second half: the records go, and the run's manifest with its
 // last job. A job whose worktree is still there keeps its record, so that a
 // later clean can finish the work, unless force says otherwise.
-func Clean(s *kernel.Snapshot, id kernel.JobID, force bool) (kernel.Plan, error) {
-	set, err := CleanOf(s, id, force)
+func Clean(s *kernel.Snapshot, ids []kernel.JobID, force bool) (kernel.Plan, error) {
+	set, err := CleanOf(s, ids, force)
 	if err != nil {
 		return kernel.Plan{}, err
 	}
@@ -118,7 +126,7 @@ func EndedEphemeralRuns(s *kernel.Snapshot) []CleanSet {
 			continue
 		}
 		seen[run] = true
-		set, err := CleanOf(s, j.ID, false)
+		set, err := CleanOf(s, []kernel.JobID{j.ID}, false)
 		stuck := slices.ContainsFunc(set.jobs(s), func(j *kernel.Job) bool {
 			st := j.State.Retried.Status
 			return st == kernel.CleanupDegraded || st == kernel.CleanupFailed

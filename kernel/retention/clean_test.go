@@ -42,7 +42,7 @@ func TestCleanGuards(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := snapshot(facts(), c.jobs...)
 			for force, want := range map[bool]string{false: c.gone, true: c.force} {
-				p, err := retention.Clean(s, "a", force)
+				p, err := retention.Clean(s, ids("a"), force)
 				var gone []kernel.JobID
 				for _, r := range actionsOf[kernel.RemoveJob](p) {
 					gone = append(gone, r.Job)
@@ -53,15 +53,30 @@ func TestCleanGuards(t *testing.T) {
 				if (want == "") != errors.Is(err, kernel.ErrConflict) || want == "" && !strings.Contains(err.Error(), c.why) {
 					t.Errorf("force %t: %v, want %q", force, err, c.why)
 				}
-				_, again := retention.CleanWorktrees(s, "a", force)
+				_, again := retention.CleanWorktrees(s, ids("a"), force)
 				if (again == nil) != (err == nil) {
 					t.Errorf("force %t: worktrees %v, records %v", force, again, err)
 				}
 			}
 		})
 	}
-	if _, err := retention.Clean(snapshot(facts()), "a", true); !errors.Is(err, kernel.ErrNotFound) {
+	if _, err := retention.Clean(snapshot(facts()), ids("a"), true); !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("no such job: %v", err)
+	}
+}
+
+func ids(all ...kernel.JobID) []kernel.JobID { return all }
+
+// Several jobs go at once, with the runs of those that have one, or none of them does.
+func TestCleanOfSeveral(t *testing.T) {
+	done := is(kernel.Succeeded)
+	s := snapshot(facts(), job("a", done), job("b", done, after("a")), job("c", done, inRun("r")), job("d", done, inRun("r")), job("e", done), job("f", after("e")))
+	set, err := retention.CleanOf(s, ids("b", "a", "c"), false)
+	if got := words(set.Jobs); err != nil || got != "a b c d" {
+		t.Errorf("%s, %v", got, err)
+	}
+	if p, err := retention.Clean(s, ids("a", "e"), false); !errors.Is(err, kernel.ErrConflict) || !p.Empty() {
+		t.Errorf("%+v, %v", p, err)
 	}
 }
 
@@ -69,7 +84,7 @@ func TestCleanGuards(t *testing.T) {
 // the last job of the run.
 func TestCleanInTwoHalves(t *testing.T) {
 	s := snapshot(facts(), job("a", is(kernel.Succeeded), inRun("r"), ownsTree), job("b", is(kernel.Succeeded), inRun("r")))
-	p, err := retention.CleanWorktrees(s, "b", false)
+	p, err := retention.CleanWorktrees(s, ids("b"), false)
 	trees := actionsOf[kernel.RemoveWorktree](p)
 	if err != nil || len(trees) != 1 || len(p.Actions()) != 1 || trees[0].Job != "a" {
 		t.Fatalf("%+v %v", p, err)
@@ -83,7 +98,7 @@ func TestCleanInTwoHalves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := retention.Clean(s.Apply(cleaned), "b", false)
+		p, err := retention.Clean(s.Apply(cleaned), ids("b"), false)
 		if jobs, runs := len(actionsOf[kernel.RemoveJob](p)), len(actionsOf[kernel.RemoveRun](p)); err != nil || jobs != c.jobs || runs != c.runs {
 			t.Errorf("%s: %d jobs and %d manifests, %v", c.status, jobs, runs, err)
 		}

@@ -17,7 +17,7 @@ type (
 
 	// Cleaning is Clean; with Worktrees CleanWorktrees.
 	Cleaning struct {
-		Job              kernel.JobID
+		Jobs             []kernel.JobID
 		Force, Worktrees bool
 	}
 
@@ -40,9 +40,9 @@ func (v Old) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 // Decide is the plan of the function.
 func (v Cleaning) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 	if v.Worktrees {
-		return CleanWorktrees(s, v.Job, v.Force)
+		return CleanWorktrees(s, v.Jobs, v.Force)
 	}
-	return Clean(s, v.Job, v.Force)
+	return Clean(s, v.Jobs, v.Force)
 }
 
 // Decide is the plan of the function.

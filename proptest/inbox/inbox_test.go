@@ -370,7 +370,7 @@ func (w *world) verb(t *rapid.T) {
 	w.lives(t, func(s *app.Scheduler, _ *app.Inbox, _ *fs.Store) error {
 		var err error
 		if rapid.Bool().Draw(t, "retry") {
-			_, err = s.Retry(context.Background(), j.ID, "ann")
+			_, err = s.Retry(context.Background(), "ann", j.ID)
 		} else {
 			_, err = s.Cancel(context.Background(), j.ID, "ann", false)
 		}

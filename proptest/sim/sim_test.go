@@ -176,7 +176,7 @@ func (m *machine) verb(t *rapid.T) {
 			return rep, err
 		})
 	case "retry":
-		m.do(t, "retry "+string(id), func(s *app.Scheduler) (app.Report, error) { return s.Retry(ctx, id, "ann") })
+		m.do(t, "retry "+string(id), func(s *app.Scheduler) (app.Report, error) { return s.Retry(ctx, "ann", id) })
 	case "approve":
 		m.do(t, "approve "+string(id), func(s *app.Scheduler) (app.Report, error) {
 			rep, err := s.Approve(ctx, id, kernel.Consent{By: "ann"})

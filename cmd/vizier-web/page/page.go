@@ -269,7 +269,7 @@ func ChangeOf(what string, id kernel.JobID) (foresight.Change, error) {
 	case "cancel":
 		return foresight.Cancel{Job: id}, nil
 	case "retry":
-		return foresight.Retry{Job: id}, nil
+		return foresight.Retry{Jobs: []kernel.JobID{id}}, nil
 	default:
 		return nil, fmt.Errorf("%q is no change", what)
 	}
