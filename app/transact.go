@@ -193,6 +193,7 @@ func (t *transaction) tell() {
 	if t.s.Events != nil && len(t.events) > 0 {
 		_ = t.s.Events.AppendEvents(t.events)
 	}
+	t.events = nil
 }
 
 // decide observes and asks v, as often as what v looks at leads further. A
@@ -318,6 +319,7 @@ func (t *transaction) flush(ctx context.Context) error {
 			for _, a := range plan.World {
 				t.rep.Applied = append(t.rep.Applied, a)
 			}
+			t.tell() // what is launched now tells of what it does
 			if err = t.perform(ctx, plan.World); err == nil && !t.plan.Empty() {
 				continue // what came back is not lost: the plan is done once that is committed
 			}

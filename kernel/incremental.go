@@ -16,7 +16,8 @@ import (
 // of that has changed, the judgement has not. So the dirty set has
 //
 //   - jobs that changed or are due, and the jobs that wait for them (spread);
-//   - jobs that read facts which no job makes (Job.outside);
+//   - jobs that read facts which no job makes (Job.outside), unless all jobs are known and
+//     no such fact has changed;
 //   - jobs that wait for a slot of an executor of such a job, where one may be free
 //     (queues);
 //
@@ -179,9 +180,11 @@ func (a *dirtySet) widen(watch int32) {
 			a.spread(i)
 		}
 	}
-	for i, j := range a.s.jobs {
-		if j.outside() {
-			a.reader(int32(i))
+	if !a.s.unchanged || !a.s.near.all { // of a store, there may be others by now
+		for i, j := range a.s.jobs {
+			if j.outside() {
+				a.reader(int32(i))
+			}
 		}
 	}
 	a.queues()

@@ -152,6 +152,7 @@ func (s *Snapshot) Tracked() *Snapshot {
 	next := *s
 	next.near = newPartial(nil)
 	next.near.all = true
+	next.unchanged = false
 	next.regraph()
 	return &next
 }

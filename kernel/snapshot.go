@@ -95,6 +95,10 @@ type Snapshot struct {
 	near       *partial // nil: these are all jobs there are
 	dirty      []JobID  // of a partial snapshot: jobs that changed since a tick judged them
 	created    []JobID  // of these, those that are new, or whose last judgement is not known
+
+	// unchanged says that facts which no job makes are as they were when every job was
+	// judged that reads them.
+	unchanged bool
 }
 
 // NewSnapshot sorts, copies and indexes an observation. Of records with one id,
@@ -217,6 +221,9 @@ func (s *Snapshot) Facts() Facts { return *s.facts }
 func (s *Snapshot) WithFacts(f Facts) *Snapshot {
 	next, all := *s, *s.facts
 	next.facts = &all
+	if f.tellsOfWorld() {
+		next.unchanged = false
+	}
 	all.Present = merged(s.facts.Present, f.Present)
 	all.Markers = merged(s.facts.Markers, f.Markers)
 	all.Heads = merged(s.facts.Heads, f.Heads)
@@ -233,10 +240,17 @@ func (s *Snapshot) WithFacts(f Facts) *Snapshot {
 	if f.Sandbox.asked() {
 		all.Sandbox = f.Sandbox
 	}
-	for _, a := range s.touched {
-		all = all.after(a)
+	if len(f.Present)+len(f.Markers) > 0 {
+		for _, a := range s.touched {
+			all, _ = all.after(a)
+		}
 	}
 	return &next
+}
+
+// tellsOfWorld reports that f says something of what gates read and no job's record has.
+func (f *Facts) tellsOfWorld() bool {
+	return len(f.Present)+len(f.Markers)+len(f.Heads) > 0 || f.Head.asked() || f.Merging.asked() || f.Clean.asked() || f.Sandbox.asked()
 }
 
 func merged[K comparable, V any](a, b map[K]V) map[K]V {
@@ -318,6 +332,7 @@ func (s *Snapshot) Apply(p Plan) *Snapshot {
 	}
 	if p.Judged != "" {
 		next.dirty, next.created = nil, nil
+		next.unchanged = len(next.touched) == len(s.touched)
 	}
 	return &next
 }
@@ -341,44 +356,47 @@ func (s *Snapshot) markCreated(id JobID) {
 // touch applies a's effect on artifacts to the facts, now and to every later
 // observation: the plan with a may not be on the disk yet when that is made.
 func (s *Snapshot) touch(a Action) {
-	f := s.facts.after(a)
+	f, changed := s.facts.after(a)
 	s.facts = &f
+	s.unchanged = s.unchanged && !changed
 	s.touched = append(s.touched[:len(s.touched):len(s.touched)], a)
 }
 
-// after is f once a is done.
-func (f Facts) after(a Action) Facts {
+// after is f once a is done, and whether that is otherwise.
+func (f Facts) after(a Action) (Facts, bool) {
+	var markers, present bool
 	switch a := a.(type) {
 	case RemoveJob:
-		f.Markers = withMarkers(f.Markers, a.Job, a.Produces, false)
-		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
+		f.Markers, markers = withMarkers(f.Markers, a.Job, a.Produces, false)
+		f.Present, present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
 	case PurgeFiles:
-		f.Markers = withMarkers(f.Markers, a.Job, a.Produces, false)
-		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
+		f.Markers, markers = withMarkers(f.Markers, a.Job, a.Produces, false)
+		f.Present, present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Job)})
 	case Publish:
-		f.Markers = withMarkers(f.Markers, a.Attempt.Job, a.Artifacts, true)
+		f.Markers, markers = withMarkers(f.Markers, a.Attempt.Job, a.Artifacts, true)
 	case Reset:
-		f.Markers = withMarkers(f.Markers, a.Attempt.Job, a.Produces, false)
-		f.Present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Attempt.Job)})
+		f.Markers, markers = withMarkers(f.Markers, a.Attempt.Job, a.Produces, false)
+		f.Present, present = without(f.Present, Artifact{Kind: CommandPatch, Name: string(a.Attempt.Job)})
 	case ClearSentinel:
-		f.Present = without(f.Present, Artifact{Kind: MergeSentinel, Name: a.Slug})
+		f.Present, present = without(f.Present, Artifact{Kind: MergeSentinel, Name: a.Slug})
 	default: // makes no artifact appear or go
 	}
-	return f
+	return f, markers || present
 }
 
 // without is m where a, if it was seen, is gone.
-func without(m map[Artifact]Fact[bool], a Artifact) map[Artifact]Fact[bool] {
-	if f := m[a]; f.Known && f.Value {
-		m = maps.Clone(m)
-		m[a] = Seen(false)
+func without(m map[Artifact]Fact[bool], a Artifact) (map[Artifact]Fact[bool], bool) {
+	if f := m[a]; !f.Known || !f.Value {
+		return m, false
 	}
-	return m
+	m = maps.Clone(m)
+	m[a] = Seen(false)
+	return m, true
 }
 
 // withMarkers is m after job's markers of artifacts appeared or went. Only
 // artifacts that were asked about are known, so only they change.
-func withMarkers(m map[Artifact]Fact[[]JobID], job JobID, artifacts []Artifact, appear bool) map[Artifact]Fact[[]JobID] {
+func withMarkers(m map[Artifact]Fact[[]JobID], job JobID, artifacts []Artifact, appear bool) (map[Artifact]Fact[[]JobID], bool) {
 	copied := false
 	for _, a := range artifacts {
 		f, ok := m[a]
@@ -394,7 +412,7 @@ func withMarkers(m map[Artifact]Fact[[]JobID], job JobID, artifacts []Artifact, 
 		}
 		m[a] = f
 	}
-	return m
+	return m, copied
 }
 
 // NewFacts is Facts with its maps made, for observers to fill.

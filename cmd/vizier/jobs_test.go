@@ -396,4 +396,14 @@ func TestABatchAtOnce(t *testing.T) {
 		w.settle(w.id(ref), kernel.OutcomeSucceeded)
 	}
 	has(t, w.ok("clean", "1", "--dry-run"), "Scope:     batch", "1/a, 1/b, 1/c")
+
+	if code, _, said = w.runIn(strings.Repeat(`{"command":["true"],"approval":true}`+"\n", mostExplained+2), "jobs", "submit", "--batch"); code != 0 {
+		t.Fatal(said)
+	}
+	if got := w.ok("why", "2"); strings.Count(got, "awaiting human approval") != mostExplained || !strings.HasSuffix(got, "\n2 more jobs: vizier ls 2\n") {
+		t.Errorf("why says\n%s", got)
+	}
+	if _, got, _ := w.run("what-if", "--cancel", "2"); strings.Count(got, "cancelled by what-if") != mostExplained+2 {
+		t.Errorf("what-if says\n%s", got)
+	}
 }

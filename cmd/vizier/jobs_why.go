@@ -88,6 +88,10 @@ func (w *whyCmd) why(c *call, ref string) error {
 			c.ui.print("")
 		}
 	}
+	more := 0
+	if w.Format == "text" && len(jobs) > mostExplained {
+		jobs, more = jobs[:mostExplained], len(jobs)-mostExplained
+	}
 	r.Scheduler.Refresh(c.ctx, jobs...)
 	for i, j := range jobs {
 		var e kernel.Explanation
@@ -118,8 +122,15 @@ func (w *whyCmd) why(c *call, ref string) error {
 			return err
 		}
 	}
+	if more > 0 {
+		c.ui.print("")
+		c.ui.print(view.Counted(more, "more job") + ": vizier ls " + ref)
+	}
 	return nil
 }
+
+// mostExplained is how many jobs of a run are explained to people: they read no more.
+const mostExplained = 10
 
 func explained(e kernel.Explanation, refs *references) explanation {
 	out := explanation{Job: e.Job, Reference: refs.of(string(e.Job)), Status: e.Status.String(), Unmet: []unmet{}, Actions: []remedy{}}

@@ -99,8 +99,8 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range ids {
-			out = append(out, foresight.Cancel{Job: id})
+		if len(ids) > 0 {
+			out = append(out, foresight.Cancel{Jobs: ids})
 		}
 	}
 	for _, ref := range x.Reject {

@@ -4,6 +4,7 @@
 package foresight
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,8 +25,9 @@ type (
 	Approve struct{ Job kernel.JobID }
 	// Reject is that it is refused.
 	Reject struct{ Job kernel.JobID }
-	// Cancel is that a job is cancelled, and ends if it runs.
-	Cancel struct{ Job kernel.JobID }
+	// Cancel is that jobs are cancelled, in their order, and end if they run. Of several,
+	// those that have ended by then are left.
+	Cancel struct{ Jobs []kernel.JobID }
 	// Retry is that jobs that ended are run again, with what has to run with them.
 	Retry struct{ Jobs []kernel.JobID }
 	// Succeed is that a job makes what it declares and ends well, whether it runs
@@ -66,7 +68,16 @@ func (c Reject) apply(f *future) error {
 }
 
 func (c Cancel) apply(f *future) error {
-	return f.do(kernel.Cancel(f.s, c.Job, nobody, false))
+	for _, id := range c.Jobs {
+		p, err := kernel.Cancel(f.s, id, nobody, false)
+		if len(c.Jobs) > 1 && errors.Is(err, kernel.ErrConflict) {
+			continue
+		}
+		if err := f.do(p, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c Retry) apply(f *future) error {
@@ -153,6 +164,13 @@ func (c Pass) apply(f *future) error {
 	return nil
 }
 
+func themselves(jobs []kernel.JobID) (near []kernel.Near) {
+	for _, id := range jobs {
+		near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
+	}
+	return near
+}
+
 // Near is what a snapshot of some of the jobs holds at least, so that changes can be
 // looked at from now on.
 func Near(changes []Change, now time.Time) []kernel.Near {
@@ -165,11 +183,10 @@ func Near(changes []Change, now time.Time) []kernel.Near {
 		case Reject:
 			id = c.Job
 		case Cancel:
-			id = c.Job
+			near = append(near, themselves(c.Jobs)...)
+			continue
 		case Retry:
-			for _, id := range c.Jobs {
-				near = append(near, kernel.Near{Kind: kernel.Itself, Job: id})
-			}
+			near = append(near, themselves(c.Jobs)...)
 			continue
 		case Succeed:
 			id = c.Job

@@ -94,7 +94,7 @@ func TestWhatIf(t *testing.T) {
 		},
 		"a cancel ends what runs, and its lock is free": {
 			[]kernel.Job{named("a", both(running, locked("x"))), named("b", locked("x"))},
-			[]foresight.Change{foresight.Cancel{Job: "a"}},
+			[]foresight.Change{foresight.Cancel{Jobs: []kernel.JobID{"a"}}},
 			map[kernel.JobID]kernel.Status{"a": kernel.Cancelled, "b": kernel.Running},
 		},
 		"a lock that is let go": {

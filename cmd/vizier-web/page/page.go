@@ -267,7 +267,7 @@ func ChangeOf(what string, id kernel.JobID) (foresight.Change, error) {
 	case "reject":
 		return foresight.Reject{Job: id}, nil
 	case "cancel":
-		return foresight.Cancel{Job: id}, nil
+		return foresight.Cancel{Jobs: []kernel.JobID{id}}, nil
 	case "retry":
 		return foresight.Retry{Jobs: []kernel.JobID{id}}, nil
 	default:
