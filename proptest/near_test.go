@@ -293,6 +293,41 @@ func anyWorld(t *rapid.T, o kernel.Observation) {
 	}
 }
 
+// A snapshot that keeps track of what was judged is decided on as any other, tick after
+// tick: what jobs make and take away, what changes outside, and time are all seen.
+func TestATrackedWorldIsDecidedOnAsAny(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := World.Draw(t, "world")
+		for i := range o.Jobs {
+			if s := &o.Jobs[i].Spec; !oneIn(t, 3, "held up otherwise") { // most wait for what is outside
+				s.After, s.Locks, s.Transient, s.Routed, s.Task.Args = nil, nil, kernel.NotTransient, false, []string{"true"}
+				s.Needs, s.MissingProducer = []kernel.Artifact{oneOf(t, "needs", artifacts...)}, kernel.Wait
+			}
+		}
+		s := kernel.NewSnapshot(o)
+		s = s.Apply(kernel.Decide(s))
+		tracked := s.Tracked()
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			switch oneOf(t, "what happens", "time", "news", "news", "verb") {
+			case "time":
+				now := s.Now().Add(time.Duration(rapid.IntRange(1, 4000).Draw(t, "seconds")) * time.Second)
+				s, tracked = s.At(now), tracked.At(now)
+			case "news":
+				f := anotherView(t, s.Facts())
+				s, tracked = s.WithFacts(f), tracked.WithFacts(f)
+			case "verb":
+				_, p := anyVerb(t, s)
+				s, tracked = s.Apply(p), tracked.Apply(p)
+			}
+			p, q := kernel.Decide(s), kernel.Decide(tracked)
+			if !samePlan(p, q) {
+				t.Fatalf("of all:\n%+v\n%+v\ntracked:\n%+v\n%+v", p.Decisions, p.Actions(), q.Decisions, q.Actions())
+			}
+			s, tracked = s.Apply(p), tracked.Apply(q)
+		}
+	})
+}
+
 // nearIn decides on what is near to the jobs that p changed, which led from
 // judged to s. It returns how many jobs that took; 0: all.
 func nearIn(t rapid.TB, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) (looked int) {
