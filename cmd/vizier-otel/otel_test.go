@@ -317,6 +317,9 @@ func TestAForeignCollector(t *testing.T) {
 		left, err := filepath.Glob(filepath.Join(r.dir, ".vizier/jobs/hooks/pending/*"))
 		return err == nil && len(left) == 0 && strings.Contains(r.vizier("jobs", "events"), "job.succeeded")
 	})
+	if got := r.vizier("status"); !strings.Contains(got, "not trusted here: otel.endpoint of the repository's configuration: nobody is sent spans") {
+		t.Errorf("status says %s", got)
+	}
 	r.vizier("trust", "--yes")
 	r.vizier("submit", "--name", "b", "--", "true")
 	r.wantTree("b\n  b attempt\n")

@@ -77,7 +77,13 @@ func distrust(untrusted []config.Setting) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("not trusted here: %s of the repository's configuration: its hooks do not run, and its agents are not asked for their version", strings.Join(names, ", "))
+	so := []string{"its hooks do not run, and its agents are not asked for their version"}
+	if slices.Contains(names, "otel.endpoint") {
+		if so = append(so, "nobody is sent spans"); len(names) == 1 {
+			so = so[1:]
+		}
+	}
+	return fmt.Sprintf("not trusted here: %s of the repository's configuration: %s", strings.Join(names, ", "), strings.Join(so, "; "))
 }
 
 // untrustedFinding is a doctor's finding about commands of the repository's configuration.
