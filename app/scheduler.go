@@ -225,9 +225,7 @@ func (s *Scheduler) WaysOut(ctx context.Context, ids []kernel.JobID) ([]kernel.J
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids {
-		snap = s.answer(ctx, snap, snap.ProbesOf(id))
-	}
+	snap = s.answer(ctx, snap, snap.ProbesOf(ids...))
 	snap = snap.Apply(s.forsaken(snap, ids...))
 	var out []kernel.JobID
 	seen := map[kernel.JobID]bool{}

@@ -47,10 +47,10 @@ func (s *Snapshot) Probes(also ...Artifact) Probes {
 // gone reports that the runner of j's attempt is known to be gone.
 func (s *Snapshot) gone(j *Job) bool { return s.facts.Runners[j.Attempt()].Value.Gone() }
 
-// ProbesOf lists what explaining a job reads and the snapshot does not answer
-// yet: besides Probes, the gates of the job, and of what blocks it, though
+// ProbesOf lists what explaining jobs reads and the snapshot does not answer
+// yet: besides Probes, the gates of the jobs, and of what blocks them, though
 // they have ended.
-func (s *Snapshot) ProbesOf(id JobID) Probes {
+func (s *Snapshot) ProbesOf(ids ...JobID) Probes {
 	b := prober{s: s, p: s.Probes(), seen: map[Artifact]bool{}, branches: map[string]bool{}}
 	for _, a := range b.p.Artifacts {
 		b.seen[a] = true
@@ -61,11 +61,13 @@ func (s *Snapshot) ProbesOf(id JobID) Probes {
 	for _, name := range b.p.Branches {
 		b.branches[name] = true
 	}
-	i, ok := s.find(id)
-	if !ok {
-		return b.p
+	var from []int32
+	for _, id := range ids {
+		if i, ok := s.find(id); ok {
+			from = append(from, i)
+		}
 	}
-	for _, k := range s.graph.closure([]int32{i}, s.graph.eachPredecessor) {
+	for _, k := range s.graph.closure(from, s.graph.eachPredecessor) {
 		if j := s.jobs[k]; j.State.Status == BlockedByDependency {
 			b.gates(j)
 			if plan := j.Spec.Integrates(); plan != "" { // its conflict may be open

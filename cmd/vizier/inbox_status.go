@@ -84,6 +84,13 @@ func (x *inboxStatusCmd) Run(c *call) error {
 	doc := inboxState{Outcome: "inbox_status", Inbox: r.rel(box.Tree.File("x.prompt.md", kernel.NewPrompt)), Layout: box.Layout.String(),
 		Prompts: []inboxPrompt{}, Counts: map[string]int{}, Left: []inboxReason{}}
 	doc.Inbox = strings.TrimSuffix(doc.Inbox, "/x.prompt.md")
+	var ids []kernel.JobID
+	for _, p := range st.Prompts {
+		if p.Job != nil {
+			ids = append(ids, p.Job.ID)
+		}
+	}
+	c.ui.refs.among(ids) // all in one look
 	for _, p := range st.Prompts {
 		row := inboxPrompt{Rel: p.File.Rel, Name: p.File.Name.String(), Gone: p.Gone, Age: int64(p.Age / time.Second), Stalled: p.Stalled,
 			Repository: p.Repository, Reason: p.Reason}

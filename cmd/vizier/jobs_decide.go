@@ -287,6 +287,7 @@ func (x *retryCmd) retry(c *call, r *repo, ids []kernel.JobID) ([]retried, error
 		}
 		c.report(rep)
 	}
+	c.ui.refs.among(ids) // all in one look
 	docs, at := make([]retried, 0, len(sets)), map[kernel.JobID]int{}
 	for i, set := range sets {
 		for _, id := range set.Jobs {

@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// BenchmarkCommandsAsStoresGrow is what processor time commands on whole runs take in a store
+// four times as large as another, as a multiple of what they take there: about 4 is what the work
+// grows by, and 16 is a cost that grows with its square. Each store has as many jobs that
+// wait for a person, that failed, that those block, that wait for what nobody makes, and
+// that run one after the other.
+func BenchmarkCommandsAsStoresGrow(b *testing.B) {
+	const small, times = 200, 4
+	commands := []string{"status", "ls --all", "runs", "jobs schedule --format json", "jobs schedule --format svg", "why 1", "why 5", "show 5", "wait 2", "tail 2",
+		"what-if --approve 1/j0 --to-the-end", "what-if --cancel 5", "what-if --retry 2", "simulate --draws 3", "history verify", "jobs validate", "metrics",
+		"retry 2 --dry-run", "retry 2", "wait 2", "cancel 5", "clean 3 --yes", "cancel --all --yes"}
+	for b.Loop() {
+		took := map[string][2]time.Duration{}
+		for k, n := range []int{small, times * small} {
+			r := newRepository(b, "")
+			kind := func(of func(i int) string) {
+				var lines strings.Builder
+				for i := range n {
+					fmt.Fprintf(&lines, `{"ref":"j%d",%s}`+"\n", i, of(i))
+				}
+				r.vizier(lines.String(), "submit", "-q", "--batch")
+			}
+			kind(func(int) string { return `"command":["true"],"approval":true` })
+			kind(func(int) string { return `"command":["false"]` })
+			r.any("wait", "2")
+			kind(func(i int) string { return fmt.Sprintf(`"command":["true"],"after":["2/j%d"]`, i) })
+			kind(func(i int) string {
+				return fmt.Sprintf(`"command":["true"],"need":["custom:t:k%d"],"missing_producer":"wait"`, i)
+			})
+			kind(func(i int) string {
+				if i == 0 {
+					return `"command":["true"],"after":["1/j0"]`
+				}
+				return fmt.Sprintf(`"command":["true"],"after":["j%d"]`, i-1)
+			})
+			for _, c := range commands {
+				both := took[c]
+				both[k] = r.any(strings.Fields(c)...)
+				took[c] = both
+			}
+		}
+		for _, c := range commands {
+			b.ReportMetric(float64(took[c][1])/float64(took[c][0]), strings.ReplaceAll(c, " ", "_")+":times")
+		}
+	}
+}
+
+// any runs the program, whose exit code may say something of the jobs, and returns what
+// processor time it took.
+func (r *repository) any(args ...string) time.Duration {
+	r.Helper()
+	cmd := exec.Command(r.exe, args...)
+	cmd.Dir, cmd.Env = r.dir, r.env()
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || exit != nil && exit.ExitCode() == 2 {
+		r.Fatalf("vizier %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}
