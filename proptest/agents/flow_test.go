@@ -199,6 +199,14 @@ func (x *trial) session(job string) string {
 	return ""
 }
 
+// kept tells whether the agent has written what it was asked in a session to its
+// own file of it. It does so on its own time, and can only go on with that.
+func (x *trial) kept(session string) bool {
+	x.Helper()
+	out, _ := x.try("cd && grep -rlsF " + session + " .claude/projects .codex/sessions .gemini/tmp | xargs -r -d '\\n' grep -lF 'A file that greets'")
+	return out != ""
+}
+
 // hanging is a run whose agent waits for its model.
 func hanging(t *testing.T, name string) (x *trial, job string) {
 	x = flows(t, model.Hang, "agent = \""+name+"\"\n[jobs]\ngrace = \"5s\"\n")
@@ -231,6 +239,7 @@ func TestKillDashNine(t *testing.T) {
 			x, job := hanging(t, name)
 			session := ""
 			x.within(time.Minute, "told of a session", func() bool { session = x.session(job); return session != "" })
+			x.within(time.Minute, "written to the session", func() bool { return x.kept(session) })
 			before := x.processes()
 			x.at(model.Recall)
 			for _, pid := range before {
