@@ -31,6 +31,7 @@ func checked(t *testing.T, change func(*cluster.Cluster)) string {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	if got := checked(t, func(*cluster.Cluster) {}); got != "" {
 		t.Errorf("a cluster that is well: %s", got)
 	}
@@ -54,6 +55,10 @@ func TestCheck(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// Who asks has no controller, or no tools; not parallel, since it is the process's environment.
+func TestCheckWithout(t *testing.T) {
 	t.Run("controller", func(t *testing.T) {
 		atLength(t)
 		conf, err := os.ReadFile(os.Getenv("SLURM_CONF"))

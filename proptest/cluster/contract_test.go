@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,6 +26,7 @@ import (
 // the cluster where locks cross the file system, the same by way of commands, hosts
 // by ssh, and the cluster where leases have to do.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	names := []string{"local", "lab", "own", "few"}
 	if long {
 		names = append(names, "leases")
@@ -32,6 +34,7 @@ func TestContract(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			needs(t, name)
+			t.Parallel()
 			for what, holds := range map[string]func(*testing.T, string){"ends": endsAsTheProgramDoes, "once": startsOnce, "stop": stopsWithGrace, "orphan": survivesTheScheduler} {
 				t.Run(what, func(t *testing.T) {
 					t.Parallel()
@@ -44,27 +47,33 @@ func TestContract(t *testing.T) {
 
 func endsAsTheProgramDoes(t *testing.T, on string) {
 	r := newRepo(t)
-	for script, want := range map[string][3]string{
+	left := fmt.Sprintf("sleep 611.%09d", rand.IntN(1e9))
+	leaves := r.submit(on, "(setsid "+left+" &) ; echo left")
+	missing := r.v("jobs", "submit", "--executor", on, "--", "no-such-tool-x")
+	slow := r.submit(on, "sleep 600", "--timeout", "1s")
+	ends := map[string][3]string{
 		"exit 0":              {"succeeded", "0", ""},
 		"exit 3":              {"failed", "3", "exit"},
 		"kill -SEGV $$":       {"failed", "139", "signal"},
 		"exec no-such-tool-x": {"failed", "127", "exit"},
-	} {
-		job := r.becomes(r.submit(on, script), want[0])
+	}
+	ids := map[string]string{}
+	for script := range ends {
+		ids[script] = r.submit(on, script)
+	}
+	for script, want := range ends {
+		job := r.becomes(ids[script], want[0])
 		if job["exit_code"] != want[1] || job["failure_class"] != want[2] {
 			t.Errorf("%s: exit code %s, class %q, want %s, %q", script, job["exit_code"], job["failure_class"], want[1], want[2])
 		}
 	}
-	job := r.becomes(r.v("jobs", "submit", "--executor", on, "--", "no-such-tool-x"), "failed")
-	if job["exit_code"] != "127" || job["failure_class"] != "launch" || job["reason"] != "command not found: no-such-tool-x" {
+	if job := r.becomes(missing, "failed"); job["exit_code"] != "127" || job["failure_class"] != "launch" || job["reason"] != "command not found: no-such-tool-x" {
 		t.Errorf("%v", job)
 	}
-	job = r.becomes(r.submit(on, "sleep 600", "--timeout", "1s"), "failed")
-	if job["exit_code"] != "124" || job["failure_class"] != "timeout" {
+	if job := r.becomes(slow, "failed"); job["exit_code"] != "124" || job["failure_class"] != "timeout" {
 		t.Errorf("%v", job)
 	}
-	left := fmt.Sprintf("sleep 611.%d", os.Getpid())
-	r.becomes(r.submit(on, "(setsid "+left+" &) ; echo left"), "succeeded")
+	r.becomes(leaves, "succeeded")
 	if out, _ := r.command("pgrep", "-x", "-f", left).Output(); len(out) > 0 {
 		t.Errorf("the job's end left a process: %s", out)
 	}

@@ -159,9 +159,16 @@ func TestPackedOnHosts(t *testing.T) {
 
 // The way to the hosts is cut off: what runs goes on and so does what depends on it, what
 // waits says why. Then it goes on.
-func TestHostsThatCannotBeAsked(t *testing.T) { // not parallel: the server is everybody's
+func TestHostsThatCannotBeAsked(t *testing.T) {
 	needsHosts(t)
+	t.Parallel()
 	r := newRepo(t)
+	server, err := newSSHServer(filepath.Join(t.TempDir(), "ssh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.stop() }()
+	r.write(".vizier/config.toml", slurms+engines(examples, server.dir)+general)
 	away := r.submit("fewpacked", "true", "--option=host=away")
 	r.eventually(func() string {
 		if job := r.job(away); job["status"] != "submitted" || !strings.Contains(job["remark"], "host away cannot be asked: ssh: connect to host") {

@@ -111,6 +111,9 @@ func TestAPilotGoesOn(t *testing.T) {
 // Pilots are killed again and again: what they had claimed is lost with them and tried again,
 // what they had not goes to the next, and nothing happens twice.
 func TestPilotsAreKilled(t *testing.T) {
+	if !long { // at length nodes are lost, which are everybody's
+		t.Parallel()
+	}
 	r := newRepo(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

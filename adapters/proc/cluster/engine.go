@@ -137,6 +137,10 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Said }
 
+// ErrNoAnswer is the cause of a context's end when a question took longer than its own
+// limit. Any other cause is the asker's, and says nothing of who was asked.
+var ErrNoAnswer = errors.New("no answer in time")
+
 // errAway is a cluster that cannot be asked.
 var errAway = errors.New("it cannot be asked")
 
@@ -167,7 +171,7 @@ func (c *Cluster) ask(ctx context.Context, question func(context.Context) error)
 		return fmt.Errorf("cluster %s: %w: %s", c.Name, errAway, reason)
 	}
 	limit := orDefault(c.Settings.Timeout, DefaultTimeout)
-	within, stop := context.WithTimeout(ctx, limit)
+	within, stop := context.WithTimeoutCause(ctx, limit, ErrNoAnswer)
 	defer stop()
 	err := question(within)
 	if err == nil {

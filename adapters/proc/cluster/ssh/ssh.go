@@ -280,9 +280,12 @@ func (e *Engine) ask(ctx context.Context, host string, q question) (a reply, err
 		if said := strings.Join(strings.Fields(failed.Stderr), " "); said != "" {
 			err = errors.New(said)
 		}
-		if ctx.Err() != nil {
-			err = errors.New("no answer in time")
-		}
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, cluster.ErrNoAnswer):
+		err = cause
+	case cause != nil: // who asked does not wait any longer
+		return a, fmt.Errorf("host %s: %w", host, cause)
 	}
 	err = fmt.Errorf("host %s cannot be asked: %w", host, err)
 	if b, failed := json.Marshal(resting{time.Now(), err.Error()}); failed == nil && os.MkdirAll(q.Dir, 0o700) == nil {

@@ -52,6 +52,10 @@ func newHosts(t *testing.T, all ...Host) *hosts {
 	h := &hosts{t: t, dir: dir}
 	h.Engine = h.again(own, all...)
 	t.Cleanup(func() {
+		hanging, _ := filepath.Glob(dir + "/hang-*")
+		for _, path := range hanging {
+			_ = os.Remove(path)
+		}
 		for _, j := range h.list() {
 			_ = h.Cancel(t.Context(), []cluster.Job{j})
 		}
@@ -203,6 +207,39 @@ func TestAHostThatHangs(t *testing.T) {
 	defer stop()
 	if jobs, err := h.List(ctx, "j"); err != nil || len(jobs) != 1 || jobs[0].State != cluster.Running {
 		t.Errorf("%v, %v", jobs, err)
+	}
+}
+
+// Who loses patience, or ends, says nothing of the host: the next one asks it again.
+func TestAnImpatientAsker(t *testing.T) {
+	h := newHosts(t, Host{"a", 1}, Host{"b", 1})
+	h.touch("hang-b")
+	for name, asker := range map[string]func() (context.Context, context.CancelFunc){
+		"impatient": func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(t.Context(), 300*time.Millisecond)
+		},
+		"ends": func() (context.Context, context.CancelFunc) {
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(300*time.Millisecond, stop)
+			return ctx, stop
+		},
+	} {
+		ctx, stop := asker()
+		if _, err := h.List(ctx, "j"); err != nil {
+			t.Error(name, err)
+		}
+		stop()
+		if _, err := os.Stat(h.restFile("b")); err == nil {
+			t.Errorf("%s: host b is left alone", name)
+		}
+	}
+	ctx, stop := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, cluster.ErrNoAnswer)
+	defer stop()
+	if _, err := h.List(ctx, "j"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(h.restFile("b")); err != nil {
+		t.Error("host b did not answer, and is asked again:", err)
 	}
 }
 
