@@ -21,7 +21,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build page setup tools demo test test-long test-portable cluster check lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
+.PHONY: build page setup tools demo test test-long test-portable cluster check raced unraced lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -83,16 +83,24 @@ cluster:
 # The race detector is for packages that have goroutines: the rest is pure, or
 # starts programs that it does not see into, and takes a third of the time without.
 # Half of adapters/fs and the browser say of themselves that they gain nothing, and run without.
-RACED := ./adapters/... ./app/... ./cmd/... ./proptest/sim
+RACED := ./cmd/... ./app/... ./adapters/... ./proptest/sim
 
-check: fmt nocgo platforms lint
-	$(GO) vet ./...
-	RAPID_SEED=$(SEED) $(GO) test -p 2 -timeout 20m ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+# The two halves wait for other things, and so they go side by side.
+check: fmt
+	@$(MAKE) --no-print-directory -j 2 raced unraced
+
+raced:
 	RAPID_SEED=$(SEED) $(GO) test -race -p 2 -timeout 20m $(RACED)
 ifeq ($(LIBGIT2),yes)
-	$(GO) vet -tags libgit2 ./adapters/git/ ./cmd/vizier/
-	$(GO) test -tags libgit2 ./adapters/git/
+	$(GO) vet -race -tags libgit2 ./adapters/git/ ./cmd/vizier/
+	$(GO) test -race -tags libgit2 ./adapters/git/
 endif
+
+# Without cgo as nocgo builds it: nothing is compiled twice.
+unraced: nocgo platforms lint
+	CGO_ENABLED=0 $(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet -tags portable ./...
+	CGO_ENABLED=0 RAPID_SEED=$(SEED) $(GO) test -p 2 -timeout 20m ./proptest/cluster ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
 
 fmt:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }
@@ -100,17 +108,18 @@ fmt:
 nocgo:
 	CGO_ENABLED=0 $(GO) build ./...
 
-# What is not run here is at least compiled and vetted, with its tests.
-PLATFORMS := darwin/arm64 darwin/amd64 freebsd/amd64 linux/arm64
+# What is not run here is at least compiled and vetted, with its tests. Nobody runs
+# what comes out: it is not optimised.
+PLATFORMS := darwin/arm64 freebsd/amd64 linux/arm64
+VET       := vet -gcflags='-N -l -dwarf=false'
 platforms:
-	@for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./... || { echo "vet for $$p failed"; exit 1; }; done
-	$(GO) vet -tags portable ./...
-	@for p in js wasip1; do GOOS=$$p GOARCH=wasm $(GO) vet ./kernel/... ./proptest/vector ./cmd/vizier-web/page || { echo "vet for $$p failed"; exit 1; }; done
+	@for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) $(VET) ./... || { echo "vet for $$p failed"; exit 1; }; done
+	@for p in js wasip1; do GOOS=$$p GOARCH=wasm $(GO) $(VET) ./kernel/... ./proptest/vector ./cmd/vizier-web/page || { echo "vet for $$p failed"; exit 1; }; done
 
 # By the version that tools/go.mod says. It remembers what it has judged, so that
 # only the first time takes long.
 lint:
-	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+	CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
 prop:
 	RAPID_CHECKS=$(N) $(GO) test -count=1 -timeout 0 ./proptest ./proptest/sim

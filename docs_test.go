@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -171,15 +172,36 @@ func TestNamesInDocsExist(t *testing.T) {
 	}
 }
 
-// buildVizier builds the program and returns its directory.
+// programs is the directory for those that tests run.
+var programs string
+
+func TestMain(m *testing.M) { os.Exit(withPrograms(m)) }
+
+func withPrograms(m *testing.M) int {
+	var err error
+	if programs, err = os.MkdirTemp("", "vizier-programs-"); err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(programs)
+	return m.Run()
+}
+
+var built = sync.OnceValue(func() error {
+	cmd := exec.Command("go", "build", "-o", programs, "./cmd/vizier", "./cmd/vizier-metrics")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+})
+
+// buildVizier builds the program once and returns its directory.
 func buildVizier(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/vizier", "./cmd/vizier-metrics")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := built(); err != nil {
+		t.Fatal(err)
 	}
-	return dir
+	return programs
 }
 
 var (

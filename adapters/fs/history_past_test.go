@@ -199,6 +199,7 @@ func TestAMilestoneOfAnotherHistory(t *testing.T) {
 
 // A milestone with a byte changed counts for nothing either, whichever it is.
 func TestAMilestoneThatIsDamaged(t *testing.T) {
+	oneGoroutine(t)
 	l := emptyStore(t)
 	var many []kernel.NewJob // of more than one block
 	for n := range 250 {

@@ -26,6 +26,7 @@ func newTerminal(t *testing.T) *terminal {
 	bin, dir := t.TempDir(), disktest.Dir(t)
 	for _, name := range []string{"vizier", "vizier-top"} {
 		build := exec.Command("go", "build", "-o", filepath.Join(bin, name), "../"+name)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

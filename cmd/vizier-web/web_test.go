@@ -35,9 +35,9 @@ var commands = sync.OnceValues(func() (dir string, err error) {
 	for _, b := range []struct {
 		file, pkg string
 		env       []string
-	}{{"vizier", "../vizier", nil}, {"kernel.wasm", "./wasm", []string{"GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"}}} {
+	}{{"vizier", "../vizier", nil}, {"kernel.wasm", "./wasm", []string{"GOOS=js", "GOARCH=wasm"}}} {
 		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, b.file), b.pkg)
-		cmd.Env, cmd.Dir = append(os.Environ(), b.env...), here
+		cmd.Env, cmd.Dir = append(append(os.Environ(), "CGO_ENABLED=0"), b.env...), here
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return dir, fmt.Errorf("%w: %s", err, out)
 		}

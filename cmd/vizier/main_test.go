@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,6 +37,8 @@ func (s suite) Run() int {
 	// What a program with the detector finds is read in the end: nobody reads the
 	// errors of runners. Without the first word each would sleep a second at its exit.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+filepath.Join(dir, "race"))
+	flag.Parse()
+	_ = flag.Set("test.parallel", "4") // scripts wait most of the time
 	code := s.M.Run()
 	races, _ := filepath.Glob(filepath.Join(dir, "race.*"))
 	for _, file := range races {
