@@ -62,25 +62,34 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 		return rep, err
 	}
 	defer t.tell()
+	last := len(verbs) - 1
 	if !s.Sandboxed {
 		verbs = append(verbs, recorded(history.Tick{}))
 	}
-	for _, v := range verbs {
+	for i, v := range verbs {
 		plan, err := t.decide(ctx, v)
 		if err != nil {
+			err = t.late(err)
 			return rep, err
 		}
-		if has[kernel.RemoveWorktree](plan) { // its outcome decides what the next verb may start
-			if err := t.flush(ctx); err != nil {
-				return rep, err
-			}
-			if rep.Late != nil { // nothing more can be done
-				return rep, rep.Late
-			}
+		if !has[kernel.RemoveWorktree](plan) {
+			continue
 		}
+		if err := t.flush(ctx); err != nil { // its outcome decides what the next verb may start
+			return rep, err
+		}
+		if rep.Late != nil { // nothing more can be done
+			rep.Snapshot = t.snap
+			if i < last {
+				err = rep.Late
+			}
+			return rep, err
+		}
+		t.kept = i >= last
 	}
 	if err = t.flush(ctx); err == nil && rep.Late == nil {
-		err = t.untilComplete(func() { rep.Wakes = t.snap.Wakes() })
+		t.kept = true
+		err = t.late(t.untilComplete(func() { rep.Wakes = t.snap.Wakes() }))
 	}
 	rep.Snapshot = t.snap
 	return rep, err
@@ -174,6 +183,7 @@ type transaction struct {
 	base *kernel.Snapshot // as the store has it
 	snap *kernel.Snapshot // as the plan so far leaves it
 	plan kernel.Plan      // decided, not yet committed
+	kept bool             // all that was asked for is committed
 
 	near     []kernel.Near        // what was asked for
 	all      bool                 // base has every record
@@ -185,6 +195,15 @@ type transaction struct {
 
 	steps []history.Step // that led to plan
 	known kernel.Facts   // of which the steps so far tell
+}
+
+// late is err, or nil where all that was asked for is committed: then it is told as Late.
+func (t *transaction) late(err error) error {
+	if err == nil || !t.kept {
+		return err
+	}
+	t.rep.Late, t.rep.Snapshot = fmt.Errorf("%w (%w)", kernel.ErrRecorded, err), t.snap
+	return nil
 }
 
 // tell appends what has happened to the event log, before the lock is free for
@@ -309,7 +328,7 @@ func (t *transaction) flush(ctx context.Context) error {
 	if t.s.Sandboxed {
 		return t.commitDeferred()
 	}
-	for committed := false; !t.plan.Empty() || t.unjudged && t.plan.Judged != ""; committed = true {
+	for committed := t.kept; !t.plan.Empty() || t.unjudged && t.plan.Judged != ""; committed = true {
 		plan := t.sweep(ctx, t.plan)
 		err := t.commit(plan)
 		if err != nil && !committed && !errors.Is(err, kernel.ErrRecorded) {

@@ -228,6 +228,33 @@ func TestAPlanThatIsRecordedHasHappened(t *testing.T) {
 	}
 }
 
+// filling is a disk that is full once a worktree has been removed.
+type filling struct{ *memory }
+
+func (f filling) RemoveWorktree(ctx context.Context, c kernel.Context) kernel.Cleanup {
+	f.refuse["commit"] = errDisk
+	return f.memory.RemoveWorktree(ctx, c)
+}
+
+// What was asked for has happened once it is committed, whatever becomes of the tick
+// after it and of what came back from the world.
+func TestWhatIsCommittedHasHappened(t *testing.T) {
+	m := newMemory(job("a", func(j *kernel.Job) {
+		j.Spec.OwnsContext = true
+		j.State = kernel.State{Status: kernel.Failed, Outcome: kernel.OutcomeFailed, Attempt: 1,
+			Context: kernel.Context{Root: "w", Worktree: "w", Name: "w", Owned: true}}
+	}))
+	s := m.scheduler()
+	s.Worktrees = filling{m}
+	rep, err := s.Retry(t.Context(), "ann", "a")
+	if err != nil || !errors.Is(rep.Late, kernel.ErrRecorded) || !errors.Is(rep.Late, errDisk) {
+		t.Errorf("%v, late %v", err, rep.Late)
+	}
+	if j := m.jobs["a"]; j.State.Generation != 1 || rep.Snapshot.Job("a").State.Generation != 1 {
+		t.Errorf("%+v", j.State)
+	}
+}
+
 // What a lost attempt left running is ended before it is on record that it is
 // over; an attempt whose limit is long over is ended first, and one that cannot
 // be ended goes on.

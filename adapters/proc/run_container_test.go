@@ -1,12 +1,10 @@
 package proc
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/podmantest"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -46,75 +45,15 @@ func inFake(t *testing.T) (calls func() []string) {
 	}
 }
 
-// testImage is an image with a shell, in a store of the test's own.
-const testImage = "localhost/vizier-test"
-
-// inPodman gives the tests a podman with that image, where there is one that works. No registry is asked.
-func inPodman(t *testing.T) {
-	busybox, err := exec.LookPath("busybox")
-	if _, none := exec.LookPath("podman"); err != nil || none != nil {
-		t.Skip("needs podman, and busybox linked statically: apt-get install podman busybox-static")
-	}
-	dir, err := os.MkdirTemp("", "p") // with a long path podman waits for a socket whose name does not fit
-	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	must(t, os.WriteFile(dir+"/storage.conf", fmt.Appendf(nil, "[storage]\ndriver = \"vfs\"\ngraphroot = %q\nrunroot = %q\n", dir+"/graph", dir+"/run"), 0o600))
-	t.Setenv("CONTAINERS_STORAGE_CONF", dir+"/storage.conf")
-	must(t, os.WriteFile(dir+"/image.tar", imageOf(t, busybox), 0o600))
-	var said []byte
-	// The second is for hosts whose limits, or control groups, the usual one cannot take.
-	for _, conf := range []string{"", "[engine]\nruntime = \"runc\"\n[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\n"} {
-		must(t, os.WriteFile(dir+"/containers.conf", []byte(conf), 0o600))
-		t.Setenv("CONTAINERS_CONF", dir+"/containers.conf")
-		if said, err = exec.Command("podman", "import", dir+"/image.tar", testImage).CombinedOutput(); err != nil {
-			continue
-		}
-		if said, err = exec.Command("podman", "run", "--rm", "--network=host", "--pid=host", testImage, "true").CombinedOutput(); err == nil {
-			t.Cleanup(func() { _ = exec.Command("podman", "rm", "--all", "--force", "--time=0").Run() })
-			return
-		}
-	}
-	t.Skipf("podman runs no container here: %s", said)
-}
-
-func imageOf(t *testing.T, busybox string) []byte {
-	b, err := os.ReadFile(busybox)
-	must(t, err)
-	var out strings.Builder
-	w := tar.NewWriter(&out)
-	file := func(h tar.Header, b []byte) {
-		h.Size = int64(len(b))
-		must(t, w.WriteHeader(&h))
-		_, err := w.Write(b)
-		must(t, err)
-	}
-	file(tar.Header{Name: "bin/busybox", Mode: 0o755}, b)
-	for _, name := range []string{"sh", "sleep", "cat", "true", "id", "kill"} {
-		file(tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox"}, nil)
-	}
-	file(tar.Header{Name: "inside", Mode: 0o644}, nil)
-	file(tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o777}, nil)
-	must(t, w.Close())
-	return []byte(out.String())
-}
-
 // contained is setup for a job in a container.
 func contained(t *testing.T, args ...string) *world {
 	w := setup(t, args...)
-	w.job.Spec.Task.Container = testImage
+	w.job.Spec.Task.Container = podmantest.Image
 	return w
 }
 
-// containers are those that podman has, running or not.
-func containers(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command("podman", "ps", "--all", "--format={{.Names}}").Output()
-	must(t, err)
-	return strings.TrimSpace(string(out))
-}
-
 func TestContainerHasWhatTheJobHas(t *testing.T) {
-	inPodman(t)
+	podmantest.Setup(t)
 	own, err := os.MkdirTemp("", "t") // others have theirs in the usual one
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(own) })
@@ -139,7 +78,7 @@ func TestContainerHasWhatTheJobHas(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(own, ownTemporary+"*")); len(left) != 0 {
 		t.Fatal("temporary directories are left:", left)
 	}
-	if left := containers(t); left != "" {
+	if left := podmantest.Containers(t); left != "" {
 		t.Fatal("containers are left:", left)
 	}
 }
@@ -162,14 +101,14 @@ func TestContainerEndsWithItsJob(t *testing.T) {
 			"stubborn": `trap "" TERM; echo "up $$"; while :; do sleep 1; done`,
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {
-				inPodman(t)
+				podmantest.Setup(t)
 				w := contained(t, "sh", "-c", script)
 				w.job.Spec.Task.Grace = time.Second
 				a := w.launch()
 				inside := mustPID(t, w.said("up "))
 				end(w, a)
 				w.eventually("the end of what was inside", func() bool { return !alive(inside) })
-				w.eventually("no container", func() bool { return containers(t) == "" })
+				w.eventually("no container", func() bool { return podmantest.Containers(t) == "" })
 				w.eventually("no process of the engine's", func() bool { return len(strays()) == 0 })
 			})
 		}
@@ -218,7 +157,7 @@ func TestContainerWithoutAnEngine(t *testing.T) {
 	w := contained(t, "true")
 	t.Setenv("PATH", t.TempDir())
 	r := w.Run(bg, &w.job)
-	if want := "container " + testImage + ": command not found: podman on host " + here().Host + ", and jobs in containers cannot run there: install podman there"; r.Exit != 127 || r.Class != kernel.LaunchFailure || !strings.HasPrefix(r.Reason, want) {
+	if want := "container " + podmantest.Image + ": command not found: podman on host " + here().Host + ", and jobs in containers cannot run there: install podman there"; r.Exit != 127 || r.Class != kernel.LaunchFailure || !strings.HasPrefix(r.Reason, want) {
 		t.Fatalf("%+v", r)
 	}
 	if problem, next := w.CheckContainers(); !strings.Contains(problem, "command not found: podman") || !strings.HasPrefix(next, "install podman") {
@@ -249,7 +188,7 @@ func TestContainerLine(t *testing.T) {
 	}
 	said := filepath.Dir(w.Files.ResultFile(w.job.Attempt()))
 	same := func(path string) string { return "-m" + path + ":" + path }
-	want := []string{same(w.root), "-vB", "-sHOME=/h", testImage, w.root, "make", "all"}
+	want := []string{same(w.root), "-vB", "-sHOME=/h", podmantest.Image, w.root, "make", "all"}
 	if got := line(w.root); !slices.Equal(got, want) {
 		t.Fatalf("in the main working tree %q, want %q", got, want)
 	}

@@ -42,6 +42,9 @@ func (m *machine) batch(t *rapid.T) []kernel.NewJob {
 	for i, id := range ids {
 		s := kernel.Spec{Name: fmt.Sprintf("batch %d of %d", m.batches, size), Task: kernel.Task{Args: []string{"true"}}}
 		s.Origin.Run, s.FailureMode = run, mode
+		if m.w.farm && oneIn(t, 2, "for pilots") {
+			s.Task.Executor = onFarm
+		}
 		earlier := known[:max(0, len(known)-size+i)]
 		if len(earlier) > 0 && oneIn(t, 2, "has after") {
 			s.After = rapid.SliceOfN(rapid.SampledFrom(earlier), 1, 2).Draw(t, "after")

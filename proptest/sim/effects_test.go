@@ -63,6 +63,9 @@ func (w *world) checkCommand(c *child) {
 	if w.commands[a]++; w.commands[a] > 1 {
 		w.fail("the command of %v runs a second time", a)
 	}
+	if w.voided(a) {
+		w.fail("the command of %v runs, and it is on record as never started", a)
+	}
 	j := w.truth[a.Job]
 	if w.excused[a] {
 		c.orphan = true
@@ -120,13 +123,22 @@ func (w *world) excuse(a kernel.AttemptID) {
 	}
 }
 
+// voided reports that it is on record that an attempt for pilots never began.
+func (w *world) voided(a kernel.AttemptID) bool { return w.orders[a] != nil && w.orders[a].void }
+
+// reported reports that a worker of a pilot did all that it has to about an attempt.
+func (w *world) reported(a kernel.AttemptID) bool {
+	_, told := w.recorded[a]
+	return w.orders[a] != nil && told
+}
+
 // checkExit holds when a runner leaves by itself: what it claimed is settled.
 func (w *world) checkExit(p *process) {
 	for id := range p.held {
 		w.fail("%s left, and had taken the lock of %s", p.name, id)
 	}
 	for a, by := range w.claims {
-		if j := w.truth[a.Job]; by == p && j.Fence(a) == nil && !w.excused[a] {
+		if j := w.truth[a.Job]; by == p && j.Fence(a) == nil && !w.excused[a] && !w.reported(a) {
 			w.fail("%s left %v unsettled: %v", p.name, a, p.err)
 		}
 	}

@@ -22,6 +22,8 @@ type world struct {
 	processes []*process // those that live
 	pids      int
 	hosts     int
+	farm      bool // there are pilots
+	orders    map[kernel.AttemptID]*order
 	shared    bool // hosts see each other's job locks
 	trusting  bool // and are told so
 	locks     map[kernel.JobID]*jobLock
@@ -306,7 +308,7 @@ func (n *node) Acquire(a kernel.AttemptID) (io.Closer, error) {
 
 func (n *node) Claim(a kernel.AttemptID) error {
 	n.effect("claim %s/%d", a.Job, a.N)
-	if n.w.claims[a] != nil {
+	if o := n.w.orders[a]; n.w.claims[a] != nil || o != nil && o.void {
 		return fmt.Errorf("claim %s/%d: %w", a.Job, a.N, kernel.ErrStale)
 	}
 	if err := n.w.disk.write(); err != nil {
@@ -349,12 +351,17 @@ func (n *node) Conclude(r kernel.Result) error {
 	if err := w.disk.write(); err != nil {
 		return err
 	}
+	w.conclude(r)
+	w.record(r)
+	return nil
+}
+
+// conclude puts how an attempt ended on the disk.
+func (w *world) conclude(r kernel.Result) {
 	if w.disk.outcomes[r.Attempt.Job] == nil {
 		w.disk.outcomes[r.Attempt.Job] = map[int]kernel.Result{}
 	}
 	w.disk.outcomes[r.Attempt.Job][r.Attempt.N] = r
-	w.record(r)
-	return nil
 }
 
 func (n *node) Observe(_ context.Context, p kernel.Probes, f *kernel.Facts) {

@@ -191,9 +191,9 @@ func (w *world) checkSettled(p *process, old, now kernel.Job) {
 	switch {
 	case w.excused[a]:
 		return
-	case !told && is.Status == kernel.Queued && !again && (w.refusals[a] == nil && w.spawned[a] == 0 && !begun || w.claims[a] != nil || w.lives(a)):
+	case !told && is.Status == kernel.Queued && !again && !w.voided(a) && (w.refusals[a] == nil && w.spawned[a] == 0 && !begun || w.claims[a] != nil || w.lives(a)):
 		w.fail("%v was taken back, and nobody had refused it", a)
-	case !told && w.refusals[a] == nil && !w.rebooted[a] && w.spawned[a] == 0 && !begun:
+	case !told && w.refusals[a] == nil && !w.rebooted[a] && w.spawned[a] == 0 && !begun && !w.voided(a):
 		w.fail("%v ended as %s and never had a runner", a, is.Status)
 	case w.refusals[a] != nil && w.spawned[a] == 0 && !w.rebooted[a] && (is.Failure == kernel.WorkerLost || is.Spent.Reclaims > old.State.Spent.Reclaims):
 		w.fail("%v was refused and passes for lost", a)
@@ -223,8 +223,11 @@ func (w *world) published(r kernel.Result) bool {
 	return !slices.ContainsFunc(r.Produced, func(a kernel.Artifact) bool { return !slices.Contains(w.markers[a], r.Attempt.Job) })
 }
 
-// lives reports that a process holds a's lock for a.
+// lives reports that a process holds a's lock for a and, if that is for pilots, has claimed it.
 func (w *world) lives(a kernel.AttemptID) bool {
+	if o := w.orders[a]; o != nil {
+		return o.holder != nil && w.claims[a] == o.holder
+	}
 	l := w.lockOf(a.Job)
 	return l.inscribed == a.N && slices.ContainsFunc(l.holders[:], func(p *process) bool {
 		return p != nil && p.live() && (p.held[a.Job] == nil || p.held[a.Job].attempt == a)
@@ -284,12 +287,12 @@ func hangsOn(j, on kernel.Job) bool {
 
 // overslept reports that a sleeper's run is over: nothing of it is active, so
 // no route can wake it.
-func (w *world) overslept(gone kernel.Job) bool {
+func overslept(jobs map[kernel.JobID]kernel.Job, gone kernel.Job) bool {
 	if gone.State.Status != kernel.Unscheduled {
 		return false
 	}
-	for _, id := range w.jobIDs() {
-		if j := w.truth[id]; j.State.Status.Active() && j.Spec.Origin.Run == gone.Spec.Origin.Run {
+	for _, j := range jobs {
+		if j.State.Status.Active() && j.Spec.Origin.Run == gone.Spec.Origin.Run {
 			return false
 		}
 	}
@@ -298,7 +301,7 @@ func (w *world) overslept(gone kernel.Job) bool {
 
 // checkRemoved is I13, for jobs that were open when it was decided.
 func (w *world) checkRemoved(before map[kernel.JobID]kernel.Job, gone kernel.Job) {
-	if gone.Open() && !w.overslept(gone) {
+	if gone.Open() && !overslept(before, gone) && !overslept(w.truth, gone) { // the same entry may open the run again, or end it
 		w.fail("%s was removed while it was %s", gone.ID, gone.State.Status)
 	}
 	for _, id := range w.jobIDs() {
@@ -317,7 +320,9 @@ func (w *world) checkAll() {
 	for _, id := range w.jobIDs() {
 		j := w.truth[id]
 		if j.State.Status == kernel.Running {
-			n++
+			if j.Spec.Task.On() == kernel.LocalExecutor {
+				n++
+			}
 			if conflict(w.limits, running, j.Spec.Locks) {
 				w.fail("%s runs with %v beside %v", id, j.Spec.Locks, running)
 			}

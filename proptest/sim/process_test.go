@@ -28,7 +28,8 @@ type process struct {
 	host   int
 	held   map[kernel.JobID]*handle // the job locks it holds
 	runner *app.Runner
-	told   bool // a signal is on its way to its runner
+	told   bool       // a signal is on its way to its runner
+	pilot  []*process // the workers of its pilot, which end with it when one is killed
 }
 
 // killed unwinds a process that was killed.
@@ -108,6 +109,9 @@ func (w *world) kill(p *process) {
 	p.dead = true
 	w.release(p)
 	p.stop()
+	for _, other := range p.pilot {
+		w.kill(other)
+	}
 }
 
 // release is what the operating system does at the end of a process. Its
@@ -122,8 +126,13 @@ func (w *world) release(p *process) {
 	for _, id := range w.jobIDs() {
 		w.lockOf(id).free(p)
 	}
+	for _, o := range w.orders {
+		if o.holder == p {
+			o.holder = nil
+		}
+	}
 	for a, c := range w.children {
-		if c.parent == p && (!w.daemons || c.result != nil) {
+		if c.parent == p && (!w.daemons || c.result != nil || len(p.pilot) > 0) { // an engine ends all of a pilot
 			delete(w.children, a)
 		}
 	}
@@ -150,7 +159,7 @@ type node struct {
 
 func (w *world) node() *node {
 	n := &node{}
-	n.sched = &app.Scheduler{Store: n, Observers: []app.Observer{n}, Executor: n, Worktrees: n, Sentinels: n,
+	n.sched = &app.Scheduler{Executors: map[string]app.Executor{onFarm: farm{n}}, Store: n, Observers: []app.Observer{n}, Executor: n, Worktrees: n, Sentinels: n,
 		Limits: w.limits, Now: w.clock}
 	return n
 }

@@ -26,6 +26,11 @@
 //   - A second host works on the same disk, which may or may not see the locks
 //     of the first. Heartbeats are late or do not come, so that a runner that
 //     lives passes for dead there, and learns of it when it goes on.
+//   - Pilots run some of the jobs: their workers take orders from the disk, on either
+//     host, and report there. All workers of a pilot die at once, before or after they
+//     claim what they take; what they are about to claim is cancelled.
+//
+// Schedulers of both hosts work in turns, so that each finds what the other has begun.
 //
 // Not in the model: a disk that forgets what it synced or changes what it
 // holds, and records that cannot be read.
@@ -68,13 +73,14 @@ func newMachine(t *rapid.T) *machine {
 	w := newWorld(kernel.Limits{MaxRunning: rapid.IntRange(0, 3).Draw(t, "max running"), Pools: map[string]int{"gpu": 2}})
 	w.hosts, w.shared = 1+rapid.IntRange(0, 1).Draw(t, "second host"), rapid.Bool().Draw(t, "locks are seen everywhere")
 	w.trusting = w.shared && rapid.Bool().Draw(t, "and known to be")
+	w.farm = rapid.Bool().Draw(t, "pilots")
 	w.narrow = rapid.Bool().Draw(t, "the store can tell what is near")
 	return &machine{w: w}
 }
 
 func newWorld(limits kernel.Limits) *world {
 	w := &world{now: epoch, ledger: newLedger(), limits: limits, hosts: 1,
-		locks: map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, beats: map[kernel.AttemptID]time.Time{},
+		orders: map[kernel.AttemptID]*order{}, locks: map[kernel.JobID]*jobLock{}, claims: map[kernel.AttemptID]*process{}, beats: map[kernel.AttemptID]time.Time{},
 		children: map[kernel.AttemptID]*child{}, sentinels: map[string]bool{}, faults: faults{cleanup: kernel.CleanupDone}}
 	w.disk = disk{records: map[kernel.JobID]kernel.Job{}, markers: map[kernel.Artifact][]kernel.JobID{},
 		outcomes: map[kernel.JobID]map[int]kernel.Result{}, archive: map[kernel.JobID]bool{}, dirty: map[kernel.JobID]bool{}, mark: mark{done: true}, space: -1}
@@ -95,6 +101,9 @@ func (m *machine) do(t *rapid.T, verb string, f func(*app.Scheduler) (app.Report
 		}
 	}
 	p := w.start(n, verb, f)
+	if w.farm && rapid.Bool().Draw(t, "pilots start") {
+		defer w.deliver(n.home)
+	}
 	if cut := rapid.IntRange(0, 40).Draw(t, "effects"); cut > 20 || cut == 0 {
 		w.run(p, 500)
 	} else {
@@ -168,13 +177,7 @@ func (m *machine) verb(t *rapid.T) {
 	id, ctx := oneOf(t, "job", ids...), context.Background()
 	switch verb := oneOf(t, "verb", "cancel", "retry", "approve", "reject", "gc", "collect"); verb {
 	case "cancel":
-		m.do(t, "cancel "+string(id), func(s *app.Scheduler) (app.Report, error) {
-			rep, err := s.Cancel(ctx, id, "ann", true)
-			if j := m.w.truth[id]; err == nil && j.State.Status == kernel.Running && j.State.Stop.At.IsZero() && j.State.Generation == 0 {
-				m.w.fail("%s was cancelled and runs on", id)
-			}
-			return rep, err
-		})
+		m.cancel(t, id)
 	case "retry":
 		m.do(t, "retry "+string(id), func(s *app.Scheduler) (app.Report, error) { return s.Retry(ctx, "ann", id) })
 	case "approve":
@@ -203,6 +206,25 @@ func (m *machine) verb(t *rapid.T) {
 	}
 }
 
+func (m *machine) cancel(t *rapid.T, id kernel.JobID) {
+	m.do(t, "cancel "+string(id), func(s *app.Scheduler) (app.Report, error) {
+		rep, err := s.Cancel(context.Background(), id, "ann", true)
+		if j := m.w.truth[id]; err == nil && j.State.Status == kernel.Running && j.State.Stop.At.IsZero() && j.State.Generation == 0 {
+			m.w.fail("%s was cancelled and runs on", id)
+		}
+		return rep, err
+	})
+}
+
+// withdraw cancels what a worker is about to claim, which is rare by itself.
+func (m *machine) withdraw(t *rapid.T) {
+	taken := m.w.beingTaken()
+	if len(taken) == 0 {
+		t.Skip("nothing is being taken")
+	}
+	m.cancel(t, oneOf(t, "job", taken...))
+}
+
 // proceed lets a process go on.
 func (m *machine) proceed(t *rapid.T) {
 	var able []*process
@@ -228,6 +250,13 @@ func (m *machine) beat(t *rapid.T) {
 		t.Skip("nobody lives")
 	}
 	m.w.beat(oneOf(t, "process", m.w.processes...))
+}
+
+// pilot has the engine look whether pilots are missing.
+func (m *machine) pilot(t *rapid.T) {
+	if !m.w.deliver(rapid.IntRange(0, m.w.hosts-1).Draw(t, "host")) {
+		t.Skip("no pilot is missing")
+	}
 }
 
 func (m *machine) kill(t *rapid.T) {
@@ -377,7 +406,7 @@ func TestNothingIsLostOrDoneTwice(t *testing.T) {
 			t.Repeat(map[string]func(*rapid.T){
 				"submit": m.submit, "tick": m.tick, "verb": m.verb, "clock": m.time,
 				"proceed": m.proceed, "proceed too": m.proceed, "end": m.end, "end too": m.end, "heartbeat": m.beat,
-				"kill": rare(m.kill), "fault": m.fault, "power": rare(rare(m.losePower)), "": m.check,
+				"pilot": m.pilot, "withdraw": m.withdraw, "kill": rare(m.kill), "fault": m.fault, "power": rare(rare(m.losePower)), "": m.check,
 			})
 			m.rest(t)
 			m.check(t)
