@@ -24,20 +24,22 @@ func (r *repo) pilots(states string) []string {
 	return strings.Fields(r.sh(`squeue -h --me -t ` + states + ` -o '%i %j' | grep ' ` + name + `pilot-' | cut -d' ' -f1 || true`))
 }
 
-// killBatchJob kills at once what Vizier runs in the cluster's job of that number. Slurm itself asks
-// a job to end before it kills.
+// killBatchJob kills at once what Vizier runs in the cluster's job of that number: all stands still
+// first, or a worker could tell of its command's death. Slurm itself asks a job to end before it kills.
 func (r *repo) killBatchJob(number string) {
 	r.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		r.Fatal(err)
 	}
-	for _, path := range all {
-		env, _ := os.ReadFile(path) // it may have ended
-		exe, _ := os.Readlink(filepath.Join(filepath.Dir(path), "exe"))
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if filepath.Dir(exe) == filepath.Dir(bin) && strings.Contains("\x00"+string(env), "\x00SLURM_JOB_ID="+number+"\x00") {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		for _, path := range all {
+			env, _ := os.ReadFile(path) // it may have ended
+			exe, _ := os.Readlink(filepath.Join(filepath.Dir(path), "exe"))
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if filepath.Dir(exe) == filepath.Dir(bin) && strings.Contains("\x00"+string(env), "\x00SLURM_JOB_ID="+number+"\x00") {
+				_ = syscall.Kill(pid, sig) // it may have ended
+			}
 		}
 	}
 }
@@ -141,7 +143,7 @@ func TestPilotsAreKilled(t *testing.T) {
 	if long {
 		jobs, kills = 300, 20
 	}
-	names := r.batch("packed", jobs, "sleep 0.1;", `, "idempotent": true, "retries": 9`)
+	names := r.batch("packed", jobs, "sleep 0.1;", `, "idempotent": true, "max_reclaims": 99`)
 	for range kills {
 		var running []string
 		r.eventually(func() string {
