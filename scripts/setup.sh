@@ -2,7 +2,7 @@
 # Installs what building and testing Vizier need and this machine lacks, and
 # says which git engine the build will use. It asks for nothing. Programs that are
 # named as arguments are for some tests alone, which are skipped where these
-# cannot be had: chromium, promtool.
+# cannot be had: chromium, promtool, bindfs.
 set -u
 
 need=""
@@ -18,6 +18,7 @@ for program in "$@"; do
 	command -v "$program" >/dev/null 2>&1 || case "$program" in
 	chromium) need="$need chromium fonts-dejavu-core" ;;
 	promtool) [ -d /run/systemd/system ] || need="$need prometheus" ;; # a server as well
+	*) need="$need $program" ;;
 	esac
 done
 
