@@ -8,9 +8,12 @@
 #   slurm-cluster.sh lose DIR NODE       a node dies: its daemon and what runs on it
 #   slurm-cluster.sh orphan DIR NODE     a node's daemon dies, what runs on it goes on
 #   slurm-cluster.sh node DIR NODE       start a node's daemon again
+#   slurm-cluster.sh cut DIR             nobody reaches the node that is apart, nor it anybody
+#   slurm-cluster.sh join DIR            they do again
 #   slurm-cluster.sh headless DIR        the controller dies
 #   slurm-cluster.sh head DIR            start the controller again
 #
+# With SLURM_CLUSTER_APART=NODE, which takes root, up gives that node a network of its own.
 # With SLURM_CONF=DIR/slurm.conf in the environment the client programs find it.
 set -euo pipefail
 export PATH=$PATH:/usr/sbin:/sbin
@@ -86,7 +89,7 @@ kill_steps() {
 nodes() { sed -n 's/^# nodes: //p' "$CONF"; }
 
 configure() { # NODES
-	local host me base list i
+	local host me base list i head=127.0.0.1 apart=${SLURM_CLUSTER_APART:-} net at
 	host=$(hostname -s) me=$(id -un)
 	base=${SLURM_CLUSTER_PORT:-$((20000 + RANDOM % 9000))}
 	list=$(for i in $(seq "$1"); do printf 'n%s ' "$i"; done)
@@ -96,10 +99,17 @@ configure() { # NODES
 	head -c 1024 /dev/urandom >"$DIR/munge/key" && chmod 600 "$DIR/munge/key"
 	# Without a plugin named here slurmd wants to have cgroups mounted.
 	printf 'CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n' >"$DIR/cgroup.conf"
+	if [ -n "$apart" ]; then
+		net=vz$base head=10.213.$((base / 64 % 256)).$((base % 64 * 4 + 1)) at=10.213.$((base / 64 % 256)).$((base % 64 * 4 + 2))
+		ip netns add "$net" && ip link add "${net}h" type veth peer name "${net}n" netns "$net"
+		ip addr add "$head/30" dev "${net}h" && ip link set "${net}h" up
+		ip -n "$net" addr add "$at/30" dev "${net}n" && ip -n "$net" link set "${net}n" up && ip -n "$net" link set lo up
+	fi
 	cat >"$CONF" <<END
 # nodes: $list
+# apart: $apart ${net:-}
 ClusterName=vizier
-SlurmctldHost=$host(127.0.0.1)
+SlurmctldHost=$host($head)
 SlurmctldPort=$base
 SlurmUser=$me
 SlurmdUser=$me
@@ -131,7 +141,11 @@ KillWait=10
 ReturnToService=2
 UnkillableStepTimeout=20
 PropagateResourceLimits=NONE
-NodeName=n[1-$1] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + $1))] CPUs=${SLURM_CLUSTER_CPUS:-8} RealMemory=4000 State=UNKNOWN
+$(for i in $(seq "$1"); do
+	addr=$head
+	if [ "n$i" = "$apart" ]; then addr=$at; fi
+	echo "NodeName=n$i NodeHostname=$host NodeAddr=$addr Port=$((base + i)) CPUs=${SLURM_CLUSTER_CPUS:-8} RealMemory=4000 State=UNKNOWN"
+done)
 PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
 PartitionName=main Nodes=n[1-$1] Default=YES MaxTime=INFINITE State=UP PreemptMode=OFF
@@ -149,7 +163,14 @@ start_munge() {
 
 start_head() { [ -n "$(running "$DIR/run/slurmctld.pid" slurmctld)" ] || slurmctld -f "$CONF"; }
 
-start_node() { [ -n "$(running "$DIR/run/$1.pid" slurmd)" ] || slurmd -N "$1" -f "$CONF"; }
+apart() { sed -n 's/^# apart: //p' "$CONF"; } # the node that has a network of its own, and that
+
+start_node() {
+	local node net
+	[ -z "$(running "$DIR/run/$1.pid" slurmd)" ] || return 0
+	read -r node net <<<"$(apart)" || true
+	if [ "$1" = "$node" ]; then ip netns exec "$net" slurmd -N "$1" -f "$CONF"; else slurmd -N "$1" -f "$CONF"; fi
+}
 
 await_nodes() {
 	local want
@@ -164,7 +185,7 @@ await_nodes() {
 }
 
 down() {
-	local node
+	local node net
 	[ -e "$CONF" ] || return 0
 	for node in $(nodes); do
 		finish "$DIR/run/$node.pid" slurmd KILL
@@ -172,6 +193,8 @@ down() {
 	done
 	finish "$DIR/run/slurmctld.pid" slurmctld KILL
 	finish "$DIR/munge/munged.pid" munged TERM
+	read -r node net <<<"$(apart)" || true
+	if [ -n "$net" ]; then ip netns del "$net" 2>/dev/null || true; fi
 }
 
 command=${1:-help}
@@ -201,6 +224,10 @@ lose)
 	;;
 orphan) finish "$DIR/run/$3.pid" slurmd KILL ;;
 node) start_node "$3" ;;
+cut | join)
+	read -r _ net <<<"$(apart)"
+	ip link set "${net}h" "$(if [ "$command" = cut ]; then echo down; else echo up; fi)"
+	;;
 headless) finish "$DIR/run/slurmctld.pid" slurmctld KILL ;;
 head) start_head ;;
 *) sed -n '2,/^set/{s/^# \{0,1\}//p}' "$0"; exit 2 ;;

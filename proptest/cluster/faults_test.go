@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -56,6 +57,60 @@ func TestNodesFail(t *testing.T) {
 	}
 	r.happened("lives")
 	r.happened("liveslease")
+}
+
+// A node with a network of its own is cut off, and joined again. The cluster gives it up; what runs
+// there goes on, as the files say, and counts. What was to go there waits, and happens once.
+func TestANodeIsCutOff(t *testing.T) {
+	atLength(t)
+	dir, err := os.MkdirTemp("", "vizier-apart-") // a socket's name has to fit
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	slurm := func(command string, more ...string) ([]byte, error) {
+		cmd := exec.Command(script, append([]string{command, dir}, more...)...)
+		cmd.Env = append(os.Environ(), "SLURM_CLUSTER_APART=n2")
+		return cmd.CombinedOutput()
+	}
+	if out, err := slurm("up", "2"); err != nil {
+		t.Skipf("no node with a network of its own here, which takes root: %v %s", err, out)
+	}
+	defer func() { _, _ = slurm("down") }()
+	r := newRepo(t)
+	r.env = append(r.env, "SLURM_CONF="+filepath.Join(dir, "slurm.conf"))
+	lives := r.submit("lab", effect("lives", untilGo), "--option=--nodelist=n2")
+	leased := r.submit("leases", effect("leased", untilGo), "--option=--nodelist=n2")
+	r.begun("lives")
+	r.begun("leased")
+	if out, err := slurm("cut"); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	waits := r.submit("lab", effect("waits", ""), "--option=--nodelist=n2")
+	r.eventually(func() string {
+		if out := r.sh(`sinfo -h -n n2 -N -p main -o %T`); !strings.HasPrefix(out, "down") {
+			return "n2 is " + out
+		}
+		return ""
+	})
+	for _, id := range []string{lives, leased} {
+		if job := r.job(id); job["status"] != "running" {
+			t.Errorf("it is given up though it runs: %v", job)
+		}
+	}
+	r.write("go", "")
+	r.becomes(lives, "succeeded")
+	r.becomes(leased, "succeeded")
+	if job := r.job(waits); job["status"] != "submitted" {
+		t.Errorf("%v", job)
+	}
+	if out, err := slurm("join"); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	r.becomes(waits, "succeeded")
+	for _, name := range []string{"lives", "leased", "waits"} {
+		r.happened(name)
+	}
 }
 
 // The controller dies and comes back while jobs are being submitted: what it
