@@ -64,6 +64,7 @@ test: tools cluster
 # scripts run too: longer tortures, the whole suite of clusters. And then once
 # the way that other systems take, on this one.
 test-long: tools cluster
+	@$(MAKE) --no-print-directory platforms PLATFORMS=darwin/amd64
 	RAPID_SEED=$(SEED) VIZIER_LONG=1 $(GO) test -race -p 2 -timeout 60m ./...
 	@$(MAKE) --no-print-directory test-portable
 

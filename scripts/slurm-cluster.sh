@@ -101,9 +101,10 @@ configure() { # NODES
 	printf 'CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n' >"$DIR/cgroup.conf"
 	if [ -n "$apart" ]; then
 		net=vz$base head=10.213.$((base / 64 % 256)).$((base % 64 * 4 + 1)) at=10.213.$((base / 64 % 256)).$((base % 64 * 4 + 2))
-		ip netns add "$net" && ip link add "${net}h" type veth peer name "${net}n" netns "$net"
-		ip addr add "$head/30" dev "${net}h" && ip link set "${net}h" up
-		ip -n "$net" addr add "$at/30" dev "${net}n" && ip -n "$net" link set "${net}n" up && ip -n "$net" link set lo up
+		ip netns add "$net" && ip link add "${net}h" type veth peer name "${net}n" netns "$net" &&
+			ip addr add "$head/30" dev "${net}h" && ip link set "${net}h" up && ip -n "$net" addr add "$at/30" dev "${net}n" &&
+			ip -n "$net" link set "${net}n" up && ip -n "$net" link set lo up ||
+			{ ip netns del "$net" || true; say "a node with a network of its own takes root and iproute2"; exit 3; } 2>&1
 	fi
 	cat >"$CONF" <<END
 # nodes: $list

@@ -172,6 +172,9 @@ func (e *Engine) List(ctx context.Context, prefix string) ([]cluster.Job, error)
 		all.Go(func() { each[i], failed[i] = e.listHost(ctx, h.Name, prefix) })
 	}
 	all.Wait()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, cluster.ErrNoAnswer) { // nobody knows who would have answered
+		return nil, cause
+	}
 	if !slices.Contains(failed, nil) {
 		return nil, errors.Join(failed...)
 	}
