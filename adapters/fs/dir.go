@@ -179,6 +179,30 @@ func (d dir) writeNew(path string, data []byte, durable bool) error {
 	})
 }
 
+// writeOnce is writeNew for path, which is below the directory of latest: what it wrote
+// takes the place of latest too, as far as that goes. One sync of the content serves both.
+func (d dir) writeOnce(path, latest string, data []byte, durable bool) error {
+	return d.in(latest, func(top dir, latest string) error {
+		temp, err := top.stage(path, latest, data, durable)
+		if err != nil {
+			return err
+		}
+		return d.in(path, func(d dir, name string) error {
+			if err := d.disk.link(top.fd, temp, d.fd, name); err != nil {
+				return failed("write", path, top.discard(temp, err))
+			}
+			if err := top.disk.rename(top.fd, temp, top.fd, latest); err != nil {
+				_ = top.discard(temp, err)
+			}
+			if err := d.sync(path, durable); err != nil {
+				return err
+			}
+			_ = top.sync(latest, durable)
+			return nil
+		})
+	})
+}
+
 // link gives the file of that name another, in place of any that has it.
 func (d dir) link(name, path string) {
 	dirs, other := filepath.Split(path)
@@ -268,16 +292,16 @@ func (d dir) read(path string, limit int64) (data []byte, err error) {
 			return failed("open", path, err)
 		}
 		defer unix.Close(fd)
-		var st unix.Stat_t
-		switch err := unix.Fstat(fd, &st); {
+		switch st, err := look(fd, ""); {
 		case err != nil:
 			return failed("stat", path, err)
-		case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		case !st.regular():
 			return fmt.Errorf("%s is not a regular file", path)
-		case st.Size > limit:
-			return fmt.Errorf("%s has %d bytes, more than the %d that make sense", path, st.Size, limit)
+		case st.size > limit:
+			return fmt.Errorf("%s has %d bytes, more than the %d that make sense", path, st.size, limit)
+		default:
+			data = make([]byte, st.size)
 		}
-		data = make([]byte, st.Size)
 		return failed("read", path, readAll(fd, data))
 	})
 	return data, err
@@ -315,15 +339,34 @@ type fileStamp struct {
 	inode    uint64
 }
 
+// looked is what is known of a file that was looked at.
+type looked struct {
+	mode uint32
+	fileStamp
+}
+
+func (l looked) regular() bool { return l.mode&unix.S_IFMT == unix.S_IFREG }
+
+// lookHere is what this host knows of a file: see look.
+func lookHere(at int, path string) (looked, error) {
+	var st unix.Stat_t
+	var err error
+	if path == "" {
+		err = unix.Fstat(at, &st)
+	} else {
+		err = unix.Fstatat(at, path, &st, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	return looked{uint32(st.Mode), fileStamp{st.Mtim.Nano(), st.Size, st.Ino}}, err
+}
+
 // stamp is that of the file of that name. It looks the whole path up at once, and
 // so through links: a stamp says that a file is the one that was read before, and
 // nothing of where it is.
-func (d dir) stamp(path string) (f fileStamp) {
-	var st unix.Stat_t
-	if err := unix.Fstatat(d.fd, path, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
-		f = fileStamp{st.Mtim.Nano(), st.Size, st.Ino}
+func (d dir) stamp(path string) fileStamp {
+	if st, err := look(d.fd, path); err == nil && st.regular() {
+		return st.fileStamp
 	}
-	return f
+	return fileStamp{}
 }
 
 // lacks reports that there is nothing of that name, as far as one look at the whole
@@ -337,9 +380,9 @@ func (d dir) lacks(path string) bool {
 // known.
 func (d dir) modified(path string) (at int64) {
 	_ = d.in(path, func(d dir, name string) error {
-		var st unix.Stat_t
-		if err := unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil {
-			at = st.Mtim.Nano()
+		st, err := look(d.fd, name)
+		if err == nil {
+			at = st.modified
 		}
 		return nil
 	})

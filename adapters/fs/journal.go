@@ -137,6 +137,9 @@ func (j *journal) position() (p position, fresh bool, err error) {
 
 // marked is what the mark says, of whatever boot it is; false: it makes no sense.
 func (j *journal) marked() (p position, marked bool, err error) {
+	if _, err := look(int(j.mark.Fd()), ""); err != nil { // so that the read sees what another host wrote
+		return p, false, err
+	}
 	buf := make([]byte, markSize)
 	n, err := j.mark.ReadAt(buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -161,11 +164,8 @@ func (j *journal) setPosition(p position) error {
 }
 
 func (j *journal) size() (int64, error) {
-	info, err := j.file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
+	st, err := look(int(j.file.Fd()), "")
+	return st.size, err
 }
 
 // append makes e durable at offset at and returns where it ends.
@@ -207,6 +207,7 @@ func (j *journal) read(at int64) (entry, int64, error) {
 
 // body is that of the entry at offset at, and where it ends; errors are those of read.
 func (j *journal) body(at int64) ([]byte, int64, error) {
+	size, err := j.size() // first: it has the reads see what another host wrote
 	var head [8]byte
 	if n, err := j.file.ReadAt(head[:], at); err != nil {
 		if n == 0 && errors.Is(err, io.EOF) {
@@ -214,7 +215,6 @@ func (j *journal) body(at int64) ([]byte, int64, error) {
 		}
 		return nil, at, io.ErrUnexpectedEOF
 	}
-	size, err := j.size()
 	length := int64(binary.LittleEndian.Uint32(head[:4]))
 	// A length of zero is what a power failure leaves of a file that had grown.
 	if err != nil || length == 0 || at+8+length > size {

@@ -177,16 +177,15 @@ func (s *Store) ConcludeOnce(r kernel.Result) error {
 	if err != nil {
 		return err
 	}
-	err = s.base.writeNew(jobPath(r.Attempt.Job, attemptOutcome(r.Attempt.N)), b, s.opts.Durable)
+	// What counts is the attempt's own. The job's is for people; but it is read, and in part
+	// it would be taken for the outcome of a later attempt that nobody can read.
+	err = s.base.writeOnce(jobPath(r.Attempt.Job, attemptOutcome(r.Attempt.N)), jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable)
 	if errors.Is(err, iofs.ErrExist) {
 		return fmt.Errorf("record outcome of %s attempt %d: it has one: %w", r.Attempt.Job, r.Attempt.N, kernel.ErrStale)
 	}
 	if err != nil {
 		return fmt.Errorf("record outcome of %s: %w", r.Attempt.Job, err)
 	}
-	// This one is for people: what counts is the other. But it is read, and in
-	// part it would be taken for the outcome of a later attempt that nobody can read.
-	_ = s.base.write(jobPath(r.Attempt.Job, outcomeName), b, s.opts.Durable)
 	return nil
 }
 
@@ -209,12 +208,15 @@ func (s *Store) Job(id kernel.JobID) (kernel.Job, error) {
 		return j, nil
 	}
 	j, _, err := s.decodeRecordFile(id, b)
+	if err == nil {
+		s.runs.remember(&j, b)
+	}
 	return j, err
 }
 
-// launchedJobs are the jobs that this process launched, with the records it wrote:
-// the one that it runs itself is asked for time and again.
-type launchedJobs struct {
+// runningJobs are jobs that run, with the records that this process wrote or read: the
+// one that it runs itself is asked for time and again.
+type runningJobs struct {
 	mu   sync.Mutex
 	jobs map[kernel.JobID]written
 }
@@ -224,8 +226,8 @@ type written struct {
 	data []byte
 }
 
-// remember remembers what was written of a job that runs, and forgets others.
-func (l *launchedJobs) remember(j *kernel.Job, data []byte) {
+// remember remembers the record of a job that runs, and forgets others.
+func (l *runningJobs) remember(j *kernel.Job, data []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if j.State.Status != kernel.Running {
@@ -238,9 +240,9 @@ func (l *launchedJobs) remember(j *kernel.Job, data []byte) {
 	l.jobs[j.ID] = written{*j, data}
 }
 
-// unchanged is the job that data, read from a record, is about, if this process wrote
-// it like that.
-func (l *launchedJobs) unchanged(id kernel.JobID, data []byte) (kernel.Job, bool) {
+// unchanged is the job that data, read from a record, is about, if it was like that
+// before.
+func (l *runningJobs) unchanged(id kernel.JobID, data []byte) (kernel.Job, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w, ok := l.jobs[id]

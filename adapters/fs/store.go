@@ -43,7 +43,7 @@ type Store struct {
 	Layout
 	opts Options
 	disk disk
-	runs launchedJobs
+	runs runningJobs
 	lock *schedulerLock
 
 	copies unpackedFiles

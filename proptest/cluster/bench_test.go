@@ -116,7 +116,9 @@ func cpu(b *testing.B, pid string) (own, children time.Duration) {
 	return ticks(11) + ticks(12), ticks(13) + ticks(14)
 }
 
+// emptyQueue leaves nothing of the benchmark's on the cluster, so that the next begins on free nodes.
 func (r *repo) emptyQueue() {
 	r.killResident()
 	_ = exec.Command("scancel", "--me", "--quiet").Run()
+	r.eventually(func() string { return r.sh("squeue -h --me -t pending,configuring,running,completing -o %i") })
 }

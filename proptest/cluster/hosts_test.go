@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -102,6 +103,97 @@ func TestLocksThatDoNotCross(t *testing.T) {
 	})
 	b.noResident()
 	_ = os.Remove(far + "/go")
+}
+
+// stale is the repository as a host of that name sees it whose caches of the files are up to two
+// seconds old, as those of NFS may be. FUSE makes them.
+func (r *repo) stale(t *testing.T, host string, options ...string) *repo {
+	t.Helper()
+	if _, err := exec.LookPath("bindfs"); err != nil {
+		t.Skip("no bindfs here: apt-get install bindfs")
+	}
+	other := r.as(host)
+	other.far = t.TempDir()
+	options = append(options, "-o", "attr_timeout=2,entry_timeout=2,negative_timeout=2", r.dir, other.far)
+	if out, err := exec.Command("bindfs", options...).CombinedOutput(); err != nil {
+		t.Skipf("no FUSE here: %v %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", other.far).Run() })
+	if out, err := other.command("true").CombinedOutput(); err != nil {
+		t.Skipf("no mounts of its own for a host here: %v %s", err, out)
+	}
+	return other
+}
+
+// A host that sees files late tells nothing false of what another schedules, and what it
+// schedules itself happens once.
+func TestStaleCaches(t *testing.T) {
+	t.Parallel()
+	a := newRepo(t).as("a")
+	b := a.stale(t, "b")
+	first := a.submit("lab", effect("first", untilGo))
+	next := a.submit("lab", effect("next", ""), "--after", first)
+	b.eventually(func() string {
+		_, errs, err := b.try("", "show", next)
+		if err != nil {
+			return errs
+		}
+		return ""
+	})
+	a.begun("first")
+	for range 20 {
+		job := b.job(first)
+		if s := job["status"]; s != "running" && s != "submitted" || strings.Contains(job["remark"], "put the repository") {
+			t.Fatalf("host b tells %v", job)
+		}
+	}
+	a.write("go", "")
+	b.becomes(first, "succeeded")
+	b.becomes(next, "succeeded")
+	a.noResident()
+	a.sh("touch -d '4 minutes ago' .vizier/jobs/scheduler.host")
+	b.eventually(func() string { // which it sees late
+		_, errs, err := b.try("", "submit", "--", "true")
+		if err != nil {
+			return errs
+		}
+		return ""
+	})
+	own := b.submit("lab", effect("own", ""))
+	after := b.submit("lab", effect("after", ""), "--after", own)
+	b.becomes(after, "succeeded")
+	a.becomes(after, "succeeded")
+	for _, name := range []string{"first", "next", "own", "after"} {
+		a.happened(name)
+	}
+	b.noResident()
+}
+
+// Where locks cross and files are seen late, as on GlusterFS, hosts schedule in turns, and
+// none takes what another has just written for damaged, lost or not there.
+func TestStaleCachesInTurns(t *testing.T) {
+	t.Parallel()
+	a := newRepo(t).as("a")
+	b := a.stale(t, "b", "--enable-lock-forwarding", "--multithreaded")
+	a.scheduled()
+	b.v("submit", "--", "true") // while a's lock is there to be seen
+	names, ids := []string{}, []string{}
+	for i := range 8 {
+		for j, host := range []*repo{a, b} {
+			names = append(names, fmt.Sprintf("turn%d.%d", i, j))
+			ids = append(ids, host.submit("lab", effect(names[len(names)-1], "")))
+		}
+	}
+	a.write("go", "")
+	for i, id := range ids {
+		[]*repo{b, a}[i%2].becomes(id, "succeeded")
+		a.happened(names[i])
+	}
+	for _, host := range []*repo{a, b} {
+		host.noResident()
+		host.v("history", "verify")
+		host.v("jobs", "validate")
+	}
 }
 
 func TestANameOfAHostThatIsNone(t *testing.T) {

@@ -53,6 +53,7 @@ type repo struct {
 	testing.TB
 	dir string
 	env []string
+	far string // where the files are as this host sees them; "": in dir
 }
 
 func newRepo(t *testing.T) *repo {
@@ -66,7 +67,7 @@ func newRepo(t *testing.T) *repo {
 
 func repoAt(t testing.TB, dir string) *repo {
 	t.Helper()
-	r := &repo{t, dir, append(os.Environ(), "USER=ann", "HOME="+t.TempDir(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"),
+	r := &repo{TB: t, dir: dir, env: append(os.Environ(), "USER=ann", "HOME="+t.TempDir(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"),
 		"GIT_AUTHOR_NAME=ann", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=ann", "GIT_COMMITTER_EMAIL=a@b")}
 	r.sh("git init -q -b main . && git commit -q --allow-empty -m start && mkdir .vizier effects")
 	r.write(".vizier/config.toml", config)
@@ -118,8 +119,13 @@ func (r *repo) read(name string) string {
 }
 
 func (r *repo) command(name string, args ...string) *exec.Cmd {
+	dir := r.dir
+	if r.far != "" {
+		args = append([]string{"-m", "sh", "-c", `mount --bind "$0" "$1" && cd "$1" && shift && exec "$@"`, r.far, r.dir, name}, args...)
+		name, dir = "unshare", "/"
+	}
 	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = r.dir, r.env, time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, r.env, time.Second
 	return cmd
 }
 

@@ -85,17 +85,17 @@ func (d *delivery) pilot() {
 	}
 }
 
-// Due are the first attempts that wait for a pilot, or for a submission, in any order: those
-// who take them are many.
-func (c *Cluster) Due() (first []kernel.AttemptID) {
-	const most = 64
+// Due are some of the first attempts that wait for a pilot, or for a submission, in any order:
+// those who take them are many, and each is to find few that another has taken.
+func (c *Cluster) Due() (some []kernel.AttemptID) {
+	const most, among = 64, 1024
 	for _, e := range c.errands() {
-		if e.what == toSubmit && len(first) < most {
-			first = append(first, e.attempt)
+		if e.what == toSubmit && len(some) < among {
+			some = append(some, e.attempt)
 		}
 	}
-	rand.Shuffle(len(first), func(i, k int) { first[i], first[k] = first[k], first[i] })
-	return first
+	rand.Shuffle(len(some), func(i, k int) { some[i], some[k] = some[k], some[i] })
+	return some[:min(most, len(some))]
 }
 
 // BeginPacked is Begin for an attempt that the pilot of that name takes.
