@@ -1,5 +1,6 @@
 # make demo   builds, and shows the main job in a scratch repository
-# make test   everything that must hold before a change lands
+# make check  what can be told without running anything: formatting, vets, linters, other systems
+# make test   the tests; with check, everything that must hold before a change lands
 # make test-long   the same at length
 # make test-agents   with Claude Code, Codex and Gemini CLI from npm
 # make        builds bin/vizier, bin/vizier-top, bin/vizier-mcp, bin/vizier-metrics, bin/vizier-otel, bin/vizier-web, and bin/vizier-resident where libgit2 is to be had
@@ -21,7 +22,7 @@ T        ?= 30s
 # A program with the race detector sleeps a second at its exit, and tests start hundreds.
 export GORACE := atexit_sleep_ms=0
 
-.PHONY: build page setup tools demo test test-long test-portable cluster check raced unraced lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
+.PHONY: build page setup tools demo test test-long test-portable cluster check vet raced unraced lint platforms prop fuzz mutate bench golden golden-scripts nocgo fmt install clean test-agents
 
 build:
 	CGO_ENABLED=0 $(GO) build $(SLIM) -o bin/vizier ./cmd/vizier
@@ -57,8 +58,9 @@ demo: setup
 	@$(MAKE) --no-print-directory build
 	@sh scripts/demo.sh bin/vizier
 
+# The two halves wait for other things, and so they go side by side.
 test: tools cluster
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory -j 2 raced unraced
 
 # The same at length, all tests with the race detector, and the program that
 # scripts run too: longer tortures, the whole suite of clusters. And then once
@@ -86,22 +88,25 @@ cluster:
 # Half of adapters/fs and the browser say of themselves that they gain nothing, and run without.
 RACED := ./cmd/... ./app/... ./adapters/... ./proptest/sim
 
-# The two halves wait for other things, and so they go side by side.
-check: fmt
-	@$(MAKE) --no-print-directory -j 2 raced unraced
-
 raced:
 	RAPID_SEED=$(SEED) $(GO) test -race -p 2 -timeout 20m $(RACED)
 ifeq ($(LIBGIT2),yes)
-	$(GO) vet -race -tags libgit2 ./adapters/git/ ./cmd/vizier/
 	$(GO) test -race -tags libgit2 ./adapters/git/
 endif
 
-# Without cgo as nocgo builds it: nothing is compiled twice.
-unraced: nocgo platforms lint
+# Without cgo, as check builds it: nothing is compiled twice.
+unraced:
+	CGO_ENABLED=0 RAPID_SEED=$(SEED) $(GO) test -p 2 -timeout 20m ./proptest/cluster ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+
+check: setup
+	@$(MAKE) --no-print-directory fmt nocgo platforms lint vet
+
+vet:
 	CGO_ENABLED=0 $(GO) vet ./...
 	CGO_ENABLED=0 $(GO) vet -tags portable ./...
-	CGO_ENABLED=0 RAPID_SEED=$(SEED) $(GO) test -p 2 -timeout 20m ./proptest/cluster ./adapters/fs ./cmd/vizier-web $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+ifeq ($(LIBGIT2),yes)
+	$(GO) vet -tags libgit2 ./adapters/git/ ./cmd/vizier/
+endif
 
 fmt:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt -w on these'; exit 1; }
