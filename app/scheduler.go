@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -379,11 +380,13 @@ func (s *Scheduler) observe(ctx context.Context, snap *kernel.Snapshot, also ...
 }
 
 // answer observes what p asks. Whether runners live comes first: what one that
-// is gone has left is then all there, and its result is not missed.
+// is gone has left is then all there, and its result is not missed. Nobody reads the
+// results of the others.
 func (s *Scheduler) answer(ctx context.Context, snap *kernel.Snapshot, p kernel.Probes) *kernel.Snapshot {
 	f := kernel.NewFacts()
 	if len(p.Attempts) > 0 {
 		s.alive(ctx, snap, p.Attempts, f.Runners)
+		p.Attempts = slices.DeleteFunc(p.Attempts, func(a kernel.AttemptID) bool { return !f.Runners[a].Value.Gone() })
 	}
 	for _, o := range s.Observers {
 		o.Observe(ctx, p, &f)
