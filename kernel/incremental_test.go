@@ -31,3 +31,32 @@ func TestWhoComesLateToTheLocksIsBehindThoseWhoWait(t *testing.T) {
 	expect(t, s, "e-maker", "blocked_by_dependency dependencies: dependency failed for job d-first (failed)")
 	expect(t, s, "f-consumer", "waiting_on_locks locks: waiting on locks")
 }
+
+// TestATrackedTickSeesTheWorldChange judges a job anew whose artifact goes without a change
+// of any record: by a plan of a tick or of a verb, or by what is observed.
+func TestATrackedTickSeesTheWorldChange(t *testing.T) {
+	conflict := kernel.Artifact{Kind: kernel.MergeSentinel, Name: "p"}
+	open, closed := facts(), facts()
+	open.Present[conflict], closed.Present[conflict] = kernel.Seen(true), kernel.Seen(false)
+	verb := kernel.NewPlan(kernel.ClearSentinel{Job: "older", Slug: "p"})
+	tick := verb
+	tick.Judged = "by a tick"
+	for what, change := range map[string]func(*kernel.Snapshot) *kernel.Snapshot{
+		"a verb": func(s *kernel.Snapshot) *kernel.Snapshot { return s.Apply(verb) },
+		"a tick": func(s *kernel.Snapshot) *kernel.Snapshot { return s.Apply(tick) },
+		"news":   func(s *kernel.Snapshot) *kernel.Snapshot { return s.WithFacts(closed) },
+	} {
+		newer := job("newer")
+		s := snapshot(open, job("older", running(1), locks(excl("k"))), job("reader", needs("merge_sentinel:p"), locks(excl("k"))))
+		s = s.Apply(kernel.Decide(s)).Tracked()
+		s = s.Apply(kernel.NewPlan(kernel.CreateJob{Job: &newer}))
+		s = s.Apply(kernel.Decide(s)) // from here on only what changes is judged
+		if got := s.Job("reader").State.Status; got != kernel.WaitingOnLocks {
+			t.Fatalf("reader: %s while the conflict is open", got)
+		}
+		s = change(s)
+		if s = s.Apply(kernel.Decide(s)); s.Job("reader").State.Status == kernel.WaitingOnLocks {
+			t.Errorf("%s has closed the conflict, and the reader waits on as before", what)
+		}
+	}
+}
