@@ -61,8 +61,12 @@ func TestTryLock(t *testing.T) {
 	if got, err := TryLock(b); got || err == nil {
 		t.Errorf("while somebody looks for ever: %v %v", got, err)
 	}
-	go func() { _ = Unlock(a) }()
+	unlocked := make(chan error)
+	go func() { unlocked <- Unlock(a) }()
 	try(b, true)
+	if err := <-unlocked; err != nil {
+		t.Error(err)
+	}
 	_ = b.Close()
 	if _, err := TryLock(b); err == nil {
 		t.Error("no error of a file that is closed")
