@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -93,6 +95,11 @@ func add[In any](to *mcp.Server, s server, e effect, name, about string, command
 	if e == adds {
 		tool.Annotations.DestructiveHint = &no
 	}
+	schema, err := jsonschema.For[In](&schemas)
+	if err != nil {
+		panic(fmt.Sprintf("the input of tool %s: %v", name, err)) // which every test of the server sees
+	}
+	tool.InputSchema = schema
 	mcp.AddTool(to, tool, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 		a, err := command(in)
 		if err != nil {
@@ -123,20 +130,41 @@ func client(s *mcp.ServerSession) string {
 // mostRefs bounds how many jobs one call names.
 const mostRefs = 200
 
+// reference names a job, a run, a lock or a branch. What is a number may come as one: assistants send it either way.
+type reference string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *reference) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '"' {
+		return json.Unmarshal(b, (*string)(r))
+	}
+	var n json.Number
+	err := json.Unmarshal(b, &n)
+	*r = reference(n)
+	return err
+}
+
+// schemas are those of types that tell less by themselves.
+var schemas = jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{ //nolint:gochecknoglobals // a constant
+	reflect.TypeFor[reference](): {Types: []string{"string", "integer"}},
+}}
+
 // refs are references to jobs as arguments of a command.
-func refs(given ...string) ([]string, error) {
+func refs(given ...reference) (out []string, err error) {
 	if len(given) > mostRefs {
 		return nil, fmt.Errorf("%d jobs are more than one call may name, which is %d", len(given), mostRefs)
 	}
-	for _, ref := range given {
+	for _, r := range given {
+		ref := string(r)
 		switch {
 		case ref == "":
 			return nil, errors.New("name a job: its number, such as 12 or 14/NODE, its name or its id")
 		case len(ref) > 256 || strings.HasPrefix(ref, "-") || strings.ContainsFunc(ref, unicode.IsControl):
 			return nil, fmt.Errorf("%.40q is no reference to a job, which is its number, such as 12 or 14/NODE, its name or its id", ref)
 		}
+		out = append(out, ref)
 	}
-	return given, nil
+	return out, nil
 }
 
 // flags are one flag with each of some values.
@@ -172,11 +200,11 @@ func (s server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*
 	a, mime, err := asked{}, "text/plain", error(nil)
 	switch parts[1] {
 	case "log":
-		a, err = logsTool(logsInput{Job: parts[0], Stream: parts[2]})
+		a, err = logsTool(logsInput{Job: reference(parts[0]), Stream: parts[2]})
 	case "artifact":
 		mime = "application/json"
 		var job []string
-		if job, err = refs(parts[0]); err == nil {
+		if job, err = refs(reference(parts[0])); err == nil {
 			a.args = append(append([]string{"jobs", "payload"}, flags("job", job...)...), "--", parts[2])
 		}
 	default:

@@ -107,9 +107,10 @@ func TestAnswersAreTheCommandLines(t *testing.T) {
 		same []string
 	}{
 		{"show", object{"job": "2"}, []string{"show", "2", "--json"}},
+		{"show", object{"job": 2}, []string{"show", "2", "--json"}}, // as some assistants have it
 		{"list", object{"status": []string{"failed"}}, []string{"list", "--all", "--status=failed", "--most=50", "--json"}},
 		{"logs", object{"job": "broken", "lines": 1}, []string{"tail", "--lines=1", "broken"}},
-		{"what_if", object{"approve": []string{"3"}}, nil},
+		{"what_if", object{"approve": []int{3}}, nil},
 		{"why", object{"job": "after"}, nil},
 		{"status", object{}, nil},
 		{"history", object{"job": "1"}, []string{"history", "list", "--last=30", "1", "--json"}},
@@ -261,7 +262,10 @@ func TestHostileArguments(t *testing.T) {
 		{"show", object{"job": "../../etc/passwd"}},
 		{"show", object{"job": "1\x00"}},
 		{"show", object{"job": strings.Repeat("x", 1<<20)}},
-		{"show", object{"job": 1}},
+		{"show", object{"job": -1}},
+		{"show", object{"job": 1.5}},
+		{"show", object{"job": true}},
+		{"show", object{"job": nil}},
 		{"show", object{}},
 		{"show", object{"job": "1", "flag": "x"}},
 		{"logs", object{"job": "1", "lines": 1 << 30}},

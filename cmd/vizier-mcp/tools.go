@@ -14,12 +14,12 @@ type statusInput struct{}
 func statusTool(statusInput) (asked, error) { return asked{args: []string{"status"}}, nil }
 
 type listInput struct {
-	Status []string `json:"status,omitempty" jsonschema:"only these statuses, such as running, waiting, failed, or open for all that have not ended"`
-	Run    string   `json:"run,omitempty" jsonschema:"only the jobs of this run"`
-	Name   string   `json:"name,omitempty" jsonschema:"only jobs whose name has this in it, or fits it where it has a * or a ?"`
-	Tag    []string `json:"tag,omitempty" jsonschema:"only jobs with these tags, each KEY=VALUE"`
-	Since  string   `json:"since,omitempty" jsonschema:"only jobs that were enqueued since then, such as 2h, 2026-11-22, or a time"`
-	Limit  int      `json:"limit,omitempty" jsonschema:"how many, the newest; 50 by default, at most 500"`
+	Status []string  `json:"status,omitempty" jsonschema:"only these statuses, such as running, waiting, failed, or open for all that have not ended"`
+	Run    reference `json:"run,omitempty" jsonschema:"only the jobs of this run"`
+	Name   string    `json:"name,omitempty" jsonschema:"only jobs whose name has this in it, or fits it where it has a * or a ?"`
+	Tag    []string  `json:"tag,omitempty" jsonschema:"only jobs with these tags, each KEY=VALUE"`
+	Since  string    `json:"since,omitempty" jsonschema:"only jobs that were enqueued since then, such as 2h, 2026-11-22, or a time"`
+	Limit  int       `json:"limit,omitempty" jsonschema:"how many, the newest; 50 by default, at most 500"`
 }
 
 func listTool(in listInput) (asked, error) {
@@ -29,14 +29,14 @@ func listTool(in listInput) (asked, error) {
 	}
 	args := []string{"list", "--all", "--most=" + strconv.Itoa(cmp.Or(in.Limit, 50))}
 	args = append(args, flags("status", in.Status...)...)
-	args = append(args, flags("run", in.Run)...)
+	args = append(args, flags("run", string(in.Run))...)
 	args = append(args, flags("name", in.Name)...)
 	args = append(args, flags("tag", in.Tag...)...)
 	return asked{args: append(append([]string{"jobs"}, args...), flags("since", in.Since)...)}, nil
 }
 
 type jobInput struct {
-	Job string `json:"job" jsonschema:"its number, such as 12 or 14/NODE, or 14 for the whole run; its name, its id, or @last"`
+	Job reference `json:"job" jsonschema:"its number, such as 12 or 14/NODE, or 14 for the whole run; its name, its id, or @last"`
 }
 
 func showTool(in jobInput) (asked, error) {
@@ -50,11 +50,11 @@ func whyTool(in jobInput) (asked, error) {
 }
 
 type logsInput struct {
-	Job    string `json:"job" jsonschema:"the job, such as 12 or 14/NODE, or the run"`
-	Stream string `json:"stream,omitempty" jsonschema:"stdout, stderr or both, which is the default"`
-	Lines  int    `json:"lines,omitempty" jsonschema:"how many lines, the last; 200 by default, at most 5000"`
-	Grep   string `json:"grep,omitempty" jsonschema:"only lines that match this regular expression"`
-	Failed bool   `json:"failed,omitempty" jsonschema:"of a run, only jobs that failed"`
+	Job    reference `json:"job" jsonschema:"the job, such as 12 or 14/NODE, or the run"`
+	Stream string    `json:"stream,omitempty" jsonschema:"stdout, stderr or both, which is the default"`
+	Lines  int       `json:"lines,omitempty" jsonschema:"how many lines, the last; 200 by default, at most 5000"`
+	Grep   string    `json:"grep,omitempty" jsonschema:"only lines that match this regular expression"`
+	Failed bool      `json:"failed,omitempty" jsonschema:"of a run, only jobs that failed"`
 }
 
 func logsTool(in logsInput) (asked, error) {
@@ -71,15 +71,15 @@ func logsTool(in logsInput) (asked, error) {
 }
 
 type whatIfInput struct {
-	Approve []string         `json:"approve,omitempty" jsonschema:"the pending approvals of these jobs are granted"`
-	Reject  []string         `json:"reject,omitempty" jsonschema:"the pending approvals of these jobs are refused"`
-	Succeed []string         `json:"succeed,omitempty" jsonschema:"these jobs succeed and make what they declare"`
-	Fail    []string         `json:"fail,omitempty" jsonschema:"these jobs fail, each JOB or JOB:EXITCODE"`
-	Cancel  []string         `json:"cancel,omitempty" jsonschema:"these jobs are cancelled"`
-	Retry   []string         `json:"retry,omitempty" jsonschema:"these jobs are retried"`
-	Release []string         `json:"release,omitempty" jsonschema:"whoever holds these locks or pools does without them"`
+	Approve []reference      `json:"approve,omitempty" jsonschema:"the pending approvals of these jobs are granted"`
+	Reject  []reference      `json:"reject,omitempty" jsonschema:"the pending approvals of these jobs are refused"`
+	Succeed []reference      `json:"succeed,omitempty" jsonschema:"these jobs succeed and make what they declare"`
+	Fail    []reference      `json:"fail,omitempty" jsonschema:"these jobs fail, each JOB or JOB:EXITCODE"`
+	Cancel  []reference      `json:"cancel,omitempty" jsonschema:"these jobs are cancelled"`
+	Retry   []reference      `json:"retry,omitempty" jsonschema:"these jobs are retried"`
+	Release []reference      `json:"release,omitempty" jsonschema:"whoever holds these locks or pools does without them"`
 	Pool    map[string]int   `json:"pool,omitempty" jsonschema:"these pools have so many units"`
-	Merge   []string         `json:"merge,omitempty" jsonschema:"the open merges of these branches succeed"`
+	Merge   []reference      `json:"merge,omitempty" jsonschema:"the open merges of these branches succeed"`
 	Submit  []map[string]any `json:"submit,omitempty" jsonschema:"these jobs are enqueued; see the tool submit for their keys"`
 	After   string           `json:"after,omitempty" jsonschema:"that much time passes, such as 2h, in which nothing ends"`
 }
@@ -88,7 +88,7 @@ func whatIfTool(in whatIfInput) (a asked, err error) {
 	a.args = append([]string{"what-if"}, pools(in.Pool)...)
 	for _, named := range []struct {
 		flag   string
-		values []string
+		values []reference
 	}{
 		{"release", in.Release}, {"retry", in.Retry}, {"cancel", in.Cancel}, {"reject", in.Reject}, {"approve", in.Approve},
 		{"merge", in.Merge}, {"fail", in.Fail}, {"succeed", in.Succeed},
@@ -110,7 +110,7 @@ func whatIfTool(in whatIfInput) (a asked, err error) {
 }
 
 type simulateInput struct {
-	Jobs       []string       `json:"jobs,omitempty" jsonschema:"runs or jobs whose end is asked for; all that is open without any"`
+	Jobs       []reference    `json:"jobs,omitempty" jsonschema:"runs or jobs whose end is asked for; all that is open without any"`
 	Pool       map[string]int `json:"pool,omitempty" jsonschema:"these pools have so many units"`
 	MaxRunning *int           `json:"max_running,omitempty" jsonschema:"so many jobs may run at once on this machine; 0: no limit"`
 	Draws      int            `json:"draws,omitempty" jsonschema:"how often the future is drawn where it is left to chance; 30 by default, at most 200"`
@@ -130,8 +130,8 @@ func simulateTool(in simulateInput) (asked, error) {
 }
 
 type historyInput struct {
-	Job   string `json:"job,omitempty" jsonschema:"only what has to do with this job or run"`
-	Limit int    `json:"limit,omitempty" jsonschema:"how many entries, the last; 30 by default, at most 500"`
+	Job   reference `json:"job,omitempty" jsonschema:"only what has to do with this job or run"`
+	Limit int       `json:"limit,omitempty" jsonschema:"how many entries, the last; 30 by default, at most 500"`
 }
 
 func historyTool(in historyInput) (asked, error) {
@@ -175,7 +175,7 @@ func submitTool(in submitInput) (a asked, err error) {
 type runInput struct {
 	Flow   string            `json:"flow" jsonschema:"the template: a name in .vizier/workflows or [commands], or ID@VERSION"`
 	Set    map[string]string `json:"set,omitempty" jsonschema:"its parameters"`
-	After  []string          `json:"after,omitempty" jsonschema:"start after these jobs, or the last jobs of these runs, have succeeded"`
+	After  []reference       `json:"after,omitempty" jsonschema:"start after these jobs, or the last jobs of these runs, have succeeded"`
 	DryRun bool              `json:"dry_run,omitempty" jsonschema:"only check the template and its input"`
 }
 
@@ -186,7 +186,7 @@ func runTool(in runInput) (asked, error) {
 	}
 	after, err := refs(in.After...)
 	if err == nil {
-		_, err = refs(in.Flow)
+		_, err = refs(reference(in.Flow))
 	}
 	if err != nil {
 		return asked{}, err
@@ -199,8 +199,8 @@ func runTool(in runInput) (asked, error) {
 }
 
 type jobsInput struct {
-	Jobs   []string `json:"jobs" jsonschema:"their numbers, such as 12 or 14/NODE, or 14 for the whole run; names or ids"`
-	DryRun bool     `json:"dry_run,omitempty" jsonschema:"only say what would follow"`
+	Jobs   []reference `json:"jobs" jsonschema:"their numbers, such as 12 or 14/NODE, or 14 for the whole run; names or ids"`
+	DryRun bool        `json:"dry_run,omitempty" jsonschema:"only say what would follow"`
 }
 
 func (in jobsInput) refs() ([]string, error) {
@@ -213,7 +213,7 @@ func (in jobsInput) refs() ([]string, error) {
 func cancelTool(in jobsInput) (asked, error) {
 	jobs, err := in.refs()
 	if err == nil && in.DryRun {
-		return whatIfTool(whatIfInput{Cancel: jobs})
+		return whatIfTool(whatIfInput{Cancel: in.Jobs})
 	}
 	return asked{args: append([]string{"cancel"}, jobs...)}, err
 }
