@@ -112,6 +112,9 @@ func (r *repo) stale(t *testing.T, host string, options ...string) *repo {
 	if _, err := exec.LookPath("bindfs"); err != nil {
 		t.Skip("no bindfs here: apt-get install bindfs")
 	}
+	if proc.PIDSpace() == "" {
+		t.Skip("only Linux can ask a file system past what it remembers")
+	}
 	other := r.as(host)
 	other.far = t.TempDir()
 	options = append(options, "-o", "attr_timeout=2,entry_timeout=2,negative_timeout=2", r.dir, other.far)
