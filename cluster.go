@@ -385,7 +385,6 @@ func (w *world) standIn(ctx context.Context) {
 	}
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
-	w.hosts.Shared = true
 	s := *w.scheduler
 	s.Configure = func(s *app.Scheduler) {
 		w.configure(s)

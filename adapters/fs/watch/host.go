@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,48 +23,34 @@ type Host struct {
 
 // Hosts keeps the scheduling of a repository with one host at a time, unless the locks of
 // hosts are known to hold on each other. The host that schedules is on record. Another one takes
-// its place where nothing is left of it: its resident scheduler has not been heard of for long, or
-// left, and what it wrote is seen everywhere by now.
+// its place where nothing is left of it: its resident scheduler left, or has not been heard of for
+// long.
 type Hosts struct {
 	Record   string // the file with the host that schedules
 	Seen     string // the directory in which each host notes whose locks it saw held
 	Resident string // the resident scheduler's lock
 	Self     Host
-	Shared   bool // the configuration says that locks hold on other hosts
 }
 
-// hostRecord is the content of the record. The file's time is when the host was last heard
-// of.
+// hostRecord is the content of the record. The file's time is when its resident scheduler
+// was last heard of.
 type hostRecord struct {
 	Host
 	Resident bool `json:"resident,omitempty"` // it has a resident scheduler
-	Shared   bool `json:"shared,omitempty"`   // see Hosts
 }
 
 // heardFor is how long a resident scheduler that is not heard of counts as alive: it looks
 // once a minute whatever happens.
 const heardFor = 3 * time.Minute
 
-// seenAfter is how long what a host wrote may be missed by others, whose caches of a file
-// system are as old. Those of NFS are by default up to a minute.
-const seenAfter = 90 * time.Second
-
-// renewed is how old the record's time may get while its host schedules.
-const renewed = 10 * time.Second
-
 // HostError says that another host schedules and that its locks do not hold on this one, as far
 // as is known.
 type HostError struct {
 	Other, Self string
 	Heard       time.Duration // how long ago
-	Resident    bool          // the other one may have a resident scheduler
 }
 
 func (e *HostError) Error() string {
-	if !e.Resident {
-		return fmt.Sprintf("host %s scheduled here %s ago, and this host, %s, may not see yet all that it wrote; use vizier on %s, or try again in %s",
-			e.Other, e.Heard.Round(time.Second), e.Self, e.Other, (seenAfter - e.Heard).Round(time.Second))
-	}
 	return fmt.Sprintf("host %s schedules here: its resident scheduler was heard of %s ago, and its lock is not seen on this host, %s; use vizier on %s, or try again in %s, when it counts as gone",
 		e.Other, e.Heard.Round(time.Second), e.Self, e.Other, (heardFor - e.Heard).Round(time.Second))
 }
@@ -73,9 +58,8 @@ func (e *HostError) Error() string {
 // sight is what is known when a host wants to schedule.
 type sight struct {
 	record  hostRecord    // zero: none
-	heard   time.Duration // since the host was heard of
+	heard   time.Duration // since its resident scheduler was heard of
 	crosses bool          // its locks hold here, or those of this host there
-	shared  bool          // the configuration says so
 }
 
 // admit decides whether self may schedule, and whether the record is to name it. The
@@ -86,14 +70,11 @@ func (s sight) admit(self Host) (ok, take bool) {
 		return true, false
 	case r.Name == "" || r.Name == self.Name || r.Boot == self.Boot: // none yet, before the last boot, or a container of this machine
 		return true, true
-	case s.crosses, s.heard < 0:
+	case s.crosses, !r.Resident, s.heard < 0, s.heard > heardFor:
 		return true, true
-	case r.Resident:
-		ok = s.heard > heardFor
 	default:
-		ok = s.shared || r.Shared || s.heard > seenAfter
+		return false, false
 	}
-	return ok, ok
 }
 
 // Admit makes this host the one that schedules. It is a *HostError where another one may do so
@@ -106,43 +87,26 @@ func (h Hosts) Admit(resident bool) error {
 	ok, take := s.admit(h.Self)
 	switch {
 	case !ok:
-		return &HostError{s.record.Name, h.Self.Name, s.heard, s.record.Resident}
+		return &HostError{s.record.Name, h.Self.Name, s.heard}
 	case resident && (take || !s.record.Resident):
-		return h.write(hostRecord{h.Self, true, h.Shared})
+		return h.write(hostRecord{h.Self, true})
 	case take:
-		return h.write(hostRecord{h.Self, false, h.Shared})
-	case resident || h.old():
+		return h.write(hostRecord{Host: h.Self})
+	case resident:
 		return unix.UtimesNanoAt(unix.AT_FDCWD, h.Record, nil, unix.AT_SYMLINK_NOFOLLOW) // by the file server's clock
 	}
 	return nil
 }
 
-// old reports that the record's time is to be renewed.
-func (h Hosts) old() bool {
-	file, err := sys.Look(unix.AT_FDCWD, h.Record)
-	return err == nil && time.Since(time.Unix(0, file.Modified)).Abs() > renewed
-}
-
-// Leave says that this host's resident scheduler is gone. It makes no file, since the
-// repository may be what is gone.
+// Leave says that this host's resident scheduler is gone: the record names nobody then. It makes
+// no file, since the repository may be what is gone.
 func (h Hosts) Leave() {
-	r, err := h.read()
-	if err != nil || r.Host != h.Self || !r.Resident {
-		return
+	if r, err := h.read(); err == nil && r.Host == h.Self && r.Resident {
+		_ = os.Truncate(h.Record, 0)
 	}
-	f, err := os.OpenFile(h.Record, os.O_WRONLY, 0)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	with, _ := json.Marshal(r)
-	r.Resident = false
-	without, _ := json.Marshal(r)
-	_, _ = f.Write(append(without, strings.Repeat(" ", len(with)-len(without))...)) // in one, so that nobody reads half of it
 }
 
 func (h Hosts) look() (s sight, err error) {
-	s.shared = h.Shared
 	if s.record, err = h.read(); err != nil || s.record.Host == h.Self {
 		return s, err
 	}
@@ -151,14 +115,14 @@ func (h Hosts) look() (s sight, err error) {
 		h.note(holder)
 	}
 	s.crosses = s.crosses || h.noted(h.Self.Name, s.record.Name) || h.noted(s.record.Name, h.Self.Name)
-	file, err := sys.Look(unix.AT_FDCWD, h.Record)
+	info, err := os.Lstat(h.Record)
 	if errors.Is(err, os.ErrNotExist) {
 		return s, nil
 	}
 	if err != nil {
 		return s, err
 	}
-	s.heard = h.now().Sub(time.Unix(0, file.Modified))
+	s.heard = h.now().Sub(info.ModTime())
 	return s, nil
 }
 
@@ -175,24 +139,14 @@ func (h Hosts) Elsewhere() bool {
 func (h Hosts) Probe() { _, _ = h.look() }
 
 func (h Hosts) read() (r hostRecord, err error) {
-	f, err := os.Open(h.Record)
+	b, err := os.ReadFile(h.Record)
 	if errors.Is(err, os.ErrNotExist) {
 		return r, nil
-	}
-	if err == nil {
-		defer f.Close()
-		_, err = sys.Look(int(f.Fd()), "") // so that it is read whole
-	}
-	var b []byte
-	if err == nil {
-		b, err = io.ReadAll(f)
 	}
 	if err != nil {
 		return r, fmt.Errorf("which host schedules: %w", err)
 	}
-	if len(b) > 0 && json.Unmarshal(b, &r) != nil {
-		r.Name = "(unknown)"
-	}
+	_ = json.Unmarshal(b, &r) // one that makes no sense names nobody
 	return r, nil
 }
 
