@@ -50,7 +50,7 @@ setup:
 	@sh scripts/setup.sh
 
 tools:
-	@sh scripts/setup.sh chromium promtool bindfs
+	@sh scripts/setup.sh chromium promtool bindfs sshfs
 
 # The choice of git engine is made when make reads this file, so what setup
 # installs counts for the make that it starts.

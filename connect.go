@@ -67,7 +67,7 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 	now := clock(env)
 	newStore := func() *fs.Store {
 		return fs.NewStore(root, fs.Options{
-			Durable: durable, Boot: proc.Boot(), Now: now, Tracking: repo, Program: version(),
+			Durable: durable, Boot: proc.Boot(), Now: now, Tracking: repo, Program: version(), Admit: w.admit,
 			Who: fmt.Sprintf("pid %d, %s", os.Getpid(), strings.Join(os.Args, " ")),
 		})
 	}
@@ -76,7 +76,7 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 	w.hosts = watch.Hosts{Record: w.store.HostFile(), Seen: w.store.HostsDir(), Resident: w.store.ResidentFile(), Self: watch.Host{Name: self.Host, Boot: self.Boot}}
 	w.local = &proc.Local{Exe: exe, ResidentExe: resident, Root: root, Files: w.store, Now: now}
 	w.scheduler = &app.Scheduler{
-		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout, w.admit}, Observers: []app.Observer{w.store, repo, w.local},
+		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{w.store, repo, w.local},
 		Executor: w.local, Worktrees: repo, Sentinels: w.store, Prompts: inbox.Tender{Tree: inbox.Tree{Now: now}}, Cleaner: runCleaner{w.store, repo},
 		Events: w.store, Configure: w.configure, Now: now, NewID: minter(env, now),
 	}
@@ -217,12 +217,11 @@ func (w *world) insideJob(ctx context.Context) (app.Descent, bool) {
 type lockingStore struct {
 	*fs.Store
 	timeout time.Duration
-	admit   func() error // whether this host may schedule, the lock held
 }
 
-// admit says whether this host may schedule.
-func (w *world) admit() error {
-	err := w.hosts.Admit(w.resident)
+// admit says whether this host may schedule: see fs.Options.
+func (w *world) admit(looks bool) error {
+	err := w.hosts.Admit(w.resident, looks)
 	if other, ok := errors.AsType[*watch.HostError](err); ok {
 		return otherHost{other}
 	}
@@ -234,22 +233,14 @@ type otherHost struct{ *watch.HostError }
 
 func (otherHost) Is(target error) bool { return target == app.ErrBusy || target == app.ErrOtherHost }
 
-// admitted is tx, unless this host may not schedule.
-func (s lockingStore) admitted(tx app.Tx) (app.Tx, error) {
-	if err := s.admit(); err != nil {
-		return nil, errors.Join(err, tx.Close())
-	}
-	return tx, nil
-}
-
 func (s lockingStore) Begin(ctx context.Context) (app.Tx, error) {
 	within, stop := s.within(ctx)
 	defer stop()
 	tx, err := s.Store.Begin(within)
-	if err != nil {
+	if err != nil { // and not a nil that is no nil
 		return nil, busy(ctx, err)
 	}
-	return s.admitted(tx)
+	return tx, nil
 }
 
 // BeginSettling is Begin of a transaction that settles r's attempt. It does not
@@ -259,7 +250,7 @@ func (s lockingStore) BeginSettling(ctx context.Context, r kernel.Result) (app.T
 	if err != nil {
 		return nil, busy(ctx, err)
 	}
-	return s.admitted(tx)
+	return tx, nil
 }
 
 func (s lockingStore) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, error) {

@@ -292,15 +292,15 @@ func (d dir) read(path string, limit int64) (data []byte, err error) {
 			return failed("open", path, err)
 		}
 		defer unix.Close(fd)
-		switch st, err := look(fd, ""); {
+		switch st, err := sys.Look(fd, ""); {
 		case err != nil:
 			return failed("stat", path, err)
-		case !st.regular():
+		case !st.Regular():
 			return fmt.Errorf("%s is not a regular file", path)
-		case st.size > limit:
-			return fmt.Errorf("%s has %d bytes, more than the %d that make sense", path, st.size, limit)
+		case st.Size > limit:
+			return fmt.Errorf("%s has %d bytes, more than the %d that make sense", path, st.Size, limit)
 		default:
-			data = make([]byte, st.size)
+			data = make([]byte, st.Size)
 		}
 		return failed("read", path, readAll(fd, data))
 	})
@@ -339,32 +339,12 @@ type fileStamp struct {
 	inode    uint64
 }
 
-// looked is what is known of a file that was looked at.
-type looked struct {
-	mode uint32
-	fileStamp
-}
-
-func (l looked) regular() bool { return l.mode&unix.S_IFMT == unix.S_IFREG }
-
-// lookHere is what this host knows of a file: see look.
-func lookHere(at int, path string) (looked, error) {
-	var st unix.Stat_t
-	var err error
-	if path == "" {
-		err = unix.Fstat(at, &st)
-	} else {
-		err = unix.Fstatat(at, path, &st, unix.AT_SYMLINK_NOFOLLOW)
-	}
-	return looked{uint32(st.Mode), fileStamp{st.Mtim.Nano(), st.Size, st.Ino}}, err
-}
-
 // stamp is that of the file of that name. It looks the whole path up at once, and
 // so through links: a stamp says that a file is the one that was read before, and
 // nothing of where it is.
 func (d dir) stamp(path string) fileStamp {
-	if st, err := look(d.fd, path); err == nil && st.regular() {
-		return st.fileStamp
+	if st, err := sys.Look(d.fd, path); err == nil && st.Regular() {
+		return fileStamp{st.Modified, st.Size, st.Inode}
 	}
 	return fileStamp{}
 }
@@ -380,9 +360,9 @@ func (d dir) lacks(path string) bool {
 // known.
 func (d dir) modified(path string) (at int64) {
 	_ = d.in(path, func(d dir, name string) error {
-		st, err := look(d.fd, name)
+		st, err := sys.Look(d.fd, name)
 		if err == nil {
-			at = st.modified
+			at = st.Modified
 		}
 		return nil
 	})

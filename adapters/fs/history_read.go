@@ -34,7 +34,7 @@ func (s *Store) history(ctx context.Context, records bool) (p chronicle, err err
 		if err != nil || !behind || try > 0 {
 			return p, err
 		}
-		if err := s.complete(ctx); err != nil { // what cannot be written is in the journal all the same
+		if err := s.complete(ctx, true); err != nil { // what cannot be written is in the journal all the same
 			return p, nil //nolint:nilerr // the history is there
 		}
 	}

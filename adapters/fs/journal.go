@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vizier-scheduler/vizier/internal/sys"
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -137,7 +138,7 @@ func (j *journal) position() (p position, fresh bool, err error) {
 
 // marked is what the mark says, of whatever boot it is; false: it makes no sense.
 func (j *journal) marked() (p position, marked bool, err error) {
-	if _, err := look(int(j.mark.Fd()), ""); err != nil { // so that the read sees what another host wrote
+	if _, err := sys.Look(int(j.mark.Fd()), ""); err != nil { // so that the read sees what another host wrote
 		return p, false, err
 	}
 	buf := make([]byte, markSize)
@@ -164,8 +165,8 @@ func (j *journal) setPosition(p position) error {
 }
 
 func (j *journal) size() (int64, error) {
-	st, err := look(int(j.file.Fd()), "")
-	return st.size, err
+	st, err := sys.Look(int(j.file.Fd()), "")
+	return st.Size, err
 }
 
 // append makes e durable at offset at and returns where it ends.

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -74,4 +76,46 @@ func reasonOf(rev kernel.Revision) string {
 		return ""
 	}
 	return fmt.Sprintf("%0*d", 20_000, rev)
+}
+
+// A host whose locks another one does not see leaves alone what that one is just writing:
+// an entry that seems torn is neither cut off nor taken for damage.
+func TestWhoIsNotAdmittedWritesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	commit(t, s, kernel.Create(plain(1)))
+	commit(t, s, put(plain(1), func(st *kernel.State) { st.Reason = "later" }))
+	plans := file(dir, plansFile)
+	whole := contentOf(t, plans)
+	writeAt(t, plans, whole+whole[:20])
+	before := tree(t, dir)
+	refused := errors.New("another host is at it")
+	for _, admitted := range []bool{false, true} {
+		var asked []bool
+		o := options()
+		o.Admit = func(looks bool) error {
+			if asked = append(asked, looks); admitted {
+				return nil
+			}
+			return refused
+		}
+		other := newStoreWith(t, dir, o)
+		if got := find(t, read(t, other), id(1)).State.Reason; got != "later" {
+			t.Errorf("it reads %q", got)
+		}
+		if len(asked) == 0 || !asked[0] {
+			t.Errorf("it was asked for leave: %v", asked)
+		}
+		if cut := contentOf(t, plans) == whole; cut != admitted {
+			t.Errorf("admitted: %v; what was being written was cut off: %v", admitted, cut)
+		}
+		if tx, err := other.Begin(soon(t)); !admitted && !errors.Is(err, refused) {
+			t.Errorf("a transaction: %v", err)
+		} else if admitted {
+			closeTx(t, tx)
+		}
+		if diff := cmp.Diff(before, tree(t, dir)); !admitted && diff != "" {
+			t.Error(diff)
+		}
+	}
 }

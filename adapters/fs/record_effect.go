@@ -234,7 +234,7 @@ func (s *Store) fenced(ctx context.Context, a kernel.AttemptID, f func() error) 
 		if err := s.fencedShared(ctx, a, f, try); !errors.Is(err, errBehind) {
 			return err
 		}
-		if err := s.complete(ctx); err != nil {
+		if err := s.complete(ctx, false); err != nil {
 			return err
 		}
 	}

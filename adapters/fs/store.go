@@ -34,6 +34,11 @@ type Options struct {
 	Now          func() time.Time
 	Program      string   // the version of the program, for the history
 	Tracking     Tracking // of git; nil: nobody asks whose the store is
+
+	// Admit is why this host may not write now, another being at it whose locks may not hold here;
+	// nil: it may. It is asked with the lock held, before anything is written; looks: for somebody
+	// who only reads.
+	Admit func(looks bool) error
 }
 
 // Store keeps one repository's records. Its methods may be called from any
@@ -163,17 +168,19 @@ func (s *Store) Forget() {
 
 // Begin takes the scheduler lock and completes the writes that a crash cut
 // short. A lock that is not free before ctx ends is a *BusyError.
-func (s *Store) Begin(ctx context.Context) (*Tx, error) { return s.begin(ctx, lockExclusive, nil) }
+func (s *Store) Begin(ctx context.Context) (*Tx, error) {
+	return s.begin(ctx, lockExclusive, nil, false)
+}
 
 // BeginSettling is Begin for a transaction that settles r's attempt. It does not
 // wait: where the lock is taken it is a *BusyError. Its commit records r together
 // with the job's new state, with one sync, so that Conclude need not be called
 // before.
 func (s *Store) BeginSettling(ctx context.Context, r kernel.Result) (*Tx, error) {
-	return s.begin(ctx, lockAtOnce, &r)
+	return s.begin(ctx, lockAtOnce, &r, false)
 }
 
-func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) (*Tx, error) {
+func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result, looks bool) (*Tx, error) {
 	if err := s.Foreign(ctx); err != nil {
 		return nil, err
 	}
@@ -191,6 +198,11 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) 
 			err = errors.Join(err, unlock())
 		}
 	}()
+	if s.opts.Admit != nil {
+		if err := s.opts.Admit(looks); err != nil {
+			return nil, &notAdmittedError{err}
+		}
+	}
 	home, err := s.athome(ctx, s.opts.Tracking)
 	if err == nil && home != nil {
 		err = s.settle(home)
@@ -205,9 +217,15 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result) 
 	return tx, nil
 }
 
-// complete writes the files that a crash left in the journal alone.
-func (s *Store) complete(ctx context.Context) error {
-	tx, err := s.Begin(ctx)
+// notAdmittedError is what Options.Admit says.
+type notAdmittedError struct{ error }
+
+func (e *notAdmittedError) Unwrap() error { return e.error }
+
+// complete writes the files that a crash left in the journal alone; looks: for somebody
+// who only reads.
+func (s *Store) complete(ctx context.Context, looks bool) error {
+	tx, err := s.begin(ctx, lockExclusive, nil, looks)
 	if err != nil {
 		return err
 	}
@@ -235,7 +253,8 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 	if !errors.Is(err, errBehind) {
 		return rec, err
 	}
-	if err := s.complete(ctx); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
+	var refused *notAdmittedError
+	if err := s.complete(ctx, true); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || errors.As(err, &refused) {
 		return s.readAhead(ctx, scope)
 	} else if err != nil {
 		return kernel.Records{}, err
@@ -322,7 +341,7 @@ func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.R
 func (s *Store) refreshCache(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
-	_ = s.complete(ctx)
+	_ = s.complete(ctx, true)
 }
 
 // behind is the position up to which the journal was applied, and whether it goes

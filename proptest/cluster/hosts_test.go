@@ -105,20 +105,19 @@ func TestLocksThatDoNotCross(t *testing.T) {
 	_ = os.Remove(far + "/go")
 }
 
-// stale is the repository as a host of that name sees it whose caches of the files are up to two
-// seconds old, as those of NFS may be. FUSE makes them.
-func (r *repo) stale(t *testing.T, host string, options ...string) *repo {
+// mounted is the repository as a host of that name sees it through a file system that
+// a program makes: its last arguments are where it is and where it is to be seen.
+func (r *repo) mounted(t *testing.T, host, program string, args ...string) *repo {
 	t.Helper()
-	if _, err := exec.LookPath("bindfs"); err != nil {
-		t.Skip("no bindfs here: apt-get install bindfs")
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("no %[1]s here: apt-get install %[1]s", program)
 	}
 	if proc.PIDSpace() == "" {
 		t.Skip("only Linux can ask a file system past what it remembers")
 	}
 	other := r.as(host)
 	other.far = t.TempDir()
-	options = append(options, "-o", "attr_timeout=2,entry_timeout=2,negative_timeout=2", r.dir, other.far)
-	if out, err := exec.Command("bindfs", options...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(program, append(args, other.far)...).CombinedOutput(); err != nil {
 		t.Skipf("no FUSE here: %v %s", err, out)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", other.far).Run() })
@@ -128,12 +127,15 @@ func (r *repo) stale(t *testing.T, host string, options ...string) *repo {
 	return other
 }
 
+// twoSeconds is how long bindfs has the system remember what it knows of files.
+const twoSeconds = "attr_timeout=2,entry_timeout=2,negative_timeout=2"
+
 // A host that sees files late tells nothing false of what another schedules, and what it
 // schedules itself happens once.
 func TestStaleCaches(t *testing.T) {
 	t.Parallel()
 	a := newRepo(t).as("a")
-	b := a.stale(t, "b")
+	b := a.mounted(t, "b", "bindfs", "-o", twoSeconds, a.dir)
 	first := a.submit("lab", effect("first", untilGo))
 	next := a.submit("lab", effect("next", ""), "--after", first)
 	b.eventually(func() string {
@@ -177,7 +179,7 @@ func TestStaleCaches(t *testing.T) {
 func TestStaleCachesInTurns(t *testing.T) {
 	t.Parallel()
 	a := newRepo(t).as("a")
-	b := a.stale(t, "b", "--enable-lock-forwarding", "--multithreaded")
+	b := a.mounted(t, "b", "bindfs", "--enable-lock-forwarding", "--multithreaded", "-o", twoSeconds, a.dir)
 	a.scheduled()
 	b.v("submit", "--", "true") // while a's lock is there to be seen
 	names, ids := []string{}, []string{}
@@ -197,6 +199,32 @@ func TestStaleCachesInTurns(t *testing.T) {
 		host.v("history", "verify")
 		host.v("jobs", "validate")
 	}
+}
+
+// A host that looks through sshfs, which remembers files for twenty seconds by itself, takes
+// nothing that it sees late for a reason to change something.
+func TestALookThroughSSHFS(t *testing.T) {
+	t.Parallel()
+	needsHosts(t)
+	a := newRepo(t).as("a")
+	a.write(".vizier/config.toml", "") // without clusters no resident scheduler says that it is there
+	b := a.mounted(t, "b", "sshfs", "-F", server.dir+"/config", "a:"+a.dir)
+	ids := []string{}
+	for i := range 20 {
+		name := fmt.Sprint("look", i)
+		ids = append(ids, a.submit("local", effect(name, "sleep 0.3;"), "--name", name))
+		for _, look := range [][]string{{"ls"}, {"show", name}, {"why", name}, {"ls"}} {
+			if _, errs, err := b.try("", look...); err != nil && !strings.Contains(errs, "no job") {
+				t.Errorf("%v: %v %s", look, err, errs)
+			}
+		}
+	}
+	for i, id := range ids {
+		a.becomes(id, "succeeded")
+		a.happened(fmt.Sprint("look", i))
+	}
+	a.noResident()
+	a.v("history", "verify")
 }
 
 func TestANameOfAHostThatIsNone(t *testing.T) {

@@ -45,7 +45,7 @@ func newSSHServer(dir string) (*sshServer, error) {
 	_ = free.Close()
 	files := map[string]string{
 		"sshd_config": fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nPidFile none\nStrictModes no\nUsePAM no\n"+
-			"PasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 100\nMaxSessions 100\n", port, dir),
+			"Subsystem sftp internal-sftp\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nMaxStartups 100\nMaxSessions 100\n", port, dir),
 		"config": fmt.Sprintf("Host a b\n  HostName 127.0.0.1\n  Port %d\nHost away\n  HostName 127.0.0.1\n  Port 1\nHost *\n  IdentityFile %[2]s/user\n  IdentitiesOnly yes\n"+
 			"  UserKnownHostsFile %[2]s/known\n  StrictHostKeyChecking no\n  LogLevel ERROR\n"+
 			"  ControlMaster auto\n  ControlPath %[2]s/%%C\n  ControlPersist 1m\n", port, dir),

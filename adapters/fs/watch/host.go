@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,16 +25,18 @@ type Host struct {
 // Hosts keeps the scheduling of a repository with one host at a time, unless the locks of
 // hosts are known to hold on each other. The host that schedules is on record. Another one takes
 // its place where nothing is left of it: its resident scheduler left, or has not been heard of for
-// long.
+// long. Who only looks on another host leaves it in place for longer, until what it wrote is seen
+// everywhere: nobody has asked for more.
 type Hosts struct {
 	Record   string // the file with the host that schedules
 	Seen     string // the directory in which each host notes whose locks it saw held
 	Resident string // the resident scheduler's lock
 	Self     Host
+	Shared   bool // the configuration says that locks hold on other hosts
 }
 
-// hostRecord is the content of the record. The file's time is when its resident scheduler
-// was last heard of.
+// hostRecord is the content of the record. The file's time is when the host was last heard
+// of.
 type hostRecord struct {
 	Host
 	Resident bool `json:"resident,omitempty"` // it has a resident scheduler
@@ -42,6 +45,13 @@ type hostRecord struct {
 // heardFor is how long a resident scheduler that is not heard of counts as alive: it looks
 // once a minute whatever happens.
 const heardFor = 3 * time.Minute
+
+// seenAfter is how long what a host wrote may be missed by others, whose caches of a file
+// system are as old. Those of NFS are by default up to a minute.
+const seenAfter = 90 * time.Second
+
+// renewed is how old the record's time may get while its host schedules.
+const renewed = 10 * time.Second
 
 // HostError says that another host schedules and that its locks do not hold on this one, as far
 // as is known.
@@ -58,33 +68,37 @@ func (e *HostError) Error() string {
 // sight is what is known when a host wants to schedule.
 type sight struct {
 	record  hostRecord    // zero: none
-	heard   time.Duration // since its resident scheduler was heard of
+	heard   time.Duration // since the host was heard of
 	crosses bool          // its locks hold here, or those of this host there
 }
 
-// admit decides whether self may schedule, and whether the record is to name it. The
-// caller holds the scheduler lock, as far as that means something.
-func (s sight) admit(self Host) (ok, take bool) {
+// admit decides whether self may schedule, looks: because somebody only looks, and whether
+// the record is to name it. The caller holds the scheduler lock, as far as that means something.
+func (s sight) admit(self Host, looks bool) (ok, take bool) {
 	switch r := s.record; {
 	case r.Host == self:
 		return true, false
 	case r.Name == "" || r.Name == self.Name || r.Boot == self.Boot: // none yet, before the last boot, or a container of this machine
 		return true, true
-	case s.crosses, !r.Resident, s.heard < 0, s.heard > heardFor:
+	case s.crosses, s.heard < 0:
 		return true, true
+	case r.Resident:
+		ok = s.heard > heardFor
 	default:
-		return false, false
+		ok = !looks || s.heard > seenAfter
 	}
+	return ok, ok
 }
 
 // Admit makes this host the one that schedules. It is a *HostError where another one may do so
-// at the same time. Resident says that the caller is the resident scheduler, which is heard of by that.
-func (h Hosts) Admit(resident bool) error {
+// at the same time. Resident says that the caller is the resident scheduler, which is heard of by that;
+// looks, that it completes what a crash left, for somebody who only looks.
+func (h Hosts) Admit(resident, looks bool) error {
 	s, err := h.look()
 	if err != nil {
 		return err
 	}
-	ok, take := s.admit(h.Self)
+	ok, take := s.admit(h.Self, looks)
 	switch {
 	case !ok:
 		return &HostError{s.record.Name, h.Self.Name, s.heard}
@@ -92,18 +106,34 @@ func (h Hosts) Admit(resident bool) error {
 		return h.write(hostRecord{h.Self, true})
 	case take:
 		return h.write(hostRecord{Host: h.Self})
-	case resident:
+	case resident || h.old():
 		return unix.UtimesNanoAt(unix.AT_FDCWD, h.Record, nil, unix.AT_SYMLINK_NOFOLLOW) // by the file server's clock
 	}
 	return nil
 }
 
-// Leave says that this host's resident scheduler is gone: the record names nobody then. It makes
-// no file, since the repository may be what is gone.
+// old reports that the record's time is to be renewed.
+func (h Hosts) old() bool {
+	file, err := sys.Look(unix.AT_FDCWD, h.Record)
+	return err == nil && time.Since(time.Unix(0, file.Modified)).Abs() > renewed
+}
+
+// Leave says that this host's resident scheduler is gone. It makes no file, since the
+// repository may be what is gone.
 func (h Hosts) Leave() {
-	if r, err := h.read(); err == nil && r.Host == h.Self && r.Resident {
-		_ = os.Truncate(h.Record, 0)
+	r, err := h.read()
+	if err != nil || r.Host != h.Self || !r.Resident {
+		return
 	}
+	f, err := os.OpenFile(h.Record, os.O_WRONLY, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	with, _ := json.Marshal(r)
+	r.Resident = false
+	without, _ := json.Marshal(r)
+	_, _ = f.Write(append(without, strings.Repeat(" ", len(with)-len(without))...)) // in one, so that nobody reads half of it
 }
 
 func (h Hosts) look() (s sight, err error) {
@@ -115,22 +145,22 @@ func (h Hosts) look() (s sight, err error) {
 		h.note(holder)
 	}
 	s.crosses = s.crosses || h.noted(h.Self.Name, s.record.Name) || h.noted(s.record.Name, h.Self.Name)
-	info, err := os.Lstat(h.Record)
+	file, err := sys.Look(unix.AT_FDCWD, h.Record)
 	if errors.Is(err, os.ErrNotExist) {
 		return s, nil
 	}
 	if err != nil {
 		return s, err
 	}
-	s.heard = h.now().Sub(info.ModTime())
+	s.heard = h.now().Sub(time.Unix(0, file.Modified))
 	return s, nil
 }
 
-// Elsewhere reports that a resident scheduler of another host may be at work, which keeps this
-// host from scheduling.
+// Elsewhere reports that another host schedules, as far as somebody who only looks is
+// concerned.
 func (h Hosts) Elsewhere() bool {
 	s, err := h.look()
-	ok, _ := s.admit(h.Self)
+	ok, _ := s.admit(h.Self, true)
 	return err == nil && !ok
 }
 
@@ -139,14 +169,24 @@ func (h Hosts) Elsewhere() bool {
 func (h Hosts) Probe() { _, _ = h.look() }
 
 func (h Hosts) read() (r hostRecord, err error) {
-	b, err := os.ReadFile(h.Record)
+	f, err := os.Open(h.Record)
 	if errors.Is(err, os.ErrNotExist) {
 		return r, nil
+	}
+	if err == nil {
+		defer f.Close()
+		_, err = sys.Look(int(f.Fd()), "") // so that it is read whole
+	}
+	var b []byte
+	if err == nil {
+		b, err = io.ReadAll(f)
 	}
 	if err != nil {
 		return r, fmt.Errorf("which host schedules: %w", err)
 	}
-	_ = json.Unmarshal(b, &r) // one that makes no sense names nobody
+	if len(b) > 0 && json.Unmarshal(b, &r) != nil {
+		r.Name = "(unknown)"
+	}
 	return r, nil
 }
 

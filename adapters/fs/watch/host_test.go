@@ -14,21 +14,25 @@ func TestAdmit(t *testing.T) {
 	a := hostRecord{Host: Host{"a", "boot-a"}}
 	resident := hostRecord{a.Host, true}
 	for name, c := range map[string]struct {
-		sight    sight
-		ok, take bool
+		sight           sight
+		ok, take, looks bool // looks: whether it is ok for who only looks
 	}{
-		"nobody on record":                               {sight{}, true, true},
-		"itself":                                         {sight{record: hostRecord{self, true}}, true, false},
-		"itself before its last boot":                    {sight{record: hostRecord{Host{"b", "earlier"}, true}}, true, true},
-		"a container of the same machine":                {sight{record: hostRecord{Host{"a", "boot-b"}, true}}, true, true},
-		"another, without a resident":                    {sight{record: a}, true, true},
-		"another's resident, heard of lately":            {sight{record: resident, heard: 2 * time.Minute}, false, false},
-		"another's resident, whose locks hold":           {sight{record: resident, crosses: true}, true, true},
-		"another's resident, not heard of for long":      {sight{record: resident, heard: 4 * time.Minute}, true, true},
-		"a record whose time is not that of this server": {sight{record: resident, heard: -time.Hour}, true, true},
+		"nobody on record":                               {sight{}, true, true, true},
+		"itself":                                         {sight{record: hostRecord{self, true}}, true, false, true},
+		"itself before its last boot":                    {sight{record: hostRecord{Host{"b", "earlier"}, true}}, true, true, true},
+		"a container of the same machine":                {sight{record: hostRecord{Host{"a", "boot-b"}, true}}, true, true, true},
+		"another without a resident, a moment ago":       {sight{record: a, heard: time.Minute}, true, true, false},
+		"another without a resident, long ago":           {sight{record: a, heard: 2 * time.Minute}, true, true, true},
+		"another without a resident, whose locks hold":   {sight{record: a, crosses: true}, true, true, true},
+		"another's resident, heard of lately":            {sight{record: resident, heard: 2 * time.Minute}, false, false, false},
+		"another's resident, whose locks hold":           {sight{record: resident, crosses: true}, true, true, true},
+		"another's resident, not heard of for long":      {sight{record: resident, heard: 4 * time.Minute}, true, true, true},
+		"a record whose time is not that of this server": {sight{record: resident, heard: -time.Hour}, true, true, true},
 	} {
-		if ok, take := c.sight.admit(self); ok != c.ok || take != c.take {
-			t.Errorf("%s: %v, %v", name, ok, take)
+		ok, take := c.sight.admit(self, false)
+		looks, _ := c.sight.admit(self, true)
+		if ok != c.ok || take != c.take || looks != c.looks {
+			t.Errorf("%s: %v, %v, %v", name, ok, take, looks)
 		}
 	}
 }
@@ -46,27 +50,47 @@ func hosts(t *testing.T) (a, b Hosts) {
 // is not seen; once that has left, or was not heard of for long, it takes over.
 func TestOneHostSchedules(t *testing.T) {
 	a, b := hosts(t)
-	if err := errors.Join(a.Admit(false), b.Admit(false), a.Admit(true)); err != nil {
+	ago := func(d time.Duration) {
+		t.Helper()
+		if err := os.Chtimes(b.Record, time.Now().Add(-d), time.Now().Add(-d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(a.Admit(false, false), b.Admit(false, false), a.Admit(true, false)); err != nil {
 		t.Fatal(err)
 	}
-	err := b.Admit(false)
+	err := b.Admit(false, false)
 	var other *HostError
 	if !errors.As(err, &other) || !strings.Contains(err.Error(), "host a schedules here: its resident scheduler was heard of 0s ago, and its lock is not seen on this host, b; use vizier on a, or try again in 3m0s") {
 		t.Errorf("%v", err)
 	}
 	a.Leave()
-	if err := b.Admit(true); err != nil {
+	if b.Admit(false, true) == nil || !b.Elsewhere() {
+		t.Error("who looks takes the place of one that has just left")
+	}
+	ago(80 * time.Second)
+	if err := a.Admit(false, false); err != nil || b.Admit(false, true) == nil {
+		t.Errorf("who looks takes the place of one that has just scheduled, %v", err)
+	}
+	ago(2 * time.Minute)
+	if b.Elsewhere() {
+		t.Error("nobody may wake what was left long ago")
+	}
+	if err := b.Admit(true, false); err != nil {
 		t.Errorf("after it left: %v", err)
 	}
-	if a.Leave(); a.Admit(false) == nil {
+	if a.Leave(); a.Admit(false, false) == nil {
 		t.Error("the first one goes on beside the second")
 	}
-	long := time.Now().Add(-4 * time.Minute)
-	if err := os.Chtimes(b.Record, long, long); err != nil {
+	ago(4 * time.Minute)
+	if err := a.Admit(false, false); err != nil {
+		t.Errorf("after it was not heard of for long: %v", err)
+	}
+	if err := os.WriteFile(a.Record, []byte(`{"host":"c","bo`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Admit(false); err != nil {
-		t.Errorf("after it was not heard of for long: %v", err)
+	if a.Admit(false, true) == nil {
+		t.Error("a record that is cut off names nobody")
 	}
 }
 
@@ -75,22 +99,22 @@ func TestOneHostSchedules(t *testing.T) {
 func TestHostsWhoseLocksCross(t *testing.T) {
 	a, b := hosts(t)
 	lock := take(t, a.Resident)
-	if err := a.Admit(true); err != nil {
+	if err := a.Admit(true, false); err != nil {
 		t.Fatal(err)
 	}
-	if b.Admit(false) == nil {
+	if b.Admit(false, false) == nil {
 		t.Error("a lock whose holder has not said who it is proves something")
 	}
 	lock.Host = "a"
 	lock.Announce(nil)
-	if err := errors.Join(b.Admit(false), a.Admit(true)); err != nil {
+	if err := errors.Join(b.Admit(false, false), a.Admit(true, false)); err != nil {
 		t.Fatal(err)
 	}
 	lock.Release()
-	if err := b.Admit(false); err != nil {
+	if err := b.Admit(false, false); err != nil {
 		t.Errorf("after the other died: %v", err)
 	}
-	if err := errors.Join(b.Admit(true), a.Admit(false)); err != nil {
+	if err := errors.Join(b.Admit(true, false), a.Admit(false, false)); err != nil {
 		t.Errorf("the other way round: %v", err)
 	}
 }
