@@ -125,8 +125,12 @@ func (r *Repository) FewFiles() string {
 // Attended reports that there is a resident scheduler, here or on the host that schedules,
 // or that one is just being started.
 func (r *Repository) Attended() bool {
-	return watch.Taken(r.Store.ResidentFile()) || r.world.hosts.Elsewhere()
+	return watch.Taken(r.Store.ResidentFile()) || r.Elsewhere()
 }
+
+// Elsewhere reports that another host schedules, whose locks may not hold here: what to settle
+// is left to that one by who only looks, since this host may see late what it does.
+func (r *Repository) Elsewhere() bool { return r.world.hosts.Elsewhere() }
 
 // ContainerLine is the command line by which the container of j starts, without its
 // variables; "" for a job without one.

@@ -98,7 +98,7 @@ func (s *store) Look(ctx context.Context) (*kernel.Snapshot, error) {
 		o.Jobs = append(o.Jobs, j)
 	}
 	snap, lost := s.r.Scheduler.Lost(ctx, kernel.TakeSnapshot(o), false)
-	if len(lost) > 0 {
+	if len(lost) > 0 && !s.r.Elsewhere() {
 		if _, err := s.r.Scheduler.Tick(ctx); err != nil && !errors.Is(err, app.ErrBusy) {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 
 // settled is what read reads. Where that has a job as running whose runner is
 // gone, a tick settles it first, so that nobody is told that it runs; where this
-// command may not do that, it says so. Runners elsewhere are asked for where no
+// command may not do that, it says so; where another host schedules, it is for that. Runners elsewhere are asked for where no
 // resident scheduler does, and one is started for their sake.
 func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.Snapshot, error) {
 	const patience = 2 * time.Second // a person waits
@@ -29,7 +29,7 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 	if alone {
 		defer c.attend(r)
 	}
-	if len(gone) == 0 {
+	if len(gone) == 0 || r.Elsewhere() {
 		return snap, nil
 	}
 	why := c.outside

@@ -112,6 +112,9 @@ type repo struct {
 	// Attended reports that there is one, or that one is just being started.
 	Attended func() bool
 
+	// Elsewhere reports that another host schedules, to which who only looks here leaves it.
+	Elsewhere func() bool
+
 	// AgentPrograms looks at the programs of agents; nil: nobody does.
 	AgentPrograms app.AgentPrograms
 
@@ -165,8 +168,8 @@ func newRepo(ctx context.Context, v *vizier.Repository) *repo {
 		At:   v.At, Evidence: v.Evidence,
 		Resident: v.Resident,
 		FewFiles: v.FewFiles,
-		Attended: v.Attended,
-		Outside:  v.Outside, AgentPrograms: v.Agents,
+		Attended: v.Attended, Elsewhere: v.Elsewhere,
+		Outside: v.Outside, AgentPrograms: v.Agents,
 		Inbox: v.Inbox, InboxFiles: v.InboxFiles,
 		Neighbour: func(name string) (*repo, error) {
 			other, err := v.Neighbour(name)
