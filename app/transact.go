@@ -387,6 +387,7 @@ func (t *transaction) commit(plan kernel.Plan) error {
 	}
 	plan = t.s.announced(plan, after, events)
 	t.explain()
+	t.snap = after.WithFacts(t.snap.Facts()) // what it was decided on makes room for what is written
 	err := t.tx.Commit(plan)
 	if err != nil && !errors.Is(err, kernel.ErrRecorded) {
 		return err
@@ -402,7 +403,6 @@ func (t *transaction) commit(plan kernel.Plan) error {
 	t.plan, t.unjudged, t.steps, t.known = kernel.Plan{}, false, nil, kernel.Facts{}
 	t.base = after
 	t.events = append(t.events, events...)
-	t.snap = t.base.WithFacts(t.snap.Facts())
 	return err
 }
 

@@ -31,15 +31,15 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		}
 		batch[n.ID] = true
 	}
-	made := make([]Job, len(jobs))
+	made := make([]*Job, len(jobs)) // each by itself: one that stays keeps no others
 	for i, n := range jobs {
 		spec, err := normalise(s, n, batch)
 		if err != nil {
 			return Plan{}, err
 		}
-		j := &made[i]
-		*j = Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
+		j := &Job{ID: n.ID, Created: s.now, Rev: 1, Spec: spec,
 			State: State{Context: n.Context}}
+		made[i] = j
 		if a := n.Approval; a.State != NotRequired { // nobody has decided about a job that is new
 			j.State.Approval = Require(a.RequestedAt, a.RequestedBy)
 		}
@@ -49,8 +49,8 @@ func Enqueue(s *Snapshot, jobs []NewJob) (Plan, error) {
 		return Plan{}, err
 	}
 	var p Plan
-	for i := range made {
-		p.add(CreateJob{&made[i]})
+	for _, j := range made {
+		p.add(CreateJob{j})
 	}
 	next := s.Apply(p)
 	if err := next.acyclic(jobs); err != nil {

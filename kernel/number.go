@@ -48,14 +48,14 @@ func ParseRef(ref string) (n Number, part string, ok bool) {
 
 // number gives new jobs their numbers. The jobs of a run share one, and so do all
 // that belong to none.
-func (s *Snapshot) number(jobs []NewJob, into []Job) error {
+func (s *Snapshot) number(jobs []NewJob, into []*Job) error {
 	runs, parts := make([]RunID, len(into)), make([]string, len(into))
 	for i := range into {
 		runs[i], parts[i] = into[i].Spec.Origin.Run, cmp.Or(jobs[i].Part, into[i].Spec.Origin.part())
 	}
 	taken := map[string]bool{}
 	for i, n := range numbers(s.last, runs, parts) {
-		j := &into[i]
+		j := into[i]
 		j.Number, j.Part = n, parts[i]
 		if ref := j.Ref(); taken[ref] {
 			return fmt.Errorf("enqueue: two jobs are called %s: name the others by a ref as well: %w", ref, ErrInvalid)

@@ -3,10 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	iofs "io/fs"
 	"maps"
 	"os/exec"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -100,7 +102,9 @@ func (s *submitCmd) Run(c *call) error {
 	}
 	var news []kernel.NewJob
 	if s.Batch {
-		news, err = c.builder(r).Batch(c.ctx, c.stdin)
+		in := &counted{from: c.stdin}
+		news, err = c.builder(r).Batch(c.ctx, in)
+		limitMemory(len(news), in.bytes)
 	} else {
 		news = make([]kernel.NewJob, 1)
 		news[0], err = c.builder(r).One(c.ctx, enqueue.Request(s.Request))
@@ -138,6 +142,22 @@ func (s *submitCmd) Run(c *call) error {
 		c.ui.print(c.ui.refs.short(string(j.Job)))
 	}
 	return nil
+}
+
+// limitMemory has the transaction of a batch take about what it needs at its peak, where
+// garbage would double that: 10 KiB a job, and ten copies of the text.
+func limitMemory(jobs int, text int64) { debug.SetMemoryLimit(32<<20 + int64(jobs)*10<<10 + 10*text) }
+
+// counted is how much was read.
+type counted struct {
+	from  io.Reader
+	bytes int64
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	c.bytes += int64(n)
+	return n, err
 }
 
 // secretive are the names that variables with secrets usually have.
