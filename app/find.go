@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/vizier-scheduler/vizier/kernel"
@@ -55,9 +54,9 @@ func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, 
 	if err != nil {
 		return nil, nil, err
 	}
-	ids := make([]kernel.JobID, len(refs))
+	ids, f := make([]kernel.JobID, len(refs)), view.NewFinder(snap)
 	for i, ref := range refs {
-		if ids[i], err = view.Resolve(snap, ref); err != nil {
+		if ids[i], err = f.Resolve(ref); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -69,21 +68,24 @@ func (s *Scheduler) Jobs(ctx context.Context, refs []string) (*kernel.Snapshot, 
 // has all jobs of those runs.
 func (s *Scheduler) Targets(ctx context.Context, refs []string) (*kernel.Snapshot, []view.Target, error) {
 	scope := s.mentioned(refs)
-	narrow := len(scope.Near) > 0
+	narrow, known := len(scope.Near) > 0, map[kernel.Near]bool{}
+	for _, n := range scope.Near {
+		known[n] = true
+	}
 	for {
 		snap, err := s.Records(ctx, scope)
 		if err != nil {
 			return nil, nil, err
 		}
-		targets := make([]view.Target, len(refs))
+		targets, f := make([]view.Target, len(refs)), view.NewFinder(snap)
 		before := len(scope.Near)
 		for i, ref := range refs {
-			if targets[i], err = view.Find(snap, ref); err != nil {
+			if targets[i], err = f.Find(ref); err != nil {
 				return nil, nil, err
 			}
 			all := kernel.Near{Kind: kernel.Members, Run: targets[i].Run()}
-			if narrow && all.Run != "" && !slices.Contains(scope.Near, all) {
-				scope.Near, scope.All = append(scope.Near, all), true // all, of a store that cannot tell
+			if narrow && all.Run != "" && !known[all] {
+				known[all], scope.Near, scope.All = true, append(scope.Near, all), true // all, of a store that cannot tell
 			}
 		}
 		if len(scope.Near) == before {
@@ -151,7 +153,7 @@ func (s *Scheduler) Resolver(ctx context.Context, refs []string) (func(string) (
 			return nil, err
 		}
 	}
-	return func(ref string) (kernel.JobID, error) { return view.Resolve(snap, ref) }, nil
+	return view.NewFinder(snap).Resolve, nil
 }
 
 // IDs are the ids of all jobs, without their records; nil where the store

@@ -175,9 +175,9 @@ func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refu
 		more := history.ScopeOf(jobs)
 		scope.Jobs, scope.Artifacts = append(append(scope.Jobs, more.Jobs...), r.ID), append(scope.Artifacts, more.Artifacts...)
 	}
-	rep, err = s.transact(ctx, scope, verb{decide: func(snap *kernel.Snapshot) (plan kernel.Plan, asked []history.Verb, _ error) {
+	rep, err = s.transact(ctx, scope, verb{decide: func(snap *kernel.Snapshot) (_ kernel.Plan, asked []history.Verb, _ error) {
 		refused = make([]error, len(reqs))
-		have := map[string]bool{}
+		have, d := map[string]bool{}, kernel.NewDraft(snap)
 		for _, j := range snap.Jobs() {
 			if j.HoldsPrompt() {
 				have[j.Spec.Prompt.File] = true
@@ -188,22 +188,22 @@ func (s *Scheduler) TakePrompts(ctx context.Context, reqs []PromptRequest) (refu
 				refused[i] = errNotOurs
 				continue
 			}
-			if snap.Job(r.ID) != nil {
+			if d.Snapshot().Job(r.ID) != nil {
 				refused[i] = taken(r.ID)
 				continue
 			}
 			jobs, _ := r.jobs()
-			p, err := kernel.Enqueue(snap, jobs)
+			p, err := kernel.Enqueue(d.Snapshot(), jobs)
 			if err != nil {
 				refused[i] = err
 				continue
 			}
 			have[r.File] = true
-			p = kernel.NewPlan(kernel.CreateRun{Run: r.Run, Manifest: r.Manifest}).Then(p)
-			plan, snap = plan.Then(p), snap.Apply(p)
+			d.Add(kernel.NewPlan(kernel.CreateRun{Run: r.Run, Manifest: r.Manifest}))
+			d.Add(p)
 			asked = append(asked, history.Enqueue{Jobs: jobs})
 		}
-		return plan, asked, nil
+		return d.Plan(), asked, nil
 	}})
 	return refused, rep, err
 }

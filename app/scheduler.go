@@ -171,21 +171,22 @@ func (s *Scheduler) Cancel(ctx context.Context, id kernel.JobID, by string, clea
 // CancelAll is Cancel of several jobs in one transaction, in their order. Those that it could not
 // cancel, since they have ended or something that was cancelled ended them, are left.
 func (s *Scheduler) CancelAll(ctx context.Context, ids []kernel.JobID, by string, cleanup bool) (rep Report, left []kernel.JobID, err error) {
-	rep, err = s.transact(ctx, kernel.Scope{Jobs: ids}, verb{decide: func(snap *kernel.Snapshot) (all kernel.Plan, _ []history.Verb, _ error) {
-		done := history.Cancel{By: by, Cleanup: cleanup}
+	rep, err = s.transact(ctx, kernel.Scope{Jobs: ids}, verb{decide: func(snap *kernel.Snapshot) (kernel.Plan, []history.Verb, error) {
+		done, d := history.Cancel{By: by, Cleanup: cleanup}, kernel.NewDraft(snap)
 		left = nil
 		for _, id := range ids {
-			plan, err := kernel.Cancel(snap, id, by, cleanup)
+			plan, err := kernel.Cancel(d.Snapshot(), id, by, cleanup)
 			switch {
 			case errors.Is(err, kernel.ErrConflict):
 				left = append(left, id)
 			case err != nil:
 				return kernel.Plan{}, nil, err
 			default:
-				all, snap, done.Jobs = all.Then(plan), snap.Apply(plan), append(done.Jobs, id)
+				d.Add(plan)
+				done.Jobs = append(done.Jobs, id)
 			}
 		}
-		return all, []history.Verb{done}, nil
+		return d.Plan(), []history.Verb{done}, nil
 	}})
 	return rep, left, err
 }

@@ -168,33 +168,30 @@ func Settle(s *Snapshot) Plan {
 // settle ends the running attempts whose runner is gone, and returns the
 // snapshot after that: their artifacts are there and their locks are free.
 func settle(s *Snapshot) (Plan, *Snapshot) {
-	var p Plan
-	jobs := s.jobs
+	d, jobs := NewDraft(s), s.jobs
 	for _, i := range s.in[Running] {
-		r, began, over := s.resultOfGone(jobs[i].Attempt())
+		r, began, over := d.s.resultOfGone(jobs[i].Attempt())
 		if !over {
 			continue
 		}
-		s.requireAll() // its end may lead anywhere
+		d.s.requireAll() // its end may lead anywhere
 		var q Plan
 		var err error
 		if !began && jobs[i].State.Stop.At.IsZero() {
-			q, err = Refuse(s, r.Attempt, r.Reason, false)
+			q, err = Refuse(d.s, r.Attempt, r.Reason, false)
 		} else {
-			q, err = Finish(s, r)
+			q, err = Finish(d.s, r)
 		}
 		if err != nil {
 			continue // an earlier one's routes took it along
 		}
-		if r.Class == WorkerLost && !s.facts.Runners[r.Attempt].Value.Late {
+		if r.Class == WorkerLost && !d.s.facts.Runners[r.Attempt].Value.Late {
 			q.add(Sweep{r.Attempt})
 		}
-		p, s = p.Then(q), s.Apply(q)
+		d.Add(q)
 	}
-	if q := s.stalls(); !q.Empty() {
-		p, s = p.Then(q), s.Apply(q)
-	}
-	return p, s
+	d.Add(d.s.stalls())
+	return d.plan, d.s
 }
 
 // stalls notes the attempts whose runners are not heard of, each once: somebody is

@@ -30,7 +30,7 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 	}
 	st.Closed = st.Closed || st.Status == Succeeded && j.Spec.Integrates() != ""
 	p.add(PutState{j.ID, j.Rev, st})
-	if st.Status == Succeeded {
+	if st.Status == Succeeded && j.Spec.Integrates() != "" {
 		p = p.Then(s.Apply(p).retire(j))
 	}
 	if st.Status == Cancelled && st.Stop.Cleanup && st.Context.Owned {
@@ -47,7 +47,7 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 		}
 		p = p.Then(q)
 	}
-	return p.Then(s.Apply(p).route(j.ID)), nil
+	return s.routed(p, j), nil
 }
 
 // Refuted is r of an attempt that would have succeeded, had its submissions not

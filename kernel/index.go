@@ -38,41 +38,30 @@ func (s *Snapshot) index() {
 	}
 }
 
-// reindex updates the lists of s, a copy of was in which the states of the jobs at
-// which were replaced.
-func (s *Snapshot) reindex(was *Snapshot, which []int32) {
-	if len(which) == 0 {
-		return
-	}
-	slices.Sort(which)
-	which = slices.Compact(which)
-	for _, st := range listed {
-		here := func(i int32) bool { return s.jobs[i].State.Status == st }
-		if slices.ContainsFunc(which, func(i int32) bool { return here(i) != (was.jobs[i].State.Status == st) }) {
-			s.in[st] = reindexed(s.in[st], which, here)
-		}
-	}
+// move is a job whose state was replaced, and the status it had before.
+type move struct {
+	at   int32
+	from Status
 }
 
-// reindexed is list without the positions in which, and with those of them that
-// here holds for.
-func reindexed(index, which []int32, here func(int32) bool) []int32 {
-	out := make([]int32, 0, len(index)+len(which))
-	for _, i := range index {
-		for len(which) > 0 && which[0] < i {
-			if here(which[0]) {
-				out = append(out, which[0])
+// reindex updates the lists, which are nobody else's.
+func (s *Snapshot) reindex(moved []move) {
+	const few = 64
+	if len(moved) > few {
+		s.index()
+		return
+	}
+	for _, m := range moved {
+		now := s.jobs[m.at].State.Status
+		if slices.Contains(listed[:], m.from) && m.from != now {
+			if k, there := slices.BinarySearch(s.in[m.from], m.at); there {
+				s.in[m.from] = slices.Delete(s.in[m.from], k, k+1)
 			}
-			which = which[1:]
 		}
-		if len(which) == 0 || which[0] != i {
-			out = append(out, i)
-		}
-	}
-	for _, i := range which {
-		if here(i) {
-			out = append(out, i)
+		if slices.Contains(listed[:], now) {
+			if k, there := slices.BinarySearch(s.in[now], m.at); !there {
+				s.in[now] = slices.Insert(s.in[now], k, m.at)
+			}
 		}
 	}
-	return out
 }

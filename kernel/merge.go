@@ -63,7 +63,7 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 			inBatch[key] = i
 		}
 	}
-	at := map[JobID]int{} // of a job that is left
+	at, d := map[JobID]int{}, NewDraft(s) // at: of a job that is left
 	for _, n := range news {
 		asked := n.Spec
 		n.Spec.After, n.Spec.AfterAny = nil, nil
@@ -90,11 +90,11 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 			first.Spec.Budget, first.Spec.Retry = first.Spec.Budget.or(spec.Budget), first.Spec.Retry.or(spec.Retry)
 			continue
 		}
-		now := s.Apply(m.Plan)
-		if err := now.same(&m, now.Job(id), spec, n.Approval.State, by); err != nil {
+		if err := m.again(d, d.s.Job(id), spec, n.Approval.State, by); err != nil {
 			return Merged{}, err
 		}
 	}
+	m.Plan = d.plan
 	return m, nil
 }
 
@@ -112,8 +112,8 @@ func Submit(s *Snapshot, news []NewJob, by string) (Merged, Plan, error) {
 	return m, m.Plan.Then(p), nil
 }
 
-// same adds to m what a further submission of j comes to.
-func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by string) error {
+// again adds to m and d what a further submission of j comes to.
+func (m *Merged) again(d *Draft, j *Job, spec Spec, approval ApprovalState, by string) error {
 	if err := conflict(j.ID, &j.Spec, &spec, j.State.Approval.State, approval); err != nil {
 		return err
 	}
@@ -140,13 +140,13 @@ func (s *Snapshot) same(m *Merged, j *Job, spec Spec, approval ApprovalState, by
 	if st == j.State {
 		return nil
 	}
-	m.Plan = m.Plan.Then(NewPlan(PutState{j.ID, j.Rev, st}))
+	d.Add(NewPlan(PutState{j.ID, j.Rev, st}))
 	if st.Status == Failed && more {
-		again, err := Retry(s.Apply(NewPlan(PutState{j.ID, j.Rev, st})), j.ID, by)
+		again, err := Retry(d.s, j.ID, by)
 		if err != nil {
 			return fmt.Errorf("run it again with a larger limit: %w", err)
 		}
-		m.Plan = m.Plan.Then(again)
+		d.Add(again)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package kernel
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -137,12 +136,4 @@ func NumberAll(s *Snapshot) Plan {
 		p.add(NumberJob{old[i].ID, old[i].Rev, n, parts[i]})
 	}
 	return p
-}
-
-// Numbered are the jobs that a number names, in schedule order: all of it, or its
-// part of that name.
-func (s *Snapshot) Numbered(n Number, part string) []*Job {
-	near := Near{Kind: OfNumber, Number: n, Key: part}
-	s.near.require(near)
-	return slices.DeleteFunc(slices.Clone(s.jobs), func(j *Job) bool { return !near.Selects(j) })
 }

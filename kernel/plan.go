@@ -64,23 +64,58 @@ func (p Plan) Write(w RecordWriter) error {
 // to. States of one job that p and q both write become one write, so that a
 // job created and judged in one transaction is written once.
 func (p Plan) Then(q Plan) Plan {
-	out := Plan{Decisions: q.Decisions, Records: make([]RecordAction, 0, len(p.Records)+len(q.Records)),
-		World: append(p.World[:len(p.World):len(p.World)], q.World...)}
-	if len(q.Decisions) == 0 {
-		out.Decisions = p.Decisions
+	d := Draft{plan: Plan{Records: make([]RecordAction, 0, len(p.Records)+len(q.Records))}, last: map[JobID]int{}}
+	d.add(p)
+	d.add(q)
+	return d.plan
+}
+
+// Draft is a plan that grows, and the snapshot that it leads to. Adding to it
+// costs what is added, where Then makes the whole plan anew.
+type Draft struct {
+	plan Plan
+	last map[JobID]int // the record write of a job that a later one merges into
+	s    *Snapshot
+	own  bool // s is the draft's
+}
+
+// NewDraft is a draft that does nothing to s yet.
+func NewDraft(s *Snapshot) *Draft { return &Draft{last: map[JobID]int{}, s: s} }
+
+// Plan is all that was added, as by Then.
+func (d *Draft) Plan() Plan { return d.plan }
+
+// Snapshot is what the plan leads to, until more is added.
+func (d *Draft) Snapshot() *Snapshot { return d.s }
+
+// Add adds q, which was decided on the draft's snapshot.
+func (d *Draft) Add(q Plan) {
+	d.add(q)
+	if !d.own && !q.Empty() {
+		d.s, d.own = d.s.own(), true
 	}
-	if out.Judged = q.Judged; q.Empty() && q.Judged == "" {
-		out.Judged = p.Judged
+	if d.own {
+		d.s.apply(q)
 	}
-	last := map[JobID]int{} // the record write of a job that a later one merges into
-	for _, a := range append(p.Records[:len(p.Records):len(p.Records)], q.Records...) {
+}
+
+func (d *Draft) add(q Plan) {
+	out := &d.plan
+	if len(q.Decisions) > 0 {
+		out.Decisions = q.Decisions
+	}
+	if !q.Empty() || q.Judged != "" {
+		out.Judged = q.Judged
+	}
+	out.World = append(out.World, q.World...)
+	for _, a := range q.Records {
 		switch a := a.(type) {
 		case CreateJob:
-			last[a.Job.ID] = len(out.Records)
+			d.last[a.Job.ID] = len(out.Records)
 		case PutState:
-			at, again := last[a.Job]
+			at, again := d.last[a.Job]
 			if !again {
-				last[a.Job] = len(out.Records)
+				d.last[a.Job] = len(out.Records)
 				break
 			}
 			switch earlier := out.Records[at].(type) {
@@ -98,5 +133,4 @@ func (p Plan) Then(q Plan) Plan {
 		}
 		out.Records = append(out.Records, a)
 	}
-	return out
 }

@@ -16,6 +16,14 @@ func (r Route) budget() int {
 	return r.Budget
 }
 
+// routed is p, by which j ends, with what follows from that.
+func (s *Snapshot) routed(p Plan, j *Job) Plan {
+	if len(j.Spec.Routes) == 0 {
+		return p
+	}
+	return p.Then(s.Apply(p).route(j.ID))
+}
+
 // route is what follows from the outcome of job id, which has just ended: its
 // success hands its execution context to the jobs its routes name, and another
 // outcome rewinds them, or wakes them. s has the job as it ended.

@@ -166,18 +166,17 @@ func (s *Snapshot) At(now time.Time) *Snapshot {
 // state, number and revision. They must not be changed after. One that s has not, or that
 // is to do something else, makes a new snapshot necessary.
 func (s *Snapshot) Later(now time.Time, limits Limits, facts Facts, jobs []Job) *Snapshot {
-	next := *s
+	next := s.own()
 	next.now, next.limits, next.facts, next.touched = Timestamp(now), limits, &facts, nil
-	next.jobs = slices.Clone(s.jobs)
-	var which []int32
+	var moved []move
 	for k := range jobs {
 		if i, ok := s.graph.index[jobs[k].ID]; ok {
+			moved = append(moved, move{i, next.jobs[i].State.Status})
 			next.jobs[i], next.last = &jobs[k], max(next.last, jobs[k].Number)
-			which = append(which, i)
 		}
 	}
-	next.reindex(s, which)
-	return &next
+	next.reindex(moved)
+	return next
 }
 
 // Limits are the capacities the snapshot was made with.
@@ -267,74 +266,88 @@ func merged[K comparable, V any](a, b map[K]V) map[K]V {
 // launched job runs, a published artifact exists. Actions over another
 // revision than the snapshot's change nothing, as in the store.
 func (s *Snapshot) Apply(p Plan) *Snapshot {
-	if p.Empty() {
-		if p.Judged != "" && len(s.dirty) > 0 {
-			next := *s
-			next.dirty, next.created = nil, nil
-			return &next
-		}
+	if p.Empty() && (p.Judged == "" || len(s.dirty) == 0) {
 		return s
 	}
+	next := s.own()
+	next.apply(p)
+	return next
+}
+
+// own is a copy of s that apply may change.
+func (s *Snapshot) own() *Snapshot {
 	next := *s
 	next.jobs = slices.Clone(s.jobs)
-	next.dirty, next.created = s.dirty[:len(s.dirty):len(s.dirty)], s.created[:len(s.created):len(s.created)]
-	reshaped := false
-	var which []int32
+	for _, st := range listed {
+		next.in[st] = slices.Clone(s.in[st])
+	}
+	next.dirty, next.created, next.touched = slices.Clip(s.dirty), slices.Clip(s.created), slices.Clip(s.touched)
+	return &next
+}
+
+// apply makes s, which is nobody else's, what p leads to.
+func (s *Snapshot) apply(p Plan) {
+	if p.Empty() {
+		if p.Judged != "" {
+			s.dirty, s.created = nil, nil
+		}
+		return
+	}
+	touched, reshaped := len(s.touched), false
+	var moved []move
 	for _, a := range p.Records {
 		switch a := a.(type) {
 		case CreateJob:
 			if _, exists := s.graph.index[a.Job.ID]; !exists {
 				j := a.Job
-				next.jobs, next.last = append(next.jobs, j), max(next.last, j.Number)
-				next.markCreated(j.ID)
+				s.jobs, s.last = append(s.jobs, j), max(s.last, j.Number)
+				s.markCreated(j.ID)
 				reshaped = true
 			}
 		case PutState:
-			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i] != nil && next.jobs[i].Rev == a.If {
-				j := *next.jobs[i]
+			if i, ok := s.graph.index[a.Job]; ok && s.jobs[i] != nil && s.jobs[i].Rev == a.If {
+				j := *s.jobs[i]
+				moved = append(moved, move{i, j.State.Status})
 				j.State, j.Rev = a.State, a.If+1
-				next.jobs[i] = &j
-				next.markDirty(j.ID)
-				which = append(which, i)
+				s.jobs[i] = &j
+				s.markDirty(j.ID)
 			}
 		case NumberJob:
-			next.last = max(next.last, a.Number)
-			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i] != nil && next.jobs[i].Rev == a.If {
-				j := *next.jobs[i]
+			s.last = max(s.last, a.Number)
+			if i, ok := s.graph.index[a.Job]; ok && s.jobs[i] != nil && s.jobs[i].Rev == a.If {
+				j := *s.jobs[i]
 				j.Number, j.Part, j.Rev = a.Number, a.Part, a.If+1
-				next.jobs[i] = &j
-				next.markDirty(j.ID)
-				which = append(which, i)
+				s.jobs[i] = &j
+				s.markDirty(j.ID)
 			}
 		case RemoveJob:
-			if i, ok := s.graph.index[a.Job]; ok && next.jobs[i] != nil {
-				gone := next.jobs[i]
-				next.jobs[i] = nil
-				next.touch(RemoveJob{gone.ID, gone.Spec.Produces})
+			if i, ok := s.graph.index[a.Job]; ok && s.jobs[i] != nil {
+				gone := s.jobs[i]
+				s.jobs[i] = nil
+				s.touch(RemoveJob{gone.ID, gone.Spec.Produces})
 				reshaped = true
 			}
 		case Publish, Reset, PurgeFiles:
-			next.touch(a)
+			s.touch(a)
 		default: // changes nothing that a snapshot has
 		}
 	}
 	for _, a := range p.World {
 		if a, ok := a.(ClearSentinel); ok {
-			next.touch(a)
+			s.touch(a)
 		}
 	}
 	if reshaped {
-		next.jobs = slices.DeleteFunc(next.jobs, func(j *Job) bool { return j == nil })
-		sortJobs(next.jobs)
-		next.regraph()
+		s.jobs = slices.DeleteFunc(s.jobs, func(j *Job) bool { return j == nil })
+		sortJobs(s.jobs)
+		s.regraph()
 	} else {
-		next.reindex(s, which)
+		s.reindex(moved)
 	}
 	if p.Judged != "" {
-		next.dirty, next.created = nil, nil
-		next.unchanged = len(next.touched) == len(s.touched)
+		s.dirty, s.created = nil, nil
+		s.unchanged = len(s.touched) == touched
 	}
-	return &next
 }
 
 // markDirty notes that job id changed since a tick judged it. A snapshot of all
@@ -359,7 +372,7 @@ func (s *Snapshot) touch(a Action) {
 	f, changed := s.facts.after(a)
 	s.facts = &f
 	s.unchanged = s.unchanged && !changed
-	s.touched = append(s.touched[:len(s.touched):len(s.touched)], a)
+	s.touched = append(s.touched, a)
 }
 
 // after is f once a is done, and whether that is otherwise.

@@ -217,12 +217,13 @@ func (c *call) jobCandidates(command string) []candidate {
 // nameCandidates are the names of jobs that name one job each.
 func nameCandidates(snap *kernel.Snapshot) (out []candidate) {
 	var names []string
+	f := view.NewFinder(snap)
 	for _, j := range snap.Jobs() {
 		names = append(names, j.Spec.Name)
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if t, err := view.Find(snap, name); name != "" && err == nil && len(t.Jobs) == 1 {
+		if t, err := f.Find(name); name != "" && err == nil && len(t.Jobs) == 1 {
 			out = append(out, candidate{name, t.Jobs[0].State.Status.String() + " " + t.Jobs[0].Ref()})
 		}
 	}

@@ -104,7 +104,7 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	}
 	o := view.ScheduleOptions{All: s.All, MaxDepth: s.MaxDepth, Label: label(snap)}
 	if s.Job != "" {
-		id, err := view.Resolve(snap, s.Job)
+		id, err := view.NewFinder(snap).Resolve(s.Job)
 		if err != nil {
 			return view.Schedule{}, err
 		}

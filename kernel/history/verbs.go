@@ -97,15 +97,16 @@ func (v Reject) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
 	return kernel.Reject(s, v.Job, v.By, v.Reason)
 }
 
-func (v Cancel) Decide(s *kernel.Snapshot) (all kernel.Plan, err error) {
+func (v Cancel) Decide(s *kernel.Snapshot) (kernel.Plan, error) {
+	d := kernel.NewDraft(s)
 	for _, id := range v.Jobs {
-		p, err := kernel.Cancel(s, id, v.By, v.Cleanup)
+		p, err := kernel.Cancel(d.Snapshot(), id, v.By, v.Cleanup)
 		if err != nil {
 			return kernel.Plan{}, err
 		}
-		all, s = all.Then(p), s.Apply(p)
+		d.Add(p)
 	}
-	return all, nil
+	return d.Plan(), nil
 }
 
 func (v Retry) Decide(s *kernel.Snapshot) (kernel.Plan, error) {

@@ -47,7 +47,7 @@ func TestArtifactsThatNobodyProduces(t *testing.T) {
 func TestMembersOfARun(t *testing.T) {
 	s := snap(job("a", 0, kernel.Queued, node("run_abc", "x")), job("b", 1, kernel.Queued, node("run_abd", "x")), job("c", 2, kernel.Queued, node("run_abc", "y")), job("d", 3, kernel.Queued))
 	for ref, want := range map[string]string{"run_abc": "[a c] true", "run_abd": "[b] true", "run_ab": "error", "run_": "error", "run_zz": "error", "abc": "error", "run_abc/x": "[a] false", "a": "[a] false"} {
-		target, err := view.Find(s, ref)
+		target, err := view.NewFinder(s).Find(ref)
 		var ids []kernel.JobID
 		for _, j := range target.Jobs {
 			ids = append(ids, j.ID)

@@ -26,7 +26,7 @@ func TestLines(t *testing.T) {
 		job("e1", 8, kernel.WaitingOnApproval, numbered(5, ""), func(j *kernel.Job) { j.Spec.Name, j.State.WaitSince = "deploy", hour }),
 	)
 	lines := func(o view.LinesOptions) string {
-		o.Wholes = map[kernel.Number]kernel.Tally{2: s.Tally(s.Numbered(2, "")), 3: s.Tally(s.Numbered(3, ""))}
+		o.Wholes = map[kernel.Number]kernel.Tally{2: s.Tally(jobsOf(t, s, "2")), 3: s.Tally(jobsOf(t, s, "3"))}
 		jobs := slices.Clone(s.Jobs())
 		slices.Reverse(jobs)
 		var b strings.Builder

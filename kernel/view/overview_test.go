@@ -16,6 +16,16 @@ func numbered(n int, part string) func(*kernel.Job) {
 }
 
 // waitsForJob has a job wait for another.
+// jobsOf are the jobs that ref means.
+func jobsOf(t *testing.T, s *kernel.Snapshot, ref string) []*kernel.Job {
+	t.Helper()
+	target, err := view.NewFinder(s).Find(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target.Jobs
+}
+
 func waitsForJob(id kernel.JobID) func(*kernel.Job) {
 	return func(j *kernel.Job) {
 		j.Spec.After = []kernel.JobID{id}
@@ -73,7 +83,7 @@ func TestOverview(t *testing.T) {
 		job("f4", 13, kernel.Failed, numbered(9, ""), ended(-600, "exit code 2", kernel.ExitFailure)),
 		job("g1", 14, kernel.Unscheduled, numbered(10, "asleep"), node("run_ef56", "asleep")),
 	)
-	members := s.Tally(s.Numbered(1, ""))
+	members := s.Tally(jobsOf(t, s, "1"))
 	members.Add(&kernel.Job{State: kernel.State{Status: kernel.Succeeded}})
 	v := view.OverviewOf(s, view.OverviewOptions{FailedSince: hour, Wholes: map[kernel.Number]kernel.Tally{1: members},
 		Prompts: []view.RefusedPrompt{{Path: "in/a b.error.md", Again: "in/a b.prompt.md", Why: "no such\nflow"}},

@@ -28,11 +28,36 @@ func find(s *kernel.Snapshot, id kernel.JobID) (*kernel.Job, error) {
 	return nil, unknown{string(id)}
 }
 
+// Finder finds what references mean: it goes through the jobs once for all of them.
+type Finder struct {
+	s       *kernel.Snapshot
+	numbers map[kernel.Number][]*kernel.Job // nil: not looked at yet
+	parts   map[part]*kernel.Job
+	names   map[string][]*thing
+	runs    map[kernel.RunID][]*kernel.Job
+}
+
+// part is a job's place: its number, and what it is called within that.
+type part struct {
+	of   kernel.Number
+	name string
+}
+
+// thing is what has a name: a job, or a run.
+type thing struct {
+	job  *kernel.Job
+	run  kernel.RunID // "": it is the job
+	open bool
+}
+
+// NewFinder is a finder among the jobs of s.
+func NewFinder(s *kernel.Snapshot) *Finder { return &Finder{s: s} }
+
 // Resolve is the one job that a person means by ref: see Find. What names no job is
 // kernel.ErrNotFound; what names several, or a record that cannot be read, is
 // kernel.ErrInvalid.
-func Resolve(s *kernel.Snapshot, ref string) (kernel.JobID, error) {
-	t, err := Find(s, ref)
+func (f *Finder) Resolve(ref string) (kernel.JobID, error) {
+	t, err := f.Find(ref)
 	switch {
 	case err != nil:
 		return "", err
@@ -64,8 +89,8 @@ func (t Target) Run() kernel.RunID {
 // RUN/NODE with such a beginning or with a run's slug, of which the latest run
 // counts, the beginning of a job's id, or a name that exactly one open job or run
 // has, or else exactly one. Errors are those of Resolve.
-func Find(s *kernel.Snapshot, ref string) (Target, error) {
-	id := kernel.JobID(ref)
+func (f *Finder) Find(ref string) (Target, error) {
+	s, id := f.s, kernel.JobID(ref)
 	switch j := s.Job(id); {
 	case j != nil:
 		return single(j), nil
@@ -79,18 +104,18 @@ func Find(s *kernel.Snapshot, ref string) (Target, error) {
 		return Target{}, unknown{ref}
 	}
 	if n, part, ok := kernel.ParseRef(ref); ok {
-		return numbered(s, ref, n, part)
+		return f.numbered(ref, n, part)
 	}
-	if t, err := named(s, ref); err != nil || len(t.Jobs) > 0 {
+	if t, err := f.named(ref); err != nil || len(t.Jobs) > 0 {
 		return t, err
 	}
 	run, node, inRun := strings.Cut(ref, "/")
 	switch {
 	case inRun && run != "" && node != "":
-		return ofNode(s, ref, run, node)
+		return f.ofNode(ref, run, node)
 	case !inRun && strings.HasPrefix(ref, "run_"):
-		one, err := runOf(s, ref, ref)
-		return Target{members(s, one), true}, err
+		one, err := f.runOf(ref, ref)
+		return Target{f.members(one), true}, err
 	}
 	return begins(s, ref)
 }
@@ -98,28 +123,38 @@ func Find(s *kernel.Snapshot, ref string) (Target, error) {
 func single(j *kernel.Job) Target { return Target{Jobs: []*kernel.Job{j}} }
 
 // members are all jobs of a run, those as well that its jobs submitted.
-func members(s *kernel.Snapshot, run kernel.RunID) (out []*kernel.Job) {
-	for _, j := range s.Jobs() {
-		if run != "" && j.Spec.Origin.Run == run {
-			out = append(out, j)
+func (f *Finder) members(run kernel.RunID) []*kernel.Job {
+	if f.runs == nil {
+		f.runs = map[kernel.RunID][]*kernel.Job{}
+		for _, j := range f.s.Jobs() {
+			if id := j.Spec.Origin.Run; id != "" {
+				f.runs[id] = append(f.runs[id], j)
+			}
 		}
 	}
-	return out
+	return f.runs[run]
 }
 
 // numbered is what has a number, or one job of it.
-func numbered(s *kernel.Snapshot, ref string, n kernel.Number, part string) (Target, error) {
-	jobs := s.Numbered(n, part)
-	for _, j := range jobs {
-		if j.Part == part {
-			return single(j), nil
+func (f *Finder) numbered(ref string, n kernel.Number, name string) (Target, error) {
+	if f.numbers == nil {
+		f.numbers, f.parts = map[kernel.Number][]*kernel.Job{}, map[part]*kernel.Job{}
+		for _, j := range f.s.Jobs() {
+			f.numbers[j.Number] = append(f.numbers[j.Number], j)
+			if at := (part{j.Number, j.Part}); f.parts[at] == nil {
+				f.parts[at] = j
+			}
 		}
 	}
-	if len(jobs) == 0 {
+	if j := f.parts[part{n, name}]; j != nil {
+		return single(j), nil
+	}
+	jobs := f.numbers[n]
+	if name != "" || len(jobs) == 0 {
 		return Target{}, unknown{ref}
 	}
 	if o := jobs[0].Spec.Origin; o.Run != "" && o.Parent == "" {
-		jobs = members(s, o.Run)
+		jobs = f.members(o.Run)
 	}
 	return Target{jobs, true}, nil
 }
@@ -128,28 +163,14 @@ func numbered(s *kernel.Snapshot, ref string, n kernel.Number, part string) (Tar
 func slugs(o *kernel.Origin) []string { return []string{o.Plan, o.Alias} }
 
 // named is what has the name ref: one that is open, or else one. None is no error.
-func named(s *kernel.Snapshot, ref string) (Target, error) {
+func (f *Finder) named(ref string) (Target, error) {
 	if strings.TrimSpace(ref) == "" {
 		return Target{}, nil
 	}
-	type thing struct {
-		Target
-		open bool
+	if f.names == nil {
+		f.name()
 	}
-	var things []*thing
-	runs := map[kernel.RunID]*thing{}
-	for _, j := range s.Jobs() {
-		switch o := &j.Spec.Origin; {
-		case j.Spec.Name == ref:
-			things = append(things, &thing{single(j), j.Open()})
-		case o.Run != "" && o.Parent == "" && slices.Contains(slugs(o), ref):
-			if runs[o.Run] == nil {
-				runs[o.Run] = &thing{Target: Target{members(s, o.Run), true}}
-				things = append(things, runs[o.Run])
-			}
-			runs[o.Run].open = runs[o.Run].open || j.State.Status.Active()
-		}
-	}
+	things := slices.Clone(f.names[ref])
 	if slices.ContainsFunc(things, func(t *thing) bool { return t.open }) {
 		things = slices.DeleteFunc(things, func(t *thing) bool { return !t.open })
 	}
@@ -157,22 +178,60 @@ func named(s *kernel.Snapshot, ref string) (Target, error) {
 	case 0:
 		return Target{}, nil
 	case 1:
-		return things[0].Target, nil
+		return f.target(things[0]), nil
 	}
 	return Target{}, ambiguous(ref, "", texts(things, func(t *thing) string {
-		if t.Whole {
-			return calledRun(t.Jobs)
+		if t.run != "" {
+			return calledRun(f.members(t.run))
 		}
-		return called(t.Jobs[0])
+		return called(t.job)
 	}))
+}
+
+// name finds out what has which name.
+func (f *Finder) name() {
+	f.names = map[string][]*thing{}
+	type slug struct {
+		name string
+		run  kernel.RunID
+	}
+	runs := map[slug]*thing{}
+	for _, j := range f.s.Jobs() {
+		if name := j.Spec.Name; name != "" {
+			f.names[name] = append(f.names[name], &thing{job: j, open: j.Open()})
+		}
+		o := &j.Spec.Origin
+		if o.Run == "" || o.Parent != "" {
+			continue
+		}
+		for _, name := range slugs(o) {
+			if name == "" || name == j.Spec.Name {
+				continue
+			}
+			t := runs[slug{name, o.Run}]
+			if t == nil {
+				t = &thing{run: o.Run}
+				runs[slug{name, o.Run}] = t
+				f.names[name] = append(f.names[name], t)
+			}
+			t.open = t.open || j.State.Status.Active()
+		}
+	}
+}
+
+func (f *Finder) target(t *thing) Target {
+	if t.run != "" {
+		return Target{f.members(t.run), true}
+	}
+	return single(t.job)
 }
 
 // ofNode is the job of a node of a run, which the beginning of its id or its slug
 // names.
-func ofNode(s *kernel.Snapshot, ref, run, node string) (Target, error) {
-	one, err := runOf(s, ref, run)
+func (f *Finder) ofNode(ref, run, node string) (Target, error) {
+	one, err := f.runOf(ref, run)
 	if errors.Is(err, kernel.ErrNotFound) {
-		for _, j := range slices.Backward(s.Jobs()) {
+		for _, j := range slices.Backward(f.s.Jobs()) {
 			if o := &j.Spec.Origin; o.Run != "" && o.Parent == "" && slices.Contains(slugs(o), run) {
 				one, err = o.Run, nil
 				break
@@ -182,7 +241,7 @@ func ofNode(s *kernel.Snapshot, ref, run, node string) (Target, error) {
 	if err != nil {
 		return Target{}, err
 	}
-	for _, j := range members(s, one) {
+	for _, j := range f.members(one) {
 		if j.Spec.Origin.Node == node && j.Spec.Origin.Parent == "" {
 			return single(j), nil
 		}
@@ -221,9 +280,9 @@ func begins(s *kernel.Snapshot, ref string) (Target, error) {
 	return single(j), nil
 }
 
-func runOf(s *kernel.Snapshot, ref, run string) (kernel.RunID, error) {
+func (f *Finder) runOf(ref, run string) (kernel.RunID, error) {
 	var runs []kernel.RunID
-	for _, j := range s.Jobs() {
+	for _, j := range f.s.Jobs() {
 		id := j.Spec.Origin.Run
 		if string(id) == run {
 			return id, nil
@@ -237,7 +296,7 @@ func runOf(s *kernel.Snapshot, ref, run string) (kernel.RunID, error) {
 	case len(runs) == 0 || strings.TrimSpace(ref) == "":
 		return "", unknown{ref}
 	case len(runs) > 1:
-		return "", ambiguous(ref, "run", texts(runs, func(run kernel.RunID) string { return calledRun(members(s, run)) }))
+		return "", ambiguous(ref, "run", texts(runs, func(run kernel.RunID) string { return calledRun(f.members(run)) }))
 	}
 	return runs[0], nil
 }

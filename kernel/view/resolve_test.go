@@ -30,7 +30,7 @@ func TestResolve(t *testing.T) {
 		"beef/": missing, "/": missing, "run_ab12/": missing, "//": missing, "0190/": missing,
 		"0190a": invalid, "run_ab/build": invalid, "0190bbbb": invalid, "0190b": invalid,
 	} {
-		id, err := view.Resolve(s, ref)
+		id, err := view.NewFinder(s).Resolve(ref)
 		switch want {
 		case missing:
 			if !errors.Is(err, kernel.ErrNotFound) || err.Error() != missing+strconv.Quote(ref) || id != "" {
@@ -51,11 +51,11 @@ func TestResolve(t *testing.T) {
 		"run_ab/build": `"run_ab/build" is ambiguous: it may be run run_ab12, run_ab34: name one of them: invalid`,
 		"0190b":        "cannot read job record 0190bbbb: torn: invalid",
 	} {
-		if _, err := view.Resolve(s, ref); err == nil || err.Error() != want {
+		if _, err := view.NewFinder(s).Resolve(ref); err == nil || err.Error() != want {
 			t.Errorf("%q: %v", ref, err)
 		}
 	}
-	if _, err := view.Resolve(snap(), "@last"); !errors.Is(err, kernel.ErrNotFound) {
+	if _, err := view.NewFinder(snap()).Resolve("@last"); !errors.Is(err, kernel.ErrNotFound) {
 		t.Errorf("@last of nothing: %v", err)
 	}
 }
@@ -67,7 +67,7 @@ func TestResolveNamesSomeOfManyCandidates(t *testing.T) {
 		jobs = append(jobs, job("x"+strings.Repeat("y", i), i, kernel.Queued))
 	}
 	jobs[0].ID = "xz"
-	_, err := view.Resolve(snap(jobs...), "x")
+	_, err := view.NewFinder(snap(jobs...)).Resolve("x")
 	if err == nil || !strings.Contains(err.Error(), " and 1,190 more: ") {
 		t.Errorf("got %.300v", err)
 	}

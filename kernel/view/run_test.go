@@ -58,6 +58,7 @@ func TestFind(t *testing.T) {
 		job("bbbb3", 6, kernel.Queued, of(7, ""), node("run_cd34", ""), func(j *kernel.Job) { j.Spec.Origin.Parent = "bbbb2" }),
 		job("cccc1", 7, kernel.Queued, of(8, "x")), job("cccc2", 8, kernel.Queued, of(8, "y")),
 	)
+	f := view.NewFinder(s)
 	for ref, want := range map[string]string{
 		"1": "aaaa1", "build": "aaaa2", "5/ask": "bbbb1", "greet/ask": "bbbb2", "draft/ask": "bbbb1", "draft": "bbbb1",
 		"6": "bbbb2 bbbb3", "run_cd34": "bbbb2 bbbb3", "run_c": "bbbb2 bbbb3", "8": "cccc1 cccc2", "8/y": "cccc2", "7": "bbbb3", "@last": "cccc2",
@@ -68,7 +69,7 @@ func TestFind(t *testing.T) {
 		"9":     "no job \"9\"", "8/z": "no job \"8/z\"", "greet/none": "no job \"greet/none\"",
 	} {
 		got := ""
-		target, err := view.Find(s, ref)
+		target, err := f.Find(ref)
 		for _, j := range target.Jobs {
 			got += " " + string(j.ID)
 		}
@@ -82,7 +83,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %s, want %s", ref, got, want)
 		}
 	}
-	if _, err := view.Resolve(s, "8"); !errors.Is(err, kernel.ErrInvalid) {
+	if _, err := f.Resolve("8"); !errors.Is(err, kernel.ErrInvalid) {
 		t.Errorf("a batch is one job: %v", err)
 	}
 }

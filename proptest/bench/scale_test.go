@@ -13,12 +13,12 @@ import (
 // four times as large as another, as a multiple of what they take there: about 4 is what the work
 // grows by, and 16 is a cost that grows with its square. Each store has as many jobs that
 // wait for a person, that failed, that those block, that wait for what nobody makes, and
-// that run one after the other.
+// that run one after the other. 2/* stands for each job of 2.
 func BenchmarkCommandsAsStoresGrow(b *testing.B) {
 	const small, times = 200, 4
 	commands := []string{"status", "ls --all", "runs", "jobs schedule --format json", "jobs schedule --format svg", "why 1", "why 5", "show 5", "wait 2", "tail 2",
 		"what-if --approve 1/j0 --to-the-end", "what-if --cancel 5", "what-if --retry 2", "simulate --draws 3", "history verify", "jobs validate", "metrics",
-		"retry 2 --dry-run", "retry 2", "wait 2", "cancel 5", "clean 3 --yes", "cancel --all --yes"}
+		"wait 2/*", "retry 2 --dry-run", "retry 2", "wait 2", "retry 2/*", "cancel 4/*", "cancel 5", "clean 3 --yes", "cancel --all --yes"}
 	for b.Loop() {
 		took := map[string][2]time.Duration{}
 		for k, n := range []int{small, times * small} {
@@ -45,7 +45,7 @@ func BenchmarkCommandsAsStoresGrow(b *testing.B) {
 			})
 			for _, c := range commands {
 				both := took[c]
-				both[k] = r.any(strings.Fields(c)...)
+				both[k] = r.any(each(strings.Fields(c), n)...)
 				took[c] = both
 			}
 		}
@@ -53,6 +53,20 @@ func BenchmarkCommandsAsStoresGrow(b *testing.B) {
 			b.ReportMetric(float64(took[c][1])/float64(took[c][0]), strings.ReplaceAll(c, " ", "_")+":times")
 		}
 	}
+}
+
+// each is args with the n jobs of a batch for the star.
+func each(args []string, n int) (out []string) {
+	for _, a := range args {
+		batch, all := strings.CutSuffix(a, "/*")
+		if !all {
+			out = append(out, a)
+		}
+		for i := 0; all && i < n; i++ {
+			out = append(out, fmt.Sprintf("%s/j%d", batch, i))
+		}
+	}
+	return out
 }
 
 // any runs the program, whose exit code may say something of the jobs, and returns what
