@@ -238,6 +238,7 @@ func wrongLog(err error) error {
 // follow prints until the job is terminal and nothing more was written since
 // it was seen to be. An interrupt detaches: the job goes on.
 func (c *call) follow(r *repo, id kernel.JobID, p *linePrinter, read func(all bool) (bool, error), said *reported) error {
+	c.staysInFront()
 	var pc pace
 	var t ticker
 	ended := false

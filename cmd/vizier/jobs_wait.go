@@ -124,6 +124,7 @@ func (w *waitCmd) Run(c *call) error {
 // sleepers, and returns the world as it was then, with those others that sleep and
 // that nobody is going to wake, and why. It ticks while it waits.
 func (c *call) await(ctx context.Context, r *repo, ids []kernel.JobID, sleepers map[kernel.JobID]bool) (*kernel.Snapshot, map[kernel.JobID]string, error) {
+	c.staysInFront()
 	var p pace
 	var t ticker
 	defer c.ui.progress("")

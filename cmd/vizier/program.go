@@ -210,8 +210,8 @@ func interruptible() (ctx context.Context, listen func(), stop context.CancelFun
 	}
 }
 
-// staysInFront is for a command that is about to make others run and then waits for
-// them: an interrupt detaches it from then on.
+// staysInFront is for a command that is about to wait for jobs: an interrupt detaches
+// it from then on.
 func (c *call) staysInFront() {
 	if c.listen != nil {
 		c.listen()
