@@ -56,7 +56,7 @@ var slow = []string{"proptest", "proptest/vector", "proptest/inbox", "proptest/s
 
 // forking are the packages whose tests start programs of the module, which tell
 // nobody what they come by.
-var forking = []string{"cmd/vizier", "adapters/proc"}
+var forking = []string{"cmd/vizier", "adapters/proc", "adapters/proc/sandbox"}
 
 // never are the packages whose tests say nothing of a mutant, or take too long
 // for what they say.
