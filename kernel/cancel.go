@@ -19,18 +19,22 @@ func Cancel(s *Snapshot, id JobID, by string, cleanup bool) (Plan, error) {
 		return p, err
 	}
 	s.requireAll()
+	d := NewDraft(s)
+	d.Add(p)
 	for _, k := range s.jobs {
-		next := s.Apply(p)
-		if k = next.Job(k.ID); k.ID == id || k.Spec.Origin.Run != j.Spec.Origin.Run || !k.State.Status.Active() {
+		if k.ID == id || k.Spec.Origin.Run != j.Spec.Origin.Run {
 			continue
 		}
-		q, err := next.cancel(k, by, cleanup)
+		if k = d.s.Job(k.ID); !k.State.Status.Active() {
+			continue
+		}
+		q, err := d.s.cancel(k, by, cleanup)
 		if err != nil {
 			return Plan{}, err
 		}
-		p = p.Then(q)
+		d.Add(q)
 	}
-	return p, nil
+	return d.plan, nil
 }
 
 func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {

@@ -103,8 +103,9 @@ func (s *submitCmd) Run(c *call) error {
 	var news []kernel.NewJob
 	if s.Batch {
 		in := &counted{from: c.stdin}
-		news, err = c.builder(r).Batch(c.ctx, in)
-		limitMemory(len(news), in.bytes)
+		if news, err = c.builder(r).Batch(c.ctx, in); err == nil {
+			limitMemory(len(news), in.bytes)
+		}
 	} else {
 		news = make([]kernel.NewJob, 1)
 		news[0], err = c.builder(r).One(c.ctx, enqueue.Request(s.Request))
@@ -145,8 +146,12 @@ func (s *submitCmd) Run(c *call) error {
 }
 
 // limitMemory has the transaction of a batch take about what it needs at its peak, where
-// garbage would double that: 10 KiB a job, and ten copies of the text.
-func limitMemory(jobs int, text int64) { debug.SetMemoryLimit(32<<20 + int64(jobs)*10<<10 + 10*text) }
+// garbage would double that: 10 KiB a job, and ten copies of the text. A small one may
+// have to look at a large store, for which there is room.
+func limitMemory(jobs int, text int64) {
+	const room = 128 << 20
+	debug.SetMemoryLimit(max(room, 32<<20+int64(jobs)*10<<10+10*text))
+}
 
 // counted is how much was read.
 type counted struct {

@@ -207,6 +207,7 @@ func (f *runFollower) known(s *kernel.Snapshot) []*kernel.Job {
 // follow prints until the run is over and nothing more was written since it
 // was seen to be. An interrupt detaches: the run goes on.
 func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
+	c.staysInFront()
 	var p pace
 	var t ticker
 	var snap *kernel.Snapshot
