@@ -19,7 +19,8 @@ func called(name string) func(*kernel.Job) {
 	return func(j *kernel.Job) { j.Spec.Name = name }
 }
 
-// ended is a job that took so long and succeeded, or failed with an exit code.
+// ended returns a job that took so long and succeeded, or failed with an exit
+// code.
 func ended(id kernel.JobID, name string, took time.Duration, exit int) kernel.Job {
 	return named(id, func(j *kernel.Job) {
 		j.Spec.Name = name
@@ -35,7 +36,8 @@ func foretold(s *kernel.Snapshot, o foresight.Options) foresight.Outlook {
 	return foresight.Foretell(s, o)
 }
 
-// spans are a story in words: what, from when to when in minutes, and what it waited for.
+// spans returns a story in words: what, from when to when in minutes, and what
+// it waited for.
 func spans(t foresight.Story) string {
 	var out []string
 	for _, s := range t.Spans {
