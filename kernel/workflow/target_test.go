@@ -8,7 +8,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// merging is a merge, something after it, and what judges it.
+// merging returns a merge, something after it, and what judges it.
 func merging(args string) string {
 	return wrap(`{"id": "m", "uses": "cap.env.builtin.git.integrate_plan_branch", "args": {"slug": "foo"`+args+`}, "on": {"succeeded": ["built"]}}`,
 		`{"id": "built", "kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "make"}, "on": {"succeeded": ["ci", "run"]}}`,
