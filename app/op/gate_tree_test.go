@@ -7,7 +7,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// judge is a CI gate about main.
+// judge returns a CI gate about main.
 func (w *world) judge(script string, args map[string]string) *Node {
 	n := w.node("", map[string]string{"slug": "foo", "target_branch": "main"}).gatedBy(script, "block")
 	for k, v := range args {

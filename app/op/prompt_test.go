@@ -67,7 +67,7 @@ func (d *desk) Output(_ context.Context, _, script string, _ []string, _ int) ([
 	return []byte(d.answer), d.exit, nil
 }
 
-// deskNode is a node and its world; prompt is its argument prompt_text.
+// deskNode returns a node and its world; prompt is its argument prompt_text.
 func deskNode(t *testing.T, operation, prompt string) (*desk, *Env, *Node) {
 	t.Helper()
 	d := &desk{payloads: map[string][]byte{}}

@@ -1,11 +1,12 @@
 package op
 
-// performer is what performs an operation, and what finds that an earlier
-// attempt has; without one nobody can tell. The zero value is a control policy.
+// performer holds the function that performs an operation, and the finder for
+// what an earlier attempt has done; without a finder nobody can tell. The zero
+// value is that of a control policy.
 type performer struct {
 	run    operation
 	look   finder
-	judges bool // it looks at its gate itself, before it is done
+	judges bool // it checks its gate itself, before it is done
 }
 
 // registry maps every operation and control policy of the inventory to what
