@@ -282,7 +282,7 @@ func TestRemoveWorktreeRefuses(t *testing.T) {
 	}
 }
 
-// files are all files below the fixture's parent, git's own aside.
+// files returns all files below the fixture's parent, git's own aside.
 func (o *owned) files() []string {
 	var all []string
 	err := filepath.WalkDir(filepath.Dir(o.dir), func(p string, d os.DirEntry, err error) error {
