@@ -68,7 +68,7 @@ func runWith(t *testing.T, p Policy, env []string, program string, args ...strin
 	return out
 }
 
-// runPolicy is what a program prints, and how it failed.
+// runPolicy returns what a program prints, and how it failed.
 func runPolicy(p Policy, env []string, program string, args ...string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -175,7 +175,7 @@ func TestSignalsInASandbox(t *testing.T) {
 	}
 }
 
-// servers are one of each kind that answers, as targets of reach.
+// servers returns one of each kind that answers, as targets of reach.
 func servers(t *testing.T) []string {
 	t.Helper()
 	var out []string
