@@ -20,7 +20,7 @@ func parserOf(t *testing.T, g any) *kong.Kong {
 	return parser
 }
 
-// leaf is the one command of a narrow grammar.
+// leaf returns the one command of a narrow grammar.
 func leaf(t *testing.T, n *narrow) *kong.Node {
 	t.Helper()
 	leaves := parserOf(t, n.grammar).Model.Leaves(false)
