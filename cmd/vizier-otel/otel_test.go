@@ -78,7 +78,8 @@ func (f *fake) answers(status int) {
 	f.status = status
 }
 
-// tree is what it was told, each span below its parent, in the order of their names and times.
+// tree returns what it was told, each span below its parent, in the order of
+// their names and times.
 func (f *fake) tree() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
