@@ -110,7 +110,7 @@ func world(t *testing.T) *fake {
 	return f
 }
 
-// shown is a screen of so many columns and lines, after keys.
+// shown returns a screen of so many columns and lines, after keys.
 func shown(t *testing.T, f *fake, width, height int, keys ...tea.KeyPressMsg) (*model, []string) {
 	t.Helper()
 	m := newModel(t.Context(), f, true)
