@@ -72,7 +72,7 @@ func programs(t *testing.T) string {
 	return dir
 }
 
-// files are the assets as the Makefile makes them.
+// files returns the assets as the Makefile makes them.
 func files(t *testing.T) assets {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -267,7 +267,7 @@ func TestThePageForeseesAsTheCommandLine(t *testing.T) {
 	}
 }
 
-// hostOf is the file that Go has for hosts of WebAssembly.
+// hostOf returns the file that Go has for hosts of WebAssembly.
 func hostOf(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), hostFile)
