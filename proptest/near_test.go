@@ -17,7 +17,8 @@ func samePlan(p, q kernel.Plan) bool {
 	return reflect.DeepEqual(p.Actions(), q.Actions()) && reflect.DeepEqual(p.Decisions, q.Decisions)
 }
 
-// dirty are the jobs that changed since the last tick; false where some went.
+// dirty returns the jobs that changed since the last tick; false where some
+// went.
 func (h *history) dirty() (ids []kernel.JobID, ok bool) {
 	here := 0
 	for _, j := range h.jobs {
@@ -360,7 +361,8 @@ func nearIn(t rapid.TB, judged []kernel.Job, s *kernel.Snapshot, p kernel.Plan) 
 	return 0
 }
 
-// anotherView is f, where a little of what no job makes may be known otherwise.
+// anotherView returns f, where a little of what no job makes may be known
+// otherwise.
 func anotherView(t *rapid.T, f kernel.Facts) kernel.Facts {
 	other := Facts.Draw(t, "facts")
 	next := f

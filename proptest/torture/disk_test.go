@@ -81,7 +81,7 @@ func TestAFullDisk(t *testing.T) {
 	r.coherent()
 }
 
-// commandEnded reports that a job has no process but its runner.
+// commandEnded reports whether a job has no process but its runner.
 func commandEnded(r *repo, id string) bool {
 	for _, p := range r.processes() {
 		if p.runner == "" && strings.HasPrefix(p.job, id+"/") {
