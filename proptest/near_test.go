@@ -204,8 +204,8 @@ func explainedNear(t rapid.TB, s *kernel.Snapshot, id kernel.JobID) {
 	}
 }
 
-// What a tick looks at does not grow with the line for a lock or for a pool, whoever
-// has made way or come.
+// What a tick looks at does not grow with the line for a lock or for a pool,
+// whichever jobs have left or joined it.
 func TestATickLooksAtTheHeadOfALine(t *testing.T) {
 	for _, lock := range []kernel.Lock{{Key: "main"}, {Key: "gpu", Units: 1}} {
 		var jobs []kernel.Job

@@ -347,7 +347,7 @@ func TestRemoveWorktreeConfirms(t *testing.T) {
 	o.gone()
 }
 
-// What a crash leaves between any two steps, the next attempt finishes.
+// After a crash between any two steps, the next call completes the removal.
 func TestRemoveWorktreeAfterCrash(t *testing.T) {
 	for name, crash := range map[string]func(o *owned, aside string){
 		"files moved": func(o *owned, aside string) {},

@@ -100,8 +100,8 @@ func put(t *testing.T, dir, name, text string) {
 	}
 }
 
-// What a script prints is the prompt, whatever it looks like: it may be anybody's
-// text.
+// The output of a script becomes the prompt verbatim, because the text may come
+// from anybody.
 func TestThePromptOfAScriptIsData(t *testing.T) {
 	d, env, n := deskNode(t, "prompt.resolve", "")
 	n.Args["command"] = "git log -1"

@@ -40,7 +40,7 @@ func allCommands(t *testing.T, see func(words []string, node *kong.Node)) {
 	}
 }
 
-// Where every flag is mentioned, nothing of a command is missing.
+// If every flag is mentioned, the narrow grammar of a command is complete.
 func TestNarrowedHasWhatIsMentioned(t *testing.T) {
 	allCommands(t, func(words []string, want *kong.Node) {
 		args := slices.Concat([]string{"-q", "--no-resident"}, words)

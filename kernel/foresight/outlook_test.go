@@ -138,7 +138,8 @@ func TestWhatMoreWouldBring(t *testing.T) {
 	}
 }
 
-// Who needs what nobody makes does not end, and it is said what for.
+// A job that needs an artifact which nothing makes does not end, and the
+// outlook says what it waits for.
 func TestWhatDoesNotEnd(t *testing.T) {
 	need := kernel.Artifact{Kind: kernel.Custom, Name: "a", Ref: "b"}
 	s := world(named("a", func(j *kernel.Job) {
@@ -151,7 +152,8 @@ func TestWhatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// What is guessed has no ETA, and what waits for it has none either.
+// A job whose duration is a guess has no ETA, and neither have the jobs that
+// wait for it.
 func TestETAs(t *testing.T) {
 	jobs := []kernel.Job{
 		ended("o", "n", 4*time.Minute, 0),

@@ -18,7 +18,8 @@ func merging(args string) string {
 		`{"id": "in", "kind": "gate", "uses": "control.gate.cicd", "gates": [{"kind": "cicd", "script": "x"}]}`)
 }
 
-// Whoever moves or judges a branch has it to itself, named or not.
+// A node that moves or judges a branch locks it exclusively, whether it names
+// the branch or not.
 func TestTargetsOfMerges(t *testing.T) {
 	for _, c := range []struct{ args, params, target string }{
 		{"", "", "main"},

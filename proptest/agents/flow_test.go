@@ -229,8 +229,8 @@ func TestCancelEndsAnAgent(t *testing.T) {
 	}
 }
 
-// Whoever runs the attempt is killed, and the agent goes with it. The session was
-// on record by then: the attempt that is executed again goes on with it.
+// If the runner is killed, the agent ends with it. The session was on record by
+// then, so the attempt that is executed again continues it.
 func TestKillDashNine(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"claude", "codex", "gemini"} {

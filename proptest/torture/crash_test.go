@@ -247,7 +247,7 @@ func TestAReboot(t *testing.T) {
 	r.coherent()
 }
 
-// What a crash leaves beside the records is nobody's record.
+// Files that a crash leaves beside the records are not taken for records.
 func TestLeftoverFiles(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t, plainBin, "")

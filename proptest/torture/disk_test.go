@@ -91,8 +91,8 @@ func commandEnded(r *repo, id string) bool {
 	return true
 }
 
-// Where nothing can be written, everything can be looked at, and what would
-// write is refused with the reason.
+// In a read-only repository all reading commands work, and writing ones are
+// refused with the reason.
 func TestAReadOnlyRepository(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {

@@ -220,8 +220,8 @@ func random(n int) []Given {
 	return out
 }
 
-// What is written of a snapshot is all that decisions depend on: what follows from
-// it as it was read again is the same.
+// The JSON of a snapshot holds everything that decisions depend on: decoding it
+// leads to the same results.
 func TestNothingOfASnapshotIsLost(t *testing.T) {
 	for i, g := range random(500) {
 		var again Given
@@ -290,7 +290,7 @@ func fillAll(v reflect.Value) {
 	}
 }
 
-// What is not a vector is told, with the place.
+// Files that are not vectors are refused with the position of the error.
 func TestOddVectorsAreRefused(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"given": {"snapshot": {"nwo": 1}}}`:                                     "given: snapshot: nwo: no such field",
