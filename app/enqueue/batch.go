@@ -57,7 +57,7 @@ func (t *Builder) Batch(ctx context.Context, in io.Reader) ([]kernel.NewJob, err
 
 // mint makes the jobs. A line may refer to a later one, so all ids are made
 // before references are resolved.
-func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error), bad *complaints) ([]kernel.NewJob, error) {
+func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[string]kernel.JobID, resolve func(string) (kernel.JobID, error), bad *lineErrors) ([]kernel.NewJob, error) {
 	news := make([]kernel.NewJob, len(lines))
 	unread := len(bad.lines) > 0 // references may be to lines that could not be read
 	for i, l := range lines {
@@ -94,8 +94,8 @@ func (t *Builder) mint(ctx context.Context, lines []*batchLine, minted map[strin
 func (t *Builder) whole(ref string) bool { return t.Late && kernel.ValidJobID(ref) }
 
 // parseBatch parses the lines and skips empty ones.
-func parseBatch(in io.Reader) (out []*batchLine, bad *complaints) {
-	bad = &complaints{}
+func parseBatch(in io.Reader) (out []*batchLine, bad *lineErrors) {
+	bad = &lineErrors{}
 	first := map[string]int{}
 	s := bufio.NewScanner(in)
 	s.Buffer(nil, maxLine)
@@ -132,11 +132,11 @@ func parseBatch(in io.Reader) (out []*batchLine, bad *complaints) {
 // decodeStrict decodes exactly one JSON object. Keys may be spelt like the
 // flags, with dashes.
 func decodeStrict(text []byte, into *batchLine) error {
-	if key := twice(text); key != "" {
+	if key := duplicateKey(text); key != "" {
 		return fmt.Errorf("the key %s stands twice: remove one of them", key)
 	}
 	if bytes.IndexByte(text, '-') >= 0 {
-		text = underscored(text)
+		text = normalizeKeys(text)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -149,9 +149,9 @@ func decodeStrict(text []byte, into *batchLine) error {
 	return nil
 }
 
-// twice returns a key that the object has more than once, in any spelling, or
+// duplicateKey returns a key that the object has more than once, in any spelling, or
 // "".
-func twice(object []byte) string {
+func duplicateKey(object []byte) string {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
 		return ""
@@ -175,9 +175,9 @@ func twice(object []byte) string {
 	return ""
 }
 
-// underscored returns the object with the dashes in its known keys replaced by
+// normalizeKeys returns the object with the dashes in its known keys replaced by
 // underscores. Anything but an object is returned unchanged.
-func underscored(text []byte) []byte {
+func normalizeKeys(text []byte) []byte {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil {
 		return text
@@ -231,13 +231,13 @@ func BatchKeys() []string {
 	return keys
 }
 
-// complaints collects the errors of a batch.
-type complaints struct {
+// lineErrors collects the errors of a batch.
+type lineErrors struct {
 	lines []LineError
 	class error // of the first error
 }
 
-func (c *complaints) add(line int, err error) {
+func (c *lineErrors) add(line int, err error) {
 	if c.class == nil {
 		c.class = kernel.ErrInvalid
 		if errors.Is(err, kernel.ErrNotFound) {
@@ -249,7 +249,7 @@ func (c *complaints) add(line int, err error) {
 	}
 }
 
-func (c *complaints) err() error {
+func (c *lineErrors) err() error {
 	if c.class == nil {
 		return nil
 	}
