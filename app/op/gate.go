@@ -91,7 +91,7 @@ func (p performer) gated(ctx context.Context, env *Env, n *Node) (Result, error)
 		return r, nil
 	}
 	if err == nil && g.Outcome == kernel.OutcomeFailed && g.Class != kernel.EffectInDoubt {
-		err = fell(ctx, env, n, g)
+		err = recordGateFailure(ctx, env, n, g)
 	}
 	g.Produced, g.Context = r.Produced, r.Context
 	return g, err

@@ -82,8 +82,8 @@ func (m *integration) collide(ctx context.Context, now kernel.CommitID) (Result,
 	return failed(1, "branch %s moved while it was being merged into: `vizier retry %s`", m.target, m.n.Job.ID), nil
 }
 
-// made is a commit, or the result that says why there is none.
-type made struct {
+// mergeCommit is a commit, or the result that says why there is none.
+type mergeCommit struct {
 	Result
 	merged kernel.CommitID
 }
@@ -91,25 +91,25 @@ type made struct {
 // commit commits the merge in the worktree, on top of onto. If a person has
 // committed there, that commit is the merge or a part of it, and only lacks the
 // effect's trailer.
-func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (made, error) {
+func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (mergeCommit, error) {
 	git := m.env.Git
 	head, err := git.HeadCommit(ctx, m.dir)
 	if err != nil {
-		return made{}, err
+		return mergeCommit{}, err
 	}
 	if on, err := git.IsAncestor(ctx, onto, head); err != nil || !on {
 		if err == nil {
 			err = fmt.Errorf("worktree %s is at %s, which does not contain %s: put it back with `git -C %s reset --soft %s`", m.tree.Worktree, short(head), short(onto), m.dir, onto)
 		}
-		return made{}, err
+		return mergeCommit{}, err
 	}
 	staged, err := git.Staged(ctx, m.dir)
 	if err != nil {
-		return made{}, err
+		return mergeCommit{}, err
 	}
 	merging, err := git.Merging(ctx, m.dir)
 	if err != nil {
-		return made{}, err
+		return mergeCommit{}, err
 	}
 	write, message := git.Commit, ""
 	if staged || merging {
@@ -119,17 +119,17 @@ func (m *integration) commit(ctx context.Context, onto kernel.CommitID) (made, e
 		message, err = git.Message(ctx, head)
 	}
 	if err != nil {
-		return made{}, err
+		return mergeCommit{}, err
 	}
 	if strings.Contains(message, m.key) {
-		return made{merged: head}, nil
+		return mergeCommit{merged: head}, nil
 	}
 	id, err := write(ctx, m.dir, withEffect(message, m.key))
 	if err != nil {
 		r, err := gitFailed(m.env, m.n, err)
-		return made{Result: r}, err
+		return mergeCommit{Result: r}, err
 	}
-	return made{merged: id}, nil
+	return mergeCommit{merged: id}, nil
 }
 
 // message returns the commit message: the subject followed by the plan's

@@ -52,7 +52,7 @@ func once(ctx context.Context, env *Env, n *Node, part string, look finder, run 
 	}
 	if what == effect.CatchUp {
 		caughtUp(env, n, part, fmt.Sprintf("attempt %d did, and its result is on record", old.Attempt))
-		return taken(old.Result), nil
+		return resultOnRecord(old.Result), nil
 	}
 	if what == effect.Reconcile {
 		var seen effect.Finding
@@ -113,9 +113,9 @@ func applied(ctx context.Context, env *Env, n *Node, e effect.Record, r Result) 
 	return err
 }
 
-// fell records that n's operation succeeded but its gate did not, so that a
+// recordGateFailure records that n's operation succeeded but its gate did not, so that a
 // retry executes the operation again.
-func fell(ctx context.Context, env *Env, n *Node, r Result) error {
+func recordGateFailure(ctx context.Context, env *Env, n *Node, r Result) error {
 	e, err := env.Effects.Effect(n.Job.ID, effectKey(n, ""))
 	if err != nil || e == nil {
 		return err
@@ -124,8 +124,8 @@ func fell(ctx context.Context, env *Env, n *Node, r Result) error {
 	return applied(ctx, env, n, *e, r)
 }
 
-// taken converts the result of an effect on record.
-func taken(r kernel.Result) Result {
+// resultOnRecord converts the result of an effect on record.
+func resultOnRecord(r kernel.Result) Result {
 	return Result{Outcome: r.Outcome, Exit: r.Exit, Class: r.Class, Reason: r.Reason, Produced: r.Produced, Context: r.Context, Agent: r.Agent}
 }
 
@@ -155,9 +155,9 @@ func (n *Node) named(part string) string {
 	return n.performs()
 }
 
-// goesOn is the finder of operations that continue where an earlier attempt was
+// repeatable is the finder of operations that continue where an earlier attempt was
 // cut off and have the same result, so that they can simply be executed again.
-func goesOn(context.Context, *Env, *Node) (effect.Finding, Result, error) {
+func repeatable(context.Context, *Env, *Node) (effect.Finding, Result, error) {
 	return effect.NotMade, Result{}, nil
 }
 
