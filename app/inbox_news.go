@@ -27,15 +27,15 @@ type Asked struct {
 // news is a watcher's memory of the runs of prompts. It makes sure that each
 // end is reported once.
 type news struct {
-	since time.Time                      // time of the first pass; earlier ends are not reported
-	open  map[kernel.JobID]*InboxTarget  // prompts whose runs were open at the last pass
-	asked map[kernel.JobID]map[told]bool // reported approvals, by prompt
-	ended map[told]time.Time             // ends that were reported recently
-	files map[uint64]bool                // done prompts, by inode number
+	since time.Time                         // time of the first pass; earlier ends are not reported
+	open  map[kernel.JobID]*InboxTarget     // prompts whose runs were open at the last pass
+	asked map[kernel.JobID]map[newsKey]bool // reported approvals, by prompt
+	ended map[newsKey]time.Time             // ends that were reported recently
+	files map[uint64]bool                   // done prompts, by inode number
 }
 
-// told is a state of a job that is reported once.
-type told struct {
+// newsKey is a state of a job that is reported once.
+type newsKey struct {
 	job        kernel.JobID
 	generation int
 }
@@ -49,7 +49,7 @@ const recent = time.Hour
 func (n *news) look(ctx context.Context, x *Inbox, list *inbox.Listing, rep *InboxReport) {
 	first := n.ended == nil
 	if first {
-		*n = news{x.Now(), map[kernel.JobID]*InboxTarget{}, map[kernel.JobID]map[told]bool{}, map[told]time.Time{}, map[uint64]bool{}}
+		*n = news{x.Now(), map[kernel.JobID]*InboxTarget{}, map[kernel.JobID]map[newsKey]bool{}, map[newsKey]time.Time{}, map[uint64]bool{}}
 	}
 	all := n.unseen(list) && !first
 	for _, t := range x.targets {
@@ -107,7 +107,7 @@ func (n *news) read(t *InboxTarget, s *kernel.Snapshot, x *Inbox, rep *InboxRepo
 		_, open := n.open[j.ID]
 		delete(n.open, j.ID)
 		delete(n.asked, j.ID)
-		end, at := told{j.ID, j.State.Generation}, j.State.Finished
+		end, at := newsKey{j.ID, j.State.Generation}, j.State.Finished
 		switch { // the end of a prompt that never ran is not on record
 		case at.IsZero() && open:
 			at = x.Now()
@@ -125,9 +125,9 @@ func (n *news) read(t *InboxTarget, s *kernel.Snapshot, x *Inbox, rep *InboxRepo
 // ask reports the approvals that the run of an open prompt waits for.
 func (n *news) ask(t *InboxTarget, s *kernel.Snapshot, of Taken, how view.PromptRun, rep *InboxReport) {
 	n.open[of.Job] = t
-	now := map[told]bool{}
+	now := map[newsKey]bool{}
 	for _, id := range how.Pending {
-		it := told{id, s.Job(id).State.Generation}
+		it := newsKey{id, s.Job(id).State.Generation}
 		if now[it] = true; !n.asked[of.Job][it] {
 			rep.Asked = append(rep.Asked, Asked{of, id})
 		}
