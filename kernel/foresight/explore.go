@@ -26,7 +26,7 @@ var faultNames = kernel.NewNames[Fault]("fault", "left_over", "never_runs", "sil
 
 func (f Fault) String() string { return faultNames.Name(f) }
 
-// Fall is a fault with a shortest history that leads to it.
+// Fall is a counterexample: a fault with a shortest history that leads to it.
 type Fall struct {
 	Fault   Fault
 	Job     kernel.JobID
@@ -89,7 +89,7 @@ type explorer struct {
 	most  int
 	stale bool // begin with what an earlier run made in git
 	nodes []explored
-	known map[string]bool // the visited states, by their form
+	known map[string]bool // the visited states, by stateKey
 	found map[string]bool
 	ran   map[kernel.JobID]bool
 	out   Exploration
@@ -127,7 +127,7 @@ func (x *explorer) from(jobs []kernel.NewJob, stopped func() bool) error {
 	f := &future{s: s.Apply(p)}
 	f.s = x.assumed(f.s)
 	f.tick()
-	x.nodes, x.known = []explored{{s: x.assumed(f.s), from: -1}}, map[string]bool{x.form(f.s): true}
+	x.nodes, x.known = []explored{{s: x.assumed(f.s), from: -1}}, map[string]bool{x.stateKey(f.s): true}
 	for at := 0; at < len(x.nodes); at++ {
 		x.out.States++
 		x.judge(at)
@@ -144,15 +144,15 @@ func (x *explorer) from(jobs []kernel.NewJob, stopped func() bool) error {
 			if next == nil {
 				continue
 			}
-			form := x.form(next)
-			if x.known[form] {
+			key := x.stateKey(next)
+			if x.known[key] {
 				continue
 			}
 			if x.out.States+len(x.nodes)-at > x.most {
 				x.out.Complete = false
 				break // the remaining states are judged but not followed
 			}
-			x.known[form] = true
+			x.known[key] = true
 			x.nodes = append(x.nodes, explored{next, at, step})
 		}
 		if len(steps) > 0 { // only its place in the history is still needed
@@ -224,9 +224,9 @@ func (x *explorer) follow(s *kernel.Snapshot, step Step) *kernel.Snapshot {
 	return x.assumed(f.s)
 }
 
-// form returns everything in s that the future depends on. States with the same
-// form are equivalent.
-func (x *explorer) form(s *kernel.Snapshot) string {
+// stateKey returns everything in s that the future depends on. States with the
+// same key are equivalent.
+func (x *explorer) stateKey(s *kernel.Snapshot) string {
 	var b strings.Builder
 	facts := s.Facts()
 	for _, id := range x.ids {
@@ -267,12 +267,12 @@ func (x *explorer) judge(at int) {
 		x.ran[j.ID] = true
 		for _, by := range x.before(s, j) {
 			if a := by.State.Approval; a.State != kernel.NotRequired && !a.InDoubt && a.State != kernel.Approved {
-				x.fall(at, Fall{Fault: PassedRound, Job: j.ID, About: by.ID})
+				x.report(at, Fall{Fault: PassedRound, Job: j.ID, About: by.ID})
 			}
 		}
 		for _, a := range j.Spec.Needs {
 			if maker := x.unmade(s, j, a); maker != "" {
-				x.fall(at, Fall{Fault: TooEarly, Job: j.ID, About: maker, Why: a.String()})
+				x.report(at, Fall{Fault: TooEarly, Job: j.ID, About: maker, Why: a.String()})
 			}
 		}
 	}
@@ -285,7 +285,7 @@ func (x *explorer) judge(at int) {
 			if root.State.Status == kernel.Unscheduled {
 				why = "it sleeps, and nothing wakes it"
 			}
-			x.fall(at, Fall{Fault: LeftOver, Job: j.ID, About: root.ID, Why: why})
+			x.report(at, Fall{Fault: LeftOver, Job: j.ID, About: root.ID, Why: why})
 		}
 	}
 	if !open {
@@ -348,7 +348,7 @@ func (x *explorer) outside(s *kernel.Snapshot, j *kernel.Job) bool {
 // silence looks for a failure that nothing handled and that does not show in
 // the outcomes of the run's last jobs.
 func (x *explorer) silence(at int, s *kernel.Snapshot) {
-	follows := map[kernel.JobID]bool{} // who has a job behind it
+	follows := map[kernel.JobID]bool{} // jobs with a dependent
 	for _, j := range s.Jobs() {
 		for _, id := range s.Predecessors(j.ID) {
 			follows[id] = true
@@ -365,12 +365,12 @@ func (x *explorer) silence(at int, s *kernel.Snapshot) {
 		}
 	}
 	if failed != nil {
-		x.fall(at, Fall{Fault: Silent, Job: failed.ID})
+		x.report(at, Fall{Fault: Silent, Job: failed.ID})
 	}
 }
 
-// fall records f unless it was found before.
-func (x *explorer) fall(at int, f Fall) {
+// report records f unless it was found before.
+func (x *explorer) report(at int, f Fall) {
 	key := fmt.Sprint(f.Fault, f.Job, f.About)
 	if x.found[key] {
 		return

@@ -177,7 +177,7 @@ func (t *teller) last(id kernel.JobID) int {
 func (t *teller) follow(was *kernel.Snapshot, p kernel.Plan) {
 	for _, a := range p.Records {
 		if a, ok := a.(kernel.PutState); ok {
-			t.hands(was.Job(a.Job), t.s.Job(a.Job))
+			t.trackLocks(was.Job(a.Job), t.s.Job(a.Job))
 		}
 	}
 	for _, a := range p.Records {
@@ -198,8 +198,8 @@ func (t *teller) follow(was *kernel.Snapshot, p kernel.Plan) {
 	}
 }
 
-// hands updates the resources in use after j changed from old.
-func (t *teller) hands(old, j *kernel.Job) {
+// trackLocks updates the resources in use after j changed from old.
+func (t *teller) trackLocks(old, j *kernel.Job) {
 	if old == nil || j == nil {
 		return
 	}
