@@ -193,7 +193,7 @@ func environment(own []string, others ...string) []string {
 		name, _, _ := strings.Cut(v, "=")
 		seen[name] = true
 	}
-	for _, name := range ofHooksCommit(others) {
+	for _, name := range hookCommitVariables(others) {
 		seen[name] = true
 	}
 	env := slices.Clone(own)
@@ -206,11 +206,11 @@ func environment(own []string, others ...string) []string {
 	return env
 }
 
-// ofHooksCommit returns the variables that concern the commit which a git hook
+// hookCommitVariables returns the variables that concern the commit which a git hook
 // runs for, and must not affect what a job commits. A commit's hook has an
 // index of its own. If vars name no committer, git has one configured, and then
 // needs no author from vars either.
-func ofHooksCommit(vars []string) []string {
+func hookCommitVariables(vars []string) []string {
 	has := func(name string) bool {
 		return slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 	}

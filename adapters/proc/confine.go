@@ -198,9 +198,9 @@ func withVariables(env, own []string) []string {
 	return append(out, own...)
 }
 
-// hand creates, empty, the files that a sandboxed command may write to, since
+// createWritable creates, empty, the files that a sandboxed command may write to, since
 // the command cannot create them there.
-func (c *command) hand() error {
+func (c *command) createWritable() error {
 	for _, path := range c.handed {
 		f, err := openFile(path, os.O_WRONLY|os.O_CREATE)
 		if err != nil {

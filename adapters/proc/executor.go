@@ -26,7 +26,7 @@ func (l *Local) Start(ctx context.Context, a kernel.AttemptID) error {
 	}
 	done, err := claimed(l.Files.ClaimFile(a))
 	if err == nil && !done {
-		if err = inscribe(lock, a); err == nil {
+		if err = noteAttempt(lock, a); err == nil {
 			err = l.spawn(a, lock)
 		}
 	}
@@ -45,7 +45,7 @@ func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, erro
 	if f, started := l.takeOver(a); f != nil || started {
 		return f, nil
 	}
-	if n, by := inscribed(l.Files.LockFile(a.Job)); n == a.N && by.elsewhere() {
+	if n, by := notedAttempt(l.Files.LockFile(a.Job)); n == a.N && by.elsewhere() {
 		return nil, nil // it runs on a host whose locks may not be visible here; its lease decides
 	}
 	f, err := openLock(l.Files.LockFile(a.Job))
@@ -59,7 +59,7 @@ func (l *Local) lockFor(ctx context.Context, a kernel.AttemptID) (*os.File, erro
 		}
 		before := 0
 		if err == nil {
-			if before, _ = inscribed(f.Name()); before == a.N {
+			if before, _ = notedAttempt(f.Name()); before == a.N {
 				return nil, f.Close()
 			}
 			var done bool

@@ -108,9 +108,9 @@ func (p process) signal(sig os.Signal) {
 	}
 }
 
-// endable reports whether this process may signal it. A command started through
+// signalable reports whether this process may signal it. A command started through
 // sudo, for example, cannot be ended.
-func (p process) endable() bool { return syscall.Kill(p.pid, 0) != syscall.EPERM }
+func (p process) signalable() bool { return syscall.Kill(p.pid, 0) != syscall.EPERM }
 
 // env returns the value of name in the environment that the process was started
 // with, or "" if it is not set or not readable.

@@ -127,7 +127,7 @@ func ancestry(pid int) (above []process, whole bool) {
 			return above, false
 		}
 		if !ok || p.pid != pid { // a process of another user, which the system may hide, does not belong to a job
-			return above, !ok && len(above) > 0 && !process{pid: pid}.endable()
+			return above, !ok && len(above) > 0 && !process{pid: pid}.signalable()
 		}
 		above = append(above, p)
 		if pid = p.parent; pid == 0 || p.pid == 1 {
@@ -147,10 +147,10 @@ func mayBeOrphan(above []process, start uint64) bool {
 			return false
 		}
 		if up+1 == len(above) {
-			return p.parent == 1 && p.endable()
+			return p.parent == 1 && p.signalable()
 		}
 		if parent := above[up+1]; parent.start < start || parent.pid == 1 {
-			return adopter(parent) && p.endable()
+			return adopter(parent) && p.signalable()
 		}
 	}
 	return false

@@ -66,7 +66,7 @@ func (l *Local) alive(a kernel.AttemptID) (kernel.Runner, error) {
 	unclaimed := errors.Is(err, fs.ErrNotExist)
 	if unclaimed {
 		var n int
-		if n, by = inscribed(lock); n != a.N {
+		if n, by = notedAttempt(lock); n != a.N {
 			by = Identity{}
 		}
 		sign = lock

@@ -49,7 +49,7 @@ func descendants(roots, table []process) []process {
 	all := roots
 	for i := 0; i < len(all); i++ {
 		for _, p := range below[all[i].pid] {
-			if seen[p.pid] || p.zombie || !p.endable() {
+			if seen[p.pid] || p.zombie || !p.signalable() {
 				continue
 			}
 			if is, maybe := p.runner(); !is && !maybe {

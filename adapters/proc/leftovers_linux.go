@@ -45,7 +45,7 @@ func (o *leftoverProcesses) find(patient bool) (left []process, unsure bool) {
 	me, _ := readProcess(os.Getpid())
 	var roots []process
 	for _, p := range children() {
-		if o.l.own[p.pid] || p.session == me.session || !p.endable() {
+		if o.l.own[p.pid] || p.session == me.session || !p.signalable() {
 			continue // started by some part of this process
 		}
 		if p.zombie {

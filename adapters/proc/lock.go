@@ -105,7 +105,7 @@ func (l *Local) Acquire(a kernel.AttemptID) (io.Closer, error) {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
-	if err := inscribe(f, a); err != nil {
+	if err := noteAttempt(f, a); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return l.hold(a, f), nil
@@ -178,10 +178,10 @@ func locked(path string) (bool, error) {
 	return false, nil
 }
 
-// inscribe notes in the lock file which attempt its holder runs, and on which
+// noteAttempt notes in the lock file which attempt its holder runs, and on which
 // host, so that an attempt that is being claimed is not mistaken for the end of
 // an earlier one.
-func inscribe(f *os.File, a kernel.AttemptID) error {
+func noteAttempt(f *os.File, a kernel.AttemptID) error {
 	text := strconv.Itoa(a.N) + "\n" + here().Boot + "\n" + here().Host + "\n"
 	if _, err := f.WriteAt([]byte(text), 0); err != nil {
 		return fmt.Errorf("job lock: %w", err)
@@ -189,9 +189,9 @@ func inscribe(f *os.File, a kernel.AttemptID) error {
 	return nil
 }
 
-// inscribed returns the attempt that was last noted in the lock file, or 0, and
+// notedAttempt returns the attempt that was last noted in the lock file, or 0, and
 // the host on which it was started.
-func inscribed(path string) (n int, by Identity) {
+func notedAttempt(path string) (n int, by Identity) {
 	b, err := readFile(path)
 	if err != nil {
 		return 0, by

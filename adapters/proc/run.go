@@ -179,7 +179,7 @@ func (l *Local) startCommand(cmd command, id kernel.JobID) (_ *child, err error)
 	if err = os.Remove(cmd.says.result); err != nil && !os.IsNotExist(err) {
 		return nil, err // an old file would be taken for the command's result
 	}
-	if err = cmd.hand(); err != nil {
+	if err = cmd.createWritable(); err != nil {
 		return nil, err
 	}
 	if c.guard, err = l.newGuard(); err != nil {

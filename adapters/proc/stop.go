@@ -135,13 +135,13 @@ func (l *Local) Sweep(ctx context.Context, a kernel.AttemptID) error {
 func (l *Local) remnants(a kernel.AttemptID, c claim, before []process) (runner *process, left []process) {
 	lock := l.Files.LockFile(a.Job)
 	held, err := locked(lock)
-	n, _ := inscribed(lock)
+	n, _ := notedAttempt(lock)
 	held = held && err == nil && n == a.N
 	session, since := c.session()
 	me := os.Getpid()
 	table := processes()
 	for _, p := range table {
-		if p.zombie || p.start < c.Start || p.pid == me || !p.endable() {
+		if p.zombie || p.start < c.Start || p.pid == me || !p.signalable() {
 			continue
 		}
 		known := slices.ContainsFunc(before, func(b process) bool { return b.pid == p.pid && b.start == p.start })
