@@ -178,7 +178,7 @@ func commitMade(ctx context.Context, env *Env, n *Node) (effect.Finding, Result,
 	return effect.Made, ok(fmt.Sprintf("commit %s of an earlier attempt stands", short(id))), nil
 }
 
-// promptMade is goesOn, unless a script makes the prompt.
+// promptMade is repeatable, unless a script makes the prompt.
 func promptMade(_ context.Context, _ *Env, n *Node) (effect.Finding, Result, error) {
 	if n.arg("command", "script") != "" {
 		return effect.Undecidable, Result{}, nil
