@@ -78,7 +78,7 @@ func (m *model) logHeight() int {
 func (m *model) header() string {
 	switch {
 	case m.gone != nil:
-		return "vizier top  cannot read the store, this is how it was: " + oneLine(m.gone.Error())
+		return "vizier top  cannot read the store; this is the last state: " + oneLine(m.gone.Error())
 	case m.snap == nil:
 		return "vizier top"
 	}

@@ -43,7 +43,7 @@ func TestScheduleFormats(t *testing.T) {
 func TestTopNeedsATerminal(t *testing.T) {
 	w := newFake(t)
 	for _, args := range [][]string{{"top"}, {"top", "12"}, {"jobs", "schedule", "--watch"}} {
-		has(t, w.fails(2, args...), "top needs a terminal: `vizier status` prints how everything stands")
+		has(t, w.fails(2, args...), "top needs a terminal: `vizier status` prints the same")
 	}
 	has(t, w.fails(2, "jobs", "schedule", "--watch", "--format", "dag"), "`--watch` is the live screen and has no format")
 }
