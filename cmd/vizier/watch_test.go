@@ -125,7 +125,7 @@ func TestFollowDetaches(t *testing.T) {
 	if code := p.runWith(ctx); code != 130 {
 		t.Errorf("exit %d", code)
 	}
-	has(t, err.String(), "vizier: detached: job "+w.ref(a)+" goes on: interrupted\n")
+	has(t, err.String(), "vizier: detached: job "+w.ref(a)+" continues: interrupted\n")
 	status(t, w, a, kernel.Running)
 }
 
