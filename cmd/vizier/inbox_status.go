@@ -19,7 +19,7 @@ type inboxStatusCmd struct {
 }
 
 func (*inboxStatusCmd) Help() string {
-	return "A prompt is stalled if a job of its run runs and has written nothing for [inbox] stalled_after."
+	return "A prompt is stalled if a running job of its run has printed nothing for [inbox] stalled_after."
 }
 
 // inboxState is `inbox status --format json`.

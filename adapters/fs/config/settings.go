@@ -142,7 +142,7 @@ func settings() []setting {
 			func(c *Config) *time.Duration { return &c.Inbox.Visible }),
 		duration("inbox.poll", "How often `vizier inbox watch` looks if no change is reported.", false,
 			func(c *Config) *time.Duration { return &c.Inbox.Poll }),
-		duration("inbox.stalled_after", "How long the run of a prompt may write nothing before it is called stalled.", false,
+		duration("inbox.stalled_after", "How long the running jobs of a prompt may print nothing before it is called stalled.", false,
 			func(c *Config) *time.Duration { return &c.Inbox.Stalled }),
 		toggle("inbox.failure_archive", "Whether prompts whose runs failed are also copied to failed.",
 			func(c *Config) *bool { return &c.Inbox.FailureArchive }),
