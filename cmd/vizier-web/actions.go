@@ -56,7 +56,7 @@ func has(keys []string, key string) bool {
 }
 
 // errKey is of who has no key.
-var errKey = errors.New("the key of this page does not count: press enter in the terminal of vizier web, and open the address that it prints")
+var errKey = errors.New("the key of this page is not valid: press enter in the terminal of vizier web, and open the address that it prints")
 
 // keyHeader has the key. A page of another origin cannot send it without being allowed to.
 const keyHeader = "X-Vizier-Key"
@@ -96,7 +96,7 @@ func (s *server) asked(do func(context.Context, *http.Request) (any, error)) htt
 }
 
 // errWho is where it cannot be told which process asks.
-var errWho = errors.New("it cannot be told which process asks, so it may be a job's: decide in a terminal")
+var errWho = errors.New("cannot tell which process asks, so it may belong to a job: decide in a terminal")
 
 // peers are the processes that have the other end of a request's connection.
 func peers(q *http.Request) ([]int, error) {

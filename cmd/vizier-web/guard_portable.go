@@ -6,5 +6,5 @@ import "errors"
 
 // guard fails: here it cannot be told whether a job asks.
 func guard() error {
-	return errors.New("--actions is for Linux: elsewhere it cannot be told whether a job asks")
+	return errors.New("--actions needs Linux: elsewhere Vizier cannot tell whether a job asks")
 }

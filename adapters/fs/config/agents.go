@@ -67,7 +67,7 @@ func (a Agents) For(alias string, selectors ...string) Agent {
 
 func agents() setting {
 	return setting{key: "agents.NAME",
-		doc: "Which agent nodes are given: default, commands.ALIAS or templates.\"SELECTOR\", each with the keys agent, command, " +
+		doc: "The agent of nodes: default, commands.ALIAS or templates.\"SELECTOR\", each with the keys agent, command, " +
 			"progress_filter, model, flags, permissions, timeout and silence.",
 		get:   func(c *Config) any { return c.Agents.shown() },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(c.Agents.shown())) },

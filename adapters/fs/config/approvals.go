@@ -16,8 +16,8 @@ const NotSubmitter = "not-submitter"
 // fromJobs is a key that counts in the user's own file only: what a job can
 // write, or set for the commands it starts, must not let it decide.
 func fromJobs() setting {
-	s := toggle("approvals.from_jobs", "Whether a command that runs inside a job may approve, reject or retry jobs. It may be true only in your own file, "+
-		"config.toml of .config/vizier in your home directory; inside a job, the environment does not say where that is.",
+	s := toggle("approvals.from_jobs", "Whether a command that runs inside a job may approve, reject or retry jobs. Only your own file may set it to true, "+
+		"config.toml of .config/vizier in your home directory; inside a job, the environment cannot name another place.",
 		func(c *Config) *bool { return &c.Approvals.FromJobs })
 	put := s.put
 	s.put = func(c *Config, name string, v any) error {
@@ -37,7 +37,7 @@ func fromJobs() setting {
 // asks for less than another.
 func requiredFrom() setting {
 	asked := func(c *Config) *[]string { return &c.Approvals.RequiredFrom }
-	s := list("approvals.required_from", `Who has to approve: ["not-submitter"] is somebody else than who submitted the job. What any file asks for is asked for.`, asked)
+	s := list("approvals.required_from", `Who must approve: ["not-submitter"] is another person than the submitter. The requirements of all files apply.`, asked)
 	put := s.put
 	s.put = func(c *Config, name string, v any) error {
 		before := slices.Clone(c.Approvals.RequiredFrom)

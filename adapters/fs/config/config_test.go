@@ -242,7 +242,7 @@ func TestDocsPage(t *testing.T) {
 		"Each value comes from the first of these that has it: a command's own flag, the variable named below,\n" +
 		"the repository's `.vizier/config.toml`, the user's `config.toml`, the default.\n" +
 		"The user's file is in `vizier/` below `$VIZIER_CONFIG_DIR`, `$XDG_CONFIG_HOME` or `~/.config`.\n" +
-		"`-C FILE` replaces both files for the command that has it; what jobs do goes by the files. `vizier config show --origin` tells where each value came from.\n" +
+		"`-C FILE` replaces both files for the command that has it; jobs use the files. `vizier config show --origin` prints the source of each value.\n" +
 		"An unknown key or a value of the wrong type is an error.\n\n" +
 		"| key | default | variable | meaning |\n|---|---|---|---|\n")
 	c := defaults()

@@ -67,9 +67,9 @@ var executorKeys = append(slices.Concat(slices.Collect(maps.Values(executorKinds
 
 func executors() setting {
 	return setting{key: "executors.NAME",
-		doc: "A cluster that jobs may run on, with the keys kind (\"slurm\", \"command\" or \"ssh\"), cpus, max_running, pack, submit_rate, max_submitted, " +
-			"locks, lease, poll, timeout, program and container; of Slurm partition, account, qos, time, memory, gres and options; of commands submit, list, cancel and options; " +
-			"of ssh hosts and ssh: docs/user/cluster.md and docs/user/executors.md say what they mean.",
+		doc: "A cluster that jobs can run on, with the keys kind (\"slurm\", \"command\" or \"ssh\"), cpus, max_running, pack, submit_rate, max_submitted, " +
+			"locks, lease, poll, timeout, program and container; for Slurm partition, account, qos, time, memory, gres and options; for commands submit, list, cancel and options; " +
+			"for ssh hosts and ssh: docs/user/cluster.md and docs/user/executors.md describe them.",
 		get:   func(c *Config) any { return shownExecutors(c.Executors) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shownExecutors(c.Executors))) },
 		put: func(c *Config, name string, v any) error {

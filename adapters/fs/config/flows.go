@@ -19,12 +19,12 @@ var flowKeys = []struct {
 }{
 	{"merge.cicd_gate.script", "A shell command that must succeed once a plan is merged; unset, the template decides: none in the shipped one.", asText},
 	{"merge.cicd_gate.auto_resolve", "Whether auto_resolve_script may repair what that command found; unset, the template decides: no.", asTruth},
-	{"merge.cicd_gate.auto_resolve_script", "A shell command that repairs it, after which the gate's own runs again; unset, the template decides: none.", asText},
-	{"merge.cicd_gate.sandbox", "What that command, the one that repairs and pre_merge_script are kept to: \"none\", \"best-effort\" or \"required\"; unset, the template decides: best-effort.", asSandbox},
+	{"merge.cicd_gate.auto_resolve_script", "A shell command that repairs it; the gate's command then runs again; unset, the template decides: none.", asText},
+	{"merge.cicd_gate.sandbox", "The sandbox of that command, the repairing one and pre_merge_script: \"none\", \"best-effort\" or \"required\"; unset, the template decides: best-effort.", asSandbox},
 	{"merge.cicd_gate.retries", "How often the whole gate is tried again after a failure, at most; unset, the template decides: 0.", asCount},
-	{"approve.stop_condition.script", "A shell command that must succeed in a plan's worktree, or the agent is sent back to work; unset, the template decides: none.", asText},
-	{"approve.stop_condition.sandbox", "What that command is kept to: \"none\", \"best-effort\" or \"required\"; unset, the template decides: best-effort.", asSandbox},
-	{"approve.stop_condition.retries", "How often the agent is sent back, at most; unset, the template decides: 3.", asCount},
+	{"approve.stop_condition.script", "A shell command that must succeed in a plan's worktree, or the agent works again; unset, the template decides: none.", asText},
+	{"approve.stop_condition.sandbox", "The sandbox of that command: \"none\", \"best-effort\" or \"required\"; unset, the template decides: best-effort.", asSandbox},
+	{"approve.stop_condition.retries", "How often the agent works again, at most; unset, the template decides: 3.", asCount},
 }
 
 func asText(v any) (any, error) { return str(v) }

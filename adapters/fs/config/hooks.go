@@ -24,7 +24,7 @@ const defaultHookTimeout = time.Minute
 func hooks() setting {
 	return setting{key: "hooks.NAME",
 		doc: "A command that runs when something has happened: on, a list of " + strings.Join(HookEvents, ", ") + "; command, for `sh -c`; " +
-			"timeout, one minute if it is left out.",
+			"timeout, one minute by default.",
 		get:   func(c *Config) any { return shownHooks(c.Hooks) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shownHooks(c.Hooks))) },
 		put: func(c *Config, name string, v any) error {

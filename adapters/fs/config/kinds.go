@@ -247,7 +247,7 @@ func repositories() setting {
 		}
 		return out
 	}
-	return setting{key: "inbox.repositories.NAME", doc: "Where the clone of the repository \"OWNER/REPOSITORY\" is, in which its prompts run; relative to this repository's root.",
+	return setting{key: "inbox.repositories.NAME", doc: "Where the clone of the repository \"OWNER/REPOSITORY\" is, for its prompts; relative to this repository's root.",
 		get:   func(c *Config) any { return shown(c) },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(shown(c))) },
 		put: func(c *Config, name string, v any) error {
