@@ -19,38 +19,38 @@ import (
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 4 << 20
 
-// Live is the configuration in force: what the files say now or, where that makes
-// no sense, what they said before. It is for one goroutine.
+// Live is the configuration in force: what the files say now or, while they are
+// invalid, what they said when they were last valid. It is for one goroutine.
 type Live struct {
 	src     Sources
-	kept    string    // see keep; "": nowhere
-	texts   []written // of the files, as they were read last
-	good    []written // as they last made sense
+	kept    string    // path of the file that keep writes; "": none
+	texts   []written // the files as last read
+	good    []written // the files as last valid
 	at      time.Time
 	c       Config
 	changes int
 	bad     error
 }
 
-// written is what a configuration file says.
+// written is the content of a configuration file.
 type written struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
-	Own  bool   `json:"own,omitempty"` // it is the user's own
+	Own  bool   `json:"own,omitempty"` // it is the user's own file
 }
 
-// kept is what processes that run leave to those that they start while the files
-// make no sense.
+// kept is the configuration that a process hands to the processes that it
+// starts while the files are invalid.
 type kept struct {
-	Bad   string    `json:"bad"` // SHA-256 of the files that make none
+	Bad   string    `json:"bad"` // SHA-256 of the invalid files
 	Read  time.Time `json:"read"`
-	Files []written `json:"files"` // as they made sense
+	Files []written `json:"files"` // the files as last valid
 }
 
-// Open is the configuration of src. What is wrong with it is told by an *Error
-// with every finding, unless a file cannot be read. While the files make
-// no sense later on, what they said before is in the file named by keep; "": it is
-// in this process only.
+// Open reads the configuration of src. If it is invalid, the error is an *Error
+// with all findings; if a file cannot be read, it is another error. keep is the
+// path of the file that hands the last valid configuration to the processes
+// which this one starts, while the files are invalid; "" means no file.
 func Open(src Sources, keep string) (*Live, error) {
 	l := &Live{src: src, kept: keep, at: time.Now()}
 	var err error
@@ -64,8 +64,8 @@ func Open(src Sources, keep string) (*Live, error) {
 	return l, nil
 }
 
-// Inherit is Open for a process that another one started: where the files make no
-// sense, what that one goes by counts.
+// Inherit is Open for a process that another one started: if the files are
+// invalid, it uses the configuration that the starter handed on.
 func Inherit(src Sources, keep string) (*Live, error) {
 	l, err := Open(src, keep)
 	if err == nil {
@@ -79,21 +79,21 @@ func Inherit(src Sources, keep string) (*Live, error) {
 	return l, nil
 }
 
-// Config is the configuration as of the last Refresh.
+// Config returns the configuration as of the last Refresh.
 func (l *Live) Config() Config { return l.c }
 
-// Changes is how often it has changed.
+// Changes returns how often the configuration has changed.
 func (l *Live) Changes() int { return l.changes }
 
-// Refresh reads the files, and makes sense of them where they are not as they
-// were. It reports that the configuration is another.
+// Refresh reads the files, and parses them if they have changed. It reports
+// whether the configuration in force changed.
 func (l *Live) Refresh() (changed bool) {
 	before := l.changes
 	texts, err := l.src.read()
 	switch {
 	case err == nil && l.bad == nil && slices.Equal(texts, l.texts):
 		return false
-	case err == nil && l.bad != nil && slices.Equal(texts, l.good): // it was taken back
+	case err == nil && l.bad != nil && slices.Equal(texts, l.good): // the last change was undone
 		l.mended()
 	case err == nil:
 		var c Config
@@ -114,13 +114,13 @@ func (l *Live) Refresh() (changed bool) {
 
 func (l *Live) mended() {
 	if l.bad != nil && l.kept != "" {
-		_ = os.Remove(l.kept) // it says itself what it is about
+		_ = os.Remove(l.kept) // a leftover does no harm: it holds the digest of the files that it is about
 	}
 	l.bad = nil
 }
 
-// adopt takes over what was kept about the files as they are, if it is not older
-// than what this process has, and reports whether there is such a thing.
+// adopt uses the configuration that was kept for the present files, unless it
+// is older than that of this process. It reports whether there is one.
 func (l *Live) adopt() bool {
 	b, err := sys.ReadRegular(l.kept, maxFile)
 	if err != nil {
@@ -142,8 +142,9 @@ func (l *Live) adopt() bool {
 	return true
 }
 
-// keep leaves what this process goes by to those that it starts. Where it cannot,
-// they refuse, and are started again once the files make sense.
+// keep writes the configuration that this process uses for the processes that
+// it starts. If it cannot, they fail, and are started again once the files are
+// valid.
 func (l *Live) keep() {
 	if l.kept == "" {
 		return
@@ -174,7 +175,7 @@ func digest(texts []written) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// read reads the files that there are.
+// read reads the files that exist.
 func (src Sources) read() ([]written, error) {
 	var out []written
 	for _, f := range src.files() {
