@@ -12,10 +12,11 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// Find is Resolve for what a person types: where neither a path nor an alias
-// in commands is meant, the name of a file in .vizier/workflows will do, and
-// the error for a name that stands for nothing is an *Unresolved. A path is one
-// from the working directory, if the file is there, or from the root.
+// Find is Resolve for names that a person types. A name that is neither a path
+// nor an alias in commands may also be that of a file in .vizier/workflows. A
+// path is relative to the working directory if the file exists there, and
+// otherwise to the root. The error for a name that matches nothing is an
+// *Unresolved.
 func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) {
 	if explicit(flow) {
 		if at := fromHere(l.Root, flow); !strings.HasPrefix(flow, "file:") && at != filepath.Join(l.Root, flow) {
@@ -51,10 +52,11 @@ func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) 
 	return r, u
 }
 
-// Unresolved is a name that stands for no template. It is wrong input.
+// Unresolved is the error for a name that matches no template. It wraps
+// kernel.ErrInvalid.
 type Unresolved struct {
-	Near    string   // a name that may have been meant
-	Names   []string // those that there are
+	Near    string   // a name that may have been meant; "": none
+	Names   []string // all names that exist
 	Shipped bool     // Vizier comes with a template of that name
 
 	err error
@@ -62,10 +64,11 @@ type Unresolved struct {
 
 func (u *Unresolved) Error() string { return u.err.Error() }
 
-// Unwrap finds both the class and the cause.
+// Unwrap returns the class and the cause.
 func (u *Unresolved) Unwrap() []error { return []error{kernel.ErrInvalid, u.err} }
 
-// Names are the templates in .vizier/workflows, without the extension.
+// Names returns the names of the templates in .vizier/workflows, without the
+// extension.
 func (l Loader) Names() []string {
 	var names []string
 	entries, _ := os.ReadDir(filepath.Join(l.Root, ".vizier", "workflows")) // no directory: no names
