@@ -86,9 +86,9 @@ func (a *AgentState) with(r AgentRun) *AgentState {
 	return &next
 }
 
-// forgetful returns a without the session, so that the next attempt starts a
+// withoutSession returns a without the session, so that the next attempt starts a
 // new conversation.
-func (a *AgentState) forgetful() *AgentState {
+func (a *AgentState) withoutSession() *AgentState {
 	if a == nil {
 		return nil
 	}

@@ -47,7 +47,7 @@ func Reject(s *Snapshot, id JobID, by, reason string) (Plan, error) {
 	st.Status, st.Wait = BlockedByApproval, WaitReason{Kind: OnApproval, Detail: orElse(reason, "approval rejected")}
 	st.WaitedOn, st.WaitSince = st.WaitedOn.With(OnApproval), s.now
 	st.Finished, st.Exit, st.Outcome, st.Reason = s.now, Exited(10), OutcomeBlocked, st.Wait.Detail
-	return s.routed(NewPlan(PutState{id, j.Rev, st}), j), nil
+	return s.withRoutes(NewPlan(PutState{id, j.Rev, st}), j), nil
 }
 
 func (s *Snapshot) undecided(id JobID, verb string) (*Job, error) {

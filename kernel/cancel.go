@@ -58,7 +58,7 @@ func (s *Snapshot) cancel(j *Job, by string, cleanup bool) (Plan, error) {
 	st.Wait, st.WaitSince, st.RetryAt = WaitReason{}, time.Time{}, time.Time{}
 	st.Failure, st.Reason = NoFailure, "cancelled by "+orElse(by, "unknown")
 	st.Cancelled.Status = CleanupSkipped
-	p := s.routed(NewPlan(PutState{id, j.Rev, st}), j)
+	p := s.withRoutes(NewPlan(PutState{id, j.Rev, st}), j)
 	if cleanup && st.Context.Owned {
 		p.add(RemoveWorktree{id, st.Context, true})
 	}

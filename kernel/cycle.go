@@ -86,10 +86,10 @@ func (s *Snapshot) retire(j *Job) Plan {
 	return p
 }
 
-// apart reports whether c is a merge that closed a cycle of its plan without
-// using what p made: p came after c, or an earlier merge closed p's cycle. A
-// retry of p does not rewind such a merge.
-func (s *Snapshot) apart(p, c int32) bool {
+// usedOtherCycle reports whether c is a merge that closed a cycle of its plan
+// without using what p made: p came after c, or an earlier merge closed p's
+// cycle. A retry of p does not rewind such a merge.
+func (s *Snapshot) usedOtherCycle(p, c int32) bool {
 	maker, merge := s.jobs[p], s.jobs[c]
 	if !merge.closed() || slices.Contains(merge.Spec.After, maker.ID) {
 		return false

@@ -63,7 +63,7 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	}
 	f := t.failures[j.Spec.Origin.Run]
 	if f == nil {
-		t.s.unfailing(j.Spec.Origin.Run)
+		t.s.requireStoppers(j.Spec.Origin.Run)
 		return verdict{}, 1
 	}
 	if f.downstream == nil {
@@ -84,9 +84,9 @@ func (t *tick) checkRun(i int32, from int) (verdict, int) {
 	return blocks(heldBack + string(f.first)).of(f.first).because(RunStopped), 1
 }
 
-// unfailing notes that the decision assumes that no failure stops run. If one
-// may, it requires every job.
-func (s *Snapshot) unfailing(run RunID) {
+// requireStoppers notes that the decision assumes that no failure stops run. If
+// one may, it requires every job.
+func (s *Snapshot) requireStoppers(run RunID) {
 	if s.near == nil || run == "" {
 		return
 	}
@@ -96,10 +96,10 @@ func (s *Snapshot) unfailing(run RunID) {
 	}
 }
 
-// unhandling notes that the decision assumes that job i, which belongs to no
+// requireHandled notes that the decision assumes that job i, which belongs to no
 // run, handles no failure that stops a run: the end of job i would make that
-// failure final. For handlers that belong to a run, unfailing covers this.
-func (s *Snapshot) unhandling(i int32) {
+// failure final. For handlers that belong to a run, requireStoppers covers this.
+func (s *Snapshot) requireHandled(i int32) {
 	id := s.jobs[i].ID
 	if s.near == nil || s.jobs[i].Spec.Origin.Run != "" {
 		return

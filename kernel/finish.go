@@ -18,11 +18,11 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 		return Plan{}, fmt.Errorf("finish: %w", err)
 	}
 	var p Plan
-	st := ended(j, r, s.now)
+	st := stateAfter(j, r, s.now)
 	if r.Context != nil {
 		st.Context = *r.Context
 		if st.Context == (Context{}) {
-			p = s.leaveContext(j)
+			p = s.clearContext(j)
 		}
 	}
 	if len(r.Produced) > 0 && st.Status.Terminal() { // not while it will be retried: no job may use the artifacts of such an attempt
@@ -47,7 +47,7 @@ func Finish(s *Snapshot, r Result) (Plan, error) {
 		}
 		p = p.Then(q)
 	}
-	return s.routed(p, j), nil
+	return s.withRoutes(p, j), nil
 }
 
 // Refuted returns r as a failure because of err, an error in the submissions of
@@ -71,10 +71,10 @@ func (s *Snapshot) Submissions() []NewJob {
 	return out
 }
 
-// ended returns the state of a running job whose attempt ended with r. Whether
-// a job runs again by itself is decided only here; spend charges the budget for
-// it (semantics 2, decision 4).
-func ended(j *Job, r Result, now time.Time) State {
+// stateAfter returns the state of a running job whose attempt ended with r.
+// Whether a job runs again by itself is decided only here; spend charges the
+// budget for it (semantics 2, decision 4).
+func stateAfter(j *Job, r Result, now time.Time) State {
 	st := j.State
 	st.Finished = now
 	if !r.Ended.IsZero() {
@@ -113,7 +113,7 @@ func ended(j *Job, r Result, now time.Time) State {
 			st.RetryAt = now
 		}
 	case j.cutOff(r.Class):
-		if again = j.reclaimed(r); again {
+		if again = j.mayReclaim(r); again {
 			st.RetryAt, st.Lost = now, r.Attempt.N
 		}
 	case j.Retry().Covers(r.Class, r.Exit):
@@ -124,7 +124,7 @@ func ended(j *Job, r Result, now time.Time) State {
 			}
 		}
 	}
-	if !again && r.Killed(j) && j.reclaimed(r) {
+	if !again && r.Killed(j) && j.mayReclaim(r) {
 		again, st.RetryAt, st.Lost, st.Failure = true, now, r.Attempt.N, WorkerLost
 	}
 	if again {
@@ -155,10 +155,10 @@ func (j *Job) cutOff(c FailureClass) bool {
 	return c == WorkerLost || c == Preempted && j.Budget().Reclaims > 0
 }
 
-// reclaimed reports whether another attempt follows one that was cut off:
+// mayReclaim reports whether another attempt follows one that was cut off:
 // within the budget, or once more if the effect is already on record as made,
 // since then the attempt only takes it over.
-func (j *Job) reclaimed(r Result) bool {
+func (j *Job) mayReclaim(r Result) bool {
 	budget := j.Budget().Reclaims
 	if r.Applied {
 		budget++
@@ -183,9 +183,9 @@ func spend(j *Job, st *State, now time.Time) {
 	st.Requeued = now
 }
 
-// refusals is the delay before a job whose launches were refused is launched
-// again.
-var refusals = RetryPolicy{Base: time.Second, Cap: time.Minute}
+// refusalBackoff is the delay before a job whose launches were refused is
+// launched again.
+var refusalBackoff = RetryPolicy{Base: time.Second, Cap: time.Minute}
 
 // Refuse takes back an attempt that its executor could not start and of which
 // nothing was executed. The job is queued again with the reason on record, and
@@ -211,7 +211,7 @@ func Refuse(s *Snapshot, a AttemptID, why string, final bool) (Plan, error) {
 	} else {
 		st.Status, st.Started = Queued, time.Time{}
 		if st.Refused > 0 {
-			st.RetryAt = s.now.Add(refusals.Backoff(a, st.Refused-1)).Truncate(time.Microsecond)
+			st.RetryAt = s.now.Add(refusalBackoff.Backoff(a, st.Refused-1)).Truncate(time.Microsecond)
 		}
 		st.Refused++
 	}

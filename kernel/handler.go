@@ -85,16 +85,16 @@ func (s *Snapshot) WayOut(id JobID) JobID {
 	if j == nil {
 		return id
 	}
-	if from := s.lackedFrom(j); from != nil {
-		return s.restart(from.ID)
+	if from := s.faultyPredecessor(j); from != nil {
+		return s.rewindRoot(from.ID)
 	}
-	return s.restart(s.ofConflict(j).ID)
+	return s.rewindRoot(s.conflictHandler(j).ID)
 }
 
-// lackedFrom returns the predecessor of j that succeeded without producing what
-// j needed of it, so that j would fail again if only later jobs were retried.
-// It returns nil if there is none.
-func (s *Snapshot) lackedFrom(j *Job) *Job {
+// faultyPredecessor returns the predecessor of j that succeeded without
+// producing what j needed of it, so that j would fail again if only later jobs
+// were retried. It returns nil if there is none.
+func (s *Snapshot) faultyPredecessor(j *Job) *Job {
 	if j.State.Status != Failed {
 		return nil
 	}
@@ -151,8 +151,8 @@ func (s *Snapshot) onlySource(j *Job) *Job {
 	return from
 }
 
-// ofConflict returns the job that the open merge conflict of j woke, or j.
-func (s *Snapshot) ofConflict(j *Job) *Job {
+// conflictHandler returns the job that the open merge conflict of j woke, or j.
+func (s *Snapshot) conflictHandler(j *Job) *Job {
 	plan := j.Spec.Integrates()
 	if plan == "" || !s.facts.Present[Artifact{Kind: MergeSentinel, Name: plan}].Value {
 		return j

@@ -176,7 +176,7 @@ type Capacity struct {
 
 // configured returns the part of l that concerns a job with spec sp.
 func (l Limits) configured(sp *Spec) *Configured {
-	most, _ := l.running(sp.Task.On())
+	most, _ := l.limitOf(sp.Task.On())
 	c := &Configured{MaxRunning: most, Grace: l.Grace}
 	for _, k := range sp.Locks {
 		if size := (Capacity{k.Key, l.capacity(k.Key)}); k.Pool() && !slices.Contains(c.Pools, size) {

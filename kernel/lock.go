@@ -81,9 +81,9 @@ func (l Limits) String() string {
 	return text
 }
 
-// running returns how many jobs an executor may run, where 0 is no limit, and
+// limitOf returns how many jobs an executor may run, where 0 is no limit, and
 // the name of that limit.
-func (l Limits) running(executor string) (int, string) {
+func (l Limits) limitOf(executor string) (int, string) {
 	if executor == LocalExecutor {
 		return l.MaxRunning, "max_running"
 	}
@@ -155,7 +155,7 @@ func (t *LockTable) full(executor string) (why string, cause WaitCause) {
 	if t.limits.Remote && executor == LocalExecutor {
 		return awaitingHost, HostAbsent
 	}
-	if m, name := t.limits.running(executor); m > 0 && t.running[executor] >= m {
+	if m, name := t.limits.limitOf(executor); m > 0 && t.running[executor] >= m {
 		return "waiting on pool " + name + " (" + strconv.Itoa(t.running[executor]) + " of " + strconv.Itoa(m) + " in use)", ExecutorFull
 	}
 	return "", OtherCause

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 		asked := n.Spec
 		n.Spec.After, n.Spec.AfterAny = nil, nil
 		for _, id := range asked.After {
-			n.Spec.RunsAfter(orElseID(m.Same[id], id), asked.AfterPolicy(id))
+			n.Spec.RunsAfter(cmp.Or(m.Same[id], id), asked.AfterPolicy(id))
 		}
 		spec, err := normalise(s, n, batch)
 		if err != nil {
@@ -91,7 +92,7 @@ func Merge(s *Snapshot, news []NewJob, by string) (Merged, error) {
 			first.Spec.Budget, first.Spec.Retry = first.Spec.Budget.or(spec.Budget), first.Spec.Retry.or(spec.Retry)
 			continue
 		}
-		if err := m.again(d, d.s.Job(id), spec, n.Approval.State, by); err != nil {
+		if err := m.resubmit(d, d.s.Job(id), spec, n.Approval.State, by); err != nil {
 			return Merged{}, err
 		}
 	}
@@ -113,8 +114,8 @@ func Submit(s *Snapshot, news []NewJob, by string) (Merged, Plan, error) {
 	return m, m.Plan.Then(p), nil
 }
 
-// again adds to m and d what another submission of j changes.
-func (m *Merged) again(d *Draft, j *Job, spec Spec, approval ApprovalState, by string) error {
+// resubmit adds to m and d what another submission of j changes.
+func (m *Merged) resubmit(d *Draft, j *Job, spec Spec, approval ApprovalState, by string) error {
 	if err := conflict(j.ID, &j.Spec, &spec, j.State.Approval.State, approval); err != nil {
 		return err
 	}
@@ -169,11 +170,4 @@ func conflict(id JobID, old, now *Spec, oldApproval, newApproval ApprovalState) 
 	}
 	return fmt.Errorf("idempotency key %q is that of job %s, which differs in %s: use another key, or submit the same job: %w",
 		now.IdempotencyKey, id, strings.Join(differ, ", "), ErrConflict)
-}
-
-func orElseID(id, alt JobID) JobID {
-	if id == "" {
-		return alt
-	}
-	return id
 }

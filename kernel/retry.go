@@ -25,7 +25,7 @@ func RetryOf(s *Snapshot, root JobID) (RetrySet, error) {
 	if s.Job(root) == nil {
 		return set, fmt.Errorf("retry %s: %w", root, ErrNotFound)
 	}
-	set.Root = s.restart(root)
+	set.Root = s.rewindRoot(root)
 	set.Jobs = s.Downstream(set.Root)
 	woken := s.handlers(set.Jobs)
 	set.Jobs = append(set.Jobs, woken...)
@@ -151,20 +151,20 @@ func RetryAll(s *Snapshot, roots []JobID, by string) ([]RetrySet, Plan, error) {
 	return sets, s.rewind(all, by, byPerson), nil
 }
 
-// cause says who rewinds. A rewind by a person starts over. A rewind by a route
-// keeps the count of rewinds and an open merge conflict, which its target is to
-// resolve.
-type cause uint8
+// initiator says who rewinds. A rewind by a person starts over. A rewind by a
+// route keeps the count of rewinds and an open merge conflict, which its target
+// is to resolve.
+type initiator uint8
 
 const (
-	byPerson cause = iota
+	byPerson initiator = iota
 	byRoute
 )
 
 // rewind puts the jobs of sets back to their beginning. The first job of each
 // set is its root, and no job is in two sets. Each job gets back the execution
 // context that a predecessor outside the sets hands on.
-func (s *Snapshot) rewind(sets [][]JobID, by string, why cause) Plan {
+func (s *Snapshot) rewind(sets [][]JobID, by string, from initiator) Plan {
 	s.requireAll()
 	var p Plan
 	in := map[JobID]bool{}
@@ -174,20 +174,20 @@ func (s *Snapshot) rewind(sets [][]JobID, by string, why cause) Plan {
 		}
 	}
 	for _, set := range sets {
-		s.rewindSet(&p, set, in, by, why)
+		s.rewindSet(&p, set, in, by, from)
 	}
 	return p
 }
 
-func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string, why cause) {
+func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string, from initiator) {
 	for i, id := range set {
 		j := s.Job(id)
 		st := rewound(j, s.now, by)
-		st.Context = s.carried(j, in)
+		st.Context = s.inheritedContext(j, in)
 		if st.Context.Root == "" && j.State.Context.Root != "" { // the worktree that its agent's conversation is about is gone
-			st.Agent = st.Agent.forgetful()
+			st.Agent = st.Agent.withoutSession()
 		}
-		if why == byRoute {
+		if from == byRoute {
 			st.Routed = j.State.Routed
 		}
 		st.Closed = j.State.Closed
@@ -199,7 +199,7 @@ func (s *Snapshot) rewindSet(p *Plan, set []JobID, in map[JobID]bool, by string,
 		}
 		p.add(Reset{j.Attempt(), j.Spec.Produces}, PutState{id, j.Rev, st})
 	}
-	if why == byRoute {
+	if from == byRoute {
 		return
 	}
 	for _, slug := range s.mergeSlugs(set) {

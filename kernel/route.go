@@ -16,8 +16,8 @@ func (r Route) budget() int {
 	return r.Budget
 }
 
-// routed returns p, by which j ends, followed by what j's routes do then.
-func (s *Snapshot) routed(p Plan, j *Job) Plan {
+// withRoutes returns p, by which j ends, followed by what j's routes do then.
+func (s *Snapshot) withRoutes(p Plan, j *Job) Plan {
 	if len(j.Spec.Routes) == 0 {
 		return p
 	}
@@ -117,9 +117,9 @@ func (s *Snapshot) note(j *Job, what string) Plan {
 	return NewPlan(PutState{j.ID, j.Rev, st})
 }
 
-// carried returns the context that j gets back when it is rewound: that of a
-// predecessor outside set that succeeded and hands its context to j.
-func (s *Snapshot) carried(j *Job, set map[JobID]bool) Context {
+// inheritedContext returns the context that j gets back when it is rewound:
+// that of a predecessor outside set that succeeded and hands its context to j.
+func (s *Snapshot) inheritedContext(j *Job, set map[JobID]bool) Context {
 	if j.Spec.OwnsContext {
 		return Context{}
 	}
@@ -139,12 +139,12 @@ func (j *Job) handsOver(to JobID) bool {
 	return slices.ContainsFunc(j.Spec.Routes, func(r Route) bool { return r.On == OutcomeSucceeded && r.To == to })
 }
 
-// restart returns the job at which a rewind of root has to begin: root, or, if
+// rewindRoot returns the job at which a rewind of root has to begin: root, or, if
 // the context that root runs in is gone, the job that makes that context
 // (semantics 3.11). Root never falls back to the operator's checkout.
-func (s *Snapshot) restart(root JobID) JobID {
+func (s *Snapshot) rewindRoot(root JobID) JobID {
 	j := s.Job(root)
-	if s.carried(j, nil).Root != "" {
+	if s.inheritedContext(j, nil).Root != "" {
 		return root
 	}
 	seen := map[JobID]bool{root: true}
@@ -181,9 +181,9 @@ func ForgetWorktrees(s *Snapshot, root JobID, gone func(Context) bool) Plan {
 	return p
 }
 
-// leaveContext clears the context of every other job of j's run that ran in j's
+// clearContext clears the context of every other job of j's run that ran in j's
 // worktree, which is gone.
-func (s *Snapshot) leaveContext(j *Job) Plan {
+func (s *Snapshot) clearContext(j *Job) Plan {
 	var p Plan
 	gone := j.State.Context.Worktree
 	if gone == "" || j.Spec.Origin.Run == "" {
