@@ -130,9 +130,9 @@ func (a *Agent) read(name string, v any) error {
 				err = mismatch("one of \"edit\", \"run\" and \"all\"", keys[key])
 			}
 		case "timeout":
-			a.Timeout, err = limit(keys[key])
+			a.Timeout, err = positiveDuration(keys[key])
 		case "silence":
-			a.Silence, err = limit(keys[key])
+			a.Silence, err = positiveDuration(keys[key])
 		default:
 			return fmt.Errorf("unknown key %s.%s%s", name, key, hint(Nearest(key, agentKeys)))
 		}
@@ -143,8 +143,8 @@ func (a *Agent) read(name string, v any) error {
 	return nil
 }
 
-// limit parses a positive duration.
-func limit(v any) (time.Duration, error) {
+// positiveDuration parses a positive duration.
+func positiveDuration(v any) (time.Duration, error) {
 	text, _ := v.(string)
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {

@@ -99,11 +99,11 @@ func (e *Executor) read(v any) error {
 			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	return e.whole(keys)
+	return e.validate(keys)
 }
 
-// whole returns an error if a key is missing or belongs to another kind.
-func (e *Executor) whole(keys map[string]any) error {
+// validate returns an error if a key is missing or belongs to another kind.
+func (e *Executor) validate(keys map[string]any) error {
 	own, known := executorKinds[e.Kind]
 	if !known {
 		found := "nothing"
@@ -183,11 +183,11 @@ func (e *Executor) set(key string, v any) (err error) {
 		}
 		e.Locks = on
 	case "lease":
-		err = span(&e.Lease, 5*time.Second, v)
+		err = durationFrom(&e.Lease, 5*time.Second, v)
 	case "poll":
-		err = span(&e.Poll, 100*time.Millisecond, v)
+		err = durationFrom(&e.Poll, 100*time.Millisecond, v)
 	case "timeout":
-		err = span(&e.Timeout, 100*time.Millisecond, v)
+		err = durationFrom(&e.Timeout, 100*time.Millisecond, v)
 	default:
 		err = fmt.Errorf("unknown key%s", hint(Nearest(key, executorKeys)))
 	}
@@ -224,7 +224,7 @@ func hosts(v any) ([]Host, error) {
 var hostName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]*$`) })
 
 func count(to *int, v any) error {
-	n, err := whole(v)
+	n, err := wholeNumber(v)
 	*to = int(n)
 	return err
 }
@@ -238,8 +238,8 @@ func word(v any) (string, error) {
 	return s, nil
 }
 
-// span parses a duration of at least least.
-func span(to *time.Duration, least time.Duration, v any) error {
+// durationFrom parses a duration of at least least.
+func durationFrom(to *time.Duration, least time.Duration, v any) error {
 	text, _ := v.(string)
 	d, err := time.ParseDuration(text)
 	if err != nil || d < least {

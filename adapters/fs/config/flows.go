@@ -35,8 +35,8 @@ func asSandbox(v any) (any, error) {
 	}
 	return word, err
 }
-func asTruth(v any) (any, error) { return truth(v) }
-func asCount(v any) (any, error) { return whole(v) }
+func asTruth(v any) (any, error)  { return boolean(v) }
+func asCount(v any) (any, error) { return wholeNumber(v) }
 
 // Settings returns every key that templates may name, set or not.
 func (f Flows) Settings() map[string]workflow.Setting {

@@ -16,15 +16,15 @@ func number[T int | int64](key, doc string, at func(*Config) *T) setting {
 	return setting{key: key, doc: doc,
 		get: func(c *Config) any { return int64(*at(c)) },
 		put: func(c *Config, _ string, v any) error {
-			n, err := whole(v)
+			n, err := wholeNumber(v)
 			*at(c) = T(n)
 			return err
 		}}
 }
 
-// whole parses a number that is not negative. Environment variables give
+// wholeNumber parses a number that is not negative. Environment variables give
 // numbers as strings.
-func whole(v any) (int64, error) {
+func wholeNumber(v any) (int64, error) {
 	if s, ok := v.(fromEnv); ok {
 		n, err := strconv.ParseInt(string(s), 10, 64)
 		if err != nil {
@@ -46,12 +46,12 @@ func toggle(key, doc string, at func(*Config) *bool) setting {
 	return setting{key: key, doc: doc,
 		get: func(c *Config) any { return *at(c) },
 		put: func(c *Config, _ string, v any) (err error) {
-			*at(c), err = truth(v)
+			*at(c), err = boolean(v)
 			return err
 		}}
 }
 
-func truth(v any) (bool, error) {
+func boolean(v any) (bool, error) {
 	switch b := v.(type) {
 	case bool:
 		return b, nil
@@ -189,7 +189,7 @@ func pools() setting {
 		get:   func(c *Config) any { return c.Pools },
 		names: func(c *Config) []string { return slices.Sorted(maps.Keys(c.Pools)) },
 		put: func(c *Config, name string, v any) error {
-			n, err := whole(v)
+			n, err := wholeNumber(v)
 			c.Pools[name] = int(n)
 			return err
 		}}

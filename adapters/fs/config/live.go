@@ -22,29 +22,29 @@ const maxFile = 4 << 20
 // Live is the configuration in force: what the files say now or, while they are
 // invalid, what they said when they were last valid. It is for one goroutine.
 type Live struct {
-	src     Sources
-	kept    string    // path of the file that keep writes; "": none
-	texts   []written // the files as last read
-	good    []written // the files as last valid
-	at      time.Time
-	c       Config
-	changes int
-	bad     error
+	src          Sources
+	handoverFile string    // path of the file that writeHandover writes; "": none
+	texts        []content // the files as last read
+	good         []content // the files as last valid
+	at           time.Time
+	c            Config
+	changes      int
+	bad          error
 }
 
-// written is the content of a configuration file.
-type written struct {
+// content is the content of a configuration file.
+type content struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 	Own  bool   `json:"own,omitempty"` // it is the user's own file
 }
 
-// kept is the configuration that a process hands to the processes that it
+// handover is the configuration that a process hands to the processes that it
 // starts while the files are invalid.
-type kept struct {
+type handover struct {
 	Bad   string    `json:"bad"` // SHA-256 of the invalid files
 	Read  time.Time `json:"read"`
-	Files []written `json:"files"` // the files as last valid
+	Files []content `json:"files"` // the files as last valid
 }
 
 // Open reads the configuration of src. If it is invalid, the error is an *Error
@@ -52,7 +52,7 @@ type kept struct {
 // path of the file that hands the last valid configuration to the processes
 // which this one starts, while the files are invalid; "" means no file.
 func Open(src Sources, keep string) (*Live, error) {
-	l := &Live{src: src, kept: keep, at: time.Now()}
+	l := &Live{src: src, handoverFile: keep, at: time.Now()}
 	var err error
 	if l.texts, err = src.read(); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func Inherit(src Sources, keep string) (*Live, error) {
 	if err == nil {
 		return l, nil
 	}
-	l = &Live{src: src, kept: keep, bad: err}
+	l = &Live{src: src, handoverFile: keep, bad: err}
 	l.texts, _ = src.read()
 	if !l.adopt() {
 		return nil, err
@@ -94,27 +94,27 @@ func (l *Live) Refresh() (changed bool) {
 	case err == nil && l.bad == nil && slices.Equal(texts, l.texts):
 		return false
 	case err == nil && l.bad != nil && slices.Equal(texts, l.good): // the last change was undone
-		l.mended()
+		l.recovered()
 	case err == nil:
 		var c Config
 		if c, err = parse(l.src, texts); err == nil {
 			l.c, l.good, l.at = c, texts, time.Now()
 			l.changes++
-			l.mended()
+			l.recovered()
 		}
 	}
 	if l.texts = texts; err != nil {
 		l.bad = err
 		if !l.adopt() {
-			l.keep()
+			l.writeHandover()
 		}
 	}
 	return l.changes > before
 }
 
-func (l *Live) mended() {
-	if l.bad != nil && l.kept != "" {
-		_ = os.Remove(l.kept) // a leftover does no harm: it holds the digest of the files that it is about
+func (l *Live) recovered() {
+	if l.bad != nil && l.handoverFile != "" {
+		_ = os.Remove(l.handoverFile) // a leftover does no harm: it holds the digest of the files that it is about
 	}
 	l.bad = nil
 }
@@ -122,11 +122,11 @@ func (l *Live) mended() {
 // adopt uses the configuration that was kept for the present files, unless it
 // is older than that of this process. It reports whether there is one.
 func (l *Live) adopt() bool {
-	b, err := sys.ReadRegular(l.kept, maxFile)
+	b, err := sys.ReadRegular(l.handoverFile, maxFile)
 	if err != nil {
 		return false
 	}
-	var k kept
+	var k handover
 	if json.Unmarshal(b, &k) != nil || k.Bad != digest(l.texts) || k.Read.Before(l.at) {
 		return false
 	}
@@ -142,31 +142,31 @@ func (l *Live) adopt() bool {
 	return true
 }
 
-// keep writes the configuration that this process uses for the processes that
-// it starts. If it cannot, they fail, and are started again once the files are
-// valid.
-func (l *Live) keep() {
-	if l.kept == "" {
+// writeHandover writes the configuration that this process uses for the
+// processes that it starts. If it cannot, they fail, and are started again once
+// the files are valid.
+func (l *Live) writeHandover() {
+	if l.handoverFile == "" {
 		return
 	}
-	b, err := json.Marshal(kept{digest(l.texts), l.at, l.good})
+	b, err := json.Marshal(handover{digest(l.texts), l.at, l.good})
 	if err != nil {
 		return
 	}
-	f, err := os.CreateTemp(filepath.Dir(l.kept), "."+filepath.Base(l.kept)+".*.tmp") // 0600: a configuration may hold secrets
+	f, err := os.CreateTemp(filepath.Dir(l.handoverFile), "."+filepath.Base(l.handoverFile)+".*.tmp") // 0600: a configuration may hold secrets
 	if err != nil {
 		return
 	}
 	_, err = f.Write(append(b, '\n'))
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), l.kept)
+		err = os.Rename(f.Name(), l.handoverFile)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
 	}
 }
 
-func digest(texts []written) string {
+func digest(texts []content) string {
 	var b bytes.Buffer
 	for _, t := range texts {
 		fmt.Fprintf(&b, "%q %q\n", t.Name, t.Text)
@@ -176,8 +176,8 @@ func digest(texts []written) string {
 }
 
 // read reads the files that exist.
-func (src Sources) read() ([]written, error) {
-	var out []written
+func (src Sources) read() ([]content, error) {
+	var out []content
 	for _, f := range src.files() {
 		data, err := sys.ReadLinked(f.path, maxFile)
 		switch {
@@ -186,7 +186,7 @@ func (src Sources) read() ([]written, error) {
 		case err != nil:
 			return nil, fmt.Errorf("read configuration: %w", err)
 		}
-		out = append(out, written{f.show, string(data), f.own})
+		out = append(out, content{f.show, string(data), f.own})
 	}
 	return out, nil
 }

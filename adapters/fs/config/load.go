@@ -35,7 +35,7 @@ func UserDir(env func(string) string) string {
 // parse parses the layers, each over the one before: defaults, the user's file,
 // the repository's file, the environment. The error is an *Error with all
 // findings.
-func parse(src Sources, texts []written) (Config, error) {
+func parse(src Sources, texts []content) (Config, error) {
 	l := loader{c: defaults(), known: settings()}
 	for _, t := range texts {
 		l.c.own = t.Own
