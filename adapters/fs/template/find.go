@@ -19,7 +19,7 @@ import (
 // *Unresolved.
 func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) {
 	if explicit(flow) {
-		if at := fromHere(l.Root, flow); !strings.HasPrefix(flow, "file:") && at != filepath.Join(l.Root, flow) {
+		if at := resolvePath(l.Root, flow); !strings.HasPrefix(flow, "file:") && at != filepath.Join(l.Root, flow) {
 			if rel, in := within(l.Root, at); in {
 				flow = "./" + filepath.ToSlash(rel)
 			}
@@ -28,14 +28,14 @@ func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) 
 	}
 	names := l.Names()
 	for alias := range commands {
-		if normal(alias) == normal(flow) {
+		if normalize(alias) == normalize(flow) {
 			return l.Resolve(flow, commands)
 		}
 	}
 	for _, name := range names {
-		if normal(name) == normal(flow) {
+		if normalize(name) == normalize(flow) {
 			path := filepath.Join(".vizier", "workflows", name+".toml")
-			return Resolved{Path: path, Selector: "file:" + filepath.ToSlash(path), Alias: normal(flow)}, nil
+			return Resolved{Path: path, Selector: "file:" + filepath.ToSlash(path), Alias: normalize(flow)}, nil
 		}
 	}
 	r, err := l.Resolve(flow, commands)
@@ -43,11 +43,11 @@ func (l Loader) Find(flow string, commands map[string]string) (Resolved, error) 
 		return r, nil
 	}
 	u := &Unresolved{err: err}
-	if _, err := iofs.Stat(Shipped(), normal(flow)+".toml"); err == nil {
+	if _, err := iofs.Stat(Shipped(), normalize(flow)+".toml"); err == nil {
 		u.Shipped = true
 	} else {
 		u.Names = slices.Concat(names, slices.Sorted(maps.Keys(commands)))
-		u.Near = workflow.Suggest(normal(flow), u.Names)
+		u.Near = workflow.Suggest(normalize(flow), u.Names)
 	}
 	return r, u
 }

@@ -27,7 +27,7 @@ func (l Loader) Resolve(flow string, commands map[string]string) (Resolved, erro
 		return l.file(flow)
 	}
 	for _, alias := range slices.Sorted(maps.Keys(commands)) {
-		if normal(alias) != normal(flow) {
+		if normalize(alias) != normalize(flow) {
 			continue
 		}
 		target := commands[alias]
@@ -35,7 +35,7 @@ func (l Loader) Resolve(flow string, commands map[string]string) (Resolved, erro
 		if err != nil {
 			return r, fmt.Errorf("alias `%s` resolves to `%s` but no readable template source was found: %w", flow, target, err)
 		}
-		r.Selector, r.Alias = target, normal(flow)
+		r.Selector, r.Alias = target, normalize(flow)
 		return r, nil
 	}
 	return l.selector(flow)
@@ -124,9 +124,9 @@ func dotted(s string) (stem, version string, ok bool) {
 	return s[:at], s[at+1:], true
 }
 
-// normal returns an alias in the form that [commands] uses: lower case, words
+// normalize returns an alias in the form that [commands] uses: lower case, words
 // joined by underscores.
-func normal(s string) string {
+func normalize(s string) string {
 	s = strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(s))
 	for strings.Contains(s, "__") {
 		s = strings.ReplaceAll(s, "__", "_")

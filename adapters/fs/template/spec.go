@@ -19,7 +19,7 @@ const maxSpec = 1 << 20
 // directory if that is in the working tree and has the file, and otherwise to
 // the tree's root.
 func Spec(tree, path string) (string, error) {
-	at := fromHere(tree, path)
+	at := resolvePath(tree, path)
 	info, err := os.Stat(at)
 	switch {
 	case err != nil:
@@ -33,10 +33,10 @@ func Spec(tree, path string) (string, error) {
 	return string(data), err
 }
 
-// fromHere returns the absolute path of a file that a person names. A relative
+// resolvePath returns the absolute path of a file that a person names. A relative
 // path is relative to the working directory if that is in root and has the
 // file, and otherwise to root.
-func fromHere(root, path string) string {
+func resolvePath(root, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
