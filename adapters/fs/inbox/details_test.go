@@ -21,9 +21,9 @@ import (
 // textSum is the SHA-256 of "text".
 const textSum = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
 
-// stands returns a job that stands for the prompt rel, whose file has the given
-// inode number.
-func stands(tree Tree, n int, rel string, inode uint64) *kernel.Job {
+// promptJob returns a job that stands for the prompt rel, whose file has the
+// given inode number.
+func promptJob(tree Tree, n int, rel string, inode uint64) *kernel.Job {
 	return &kernel.Job{ID: kernel.JobID(fmt.Sprintf("%032x", n)), Spec: kernel.Spec{Prompt: &kernel.Prompt{Owner: "o", Repository: "r", Branch: "b",
 		File: tree.File(rel, kernel.RunningPrompt), Rel: rel, Inode: inode, SHA256: textSum}}}
 }
@@ -43,8 +43,8 @@ func inodeOf(t testing.TB, tree Tree, name string) uint64 {
 	return 0
 }
 
-// lies returns all files of the trees except the locks.
-func lies(t testing.TB, tree Tree) string {
+// fileNames returns all files of the trees except the locks.
+func fileNames(t testing.TB, tree Tree) string {
 	t.Helper()
 	var out []string
 	err := filepath.WalkDir(tree.Home, func(path string, d iofs.DirEntry, err error) error {
@@ -185,7 +185,7 @@ func TestWhichFileIsAJobsPrompt(t *testing.T) {
 			t.Fatal(err)
 		}
 		inode := inodeNumber(info)
-		j := stands(tree, 1, "x.prompt.md", inode)
+		j := promptJob(tree, 1, "x.prompt.md", inode)
 		var others []uint64
 		if c.other {
 			j.Spec.Prompt.Inode++
@@ -238,7 +238,7 @@ func TestNamesFollowTheJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := stands(tree, 1, "d/x.prompt.md", inodeNumber(info))
+		j := promptJob(tree, 1, "d/x.prompt.md", inodeNumber(info))
 		if c.change != nil {
 			c.change(j)
 		}
@@ -251,7 +251,7 @@ func TestNamesFollowTheJob(t *testing.T) {
 				t.Errorf("%s: %t %t %v", name, found, archived, err)
 			}
 		}
-		got := strings.ReplaceAll(lies(t, tree), string(j.ID), "ID")
+		got := strings.ReplaceAll(fileNames(t, tree), string(j.ID), "ID")
 		if got = strings.TrimSuffix(got, " processed/o/r/b/ID/prompt.md"); got != c.after {
 			t.Errorf("%s: %s\nwant %s", name, got, c.after)
 		}
@@ -261,14 +261,14 @@ func TestNamesFollowTheJob(t *testing.T) {
 func TestReasonsOfPrompts(t *testing.T) {
 	tree := newTree(t)
 	drop(t, tree, "inbox/x.running.md", "text")
-	j := stands(tree, 2, "x.prompt.md", inodeOf(t, tree, "x.running.md"))
+	j := promptJob(tree, 2, "x.prompt.md", inodeOf(t, tree, "x.running.md"))
 	if _, _, err := (Tender{tree}).TendPrompt(j, kernel.ErrorPrompt, "failed: why", nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := content(t, tree, "inbox/x.error.txt"); got != fmt.Sprintf("job %[1]s failed: why\nnext: vizier why %[1]s\nid: %[1]s\n", j.ID) {
 		t.Errorf("%q", got)
 	}
-	odd := stands(tree, 3, "x.prompt.md", 1)
+	odd := promptJob(tree, 3, "x.prompt.md", 1)
 	odd.Spec.Prompt.File = "/elsewhere/x.running.md"
 	if _, _, err := (Tender{tree}).TendPrompt(odd, kernel.DonePrompt, odd.State.Reason, nil); err == nil || !strings.Contains(err.Error(), "does not end in x.running.md") {
 		t.Error(err)

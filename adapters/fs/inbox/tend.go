@@ -44,16 +44,16 @@ func (t Tree) tend(c fs.Confined, j *kernel.Job, want kernel.PromptName, how str
 	in := j.Spec.Prompt
 	at, anew, err := locate(c, j, others)
 	if err == nil && at == "" {
-		at, err = t.wandered(c, j)
+		at, err = t.findRenamed(c, j)
 	}
 	at = cmp.Or(at, anew)
 	if err == nil && want == kernel.RunningPrompt {
-		at, err = called(c, j, at)
+		at, err = nameRunning(c, j, at)
 	}
 	if err != nil {
 		return false, false, err
 	}
-	if found, err = copied(c, j, at); err != nil || want == kernel.RunningPrompt {
+	if found, err = ensureCopy(c, j, at); err != nil || want == kernel.RunningPrompt {
 		return found, false, err
 	}
 	if want == kernel.ErrorPrompt && in.Archive && found {
@@ -91,8 +91,8 @@ func locate(c fs.Confined, j *kernel.Job, others []uint64) (at, anew string, err
 		case errors.Is(err, iofs.ErrNotExist), at == dropped && j.State.Prompt.Named != kernel.NewPrompt:
 		case err != nil:
 			return "", "", err
-		case e.Mode != 0 || slices.Contains(others, e.Inode) || at == running && later(j, e):
-		case e.Inode == in.Inode && (j.State.Generation == 0 && (at == running || at == dropped) || same(c, at, in.SHA256)):
+		case e.Mode != 0 || slices.Contains(others, e.Inode) || at == running && namedAfterEnd(j, e):
+		case e.Inode == in.Inode && (j.State.Generation == 0 && (at == running || at == dropped) || hasContent(c, at, in.SHA256)):
 			return at, "", nil
 		case at == running && j.State.Generation == 0:
 			anew = at
@@ -101,28 +101,28 @@ func locate(c fs.Confined, j *kernel.Job, others []uint64) (at, anew string, err
 	return "", anew, nil
 }
 
-// same reports whether a file's content has the hash sum.
-func same(c fs.Confined, at, sum string) bool {
+// hasContent reports whether a file's content has the hash sum.
+func hasContent(c fs.Confined, at, sum string) bool {
 	data, err := c.Read(at, MaxPrompt)
 	have := sha256.Sum256(data)
 	return err == nil && hex.EncodeToString(have[:]) == sum
 }
 
-// later reports whether a file got its name after the job ended. It is false
-// for a job without a time of its end, which never ran.
-func later(j *kernel.Job, e fs.Entry) bool {
+// namedAfterEnd reports whether a file got its name after the job ended. It is
+// false for a job without a time of its end, which never ran.
+func namedAfterEnd(j *kernel.Job, e fs.Entry) bool {
 	return !j.Open() && !j.State.Finished.IsZero() && e.Changed.After(j.State.Finished)
 }
 
-// wandered returns the place of j's prompt under a name that somebody gave it:
+// findRenamed returns the place of j's prompt under a name that somebody gave it:
 // in the inbox or, if it made way for another prompt, below finished; "" if
 // there is none. A file that was modified after the claim, or that has another
 // content, is another prompt.
-func (t Tree) wandered(c fs.Confined, j *kernel.Job) (at string, err error) {
+func (t Tree) findRenamed(c fs.Confined, j *kernel.Job) (at string, err error) {
 	in := j.Spec.Prompt
 	look := func(tree string, f inbox.PromptFile) {
 		place := path.Join(tree, inbox.NameOf(f.Name, f.Rel))
-		if at == "" && f.Inode == in.Inode && !f.Modified.After(in.Claimed) && same(c, place, in.SHA256) {
+		if at == "" && f.Inode == in.Inode && !f.Modified.After(in.Claimed) && hasContent(c, place, in.SHA256) {
 			at = place
 		}
 	}
@@ -139,10 +139,10 @@ func (t Tree) wandered(c fs.Confined, j *kernel.Job) (at string, err error) {
 	return at, err
 }
 
-// called gives the prompt of an open job, which is at at, the running name and
-// removes the reason of an earlier failure. It returns the new place of the
+// nameRunning gives the prompt of an open job, which is at at, the running name
+// and removes the reason of an earlier failure. It returns the new place of the
 // prompt.
-func called(c fs.Confined, j *kernel.Job, at string) (string, error) {
+func nameRunning(c fs.Confined, j *kernel.Job, at string) (string, error) {
 	rel := j.Spec.Prompt.Rel
 	to := path.Join(inbox.Dir, inbox.NameOf(kernel.RunningPrompt, rel))
 	if at == "" || !strings.HasPrefix(at, inbox.Dir+"/") { // it has left the inbox: only the record says that it runs again
@@ -163,10 +163,10 @@ func called(c fs.Confined, j *kernel.Job, at string) (string, error) {
 	return to, err
 }
 
-// copied copies the prompt at at, unless that has been done before, and reports
-// whether there is a copy. If there never was a prompt, it writes a note in
-// place of the copy.
-func copied(c fs.Confined, j *kernel.Job, at string) (bool, error) {
+// ensureCopy copies the prompt at at, unless that has been done before, and
+// reports whether there is a copy. If there never was a prompt, it writes a
+// note in place of the copy.
+func ensureCopy(c fs.Confined, j *kernel.Job, at string) (bool, error) {
 	in := j.Spec.Prompt
 	_, err := c.Stat(inbox.Processed(in, j.ID))
 	if err == nil || !errors.Is(err, iofs.ErrNotExist) {
