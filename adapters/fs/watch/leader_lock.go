@@ -80,14 +80,14 @@ func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	}
 	defer f.Close() // the started process keeps the lock
 	if w.Empty() {  // do not take the lock, not even briefly: another caller would assume that there is a holder
-		return tell(f, path, w)
+		return wakeHolder(f, path, w)
 	}
 	free, err := sys.TryLock(f)
 	switch {
 	case err != nil:
 		return err
 	case !free:
-		return tell(f, path, w)
+		return wakeHolder(f, path, w)
 	}
 	err = f.Truncate(0) // what the last holder said
 	if err == nil {
@@ -99,9 +99,9 @@ func Wake(path string, w kernel.Wakes, start func(lock *os.File) error) error {
 	return nil
 }
 
-// tell wakes the holder of the lock, if there is one, unless it has announced
-// w.
-func tell(f *os.File, path string, w kernel.Wakes) error {
+// wakeHolder wakes the holder of the lock, if there is one, unless it has
+// announced w.
+func wakeHolder(f *os.File, path string, w kernel.Wakes) error {
 	if announced(f) == digest(w) {
 		return nil
 	}
