@@ -7,12 +7,12 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel/workflow"
 )
 
-// Flows is what templates may take as defaults of their parameters, by key: a
-// string, an int64 or a bool. What is not in it nobody configured: there the
-// template's own default holds.
+// Flows holds the configured values that templates may use as defaults of their
+// parameters, by key: a string, an int64 or a bool. For a key that is missing,
+// the template's own default applies.
 type Flows map[string]any
 
-// flowKeys are the keys of Flows, each with what reads it.
+// flowKeys are the keys of Flows with the functions that parse their values.
 var flowKeys = []struct {
 	key, doc string
 	read     func(v any) (any, error)
@@ -35,10 +35,10 @@ func asSandbox(v any) (any, error) {
 	}
 	return word, err
 }
-func asTruth(v any) (any, error) { return truth(v) }
-func asCount(v any) (any, error) { return whole(v) }
+func asTruth(v any) (any, error)  { return boolean(v) }
+func asCount(v any) (any, error) { return wholeNumber(v) }
 
-// Settings is every key that templates may name.
+// Settings returns every key that templates may name, set or not.
 func (f Flows) Settings() map[string]workflow.Setting {
 	out := map[string]workflow.Setting{}
 	for _, k := range flowKeys {

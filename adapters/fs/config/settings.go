@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// setting is one key: what it means, its default, and where its value goes.
-// A key that ends in a name in capitals stands for every name there.
+// setting is one key of the configuration: what it means, and where its value
+// goes. A key that ends in a name in capitals stands for all names there.
 type setting struct {
 	key   string
 	doc   string
 	put   func(c *Config, name string, v any) error
 	get   func(c *Config) any
-	names func(c *Config) []string // of a key that stands for many
+	names func(c *Config) []string // for a key that stands for many
 }
 
-// Setting is one value of a configuration as people see it.
+// Setting is one value of a configuration, for people.
 type Setting struct {
 	Key    string
-	Value  any    // bool, int64, string or []string; a duration is a string
+	Value  any    // bool, int64, string or []string; durations are strings
 	Origin string // "default", "env NAME" or "FILE:LINE"
 	Doc    string // one sentence
 }
 
-// TOML is the line that would set the value.
+// TOML returns the line that would set the value.
 func (s Setting) TOML() string { return s.Key + " = " + literal(s.Value) }
 
 func literal(v any) string {
@@ -43,7 +43,7 @@ func literal(v any) string {
 	}
 }
 
-// settings is every key, in the order people read them.
+// settings returns every key, in the order of the documentation.
 func settings() []setting {
 	all := []setting{
 		number("scheduler.max_running", "How many jobs run at once in this repository; 0 means as many as there are CPUs.",
@@ -153,7 +153,7 @@ func settings() []setting {
 	return append(all, flows()...)
 }
 
-// defaults is the configuration of someone who configured nothing.
+// defaults returns the built-in defaults.
 func defaults() Config {
 	return Config{
 		Scheduler:  Scheduler{LockTimeout: 30 * time.Second, Resident: true, ResidentLinger: 5 * time.Second},
@@ -178,8 +178,8 @@ func defaults() Config {
 	}
 }
 
-// Settings lists every value in the order of the documentation, with the place
-// it came from.
+// Settings returns every value with its origin, in the order of the
+// documentation.
 func (c *Config) Settings() []Setting {
 	var out []Setting
 	for _, s := range settings() {
@@ -209,10 +209,10 @@ func (c *Config) setting(s setting, key string, v any) Setting {
 	return Setting{Key: key, Value: v, Origin: origin, Doc: s.doc}
 }
 
-// table is the part of a key that stands for many before the name.
+// table returns the key without the name at its end.
 func (s setting) table() string { return s.key[:strings.LastIndexByte(s.key, '.')] }
 
-// env is the variable that sets the key.
+// env returns the name of the environment variable that sets the key.
 func (s setting) env() string {
 	return "VIZIER_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
 }
