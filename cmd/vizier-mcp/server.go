@@ -17,9 +17,9 @@ import (
 )
 
 const instructions = "Vizier schedules work inside a git repository: jobs, what each of them waits for, and why. " +
-	"Jobs are called by their numbers, such as 12, or 14/NODE for a job of a run; 14 is the whole run. " +
-	"Begin with status. why tells what holds a job up and which commands would start it. what_if tells what would follow from something, and changes nothing. " +
-	"Approvals are given by people: where one is pending, tell the person the command that status names."
+	"Name jobs by their numbers, such as 12, or 14/NODE for a job of a run; 14 is the whole run. " +
+	"Begin with status. why says what holds a job up and which commands would start it. what_if says what would follow from a change, and changes nothing. " +
+	"Only people approve: if an approval is pending, tell the person the command that status prints."
 
 // server answers a client with the command line.
 type server struct{ program program }
@@ -34,10 +34,10 @@ func newServer(p program, may map[string]bool) *mcp.Server {
 	add(out, s, reads, "list", "The jobs, newest first: number, name, run, status, and why each waits or how it ended.", listTool)
 	add(out, s, reads, "show", "Everything on record about a job or a run.", showTool)
 	add(out, s, reads, "why", "Every condition that holds a job or a run up, who can clear it, and the commands that would start it.", whyTool)
-	add(out, s, reads, "logs", "The last lines that a job, or each job of a run, printed.", logsTool)
-	add(out, s, reads, "what_if", "Which jobs would start, end or wait otherwise if something happened, by the code that decides. It changes nothing.", whatIfTool)
-	add(out, s, reads, "simulate", "When what is open ends, what it waits for on the way, and what more of that would bring, from how long jobs took before. It changes nothing.", simulateTool)
-	add(out, s, reads, "history", "Who did what, when, and what became of which jobs.", historyTool)
+	add(out, s, reads, "logs", "The last lines of output of a job, or of each job of a run.", logsTool)
+	add(out, s, reads, "what_if", "Which jobs would start, end or change their wait if something happened, by the code that makes the real decisions. It changes nothing.", whatIfTool)
+	add(out, s, reads, "simulate", "When open jobs end, which resources they wait for, and what more of these would gain, from earlier durations. It changes nothing.", simulateTool)
+	add(out, s, reads, "history", "Who did what, when, and how jobs changed.", historyTool)
 	for _, t := range []struct {
 		name string
 		add  func()
@@ -52,7 +52,7 @@ func newServer(p program, may map[string]bool) *mcp.Server {
 			add(out, s, ends, "cancel", "End jobs or runs; with dry_run, only say what would follow.", cancelTool)
 		}},
 		{"retry", func() {
-			add(out, s, ends, "retry", "Run failed jobs, and what depends on them, again; with dry_run, only say what would run again.", retryTool)
+			add(out, s, ends, "retry", "Run failed jobs, and the jobs that depend on them, again; with dry_run, only say what would run again.", retryTool)
 		}},
 	} {
 		if may[t.name] {
@@ -153,7 +153,7 @@ var schemas = jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Sc
 // refs converts references to jobs to arguments of a command.
 func refs(given ...reference) (out []string, err error) {
 	if len(given) > mostRefs {
-		return nil, fmt.Errorf("%d jobs are more than one call may name, which is %d", len(given), mostRefs)
+		return nil, fmt.Errorf("%d jobs are too many: one call can name %d", len(given), mostRefs)
 	}
 	for _, r := range given {
 		ref := string(r)
@@ -161,7 +161,7 @@ func refs(given ...reference) (out []string, err error) {
 		case ref == "":
 			return nil, errors.New("name a job: its number, such as 12 or 14/NODE, its name or its id")
 		case len(ref) > 256 || strings.HasPrefix(ref, "-") || strings.ContainsFunc(ref, unicode.IsControl):
-			return nil, fmt.Errorf("%.40q is no reference to a job, which is its number, such as 12 or 14/NODE, its name or its id", ref)
+			return nil, fmt.Errorf("%.40q is not a reference to a job: expected its number, such as 12 or 14/NODE, its name or its id", ref)
 		}
 		out = append(out, ref)
 	}
@@ -180,7 +180,7 @@ func flags(name string, values ...string) (out []string) {
 
 func (s server) addResources(out *mcp.Server) {
 	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "log", URITemplate: "vizier://jobs/{job}/log/{stream}", MIMEType: "text/plain",
-		Description: "What a job printed, the last lines of it. job is its number with / written as %2F, such as 14%2Fbuild; stream is stdout, stderr or both."}, s.readResource)
+		Description: "The last lines of a job's output. job is its number with / written as %2F, such as 14%2Fbuild; stream is stdout, stderr or both."}, s.readResource)
 	out.AddResourceTemplate(&mcp.ResourceTemplate{Name: "artifact", URITemplate: "vizier://jobs/{job}/artifact/{artifact}", MIMEType: "application/json",
 		Description: "The data of an artifact that a job made, such as custom:operation_output:build."}, s.readResource)
 }
@@ -232,7 +232,7 @@ func lines(docs []map[string]any) (string, error) {
 		out.Write(append(data, '\n'))
 	}
 	if out.Len() > mostBytes {
-		return "", fmt.Errorf("the jobs are longer than %s bytes together: submit fewer at a time", strconv.Itoa(mostBytes))
+		return "", fmt.Errorf("the jobs together are longer than %s bytes: submit fewer at a time", strconv.Itoa(mostBytes))
 	}
 	return out.String(), nil
 }

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, environ []string, out io.Writer) er
 			if errors.As(err, &wrong) {
 				err = wrong.Err
 			}
-			return fmt.Errorf("write %s: %w: name a file in a directory that is there and that you may write to", *output, err)
+			return fmt.Errorf("write %s: %w: name a file in an existing directory that you can write to", *output, err)
 		}
 		return nil
 	}

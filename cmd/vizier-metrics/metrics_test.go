@@ -80,7 +80,7 @@ func TestARepositoryIsOnlyLookedAt(t *testing.T) {
 		t.Errorf("the collector cannot read it: %v, %v", info.Mode(), err)
 	}
 	err = run(t.Context(), []string{"--output", filepath.Join(file, "no", "x.prom")}, environ, nil)
-	if err == nil || !strings.Contains(err.Error(), file+"/no/x.prom: not a directory: name a file in a directory that is there") {
+	if err == nil || !strings.Contains(err.Error(), file+"/no/x.prom: not a directory: name a file in an existing directory") {
 		t.Errorf("no place for the file: %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*")); len(left) != 1 {

@@ -26,7 +26,7 @@ import (
 func main() {
 	code, ok := vizier.ServeHooks(os.Args[1:], os.Stderr, os.Environ(), new(exporter).export)
 	if !ok {
-		fmt.Fprintln(os.Stderr, "vizier-otel: vizier starts this program where the configuration has otel.endpoint")
+		fmt.Fprintln(os.Stderr, "vizier-otel: vizier starts this program if the configuration sets otel.endpoint")
 		code = 2
 	}
 	os.Exit(code)

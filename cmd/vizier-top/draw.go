@@ -22,7 +22,7 @@ g G           first, last line       f             all, open, need you, failed
 /             search, esc ends it    J K           scroll the logs
 a             approve                x             reject
 r             retry                  c             cancel
-?             this help              q             leave: jobs go on`
+?             this help              q             quit: jobs continue`
 
 var (
 	bold    = lipgloss.NewStyle().Bold(true)
@@ -80,7 +80,7 @@ func (m *model) logHeight() int {
 func (m *model) header() string {
 	switch {
 	case m.gone != nil:
-		return "vizier top  cannot read the store, this is how it was: " + oneLine(m.gone.Error())
+		return "vizier top  cannot read the store; this is the last state: " + oneLine(m.gone.Error())
 	case m.snap == nil:
 		return "vizier top"
 	}
@@ -103,7 +103,7 @@ func (m *model) footer() string {
 	case m.message != "":
 		return m.fit(m.message, m.width)
 	}
-	return m.style(dim, m.fit("a approve  x reject  r retry  c cancel  f filter  / search  J K logs  ? help  q leave", m.width))
+	return m.style(dim, m.fit("a approve  x reject  r retry  c cancel  f filter  / search  J K logs  ? help  q quit", m.width))
 }
 
 // tree returns the rows that fit, including the chosen one.

@@ -41,7 +41,7 @@ func run(args []string, environ []string) error {
 		return err
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())) {
-		return errors.New("top needs a terminal: `vizier status` prints how everything stands")
+		return errors.New("top needs a terminal: `vizier status` prints the same")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

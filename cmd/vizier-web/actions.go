@@ -57,7 +57,7 @@ func has(keys []string, key string) bool {
 }
 
 // errKey is the error for a request without a valid key.
-var errKey = errors.New("the key of this page does not count: press enter in the terminal of vizier web, and open the address that it prints")
+var errKey = errors.New("the key of this page is not valid: press enter in the terminal of vizier web, and open the address that it prints")
 
 // keyHeader is the header with the key. A page of another origin cannot send it
 // without permission.
@@ -98,7 +98,7 @@ func (s *server) asked(do func(context.Context, *http.Request) (any, error)) htt
 }
 
 // errWho says that the requesting process is not known.
-var errWho = errors.New("it cannot be told which process asks, so it may be a job's: decide in a terminal")
+var errWho = errors.New("cannot tell which process asks, so it may belong to a job: decide in a terminal")
 
 // peers returns the processes that have the other end of a request's
 // connection.

@@ -100,7 +100,7 @@ func TestWhoMayAct(t *testing.T) {
 	if text := ask("claim", "", 200, "key", with(once)...); json.Unmarshal([]byte(text), &got) != nil || got.Key == "" || got.Key == once {
 		t.Fatalf("the key: %s", text)
 	}
-	ask("claim", "", 403, "does not count", with(once)...)
+	ask("claim", "", 403, "is not valid", with(once)...)
 
 	wish := func(what, job string, more ...string) string {
 		doc := map[string]string{"what": what, "job": job}
@@ -251,5 +251,5 @@ func TestBrowserDecides(t *testing.T) {
 	b.expects(true)
 	b.do(chromedp.Navigate("about:blank"))
 	b.open(origin + s.prefix + offer)
-	b.shows("#said", "does not count")
+	b.shows("#said", "is not valid")
 }

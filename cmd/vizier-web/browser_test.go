@@ -454,7 +454,7 @@ func TestBrowserOpensTheFile(t *testing.T) {
 	}
 	b := newTab(t)
 	b.open("file://" + file)
-	b.shows("#link", "as it stood on")
+	b.shows("#link", "the state of")
 	b.shows("#needs", "vizier jobs approve 1/deploy")
 	b.shows("#rows", "lint <b>")
 	b.shows("#job", "exit code 3")

@@ -87,14 +87,14 @@ func run(ctx context.Context, args, environ []string, in io.Reader, out io.Write
 	}
 	if *act {
 		s.allow(vizier.Environment(environ).Who)
-		fmt.Fprintf(out, "The page of %s is at\n%s\nWho opens this address first can decide there, and has to open another after a reload: enter prints one. Ctrl-C ends it.\n", filepath.Base(r.Root), address+s.actions.offer())
+		fmt.Fprintf(out, "The page of %s is at\n%s\nThe first to open this address can decide there, and needs another after a reload: press enter to print one. Ctrl-C ends it.\n", filepath.Base(r.Root), address+s.actions.offer())
 		go func() {
 			for lines := bufio.NewScanner(in); lines.Scan(); {
 				fmt.Fprintln(out, address+s.actions.offer())
 			}
 		}()
 	} else {
-		fmt.Fprintf(out, "The page of %s is at\n%s\nWho has this address can read it. Ctrl-C ends it.\n", filepath.Base(r.Root), address)
+		fmt.Fprintf(out, "The page of %s is at\n%s\nAnyone who has this address can read it. Ctrl-C ends it.\n", filepath.Base(r.Root), address)
 	}
 	if *open {
 		leave, err := browse(address)
@@ -116,11 +116,11 @@ func run(ctx context.Context, args, environ []string, in io.Reader, out io.Write
 func mayAct(ctx context.Context, r *vizier.Repository, in io.Reader, out io.Writer, open bool) error {
 	for _, f := range []any{in, out} {
 		if f, ok := f.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-			return errors.New("--actions needs a terminal: what is written elsewhere, such as the key of the page, jobs can read")
+			return errors.New("--actions needs a terminal: jobs can read output that goes elsewhere, such as the key of the page")
 		}
 	}
 	if open {
-		return errors.New("--actions without --open: what opens the browser would tell jobs the address; open it by hand")
+		return errors.New("--actions excludes --open: the program that opens the browser would show jobs the address; open it by hand")
 	}
 	if where, inside := r.Scheduler.Inside(ctx); inside {
 		return &app.InsideError{Verb: "take actions", Descent: where}
@@ -135,7 +135,7 @@ func loopback(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("--listen %s: name an address and a port, such as 127.0.0.1:8080", address)
 	}
 	if !local(host) {
-		return nil, fmt.Errorf("--listen %s: the page is for this machine alone: name 127.0.0.1, [::1] or localhost, and from elsewhere use `ssh -L`", address)
+		return nil, fmt.Errorf("--listen %s: the page is for this machine only: name 127.0.0.1, [::1] or localhost, and from elsewhere use `ssh -L`", address)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {

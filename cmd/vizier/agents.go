@@ -14,12 +14,12 @@ import (
 )
 
 type agentsCmd struct {
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*agentsCmd) Help() string {
-	return "Lists the agents that are installed, and those that templates ask, each with its version, the templates, and what is wrong with it. " +
-		"It starts their programs for version and help, and asks none of them anything. Exits 1 when a template's agent cannot start."
+	return "Lists the installed agents and those that templates ask, each with its version, its templates and its problems. " +
+		"It starts their programs only for version and help. Exits 1 if the agent of a template cannot start."
 }
 
 // agentList is `agents --format json`.

@@ -18,16 +18,16 @@ type auditCmd struct {
 	Flow         string   `arg:"" help:"The template: a name in .vizier/workflows or [commands], a path, or ID@VERSION."`
 	Inputs       []string `arg:"" optional:"" name:"input" help:"The template's positional inputs."`
 	Set          []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; --KEY VALUE does the same; repeatable."`
-	Strict       bool     `help:"Exit 10 when something is needed that the template itself does not produce."`
-	Explore      bool     `help:"Look at every history that a run may have, and tell what goes wrong in any: exits 10 if something does."`
-	Scenarios    string   `placeholder:"DIR" help:"With --explore: write for each fault the shortest history that shows it into DIR, as a scenario of kernel/testdata."`
-	Format       string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Strict       bool     `help:"Exit 10 if the template needs an artifact that it does not produce."`
+	Explore      bool     `help:"Examine every history that a run can have, and report faults; exit 10 if there are any."`
+	Scenarios    string   `placeholder:"DIR" help:"With --explore: write the shortest history of each fault into DIR, as a scenario of kernel/testdata."`
+	Format       string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 	TemplateHelp bool     `hidden:""`
 }
 
 func (*auditCmd) Help() string {
-	return "Tells what a run would produce, what it needs from elsewhere and which locks its nodes take. With --explore also whether a run can be left open for nothing, " +
-		"which nodes never run, which failures nobody sees, whether an approval can be passed round and what may be used before it is made. Nothing but scenarios is written."
+	return "Lists what a run would produce, what it needs from elsewhere and which locks its nodes take. With --explore also whether a run can wait for ever, " +
+		"which nodes never run, which failures nobody sees, whether an approval can be bypassed and which artifacts may be used before they are made. Writes nothing but scenarios."
 }
 
 // audited is `audit --format json`.
@@ -155,7 +155,7 @@ func (x *auditCmd) explore(c *call, jobs []kernel.NewJob) (*explored, error) {
 func (e *explored) text() string {
 	all := "all there are"
 	if !e.Complete {
-		all = "there are more, and what these may come to is not known"
+		all = "there are more, which were not examined"
 	}
 	var faults []string
 	for _, f := range e.Faults {

@@ -24,15 +24,15 @@ type cleanCmd struct {
 	Jobs         []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Yes          bool     `short:"y" help:"Do not ask."`
 	KeepBranches bool     `help:"Keep the draft branches."`
-	Force        bool     `help:"Also when jobs outside depend on what goes, and when a worktree cannot be removed. Never while a job of it is active."`
-	DryRun       bool     `help:"Only print what would go."`
-	Format       string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Force        bool     `help:"Remove even if jobs outside depend on it, or a worktree cannot be removed. Never while one of its jobs is active."`
+	DryRun       bool     `help:"Only print what would be removed."`
+	Format       string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*cleanCmd) Help() string {
-	return "Removes the whole run of the job, or the batch, or the job alone where it is of no run: worktrees, records, logs, artifacts, manifest, " +
-		"plan states and local draft branches. Work that no other branch has is parked under refs/vizier/parked first. " +
-		"Exits 10 when active jobs forbid it, and 1 when something could not be removed."
+	return "Removes the whole run of the job, or the batch, or a job that belongs to no run: worktrees, records, logs, artifacts, manifest, " +
+		"plan states and local draft branches. First parks commits that no other branch has under refs/vizier/parked. " +
+		"Exits 10 if active jobs forbid it, and 1 if something could not be removed."
 }
 
 // cleanedUp is `clean --format json`.
@@ -121,7 +121,7 @@ func (x *cleanCmd) clean(c *call, r *repo, ids []kernel.JobID) error {
 // refusedClean turns a conflict into a refusal.
 func refusedClean(err error) error {
 	if errors.Is(err, kernel.ErrConflict) {
-		return refuse(err, "end active jobs with `vizier cancel`; --force overrides jobs outside that depend on what goes")
+		return refuse(err, "end active jobs with `vizier cancel`; --force overrides jobs outside that depend on the removed ones")
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (c *call) agree(set retention.CleanSet) (bool, error) {
 func (c *call) agreeTo(question, command string) (bool, error) {
 	in, ok := c.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return false, errors.New(command + " asks first, and there is no terminal to ask on: give it --yes")
+		return false, errors.New(command + " asks first, and there is no terminal: use --yes")
 	}
 	fmt.Fprint(c.ui.err, visible(c.ui.people(question), "")+" [y/N] ")
 	line, err := bufio.NewReader(in).ReadString('\n')

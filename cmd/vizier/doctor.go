@@ -21,14 +21,14 @@ import (
 
 type doctorCmd struct {
 	Fix      bool   `help:"Repair what can be repaired."`
-	Adopt    bool   `help:"Have the repository's store count as yours where it is now. Look at it first."`
-	Executor string `placeholder:"NAME" help:"Try an executor of the configuration alone, and all that its engine has to do, by small jobs of its own."`
-	Format   string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Adopt    bool   `help:"Accept the repository's store in its present place as yours. Look at it first."`
+	Executor string `placeholder:"NAME" help:"Only try an executor of the configuration: run small jobs that check everything its engine must do."`
+	Format   string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*doctorCmd) Help() string {
 	return "Looks for leftovers of crashes and manual edits: torn records, strays, stale temporary files, worktrees without an owner, prompts with stale " +
-		"names; for jobs that no scheduler looks after; for what keeps a configured cluster from running jobs; and for what is wrong with the agents that templates ask: it starts their programs for version and help. It changes nothing without --fix. Exits 0 when all is well, or is again, and 1 with findings."
+		"names; for jobs without a scheduler; for problems of configured clusters; and for problems of the agents that templates ask, whose programs it starts for version and help. It changes nothing without --fix. Exits 0 if all is well or was repaired, and 1 with findings."
 }
 
 // inspection validates a store's files.
@@ -237,12 +237,12 @@ func (r *repo) checkRecords(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 	}
 	odd, err := r.Doctor.files.Inspect(runs)
 	for _, o := range odd {
-		f := app.Finding{Path: o.Path, Problem: o.Text, Next: "look at it, and fix it or move it away"}
+		f := app.Finding{Path: o.Path, Problem: o.Text, Next: "look at it; fix it or move it away"}
 		if o.Fix != nil {
 			f.Fix = func(context.Context) error { return o.Fix() }
 		}
 		if unread := s.UnreadableIDs(); len(unread) > 0 && f.Fix != nil && filepath.Dir(o.Path) == ".vizier/jobs/runs" {
-			f.Fix, f.Next = nil, "fix the records that cannot be read: one of them may be of this run"
+			f.Fix, f.Next = nil, "fix the records that cannot be read: one of them may belong to this run"
 		}
 		out = append(out, f)
 	}
@@ -258,11 +258,11 @@ func (r *repo) checkRunners(_ context.Context, s *kernel.Snapshot) ([]app.Findin
 		dir := r.rel(r.Logs.JobDir(j.ID))
 		switch f := s.Facts().Runners[j.Attempt()]; {
 		case f.Err != "":
-			out = append(out, app.Finding{Path: dir, Problem: "it cannot be told whether its runner lives: " + f.Err, Next: "vizier show " + string(j.ID)})
+			out = append(out, app.Finding{Path: dir, Problem: "cannot tell whether its runner lives: " + f.Err, Next: "vizier show " + string(j.ID)})
 		case f.Known && (f.Value.Liveness == kernel.Dead || f.Value.Liveness == kernel.NeverStarted):
 			out = append(out, app.Finding{Path: dir, Problem: "the job is running, and its runner is gone", Next: "vizier wait " + string(j.ID)})
 		case f.Value.Stuck:
-			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "vizier cancel " + string(j.ID) + ", or see to it on the cluster"})
+			out = append(out, app.Finding{Path: dir, Problem: f.Value.Remark, Next: "vizier cancel " + string(j.ID) + ", or end it on the cluster"})
 		}
 	}
 	return out, nil

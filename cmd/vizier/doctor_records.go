@@ -40,7 +40,7 @@ func (r *repo) unsound(ctx context.Context, found []app.Finding) ([]app.Finding,
 	for _, p := range problems {
 		dir := path.Dir(p.Path)
 		if !slices.ContainsFunc(found, func(f app.Finding) bool { return f.Path == dir || path.Dir(f.Path) == dir }) {
-			out = append(out, app.Finding{Check: "records", Path: p.Path, Problem: p.Text, Next: "look at it, and fix it or move it away"})
+			out = append(out, app.Finding{Check: "records", Path: p.Path, Problem: p.Text, Next: "look at it; fix it or move it away"})
 		}
 	}
 	return out, nil

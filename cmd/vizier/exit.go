@@ -33,7 +33,7 @@ var (
 )
 
 // newerHint is the hint for a store with work of a newer version.
-const newerHint = "run `vizier doctor --fix` of the version that wrote it, or of a later one: it finishes what was begun; until then this one only looks"
+const newerHint = "run `vizier doctor --fix` of the version that wrote it, or of a later one, to finish what it began; until then this version only reads"
 
 // classify returns the class of an error. The first matching row counts; an
 // error that matches none is a plain failure.
@@ -47,7 +47,7 @@ func classify(err error) class {
 		return c
 	}
 	if _, inside := errors.AsType[*app.InsideError](err); inside {
-		return class{classRefused.code, classRefused.exit, "a person decides, from a terminal that no job started"}
+		return class{classRefused.code, classRefused.exit, "only a person can decide, in a terminal that no job started"}
 	}
 	var stuck *app.AgentError
 	if errors.As(err, &stuck) {
@@ -55,7 +55,7 @@ func classify(err error) class {
 	}
 	var broken *config.Error
 	if errors.As(err, &broken) {
-		return class{"config", 2, "the keys are in docs/config.md; `vizier -C FILE` reads another file; what runs already goes on with what was configured before"}
+		return class{"config", 2, "docs/config.md lists the keys; `vizier -C FILE` reads another file; running processes keep the earlier configuration"}
 	}
 	if _, ok := errors.AsType[kernel.Missing](err); ok {
 		return class{"not_found", 1, ""}
@@ -69,15 +69,15 @@ func classify(err error) class {
 		{kernel.ErrNotFound, class{"not_found", 1, "vizier ls --all"}},
 		{kernel.ErrInvalid, class{"invalid", 2, ""}},
 		{kernel.ErrRunning, class{"running", 1, "wait for them with `vizier wait`, or end them with `vizier cancel`"}},
-		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from: another person than who submitted it has to approve it"}},
+		{kernel.ErrOwn, class{classRefused.code, classRefused.exit, "[approvals] required_from: another person than the submitter must approve it"}},
 		{kernel.ErrConflict, class{"conflict", 1, ""}},
 		{kernel.ErrStale, class{"stale", 1, ""}},
 		{fs.ErrForeign, class{"foreign", 10, ""}},
 		{fs.ErrNewer, class{"newer", 1, newerHint}},
-		{app.ErrOtherHost, class{"busy", 1, "one host schedules at a time, unless locks hold among them; docs/user/cluster.md says how that is found out"}},
+		{app.ErrOtherHost, class{"busy", 1, "one host schedules at a time, unless locks hold between hosts; docs/user/cluster.md says how Vizier finds out"}},
 		{app.ErrBusy, class{"busy", 1, "another command holds the scheduler lock; [scheduler] lock_timeout says how long to wait"}},
 		{context.DeadlineExceeded, class{"timeout", 124, ""}},
-		{os.ErrNotExist, class{"failed", 1, "check the path: one that does not begin with / is seen from the current directory"}},
+		{os.ErrNotExist, class{"failed", 1, "check the path: without a leading / it is relative to the current directory"}},
 	} {
 		if errors.Is(err, row.is) {
 			return row.class

@@ -11,8 +11,8 @@ const allowHooks = "VIZIER_ALLOW_HOOKS"
 // GIT_PREFIX for everything it starts, and jobs start without it.
 func (c *call) mayEnqueue() error {
 	if job := c.env.Get("VIZIER_JOB_ID"); job != "" && c.env.Has("GIT_PREFIX") && c.env.Get(allowHooks) == "" {
-		return refuse(errors.New("nothing is queued from a git hook of what job "+job+" does"),
-			"let the hook do nothing where VIZIER_JOB_ID is set; "+allowHooks+"=1 in its environment queues all the same")
+		return refuse(errors.New("a git hook of a commit by job "+job+" cannot queue work"),
+			"let the hook do nothing if VIZIER_JOB_ID is set; "+allowHooks+"=1 in its environment allows it")
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ import (
 )
 
 type historyCmd struct {
-	List   historyListCmd   `cmd:"" default:"withargs" help:"Say who did what, when, and what followed."`
-	Verify historyVerifyCmd `cmd:"" help:"Check that the history is whole and decides the same again."`
+	List   historyListCmd   `cmd:"" default:"withargs" help:"Show who did what, when, and what followed."`
+	Verify historyVerifyCmd `cmd:"" help:"Check that the history is complete and that deciding it again gives the same results."`
 	Export historyExportCmd `cmd:"" help:"Write evidence of a job or a run to one file."`
 }
 
@@ -31,14 +31,14 @@ type storeHistory interface {
 }
 
 type historyListCmd struct {
-	Job    string `arg:"" optional:"" placeholder:"JOB|RUN" help:"Only what has to do with it: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
+	Job    string `arg:"" optional:"" placeholder:"JOB|RUN" help:"Only entries about this job or run: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	Last   int    `default:"30" placeholder:"N" help:"The last N entries; 0 means all."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object a line."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object per line."`
 }
 
 func (*historyListCmd) Help() string {
-	return "Each transaction is an entry: what was asked, by whom, and what became of which jobs. " +
-		"How long they are kept is [history] keep and max_bytes in the configuration."
+	return "Each transaction is an entry: what was asked, by whom, and how jobs changed. " +
+		"[history] keep and max_bytes in the configuration limit how long entries are kept."
 }
 
 // historyLine is a line of `history --format json`: docs/schemas/history.schema.json.
@@ -234,14 +234,14 @@ func historyMoves(l historyLine) (out []string) {
 }
 
 type historyVerifyCmd struct {
-	File   string `placeholder:"FILE" help:"Check this file, which history export wrote, and no repository."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	File   string `placeholder:"FILE" help:"Check this file, written by history export, instead of a repository."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*historyVerifyCmd) Help() string {
-	return "Every entry names the one before it by a digest, and has all that it was decided by: this program decides each once more, and compares byte by byte. " +
-		"Then it compares the records with what the history leads to. It names what was changed by hand. " +
-		"The exit code is 0 if nothing was, 1 if something was. Whoever may write the store can write the whole history anew: keep the last digest elsewhere where that matters."
+	return "Every entry names the one before it by a digest, and has all inputs of its decision: this command decides each again, and compares byte by byte. " +
+		"Then it compares the records with the result of the history. It names changes by hand. " +
+		"The exit code is 0 if there are none, 1 if there are. A process that can write the store can rewrite the whole history: if that matters, keep the last digest elsewhere."
 }
 
 // verified is `history verify --format json`: docs/schemas/history_verify.schema.json.

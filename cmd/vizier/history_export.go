@@ -16,7 +16,7 @@ import (
 
 type historyExportCmd struct {
 	Job    string `arg:"" placeholder:"JOB|RUN" help:"Its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
-	Output string `short:"o" placeholder:"FILE" help:"The file to write; standard output without it."`
+	Output string `short:"o" placeholder:"FILE" help:"The file to write; by default standard output."`
 }
 
 func (*historyExportCmd) Help() string {
@@ -28,7 +28,7 @@ func (*historyExportCmd) Help() string {
 // Run writes the file.
 func (x *historyExportCmd) Run(c *call) error {
 	if x.Output == "" && c.ui.outTTY {
-		return usageError(errors.New("the evidence is no text: name a file with --output"))
+		return usageError(errors.New("the evidence is not text: name a file with --output"))
 	}
 	r, targets, err := c.targets([]string{x.Job})
 	if err != nil {

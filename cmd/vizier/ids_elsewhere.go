@@ -44,7 +44,7 @@ func (r *repo) follow(ctx context.Context, refs []string) error {
 			return err
 		}
 		if i > 0 && at.Root != to.Root {
-			return fmt.Errorf("%s is a job of %s, and %s of %s: name those of one repository at a time: %w", refs[0], to.Root, ref, at.Root, kernel.ErrInvalid)
+			return fmt.Errorf("%s is a job of %s, and %s is one of %s: name jobs of one repository: %w", refs[0], to.Root, ref, at.Root, kernel.ErrInvalid)
 		}
 		to = at
 	}

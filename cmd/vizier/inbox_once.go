@@ -15,7 +15,7 @@ import (
 type inboxInitCmd struct{}
 
 func (*inboxInitCmd) Help() string {
-	return "Makes inbox, processed, finished and failed below [inbox] home, which is .vizier unless it is set. Git ignores them."
+	return "Creates inbox, processed, finished and failed below [inbox] home, by default .vizier. Git ignores them."
 }
 
 // Run creates what is missing.
@@ -48,19 +48,19 @@ func (x *inboxInitCmd) Run(c *call) error {
 	if made {
 		c.ui.print("Outcome: inbox made")
 	} else {
-		c.ui.print("Outcome: inbox was there already")
+		c.ui.print("Outcome: inbox exists already")
 	}
 	c.ui.print("Drop prompts as NAME.prompt.md into " + r.rel(tree.Inbox()))
 	return nil
 }
 
 type inboxOnceCmd struct {
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*inboxOnceCmd) Help() string {
-	return "For cron, and for tests; `vizier inbox watch` does the same again and again. Jobs run on when it has returned. Exits 0 even where " +
-		"prompts could not be run: each of those is named NAME.error.md, with the reason in NAME.error.txt beside it."
+	return "For cron, and for tests; `vizier inbox watch` repeats it. Jobs continue after it has returned. Exits 0 even if " +
+		"prompts could not run: it renames each of those to NAME.error.md, with the reason in NAME.error.txt beside it."
 }
 
 // inboxPass is `inbox once --format json`.

@@ -14,12 +14,12 @@ import (
 )
 
 type inboxStatusCmd struct {
-	All    bool   `help:"Also prompts that are not in the inbox any more: those on record, and those that were refused."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	All    bool   `help:"Also show prompts that have left the inbox: those on record, and those refused."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*inboxStatusCmd) Help() string {
-	return "A prompt is stalled when a job of its run runs and has not written anything for [inbox] stalled_after."
+	return "A prompt is stalled if a running job of its run has printed nothing for [inbox] stalled_after."
 }
 
 // inboxState is `inbox status --format json`.

@@ -6,11 +6,11 @@ import (
 )
 
 type inboxWatchCmd struct {
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answers look: with json a document a line, for each pass that did something."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format; json prints one document per line, for each pass that did something."`
 }
 
 func (*inboxWatchCmd) Help() string {
-	return "Runs until it is interrupted. It may be killed at any time, and there may be several: each prompt is run once."
+	return "Runs until it is interrupted. You can kill it at any time, and several can run at once: each prompt runs once."
 }
 
 // Run watches.

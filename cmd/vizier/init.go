@@ -17,14 +17,14 @@ import (
 var scaffold embed.FS
 
 type initCmd struct {
-	Agent string `placeholder:"NAME" help:"The agent that templates ask: claude, codex, gemini, builtin or a shim. Without it one that is installed is taken."`
+	Agent string `placeholder:"NAME" help:"The agent for templates: claude, codex, gemini, builtin or a shim; by default an installed one."`
 	Check bool   `help:"Only show what is missing; exit 1 if anything is."`
 }
 
 func (*initCmd) Help() string {
-	return "Writes the shipped templates and their prompts, a configuration and ci.sh where they are missing, and Vizier's block in " +
-		".gitignore. No file that exists is changed, but for that block. A new configuration names an agent that is installed: on a terminal it asks " +
-		"which, where there are several."
+	return "Writes the shipped templates and their prompts, a configuration and ci.sh if they are missing, and Vizier's block in " +
+		".gitignore. Apart from that block, it changes no existing file. A new configuration names an installed agent: if there are several, it asks on a " +
+		"terminal which to use."
 }
 
 // starter is a file that `vizier init` writes.
@@ -139,7 +139,7 @@ func inPlace(root string, files []starter) error {
 		for dir := path.Dir(s.path); dir != "."; dir = path.Dir(dir) {
 			info, err := os.Lstat(filepath.Join(root, dir))
 			if err == nil && !info.IsDir() {
-				return fmt.Errorf("%s is a link or a file, where Vizier has a directory of its own: move it away, and run `vizier init` again", filepath.Join(root, dir))
+				return fmt.Errorf("%s is a link or a file, but Vizier needs a directory there: move it away, and run `vizier init` again", filepath.Join(root, dir))
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func inPlace(root string, files []starter) error {
 	}
 	home, err := filepath.EvalSymlinks(root)
 	if rel, e := filepath.Rel(home, real); err == nil && (e != nil || !filepath.IsLocal(rel)) {
-		return fmt.Errorf("%s is a link to %s, outside of the repository: move it away, and run `vizier init` again", at, real)
+		return fmt.Errorf("%s is a link to %s, outside the repository: move it away, and run `vizier init` again", at, real)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ const agentLine = "# agent = \"codex\"\n"
 func (x *initCmd) configured(c *call, r *repo, s starter, missing bool) (out starter, note string, err error) {
 	if !missing {
 		if now := r.Config.Agents.For("").Label; x.Agent != "" && now != x.Agent {
-			return s, "", fmt.Errorf("%s is there, and its agent is %s: write agent = %q into it: %w", configPath, now, x.Agent, kernel.ErrConflict)
+			return s, "", fmt.Errorf("%s exists, and its agent is %s: write agent = %q into it: %w", configPath, now, x.Agent, kernel.ErrConflict)
 		}
 		return s, "", nil
 	}
@@ -47,7 +47,7 @@ func (x *initCmd) configured(c *call, r *repo, s starter, missing bool) (out sta
 // askWhich lets the user choose one of labels by its number or its name. An
 // empty answer means the first.
 func (c *call) askWhich(labels []string) (string, error) {
-	fmt.Fprintln(c.ui.err, "Which agent are templates to ask?")
+	fmt.Fprintln(c.ui.err, "Which agent should templates ask?")
 	for i, label := range labels {
 		fmt.Fprintf(c.ui.err, "  %d  %s\n", i+1, visible(label, ""))
 	}

@@ -15,15 +15,15 @@ import (
 
 type cancelCmd struct {
 	Jobs              []string `arg:"" optional:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	All               bool     `help:"All jobs that are open."`
+	All               bool     `help:"Cancel all open jobs."`
 	Yes               bool     `short:"y" help:"With --all: do not ask."`
-	CleanupWorktree   bool     `xor:"cleanup" help:"Remove the worktree that the job owns, too."`
-	NoCleanupWorktree bool     `xor:"cleanup" help:"Keep it, whatever [jobs.cancel] cleanup_worktree says."`
-	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	CleanupWorktree   bool     `xor:"cleanup" help:"Also remove the job's worktree."`
+	NoCleanupWorktree bool     `xor:"cleanup" help:"Keep the worktree, whatever [jobs.cancel] cleanup_worktree says."`
+	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*cancelCmd) Help() string {
-	return "A running job is told to stop, and killed when it has not after the grace of [jobs] grace."
+	return "A running job gets TERM, and KILL if it still runs after [jobs] grace."
 }
 
 // cancelled is `jobs cancel --format json`.

@@ -20,9 +20,9 @@ import (
 )
 
 type approveCmd struct {
-	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs of which one job is pending: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Digest string   `placeholder:"SHA256" help:"Approve only what has this digest, as show and jobs approve print it."`
-	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs with one pending job: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Digest string   `placeholder:"SHA256" help:"Approve only if the digest is this one; show and jobs approve print it."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 // approved is `jobs approve --format json`.
@@ -43,7 +43,7 @@ type approved struct {
 // Run grants the approvals, and prints what it approved.
 func (a *approveCmd) Run(c *call) error {
 	if a.Digest != "" && len(a.Jobs) > 1 {
-		return usageError(errors.New("--digest is of one job: name only that"))
+		return usageError(errors.New("--digest is for one job: name only that job"))
 	}
 	return c.decide(a.Jobs, a.approve)
 }
@@ -79,7 +79,7 @@ func (r *repo) arguments(j *kernel.Job) []string {
 	data, err := r.Templates.Manifest(j.Spec.Origin.Run)
 	var m workflow.Manifest
 	if err != nil || kernel.DigestOf(string(data)) != pinned || json.Unmarshal(data, &m) != nil {
-		return []string{"# the manifest is not the one that the job was made with: it will not run"}
+		return []string{"# the manifest has changed since the job was made: it will not run"}
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(m.Nodes[j.Spec.Origin.Node].Args)) {
@@ -129,9 +129,9 @@ func (c *call) how() string {
 }
 
 type rejectCmd struct {
-	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs of which one job is pending: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Reason string   `placeholder:"TEXT" help:"Why; it goes on record."`
-	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs with one pending job: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Reason string   `placeholder:"TEXT" help:"The reason, for the record."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 // rejected is `jobs reject --format json`.
@@ -164,10 +164,10 @@ func (x *rejectCmd) reject(c *call, r *repo, id kernel.JobID) error {
 }
 
 type retryCmd struct {
-	Jobs   []string `arg:"" optional:"" name:"job" help:"The jobs, or runs, of which what failed is run again: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Failed bool     `help:"All jobs that failed."`
-	DryRun bool     `help:"Only print the jobs that would run again, and why each of them."`
-	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Jobs   []string `arg:"" optional:"" name:"job" help:"The jobs, or runs, whose failed jobs run again: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
+	Failed bool     `help:"Retry all failed jobs."`
+	DryRun bool     `help:"Only print the jobs that would run again, each with the reason."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 // retriedJobs is `jobs retry --format json` of a run, of all that failed, or of

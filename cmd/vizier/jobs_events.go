@@ -20,15 +20,15 @@ import (
 
 type eventsCmd struct {
 	Jobs   []string `arg:"" optional:"" name:"job" help:"Only events of these jobs and runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
-	Follow bool     `help:"Go on with what happens from now on, until interrupted."`
+	Follow bool     `help:"Continue with new events until interrupted."`
 	Job    string   `placeholder:"JOB" help:"Only events of this job: its number, such as 12 or 14/NODE, its name, its id or the beginning of it, or @last."`
 	OfRun  string   `name:"run" placeholder:"RUN" help:"Only events of this run and its jobs: its number, or its id or the beginning of it."`
 	Since  string   `placeholder:"SEQ|DURATION" help:"Only events after this number, or not older than this, such as 90s or 2h."`
-	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object a line."`
+	Format string   `enum:"text,json" default:"text" placeholder:"text|json" help:"json prints one object per line."`
 }
 
 func (*eventsCmd) Help() string {
-	return "Events are history for people and programs: what counts is each job's record. Exits 130 when it is interrupted while it follows."
+	return "Events are for information only: the truth is in each job's record. With --follow, exits 130 when interrupted."
 }
 
 // eventLog reads the event log from some position on.

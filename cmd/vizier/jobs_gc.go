@@ -12,15 +12,15 @@ import (
 
 type gcCmd struct {
 	Days   int    `default:"7" help:"Remove jobs that ended more than this many days ago."`
-	Keep   bool   `help:"Remove what [gc.keep] of the configuration does not keep, as the resident scheduler does."`
-	DryRun bool   `help:"Only print the jobs that would go."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Keep   bool   `help:"Remove jobs beyond the bounds of [gc.keep] in the configuration, as the resident scheduler does."`
+	DryRun bool   `help:"Only print the jobs that would be removed."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*gcCmd) Help() string {
-	return "Removes records and logs of jobs that ended some time ago. What an open job refers to stays, whatever its age. " +
-		"With --keep, what owns a worktree or has an idempotency key stays as well. " +
-		"Of what stays and ended longer than [gc] pack_after ago it packs the files."
+	return "Removes records and logs of jobs that ended some time ago. Jobs that an open job refers to stay, whatever their age. " +
+		"With --keep, jobs with a worktree or an idempotency key stay as well. " +
+		"Packs the files of remaining jobs that ended longer than [gc] pack_after ago."
 }
 
 // collected is `jobs gc --format json`.

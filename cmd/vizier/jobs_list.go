@@ -19,18 +19,18 @@ import (
 type listCmd struct {
 	Jobs            []string `arg:"" optional:"" name:"job" help:"Only these jobs, or runs with all of their jobs."`
 	All             bool     `short:"a" help:"Show every job."`
-	Tree            bool     `short:"t" help:"Show every job below its run, and not only those at work and those that failed."`
-	Status          []string `placeholder:"STATUS" help:"Show jobs of this status only, such as running, waiting, failed, or open for all that have not ended; repeatable."`
-	Of              string   `name:"run" placeholder:"RUN" help:"Show the jobs of this run only."`
-	Name            string   `placeholder:"NAME" help:"Show jobs only whose name has this in it, or fits it where it has a * or a ?."`
-	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"Show jobs with this tag only; repeatable: with all of them."`
-	Since           string   `placeholder:"TIME" help:"Show jobs only that were enqueued since then: 90m, 2h or 3d ago, a day such as 2026-11-22, or a time."`
-	Most            int      `name:"most" short:"n" placeholder:"COUNT" help:"Show the newest COUNT of them only."`
+	Tree            bool     `short:"t" help:"Show every job of a run, not only running and failed ones."`
+	Status          []string `placeholder:"STATUS" help:"Show only jobs with this status, such as running, waiting, failed, or open for all that have not ended; repeatable."`
+	Of              string   `name:"run" placeholder:"RUN" help:"Show only the jobs of this run."`
+	Name            string   `placeholder:"NAME" help:"Show only jobs whose name contains this, or matches it as a pattern with * or ?."`
+	Tag             []string `sep:"none" placeholder:"KEY=VALUE" help:"Show only jobs with this tag; repeatable: jobs need all of them."`
+	Since           string   `placeholder:"TIME" help:"Show only jobs enqueued since then: 90m, 2h or 3d ago, a day such as 2026-11-22, or a time."`
+	Most            int      `name:"most" short:"n" placeholder:"COUNT" help:"Show only the newest COUNT."`
 	DismissFailures bool     `help:"Hide jobs that failed."`
 	Fields          []string `placeholder:"FIELD" help:"Show these fields, in this order, as block, table or JSON."`
-	Format          string   `enum:",list,block,table,json" default:"" placeholder:"list|block|table|json" help:"How the list looks: list has a line a job, by runs. The default is [display.lists.jobs] format."`
-	Raw             bool     `help:"With --format json: all fields, with their types kept."`
-	At              *string  `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
+	Format          string   `enum:",list,block,table,json" default:"" placeholder:"list|block|table|json" help:"Output format; list prints one line per job, by runs. The default is [display.lists.jobs] format."`
+	Raw             bool     `help:"With --format json: all fields, with their types."`
+	At              *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
 // listing is a list and how it is shown.

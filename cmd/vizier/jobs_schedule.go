@@ -9,12 +9,12 @@ import (
 
 type scheduleCmd struct {
 	All      bool    `short:"a" help:"Show jobs of every status."`
-	Job      string  `placeholder:"JOB" help:"Show only this job and its neighbourhood."`
-	Format   string  `enum:"summary,dag,json,dot,mermaid,svg,html" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg|html" help:"How it looks; dot and mermaid are for drawing, svg is a picture, html the page of vizier web with all jobs as one file."`
-	Raw      bool    `help:"With --format json: waits as objects, and when it was made."`
+	Job      string  `placeholder:"JOB" help:"Show only this job and the jobs around it."`
+	Format   string  `enum:"summary,dag,json,dot,mermaid,svg,html" default:"summary" placeholder:"summary|dag|json|dot|mermaid|svg|html" help:"Output format; dot and mermaid are input for drawing programs, svg is a picture, html the page of vizier web with all jobs as one file."`
+	Raw      bool    `help:"With --format json: waits as objects, and the time."`
 	Watch    bool    `help:"The same as vizier top."`
-	At       *string `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
-	MaxDepth int     `default:"3" help:"How far from --job, and how deep below each job of dag."`
+	At       *string `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
+	MaxDepth int     `default:"3" help:"How far from --job, and how deep below each job for dag."`
 }
 
 // check refuses invalid combinations of flags.
@@ -26,9 +26,9 @@ func (s *scheduleCmd) check(u *ui) error {
 	case s.MaxDepth < 0:
 		return usageError(errors.New("`--max-depth` must be at least 0."))
 	case s.Watch && s.At != nil:
-		return usageError(errors.New("`--watch` is of now: leave out `--at`"))
+		return usageError(errors.New("`--watch` shows the present: leave out `--at`"))
 	case s.Format == "html" && s.At != nil:
-		return usageError(errors.New("`--format html` is of now: leave out `--at`"))
+		return usageError(errors.New("`--format html` shows the present: leave out `--at`"))
 	case s.Watch && s.Format != "summary":
 		return usageError(errors.New("`--watch` is the live screen and has no format"))
 	}

@@ -14,9 +14,9 @@ import (
 type showCmd struct {
 	Jobs   []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Fields []string `placeholder:"FIELD" help:"Show these fields, in this order."`
-	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"How it looks."`
-	Raw    bool     `help:"With --format json: the whole record, with its types kept."`
-	At     *string  `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
+	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"Output format."`
+	Raw    bool     `help:"With --format json: the whole record, with its types."`
+	At     *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
 // Run prints the records of the jobs.
@@ -115,8 +115,8 @@ func (s *showCmd) show(c *call, ref string) error {
 type statusCmd struct {
 	Jobs      []string `arg:"" optional:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Attention bool     `help:"Without a job: exit 10 if something needs a person."`
-	Format    string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
-	At        *string  `placeholder:"TIME|ENTRY" help:"As it was then: so long ago, a day or a time as of --since, or after an entry of vizier history."`
+	Format    string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
+	At        *string  `placeholder:"TIME|ENTRY" help:"The state at an earlier moment: a duration ago, a day or a time as in --since, or an entry of vizier history."`
 }
 
 func (*statusCmd) Help() string {

@@ -18,16 +18,16 @@ import (
 type tailCmd struct {
 	Jobs       []string `arg:"" name:"job" help:"The jobs, or runs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last."`
 	Stream     string   `enum:"stdout,stderr,both" default:"both" placeholder:"stdout|stderr|both" help:"Which output to print; both puts the stream's name before each line."`
-	Follow     bool     `short:"f" help:"Go on as more is written, until the job or the run has ended."`
-	Lines      int      `short:"n" placeholder:"N" help:"Only the last N lines of what there is."`
-	Timestamps bool     `help:"Before each line, when it was written; - where it is not on record."`
+	Follow     bool     `short:"f" help:"Follow the output until the job or the run has ended."`
+	Lines      int      `short:"n" placeholder:"N" help:"Only the last N lines."`
+	Timestamps bool     `help:"Print the time of each line before it; - if it is not on record."`
 	Grep       string   `placeholder:"REGEXP" help:"Only lines that match this regular expression (RE2)."`
-	Failed     bool     `help:"Of a run, only jobs that failed."`
+	Failed     bool     `help:"For a run: only failed jobs."`
 	ETA        bool     `kong:"-"` // first print when it is expected to end, if that is known
 }
 
 func (*tailCmd) Help() string {
-	return "Lines of both streams come in the order in which they were written; those of a run have its nodes in front."
+	return "Lines of both streams come in the order in which they were written; for a run, each has its node in front."
 }
 
 type attachCmd struct {
@@ -106,7 +106,7 @@ func (t *tailCmd) Run(c *call) error {
 		c.ui.warn("job %s has not failed: it is %s", id, j.State.Status)
 		return nil
 	case !j.State.Removed.IsZero():
-		c.ui.warn("the output of job %s was removed at %s: it was transient, and nothing needs it any more", id, j.State.Removed.Format(time.RFC3339))
+		c.ui.warn("the output of job %s was removed at %s: the job is transient, and no job needs it any more", id, j.State.Removed.Format(time.RFC3339))
 	}
 	if p.plain() && p.stream != "both" {
 		return t.bytes(c, r, id)
@@ -136,7 +136,7 @@ func (t *tailCmd) printer(c *call) (*linePrinter, error) {
 		return nil, fmt.Errorf("--lines %d: expected the number of lines, 1 or more", t.Lines)
 	}
 	if t.Failed && t.Follow {
-		return nil, errors.New("--failed and --follow do not go together: what failed writes nothing more")
+		return nil, errors.New("--failed and --follow exclude each other: a failed job prints nothing more")
 	}
 	if t.Grep != "" {
 		var err error
@@ -279,7 +279,7 @@ func detached(c *call, id kernel.JobID, err error) error {
 	if c.ctx.Err() == nil {
 		return err
 	}
-	return fmt.Errorf("detached: job %s goes on: %w", id, context.Canceled)
+	return fmt.Errorf("detached: job %s continues: %w", id, context.Canceled)
 }
 
 // reported is the progress of a job that was already printed.

@@ -17,13 +17,13 @@ import (
 
 type waitCmd struct {
 	Jobs    []string      `arg:"" name:"job" help:"The jobs: their numbers, such as 12 or 14/NODE, names, ids or the beginnings of them, or @last; a run means all of its jobs."`
-	Timeout time.Duration `placeholder:"DURATION" help:"Give up after this long, such as 90s or 2h; the jobs go on."`
-	Format  string        `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Timeout time.Duration `placeholder:"DURATION" help:"Give up after this long, such as 90s or 2h; the jobs continue."`
+	Format  string        `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 func (*waitCmd) Help() string {
-	return "Exits 0 when all have succeeded, 1 when some failed or were cancelled, 10 when some are blocked or sleep and nothing is going to wake them, 124 when time is up. " +
-		"A job that something woken by its end may yet send back has not ended."
+	return "Exits 0 if all succeeded, 1 if some failed or were cancelled, 10 if some are blocked or sleep with nothing to wake them, 124 if the time is over. " +
+		"A job does not count as ended while a job that its end woke may still send it back."
 }
 
 // waited is `jobs wait --format json`.
@@ -84,7 +84,7 @@ func (w *waitCmd) Run(c *call) error {
 			return err
 		}
 	case c.ctx.Err() != nil:
-		return fmt.Errorf("%w: the jobs go on", context.Canceled)
+		return fmt.Errorf("%w: the jobs continue", context.Canceled)
 	case err != nil:
 		return err
 	}

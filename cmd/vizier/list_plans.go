@@ -15,13 +15,13 @@ import (
 )
 
 type draftsCmd struct {
-	Target string   `placeholder:"BRANCH" help:"Into which branch they would be merged; without it main, master or what is checked out."`
+	Target string   `placeholder:"BRANCH" help:"The branch to merge into; by default main, master or the branch that is checked out."`
 	Fields []string `placeholder:"FIELD" help:"Show these fields, in this order."`
-	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"How the list looks."`
+	Format string   `enum:"block,table,json" default:"block" placeholder:"block|table|json" help:"Output format."`
 }
 
 func (*draftsCmd) Help() string {
-	return "A plan is listed while its branch draft/SLUG has commits that the target branch has not, one that is stuck in a conflict included."
+	return "Lists a plan while its branch draft/SLUG has commits that the target branch lacks, even if it is stuck in a conflict."
 }
 
 // planBranches is what the list of plans needs of git.

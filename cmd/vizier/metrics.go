@@ -5,11 +5,11 @@ package main
 const metricsName = "vizier-metrics"
 
 type metricsCmd struct {
-	Output string `placeholder:"FILE" help:"Write them to this file, whole or not at all, and not to standard output."`
+	Output string `placeholder:"FILE" help:"Write the metrics to this file, atomically, instead of standard output."`
 }
 
 func (*metricsCmd) Help() string {
-	return "For the textfile collector of Prometheus's node exporter. It looks at what is on record and whether the runners of this machine live, and changes nothing."
+	return "For the textfile collector of Prometheus's node exporter. It reads the records, checks whether the runners of this machine live, and changes nothing."
 }
 
 // Run becomes the program that writes metrics.

@@ -51,7 +51,7 @@ func (c *call) moment(at string, now time.Time) (fs.Moment, error) {
 	case "now":
 		return fs.Moment{}, nil
 	case "":
-		return fs.Moment{}, usageError(errors.New("--at is empty: to see what is, leave it out"))
+		return fs.Moment{}, usageError(errors.New("--at is empty: leave it out to see the present"))
 	}
 	if n, err := strconv.ParseUint(at, 10, 64); err == nil {
 		if n == 0 {
@@ -64,7 +64,7 @@ func (c *call) moment(at string, now time.Time) (fs.Moment, error) {
 		return fs.Moment{}, usageError(fmt.Errorf("--at %s: expected an entry as `vizier history` prints it, a duration such as 90m, 2h or 3d, a day such as 2026-11-22, or a time", at))
 	}
 	if when.After(now) {
-		return fs.Moment{}, usageError(fmt.Errorf("--at %s: that is still to come: `vizier what-if` and `vizier simulate` look ahead", at))
+		return fs.Moment{}, usageError(fmt.Errorf("--at %s is in the future: `vizier what-if` and `vizier simulate` look ahead", at))
 	}
 	return fs.Moment{Time: when}, nil
 }

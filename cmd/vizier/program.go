@@ -42,7 +42,7 @@ type grammar struct {
 	Run         runCmd         `cmd:"" help:"Enqueue a workflow template."`
 	Submit      submitCmd      `cmd:"" aliases:"add" help:"Enqueue a command as a job, or many from standard input."`
 	Status      statusCmd      `cmd:"" help:"Show what needs you, what runs, what waits and what failed."`
-	Top         topCmd         `cmd:"" help:"The same on a live screen, with logs and keys to act."`
+	Top         topCmd         `cmd:"" help:"Show the same on a live screen, with logs and keys to act."`
 	Web         webCmd         `cmd:"" help:"Show everything on a page in the browser."`
 	Ls          listCmd        `cmd:"" help:"List jobs, newest first."`
 	Show        showCmd        `cmd:"" help:"Show everything on record about a job or a run."`
@@ -52,23 +52,23 @@ type grammar struct {
 	Wait        waitCmd        `cmd:"" help:"Wait until jobs have ended."`
 	Retry       retryCmd       `cmd:"" aliases:"rerun" help:"Run a job and everything that depends on it again."`
 	Cancel      cancelCmd      `cmd:"" aliases:"kill" help:"End a job."`
-	Trust       trustCmd       `cmd:"" help:"Say that the commands of the repository's configuration may run."`
-	Clean       cleanCmd       `cmd:"" aliases:"rm" help:"Remove all that was made for a job's run."`
-	Runs        runsCmd        `cmd:"" help:"List the runs, newest first: how each stands and how far it is."`
+	Trust       trustCmd       `cmd:"" help:"Allow the commands of the repository's configuration to run."`
+	Clean       cleanCmd       `cmd:"" aliases:"rm" help:"Remove everything that was made for a job's run."`
+	Runs        runsCmd        `cmd:"" help:"List the runs, newest first, with status and progress."`
 	Plans       draftsCmd      `cmd:"" aliases:"list" help:"List the plans that are not merged yet."`
 	Jobs        jobsCmd        `cmd:"" help:"Submit, watch and steer jobs; alone, the same as status."`
 	Inbox       inboxCmd       `cmd:"" help:"Run the prompts that are dropped into a folder."`
-	WhatIf      whatIfCmd      `cmd:"" name:"what-if" help:"Say what would follow if something happened, and change nothing."`
-	Simulate    simulateCmd    `cmd:"" help:"Say when what is open ends and what it waits for, and change nothing."`
+	WhatIf      whatIfCmd      `cmd:"" name:"what-if" help:"Predict what would follow if something happened, and change nothing."`
+	Simulate    simulateCmd    `cmd:"" help:"Predict when open jobs end and what they wait for, and change nothing."`
 	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Serve an assistant by the Model Context Protocol on standard input and output."`
-	Metrics     metricsCmd     `cmd:"" help:"Print how everything stands as metrics for Prometheus."`
-	History     historyCmd     `cmd:"" help:"Say who did what, when, and what followed; check that it is true."`
+	Metrics     metricsCmd     `cmd:"" help:"Print the state of the repository as metrics for Prometheus."`
+	History     historyCmd     `cmd:"" help:"Show who did what, when, and what followed; check that it is true."`
 	Audit       auditCmd       `cmd:"" help:"Show what a template produces, needs and locks."`
-	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and which templates ask them."`
+	Agents      agentsCmd      `cmd:"" help:"List the agents, their versions and the templates that ask them."`
 	Doctor      doctorCmd      `cmd:"" help:"Look for leftovers of crashes and of manual edits, and repair them."`
-	Release     releaseCmd     `cmd:"" help:"Tag a version that the commits since the last one ask for."`
+	Release     releaseCmd     `cmd:"" help:"Tag the version that follows from the commits since the last one."`
 	CD          cdCmd          `cmd:"" name:"cd" hidden:""`
-	Config      configCmd      `cmd:"" help:"Look at the configuration."`
+	Config      configCmd      `cmd:"" help:"Show the configuration."`
 	Completions completionsCmd `cmd:"" aliases:"completion" help:"Print the completion script of a shell."`
 	Help        helpCmd        `cmd:"" help:"Explain a command or a topic."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
@@ -76,14 +76,14 @@ type grammar struct {
 
 // globals are the flags that are accepted before and after any command.
 type globals struct {
-	Verbose    int    `short:"v" type:"counter" help:"Say more on standard error; twice for debugging."`
-	Quiet      bool   `short:"q" help:"Say nothing but errors, and of lists the numbers only; wins over --verbose."`
+	Verbose    int    `short:"v" type:"counter" help:"Print more on standard error; twice for debugging."`
+	Quiet      bool   `short:"q" help:"Print errors only, and numbers only for lists; overrides --verbose."`
 	Debug      bool   `short:"d" help:"The same as -vv."`
 	NoANSI     bool   `name:"no-ansi" help:"No colour and no cursor movement, even on a terminal."`
 	NoPager    bool   `name:"no-pager" help:"Never page output."`
 	JSON       bool   `name:"json" help:"The same as --format json."`
-	UTC        bool   `name:"utc" help:"Times for people in UTC, and not in the time of this machine."`
-	Via        string `placeholder:"NAME" help:"Record that this front end asks, such as mcp:NAME."`
+	UTC        bool   `name:"utc" help:"Print times in UTC instead of local time."`
+	Via        string `placeholder:"NAME" help:"Record this front end as the origin, such as mcp:NAME."`
 	NoResident bool   `name:"no-resident" help:"Start no resident scheduler, whatever the configuration says."`
 	ConfigFile string `name:"config-file" short:"C" placeholder:"PATH" help:"Read only this configuration file."`
 	Version    bool   `short:"V" help:"Print the version."`
@@ -93,21 +93,21 @@ type jobsCmd struct {
 	Overview overviewCmd `cmd:"" hidden:"" default:"1" help:"Show what needs you, what runs, what waits and what failed."`
 	Submit   submitCmd   `cmd:"" aliases:"add" help:"Enqueue a command as a job, or many from standard input."`
 	List     listCmd     `cmd:"" aliases:"ls" help:"List jobs, newest first."`
-	Schedule scheduleCmd `cmd:"" help:"Show what is due, what it waits for and in which order."`
+	Schedule scheduleCmd `cmd:"" help:"Show jobs in schedule order and what they wait for."`
 	Show     showCmd     `cmd:"" help:"Show everything on record about a job."`
-	Status   statusCmd   `cmd:"" help:"Show a job's status on one line, or how everything stands."`
+	Status   statusCmd   `cmd:"" help:"Show a job's status on one line, or the status of everything."`
 	Why      whyCmd      `cmd:"" help:"Explain why a job is not running and what would start it."`
 	Payload  payloadCmd  `cmd:"" help:"Print the data of an artifact."`
-	Effects  effectsCmd  `cmd:"" help:"Show what a job did to the world, or may have done."`
+	Effects  effectsCmd  `cmd:"" help:"Show the side effects that a job made or may have made."`
 	Tail     tailCmd     `cmd:"" aliases:"log,logs" help:"Print a job's output."`
 	Attach   attachCmd   `cmd:"" aliases:"watch" help:"Follow a job's output until it ends."`
 	Wait     waitCmd     `cmd:"" help:"Wait until jobs have ended."`
-	Events   eventsCmd   `cmd:"" help:"Print what has happened to jobs and runs, and follow it."`
+	Events   eventsCmd   `cmd:"" help:"Print the events of jobs and runs, and follow them."`
 	Approve  approveCmd  `cmd:"" help:"Grant a job's pending approval."`
-	Reject   rejectCmd   `cmd:"" help:"Refuse a job's pending approval."`
+	Reject   rejectCmd   `cmd:"" help:"Reject a job's pending approval."`
 	Retry    retryCmd    `cmd:"" aliases:"rerun" help:"Run a job and everything that depends on it again."`
 	Cancel   cancelCmd   `cmd:"" aliases:"kill" help:"End a job."`
-	Validate validateCmd `cmd:"" help:"Hold every record to the published schema and to what must hold."`
+	Validate validateCmd `cmd:"" help:"Check every record against the published schema and the invariants."`
 	GC       gcCmd       `cmd:"" name:"gc" help:"Remove old jobs that nothing refers to."`
 }
 

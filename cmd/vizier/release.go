@@ -16,9 +16,9 @@ type releaseCmd struct {
 	Major           bool   `xor:"bump" help:"Raise X of vX.Y.Z, whatever the commits say."`
 	Minor           bool   `xor:"bump" help:"Raise Y."`
 	Patch           bool   `xor:"bump" help:"Raise Z."`
-	MaxCommits      int    `default:"20" help:"List at most so many commits in the notes."`
-	NoTag           bool   `help:"Make the commit only."`
-	ReleaseScript   string `xor:"script" placeholder:"CMD" help:"Run this once the release is made; it is undone if this fails."`
+	MaxCommits      int    `default:"20" help:"List at most this many commits in the notes."`
+	NoTag           bool   `help:"Only make the commit."`
+	ReleaseScript   string `xor:"script" placeholder:"CMD" help:"Run this once the release is made; undo the release if it fails."`
 	NoReleaseScript bool   `xor:"script" help:"Run no script, whatever the configuration says."`
 	DryRun          bool   `help:"Only print what would be released."`
 	Yes             bool   `short:"y" help:"Do not ask."`
@@ -29,7 +29,7 @@ func (*releaseCmd) Help() string {
 		"feat Y, fix and perf Z. The release is a commit without changes, chore(release): vX.Y.Z, and an annotated tag, both with the notes. " +
 		"The script (or [release.gate] script) runs in sh at the repository's root with VIZIER_RELEASE_VERSION, VIZIER_RELEASE_TAG " +
 		"(empty with --no-tag), VIZIER_RELEASE_COMMIT and VIZIER_RELEASE_RANGE. If it fails, tag and branch go back, " +
-		"unless something else has moved them meanwhile; files are never touched."
+		"unless something else has moved them meanwhile; it never touches files."
 }
 
 // releaseGit is what a release needs of git.
@@ -175,7 +175,7 @@ func (rel *release) decide(ctx context.Context, x *releaseCmd) error {
 	rel.next, rel.notes = version.Next(rel.bump), app.ReleaseNotes(changes, x.MaxCommits)
 	taken, err := rel.git.TagExists(ctx, rel.next.Tag())
 	if err == nil && taken {
-		err = fmt.Errorf("tag %s exists already, on a commit that %s does not lead to", rel.next.Tag(), rel.branch)
+		err = fmt.Errorf("tag %s exists already, on a commit that is not in %s", rel.next.Tag(), rel.branch)
 	}
 	return err
 }

@@ -18,20 +18,20 @@ type runCmd struct {
 	Set               []string `sep:"none" placeholder:"KEY=VALUE" help:"A parameter of the template; --KEY VALUE does the same; repeatable."`
 	After             []string `sep:"none" placeholder:"JOB|run:RUN" help:"Start after this job, or the last jobs of this run, have succeeded; repeatable."`
 	RequireApproval   bool     `xor:"approval" help:"Start only after a person has approved the first jobs."`
-	ApprovalTimeout   string   `placeholder:"DURATION" help:"With --require-approval: how long the first jobs wait for it, such as 4h, before they are blocked."`
+	ApprovalTimeout   string   `placeholder:"DURATION" help:"With --require-approval: how long the first jobs wait for approval, such as 4h, before they are blocked."`
 	NoRequireApproval bool     `name:"no-require-approval" xor:"approval" help:"Start without the approval that the template asks for."`
-	Follow            bool     `help:"Print what the jobs print until the run has ended, and exit as it did."`
+	Follow            bool     `help:"Print the jobs' output until the run has ended, and exit with its result."`
 	Check             bool     `help:"Only check the template and its input; write nothing."`
 	Repeat            int      `default:"1" placeholder:"N" help:"Enqueue N runs, one after another."`
 	SpecDir           *string  `placeholder:"DIR" help:"Enqueue a run for each .md file below DIR, one after another."`
-	Ephemeral         bool     `help:"When the run is over, remove all that was made for it: jobs, worktrees, draft branches."`
-	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"How the answer looks."`
+	Ephemeral         bool     `help:"When the run is over, remove everything that was made for it: jobs, worktrees, draft branches."`
+	Format            string   `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 	TemplateHelp      bool     `hidden:""`
 }
 
 func (*runCmd) Help() string {
 	return "Every flag that is not listed here is a parameter of the template: `--spec-file X` is `--set spec_file=X`. " +
-		"`vizier run FLOW --help` lists them. Exits 0, or with --follow 1 when jobs failed or were cancelled and 10 when some are blocked."
+		"`vizier run FLOW --help` lists them. Exits 0; with --follow, 1 if jobs failed or were cancelled and 10 if some are blocked."
 }
 
 // enqueuedRun is `run --format json`.
@@ -153,9 +153,9 @@ func (x *runCmd) conflicts() error {
 	case x.Repeat < 1:
 		return fmt.Errorf("--repeat %d: expected 1 or more", x.Repeat)
 	case x.SpecDir != nil && (*x.SpecDir == "" || x.Repeat > 1):
-		return errors.New("--spec-dir needs a directory and does not go with --repeat")
+		return errors.New("--spec-dir needs a directory, and excludes --repeat")
 	case x.Check && (len(x.After) > 0 || x.RequireApproval || x.NoRequireApproval || x.Follow || x.Ephemeral || x.Repeat > 1):
-		return errors.New("--check writes nothing: it goes with none of --after, --require-approval, --no-require-approval, --follow, --ephemeral, --repeat")
+		return errors.New("--check writes nothing: leave out --after, --require-approval, --no-require-approval, --follow, --ephemeral, --repeat")
 	}
 	return nil
 }

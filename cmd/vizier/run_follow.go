@@ -249,9 +249,9 @@ func (f *runFollower) follow(c *call) (*kernel.Snapshot, error) {
 		}
 		if c.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			if f.run == "" {
-				return nil, fmt.Errorf("detached: the jobs go on: %w", context.Canceled)
+				return nil, fmt.Errorf("detached: the jobs continue: %w", context.Canceled)
 			}
-			return nil, fmt.Errorf("detached: run %s goes on; `vizier wait %s` waits for it: %w", f.run, f.run, context.Canceled)
+			return nil, fmt.Errorf("detached: run %s continues; `vizier wait %s` waits for it: %w", f.run, f.run, context.Canceled)
 		}
 		return nil, err
 	}

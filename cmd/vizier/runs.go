@@ -12,8 +12,8 @@ import (
 )
 
 type runsCmd struct {
-	Most   int    `name:"most" short:"n" default:"20" placeholder:"COUNT" help:"Show the newest COUNT of them only; 0: all."`
-	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"How the list looks."`
+	Most   int    `name:"most" short:"n" default:"20" placeholder:"COUNT" help:"Show only the newest COUNT; 0: all."`
+	Format string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 // runsDoc is `runs --format json`: docs/schemas/runs.schema.json.

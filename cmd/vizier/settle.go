@@ -42,7 +42,7 @@ func (c *call) settled(r *repo, read func() (*kernel.Snapshot, error)) (*kernel.
 			why = err.Error()
 		} else {
 			c.report(rep)
-			why = "a tick left it as it is; vizier doctor looks further"
+			why = "a tick did not change it; vizier doctor looks further"
 			if snap, err = read(); err != nil {
 				return nil, err
 			}
@@ -70,7 +70,7 @@ func (c *call) attend(r *repo) {
 	if why == "" {
 		why = "[scheduler] resident is off"
 	}
-	c.ui.warn("no scheduler is running (%s), and job %s is with executor %s: `vizier wait %s` has it, and what depends on it, go on",
+	c.ui.warn("no scheduler is running (%s), and job %s is with executor %s: `vizier wait %s` lets it and its dependents continue",
 		why, resting[0].ID, resting[0].Spec.Task.On(), resting[0].ID)
 }
 

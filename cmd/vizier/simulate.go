@@ -16,20 +16,20 @@ import (
 )
 
 type simulateCmd struct {
-	Runs       []string `arg:"" optional:"" name:"run" help:"Runs, batches or jobs whose end is asked for, all that is open without any; with --run, the inputs of the template."`
-	Pool       []string `sep:"none" placeholder:"NAME=N" help:"The pool has N units."`
-	MaxRunning *int     `placeholder:"N" help:"So many jobs may run at once on this machine; 0: no limit."`
-	Submit     string   `type:"path" xor:"new" placeholder:"FILE" help:"The jobs of the file are enqueued first; it is what submit --batch reads, and - is standard input."`
-	Flow       string   `xor:"new" name:"run" placeholder:"FLOW" help:"A run of this template is enqueued first."`
+	Runs       []string `arg:"" optional:"" name:"run" help:"Runs, batches or jobs to predict the end of, by default all open ones; with --run, the inputs of the template."`
+	Pool       []string `sep:"none" placeholder:"NAME=N" help:"Assume that the pool has N units."`
+	MaxRunning *int     `placeholder:"N" help:"Assume that this many jobs may run at once on this machine; 0: no limit."`
+	Submit     string   `type:"path" xor:"new" placeholder:"FILE" help:"First enqueue the jobs of this file, in the format of submit --batch; - is standard input."`
+	Flow       string   `xor:"new" name:"run" placeholder:"FLOW" help:"First enqueue a run of this template."`
 	Set        []string `sep:"none" placeholder:"KEY=VALUE" help:"With --run: a parameter of the template; repeatable."`
-	Draws      int      `default:"30" placeholder:"N" help:"How often the future is drawn, where it is left to chance."`
-	Seed       uint64   `default:"1" placeholder:"S" help:"Other numbers draw other futures."`
-	Format     string   `enum:"text,json,svg" default:"text" placeholder:"text|json|svg" help:"How it looks; svg is a picture."`
+	Draws      int      `default:"30" placeholder:"N" help:"How often to draw the future if it is left to chance."`
+	Seed       uint64   `default:"1" placeholder:"S" help:"Seed of the draws."`
+	Format     string   `enum:"text,json,svg" default:"text" placeholder:"text|json|svg" help:"Output format; svg is a picture."`
 }
 
 func (*simulateCmd) Help() string {
-	return "Says when what is open ends, what it waits for on the way and what more of that would bring. The scheduler's own decisions are made on a clock that is not real, and nothing changes. " +
-		"An attempt takes what its estimate says, or else what earlier ones of the same node, name or command took, or else a minute."
+	return "Predicts when open jobs end, which resources they wait for, and what more of these would gain. It runs the scheduler's own decisions on a simulated clock, and changes nothing. " +
+		"An attempt takes as long as its estimate, or else as earlier ones of the same node, name or command, or else a minute."
 }
 
 // simulated is `simulate --format json`: docs/schemas/simulate.schema.json.
@@ -305,7 +305,7 @@ func (c *call) simulation(doc simulated) string {
 	}
 	parts := []string{grid{cells: cells, shrink: []int{1, 5}}.text(c.ui.columns())}
 	if doc.Cut {
-		remarks = append(remarks, "it was not simulated to the end: too much happens")
+		remarks = append(remarks, "the simulation stopped early: too many events")
 	}
 	if len(remarks) > 0 {
 		for i, text := range remarks {
@@ -335,7 +335,7 @@ func (c *call) simulation(doc simulated) string {
 		}
 		row := []string{strings.TrimSpace(d.Kind + " " + d.Name), strconv.Itoa(d.Has), "waited for " + kernel.Brief(time.Duration(d.Waited*float64(time.Second))), fmt.Sprintf("busy %.0f%%", 100*d.Busy), ""}
 		if d.Doubled != nil && *d.Doubled < 1 {
-			row[4] = "twice as much brings nothing"
+			row[4] = "twice as much gains nothing"
 		} else if d.Doubled != nil {
 			row[4] = "twice as much: " + kernel.Brief(time.Duration(*d.Doubled*float64(time.Second))) + " sooner"
 		}

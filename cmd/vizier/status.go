@@ -26,7 +26,7 @@ type overviewDoc struct {
 // overviewCmd is status without a job, and jobs without a subcommand.
 type overviewCmd struct {
 	Attention bool   `help:"Exit 10 if something needs a person."`
-	Format    string `enum:"text,json" default:"text" placeholder:"text|json" help:"How it looks."`
+	Format    string `enum:"text,json" default:"text" placeholder:"text|json" help:"Output format."`
 }
 
 // Run prints the overview.
@@ -59,7 +59,7 @@ func (s *overviewCmd) Run(c *call) error {
 		c.ui.text(c.ui.overview(v, snap.Now()))
 		c.restless(r, snap)
 		if text := distrust(r.untrusted(c.ctx)); text != "" {
-			c.ui.warn("%s: `vizier trust --show` tells what, `vizier trust` has them run", text)
+			c.ui.warn("%s: `vizier trust --show` lists them, `vizier trust` lets them run", text)
 		}
 	}
 	if err == nil && s.Attention && len(v.Attention) > 0 {

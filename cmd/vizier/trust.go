@@ -11,14 +11,14 @@ import (
 )
 
 type trustCmd struct {
-	Show bool `help:"Only show what it is about; exit 1 if it is not trusted."`
+	Show bool `help:"Only show the commands; exit 1 if they are not trusted."`
 	Yes  bool `short:"y" help:"Do not ask."`
 }
 
 func (*trustCmd) Help() string {
-	return "Where git tracks .vizier/config.toml, a clone or a pull may bring commands that you never saw: hooks, the programs of agents, clusters, the gate of a release. " +
-		"Hooks of it run only once you have trusted them, and no command that only looks runs any of them before. What you trust are these very values: after a change you are asked again. " +
-		"Nothing of this is about your own configuration."
+	return "If git tracks .vizier/config.toml, a clone or a pull may bring commands that you never saw: hooks, the programs of agents, clusters, the gate of a release. " +
+		"Its hooks run only once you have trusted them, and commands that only read run none of these before. You trust the present values: after a change, Vizier asks again. " +
+		"Your own configuration needs no trust."
 }
 
 // Run shows what would run, and records that the user trusts it.

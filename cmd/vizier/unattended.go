@@ -61,7 +61,7 @@ func (r *repo) unattended(rest kernel.TickWait, now time.Time) *unattended {
 // and for jobs that would continue if somebody ticked.
 func (r *repo) checkScheduler(_ context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 	if few := r.FewFiles(); few != "" {
-		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: few, Next: "kill " + strconv.Itoa(r.Resident()) + ": the next command starts another, with the limit that it has itself"}}, nil
+		return []app.Finding{{Path: ".vizier/jobs/resident.lock", Problem: few, Next: "kill " + strconv.Itoa(r.Resident()) + ": the next command starts another, with its own limit"}}, nil
 	}
 	for _, rest := range s.TickWaits() {
 		if u := r.unattended(rest, s.Now()); u != nil && (rest.Now || r.Config.Scheduler.Resident) {

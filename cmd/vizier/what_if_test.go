@@ -213,10 +213,10 @@ func TestWhatIfNeedsAnIf(t *testing.T) {
 	w := newFake(t)
 	w.submit("--approval")
 	for _, c := range []struct{ args, says string }{
-		{"", "what if what"},
+		{"", "name at least one change"},
 		{"--approve 7", `no job "7"`},
 		{"--pool gpu", "write NAME=N"},
-		{"--fail 1:x", "the exit code is no number"},
+		{"--fail 1:x", "the exit code is not a number"},
 		{"--fail 1:300", "exit code from 1 to 255"},
 		{"--succeed 1 --approve 1", ""},
 		{"--approve 1 --reject 1", "job 1 has ended"},
