@@ -63,7 +63,7 @@ func eachVariant(f func(variant)) {
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// world is a job x of status from, with what v puts around it.
+// world returns a job x of status from, with what v puts around it.
 func (v variant) world(from kernel.Status) kernel.Observation {
 	o := kernel.Observation{Now: noon, Facts: kernel.NewFacts()}
 	add := func(id kernel.JobID, status kernel.Status) *kernel.Job {
@@ -116,7 +116,7 @@ func (v variant) world(from kernel.Status) kernel.Observation {
 	return o
 }
 
-// observedMoves are the moves that the kernel makes over every variant, by
+// observedMoves returns the moves that the kernel makes over every variant, by
 // every verb it has.
 func observedMoves() map[move]bool {
 	out := map[move]bool{}

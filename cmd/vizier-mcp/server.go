@@ -21,11 +21,11 @@ const instructions = "Vizier schedules work inside a git repository: jobs, what 
 	"Begin with status. why says what holds a job up and which commands would start it. what_if says what would follow from a change, and changes nothing. " +
 	"Only people approve: if an approval is pending, tell the person the command that status prints."
 
-// server answers a client by the command line.
+// server answers a client with the command line.
 type server struct{ program program }
 
-// newServer has the tools that read, and of those that change something the ones
-// that may be used.
+// newServer returns a server with the tools that only read, and those of the
+// others that may allows.
 func newServer(p program, may map[string]bool) *mcp.Server {
 	s := server{p}
 	out := mcp.NewServer(&mcp.Implementation{Name: "vizier", Title: "Vizier", Version: version()},
@@ -63,7 +63,7 @@ func newServer(p program, may map[string]bool) *mcp.Server {
 	return out
 }
 
-// version is the one that the build recorded.
+// version returns the version that the build recorded.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -80,14 +80,14 @@ const (
 	ends
 )
 
-// asked is a command that answers a tool: its arguments and its standard input.
+// asked is the command for a tool call: its arguments and its standard input.
 type asked struct {
 	args  []string
 	stdin string
-	text  bool // its answer is no JSON
+	text  bool // its output is not JSON
 }
 
-// add adds a tool whose input a command answers.
+// add adds a tool. command converts the tool's input to a command.
 func add[In any](to *mcp.Server, s server, e effect, name, about string, command func(In) (asked, error)) {
 	no := false
 	tool := &mcp.Tool{Name: name, Description: about,
@@ -97,7 +97,7 @@ func add[In any](to *mcp.Server, s server, e effect, name, about string, command
 	}
 	schema, err := jsonschema.For[In](&schemas)
 	if err != nil {
-		panic(fmt.Sprintf("the input of tool %s: %v", name, err)) // which every test of the server sees
+		panic(fmt.Sprintf("the input of tool %s: %v", name, err)) // every test of the server would see it
 	}
 	tool.InputSchema = schema
 	mcp.AddTool(to, tool, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
@@ -113,7 +113,7 @@ func add[In any](to *mcp.Server, s server, e effect, name, about string, command
 	})
 }
 
-// client is what a session's client calls itself, as it goes on record.
+// client returns the name of a session's client, as it goes on record.
 func client(s *mcp.ServerSession) string {
 	name := "unknown"
 	if p := s.InitializeParams(); p != nil && p.ClientInfo != nil {
@@ -127,10 +127,11 @@ func client(s *mcp.ServerSession) string {
 	return fmt.Sprintf("mcp:%.60s", name)
 }
 
-// mostRefs bounds how many jobs one call names.
+// mostRefs is how many jobs one call may name.
 const mostRefs = 200
 
-// reference names a job, a run, a lock or a branch. What is a number may come as one: assistants send it either way.
+// reference names a job, a run, a lock or a branch. In JSON it may be a string
+// or a number, because assistants send numbers either way.
 type reference string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -144,12 +145,12 @@ func (r *reference) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// schemas are those of types that tell less by themselves.
+// schemas are the schemas of types for which reflection is not enough.
 var schemas = jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{ //nolint:gochecknoglobals // a constant
 	reflect.TypeFor[reference](): {Types: []string{"string", "integer"}},
 }}
 
-// refs are references to jobs as arguments of a command.
+// refs converts references to jobs to arguments of a command.
 func refs(given ...reference) (out []string, err error) {
 	if len(given) > mostRefs {
 		return nil, fmt.Errorf("%d jobs are too many: one call can name %d", len(given), mostRefs)
@@ -167,7 +168,7 @@ func refs(given ...reference) (out []string, err error) {
 	return out, nil
 }
 
-// flags are one flag with each of some values.
+// flags returns one flag for each of values.
 func flags(name string, values ...string) (out []string) {
 	for _, v := range values {
 		if v != "" {
@@ -220,7 +221,7 @@ func (s server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mime, Text: string(text)}}}, nil
 }
 
-// lines is JSON Lines of documents.
+// lines encodes documents as JSON Lines.
 func lines(docs []map[string]any) (string, error) {
 	var out strings.Builder
 	for _, d := range docs {

@@ -147,7 +147,7 @@ func historyTool(in historyInput) (asked, error) {
 	return asked{args: append(args, job...)}, err
 }
 
-// pools are the flags that give pools other sizes.
+// pools returns the flags that set the sizes of pools.
 func pools(sizes map[string]int) (out []string) {
 	for _, pool := range slices.Sorted(maps.Keys(sizes)) {
 		out = append(out, flags("pool", pool+"="+strconv.Itoa(sizes[pool]))...)

@@ -88,13 +88,13 @@ func TestARepositoryIsOnlyLookedAt(t *testing.T) {
 	}
 }
 
-// still is text without what is another one at each look.
+// still returns text without what is another one at each look.
 func still(text string) string {
 	return regexp.MustCompile(`(?m)^vizier_(observed|tick).*$`).ReplaceAllString(text, "")
 }
 
-// filesBelow are the files of .vizier with their times; that of the lock tells who
-// held it, and nothing else.
+// filesBelow returns the files of .vizier with their times; that of the lock
+// tells who held it, and nothing else.
 func filesBelow(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

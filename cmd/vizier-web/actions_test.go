@@ -51,7 +51,7 @@ func post(ctx context.Context, address, doc string, header ...string) (int, stri
 	return got.StatusCode, string(text), err
 }
 
-// acting is a server that takes actions, with the end of its address.
+// acting returns a server that takes actions, with the end of its address.
 func (f field) acting(a assets) (s *server, origin, offer string) {
 	f.Helper()
 	if runtime.GOOS != "linux" {
@@ -62,7 +62,7 @@ func (f field) acting(a assets) (s *server, origin, offer string) {
 	return s, web.URL, s.actions.offer()
 }
 
-// digestOf is what an approval of a job would be of.
+// digestOf returns what an approval of a job would be of.
 func (f field) digestOf(s *server, id string) kernel.Digest {
 	f.Helper()
 	snap, _, err := s.r.Scheduler.Job(f.Context(), id)

@@ -152,7 +152,7 @@ func (b *tab) run(script string) {
 	b.is("(() => { " + script + " })()")
 }
 
-// is is what an expression of the page comes to, as text.
+// is returns what an expression of the page comes to, as text.
 func (b *tab) is(expression string) string {
 	b.Helper()
 	ctx, end := context.WithTimeout(b.ctx, patience)
@@ -463,7 +463,8 @@ func TestBrowserOpensTheFile(t *testing.T) {
 	b.until(`document.querySelector("#main .picture svg") !== null`)
 }
 
-// batch is n jobs of which each tenth waits for an approval, and the others for it.
+// batch returns n jobs of which each tenth waits for an approval, and the
+// others for it.
 func batch(n int) string {
 	var lines strings.Builder
 	for i := range n {

@@ -35,7 +35,7 @@ type agentItem struct {
 	Program   string         `json:"program,omitempty"`
 	Version   string         `json:"version,omitempty"`
 	MadeFor   string         `json:"made_for,omitempty"`
-	Default   bool           `json:"default"` // asked where nothing is configured
+	Default   bool           `json:"default"` // used if none is configured
 	Flows     []string       `json:"flows"`
 	Problems  []agentProblem `json:"problems"`
 }
@@ -43,7 +43,7 @@ type agentItem struct {
 type agentProblem struct {
 	Problem string `json:"problem"`
 	Next    string `json:"next"`
-	Fatal   bool   `json:"fatal"` // it cannot start
+	Fatal   bool   `json:"fatal"` // the agent cannot start
 }
 
 // Run lists the agents.
@@ -98,16 +98,16 @@ func (u *ui) agents(d agentList) string {
 	return u.table(cells, -1) + problems
 }
 
-// flows are the templates that have a name.
+// flows returns the templates that have a name.
 func (r *repo) flows() []string {
 	return slices.Concat(template.Loader{Root: r.Root}.Names(), slices.Sorted(maps.Keys(r.Config.Commands)))
 }
 
-// flowsHere names them, in one line: they are called after files.
+// flowsHere returns one line that lists them. Their names are those of files.
 func flowsHere(names []string) string { return oneLine("flows here: " + strings.Join(names, ", ")) }
 
-// agentChoices are the agents of the templates that the repository has, and the
-// one of every other, each once. What cannot be read asks none.
+// agentChoices returns the agents of the repository's templates and the default
+// one, without duplicates. Templates that cannot be read are skipped.
 func (c *call) agentChoices(r *repo) []app.AgentChoice {
 	var out []app.AgentChoice
 	add := func(a config.Agent, flow string) {

@@ -44,19 +44,19 @@ type audited struct {
 	Explored *explored           `json:"explored,omitempty"` // with --explore
 }
 
-// explored is what every history of a run comes to.
+// explored is the result of exploring every history of a run.
 type explored struct {
 	States   int         `json:"states"`
-	Complete bool        `json:"complete"` // there are no others
+	Complete bool        `json:"complete"` // all states were visited
 	Faults   []flowFault `json:"faults"`
 }
 
 type flowFault struct {
 	Fault    string `json:"fault"`
 	Node     string `json:"node_id"`
-	About    string `json:"about,omitempty"` // another node
+	About    string `json:"about,omitempty"` // the other node concerned
 	Text     string `json:"text"`
-	Scenario string `json:"scenario,omitempty"` // the file; absent: it shows in no single history, or none was asked for
+	Scenario string `json:"scenario,omitempty"` // the file; absent: the finding has no history, or no scenarios were asked for
 }
 
 type untethered struct {
@@ -64,7 +64,7 @@ type untethered struct {
 	Has   bool `json:"has_untethered"`
 }
 
-// untetheredInput is an artifact that no node of the template produces.
+// untetheredInput is a needed artifact that no node of the template produces.
 type untetheredInput struct {
 	Artifact  string   `json:"artifact"`
 	Consumers []string `json:"consumers"` // nodes
@@ -119,7 +119,8 @@ func (x *auditCmd) Run(c *call) error {
 	return err
 }
 
-// explore looks at every history of the run, and writes scenarios where it is asked to.
+// explore explores every history of the run, and writes scenarios if
+// x.Scenarios is set.
 func (x *auditCmd) explore(c *call, jobs []kernel.NewJob) (*explored, error) {
 	found, err := foresight.Explore(jobs, foresight.MostStates, func() bool { return c.ctx.Err() != nil })
 	if err == nil {
@@ -150,7 +151,7 @@ func (x *auditCmd) explore(c *call, jobs []kernel.NewJob) (*explored, error) {
 	return out, nil
 }
 
-// text is what was explored for people.
+// text returns the result of the exploration for people.
 func (e *explored) text() string {
 	all := "all there are"
 	if !e.Complete {

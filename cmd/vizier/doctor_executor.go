@@ -11,7 +11,8 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// tryExecutor tries the executor of that name: the way to it, and what its engine has to do.
+// tryExecutor tries the executor called x.Executor: the connection to it, and
+// its engine's contract.
 func (x *doctorCmd) tryExecutor(c *call, r *repo) (found []app.Finding, clauses []doctorClause, err error) {
 	e := r.Doctor.clusters[x.Executor]
 	if e == nil {

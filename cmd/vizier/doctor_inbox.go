@@ -14,8 +14,8 @@ import (
 	rules "github.com/vizier-scheduler/vizier/kernel/inbox"
 )
 
-// checkInbox looks at the trees of r's inbox. Prompts of other repositories are
-// held against their records as they stand.
+// checkInbox checks the trees of r's inbox. Prompts of other repositories are
+// compared with those repositories' current records.
 func (c *call) checkInbox(r *repo) func(context.Context, *kernel.Snapshot) ([]app.Finding, error) {
 	return func(ctx context.Context, s *kernel.Snapshot) ([]app.Finding, error) {
 		tree := r.InboxFiles()

@@ -9,7 +9,7 @@ import (
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
-// cycle is what the doctor and `jobs validate` say of jobs that wait for each other.
+// cycle is the finding about jobs that wait for each other.
 type cycle struct {
 	app.Finding
 	job kernel.JobID
@@ -26,8 +26,8 @@ func (r *repo) cycles(s *kernel.Snapshot) []cycle {
 	return out
 }
 
-// unsound is what `jobs validate` finds wrong with records that nothing was found
-// about yet.
+// unsound returns what `jobs validate` finds wrong with records for which there
+// is no finding yet.
 func (r *repo) unsound(ctx context.Context, found []app.Finding) ([]app.Finding, error) {
 	if r.Doctor.files == nil {
 		return nil, nil

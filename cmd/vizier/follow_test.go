@@ -87,7 +87,7 @@ args = { script = "touch ended" }
 	}
 }
 
-// node is the job of a run's node.
+// node returns the job of a run's node.
 func (g *ground) node(run, name string) kernel.JobID {
 	g.t.Helper()
 	for _, line := range strings.Split(g.vizier("jobs", "show", run+"/"+name, "--fields", "job"), "\n") {

@@ -86,7 +86,7 @@ func (x *inboxSubmitCmd) Run(c *call) error {
 	return errors.Join(errs...)
 }
 
-// target is where the prompts are for.
+// target returns the repository and branch that the prompts are for.
 func (x *inboxSubmitCmd) target(box *app.Inbox) (rules.Path, error) {
 	p := rules.Path{Owner: box.Owner, Repository: x.Repository, Branch: x.Branch}
 	if owner, name, ok := strings.Cut(x.Repository, "/"); ok {
@@ -105,7 +105,7 @@ func (x *inboxSubmitCmd) target(box *app.Inbox) (rules.Path, error) {
 	return p, nil
 }
 
-// read is a prompt's text and its name in the inbox.
+// read returns a prompt's text and its name in the inbox.
 func (x *inboxSubmitCmd) read(c *call, file string) (text, name string, err error) {
 	if name = x.Name; name == "" {
 		name = filepath.Base(file)

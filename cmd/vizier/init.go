@@ -34,7 +34,7 @@ type starter struct {
 	mode fs.FileMode
 }
 
-// starters are the files of a repository that uses Vizier.
+// starters returns the files of a repository that uses Vizier.
 func starters() ([]starter, error) {
 	var out []starter
 	for _, s := range []starter{{configPath, nil, 0o644}, {".vizier/narrative/snapshot.md", nil, 0o644},
@@ -132,8 +132,8 @@ func (x *initCmd) answer(c *call, missing []string) error {
 	return nil
 }
 
-// inPlace refuses directories that are links: a repository of somebody else could
-// have files written anywhere.
+// inPlace refuses directories that are links: otherwise a foreign repository
+// could have files written anywhere.
 func inPlace(root string, files []starter) error {
 	for _, s := range files {
 		for dir := path.Dir(s.path); dir != "."; dir = path.Dir(dir) {
@@ -146,7 +146,7 @@ func inPlace(root string, files []starter) error {
 	at := filepath.Join(root, ".gitignore")
 	real, err := filepath.EvalSymlinks(at)
 	if err != nil {
-		return nil // it is not there, or read next
+		return nil // it does not exist; other errors are found when it is read
 	}
 	home, err := filepath.EvalSymlinks(root)
 	if rel, e := filepath.Rel(home, real); err == nil && (e != nil || !filepath.IsLocal(rel)) {
@@ -168,7 +168,8 @@ func (s starter) missing(root string) (bool, error) {
 	return false, nil
 }
 
-// write makes the file; one that has come to exist meanwhile stays as it is.
+// write creates the file. If it has come to exist meanwhile, it is left
+// unchanged.
 func (s starter) write(root string) error {
 	at := filepath.Join(root, s.path)
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
@@ -188,7 +189,7 @@ func (s starter) write(root string) error {
 	return nil
 }
 
-// replaceFile replaces a file by another with its mode, whole or not at all.
+// replaceFile atomically replaces a file by another with the same mode.
 func replaceFile(at string, text []byte) error {
 	mode := fs.FileMode(0o644)
 	if real, err := filepath.EvalSymlinks(at); err == nil {

@@ -21,8 +21,8 @@ func (*effectsCmd) Help() string {
 		"The effect of a plain command is its latest attempt; workflow nodes keep a journal of their effects."
 }
 
-// Run lists the job's effects. Records that cannot be read are named, and the
-// others are listed all the same.
+// Run lists the job's effects. Unreadable records are reported, and do not
+// prevent the others from being listed.
 func (e *effectsCmd) Run(c *call) error {
 	r, err := c.repo()
 	if err != nil {
@@ -63,7 +63,7 @@ func (u *ui) effectsText(j *kernel.Job, effects []effect.Record) string {
 	return u.table(cells, -1)
 }
 
-// effectResultText is an effect's result in a line.
+// effectResultText describes an effect's result on one line.
 func effectResultText(j *kernel.Job, e *effect.Record) string {
 	r := e.Result
 	switch {

@@ -28,7 +28,7 @@ type collected struct {
 	Outcome string         `json:"outcome"`
 	Removed []kernel.JobID `json:"removed"`
 
-	Refs map[kernel.JobID]string `json:"refs,omitempty"` // what they are called, while they are there
+	Refs map[kernel.JobID]string `json:"refs,omitempty"` // their references, looked up while they exist
 }
 
 // Run removes the jobs.
@@ -71,7 +71,7 @@ func (g *gcCmd) Run(c *call) error {
 	return nil
 }
 
-// collect removes what need not be kept.
+// collect removes what the configuration does not keep.
 func (g *gcCmd) collect(c *call, r *repo) ([]kernel.JobID, error) {
 	work, err := r.Scheduler.Collect(c.ctx)
 	if err != nil || g.DryRun {
@@ -90,7 +90,7 @@ func (g *gcCmd) collect(c *call, r *repo) ([]kernel.JobID, error) {
 	return gone, r.Scheduler.DropTemporary()
 }
 
-// remove removes what ended longer ago than age.
+// remove removes jobs that ended longer ago than age.
 func (g *gcCmd) remove(c *call, r *repo, age time.Duration) ([]kernel.JobID, error) {
 	if !g.DryRun {
 		rep, err := r.Scheduler.GC(c.ctx, age)
@@ -104,7 +104,7 @@ func (g *gcCmd) remove(c *call, r *repo, age time.Duration) ([]kernel.JobID, err
 		return nil, err
 	}
 	var gone []kernel.JobID
-	for _, a := range retention.GCWorktrees(snap, age).World { // they go with their worktrees
+	for _, a := range retention.GCWorktrees(snap, age).World { // these jobs are removed after their worktrees
 		gone = append(gone, a.Subject())
 	}
 	return append(gone, removed(retention.GC(snap, age).Actions())...), nil

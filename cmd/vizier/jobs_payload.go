@@ -22,7 +22,7 @@ func (*payloadCmd) Help() string {
 		"where the run makes it."
 }
 
-// payloads is where the data of artifacts is.
+// payloads reads the data of artifacts.
 type payloads interface {
 	Payload(kernel.JobID, kernel.Artifact) ([]byte, error)
 	Producers(consumer *kernel.Job, a kernel.Artifact) ([]kernel.JobID, error)
@@ -59,13 +59,13 @@ func (p *payloadCmd) Run(c *call) error {
 	return kernel.Missing{What: "payload of " + a.String()}
 }
 
-// makers are the jobs that may have made a, the one that counts first.
+// makers returns the jobs that may have made a, in order of precedence.
 func (p *payloadCmd) makers(c *call, r *repo, a kernel.Artifact) ([]kernel.JobID, error) {
 	if p.Job != "" {
 		_, id, err := r.Scheduler.Job(c.ctx, p.Job)
 		return []kernel.JobID{id}, err
 	}
-	var reader kernel.Job // nobody
+	var reader kernel.Job // no particular consumer
 	if id := c.env.Get("VIZIER_JOB_ID"); id != "" {
 		j, err := r.Payloads.Job(kernel.JobID(id))
 		if err != nil && !errors.Is(err, kernel.ErrNotFound) {

@@ -17,7 +17,7 @@ type scheduleCmd struct {
 	MaxDepth int     `default:"3" help:"How far from --job, and how deep below each job for dag."`
 }
 
-// check refuses flags that do not go together.
+// check refuses invalid combinations of flags.
 func (s *scheduleCmd) check(u *ui) error {
 	if err := rawNeedsJSON(s.Raw, s.Format); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (s *scheduleCmd) Run(c *call) error {
 	return nil
 }
 
-// read makes the schedule of this moment.
+// read returns the current schedule.
 func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	scope := kernel.Scope{All: s.All || s.Job != ""}
 	snap, err := c.settled(r, func() (*kernel.Snapshot, error) { return r.Scheduler.Snapshot(c.ctx, scope) })
@@ -99,7 +99,7 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 		return view.Schedule{}, err
 	}
 	c.ui.refs.named(snap)
-	if s.Format != "summary" { // the others show whether artifacts are there
+	if s.Format != "summary" { // the other formats show whether artifacts exist
 		snap = r.observeBlocked(c.ctx, snap, blockedJobs(snap))
 	}
 	o := view.ScheduleOptions{All: s.All, MaxDepth: s.MaxDepth, Label: label(snap)}
@@ -113,7 +113,8 @@ func (s *scheduleCmd) read(c *call, r *repo) (view.Schedule, error) {
 	return view.ScheduleOf(snap, o), nil
 }
 
-// etas are when the jobs of the rows are expected to end, where anything is known of any.
+// etas returns when the jobs of the rows are expected to end, or nil if nothing
+// is known about any of them.
 func (s *scheduleCmd) etas(c *call, r *repo, v view.Schedule) ([]string, error) {
 	snap, err := r.Scheduler.Records(c.ctx, kernel.Scope{})
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *scheduleCmd) etas(c *call, r *repo, v view.Schedule) ([]string, error) 
 	return out, nil
 }
 
-// summary is the table of rows, with etas where there are any.
+// summary formats rows as a table, with a column of etas if there are any.
 func (c *call) summary(v view.Schedule, rows []view.ScheduleRow, etas []string) string {
 	cells := append([][]string{view.SummaryColumns()}, v.Summary(rows)...)
 	for _, row := range cells {

@@ -77,12 +77,12 @@ type submission struct {
 type submittedJob struct {
 	Job kernel.JobID `json:"job"`
 	view.Reference
-	Part   string `json:"part,omitempty"` // what tells it from others of its number, such as the ref of its line
+	Part   string `json:"part,omitempty"` // what distinguishes it from other jobs of its number, such as the ref of its line
 	Name   string `json:"name,omitempty"`
 	Status string `json:"status"`
 	Wait   string `json:"wait,omitempty"`
-	Merged bool   `json:"merged,omitempty"` // it was there already, with this idempotency key
-	Note   string `json:"note,omitempty"`   // why such a job is not going to run
+	Merged bool   `json:"merged,omitempty"` // it existed already, with this idempotency key
+	Note   string `json:"note,omitempty"`   // why an existing job is not going to run
 }
 
 // Run enqueues the jobs and prints their ids.
@@ -117,7 +117,7 @@ func (s *submitCmd) Run(c *call) error {
 		return usageError(errors.New("standard input has no jobs: expected one JSON object per line"))
 	}
 	c.warnOfSecrets(news)
-	by := "" // it counts for jobs that may be there already, and may take a question to git
+	by := "" // only needed for jobs that may exist already, and may require a query to git
 	if slices.ContainsFunc(news, func(n kernel.NewJob) bool { return n.Spec.IdempotencyKey != "" }) {
 		by = c.actor()
 	}
@@ -145,15 +145,16 @@ func (s *submitCmd) Run(c *call) error {
 	return nil
 }
 
-// limitMemory has the transaction of a batch take about what it needs at its peak, where
-// garbage would double that: 10 KiB a job, and ten copies of the text. A small one may
-// have to look at a large store, for which there is room.
+// limitMemory bounds the memory of a batch's transaction to about what it needs
+// at its peak, which garbage would double: 10 KiB per job, and ten copies of
+// the text. There is a minimum, since even a small batch may have to look at a
+// large store.
 func limitMemory(jobs int, text int64) {
 	const room = 128 << 20
 	debug.SetMemoryLimit(max(room, 32<<20+int64(jobs)*10<<10+10*text))
 }
 
-// counted is how much was read.
+// counted counts the bytes read.
 type counted struct {
 	from  io.Reader
 	bytes int64
@@ -165,12 +166,13 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// secretive are the names that variables with secrets usually have.
+// secretive matches the names that variables with secrets usually have.
 var secretive = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(^|_)(SECRET|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)(_|$)`)
 })
 
-// warnOfSecrets tells whose value goes on record, and by its name should not.
+// warnOfSecrets warns of variables that go on record although their names
+// suggest secrets.
 func (c *call) warnOfSecrets(news []kernel.NewJob) {
 	told := map[string]bool{}
 	for _, n := range news {
@@ -184,7 +186,8 @@ func (c *call) warnOfSecrets(news []kernel.NewJob) {
 	}
 }
 
-// oneWord refuses a line for a shell that is given as the name of a program.
+// oneWord refuses a whole shell command line that is given as a single
+// argument.
 func (s *submitCmd) oneWord() error {
 	if len(s.Request.Command) != 1 || !strings.ContainsAny(s.Request.Command[0], " \t\n") || s.Request.Executor != "" {
 		return nil
@@ -216,7 +219,7 @@ func submitted(rep app.Report, news []kernel.NewJob) submission {
 	return out
 }
 
-// report tells what a transaction did besides what was asked for: attempts
+// report prints what a transaction did besides what was asked for: attempts
 // that could not be started, those that were, and every change of a status.
 func (c *call) report(rep app.Report) {
 	if c.outside != "" && len(rep.Applied) > 0 {
@@ -238,8 +241,8 @@ func (c *call) report(rep app.Report) {
 	}
 }
 
-// barred adds the way that is left where a sandbox lets this command write no
-// record.
+// barred adds to an error what can be done in a sandbox that prevents this
+// command from writing records.
 func (c *call) barred(err error) error {
 	if c.env.Get("VIZIER_SUBMISSIONS") != "" && (errors.Is(err, syscall.EROFS) || errors.Is(err, iofs.ErrPermission)) {
 		return &failure{class: class{"failed", 1, ""}, err: err,

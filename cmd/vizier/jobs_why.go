@@ -30,7 +30,7 @@ type explanation struct {
 	Actions []remedy     `json:"actions"`
 	Root    *rootFailure `json:"root"` // null: nothing failed
 
-	Resources  string      `json:"resources,omitempty"` // the steps of what grows: what the latest attempt asked for, and the next one will
+	Resources  string      `json:"resources,omitempty"` // the steps of its growing resources that the latest attempt asked for, and the next one will
 	Unattended *unattended `json:"unattended,omitempty"`
 }
 
@@ -129,7 +129,7 @@ func (w *whyCmd) why(c *call, ref string) error {
 	return nil
 }
 
-// mostExplained is how many jobs of a run are explained to people: they read no more.
+// mostExplained is how many jobs of a run are explained in text.
 const mostExplained = 10
 
 func explained(e kernel.Explanation, refs *references) explanation {

@@ -8,7 +8,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// mcpName is what the program of the server is called; it stands beside this one.
+// mcpName is the name of the server's program, which is installed beside this
+// one.
 const mcpName = "vizier-mcp"
 
 type mcpCmd struct {

@@ -1,7 +1,7 @@
 package main
 
-// metricsName is what the program that writes metrics is called; it stands beside
-// this one.
+// metricsName is the name of the program that writes metrics, which is
+// installed beside this one.
 const metricsName = "vizier-metrics"
 
 type metricsCmd struct {
@@ -12,9 +12,9 @@ func (*metricsCmd) Help() string {
 	return "For the textfile collector of Prometheus's node exporter. It reads the records, checks whether the runners of this machine live, and changes nothing."
 }
 
-// Run becomes the program that writes them.
+// Run becomes the program that writes metrics.
 func (m *metricsCmd) Run(c *call) error {
-	if _, err := c.repo(); err != nil { // which has its own exit code here
+	if _, err := c.repo(); err != nil { // this command has its own exit code for the error
 		return err
 	}
 	args := []string{"--output", m.Output}

@@ -32,7 +32,7 @@ func (*releaseCmd) Help() string {
 		"unless something else has moved them meanwhile; it never touches files."
 }
 
-// releaseGit is what a release asks of git.
+// releaseGit is what a release needs of git.
 type releaseGit interface {
 	Operation() (string, error)
 	Head(context.Context) (string, error)
@@ -47,19 +47,19 @@ type releaseGit interface {
 	UpdateRef(ctx context.Context, ref string, to, from kernel.CommitID) error
 }
 
-// release is one release, decided on and not yet made.
+// release is a release that has been decided on but not made.
 type release struct {
 	git    releaseGit
 	branch string
-	head   kernel.CommitID // of branch, before
-	last   string          // the tag before; "": none
+	head   kernel.CommitID // the commit of branch before the release
+	last   string          // the previous tag; "": none
 	next   app.Version
 	bump   app.Bump
 	count  int // commits since last
 	notes  string
 	script string
 
-	commit    kernel.CommitID // once made
+	commit    kernel.CommitID // the release's commit, once made
 	tagObject string
 }
 
@@ -109,7 +109,7 @@ func (x *releaseCmd) Run(c *call) error {
 	return nil
 }
 
-// ready refuses a checkout that a release cannot be made from.
+// ready returns an error if a release cannot be made from this checkout.
 func (rel *release) ready(ctx context.Context) error {
 	op, err := rel.git.Operation()
 	if err != nil {
@@ -138,7 +138,7 @@ func (rel *release) ready(ctx context.Context) error {
 	return err
 }
 
-// decide finds the version, or NoBump.
+// decide determines the version, or NoBump.
 func (rel *release) decide(ctx context.Context, x *releaseCmd) error {
 	tags, err := rel.git.Tags(ctx, rel.head)
 	if err != nil {

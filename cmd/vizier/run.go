@@ -41,7 +41,7 @@ type enqueuedRun struct {
 	Next nextCommands `json:"next"`
 }
 
-// runIdentity is what every document about a run says of it.
+// runIdentity holds the fields that every document about a run has.
 type runIdentity struct {
 	enqueue.Spec
 	Run kernel.RunID `json:"run_id"`
@@ -51,7 +51,7 @@ type runIdentity struct {
 	Version  string         `json:"workflow_template_version"`
 	Roots    []kernel.JobID `json:"root_job_ids"`
 
-	Refs map[kernel.JobID]string `json:"refs,omitempty"` // what the listed jobs are called
+	Refs map[kernel.JobID]string `json:"refs,omitempty"` // references of the listed jobs
 
 	Ephemeral bool `json:"ephemeral,omitempty"`
 }
@@ -86,7 +86,7 @@ func (x *runCmd) Run(c *call) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range flows[0].Parsed.Warnings() { // flows differ only in their parameters
+	for _, w := range flows[0].Parsed.Warnings() { // the flows differ only in their parameters
 		c.ui.warn("warning: %s", w)
 	}
 	if x.Check {
@@ -115,7 +115,7 @@ func (x *runCmd) Run(c *call) error {
 		c.staysInFront()
 	}
 	for _, run := range runs {
-		if x.Follow && x.Ephemeral { // before it can be over
+		if x.Follow && x.Ephemeral { // before the run can end
 			if held[run.Run], err = r.FollowRun(run.Run); err != nil {
 				return err
 			}
@@ -144,7 +144,8 @@ func (x *runCmd) Run(c *call) error {
 	return x.answer(c, ids)
 }
 
-// single reports that one run is asked for, which has documents of its own.
+// single reports whether a single run is asked for, which has documents of its
+// own.
 func (x *runCmd) single() bool { return x.Repeat == 1 && x.SpecDir == nil }
 
 func (x *runCmd) conflicts() error {
@@ -159,8 +160,8 @@ func (x *runCmd) conflicts() error {
 	return nil
 }
 
-// flows are the runs that the command asks for, all of them read and checked
-// before any is enqueued.
+// flows returns the flows of the runs that the command asks for. All are read
+// and checked before any is enqueued.
 func (x *runCmd) flows(c *call, r *repo) ([]*enqueue.Flow, error) {
 	if x.SpecDir == nil {
 		f, err := c.flow(r, x.Flow, x.Inputs, x.Set)

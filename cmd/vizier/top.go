@@ -18,7 +18,7 @@ func (*topCmd) Help() string {
 		"a approves, x rejects, r retries and c cancels the selected job, each after a question. q quits; jobs continue."
 }
 
-// errNoScreen is where there is nothing to draw on.
+// errNoScreen says that there is no terminal to draw on.
 var errNoScreen = errors.New("top needs a terminal: `vizier status` prints the same")
 
 // Run becomes the program of the screen.

@@ -1,6 +1,7 @@
 package main
 
-// webName is what the program of the page is called; it stands beside this one.
+// webName is the name of the page's program, which is installed beside this
+// one.
 const webName = "vizier-web"
 
 type webCmd struct {
@@ -15,9 +16,9 @@ func (*webCmd) Help() string {
 		"`vizier jobs schedule --format html` writes the page as one file."
 }
 
-// Run becomes the program that serves it.
+// Run becomes the program that serves the page.
 func (w *webCmd) Run(c *call) error {
-	if _, err := c.repo(); err != nil { // which has its own exit code here
+	if _, err := c.repo(); err != nil { // this command has its own exit code for the error
 		return err
 	}
 	args := []string{"--listen", w.Listen}
@@ -33,7 +34,7 @@ func (w *webCmd) Run(c *call) error {
 	return c.becomeWeb(args)
 }
 
-// becomeWeb becomes the program of the page.
+// becomeWeb becomes the program that serves the page.
 func (c *call) becomeWeb(args []string) error {
 	if c.globals.ConfigFile != "" {
 		args = append(args, "--config-file", c.globals.ConfigFile)

@@ -33,7 +33,7 @@ func (*whatIfCmd) Help() string {
 		"Several assumptions apply one after the other, in the order of the flags above. The exit code is 0 if nothing would change, 1 if something would, and 2 for an error."
 }
 
-// Run says what would follow.
+// Run prints what would follow.
 func (x *whatIfCmd) Run(c *call) error {
 	forecast, story, err := x.forecast(c)
 	if err != nil {
@@ -63,14 +63,15 @@ func (x *whatIfCmd) forecast(c *call) (none foresight.Forecast, story foresight.
 		return none, story, err
 	case x.ToTheEnd:
 		return r.Scheduler.ForeseeToTheEnd(c.ctx, changes)
-	case len(changes)+len(x.Retry)+len(x.Cancel) == 0: // of these, a run may have nothing left
+	case len(changes)+len(x.Retry)+len(x.Cancel) == 0: // a run given to these may have no jobs left
 		return none, story, usageError(errors.New("name at least one change, such as --approve JOB, or --to-the-end"))
 	}
 	none, err = r.Scheduler.Foresee(c.ctx, changes)
 	return none, story, err
 }
 
-// changes are those that the flags name, in the order in which they happen.
+// changes returns the changes that the flags name, in the order in which they
+// happen.
 func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error) {
 	if out, err = pools(x.Pool, nil); err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func (x *whatIfCmd) changes(c *call, r *repo) (out []foresight.Change, err error
 	return out, nil
 }
 
-// named is the one job that ref means.
+// named returns the one job that ref names.
 func (c *call) named(r *repo, ref string) (kernel.JobID, error) {
 	_, id, err := r.Scheduler.Job(c.ctx, ref)
 	return id, err
