@@ -395,7 +395,25 @@ func serveAttempt(args []string, stderr io.Writer, env Environment) int {
 			}
 		}
 	}()
-	return fail(runner.Serve(context.Background(), attempt, held))
+	err = runner.Serve(context.Background(), attempt, held)
+	if errors.Is(err, kernel.ErrMoved) { // this directory is where it was moved to
+		err = tickHere(env)
+	}
+	return fail(err)
+}
+
+// tickHere ticks once in the repository of the working directory.
+func tickHere(env Environment) error {
+	root, live, err := here(env)
+	if err != nil {
+		return err
+	}
+	w, err := connect(root, live, env, "", func(c *config.Config) { c.Scheduler.LockTimeout = 0 })
+	if err != nil {
+		return err
+	}
+	_, err = w.scheduler.Tick(context.Background())
+	return err
 }
 
 // version is that of the program, as its build recorded it.

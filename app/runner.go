@@ -199,7 +199,8 @@ func (r *Runner) presence(ctx context.Context, id kernel.JobID) {
 // result that is refused although the record still names its attempt is not
 // dropped either: without it the job would be taken for lost, and run again.
 // Only if the record itself is gone, perhaps with the whole repository, does
-// nobody wait for the result any more.
+// nobody wait for the result any more. If the repository was moved, the result on
+// record is all that this process can leave: the next tick there settles the job.
 func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result) error {
 	if err := settleAtOnce(ctx, s, result); err == nil || settled(err) && !r.underWay(result.Attempt) {
 		return err
@@ -207,7 +208,7 @@ func (r *Runner) settle(ctx context.Context, s *Scheduler, result kernel.Result)
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		err := r.conclude(result)
 		err2 := finish(ctx, s, result)
-		if settled(err2) || ctx.Err() != nil {
+		if settled(err2) || ctx.Err() != nil || err == nil && errors.Is(err2, kernel.ErrMoved) {
 			return err2
 		}
 		if _, gone := r.Outcomes.Job(result.Attempt.Job); errors.Is(gone, kernel.ErrNotFound) {

@@ -19,6 +19,10 @@ var (
 	// written, for example because the disk is full. The commit has happened;
 	// the next holder of the scheduler lock writes the files.
 	ErrRecorded = errors.New("it is on record, and the next command completes it")
+
+	// ErrMoved means that the store that this process has open is at another
+	// path now. Only a process that opens it there can change it.
+	ErrMoved = errors.New("the repository was moved while this process had it open; run the command at its new place")
 )
 
 // Missing says that something other than a job was not found. It wraps

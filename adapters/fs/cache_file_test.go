@@ -49,7 +49,7 @@ func TestAReadDoesNotWaitToWriteTheCache(t *testing.T) {
 	if err := tx.unlock(); err != nil { // as if this process died here, before it wrote the cache
 		t.Fatal(err)
 	}
-	unlock, err := s.lock.shared(soon(t))
+	unlock, err := s.take(soon(t), lockShared)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package fs
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -107,5 +108,39 @@ func TestAPanicKeepsNoLock(t *testing.T) {
 			}
 			closeTx(t, tx)
 		}
+	}
+}
+
+// A repository is moved while a store has it open, and another one comes to its
+// path: the lock there protects nothing of the first, which is changed by nobody
+// who opened it at the old path.
+func TestAStoreThatWasMoved(t *testing.T) {
+	parent := t.TempDir()
+	old, now := filepath.Join(parent, "old"), filepath.Join(parent, "new")
+	if err := os.Mkdir(old, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t, old)
+	commit(t, s, kernel.Create(plain(1)))
+	if err := os.Rename(old, now); err != nil {
+		t.Fatal(err)
+	}
+	moved := func() {
+		t.Helper()
+		if tx, err := s.Begin(soon(t)); !errors.Is(err, kernel.ErrMoved) {
+			t.Errorf("a transaction begins: %v, %v", tx, err)
+		}
+		if all := read(t, s); len(all.Jobs) != 1 || all.Jobs[0].ID != id(1) {
+			t.Errorf("it holds %v", all.Jobs)
+		}
+	}
+	moved()
+	if err := os.Mkdir(old, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, newStore(t, old), kernel.Create(plain(2)))
+	moved()
+	if all := read(t, newStore(t, now)); len(all.Jobs) != 1 {
+		t.Errorf("at the new path: %d jobs", len(all.Jobs))
 	}
 }

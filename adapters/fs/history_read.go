@@ -43,7 +43,7 @@ func (s *Store) history(ctx context.Context, records bool) (p chronicle, err err
 // take reads what there is. It reports that the journal goes on behind what the files have.
 func (p *chronicle) take(ctx context.Context, records bool) (behind bool, err error) {
 	s := p.s
-	unlock, err := s.lock.shared(ctx)
+	unlock, err := s.take(ctx, lockShared)
 	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
 		unlock, err = s.lock.alone(ctx)
 	}

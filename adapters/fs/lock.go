@@ -71,10 +71,6 @@ func (l *schedulerLock) alone(ctx context.Context) (release, error) {
 	}, nil
 }
 
-// shared waits until ctx ends for the lock that readers share. A reader signs the
-// holder note too, since a writer has to wait for it.
-func (l *schedulerLock) shared(ctx context.Context) (release, error) { return l.take(ctx, lockShared) }
-
 // getLock gets the flock. The error is one of ctx's if the flock was not free in
 // time.
 type getLock func(context.Context, *flock.Flock) error

@@ -243,7 +243,7 @@ func (s *Store) fenced(ctx context.Context, a kernel.AttemptID, f func() error) 
 // fencedShared is fenced where the files are all there is to read, else
 // errBehind.
 func (s *Store) fencedShared(ctx context.Context, a kernel.AttemptID, f func() error, try bool) (err error) {
-	unlock, err := s.lock.shared(ctx)
+	unlock, err := s.take(ctx, lockShared)
 	if err != nil {
 		return err
 	}

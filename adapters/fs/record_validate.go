@@ -70,7 +70,7 @@ func (s *Store) still(ctx context.Context, f func() error) (err error) {
 	if _, err := s.Read(ctx, kernel.Scope{}); err != nil { // completes what a crash cut short
 		return err
 	}
-	unlock, err := s.lock.shared(ctx)
+	unlock, err := s.take(ctx, lockShared)
 	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
 		return f()
 	}

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/vizier-scheduler/vizier/kernel"
 )
 
@@ -182,12 +184,12 @@ func (s *Store) BeginSettling(ctx context.Context, r kernel.Result) (*Tx, error)
 
 func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result, looks bool) (*Tx, error) {
 	if err := s.Foreign(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(s.moved(), err)
 	}
 	if err := s.open(true); err != nil {
 		return nil, err
 	}
-	unlock, err := s.lock.take(ctx, get)
+	unlock, err := s.take(ctx, get)
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +217,38 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result, 
 	}
 	s.tx, begun = tx, true
 	return tx, nil
+}
+
+// take takes the scheduler lock of the open store. The lock is opened by its path,
+// the store is a descriptor: if the repository was moved, another repository may be
+// at that path, whose lock protects nothing here. The error is then
+// kernel.ErrMoved.
+func (s *Store) take(ctx context.Context, get getLock) (release, error) {
+	unlock, err := s.lock.take(ctx, get)
+	if err != nil {
+		return nil, errors.Join(s.moved(), err)
+	}
+	if moved := s.moved(); moved != nil {
+		return nil, errors.Join(moved, unlock())
+	}
+	return unlock, nil
+}
+
+// moved returns kernel.ErrMoved if the open store still exists, but not at its
+// path.
+func (s *Store) moved() error {
+	if s.base == nil {
+		return nil
+	}
+	var open, there unix.Stat_t
+	if err := unix.Fstat(s.base.fd, &open); err != nil || open.Nlink == 0 { // it was removed
+		return nil //nolint:nilerr // whoever uses it is told
+	}
+	err := unix.Lstat(filepath.Join(s.Layout.root, vizierDir), &there)
+	if errors.Is(err, unix.ENOENT) || err == nil && (there.Dev != open.Dev || there.Ino != open.Ino) {
+		return fmt.Errorf("%s: %w", s.Layout.root, kernel.ErrMoved)
+	}
+	return nil
 }
 
 // notAdmittedError is what Options.Admit says.
@@ -268,8 +302,8 @@ func (s *Store) Read(ctx context.Context, scope kernel.Scope) (kernel.Records, e
 // readShared reads the files. It is errBehind where they do not have everything:
 // quarantined changes count only if try is true.
 func (s *Store) readShared(ctx context.Context, scope kernel.Scope, try bool) (rec kernel.Records, err error) {
-	unlock, err := s.lock.shared(ctx)
-	if errors.Is(err, iofs.ErrNotExist) || isReadOnly(err) {
+	unlock, err := s.take(ctx, lockShared)
+	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, kernel.ErrMoved) || isReadOnly(err) {
 		return s.readAsItIs(ctx, scope)
 	}
 	if err != nil {
@@ -313,7 +347,7 @@ func (s *Store) readAsItIs(ctx context.Context, scope kernel.Scope) (kernel.Reco
 // readAhead reads what the journal holds and what cannot be written yet, for
 // want of room or of a version that knows it, as if it were.
 func (s *Store) readAhead(ctx context.Context, scope kernel.Scope) (rec kernel.Records, err error) {
-	unlock, err := s.lock.shared(ctx)
+	unlock, err := s.take(ctx, lockShared)
 	if err != nil {
 		return rec, err
 	}

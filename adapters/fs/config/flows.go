@@ -35,7 +35,7 @@ func asSandbox(v any) (any, error) {
 	}
 	return word, err
 }
-func asTruth(v any) (any, error)  { return boolean(v) }
+func asTruth(v any) (any, error) { return boolean(v) }
 func asCount(v any) (any, error) { return wholeNumber(v) }
 
 // Settings returns every key that templates may name, set or not.
