@@ -220,6 +220,32 @@ func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
 	}
 }
 
+// A decision that led along a chain from job to job is decided again by the same records, however long the chain.
+func TestHistoryVerifiesALongChain(t *testing.T) {
+	for _, length := range []int{20, 61, 100} {
+		t.Run(strconv.Itoa(length), func(t *testing.T) {
+			l := emptyStore(t)
+			chain := []kernel.NewJob{{ID: id(1), Spec: plain(1).Spec, Approval: kernel.Require(t0, "ann")}}
+			chain[0].Spec.Produces = []kernel.Artifact{custom("t", "k1")}
+			for n := 2; n <= length+1; n++ {
+				sp := plain(n).Spec
+				sp.Needs, sp.Produces = []kernel.Artifact{custom("t", fmt.Sprint("k", n-1))}, []kernel.Artifact{custom("t", fmt.Sprint("k", n))}
+				chain = append(chain, kernel.NewJob{ID: id(n), Spec: sp})
+			}
+			if _, err := l.app.Submit(t.Context(), chain, "ann"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.app.Cancel(t.Context(), id(5), "ann", false); err != nil {
+				t.Fatal(err)
+			}
+			if j := recordsOf(t, l.s).Jobs[length]; j.State.Status != kernel.BlockedByDependency {
+				t.Fatalf("the end of the chain is %v", j.State.Status)
+			}
+			l.finds()
+		})
+	}
+}
+
 // Each byte of the history counts.
 func TestHistoryRefusesEveryChangedByte(t *testing.T) {
 	oneGoroutine(t)
@@ -284,7 +310,7 @@ func TestHistoryTellsAnUpgradeFromDamage(t *testing.T) {
 	account := last.account
 	for program, want := range map[string]Finding{
 		"0.9": {Kind: FoundUpgrade, Text: "version 0.9 decided otherwise than this one does"},
-		"1.0": {Kind: FoundOtherwise, Text: "it was decided otherwise by the same"},
+		"1.0": {Kind: FoundOtherwise, Text: "this version decides otherwise from the same records and facts"},
 	} {
 		last.account = bytes.Replace(account, []byte(`"program":"1.0"`), []byte(`"program":"`+program+`"`), 1)
 		b, err := last.encode()
@@ -666,7 +692,7 @@ func TestAJournalThatWasCutShort(t *testing.T) {
 				if err != nil || len(got) == 0 || got[0] != lostEntries(2).Text || v.Findings[0].Harmless() {
 					t.Errorf("%s: %q, %v", when, got, err)
 				}
-				if slices.Contains(got, "it was decided otherwise by the same") {
+				if slices.Contains(got, "this version decides otherwise from the same records and facts") {
 					t.Errorf("%s: %q", when, got)
 				}
 			}

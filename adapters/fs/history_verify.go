@@ -33,7 +33,7 @@ const (
 	FoundDamage    = "damaged"           // a file of the history cannot be read, or was changed
 	FoundGap       = "missing"           // entries are not there
 	FoundBreak     = "rewritten"         // an entry is not the one that the next one names
-	FoundOtherwise = "decided_otherwise" // this version decides otherwise by the same
+	FoundOtherwise = "decided_otherwise" // this version decides otherwise from the same records and facts
 	FoundUpgrade   = "decided_otherwise_by_this_version"
 	FoundNoReason  = "unexplained" // nothing says what an entry was decided by
 	FoundEdit      = "edited"      // a record is not as the history left it
@@ -406,7 +406,7 @@ func (v *verifier) same(e *readEntry, again redone) bool {
 // otherwise notes that this version decides otherwise than e.
 func (v *verifier) otherwise(e *readEntry, f Finding) {
 	if f.Kind == "" {
-		f.Kind, f.Text = FoundOtherwise, "it was decided otherwise by the same"
+		f.Kind, f.Text = FoundOtherwise, "this version decides otherwise from the same records and facts"
 		if e.record.Program != v.program {
 			f.Kind, f.Text = FoundUpgrade, "version "+e.record.Program+" decided otherwise than this one does"
 		}
