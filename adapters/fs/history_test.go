@@ -410,6 +410,49 @@ func TestHistoryBeginsWithWhatIsThere(t *testing.T) {
 	}
 }
 
+// A record that could not be read when the history began stays so in the past until it is
+// repaired, and stops neither verify, nor a milestone, nor the export of other jobs.
+func TestHistoryBeginsWithAnUnreadableRecord(t *testing.T) {
+	l := newLivedStore(t)
+	name := l.s.RecordFile(id(1))
+	good := contentOf(t, name)
+	if err := errors.Join(l.s.Close(), os.RemoveAll(filepath.Join(l.dir, vizierDir, journalDir)), os.RemoveAll(filepath.Join(l.dir, vizierDir, historyDir))); err != nil {
+		t.Fatal(err)
+	}
+	writeAt(t, name, "{trash")
+	l.submit(4)
+	first := []string{FoundGap} // the journal was deleted
+	l.finds(first...)
+	unread := func(entry uint64, want bool) {
+		t.Helper()
+		if _, is := recordsOf(t, l.pastAt(Moment{Entry: entry})).Unreadable[id(1)]; is != want {
+			t.Errorf("at entry %d job 1 is unreadable: %v", entry, is)
+		}
+	}
+	unread(1, true)
+	none := func(context.Context, []string) ([]EvidenceCommit, error) { return nil, nil }
+	if b, err := l.s.Export(t.Context(), "4", []kernel.JobID{id(4)}, none); err != nil {
+		t.Error(err)
+	} else if _, v, err := VerifyEvidence(t.Context(), "", b); err != nil || v.Decisions != 1 || len(v.Findings) > 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	l.seal(func() { l.submit(5) })
+	l.forgetMilestones()
+	if err := l.s.TrimHistory(t.Context()); err != nil || len(l.s.milestones()) == 0 {
+		t.Fatalf("%v, milestones %v", err, l.s.milestones())
+	}
+	unread(2, true)
+	l.finds(first...)
+	writeAt(t, name, good)
+	l.submit(6)
+	unread(3, false)
+	unread(2, true)
+	l.finds(append(first, FoundEdit)...)
+	if got, want := recordsOf(t, l.pastAt(Moment{})), recordsOf(t, l.s); !reflect.DeepEqual(got, want) {
+		t.Errorf("the past ends with\n%+v\nand there are\n%+v", got, want)
+	}
+}
+
 // What is dropped of the history leaves one that is whole, also where the process died
 // while it dropped it.
 func TestHistoryIsTrimmed(t *testing.T) {

@@ -422,7 +422,11 @@ func (v *verifier) take(e *readEntry) error {
 		case g.does(opRemoveJob):
 			err = v.drop(g.job)
 		case g.record != nil:
-			err = v.put(g.job, g.record, e.jobs[i])
+			r := e.jobs[i]
+			if e.head != nil && e.head.Opening { // the history began with a record that could not be read
+				r.err = nil
+			}
+			err = v.put(g.job, g.record, r)
 		}
 		if err != nil {
 			return &SegmentError{e.file, fmt.Errorf("entry %d: %w", e.number, err)}
@@ -444,7 +448,7 @@ func (v *verifier) put(id kernel.JobID, record []byte, r readRecord) error {
 	if delete(v.extra, id); r.extra != nil {
 		v.extra[id] = r.extra
 	}
-	if r.err != nil {
+	if r.job == nil {
 		return errors.Join(v.store.cache.remove(id), r.err)
 	}
 	return v.store.cache.put(cachedJob{job: r.job}, false)
