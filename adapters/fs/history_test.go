@@ -358,6 +358,56 @@ func TestTheStoreGoesOnWithADamagedHistory(t *testing.T) {
 	}
 }
 
+// A damaged entry at the end of the journal is missed as one that was cut off is, also after
+// further commits have sealed what is before it: it must not hide a forged approval.
+func TestADamagedLastEntryIsMissed(t *testing.T) {
+	for name, older := range map[string]bool{"the last": false, "the one before an earlier version's": true} {
+		for _, sealed := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, sealed), func(t *testing.T) {
+				l := emptyStore(t)
+				l.submit(1)
+				submit := func() {
+					l.ask(kernel.NewJob{ID: id(2), Spec: plain(2).Spec, Approval: kernel.Require(t0, "ann")})
+				}
+				last := uint64(1)
+				if sealed { // then the journal has no entry before the damaged one
+					l.seal(submit)
+				} else {
+					submit()
+				}
+				journal := filepath.Join(l.dir, vizierDir, plansFile)
+				b := []byte(contentOf(t, journal))
+				b[len(b)-40] ^= 255
+				if err := l.s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				writeAt(t, journal, string(b))
+				l.finds(FoundDamage)
+				l.edit(2, `"state": "pending"`, `"state": "approved"`)
+				l.edit(2, `"revision": 1`, `"revision": 2`)
+				if older {
+					l.older(1, `"name": "`, `"name": "x`)
+				}
+				misses := func(when string) {
+					t.Helper()
+					v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+					if err != nil || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Text == lostEntries(last).Text && !f.Harmless() }) ||
+						!slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Job == id(2) && strings.Contains(f.Text, "approval") && !f.Harmless() }) {
+						t.Errorf("%s: %+v, %v", when, v, err)
+					}
+				}
+				l.submit(3)
+				misses("after a commit")
+				l.seal(func() { l.submit(4) })
+				misses("later")
+				if p := l.pastAt(Moment{}); p.Entry != last+2 {
+					t.Errorf("the last entry is %d", p.Entry)
+				}
+			})
+		}
+	}
+}
+
 // What cannot be gone on from, or cannot be written, stops nobody: the history begins
 // anew, or once it can.
 func TestTheStoreGoesOnWithoutAHistory(t *testing.T) {
@@ -616,6 +666,23 @@ func TestAnEarlierVersionWritesToTheStore(t *testing.T) {
 	l.finds(FoundBreach, FoundBreach)
 	l.edit(1, `"exit_code": 0`, `"exit_code": 3`)
 	l.finds(FoundBreach, FoundBreach, FoundEdit)
+}
+
+// Nor does the history lose what was sealed where an earlier version has emptied the journal as well.
+func TestAnEarlierVersionEmptiesTheJournal(t *testing.T) {
+	l := newLivedStore(t)
+	l.seal(func() { l.submit(4) })
+	forceCheckpoint(t, l.dir)
+	if err := l.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.older(1, `"exit_code": 0`, `"exit_code": 0`)
+	l.submit(5)
+	l.seal(func() { l.submit(6) })
+	v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+	if err != nil || v.First != 1 || v.Last < 8 || v.Decisions < 8 {
+		t.Errorf("%+v, %v", v, err)
+	}
 }
 
 // The openings of turns with an earlier version are dropped like all else.
