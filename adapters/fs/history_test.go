@@ -668,6 +668,18 @@ func TestAnEarlierVersionWritesToTheStore(t *testing.T) {
 	l.finds(FoundBreach, FoundBreach, FoundEdit)
 }
 
+// An approval of then is none that the history vouches for.
+func TestAnApprovalWhileNoHistoryWasKept(t *testing.T) {
+	l := emptyStore(t)
+	l.ask(kernel.NewJob{ID: id(1), Spec: plain(1).Spec, Approval: kernel.Require(t0, "ann")})
+	l.older(1, `"state": "pending"`, `"state": "approved"`)
+	l.finds(FoundGap)
+	l.submit(2)
+	l.finds(FoundGap)
+	l.older(1, `"name": "`, `"name": "x`)
+	l.finds(FoundGap, FoundBreach)
+}
+
 // Nor does the history lose what was sealed where an earlier version has emptied the journal as well.
 func TestAnEarlierVersionEmptiesTheJournal(t *testing.T) {
 	l := newLivedStore(t)

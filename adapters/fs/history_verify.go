@@ -210,7 +210,7 @@ func (v *verifier) unnumbered(e *readEntry) error {
 	}
 	for _, g := range e.groups {
 		if gone := g.does(opRemoveJob); gone || g.record != nil {
-			v.find(e, Finding{Kind: FoundBreach, Job: g.job, Text: "its record changed while no history was kept"})
+			v.find(e, breachOf(g.job, v.records[g.job], g.record))
 		}
 	}
 	return v.take(e)
@@ -231,7 +231,7 @@ func (v *verifier) opening(e *readEntry) error {
 		if e.head.Lost {
 			v.find(e, v.unknown(g.job, v.records[g.job], g.record))
 		} else {
-			v.find(e, Finding{Kind: FoundBreach, Job: g.job, Text: "its record changed while no history was kept"})
+			v.find(e, breachOf(g.job, v.records[g.job], g.record))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.records)) {
@@ -244,6 +244,15 @@ func (v *verifier) opening(e *readEntry) error {
 	}
 	v.next, v.tip, v.adrift, v.skips = e.head.First, e.head.Tip, false, false
 	return v.take(e)
+}
+
+// breachOf tells of a record that changed while no history was kept. An approval of then is
+// not known to have been given: an entry of such a version is easily made.
+func breachOf(id kernel.JobID, was, is []byte) Finding {
+	if approved(is) && !approved(was) {
+		return Finding{Kind: FoundGap, Job: id, Text: "its approval is from while no history was kept: an earlier version took it, or somebody wrote it by hand"}
+	}
+	return Finding{Kind: FoundBreach, Job: id, Text: "its record changed while no history was kept"}
 }
 
 // edits takes the records that somebody else had changed before e, and tells of them.
