@@ -408,6 +408,29 @@ func TestADamagedLastEntryIsMissed(t *testing.T) {
 	}
 }
 
+// An approval that nobody gave is named also where another record of the entry differs.
+func TestAForgedApprovalIsNamedAmongOtherDifferences(t *testing.T) {
+	l := emptyStore(t)
+	l.submit(1)
+	l.ask(kernel.NewJob{ID: id(3), Spec: plain(3).Spec, Approval: kernel.Require(t0, "ann")})
+	if err := l.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	journal := filepath.Join(l.dir, vizierDir, plansFile)
+	b := []byte(contentOf(t, journal))
+	b[len(b)-40] ^= 255
+	writeAt(t, journal, string(b))
+	l.edit(3, `"state": "pending"`, `"state": "approved"`)
+	if err := os.Remove(filepath.Join(l.dir, vizierDir, markFile)); err != nil { // then the entry passes for one that a power cut left
+		t.Fatal(err)
+	}
+	l.submit(2)
+	v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+	if err != nil || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Kind == FoundForgery && f.Job == id(3) }) {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
 // What cannot be gone on from, or cannot be written, stops nobody: the history begins
 // anew, or once it can.
 func TestTheStoreGoesOnWithoutAHistory(t *testing.T) {

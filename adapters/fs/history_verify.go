@@ -361,10 +361,11 @@ func worldOf(actions []named) string {
 	return strings.Join(parts, ", ")
 }
 
-// same compares what was decided again with the records of e, and tells of the first
-// that differs.
+// same compares what was decided again with the records of e. It tells of every approval that
+// differs or, where none does, of the first record.
 func (v *verifier) same(e *readEntry, again redone) bool {
 	seen := map[kernel.JobID]bool{}
+	forged, first := false, Finding{}
 	for i, g := range e.groups {
 		gone := g.does(opRemoveJob)
 		if g.job == "" || g.record == nil && !gone {
@@ -389,11 +390,18 @@ func (v *verifier) same(e *readEntry, again redone) bool {
 			continue
 		}
 		f := Finding{Job: g.job}
-		if approved(g.record) && !approved(want) {
-			f.Kind, f.Text = FoundForgery, "this entry has an approval that nobody gave"
-		}
 		f.Recorded, f.Decided = differences(g.record, want)
-		v.otherwise(e, f)
+		if approved(g.record) && !approved(want) && !approved(v.records[g.job]) {
+			f.Kind, f.Text, forged = FoundForgery, "this entry has an approval that nobody gave", true
+			v.otherwise(e, f)
+		} else if first.Job == "" {
+			first = f
+		}
+	}
+	if first.Job != "" && !forged {
+		v.otherwise(e, first)
+	}
+	if first.Job != "" || forged {
 		return false
 	}
 	for _, id := range slices.Sorted(maps.Keys(again.jobs)) {
