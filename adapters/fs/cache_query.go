@@ -42,7 +42,8 @@ func (s *Store) records(scope kernel.Scope) (kernel.Records, error) {
 	return r.rec, err
 }
 
-// retryUnreadable reads the unreadable records again: they may have been repaired.
+// retryUnreadable reads the unreadable records again: they may have been repaired. A copy in
+// memory has no files, so there they stay unreadable.
 func (r *cacheQuery) retryUnreadable() error {
 	keys, err := r.s.cache.keys(keyUnread)
 	if err != nil {
@@ -50,8 +51,10 @@ func (r *cacheQuery) retryUnreadable() error {
 	}
 	for _, key := range keys {
 		id := idIn(key)
-		if err := r.s.reread(id); err != nil {
-			return err
+		if r.s.base != nil {
+			if err := r.s.reread(id); err != nil {
+				return err
+			}
 		}
 		why, err := r.s.cache.kv.get(key)
 		if err != nil {

@@ -27,7 +27,7 @@ type knownTip struct {
 func (t *Tx) Explain(a history.Account) { t.account = &a }
 
 // tip is the last entry of the history. It is false where the history has to begin
-// anew: an earlier version of the program, which kept none, wrote to the store.
+// anew: its last entry is damaged, or of an earlier version of the program, which kept none.
 func (t *Tx) tip() (tip knownTip, known bool, err error) {
 	log, here := t.s.log, journalOffset{t.pos.epoch, t.pos.end}
 	if log.last.at == here && log.last.number > 0 {
@@ -40,8 +40,12 @@ func (t *Tx) tip() (tip knownTip, known bool, err error) {
 		if err == nil {
 			e, err = decodeEntry(body)
 		}
-		tip.number, tip.digest = e.number, sha256.Sum256(body)
-		return tip, err == nil && e.number > 0, nil // what is damaged cannot be gone on from, which is no reason to stop
+		if err == nil && e.number > 0 {
+			tip.number, tip.digest = e.number, sha256.Sum256(body)
+			return tip, true, nil
+		}
+		tip, _, err = t.s.sealedTip(tip) // the journal may have no entry of the history
+		return tip, false, err
 	}
 	return t.s.sealedTip(tip)
 }
@@ -92,13 +96,13 @@ func (t *Tx) link(e *entry, full bool) error {
 // startOver seals what the journal has of the history and empties the journal. Where the
 // tip is not known, the history goes on from the records as they are. It is not begun
 // where nothing can be sealed: the journal grows until that can be done. lost says that
-// entries after the tip are gone.
+// entries after the tip are gone; a damaged entry in the journal says so too.
 func (t *Tx) startOver(tip knownTip, known, lost bool) (_ knownTip, begun bool, err error) {
 	s := t.s
-	sealed, err := s.seal(t.pos)
+	sealed, damaged, err := s.seal(t.pos)
 	next := tip
 	if err == nil && (!known || lost) {
-		next, err = s.openHistory(max(tip.number, sealed)+1, lost)
+		next, err = s.openHistory(max(tip.number, sealed)+1, lost || damaged)
 	}
 	if err != nil {
 		if s.log.full(t.pos) {
@@ -114,31 +118,34 @@ func (t *Tx) startOver(tip knownTip, known, lost bool) (_ knownTip, begun bool, 
 }
 
 // seal writes what the journal has of the history to a segment, and returns the number
-// of its last entry.
-func (s *Store) seal(pos position) (last uint64, err error) {
+// of its last entry. Entries from the first damaged one on are not sealed, nor those from the
+// first one on that an earlier version wrote.
+func (s *Store) seal(pos position) (last uint64, damaged bool, err error) {
 	var head segmentHead
 	var end int64
-	for at := int64(0); at < pos.end; {
+	outside := false
+	for at := int64(0); at < pos.end && !damaged; {
 		body, next, err := s.log.body(at)
-		if err != nil {
-			break // what is damaged is not told of here
+		var e entry
+		if err == nil {
+			e, err = decodeEntry(body)
 		}
-		e, err := decodeEntry(body)
-		if err != nil || e.number == 0 {
-			break
+		damaged, outside, at = err != nil, outside || e.number == 0, next
+		if damaged || outside {
+			continue
 		}
 		when := e.written()
 		if head.First == 0 {
 			head.First, head.Before, head.Began = e.number, e.before, stamp(when)
 		}
 		head.Last, head.Tip, head.Ended = e.number, sha256.Sum256(body), stamp(when)
-		end, at = next, next
+		end = next
 	}
 	if head.First == 0 {
-		return 0, nil
+		return 0, damaged, nil
 	}
 	head.Size = end
-	return head.Last, s.writeSegment(head, false, func(w io.Writer) error {
+	return head.Last, damaged, s.writeSegment(head, false, func(w io.Writer) error {
 		_, err := io.Copy(w, io.NewSectionReader(s.log.file, 0, end))
 		return err
 	})

@@ -42,9 +42,9 @@ func (s *Store) tailLost(end int64) bool {
 // lostEntries tells that the end of the history after an entry is gone; 0: there was none.
 func lostEntries(after uint64) Finding {
 	if after == 0 {
-		return Finding{Kind: FoundGap, Text: "the journal is gone, and with it all that the history had: only the records tell of it"}
+		return Finding{Kind: FoundGap, Text: "the journal is gone or damaged, and with it all that the history had: only the records tell of it"}
 	}
-	return Finding{Kind: FoundGap, Text: fmt.Sprintf("the end of the journal is gone: what came after entry %d is known from the records alone", after)}
+	return Finding{Kind: FoundGap, Text: fmt.Sprintf("the end of the journal is gone or damaged: what came after entry %d is known from the records alone", after)}
 }
 
 // missingEntries says of entries that they are not there.

@@ -58,7 +58,7 @@ type segmentHead struct {
 	Size    int64  `json:"size"` // of the content
 	Opening bool   `json:"opening,omitempty"`
 	Cut     bool   `json:"cut,omitempty"`  // of an opening: what was before it was dropped
-	Lost    bool   `json:"lost,omitempty"` // of an opening: the journal, which had what was before it, was gone
+	Lost    bool   `json:"lost,omitempty"` // of an opening: the journal, which had what was before it, was gone or damaged
 }
 
 const (

@@ -220,6 +220,32 @@ func TestHistoryNamesWhatWasChangedByHand(t *testing.T) {
 	}
 }
 
+// A decision that led along a chain from job to job is decided again by the same records, however long the chain.
+func TestHistoryVerifiesALongChain(t *testing.T) {
+	for _, length := range []int{20, 61, 100} {
+		t.Run(strconv.Itoa(length), func(t *testing.T) {
+			l := emptyStore(t)
+			chain := []kernel.NewJob{{ID: id(1), Spec: plain(1).Spec, Approval: kernel.Require(t0, "ann")}}
+			chain[0].Spec.Produces = []kernel.Artifact{custom("t", "k1")}
+			for n := 2; n <= length+1; n++ {
+				sp := plain(n).Spec
+				sp.Needs, sp.Produces = []kernel.Artifact{custom("t", fmt.Sprint("k", n-1))}, []kernel.Artifact{custom("t", fmt.Sprint("k", n))}
+				chain = append(chain, kernel.NewJob{ID: id(n), Spec: sp})
+			}
+			if _, err := l.app.Submit(t.Context(), chain, "ann"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.app.Cancel(t.Context(), id(5), "ann", false); err != nil {
+				t.Fatal(err)
+			}
+			if j := recordsOf(t, l.s).Jobs[length]; j.State.Status != kernel.BlockedByDependency {
+				t.Fatalf("the end of the chain is %v", j.State.Status)
+			}
+			l.finds()
+		})
+	}
+}
+
 // Each byte of the history counts.
 func TestHistoryRefusesEveryChangedByte(t *testing.T) {
 	oneGoroutine(t)
@@ -284,7 +310,7 @@ func TestHistoryTellsAnUpgradeFromDamage(t *testing.T) {
 	account := last.account
 	for program, want := range map[string]Finding{
 		"0.9": {Kind: FoundUpgrade, Text: "version 0.9 decided otherwise than this one does"},
-		"1.0": {Kind: FoundOtherwise, Text: "it was decided otherwise by the same"},
+		"1.0": {Kind: FoundOtherwise, Text: "this version decides otherwise from the same records and facts"},
 	} {
 		last.account = bytes.Replace(account, []byte(`"program":"1.0"`), []byte(`"program":"`+program+`"`), 1)
 		b, err := last.encode()
@@ -329,6 +355,79 @@ func TestTheStoreGoesOnWithADamagedHistory(t *testing.T) {
 				t.Errorf("%+v, %v", v, err)
 			}
 		})
+	}
+}
+
+// A damaged entry at the end of the journal is missed as one that was cut off is, also after
+// further commits have sealed what is before it: it must not hide a forged approval.
+func TestADamagedLastEntryIsMissed(t *testing.T) {
+	for name, older := range map[string]bool{"the last": false, "the one before an earlier version's": true} {
+		for _, sealed := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, sealed), func(t *testing.T) {
+				l := emptyStore(t)
+				l.submit(1)
+				submit := func() {
+					l.ask(kernel.NewJob{ID: id(2), Spec: plain(2).Spec, Approval: kernel.Require(t0, "ann")})
+				}
+				last := uint64(1)
+				if sealed { // then the journal has no entry before the damaged one
+					l.seal(submit)
+				} else {
+					submit()
+				}
+				journal := filepath.Join(l.dir, vizierDir, plansFile)
+				b := []byte(contentOf(t, journal))
+				b[len(b)-40] ^= 255
+				if err := l.s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				writeAt(t, journal, string(b))
+				l.finds(FoundDamage)
+				l.edit(2, `"state": "pending"`, `"state": "approved"`)
+				l.edit(2, `"revision": 1`, `"revision": 2`)
+				if older {
+					l.older(1, `"name": "`, `"name": "x`)
+				}
+				misses := func(when string) {
+					t.Helper()
+					v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+					if err != nil || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Text == lostEntries(last).Text && !f.Harmless() }) ||
+						!slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Job == id(2) && strings.Contains(f.Text, "approval") && !f.Harmless() }) {
+						t.Errorf("%s: %+v, %v", when, v, err)
+					}
+				}
+				l.submit(3)
+				misses("after a commit")
+				l.seal(func() { l.submit(4) })
+				misses("later")
+				if p := l.pastAt(Moment{}); p.Entry != last+2 {
+					t.Errorf("the last entry is %d", p.Entry)
+				}
+			})
+		}
+	}
+}
+
+// An approval that nobody gave is named also where another record of the entry differs.
+func TestAForgedApprovalIsNamedAmongOtherDifferences(t *testing.T) {
+	l := emptyStore(t)
+	l.submit(1)
+	l.ask(kernel.NewJob{ID: id(3), Spec: plain(3).Spec, Approval: kernel.Require(t0, "ann")})
+	if err := l.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	journal := filepath.Join(l.dir, vizierDir, plansFile)
+	b := []byte(contentOf(t, journal))
+	b[len(b)-40] ^= 255
+	writeAt(t, journal, string(b))
+	l.edit(3, `"state": "pending"`, `"state": "approved"`)
+	if err := os.Remove(filepath.Join(l.dir, vizierDir, markFile)); err != nil { // then the entry passes for one that a power cut left
+		t.Fatal(err)
+	}
+	l.submit(2)
+	v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+	if err != nil || !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Kind == FoundForgery && f.Job == id(3) }) {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 
@@ -381,6 +480,49 @@ func TestHistoryBeginsWithWhatIsThere(t *testing.T) {
 	v, err := l.s.VerifyHistory(t.Context())
 	if err != nil || v.First != 1 || v.Decisions != 2 {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// A record that could not be read when the history began stays so in the past until it is
+// repaired, and stops neither verify, nor a milestone, nor the export of other jobs.
+func TestHistoryBeginsWithAnUnreadableRecord(t *testing.T) {
+	l := newLivedStore(t)
+	name := l.s.RecordFile(id(1))
+	good := contentOf(t, name)
+	if err := errors.Join(l.s.Close(), os.RemoveAll(filepath.Join(l.dir, vizierDir, journalDir)), os.RemoveAll(filepath.Join(l.dir, vizierDir, historyDir))); err != nil {
+		t.Fatal(err)
+	}
+	writeAt(t, name, "{trash")
+	l.submit(4)
+	first := []string{FoundGap} // the journal was deleted
+	l.finds(first...)
+	unread := func(entry uint64, want bool) {
+		t.Helper()
+		if _, is := recordsOf(t, l.pastAt(Moment{Entry: entry})).Unreadable[id(1)]; is != want {
+			t.Errorf("at entry %d job 1 is unreadable: %v", entry, is)
+		}
+	}
+	unread(1, true)
+	none := func(context.Context, []string) ([]EvidenceCommit, error) { return nil, nil }
+	if b, err := l.s.Export(t.Context(), "4", []kernel.JobID{id(4)}, none); err != nil {
+		t.Error(err)
+	} else if _, v, err := VerifyEvidence(t.Context(), "", b); err != nil || v.Decisions != 1 || len(v.Findings) > 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	l.seal(func() { l.submit(5) })
+	l.forgetMilestones()
+	if err := l.s.TrimHistory(t.Context()); err != nil || len(l.s.milestones()) == 0 {
+		t.Fatalf("%v, milestones %v", err, l.s.milestones())
+	}
+	unread(2, true)
+	l.finds(first...)
+	writeAt(t, name, good)
+	l.submit(6)
+	unread(3, false)
+	unread(2, true)
+	l.finds(append(first, FoundEdit)...)
+	if got, want := recordsOf(t, l.pastAt(Moment{})), recordsOf(t, l.s); !reflect.DeepEqual(got, want) {
+		t.Errorf("the past ends with\n%+v\nand there are\n%+v", got, want)
 	}
 }
 
@@ -549,6 +691,35 @@ func TestAnEarlierVersionWritesToTheStore(t *testing.T) {
 	l.finds(FoundBreach, FoundBreach, FoundEdit)
 }
 
+// An approval of then is none that the history vouches for.
+func TestAnApprovalWhileNoHistoryWasKept(t *testing.T) {
+	l := emptyStore(t)
+	l.ask(kernel.NewJob{ID: id(1), Spec: plain(1).Spec, Approval: kernel.Require(t0, "ann")})
+	l.older(1, `"state": "pending"`, `"state": "approved"`)
+	l.finds(FoundGap)
+	l.submit(2)
+	l.finds(FoundGap)
+	l.older(1, `"name": "`, `"name": "x`)
+	l.finds(FoundGap, FoundBreach)
+}
+
+// Nor does the history lose what was sealed where an earlier version has emptied the journal as well.
+func TestAnEarlierVersionEmptiesTheJournal(t *testing.T) {
+	l := newLivedStore(t)
+	l.seal(func() { l.submit(4) })
+	forceCheckpoint(t, l.dir)
+	if err := l.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.older(1, `"exit_code": 0`, `"exit_code": 0`)
+	l.submit(5)
+	l.seal(func() { l.submit(6) })
+	v, err := newStore(t, l.dir).VerifyHistory(t.Context())
+	if err != nil || v.First != 1 || v.Last < 8 || v.Decisions < 8 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
 // The openings of turns with an earlier version are dropped like all else.
 func TestOpeningsAreTrimmed(t *testing.T) {
 	l := newLivedStore(t)
@@ -666,7 +837,7 @@ func TestAJournalThatWasCutShort(t *testing.T) {
 				if err != nil || len(got) == 0 || got[0] != lostEntries(2).Text || v.Findings[0].Harmless() {
 					t.Errorf("%s: %q, %v", when, got, err)
 				}
-				if slices.Contains(got, "it was decided otherwise by the same") {
+				if slices.Contains(got, "this version decides otherwise from the same records and facts") {
 					t.Errorf("%s: %q", when, got)
 				}
 			}

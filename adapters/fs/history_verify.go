@@ -33,7 +33,7 @@ const (
 	FoundDamage    = "damaged"           // a file of the history cannot be read, or was changed
 	FoundGap       = "missing"           // entries are not there
 	FoundBreak     = "rewritten"         // an entry is not the one that the next one names
-	FoundOtherwise = "decided_otherwise" // this version decides otherwise by the same
+	FoundOtherwise = "decided_otherwise" // this version decides otherwise from the same records and facts
 	FoundUpgrade   = "decided_otherwise_by_this_version"
 	FoundNoReason  = "unexplained" // nothing says what an entry was decided by
 	FoundEdit      = "edited"      // a record is not as the history left it
@@ -210,7 +210,7 @@ func (v *verifier) unnumbered(e *readEntry) error {
 	}
 	for _, g := range e.groups {
 		if gone := g.does(opRemoveJob); gone || g.record != nil {
-			v.find(e, Finding{Kind: FoundBreach, Job: g.job, Text: "its record changed while no history was kept"})
+			v.find(e, breachOf(g.job, v.records[g.job], g.record))
 		}
 	}
 	return v.take(e)
@@ -231,7 +231,7 @@ func (v *verifier) opening(e *readEntry) error {
 		if e.head.Lost {
 			v.find(e, v.unknown(g.job, v.records[g.job], g.record))
 		} else {
-			v.find(e, Finding{Kind: FoundBreach, Job: g.job, Text: "its record changed while no history was kept"})
+			v.find(e, breachOf(g.job, v.records[g.job], g.record))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.records)) {
@@ -244,6 +244,15 @@ func (v *verifier) opening(e *readEntry) error {
 	}
 	v.next, v.tip, v.adrift, v.skips = e.head.First, e.head.Tip, false, false
 	return v.take(e)
+}
+
+// breachOf tells of a record that changed while no history was kept. An approval of then is
+// not known to have been given: an entry of such a version is easily made.
+func breachOf(id kernel.JobID, was, is []byte) Finding {
+	if approved(is) && !approved(was) {
+		return Finding{Kind: FoundGap, Job: id, Text: "its approval is from while no history was kept: an earlier version took it, or somebody wrote it by hand"}
+	}
+	return Finding{Kind: FoundBreach, Job: id, Text: "its record changed while no history was kept"}
 }
 
 // edits takes the records that somebody else had changed before e, and tells of them.
@@ -352,10 +361,11 @@ func worldOf(actions []named) string {
 	return strings.Join(parts, ", ")
 }
 
-// same compares what was decided again with the records of e, and tells of the first
-// that differs.
+// same compares what was decided again with the records of e. It tells of every approval that
+// differs or, where none does, of the first record.
 func (v *verifier) same(e *readEntry, again redone) bool {
 	seen := map[kernel.JobID]bool{}
+	forged, first := false, Finding{}
 	for i, g := range e.groups {
 		gone := g.does(opRemoveJob)
 		if g.job == "" || g.record == nil && !gone {
@@ -380,11 +390,18 @@ func (v *verifier) same(e *readEntry, again redone) bool {
 			continue
 		}
 		f := Finding{Job: g.job}
-		if approved(g.record) && !approved(want) {
-			f.Kind, f.Text = FoundForgery, "this entry has an approval that nobody gave"
-		}
 		f.Recorded, f.Decided = differences(g.record, want)
-		v.otherwise(e, f)
+		if approved(g.record) && !approved(want) && !approved(v.records[g.job]) {
+			f.Kind, f.Text, forged = FoundForgery, "this entry has an approval that nobody gave", true
+			v.otherwise(e, f)
+		} else if first.Job == "" {
+			first = f
+		}
+	}
+	if first.Job != "" && !forged {
+		v.otherwise(e, first)
+	}
+	if first.Job != "" || forged {
 		return false
 	}
 	for _, id := range slices.Sorted(maps.Keys(again.jobs)) {
@@ -406,7 +423,7 @@ func (v *verifier) same(e *readEntry, again redone) bool {
 // otherwise notes that this version decides otherwise than e.
 func (v *verifier) otherwise(e *readEntry, f Finding) {
 	if f.Kind == "" {
-		f.Kind, f.Text = FoundOtherwise, "it was decided otherwise by the same"
+		f.Kind, f.Text = FoundOtherwise, "this version decides otherwise from the same records and facts"
 		if e.record.Program != v.program {
 			f.Kind, f.Text = FoundUpgrade, "version "+e.record.Program+" decided otherwise than this one does"
 		}
@@ -422,7 +439,11 @@ func (v *verifier) take(e *readEntry) error {
 		case g.does(opRemoveJob):
 			err = v.drop(g.job)
 		case g.record != nil:
-			err = v.put(g.job, g.record, e.jobs[i])
+			r := e.jobs[i]
+			if e.head != nil && e.head.Opening { // the history began with a record that could not be read
+				r.err = nil
+			}
+			err = v.put(g.job, g.record, r)
 		}
 		if err != nil {
 			return &SegmentError{e.file, fmt.Errorf("entry %d: %w", e.number, err)}
@@ -444,7 +465,7 @@ func (v *verifier) put(id kernel.JobID, record []byte, r readRecord) error {
 	if delete(v.extra, id); r.extra != nil {
 		v.extra[id] = r.extra
 	}
-	if r.err != nil {
+	if r.job == nil {
 		return errors.Join(v.store.cache.remove(id), r.err)
 	}
 	return v.store.cache.put(cachedJob{job: r.job}, false)

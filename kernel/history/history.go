@@ -99,10 +99,9 @@ type redecision struct {
 	plan    kernel.Plan
 }
 
-// mostRounds bounds how often a step may ask for more records; after that it
-// gets all open ones.
-const mostRounds = 24
-
+// do decides step on the records that it was decided on. It asks for more near
+// records as long as the verb lacks some: all open ones could raise questions
+// that the transaction did not observe.
 func (r *redecision) do(step Step) error {
 	if r.base == nil || step.Seen > r.seen {
 		if err := r.load(max(step.Seen, r.seen)); err != nil {
@@ -110,11 +109,11 @@ func (r *redecision) do(step Step) error {
 		}
 	}
 	r.snap = r.snap.WithFacts(step.Facts)
-	for round := 1; ; round++ {
+	for {
 		plan, err := step.Verb.Decide(r.snap)
 		near, whole := r.snap.Lacks()
 		switch {
-		case whole || len(near) > 0 && round > mostRounds:
+		case whole:
 			if err := r.load(SeenOpen); err != nil {
 				return err
 			}
