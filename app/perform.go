@@ -38,7 +38,7 @@ func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction)
 // about has gone on meanwhile.
 func (p *performer) answer(v history.Verb) (plan kernel.Plan) {
 	var refused error
-	p.err = p.untilComplete(func() { plan, refused = v.Decide(p.snap) })
+	p.err = p.untilComplete(new(int), func() { plan, refused = v.Decide(p.snap) })
 	if refused != nil || p.err != nil {
 		return kernel.Plan{}
 	}
