@@ -39,7 +39,7 @@ func (t *transaction) perform(ctx context.Context, actions []kernel.WorldAction)
 // empty if the kernel refuses v, because the job has moved on meanwhile.
 func (p *performer) answer(v history.Verb) (plan kernel.Plan) {
 	var refused error
-	p.err = p.untilComplete(func() { plan, refused = v.Decide(p.snap) })
+	p.err = p.untilComplete(new(int), func() { plan, refused = v.Decide(p.snap) })
 	if refused != nil || p.err != nil {
 		return kernel.Plan{}
 	}

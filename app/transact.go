@@ -89,7 +89,7 @@ func (s *Scheduler) runTx(ctx context.Context, scope kernel.Scope, verbs ...verb
 	}
 	if err = t.flush(ctx); err == nil && rep.Late == nil {
 		t.kept = true
-		err = t.late(t.untilComplete(func() { rep.Wakes = t.snap.Wakes() }))
+		err = t.late(t.untilComplete(new(int), func() { rep.Wakes = t.snap.Wakes() }))
 	}
 	rep.Snapshot = t.snap
 	return rep, err
@@ -146,16 +146,17 @@ func (t *transaction) number(scope kernel.Scope) (kernel.Scope, kernel.Records, 
 }
 
 // untilComplete repeats a decision until the snapshot holds every job that the
-// decision needs.
-func (t *transaction) untilComplete(look func()) error {
-	for round := 1; ; round++ {
+// decision needs. It counts the loads in rounds, which goes on where more is
+// observed in between: each observation may let the decision come to one more job.
+func (t *transaction) untilComplete(rounds *int, look func()) error {
+	for {
 		look()
 		near, whole := t.snap.Lacks()
 		more, all := t.base.Lacks()
 		if near, whole = append(near, more...), whole || all; !whole && len(near) == 0 {
 			return nil
 		}
-		if whole || round > mostRounds {
+		if *rounds++; whole || *rounds > mostRounds {
 			if err := t.widen(false); err != nil {
 				return err
 			}
@@ -290,8 +291,9 @@ func (t *transaction) ask(ctx context.Context, v verb) (plan kernel.Plan, asked 
 	if v.also != nil {
 		t.snap = t.s.observe(ctx, t.snap, v.also...)
 	}
+	rounds := 0
 	for open := t.snap.Probes(); ; { // which nobody can answer
-		if failed := t.untilComplete(func() { plan, asked, err = v.decide(t.snap) }); failed != nil {
+		if failed := t.untilComplete(&rounds, func() { plan, asked, err = v.decide(t.snap) }); failed != nil {
 			return kernel.Plan{}, nil, failed
 		}
 		p := t.snap.Probes()
@@ -379,7 +381,7 @@ func (t *transaction) commitDeferred() error {
 func (t *transaction) commit(plan kernel.Plan) error {
 	var after *kernel.Snapshot
 	var events []kernel.Event
-	if err := t.untilComplete(func() {
+	if err := t.untilComplete(new(int), func() {
 		after = t.base.Apply(plan)
 		events = event.Of(t.base, after, plan)
 	}); err != nil {

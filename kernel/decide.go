@@ -21,6 +21,7 @@ type tick struct {
 	watched  LockTable // the locks as they stood before it was judged
 
 	failures map[RunID]*failure // as they stood when the round began
+	made     map[scoped]*made
 }
 
 // judgement is how a job stands at this point of the tick.

@@ -224,17 +224,7 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	case exists:
 		return met, "", ""
 	}
-	var known, active, succeeded bool
-	t.s.graph.eachProducer(i, a, func(p int32) {
-		if t.s.jobs[p].State.Retired {
-			return
-		}
-		s := t.status(p)
-		if s.Active() && !active || !known {
-			first = t.s.jobs[p].ID
-		}
-		known, active, succeeded = true, active || s.Active() || t.promotable(p), succeeded || s == Succeeded
-	})
+	known, active, succeeded, first := t.producersOf(i, a)
 	switch {
 	case active:
 		return producing, first, ""
@@ -249,6 +239,63 @@ func (t *tick) need(i int32, a Artifact) (n need, first JobID, why string) {
 	default:
 		return noProducer, "", ""
 	}
+}
+
+// made is what the producers of an artifact have come to, as far as a tick cannot
+// change it any more. It is the same for all consumers of the artifact that have the
+// same producers.
+type made struct {
+	tokens bool  // newest is known
+	newest JobID // whose token is the newest that counts; "": there is none
+
+	ended            int   // how many producers, the first in schedule order, have ended
+	known, succeeded bool  // of these, one counts, one succeeded
+	first            JobID // the first that counts
+}
+
+// madeFor is what is known of a's producers for job i.
+func (t *tick) madeFor(i int32, a Artifact, own bool) *made {
+	key := scoped{Artifact: a}
+	if own {
+		key.run = t.s.jobs[i].Spec.Origin.Run
+	}
+	m := t.made[key]
+	if m == nil {
+		if t.made == nil {
+			t.made = map[scoped]*made{}
+		}
+		m = &made{}
+		t.made[key] = m
+	}
+	return m
+}
+
+// producersOf is how it stands with the producers of a that count for job i: whether
+// there are any, one may still make it, one succeeded, and the first.
+func (t *tick) producersOf(i int32, a Artifact) (known, active, succeeded bool, first JobID) {
+	list, own := t.s.graph.producersFor(i, a)
+	m := &made{}
+	if !t.status(i).Terminal() { // else it may be among the producers that ended
+		m = t.madeFor(i, a, own)
+	}
+	known, succeeded, first = m.known, m.succeeded, m.first
+	ended := true
+	for at := m.ended; at < len(list); at++ {
+		p := list[at]
+		s := t.status(p)
+		if ended = ended && s.Terminal(); p != i && !t.s.jobs[p].State.Retired {
+			if active = s.Active() || t.promotable(p); s.Active() || !known {
+				first = t.s.jobs[p].ID
+			}
+			if known, succeeded = true, succeeded || s == Succeeded; active {
+				return known, active, succeeded, first
+			}
+		}
+		if ended {
+			m.ended, m.known, m.succeeded, m.first = at+1, known, succeeded, first
+		}
+	}
+	return known, active, succeeded, first
 }
 
 // exists tells whether a exists for job i, or why that cannot be told.
@@ -271,18 +318,20 @@ func (t *tick) exists(i int32, a Artifact) (bool, string) {
 	if !f.Known {
 		return false, unobserved(f.Err)
 	}
-	var newest JobID
-	found := false
 	own := t.s.graph.ownProducers(i, a)
-	for _, m := range f.Value {
-		if own && !t.sameRun(i, m) || t.retired(m, a) {
-			continue
-		}
-		if !found || t.older(newest, m) {
-			newest, found = m, true
+	m := t.madeFor(i, a, own)
+	if !m.tokens {
+		m.tokens = true
+		for _, id := range f.Value {
+			if own && !t.sameRun(i, id) || t.retired(id, a) {
+				continue
+			}
+			if m.newest == "" || t.older(m.newest, id) {
+				m.newest = id
+			}
 		}
 	}
-	return found && !t.superseded(i, a, newest), ""
+	return m.newest != "" && !t.superseded(i, a, m.newest), ""
 }
 
 // retired reports that job id made a for a cycle of a plan that a merge has
@@ -296,11 +345,20 @@ func (t *tick) retired(id JobID, a Artifact) bool {
 // i: a job enqueued between the two is about to produce a again, and that is the
 // token which the consumer was enqueued for.
 func (t *tick) superseded(i int32, a Artifact, owner JobID) bool {
-	yes := false
-	t.s.graph.eachProducer(i, a, func(p int32) {
-		yes = yes || p < i && t.status(p).Active() && t.older(owner, t.s.jobs[p].ID)
-	})
-	return yes
+	list, _ := t.s.graph.producersFor(i, a)
+	from := 0
+	if o, ok := t.s.find(owner); ok {
+		from, _ = slices.BinarySearch(list, o+1)
+	}
+	for _, p := range list[from:] {
+		if p >= i {
+			break
+		}
+		if t.status(p).Active() && t.older(owner, t.s.jobs[p].ID) {
+			return true
+		}
+	}
+	return false
 }
 
 // older reports that job a was created before job b. Ids of the store grow

@@ -131,15 +131,20 @@ func (g *graph) ownProducers(consumer int32, a Artifact) bool {
 	return len(own) > 1 || len(own) == 1 && own[0] != consumer
 }
 
+// producersFor is the producers of a that count for consumer, in schedule order, with
+// the consumer where it is one; own: those of its run.
+func (g *graph) producersFor(consumer int32, a Artifact) (list []int32, own bool) {
+	if g.ownProducers(consumer, a) {
+		return g.inRun[scoped{g.jobs[consumer].Spec.Origin.Run, a}].producers, true
+	}
+	g.near.require(Near{Kind: Producers, Artifact: a})
+	return g.producers[a], false
+}
+
 // eachProducer calls f with every producer of a that counts for consumer, in
 // schedule order.
 func (g *graph) eachProducer(consumer int32, a Artifact, f func(int32)) {
-	list := g.producers[a]
-	if g.ownProducers(consumer, a) {
-		list = g.inRun[scoped{g.jobs[consumer].Spec.Origin.Run, a}].producers
-	} else {
-		g.near.require(Near{Kind: Producers, Artifact: a})
-	}
+	list, _ := g.producersFor(consumer, a)
 	for _, p := range list {
 		if p != consumer {
 			f(p)

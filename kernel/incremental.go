@@ -111,7 +111,8 @@ func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 				line = set.line(l.Key)
 				lines[l.Key] = line
 				if k := line.next(); k >= 0 && k < i {
-					named[l.Key], again = false, true
+					set.name(named, l.Key, k)
+					again = true
 				} else {
 					turns.add(k)
 				}
@@ -133,6 +134,26 @@ func (t *tick) judgeSet(set *dirtySet, named map[string]bool) (ok, again bool) {
 	}
 	t.carry(0)
 	return !t.late, false
+}
+
+// name names a lock for which job first waits as the first, and further locks of first
+// for which others wait before it, and so on: it is judged then, and would name them in
+// one repetition each.
+func (a *dirtySet) name(named map[string]bool, key string, first int32) {
+	named[key] = false
+	for queue := []int32{first}; len(queue) > 0; {
+		i := queue[0]
+		queue = queue[1:]
+		for _, l := range a.s.jobs[i].Spec.Locks {
+			if _, known := named[l.Key]; known {
+				continue
+			}
+			if k := a.line(l.Key).next(); k >= 0 && k < i {
+				named[l.Key] = false
+				queue = append(queue, k)
+			}
+		}
+	}
 }
 
 // turns are positions of jobs to be judged, as a heap; one may be there twice.
