@@ -44,7 +44,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *n, *seed, *only, *parallel, runner{timeout: *timeout, guarded: !*unguarded, quick: *quick}); err != nil {
+	if err := run(ctx, *n, *seed, *only, *parallel, runner{timeout: *timeout, guarded: !*unguarded, quick: *quick, workers: *parallel}); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
@@ -87,7 +87,7 @@ func run(ctx context.Context, n int, seed uint64, only string, parallel int, r r
 		return err
 	}
 	defer os.RemoveAll(r.dir)
-	if err := r.check(ctx, r.judges(all, packages)); err != nil {
+	if err := r.check(ctx, r.judging(all, packages)); err != nil {
 		return err
 	}
 	report(drawn(ctx, all, n, parallel, r, packages), seed)
