@@ -112,3 +112,23 @@ func TestGCKeepsWhatHoldsBack(t *testing.T) {
 		}
 	}
 }
+
+// TestAFailureHoldsBackInATickOfWhatIsNear fails a job in a tick that judges only what
+// the end of another may move, after one of the run that would have started.
+func TestAFailureHoldsBackInATickOfWhatIsNear(t *testing.T) {
+	s := snapshot(facts(), job("x", inRun("r"), stopsAtFailure, running(1)),
+		job("c", inRun("r"), stopsAtFailure, after("x")),
+		job("d", inRun("r"), stopsAtFailure, after("x"), noArgs),
+		job("e", inRun("q"), stopsAtFailure, after("x")))
+	s = s.Apply(kernel.Decide(s)).Tracked()
+	p, err := kernel.Finish(s, kernel.Result{Attempt: kernel.AttemptID{Job: "x", N: 1}, Outcome: kernel.OutcomeSucceeded})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = s.Apply(p)
+	for id, want := range map[kernel.JobID]kernel.Status{"c": kernel.BlockedByDependency, "d": kernel.Failed, "e": kernel.Running} {
+		if _, j := decided(t, s, id); j.State.Status != want {
+			t.Errorf("%s: %s, want %s", id, j.State.Status, want)
+		}
+	}
+}

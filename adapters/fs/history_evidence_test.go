@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -145,4 +146,52 @@ func TestEvidenceTellsWhatDoesNotMatch(t *testing.T) {
 	finds([]EvidenceCommit{{kernel.CommitID(objectName(foreign, 64)), foreign}}, FoundEdit)
 	l.edit(1, `"exit_code": 0`, `"exit_code": 3`)
 	finds(nil, FoundEdit)
+}
+
+// Evidence names the files that a job left, those of its custom artifacts too.
+func TestEvidenceNamesWhatAJobLeft(t *testing.T) {
+	l := emptyStore(t)
+	sp := plain(1).Spec
+	there := custom("t", "there")
+	sp.Produces = []kernel.Artifact{there, custom("t", "missing"), {Kind: kernel.CommandPatch, Name: string(id(1))}}
+	l.ask(kernel.NewJob{ID: id(1), Spec: sp})
+	for _, err := range []error{l.s.WritePayload(id(1), there, []byte("load")), l.s.WritePatch(id(1), []byte("patch"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeAt(t, l.s.LogFile(id(1), "stdout"), "out")
+	b, err := newStore(t, l.dir).Export(t.Context(), "1", []kernel.JobID{id(1)}, noCommits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, _, err := VerifyEvidence(t.Context(), "1.0", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]EvidenceFile{}
+	for _, f := range e.Jobs[0].Files {
+		got[f.Path] = f
+	}
+	for name, text := range map[string]string{artifactFile(payloadsDir, there, id(1)): "load", jobPath(id(1), "stdout.log"): "out"} {
+		path := vizierDir + "/" + name
+		if want := (EvidenceFile{path, int64(len(text)), digest(sha256.Sum256([]byte(text))).String()}); got[path] != want {
+			t.Errorf("%+v, want %+v", got[path], want)
+		}
+	}
+}
+
+// What stands behind the parts of evidence is refused, though the digest at the end fits.
+func TestEvidenceWithMoreBehindIt(t *testing.T) {
+	l := newLivedStore(t)
+	b, err := newStore(t, l.dir).Export(t.Context(), "1", []kernel.JobID{id(1)}, noCommits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []string{"x", "xy"} {
+		bad := resealed(slices.Concat(b[:len(b)-sha256.Size], []byte(more), b[len(b)-sha256.Size:]))
+		if _, _, err := openEvidence(bad); !errors.Is(err, errEvidence) {
+			t.Errorf("with %q behind it: %v", more, err)
+		}
+	}
 }

@@ -840,6 +840,9 @@ func TestAJournalThatWasCutShort(t *testing.T) {
 				if slices.Contains(got, "this version decides otherwise from the same records and facts") {
 					t.Errorf("%s: %q", when, got)
 				}
+				if !slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Job == id(2) && f.Kind == FoundGap }) {
+					t.Errorf("%s: that the record of job 2 is from after that is not told: %+v", when, v.Findings)
+				}
 			}
 			misses("at once")
 			told := 0

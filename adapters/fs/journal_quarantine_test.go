@@ -3,6 +3,7 @@ package fs
 import (
 	"context"
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
@@ -189,4 +190,45 @@ func TestAFullDiskHoldsNothing(t *testing.T) {
 	if rec := read(t, s); len(rec.Unreadable) > 0 || len(rec.Jobs) != 4 || exists(file(dir, quarantineFile)) {
 		t.Errorf("%d jobs, unreadable %v", len(rec.Jobs), rec.Unreadable)
 	}
+}
+
+// Of changes that wait to be written and are damaged, nothing is believed, and nothing is
+// written over them.
+func TestChangesThatWaitAndAreDamaged(t *testing.T) {
+	oneGoroutine(t)
+	dir := t.TempDir()
+	makeBase(t, dir)
+	crashIn(t, dir, bigPlan(), 0)
+	obstacles(NewStore(dir, options()), id(1))["a directory as its record"](t)
+	commit(t, newStore(t, dir), kernel.Create(plain(7)))
+	forceCheckpoint(t, dir)
+	name := file(dir, quarantineFile)
+	good := contentOf(t, name)
+	refused := func(what, bad string) {
+		t.Helper()
+		writeAt(t, name, bad)
+		s := NewStore(dir, options())
+		defer s.Close()
+		tx, err := s.Begin(soon(t))
+		if err == nil {
+			_, err = tx.Load(kernel.Scope{All: true})
+			closeTx(t, tx)
+		}
+		if err == nil || !strings.Contains(err.Error(), "changes that could not be written yet") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if contentOf(t, name) != bad {
+			t.Errorf("%s: it was written over", what)
+		}
+	}
+	for at := 0; at < len(good); at += 3 {
+		b := []byte(good)
+		b[at] ^= 1 << (at % 8)
+		refused(fmt.Sprintf("byte %d changed", at), string(b))
+	}
+	for n := 0; n < len(good); n = n + 1 + n/5 {
+		refused(fmt.Sprintf("cut at %d", n), good[:n])
+	}
+	writeAt(t, name, good)
+	quarantined(t, dir, read(t, newStore(t, dir)), 1)
 }

@@ -299,3 +299,16 @@ func TestReplayFromAnyMarkConverges(t *testing.T) {
 		})
 	}
 }
+
+// The mark is one line of 256 bytes, as its page says, however long what it says is.
+func TestTheMarkIsOneLine(t *testing.T) {
+	for _, boot := range []string{"b", "boot-1", strings.Repeat("b", 100)} {
+		dir, o := t.TempDir(), options()
+		o.Boot = boot
+		commit(t, newStoreWith(t, dir, o), kernel.Create(plain(1)))
+		mark := contentOf(t, file(dir, markFile))
+		if len(mark) != 256 || strings.IndexByte(mark, '\n') != 255 || !strings.HasPrefix(mark, strconv.Quote(boot)+" ") {
+			t.Errorf("boot %s: %d bytes, %q", boot, len(mark), mark)
+		}
+	}
+}

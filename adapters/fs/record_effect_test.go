@@ -313,3 +313,18 @@ func TestWhatALostAttemptDidIsSeen(t *testing.T) {
 		t.Errorf("applied: %+v", r)
 	}
 }
+
+// An effect of a later version's format is not believed, whatever else it says.
+func TestAnEffectOfALaterVersion(t *testing.T) {
+	s, j := effectStore(t, 1, false)
+	mustRecord(t, s, intent(j))
+	name := filepath.Join(s.JobDir(j.ID), "effects", effectKey+".json")
+	newer := strings.Replace(contentOf(t, name), `"version": 1`, `"version": 2`, 1)
+	writeAt(t, name, newer)
+	if e, err := s.Effect(j.ID, effectKey); err == nil || !strings.Contains(err.Error(), "effect format 2") {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if all, err := s.Effects(j.ID); len(all) > 0 || err == nil {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

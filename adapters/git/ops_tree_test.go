@@ -2,6 +2,9 @@ package git
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,5 +142,56 @@ func TestStageFromASubdirectory(t *testing.T) {
 	}
 	if got := f.git("diff", "--cached", "--name-only"); got != "sub/b.txt\ntop.txt" {
 		t.Errorf("staged %q", got)
+	}
+}
+
+// A replayed commit is signed where git is told to sign commits, and else not; a commit
+// with one parent that changes nothing where it goes is not made, a merge is.
+func TestHowACommitIsReplayed(t *testing.T) {
+	ctx := context.Background()
+	f := newFixture(t)
+	base := f.commit("a.txt", "1\n")
+	merged := f.commit("b.txt", "new\n")
+	f.git("switch", "--quiet", "--create", "side", string(base))
+	side := f.commit("s.txt", "")
+	f.git("switch", "--quiet", "--create", "other", string(base))
+	onto := f.commit("c.txt", "")
+	signer := filepath.Join(t.TempDir(), "signer")
+	if err := os.WriteFile(signer, []byte("#!/bin/sh\ncat >/dev/null\necho '[GNUPG:] SIG_CREATED ' >&2\necho '-----BEGIN PGP SIGNATURE-----'\necho x\necho '-----END PGP SIGNATURE-----'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f.git("config", "gpg.program", signer)
+	r := Open(f.root())
+	for _, sign := range []string{"", "false", "true"} {
+		if sign != "" {
+			f.git("config", "commit.gpgSign", sign)
+		}
+		got, err := r.Replay(ctx, merged, base, onto)
+		if err != nil || strings.Contains(f.git("cat-file", "commit", string(got)), "gpgsig") != (sign == "true") {
+			t.Errorf("commit.gpgSign %q: %s, %v", sign, got, err)
+		}
+	}
+	f.git("config", "commit.gpgSign", "false")
+	same := f.commit("b.txt", "new\n") // what the commit changes is there
+	if got, err := r.Replay(ctx, merged, base, same); got != same || err != nil {
+		t.Errorf("without a change: %s, %v", got, err)
+	}
+	f.git("switch", "--quiet", "--detach", string(base))
+	f.git("merge", "--quiet", "--no-ff", "-m", "join", string(side))
+	join := f.rev("HEAD")
+	got, err := r.Replay(ctx, join, base, onto)
+	if err != nil || f.rev(string(got)+"^1") != onto || f.rev(string(got)+"^2") != side || f.git("ls-tree", "--name-only", string(got)) != "a.txt\nc.txt\ns.txt" {
+		t.Errorf("a merge is replayed as %s, %v", got, err)
+	}
+	f.git("switch", "--quiet", "--detach", string(onto))
+	f.git("cherry-pick", string(side))
+	there := f.rev("HEAD")
+	if got, err = r.Replay(ctx, join, base, there); err != nil || got == there || f.rev(string(got)+"^2") != side {
+		t.Errorf("a merge without a change is replayed as %s, %v", got, err)
+	}
+	for _, bad := range [][3]kernel.CommitID{{"", base, onto}, {merged, "-x", onto}, {merged, base, "main"}, {kernel.CommitID(strings.Repeat("0", 40)), base, onto}} {
+		if got, err := r.Replay(ctx, bad[0], bad[1], bad[2]); err == nil {
+			t.Errorf("%v is replayed as %s", bad, got)
+		}
 	}
 }

@@ -177,3 +177,38 @@ func TestATraceThatIsNotSampled(t *testing.T) {
 		t.Errorf("the command was told %q", got)
 	}
 }
+
+// attributes is what tells more of a span.
+func attributes(s trace.Span) string {
+	var out []string
+	for _, a := range s.Attributes {
+		out = append(out, fmt.Sprintf("%s=%v", a.Key, a.Value))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestWhatSpansTell(t *testing.T) {
+	j, r := job("run_1", ""), ended(2, kernel.OutcomeFailed, 0, time.Second)
+	j.Spec.Origin.Branch, j.Spec.Task.Executor = "main", "slurm"
+	r.Place.Used = kernel.Used{CPU: 1500 * time.Millisecond, Memory: 7}
+	r.Agent = &kernel.AgentRun{Agent: "a", Model: "m", Session: "s", Usage: kernel.Usage{Input: 3, Output: 4}}
+	spans := trace.Job(j, at(kernel.JobFailedFinal, 2, 1, time.Minute), r)
+	run := kernel.Event{Kind: kernel.RunFailed, Run: "run_1", At: t0.Add(time.Minute)}
+	spans = append(spans, trace.Run(j, "draft x", run)...)
+	j.Number, r.Place, r.Agent, r.Outcome = 0, kernel.Place{}, nil, kernel.NoOutcome
+	spans = append(spans, trace.Job(j, at(kernel.JobFailedFinal, 2, 1, time.Minute), r)...)
+	spans = append(spans, trace.Run(j, "draft x", run)...)
+	for i, want := range []string{
+		"vizier.ref=7 vizier.executor=slurm vizier.attempt=2 host.name=h error.type=exit process.pid=1 process.exit.code=3 vizier.cpu_seconds=1.5 vizier.memory_bytes=7" +
+			" gen_ai.agent.name=a gen_ai.response.model=m gen_ai.conversation.id=s gen_ai.usage.input_tokens=3 gen_ai.usage.output_tokens=4",
+		"cicd.pipeline.task.name=build cicd.pipeline.task.run.id=j cicd.pipeline.task.run.result=failure cicd.pipeline.run.id=run_1 vizier.ref=7 vizier.executor=slurm vizier.generation=1",
+		"cicd.pipeline.name=draft x cicd.pipeline.run.id=run_1 cicd.pipeline.result=failure vizier.ref=7 vcs.ref.head.name=main",
+		"vizier.executor=slurm vizier.attempt=2 error.type=worker_lost",
+		"cicd.pipeline.task.name=build cicd.pipeline.task.run.id=j cicd.pipeline.task.run.result=failure cicd.pipeline.run.id=run_1 vizier.executor=slurm vizier.generation=1",
+		"cicd.pipeline.name=draft x cicd.pipeline.run.id=run_1 cicd.pipeline.result=failure vcs.ref.head.name=main",
+	} {
+		if got := attributes(spans[i]); got != want {
+			t.Errorf("span %d, %s:\n got %s\nwant %s", i, spans[i].Name, got, want)
+		}
+	}
+}

@@ -267,3 +267,13 @@ func TestCommandPatchOfANode(t *testing.T) {
 		t.Errorf("manifest: %v, %v", got, err)
 	}
 }
+
+// A budget of retries is none of the routes that a failure takes.
+func TestRetryOnFailureIsNoBudgetOfARoute(t *testing.T) {
+	const shell = `"kind": "shell", "uses": "cap.env.shell.command.run", "args": {"command": "a"}`
+	jobs, _ := compile(t, wrap(`{"id": "x", `+shell+`, "retry": {"mode": "on_failure", "budget": 3}, "on": {"succeeded": ["y"], "failed": ["z"]}}`,
+		`{"id": "y", `+shell+`}`, `{"id": "z", `+shell+`}`), nil)
+	if got := fmt.Sprint(jobs["x"].Spec.Routes); got != "[{succeeded id-y 0} {failed id-z 0}]" {
+		t.Errorf("routes %s", got)
+	}
+}

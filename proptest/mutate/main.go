@@ -9,9 +9,9 @@
 // nothing depends but time) over kernel, app and adapters, but for the client of
 // Slurm, whose tests need a cluster. The tree is not touched:
 // each mutant is an overlay of the go command. Those that do not compile are
-// drawn again. Each runs the tests that are most likely to notice first, but
-// for those that do not come by its line, and stops at the first that fails,
-// again if that may be luck, or takes too long.
+// drawn again. Each runs the tests that come by its line, its own package's first,
+// and stops at the first that fails, again if that may be luck, or takes too
+// long. What tests come by is looked at before, and remembered.
 //
 // A mutant of code that kills processes and removes files may do so anywhere.
 // So tests run with processes of their own, and see all but a temporary
@@ -44,7 +44,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *n, *seed, *only, *parallel, runner{timeout: *timeout, guarded: !*unguarded, quick: *quick}); err != nil {
+	if err := run(ctx, *n, *seed, *only, *parallel, runner{timeout: *timeout, guarded: !*unguarded, quick: *quick, workers: *parallel}); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
@@ -87,7 +87,7 @@ func run(ctx context.Context, n int, seed uint64, only string, parallel int, r r
 		return err
 	}
 	defer os.RemoveAll(r.dir)
-	if err := r.check(ctx, r.judges(all, packages)); err != nil {
+	if err := r.check(ctx, r.judging(all, packages)); err != nil {
 		return err
 	}
 	report(drawn(ctx, all, n, parallel, r, packages), seed)

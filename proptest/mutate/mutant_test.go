@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const source = `package p
@@ -115,17 +116,30 @@ func TestWhoMayNoticeAMutant(t *testing.T) {
 }
 
 func TestWhoComesByAMutant(t *testing.T) {
-	profile := "mode: set\n" + module + "/kernel/job.go:10.20,12.3 2 1\n" + module + "/kernel/job.go:14.2,15.4 1 0\n"
-	lines, run := readCover([]byte(profile))
-	r := runner{lines: lines, covered: map[string]cover{"a": run}}
-	for line, want := range map[int]bool{9: true, 10: true, 12: true, 13: true, 14: false, 15: false} {
-		m := mutant{pkg: goPackage{ImportPath: module + "/kernel"}, file: "/x/job.go", src: strings.Repeat("\n", line), from: line - 1}
-		if got := r.comesBy(goPackage{ImportPath: "a"}, m); got != want {
-			t.Errorf("line %d: %t", line, got)
+	j := judge{Lines: map[string][]int{}}
+	profile := "mode: set\n" + module + "/kernel/job.go:10.20,12.3 2 1\n" + module + "/kernel/job.go:14.2,15.4 1 0\n" + module + "/adapters/proc/run.go:11.2,15.4 1 0\n"
+	j.add(test{Name: "TestA"}, [][]byte{[]byte(profile)})
+	j.add(test{Name: "TestB", Took: time.Minute}, [][]byte{[]byte(strings.ReplaceAll(profile, "2 1", "2 0"))})
+	j.add(test{Name: "TestScripts/c", Forks: true}, [][]byte{[]byte(strings.ReplaceAll(profile, "2 1", "2 0")), []byte(profile)})
+	j.add(test{Name: "TestD", Blind: true}, nil)
+	all := []string{"^(TestA|TestD)$", "^(TestB)$", "^TestScripts$/^(c)$"}
+	for line, want := range map[int][]string{9: all, 10: {"^(TestA|TestD)$", "^TestScripts$/^(c)$"}, 12: {"^(TestA|TestD)$", "^TestScripts$/^(c)$"}, 13: all, 14: {"^(TestD)$"}, 15: {"^(TestD)$"}} {
+		for pkg, want := range map[string][]string{"kernel": want, "adapters/proc": {"^(TestD)$", "^TestScripts$/^(c)$"}} {
+			file := map[string]string{"kernel": "/x/job.go", "adapters/proc": "/x/run.go"}[pkg]
+			if pkg != "kernel" && line < 11 {
+				want = all // of no function
+			}
+			var got []string
+			for _, r := range j.rounds(mutant{pkg: goPackage{ImportPath: module + "/" + pkg}, file: file, src: strings.Repeat("\n", line), from: line - 1}) {
+				got = append(got, r.pattern)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, line %d: %q, want %q", pkg, line, got, want)
+			}
 		}
-		if !r.comesBy(goPackage{ImportPath: "b"}, m) {
-			t.Errorf("line %d: of who is not known", line)
-		}
+	}
+	if got := pattern([]string{""}); got != "" {
+		t.Errorf("all tests: %q", got)
 	}
 }
 

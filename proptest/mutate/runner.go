@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -54,13 +52,10 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 var slow = []string{"proptest", "proptest/vector", "proptest/inbox", "proptest/sim", "cmd/vizier", "app/op", "adapters/fs", "adapters/proc", "adapters/git", "adapters/proc/agent",
 	"adapters/proc/joblog", "adapters/fs/watch"}
 
-// forking are the packages whose tests start programs of the module, which tell
-// nobody what they come by.
-var forking = []string{"cmd/vizier", "adapters/proc", "adapters/proc/sandbox"}
-
 // never are the packages whose tests say nothing of a mutant, or take too long
 // for what they say.
-var never = []string{"", "app/storetest", "proptest/bench", "proptest/agents", "proptest/cluster", "proptest/mutate", "proptest/torture", "adapters/proc/cluster", "adapters/proc/cluster/slurm"}
+var never = []string{"", "app/storetest", "proptest/bench", "proptest/agents", "proptest/cluster", "proptest/mutate", "proptest/torture", "cmd/vizier-otel", "cmd/vizier-top", "cmd/vizier-web",
+	"adapters/proc/cluster", "adapters/proc/cluster/slurm"}
 
 // testsOf are the packages whose tests may notice a mutant of p: its own, and
 // then those that are built of it, quickest first.
@@ -99,50 +94,16 @@ type runner struct {
 	timeout time.Duration
 	guarded bool
 	quick   bool // without slow packages, but for a mutant's own
+	workers int
 	cache   string
-	skip    map[string]string // tests of a package that fail as they are, and say nothing
-	lines   cover             // of all functions
-	covered map[string]cover  // what a package's tests come by
-	took    map[string]time.Duration
+	memory  string           // what tests come by, of earlier runs
+	judges  map[string]judge // by import path
 }
 
-// cover is a set of lines, as kernel/job.go:12.
-type cover map[string]bool
+var failedPart = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
 
-var block = regexp.MustCompile(`(?m)^` + module + `/(.+):(\d+)\.\d+,(\d+)\.\d+ \d+ (\d+)$`)
-
-// readCover reads a profile: the lines of its blocks, and those of them that
-// were run.
-func readCover(profile []byte) (lines, run cover) {
-	lines, run = cover{}, cover{}
-	for _, m := range block.FindAllSubmatch(profile, -1) {
-		from, _ := strconv.Atoi(string(m[2]))
-		to, _ := strconv.Atoi(string(m[3]))
-		for at := from; at <= to; at++ {
-			place := fmt.Sprintf("%s:%d", m[1], at)
-			lines[place] = true
-			if string(m[4]) != "0" {
-				run[place] = true
-			}
-		}
-	}
-	return lines, run
-}
-
-// comesBy reports that p's tests may come by a mutant's place, as far as is
-// known: what is in no function is anybody's.
-func (r *runner) comesBy(p goPackage, m mutant) bool {
-	run := r.covered[p.ImportPath]
-	return run == nil || run[m.place()] || !r.lines[m.place()]
-}
-
-var (
-	failed     = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
-	failedPart = regexp.MustCompile(`(?m)^ *--- FAIL: (\S+)`)
-)
-
-// judges are the packages whose tests may notice one of these mutants.
-func (r *runner) judges(mutants []mutant, all []goPackage) []goPackage {
+// judging are the packages whose tests may notice one of these mutants.
+func (r *runner) judging(mutants []mutant, all []goPackage) []goPackage {
 	wanted, seen := map[string]bool{}, map[string]bool{}
 	for _, m := range mutants {
 		if seen[m.pkg.ImportPath] {
@@ -153,7 +114,9 @@ func (r *runner) judges(mutants []mutant, all []goPackage) []goPackage {
 			wanted[p.ImportPath] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(p goPackage) bool { return !wanted[p.ImportPath] })
+	return slices.DeleteFunc(slices.Clone(all), func(p goPackage) bool {
+		return !wanted[p.ImportPath] || len(p.TestGoFiles)+len(p.XTestGoFiles) == 0
+	})
 }
 
 // testsOf are the packages whose tests a mutant of p has to get past.
@@ -163,12 +126,8 @@ func (r *runner) testsOf(p goPackage, all []goPackage) []goPackage {
 	})
 }
 
-func (r *runner) profile() string { return filepath.Join(r.dir, "profile") }
-
-// check looks what the tests come by, and which pass as they are: the others
-// are skipped, and told.
-func (r *runner) check(ctx context.Context, judges []goPackage) error {
-	r.skip, r.lines, r.covered, r.took = map[string]string{}, cover{}, map[string]cover{}, map[string]time.Duration{}
+// check makes sure that tests can be run apart, and looks what they come by.
+func (r *runner) check(ctx context.Context, packages []goPackage) error {
 	if err := os.Chmod(r.dir, 0o755); err != nil { // some tests are another user's
 		return err
 	}
@@ -177,29 +136,22 @@ func (r *runner) check(ctx context.Context, judges []goPackage) error {
 		return fmt.Errorf("go env: %w", err)
 	}
 	r.cache = strings.TrimSpace(string(b))
+	r.memory = filepath.Join(r.cache, "vizier-mutate")
+	if err := os.MkdirAll(r.memory, 0o755); err != nil {
+		return err
+	}
 	if out, err := r.command(ctx, "", "true").CombinedOutput(); err != nil {
 		return fmt.Errorf("tests cannot be given processes of their own (-unguarded does without, and may kill and remove anything): %w\n%s", err, out)
 	}
-	for _, p := range judges {
+	r.judges = map[string]judge{}
+	for _, p := range packages {
 		begun := time.Now()
-		out, err := r.test(ctx, "", p)
-		for tries := 0; err != nil && tries < 10; tries++ { // it stops at the first that fails
-			for _, m := range failed.FindAllSubmatch(out, -1) {
-				r.skip[p.ImportPath] = strings.TrimPrefix(r.skip[p.ImportPath]+"|^"+string(m[1])+"$", "|")
-			}
-			out, err = r.test(ctx, "", p)
-		}
-		r.took[p.ImportPath] = time.Since(begun)
-		if b, failed := os.ReadFile(r.profile()); failed == nil && err == nil {
-			lines, run := readCover(b)
-			maps.Copy(r.lines, lines)
-			r.covered[p.ImportPath] = run
-		}
-		_ = os.Remove(r.profile())
-		fmt.Printf("as it is %-45s %5.0fs %s\n", p.rel(), time.Since(begun).Seconds(), r.skip[p.ImportPath])
+		j, err := r.judge(ctx, p)
 		if err != nil {
-			return fmt.Errorf("%s fails without any mutant: %w\n%s", p.rel(), err, out[max(0, len(out)-2000):])
+			return fmt.Errorf("%s: %w", p.rel(), err)
 		}
+		r.judges[p.ImportPath] = j
+		fmt.Printf("as it is %-45s %5.0fs %s\n", p.rel(), time.Since(begun).Seconds(), strings.Join(j.Fail, " "))
 	}
 	return ctx.Err()
 }
@@ -213,24 +165,48 @@ func (r *runner) try(ctx context.Context, n int, m mutant, all []goPackage) (by 
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		return "", false
 	}
-	if r.command(ctx, overlay, "go", "build", m.pkg.ImportPath).Run() != nil {
-		return "", false
-	}
-	for _, p := range r.testsOf(m.pkg, all) {
-		if !r.comesBy(p, m) {
+	for _, p := range r.testsOf(m.pkg, all) { // its own come first
+		own, rounds := p.ImportPath == m.pkg.ImportPath, r.judges[p.ImportPath].rounds(m)
+		if own && len(rounds) == 0 && r.command(ctx, overlay, "go", "build", p.ImportPath).Run() != nil {
+			return "", false
+		} else if len(rounds) == 0 {
 			continue
 		}
-		out, err := r.test(ctx, overlay, p)
-		if err != nil && ctx.Err() == nil && slices.Contains(slow, p.rel()) { // a busy machine fails a test as well
-			if which := failures(out); which != "" {
-				_, err = r.test(ctx, overlay, p, "-run", which)
-			}
+		program := filepath.Join(dir, "test")
+		if r.build(ctx, overlay, program, p, "-ldflags=-s -w") != nil {
+			return p.rel(), !own && ctx.Err() == nil
 		}
-		if err != nil {
-			return p.rel(), ctx.Err() == nil
+		for _, round := range rounds {
+			if !r.passes(ctx, overlay, program, p, round) {
+				return p.rel(), ctx.Err() == nil
+			}
 		}
 	}
 	return "", ctx.Err() == nil
+}
+
+// passes runs tests, again where a single one failed that then passes by
+// itself: a busy machine fails a test as well.
+func (r *runner) passes(ctx context.Context, overlay, program string, p goPackage, x round) bool {
+	run := func(pattern string) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(ctx, min(r.timeout, time.Minute+5*x.took)) // a mutant that goes on for ever is no news after that
+		defer cancel()
+		return r.test(ctx, overlay, program, p, "-test.run", pattern).CombinedOutput()
+	}
+	for range 3 {
+		out, err := run(x.pattern)
+		if err == nil {
+			return true
+		}
+		which := failures(out)
+		if which == "" {
+			return false
+		}
+		if _, err := run(which); err != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // failures is the pattern of the one test that failed; "": it is none, or more.
@@ -253,29 +229,29 @@ func failures(out []byte) string {
 	return strings.Join(parts, "/")
 }
 
-func (r *runner) test(ctx context.Context, overlay string, p goPackage, flags ...string) ([]byte, error) {
-	timeout := r.timeout
-	if took, known := r.took[p.ImportPath]; known { // a mutant that goes on for ever is no news after that
-		timeout = min(timeout, time.Minute+5*took)
+// build builds the test program of p.
+func (r *runner) build(ctx context.Context, overlay, program string, p goPackage, flags ...string) error {
+	args := slices.Concat([]string{"go", "test", "-vet=off", "-c", "-o", program}, flags, []string{p.ImportPath})
+	if out, err := r.command(ctx, overlay, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	args := append([]string{"go", "test", "-vet=off", "-failfast"}, flags...)
-	if overlay == "" {
-		args = append(args, "-count=1")
-	}
-	if overlay == "" && !slices.Contains(forking, p.rel()) {
-		args = append(args, "-coverprofile="+r.profile(), "-coverpkg="+module+"/kernel/...,"+module+"/app/...,"+module+"/adapters/...")
-	}
-	if skip := r.skip[p.ImportPath]; skip != "" {
-		args = append(args, "-skip", skip)
-	}
-	return r.command(ctx, overlay, append(args, p.ImportPath)...).CombinedOutput()
+	return nil
 }
 
-// guard makes all read-only but two directories, and then runs a command.
+// test is a test program of p, to be run.
+func (r *runner) test(ctx context.Context, overlay, program string, p goPackage, flags ...string) *exec.Cmd {
+	c := r.command(ctx, overlay, append([]string{program, "-test.paniconexit0", "-test.failfast"}, flags...)...)
+	c.Dir = p.Dir
+	return c
+}
+
+// guard makes all read-only but two directories, and then runs a command. The
+// shell stays: as process 1 it reaps what tests leave to nobody, and some wait
+// until such a process is gone.
 const guard = `mount --make-rprivate / && for d in "$1" "$2"; do mount --bind "$d" "$d" || exit 1; done &&
-mount -o remount,bind,ro / && cd . && shift 2 && exec "$@"`
+mount -o remount,bind,ro / && cd . && shift 2 || exit 1
+"$@"
+exit $?`
 
 // command is a command as it is for a mutant: what it builds has it.
 func (r *runner) command(ctx context.Context, overlay string, args ...string) *exec.Cmd {

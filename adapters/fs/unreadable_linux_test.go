@@ -1,0 +1,57 @@
+package fs
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/vizier-scheduler/vizier/kernel"
+)
+
+// Where only so many files may be open, a look says that it could not look, or answers as
+// ever.
+func TestWhereFewFilesMayBeOpenALookSaysSo(t *testing.T) {
+	oneGoroutine(t)
+	dir := fullStore(t)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for name, look := range looks() {
+		ask := func(most uint64) (any, error) {
+			few := limit
+			few.Cur = most
+			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+					t.Fatal(err)
+				}
+			}()
+			s := NewStore(dir, options())
+			v, err := look(t.Context(), s)
+			return v, errors.Join(err, s.Close())
+		}
+		want, err := ask(limit.Cur)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		refused := 0
+		for most := range uint64(40) {
+			v, err := ask(most)
+			if rec, is := v.(kernel.Records); err == nil && !reflect.DeepEqual(v, want) && (!is || rec.Narrow) {
+				t.Errorf("with %d files open: %s\n%.400s\nwant\n%.400s", most, name, fmt.Sprintf("%+v", v), fmt.Sprintf("%+v", want))
+			}
+			if errors.Is(err, unix.EMFILE) {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Errorf("%s: it was never refused a file", name)
+		}
+	}
+}
