@@ -73,7 +73,7 @@ func connect(at git.Root, live *config.Live, env Environment, program string, di
 	}
 	w.store, w.newStore = newStore(), newStore
 	self := proc.Self()
-	w.hosts = watch.Hosts{Record: w.store.HostFile(), Seen: w.store.HostsDir(), Resident: w.store.ResidentFile(), Self: watch.Host{Name: self.Host, Boot: self.Boot}}
+	w.hosts = watch.Hosts{Record: w.store.HostFile(), Turn: w.store.TurnFile(), Seen: w.store.HostsDir(), Resident: w.store.ResidentFile(), Self: watch.Host{Name: self.Host, Boot: self.Boot}}
 	w.local = &proc.Local{Exe: exe, ResidentExe: resident, Root: root, Files: w.store, Now: now}
 	w.scheduler = &app.Scheduler{
 		Store: lockingStore{w.store, cfg.Scheduler.LockTimeout}, Observers: []app.Observer{w.store, repo, w.local},
@@ -219,13 +219,13 @@ type lockingStore struct {
 	timeout time.Duration
 }
 
-// admit returns an error if this host must not schedule: see fs.Options.
-func (w *world) admit(looks bool) error {
-	err := w.hosts.Admit(w.resident, looks)
+// admit takes this host's turn to write: see fs.Options.
+func (w *world) admit(ctx context.Context, looks bool) (fs.Turn, error) {
+	turn, err := w.hosts.Admit(ctx, w.resident, looks)
 	if other, ok := errors.AsType[*watch.HostError](err); ok {
-		return otherHost{other}
+		err = otherHost{other}
 	}
-	return err
+	return turn, err
 }
 
 // otherHost wraps a refusal in favour of another host as app.ErrOtherHost.

@@ -30,6 +30,7 @@ const (
 	lockFile      = "jobs/scheduler.lock"
 	residentFile  = "jobs/resident.lock"
 	hostFile      = "jobs/scheduler.host"
+	turnFile      = "jobs/journal/turn"
 	hostsDir      = "jobs/hosts"
 	clusterDir    = "jobs/cluster"
 	eventsFile    = "jobs/events.jsonl"
@@ -157,9 +158,10 @@ func reportName(a kernel.AttemptID) string {
 // holds while it lives.
 func (l Layout) ResidentFile() string { return l.abs(residentFile) }
 
-// HostFile says which host schedules. HostsDir is the directory in which hosts note whose
-// locks they saw held.
+// HostFile says which host schedules, TurnFile which one is just writing. HostsDir is the directory in which hosts
+// note whose locks they saw held.
 func (l Layout) HostFile() string { return l.abs(hostFile) }
+func (l Layout) TurnFile() string { return l.abs(turnFile) }
 func (l Layout) HostsDir() string { return l.abs(hostsDir) }
 
 // KeptConfigFile keeps what the configuration said while it makes no sense.

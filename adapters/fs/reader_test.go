@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -93,11 +94,11 @@ func TestWhoIsNotAdmittedWritesNothing(t *testing.T) {
 	for _, admitted := range []bool{false, true} {
 		var asked []bool
 		o := options()
-		o.Admit = func(looks bool) error {
+		o.Admit = func(_ context.Context, looks bool) (Turn, error) {
 			if asked = append(asked, looks); admitted {
-				return nil
+				return freeTurn{}, nil
 			}
-			return refused
+			return nil, refused
 		}
 		other := newStoreWith(t, dir, o)
 		if got := find(t, read(t, other), id(1)).State.Reason; got != "later" {
@@ -119,3 +120,9 @@ func TestWhoIsNotAdmittedWritesNothing(t *testing.T) {
 		}
 	}
 }
+
+// freeTurn is one that nobody disputes.
+type freeTurn struct{}
+
+func (freeTurn) Holds() error { return nil }
+func (freeTurn) Leave()       {}

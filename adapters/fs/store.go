@@ -37,10 +37,16 @@ type Options struct {
 	Program      string   // the version of the program, for the history
 	Tracking     Tracking // of git; nil: nobody asks whose the store is
 
-	// Admit is why this host may not write now, another being at it whose locks may not hold here;
-	// nil: it may. It is asked with the lock held, before anything is written; looks: for somebody
-	// who only reads.
-	Admit func(looks bool) error
+	// Admit takes this host's turn to write, for which it waits until the context ends. It is an error where another
+	// host is at it whose locks may not hold here. It is asked with the lock held, before anything is
+	// written; looks: for somebody who only reads. nil: this host is alone.
+	Admit func(ctx context.Context, looks bool) (Turn, error)
+}
+
+// Turn is a host's leave to write, until it is left.
+type Turn interface {
+	Holds() error // why it is over: another host took this one for gone
+	Leave()
 }
 
 // Store keeps one repository's records. Its methods may be called from any
@@ -201,9 +207,20 @@ func (s *Store) begin(ctx context.Context, get getLock, settles *kernel.Result, 
 		}
 	}()
 	if s.opts.Admit != nil {
-		if err := s.opts.Admit(looks); err != nil {
+		within, stop := context.WithCancel(ctx)
+		if settles != nil { // it does not wait
+			stop()
+		}
+		tx.turn, err = s.opts.Admit(within, looks)
+		if stop(); err != nil {
 			return nil, &notAdmittedError{err}
 		}
+		free := unlock
+		unlock = func() error {
+			tx.turn.Leave()
+			return free()
+		}
+		tx.unlock = unlock
 	}
 	home, err := s.athome(ctx, s.opts.Tracking)
 	if err == nil && home != nil {

@@ -14,6 +14,7 @@ import (
 type Tx struct {
 	s          *Store
 	unlock     release
+	turn       Turn // nil: this host is alone
 	pos        position
 	unfinished []kernel.WorldAction
 	settling   *kernel.Result // what the transaction is about to settle, if nobody has recorded it
@@ -95,6 +96,11 @@ func (t *Tx) Commit(p kernel.Plan) (err error) {
 // write makes e durable, in a journal that is emptied before if full, and then the
 // files what e says.
 func (t *Tx) write(e entry, full bool) (err error) {
+	if t.turn != nil {
+		if err := t.turn.Holds(); err != nil {
+			return err
+		}
+	}
 	if err := t.link(&e, full); err != nil {
 		return fmt.Errorf("history: %w", err)
 	}

@@ -34,6 +34,9 @@ func Engine(name string, run, remove []string) Containers {
 			"--volume={mount}", "--env={variable}", "--env={setting}", "--entrypoint=", "{image}", "{command}"}
 		if name == "podman" && os.Getuid() != 0 { // else the user of the container is another one outside
 			c.Run = slices.Insert(c.Run, 4, "--userns=keep-id")
+			if _, err := os.Stat("/dev/mqueue"); err != nil { // which it would mount, and fail
+				c.Run = slices.DeleteFunc(c.Run, func(word string) bool { return word == "--ipc=host" })
+			}
 		}
 		c.Remove = []string{name, "rm", "--force", "{name}"}
 		if name == "podman" { // else it would wait once more

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,6 +94,10 @@ func TestContainerEndsWithItsJob(t *testing.T) {
 		},
 		"runner killed": func(w *world, a kernel.AttemptID) {
 			must(w.t, syscall.Kill(w.claim(a).PID, syscall.SIGKILL))
+			if os.Getuid() != 0 { // without control groups podman ends the first process alone, and leaves the others to whoever finds the attempt lost
+				w.eventually("no container", func() bool { return podmantest.Containers(t) == "" })
+				must(w.t, w.Sweep(bg, a))
+			}
 		},
 		"swept": func(w *world, a kernel.AttemptID) { must(w.t, w.Sweep(bg, a)) },
 	} {
@@ -205,6 +210,67 @@ func TestContainerLine(t *testing.T) {
 	must(t, os.Mkdir(odd, 0o755))
 	if _, _, err := w.Contain(&w.job, odd, []string{"true"}, env); err == nil || !strings.Contains(err.Error(), "no path with a colon") {
 		t.Fatal(err)
+	}
+}
+
+// The command lines of the engines, word for word, as their programs get them.
+func TestCommandLinesOfEngines(t *testing.T) {
+	for name, want := range map[string]string{
+		"podman":    "run --rm --name=NAME --network=host --pid=host --ipc=host --user=USER --workdir=ROOT --volume=FIRST --volume=SECOND --env=B --env=HOME=/h --entrypoint= IMAGE echo in it",
+		"docker":    "run --rm --name=NAME --network=host --pid=host --ipc=host --user=USER --workdir=ROOT --volume=FIRST --volume=SECOND --env=B --env=HOME=/h --entrypoint= IMAGE echo in it",
+		"apptainer": "exec --pwd=ROOT --bind=FIRST --bind=SECOND --env=HOME=/h IMAGE echo in it",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "podman" && os.Getuid() != 0 {
+				t.Skip("as an ordinary user it is asked for more, which TestPodmanOfAnOrdinaryUser has")
+			}
+			dir := t.TempDir()
+			must(t, os.WriteFile(dir+"/"+name, []byte("#!/bin/sh\nprintf '%s\\n' \"$*\" >>"+dir+"/calls; echo $B $TMPDIR\n"), 0o700))
+			t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+			w := contained(t, "echo", "in it")
+			w.Containers = Engine(name, nil, nil)
+			w.job.Spec.Task.Env = []string{"HOME=/h", "B=kept"}
+			r := w.Run(bg, &w.job)
+			b, tmp, _ := strings.Cut(strings.TrimSpace(w.log("stdout")), " ")
+			if r.Outcome != kernel.OutcomeSucceeded || b != "kept" || tmp == "" {
+				t.Fatalf("%+v, %q, %q", r, w.log("stdout"), w.log("stderr"))
+			}
+			calls, _ := os.ReadFile(dir + "/calls")
+			got := slices.DeleteFunc(strings.Fields(string(calls)), func(word string) bool { // those of every job
+				v, is := strings.CutPrefix(word, "--env=")
+				return is && v != "B" && v != "HOME=/h"
+			})
+			mounts := []string{w.root + ":" + w.root, tmp + ":" + tmp}
+			slices.Sort(mounts)
+			want := strings.NewReplacer("NAME", w.containerName(w.job.Attempt()), "USER", fmt.Sprint(os.Getuid(), ":", os.Getgid()), "ROOT", w.root,
+				"FIRST", mounts[0], "SECOND", mounts[1], "IMAGE", podmantest.Image).Replace(want)
+			if got := strings.Join(got, " "); got != want {
+				t.Fatalf("got  %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+// As an ordinary user podman keeps the user's number, and shares the host's IPC where it can: it would mount
+// /dev/mqueue for that.
+func TestPodmanOfAnOrdinaryUser(t *testing.T) {
+	if os.Getuid() == 0 {
+		dir, err := os.MkdirTemp("", "p")
+		must(t, err)
+		defer os.RemoveAll(dir)
+		program, err := os.ReadFile(os.Args[0])
+		must(t, errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(dir+"/test", program, 0o755)))
+		cmd := exec.Command(dir+"/test", "-test.run=^TestPodmanOfAnOrdinaryUser$")
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return
+	}
+	run := Engine("podman", nil, nil).Run
+	_, err := os.Stat("/dev/mqueue")
+	if !slices.Contains(run, "--userns=keep-id") || slices.Contains(run, "--ipc=host") != (err == nil) {
+		t.Fatalf("/dev/mqueue: %v; %q", err, run)
 	}
 }
 

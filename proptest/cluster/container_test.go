@@ -1,19 +1,27 @@
 package cluster
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/vizier-scheduler/vizier/internal/podmantest"
 )
 
-// Jobs in containers run on nodes, by themselves and packed, and end there as they do here: none
+// Jobs in containers run on nodes, by themselves and packed, and on hosts by ssh, and end there as they do here: none
 // is left after a cancel, nor after their runner was killed with all that the cluster knows of.
 func TestContainersOnNodes(t *testing.T) {
 	podmantest.Setup(t)
-	for _, executor := range []string{"lab", "packed"} {
+	for _, executor := range []string{"lab", "packed", "boxes"} {
 		t.Run(executor, func(t *testing.T) {
 			r := newRepo(t)
+			if executor == "boxes" { // where the environment of this test is not
+				needsHosts(t)
+				r.write("there", fmt.Sprintf("#!/bin/sh\nexport CONTAINERS_CONF=%s CONTAINERS_STORAGE_CONF=%s\nexec %s \"$@\"\n", os.Getenv("CONTAINERS_CONF"), os.Getenv("CONTAINERS_STORAGE_CONF"), bin))
+				r.sh("chmod +x there")
+				r.write(".vizier/config.toml", fmt.Sprintf("[executors.boxes]\nkind = \"ssh\"\nhosts = [\"a\"]\nssh = [\"ssh\", \"-F\", \"%s/config\"]\nprogram = \"%s/there\"\npoll = \"500ms\"\nlease = \"5s\"\ntimeout = \"40s\"\n", server.dir, r.dir)+general)
+			}
 			submit := func(script string) string { return r.submit(executor, script, "--container", podmantest.Image) }
 			none := func() string {
 				if left := podmantest.Containers(t); left != "" {
@@ -41,11 +49,14 @@ func TestContainersOnNodes(t *testing.T) {
 
 			lost := submit("exec sleep 600")
 			r.eventually(one)
-			number := r.sh(`sed 's/.*"job":"\([0-9]*\)".*/\1/' .vizier/jobs/` + lost + `/attempts/1.order.json`)
-			if executor == "packed" {
-				number = r.pilots("running")[0]
+			switch executor {
+			case "lab":
+				r.killBatchJob(r.sh(`sed 's/.*"job":"\([0-9]*\)".*/\1/' .vizier/jobs/` + lost + `/attempts/1.order.json`))
+			case "packed":
+				r.killBatchJob(r.pilots("running")[0])
+			default:
+				r.sh(`kill -9 $(sed 's/.*"pid":\([0-9]*\).*/\1/' .vizier/jobs/cluster/boxes.hosts/*/*-` + lost + `-1.json)`)
 			}
-			r.killBatchJob(number)
 			if job := r.becomes(lost, "failed"); job["failure_class"] != "worker_lost" {
 				t.Error(job)
 			}

@@ -245,3 +245,32 @@ func TestANameOfAHostThatIsNone(t *testing.T) {
 		t.Errorf("%v %s", err, errs)
 	}
 }
+
+// Two hosts whose locks do not cross, neither with a resident scheduler, run commands that change
+// something at the same moment, again and again: each is done once and whole.
+func TestTwoHostsAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	a := newRepo(t).as("a")
+	a.write(".vizier/config.toml", "[scheduler]\nresident = false\n")
+	b := a.mounted(t, "b", "bindfs", "--multithreaded", "-o", twoSeconds, a.dir)
+	const each = 20
+	var both sync.WaitGroup
+	for i, host := range []*repo{a, b} {
+		both.Go(func() {
+			for n := range each {
+				if _, errs, err := host.try("", "submit", "--", "sh", "-c", effect(fmt.Sprintf("at%d.%d", i, n), "")); err != nil {
+					t.Errorf("host %d: %v %s", i, err, errs)
+				}
+			}
+		})
+	}
+	both.Wait()
+	a.allSucceed(2 * each)
+	for i, host := range []*repo{a, b} {
+		for n := range each {
+			a.happened(fmt.Sprintf("at%d.%d", i, n))
+		}
+		host.v("history", "verify")
+		host.v("jobs", "validate")
+	}
+}

@@ -18,7 +18,8 @@ import (
 // written one by one, and the mark follows; whoever takes the lock next
 // completes what is between.
 type disk struct {
-	lock     *process // who holds the scheduler lock
+	locks    [2]*process // who holds the scheduler lock, as each host sees it
+	turn     *process    // whose transaction is on the disk as the one that writes; it may have died
 	records  map[kernel.JobID]kernel.Job
 	markers  map[kernel.Artifact][]kernel.JobID
 	outcomes map[kernel.JobID]map[int]kernel.Result // by attempt
@@ -71,18 +72,31 @@ type tx struct {
 
 func (n *node) Begin(context.Context) (app.Tx, error) {
 	d := &n.w.disk
-	if n.w.impatient && d.lock != nil && n.runner == nil { // runners wait as long as it takes
+	lock := n.schedulerLock()
+	free := func() bool { return *lock == nil }
+	mine := func() bool { return d.turn == nil || d.turn.dead || d.turn.host == n.host || n.w.shared }
+	if n.w.impatient && !(free() && mine()) && n.runner == nil { // runners wait as long as it takes
 		return nil, app.ErrBusy
 	}
-	n.await("lock", func() bool { return d.lock == nil })
-	d.lock = n.process
+	n.await("lock", free)
+	*lock = n.process
+	n.await("turn", mine)
+	d.turn = n.process
 	t := &tx{n: n, pos: d.mark}
 	if err := t.recover(); err != nil {
-		d.lock = nil
+		d.turn, *lock = nil, nil
 		return nil, err
 	}
 	n.w.checkReplayed()
 	return t, nil
+}
+
+// schedulerLock is the place of its holder, as this host sees it.
+func (n *node) schedulerLock() **process {
+	if n.w.shared {
+		return &n.w.disk.locks[0]
+	}
+	return &n.w.disk.locks[n.host]
 }
 
 func (t *tx) recover() error {
@@ -367,7 +381,8 @@ func (t *tx) Done() error {
 
 func (t *tx) Close() error {
 	n, d := t.n, &t.n.w.disk
-	if n.dead || d.lock != n.process {
+	lock := n.schedulerLock()
+	if n.dead || *lock != n.process {
 		return nil
 	}
 	n.effect("unlock")
@@ -375,7 +390,7 @@ func (t *tx) Close() error {
 	if len(d.journal)-d.archived >= due {
 		n.archiveOld()
 	}
-	d.lock = nil
+	d.turn, *lock = nil, nil
 	return nil
 }
 

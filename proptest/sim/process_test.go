@@ -117,8 +117,10 @@ func (w *world) kill(p *process) {
 // release is what the operating system does at the end of a process. Its
 // command dies with it, unless that has left its process group.
 func (w *world) release(p *process) {
-	if w.disk.lock == p {
-		w.disk.lock = nil
+	for i, holder := range w.disk.locks {
+		if holder == p {
+			w.disk.locks[i] = nil
+		}
 	}
 	for _, h := range p.held {
 		h.lock.free(p)

@@ -129,8 +129,10 @@ func (w *world) afterOneTick(t *rapid.T) {
 			w.fail("%v was cancelled, and its command was never told", a)
 		}
 	}
-	if w.disk.lock != nil {
-		w.fail("%s still holds the scheduler lock", w.disk.lock.name)
+	for _, holder := range w.disk.locks {
+		if holder != nil {
+			w.fail("%s still holds the scheduler lock", holder.name)
+		}
 	}
 }
 

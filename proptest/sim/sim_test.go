@@ -24,7 +24,8 @@
 //     an outcome, a claim.
 //   - The clock stands still, leaps or jumps back.
 //   - A second host works on the same disk, which may or may not see the locks
-//     of the first. Heartbeats are late or do not come, so that a runner that
+//     of the first, the scheduler lock among them: then both want to write at the same
+//     moment, and either may die at it. Heartbeats are late or do not come, so that a runner that
 //     lives passes for dead there, and learns of it when it goes on.
 //   - Pilots run some of the jobs: their workers take orders from the disk, on either
 //     host, and report there. All workers of a pilot die at once, before or after they

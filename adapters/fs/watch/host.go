@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,10 +30,10 @@ type Host struct {
 // everywhere: nobody has asked for more.
 type Hosts struct {
 	Record   string // the file with the host that schedules
+	Turn     string // the link of the host that is writing
 	Seen     string // the directory in which each host notes whose locks it saw held
 	Resident string // the resident scheduler's lock
 	Self     Host
-	Shared   bool // the configuration says that locks hold on other hosts
 }
 
 // hostRecord is the content of the record. The file's time is when the host was last heard
@@ -58,9 +59,14 @@ const renewed = 10 * time.Second
 type HostError struct {
 	Other, Self string
 	Heard       time.Duration // how long ago
+	Writes      bool          // it has the turn to write; else it has a resident scheduler
 }
 
 func (e *HostError) Error() string {
+	if e.Writes {
+		return fmt.Sprintf("host %s is changing something here, or was killed at it, and was heard of %s ago; its locks are not seen on this host, %s; use vizier on %s, or try again in %s, when it counts as gone",
+			e.Other, e.Heard.Round(time.Second), e.Self, e.Other, (heardFor - e.Heard).Round(time.Second))
+	}
 	return fmt.Sprintf("host %s schedules here: its resident scheduler was heard of %s ago, and its lock is not seen on this host, %s; use vizier on %s, or try again in %s, when it counts as gone",
 		e.Other, e.Heard.Round(time.Second), e.Self, e.Other, (heardFor - e.Heard).Round(time.Second))
 }
@@ -78,7 +84,7 @@ func (s sight) admit(self Host, looks bool) (ok, take bool) {
 	switch r := s.record; {
 	case r.Host == self:
 		return true, false
-	case r.Name == "" || r.Name == self.Name || r.Boot == self.Boot: // none yet, before the last boot, or a container of this machine
+	case r.Name == "" || r.same(self): // none yet, before the last boot, or a container of this machine
 		return true, true
 	case s.crosses, s.heard < 0:
 		return true, true
@@ -90,26 +96,49 @@ func (s sight) admit(self Host, looks bool) (ok, take bool) {
 	return ok, ok
 }
 
-// Admit makes this host the one that schedules. It is a *HostError where another one may do so
-// at the same time. Resident says that the caller is the resident scheduler, which is heard of by that;
-// looks, that it completes what a crash left, for somebody who only looks.
-func (h Hosts) Admit(resident, looks bool) error {
-	s, err := h.look()
+// Admit makes this host the one that schedules, and takes its turn to write, for which it waits until ctx
+// ends. It is a *HostError where another host may do so at the same time. Resident says that the caller is the
+// resident scheduler, which is heard of by that; looks, that it completes what a crash left, for somebody
+// who only looks, and does not wait. The caller holds the scheduler lock until it has left the turn.
+func (h Hosts) Admit(ctx context.Context, resident, looks bool) (*Turn, error) {
+	s, take, err := h.mayWrite(looks)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	turn, err := h.take(ctx, looks)
+	if err != nil {
+		return nil, err
+	}
+	if turn.late || s.record.Host != h.Self { // the other host may have said more in its turn
+		s, take, err = h.mayWrite(looks)
+	}
+	switch {
+	case err != nil:
+	case resident && (take || !s.record.Resident):
+		err = h.write(hostRecord{h.Self, true})
+	case take:
+		err = h.write(hostRecord{Host: h.Self})
+	case resident || h.old():
+		err = unix.UtimesNanoAt(unix.AT_FDCWD, h.Record, nil, unix.AT_SYMLINK_NOFOLLOW) // by the file server's clock
+	}
+	if err != nil {
+		turn.Leave()
+		return nil, err
+	}
+	return turn, nil
+}
+
+// mayWrite is what is known of who schedules, and whether the record is to name this host. It is a *HostError where
+// this host may not write.
+func (h Hosts) mayWrite(looks bool) (s sight, take bool, err error) {
+	if s, err = h.look(); err != nil {
+		return s, false, err
 	}
 	ok, take := s.admit(h.Self, looks)
-	switch {
-	case !ok:
-		return &HostError{s.record.Name, h.Self.Name, s.heard}
-	case resident && (take || !s.record.Resident):
-		return h.write(hostRecord{h.Self, true})
-	case take:
-		return h.write(hostRecord{Host: h.Self})
-	case resident || h.old():
-		return unix.UtimesNanoAt(unix.AT_FDCWD, h.Record, nil, unix.AT_SYMLINK_NOFOLLOW) // by the file server's clock
+	if !ok {
+		return s, false, &HostError{Other: s.record.Name, Self: h.Self.Name, Heard: s.heard}
 	}
-	return nil
+	return s, take, nil
 }
 
 // old reports that the record's time is to be renewed.
@@ -144,7 +173,7 @@ func (h Hosts) look() (s sight, err error) {
 		s.crosses = true
 		h.note(holder)
 	}
-	s.crosses = s.crosses || h.noted(h.Self.Name, s.record.Name) || h.noted(s.record.Name, h.Self.Name)
+	s.crosses = s.crosses || h.cross(s.record.Name)
 	file, err := sys.Look(unix.AT_FDCWD, h.Record)
 	if errors.Is(err, os.ErrNotExist) {
 		return s, nil
@@ -196,6 +225,11 @@ func (h Hosts) write(r hostRecord) error {
 		return err
 	}
 	return sys.ReplaceFile(h.Record, append(b, '\n'))
+}
+
+// cross reports that locks are known to hold between this host and another.
+func (h Hosts) cross(other string) bool {
+	return h.noted(h.Self.Name, other) || h.noted(other, h.Self.Name)
 }
 
 // noted reports that host saw a lock of other's.

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -40,10 +41,26 @@ func TestAdmit(t *testing.T) {
 // hosts are two hosts with one repository.
 func hosts(t *testing.T) (a, b Hosts) {
 	dir := t.TempDir()
-	a = Hosts{Record: filepath.Join(dir, "scheduler.host"), Seen: filepath.Join(dir, "hosts"), Resident: filepath.Join(dir, "resident.lock"), Self: Host{"a", "1"}}
+	a = Hosts{Record: filepath.Join(dir, "scheduler.host"), Turn: filepath.Join(dir, "turn"), Seen: filepath.Join(dir, "hosts"), Resident: filepath.Join(dir, "resident.lock"), Self: Host{"a", "1"}}
 	b = a
 	b.Self = Host{"b", "2"}
 	return a, b
+}
+
+// admit has a host schedule for a moment.
+func admit(h Hosts, resident, looks bool) error {
+	turn, err := h.Admit(ended(), resident, looks)
+	if err == nil {
+		turn.Leave()
+	}
+	return err
+}
+
+// ended is the context of somebody who does not wait.
+func ended() context.Context {
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	return ctx
 }
 
 // A second host is refused while the first one's resident scheduler is alive and its lock
@@ -56,40 +73,40 @@ func TestOneHostSchedules(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(a.Admit(false, false), b.Admit(false, false), a.Admit(true, false)); err != nil {
+	if err := errors.Join(admit(a, false, false), admit(b, false, false), admit(a, true, false)); err != nil {
 		t.Fatal(err)
 	}
-	err := b.Admit(false, false)
+	err := admit(b, false, false)
 	var other *HostError
 	if !errors.As(err, &other) || !strings.Contains(err.Error(), "host a schedules here: its resident scheduler was heard of 0s ago, and its lock is not seen on this host, b; use vizier on a, or try again in 3m0s") {
 		t.Errorf("%v", err)
 	}
 	a.Leave()
-	if b.Admit(false, true) == nil || !b.Elsewhere() {
+	if admit(b, false, true) == nil || !b.Elsewhere() {
 		t.Error("who looks takes the place of one that has just left")
 	}
 	ago(80 * time.Second)
-	if err := a.Admit(false, false); err != nil || b.Admit(false, true) == nil {
+	if err := admit(a, false, false); err != nil || admit(b, false, true) == nil {
 		t.Errorf("who looks takes the place of one that has just scheduled, %v", err)
 	}
 	ago(2 * time.Minute)
 	if b.Elsewhere() {
 		t.Error("nobody may wake what was left long ago")
 	}
-	if err := b.Admit(true, false); err != nil {
+	if err := admit(b, true, false); err != nil {
 		t.Errorf("after it left: %v", err)
 	}
-	if a.Leave(); a.Admit(false, false) == nil {
+	if a.Leave(); admit(a, false, false) == nil {
 		t.Error("the first one goes on beside the second")
 	}
 	ago(4 * time.Minute)
-	if err := a.Admit(false, false); err != nil {
+	if err := admit(a, false, false); err != nil {
 		t.Errorf("after it was not heard of for long: %v", err)
 	}
 	if err := os.WriteFile(a.Record, []byte(`{"host":"c","bo`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if a.Admit(false, true) == nil {
+	if admit(a, false, true) == nil {
 		t.Error("a record that is cut off names nobody")
 	}
 }
@@ -99,22 +116,22 @@ func TestOneHostSchedules(t *testing.T) {
 func TestHostsWhoseLocksCross(t *testing.T) {
 	a, b := hosts(t)
 	lock := take(t, a.Resident)
-	if err := a.Admit(true, false); err != nil {
+	if err := admit(a, true, false); err != nil {
 		t.Fatal(err)
 	}
-	if b.Admit(false, false) == nil {
+	if admit(b, false, false) == nil {
 		t.Error("a lock whose holder has not said who it is proves something")
 	}
 	lock.Host = "a"
 	lock.Announce(nil)
-	if err := errors.Join(b.Admit(false, false), a.Admit(true, false)); err != nil {
+	if err := errors.Join(admit(b, false, false), admit(a, true, false)); err != nil {
 		t.Fatal(err)
 	}
 	lock.Release()
-	if err := b.Admit(false, false); err != nil {
+	if err := admit(b, false, false); err != nil {
 		t.Errorf("after the other died: %v", err)
 	}
-	if err := errors.Join(b.Admit(true, false), a.Admit(false, false)); err != nil {
+	if err := errors.Join(admit(b, true, false), admit(a, false, false)); err != nil {
 		t.Errorf("the other way round: %v", err)
 	}
 }
